@@ -1,0 +1,2 @@
+//! The `kasuri` command.
+fn main() {}

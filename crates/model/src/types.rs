@@ -1,0 +1,462 @@
+//! The model a newcomer reads first: one recording as columns.
+//!
+//! A table is a struct of equally long `Vec`s (columns); row `i` of the table is element `i` of each.
+//! Rows refer to each other by typed indices. Nothing here knows bytes, files or screens.
+use crate::{Duration, Time};
+use std::ops::Range;
+
+macro_rules! index {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(transparent)]
+        pub struct $name(pub u32);
+        impl $name {
+            /// No row.
+            pub const NONE: $name = $name(u32::MAX);
+            /// The row number, to index a column with.
+            pub const fn ix(self) -> usize {
+                self.0 as usize
+            }
+            /// Whether this refers to a row.
+            pub const fn is_some(self) -> bool {
+                self.0 != u32::MAX
+            }
+        }
+        impl Default for $name {
+            fn default() -> $name {
+                $name::NONE
+            }
+        }
+    };
+}
+
+index!(/** Row of [`Trace::processes`]. */ ProcessIx);
+index!(/** Row of [`Trace::threads`]. */ ThreadIx);
+index!(/** Row of [`Trace::slices`]. */ SliceIx);
+index!(/** Row of [`Trace::tasks`]. */ TaskIx);
+index!(/** A string in [`Trace::strings`]. */ StrIx);
+
+/// Interned strings: equal text has equal [`StrIx`].
+#[derive(Clone, Debug, Default)]
+pub struct Strings {
+    pub(crate) text: Vec<Box<str>>,
+    pub(crate) index: std::collections::HashMap<Box<str>, StrIx>,
+}
+
+impl Strings {
+    /// The index of `text`, which is stored when new.
+    pub fn intern(&mut self, text: &str) -> StrIx {
+        if let Some(&ix) = self.index.get(text) {
+            return ix;
+        }
+        let ix = StrIx(self.text.len() as u32);
+        self.text.push(text.into());
+        self.index.insert(text.into(), ix);
+        ix
+    }
+
+    /// The text; "" for [`StrIx::NONE`].
+    pub fn get(&self, ix: StrIx) -> &str {
+        self.text.get(ix.ix()).map_or("", |s| s)
+    }
+
+    /// Number of different strings.
+    pub fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Whether nothing was interned.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+}
+
+/// One recording, whole.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// Every name.
+    pub strings: Strings,
+    /// CLOCK_MONOTONIC at `Time(0)`, ns.
+    pub origin_monotonic_ns: i64,
+    /// CLOCK_REALTIME at `Time(0)`, ns since 1970; 0: unknown.
+    pub origin_realtime_ns: i64,
+    /// When recording began and ended; all states and occupancies are cut to it.
+    pub span: Range<Time>,
+    /// What was recorded, where, by what.
+    pub info: Info,
+    /// One row for each CPU of the machine, `cpus[n]` is CPU n.
+    pub cpus: Vec<Cpu>,
+    /// Processes seen.
+    pub processes: Vec<Process>,
+    /// Threads seen, sorted by (process, start). A tid used twice has two rows. The idle threads have none.
+    pub threads: Vec<Thread>,
+    /// What each thread's kernel state was.
+    pub states: States,
+    /// Which thread each CPU ran.
+    pub occupancy: Occupancy,
+    /// Wake-ups.
+    pub wakeups: Wakeups,
+    /// Moves of a thread to another CPU.
+    pub migrations: Migrations,
+    /// Annotated slices, waits and critical sections.
+    pub slices: Slices,
+    /// Arguments of slices and instants, values as text or number.
+    pub args: Args,
+    /// Points in time with a name.
+    pub instants: Instants,
+    /// Values over time.
+    pub counters: Vec<Counter>,
+    /// Annotated tasks.
+    pub tasks: Vec<Task>,
+    /// Arrows drawn by the program.
+    pub flows: Flows,
+    /// Interrupts, softirqs and system calls, when recorded; spans of CPU time inside the kernel.
+    pub kernel_spans: KernelSpans,
+    /// What is missing.
+    pub losses: Vec<Loss>,
+    /// Number of events the recording holds: kernel and annotation.
+    pub n_kernel_events: u64,
+    /// Number of annotation events the recording holds.
+    pub n_annotation_events: u64,
+}
+
+/// Facts about the recording.
+#[derive(Clone, Debug, Default)]
+pub struct Info {
+    /// The recorded command with its arguments; empty for `-a`.
+    pub command: Vec<String>,
+    /// pid of the recorded program; 0 for `-a`.
+    pub root_pid: i32,
+    /// Exit status of the program as a shell would show it.
+    pub exit_status: Option<i32>,
+    /// Host name, kernel release, machine (as `uname` prints them), CPU model.
+    pub host: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// `uname -m`.
+    pub machine: String,
+    /// CPU model name.
+    pub cpu_model: String,
+    /// Where kernel events came from: "tracefs", "perf", "none".
+    pub kernel_source: String,
+    /// Clock of the kernel's stamps, as tracefs names it.
+    pub kernel_clock: String,
+    /// What this recording cannot show, and the command that would grant it, in plain words.
+    pub missing: Vec<String>,
+    /// Version of kasuri that recorded.
+    pub recorder: String,
+}
+
+/// One CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Cpu {
+    /// Whether kernel events of this CPU were recorded.
+    pub recorded: bool,
+    /// Its rows in [`Trace::occupancy`].
+    pub occupancy: Range<u32>,
+}
+
+/// One process (thread group).
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Thread group id.
+    pub pid: i32,
+    /// Last known name of the main thread.
+    pub name: StrIx,
+    /// Parent, when seen.
+    pub parent: ProcessIx,
+    /// Whether it belongs to what was recorded: the program and its descendants (all with `-a`).
+    pub is_target: bool,
+    /// Its rows in [`Trace::threads`].
+    pub threads: Range<u32>,
+}
+
+/// One thread.
+#[derive(Clone, Debug, Default)]
+pub struct Thread {
+    /// Its process.
+    pub process: ProcessIx,
+    /// Thread id.
+    pub tid: i32,
+    /// Last known name (kernel comm, or the name the program gave by annotation).
+    pub name: StrIx,
+    /// From when to when it is known to exist, cut to [`Trace::span`].
+    pub alive: Range<Time>,
+    /// Its rows in [`Trace::states`]; empty when the kernel's events do not mention it.
+    pub states: Range<u32>,
+    /// Its rows in [`Trace::slices`].
+    pub slices: Range<u32>,
+    /// Number of slice levels: max depth + 1, 0 without slices.
+    pub slice_levels: u16,
+    /// Switches away from this thread while it could still run; the rest of `switches_out` were its own wish.
+    pub preemptions: u32,
+    /// sched_switch events that took it off a CPU.
+    pub switches_out: u32,
+    /// sched_switch events that put it on a CPU.
+    pub switches_in: u32,
+}
+
+/// What a thread was doing, as the kernel's scheduler sees it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum ThreadState {
+    /// Not known: before its first event, or across a loss.
+    #[default]
+    Unknown = 0,
+    /// On a CPU.
+    Running = 1,
+    /// Woken (or new) and waiting for a CPU.
+    RunnableWoken = 2,
+    /// Taken off a CPU while it could still run.
+    RunnablePreempted = 3,
+    /// Interruptible sleep (S).
+    Sleeping = 4,
+    /// Uninterruptible sleep (D), usually I/O.
+    DiskSleep = 5,
+    /// Stopped or traced (T, t).
+    Stopped = 6,
+    /// Idle kernel thread (I) or parked (P).
+    Idle = 7,
+    /// Exiting: zombie or dead (Z, X).
+    Dead = 8,
+}
+
+/// Thread states, sorted by (thread, start). A row lasts until the thread's next row, the last until
+/// the thread's `alive.end`: no gaps, no overlaps.
+#[derive(Clone, Debug, Default)]
+pub struct States {
+    /// When the state began.
+    pub start: Vec<Time>,
+    /// The state.
+    pub state: Vec<ThreadState>,
+    /// Running: the CPU. Runnable: the CPU whose queue it is in. Else the CPU it last ran on. u16::MAX: unknown.
+    pub cpu: Vec<u16>,
+    /// RunnableWoken: the waker. RunnablePreempted: the preemptor. Else none. Idle (an interrupt out of idle) is none.
+    pub by: Vec<ThreadIx>,
+}
+
+/// Which thread each CPU ran; sorted by (CPU, start). A row lasts until the CPU's next row, the last until `span.end`.
+#[derive(Clone, Debug, Default)]
+pub struct Occupancy {
+    /// When this thread was switched in.
+    pub start: Vec<Time>,
+    /// The thread; none: idle or unknown, see `idle`.
+    pub thread: Vec<ThreadIx>,
+    /// True: the CPU was idle. False with no thread: unknown (before the first event, across a loss).
+    pub idle: Vec<bool>,
+}
+
+/// Wake-ups in time order: sched_waking / sched_wakeup_new.
+#[derive(Clone, Debug, Default)]
+pub struct Wakeups {
+    /// When.
+    pub time: Vec<Time>,
+    /// Who woke; none: an interrupt on an idle CPU.
+    pub waker: Vec<ThreadIx>,
+    /// Who was woken.
+    pub wakee: Vec<ThreadIx>,
+    /// CPU on which the waker was.
+    pub cpu: Vec<u16>,
+    /// From waking to running; negative: did not run before the end, or unknown across a loss.
+    pub latency: Vec<Duration>,
+}
+
+/// Migrations in time order (sched_migrate_task).
+#[derive(Clone, Debug, Default)]
+pub struct Migrations {
+    /// When.
+    pub time: Vec<Time>,
+    /// Who was moved.
+    pub thread: Vec<ThreadIx>,
+    /// From this CPU...
+    pub from_cpu: Vec<u16>,
+    /// ...to this.
+    pub to_cpu: Vec<u16>,
+}
+
+/// What a slice is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum SliceKind {
+    /// A named piece of work: begin..end.
+    #[default]
+    Work = 0,
+    /// Waiting at a barrier.
+    Barrier = 1,
+    /// Waiting for a thread or task to end.
+    Join = 2,
+    /// Waiting on a condition.
+    Cond = 3,
+    /// Waiting for I/O.
+    Io = 4,
+    /// Another wait.
+    OtherWait = 5,
+    /// From requesting a lock to acquiring it.
+    LockWait = 6,
+    /// From acquiring a lock to releasing it: the critical section. Holds may cross work slices, so they are not nested by depth: they have their own levels above the thread's work.
+    LockHold = 7,
+    /// A task's run on this thread: start or resume..suspend or end.
+    TaskRun = 8,
+}
+
+/// Slices sorted by (thread, start, depth). Per thread and depth they do not overlap.
+#[derive(Clone, Debug, Default)]
+pub struct Slices {
+    /// When it began; the trace's start when the beginning was not seen.
+    pub start: Vec<Time>,
+    /// When it ended; the thread's end when the end was not seen.
+    pub end: Vec<Time>,
+    /// Whose it is.
+    pub thread: Vec<ThreadIx>,
+    /// Its name.
+    pub name: Vec<StrIx>,
+    /// Nesting level in its thread, 0 outermost.
+    pub depth: Vec<u16>,
+    /// The slice that encloses it.
+    pub parent: Vec<SliceIx>,
+    /// What it is.
+    pub kind: Vec<SliceKind>,
+    /// The task that ran it, if any.
+    pub task: Vec<TaskIx>,
+    /// Waits and locks: the object (address). Else 0.
+    pub object: Vec<u64>,
+    /// Bit 0: beginning not seen. Bit 1: end not seen.
+    pub open: Vec<u8>,
+}
+
+/// Where a name was annotated, for messages: index by [`StrIx`] of the name; not every name has one.
+pub type Places = std::collections::HashMap<StrIx, String>;
+
+/// Arguments, sorted by slice.
+#[derive(Clone, Debug, Default)]
+pub struct Args {
+    /// The slice they belong to.
+    pub slice: Vec<SliceIx>,
+    /// The argument's name.
+    pub name: Vec<StrIx>,
+    /// Its value.
+    pub value: Vec<ArgValue>,
+}
+
+/// An argument's value.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ArgValue {
+    /// Signed.
+    Int(i64),
+    /// Unsigned.
+    Uint(u64),
+    /// Floating point.
+    Float(f64),
+    /// Text.
+    Str(StrIx),
+}
+
+/// Instants and messages in (thread, time) order.
+#[derive(Clone, Debug, Default)]
+pub struct Instants {
+    /// When.
+    pub time: Vec<Time>,
+    /// Which thread.
+    pub thread: Vec<ThreadIx>,
+    /// Name, or the message's text.
+    pub name: Vec<StrIx>,
+}
+
+/// One counter: a step function.
+#[derive(Clone, Debug, Default)]
+pub struct Counter {
+    /// Its name.
+    pub name: StrIx,
+    /// Its process.
+    pub process: ProcessIx,
+    /// Ascending.
+    pub time: Vec<Time>,
+    /// Value from `time[i]` on.
+    pub value: Vec<f64>,
+}
+
+/// One annotated task.
+#[derive(Clone, Debug, Default)]
+pub struct Task {
+    /// The program's id, unique in its process.
+    pub id: u64,
+    /// Its process.
+    pub process: ProcessIx,
+    /// Its name.
+    pub name: StrIx,
+    /// Who created it (task), if any.
+    pub parent: TaskIx,
+    /// Who created it (thread).
+    pub creator: ThreadIx,
+    /// When it was created; `Time::MIN` when not seen.
+    pub created: Time,
+    /// When it first ran; `Time::MAX`: never.
+    pub started: Time,
+    /// When it ended; `Time::MAX`: not seen.
+    pub ended: Time,
+}
+
+/// Arrows of the program's own, joined by flow id; in order of `from_time`.
+#[derive(Clone, Debug, Default)]
+pub struct Flows {
+    /// The program's id.
+    pub id: Vec<u64>,
+    /// Name.
+    pub name: Vec<StrIx>,
+    /// Tail of the arrow.
+    pub from_time: Vec<Time>,
+    /// Its thread.
+    pub from_thread: Vec<ThreadIx>,
+    /// Head of the arrow.
+    pub to_time: Vec<Time>,
+    /// Its thread.
+    pub to_thread: Vec<ThreadIx>,
+}
+
+/// What a kernel span is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum KernelSpanKind {
+    /// Hard interrupt handler.
+    #[default]
+    Irq = 0,
+    /// Softirq.
+    Softirq = 1,
+    /// System call (includes blocked time).
+    Syscall = 2,
+}
+
+/// Spans inside the kernel, sorted by (kind, start).
+#[derive(Clone, Debug, Default)]
+pub struct KernelSpans {
+    /// What it is.
+    pub kind: Vec<KernelSpanKind>,
+    /// Entry.
+    pub start: Vec<Time>,
+    /// Exit.
+    pub end: Vec<Time>,
+    /// CPU at entry.
+    pub cpu: Vec<u16>,
+    /// Thread that was running (irq: that was interrupted).
+    pub thread: Vec<ThreadIx>,
+    /// Handler, softirq or system-call name.
+    pub name: Vec<StrIx>,
+}
+
+/// Events that are missing.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    /// Why: "kernel buffer overrun", "ring full", "overwritten", "too big", "no site", "frozen", "page damaged"...
+    pub cause: String,
+    /// CPU whose kernel events are missing.
+    pub cpu: Option<u16>,
+    /// Thread whose annotations are missing.
+    pub thread: ThreadIx,
+    /// Between these.
+    pub when: Range<Time>,
+    /// How many; 0: unknown.
+    pub count: u64,
+    /// What to do so that it does not happen again.
+    pub remedy: String,
+}
