@@ -1,0 +1,100 @@
+# Two commands do everything a newcomer needs: `make demo` and `make test`. `make help` lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+export CARGO_TERM_COLOR ?= auto
+JOBS ?= $(shell nproc)
+KASURI := target/release/kasuri
+DEMO := target/demo/quake
+
+.PHONY: help deps build c viewer rust demo test lint fmt clean bench install \
+        test-c test-rust test-viewer test-sanitizers test-model test-docs fuzz
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- dependencies -------------------------------------------------------------------------------------------------
+# Debian / Ubuntu packages. The first line is what building needs, the second what tests and checks need.
+APT := build-essential cmake pkg-config \
+       clang clang-format libclang-rt-14-dev gfortran chromium linux-perf pigz pbzip2 xz-utils protobuf-compiler jq
+
+deps: ## install what is missing: apt packages, npm modules, cargo crates
+	@tools/deps $(APT)
+
+# ---- build --------------------------------------------------------------------------------------------------------
+build: c viewer rust ## build everything (release)
+
+c: ## build annotate/ and examples/ into build/
+	cmake -S . -B build -DCMAKE_BUILD_TYPE=RelWithDebInfo --log-level=WARNING
+	cmake --build build -j $(JOBS)
+
+viewer: ## build the HTML viewer into viewer/dist
+	cd viewer && npm run --silent build
+
+rust: viewer ## build the kasuri command
+	cargo build --release --locked
+
+# ---- demo ---------------------------------------------------------------------------------------------------------
+demo: deps build ## record a real parallel program and leave an HTML report
+	@mkdir -p $(dir $(DEMO))
+	$(KASURI) record -o $(DEMO).kasuri -- build/examples/quake
+	$(KASURI) stat $(DEMO).kasuri
+	$(KASURI) report $(DEMO).kasuri -o $(DEMO).html
+	@printf '\nThe Gantt chart: %s\nOpen it in a browser; press ? there for help.\n' "$(CURDIR)/$(DEMO).html"
+
+# ---- test ---------------------------------------------------------------------------------------------------------
+test: deps build test-c test-rust test-model test-viewer test-sanitizers test-docs ## pass all tests
+	@echo 'all tests passed'
+
+test-c: c ## C, C++ and Fortran tests
+	ctest --test-dir build --output-on-failure -j 2
+
+test-rust: c viewer ## Rust unit, property and end-to-end tests
+	cargo test --workspace --locked --no-fail-fast
+
+test-model: ## model checks of the lock-free protocols, with their negative controls
+	RUSTFLAGS="--cfg loom" cargo test --release --locked -p kasuri-model-ring --target-dir target/loom
+
+test-viewer: rust ## viewer unit tests, then a real browser
+	cd viewer && npm run --silent test && npm run --silent e2e
+
+# Each sanitizer in a build of its own, with clang: so the C parts are also known to pass with a second compiler.
+test-sanitizers: ## C tests under ASan, UBSan and TSan
+	for s in address undefined thread; do \
+	  CC=clang CXX=clang++ cmake -S . -B build/san-$$s -DKASURI_SANITIZE=$$s -DCMAKE_BUILD_TYPE=RelWithDebInfo >/dev/null; \
+	  cmake --build build/san-$$s -j $(JOBS); \
+	  ctest --test-dir build/san-$$s --output-on-failure -j 2; \
+	done
+
+test-docs: ## links and paths in the documents resolve
+	tests/docs/check-links
+
+lint: deps viewer ## formatting and static checks, as CI runs them
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
+	cd viewer && npm run --silent typecheck && npm run --silent lint
+
+fmt: ## format everything
+	cargo fmt --all
+	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
+
+FUZZ_SECONDS ?= 30
+fuzz: ## run every fuzz target for FUZZ_SECONDS (needs a nightly toolchain and cargo-fuzz)
+	cd fuzz && for t in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run $$t -- -max_total_time=$(FUZZ_SECONDS); done
+
+# ---- bench --------------------------------------------------------------------------------------------------------
+BENCHES := annotate examples load viewer
+bench: $(BENCHES:%=bench-%) ## run all benchmarks; results in target/bench/*.json
+
+bench-%: build ## run one benchmark: annotate, examples, load or viewer
+	bench/$*/run
+
+PREFIX ?= /usr/local
+install: build ## install the command, header, libraries, man pages and completions under PREFIX
+	tools/install $(DESTDIR)$(PREFIX)
+
+clean: ## remove everything built
+	rm -rf build target viewer/dist
