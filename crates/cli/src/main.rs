@@ -1,2 +1,41 @@
-//! The `kasuri` command.
-fn main() {}
+//! The `kasuri` command: arguments, progress, messages and exit codes. Everything else is in the crates below.
+mod cmd;
+mod message;
+#[allow(dead_code, reason = "used by stat and export")]
+mod range;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// What `kasuri` exits with; `record` passes on the exit status of the program instead.
+pub mod exit {
+    /// Something failed, or what was asked for cannot be done.
+    pub const ERROR: u8 = 1;
+    /// The command line makes no sense.
+    pub const USAGE: u8 = 2;
+    /// `record` itself failed before the program ran, as env(1) says it.
+    #[allow(dead_code, reason = "used by the record command")]
+    pub const RECORDER_FAILED: u8 = 125;
+    /// The program was found but cannot be run.
+    #[allow(dead_code, reason = "used by the record command")]
+    pub const CANNOT_RUN: u8 = 126;
+    /// The program was not found.
+    #[allow(dead_code, reason = "used by the record command")]
+    pub const NOT_FOUND: u8 = 127;
+}
+
+fn main() -> ExitCode {
+    let cli = match cmd::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return message::usage(&error),
+    };
+    match cmd::run(cli.command) {
+        Ok(code) => code,
+        // `kasuri stat FILE | head` is no mistake of the user's.
+        Err(error) if message::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            message::error(&error);
+            ExitCode::from(exit::ERROR)
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! One file for each subcommand: `Args` says what may be typed, `run` does it.
+mod completions;
+mod man;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+const EXIT_CODES: &str = "\
+Exit status:
+  0    done
+  1    something failed; the reason is on stderr
+  2    the command line makes no sense
+  125  record: kasuri failed before the program ran
+  126  record: the program cannot be run
+  127  record: the program was not found
+Otherwise record exits as the program does (128 + N when signal N killed it).
+
+Environment:
+  NO_COLOR  no colours, whatever the terminal can do";
+
+const START: &str = "\
+Examples:
+  kasuri record -- ./program    record it, into program.kasuri
+  kasuri stat program.kasuri    the summary, here
+  kasuri report program.kasuri  the timeline, as one HTML file";
+
+/// See what a parallel program and the kernel did to each other, on one timeline.
+#[derive(Parser, Debug)]
+#[command(name = "kasuri", version, max_term_width = 100, after_help = START, after_long_help = joined(START, EXIT_CODES))]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands, in the order of the help.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Print the shell's completion script
+    Completions(completions::Args),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man(man::Args),
+}
+
+fn joined(a: &str, b: &str) -> String {
+    format!("{a}\n\n{b}")
+}
+
+/// The whole command line, for help, completions and manual pages.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Does what the subcommand says.
+///
+/// # Errors
+/// Whatever made it fail; `main` prints it and exits with 1.
+pub fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
+    }
+}

@@ -1,0 +1,58 @@
+//! What the user reads on stderr: lower case, no full stop, prefix `kasuri: error:`, `warning:` or `note:`.
+//! Writing to a closed stderr is ignored: there is nobody left to tell.
+use clap::error::ErrorKind;
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Prints a failure with its causes on one line, outermost first.
+pub fn error(error: &anyhow::Error) {
+    line("error", &format!("{error:#}"));
+}
+
+/// Prints something that needs the user's attention but stops nothing.
+#[allow(dead_code, reason = "used by the record command")]
+pub fn warning(text: impl Display) {
+    line("warning", &text.to_string());
+}
+
+/// Prints something that is good to know.
+#[allow(dead_code, reason = "used by export")]
+pub fn note(text: impl Display) {
+    line("note", &text.to_string());
+}
+
+fn line(severity: &str, text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "kasuri: {severity}: {text}");
+}
+
+/// Prints what clap found wrong with the command line, or the help that was asked for.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(crate::exit::USAGE)
+        }
+        _ => {
+            let text = error.render().to_string();
+            line(
+                "error",
+                text.strip_prefix("error: ").unwrap_or(&text).trim_end(),
+            );
+            ExitCode::from(crate::exit::USAGE)
+        }
+    }
+}
+
+/// Whether the reader of our output went away.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
