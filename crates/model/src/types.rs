@@ -35,6 +35,7 @@ index!(/** Row of [`Trace::processes`]. */ ProcessIx);
 index!(/** Row of [`Trace::threads`]. */ ThreadIx);
 index!(/** Row of [`Trace::slices`]. */ SliceIx);
 index!(/** Row of [`Trace::tasks`]. */ TaskIx);
+index!(/** Row of [`Trace::instants`]. */ InstantIx);
 index!(/** A string in [`Trace::strings`]. */ StrIx);
 
 /// Interned strings: equal text has equal [`StrIx`].
@@ -77,6 +78,8 @@ impl Strings {
 pub struct Trace {
     /// Every name.
     pub strings: Strings,
+    /// Where names were annotated: `file:line` of the first site of that name.
+    pub places: Places,
     /// CLOCK_MONOTONIC at `Time(0)`, ns.
     pub origin_monotonic_ns: i64,
     /// CLOCK_REALTIME at `Time(0)`, ns since 1970; 0: unknown.
@@ -252,13 +255,13 @@ pub struct Occupancy {
 pub struct Wakeups {
     /// When.
     pub time: Vec<Time>,
-    /// Who woke; none: an interrupt on an idle CPU.
+    /// Who woke; none: an interrupt, whichever thread it interrupted.
     pub waker: Vec<ThreadIx>,
     /// Who was woken.
     pub wakee: Vec<ThreadIx>,
     /// CPU on which the waker was.
     pub cpu: Vec<u16>,
-    /// From waking to running; negative: did not run before the end, or unknown across a loss.
+    /// From waking to running; 0: was still running; negative: did not run before the end, or unknown across a loss.
     pub latency: Vec<Duration>,
 }
 
@@ -321,18 +324,32 @@ pub struct Slices {
     pub task: Vec<TaskIx>,
     /// Waits and locks: the object (address). Else 0.
     pub object: Vec<u64>,
-    /// Bit 0: beginning not seen. Bit 1: end not seen.
+    /// [`open`] bits: what of it was not seen, and whether a task carries it on elsewhere.
     pub open: Vec<u8>,
+}
+
+/// Bits of [`Slices::open`].
+pub mod open {
+    /// The beginning was not seen: it starts where the thread's known life does.
+    pub const BEGIN_UNSEEN: u8 = 1;
+    /// The end was not seen: it ends where the thread's known life, or what encloses it, does.
+    pub const END_UNSEEN: u8 = 2;
+    /// Its task was suspended here and carries it on in a later slice of the same name.
+    pub const CONTINUES: u8 = 4;
+    /// Carried on from an earlier slice by a task that was resumed here.
+    pub const CONTINUED: u8 = 8;
 }
 
 /// Where a name was annotated, for messages: index by [`StrIx`] of the name; not every name has one.
 pub type Places = std::collections::HashMap<StrIx, String>;
 
-/// Arguments, sorted by slice.
+/// Arguments, sorted by slice; those of instants after those of slices, sorted by instant.
 #[derive(Clone, Debug, Default)]
 pub struct Args {
-    /// The slice they belong to.
+    /// The slice they belong to; none: see `instant`.
     pub slice: Vec<SliceIx>,
+    /// The instant they belong to, when they belong to no slice.
+    pub instant: Vec<InstantIx>,
     /// The argument's name.
     pub name: Vec<StrIx>,
     /// Its value.

@@ -1,0 +1,303 @@
+//! The answer types of `kasuri stat`: what `--json` prints, field for field.
+//!
+//! The schema is versioned by [`SCHEMA`]: fields may be added under the same version; a field that changes its
+//! meaning or goes away raises it. All times are nanoseconds; points in time count from the recording's origin.
+use serde::Serialize;
+
+/// Name and version of the JSON that [`Summary`] serialises to.
+pub const SCHEMA: &str = "kasuri.stat/1";
+
+/// One recording, or a time range of it, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// The recorded command; empty for a system-wide recording.
+    pub command: Vec<String>,
+    /// Exit status of the program as a shell would show it.
+    pub exit_status: Option<i32>,
+    /// Host name.
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Machine (architecture).
+    pub machine: String,
+    /// CPU model.
+    pub cpu_model: String,
+    /// "tracefs", "perf" or "none": without it, all that the kernel would have told is 0; see `known`.
+    pub kernel_source: String,
+    /// Which of the numbers below the recording could know at all.
+    pub known: Known,
+    /// Start of the range that was analysed.
+    pub from_ns: i64,
+    /// End of the range that was analysed.
+    pub to_ns: i64,
+    /// Length of the range.
+    pub wall_ns: i64,
+    /// CPUs whose scheduling was recorded; the machine's CPUs when none was.
+    pub n_cpus: u32,
+    /// CPUs on which a target thread ran.
+    pub cpus_used: u32,
+    /// `wall_ns * n_cpus`: the CPU time there was.
+    pub capacity_ns: i64,
+    /// CPU time that the target's threads used.
+    pub on_cpu_ns: i64,
+    /// `on_cpu_ns / capacity_ns`; none when the kernel's events were not recorded.
+    pub cpu_use: Option<f64>,
+    /// Times a target thread was taken off a CPU.
+    pub switches: u64,
+    /// Of these, while it could still run.
+    pub preemptions: u64,
+    /// Times a target thread was moved to another CPU.
+    pub migrations: u64,
+    /// Times a target thread was woken.
+    pub wakeups: u64,
+    /// From being woken to running, over the target's wake-ups; none when there were none.
+    pub wake_latency_ns: Option<Latency>,
+    /// Number of events read: kernel.
+    pub n_kernel_events: u64,
+    /// Number of events read: annotations.
+    pub n_annotation_events: u64,
+    /// Threads, longest on a CPU first.
+    pub threads: Vec<ThreadSummary>,
+    /// CPUs in order of their number.
+    pub cpus: Vec<CpuSummary>,
+    /// Annotated slices by name and kind, most total time first.
+    pub annotations: Vec<AnnotationSummary>,
+    /// Load imbalance of annotations that several threads execute, most CPU time lost first.
+    pub imbalance: Vec<Imbalance>,
+    /// Annotated waits and critical sections by kind and object, most time first.
+    pub waits: Vec<WaitSummary>,
+    /// Annotated tasks.
+    pub tasks: TaskSummary,
+    /// Who ran while target threads were ready to run on that CPU, most time first.
+    pub interference: Vec<Interference>,
+    /// Events that were lost, by cause.
+    pub losses: Vec<LossSummary>,
+    /// What the recording cannot show, and the command that would grant it.
+    pub missing: Vec<String>,
+}
+
+/// What the recording's sources can tell. False: the numbers concerned are 0 or none because nobody looked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Known {
+    /// On-CPU times, switches, preemptions and migrations.
+    pub switches: bool,
+    /// Wake-ups, their latency, and blocked time apart from time in the run queue.
+    pub wakeups: bool,
+    /// What other processes did.
+    pub other_processes: bool,
+}
+
+/// Percentiles by nearest rank: `pN` is the smallest value such that at least N % of all values are <= it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: i64,
+    /// 99th percentile.
+    pub p99: i64,
+    /// The largest.
+    pub max: i64,
+}
+
+/// One thread. `on_cpu_ns + runnable_ns + blocked_ns + unknown_ns == alive_ns`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ThreadSummary {
+    /// Process id.
+    pub pid: i32,
+    /// Thread id.
+    pub tid: i32,
+    /// The process's name.
+    pub process: String,
+    /// The thread's name.
+    pub name: String,
+    /// Whether it belongs to what was recorded.
+    pub is_target: bool,
+    /// Times it was taken off a CPU.
+    pub switches: u64,
+    /// Of these, while it could still run.
+    pub preemptions: u64,
+    /// Times it was moved to another CPU.
+    pub migrations: u64,
+    /// Times it was woken.
+    pub wakeups: u64,
+    /// How long it existed within the range.
+    pub alive_ns: i64,
+    /// Time on a CPU.
+    pub on_cpu_ns: i64,
+    /// Time ready to run without a CPU: `woken_ns + preempted_ns`.
+    pub runnable_ns: i64,
+    /// Of `runnable_ns`: after being woken or created.
+    pub woken_ns: i64,
+    /// Of `runnable_ns`: after being taken off a CPU.
+    pub preempted_ns: i64,
+    /// Time asleep, stopped or idle.
+    pub blocked_ns: i64,
+    /// Of `blocked_ns`: uninterruptible (D).
+    pub disk_sleep_ns: i64,
+    /// Time about which nothing is known: before its first event, or across a loss.
+    pub unknown_ns: i64,
+    /// From being woken to running; none when it never was.
+    pub wake_latency_ns: Option<Latency>,
+}
+
+/// One CPU. `target_ns + other_ns + idle_ns + unknown_ns == wall_ns`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CpuSummary {
+    /// Its number.
+    pub cpu: u32,
+    /// Time it ran the target's threads.
+    pub target_ns: i64,
+    /// Time it ran other threads.
+    pub other_ns: i64,
+    /// Time it ran none.
+    pub idle_ns: i64,
+    /// Time about which nothing is known.
+    pub unknown_ns: i64,
+    /// Time in interrupt and softirq handlers (inside the times above); none when they were not recorded.
+    pub irq_ns: Option<i64>,
+    /// Switches to another thread.
+    pub switches: u64,
+}
+
+/// All slices of one name and kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AnnotationSummary {
+    /// Its name.
+    pub name: String,
+    /// `file:line` of the first site of that name, when known.
+    pub place: Option<String>,
+    /// `work`, `barrier`, `join`, `cond`, `io`, `wait`, `lock_wait`, `lock_hold` or `task`.
+    pub kind: &'static str,
+    /// Number of slices.
+    pub count: u64,
+    /// Number of threads that executed it.
+    pub threads: u32,
+    /// Sum of their lengths; one that encloses its like counts twice.
+    pub total_ns: i64,
+    /// The same without the slices directly inside.
+    pub self_ns: i64,
+    /// Of `total_ns`: the thread was on a CPU; none when the kernel's events were not recorded.
+    pub on_cpu_ns: Option<i64>,
+    /// Mean length.
+    pub mean_ns: f64,
+    /// Median length.
+    pub p50_ns: i64,
+    /// 99th percentile.
+    pub p99_ns: i64,
+    /// The longest.
+    pub max_ns: i64,
+    /// Slices whose beginning or end was not seen; they are in the numbers above, cut to what was seen.
+    pub open: u64,
+}
+
+/// Load imbalance of one repeated annotation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Imbalance {
+    /// The annotation's name; for regions between barriers, the barrier's.
+    pub name: String,
+    /// Process id.
+    pub pid: i32,
+    /// How instances were told apart: `barrier` (what threads do between two waits at it) or `occurrence` (the k-th on each thread).
+    pub by: &'static str,
+    /// Parallel regions: one execution by all threads together.
+    pub instances: u64,
+    /// Most threads that executed one instance.
+    pub threads: u32,
+    /// Sum over instances of the largest busy time.
+    pub max_busy_ns: i64,
+    /// Sum over instances of the mean busy time.
+    pub mean_busy_ns: f64,
+    /// (max - mean) / max of the two sums above: 0 is balanced.
+    pub imbalance: f64,
+    /// Sum over instances of `threads * (max - mean)`: CPU time others waited for the slowest.
+    pub cost_ns: f64,
+    /// Thread that was the slowest most often.
+    pub worst_tid: i32,
+    /// Its name.
+    pub worst_thread: String,
+    /// Share of the instances in which it was the slowest: near 1 says that the split itself is uneven.
+    pub worst_share: f64,
+    /// The same thread was the slowest in at least 80 % of at least 3 instances.
+    pub is_static: bool,
+}
+
+/// Waits, or critical sections, of one kind at one object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WaitSummary {
+    /// `barrier`, `join`, `cond`, `io`, `wait`, `lock_wait` or `lock_hold`.
+    pub kind: &'static str,
+    /// The name most of them have.
+    pub name: String,
+    /// Process id.
+    pub pid: i32,
+    /// The object (address), as the program gave it.
+    pub object: u64,
+    /// How many.
+    pub count: u64,
+    /// Number of threads concerned.
+    pub threads: u32,
+    /// Sum.
+    pub total_ns: i64,
+    /// Median.
+    pub p50_ns: i64,
+    /// 99th percentile.
+    pub p99_ns: i64,
+    /// The longest.
+    pub max_ns: i64,
+}
+
+/// Annotated tasks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TaskSummary {
+    /// Tasks seen.
+    pub count: u64,
+    /// Of these, seen to end.
+    pub ended: u64,
+    /// Runs (start or resume..suspend or end).
+    pub runs: u64,
+    /// Runs that went on on another thread than the task's run before.
+    pub moved: u64,
+    /// Sum of all runs, nested ones once.
+    pub run_ns: i64,
+    /// Sum over tasks of creation..first run, where both were seen.
+    pub queued_ns: i64,
+}
+
+/// What one process did to target threads that were ready to run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Interference {
+    /// Process id of who ran instead.
+    pub pid: i32,
+    /// Its name.
+    pub process: String,
+    /// Whether it is part of the target: the program competes with itself (more threads than CPUs).
+    pub is_target: bool,
+    /// Times one of its threads took the CPU from a target thread that could still run.
+    pub preemptions: u64,
+    /// Sum over target threads of the time they were ready in a CPU's queue while this process ran on that CPU.
+    pub delayed_ns: i64,
+    /// Target threads it delayed.
+    pub threads_delayed: u32,
+}
+
+/// Lost events of one cause.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LossSummary {
+    /// Why they were lost.
+    pub cause: String,
+    /// How many; 0: unknown.
+    pub count: u64,
+    /// Number of separate gaps.
+    pub gaps: u64,
+    /// CPU, when one CPU's kernel events are concerned.
+    pub cpu: Option<u16>,
+    /// Thread, when one thread's annotations are concerned.
+    pub tid: Option<i32>,
+    /// First moment concerned.
+    pub from_ns: i64,
+    /// Last moment concerned.
+    pub to_ns: i64,
+    /// What to do so that it does not happen again.
+    pub remedy: String,
+}
