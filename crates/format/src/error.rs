@@ -1,0 +1,86 @@
+//! One error for everything that reads bytes: what, where, found, needed, remedy.
+use std::borrow::Cow;
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// In which way bytes were wrong; for callers that decide by it, not for messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Another kind of file altogether: wrong magic, empty.
+    Foreign,
+    /// Ours, but of a version this code does not know.
+    Version,
+    /// The bytes end too early.
+    Truncated,
+    /// A checksum, length or reference is wrong.
+    Damaged,
+    /// A claimed size is beyond what Kasuri writes; refused before memory is taken.
+    Limit,
+    /// The caller asked for what is not there: a block of another kind, an unknown column.
+    Absent,
+}
+
+/// Why bytes could not be read. Callers that know the file's path put it in front.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{what}: byte {offset}: found {found}, needed {needed}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
+pub struct Error {
+    /// In which way.
+    pub kind: ErrorKind,
+    /// What was being read.
+    pub what: Cow<'static, str>,
+    /// Where it went wrong: bytes from the start of the file (of the slice given, where that is all that is known).
+    pub offset: u64,
+    /// What was there.
+    pub found: Cow<'static, str>,
+    /// What should have been there.
+    pub needed: Cow<'static, str>,
+    /// What the user can do; empty when nothing helps.
+    pub remedy: Cow<'static, str>,
+}
+
+impl Error {
+    pub(crate) fn new(
+        kind: ErrorKind,
+        what: impl Into<Cow<'static, str>>,
+        offset: u64,
+        found: impl Into<Cow<'static, str>>,
+        needed: impl Into<Cow<'static, str>>,
+    ) -> Error {
+        Error { kind, what: what.into(), offset, found: found.into(), needed: needed.into(), remedy: Cow::Borrowed("") }
+    }
+
+    pub(crate) fn damaged(
+        what: impl Into<Cow<'static, str>>,
+        offset: u64,
+        found: impl Into<Cow<'static, str>>,
+        needed: impl Into<Cow<'static, str>>,
+    ) -> Error {
+        Error::new(ErrorKind::Damaged, what, offset, found, needed)
+    }
+
+    /// `have` bytes are left where `need` are needed.
+    pub(crate) fn truncated(what: impl Into<Cow<'static, str>>, offset: u64, have: u64, need: u64) -> Error {
+        Error::new(ErrorKind::Truncated, what, offset, format!("{have} bytes"), format!("{need} bytes"))
+    }
+
+    pub(crate) fn absent(
+        what: impl Into<Cow<'static, str>>,
+        found: impl Into<Cow<'static, str>>,
+        needed: impl Into<Cow<'static, str>>,
+    ) -> Error {
+        Error::new(ErrorKind::Absent, what, 0, found, needed)
+    }
+
+    pub(crate) fn remedy(mut self, remedy: impl Into<Cow<'static, str>>) -> Error {
+        self.remedy = remedy.into();
+        self
+    }
+
+    /// The same error with its offset counted from `base` bytes earlier.
+    pub fn offset_by(mut self, base: u64) -> Error {
+        self.offset = self.offset.saturating_add(base);
+        self
+    }
+}

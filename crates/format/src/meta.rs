@@ -1,0 +1,281 @@
+//! The JSON parts of a recording: `meta.json`, clock anchors, kernel losses, threads. Spec: docs/format.md.
+use crate::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::collections::BTreeMap;
+
+/// Version of the recording directory and of [`Meta`].
+pub const META_VERSION: u32 = 1;
+
+/// Facts about a recording.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Meta {
+    /// [`META_VERSION`].
+    pub version: u32,
+    /// Who recorded: `kasuri 0.1.0`.
+    pub recorder: String,
+    /// False until the recorder ended in order.
+    pub complete: bool,
+    /// `program`, `pid`, `system`, `flight`.
+    pub mode: String,
+    /// The recorded command; empty for `system`.
+    pub command: Vec<String>,
+    /// Process ids that were asked for; empty for `system`.
+    pub root_pids: Vec<i32>,
+    /// Exit status of the program, as a shell shows it.
+    pub exit_status: Option<i32>,
+    /// First instant.
+    pub start: Anchor,
+    /// Last instant.
+    pub end: Option<Anchor>,
+    /// The machine.
+    pub host: Host,
+    /// Where kernel events came from.
+    pub kernel: KernelMeta,
+    /// How annotations were recorded.
+    pub annotations: AnnotationsMeta,
+    /// What this recording cannot show, why, and the command that would grant it.
+    pub missing: Vec<String>,
+    /// Flight recorder: only this much before `end` was asked for, ns.
+    pub keep_ns: Option<u64>,
+}
+
+/// One instant on every clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Anchor {
+    /// The CPU's counter, ticks.
+    pub native: u64,
+    /// CLOCK_MONOTONIC, ns.
+    pub monotonic_ns: u64,
+    /// CLOCK_REALTIME, ns since 1970.
+    pub realtime_ns: u64,
+}
+
+/// The machine that recorded.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Host {
+    /// Name.
+    pub hostname: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// `uname -m`.
+    pub machine: String,
+    /// CPU model name.
+    pub cpu_model: String,
+    /// Possible CPU numbers: 0..n_cpus.
+    pub n_cpus: u32,
+    /// CPUs online at the start.
+    pub online: Vec<u32>,
+}
+
+/// Where kernel events came from.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelMeta {
+    /// `tracefs`, `perf`, `none`.
+    pub source: String,
+    /// Clock of the stamps: tracefs name; perf: `mono`.
+    pub clock: String,
+    /// Bytes of one ring-buffer page.
+    pub page_bytes: u32,
+    /// Text of `events/header_page`.
+    pub header_page: String,
+    /// Text of each recorded event's format file, by `system/event`.
+    pub formats: BTreeMap<String, String>,
+    /// Size of one CPU's buffer, KiB.
+    pub buffer_kb: u32,
+    /// The machine stores numbers big-endian.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub big_endian: bool,
+}
+
+/// How annotations were recorded.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AnnotationsMeta {
+    /// `native` or `monotonic`.
+    pub clock: String,
+    /// `grow`, `discard` or `overwrite`.
+    pub policy: String,
+    /// Bytes of one chunk.
+    pub chunk_bytes: u32,
+}
+
+/// Cumulative losses of one CPU's kernel buffer at one instant (`per_cpu/cpuN/stats`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct KernelLoss {
+    /// When the counts were read, CLOCK_MONOTONIC.
+    pub monotonic_ns: u64,
+    /// Which CPU.
+    pub cpu: u32,
+    /// Oldest events overwritten.
+    pub overrun: u64,
+    /// Newest events dropped.
+    pub dropped: u64,
+    /// Events lost because interrupts nested too deep in one commit.
+    pub commit_overrun: u64,
+}
+
+/// A thread known from /proc.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Proc {
+    /// When it was seen, CLOCK_MONOTONIC.
+    pub monotonic_ns: u64,
+    /// Thread group.
+    pub pid: i32,
+    /// Thread.
+    pub tid: i32,
+    /// Parent's thread group.
+    pub ppid: i32,
+    /// Name.
+    pub comm: String,
+}
+
+/// Events lost by threads of one client that never got a chunk (`p<pid>-<gen>.lost`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClientLoss {
+    /// Process.
+    pub pid: u32,
+    /// Client of that process.
+    #[serde(rename = "gen")]
+    pub generation: u32,
+    /// Events lost, by [`crate::ring::Lost`].
+    pub lost: [u64; 8],
+}
+
+impl ClientLoss {
+    /// Reads a `.lost` file: eight u64.
+    ///
+    /// # Errors
+    /// When it is not 64 bytes long.
+    pub fn parse(pid: u32, generation: u32, bytes: &[u8]) -> Result<ClientLoss> {
+        let mut cursor = crate::bytes::Cursor::new(bytes, 0, "lost-event counts of a client");
+        let mut lost = [0; 8];
+        for count in &mut lost {
+            *count = cursor.u64()?;
+        }
+        if cursor.left() != 0 {
+            return Err(cursor.damaged(format!("{} more bytes", cursor.left()), "the end"));
+        }
+        Ok(ClientLoss { pid, generation, lost })
+    }
+}
+
+impl Meta {
+    /// Reads `meta.json`.
+    ///
+    /// # Errors
+    /// When it is no JSON object of this shape, or of a newer version.
+    pub fn parse(json: &[u8]) -> Result<Meta> {
+        if json.is_empty() {
+            return Err(Error::new(ErrorKind::Truncated, "meta.json", 0, "an empty file", "a JSON object")
+                .remedy("the recorder ended before it began; record again"));
+        }
+        let meta: Meta = serde_json::from_slice(json).map_err(|e| json_error("meta.json", json, 0, &e))?;
+        if meta.version != META_VERSION {
+            return Err(Error::new(
+                ErrorKind::Version,
+                "meta.json",
+                0,
+                format!("version {}", meta.version),
+                format!("version {META_VERSION}"),
+            )
+            .remedy("read it with the kasuri that recorded it"));
+        }
+        Ok(meta)
+    }
+
+    /// The text of `meta.json`.
+    pub fn to_json(&self) -> String {
+        // Plain data with string keys: serialising it cannot fail.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+}
+
+fn json_error(what: &'static str, bytes: &[u8], base: u64, error: &serde_json::Error) -> Error {
+    let line_start = bytes.split_inclusive(|&b| b == b'\n').take(error.line().saturating_sub(1)).map(<[u8]>::len).sum::<usize>();
+    let offset = base + (line_start + error.column().saturating_sub(1)).min(bytes.len()) as u64;
+    let kind = if error.is_eof() { ErrorKind::Truncated } else { ErrorKind::Damaged };
+    Error::new(kind, what, offset, error.to_string(), "JSON as in docs/format.md")
+}
+
+/// Reads a `.jsonl` file: one JSON object a line. Gives the lines before the first bad one, and the
+/// error there; a last line without a newline that does not parse is what a killed recorder leaves, and is
+/// left out with an error of kind [`ErrorKind::Truncated`].
+pub fn parse_lines<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> (Vec<T>, Option<Error>) {
+    let mut rows = Vec::new();
+    let mut offset = 0;
+    for line in bytes.split_inclusive(|&b| b == b'\n') {
+        let text = line.trim_ascii();
+        if !text.is_empty() {
+            match serde_json::from_slice(text) {
+                Ok(row) => rows.push(row),
+                Err(e) => {
+                    let mut error = json_error(what, text, offset as u64, &e);
+                    if line.last() != Some(&b'\n') {
+                        error.kind = ErrorKind::Truncated;
+                    }
+                    return (rows, Some(error));
+                }
+            }
+        }
+        offset += line.len();
+    }
+    (rows, None)
+}
+
+/// The text of a `.jsonl` file.
+pub fn to_lines<T: Serialize>(rows: &[T]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        // As above: cannot fail for the types of this module.
+        text.push_str(&serde_json::to_string(row).unwrap_or_default());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meta_round_trips_and_ignores_unknown_keys() {
+        let mut meta = Meta { version: 1, mode: "program".into(), exit_status: Some(3), ..Meta::default() };
+        meta.kernel.formats.insert("sched/sched_switch".into(), "text".into());
+        assert_eq!(Meta::parse(meta.to_json().as_bytes()).unwrap(), meta);
+        let more = br#"{"version":1,"new_key":{"a":[1]},"host":{"n_cpus":2}}"#;
+        assert_eq!(Meta::parse(more).unwrap().host.n_cpus, 2);
+    }
+
+    #[test]
+    fn meta_of_another_version_is_refused_by_name() {
+        let e = Meta::parse(br#"{"version":2}"#).unwrap_err();
+        assert_eq!(e.kind, ErrorKind::Version);
+        assert!(e.to_string().contains("version 2"), "{e}");
+    }
+
+    #[test]
+    fn lines_before_a_bad_one_are_kept_and_it_is_named() {
+        let text = b"{\"native\":1}\n{\"native\":2}\n{\"native\":x}\n{\"native\":4}\n";
+        let (rows, error) = parse_lines::<Anchor>("anchors", text);
+        assert_eq!(rows.len(), 2);
+        let error = error.unwrap();
+        assert_eq!(error.kind, ErrorKind::Damaged);
+        assert!((26..39).contains(&error.offset), "{error}");
+    }
+
+    #[test]
+    fn half_a_last_line_is_a_truncation() {
+        let (rows, error) = parse_lines::<Anchor>("anchors", b"{\"native\":1}\n{\"nat");
+        assert_eq!(rows.len(), 1);
+        assert_eq!(error.unwrap().kind, ErrorKind::Truncated);
+    }
+}

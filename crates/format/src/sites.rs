@@ -1,0 +1,204 @@
+//! Site definitions: where in a program's source an annotation stands, and its name.
+use crate::ring::{MAGIC_SITES, SiteDef, SitesHeader, check_head};
+use crate::{Error, Result};
+use std::collections::HashMap;
+use std::mem::size_of;
+use zerocopy::FromBytes;
+
+/// One place in source that annotates.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Site {
+    /// Id within its client; 1..
+    pub id: u32,
+    /// Name of the slice, counter, ...
+    pub name: String,
+    /// Source file; may be empty.
+    pub file: String,
+    /// Function; may be empty.
+    pub function: String,
+    /// Source line; 0: unknown.
+    pub line: u32,
+}
+
+/// The sites of one client.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SiteTable {
+    /// Process.
+    pub pid: u32,
+    /// Client of that process.
+    pub generation: u32,
+    /// The client (pid, generation) that defines the ids below `parent_next_id`.
+    pub parent: Option<(u32, u32)>,
+    /// See `parent`.
+    pub parent_next_id: u32,
+    /// Sorted by id, ids unique.
+    pub sites: Vec<Site>,
+}
+
+impl SiteTable {
+    /// Reads a `.sites` file.
+    ///
+    /// # Errors
+    /// When the header is wrong; see [`SiteTable::salvage`] for damage after it.
+    pub fn parse(bytes: &[u8]) -> Result<SiteTable> {
+        match SiteTable::salvage(bytes)? {
+            (table, None) => Ok(table),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    /// Reads a `.sites` file up to the first bad definition, and says what was bad. A program killed
+    /// in a write(2) leaves half a definition.
+    ///
+    /// # Errors
+    /// When the header is wrong.
+    pub fn salvage(bytes: &[u8]) -> Result<(SiteTable, Option<Error>)> {
+        let what = "site table header";
+        let Ok((header, _)) = SitesHeader::read_from_prefix(bytes) else {
+            return Err(Error::truncated(what, 0, bytes.len() as u64, size_of::<SitesHeader>() as u64));
+        };
+        check_head(what, (header.magic, header.version, header.struct_size), MAGIC_SITES, size_of::<SitesHeader>() as u32)?;
+        let mut table = SiteTable {
+            pid: header.pid,
+            generation: header.generation,
+            parent: (header.parent_pid != 0).then_some((header.parent_pid, header.parent_gen)),
+            parent_next_id: header.parent_next_id,
+            sites: Vec::new(),
+        };
+        let mut at = header.struct_size as usize;
+        let mut error = None;
+        while at < bytes.len() {
+            match parse_site(&bytes[at..], at as u64) {
+                Ok((site, length)) => {
+                    table.sites.push(site);
+                    at += length;
+                }
+                Err(e) => {
+                    error = Some(e);
+                    break;
+                }
+            }
+        }
+        table.sites.sort_by_key(|s| s.id);
+        table.sites.dedup_by_key(|s| s.id);
+        Ok((table, error))
+    }
+
+    /// The bytes of a `.sites` file with this content.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        use zerocopy::IntoBytes;
+        let (parent_pid, parent_gen) = self.parent.unwrap_or_default();
+        let header = SitesHeader {
+            magic: MAGIC_SITES,
+            version: crate::ring::ABI_VERSION,
+            struct_size: size_of::<SitesHeader>() as u32,
+            pid: self.pid,
+            generation: self.generation,
+            parent_pid,
+            parent_gen,
+            parent_next_id: self.parent_next_id,
+            reserved: [0; 7],
+        };
+        let mut out = header.as_bytes().to_vec();
+        for site in &self.sites {
+            let texts = [clip(&site.name), clip(&site.file), clip(&site.function)];
+            let length = (size_of::<SiteDef>() + texts.iter().map(|t| t.len() + 1).sum::<usize>()).next_multiple_of(8);
+            let def = SiteDef {
+                bytes: length as u32,
+                id: site.id,
+                line: site.line,
+                name_len: texts[0].len() as u16,
+                file_len: texts[1].len() as u16,
+                func_len: texts[2].len() as u16,
+                reserved: 0,
+                reserved2: 0,
+            };
+            let end = out.len() + length;
+            out.extend_from_slice(def.as_bytes());
+            for text in texts {
+                out.extend_from_slice(text);
+                out.push(0);
+            }
+            out.resize(end, 0);
+        }
+        out
+    }
+
+    /// The site with this id, of this client alone.
+    pub fn get(&self, id: u32) -> Option<&Site> {
+        self.sites.binary_search_by_key(&id, |s| s.id).ok().map(|ix| &self.sites[ix])
+    }
+}
+
+fn clip(text: &str) -> &[u8] {
+    &text.as_bytes()[..text.len().min(usize::from(u16::MAX))]
+}
+
+fn parse_site(bytes: &[u8], offset: u64) -> Result<(Site, usize)> {
+    let what = "site definition";
+    let Ok((def, _)) = SiteDef::read_from_prefix(bytes) else {
+        return Err(Error::truncated(what, offset, bytes.len() as u64, size_of::<SiteDef>() as u64));
+    };
+    let lengths = [def.name_len, def.file_len, def.func_len].map(usize::from);
+    let need = size_of::<SiteDef>() + lengths.iter().map(|l| l + 1).sum::<usize>();
+    let length = def.bytes as usize;
+    if length < need || length > need.next_multiple_of(8) + 64 || !length.is_multiple_of(8) {
+        return Err(Error::damaged(what, offset, format!("{length} bytes"), format!("{need}, padded to a multiple of 8")));
+    }
+    if def.id == 0 {
+        return Err(Error::damaged(what, offset + 4, "id 0", "an id from 1"));
+    }
+    let Some(record) = bytes.get(..length) else {
+        return Err(Error::truncated(what, offset, bytes.len() as u64, length as u64));
+    };
+    let mut at = size_of::<SiteDef>();
+    let mut text = |length: usize| {
+        let text = String::from_utf8_lossy(&record[at..at + length]).into_owned();
+        at += length + 1;
+        text
+    };
+    let (name, file, function) = (text(lengths[0]), text(lengths[1]), text(lengths[2]));
+    Ok((Site { id: def.id, name, file, function, line: def.line }, length))
+}
+
+/// The sites of all clients of a recording.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Sites {
+    tables: Vec<SiteTable>,
+    index: HashMap<(u32, u32), usize>,
+}
+
+impl Sites {
+    /// Puts tables together; of two with the same client the first counts.
+    pub fn new(tables: Vec<SiteTable>) -> Sites {
+        let mut index = HashMap::new();
+        for (ix, table) in tables.iter().enumerate() {
+            index.entry((table.pid, table.generation)).or_insert(ix);
+        }
+        Sites { tables, index }
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> &[SiteTable] {
+        &self.tables
+    }
+
+    /// The table of one client.
+    pub fn table(&self, pid: u32, generation: u32) -> Option<&SiteTable> {
+        self.index.get(&(pid, generation)).map(|&ix| &self.tables[ix])
+    }
+
+    /// What `id` means in this client: ids below `parent_next_id` are looked up in the parent, and on.
+    pub fn resolve(&self, pid: u32, generation: u32, id: u32) -> Option<&Site> {
+        let mut client = (pid, generation);
+        // A chain longer than the number of tables is a circle.
+        for _ in 0..self.tables.len() {
+            let table = self.table(client.0, client.1)?;
+            match table.parent {
+                Some(parent) if id < table.parent_next_id => client = parent,
+                _ => return table.get(id),
+            }
+        }
+        None
+    }
+}
