@@ -3,10 +3,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 
 export CARGO_TERM_COLOR ?= auto
 JOBS ?= $(shell nproc)
 KASURI := target/release/kasuri
+# The kernel's events need root; without it a recording still has annotations and the program's own switches.
+SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
 .PHONY: help deps build c viewer rust demo test lint fmt clean bench install \
@@ -39,7 +42,8 @@ rust: viewer ## build the kasuri command
 # ---- demo ---------------------------------------------------------------------------------------------------------
 demo: deps build ## record a real parallel program and leave an HTML report
 	@mkdir -p $(dir $(DEMO))
-	$(KASURI) record -o $(DEMO).kasuri -- build/examples/quake
+	$(SUDO) $(KASURI) record -o $(DEMO).kasuri -- build/examples/quake
+	@if [ -n "$(SUDO)" ]; then $(SUDO) chown "$$(id -u):$$(id -g)" $(DEMO).kasuri; fi
 	$(KASURI) stat $(DEMO).kasuri
 	$(KASURI) report $(DEMO).kasuri -o $(DEMO).html
 	@printf '\nThe Gantt chart: %s\nOpen it in a browser; press ? there for help.\n' "$(CURDIR)/$(DEMO).html"
