@@ -13,7 +13,12 @@ pub(crate) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// Reads `bytes`, which begin `base` bytes into the file; `what` goes into errors.
     pub(crate) fn new(bytes: &'a [u8], base: u64, what: &'static str) -> Cursor<'a> {
-        Cursor { bytes, at: 0, base, what }
+        Cursor {
+            bytes,
+            at: 0,
+            base,
+            what,
+        }
     }
 
     /// Offset in the file.
@@ -28,7 +33,12 @@ impl<'a> Cursor<'a> {
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let rest = &self.bytes[self.at..];
         let Some(part) = rest.get(..n) else {
-            return Err(Error::truncated(self.what, self.offset(), rest.len() as u64, n as u64));
+            return Err(Error::truncated(
+                self.what,
+                self.offset(),
+                rest.len() as u64,
+                n as u64,
+            ));
         };
         self.at += n;
         Ok(part)
@@ -61,7 +71,12 @@ impl<'a> Cursor<'a> {
         let at = self.offset();
         let n = self.u32()? as usize;
         if n > max {
-            return Err(Error::damaged(self.what, at, format!("a count of {n}"), format!("at most {max}")));
+            return Err(Error::damaged(
+                self.what,
+                at,
+                format!("a count of {n}"),
+                format!("at most {max}"),
+            ));
         }
         Ok(n)
     }
@@ -76,7 +91,11 @@ pub(crate) fn uint(bytes: &[u8], big_endian: bool) -> u64 {
     let n = bytes.len().min(8);
     let mut value = 0u64;
     for i in 0..n {
-        let byte = if big_endian { bytes[i] } else { bytes[n - 1 - i] };
+        let byte = if big_endian {
+            bytes[i]
+        } else {
+            bytes[n - 1 - i]
+        };
         value = value << 8 | u64::from(byte);
     }
     value

@@ -6,7 +6,7 @@
 use crate::meta::Anchor;
 use crate::{Error, Result};
 
-/// `ns = base_ns + ((native - base_native) * mult >> shift)`.
+/// `ns = base_ns + ((native - base_native) * mult >> shift)`, rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     base_native: u64,
@@ -19,7 +19,10 @@ impl Line {
     /// The line through two anchors, `None` when they are no two instants.
     fn through(a: &Anchor, b: &Anchor) -> Option<Line> {
         let ticks = b.native.checked_sub(a.native).filter(|&t| t > 0)?;
-        let ns = b.monotonic_ns.checked_sub(a.monotonic_ns).filter(|&t| t > 0)?;
+        let ns = b
+            .monotonic_ns
+            .checked_sub(a.monotonic_ns)
+            .filter(|&t| t > 0)?;
         // The largest shift that keeps mult below 2^63: the product with a tick count then fits 128 bits.
         let mut shift = 63u32;
         while shift > 0 && (u128::from(ns) << shift) / u128::from(ticks) >= 1 << 63 {
@@ -27,17 +30,28 @@ impl Line {
         }
         let mult = ((u128::from(ns) << shift) + u128::from(ticks) / 2) / u128::from(ticks);
         let base_ns = i64::try_from(a.monotonic_ns).ok()?;
-        Some(Line { base_native: a.native, base_ns, mult: u64::try_from(mult).ok()?, shift })
+        Some(Line {
+            base_native: a.native,
+            base_ns,
+            mult: u64::try_from(mult).ok()?,
+            shift,
+        })
     }
 
     #[inline]
     fn at(&self, native: u64) -> i64 {
+        // Rounds to the nearest ns: truncation would bias every stamp by half a nanosecond.
+        let half = (1u128 << self.shift) >> 1;
         if native >= self.base_native {
-            let ns = (u128::from(native - self.base_native) * u128::from(self.mult)) >> self.shift;
-            self.base_ns.saturating_add(i64::try_from(ns).unwrap_or(i64::MAX))
+            let ns = (u128::from(native - self.base_native) * u128::from(self.mult) + half)
+                >> self.shift;
+            self.base_ns
+                .saturating_add(i64::try_from(ns).unwrap_or(i64::MAX))
         } else {
-            let ns = (u128::from(self.base_native - native) * u128::from(self.mult)) >> self.shift;
-            self.base_ns.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX))
+            let ns = (u128::from(self.base_native - native) * u128::from(self.mult) + half)
+                >> self.shift;
+            self.base_ns
+                .saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX))
         }
     }
 }
@@ -88,7 +102,9 @@ impl ClockMap {
     }
 
     fn line_at(&self, native: u64) -> usize {
-        self.lines.partition_point(|l| l.base_native <= native).saturating_sub(1)
+        self.lines
+            .partition_point(|l| l.base_native <= native)
+            .saturating_sub(1)
     }
 
     /// CLOCK_MONOTONIC, ns, at a stamp. Saturates.
@@ -111,8 +127,14 @@ impl ClockMap {
             let ix = self.line_at(first);
             let line = self.lines[ix];
             let from = if ix == 0 { 0 } else { line.base_native };
-            let to = self.lines.get(ix + 1).map_or(u64::MAX, |l| l.base_native - 1);
-            let n = rest.iter().position(|s| !(from..=to).contains(s)).unwrap_or(rest.len());
+            let to = self
+                .lines
+                .get(ix + 1)
+                .map_or(u64::MAX, |l| l.base_native - 1);
+            let n = rest
+                .iter()
+                .position(|s| !(from..=to).contains(s))
+                .unwrap_or(rest.len());
             out.extend(rest[..n].iter().map(|&s| line.at(s)));
             rest = &rest[n..];
         }
@@ -121,11 +143,21 @@ impl ClockMap {
     /// The stamp at an instant, to within a tick or so: for cutting a recording, not for measuring.
     pub fn stamp_at(&self, monotonic_ns: u64) -> u64 {
         let ns = i64::try_from(monotonic_ns).unwrap_or(i64::MAX);
-        let ix = self.lines.partition_point(|l| l.base_ns <= ns).saturating_sub(1);
-        let Some(line) = self.lines.get(ix) else { return monotonic_ns };
-        let away = (u128::from(ns.abs_diff(line.base_ns)) << line.shift) / u128::from(line.mult.max(1));
+        let ix = self
+            .lines
+            .partition_point(|l| l.base_ns <= ns)
+            .saturating_sub(1);
+        let Some(line) = self.lines.get(ix) else {
+            return monotonic_ns;
+        };
+        let away =
+            (u128::from(ns.abs_diff(line.base_ns)) << line.shift) / u128::from(line.mult.max(1));
         let ticks = u64::try_from(away).unwrap_or(u64::MAX);
-        if ns >= line.base_ns { line.base_native.saturating_add(ticks) } else { line.base_native.saturating_sub(ticks) }
+        if ns >= line.base_ns {
+            line.base_native.saturating_add(ticks)
+        } else {
+            line.base_native.saturating_sub(ticks)
+        }
     }
 }
 
@@ -134,43 +166,79 @@ mod tests {
     use super::*;
 
     fn anchor(native: u64, monotonic_ns: u64) -> Anchor {
-        Anchor { native, monotonic_ns, realtime_ns: 0 }
+        Anchor {
+            native,
+            monotonic_ns,
+            realtime_ns: 0,
+        }
     }
 
     #[test]
     fn anchors_map_onto_themselves_and_lines_in_between() {
-        let map = ClockMap::from_anchors(&[anchor(2_600, 1_000), anchor(5_200, 2_000), anchor(7_800, 3_100)]).unwrap();
+        let map = ClockMap::from_anchors(&[
+            anchor(2_600, 1_000),
+            anchor(5_200, 2_000),
+            anchor(7_800, 3_100),
+        ])
+        .unwrap();
         assert_eq!(map.monotonic_ns(2_600), 1_000);
         assert_eq!(map.monotonic_ns(3_900), 1_500);
         assert_eq!(map.monotonic_ns(5_200), 2_000);
         assert_eq!(map.monotonic_ns(6_500), 2_550);
-        assert_eq!(map.monotonic_ns(0), 0, "before the first anchor the first line goes on");
-        assert_eq!(map.monotonic_ns(10_400), 4_200, "after the last anchor the last line goes on");
+        assert_eq!(
+            map.monotonic_ns(0),
+            0,
+            "before the first anchor the first line goes on"
+        );
+        assert_eq!(
+            map.monotonic_ns(10_400),
+            4_200,
+            "after the last anchor the last line goes on"
+        );
     }
 
     #[test]
     fn large_counters_lose_no_nanosecond() {
         let native = 1 << 60;
         let ns = 1 << 62;
-        let map = ClockMap::from_anchors(&[anchor(native, ns), anchor(native + 2_600_000_155_000, ns + 1_000_000_000_000)]).unwrap();
+        let map = ClockMap::from_anchors(&[
+            anchor(native, ns),
+            anchor(native + 2_600_000_155_000, ns + 1_000_000_000_000),
+        ])
+        .unwrap();
         for s in [0u64, 1, 500, 999_999_999_999] {
             let ticks = (u128::from(s) * 2_600_000_155_000 / 1_000_000_000_000) as u64;
-            assert!(map.monotonic_ns(native + ticks).abs_diff(ns as i64 + s as i64) <= 1, "at {s}");
+            assert!(
+                map.monotonic_ns(native + ticks)
+                    .abs_diff(ns as i64 + s as i64)
+                    <= 1,
+                "at {s}"
+            );
         }
     }
 
     #[test]
     fn slow_counters_work() {
         // 24 MHz: 41.67 ns a tick.
-        let map = ClockMap::from_anchors(&[anchor(0, 0), anchor(24_000_000, 1_000_000_000)]).unwrap();
+        let map =
+            ClockMap::from_anchors(&[anchor(0, 0), anchor(24_000_000, 1_000_000_000)]).unwrap();
         assert_eq!(map.monotonic_ns(24), 1_000);
         assert_eq!(map.monotonic_ns(u64::MAX), i64::MAX);
     }
 
     #[test]
     fn block_conversion_equals_single_conversion() {
-        let map = ClockMap::from_anchors(&[anchor(1_000, 10), anchor(2_000, 500), anchor(3_000, 900), anchor(9_000, 5_000)]).unwrap();
-        let stamps: Vec<u64> = (0..12_000).step_by(7).chain([5, u64::MAX, 0, 2_500]).collect();
+        let map = ClockMap::from_anchors(&[
+            anchor(1_000, 10),
+            anchor(2_000, 500),
+            anchor(3_000, 900),
+            anchor(9_000, 5_000),
+        ])
+        .unwrap();
+        let stamps: Vec<u64> = (0..12_000)
+            .step_by(7)
+            .chain([5, u64::MAX, 0, 2_500])
+            .collect();
         let mut block = Vec::new();
         map.convert(&stamps, &mut block);
         let single: Vec<i64> = stamps.iter().map(|&s| map.monotonic_ns(s)).collect();
@@ -179,7 +247,9 @@ mod tests {
 
     #[test]
     fn stamp_at_is_near_the_inverse() {
-        let map = ClockMap::from_anchors(&[anchor(2_600_000, 1_000_000), anchor(5_200_000, 2_000_000)]).unwrap();
+        let map =
+            ClockMap::from_anchors(&[anchor(2_600_000, 1_000_000), anchor(5_200_000, 2_000_000)])
+                .unwrap();
         for native in [0u64, 2_600_000, 3_333_333, 9_000_000] {
             let back = map.stamp_at(map.monotonic_ns(native) as u64);
             assert!(back.abs_diff(native) <= 3, "{native} -> {back}");
@@ -190,7 +260,13 @@ mod tests {
     fn one_instant_gives_no_line_and_backward_anchors_are_left_out() {
         assert!(ClockMap::from_anchors(&[]).is_err());
         assert!(ClockMap::from_anchors(&[anchor(5, 5), anchor(5, 5)]).is_err());
-        let map = ClockMap::from_anchors(&[anchor(0, 0), anchor(100, 1_000), anchor(200, 900), anchor(300, 3_000)]).unwrap();
+        let map = ClockMap::from_anchors(&[
+            anchor(0, 0),
+            anchor(100, 1_000),
+            anchor(200, 900),
+            anchor(300, 3_000),
+        ])
+        .unwrap();
         assert_eq!(map.monotonic_ns(200), 2_000);
         assert_eq!(ClockMap::identity().monotonic_ns(7), 7);
     }

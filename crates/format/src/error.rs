@@ -48,7 +48,14 @@ impl Error {
         found: impl Into<Cow<'static, str>>,
         needed: impl Into<Cow<'static, str>>,
     ) -> Error {
-        Error { kind, what: what.into(), offset, found: found.into(), needed: needed.into(), remedy: Cow::Borrowed("") }
+        Error {
+            kind,
+            what: what.into(),
+            offset,
+            found: found.into(),
+            needed: needed.into(),
+            remedy: Cow::Borrowed(""),
+        }
     }
 
     pub(crate) fn damaged(
@@ -61,8 +68,19 @@ impl Error {
     }
 
     /// `have` bytes are left where `need` are needed.
-    pub(crate) fn truncated(what: impl Into<Cow<'static, str>>, offset: u64, have: u64, need: u64) -> Error {
-        Error::new(ErrorKind::Truncated, what, offset, format!("{have} bytes"), format!("{need} bytes"))
+    pub(crate) fn truncated(
+        what: impl Into<Cow<'static, str>>,
+        offset: u64,
+        have: u64,
+        need: u64,
+    ) -> Error {
+        Error::new(
+            ErrorKind::Truncated,
+            what,
+            offset,
+            format!("{have} bytes"),
+            format!("{need} bytes"),
+        )
     }
 
     pub(crate) fn absent(

@@ -3,7 +3,7 @@
 //! | module | reads |
 //! |---|---|
 //! | [`ring`] | what annotated programs write: chunks, sites (mirror of `kasuri.h` part 1) |
-//! | `tracefs` | format files and raw ring-buffer pages of the kernel |
+//! | [`tracefs`] | format files and raw ring-buffer pages of the kernel |
 //! | `perf` | records of a perf ring: switches, forks, exits, names |
 //! | [`meta`] | `meta.json`, `anchors.jsonl`, `kernel-loss.jsonl`, `procs.jsonl` |
 //! | [`clock`] | anchors -> CLOCK_MONOTONIC |
@@ -44,5 +44,6 @@ mod error;
 pub mod meta;
 pub mod ring;
 mod sites;
+pub mod tracefs;
 
 pub use error::{Error, ErrorKind, Result};

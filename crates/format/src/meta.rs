@@ -162,7 +162,11 @@ impl ClientLoss {
         if cursor.left() != 0 {
             return Err(cursor.damaged(format!("{} more bytes", cursor.left()), "the end"));
         }
-        Ok(ClientLoss { pid, generation, lost })
+        Ok(ClientLoss {
+            pid,
+            generation,
+            lost,
+        })
     }
 }
 
@@ -173,10 +177,17 @@ impl Meta {
     /// When it is no JSON object of this shape, or of a newer version.
     pub fn parse(json: &[u8]) -> Result<Meta> {
         if json.is_empty() {
-            return Err(Error::new(ErrorKind::Truncated, "meta.json", 0, "an empty file", "a JSON object")
-                .remedy("the recorder ended before it began; record again"));
+            return Err(Error::new(
+                ErrorKind::Truncated,
+                "meta.json",
+                0,
+                "an empty file",
+                "a JSON object",
+            )
+            .remedy("the recorder ended before it began; record again"));
         }
-        let meta: Meta = serde_json::from_slice(json).map_err(|e| json_error("meta.json", json, 0, &e))?;
+        let meta: Meta =
+            serde_json::from_slice(json).map_err(|e| json_error("meta.json", json, 0, &e))?;
         if meta.version != META_VERSION {
             return Err(Error::new(
                 ErrorKind::Version,
@@ -200,16 +211,33 @@ impl Meta {
 }
 
 fn json_error(what: &'static str, bytes: &[u8], base: u64, error: &serde_json::Error) -> Error {
-    let line_start = bytes.split_inclusive(|&b| b == b'\n').take(error.line().saturating_sub(1)).map(<[u8]>::len).sum::<usize>();
+    let line_start = bytes
+        .split_inclusive(|&b| b == b'\n')
+        .take(error.line().saturating_sub(1))
+        .map(<[u8]>::len)
+        .sum::<usize>();
     let offset = base + (line_start + error.column().saturating_sub(1)).min(bytes.len()) as u64;
-    let kind = if error.is_eof() { ErrorKind::Truncated } else { ErrorKind::Damaged };
-    Error::new(kind, what, offset, error.to_string(), "JSON as in docs/format.md")
+    let kind = if error.is_eof() {
+        ErrorKind::Truncated
+    } else {
+        ErrorKind::Damaged
+    };
+    Error::new(
+        kind,
+        what,
+        offset,
+        error.to_string(),
+        "JSON as in docs/format.md",
+    )
 }
 
 /// Reads a `.jsonl` file: one JSON object a line. Gives the lines before the first bad one, and the
 /// error there; a last line without a newline that does not parse is what a killed recorder leaves, and is
 /// left out with an error of kind [`ErrorKind::Truncated`].
-pub fn parse_lines<T: DeserializeOwned>(what: &'static str, bytes: &[u8]) -> (Vec<T>, Option<Error>) {
+pub fn parse_lines<T: DeserializeOwned>(
+    what: &'static str,
+    bytes: &[u8],
+) -> (Vec<T>, Option<Error>) {
     let mut rows = Vec::new();
     let mut offset = 0;
     for line in bytes.split_inclusive(|&b| b == b'\n') {
@@ -248,8 +276,15 @@ mod tests {
 
     #[test]
     fn meta_round_trips_and_ignores_unknown_keys() {
-        let mut meta = Meta { version: 1, mode: "program".into(), exit_status: Some(3), ..Meta::default() };
-        meta.kernel.formats.insert("sched/sched_switch".into(), "text".into());
+        let mut meta = Meta {
+            version: 1,
+            mode: "program".into(),
+            exit_status: Some(3),
+            ..Meta::default()
+        };
+        meta.kernel
+            .formats
+            .insert("sched/sched_switch".into(), "text".into());
         assert_eq!(Meta::parse(meta.to_json().as_bytes()).unwrap(), meta);
         let more = br#"{"version":1,"new_key":{"a":[1]},"host":{"n_cpus":2}}"#;
         assert_eq!(Meta::parse(more).unwrap().host.n_cpus, 2);

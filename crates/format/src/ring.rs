@@ -169,20 +169,78 @@ macro_rules! layout {
     };
 }
 layout!(
-    Control, 128, magic = 0, version = 8, struct_size = 12, state = 16, policy = 20, clock = 24, chunk_bytes = 28, max_bytes = 32,
-    first_chunks = 40, flight_chunks = 44, trigger = 48, recorder_pid = 52, freed = 56, reserved = 60
+    Control,
+    128,
+    magic = 0,
+    version = 8,
+    struct_size = 12,
+    state = 16,
+    policy = 20,
+    clock = 24,
+    chunk_bytes = 28,
+    max_bytes = 32,
+    first_chunks = 40,
+    flight_chunks = 44,
+    trigger = 48,
+    recorder_pid = 52,
+    freed = 56,
+    reserved = 60
 );
 layout!(
-    SitesHeader, 64, magic = 0, version = 8, struct_size = 12, pid = 16, generation = 20, parent_pid = 24, parent_gen = 28,
-    parent_next_id = 32, reserved = 36
+    SitesHeader,
+    64,
+    magic = 0,
+    version = 8,
+    struct_size = 12,
+    pid = 16,
+    generation = 20,
+    parent_pid = 24,
+    parent_gen = 28,
+    parent_next_id = 32,
+    reserved = 36
 );
-layout!(SiteDef, 24, bytes = 0, id = 4, line = 8, name_len = 12, file_len = 14, func_len = 16, reserved = 18, reserved2 = 20);
 layout!(
-    Segment, 256, magic = 0, version = 8, struct_size = 12, pid = 16, generation = 20, index = 24, chunk_bytes = 28, n_chunks = 32,
-    chunks_offset = 36, clock = 40, reserved0 = 44, start_stamp = 48, lost = 56, reserved = 120
+    SiteDef,
+    24,
+    bytes = 0,
+    id = 4,
+    line = 8,
+    name_len = 12,
+    file_len = 14,
+    func_len = 16,
+    reserved = 18,
+    reserved2 = 20
 );
 layout!(
-    ChunkHeader, 128, seq = 0, stream = 8, tid = 12, used = 16, flags = 20, lost_first = 24, lost_last = 32, lost = 40, reserved = 72
+    Segment,
+    256,
+    magic = 0,
+    version = 8,
+    struct_size = 12,
+    pid = 16,
+    generation = 20,
+    index = 24,
+    chunk_bytes = 28,
+    n_chunks = 32,
+    chunks_offset = 36,
+    clock = 40,
+    reserved0 = 44,
+    start_stamp = 48,
+    lost = 56,
+    reserved = 120
+);
+layout!(
+    ChunkHeader,
+    128,
+    seq = 0,
+    stream = 8,
+    tid = 12,
+    used = 16,
+    flags = 20,
+    lost_first = 24,
+    lost_last = 32,
+    lost = 40,
+    reserved = 72
 );
 
 macro_rules! numbered {
@@ -398,7 +456,11 @@ impl<'a> RingEvent<'a> {
 
     /// The two numbers of a [`Shape::Pair`].
     pub fn pair(&self) -> (u64, u64) {
-        let word = |at: usize| self.payload.get(at..at + 8).map_or(0, |b| crate::bytes::uint(b, false));
+        let word = |at: usize| {
+            self.payload
+                .get(at..at + 8)
+                .map_or(0, |b| crate::bytes::uint(b, false))
+        };
         (word(0), word(8))
     }
 
@@ -433,25 +495,52 @@ impl<'a> Chunk<'a> {
     /// When the header is cut short or its `used` is impossible.
     pub fn parse(bytes: &'a [u8], offset: u64) -> Result<Chunk<'a>> {
         let Ok((header, _)) = ChunkHeader::read_from_prefix(bytes) else {
-            return Err(Error::truncated("chunk header", offset, bytes.len() as u64, size_of::<ChunkHeader>() as u64));
+            return Err(Error::truncated(
+                "chunk header",
+                offset,
+                bytes.len() as u64,
+                size_of::<ChunkHeader>() as u64,
+            ));
         };
         let used = header.used;
-        let bad = |at, found: String, needed: &'static str| Err(Error::damaged("chunk header", offset + at, found, needed));
-        if used < size_of::<ChunkHeader>() as u32 || used > CHUNK_BYTES_MAX || !used.is_multiple_of(SLOT_BYTES as u32) {
-            return bad(16, format!("used = {used}"), "a multiple of 16 from 128 to 1 MiB");
+        let bad = |at, found: String, needed: &'static str| {
+            Err(Error::damaged("chunk header", offset + at, found, needed))
+        };
+        if used < size_of::<ChunkHeader>() as u32
+            || used > CHUNK_BYTES_MAX
+            || !used.is_multiple_of(SLOT_BYTES as u32)
+        {
+            return bad(
+                16,
+                format!("used = {used}"),
+                "a multiple of 16 from 128 to 1 MiB",
+            );
         }
         if header.stream == 0 {
             return bad(8, "stream 0".into(), "a stream number from 1");
         }
         let Some(slots) = bytes.get(size_of::<ChunkHeader>()..used as usize) else {
-            return Err(Error::truncated("chunk", offset, bytes.len() as u64, u64::from(used)));
+            return Err(Error::truncated(
+                "chunk",
+                offset,
+                bytes.len() as u64,
+                u64::from(used),
+            ));
         };
-        Ok(Chunk { header, slots, offset })
+        Ok(Chunk {
+            header,
+            slots,
+            offset,
+        })
     }
 
     /// The committed events in the order in which their room was reserved.
     pub fn events(&self) -> Events<'a> {
-        Events { slots: self.slots, damaged: 0, open: 0 }
+        Events {
+            slots: self.slots,
+            damaged: 0,
+            open: 0,
+        }
     }
 }
 
@@ -472,7 +561,10 @@ impl<'a> Iterator for Events<'a> {
     fn next(&mut self) -> Option<RingEvent<'a>> {
         loop {
             let head = self.slots.first_chunk::<SLOT_BYTES>()?;
-            let (stamp, word) = (crate::bytes::uint(&head[..8], false), crate::bytes::uint(&head[8..], false));
+            let (stamp, word) = (
+                crate::bytes::uint(&head[..8], false),
+                crate::bytes::uint(&head[8..], false),
+            );
             let n_slots = (word >> 8 & 0xff) as usize;
             let record = self.slots.get(SLOT_BYTES..n_slots * SLOT_BYTES);
             let step = if record.is_some() { n_slots } else { 1 };
@@ -482,7 +574,13 @@ impl<'a> Iterator for Events<'a> {
                 None => self.damaged += 1,
                 Some(payload) => {
                     let (kind, aux, site) = (word as u8, (word >> 16) as u16, (word >> 32) as u32);
-                    return Some(RingEvent { stamp, kind, aux, site, payload });
+                    return Some(RingEvent {
+                        stamp,
+                        kind,
+                        aux,
+                        site,
+                        payload,
+                    });
                 }
             }
         }
@@ -520,17 +618,39 @@ pub fn streams<'a>(chunks: &[Chunk<'a>]) -> Vec<Vec<Chunk<'a>>> {
 }
 
 /// Checks the magic, version and size at the start of one of the structs above.
-pub(crate) fn check_head(what: &'static str, found: (u64, u32, u32), magic: u64, size: u32) -> Result<()> {
+pub(crate) fn check_head(
+    what: &'static str,
+    found: (u64, u32, u32),
+    magic: u64,
+    size: u32,
+) -> Result<()> {
     if found.0 != magic {
         let text = format!("{:#018x}", found.0);
-        return Err(Error::new(ErrorKind::Foreign, what, 0, text, format!("magic {magic:#018x}")));
+        return Err(Error::new(
+            ErrorKind::Foreign,
+            what,
+            0,
+            text,
+            format!("magic {magic:#018x}"),
+        ));
     }
     if found.1 != ABI_VERSION {
-        return Err(Error::new(ErrorKind::Version, what, 8, format!("version {}", found.1), format!("version {ABI_VERSION}"))
-            .remedy("read it with the kasuri that recorded it"));
+        return Err(Error::new(
+            ErrorKind::Version,
+            what,
+            8,
+            format!("version {}", found.1),
+            format!("version {ABI_VERSION}"),
+        )
+        .remedy("read it with the kasuri that recorded it"));
     }
     if found.2 < size {
-        return Err(Error::damaged(what, 12, format!("struct_size {}", found.2), format!("at least {size}")));
+        return Err(Error::damaged(
+            what,
+            12,
+            format!("struct_size {}", found.2),
+            format!("at least {size}"),
+        ));
     }
     Ok(())
 }

@@ -55,9 +55,19 @@ impl SiteTable {
     pub fn salvage(bytes: &[u8]) -> Result<(SiteTable, Option<Error>)> {
         let what = "site table header";
         let Ok((header, _)) = SitesHeader::read_from_prefix(bytes) else {
-            return Err(Error::truncated(what, 0, bytes.len() as u64, size_of::<SitesHeader>() as u64));
+            return Err(Error::truncated(
+                what,
+                0,
+                bytes.len() as u64,
+                size_of::<SitesHeader>() as u64,
+            ));
         };
-        check_head(what, (header.magic, header.version, header.struct_size), MAGIC_SITES, size_of::<SitesHeader>() as u32)?;
+        check_head(
+            what,
+            (header.magic, header.version, header.struct_size),
+            MAGIC_SITES,
+            size_of::<SitesHeader>() as u32,
+        )?;
         let mut table = SiteTable {
             pid: header.pid,
             generation: header.generation,
@@ -102,7 +112,8 @@ impl SiteTable {
         let mut out = header.as_bytes().to_vec();
         for site in &self.sites {
             let texts = [clip(&site.name), clip(&site.file), clip(&site.function)];
-            let length = (size_of::<SiteDef>() + texts.iter().map(|t| t.len() + 1).sum::<usize>()).next_multiple_of(8);
+            let length = (size_of::<SiteDef>() + texts.iter().map(|t| t.len() + 1).sum::<usize>())
+                .next_multiple_of(8);
             let def = SiteDef {
                 bytes: length as u32,
                 id: site.id,
@@ -126,7 +137,10 @@ impl SiteTable {
 
     /// The site with this id, of this client alone.
     pub fn get(&self, id: u32) -> Option<&Site> {
-        self.sites.binary_search_by_key(&id, |s| s.id).ok().map(|ix| &self.sites[ix])
+        self.sites
+            .binary_search_by_key(&id, |s| s.id)
+            .ok()
+            .map(|ix| &self.sites[ix])
     }
 }
 
@@ -137,19 +151,34 @@ fn clip(text: &str) -> &[u8] {
 fn parse_site(bytes: &[u8], offset: u64) -> Result<(Site, usize)> {
     let what = "site definition";
     let Ok((def, _)) = SiteDef::read_from_prefix(bytes) else {
-        return Err(Error::truncated(what, offset, bytes.len() as u64, size_of::<SiteDef>() as u64));
+        return Err(Error::truncated(
+            what,
+            offset,
+            bytes.len() as u64,
+            size_of::<SiteDef>() as u64,
+        ));
     };
     let lengths = [def.name_len, def.file_len, def.func_len].map(usize::from);
     let need = size_of::<SiteDef>() + lengths.iter().map(|l| l + 1).sum::<usize>();
     let length = def.bytes as usize;
     if length < need || length > need.next_multiple_of(8) + 64 || !length.is_multiple_of(8) {
-        return Err(Error::damaged(what, offset, format!("{length} bytes"), format!("{need}, padded to a multiple of 8")));
+        return Err(Error::damaged(
+            what,
+            offset,
+            format!("{length} bytes"),
+            format!("{need}, padded to a multiple of 8"),
+        ));
     }
     if def.id == 0 {
         return Err(Error::damaged(what, offset + 4, "id 0", "an id from 1"));
     }
     let Some(record) = bytes.get(..length) else {
-        return Err(Error::truncated(what, offset, bytes.len() as u64, length as u64));
+        return Err(Error::truncated(
+            what,
+            offset,
+            bytes.len() as u64,
+            length as u64,
+        ));
     };
     let mut at = size_of::<SiteDef>();
     let mut text = |length: usize| {
@@ -158,7 +187,16 @@ fn parse_site(bytes: &[u8], offset: u64) -> Result<(Site, usize)> {
         text
     };
     let (name, file, function) = (text(lengths[0]), text(lengths[1]), text(lengths[2]));
-    Ok((Site { id: def.id, name, file, function, line: def.line }, length))
+    Ok((
+        Site {
+            id: def.id,
+            name,
+            file,
+            function,
+            line: def.line,
+        },
+        length,
+    ))
 }
 
 /// The sites of all clients of a recording.
@@ -185,7 +223,9 @@ impl Sites {
 
     /// The table of one client.
     pub fn table(&self, pid: u32, generation: u32) -> Option<&SiteTable> {
-        self.index.get(&(pid, generation)).map(|&ix| &self.tables[ix])
+        self.index
+            .get(&(pid, generation))
+            .map(|&ix| &self.tables[ix])
     }
 
     /// What `id` means in this client: ids below `parent_next_id` are looked up in the parent, and on.
