@@ -1,1 +1,9 @@
-//! See ARCHITECTURE.md.
+//! Answers -> tables, JSON, HTML, exports. Knows screens and formats; reads the model, never bytes.
+mod args;
+pub mod arrow;
+pub mod chrome;
+mod export;
+pub mod label;
+pub mod perfetto;
+
+pub use export::Exported;

@@ -1,0 +1,284 @@
+//! The part of Perfetto's trace format that the export writes: the messages' field numbers, nothing else.
+//! Written from the public field list of perfetto_trace.proto; checked against the official generated
+//! code by `tests/perfetto_official.py`.
+#![allow(
+    missing_docs,
+    reason = "names and meanings are Perfetto's: perfetto.dev/docs/reference/trace-packet-proto"
+)]
+
+/// One `packet` of a trace; a trace file is these, each preceded by tag 0x0a and its length.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TracePacket {
+    #[prost(uint64, optional, tag = "8")]
+    pub timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "10")]
+    pub trusted_packet_sequence_id: Option<u32>,
+    #[prost(message, optional, tag = "12")]
+    pub interned_data: Option<InternedData>,
+    #[prost(uint32, optional, tag = "13")]
+    pub sequence_flags: Option<u32>,
+    #[prost(oneof = "Data", tags = "1, 2, 6, 11, 45, 60")]
+    pub data: Option<Data>,
+}
+
+/// `TracePacket.SequenceFlags`.
+pub const SEQ_INCREMENTAL_STATE_CLEARED: u32 = 1;
+pub const SEQ_NEEDS_INCREMENTAL_STATE: u32 = 2;
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum Data {
+    #[prost(message, tag = "1")]
+    Ftrace(FtraceEventBundle),
+    #[prost(message, tag = "2")]
+    ProcessTree(ProcessTree),
+    #[prost(message, tag = "6")]
+    ClockSnapshot(ClockSnapshot),
+    #[prost(message, tag = "11")]
+    TrackEvent(TrackEvent),
+    #[prost(message, tag = "45")]
+    SystemInfo(SystemInfo),
+    #[prost(message, tag = "60")]
+    TrackDescriptor(TrackDescriptor),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    pub clocks: Vec<Clock>,
+    #[prost(uint32, optional, tag = "2")]
+    pub primary_trace_clock: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Clock {
+    #[prost(uint32, optional, tag = "1")]
+    pub clock_id: Option<u32>,
+    #[prost(uint64, optional, tag = "2")]
+    pub timestamp: Option<u64>,
+}
+
+/// `BuiltinClock`.
+pub const CLOCK_REALTIME: u32 = 1;
+pub const CLOCK_MONOTONIC: u32 = 3;
+pub const CLOCK_BOOTTIME: u32 = 6;
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SystemInfo {
+    #[prost(message, optional, tag = "1")]
+    pub utsname: Option<Utsname>,
+    #[prost(string, optional, tag = "4")]
+    pub tracing_service_version: Option<String>,
+    #[prost(uint32, optional, tag = "8")]
+    pub num_cpus: Option<u32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Utsname {
+    #[prost(string, optional, tag = "1")]
+    pub sysname: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub release: Option<String>,
+    #[prost(string, optional, tag = "4")]
+    pub machine: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ProcessTree {
+    #[prost(message, repeated, tag = "1")]
+    pub processes: Vec<TreeProcess>,
+    #[prost(message, repeated, tag = "2")]
+    pub threads: Vec<TreeThread>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TreeProcess {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "2")]
+    pub ppid: Option<i32>,
+    #[prost(string, repeated, tag = "3")]
+    pub cmdline: Vec<String>,
+    #[prost(bool, optional, tag = "9")]
+    pub cmdline_is_comm: Option<bool>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TreeThread {
+    #[prost(int32, optional, tag = "1")]
+    pub tid: Option<i32>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    #[prost(int32, optional, tag = "3")]
+    pub tgid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TrackDescriptor {
+    #[prost(uint64, optional, tag = "1")]
+    pub uuid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    #[prost(message, optional, tag = "3")]
+    pub process: Option<ProcessDescriptor>,
+    #[prost(message, optional, tag = "4")]
+    pub thread: Option<ThreadDescriptor>,
+    #[prost(uint64, optional, tag = "5")]
+    pub parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    pub counter: Option<CounterDescriptor>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ProcessDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(string, optional, tag = "6")]
+    pub process_name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct ThreadDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(int64, optional, tag = "2")]
+    pub tid: Option<i64>,
+    #[prost(string, optional, tag = "5")]
+    pub thread_name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct CounterDescriptor {}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TrackEvent {
+    #[prost(uint64, repeated, tag = "3")]
+    pub category_iids: Vec<u64>,
+    #[prost(message, repeated, tag = "4")]
+    pub debug_annotations: Vec<DebugAnnotation>,
+    #[prost(uint32, optional, tag = "9")]
+    pub r#type: Option<u32>,
+    #[prost(uint64, optional, tag = "10")]
+    pub name_iid: Option<u64>,
+    #[prost(uint64, optional, tag = "11")]
+    pub track_uuid: Option<u64>,
+    #[prost(double, optional, tag = "44")]
+    pub double_counter_value: Option<f64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
+    pub flow_ids: Vec<u64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "48")]
+    pub terminating_flow_ids: Vec<u64>,
+}
+
+/// `TrackEvent.Type`.
+pub const SLICE_BEGIN: u32 = 1;
+pub const SLICE_END: u32 = 2;
+pub const INSTANT: u32 = 3;
+pub const COUNTER: u32 = 4;
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct DebugAnnotation {
+    #[prost(uint64, optional, tag = "1")]
+    pub name_iid: Option<u64>,
+    #[prost(oneof = "Value", tags = "3, 4, 5, 6, 7, 17")]
+    pub value: Option<Value>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum Value {
+    #[prost(uint64, tag = "3")]
+    Uint(u64),
+    #[prost(int64, tag = "4")]
+    Int(i64),
+    #[prost(double, tag = "5")]
+    Double(f64),
+    #[prost(string, tag = "6")]
+    Str(String),
+    #[prost(uint64, tag = "7")]
+    Pointer(u64),
+    #[prost(uint64, tag = "17")]
+    StrIid(u64),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct InternedData {
+    #[prost(message, repeated, tag = "1")]
+    pub event_categories: Vec<Interned>,
+    #[prost(message, repeated, tag = "2")]
+    pub event_names: Vec<Interned>,
+    #[prost(message, repeated, tag = "3")]
+    pub debug_annotation_names: Vec<Interned>,
+    #[prost(message, repeated, tag = "29")]
+    pub debug_annotation_string_values: Vec<Interned>,
+}
+
+/// `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` have the same two fields on the wire.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Interned {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub text: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct FtraceEventBundle {
+    #[prost(uint32, optional, tag = "1")]
+    pub cpu: Option<u32>,
+    #[prost(message, repeated, tag = "2")]
+    pub event: Vec<FtraceEvent>,
+    #[prost(bool, optional, tag = "3")]
+    pub lost_events: Option<bool>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct FtraceEvent {
+    #[prost(uint64, optional, tag = "1")]
+    pub timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "2")]
+    pub pid: Option<u32>,
+    #[prost(oneof = "Event", tags = "4, 20, 114")]
+    pub event: Option<Event>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum Event {
+    #[prost(message, tag = "4")]
+    SchedSwitch(SchedSwitch),
+    #[prost(message, tag = "20")]
+    SchedWaking(SchedWaking),
+    #[prost(message, tag = "114")]
+    SchedWakeupNew(SchedWaking),
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SchedSwitch {
+    #[prost(string, optional, tag = "1")]
+    pub prev_comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub prev_pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub prev_prio: Option<i32>,
+    #[prost(int64, optional, tag = "4")]
+    pub prev_state: Option<i64>,
+    #[prost(string, optional, tag = "5")]
+    pub next_comm: Option<String>,
+    #[prost(int32, optional, tag = "6")]
+    pub next_pid: Option<i32>,
+    #[prost(int32, optional, tag = "7")]
+    pub next_prio: Option<i32>,
+}
+
+/// `SchedWakingFtraceEvent` and `SchedWakeupNewFtraceEvent` have the same fields.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SchedWaking {
+    #[prost(string, optional, tag = "1")]
+    pub comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub prio: Option<i32>,
+    #[prost(int32, optional, tag = "4")]
+    pub success: Option<i32>,
+    #[prost(int32, optional, tag = "5")]
+    pub target_cpu: Option<i32>,
+}
