@@ -535,25 +535,1130 @@ KASURI__INLINE void kasuri_trigger(uint32_t site)
 KASURI__RUNTIME((kasuri__emit1(kasuri__g, 0, (int32_t)site, KASURI_EV_TRIGGER), kasuri__trigger()))
 #endif
 
+/* ------------------------------------------------------------------------------------------------
+ * Part 3: the slow path. About once in 2,000 events; also all attaching, forking and failing.
+ * docs/design/ring.md has the states, the races and the proof. Rules that hold for all of it:
+ *   - it runs with all signals blocked, so that it never nests in itself;
+ *   - system calls only, by their numbers: no libc, no errno, no locks of others, no allocation;
+ *   - no file stays open: a program that closes "all" descriptors and reuses their numbers must not
+ *     find our bytes in its files;
+ *   - a wait is bounded; whatever fails, the event is dropped and counted.
+ * ---------------------------------------------------------------------------------------------- */
 #ifndef KASURI_DECLARE_ONLY
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+
+#define KASURI__MAX_SEGMENTS 128
+#define KASURI__MAX_WRITERS 8192 /* threads alive at once; more lose their events (cause FULL) */
+#define KASURI__MAX_FLIGHT 256   /* OVERWRITE: chunks of one thread */
+#define KASURI__DEFERRED 4
+#define KASURI__SEGMENT_MAX (64u << 20)
+#define KASURI__BLOCK_BYTES 65536u
+#define KASURI__STRING_MAX 4000u
+#define KASURI__SPINS 4000
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+extern const uint64_t kasuri__ehdr[8] __asm__("__ehdr_start") __attribute__((weak, visibility("hidden"))); /* ELF header */
+struct kasuri__timespec {
+    long s, ns;
+};
+int kasuri__clock_gettime(int clock, struct kasuri__timespec *t) __asm__("clock_gettime"); /* undeclared in -std=c99 */
+
+struct kasuri__chunk_ref {
+    struct kasuri_chunk *chunk;
+    uint32_t *state;
+};
+
+/* All of a thread's ring; 256 bytes. Owner only, except tid (claimed by compare-and-swap), and limit, which a
+ * thread that attaches the process to another session sets to 0. */
+struct kasuri__thread {
+    struct kasuri__writer w;
+    uint64_t room; /* chunk_bytes of the session */
+    uint64_t seq;  /* of the next chunk */
+    struct kasuri__chunk_ref now;
+    /* Full chunks in which an interrupted emit of this thread has a slot open, oldest first. */
+    struct kasuri__chunk_ref deferred[KASURI__DEFERRED];
+    uint32_t tid;    /* 0: free */
+    uint32_t stream; /* of this thread in this session */
+    uint32_t epoch;  /* of the session that the fields above belong to */
+    uint32_t counting; /* depth of count_stalled() calls that use now.chunk */
+    uint32_t stalled, stalled_cause, stalled_freed, stalled_events;
+    uint32_t own_head, n_own; /* OVERWRITE: ring of own chunks in client.flight */
+    uint32_t padding[18];
+};
+
+struct kasuri__segment_ref {
+    struct kasuri_segment *header;
+    char *chunks;
+    uint64_t bytes;
+    uint32_t n_chunks, chunk_bytes;
+};
+
+/* One per module and process, in pages that fork wipes: a child, however it was made, finds state 0. */
+struct kasuri__client {
+    uint32_t state; /* 0 new or just forked, 1 attached */
+    uint32_t attaching, defining, growing; /* try-locks */
+    uint32_t epoch;                        /* counts sessions; a thread of an older one has no chunk */
+    uint32_t pid, gen, clock, policy, chunk_bytes, flight_chunks;
+    uint32_t next_stream, n_threads, reclaim, hint;
+    uint32_t grow_failed, grow_failed_freed;
+    uint32_t first_segment, n_segments; /* of this session, in segments[]; entries are never reused */
+    uint32_t sites_broken;
+    uint64_t total_bytes, max_bytes, next_chunks, sites_bytes;
+    struct kasuri_control *control;
+    struct kasuri__chunk_ref *flight; /* [MAX_WRITERS][MAX_FLIGHT], OVERWRITE only, touched as needed */
+    struct kasuri__segment_ref segments[KASURI__MAX_SEGMENTS];
+    struct kasuri__thread threads[KASURI__MAX_WRITERS];
+};
+
+/* Site definitions, as in the file, in our own memory: for the next session and for forked children, also when
+ * the module that had the strings is gone. */
+struct kasuri__block {
+    struct kasuri__block *next;
+    uint64_t used; /* complete definitions */
+    char data[KASURI__BLOCK_BYTES];
+};
+
+/* What a forked child keeps. */
+struct kasuri__process {
+    struct kasuri__client *client;
+    struct kasuri__block *first, *last;
+    uint32_t next_id, epoch, started;
+    uint32_t pid, gen; /* as last attached: the parent's, in a child */
+    char session[200];
+};
+
 KASURI__HIDDEN struct kasuri_gate kasuri__gate __attribute__((section(".kasuri.gate"))) = {KASURI_MAGIC_GATE, 0, 0};
-KASURI__HIDDEN __thread struct kasuri__writer *kasuri__writer __attribute__((tls_model(KASURI_TLS_MODEL)));
-KASURI__HIDDEN void kasuri__slow(struct kasuri_site *s, int32_t id, uint32_t kind, uint64_t pos, uint64_t a, uint64_t b) {
-    (void)s, (void)id, (void)kind, (void)pos, (void)a, (void)b;
+KASURI__HIDDEN __thread struct kasuri__writer *kasuri__writer __attribute__((tls_model(KASURI_TLS_MODEL))) = 0;
+extern struct kasuri__process kasuri__process __attribute__((visibility("hidden")));
+KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, {0}};
+
+#define KASURI__COLD static __attribute__((unused, cold, noinline))
+
+/* -- system calls -- */
+
+KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, long f) {
+#if defined(__x86_64__)
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long r;
+    __asm__ volatile("syscall"
+                     : "=a"(r)
+                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return r;
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = n;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+    return x0;
+#elif defined(__riscv)
+    register long a7 __asm__("a7") = n;
+    register long a0 __asm__("a0") = a;
+    register long a1 __asm__("a1") = b;
+    register long a2 __asm__("a2") = c;
+    register long a3 __asm__("a3") = d;
+    register long a4 __asm__("a4") = e;
+    register long a5 __asm__("a5") = f;
+    __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5) : "memory");
+    return a0;
+#else
+    extern long kasuri__libc_syscall(long, ...) __asm__("syscall");
+    extern int *kasuri__libc_errno(void) __asm__("__errno_location");
+    int *error = kasuri__libc_errno(), saved = *error;
+    long r = kasuri__libc_syscall(n, a, b, c, d, e, f);
+    if (r == -1)
+        r = -*error;
+    *error = saved;
+    return r;
+#endif
 }
-KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *s, int32_t id, uint32_t kind, const void *d, uint64_t n) {
-    (void)s, (void)id, (void)kind, (void)d, (void)n;
+#define KASURI__CALL(n, a, b, c, d) kasuri__call((n), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define KASURI__O_CLOEXEC 02000000
+#define KASURI__O_CREATE (02 | 0100 | 0200 | KASURI__O_CLOEXEC) /* O_RDWR | O_CREAT | O_EXCL */
+
+KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
+    long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, 3 /* PROT_READ | PROT_WRITE */, flags, fd, 0);
+    return p < 0 && p > -4096 ? 0 : (void *)p;
 }
-KASURI__HIDDEN void kasuri__message(struct kasuri_site *s, int32_t id, const char *f, ...) { (void)s, (void)id, (void)f; }
-KASURI__HIDDEN void kasuri__trigger(void) {}
-KASURI__HIDDEN uint32_t kasuri__intern(const char *n) { return n ? 1 : 0; }
+/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE */
+#define KASURI__ANONYMOUS (0x02 | 0x20 | 0x4000)
+
+KASURI__COLD void kasuri__block_signals(uint64_t *old) {
+    uint64_t all[2] = {~0ull, ~0ull};
+    KASURI__CALL(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, all, old, 8);
+}
+KASURI__COLD void kasuri__unblock_signals(uint64_t *old) { KASURI__CALL(SYS_rt_sigprocmask, 2, old, 0, 8); }
+
+/* session/p<pid>-<gen><suffix><k>; session/control when suffix is null. */
+KASURI__COLD void kasuri__path(char *out, uint32_t gen, const char *suffix, uint32_t k) {
+    const char *from = kasuri__process.session;
+    char *base = out;
+    uint32_t numbers[3], i;
+    while (*from)
+        *out++ = *from++;
+    *out++ = '/';
+    numbers[0] = kasuri__process.client->pid;
+    numbers[1] = gen;
+    numbers[2] = k;
+    for (i = 0; suffix && i < 3; i++) {
+        char digits[10];
+        int n = 0;
+        uint32_t v = numbers[i];
+        if (i == 0)
+            *out++ = 'p';
+        if (i == 1)
+            *out++ = '-';
+        if (i == 2) {
+            for (from = suffix; *from;)
+                *out++ = *from++;
+            if (suffix[1] == 's')
+                break; /* .sites has no number */
+        }
+        do
+            digits[n++] = (char)('0' + v % 10);
+        while (v /= 10);
+        while (n)
+            *out++ = digits[--n];
+    }
+    for (from = suffix ? "" : "control"; *from;)
+        *out++ = *from++;
+    *out = 0;
+    (void)base;
+}
+
+KASURI__COLD int kasuri__open(const char *path, int flags) {
+    return (int)KASURI__CALL(SYS_openat, -100 /* AT_FDCWD */, path, flags, 0600);
+}
+KASURI__COLD void kasuri__close(int fd) { KASURI__CALL(SYS_close, fd, 0, 0, 0); }
+
+KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
+    struct kasuri__timespec t = {0, 0};
+    if (KASURI__NATIVE && c->clock == KASURI_CLOCK_NATIVE)
+        return kasuri__stamp();
+    kasuri__clock_gettime(1 /* CLOCK_MONOTONIC */, &t);
+    return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
+}
+
+/* The recorder holds an OFD write lock on `control` while it lives. Unsure counts as alive. */
+KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
+    struct {
+        int16_t type, whence;
+        int64_t start, length;
+        int32_t pid;
+    } lock = {0 /* F_RDLCK */, 0, 0, 0, 0};
+    char path[256];
+    int fd;
+    if (__atomic_load_n(&c->control->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED)
+        return 0;
+    kasuri__path(path, 0, 0, 0);
+    fd = kasuri__open(path, KASURI__O_CLOEXEC);
+    if (fd < 0)
+        return fd != -2; /* ENOENT: it has tidied up */
+    if (KASURI__CALL(SYS_fcntl, fd, 36 /* F_OFD_GETLK */, &lock, 0) < 0)
+        lock.type = 1;
+    kasuri__close(fd);
+    return lock.type != 2; /* F_UNLCK */
+}
+
+/* -- losses -- */
+
+KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__thread *t, uint32_t cause) {
+    struct kasuri_chunk *chunk = t ? t->now.chunk : 0;
+    uint64_t stamp;
+    if (!chunk) {
+        if (c->n_segments > c->first_segment)
+            __atomic_fetch_add(&c->segments[c->first_segment].header->lost[cause], 1, __ATOMIC_RELAXED);
+        return;
+    }
+    stamp = kasuri__now(c);
+    __atomic_fetch_add(&chunk->lost[cause], 1, __ATOMIC_RELAXED);
+    if (!chunk->lost_first)
+        chunk->lost_first = stamp;
+    chunk->lost_last = stamp;
+}
+
+/* Nothing was free at the last try and nothing has been freed since: count and go, about 20 ns. Signals are not
+ * blocked; `counting` keeps a handler that finds a free chunk from handing this one over under our feet.
+ * Return: whether the event is dealt with. */
+KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__thread *t) {
+    int dealt = 0;
+    __atomic_store_n(&t->counting, t->counting + 1, __ATOMIC_RELAXED);
+    __asm__ volatile("" : : : "memory");
+    if (t->stalled && kasuri__gate_load() == 1 && t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) &&
+        t->stalled_freed == __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED) &&
+        (t->stalled_cause != KASURI_LOST_FROZEN ||
+         __atomic_load_n(&c->control->state, __ATOMIC_RELAXED) == KASURI_SESSION_FROZEN) &&
+        ++t->stalled_events % 4096) { /* now and then: does the recorder live? */
+        uint64_t pos = __atomic_load_n(&t->w.pos, __ATOMIC_RELAXED);
+        kasuri__count_lost(c, t, t->stalled_cause);
+        if ((pos & KASURI__OFF_MASK) > 0x400000) /* keep the failed reservations from reaching the address */
+            __atomic_compare_exchange_n(&t->w.pos, &pos, (pos & ~(uint64_t)KASURI__OFF_MASK) + t->room + 16, 0,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        dealt = 1;
+    }
+    __asm__ volatile("" : : : "memory");
+    __atomic_store_n(&t->counting, t->counting - 1, __ATOMIC_RELAXED);
+    return dealt;
+}
+
+/* -- chunks -- */
+
+KASURI__COLD uint32_t *kasuri__states(struct kasuri__segment_ref *s) { return (uint32_t *)(void *)(s->header + 1); }
+
+/* Take a FREE chunk, searching from where the last one was found. */
+KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chunk_ref *out) {
+    uint32_t first = c->first_segment, n = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE) - first;
+    uint32_t hint = __atomic_load_n(&c->hint, __ATOMIC_RELAXED), i, j;
+    for (i = 0; i < n; i++) {
+        uint32_t k = (i + (hint >> 20)) % n;
+        struct kasuri__segment_ref *s = &c->segments[first + k];
+        uint32_t *states = kasuri__states(s), start = i ? 0 : hint & 0xfffff;
+        for (j = 0; j < s->n_chunks; j++) {
+            uint32_t at = (start + j) % s->n_chunks, want = KASURI_CHUNK_FREE;
+            if (__atomic_load_n(&states[at], __ATOMIC_RELAXED) != KASURI_CHUNK_FREE)
+                continue;
+            /* ORDER acquire; pairs with the recorder's release store of FREE. Publishes its zeroes. Without it: our
+             * first events may be overwritten by them (models/ring, control `no_release_at_free`). */
+            if (!__atomic_compare_exchange_n(&states[at], &want, KASURI_CHUNK_OWNED, 0, __ATOMIC_ACQUIRE,
+                                             __ATOMIC_RELAXED))
+                continue;
+            KASURI__TEST_POINT(5);
+            __atomic_store_n(&c->hint, k << 20 | ((at + 1) & 0xfffff), __ATOMIC_RELAXED);
+            out->chunk = (struct kasuri_chunk *)(void *)(s->chunks + (uint64_t)at * s->chunk_bytes);
+            out->state = &states[at];
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Is a slot below chunk->used not committed: taken by an emit that a signal handler of this thread interrupts?
+ * First every slot as if it were an event (1 us a chunk); only where a payload word is 0, event by event. */
+KASURI__COLD int kasuri__has_open(const struct kasuri_chunk *chunk) {
+    const uint64_t *words = (const uint64_t *)(const void *)chunk;
+    uint32_t used = chunk->used / 8, i, zeros = 0;
+    for (i = 16; i < used; i += 2)
+        zeros += words[i] == 0;
+    for (i = 16; zeros && i < used;) {
+        uint32_t slots = (uint32_t)(words[i + 1] >> 8 & 0xff);
+        if (!words[i])
+            return 1;
+        i += 2 * (slots ? slots : 1);
+    }
+    return 0;
+}
+
+KASURI__COLD int kasuri__hand_over(struct kasuri__thread *t, struct kasuri__chunk_ref *r) {
+    if (t->counting || !r->chunk->used || kasuri__has_open(r->chunk))
+        return 0;
+    KASURI__TEST_POINT(4);
+    /* ORDER release; pairs with the recorder's acquire load of the state. Publishes the events and `used`. Without
+     * it: the recorder copies events that are not there yet (models/ring, control `no_release_at_full`). */
+    __atomic_store_n(r->state, KASURI_CHUNK_FULL, __ATOMIC_RELEASE);
+    return 1;
+}
+
+/* Hand over the chunk just left, and those deferred earlier. One that cannot go now and finds no place on the list
+ * stays OWNED until the thread ends: it costs memory, not events. */
+KASURI__COLD void kasuri__retire(struct kasuri__thread *t, struct kasuri__chunk_ref *old) {
+    uint32_t i, n = 0;
+    for (i = 0; i < KASURI__DEFERRED && t->deferred[i].chunk; i++)
+        if (!kasuri__hand_over(t, &t->deferred[i]))
+            t->deferred[n++] = t->deferred[i];
+    if (old->chunk && !kasuri__hand_over(t, old) && n < KASURI__DEFERRED)
+        t->deferred[n++] = *old;
+    for (; n < KASURI__DEFERRED; n++)
+        t->deferred[n].chunk = 0;
+}
+
+KASURI__COLD int kasuri__grow(struct kasuri__client *c);
+
+/* A free chunk, growing if the policy says so. */
+KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__chunk_ref *out) {
+    uint32_t spins = 0, freed = __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED), expected;
+    for (;;) {
+        if (kasuri__take_free(c, out))
+            return 1;
+        if (c->policy == KASURI_POLICY_DISCARD || c->total_bytes + c->chunk_bytes + 4096 > c->max_bytes ||
+            (c->grow_failed && c->grow_failed_freed == freed))
+            return 0;
+        expected = 0;
+        if (__atomic_compare_exchange_n(&c->growing, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            int got = kasuri__take_free(c, out); /* somebody else may just have grown */
+            if (!got && kasuri__recorder_lives(c)) {
+                c->grow_failed = !kasuri__grow(c);
+                c->grow_failed_freed = freed;
+            } else if (!got) {
+                __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+            }
+            __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE);
+            if (got)
+                return 1;
+            if (!kasuri__gate_load())
+                return 0;
+        } else if (++spins > KASURI__SPINS) {
+            return 0;
+        } else {
+            KASURI__CALL(SYS_sched_yield, 0, 0, 0, 0);
+        }
+    }
+}
+
+/* OVERWRITE: empty the chunk for its next use. Its events and what it had lost count as lost in its new header. */
+KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *chunk) {
+    uint64_t *words = (uint64_t *)(void *)chunk, first = chunk->lost_first, last = chunk->lost_last;
+    uint32_t used = chunk->used / 8, i, n = 0;
+    for (i = 16; i < used; n++) {
+        uint32_t slots = (uint32_t)(words[i + 1] >> 8 & 0xff);
+        if (words[i] && (!first || words[i] < first))
+            first = words[i];
+        if (words[i] > last)
+            last = words[i];
+        i += 2 * (slots ? slots : 1);
+    }
+    /* ORDER: the new seq before the first zero, as a writer of a seqlock; pairs with the reader's acquire fence before
+     * it reads seq again. Without it: a snapshot keeps half a chunk. */
+    __atomic_store_n(&chunk->seq, t->seq++, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    for (i = 16; i < used; i++) {
+        __atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
+        if (i == used / 2)
+            KASURI__TEST_POINT(8);
+    }
+    chunk->used = 0;
+    chunk->lost[KASURI_LOST_OVERWRITTEN] += n;
+    chunk->lost_first = first;
+    chunk->lost_last = last;
+}
+
+/* OVERWRITE: the thread's oldest chunk in which nothing is open becomes its newest. */
+KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *t) {
+    struct kasuri__chunk_ref *own = &c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT], r;
+    uint32_t i, j, n = t->n_own;
+    if (t->counting)
+        return 0;
+    for (i = 0; i < n; i++) {
+        r = own[(t->own_head + i) % n];
+        if (r.chunk->used && !kasuri__has_open(r.chunk))
+            break;
+    }
+    if (i == n)
+        return 0;
+    for (j = i; j > 0; j--) /* those passed over stay the oldest */
+        own[(t->own_head + j) % n] = own[(t->own_head + j - 1) % n];
+    own[t->own_head] = r;
+    t->own_head = (t->own_head + 1) % n;
+    kasuri__empty(t, r.chunk);
+    t->now = r;
+    return 1;
+}
+
+KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
+    __atomic_store_n(&t->w.pos, (uint64_t)(uintptr_t)t->now.chunk << 12 | sizeof(struct kasuri_chunk),
+                     __ATOMIC_RELAXED);
+    __atomic_store_n(&t->w.limit, KASURI__NATIVE && c->clock == KASURI_CLOCK_NATIVE ? t->room : 0, __ATOMIC_RELAXED);
+    /* ORDER: our limit before our look at epoch, against attach's epoch before its zeroing of limits; so one of
+     * the two sees the other. Without it: a thread goes on in a chunk of the session before. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&c->epoch, __ATOMIC_RELAXED) != t->epoch)
+        __atomic_store_n(&t->w.limit, 0, __ATOMIC_RELAXED);
+    t->stalled = 0;
+}
+
+/* The next chunk for a thread whose chunk is full. Return: 0, and why in stalled_cause. */
+KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
+    struct kasuri__chunk_ref old = t->now, fresh;
+    int overwrite = c->policy == KASURI_POLICY_OVERWRITE;
+    t->stalled_freed = __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED); /* before the search, so that none is missed */
+    if ((!overwrite || t->n_own < c->flight_chunks) && kasuri__get_chunk(c, &fresh)) {
+        fresh.chunk->seq = t->seq++;
+        fresh.chunk->stream = t->stream;
+        fresh.chunk->tid = t->tid;
+        t->now = fresh;
+        if (overwrite) { /* head is 0 while the ring is growing */
+            c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT + t->n_own++] = fresh;
+        } else {
+            kasuri__retire(t, &old);
+            KASURI__TEST_POINT(7);
+        }
+        kasuri__start_chunk(c, t);
+        return 1;
+    }
+    t->stalled_cause = KASURI_LOST_FULL;
+    if (overwrite && __atomic_load_n(&c->control->state, __ATOMIC_ACQUIRE) == KASURI_SESSION_FROZEN)
+        t->stalled_cause = KASURI_LOST_FROZEN;
+    else if (overwrite && kasuri__reuse(c, t)) {
+        kasuri__start_chunk(c, t);
+        return 1;
+    }
+    t->stalled = t->now.chunk != 0;
+    return 0;
+}
+
+/* -- segments -- */
+
+KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
+    static const char zeros[4096] = {0};
+    long r = KASURI__CALL(SYS_fallocate, fd, 0, 0, bytes);
+    uint64_t done = 0;
+    if (r != -95) /* EOPNOTSUPP */
+        return r == 0;
+    while (done < bytes) { /* a write reports a full disk, a page fault kills */
+        r = KASURI__CALL(SYS_pwrite64, fd, zeros, sizeof zeros, done);
+        if (r <= 0)
+            return 0;
+        done += (uint64_t)r;
+    }
+    return 1;
+}
+
+/* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing`. */
+KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
+    uint32_t index = c->n_segments - c->first_segment, n;
+    uint64_t room = c->max_bytes - c->total_bytes, header, bytes;
+    struct kasuri__segment_ref *s = &c->segments[c->n_segments];
+    char path[256];
+    int fd;
+    void *base = 0;
+    if (c->n_segments == KASURI__MAX_SEGMENTS || c->total_bytes + c->chunk_bytes + 4096 > c->max_bytes)
+        return 0;
+    n = (uint32_t)(c->next_chunks * c->chunk_bytes > KASURI__SEGMENT_MAX ? KASURI__SEGMENT_MAX / c->chunk_bytes
+                                                                         : c->next_chunks);
+    kasuri__path(path, c->gen, ".ring", index);
+    fd = kasuri__open(path, KASURI__O_CREATE);
+    if (fd < 0)
+        return 0;
+    for (;; n /= 2) {
+        header = (sizeof(struct kasuri_segment) + 4ull * n + 4095) & ~4095ull;
+        bytes = header + (uint64_t)n * c->chunk_bytes;
+        if (n == 0 || (bytes <= room && kasuri__reserve_space(fd, bytes)))
+            break;
+        KASURI__CALL(SYS_ftruncate, fd, 0, 0, 0);
+    }
+    KASURI__TEST_POINT(6);
+    if (n)
+        base = kasuri__map(0, bytes, 0x8001 /* MAP_SHARED | MAP_POPULATE */, fd);
+    kasuri__close(fd);
+    if (!base) {
+        KASURI__CALL(SYS_unlinkat, -100, path, 0, 0);
+        return 0;
+    }
+    s->header = (struct kasuri_segment *)base;
+    s->chunks = (char *)base + header;
+    s->bytes = bytes;
+    s->n_chunks = n;
+    s->chunk_bytes = c->chunk_bytes;
+    s->header->version = KASURI_ABI_VERSION;
+    s->header->struct_size = sizeof(struct kasuri_segment);
+    s->header->pid = c->pid;
+    s->header->gen = c->gen;
+    s->header->index = index;
+    s->header->chunk_bytes = c->chunk_bytes;
+    s->header->n_chunks = n;
+    s->header->chunks_offset = (uint32_t)header;
+    s->header->clock = c->clock;
+    s->header->start_stamp = kasuri__now(c);
+    /* ORDER release; pairs with the recorder's acquire load of the magic: a file without it is not ready. */
+    __atomic_store_n(&s->header->magic, KASURI_MAGIC_SEGMENT, __ATOMIC_RELEASE);
+    c->total_bytes += bytes;
+    c->next_chunks = 2ull * n;
+    /* ORDER release; pairs with the acquire load in take_free. Publishes segments[]. */
+    __atomic_store_n(&c->n_segments, c->n_segments + 1, __ATOMIC_RELEASE);
+    return 1;
+}
+
+/* -- sites -- */
+
+KASURI__COLD int kasuri__try_lock(uint32_t *lock) {
+    uint32_t i, expected;
+    for (i = 0; i < KASURI__SPINS; i++) {
+        expected = 0;
+        if (__atomic_compare_exchange_n(lock, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return 1;
+        KASURI__CALL(SYS_sched_yield, 0, 0, 0, 0);
+    }
+    return 0;
+}
+KASURI__COLD void kasuri__unlock(uint32_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
+
+/* Append to the sites file with one write. After a short one (disk full) the torn end is cut off again. */
+KASURI__COLD int kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
+    char path[256];
+    int fd;
+    long r;
+    if (c->sites_broken)
+        return 0;
+    kasuri__path(path, c->gen, ".sites", 0);
+    fd = kasuri__open(path, 02 | 02000 | KASURI__O_CLOEXEC); /* O_RDWR | O_APPEND */
+    if (fd < 0)
+        return 0;
+    r = KASURI__CALL(SYS_write, fd, data, bytes, 0);
+    if (r == (long)bytes)
+        c->sites_bytes += bytes;
+    else if (r > 0 && KASURI__CALL(SYS_ftruncate, fd, c->sites_bytes, 0, 0) < 0)
+        c->sites_broken = 1;
+    kasuri__close(fd);
+    return r == (long)bytes;
+}
+
+KASURI__COLD uint32_t kasuri__length(const char *s) {
+    uint32_t n = 0;
+    while (s && s[n] && n < KASURI__STRING_MAX)
+        n++;
+    return n;
+}
+KASURI__COLD char *kasuri__append(char *to, const char *s, uint32_t n) {
+    __builtin_memcpy(to, s ? s : "", n);
+    to[n] = 0;
+    return to + n + 1;
+}
+
+/* Room for one definition in our own memory; null when there is none. Holder of `defining`. */
+KASURI__COLD char *kasuri__definition_room(uint32_t bytes) {
+    struct kasuri__process *p = &kasuri__process;
+    struct kasuri__block *b = p->last;
+    if (b && b->used + bytes <= KASURI__BLOCK_BYTES)
+        return b->data + b->used;
+    b = (struct kasuri__block *)kasuri__map(0, sizeof *b, KASURI__ANONYMOUS, -1);
+    if (!b)
+        return 0;
+    if (p->last)
+        p->last->next = b;
+    else
+        p->first = b;
+    p->last = b;
+    return b->data;
+}
+
+/* Define a site; its id, or 0. Holder of `defining`. The definition is in the file before the id is used. */
+KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name, const char *file, const char *func,
+                                     uint32_t line) {
+    uint32_t nn = kasuri__length(name), nf = kasuri__length(file), nu = kasuri__length(func), i;
+    uint32_t length = (uint32_t)sizeof(struct kasuri_site_def) + nn + nf + nu + 3, bytes = (length + 7) & ~7u;
+    char *room = kasuri__definition_room(bytes), *to;
+    struct kasuri_site_def *def = (struct kasuri_site_def *)(void *)room;
+    if (!room || kasuri__process.next_id >= 0x7ffffffe)
+        return 0;
+    def->bytes = bytes;
+    def->id = kasuri__process.next_id + 1;
+    def->line = line;
+    def->name_len = (uint16_t)nn;
+    def->file_len = (uint16_t)nf;
+    def->func_len = (uint16_t)nu;
+    def->reserved = 0;
+    def->reserved2 = 0;
+    to = kasuri__append((char *)(def + 1), name, nn);
+    to = kasuri__append(to, file, nf);
+    to = kasuri__append(to, func, nu);
+    for (i = length; i < bytes; i++)
+        *to++ = 0;
+    if (c->state == 1 && !kasuri__write_sites(c, room, bytes))
+        return 0;
+    kasuri__process.last->used += bytes;
+    return ++kasuri__process.next_id;
+}
+
+/* The id of a call site, defined now if need be; 0: its name could not be stored (tried once a session). */
+KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_site *site) {
+    int32_t id = __atomic_load_n(&site->id, __ATOMIC_RELAXED), failed = (int32_t)(0x80000000u | c->epoch);
+    if (id > 0)
+        return id;
+    if (id == failed || !kasuri__try_lock(&c->defining))
+        return 0;
+    id = __atomic_load_n(&site->id, __ATOMIC_RELAXED);
+    if (id <= 0 && id != failed) {
+        id = (int32_t)kasuri__define(c, __atomic_load_n(&site->name, __ATOMIC_RELAXED),
+                                     __atomic_load_n(&site->file, __ATOMIC_RELAXED),
+                                     __atomic_load_n(&site->func, __ATOMIC_RELAXED),
+                                     __atomic_load_n(&site->line, __ATOMIC_RELAXED));
+        __atomic_store_n(&site->id, id ? id : failed, __ATOMIC_RELAXED);
+    }
+    kasuri__unlock(&c->defining);
+    return id > 0 ? id : 0;
+}
+
+/* -- attaching -- */
+
+/* The client; its pages are wiped by fork, so that no child ever writes into its parent's chunks. */
+KASURI__COLD struct kasuri__client *kasuri__client(void) {
+    struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE), *none = 0;
+    if (c)
+        return c;
+    c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
+    if (!c)
+        return 0;
+    if (KASURI__CALL(SYS_madvise, c, sizeof *c, 18 /* MADV_WIPEONFORK, Linux 4.14 */, 0) < 0 ||
+        !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
+        return none;
+    }
+    return c;
+}
+
+/* Map and check the session's control page. */
+KASURI__COLD struct kasuri_control *kasuri__open_control(void) {
+    char path[256];
+    struct kasuri_control *k = 0;
+    uint32_t b;
+    int fd;
+    kasuri__path(path, 0, 0, 0);
+    fd = kasuri__open(path, 02 | KASURI__O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    if (KASURI__CALL(SYS_lseek, fd, 0, 2 /* SEEK_END */, 0) >= (long)sizeof *k)
+        k = (struct kasuri_control *)kasuri__map(0, 4096, 1 /* MAP_SHARED */, fd);
+    kasuri__close(fd);
+    if (!k)
+        return 0;
+    b = k->chunk_bytes;
+    if (k->magic == KASURI_MAGIC_CONTROL && k->version == KASURI_ABI_VERSION && k->struct_size >= sizeof *k &&
+        k->state != KASURI_SESSION_STOPPED && k->policy >= KASURI_POLICY_GROW && k->policy <= KASURI_POLICY_OVERWRITE &&
+        (k->clock == KASURI_CLOCK_NATIVE || k->clock == KASURI_CLOCK_MONOTONIC) && b >= 4096 && b <= 1u << 20 &&
+        (b & (b - 1)) == 0 && k->first_chunks)
+        return k;
+    KASURI__CALL(SYS_munmap, k, 4096, 0, 0);
+    return 0;
+}
+
+/* Leave the session before: stragglers now write into memory of our own, which nobody reads. */
+KASURI__COLD void kasuri__leave(struct kasuri__client *c) {
+    uint32_t i;
+    __atomic_store_n(&c->epoch, ++kasuri__process.epoch, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the one in start_chunk */
+    for (i = 0; i < c->n_threads && i < KASURI__MAX_WRITERS; i++)
+        __atomic_store_n(&c->threads[i].w.limit, 0, __ATOMIC_RELAXED);
+    for (i = c->first_segment; i < c->n_segments; i++)
+        kasuri__map(c->segments[i].header, c->segments[i].bytes, KASURI__ANONYMOUS | 0x10 /* MAP_FIXED */, -1);
+    if (c->control)
+        kasuri__map(c->control, 4096, KASURI__ANONYMOUS | 0x10, -1);
+    c->first_segment = c->n_segments;
+    c->state = 0;
+}
+
+/* p<pid>-<gen>.sites for the first free gen, with all sites known so far. */
+KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
+    struct kasuri_sites_header h = {KASURI_MAGIC_SITES, KASURI_ABI_VERSION, sizeof h, 0, 0, 0, 0, 0, {0}};
+    struct kasuri__block *b;
+    char path[256];
+    int fd = -17;
+    for (c->gen = 0; fd == -17 /* EEXIST */ && c->gen < 65536; c->gen++) {
+        kasuri__path(path, c->gen, ".sites", 0);
+        fd = kasuri__open(path, KASURI__O_CREATE);
+    }
+    if (fd < 0)
+        return 0;
+    kasuri__close(fd);
+    h.pid = c->pid;
+    h.gen = --c->gen;
+    h.parent_pid = parent_pid;
+    h.parent_gen = parent_gen;
+    c->sites_bytes = c->sites_broken = 0;
+    if (!kasuri__write_sites(c, &h, sizeof h))
+        return 0;
+    for (b = kasuri__process.first; b; b = b->next)
+        if (b->used && !kasuri__write_sites(c, b->data, b->used))
+            return 0;
+    return 1;
+}
+
+KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
+    struct kasuri_control *k = kasuri__open_control();
+    if (!k)
+        return 0;
+    c->control = k;
+    if (!kasuri__recorder_lives(c) || !kasuri__create_sites(c, parent_pid, parent_gen))
+        return 0;
+    c->clock = KASURI__NATIVE ? k->clock : (uint32_t)KASURI_CLOCK_MONOTONIC;
+    c->policy = k->policy;
+    c->chunk_bytes = k->chunk_bytes;
+    c->max_bytes = k->max_bytes;
+    c->next_chunks = k->first_chunks;
+    c->flight_chunks = k->flight_chunks < 1 ? 1 : k->flight_chunks > KASURI__MAX_FLIGHT ? KASURI__MAX_FLIGHT : k->flight_chunks;
+    c->total_bytes = 0;
+    c->grow_failed = 0;
+    c->hint = 0;
+    if (c->policy == KASURI_POLICY_OVERWRITE && !c->flight) {
+        uint64_t bytes = (uint64_t)KASURI__MAX_WRITERS * KASURI__MAX_FLIGHT * sizeof *c->flight;
+        c->flight = (struct kasuri__chunk_ref *)kasuri__map(0, bytes, KASURI__ANONYMOUS, -1);
+        if (!c->flight)
+            return 0;
+        KASURI__CALL(SYS_madvise, c->flight, bytes, 18, 0);
+    }
+    return kasuri__grow(c);
+}
+
+/* Attach to kasuri__process.session. Holder of `attaching`. */
+KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
+    struct kasuri__process *p = &kasuri__process;
+    uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
+    int ok;
+    kasuri__leave(c);
+    c->pid = pid;
+    if (!kasuri__try_lock(&c->defining)) /* kasuri_intern in another thread */
+        return 0;
+    ok = kasuri__join(c, forked ? p->pid : 0, forked ? p->gen : 0);
+    if (ok) {
+        c->state = 1;
+        p->pid = pid;
+        p->gen = c->gen;
+    }
+    kasuri__unlock(&c->defining);
+    /* ORDER release: whoever reads 1 and takes the slow path finds the client attached. */
+    __atomic_store_n(&kasuri__gate.gate, ok ? 1u : 0u, __ATOMIC_RELEASE);
+    return ok;
+}
+
+/* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>. */
+KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
+    char path[256], *session = kasuri__process.session;
+    const uint64_t size = sizeof kasuri__process.session;
+    uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), v = pid, n = 1;
+    char *to;
+    long r;
+    while (v /= 10)
+        n++;
+    to = path + 24;
+    __builtin_memcpy(path, "/dev/shm/kasuri-attach-", 24);
+    to = path + 23 + n;
+    *to = 0;
+    do
+        *--to = (char)('0' + pid % 10);
+    while (pid /= 10);
+    r = KASURI__CALL(SYS_readlinkat, -100, path, session, size);
+    if (r <= 0 || (uint64_t)r >= size) {
+        __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+        return 0;
+    }
+    session[r] = 0;
+    return kasuri__attach(c);
+}
+
+/* Make the client ready as the gate asks. Return: whether events are to be kept. */
+KASURI__COLD int kasuri__ready(struct kasuri__client *c) {
+    uint32_t gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
+    int ok;
+    if (gate == 1 && c->state == 1)
+        return 1;
+    if (!gate || __atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE))
+        return 0; /* another thread is at it; this event comes too early */
+    gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
+    if (gate == 2)
+        ok = kasuri__attach_request(c);
+    else
+        ok = gate == 1 && (c->state == 1 || kasuri__attach(c)); /* state 0 behind an open gate: we are a forked child */
+    kasuri__unlock(&c->attaching);
+    return ok;
+}
+
+/* -- threads -- */
+
+KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t tid) {
+    return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* A ring for a new thread: that of a dead one, if one of the next few is dead (nothing tells us when a thread ends). */
+KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c, uint32_t tid) {
+    uint32_t i, n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
+    for (i = 0; i < 4 && n >= 16; i++) {
+        struct kasuri__thread *t =
+            &c->threads[__atomic_fetch_add(&c->reclaim, 1, __ATOMIC_RELAXED) %
+                        (n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS)];
+        uint32_t old = __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE);
+        if (old && old != tid && KASURI__CALL(SYS_tgkill, c->pid, old, 0, 0) != -3 /* ESRCH */)
+            continue;
+        if (kasuri__claim(t, old, tid))
+            return t;
+    }
+    if (n >= KASURI__MAX_WRITERS || (n = __atomic_fetch_add(&c->n_threads, 1, __ATOMIC_RELAXED)) >= KASURI__MAX_WRITERS)
+        return 0;
+    return kasuri__claim(&c->threads[n], 0, tid) ? &c->threads[n] : 0;
+}
+
+KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c) {
+    struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
+    if (!t || !t->tid) { /* new, or wiped by fork */
+        t = kasuri__new_thread(c, (uint32_t)KASURI__CALL(SYS_gettid, 0, 0, 0, 0));
+        if (!t)
+            return 0;
+        t->epoch = 0;
+    }
+    if (t->epoch != c->epoch) {
+        uint32_t i;
+        __atomic_store_n(&t->w.limit, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&t->w.pos, 0, __ATOMIC_RELAXED);
+        t->now.chunk = 0;
+        for (i = 0; i < KASURI__DEFERRED; i++)
+            t->deferred[i].chunk = 0;
+        t->seq = 0;
+        t->stalled = t->own_head = t->n_own = t->counting = 0;
+        t->room = c->chunk_bytes;
+        t->stream = __atomic_add_fetch(&c->next_stream, 1, __ATOMIC_RELAXED);
+        t->epoch = c->epoch;
+    }
+    kasuri__writer = &t->w;
+    return t;
+}
+
+/* -- an event -- */
+
+/* A reservation that did not fit. The first one to fail in a chunk knows where its events end. */
+KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos) {
+    struct kasuri_chunk *chunk = (struct kasuri_chunk *)(uintptr_t)(pos >> 24 << 12);
+    uint32_t off = (uint32_t)(pos & KASURI__OFF_MASK), i, mine = chunk == t->now.chunk;
+    for (i = 0; i < KASURI__DEFERRED; i++)
+        mine |= chunk == t->deferred[i].chunk;
+    if (chunk && mine && off >= sizeof *chunk && off <= t->room && !chunk->used)
+        chunk->used = off;
+}
+
+/* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. Return: 0 or the slot. */
+KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, uint64_t pos,
+                                            uint64_t bytes) {
+    for (;;) {
+        uint64_t off = pos & KASURI__OFF_MASK;
+        /* It may be good though it came here: with a limit of 0 all do. It is ours, in whatever chunk it lies. */
+        if (pos >> 24 && off >= sizeof(struct kasuri_chunk) && off + bytes <= t->room)
+            return kasuri__slot(pos);
+        kasuri__note_end(t, pos);
+        if (pos && t->now.chunk && (pos >> 24 << 12) == (uint64_t)(uintptr_t)t->now.chunk && !kasuri__next_chunk(c, t))
+            return 0;
+        if (!t->now.chunk && !kasuri__next_chunk(c, t))
+            return 0;
+        pos = kasuri__reserve(&t->w, bytes);
+    }
+}
+
+/* Fill and commit what was reserved. */
+KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_t kind, int32_t id, uint64_t size,
+                               const void *payload, uint64_t bytes) {
+    kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
+    if (bytes) {
+        slot[size / 8 - 1] = slot[size / 8 - 2] = 0;
+        __builtin_memcpy(slot + 2, payload, bytes);
+    }
+    kasuri__commit(slot, kasuri__now(c));
+}
+
+KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
+                                       uint64_t pos, const void *payload, uint64_t bytes) {
+    uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
+    struct kasuri__thread *t;
+    int32_t known;
+    if (!kasuri__ready(c))
+        return;
+    t = kasuri__this_thread(c);
+    known = site ? kasuri__site_id(c, site) : id;
+    if (!t || (site && !known) || bytes > KASURI_EVENT_MAX) {
+        kasuri__count_lost(c, t, !t ? KASURI_LOST_FULL : bytes > KASURI_EVENT_MAX ? KASURI_LOST_BIG : KASURI_LOST_SITE);
+        return;
+    }
+    slot = kasuri__reserve_slow(c, t, pos, size);
+    if (!slot) {
+        if (t->stalled && t->stalled_events++ % 4096 == 0 && !kasuri__recorder_lives(c))
+            __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+        kasuri__count_lost(c, t, t->stalled_cause);
+        return;
+    }
+    kasuri__fill(c, slot, kind, known, size, payload, bytes);
+}
+
+/* With clock MONOTONIC every event comes this way, reserved already; and texts, which reserve here. Signals may
+ * come, as on the fast path. Return: 0 when the event needs the rest of the slow path; *pos then says why. */
+KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__thread *t, int32_t id, uint32_t kind,
+                                       uint64_t *pos, const void *payload, uint64_t bytes) {
+    uint64_t size = 16 + ((bytes + 15) & ~15ull), off;
+    if (kasuri__gate_load() != 1 || id < 0 || bytes > KASURI_EVENT_MAX || !t->room ||
+        t->epoch != __atomic_load_n(&c->epoch, __ATOMIC_RELAXED))
+        return 0;
+    if (!*pos)
+        *pos = kasuri__reserve(&t->w, size);
+    off = *pos & KASURI__OFF_MASK;
+    if (!(*pos >> 24) || off < sizeof(struct kasuri_chunk) || off + size > t->room)
+        return 0;
+    kasuri__fill(c, kasuri__slot(*pos), kind, id, size, payload, bytes);
+    return 1;
+}
+
+KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos,
+                                    const void *payload, uint64_t bytes) {
+    struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
+    struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
+    uint64_t mask[2];
+    if (c && t && (!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, payload, bytes))
+        return;
+    if (c && t && t->stalled && (pos & KASURI__OFF_MASK) > t->room && kasuri__count_stalled(c, t))
+        return;
+    kasuri__block_signals(mask);
+    c = kasuri__client();
+    if (c)
+        kasuri__emit_blocked(c, site, id, kind, pos, payload, bytes);
+    else
+        __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+    kasuri__unblock_signals(mask);
+}
+
+KASURI__HIDDEN void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a,
+                                 uint64_t b) {
+    uint64_t payload[2];
+    payload[0] = a;
+    payload[1] = b;
+    kasuri__emit_slow(site, id, kind, pos, payload, ((kind >> 8 & 0xff) - 1) * 16u);
+}
+
+KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uint32_t kind, const void *data,
+                                       uint64_t bytes) {
+    uint32_t is_arg = (kind & 0xff) == KASURI_EV_ARG, length = bytes > 4095 ? 4095 : (uint32_t)bytes;
+    kasuri__emit_slow(site, id, kind | length << (is_arg ? 20 : 16), 0, data, bytes);
+}
+
+KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...) {
+    char text[KASURI_EVENT_MAX + 1];
+    va_list list;
+    int n;
+    va_start(list, format);
+    n = vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    if (n >= 0)
+        kasuri__slow_bytes(site, id, KASURI_EV_MESSAGE, text, (uint64_t)n);
+}
+
+KASURI__HIDDEN void kasuri__trigger(void) {
+    struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
+    if (c && c->state == 1)
+        __atomic_fetch_add(&c->control->trigger, 1, __ATOMIC_RELAXED);
+}
+
+KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
+    struct kasuri__block *b;
+    uint64_t at;
+    for (b = kasuri__process.first; b; b = b->next)
+        for (at = 0; at < b->used;) {
+            struct kasuri_site_def *def = (struct kasuri_site_def *)(void *)(b->data + at);
+            if (!def->line && !def->file_len && def->name_len == length && !__builtin_memcmp(def + 1, name, length))
+                return def->id;
+            at += def->bytes;
+        }
+    return 0;
+}
+
+KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
+    uint64_t mask[2];
+    uint32_t id = 0;
+    struct kasuri__client *c;
+    kasuri__block_signals(mask);
+    c = kasuri__client();
+    if (c && name && kasuri__try_lock(&c->defining)) {
+        id = kasuri__find_name(name, kasuri__length(name));
+        if (!id)
+            id = kasuri__define(c, name, 0, 0, 0);
+        kasuri__unlock(&c->defining);
+    }
+    kasuri__unblock_signals(mask);
+    return id;
+}
+
+/* -- start and end of the module -- */
+
+/* In set-user-id programs the environment is not ours to trust. */
+KASURI__HIDDEN void kasuri__start(void) {
+    struct kasuri__process *p = &kasuri__process;
+    const char *session = getenv("KASURI_SESSION");
+    uint64_t mask[2];
+    struct kasuri__client *c;
+    uint32_t n = kasuri__length(session);
+    if (p->started || getauxval(23 /* AT_SECURE */))
+        return;
+    p->started = 1;
+    if (!n || n >= sizeof p->session)
+        return;
+    kasuri__block_signals(mask);
+    c = kasuri__client();
+    if (c && !__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE)) {
+        kasuri__append(p->session, session, n);
+        kasuri__attach(c);
+        kasuri__unlock(&c->attaching);
+    }
+    kasuri__unblock_signals(mask);
+}
+
+/* The last slot with anything in it ends the chunk's events. */
+KASURI__COLD uint32_t kasuri__used(const struct kasuri_chunk *chunk, uint32_t bytes) {
+    const uint64_t *words = (const uint64_t *)(const void *)chunk;
+    uint32_t i = bytes / 8;
+    while (i > 16 && !words[i - 1] && !words[i - 2])
+        i -= 2;
+    return i * 8;
+}
+
+/* Hand over all chunks of a module that goes, from a second mapping: threads that still run (this may be exit, not
+ * dlclose; the two cannot be told apart) must find memory behind the first one. */
+KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
+    uint32_t i, j;
+    for (i = c->first_segment; i < c->n_segments; i++) {
+        struct kasuri__segment_ref *s = &c->segments[i], again = *s;
+        char path[256];
+        int fd;
+        kasuri__path(path, c->gen, ".ring", i - c->first_segment);
+        fd = kasuri__open(path, 02 | KASURI__O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        again.header = (struct kasuri_segment *)kasuri__map(0, s->bytes, 1 /* MAP_SHARED */, fd);
+        kasuri__close(fd);
+        if (!again.header)
+            continue;
+        kasuri__map(s->header, s->bytes, KASURI__ANONYMOUS | 0x10, -1);
+        again.chunks = (char *)again.header + again.header->chunks_offset;
+        for (j = 0; j < again.n_chunks; j++) {
+            struct kasuri_chunk *chunk = (struct kasuri_chunk *)(void *)(again.chunks + (uint64_t)j * again.chunk_bytes);
+            uint32_t *state = &kasuri__states(&again)[j];
+            if (__atomic_load_n(state, __ATOMIC_RELAXED) != KASURI_CHUNK_OWNED)
+                continue;
+            if (!chunk->used)
+                chunk->used = kasuri__used(chunk, again.chunk_bytes);
+            __atomic_store_n(state, KASURI_CHUNK_FULL, __ATOMIC_RELEASE); /* ORDER: as in hand_over */
+        }
+        KASURI__CALL(SYS_munmap, again.header, s->bytes, 0, 0);
+    }
+}
+
+/* Only a shared object can go while its process stays. The main program's rings are the recorder's to reap, so that
+ * what runs after this function can still annotate. */
+KASURI__HIDDEN void kasuri__stop(void) {
+    struct kasuri__client *c = kasuri__process.client;
+    const uint64_t *header = kasuri__ehdr;
+    uint64_t mask[2];
+    __asm__("" : "+r"(header)); /* weak: may be null, whatever the compiler thinks of arrays */
+    if (!c || !header || (uintptr_t)header + header[4] /* e_phoff */ == getauxval(3 /* AT_PHDR */))
+        return;
+    kasuri__block_signals(mask);
+    if (c->state == 1 && c->pid == (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) {
+        __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+        kasuri__hand_over_all(c);
+        kasuri__leave(c);
+    }
+    kasuri__unblock_signals(mask);
+}
+
+static __attribute__((constructor(101), unused)) void kasuri__constructor(void) { kasuri__start(); }
+static __attribute__((destructor(101), unused)) void kasuri__destructor(void) { kasuri__stop(); }
+
 #ifdef __cplusplus
 }
 #endif
-#endif
+#endif /* KASURI_DECLARE_ONLY */
 
 #else /* KASURI_DISABLE */
 

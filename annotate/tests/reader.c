@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "reader.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MAX_SEGMENTS 32
+#define CHECK(ok, ...)                                                                                                 \
+    do {                                                                                                               \
+        if (!(ok)) {                                                                                                   \
+            fprintf(stderr, "%s:%d: broken: %s: ", __FILE__, __LINE__, #ok);                                           \
+            fprintf(stderr, __VA_ARGS__);                                                                              \
+            fputc('\n', stderr);                                                                                       \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+struct client {
+    uint32_t pid, gen, n_segments;
+    struct kasuri_segment *segments[MAX_SEGMENTS];
+    uint64_t bytes[MAX_SEGMENTS];
+    char *sites;
+    uint64_t sites_bytes;
+};
+
+struct reader {
+    char path[200];
+    int lock_fd;
+    int no_free;
+    struct kasuri_control *control;
+    reader_visit *visit;
+    void *context;
+    struct reader_totals totals;
+    uint32_t n_clients;
+    struct client clients[READER_MAX_CLIENTS];
+};
+
+static uint32_t *states(struct kasuri_segment *s) { return (uint32_t *)(void *)(s + 1); }
+static struct kasuri_chunk *chunk_at(struct kasuri_segment *s, uint32_t i) {
+    return (struct kasuri_chunk *)(void *)((char *)s + s->chunks_offset + (uint64_t)i * s->chunk_bytes);
+}
+
+static int take_lock(const char *path) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0 && fcntl(fd, 37 /* F_OFD_SETLK */, &lock) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+struct reader *reader_open(const struct reader_options *o, reader_visit *visit, void *context) {
+    struct reader *r = calloc(1, sizeof *r);
+    char path[256];
+    snprintf(r->path, sizeof r->path, "%s/kasuri-test-XXXXXX", o->root ? o->root : "/dev/shm");
+    if (!mkdtemp(r->path)) {
+        free(r);
+        return NULL;
+    }
+    snprintf(path, sizeof path, "%s/control", r->path);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 || posix_fallocate(fd, 0, 4096) != 0) {
+        free(r);
+        return NULL;
+    }
+    r->control = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    struct kasuri_control *k = r->control;
+    k->version = KASURI_ABI_VERSION;
+    k->struct_size = sizeof *k;
+    k->state = KASURI_SESSION_RECORDING;
+    k->policy = o->policy ? o->policy : KASURI_POLICY_GROW;
+    k->clock = o->clock ? o->clock : KASURI_CLOCK_NATIVE;
+    k->chunk_bytes = o->chunk_bytes ? o->chunk_bytes : 32768;
+    k->max_bytes = o->max_bytes ? o->max_bytes : 256u << 20;
+    k->first_chunks = o->first_chunks ? o->first_chunks : 64;
+    k->flight_chunks = o->flight_chunks ? o->flight_chunks : 4;
+    k->recorder_pid = (uint32_t)getpid();
+    k->magic = KASURI_MAGIC_CONTROL;
+    r->lock_fd = o->no_lock ? -1 : take_lock(path);
+    r->no_free = o->no_free;
+    r->visit = visit;
+    r->context = context;
+    return r;
+}
+
+const char *reader_path(const struct reader *r) { return r->path; }
+struct kasuri_control *reader_control(struct reader *r) { return r->control; }
+const struct reader_totals *reader_totals(const struct reader *r) { return &r->totals; }
+
+static void read_events(struct reader *r, struct client *c, struct kasuri_chunk *chunk, uint32_t end) {
+    const uint64_t *words = (const uint64_t *)(const void *)chunk;
+    uint64_t before = 0;
+    for (uint32_t i = 16; i < end / 8;) {
+        uint64_t stamp = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE), word1 = words[i + 1];
+        uint32_t slots = word1 >> 8 & 0xff;
+        if (!stamp) {
+            r->totals.open_records += word1 != 0;
+            i += 2 * (slots ? slots : 1);
+            continue;
+        }
+        CHECK(slots && i + 2 * slots <= end / 8, "word1 %llx at %u", (unsigned long long)word1, i * 8);
+        struct reader_event e = {.pid = c->pid, .gen = c->gen, .stream = chunk->stream, .tid = chunk->tid, .stamp = stamp,
+                                 .kind = word1 & 0xff, .slots = slots, .aux = word1 >> 16 & 0xffff,
+                                 .site = (uint32_t)(word1 >> 32), .payload = words + i + 2};
+        r->totals.kept++;
+        r->totals.out_of_order += stamp < before;
+        before = stamp;
+        CHECK(e.kind >= KASURI_EV_BEGIN && e.kind <= KASURI_EV_TRIGGER, "kind %u", e.kind);
+        r->totals.by_kind[e.kind]++;
+        if (e.site && !reader_site(r, e.pid, e.gen, e.site))
+            r->totals.unnamed++;
+        if (r->visit)
+            r->visit(r->context, &e);
+        i += 2 * slots;
+    }
+}
+
+static void drain(struct reader *r, struct client *c, struct kasuri_segment *s, uint32_t i, int reaped) {
+    struct kasuri_chunk *chunk = chunk_at(s, i);
+    uint32_t end = chunk->used ? chunk->used : s->chunk_bytes;
+    CHECK(end >= sizeof *chunk && end <= s->chunk_bytes && end % 16 == 0, "used %u", end);
+    if (chunk->stream) {
+        r->totals.chunks++;
+        r->totals.reaped += (uint64_t)reaped;
+    }
+    read_events(r, c, chunk, end);
+    for (int k = 0; k < KASURI_LOST_CAUSES; k++) {
+        r->totals.lost_by[k] += chunk->lost[k];
+        r->totals.lost += chunk->lost[k];
+    }
+    memset(chunk, 0, s->chunk_bytes);
+    __atomic_store_n(&states(s)[i], KASURI_CHUNK_FREE, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&r->control->freed, 1, __ATOMIC_RELAXED);
+}
+
+/* Dead, or replaced by a later stream of the same tid. */
+static int owner_is_dead(struct client *c, struct kasuri_chunk *chunk) {
+    if (!chunk->stream)
+        return kill((pid_t)c->pid, 0) != 0;
+    if (syscall(SYS_tgkill, c->pid, chunk->tid, 0) != 0 && errno == ESRCH)
+        return 1;
+    for (uint32_t k = 0; k < c->n_segments; k++)
+        for (uint32_t i = 0; i < c->segments[k]->n_chunks; i++) {
+            struct kasuri_chunk *other = chunk_at(c->segments[k], i);
+            if (__atomic_load_n(&states(c->segments[k])[i], __ATOMIC_ACQUIRE) == KASURI_CHUNK_OWNED &&
+                other->tid == chunk->tid && other->stream > chunk->stream)
+                return 1;
+        }
+    return 0;
+}
+
+static void map_segments(struct reader *r, struct client *c) {
+    char path[300];
+    while (c->n_segments < MAX_SEGMENTS) {
+        snprintf(path, sizeof path, "%s/p%u-%u.ring%u", r->path, c->pid, c->gen, c->n_segments);
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        struct stat st;
+        if (fd < 0)
+            return;
+        struct kasuri_segment *s = MAP_FAILED;
+        if (fstat(fd, &st) == 0 && st.st_size >= 4096)
+            s = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        close(fd);
+        if (s == MAP_FAILED)
+            return;
+        if (__atomic_load_n(&s->magic, __ATOMIC_ACQUIRE) != KASURI_MAGIC_SEGMENT) {
+            munmap(s, (size_t)st.st_size);
+            return;
+        }
+        CHECK(s->pid == c->pid && s->gen == c->gen && s->index == c->n_segments, "%s", path);
+        CHECK(s->chunks_offset + (uint64_t)s->n_chunks * s->chunk_bytes <= (uint64_t)st.st_size, "%s", path);
+        c->bytes[c->n_segments] = (uint64_t)st.st_size;
+        c->segments[c->n_segments++] = s;
+        r->totals.segments++;
+    }
+}
+
+static struct client *find_client(struct reader *r, uint32_t pid, uint32_t gen) {
+    for (uint32_t i = 0; i < r->n_clients; i++)
+        if (r->clients[i].pid == pid && r->clients[i].gen == gen)
+            return &r->clients[i];
+    return NULL;
+}
+
+static void find_clients(struct reader *r) {
+    DIR *dir = opendir(r->path);
+    struct dirent *e;
+    while (dir && (e = readdir(dir))) {
+        unsigned pid, gen;
+        char tail[8];
+        if (sscanf(e->d_name, "p%u-%u.%5s", &pid, &gen, tail) != 3 || strcmp(tail, "sites") != 0)
+            continue;
+        if (!find_client(r, pid, gen) && r->n_clients < READER_MAX_CLIENTS) {
+            r->clients[r->n_clients++] = (struct client){.pid = pid, .gen = gen};
+            r->totals.clients++;
+        }
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static void pass(struct reader *r, int all) {
+    find_clients(r);
+    for (uint32_t n = 0; n < r->n_clients; n++) {
+        struct client *c = &r->clients[n];
+        map_segments(r, c);
+        for (uint32_t k = 0; k < c->n_segments; k++)
+            for (uint32_t i = 0; i < c->segments[k]->n_chunks; i++) {
+                uint32_t state = __atomic_load_n(&states(c->segments[k])[i], __ATOMIC_ACQUIRE);
+                CHECK(state <= KASURI_CHUNK_FULL, "state %u", state);
+                if (state == KASURI_CHUNK_FULL)
+                    drain(r, c, c->segments[k], i, 0);
+                else if (state == KASURI_CHUNK_OWNED && (all || owner_is_dead(c, chunk_at(c->segments[k], i))))
+                    drain(r, c, c->segments[k], i, 1);
+            }
+    }
+}
+
+void reader_poll(struct reader *r) {
+    if (!r->no_free)
+        pass(r, 0);
+}
+
+void reader_finish(struct reader *r) {
+    pass(r, 1);
+    for (uint32_t n = 0; n < r->n_clients; n++)
+        for (int k = 0; k < KASURI_LOST_CAUSES && r->clients[n].n_segments; k++) {
+            r->totals.lost_by[k] += r->clients[n].segments[0]->lost[k];
+            r->totals.lost += r->clients[n].segments[0]->lost[k];
+        }
+}
+
+static void load_sites(struct reader *r, struct client *c) {
+    char path[300];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/p%u-%u.sites", r->path, c->pid, c->gen);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0 && fstat(fd, &st) == 0, "%s", path);
+    c->sites = realloc(c->sites, (size_t)st.st_size + 1);
+    CHECK(read(fd, c->sites, (size_t)st.st_size) == st.st_size, "%s", path);
+    close(fd);
+    c->sites_bytes = (uint64_t)st.st_size;
+}
+
+static const char *find_site(struct client *c, uint32_t id) {
+    for (uint64_t at = sizeof(struct kasuri_sites_header); at + sizeof(struct kasuri_site_def) <= c->sites_bytes;) {
+        struct kasuri_site_def *d = (struct kasuri_site_def *)(void *)(c->sites + at);
+        CHECK(d->bytes >= sizeof *d && d->bytes % 8 == 0 && at + d->bytes <= c->sites_bytes, "site at %llu",
+              (unsigned long long)at);
+        if (d->id == id)
+            return (const char *)(d + 1);
+        at += d->bytes;
+    }
+    return NULL;
+}
+
+const char *reader_site(struct reader *r, uint32_t pid, uint32_t gen, uint32_t id) {
+    struct client *c = find_client(r, pid, gen);
+    const char *name = c->sites ? find_site(c, id) : NULL;
+    if (!name) {
+        load_sites(r, c);
+        name = find_site(c, id);
+    }
+    return name;
+}
+
+void reader_unlock(struct reader *r) {
+    if (r->lock_fd >= 0)
+        close(r->lock_fd);
+    r->lock_fd = -1;
+}
+
+void reader_close(struct reader *r) {
+    char path[500];
+    DIR *dir = opendir(r->path);
+    struct dirent *e;
+    while (dir && (e = readdir(dir))) {
+        snprintf(path, sizeof path, "%s/%s", r->path, e->d_name);
+        unlink(path);
+    }
+    if (dir)
+        closedir(dir);
+    rmdir(r->path);
+    for (uint32_t n = 0; n < r->n_clients; n++) {
+        for (uint32_t k = 0; k < r->clients[n].n_segments; k++)
+            munmap(r->clients[n].segments[k], r->clients[n].bytes[k]);
+        free(r->clients[n].sites);
+    }
+    munmap(r->control, 4096);
+    reader_unlock(r);
+    free(r);
+}
