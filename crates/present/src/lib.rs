@@ -3,7 +3,9 @@ mod args;
 pub mod arrow;
 pub mod chrome;
 mod export;
+pub mod json;
 pub mod label;
 pub mod perfetto;
+pub mod table;
 
 pub use export::Exported;

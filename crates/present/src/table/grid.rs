@@ -1,0 +1,248 @@
+//! Columns of text that fit the screen: first names are shortened, then the least important columns go.
+use super::units::printable;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// One column.
+#[derive(Clone, Copy)]
+pub struct Column {
+    head: &'static str,
+    right: bool,
+    shrinks: bool,
+    /// Columns with the highest number go first; 0 never goes.
+    dispensable: u8,
+}
+
+/// A column of text, left aligned, shortened when the screen is narrow.
+pub const fn text(head: &'static str) -> Column {
+    Column {
+        head,
+        right: false,
+        shrinks: true,
+        dispensable: 0,
+    }
+}
+
+/// A column of short words, left aligned, never shortened.
+pub const fn word(head: &'static str, dispensable: u8) -> Column {
+    Column {
+        head,
+        right: false,
+        shrinks: false,
+        dispensable,
+    }
+}
+
+/// A column of numbers, right aligned.
+pub const fn number(head: &'static str, dispensable: u8) -> Column {
+    Column {
+        head,
+        right: true,
+        shrinks: false,
+        dispensable,
+    }
+}
+
+const GAP: usize = 2;
+const INDENT: usize = 2;
+/// Text columns are not shortened below this.
+const MIN_TEXT: usize = 12;
+
+/// A table of rows under `columns`.
+pub struct Grid {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// An empty table.
+    pub fn new(columns: &[Column]) -> Grid {
+        Grid {
+            columns: columns.to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row, one cell for each column.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let cells: Vec<String> = cells.into_iter().map(|c| printable(&c)).collect();
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.rows.push(cells);
+    }
+
+    /// The lines, none wider than `width` where that is possible; the first is the heading.
+    pub fn lines(mut self, width: usize) -> Vec<String> {
+        self.drop_empty();
+        let mut widths = self.widths();
+        while total(&widths) > width && !self.shorten(&mut widths, width) {
+            let Some(worst) = self.most_dispensable() else {
+                break;
+            };
+            self.columns.remove(worst);
+            self.rows.iter_mut().for_each(|row| drop(row.remove(worst)));
+            widths = self.widths();
+        }
+        let heads: Vec<String> = self.columns.iter().map(|c| c.head.to_string()).collect();
+        std::iter::once(&heads)
+            .chain(&self.rows)
+            .map(|row| self.line(row, &widths))
+            .collect()
+    }
+
+    /// Columns in which nothing is known say nothing.
+    fn drop_empty(&mut self) {
+        for i in (0..self.columns.len()).rev() {
+            if self.columns[i].dispensable > 0
+                && self
+                    .rows
+                    .iter()
+                    .all(|row| row[i].is_empty() || row[i] == "-")
+            {
+                self.columns.remove(i);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(i)));
+            }
+        }
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let widest = |(i, column): (usize, &Column)| {
+            self.rows
+                .iter()
+                .map(|row| row[i].width())
+                .max()
+                .unwrap_or(0)
+                .max(column.head.width())
+        };
+        self.columns.iter().enumerate().map(widest).collect()
+    }
+
+    /// Makes text columns narrower; false when that is not enough.
+    fn shorten(&self, widths: &mut [usize], width: usize) -> bool {
+        let original = widths.to_vec();
+        while total(widths) > width {
+            let widest =
+                (0..widths.len()).filter(|&i| self.columns[i].shrinks && widths[i] > MIN_TEXT);
+            let Some(widest) = widest.max_by_key(|&i| widths[i]) else {
+                widths.copy_from_slice(&original);
+                return false;
+            };
+            widths[widest] -= 1;
+        }
+        true
+    }
+
+    fn most_dispensable(&self) -> Option<usize> {
+        let (i, column) = self
+            .columns
+            .iter()
+            .enumerate()
+            .max_by_key(|(_, c)| c.dispensable)?;
+        (column.dispensable > 0).then_some(i)
+    }
+
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let mut line = " ".repeat(INDENT);
+        for (i, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+            let cell = cut(cell, width);
+            let pad = " ".repeat(width - cell.width());
+            line.push_str(&" ".repeat(if i == 0 { 0 } else { GAP }));
+            line.push_str(&if self.columns[i].right {
+                pad + &cell
+            } else {
+                cell + &pad
+            });
+        }
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+fn total(widths: &[usize]) -> usize {
+    INDENT + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+}
+
+/// The text in at most `width` columns, its middle left out: names often differ at their ends.
+pub fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_string();
+    }
+    let (head_room, tail_room) = (
+        (width.saturating_sub(1)).div_ceil(2),
+        width.saturating_sub(1) / 2,
+    );
+    let head: String = fitting(text.chars(), head_room).collect();
+    let tail: Vec<char> = fitting(text.chars().rev(), tail_room).collect();
+    head + "~" + &tail.into_iter().rev().collect::<String>()
+}
+
+fn fitting(chars: impl Iterator<Item = char>, room: usize) -> impl Iterator<Item = char> {
+    chars.scan(0, move |used, c| {
+        *used += c.width().unwrap_or(0);
+        (*used <= room).then_some(c)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid() -> Grid {
+        let mut grid = Grid::new(&[
+            text("NAME"),
+            number("TID", 0),
+            number("LESS", 2),
+            number("MORE", 1),
+        ]);
+        grid.row([
+            "a-rather-long-thread-name".into(),
+            "1234".into(),
+            "1.00 s".into(),
+            "2.00 s".into(),
+        ]);
+        grid.row(["絣".into(), "5".into(), "-".into(), "3".into()]);
+        grid
+    }
+
+    #[test]
+    fn grid_aligns_by_what_the_screen_shows() {
+        let lines = grid().lines(80);
+        assert_eq!(
+            lines[0],
+            "  NAME                        TID    LESS    MORE"
+        );
+        assert_eq!(
+            lines[1],
+            "  a-rather-long-thread-name  1234  1.00 s  2.00 s"
+        );
+        assert_eq!(
+            lines[2],
+            "  絣                            5       -       3"
+        );
+    }
+
+    #[test]
+    fn grid_shortens_names_then_drops_columns() {
+        assert_eq!(
+            grid().lines(40)[1],
+            "  a-rather~ad-name  1234  1.00 s  2.00 s"
+        );
+        assert_eq!(grid().lines(30)[1], "  a-rathe~d-name  1234  2.00 s");
+        assert_eq!(
+            grid().lines(10)[0],
+            "  NAME                        TID",
+            "what is left keeps its room"
+        );
+    }
+
+    #[test]
+    fn grid_drops_what_nobody_knows() {
+        let mut grid = Grid::new(&[text("NAME"), number("EMPTY", 1)]);
+        grid.row(["a".into(), "-".into()]);
+        assert_eq!(grid.lines(80), ["  NAME", "  a"]);
+    }
+
+    #[test]
+    fn cut_keeps_both_ends() {
+        assert_eq!(cut("abcdefghij", 5), "ab~ij");
+        assert_eq!(cut("絣絣絣", 4), "絣~");
+    }
+}

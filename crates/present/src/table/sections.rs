@@ -1,0 +1,438 @@
+//! The sections of the page, in the order of the page.
+use super::Page;
+use super::grid::{Grid, cut, number, text, word};
+use super::units::{count, duration, percent, plural, printable};
+use kasuri_analyze::{Imbalance, Latency, LossSummary, Summary, ThreadSummary};
+
+fn ns(value: i64) -> String {
+    duration(value as f64)
+}
+
+fn maybe_ns(value: Option<i64>) -> String {
+    value.map_or("-".into(), ns)
+}
+
+fn latency(value: Option<Latency>, pick: impl Fn(Latency) -> i64) -> String {
+    maybe_ns(value.map(pick))
+}
+
+/// A number that is 0 only because nobody looked is "-".
+fn known(is_known: bool, text: String) -> String {
+    if is_known { text } else { "-".into() }
+}
+
+impl Page<'_> {
+    pub(super) fn headline(&mut self, s: &Summary) {
+        let title = if s.command.is_empty() {
+            "whole system".into()
+        } else {
+            printable(&s.command.join(" "))
+        };
+        let title = self.styled("1", &cut(&title, self.layout.width));
+        self.line(&title);
+        let machine = [&s.cpu_model, &s.machine, &s.kernel, &s.host];
+        let machine: Vec<String> = machine
+            .into_iter()
+            .filter(|t| !t.is_empty())
+            .map(|t| printable(t))
+            .collect();
+        self.fact(
+            "machine",
+            &format!("{}; {}", plural(s.n_cpus.into(), "CPU"), machine.join(", ")),
+        );
+        self.fact("wall", &wall(s));
+        self.fact("CPU use", &cpu_use(s));
+        if s.known.switches {
+            let text = format!(
+                "{} ({} among them), {}",
+                count(s.switches),
+                plural(s.preemptions, "preemption"),
+                plural(s.migrations, "migration")
+            );
+            self.fact("switches", &text);
+        }
+        if let Some(l) = s.wake_latency_ns {
+            let text = format!(
+                "woken {} times; running again after p50 {}, p99 {}, max {}",
+                count(s.wakeups),
+                ns(l.p50),
+                ns(l.p99),
+                ns(l.max)
+            );
+            self.fact("wake-ups", &text);
+        }
+        if s.tasks.count > 0 {
+            let t = &s.tasks;
+            let text = format!(
+                "{} in {}, {} of them moved to another thread; ran {}, queued {}",
+                plural(t.count, "task"),
+                plural(t.runs, "run"),
+                count(t.moved),
+                ns(t.run_ns),
+                ns(t.queued_ns)
+            );
+            self.fact("tasks", &text);
+        }
+        let events = format!(
+            "{} of the kernel, {} of the program",
+            count(s.n_kernel_events),
+            count(s.n_annotation_events)
+        );
+        self.fact("events", &events);
+        if s.losses.is_empty() {
+            self.fact("lost", "nothing");
+        }
+    }
+
+    pub(super) fn problems(&mut self, s: &Summary) {
+        if !s.losses.is_empty() {
+            self.heading("lost events", "what they touch is unknown, not zero");
+            for loss in &s.losses {
+                let (what, remedy) = (loss_text(loss), printable(&loss.remedy));
+                self.item(&what);
+                if !remedy.is_empty() {
+                    self.item(&format!("  next time: {remedy}"));
+                }
+            }
+        }
+        if !s.missing.is_empty() {
+            self.heading("missing", "what this recording cannot show");
+            for text in &s.missing {
+                self.item(&printable(text));
+            }
+        }
+    }
+
+    fn item(&mut self, text: &str) {
+        let indent = "  ".to_string() + &" ".repeat(text.len() - text.trim_start().len());
+        for line in super::wrap(
+            text.trim_start(),
+            self.layout.width.saturating_sub(indent.len()).max(20),
+        ) {
+            self.line(&format!("{indent}{line}"));
+        }
+    }
+
+    pub(super) fn annotations(&mut self, s: &Summary) {
+        if s.annotations.is_empty() {
+            return;
+        }
+        self.heading("busiest annotations", "");
+        let mut grid = Grid::new(&[
+            text("NAME"),
+            word("KIND", 1),
+            number("COUNT", 0),
+            number("THREADS", 7),
+            number("TOTAL", 0),
+            number("SELF", 3),
+            number("ON CPU", 4),
+            number("MEAN", 2),
+            number("P99", 8),
+            number("MAX", 2),
+            word("WHERE", 9),
+        ]);
+        let shown = self.shown(s.annotations.len());
+        for a in &s.annotations[..shown] {
+            grid.row([
+                a.name.clone(),
+                a.kind.replace('_', " "),
+                count(a.count),
+                a.threads.to_string(),
+                ns(a.total_ns),
+                ns(a.self_ns),
+                maybe_ns(a.on_cpu_ns),
+                duration(a.mean_ns),
+                ns(a.p99_ns),
+                ns(a.max_ns),
+                a.place.as_deref().map_or("-", file_name).into(),
+            ]);
+        }
+        self.grid(grid, shown, s.annotations.len());
+    }
+
+    pub(super) fn imbalance(&mut self, s: &Summary) {
+        // Less than a thousandth lost is no finding.
+        let found: Vec<&Imbalance> = s
+            .imbalance
+            .iter()
+            .filter(|i| i.imbalance >= 0.001)
+            .collect();
+        if found.is_empty() {
+            return;
+        }
+        self.heading(
+            "load imbalance",
+            "CPU time that threads waited for the slowest",
+        );
+        let shown = self.shown(found.len());
+        for i in &found[..shown] {
+            self.item(&imbalance_text(i));
+        }
+        if shown < found.len() {
+            let more = format!("  ... and {} more (--top 0 shows all)", found.len() - shown);
+            self.line(&more);
+        }
+    }
+
+    pub(super) fn waits(&mut self, s: &Summary) {
+        if s.waits.is_empty() {
+            return;
+        }
+        self.heading("waits and locks", "");
+        let mut grid = Grid::new(&[
+            text("NAME"),
+            word("KIND", 0),
+            number("COUNT", 0),
+            number("THREADS", 2),
+            number("TOTAL", 0),
+            number("P50", 3),
+            number("P99", 1),
+            number("MAX", 1),
+            number("OBJECT", 5),
+        ]);
+        let shown = self.shown(s.waits.len());
+        for w in &s.waits[..shown] {
+            grid.row([
+                if w.name.is_empty() {
+                    format!("{:#x}", w.object)
+                } else {
+                    w.name.clone()
+                },
+                w.kind.replace('_', " "),
+                count(w.count),
+                w.threads.to_string(),
+                ns(w.total_ns),
+                ns(w.p50_ns),
+                ns(w.p99_ns),
+                ns(w.max_ns),
+                if w.object == 0 {
+                    "-".into()
+                } else {
+                    format!("{:#x}", w.object)
+                },
+            ]);
+        }
+        self.grid(grid, shown, s.waits.len());
+    }
+
+    pub(super) fn threads(&mut self, s: &Summary) {
+        if s.threads.is_empty() {
+            return;
+        }
+        self.heading("threads", &threads_note(s));
+        let mut grid = Grid::new(&[
+            text("THREAD"),
+            number("TID", 0),
+            number("PID", 6),
+            number("ON CPU", 0),
+            number("READY", 1),
+            number("BLOCKED", 1),
+            number("UNKNOWN", 5),
+            number("SWITCHES", 0),
+            number("PREEMPTED", 2),
+            number("MIGRATED", 3),
+            number("WAKE P50", 4),
+            number("WAKE P99", 3),
+            number("WAKE MAX", 5),
+        ]);
+        let shown = self.shown(s.threads.len());
+        let many = s.threads.iter().any(|t| t.pid != s.threads[0].pid);
+        for t in &s.threads[..shown] {
+            grid.row(thread_row(s, t, many));
+        }
+        self.grid(grid, shown, s.threads.len());
+    }
+
+    pub(super) fn cpus(&mut self, s: &Summary) {
+        if !s.known.switches || s.cpus.is_empty() || s.wall_ns <= 0 {
+            return;
+        }
+        self.heading("CPUs", "share of the wall time");
+        let mut grid = Grid::new(&[
+            text("CPU"),
+            number("PROGRAM", 0),
+            number("OTHERS", 0),
+            number("IDLE", 0),
+            number("UNKNOWN", 1),
+            number("IRQ", 2),
+            number("SWITCHES", 1),
+        ]);
+        let share = |value: i64| percent(value as f64 / s.wall_ns as f64);
+        let unknown = s.cpus.iter().any(|c| c.unknown_ns > 0);
+        // A CPU on which nothing of the program ran is one of many alike: the busy ones first, then by number.
+        let mut order: Vec<_> = s.cpus.iter().collect();
+        let shown = if s.cpus.len() <= 16 {
+            s.cpus.len()
+        } else {
+            self.shown(s.cpus.len())
+        };
+        if shown < order.len() {
+            order.sort_by_key(|c| std::cmp::Reverse(c.target_ns));
+        }
+        for c in &order[..shown] {
+            grid.row([
+                format!("CPU {}", c.cpu),
+                share(c.target_ns),
+                known(s.known.other_processes, share(c.other_ns)),
+                known(s.known.other_processes, share(c.idle_ns)),
+                known(unknown, share(c.unknown_ns)),
+                c.irq_ns.map_or("-".into(), share),
+                count(c.switches),
+            ]);
+        }
+        self.grid(grid, shown, s.cpus.len());
+    }
+
+    pub(super) fn interference(&mut self, s: &Summary) {
+        let found: Vec<_> = s
+            .interference
+            .iter()
+            .filter(|i| i.delayed_ns > 0 || i.preemptions > 0)
+            .collect();
+        if found.is_empty() {
+            return;
+        }
+        self.heading("who ran while the program was ready", "");
+        let mut grid = Grid::new(&[
+            text("PROCESS"),
+            number("PID", 0),
+            number("DELAY", 0),
+            number("THREADS", 1),
+            number("PREEMPTIONS", 1),
+        ]);
+        let shown = self.shown(found.len());
+        for i in &found[..shown] {
+            grid.row([
+                if i.is_target {
+                    format!("{} (itself: more threads than CPUs)", i.process)
+                } else {
+                    i.process.clone()
+                },
+                i.pid.to_string(),
+                ns(i.delayed_ns),
+                i.threads_delayed.to_string(),
+                count(i.preemptions),
+            ]);
+        }
+        self.grid(grid, shown, found.len());
+    }
+
+    pub(super) fn hint(&mut self, _: &Summary) {
+        if !self.layout.next.is_empty() {
+            let hint = self.styled("2", &format!("see it on a timeline: {}", self.layout.next));
+            self.line("");
+            self.line(&hint);
+        }
+    }
+}
+
+fn wall(s: &Summary) -> String {
+    let exit = match s.exit_status {
+        Some(0) => ", exited with 0".into(),
+        Some(status @ 129..=192) => format!(", killed by signal {}", status - 128),
+        Some(status) => format!(", exited with {status}"),
+        None => String::new(),
+    };
+    format!("{}{exit}", ns(s.wall_ns))
+}
+
+fn cpu_use(s: &Summary) -> String {
+    match s.cpu_use {
+        Some(share) => format!(
+            "{:.2} of {} busy ({}), ran on {}",
+            share * f64::from(s.n_cpus),
+            plural(s.n_cpus.into(), "CPU"),
+            percent(share),
+            s.cpus_used
+        ),
+        None => "not recorded".into(),
+    }
+}
+
+fn loss_text(loss: &LossSummary) -> String {
+    let n = if loss.count == 0 {
+        "an unknown number of".into()
+    } else {
+        count(loss.count)
+    };
+    let place = match (loss.cpu, loss.tid) {
+        (Some(cpu), _) => format!(" on CPU {cpu}"),
+        (None, Some(tid)) => format!(" of thread {tid}"),
+        (None, None) => String::new(),
+    };
+    let gaps = if loss.gaps > 1 {
+        format!(" in {} gaps", count(loss.gaps))
+    } else {
+        String::new()
+    };
+    let (from, to) = (ns(loss.from_ns), ns(loss.to_ns));
+    format!(
+        "{n} events{place}{gaps} between {from} and {to}: {}",
+        printable(&loss.cause)
+    )
+}
+
+fn imbalance_text(i: &Imbalance) -> String {
+    let who = if i.is_static {
+        format!(
+            "always thread {} ({})",
+            printable(&i.worst_thread),
+            i.worst_tid
+        )
+    } else {
+        format!(
+            "most often thread {} ({}), {}",
+            printable(&i.worst_thread),
+            i.worst_tid,
+            percent(i.worst_share)
+        )
+    };
+    format!(
+        "{}: {:.0} % imbalance, cost {:.3} CPU-s over {} of {}; slowest {who}",
+        printable(&i.name),
+        i.imbalance * 100.0,
+        i.cost_ns * 1e-9,
+        plural(i.instances, "round"),
+        plural(i.threads.into(), "thread"),
+    )
+}
+
+fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 13] {
+    let k = s.known;
+    [
+        if t.name.is_empty() {
+            format!("thread {}", t.tid)
+        } else {
+            t.name.clone()
+        },
+        t.tid.to_string(),
+        known(many_processes, t.pid.to_string()),
+        known(k.switches, ns(t.on_cpu_ns)),
+        known(k.wakeups, ns(t.runnable_ns)),
+        known(k.switches, ns(t.blocked_ns)),
+        known(t.unknown_ns > 0, ns(t.unknown_ns)),
+        known(k.switches, count(t.switches)),
+        known(k.switches, count(t.preemptions)),
+        known(k.switches, count(t.migrations)),
+        latency(t.wake_latency_ns, |l| l.p50),
+        latency(t.wake_latency_ns, |l| l.p99),
+        latency(t.wake_latency_ns, |l| l.max),
+    ]
+}
+
+fn threads_note(s: &Summary) -> String {
+    let known_time = if s.known.wakeups {
+        "ready: could run, had no CPU"
+    } else {
+        "blocked: asleep or ready"
+    };
+    if s.known.switches {
+        known_time.into()
+    } else {
+        "the kernel's events were not recorded".into()
+    }
+}
+
+fn file_name(place: &str) -> &str {
+    place.rsplit('/').next().unwrap_or(place)
+}
