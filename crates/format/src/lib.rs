@@ -4,10 +4,10 @@
 //! |---|---|
 //! | [`ring`] | what annotated programs write: chunks, sites (mirror of `kasuri.h` part 1) |
 //! | [`tracefs`] | format files and raw ring-buffer pages of the kernel |
-//! | `perf` | records of a perf ring: switches, forks, exits, names |
+//! | [`perf`] | records of a perf ring: switches, forks, exits, names |
 //! | [`meta`] | `meta.json`, `anchors.jsonl`, `kernel-loss.jsonl`, `procs.jsonl` |
 //! | [`clock`] | anchors -> CLOCK_MONOTONIC |
-//! | `container` | the packed `.kasuri` file, both ways |
+//! | [`container`] | the packed `.kasuri` file, both ways |
 //!
 //! # Public names
 //! ```text
@@ -40,8 +40,10 @@
 
 mod bytes;
 pub mod clock;
+pub mod container;
 mod error;
 pub mod meta;
+pub mod perf;
 pub mod ring;
 mod sites;
 pub mod tracefs;

@@ -38,6 +38,8 @@ pub struct Meta {
     pub missing: Vec<String>,
     /// Flight recorder: only this much before `end` was asked for, ns.
     pub keep_ns: Option<u64>,
+    /// CPU time the recorder itself took while recording, ns.
+    pub recorder_cpu_ns: Option<u64>,
 }
 
 /// One instant on every clock.

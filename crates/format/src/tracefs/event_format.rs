@@ -169,7 +169,7 @@ fn clip(text: &str) -> &str {
         .map_or(text, |(at, _)| &text[..at])
 }
 
-/// `char prev_comm[16];	offset:8;	size:16;	signed:0;`
+/// `char prev_comm[16]; offset:8; size:16; signed:0;`
 fn parse_field(text: &str) -> Option<Field> {
     let mut parts = text.split(';').map(str::trim);
     let declaration = parts.next()?;

@@ -96,7 +96,7 @@ impl PageLayout {
     }
 }
 
-/// `field: local_t commit;	offset:8;	size:8;	signed:1;`
+/// `field: local_t commit; offset:8; size:8; signed:1;`
 fn header_field(line: &str) -> Option<(&str, usize, usize)> {
     let mut parts = line
         .trim()
