@@ -1,1 +1,48 @@
-//! See ARCHITECTURE.md.
+//! Recording: kernel events and annotations -> a recording directory -> one `.kasuri` file.
+//!
+//! [`record`] makes a recording, [`recover`] saves one whose recorder was killed, [`doctor::examine`] says
+//! what a machine allows. Nothing here prints or exits: progress and messages are [`Notice`]s.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`recorder`] | a recording from start to end |
+//! | [`kernel`] | chooses tracefs, perf or nothing |
+//! | [`tracefs`] | private instances, raw pages |
+//! | [`perf`] | context switches without privileges |
+//! | [`session`], [`rings`], [`ringfile`] | annotations out of shared memory |
+//! | [`attach`] | annotations of a running program |
+//! | [`directory`], [`pack`] | the files |
+mod attach;
+mod child;
+pub mod clock;
+pub mod directory;
+mod error;
+mod flight;
+pub mod host;
+mod kernel;
+mod options;
+pub mod pack;
+pub mod perf;
+pub mod prim;
+pub mod procs;
+mod recorder;
+mod ringfile;
+mod rings;
+pub mod session;
+mod shm;
+mod signals;
+mod testhook;
+pub mod tracefs;
+
+pub use error::{Error, Result};
+pub use options::{Flight, Options, Target};
+pub use recorder::{Notice, Notify, Summary, record};
+
+/// A number nobody guesses, for names.
+fn random_u32() -> u32 {
+    use std::hash::{BuildHasher, Hasher};
+    // RandomState is seeded by the system and differs at each call.
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish() as u32
+}

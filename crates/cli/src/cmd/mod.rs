@@ -1,6 +1,7 @@
 //! One file for each subcommand: `Args` says what may be typed, `run` does it.
 mod completions;
 mod man;
+mod record;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -36,6 +37,8 @@ pub struct Cli {
 /// The subcommands, in the order of the help.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// Record a program, a process or the whole system
+    Record(record::Args),
     /// Print the shell's completion script
     Completions(completions::Args),
     /// Write the manual pages
@@ -58,6 +61,7 @@ pub fn command() -> clap::Command {
 /// Whatever made it fail; `main` prints it and exits with 1.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Record(args) => record::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     }

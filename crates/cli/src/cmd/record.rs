@@ -1,0 +1,304 @@
+//! `kasuri record`: runs a program, or attaches to one, and writes a `.kasuri` file.
+use crate::{exit, message};
+use anyhow::bail;
+use indicatif::{ProgressBar, ProgressStyle};
+use kasuri_record::{Error, Flight, Notice, Options, Summary, Target};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  kasuri record -- ./program 8              into program.kasuri
+  kasuri record -o run.kasuri -- make -j8
+  kasuri record -p $(pgrep -n server) --duration 10s
+  kasuri record -a --duration 5s            the whole system
+  kasuri record --flight --keep 5s -- ./server
+  kill -USR2 RECORDER                       saves the last 5 s of it
+
+Exit status: the program's (128 + N when signal N killed it); 125 when kasuri failed,
+126 when the program cannot be run, 127 when there is no such program.";
+
+/// Record a program, a process or the whole system.
+///
+/// The program's annotations (kasuri.h) and the kernel's scheduler events go into one file. Kernel events
+/// are recorded of the whole system, because that is cheaper than filtering; reports show the
+/// program unless told otherwise. Without root, annotations and the program's own context switches
+/// are recorded; `kasuri doctor` says what this machine allows.
+///
+/// Ctrl-C goes to the program; when it ends the recording is finished. A second Ctrl-C
+/// finishes the recording at once.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// File to write [default: PROGRAM.kasuri, PID.kasuri or system.kasuri]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Attach to a running process, until it ends
+    #[arg(short, long, value_name = "PID", conflicts_with_all = ["all", "program"])]
+    pid: Option<i32>,
+
+    /// Record the whole system, until Ctrl-C, --duration or the end of PROGRAM
+    #[arg(short, long)]
+    all: bool,
+
+    /// Stop recording after this time: 5s, 500ms, 2m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    duration: Option<Duration>,
+
+    /// Flight recorder: keep only the last seconds; save them on SIGUSR2, on a trigger annotation and at the end
+    #[arg(long)]
+    flight: bool,
+
+    /// How much the flight recorder keeps
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s", requires = "flight")]
+    keep: Duration,
+
+    /// Kernel buffer of each CPU, MiB [default: 16, less where memory is short]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    buffer_mb: Option<u64>,
+
+    /// Memory that one process may take for annotations not yet written, MiB [default: a quarter of what is free, at most 4096]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    ring_mb: Option<u64>,
+
+    /// Drop annotations rather than take more memory for them; drops are counted
+    #[arg(long, conflicts_with = "flight")]
+    discard: bool,
+
+    /// Record interrupts and softirqs too
+    #[arg(long)]
+    irq: bool,
+
+    /// Record system calls too (about 150 ns more for each)
+    #[arg(long)]
+    syscalls: bool,
+
+    /// More kernel events: lock:contention_begin,lock:contention_end
+    #[arg(long, value_name = "SYSTEM:NAME", value_delimiter = ',', value_parser = event_name)]
+    events: Vec<String>,
+
+    /// Record annotations only
+    #[arg(long, conflicts_with = "all")]
+    no_kernel: bool,
+
+    /// Leave the recording directory, do not pack it into one file
+    #[arg(long)]
+    no_pack: bool,
+
+    /// Print errors only
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Program to run, with its arguments
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+/// Records; passes the program's exit status on.
+///
+/// # Errors
+/// Command lines that name nothing to record.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let options = options(&args)?;
+    let mut reporter = Reporter { quiet: args.quiet, bar: None };
+    let summary = match kasuri_record::record(&options, &mut |notice| reporter.notice(notice)) {
+        Ok(summary) => summary,
+        Err(error) => return Ok(could_not_begin(error)),
+    };
+    reporter.close_bar();
+    if let Some(failure) = &summary.failure {
+        message::error(&anyhow::anyhow!("{failure}"));
+    }
+    if !args.quiet {
+        message::note(summary_line(&summary));
+    }
+    Ok(exit_code(&summary))
+}
+
+fn options(args: &Args) -> anyhow::Result<Options> {
+    let target = match (args.pid, args.all) {
+        (Some(pid), _) if pid < 1 => bail!("-p needs the number of a process, not {pid}"),
+        (Some(pid), _) => Target::Process(pid),
+        (None, true) => Target::System(args.program.clone()),
+        (None, false) if args.program.is_empty() => {
+            bail!("nothing to record: name a program (`kasuri record -- ./program`), -p PID or -a")
+        }
+        (None, false) => Target::Program(args.program.clone()),
+    };
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None => PathBuf::from(default_name(&target)),
+    };
+    if output.is_dir() {
+        bail!("cannot write {}: it is a directory; name a file with -o", output.display());
+    }
+    let mut options = Options::new(target, output);
+    options.duration = args.duration;
+    options.flight = args.flight.then_some(Flight { keep: args.keep });
+    options.kernel = !args.no_kernel;
+    options.buffer_mb = args.buffer_mb;
+    options.ring_mb = args.ring_mb;
+    options.discard = args.discard;
+    options.irq = args.irq;
+    options.syscalls = args.syscalls;
+    options.events = args.events.clone();
+    options.pack = !args.no_pack;
+    if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
+        options.shm_dir = PathBuf::from(dir);
+    }
+    Ok(options)
+}
+
+/// The file's name when none was given.
+fn default_name(target: &Target) -> String {
+    let stem = match target {
+        Target::Process(pid) => pid.to_string(),
+        Target::Program(command) | Target::System(command) => match command.first() {
+            Some(program) => Path::new(program)
+                .file_name()
+                .map_or_else(|| "run".to_owned(), |name| name.to_string_lossy().into_owned()),
+            None => "system".to_owned(),
+        },
+    };
+    format!("{stem}.kasuri")
+}
+
+fn could_not_begin(error: Error) -> ExitCode {
+    let code = match error {
+        Error::ProgramNotFound { .. } => exit::NOT_FOUND,
+        Error::ProgramNotRunnable { .. } => exit::CANNOT_RUN,
+        _ => exit::RECORDER_FAILED,
+    };
+    message::error(&anyhow::Error::new(error));
+    ExitCode::from(code)
+}
+
+/// A program that failed says so; a recording that failed must not look like success.
+fn exit_code(summary: &Summary) -> ExitCode {
+    match (summary.exit_status, &summary.failure) {
+        (Some(status), None) => ExitCode::from(status as u8),
+        (Some(status), Some(_)) if status != 0 => ExitCode::from(status as u8),
+        (_, Some(_)) => ExitCode::from(exit::RECORDER_FAILED),
+        (None, None) => ExitCode::SUCCESS,
+    }
+}
+
+fn summary_line(summary: &Summary) -> String {
+    let megabytes = summary.bytes as f64 / 1e6;
+    let place = match (summary.files.last(), &summary.dir) {
+        (Some(file), _) => file.display().to_string(),
+        (None, Some(dir)) => dir.display().to_string(),
+        (None, None) => "nothing kept".to_owned(),
+    };
+    let lost = match (summary.kernel_lost, summary.annotations_lost) {
+        (0, 0) => "none lost".to_owned(),
+        (kernel, 0) => format!("{kernel} kernel events LOST (try --buffer-mb 64)"),
+        (0, own) => format!("{own} annotations LOST (try --ring-mb)"),
+        (kernel, own) => format!("{kernel} kernel events and {own} annotations LOST"),
+    };
+    let events = match summary.files.is_empty() {
+        true => String::new(),
+        false => format!("{} kernel events, {} annotations, ", summary.kernel_events, summary.annotation_events),
+    };
+    format!("{place}: {events}{megabytes:.1} MB, {lost}")
+}
+
+/// Turns notices into messages and a progress bar.
+struct Reporter {
+    quiet: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl Reporter {
+    fn notice(&mut self, notice: Notice<'_>) {
+        match notice {
+            Notice::Warning(text) => message::warning(text),
+            _ if self.quiet => {}
+            Notice::Started { missing } => missing.iter().for_each(|text| message::warning(format_args!("missing: {text}"))),
+            Notice::Note(text) => message::note(text),
+            Notice::Packing { done, total } => self.progress(done, total),
+            Notice::Saved(path) => {
+                self.close_bar();
+                message::note(format_args!("saved {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+
+    /// indicatif draws nothing when stderr is no terminal.
+    fn progress(&mut self, done: u64, total: u64) {
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::new(total);
+            if let Ok(style) = ProgressStyle::with_template("packing {bar:30} {bytes} of {total_bytes}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        bar.set_position(done);
+    }
+
+    fn close_bar(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// "5s", "500ms", "2m", "5" (seconds).
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("unknown unit {unit:?}; use ms, s, m or h, as in 500ms")),
+    };
+    let seconds: f64 = number.parse().map_err(|_| "not a time; write 5s or 500ms".to_owned())?;
+    match Duration::try_from_secs_f64(seconds * factor) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err("must be more than zero and less than 500 billion years".to_owned()),
+    }
+}
+
+/// `system:name`.
+fn event_name(text: &str) -> Result<String, String> {
+    let sound = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    match text.replace('/', ":").split_once(':') {
+        Some((system, name)) if sound(system) && sound(name) => Ok(format!("{system}:{name}")),
+        _ => Err("write SYSTEM:NAME, as in sched:sched_pi_setprio; `kasuri doctor` checks which there are".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert!(duration("0s").is_err() && duration("s").is_err() && duration("5 parsecs").is_err());
+        assert!(duration("1e400").is_err() && duration("-1s").is_err());
+    }
+
+    #[test]
+    fn event_names_cannot_leave_the_events_directory() {
+        assert_eq!(event_name("lock:contention_begin"), Ok("lock:contention_begin".to_owned()));
+        assert!(event_name("../../x:y").is_err() && event_name("sched").is_err() && event_name("a:b/../c").is_err());
+    }
+
+    #[test]
+    fn the_file_is_named_after_what_is_recorded() {
+        let program = |p: &str| Target::Program(vec![p.into()]);
+        assert_eq!(default_name(&program("./bin/quake")), "quake.kasuri");
+        assert_eq!(default_name(&Target::Process(7)), "7.kasuri");
+        assert_eq!(default_name(&Target::System(vec![])), "system.kasuri");
+    }
+}

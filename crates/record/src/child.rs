@@ -1,0 +1,237 @@
+//! Running the program: it waits before exec until the recorder is ready for it.
+//!
+//! std::process::Command cannot do that: its spawn() returns only after exec. And vfork-like spawning
+//! would leave no moment at which perf events can be opened on a child that runs no program yet.
+use crate::error::{Error, Result};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// A program that was started.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    program: String,
+    gate: Option<File>,
+    verdict: File,
+    status: Option<i32>,
+}
+
+/// Null-terminated pointers to strings that live as long.
+struct Strings {
+    _owned: Vec<CString>,
+    pointers: Vec<*const libc::c_char>,
+}
+
+impl Strings {
+    fn new(strings: Vec<OsString>) -> Result<Strings> {
+        let owned: Vec<CString> = strings
+            .into_iter()
+            .map(|s| CString::new(s.into_vec()))
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|_| {
+                Error::system(
+                    "start the program",
+                    std::io::Error::other("an argument holds a zero byte"),
+                )
+            })?;
+        let pointers = owned
+            .iter()
+            .map(|s| s.as_ptr())
+            .chain([std::ptr::null()])
+            .collect();
+        Ok(Strings {
+            _owned: owned,
+            pointers,
+        })
+    }
+}
+
+impl Child {
+    /// Forks a child that waits for [`Child::release`] to become `command`, with `session` in its environment
+    /// and the signal mask `mask`. The calling process must have no other threads.
+    ///
+    /// # Errors
+    /// When there is no process or descriptor left.
+    pub fn fork(
+        command: &[OsString],
+        session: Option<&Path>,
+        mask: &libc::sigset_t,
+    ) -> Result<Child> {
+        let program = command
+            .first()
+            .map(|p| p.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let arguments = Strings::new(command.to_vec())?;
+        let environment = Strings::new(environment(session))?;
+        let pipe = || {
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+                .map_err(|e| Error::system("make a pipe", e))
+        };
+        let (gate_read, gate_write) = pipe()?;
+        let (verdict_read, verdict_write) = pipe()?;
+        // SAFETY: the child calls nothing but async-signal-safe functions on memory prepared here.
+        match unsafe { libc::fork() } {
+            -1 => Err(Error::system(
+                "start a process",
+                std::io::Error::last_os_error(),
+            )),
+            0 => in_child(
+                &gate_read,
+                &gate_write,
+                &verdict_write,
+                mask,
+                &arguments,
+                &environment,
+            ),
+            pid => Ok(Child {
+                pid: Pid::from_raw(pid).expect("fork returns a positive pid"),
+                program,
+                gate: Some(File::from(gate_write)),
+                verdict: File::from(verdict_read),
+                status: None,
+            }),
+        }
+    }
+
+    /// Lets it run.
+    ///
+    /// # Errors
+    /// When the program cannot be run; the child is gone then.
+    pub fn release(&mut self) -> Result<()> {
+        if let Some(mut gate) = self.gate.take() {
+            let _ = gate.write_all(&[1]);
+        }
+        let mut errno = [0u8; 4];
+        // End of file: exec closed the descriptor, it runs.
+        if self.verdict.read_exact(&mut errno).is_err() {
+            return Ok(());
+        }
+        let _ = waitpid(Some(self.pid), WaitOptions::empty());
+        self.status = Some(127);
+        let cause = std::io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
+        let program = self.program.clone();
+        match cause.kind() {
+            std::io::ErrorKind::NotFound if !Path::new(&program).exists() => {
+                Err(Error::ProgramNotFound { program })
+            }
+            _ => Err(Error::ProgramNotRunnable { program, cause }),
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// The exit status as a shell shows it, once it has ended.
+    pub fn poll_status(&mut self) -> Option<i32> {
+        if self.status.is_none()
+            && let Ok(Some((_, status))) = waitpid(Some(self.pid), WaitOptions::NOHANG)
+        {
+            self.status = shell_status(status);
+        }
+        self.status
+    }
+
+    /// The exit status, if it was seen to end.
+    pub fn status(&self) -> Option<i32> {
+        self.status
+    }
+
+    /// Waits for its end; the exit status as a shell shows it.
+    pub fn wait(&mut self) -> i32 {
+        while self.status.is_none() {
+            match waitpid(Some(self.pid), WaitOptions::empty()) {
+                Ok(Some((_, status))) => self.status = shell_status(status),
+                Err(rustix::io::Errno::INTR) => {}
+                _ => break,
+            }
+        }
+        self.status.unwrap_or(0)
+    }
+
+    /// Passes a signal on.
+    pub fn signal(&self, number: i32) {
+        if self.status.is_none()
+            && let Some(signal) = Signal::from_named_raw(number)
+        {
+            let _ = kill_process(self.pid, signal);
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Never released: it reads the end of the gate and leaves; nothing of the program has run.
+        if self.gate.take().is_some() {
+            let _ = waitpid(Some(self.pid), WaitOptions::empty());
+        }
+    }
+}
+
+fn shell_status(status: rustix::process::WaitStatus) -> Option<i32> {
+    status
+        .terminating_signal()
+        .map(|signal| 128 + signal)
+        .or(status.exit_status())
+}
+
+fn environment(session: Option<&Path>) -> Vec<OsString> {
+    let mut strings = Vec::new();
+    for (key, value) in
+        std::env::vars_os().filter(|(key, _)| key != "KASURI_SESSION" && key != "KASURI_TEST_KILL")
+    {
+        let mut pair = key;
+        pair.push("=");
+        pair.push(value);
+        strings.push(pair);
+    }
+    if let Some(session) = session {
+        let mut pair = b"KASURI_SESSION=".to_vec();
+        pair.extend_from_slice(session.as_os_str().as_bytes());
+        strings.push(OsString::from_vec(pair));
+    }
+    strings
+}
+
+/// The child, between fork and exec. Only async-signal-safe calls; no allocation, no locks, no panics.
+fn in_child(
+    gate: &OwnedFd,
+    gate_write: &OwnedFd,
+    verdict: &OwnedFd,
+    mask: &libc::sigset_t,
+    arguments: &Strings,
+    environment: &Strings,
+) -> ! {
+    // SAFETY: all calls are async-signal-safe; pointers were made before fork and end in null.
+    unsafe {
+        // Our own copy of the writing end would keep the gate open after the recorder died.
+        libc::close(gate_write.as_raw_fd());
+        let mut byte = 0u8;
+        let n = loop {
+            let n = libc::read(gate.as_raw_fd(), (&raw mut byte).cast(), 1);
+            if n >= 0 || *libc::__errno_location() != libc::EINTR {
+                break n;
+            }
+        };
+        if n != 1 {
+            libc::_exit(125);
+        }
+        // Rust ignores SIGPIPE from its start; programs expect the default.
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
+        libc::execvpe(
+            arguments.pointers[0],
+            arguments.pointers.as_ptr(),
+            environment.pointers.as_ptr(),
+        );
+        let errno = *libc::__errno_location();
+        libc::write(verdict.as_raw_fd(), (&raw const errno).cast(), 4);
+        libc::_exit(127)
+    }
+}

@@ -1,0 +1,107 @@
+//! What can go wrong while recording.
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Shorthand of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a recording could not be made or finished.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call on a file failed.
+    #[error("cannot {what} {path}: {cause}")]
+    File {
+        /// The verb: "open", "write", ...
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// A system call without a file failed.
+    #[error("cannot {what}: {cause}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The program does not exist.
+    #[error("program not found: {program}")]
+    ProgramNotFound {
+        /// As it was typed.
+        program: String,
+    },
+    /// The program exists but the system does not run it.
+    #[error("cannot run {program}: {cause}")]
+    ProgramNotRunnable {
+        /// As it was typed.
+        program: String,
+        /// What execve said.
+        cause: io::Error,
+    },
+    /// The process to attach to does not exist.
+    #[error("no process {pid}: find one with `pgrep NAME`")]
+    NoProcess {
+        /// The pid that was asked for.
+        pid: i32,
+    },
+    /// Somebody else's recording is where ours should go.
+    #[error("{path} is being written by another recorder: choose another name with -o")]
+    Busy {
+        /// The recording directory.
+        path: PathBuf,
+    },
+    /// An earlier recording that was never packed is where ours should go.
+    #[error(
+        "{path} is left from a recording that crashed: save it with `kasuri recover {path}` or remove it"
+    )]
+    LeftOver {
+        /// The recording directory.
+        path: PathBuf,
+    },
+    /// Nothing at all could be recorded in this mode.
+    #[error("nothing can be recorded: {why}")]
+    Nothing {
+        /// What is missing and the command that grants it.
+        why: String,
+    },
+    /// A directory is no recording, or its metadata cannot be read.
+    #[error("{path} is no recording directory: {why}")]
+    NotARecording {
+        /// The directory.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// Packing failed; the directory is still there.
+    #[error(
+        "cannot pack {dir}: {why}; the recording is kept there, pack it again with `kasuri recover {dir}`"
+    )]
+    Pack {
+        /// The recording directory.
+        dir: PathBuf,
+        /// What went wrong, with file and offset where there is one.
+        why: String,
+    },
+}
+
+impl Error {
+    /// A failed call on `path`.
+    pub(crate) fn file(what: &'static str, path: &Path, cause: impl Into<io::Error>) -> Error {
+        Error::File {
+            what,
+            path: path.to_owned(),
+            cause: cause.into(),
+        }
+    }
+
+    /// A failed call without a file.
+    pub(crate) fn system(what: &'static str, cause: impl Into<io::Error>) -> Error {
+        Error::System {
+            what,
+            cause: cause.into(),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Facts about the machine.
+use kasuri_format::meta::Host;
+use std::fs::read_to_string;
+
+/// Name, kernel, CPUs.
+pub fn host() -> Host {
+    let uname = rustix::system::uname();
+    let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
+    Host {
+        hostname: text(uname.nodename()),
+        kernel: text(uname.release()),
+        machine: text(uname.machine()),
+        cpu_model: cpu_model(),
+        n_cpus: cpu_list("possible").last().map_or(1, |last| last + 1),
+        online: cpu_list("online"),
+    }
+}
+
+/// `possible`, `online`, ...
+pub fn cpu_list(which: &str) -> Vec<u32> {
+    let text = read_to_string(format!("/sys/devices/system/cpu/{which}")).unwrap_or_default();
+    let list = parse_cpu_list(&text);
+    if list.is_empty() {
+        let n = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        return (0..n).collect();
+    }
+    list
+}
+
+/// "0-3,8" to numbers.
+fn parse_cpu_list(text: &str) -> Vec<u32> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>()) {
+            cpus.extend(from..=to.min(from + 65535));
+        }
+    }
+    cpus
+}
+
+fn cpu_model() -> String {
+    let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
+    // x86 says "model name", others "cpu model", "uarch" or "Processor".
+    for key in ["model name", "cpu model", "uarch", "Processor", "CPU part"] {
+        let value = text
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(k, _)| k.trim() == key);
+        if let Some((_, value)) = value {
+            return value.trim().to_owned();
+        }
+    }
+    String::new()
+}
+
+/// MemAvailable, bytes.
+pub fn available_memory() -> u64 {
+    let text = read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    line.and_then(|v| v.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
+        .map_or(1 << 30, |kb| kb * 1024)
+}
+
+/// Free bytes of the file system that holds `path`, for this user.
+pub fn free_bytes(path: &std::path::Path) -> Option<u64> {
+    let fs = rustix::fs::statvfs(path).ok()?;
+    Some(fs.f_bavail.saturating_mul(fs.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists_have_ranges_and_holes() {
+        assert_eq!(parse_cpu_list("0-2,5,7-8\n"), [0, 1, 2, 5, 7, 8]);
+        assert!(parse_cpu_list("").is_empty());
+    }
+}

@@ -1,0 +1,314 @@
+//! Where kernel events come from: tracefs, else perf, else nowhere; each step down is explained.
+use crate::error::Result;
+use crate::options::{Options, Target};
+use crate::perf::{self, Perf, Reach};
+use crate::tracefs::{self, CpuStats, Drain, Instance, InstanceOptions, StatsFiles, Tracefs};
+use kasuri_format::meta::{KernelLoss, KernelMeta};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// An open source of kernel events.
+#[derive(Debug)]
+pub enum Source {
+    /// A private tracing instance.
+    Tracefs(Box<TracefsSource>),
+    /// perf events, opened when the program exists.
+    Perf {
+        /// How much it sees.
+        reach: Reach,
+        /// The open events.
+        perf: Option<Perf>,
+    },
+    /// None.
+    None,
+}
+
+/// Instance, its drain and its loss counts. Fields drop in this order: the open files first.
+#[derive(Debug)]
+pub struct TracefsSource {
+    drain: Drain,
+    stats: StatsFiles,
+    last: HashMap<u32, CpuStats>,
+    /// The instance.
+    pub instance: Instance,
+}
+
+/// The source that was opened, and what it lacks.
+#[derive(Debug)]
+pub struct Opened {
+    /// The source.
+    pub source: Source,
+    /// For `meta.json`.
+    pub missing: Vec<String>,
+    /// Instances of dead recorders that were removed on the way.
+    pub removed: Vec<String>,
+}
+
+/// Bytes one round moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moved {
+    /// All CPUs.
+    pub bytes: u64,
+    /// How full the fullest buffer was, 0..1.
+    pub fill: f64,
+}
+
+/// Opens the best source this user may have.
+///
+/// # Errors
+/// When a file of the recording cannot be made.
+pub fn open(options: &Options, dir: &Path) -> Result<Opened> {
+    let mut opened = Opened {
+        source: Source::None,
+        missing: Vec::new(),
+        removed: Vec::new(),
+    };
+    if !options.kernel {
+        opened
+            .missing
+            .push("kernel events were not asked for (--no-kernel)".to_owned());
+        return Ok(opened);
+    }
+    match open_tracefs(options, dir, &mut opened)? {
+        Some(source) => opened.source = Source::Tracefs(Box::new(source)),
+        None => open_perf(options, &mut opened),
+    }
+    Ok(opened)
+}
+
+fn open_tracefs(
+    options: &Options,
+    dir: &Path,
+    opened: &mut Opened,
+) -> Result<Option<TracefsSource>> {
+    let tracefs = match Tracefs::open() {
+        Ok(tracefs) => tracefs,
+        Err(unavailable) => {
+            let lost = "no wakers, run-queue waits, other programs or interrupts";
+            opened.missing.push(format!(
+                "{}: {lost}; {}",
+                unavailable.why, unavailable.remedy
+            ));
+            return Ok(None);
+        }
+    };
+    opened.removed = tracefs::reap_dead(&tracefs);
+    let tsc = crate::clock::StampClock::choose() == crate::clock::StampClock::Native;
+    let n_cpus = crate::host::cpu_list("possible").len();
+    let wanted = InstanceOptions {
+        buffer_kb: options.buffer_kb(n_cpus),
+        tsc,
+        events: options.kernel_events(),
+    };
+    let instance = match Instance::create(&tracefs, &wanted) {
+        Ok(instance) => instance,
+        Err(e) => {
+            opened.missing.push(format!(
+                "no tracing instance can be made ({e}): no kernel events; see `kasuri doctor`"
+            ));
+            return Ok(None);
+        }
+    };
+    opened.missing.extend(instance.missing.iter().cloned());
+    let drain = Drain::open(instance.dir(), &instance.cpus, instance.page_bytes, dir)?;
+    let stats = StatsFiles::open(instance.dir(), &instance.cpus)
+        .map_err(|e| crate::error::Error::file("open", Path::new("per_cpu/*/stats"), e))?;
+    Ok(Some(TracefsSource {
+        drain,
+        stats,
+        last: HashMap::new(),
+        instance,
+    }))
+}
+
+fn open_perf(options: &Options, opened: &mut Opened) {
+    let Some(reach) = perf::reach() else {
+        opened.missing.push(
+            "perf_event_open is refused: no context switches; `sudo sysctl kernel.perf_event_paranoid=2`, \
+             in a container allow the system call perf_event_open"
+                .to_owned(),
+        );
+        return;
+    };
+    if reach == Reach::Own && matches!(options.target, Target::System(_)) {
+        opened.missing.push(
+            "this user may not see other users' threads: no kernel events with -a; `sudo kasuri record -a ...` \
+             or `sudo sysctl kernel.perf_event_paranoid=-1`"
+                .to_owned(),
+        );
+        return;
+    }
+    if !(options.irq || options.syscalls || !options.events.is_empty()) {
+        opened.source = Source::Perf { reach, perf: None };
+        return;
+    }
+    opened.missing.push(
+        "interrupts, system calls and --events need tracefs; `sudo kasuri record ...`".to_owned(),
+    );
+    opened.source = Source::Perf { reach, perf: None };
+}
+
+impl Source {
+    /// For `meta.json`.
+    pub fn meta(&self) -> KernelMeta {
+        let big_endian = cfg!(target_endian = "big");
+        match self {
+            Source::Tracefs(source) => KernelMeta {
+                source: "tracefs".to_owned(),
+                clock: source.instance.clock.clone(),
+                page_bytes: source.instance.page_bytes,
+                header_page: source.instance.header_page.clone(),
+                formats: source.instance.formats.clone(),
+                buffer_kb: source.instance.buffer_kb as u32,
+                big_endian,
+            },
+            Source::Perf { .. } => KernelMeta {
+                source: "perf".to_owned(),
+                clock: "mono".to_owned(),
+                big_endian,
+                ..KernelMeta::default()
+            },
+            Source::None => KernelMeta {
+                source: "none".to_owned(),
+                big_endian,
+                ..KernelMeta::default()
+            },
+        }
+    }
+
+    /// Starts. perf events are opened on `tids`, which exist by now.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn start(&mut self, tids: &[i32], dir: &Path) -> Result<()> {
+        match self {
+            Source::Tracefs(source) => source
+                .instance
+                .set_tracing(true)
+                .map_err(|e| crate::error::Error::file("write", Path::new("tracing_on"), e)),
+            Source::Perf { reach, perf } => {
+                *perf = Some(Perf::open(
+                    *reach,
+                    tids,
+                    &crate::host::cpu_list("online"),
+                    dir,
+                )?);
+                Ok(())
+            }
+            Source::None => Ok(()),
+        }
+    }
+
+    /// Moves what is there to the files.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn drain(&mut self) -> Result<Moved> {
+        match self {
+            Source::Tracefs(source) => {
+                let drained = source.drain.full_pages()?;
+                let buffer = source.instance.buffer_kb as f64 * 1024.0;
+                Ok(Moved {
+                    bytes: drained.bytes,
+                    fill: drained.most as f64 / buffer,
+                })
+            }
+            Source::Perf {
+                perf: Some(perf), ..
+            } => {
+                let bytes = perf.drain()?;
+                Ok(Moved {
+                    bytes,
+                    fill: bytes as f64 / (512.0 * 1024.0),
+                })
+            }
+            _ => Ok(Moved::default()),
+        }
+    }
+
+    /// Stops the kernel from writing; what is in the buffers stays.
+    pub fn stop(&mut self) {
+        if let Source::Tracefs(source) = self {
+            let _ = source.instance.set_tracing(false);
+        }
+    }
+
+    /// Starts again after [`Source::stop`].
+    pub fn resume(&mut self) {
+        if let Source::Tracefs(source) = self {
+            let _ = source.instance.set_tracing(true);
+        }
+    }
+
+    /// Moves the last of it, after [`Source::stop`].
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn finish(&mut self) -> Result<()> {
+        match self {
+            Source::Tracefs(source) => source.drain.rest(),
+            Source::Perf {
+                perf: Some(perf), ..
+            } => perf.drain().map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends what follows to files in another directory.
+    ///
+    /// # Errors
+    /// When they cannot be made.
+    pub fn redirect(&mut self, dir: &Path) -> Result<()> {
+        if let Source::Tracefs(source) = self {
+            let instance = &source.instance;
+            source.drain = Drain::open(instance.dir(), &instance.cpus, instance.page_bytes, dir)?;
+        }
+        Ok(())
+    }
+
+    /// Loss counts that changed since the last call; the first call gives all.
+    pub fn losses(&mut self, all: bool) -> Vec<KernelLoss> {
+        let Source::Tracefs(source) = self else {
+            return Vec::new();
+        };
+        let monotonic_ns = crate::clock::monotonic_ns();
+        let mut rows = Vec::new();
+        let last = &mut source.last;
+        source.stats.read(|cpu, stats| {
+            if last.insert(cpu, stats) != Some(stats) || all {
+                let CpuStats {
+                    overrun,
+                    dropped,
+                    commit_overrun,
+                } = stats;
+                rows.push(KernelLoss {
+                    monotonic_ns,
+                    cpu,
+                    overrun,
+                    dropped,
+                    commit_overrun,
+                });
+            }
+        });
+        rows
+    }
+
+    /// Events lost so far, all CPUs.
+    pub fn lost(&self) -> u64 {
+        match self {
+            Source::Tracefs(source) => source.last.values().map(CpuStats::lost).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Source::Tracefs(source) => source.drain.bytes(),
+            Source::Perf {
+                perf: Some(perf), ..
+            } => perf.bytes(),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What to record, and how.
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A program that is started, until it ends.
+    Program(Vec<OsString>),
+    /// A running process, until it ends.
+    Process(i32),
+    /// The whole system; with a program: while it runs.
+    System(Vec<OsString>),
+}
+
+/// The flight recorder: keep the last seconds, save when asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// How much to keep.
+    pub keep: Duration,
+}
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is recorded.
+    pub target: Target,
+    /// The packed file to make.
+    pub output: PathBuf,
+    /// Stop after this time.
+    pub duration: Option<Duration>,
+    /// Flight recorder instead of an ordinary recording.
+    pub flight: Option<Flight>,
+    /// Record kernel events.
+    pub kernel: bool,
+    /// Kernel buffer of each CPU, MiB; `None`: 16, less where memory is short.
+    pub buffer_mb: Option<u64>,
+    /// Ring memory that one process may take, MiB; `None`: a share of what is free.
+    pub ring_mb: Option<u64>,
+    /// Programs drop annotations instead of taking more ring memory.
+    pub discard: bool,
+    /// Interrupts and softirqs too.
+    pub irq: bool,
+    /// System calls too.
+    pub syscalls: bool,
+    /// More kernel events: `system:name`.
+    pub events: Vec<String>,
+    /// Pack into one file afterwards; else leave the directory.
+    pub pack: bool,
+    /// Where ring sessions are made.
+    pub shm_dir: PathBuf,
+}
+
+impl Options {
+    /// The defaults for a target.
+    pub fn new(target: Target, output: PathBuf) -> Options {
+        Options {
+            target,
+            output,
+            duration: None,
+            flight: None,
+            kernel: true,
+            buffer_mb: None,
+            ring_mb: None,
+            discard: false,
+            irq: false,
+            syscalls: false,
+            events: Vec::new(),
+            pack: true,
+            shm_dir: PathBuf::from("/dev/shm"),
+        }
+    }
+
+    /// The command, where there is one.
+    pub fn command(&self) -> &[OsString] {
+        match &self.target {
+            Target::Program(command) | Target::System(command) => command,
+            Target::Process(_) => &[],
+        }
+    }
+
+    /// As `meta.json` writes the mode.
+    pub fn mode(&self) -> &'static str {
+        match (&self.flight, &self.target) {
+            (Some(_), _) => "flight",
+            (None, Target::Program(_)) => "program",
+            (None, Target::Process(_)) => "pid",
+            (None, Target::System(_)) => "system",
+        }
+    }
+
+    /// Kernel events wanted, with what is lost without each.
+    pub fn kernel_events(&self) -> Vec<(String, String)> {
+        use crate::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, SYSCALL_EVENTS};
+        let groups = [
+            (true, DEFAULT_EVENTS),
+            (self.irq, IRQ_EVENTS),
+            (self.syscalls, SYSCALL_EVENTS),
+        ];
+        let mut events: Vec<(String, String)> = groups
+            .into_iter()
+            .filter(|(wanted, _)| *wanted)
+            .flat_map(|(_, group)| {
+                group
+                    .iter()
+                    .map(|(name, lost)| (name.to_string(), lost.to_string()))
+            })
+            .collect();
+        for event in &self.events {
+            let name = event.replacen(':', "/", 1);
+            if !events.iter().any(|(known, _)| *known == name) {
+                events.push((name, format!("{event}, which was asked for")));
+            }
+        }
+        events
+    }
+
+    /// Kernel buffer of each CPU, KiB: what was asked for, else 16 MiB but never more than an eighth of
+    /// the free memory for all CPUs together.
+    pub fn buffer_kb(&self, n_cpus: usize) -> u64 {
+        match self.buffer_mb {
+            Some(mb) => mb.max(1) * 1024,
+            None => (crate::host::available_memory() / 8 / 1024 / n_cpus.max(1) as u64)
+                .clamp(512, 16384),
+        }
+    }
+
+    /// Ring memory of one process, bytes: what was asked for, else a quarter of the free memory and half of
+    /// the room in shared memory, 4 GiB at most.
+    pub fn ring_bytes(&self) -> u64 {
+        let room = crate::host::free_bytes(&self.shm_dir).unwrap_or(1 << 30) / 2;
+        match self.ring_mb {
+            Some(mb) => mb.max(1) << 20,
+            None => (crate::host::available_memory() / 4)
+                .min(room)
+                .clamp(1 << 20, 4 << 30),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Context switches without tracefs: perf_event_open(2).
+//!
+//! With privileges one event per CPU sees all threads. Without them the kernel shows a user the switches
+//! of his own threads: one event per CPU on the program, inherited by all threads and processes it starts,
+//! and opened before it runs anything. An inherited event can only be read through a ring per CPU,
+//! hence (program, CPU) pairs and not one event for all CPUs.
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// struct perf_event_attr as of PERF_ATTR_SIZE_VER5; what is not named is 0.
+#[repr(C)]
+#[derive(Default)]
+struct Attr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    bp_type: u32,
+    config1: u64,
+    config2: u64,
+    branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    clockid: i32,
+    sample_regs_intr: u64,
+    aux_watermark: u32,
+    sample_max_stack: u16,
+    reserved: u16,
+}
+const _: () = assert!(size_of::<Attr>() == 112);
+
+const TYPE_SOFTWARE: u32 = 1;
+const COUNT_SW_DUMMY: u64 = 9;
+const SAMPLE_TID: u64 = 1 << 1;
+const SAMPLE_TIME: u64 = 1 << 2;
+const SAMPLE_CPU: u64 = 1 << 7;
+const INHERIT: u64 = 1 << 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const COMM: u64 = 1 << 9;
+const TASK: u64 = 1 << 13;
+const SAMPLE_ID_ALL: u64 = 1 << 18;
+const COMM_EXEC: u64 = 1 << 24;
+const USE_CLOCKID: u64 = 1 << 25;
+const CONTEXT_SWITCH: u64 = 1 << 26;
+const IOC_SET_OUTPUT: libc::Ioctl = 0x2405;
+const FD_CLOEXEC: libc::c_ulong = 8;
+
+/// Offsets in the first page of a ring.
+const DATA_HEAD: usize = 1024;
+const DATA_TAIL: usize = 1032;
+const PAGE: usize = 4096;
+
+/// What a recording by perf can see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All threads of the system.
+    System,
+    /// The given threads and what they start.
+    Own,
+}
+
+/// One ring, drained into one file.
+#[derive(Debug)]
+struct Ring {
+    map: memmap2::MmapRaw,
+    page_bytes: usize,
+    data_bytes: usize,
+    file: File,
+    path: PathBuf,
+    bytes: u64,
+}
+
+/// Open events on all CPUs.
+#[derive(Debug)]
+pub struct Perf {
+    /// What it sees.
+    pub reach: Reach,
+    rings: Vec<Ring>,
+    _events: Vec<OwnedFd>,
+}
+
+fn open_event(tid: i32, cpu: u32, reach: Reach) -> io::Result<OwnedFd> {
+    let own = if reach == Reach::Own {
+        INHERIT | EXCLUDE_KERNEL
+    } else {
+        0
+    };
+    let attr = Attr {
+        kind: TYPE_SOFTWARE,
+        size: size_of::<Attr>() as u32,
+        config: COUNT_SW_DUMMY,
+        sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU,
+        flags: COMM | TASK | SAMPLE_ID_ALL | COMM_EXEC | USE_CLOCKID | CONTEXT_SWITCH | own,
+        clockid: libc::CLOCK_MONOTONIC,
+        ..Attr::default()
+    };
+    // SAFETY: `attr` is a valid struct perf_event_attr of the size it states.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attr,
+            tid,
+            cpu as i32,
+            -1i32,
+            FD_CLOEXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The widest reach this user has; `None`: perf events are refused altogether.
+pub fn reach() -> Option<Reach> {
+    let cpu = *crate::host::cpu_list("online").first()?;
+    if open_event(-1, cpu, Reach::System).is_ok() {
+        return Some(Reach::System);
+    }
+    open_event(0, cpu, Reach::Own).is_ok().then_some(Reach::Own)
+}
+
+impl Perf {
+    /// Opens events on `tids` (all threads when the reach is the system), with a ring and `perf<N>.raw` in `dir` for each CPU.
+    ///
+    /// # Errors
+    /// When the kernel refuses or a file cannot be made.
+    pub fn open(reach: Reach, tids: &[i32], cpus: &[u32], dir: &Path) -> Result<Perf> {
+        let mut perf = Perf {
+            reach,
+            rings: Vec::new(),
+            _events: Vec::new(),
+        };
+        let tids = if reach == Reach::System {
+            &[-1][..]
+        } else {
+            tids
+        };
+        for &cpu in cpus {
+            perf.open_cpu(cpu, tids, dir)?;
+        }
+        Ok(perf)
+    }
+
+    fn open_cpu(&mut self, cpu: u32, tids: &[i32], dir: &Path) -> Result<()> {
+        let refused = |cause| Error::System {
+            what: "open a perf event",
+            cause,
+        };
+        let mut leader: Option<i32> = None;
+        for &tid in tids {
+            let event = match open_event(tid, cpu, self.reach) {
+                Ok(event) => event,
+                // The thread ended, or the CPU went offline, since they were listed.
+                Err(e) if matches!(e.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => continue,
+                Err(e) => return Err(refused(e)),
+            };
+            match leader {
+                None => {
+                    let path = dir.join(format!("perf{cpu}.raw"));
+                    let file = File::create(&path).map_err(|e| Error::file("make", &path, e))?;
+                    let (map, page_bytes) = map_ring(&event).map_err(refused)?;
+                    let data_bytes = map.len() - page_bytes;
+                    self.rings.push(Ring {
+                        map,
+                        page_bytes,
+                        data_bytes,
+                        file,
+                        path,
+                        bytes: 0,
+                    });
+                    leader = Some(event.as_raw_fd());
+                }
+                Some(leader) => {
+                    // SAFETY: both descriptors are open perf events.
+                    if unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_OUTPUT, leader) } < 0 {
+                        return Err(refused(io::Error::last_os_error()));
+                    }
+                }
+            }
+            self._events.push(event);
+        }
+        Ok(())
+    }
+
+    /// Writes out what the rings hold; returns the bytes.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn drain(&mut self) -> Result<u64> {
+        let mut sum = 0;
+        for ring in &mut self.rings {
+            sum += ring.drain()?;
+        }
+        Ok(sum)
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.rings.iter().map(|ring| ring.bytes).sum()
+    }
+}
+
+/// The largest ring that the user's share of locked memory allows: the kernel's default share is
+/// 516 KiB for each CPU, which is 128 pages and the header.
+fn map_ring(event: &OwnedFd) -> io::Result<(memmap2::MmapRaw, usize)> {
+    // SAFETY: asks for a constant of the system.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
+        .unwrap_or(PAGE)
+        .max(PAGE);
+    let mut pages = 128;
+    loop {
+        match memmap2::MmapOptions::new()
+            .len((pages + 1) * page)
+            .map_raw(event)
+        {
+            Ok(map) => return Ok((map, page)),
+            Err(_) if pages > 8 => pages /= 2,
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+impl Ring {
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: both offsets used lie in the first page, aligned; the kernel updates them atomically.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
+    }
+
+    fn drain(&mut self) -> Result<u64> {
+        // ORDER acquire; pairs with the kernel's barrier before it moves data_head: the records are seen.
+        let head = self.word(DATA_HEAD).load(Ordering::Acquire);
+        let tail = self.word(DATA_TAIL).load(Ordering::Relaxed);
+        let length = (head - tail).min(self.data_bytes as u64) as usize;
+        let start = (tail % self.data_bytes as u64) as usize;
+        let first = length.min(self.data_bytes - start);
+        for (at, n) in [(start, first), (0, length - first)] {
+            // SAFETY: the range lies in the data pages; the kernel does not write between tail and head.
+            let part = unsafe {
+                std::slice::from_raw_parts(self.map.as_ptr().add(self.page_bytes + at), n)
+            };
+            self.file
+                .write_all(part)
+                .map_err(|e| Error::file("write", &self.path, e))?;
+        }
+        // ORDER release; pairs with the kernel's read of data_tail: our copy is done before it overwrites.
+        self.word(DATA_TAIL)
+            .store(tail + length as u64, Ordering::Release);
+        self.bytes += length as u64;
+        Ok(length as u64)
+    }
+}

@@ -1,0 +1,114 @@
+//! Threads as /proc shows them.
+//!
+//! Scheduler events name a thread by tid only; which process it belongs to is known from fork events,
+//! and from here for what was running already.
+use kasuri_format::meta::Proc;
+use std::collections::{HashMap, HashSet};
+use std::fs::read_dir;
+
+/// When the process started, clock ticks since boot; `None`: there is no such process, or only its zombie.
+pub fn start_time(pid: i32) -> Option<u64> {
+    let (state, _, start) = stat(pid)?;
+    (state != 'Z' && state != 'X').then_some(start)
+}
+
+/// State, parent and start time.
+fn stat(pid: i32) -> Option<(char, i32, u64)> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    // The name may hold spaces and parentheses; the last one closes it.
+    let fields: Vec<&str> = text[text.rfind(')')? + 1..]
+        .split_ascii_whitespace()
+        .collect();
+    Some((
+        fields.first()?.chars().next()?,
+        fields.get(1)?.parse().ok()?,
+        fields.get(19)?.parse().ok()?,
+    ))
+}
+
+/// Thread ids of a process; empty when it is gone.
+pub fn threads(pid: i32) -> HashSet<i32> {
+    ids(&format!("/proc/{pid}/task")).collect()
+}
+
+fn ids(dir: &str) -> impl Iterator<Item = i32> {
+    read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// User and group of a process.
+pub fn owner(pid: i32) -> Option<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::metadata(format!("/proc/{pid}")).ok()?;
+    Some((meta.uid(), meta.gid()))
+}
+
+/// Remembers what was said already, so that each thread is written once, and again when its name changes.
+#[derive(Debug, Default)]
+pub struct Snapshots {
+    known: HashMap<i32, (i32, String)>,
+}
+
+impl Snapshots {
+    /// All threads of the system.
+    pub fn everything(&mut self) -> Vec<Proc> {
+        let mut rows = Vec::new();
+        for pid in ids("/proc") {
+            self.process(pid, &mut rows);
+        }
+        rows
+    }
+
+    /// The threads of `pids` that are new or were renamed.
+    pub fn news(&mut self, pids: impl IntoIterator<Item = i32>) -> Vec<Proc> {
+        let mut rows = Vec::new();
+        for pid in pids {
+            self.process(pid, &mut rows);
+        }
+        rows
+    }
+
+    fn process(&mut self, pid: i32, rows: &mut Vec<Proc>) {
+        let ppid = stat(pid).map_or(0, |(_, ppid, _)| ppid);
+        let monotonic_ns = crate::clock::monotonic_ns();
+        for tid in ids(&format!("/proc/{pid}/task")) {
+            let Ok(comm) = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")) else {
+                continue;
+            };
+            let comm = String::from_utf8_lossy(comm.trim_ascii_end()).into_owned();
+            let news = (pid, comm.clone());
+            if self.known.get(&tid) != Some(&news) {
+                self.known.insert(tid, news);
+                rows.push(Proc {
+                    monotonic_ns,
+                    pid,
+                    tid,
+                    ppid,
+                    comm,
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found_once() {
+        let me = std::process::id() as i32;
+        assert!(start_time(me).is_some());
+        assert!(threads(me).contains(&me));
+        let mut snapshots = Snapshots::default();
+        let rows = snapshots.everything();
+        let mine = rows.iter().find(|row| row.tid == me).unwrap();
+        assert_eq!(mine.pid, me);
+        assert!(mine.ppid > 0 && !mine.comm.is_empty());
+        assert!(!snapshots.news([me]).iter().any(|row| row.tid == me));
+    }
+}

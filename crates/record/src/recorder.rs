@@ -1,0 +1,556 @@
+//! One recording from its start to its end.
+//!
+//! One thread does everything, in ticks of at most 10 ms: it moves full kernel pages and full chunks to files,
+//! and about once a second looks at clocks, loss counts, threads. The order of the steps at both ends is
+//! what makes the recording whole:
+//! start: directory, kernel source (still off), ring session, anchor, /proc, kernel on, program released;
+//! end: kernel off, programs told to stop, anchor, last pages, last chunks, loss counts, meta complete.
+use crate::attach::Attachment;
+use crate::child::Child;
+use crate::clock::{self, StampClock};
+use crate::directory::{self, Directory};
+use crate::error::{Error, Result};
+use crate::kernel::{self, Source};
+use crate::options::{Options, Target};
+use crate::procs::Snapshots;
+use crate::rings::Collector;
+use crate::session::{Session, SessionOptions, policy_name};
+use crate::signals::{ENDING, Signals};
+use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta};
+use kasuri_format::ring::{Policy, SessionState};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Bytes of a chunk: 2,040 events of 16 bytes, so a hand-over costs a hundredth of a nanosecond per event.
+const CHUNK_BYTES: u32 = 32 * 1024;
+/// Chunks in a client's first segment: a thread each for a small program, half a MiB.
+const FIRST_CHUNKS: u32 = 16;
+/// Flight recorder: chunks per thread, 2 MiB or 130,000 short events.
+const FLIGHT_CHUNKS: u32 = 64;
+
+/// Longest and shortest wait between two ticks.
+const TICK_MAX: Duration = Duration::from_millis(10);
+const TICK_MIN: Duration = Duration::from_millis(1);
+/// How long a program that was told to stop may take to finish the event it is writing.
+const STOP_GRACE: Duration = Duration::from_millis(2);
+
+/// What the recorder has to say while it runs.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Notice<'a> {
+    /// Recording has begun; what it cannot show.
+    Started {
+        /// As `meta.json` lists it.
+        missing: &'a [String],
+    },
+    /// Something the user should know now.
+    Warning(String),
+    /// Something good to know.
+    Note(String),
+    /// The recording ends; what follows is packing.
+    Stopped,
+    /// Packing: bytes done of bytes in all.
+    Packing {
+        /// Done.
+        done: u64,
+        /// In all.
+        total: u64,
+    },
+    /// A file was written.
+    Saved(&'a std::path::Path),
+}
+
+/// Receives notices.
+pub type Notify<'a> = &'a mut dyn FnMut(Notice<'_>);
+
+/// What came of a recording.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// The program's exit status, as a shell shows it.
+    pub exit_status: Option<i32>,
+    /// Packed files, in order; more than one from a flight recorder.
+    pub files: Vec<PathBuf>,
+    /// The recording directory, when it is still there.
+    pub dir: Option<PathBuf>,
+    /// Kernel events kept (known once packed).
+    pub kernel_events: u64,
+    /// Annotations kept (known once packed).
+    pub annotation_events: u64,
+    /// Kernel events lost.
+    pub kernel_lost: u64,
+    /// Annotations lost (known once packed).
+    pub annotations_lost: u64,
+    /// Bytes of the packed files; of the directory when it was not packed.
+    pub bytes: u64,
+    /// Bytes recorded, before packing.
+    pub raw_bytes: u64,
+    /// CPU time of this process while recording, ns.
+    pub recorder_cpu_ns: u64,
+    /// What the recording cannot show.
+    pub missing: Vec<String>,
+    /// Why the recording is not all it should be; what was kept is readable.
+    pub failure: Option<Error>,
+}
+
+/// Makes a recording. Blocks until it is over and packed.
+///
+/// Must be called by the only thread of the process: it forks, and it takes the signals that
+/// end a process for itself until it returns.
+///
+/// # Errors
+/// When recording could not begin, or the program could not be run; nothing is left behind then. Failures
+/// later are in [`Summary::failure`].
+pub fn record(options: &Options, notify: Notify<'_>) -> Result<Summary> {
+    let signals = Signals::block(options.flight.is_some())?;
+    let mut recorder = Recorder::prepare(options)?;
+    match recorder.begin(&signals, notify) {
+        Ok(()) => {}
+        Err(error) => {
+            recorder.abandon();
+            return Err(error);
+        }
+    }
+    recorder.run(&signals, notify);
+    recorder.end(notify)
+}
+
+/// Why the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    GoOn,
+    End,
+}
+
+pub(crate) struct Recorder<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) dir: Directory,
+    pub(crate) session: Session,
+    pub(crate) collector: Collector,
+    pub(crate) source: Source,
+    pub(crate) meta: Meta,
+    pub(crate) snapshots: Snapshots,
+    pub(crate) flight: Option<crate::flight::FlightState>,
+    pub(crate) summary: Summary,
+    removed: Vec<String>,
+    child: Option<Child>,
+    attachment: Option<Attachment>,
+    pidfd: Option<OwnedFd>,
+    ending_signals: u32,
+    tick: Duration,
+    cpu_at_start: u64,
+}
+
+impl<'a> Recorder<'a> {
+    fn prepare(options: &'a Options) -> Result<Recorder<'a>> {
+        if let Target::Process(pid) = options.target
+            && crate::procs::start_time(pid).is_none()
+        {
+            return Err(Error::NoProcess { pid });
+        }
+        let cpu_at_start = cpu_ns();
+        let dir = Directory::create(&directory::path_for(&options.output))?;
+        match Recorder::prepare_in(options, &dir) {
+            Ok((session, collector, opened, meta)) => Ok(Recorder {
+                options,
+                dir,
+                session,
+                collector,
+                source: opened.source,
+                meta,
+                snapshots: Snapshots::default(),
+                flight: options.flight.map(crate::flight::FlightState::new),
+                summary: Summary::default(),
+                removed: opened.removed,
+                child: None,
+                attachment: None,
+                pidfd: None,
+                ending_signals: 0,
+                tick: TICK_MAX,
+                cpu_at_start,
+            }),
+            Err(error) => {
+                dir.discard();
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare_in(
+        options: &Options,
+        dir: &Directory,
+    ) -> Result<(Session, Collector, kernel::Opened, Meta)> {
+        let opened = kernel::open(options, dir.path())?;
+        let stamps = StampClock::choose();
+        let policy = match (options.flight.is_some(), options.discard) {
+            (true, _) => Policy::Overwrite,
+            (false, true) => Policy::Discard,
+            (false, false) => Policy::Grow,
+        };
+        let session_options = SessionOptions {
+            policy,
+            clock: stamps,
+            chunk_bytes: CHUNK_BYTES,
+            max_bytes: options.ring_bytes(),
+            first_chunks: FIRST_CHUNKS,
+            flight_chunks: FLIGHT_CHUNKS,
+            shm_dir: options.shm_dir.clone(),
+            owner: foreign_owner(&options.target),
+        };
+        let session = Session::create(&session_options, dir.path())?;
+        dir.link_session(session.path())?;
+        let collector = Collector::new(session.path(), dir.path())?;
+        let meta = Meta {
+            version: META_VERSION,
+            recorder: concat!("kasuri ", env!("CARGO_PKG_VERSION")).to_owned(),
+            mode: options.mode().to_owned(),
+            command: options
+                .command()
+                .iter()
+                .map(|s| s.to_string_lossy().into_owned())
+                .collect(),
+            host: crate::host::host(),
+            kernel: opened.source.meta(),
+            annotations: AnnotationsMeta {
+                clock: stamps.name().to_owned(),
+                policy: policy_name(policy).to_owned(),
+                chunk_bytes: CHUNK_BYTES,
+            },
+            missing: opened.missing.clone(),
+            keep_ns: options.flight.map(|flight| flight.keep.as_nanos() as u64),
+            ..Meta::default()
+        };
+        Ok((session, collector, opened, meta))
+    }
+
+    /// Up to and including the moment at which the program runs.
+    fn begin(&mut self, signals: &Signals, notify: Notify<'_>) -> Result<()> {
+        for name in std::mem::take(&mut self.removed) {
+            notify(Notice::Note(format!(
+                "removed tracing instance {name} of a recorder that was killed"
+            )));
+        }
+        if let (Target::System(_), Source::None) = (&self.options.target, &self.source) {
+            return Err(Error::Nothing {
+                why: self.meta.missing.join("; "),
+            });
+        }
+        self.meta.start = clock::anchor();
+        self.dir.add_anchors(&[self.meta.start])?;
+        self.dir.add_procs(&self.snapshots.everything())?;
+        if !self.options.command().is_empty() {
+            let child = Child::fork(
+                self.options.command(),
+                Some(self.session.path()),
+                signals.mask_before(),
+            )?;
+            self.meta.root_pids = vec![child.pid()];
+            self.child = Some(child);
+        }
+        if let Target::Process(pid) = self.options.target {
+            self.meta.root_pids = vec![pid];
+            self.pidfd =
+                Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        }
+        self.start_kernel()?;
+        self.dir.write_meta(&self.meta)?;
+        let losses = self.source.losses(true);
+        self.dir.add_losses(&losses)?;
+        notify(Notice::Started {
+            missing: &self.meta.missing,
+        });
+        self.release(notify)
+    }
+
+    /// A perf source that turns out to be refused for this target is named as missing, no more.
+    fn start_kernel(&mut self) -> Result<()> {
+        let tids: Vec<i32> = match self.options.target {
+            Target::Process(pid) => crate::procs::threads(pid).into_iter().collect(),
+            _ => self.meta.root_pids.clone(),
+        };
+        let started = self.source.start(&tids, self.dir.path());
+        match (&self.source, started) {
+            (Source::Perf { .. }, Err(error)) => {
+                self.meta.missing.push(format!(
+                    "no context switches: {error}; `sudo kasuri record ...`"
+                ));
+                self.source = Source::None;
+                self.meta.kernel = self.source.meta();
+                Ok(())
+            }
+            (_, result) => result,
+        }
+    }
+
+    fn release(&mut self, notify: Notify<'_>) -> Result<()> {
+        if let Some(child) = &mut self.child {
+            child.release()?;
+        }
+        if let Target::Process(pid) = self.options.target {
+            match Attachment::attach(pid, self.session.path()) {
+                Ok(attachment) if attachment.is_empty() => {
+                    notify(Notice::Note(format!(
+                        "process {pid} has no annotations: only kernel events are recorded"
+                    )));
+                }
+                Ok(attachment) => self.attachment = Some(attachment),
+                Err(error) => notify(Notice::Warning(format!(
+                    "annotations of process {pid} cannot be switched on: {error}"
+                ))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing was recorded: leaves nothing behind.
+    fn abandon(self) {
+        drop(self.child);
+        drop(self.source);
+        drop(self.session);
+        self.dir.discard();
+    }
+
+    fn run(&mut self, signals: &Signals, notify: Notify<'_>) {
+        let started = Instant::now();
+        let mut next_second = started + Duration::from_secs(1);
+        loop {
+            let wait = self.options.duration.map_or(self.tick, |d| {
+                self.tick.min(d.saturating_sub(started.elapsed()))
+            });
+            let arrived = signals.wait(self.pidfd.as_ref().map(|fd| fd.as_fd()), wait);
+            let mut step = Step::GoOn;
+            for signal in arrived {
+                if self.on_signal(signal, notify) == Step::End {
+                    step = Step::End;
+                }
+            }
+            crate::testhook::point("tick");
+            self.on_tick(notify);
+            let now = Instant::now();
+            if now >= next_second {
+                next_second = now + Duration::from_secs(1);
+                self.on_second(notify);
+            }
+            if step == Step::End || self.is_over(started) {
+                return;
+            }
+        }
+    }
+
+    fn is_over(&mut self, started: Instant) -> bool {
+        if self
+            .options
+            .duration
+            .is_some_and(|d| started.elapsed() >= d)
+        {
+            return true;
+        }
+        if let Some(child) = &mut self.child {
+            return child.poll_status().is_some();
+        }
+        match self.options.target {
+            Target::Process(pid) => crate::procs::start_time(pid).is_none(),
+            _ => false,
+        }
+    }
+
+    /// The program's signals are passed on: it decides whether to end. The second request ends the recording.
+    fn on_signal(&mut self, signal: crate::signals::Arrived, notify: Notify<'_>) -> Step {
+        if signal.signal == libc::SIGUSR2 {
+            self.trigger(notify);
+            return Step::GoOn;
+        }
+        if !ENDING.contains(&signal.signal) {
+            return Step::GoOn;
+        }
+        self.ending_signals += 1;
+        let Some(child) = &self.child else {
+            return Step::End;
+        };
+        if !signal.from_terminal {
+            child.signal(signal.signal);
+        }
+        if self.ending_signals > 1 {
+            notify(Notice::Note(
+                "recording stopped; the program goes on".to_owned(),
+            ));
+            return Step::End;
+        }
+        Step::GoOn
+    }
+
+    fn on_tick(&mut self, notify: Notify<'_>) {
+        if self.summary.failure.is_some() {
+            return;
+        }
+        if self.flight.is_some() {
+            self.flight_tick(notify);
+            return;
+        }
+        let moved = match self.source.drain() {
+            Ok(moved) => moved,
+            Err(error) => return self.stop_writing(error, notify),
+        };
+        let collected = match self.collector.tick(Some(&self.session)) {
+            Ok(collected) => collected,
+            Err(error) => return self.stop_writing(error, notify),
+        };
+        // Buffers hold at least ten ticks of what came now, or we look more often.
+        let busy = moved.fill > 0.1 || collected.bytes > 4 << 20;
+        let calm = moved.fill < 0.02 && collected.bytes < 1 << 20;
+        if busy {
+            self.tick = (self.tick / 2).max(TICK_MIN);
+        } else if calm {
+            self.tick = (self.tick * 2).min(TICK_MAX);
+        }
+    }
+
+    fn on_second(&mut self, notify: Notify<'_>) {
+        if self.summary.failure.is_some() {
+            return;
+        }
+        if let Err(error) = self.second() {
+            self.stop_writing(error, notify);
+        }
+    }
+
+    fn second(&mut self) -> Result<()> {
+        let anchor = clock::anchor();
+        if let Some(flight) = &mut self.flight {
+            flight.anchors.push(anchor);
+        }
+        self.dir.add_anchors(&[anchor])?;
+        let losses = self.source.losses(false);
+        self.dir.add_losses(&losses)?;
+        let pids: Vec<i32> = self
+            .meta
+            .root_pids
+            .iter()
+            .copied()
+            .chain(self.collector.pids().map(|p| p as i32))
+            .collect();
+        let news = self.snapshots.news(pids);
+        self.dir.add_procs(&news)?;
+        match self.flight {
+            Some(_) => self.flight_second(),
+            None => self.collector.reap(Some(&self.session)).map(|_| ()),
+        }
+    }
+
+    /// The disk is full, or broken: programs and kernel stop writing, what is written stays, the program goes on.
+    pub(crate) fn stop_writing(&mut self, error: Error, notify: Notify<'_>) {
+        self.source.stop();
+        self.session.set_state(SessionState::Stopped);
+        let kept = self.source.bytes() + self.collector.bytes();
+        notify(Notice::Warning(format!(
+            "{error}; recording stopped, the first {:.1} MB are kept, the program goes on",
+            kept as f64 / 1e6
+        )));
+        self.summary.failure = Some(error);
+    }
+
+    fn end(mut self, notify: Notify<'_>) -> Result<Summary> {
+        self.source.stop();
+        if self.flight.is_some() {
+            return self.flight_end(notify);
+        }
+        self.session.set_state(SessionState::Stopped);
+        drop(self.attachment.take());
+        if self
+            .child
+            .as_ref()
+            .is_none_or(|child| child.status().is_none())
+        {
+            std::thread::sleep(STOP_GRACE);
+        }
+        crate::testhook::point("end");
+        self.meta.end = Some(clock::anchor());
+        self.meta.exit_status = self.child.as_ref().and_then(Child::status);
+        if let Err(error) = self.write_rest() {
+            self.summary.failure.get_or_insert(error);
+        }
+        self.summary.raw_bytes = self.source.bytes() + self.collector.bytes();
+        self.summary.kernel_lost = self.source.lost();
+        let session = self.session;
+        drop(self.source);
+        self.summary.recorder_cpu_ns = cpu_ns().saturating_sub(self.cpu_at_start);
+        self.meta.recorder_cpu_ns = Some(self.summary.recorder_cpu_ns);
+        self.meta.complete = self.summary.failure.is_none();
+        crate::testhook::point("meta");
+        if let Err(error) = self.dir.write_meta(&self.meta) {
+            self.summary.failure.get_or_insert(error);
+        }
+        let _ = std::fs::remove_file(self.dir.path().join("session"));
+        drop(session);
+        notify(Notice::Stopped);
+        let mut summary = self.summary;
+        summary.exit_status = self.meta.exit_status;
+        summary.missing = self.meta.missing;
+        finish_pack(self.options, self.dir, &mut summary, notify);
+        if let Some(child) = self
+            .child
+            .as_mut()
+            .filter(|_| self.options.duration.is_some())
+        {
+            summary.exit_status = Some(child.wait());
+        }
+        Ok(summary)
+    }
+
+    /// Each part is tried whatever became of the others.
+    fn write_rest(&mut self) -> Result<()> {
+        let kernel = self.source.finish();
+        let rings = self.collector.finish();
+        let losses = self.source.losses(true);
+        let losses = self.dir.add_losses(&losses);
+        let anchors = self.dir.add_anchors(self.meta.end.as_slice());
+        let pids: Vec<i32> = self
+            .meta
+            .root_pids
+            .iter()
+            .copied()
+            .chain(self.collector.pids().map(|p| p as i32))
+            .collect();
+        let news = self.snapshots.news(pids);
+        let procs = self.dir.add_procs(&news);
+        kernel.and(rings).and(losses).and(anchors).and(procs)
+    }
+}
+
+/// Packs, and says in the summary what came of it.
+fn finish_pack(options: &Options, dir: Directory, summary: &mut Summary, notify: Notify<'_>) {
+    let path = dir.path().to_owned();
+    if !options.pack {
+        summary.dir = Some(path);
+        summary.bytes = summary.raw_bytes;
+        return;
+    }
+    match crate::pack::pack(&path, &options.output, notify) {
+        Ok(packed) => {
+            packed.add_to(summary);
+            dir.discard();
+            notify(Notice::Saved(&options.output));
+            summary.files.push(options.output.clone());
+        }
+        Err(error) => {
+            summary.dir = Some(path);
+            summary.bytes = summary.raw_bytes;
+            summary.failure.get_or_insert(error);
+        }
+    }
+}
+
+/// User and group of the programs, when they are not ours.
+fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
+    let Target::Process(pid) = target else {
+        return None;
+    };
+    crate::procs::owner(*pid).filter(|&(uid, _)| uid != rustix::process::geteuid().as_raw())
+}
+
+/// CPU time of this process, ns.
+fn cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

@@ -1,0 +1,485 @@
+//! Ring files and the files made of them: names, mapping, chunks, repair after a crash.
+use crate::error::{Error, Result};
+use crate::shm::Shared;
+use kasuri_format::ring::{
+    self, ABI_VERSION, ChunkHeader, ChunkState, LOST_CAUSES, MAGIC_SEGMENT, SLOT_BYTES,
+};
+use rustix::fs::Dir;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+const HEADER_BYTES: usize = size_of::<ChunkHeader>();
+
+/// A ring file that its program has not finished making.
+#[derive(Debug)]
+pub struct NotYet;
+
+/// `p<pid>-<gen>.ring<k>` taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingName {
+    /// Process.
+    pub pid: u32,
+    /// Client of the process.
+    pub generation: u32,
+    /// Segment of the client.
+    pub index: u32,
+}
+
+impl RingName {
+    /// `None`: another kind of file.
+    pub fn parse(name: &str) -> Option<RingName> {
+        let (client, index) = name.split_once(".ring")?;
+        let (pid, generation) = client_id(client)?;
+        Some(RingName {
+            pid,
+            generation,
+            index: index.parse().ok()?,
+        })
+    }
+}
+
+/// `p<pid>-<gen>` taken apart.
+fn client_id(name: &str) -> Option<(u32, u32)> {
+    let (pid, generation) = name.strip_prefix('p')?.split_once('-')?;
+    Some((pid.parse().ok()?, generation.parse().ok()?))
+}
+
+/// Lists a directory only when it changed.
+#[derive(Debug)]
+pub struct DirWatch {
+    dir: OwnedFd,
+    last: Option<(i64, i64)>,
+}
+
+/// The kernel stamps changes with a clock that ticks every 1..10 ms; a change within that time after
+/// a listing may leave the stamp as it is.
+const STAMP_GRAIN: Duration = Duration::from_millis(40);
+
+impl DirWatch {
+    /// Opens the directory.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn open(path: &Path) -> Result<DirWatch> {
+        let dir = crate::tracefs::open_dir(rustix::fs::CWD, &path.to_string_lossy())
+            .map_err(|e| Error::file("open", path, e))?;
+        Ok(DirWatch { dir, last: None })
+    }
+
+    /// Makes the next look a full one.
+    pub fn force(&mut self) {
+        self.last = None;
+    }
+
+    /// All names, when something may have changed since the last call.
+    pub fn changed(&mut self) -> Option<Vec<String>> {
+        let stat = rustix::fs::fstat(&self.dir).ok()?;
+        let stamp = (stat.st_mtime as i64, stat.st_mtime_nsec as i64);
+        if self.last == Some(stamp) {
+            return None;
+        }
+        let age = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        let changed = Duration::new(stamp.0.max(0) as u64, stamp.1 as u32);
+        self.last = (age > changed + STAMP_GRAIN).then_some(stamp);
+        let entries = Dir::read_from(&self.dir).ok()?.filter_map(|e| e.ok());
+        Some(
+            entries
+                .map(|e| e.file_name().to_string_lossy().into_owned())
+                .collect(),
+        )
+    }
+}
+
+/// One mapped ring file.
+#[derive(Debug)]
+pub struct Segment {
+    map: Shared,
+    path: PathBuf,
+    index: u32,
+    n_chunks: usize,
+    chunk_bytes: usize,
+    chunks_offset: usize,
+}
+
+impl Segment {
+    /// Maps a ring file and checks its head against its length, so that no offset below can be outside.
+    ///
+    /// # Errors
+    /// When it is not (yet) a ring file.
+    pub fn open(path: &Path, name: &RingName) -> std::result::Result<Segment, NotYet> {
+        let map = Shared::open(path).map_err(|_| NotYet)?;
+        if map.len() < size_of::<ring::Segment>() {
+            return Err(NotYet);
+        }
+        // ORDER acquire; pairs with the release store of `magic` in kasuri.h: the rest of the head is there.
+        let magic = map
+            .u64_at(offset_of!(ring::Segment, magic))
+            .load(Ordering::Acquire);
+        let field = |offset: usize| map.load_u32(offset) as usize;
+        let (n_chunks, chunk_bytes) = (
+            field(offset_of!(ring::Segment, n_chunks)),
+            field(offset_of!(ring::Segment, chunk_bytes)),
+        );
+        let chunks_offset = field(offset_of!(ring::Segment, chunks_offset));
+        let sound = magic == MAGIC_SEGMENT
+            && map.load_u32(offset_of!(ring::Segment, version)) == ABI_VERSION
+            && map.load_u32(offset_of!(ring::Segment, index)) == name.index
+            && chunk_bytes.is_power_of_two()
+            && (4096..=1 << 20).contains(&chunk_bytes)
+            && chunks_offset.is_multiple_of(4096)
+            && size_of::<ring::Segment>() + 4 * n_chunks <= chunks_offset
+            && n_chunks
+                .checked_mul(chunk_bytes)
+                .and_then(|b| b.checked_add(chunks_offset))
+                .is_some_and(|end| end <= map.len());
+        if !sound {
+            return Err(NotYet);
+        }
+        Ok(Segment {
+            map,
+            path: path.to_owned(),
+            index: name.index,
+            n_chunks,
+            chunk_bytes,
+            chunks_offset,
+        })
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// k of `.ring<k>`.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Bytes mapped.
+    pub fn bytes(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Calls `each` with the number and state of each chunk that is not free.
+    pub fn for_each(&self, mut each: impl FnMut(usize, ChunkState)) {
+        for chunk in 0..self.n_chunks {
+            match ChunkState::from_number(self.state(chunk)) {
+                Some(ChunkState::Free) | None => {}
+                Some(state) => each(chunk, state),
+            }
+        }
+    }
+
+    fn state_at(&self, chunk: usize) -> usize {
+        size_of::<ring::Segment>() + 4 * chunk
+    }
+
+    fn state(&self, chunk: usize) -> u32 {
+        // ORDER acquire; pairs with the release store of FULL by the owner: all events of the chunk and
+        // its `used` are seen with it.
+        self.map
+            .u32_at(self.state_at(chunk))
+            .load(Ordering::Acquire)
+    }
+
+    fn at(&self, chunk: usize) -> usize {
+        self.chunks_offset + chunk * self.chunk_bytes
+    }
+
+    /// Whose events it holds, and its number among them; stream 0: nobody's.
+    pub fn stream_and_seq(&self, chunk: usize) -> (u32, u64) {
+        let at = self.at(chunk);
+        (
+            self.map.load_u32(at + offset_of!(ChunkHeader, stream)),
+            self.map.load_u64(at + offset_of!(ChunkHeader, seq)),
+        )
+    }
+
+    /// The thread that owns it.
+    pub fn tid(&self, chunk: usize) -> u32 {
+        self.map
+            .load_u32(self.at(chunk) + offset_of!(ChunkHeader, tid))
+    }
+
+    /// Bytes with committed events, header included: `used` of a closed chunk, else found by looking.
+    pub fn used(&self, chunk: usize) -> usize {
+        let claimed =
+            self.map
+                .load_u32(self.at(chunk) + offset_of!(ChunkHeader, used)) as usize;
+        if (HEADER_BYTES..=self.chunk_bytes).contains(&claimed)
+            && claimed.is_multiple_of(SLOT_BYTES)
+        {
+            return claimed;
+        }
+        self.committed_end(chunk)
+    }
+
+    /// The end of the last committed event of an open chunk. An open record is stepped over by its
+    /// length when that is written, else slot by slot.
+    fn committed_end(&self, chunk: usize) -> usize {
+        let at = self.at(chunk);
+        let mut offset = HEADER_BYTES;
+        let mut end = HEADER_BYTES;
+        while offset + SLOT_BYTES <= self.chunk_bytes {
+            // ORDER acquire; pairs with the release store of word 0 that commits an event: its payload
+            // is seen with it.
+            let stamp = self.map.u64_at(at + offset).load(Ordering::Acquire);
+            let word = self.map.load_u64(at + offset + 8);
+            let slots = ((word >> 8 & 0xff) as usize).max(1);
+            offset += slots * SLOT_BYTES;
+            if stamp != 0 && offset <= self.chunk_bytes {
+                end = offset;
+            }
+        }
+        end
+    }
+
+    /// Stamp of the last committed event; 0: none.
+    pub fn last_stamp(&self, chunk: usize) -> u64 {
+        let at = self.at(chunk);
+        let mut last = 0;
+        let mut offset = HEADER_BYTES;
+        while offset + SLOT_BYTES <= self.chunk_bytes {
+            last = last.max(self.map.u64_at(at + offset).load(Ordering::Acquire));
+            offset +=
+                ((self.map.load_u64(at + offset + 8) >> 8 & 0xff) as usize).max(1) * SLOT_BYTES;
+        }
+        last
+    }
+
+    /// Appends the chunk to a file, `used` set, cut to it; returns the bytes written.
+    ///
+    /// # Errors
+    /// When not all of it could be written.
+    pub fn write_to(&self, chunk: usize, out: &mut File) -> io::Result<u64> {
+        let at = self.at(chunk);
+        let used = self.used(chunk);
+        let mut header = [0u8; HEADER_BYTES];
+        self.map.copy_to(at, &mut header);
+        let field = offset_of!(ChunkHeader, used);
+        header[field..field + 4].copy_from_slice(&(used as u32).to_le_bytes());
+        let body = self.map.pointer(at + HEADER_BYTES, used - HEADER_BYTES);
+        let parts = [
+            libc::iovec {
+                iov_base: header.as_mut_ptr().cast(),
+                iov_len: HEADER_BYTES,
+            },
+            libc::iovec {
+                iov_base: body.cast_mut().cast(),
+                iov_len: used - HEADER_BYTES,
+            },
+        ];
+        // SAFETY: both parts are readable for the length given; the kernel only reads them.
+        let n = unsafe { libc::writev(out.as_raw_fd(), parts.as_ptr(), 2) };
+        if n < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if n as usize == used {
+            return Ok(used as u64);
+        }
+        // Rare: a signal, or the disk is nearly full. The rest by ordinary writes, to learn which.
+        let mut copy = vec![0u8; used];
+        copy[..HEADER_BYTES].copy_from_slice(&header);
+        self.map
+            .copy_to(at + HEADER_BYTES, &mut copy[HEADER_BYTES..]);
+        out.write_all(&copy[n as usize..])?;
+        Ok(used as u64)
+    }
+
+    /// Gives a copied chunk back: events first, then the header, then the word that says so.
+    pub fn free(&self, chunk: usize) {
+        let at = self.at(chunk);
+        self.map
+            .zero(at + HEADER_BYTES, self.chunk_bytes - HEADER_BYTES);
+        crate::testhook::point("zero");
+        self.map.zero(at, HEADER_BYTES);
+        // ORDER release; pairs with the acquire in the compare-and-swap that takes the chunk: its new
+        // owner sees zeroes everywhere. Without it a reader takes an old event for a committed new one.
+        self.map
+            .u32_at(self.state_at(chunk))
+            .store(ChunkState::Free as u32, Ordering::Release);
+    }
+
+    /// Hands a dead owner's chunk over.
+    pub fn set_full(&self, chunk: usize) {
+        // ORDER relaxed: only this thread looks for FULL.
+        self.map
+            .u32_at(self.state_at(chunk))
+            .store(ChunkState::Full as u32, Ordering::Relaxed);
+    }
+
+    /// Events lost by threads that never got a chunk.
+    pub fn lost(&self) -> [u64; LOST_CAUSES] {
+        std::array::from_fn(|cause| {
+            self.map
+                .load_u64(offset_of!(ring::Segment, lost) + 8 * cause)
+        })
+    }
+
+    /// A copy of a chunk that its owner may be reusing; `None` when that happened meanwhile.
+    pub fn snapshot(&self, chunk: usize, out: &mut Vec<u8>) -> Option<(u32, u64)> {
+        let before = self.stream_and_seq(chunk);
+        // ORDER acquire: the copy must not be read before `seq`.
+        std::sync::atomic::fence(Ordering::Acquire);
+        let used = self.used(chunk);
+        out.resize(used, 0);
+        self.map.copy_to(self.at(chunk), out);
+        // ORDER acquire: `seq` must not be read again before the copy.
+        std::sync::atomic::fence(Ordering::Acquire);
+        let field = offset_of!(ChunkHeader, used);
+        out[field..field + 4].copy_from_slice(&(used as u32).to_le_bytes());
+        (before.0 != 0 && before == self.stream_and_seq(chunk)).then_some(before)
+    }
+}
+
+/// Chunk numbers of one stream: all below `next`, and a few above that came early.
+#[derive(Debug, Default)]
+pub struct SeqSet {
+    next: u64,
+    early: BTreeSet<u64>,
+}
+
+impl SeqSet {
+    /// Whether `seq` was inserted.
+    pub fn contains(&self, seq: u64) -> bool {
+        seq < self.next || self.early.contains(&seq)
+    }
+
+    /// Inserts `seq`.
+    pub fn insert(&mut self, seq: u64) {
+        if seq >= self.next {
+            self.early.insert(seq);
+        }
+        while self.early.remove(&self.next) {
+            self.next += 1;
+        }
+    }
+}
+
+/// What a client's chunk file has.
+#[derive(Debug, Default)]
+pub struct Have {
+    /// Bytes of whole chunks.
+    pub bytes: u64,
+    /// Numbers of those chunks, by stream.
+    pub streams: HashMap<u32, SeqSet>,
+}
+
+/// Cuts half a chunk off the end of each chunk file, which is what SIGKILL within a write leaves.
+///
+/// # Errors
+/// When a file cannot be read or cut.
+pub fn repair_chunk_files(dir: &Path) -> Result<BTreeMap<(u32, u32), Have>> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(dir)
+        .map_err(|e| Error::file("read", dir, e))?
+        .flatten()
+    {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(id) = name.strip_suffix(".chunks").and_then(client_id) else {
+            continue;
+        };
+        let path = entry.path();
+        let bytes = std::fs::read(&path).map_err(|e| Error::file("read", &path, e))?;
+        let mut have = Have::default();
+        for chunk in ring::parse_chunks(&bytes).0 {
+            have.bytes = chunk.offset + u64::from(chunk.header.used);
+            have.streams
+                .entry(chunk.header.stream)
+                .or_default()
+                .insert(chunk.header.seq);
+        }
+        if have.bytes < bytes.len() as u64 {
+            let file = File::options()
+                .write(true)
+                .open(&path)
+                .map_err(|e| Error::file("open", &path, e))?;
+            file.set_len(have.bytes)
+                .map_err(|e| Error::file("cut", &path, e))?;
+        }
+        all.insert(id, have);
+    }
+    Ok(all)
+}
+
+/// Copies the site definitions of all clients.
+///
+/// # Errors
+/// When one cannot be copied; the others were.
+pub fn copy_sites(session: &Path, dir: &Path) -> Result<()> {
+    let mut result = Ok(());
+    for entry in std::fs::read_dir(session)
+        .map_err(|e| Error::file("read", session, e))?
+        .flatten()
+    {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if let Some(id) = name.strip_suffix(".sites").and_then(client_id) {
+            result = result.and(copy_client_sites(session, dir, id));
+        }
+    }
+    result
+}
+
+/// Copies the site definitions of one client; a client without any has no file.
+///
+/// # Errors
+/// When the copy cannot be written.
+pub fn copy_client_sites(session: &Path, dir: &Path, id: (u32, u32)) -> Result<()> {
+    let name = format!("p{}-{}.sites", id.0, id.1);
+    let flags =
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC;
+    let Ok(source) = rustix::fs::open(session.join(&name), flags, rustix::fs::Mode::empty()) else {
+        return Ok(());
+    };
+    let target = dir.join(name);
+    let mut out = File::create(&target).map_err(|e| Error::file("make", &target, e))?;
+    io::copy(&mut File::from(source), &mut out).map_err(|e| Error::file("write", &target, e))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ring_names_are_taken_apart() {
+        assert_eq!(
+            RingName::parse("p12-3.ring45"),
+            Some(RingName {
+                pid: 12,
+                generation: 3,
+                index: 45
+            })
+        );
+        for other in [
+            "control",
+            "p12-3.sites",
+            "p12.ring1",
+            "p-1.ring2",
+            "p1-2.ring",
+            "p1-2.ringx",
+        ] {
+            assert_eq!(RingName::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn seq_sets_remember_early_and_late_numbers() {
+        let mut set = SeqSet::default();
+        for seq in [0, 1, 3, 4, 2, 9] {
+            assert!(!set.contains(seq));
+            set.insert(seq);
+            assert!(set.contains(seq));
+        }
+        assert_eq!((set.next, set.early.len()), (5, 1));
+        assert!(!set.contains(5));
+    }
+}

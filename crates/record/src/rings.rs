@@ -1,0 +1,393 @@
+//! Collecting what programs wrote: finding their ring files, copying full chunks out, freeing them.
+//!
+//! Goal: lose nothing, free chunks quickly, and cost the programs nothing: no lock is shared, and
+//! the words that both sides touch change once per chunk.
+//!
+//! Crash safety. A chunk is copied to the file, then zeroed (events first, header last), then marked
+//! FREE. Whenever this process is killed, `kasuri recover` finds each chunk in the file, in the
+//! ring, or in both; it goes by (stream, seq), so "both" counts once.
+use crate::error::{Error, Result};
+use crate::ringfile::{self, RingName, Segment, SeqSet};
+use crate::session::Session;
+use kasuri_format::ring::{ChunkState, LOST_CAUSES};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// A client is one copy of kasuri.h's state in one process.
+type ClientId = (u32, u32);
+
+#[derive(Debug)]
+struct Client {
+    segments: Vec<Segment>,
+    out: Option<File>,
+    out_bytes: u64,
+    /// Which chunks of each stream the file has.
+    have: HashMap<u32, SeqSet>,
+    /// The newest stream of each thread: older ones of the same thread have ended.
+    newest: HashMap<u32, u32>,
+    /// Start time of the process when it was found, so that a reused pid is not taken for it.
+    start_time: Option<u64>,
+    /// All its chunks were taken and its ring files removed.
+    done: bool,
+}
+
+/// A chunk waiting in a ring.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    stream: u32,
+    seq: u64,
+    segment: usize,
+    chunk: usize,
+}
+
+/// What a round did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Collected {
+    /// Chunks copied.
+    pub chunks: u64,
+    /// Chunks given back.
+    pub freed: u64,
+    /// Bytes written.
+    pub bytes: u64,
+}
+
+/// Collects from one session directory into one recording directory.
+#[derive(Debug)]
+pub struct Collector {
+    session: PathBuf,
+    dir: PathBuf,
+    clients: BTreeMap<ClientId, Client>,
+    seen: HashSet<String>,
+    watch: ringfile::DirWatch,
+    bytes: u64,
+    found: Vec<Found>,
+}
+
+impl Collector {
+    /// Begins to watch `session`; nothing is written into `dir` before a program annotates.
+    ///
+    /// # Errors
+    /// When the session directory cannot be opened.
+    pub fn new(session: &Path, dir: &Path) -> Result<Collector> {
+        Ok(Collector {
+            session: session.to_owned(),
+            dir: dir.to_owned(),
+            clients: BTreeMap::new(),
+            seen: HashSet::new(),
+            watch: ringfile::DirWatch::open(session)?,
+            bytes: 0,
+            found: Vec::new(),
+        })
+    }
+
+    /// As [`Collector::new`], where an earlier collector may have been killed: cuts half-written chunks
+    /// off the files, and remembers which chunks they have.
+    ///
+    /// # Errors
+    /// When a file of the recording cannot be read or cut.
+    pub fn resume(session: &Path, dir: &Path) -> Result<Collector> {
+        let mut collector = Collector::new(session, dir)?;
+        for (id, have) in ringfile::repair_chunk_files(dir)? {
+            let client = collector
+                .clients
+                .entry(id)
+                .or_insert_with(|| Client::new(id.0));
+            client.have = have.streams;
+            client.out_bytes = have.bytes;
+            collector.bytes += have.bytes;
+        }
+        Ok(collector)
+    }
+
+    /// Bytes in the recording's chunk files.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Processes that annotate.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        let mut last = 0;
+        self.clients
+            .keys()
+            .filter_map(move |&(pid, _)| (std::mem::replace(&mut last, pid) != pid).then_some(pid))
+    }
+
+    /// Ring memory in use by programs, bytes.
+    pub fn ring_bytes(&self) -> u64 {
+        self.clients
+            .values()
+            .flat_map(|c| &c.segments)
+            .map(|s| s.bytes() as u64)
+            .sum()
+    }
+
+    /// One tick: finds new ring files, copies the full chunks and frees them.
+    ///
+    /// # Errors
+    /// When the recording cannot be written; chunks not written stay in the rings.
+    pub fn tick(&mut self, session: Option<&Session>) -> Result<Collected> {
+        self.discover();
+        let mut sum = Collected::default();
+        for (&id, client) in &mut self.clients {
+            client.find(false, &mut self.found);
+            let result = client.take(id, &self.dir, &mut self.found, false, &mut sum);
+            if result.is_err() {
+                self.bytes += sum.bytes;
+                result?;
+            }
+        }
+        self.bytes += sum.bytes;
+        if sum.freed > 0
+            && let Some(session) = session
+        {
+            session.add_freed();
+        }
+        Ok(sum)
+    }
+
+    /// Hands over the chunks of threads that ended, and forgets processes that ended. Looked at about
+    /// once a second: it lists the threads of each process.
+    ///
+    /// # Errors
+    /// As [`Collector::tick`].
+    pub fn reap(&mut self, session: Option<&Session>) -> Result<Collected> {
+        for (&(pid, _), client) in self
+            .clients
+            .iter_mut()
+            .filter(|(_, c)| !c.done && !c.segments.is_empty())
+        {
+            client.hand_over_dead(pid);
+        }
+        let collected = self.tick(session)?;
+        let gone: Vec<ClientId> = self
+            .clients
+            .iter()
+            .filter(|(id, c)| !c.done && c.is_gone(id.0))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in gone {
+            self.close_client(id)?;
+        }
+        Ok(collected)
+    }
+
+    /// The end: takes everything that is committed, the open chunks too, then sites and loss counts.
+    /// Programs should have been told to stop.
+    ///
+    /// # Errors
+    /// As [`Collector::tick`]; what could be written was.
+    pub fn finish(&mut self) -> Result<()> {
+        self.watch.force();
+        self.discover();
+        let mut first_error = None;
+        let mut sum = Collected::default();
+        for (&id, client) in &mut self.clients {
+            client.find(true, &mut self.found);
+            let taken = client.take(id, &self.dir, &mut self.found, true, &mut sum);
+            let lost = client.write_lost(id, &self.dir);
+            first_error = first_error.or(taken.err()).or(lost.err());
+        }
+        self.bytes += sum.bytes;
+        let sites = ringfile::copy_sites(&self.session, &self.dir);
+        match first_error.or(sites.err()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn discover(&mut self) {
+        let Some(names) = self.watch.changed() else {
+            return;
+        };
+        for name in names {
+            if self.seen.contains(&name) {
+                continue;
+            }
+            let Some(ring) = RingName::parse(&name) else {
+                continue;
+            };
+            match Segment::open(&self.session.join(&name), &ring) {
+                Ok(segment) => {
+                    let client = self
+                        .clients
+                        .entry((ring.pid, ring.generation))
+                        .or_insert_with(|| Client::new(ring.pid));
+                    client.segments.push(segment);
+                    client.done = false;
+                    self.seen.insert(name);
+                }
+                // Its program is still making it; look again in the next tick.
+                Err(ringfile::NotYet) => self.watch.force(),
+            }
+        }
+    }
+
+    fn close_client(&mut self, id: ClientId) -> Result<()> {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Ok(());
+        };
+        client.write_lost(id, &self.dir)?;
+        for segment in client.segments.drain(..) {
+            let _ = std::fs::remove_file(segment.path());
+        }
+        client.done = true;
+        client.out = None;
+        client.newest = HashMap::new();
+        ringfile::copy_client_sites(&self.session, &self.dir, id)
+    }
+}
+
+impl Client {
+    fn new(pid: u32) -> Client {
+        Client {
+            segments: Vec::new(),
+            out: None,
+            out_bytes: 0,
+            have: HashMap::new(),
+            newest: HashMap::new(),
+            start_time: crate::procs::start_time(pid as i32),
+            done: false,
+        }
+    }
+
+    /// Lists the chunks that owners handed over; with `open`, those they still write into too.
+    fn find(&self, open: bool, found: &mut Vec<Found>) {
+        found.clear();
+        for (ix, segment) in self.segments.iter().enumerate() {
+            segment.for_each(|chunk, state| {
+                if state == ChunkState::Full || (open && state == ChunkState::Owned) {
+                    let (stream, seq) = segment.stream_and_seq(chunk);
+                    found.push(Found {
+                        stream,
+                        seq,
+                        segment: ix,
+                        chunk,
+                    });
+                }
+            });
+        }
+    }
+
+    /// Copies what was found, in order of (stream, seq), and frees it unless at the `end`. A chunk in which a
+    /// signal handler had an event open is handed over later than its successors; readers sort.
+    fn take(
+        &mut self,
+        id: ClientId,
+        dir: &Path,
+        found: &mut [Found],
+        end: bool,
+        sum: &mut Collected,
+    ) -> Result<()> {
+        found.sort_unstable_by_key(|f| (f.stream, f.seq));
+        for f in found.iter() {
+            let segment = &self.segments[f.segment];
+            // Stream 0: zeroed by a recorder that was killed before it said so; or never written.
+            if f.stream != 0
+                && !self
+                    .have
+                    .get(&f.stream)
+                    .is_some_and(|have| have.contains(f.seq))
+            {
+                let out = open_out(&mut self.out, id, dir, self.out_bytes)?;
+                let written = segment.write_to(f.chunk, out).map_err(|cause| {
+                    // No half chunk stays behind: what is in the file is whole.
+                    let _ = out.set_len(self.out_bytes);
+                    Error::file("write", &chunks_path(dir, id), cause)
+                })?;
+                self.out_bytes += written;
+                sum.bytes += written;
+                sum.chunks += 1;
+                self.have.entry(f.stream).or_default().insert(f.seq);
+                let newest = self.newest.entry(segment.tid(f.chunk)).or_insert(f.stream);
+                *newest = (*newest).max(f.stream);
+            }
+            crate::testhook::point("free");
+            if !end {
+                segment.free(f.chunk);
+                sum.freed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks as FULL the open chunks whose owner cannot write any more.
+    fn hand_over_dead(&mut self, pid: u32) {
+        let mut open = Vec::new();
+        for (ix, segment) in self.segments.iter().enumerate() {
+            segment.for_each(|chunk, state| {
+                if state != ChunkState::Owned {
+                    return;
+                }
+                let (stream, _) = segment.stream_and_seq(chunk);
+                let tid = segment.tid(chunk);
+                // Without a header the owner was between taking the chunk and writing its name into it.
+                if stream != 0 && tid != 0 {
+                    let newest = self.newest.entry(tid).or_insert(stream);
+                    *newest = (*newest).max(stream);
+                    open.push((ix, chunk, tid, stream));
+                }
+            });
+        }
+        if open.is_empty() {
+            return;
+        }
+        // Listed after the headers were read: a thread that wrote one and is not in the list has ended.
+        let alive = if self.is_gone(pid) {
+            HashSet::new()
+        } else {
+            crate::procs::threads(pid as i32)
+        };
+        for (ix, chunk, tid, stream) in open {
+            if !alive.contains(&(tid as i32)) || self.newest[&tid] > stream {
+                self.segments[ix].set_full(chunk);
+            }
+        }
+    }
+
+    fn is_gone(&self, pid: u32) -> bool {
+        match crate::procs::start_time(pid as i32) {
+            None => true,
+            Some(now) => self.start_time.is_some_and(|then| then != now),
+        }
+    }
+
+    fn write_lost(&self, id: ClientId, dir: &Path) -> Result<()> {
+        let Some(first) = self.segments.iter().find(|s| s.index() == 0) else {
+            return Ok(());
+        };
+        let mut bytes = Vec::with_capacity(8 * LOST_CAUSES);
+        for count in first.lost() {
+            bytes.extend_from_slice(&count.to_le_bytes());
+        }
+        let path = dir.join(format!("p{}-{}.lost", id.0, id.1));
+        File::create(&path)
+            .and_then(|mut f| f.write_all(&bytes))
+            .map_err(|e| Error::file("write", &path, e))
+    }
+}
+
+fn chunks_path(dir: &Path, id: ClientId) -> PathBuf {
+    dir.join(format!("p{}-{}.chunks", id.0, id.1))
+}
+
+fn open_out<'a>(
+    out: &'a mut Option<File>,
+    id: ClientId,
+    dir: &Path,
+    bytes: u64,
+) -> Result<&'a mut File> {
+    if out.is_none() {
+        let path = chunks_path(dir, id);
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(|e| Error::file("make", &path, e))?;
+        file.set_len(bytes)
+            .map_err(|e| Error::file("cut", &path, e))?;
+        *out = Some(file);
+    }
+    Ok(out.as_mut().expect("opened above"))
+}

@@ -1,0 +1,121 @@
+//! Memory shared with annotating programs.
+//!
+//! Everything here is written by other processes at any time, so no `&[u8]` or `&T` of plain data is
+//! ever made of it: words are read as atomics, bulk bytes leave only through copies and write(2).
+use rustix::fs::{OFlags, fstat};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A shared mapping of a whole file.
+#[derive(Debug)]
+pub struct Shared {
+    map: memmap2::MmapRaw,
+}
+
+impl Shared {
+    /// Maps `file` as long as it is now.
+    ///
+    /// # Errors
+    /// When it cannot be mapped, or when memory for it was not all allocated: touching a hole of a
+    /// full file system is a SIGBUS.
+    pub fn map(file: &File) -> io::Result<Shared> {
+        let stat = fstat(file)?;
+        if (stat.st_blocks as u64).saturating_mul(512) < stat.st_size as u64 {
+            return Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                "not all allocated",
+            ));
+        }
+        Ok(Shared {
+            map: memmap2::MmapOptions::new().map_raw(file)?,
+        })
+    }
+
+    /// Opens without following a symbolic link, and maps.
+    ///
+    /// # Errors
+    /// As [`Shared::map`], or when the file cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Shared> {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = File::from(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?);
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("not a file"));
+        }
+        Shared::map(&file)
+    }
+
+    /// Bytes mapped.
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// The 32-bit word at `offset`.
+    ///
+    /// # Panics
+    /// When it lies outside the mapping or is not aligned: offsets are checked where they are read.
+    pub fn u32_at(&self, offset: usize) -> &AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.len());
+        // SAFETY: in bounds and aligned (asserted; mappings start on a page), mapped as long as
+        // `self` lives, and only ever accessed as an atomic by this process.
+        unsafe { AtomicU32::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
+    }
+
+    /// The 64-bit word at `offset`.
+    ///
+    /// # Panics
+    /// As [`Shared::u32_at`].
+    pub fn u64_at(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.len());
+        // SAFETY: as above.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
+    }
+
+    /// A plain value written before the file was announced.
+    pub fn load_u32(&self, offset: usize) -> u32 {
+        self.u32_at(offset).load(Ordering::Relaxed)
+    }
+
+    /// As [`Shared::load_u32`].
+    pub fn load_u64(&self, offset: usize) -> u64 {
+        self.u64_at(offset).load(Ordering::Relaxed)
+    }
+
+    /// Copies bytes out; what is being written meanwhile comes out old or new, word by word.
+    ///
+    /// # Panics
+    /// When the range lies outside the mapping.
+    pub fn copy_to(&self, offset: usize, out: &mut [u8]) {
+        assert!(offset <= self.len() && out.len() <= self.len() - offset);
+        // SAFETY: both ranges are valid (asserted) and disjoint: `out` is not in the mapping. The
+        // program may write concurrently, which is why nothing is deduced from the bytes but what
+        // the protocol says is committed.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                self.map.as_ptr().add(offset),
+                out.as_mut_ptr(),
+                out.len(),
+            )
+        }
+    }
+
+    /// Sets bytes to zero.
+    ///
+    /// # Panics
+    /// When the range lies outside the mapping.
+    pub fn zero(&self, offset: usize, len: usize) {
+        assert!(offset <= self.len() && len <= self.len() - offset);
+        // SAFETY: in bounds (asserted); the protocol gives this range to the recorder alone now.
+        unsafe { std::ptr::write_bytes(self.map.as_mut_ptr().add(offset), 0, len) }
+    }
+
+    /// Where `offset` lies, for writev(2).
+    ///
+    /// # Panics
+    /// When the range lies outside the mapping.
+    pub fn pointer(&self, offset: usize, len: usize) -> *const u8 {
+        assert!(offset <= self.len() && len <= self.len() - offset);
+        self.map.as_ptr().wrapping_add(offset)
+    }
+}

@@ -1,0 +1,132 @@
+//! Signals as something to wait for, next to a timer tick.
+//!
+//! The recorder must stop in order whatever ends it, so the signals that would end it are blocked
+//! and read from a descriptor. Those that were ignored when it started stay ignored: a shell
+//! says so to background jobs and nohup.
+use crate::error::{Error, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// A signal that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its number.
+    pub signal: i32,
+    /// The terminal's driver sent it to the whole foreground group: the program has it already.
+    pub from_terminal: bool,
+}
+
+/// Signals that end a recording.
+pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// The blocked signals of this thread; unblocked when dropped.
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+    before: libc::sigset_t,
+}
+
+impl Signals {
+    /// Blocks the ending signals, SIGCHLD and, when `trigger`, SIGUSR2 in the calling thread. Threads made later inherit
+    /// that; other threads of the process should not exist yet, or they get the signals instead.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be made.
+    pub fn block(trigger: bool) -> Result<Signals> {
+        let mut before = empty();
+        let mut set = empty();
+        for signal in ENDING
+            .into_iter()
+            .filter(|&s| !is_ignored(s))
+            .chain([libc::SIGCHLD])
+            .chain(trigger.then_some(libc::SIGUSR2))
+        {
+            // SAFETY: `set` is an initialised set and the number is a signal's.
+            unsafe { libc::sigaddset(&mut set, signal) };
+        }
+        // SAFETY: both sets are valid; the calls only change this thread's mask and make a descriptor.
+        let fd = unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
+            libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+        };
+        if fd < 0 {
+            return Err(Error::system(
+                "make a signal descriptor",
+                std::io::Error::last_os_error(),
+            ));
+        }
+        // SAFETY: signalfd returned a new descriptor that nobody else owns.
+        Ok(Signals {
+            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+            before,
+        })
+    }
+
+    /// The mask from before, for a program to start with.
+    pub fn mask_before(&self) -> &libc::sigset_t {
+        &self.before
+    }
+
+    /// Waits for a signal, for `other` to become readable, or for the time to pass; all signals that came.
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, time: Duration) -> Vec<Arrived> {
+        let mut fds = vec![PollFd::new(&self.fd, PollFlags::IN)];
+        if let Some(other) = other.as_ref() {
+            fds.push(PollFd::new(other, PollFlags::IN));
+        }
+        let time = Timespec {
+            tv_sec: time.as_secs() as i64,
+            tv_nsec: i64::from(time.subsec_nanos()),
+        };
+        match poll(&mut fds, Some(&time)) {
+            Ok(n) if n > 0 && !fds[0].revents().is_empty() => self.take(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn take(&self) -> Vec<Arrived> {
+        let mut arrived = Vec::new();
+        loop {
+            // SAFETY: all zero is a valid signalfd_siginfo; the kernel fills exactly one or fails.
+            let mut info: libc::signalfd_siginfo = unsafe { zeroed() };
+            let size = size_of::<libc::signalfd_siginfo>();
+            // SAFETY: the buffer is as long as said.
+            let n = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut info).cast(), size) };
+            if n != size as isize {
+                return arrived;
+            }
+            arrived.push(Arrived {
+                signal: info.ssi_signo as i32,
+                from_terminal: info.ssi_code == libc::SI_KERNEL,
+            });
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // What is still pending was meant for a recording that is over; SIGCHLD harms nobody.
+        let _ = self.take();
+        // SAFETY: `before` was filled by pthread_sigmask.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
+fn empty() -> libc::sigset_t {
+    // SAFETY: sigemptyset initialises the set it is given.
+    unsafe {
+        let mut set = zeroed();
+        libc::sigemptyset(&mut set);
+        set
+    }
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: a null new action only asks; all zero is a valid sigaction to fill.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}

@@ -1,0 +1,189 @@
+//! Moving full ring-buffer pages from the kernel to files without looking at them.
+//!
+//! splice(2) moves only pages that are full; a read(2) always hands over a whole page even when it
+//! holds one event, so reading is kept for the very end (reading all the time wrote ten times the
+//! bytes in the same test).
+use super::open_file;
+use crate::error::{Error, Result};
+use rustix::fs::{Mode, OFlags, ftruncate, openat};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// What one round moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Drained {
+    /// Bytes of all CPUs together.
+    pub bytes: u64,
+    /// Bytes of the busiest CPU.
+    pub most: u64,
+}
+
+#[derive(Debug)]
+struct CpuFile {
+    source: OwnedFd,
+    target: OwnedFd,
+    path: PathBuf,
+    bytes: u64,
+}
+
+/// The open buffers of an instance, each with its file.
+#[derive(Debug)]
+pub struct Drain {
+    cpus: Vec<CpuFile>,
+    pipe_read: OwnedFd,
+    pipe_write: OwnedFd,
+    pipe_bytes: usize,
+    page_bytes: usize,
+    page: Vec<u8>,
+}
+
+impl Drain {
+    /// Opens `trace_pipe_raw` of each CPU below `instance` and makes `cpu<N>.raw` in `dir`.
+    ///
+    /// # Errors
+    /// When a file cannot be opened or made.
+    pub fn open(instance: impl AsFd, cpus: &[u32], page_bytes: u32, dir: &Path) -> Result<Drain> {
+        let (pipe_read, pipe_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|e| Error::system("make a pipe", e))?;
+        // 256 pages in one call; an unprivileged limit may leave us with less, which only costs calls.
+        let pipe_bytes = fcntl_setpipe_size(&pipe_write, 1 << 20).unwrap_or(65536);
+        let page_bytes = page_bytes as usize;
+        let mut drain = Drain {
+            cpus: Vec::with_capacity(cpus.len()),
+            pipe_read,
+            pipe_write,
+            pipe_bytes: pipe_bytes.max(page_bytes),
+            page_bytes,
+            page: vec![0; page_bytes],
+        };
+        for &cpu in cpus {
+            let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
+            let source = open_file(&instance, &name, OFlags::NONBLOCK)
+                .map_err(|e| Error::file("open", Path::new(&name), e))?;
+            let path = dir.join(format!("cpu{cpu}.raw"));
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+            let target = openat(rustix::fs::CWD, &path, flags, Mode::from_raw_mode(0o644))
+                .map_err(|e| Error::file("make", &path, e))?;
+            drain.cpus.push(CpuFile {
+                source,
+                target,
+                path,
+                bytes: 0,
+            });
+        }
+        Ok(drain)
+    }
+
+    /// Moves all full pages.
+    ///
+    /// # Errors
+    /// When a file cannot be written: each file then still ends on a whole page.
+    pub fn full_pages(&mut self) -> Result<Drained> {
+        let mut sum = Drained::default();
+        for ix in 0..self.cpus.len() {
+            let before = self.cpus[ix].bytes;
+            while self.splice_once(ix)? {}
+            let moved = self.cpus[ix].bytes - before;
+            sum.bytes += moved;
+            sum.most = sum.most.max(moved);
+        }
+        Ok(sum)
+    }
+
+    /// Moves everything, the last page of each CPU too; tracing must be off.
+    ///
+    /// # Errors
+    /// As [`Drain::full_pages`].
+    pub fn rest(&mut self) -> Result<()> {
+        self.full_pages()?;
+        for ix in 0..self.cpus.len() {
+            while self.read_page(ix)? {}
+        }
+        Ok(())
+    }
+
+    /// Bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.cpus.iter().map(|cpu| cpu.bytes).sum()
+    }
+
+    /// One pipe full; false when there was no full page.
+    fn splice_once(&mut self, ix: usize) -> Result<bool> {
+        let cpu = &mut self.cpus[ix];
+        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+        let moved = match splice(
+            &cpu.source,
+            None,
+            &self.pipe_write,
+            None,
+            self.pipe_bytes,
+            flags,
+        ) {
+            Ok(n) if n > 0 => n,
+            Ok(_) | Err(Errno::AGAIN) => return Ok(false),
+            // The CPU went away, or the kernel cannot splice pages of this size: read() at the end still works.
+            Err(Errno::INVAL | Errno::NODEV | Errno::INTR) => return Ok(false),
+            Err(e) => return Err(Error::file("read the buffer for", &cpu.path, e)),
+        };
+        let mut left = moved;
+        while left > 0 {
+            match splice(
+                &self.pipe_read,
+                None,
+                &cpu.target,
+                None,
+                left,
+                SpliceFlags::MOVE,
+            ) {
+                Ok(n) if n > 0 => {
+                    left -= n;
+                    cpu.bytes += n as u64;
+                }
+                Err(Errno::INTR) => {}
+                failed => {
+                    let e = failed.err().unwrap_or(Errno::NOSPC);
+                    self.cut(ix);
+                    return Err(Error::file("write", &self.cpus[ix].path, e));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// One page by read(2); false when the buffer is empty.
+    fn read_page(&mut self, ix: usize) -> Result<bool> {
+        let cpu = &mut self.cpus[ix];
+        let n = match rustix::io::read(&cpu.source, &mut self.page[..]) {
+            Ok(0) | Err(Errno::AGAIN | Errno::NODEV) => return Ok(false),
+            Err(Errno::INTR) => return Ok(true),
+            Ok(n) => n,
+            Err(e) => return Err(Error::file("read the buffer for", &cpu.path, e)),
+        };
+        self.page[n..].fill(0);
+        let mut done = 0;
+        while done < self.page.len() {
+            match rustix::io::write(&cpu.target, &self.page[done..]) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(e) => {
+                    self.cpus[ix].bytes += done as u64;
+                    self.cut(ix);
+                    return Err(Error::file("write", &self.cpus[ix].path, e));
+                }
+            }
+        }
+        cpu.bytes += done as u64;
+        Ok(true)
+    }
+
+    /// After a failed write: drops the half page at the end and what is left in the pipe.
+    fn cut(&mut self, ix: usize) {
+        let cpu = &mut self.cpus[ix];
+        cpu.bytes -= cpu.bytes % self.page_bytes as u64;
+        let _ = ftruncate(&cpu.target, cpu.bytes);
+        while matches!(rustix::io::read(&self.pipe_read, &mut self.page[..]), Ok(n) if n > 0) {}
+    }
+}

@@ -1,0 +1,245 @@
+//! A private tracing instance: its own buffers, clock and event switches, invisible to every other tracer.
+//!
+//! Goal: the kernel is left exactly as found. Normal ends, errors and panics remove the instance in
+//! `Drop`; after SIGKILL the next recorder does. It must never remove the instance of a recorder
+//! that lives, so each holds a flock(2) on its instance's directory: the kernel releases that when
+//! the holder dies, however it dies. A pid and start time in the name would do the same but not
+//! across pid namespaces, and it would have to be right about pid reuse.
+use super::events::{Catalogue, Formats, page_bytes};
+use super::{Tracefs, open_dir, read, write};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, flock, mkdirat, unlinkat};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Names of our instances begin with this.
+const PREFIX: &str = "kasuri-";
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub struct InstanceOptions {
+    /// Buffer of each CPU, KiB.
+    pub buffer_kb: u64,
+    /// Whether to ask for the `x86-tsc` clock: the caller has seen that the kernel trusts the TSC.
+    pub tsc: bool,
+    /// Events wanted, with what is lost without each.
+    pub events: Vec<(String, String)>,
+}
+
+/// A live instance; removed when dropped.
+#[derive(Debug)]
+pub struct Instance {
+    parent: OwnedFd,
+    name: String,
+    dir: Option<OwnedFd>,
+    catalogue: Option<Catalogue>,
+    /// CPUs it has buffers for, ascending.
+    pub cpus: Vec<u32>,
+    /// The clock in use, as tracefs names it.
+    pub clock: String,
+    /// Buffer of each CPU, KiB, as granted.
+    pub buffer_kb: u64,
+    /// Bytes of a ring-buffer page.
+    pub page_bytes: u32,
+    /// Text of `header_page`.
+    pub header_page: String,
+    /// Formats of the enabled events.
+    pub formats: Formats,
+    /// Events that were wanted and are not recorded: "name: what is lost".
+    pub missing: Vec<String>,
+}
+
+impl Instance {
+    /// Makes an instance with all events switched on and tracing itself still off.
+    ///
+    /// # Errors
+    /// When the kernel refuses; nothing is left behind then.
+    pub fn create(tracefs: &Tracefs, options: &InstanceOptions) -> io::Result<Instance> {
+        let mut instance = Instance::make(tracefs)?;
+        instance.set_up(options)?;
+        Ok(instance)
+    }
+
+    fn make(tracefs: &Tracefs) -> io::Result<Instance> {
+        let parent = open_dir(tracefs.root(), "instances")?;
+        for _ in 0..16 {
+            let name = format!("{PREFIX}{}-{:08x}", std::process::id(), crate::random_u32());
+            mkdirat(&parent, name.as_str(), Mode::from_raw_mode(0o700))?;
+            let dir = open_dir(&parent, &name)?;
+            // Between mkdir and here another recorder's clean-up may have seen it without a lock and
+            // be about to remove it; then either the lock or the file below is refused, and we try anew.
+            let ours = flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok()
+                && read(&dir, "tracing_on").is_ok();
+            let instance = Instance {
+                parent: rustix::io::fcntl_dupfd_cloexec(&parent, 3)?,
+                name,
+                dir: Some(dir),
+                catalogue: None,
+                cpus: Vec::new(),
+                clock: String::new(),
+                buffer_kb: 0,
+                page_bytes: 4096,
+                header_page: String::new(),
+                formats: Formats::new(),
+                missing: Vec::new(),
+            };
+            if ours {
+                return Ok(instance);
+            }
+        }
+        Err(io::Error::other(
+            "instances vanish as soon as they are made",
+        ))
+    }
+
+    fn set_up(&mut self, options: &InstanceOptions) -> io::Result<()> {
+        let dir = self
+            .dir
+            .as_ref()
+            .expect("a live instance has its directory");
+        write(dir, "tracing_on", "0")?;
+        // The clock first: changing it empties the buffers, which costs more when they are large.
+        self.clock = if options.tsc && write(dir, "trace_clock", "x86-tsc").is_ok() {
+            "x86-tsc".to_owned()
+        } else {
+            write(dir, "trace_clock", "mono")?;
+            "mono".to_owned()
+        };
+        // sched_switch carries the names itself; record-cmd would double its cost.
+        let _ = write(dir, "trace_options", "norecord-cmd");
+        // The newest events matter most, and only overwritten pages are flagged in the pages themselves.
+        let _ = write(dir, "trace_options", "overwrite");
+        self.buffer_kb = set_buffer(dir, options.buffer_kb)?;
+        let catalogue = Catalogue::open(dir)?;
+        self.header_page = catalogue.header_page()?;
+        self.page_bytes = page_bytes(&self.header_page)
+            .ok_or_else(|| io::Error::other("events/header_page has no data field"))?;
+        self.cpus = cpus(dir)?;
+        for (event, use_of_it) in &options.events {
+            match catalogue.format(event) {
+                Some(format) if catalogue.enable(event, true).is_ok() => {
+                    self.formats.insert(event.clone(), format);
+                }
+                Some(_) => self.missing.push(format!(
+                    "kernel event {event} cannot be switched on: no {use_of_it}"
+                )),
+                None => self
+                    .missing
+                    .push(format!("this kernel has no event {event}: no {use_of_it}")),
+            }
+        }
+        self.catalogue = Some(catalogue);
+        Ok(())
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &OwnedFd {
+        self.dir
+            .as_ref()
+            .expect("a live instance has its directory")
+    }
+
+    /// Its name below `instances/`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Starts or stops writing into the buffers.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_tracing(&self, on: bool) -> io::Result<()> {
+        write(self.dir(), "tracing_on", if on { "1" } else { "0" })
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Some(catalogue) = self.catalogue.take() {
+            let _ = catalogue.disable_all();
+        }
+        // The lock must outlive the directory's name, or another recorder starts to remove it too:
+        // harmless, but its message would name an instance that never was stale.
+        let dir = self.dir.take();
+        let _ = remove(&self.parent, &self.name);
+        drop(dir);
+    }
+}
+
+/// Removes an instance; open files of it in a dying splice keep it busy for a moment.
+fn remove(parent: impl AsFd, name: &str) -> io::Result<()> {
+    let mut tries = 0;
+    loop {
+        match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
+            Err(rustix::io::Errno::BUSY) if tries < 50 => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Sets the size, halving it while the kernel has no memory for it.
+fn set_buffer(dir: &OwnedFd, wanted_kb: u64) -> io::Result<u64> {
+    let mut kb = wanted_kb;
+    loop {
+        match write(dir, "buffer_size_kb", &kb.to_string()) {
+            Ok(()) => return Ok(kb),
+            Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && kb > 512 => kb /= 2,
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn cpus(dir: &OwnedFd) -> io::Result<Vec<u32>> {
+    let mut cpus: Vec<u32> = names(open_dir(dir, "per_cpu")?)?
+        .iter()
+        .filter_map(|name| name.strip_prefix("cpu")?.parse().ok())
+        .collect();
+    cpus.sort_unstable();
+    Ok(cpus)
+}
+
+fn names(dir: OwnedFd) -> io::Result<Vec<String>> {
+    let entries = Dir::new(dir)?.filter_map(|entry| entry.ok());
+    Ok(entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect())
+}
+
+/// Names of instances whose recorder is dead.
+pub fn stale(tracefs: &Tracefs) -> Vec<String> {
+    for_each_dead(tracefs, |_, _, _| {})
+}
+
+/// Removes the instances of recorders that were killed; says which.
+pub fn reap_dead(tracefs: &Tracefs) -> Vec<String> {
+    for_each_dead(tracefs, |parent, dir, name| {
+        let _ = write(dir, "tracing_on", "0");
+        if let Ok(catalogue) = Catalogue::open(dir) {
+            let _ = catalogue.disable_all();
+        }
+        let _ = remove(parent, name);
+    })
+}
+
+fn for_each_dead(tracefs: &Tracefs, mut act: impl FnMut(&OwnedFd, &OwnedFd, &str)) -> Vec<String> {
+    let Ok(parent) = open_dir(tracefs.root(), "instances") else {
+        return Vec::new();
+    };
+    let Ok(listing) = open_dir(&parent, ".").and_then(names) else {
+        return Vec::new();
+    };
+    let mut dead = Vec::new();
+    for name in listing.into_iter().filter(|name| name.starts_with(PREFIX)) {
+        let Ok(dir) = open_dir(&parent, &name) else {
+            continue;
+        };
+        if flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            act(&parent, &dir, &name);
+            dead.push(name);
+        }
+    }
+    dead
+}
