@@ -298,6 +298,41 @@ fn perfetto_process_tree_names_every_thread() {
 }
 
 #[test]
+#[ignore = "needs the perfetto and protobuf packages from PyPI"]
+fn perfetto_official_messages_agree() {
+    let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = dir.join("official.pftrace");
+    kasuri_present::perfetto::write(&sample(), std::fs::File::create(&file).unwrap()).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/perfetto_official.py");
+    let done = std::process::Command::new("python3")
+        .arg(script)
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let seen: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let packets = packets(&sample());
+    assert_eq!(seen["unknown"], 0, "every field is one of theirs");
+    assert_eq!(seen["packets"], packets.len());
+    assert_eq!(seen["switches"], serde_json::json!(switches(&packets)));
+    assert_eq!(seen["wakings"].as_array().unwrap().len(), 3);
+    let begins: Vec<_> = track_events(&packets)
+        .into_iter()
+        .filter(|e| e.1 == 1)
+        .collect();
+    let begins: Vec<_> = begins
+        .into_iter()
+        .map(|e| (e.2 + ORIGIN as u64, e.3))
+        .collect();
+    assert_eq!(seen["begins"], serde_json::json!(begins));
+    assert_eq!(seen["threads"], serde_json::json!([[100, 100], [100, 101]]));
+}
+
+#[test]
 fn perfetto_empty_recording_is_valid() {
     assert!(switches(&packets(&Trace::default())).is_empty());
 }

@@ -1,0 +1,147 @@
+//! A summary made by hand, with something in every table.
+use kasuri_analyze::*;
+
+pub fn thread(tid: i32, name: &str, on_cpu_ns: i64) -> ThreadSummary {
+    ThreadSummary {
+        pid: 4711,
+        tid,
+        process: "quake".into(),
+        name: name.into(),
+        is_target: true,
+        switches: 12_345,
+        preemptions: 321,
+        migrations: 12,
+        wakeups: 12_000,
+        alive_ns: 2_000_000_000,
+        on_cpu_ns,
+        runnable_ns: 12_345_678,
+        woken_ns: 10_000_000,
+        preempted_ns: 2_345_678,
+        blocked_ns: 2_000_000_000 - on_cpu_ns - 12_345_678,
+        wake_latency_ns: Some(Latency {
+            p50: 4_210,
+            p99: 81_200,
+            max: 1_300_000,
+        }),
+        ..ThreadSummary::default()
+    }
+}
+
+fn annotation(name: &str, kind: &'static str, total_ns: i64) -> AnnotationSummary {
+    AnnotationSummary {
+        name: name.into(),
+        place: Some("/home/me/quake/src/solver.c:214".into()),
+        kind,
+        count: 4_000,
+        threads: 2,
+        total_ns,
+        self_ns: total_ns / 2,
+        on_cpu_ns: Some(total_ns / 3),
+        mean_ns: total_ns as f64 / 4000.0,
+        p50_ns: total_ns / 4100,
+        p99_ns: total_ns / 1000,
+        max_ns: total_ns / 100,
+        open: 0,
+    }
+}
+
+pub fn summary() -> Summary {
+    Summary {
+        schema: SCHEMA,
+        command: vec!["./examples/quake".into(), "--threads".into(), "2".into()],
+        exit_status: Some(0),
+        host: "loom".into(),
+        kernel: "6.18.44".into(),
+        machine: "x86_64".into(),
+        cpu_model: "Intel(R) Xeon(R) Processor".into(),
+        kernel_source: "tracefs".into(),
+        known: Known {
+            switches: true,
+            wakeups: true,
+            other_processes: true,
+        },
+        to_ns: 2_013_000_000,
+        wall_ns: 2_013_000_000,
+        n_cpus: 2,
+        cpus_used: 2,
+        capacity_ns: 4_026_000_000,
+        on_cpu_ns: 3_261_000_000,
+        cpu_use: Some(0.81),
+        switches: 24_690,
+        preemptions: 642,
+        migrations: 24,
+        wakeups: 24_000,
+        wake_latency_ns: Some(Latency {
+            p50: 4_210,
+            p99: 81_200,
+            max: 1_300_000,
+        }),
+        n_kernel_events: 123_456,
+        n_annotation_events: 16_000,
+        threads: vec![
+            thread(4711, "quake", 1_700_000_000),
+            thread(4712, "quake-worker-with-a-long-name", 1_561_000_000),
+        ],
+        cpus: (0..2)
+            .map(|cpu| CpuSummary {
+                cpu,
+                target_ns: 1_630_500_000,
+                other_ns: 20_000_000,
+                idle_ns: 362_500_000,
+                irq_ns: None,
+                switches: 13_000,
+                ..CpuSummary::default()
+            })
+            .collect(),
+        annotations: vec![
+            annotation("smvp", "work", 3_100_000_000),
+            annotation("step", "barrier", 400_000_000),
+        ],
+        imbalance: vec![Imbalance {
+            name: "smvp".into(),
+            pid: 4711,
+            by: "occurrence",
+            instances: 2_000,
+            threads: 2,
+            imbalance: 0.31,
+            cost_ns: 420_000_000.0,
+            worst_tid: 4712,
+            worst_thread: "quake-2".into(),
+            worst_share: 0.99,
+            is_static: true,
+            ..Imbalance::default()
+        }],
+        waits: vec![WaitSummary {
+            kind: "barrier",
+            name: "step".into(),
+            pid: 4711,
+            object: 0x7ffd_1234_5678,
+            count: 4_000,
+            threads: 2,
+            total_ns: 400_000_000,
+            p50_ns: 90_000,
+            p99_ns: 400_000,
+            max_ns: 4_000_000,
+        }],
+        interference: vec![Interference {
+            pid: 99,
+            process: "python3".into(),
+            is_target: false,
+            preemptions: 45,
+            delayed_ns: 12_300_000,
+            threads_delayed: 2,
+        }],
+        losses: vec![LossSummary {
+            cause: "kernel buffer overrun".into(),
+            count: 1_904,
+            gaps: 2,
+            cpu: Some(1),
+            tid: None,
+            from_ns: 1_000_000,
+            to_ns: 3_500_000,
+            remedy: "record with --buffer-kb 65536".into(),
+        }],
+        missing: vec!["interrupts: not asked for; record with --irq".into()],
+        ..Summary::default()
+    }
+}

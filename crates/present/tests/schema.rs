@@ -1,0 +1,118 @@
+//! The published schema describes what is printed: every key, its type, and no key more.
+mod answers;
+use serde_json::{Value, json};
+
+fn schema() -> Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/stat-1.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn printed(summary: &kasuri_analyze::Summary) -> Value {
+    let mut out = Vec::new();
+    kasuri_present::json::write(summary, &mut out).unwrap();
+    assert_eq!(out.last(), Some(&b'\n'));
+    serde_json::from_slice(&out).unwrap()
+}
+
+/// What of `value` the schema does not allow. Knows the keywords that the schema uses, and objects to others, so
+/// that the schema cannot say something that this does not check.
+fn violations(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    for (keyword, rule) in schema.as_object().unwrap() {
+        let is_ok = match keyword.as_str() {
+            "$schema" | "$id" | "$defs" | "title" | "description" => true,
+            "type" => match rule {
+                Value::Array(types) => types.iter().any(|t| is_type(value, t)),
+                one => is_type(value, one),
+            },
+            "const" => value == rule,
+            "enum" => rule.as_array().unwrap().contains(value),
+            "minimum" => value.is_null() || value.as_f64() >= rule.as_f64(),
+            "required" => {
+                let is_there = |key: &Value| value.get(key.as_str().unwrap()).is_some();
+                rule.as_array().unwrap().iter().all(is_there)
+            }
+            "properties" => {
+                for (key, value) in value.as_object().into_iter().flatten() {
+                    match rule.get(key) {
+                        Some(rule) => violations(root, rule, value, &format!("{at}.{key}"), found),
+                        None => found.push(format!("{at}.{key}: not described")),
+                    }
+                }
+                true
+            }
+            "items" => {
+                for (i, value) in value.as_array().into_iter().flatten().enumerate() {
+                    violations(root, rule, value, &format!("{at}[{i}]"), found);
+                }
+                true
+            }
+            "$ref" => {
+                let target = root
+                    .pointer(rule.as_str().unwrap().trim_start_matches('#'))
+                    .unwrap();
+                violations(root, target, value, at, found);
+                true
+            }
+            "oneOf" => {
+                let fits = |rule: &&Value| {
+                    let mut inner = Vec::new();
+                    violations(root, rule, value, at, &mut inner);
+                    inner.is_empty()
+                };
+                rule.as_array().unwrap().iter().filter(fits).count() == 1
+            }
+            _ => panic!("{at}: schema keyword {keyword} is not checked here"),
+        };
+        if !is_ok {
+            found.push(format!("{at}: {value} is not {keyword} {rule}"));
+        }
+    }
+}
+
+fn is_type(value: &Value, name: &Value) -> bool {
+    match name.as_str().unwrap() {
+        "null" => value.is_null(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("type {other}"),
+    }
+}
+
+fn check(value: &Value) -> Vec<String> {
+    let (schema, mut found) = (schema(), Vec::new());
+    violations(&schema, &schema, value, "$", &mut found);
+    found
+}
+
+#[test]
+fn schema_describes_all_that_is_printed() {
+    assert_eq!(check(&printed(&answers::summary())), Vec::<String>::new());
+    let of_nothing = kasuri_analyze::summary(&kasuri_model::Trace::default(), &Default::default());
+    assert_eq!(check(&printed(&of_nothing)), Vec::<String>::new());
+}
+
+#[test]
+fn schema_objects_to_what_it_should() {
+    let good = printed(&answers::summary());
+    let wrong = [
+        ("/schema", json!("kasuri.stat/2")),
+        ("/wall_ns", json!(1.5)),
+        ("/threads/0/name", json!(null)),
+        ("/threads/0/switches", json!(-1)),
+        ("/annotations/0/kind", json!("play")),
+        ("/wake_latency_ns", json!({"p50": 1})),
+        (
+            "/known",
+            json!({"switches": true, "wakeups": true, "other_processes": true, "more": 1}),
+        ),
+    ];
+    for (at, value) in wrong {
+        let mut bad = good.clone();
+        *bad.pointer_mut(at).unwrap() = value;
+        assert!(!check(&bad).is_empty(), "{at}");
+    }
+}
