@@ -1,18 +1,443 @@
-//! stub
-use crate::error::Result;
-use crate::recorder::{Notify, Summary};
-use std::path::Path;
-/// x
-#[derive(Debug)]
-pub struct Packed;
-impl Packed {
-    /// x
-    pub fn add_to(&self, _summary: &mut Summary) {}
+//! A recording directory -> one `.kasuri` file.
+//!
+//! The encoders of kasuri-format do the work, in as many threads as there are CPUs, a bounded number of
+//! slices at a time. The file appears under its name only when it is whole; until then the
+//! directory is the recording.
+use crate::error::{Error, Result};
+use crate::recorder::{Notice, Notify, Summary};
+use kasuri_format::container::{
+    EncodeOptions, EncodedBlocks, Writer, encode_annotation_blocks, encode_kernel_blocks,
+    encode_perf_blocks,
+};
+use kasuri_format::meta::{ClientLoss, KernelLoss, Meta, Proc, parse_lines};
+use kasuri_format::ring::{Chunk, Lost, SiteTable, parse_chunks, streams};
+use kasuri_format::tracefs::{EventTable, PageLayout};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Raw bytes that one thread encodes at a time.
+const SLICE_BYTES: usize = 8 << 20;
+
+/// What was packed.
+#[derive(Clone, Debug, Default)]
+pub struct Packed {
+    /// Kernel events kept.
+    pub kernel_events: u64,
+    /// Annotations kept.
+    pub annotation_events: u64,
+    /// Annotations that programs counted as lost; not those that a flight recorder overwrote.
+    pub annotations_lost: u64,
+    /// Kernel events that the kernel counted as lost.
+    pub kernel_lost: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// What was damaged and left out.
+    pub damage: Vec<String>,
 }
-/// x
-pub fn pack(dir: &Path, _output: &Path, _notify: Notify<'_>) -> Result<Packed> {
-    Err(crate::Error::Pack {
-        dir: dir.to_owned(),
-        why: "not yet".into(),
+
+impl Packed {
+    /// Adds it to a recording's summary.
+    pub fn add_to(&self, summary: &mut Summary) {
+        summary.kernel_events += self.kernel_events;
+        summary.annotation_events += self.annotation_events;
+        summary.annotations_lost += self.annotations_lost;
+        summary.kernel_lost = summary.kernel_lost.max(self.kernel_lost);
+        summary.bytes += self.bytes;
+    }
+}
+
+/// A file mapped for reading.
+struct Input {
+    path: PathBuf,
+    map: memmap2::Mmap,
+}
+
+/// One client's annotations.
+struct ClientInput<'a> {
+    pid: u32,
+    generation: u32,
+    streams: Vec<Vec<Chunk<'a>>>,
+}
+
+/// A piece of work for a thread.
+enum Job<'a> {
+    Kernel {
+        cpu: u32,
+        path: &'a Path,
+        offset: u64,
+        pages: &'a [u8],
+    },
+    Perf {
+        cpu: u32,
+        path: &'a Path,
+        bytes: &'a [u8],
+    },
+    Annotations {
+        pid: u32,
+        generation: u32,
+        chunks: &'a [Chunk<'a>],
+    },
+}
+
+/// Packs `dir` into `output`. The directory is not touched.
+///
+/// # Errors
+/// [`Error::Pack`], with the directory to try again with.
+pub fn pack(dir: &Path, output: &Path, notify: Notify<'_>) -> Result<Packed> {
+    let mut part = output.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let packed = pack_into(dir, &part, notify).and_then(|packed| {
+        crate::testhook::point("rename");
+        std::fs::rename(&part, output).map_err(|e| {
+            format!(
+                "cannot rename {} to {}: {e}",
+                part.display(),
+                output.display()
+            )
+        })?;
+        Ok(packed)
+    });
+    packed.map_err(|why| {
+        let _ = std::fs::remove_file(&part);
+        Error::Pack {
+            dir: dir.to_owned(),
+            why,
+        }
     })
+}
+
+/// Errors in here are texts: all end in [`Error::Pack`].
+type Text<T> = std::result::Result<T, String>;
+
+fn pack_into(dir: &Path, part: &Path, notify: Notify<'_>) -> Text<Packed> {
+    let meta = read_meta(dir)?;
+    let mut packed = Packed::default();
+    let write_error = |e: std::io::Error| format!("cannot write {}: {e}", part.display());
+    let file = File::create(part).map_err(|e| format!("cannot make {}: {e}", part.display()))?;
+    let mut writer =
+        Writer::new(BufWriter::with_capacity(1 << 20, file), &meta).map_err(write_error)?;
+    writer
+        .anchors(&lines(dir, "anchors.jsonl", &mut packed))
+        .map_err(write_error)?;
+    let procs: Vec<Proc> = lines(dir, "procs.jsonl", &mut packed);
+    writer.procs(&procs).map_err(write_error)?;
+    let losses: Vec<KernelLoss> = lines(dir, "kernel-loss.jsonl", &mut packed);
+    packed.kernel_lost = last_losses(&losses);
+    writer.kernel_losses(&losses).map_err(write_error)?;
+    let client_losses = read_client_losses(dir, &mut packed)?;
+    writer.client_losses(&client_losses).map_err(write_error)?;
+    for (id, path) in numbered(dir, "p", ".sites")? {
+        if let Some(table) = read_sites(&path, id, &mut packed) {
+            writer.sites(&table).map_err(write_error)?;
+        }
+    }
+    write_events(dir, &meta, &mut writer, &mut packed, notify, part)?;
+    let (out, bytes) = writer.finish().map_err(write_error)?;
+    out.into_inner()
+        .map_err(|e| write_error(e.into_error()))?
+        .flush()
+        .map_err(write_error)?;
+    packed.bytes = bytes;
+    Ok(packed)
+}
+
+/// Reads `meta.json`.
+pub(crate) fn read_meta(dir: &Path) -> Text<Meta> {
+    let path = dir.join("meta.json");
+    let bytes = std::fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    Meta::parse(&bytes).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Rows of a `.jsonl` file up to the first bad line.
+pub(crate) fn lines<T: serde::de::DeserializeOwned>(
+    dir: &Path,
+    name: &'static str,
+    packed: &mut Packed,
+) -> Vec<T> {
+    let bytes = std::fs::read(dir.join(name)).unwrap_or_default();
+    let (rows, error) = parse_lines(name, &bytes);
+    packed.damage.extend(error.map(|e| e.to_string()));
+    rows
+}
+
+fn last_losses(losses: &[KernelLoss]) -> u64 {
+    let last: HashMap<u32, u64> = losses
+        .iter()
+        .map(|l| (l.cpu, l.overrun + l.dropped + l.commit_overrun))
+        .collect();
+    last.values().sum()
+}
+
+/// Files `<prefix><numbers><suffix>` with their numbers: `cpu3.raw`, `p12-0.chunks`.
+fn numbered(dir: &Path, prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), PathBuf)>> {
+    let entries =
+        std::fs::read_dir(dir).map_err(|e| format!("cannot read {}: {e}", dir.display()))?;
+    let mut files = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let Some(middle) = name
+            .strip_prefix(prefix)
+            .and_then(|n| n.strip_suffix(suffix))
+        else {
+            continue;
+        };
+        let (first, second) = middle.split_once('-').unwrap_or((middle, "0"));
+        if let (Ok(first), Ok(second)) = (first.parse(), second.parse()) {
+            files.push(((first, second), entry.path()));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn map(path: PathBuf) -> Text<Option<Input>> {
+    let failed = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
+    let file = File::open(&path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the directory is locked by us and its recorder has ended; nobody cuts its files.
+    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(failed)?;
+    Ok(Some(Input { path, map }))
+}
+
+fn inputs(dir: &Path, prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), Input)>> {
+    let mut all = Vec::new();
+    for (id, path) in numbered(dir, prefix, suffix)? {
+        all.extend(map(path)?.map(|input| (id, input)));
+    }
+    Ok(all)
+}
+
+fn read_client_losses(dir: &Path, packed: &mut Packed) -> Text<Vec<ClientLoss>> {
+    let mut rows = Vec::new();
+    for ((pid, generation), path) in numbered(dir, "p", ".lost")? {
+        let bytes =
+            std::fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        match ClientLoss::parse(pid, generation, &bytes) {
+            Ok(loss) if loss.lost.iter().all(|&n| n == 0) => {}
+            Ok(loss) => {
+                packed.annotations_lost += loss.lost.iter().sum::<u64>();
+                rows.push(loss);
+            }
+            Err(error) => packed.damage.push(format!("{}: {error}", path.display())),
+        }
+    }
+    Ok(rows)
+}
+
+fn read_sites(path: &Path, id: (u32, u32), packed: &mut Packed) -> Option<SiteTable> {
+    let bytes = std::fs::read(path).ok()?;
+    match SiteTable::salvage(&bytes) {
+        Ok((mut table, error)) => {
+            packed
+                .damage
+                .extend(error.map(|e| format!("{}: {e}", path.display())));
+            (table.pid, table.generation) = id;
+            Some(table)
+        }
+        Err(error) => {
+            packed.damage.push(format!("{}: {error}", path.display()));
+            None
+        }
+    }
+}
+
+fn write_events(
+    dir: &Path,
+    meta: &Meta,
+    writer: &mut Writer<BufWriter<File>>,
+    packed: &mut Packed,
+    notify: Notify<'_>,
+    part: &Path,
+) -> Text<()> {
+    let (table, errors) = EventTable::salvage(&meta.kernel);
+    packed.damage.extend(errors.iter().map(|e| e.to_string()));
+    let layout = PageLayout::from_meta(&meta.kernel).map_err(|e| e.to_string())?;
+    let (kernel, perf, chunks) = (
+        inputs(dir, "cpu", ".raw")?,
+        inputs(dir, "perf", ".raw")?,
+        inputs(dir, "p", ".chunks")?,
+    );
+    let clients: Vec<ClientInput<'_>> = chunks
+        .iter()
+        .map(|(id, input)| client(*id, input, meta, packed))
+        .collect();
+    let jobs = jobs(&kernel, &perf, &clients, layout.page_bytes, packed);
+    let options = EncodeOptions::default();
+    let encode = |job: &Job<'_>| match *job {
+        Job::Kernel { cpu, pages, .. } => {
+            encode_kernel_blocks(&table, &layout, cpu, pages, &options)
+        }
+        Job::Perf { cpu, bytes, .. } => {
+            encode_perf_blocks(cpu, bytes, meta.kernel.big_endian, &options)
+        }
+        Job::Annotations {
+            pid,
+            generation,
+            chunks,
+        } => encode_annotation_blocks(pid, generation, chunks, &options),
+    };
+    let total: u64 = jobs.iter().map(Job::bytes).sum();
+    let mut done = 0;
+    let n_threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    for wave in jobs.chunks(n_threads * 4) {
+        for (job, blocks) in wave.iter().zip(in_parallel(wave, n_threads, &encode)) {
+            crate::testhook::point("pack");
+            writer
+                .blocks(&blocks)
+                .map_err(|e| format!("cannot write {}: {e}", part.display()))?;
+            packed.count(job, &blocks);
+            done += job.bytes();
+        }
+        notify(Notice::Packing { done, total });
+    }
+    Ok(())
+}
+
+/// The results in order of the jobs.
+fn in_parallel<'a>(
+    jobs: &[Job<'a>],
+    n_threads: usize,
+    encode: &(impl Fn(&Job<'a>) -> EncodedBlocks + Sync),
+) -> Vec<EncodedBlocks> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut results = Vec::new();
+        loop {
+            // ORDER relaxed: only who takes which number matters; results travel through join().
+            let ix = next.fetch_add(1, Ordering::Relaxed);
+            match jobs.get(ix) {
+                Some(job) => results.push((ix, encode(job))),
+                None => return results,
+            }
+        }
+    };
+    let mut results: Vec<(usize, EncodedBlocks)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..n_threads.min(jobs.len()))
+            .map(|_| scope.spawn(worker))
+            .collect();
+        let mut results = worker();
+        for thread in threads {
+            match thread.join() {
+                Ok(more) => results.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results
+    });
+    results.sort_by_key(|(ix, _)| *ix);
+    results.into_iter().map(|(_, blocks)| blocks).collect()
+}
+
+fn client<'a>(
+    id: (u32, u32),
+    input: &'a Input,
+    meta: &Meta,
+    packed: &mut Packed,
+) -> ClientInput<'a> {
+    let (chunks, error) = parse_chunks(&input.map);
+    packed
+        .damage
+        .extend(error.map(|e| format!("{}: {e}", input.path.display())));
+    let overwritten = |cause: usize| cause == Lost::Overwritten as usize && meta.mode == "flight";
+    for chunk in &chunks {
+        let lost = chunk
+            .header
+            .lost
+            .iter()
+            .enumerate()
+            .filter(|(cause, _)| !overwritten(*cause));
+        packed.annotations_lost += lost.map(|(_, &n)| u64::from(n)).sum::<u64>();
+    }
+    ClientInput {
+        pid: id.0,
+        generation: id.1,
+        streams: streams(&chunks),
+    }
+}
+
+fn jobs<'a>(
+    kernel: &'a [((u32, u32), Input)],
+    perf: &'a [((u32, u32), Input)],
+    clients: &'a [ClientInput<'a>],
+    page_bytes: usize,
+    packed: &mut Packed,
+) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    let slice_bytes = (SLICE_BYTES / page_bytes).max(1) * page_bytes;
+    for ((cpu, _), input) in kernel {
+        let whole = input.map.len() - input.map.len() % page_bytes;
+        if whole < input.map.len() {
+            let path = input.path.display();
+            packed.damage.push(format!(
+                "{path}: byte {whole}: found {} bytes, needed a page",
+                input.map.len() - whole
+            ));
+        }
+        for (i, pages) in input.map[..whole].chunks(slice_bytes).enumerate() {
+            jobs.push(Job::Kernel {
+                cpu: *cpu,
+                path: &input.path,
+                offset: (i * slice_bytes) as u64,
+                pages,
+            });
+        }
+    }
+    for ((cpu, _), input) in perf {
+        jobs.push(Job::Perf {
+            cpu: *cpu,
+            path: &input.path,
+            bytes: &input.map,
+        });
+    }
+    for client in clients {
+        let (pid, generation) = (client.pid, client.generation);
+        for stream in &client.streams {
+            let per_slice = (SLICE_BYTES / stream[0].header.used.max(4096) as usize).max(1);
+            jobs.extend(stream.chunks(per_slice).map(|chunks| Job::Annotations {
+                pid,
+                generation,
+                chunks,
+            }));
+        }
+    }
+    jobs
+}
+
+impl Job<'_> {
+    fn bytes(&self) -> u64 {
+        match self {
+            Job::Kernel { pages, .. } => pages.len() as u64,
+            Job::Perf { bytes, .. } => bytes.len() as u64,
+            Job::Annotations { chunks, .. } => {
+                chunks.iter().map(|c| u64::from(c.header.used)).sum()
+            }
+        }
+    }
+}
+
+impl Packed {
+    fn count(&mut self, job: &Job<'_>, blocks: &EncodedBlocks) {
+        let (path, offset) = match job {
+            Job::Kernel { path, offset, .. } => (path.display().to_string(), *offset),
+            Job::Perf { path, .. } => (path.display().to_string(), 0),
+            Job::Annotations {
+                pid, generation, ..
+            } => (format!("p{pid}-{generation}.chunks"), 0),
+        };
+        match job {
+            Job::Annotations { .. } => self.annotation_events += blocks.n_events,
+            _ => self.kernel_events += blocks.n_events,
+        }
+        for error in &blocks.errors {
+            self.damage
+                .push(format!("{path}: {}", error.clone().offset_by(offset)));
+        }
+    }
 }
