@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+/* clang-format off */
 /* ------------------------------------------------------------------------------------------------
  * Part 1: the ABI shared with the recorder. Spec: docs/format.md, chapter "Rings"; the protocol and
  * its proof: docs/design/ring.md. Additive only; reserved fields are 0; every offset is asserted
@@ -167,6 +168,8 @@ enum kasuri_wait_kind { KASURI_WAIT_OTHER = 0, KASURI_WAIT_BARRIER = 1, KASURI_W
 enum kasuri_lock_mode { KASURI_LOCK_EXCLUSIVE = 0, KASURI_LOCK_SHARED = 1 };
 enum kasuri_arg_type { KASURI_ARG_I64 = 1, KASURI_ARG_U64 = 2, KASURI_ARG_F64 = 3, KASURI_ARG_STR = 4 };
 
+/* clang-format on */
+
 /* ------------------------------------------------------------------------------------------------
  * Part 2: the API. Guide with examples: docs/guide/annotate.md.
  *
@@ -228,7 +231,8 @@ extern "C" {
 #endif
 /* One of each per module: weak, so that the object files of a module share it; hidden, so that modules do not. */
 extern struct kasuri_gate kasuri__gate __attribute__((visibility("hidden")));
-extern __thread struct kasuri__writer *kasuri__writer __attribute__((visibility("hidden"), tls_model(KASURI_TLS_MODEL)));
+extern __thread struct kasuri__writer *kasuri__writer
+    __attribute__((visibility("hidden"), tls_model(KASURI_TLS_MODEL)));
 void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a, uint64_t b)
     __attribute__((visibility("hidden"), cold, noinline));
 void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uint32_t kind, const void *data, uint64_t bytes)
@@ -241,18 +245,24 @@ uint32_t kasuri__intern(const char *name) __attribute__((visibility("hidden"), c
 }
 #endif
 
-KASURI__INLINE uint32_t kasuri__gate_load(void) { return __atomic_load_n(&kasuri__gate.gate, __ATOMIC_RELAXED); }
+KASURI__INLINE uint32_t kasuri__gate_load(void) {
+    return __atomic_load_n(&kasuri__gate.gate, __ATOMIC_RELAXED);
+}
 
 /**
  * kasuri_enabled - is a recorder listening to this module?
  * Return: nonzero: annotations are kept. Cost: one load. Signal: safe.
  */
-KASURI__INLINE int kasuri_enabled(void) { return KASURI__UNLIKELY(kasuri__gate_load() == 1); }
+KASURI__INLINE int kasuri_enabled(void) {
+    return KASURI__UNLIKELY(kasuri__gate_load() == 1);
+}
 
 /* What stamps count. CPUs without a counter that user code may read take the slow path and its clock. */
 #if defined(__x86_64__)
 #define KASURI__NATIVE 1
-KASURI__INLINE uint64_t kasuri__stamp(void) { return __builtin_ia32_rdtsc(); }
+KASURI__INLINE uint64_t kasuri__stamp(void) {
+    return __builtin_ia32_rdtsc();
+}
 #elif defined(__aarch64__)
 #define KASURI__NATIVE 1
 KASURI__INLINE uint64_t kasuri__stamp(void) {
@@ -269,7 +279,9 @@ KASURI__INLINE uint64_t kasuri__stamp(void) {
 }
 #else
 #define KASURI__NATIVE 0
-KASURI__INLINE uint64_t kasuri__stamp(void) { return 1; }
+KASURI__INLINE uint64_t kasuri__stamp(void) {
+    return 1;
+}
 #endif
 
 /* Take `bytes` of the thread's chunk. Must be one step for the signal handlers of the same thread, need not be
@@ -290,7 +302,9 @@ KASURI__INLINE uint64_t *kasuri__slot(uint64_t pos) {
 /* Word 1 first, then the payload, the stamp last.
  * ORDER release; pairs with the acquire load of the stamp by a reader of an open chunk. Publishes word 1 and the
  * payload. Without it: a reader takes an unwritten payload (models/ring, control `no_release_at_stamp`). */
-KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) { __atomic_store_n(slot, stamp, __ATOMIC_RELEASE); }
+KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
+    __atomic_store_n(slot, stamp, __ATOMIC_RELEASE);
+}
 KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
     __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
     __asm__ volatile("" : : : "memory"); /* a kill in the payload must leave the length behind */
@@ -354,9 +368,7 @@ KASURI__INLINE void kasuri__emit_str(struct kasuri_site *site, int32_t id, uint3
 namespace {
 struct kasuri__file {};
 } // namespace
-template <class File, int N> struct kasuri__cell {
-    static kasuri_site site;
-};
+template <class File, int N> struct kasuri__cell { static kasuri_site site; };
 template <class File, int N> kasuri_site kasuri__cell<File, N>::site = {0, 0, 0, 0, 0};
 /* Threads may race here: all store the same. */
 KASURI__INLINE void kasuri__describe(kasuri_site *s, const char *name, const char *file, const char *func,
@@ -367,13 +379,17 @@ KASURI__INLINE void kasuri__describe(kasuri_site *s, const char *name, const cha
     __atomic_store_n(&s->name, name, __ATOMIC_RELAXED);
 }
 #define KASURI__SITE(name) kasuri_site *const kasuri__s = &kasuri__cell<kasuri__file, __COUNTER__>::site
-#define KASURI__SITE_ID(name)                                                                                         \
+#define KASURI__SITE_ID(name)                                                                                          \
     const int32_t kasuri__id = __atomic_load_n(&kasuri__s->id, __ATOMIC_RELAXED);                                      \
     if (KASURI__UNLIKELY(kasuri__id <= 0))                                                                             \
     kasuri__describe(kasuri__s, "" name, __FILE__, __func__, __LINE__)
 /* So that an object may be a pointer or a number without an old-style cast at each use. */
-template <class T> KASURI__INLINE uint64_t kasuri__u64(T *p) { return reinterpret_cast<uintptr_t>(p); }
-KASURI__INLINE uint64_t kasuri__u64(uint64_t v) { return v; }
+template <class T> KASURI__INLINE uint64_t kasuri__u64(T *p) {
+    return reinterpret_cast<uintptr_t>(p);
+}
+KASURI__INLINE uint64_t kasuri__u64(uint64_t v) {
+    return v;
+}
 #define KASURI__U64(v) kasuri__u64(v)
 #else
 #define KASURI__SITE(name)                                                                                             \
@@ -450,8 +466,7 @@ KASURI__INLINE uint64_t kasuri__u64(uint64_t v) { return v; }
 #define KASURI_FLOW_IN(name, flow) KASURI__EMIT2(name, KASURI_EV_FLOW_IN, KASURI__U64(flow), 0)
 
 /** KASURI_ARG_* - a value for the thread's innermost open slice, or for its last instant when that is newer. */
-#define KASURI_ARG_I64(key, v)                                                                                         \
-    KASURI__EMIT2(key, KASURI_EV_ARG | KASURI_ARG_I64 << 16, (uint64_t)(int64_t)(v), 0)
+#define KASURI_ARG_I64(key, v) KASURI__EMIT2(key, KASURI_EV_ARG | KASURI_ARG_I64 << 16, (uint64_t)(int64_t)(v), 0)
 #define KASURI_ARG_U64(key, v) KASURI__EMIT2(key, KASURI_EV_ARG | KASURI_ARG_U64 << 16, KASURI__U64(v), 0)
 #define KASURI_ARG_F64(key, v) KASURI__EMIT2(key, KASURI_EV_ARG | KASURI_ARG_F64 << 16, kasuri__bits(v), 0)
 #define KASURI_ARG_STR(key, s)                                                                                         \
@@ -487,52 +502,71 @@ KASURI__INLINE void kasuri__scope_end(const int *begun) {
  * Return: > 0; 0 when there is no memory for it (events then show no name). Works with and without a recorder,
  * and ids stay valid over fork and from one recorder to the next. Thread, signal: safe.
  */
-KASURI__INLINE uint32_t kasuri_intern(const char *name) { return kasuri__intern(name); }
+KASURI__INLINE uint32_t kasuri_intern(const char *name) {
+    return kasuri__intern(name);
+}
 
-#define KASURI__RUNTIME(call)                                                                                          \
-    {                                                                                                                  \
-        KASURI__NAMELESS(call);                                                                                        \
-    }
-KASURI__INLINE void kasuri_begin(uint32_t site)
-KASURI__RUNTIME(kasuri__emit1(kasuri__g, 0, (int32_t)site, KASURI_EV_BEGIN))
-KASURI__INLINE void kasuri_end(void) KASURI__RUNTIME(kasuri__emit1(kasuri__g, 0, 0, KASURI_EV_END))
-KASURI__INLINE void kasuri_instant(uint32_t site)
-KASURI__RUNTIME(kasuri__emit1(kasuri__g, 0, (int32_t)site, KASURI_EV_INSTANT))
-KASURI__INLINE void kasuri_counter(uint32_t site, double value)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_COUNTER, kasuri__bits(value), 0))
+KASURI__INLINE void kasuri_begin(uint32_t site) {
+    KASURI__NAMELESS(kasuri__emit1(kasuri__g, 0, (int32_t)site, KASURI_EV_BEGIN));
+}
+KASURI__INLINE void kasuri_end(void) {
+    KASURI__NAMELESS(kasuri__emit1(kasuri__g, 0, 0, KASURI_EV_END));
+}
+KASURI__INLINE void kasuri_instant(uint32_t site) {
+    KASURI__NAMELESS(kasuri__emit1(kasuri__g, 0, (int32_t)site, KASURI_EV_INSTANT));
+}
+KASURI__INLINE void kasuri_counter(uint32_t site, double value) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_COUNTER, kasuri__bits(value), 0));
+}
 /** kasuri_wait_begin etc.: kind is enum kasuri_wait_kind, mode enum kasuri_lock_mode; site may be 0. */
-KASURI__INLINE void kasuri_wait_begin(uint32_t site, uint32_t kind, uint64_t object)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_WAIT_BEGIN | kind << 16, object, 0))
-KASURI__INLINE void kasuri_wait_end(uint32_t site, uint32_t kind, uint64_t object)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_WAIT_END | kind << 16, object, 0))
-KASURI__INLINE void kasuri_lock_request(uint32_t site, uint32_t mode, uint64_t lock)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_LOCK_REQUEST | mode << 16, lock, 0))
-KASURI__INLINE void kasuri_lock_acquired(uint32_t site, uint32_t mode, uint64_t lock)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_LOCK_ACQUIRED | mode << 16, lock, 0))
-KASURI__INLINE void kasuri_lock_released(uint32_t site, uint32_t mode, uint64_t lock)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_LOCK_RELEASED | mode << 16, lock, 0))
-/** kasuri_task_event - kind: KASURI_EV_TASK_CREATE (other = parent) to KASURI_EV_TASK_END (other = awaited or 0). */
-KASURI__INLINE void kasuri_task_event(uint32_t kind, uint32_t site, uint64_t task, uint64_t other)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)site, kind, task, other))
-KASURI__INLINE void kasuri_flow_out(uint32_t site, uint64_t flow)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_FLOW_OUT, flow, 0))
-KASURI__INLINE void kasuri_flow_in(uint32_t site, uint64_t flow)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_FLOW_IN, flow, 0))
-KASURI__INLINE void kasuri_arg_i64(uint32_t key, int64_t v)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)key, KASURI_EV_ARG | KASURI_ARG_I64 << 16, (uint64_t)v, 0))
-KASURI__INLINE void kasuri_arg_u64(uint32_t key, uint64_t v)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)key, KASURI_EV_ARG | KASURI_ARG_U64 << 16, v, 0))
-KASURI__INLINE void kasuri_arg_f64(uint32_t key, double v)
-KASURI__RUNTIME(kasuri__emit2(kasuri__g, 0, (int32_t)key, KASURI_EV_ARG | KASURI_ARG_F64 << 16, kasuri__bits(v), 0))
-/** Text arguments: `bytes` of UTF-8, no NUL needed. */
-KASURI__INLINE void kasuri_arg_str(uint32_t key, const char *s, uint64_t bytes)
-KASURI__RUNTIME(kasuri__slow_bytes(0, (int32_t)key, KASURI_EV_ARG | KASURI_ARG_STR << 16, s, bytes))
-KASURI__INLINE void kasuri_message(uint32_t site, const char *s, uint64_t bytes)
-KASURI__RUNTIME(kasuri__slow_bytes(0, (int32_t)site, KASURI_EV_MESSAGE, s, bytes))
-KASURI__INLINE void kasuri_thread_name(const char *s, uint64_t bytes)
-KASURI__RUNTIME(kasuri__slow_bytes(0, 0, KASURI_EV_THREAD_NAME, s, bytes))
-KASURI__INLINE void kasuri_trigger(uint32_t site)
-KASURI__RUNTIME((kasuri__emit1(kasuri__g, 0, (int32_t)site, KASURI_EV_TRIGGER), kasuri__trigger()))
+KASURI__INLINE void kasuri_wait_begin(uint32_t site, uint32_t kind, uint64_t object) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_WAIT_BEGIN | kind << 16, object, 0));
+}
+KASURI__INLINE void kasuri_wait_end(uint32_t site, uint32_t kind, uint64_t object) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_WAIT_END | kind << 16, object, 0));
+}
+KASURI__INLINE void kasuri_lock_request(uint32_t site, uint32_t mode, uint64_t lock) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_LOCK_REQUEST | mode << 16, lock, 0));
+}
+KASURI__INLINE void kasuri_lock_acquired(uint32_t site, uint32_t mode, uint64_t lock) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_LOCK_ACQUIRED | mode << 16, lock, 0));
+}
+KASURI__INLINE void kasuri_lock_released(uint32_t site, uint32_t mode, uint64_t lock) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_LOCK_RELEASED | mode << 16, lock, 0));
+}
+/** kasuri_task_event - kind: KASURI_EV_TASK_CREATE (other: parent) to KASURI_EV_TASK_END (other: awaited or 0). */
+KASURI__INLINE void kasuri_task_event(uint32_t kind, uint32_t site, uint64_t task, uint64_t other) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, kind, task, other));
+}
+KASURI__INLINE void kasuri_flow_out(uint32_t site, uint64_t flow) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_FLOW_OUT, flow, 0));
+}
+KASURI__INLINE void kasuri_flow_in(uint32_t site, uint64_t flow) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_FLOW_IN, flow, 0));
+}
+KASURI__INLINE void kasuri_arg_i64(uint32_t key, int64_t v) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)key, KASURI_EV_ARG | KASURI_ARG_I64 << 16, (uint64_t)v, 0));
+}
+KASURI__INLINE void kasuri_arg_u64(uint32_t key, uint64_t v) {
+    KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)key, KASURI_EV_ARG | KASURI_ARG_U64 << 16, v, 0));
+}
+KASURI__INLINE void kasuri_arg_f64(uint32_t key, double v) {
+    KASURI__NAMELESS(
+        kasuri__emit2(kasuri__g, 0, (int32_t)key, KASURI_EV_ARG | KASURI_ARG_F64 << 16, kasuri__bits(v), 0));
+}
+/** Texts: `bytes` of UTF-8, no NUL needed. */
+KASURI__INLINE void kasuri_arg_str(uint32_t key, const char *s, uint64_t bytes) {
+    KASURI__NAMELESS(kasuri__slow_bytes(0, (int32_t)key, KASURI_EV_ARG | KASURI_ARG_STR << 16, s, bytes));
+}
+KASURI__INLINE void kasuri_message(uint32_t site, const char *s, uint64_t bytes) {
+    KASURI__NAMELESS(kasuri__slow_bytes(0, (int32_t)site, KASURI_EV_MESSAGE, s, bytes));
+}
+KASURI__INLINE void kasuri_thread_name(const char *s, uint64_t bytes) {
+    KASURI__NAMELESS(kasuri__slow_bytes(0, 0, KASURI_EV_THREAD_NAME, s, bytes));
+}
+KASURI__INLINE void kasuri_trigger(uint32_t site) {
+    KASURI__NAMELESS((kasuri__emit1(kasuri__g, 0, (int32_t)site, KASURI_EV_TRIGGER), kasuri__trigger()));
+}
 #endif
 
 /* ------------------------------------------------------------------------------------------------
@@ -564,7 +598,8 @@ KASURI__RUNTIME((kasuri__emit1(kasuri__g, 0, (int32_t)site, KASURI_EV_TRIGGER), 
 #ifdef __cplusplus
 extern "C" {
 #endif
-extern const uint64_t kasuri__ehdr[8] __asm__("__ehdr_start") __attribute__((weak, visibility("hidden"))); /* ELF header */
+extern const uint64_t kasuri__ehdr[8] __asm__("__ehdr_start")
+    __attribute__((weak, visibility("hidden"))); /* ELF header */
 struct kasuri__timespec {
     long s, ns;
 };
@@ -584,9 +619,9 @@ struct kasuri__thread {
     struct kasuri__chunk_ref now;
     /* Full chunks in which an interrupted emit of this thread has a slot open, oldest first. */
     struct kasuri__chunk_ref deferred[KASURI__DEFERRED];
-    uint32_t tid;    /* 0: free */
-    uint32_t stream; /* of this thread in this session */
-    uint32_t epoch;  /* of the session that the fields above belong to */
+    uint32_t tid;      /* 0: free */
+    uint32_t stream;   /* of this thread in this session */
+    uint32_t epoch;    /* of the session that the fields above belong to */
     uint32_t counting; /* depth of count_stalled() calls that use now.chunk */
     uint32_t stalled, stalled_cause, stalled_freed, stalled_events;
     uint32_t own_head, n_own; /* OVERWRITE: ring of own chunks in client.flight */
@@ -602,14 +637,14 @@ struct kasuri__segment_ref {
 
 /* One per module and process, in pages that fork wipes: a child, however it was made, finds state 0. */
 struct kasuri__client {
-    uint32_t state; /* 0 new or just forked, 1 attached */
+    uint32_t state;                        /* 0 new or just forked, 1 attached */
     uint32_t attaching, defining, growing; /* try-locks */
     uint32_t epoch;                        /* counts sessions; a thread of an older one has no chunk */
     uint32_t pid, gen, clock, policy, chunk_bytes, flight_chunks;
     uint32_t next_stream, n_threads, reclaim, hint;
-    uint32_t grow_failed, grow_failed_freed;
     uint32_t first_segment, n_segments; /* of this session, in segments[]; entries are never reused */
     uint32_t sites_broken;
+    uint64_t grow_failed; /* 1 << 32 | control->freed then: not tried again before something is freed */
     uint64_t total_bytes, max_bytes, next_chunks, sites_bytes;
     struct kasuri_control *control;
     struct kasuri__chunk_ref *flight; /* [MAX_WRITERS][MAX_FLIGHT], OVERWRITE only, touched as needed */
@@ -700,7 +735,9 @@ KASURI__COLD void kasuri__block_signals(uint64_t *old) {
     uint64_t all[2] = {~0ull, ~0ull};
     KASURI__CALL(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, all, old, 8);
 }
-KASURI__COLD void kasuri__unblock_signals(uint64_t *old) { KASURI__CALL(SYS_rt_sigprocmask, 2, old, 0, 8); }
+KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
+    KASURI__CALL(SYS_rt_sigprocmask, 2, old, 0, 8);
+}
 
 /* session/p<pid>-<gen><suffix><k>; session/control when suffix is null. */
 KASURI__COLD void kasuri__path(char *out, uint32_t gen, const char *suffix, uint32_t k) {
@@ -742,7 +779,9 @@ KASURI__COLD void kasuri__path(char *out, uint32_t gen, const char *suffix, uint
 KASURI__COLD int kasuri__open(const char *path, int flags) {
     return (int)KASURI__CALL(SYS_openat, -100 /* AT_FDCWD */, path, flags, 0600);
 }
-KASURI__COLD void kasuri__close(int fd) { KASURI__CALL(SYS_close, fd, 0, 0, 0); }
+KASURI__COLD void kasuri__close(int fd) {
+    KASURI__CALL(SYS_close, fd, 0, 0, 0);
+}
 
 KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     struct kasuri__timespec t = {0, 0};
@@ -779,7 +818,7 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
     struct kasuri_chunk *chunk = t ? t->now.chunk : 0;
     uint64_t stamp;
     if (!chunk) {
-        if (c->n_segments > c->first_segment)
+        if (__atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE) > c->first_segment)
             __atomic_fetch_add(&c->segments[c->first_segment].header->lost[cause], 1, __ATOMIC_RELAXED);
         return;
     }
@@ -816,7 +855,9 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
 
 /* -- chunks -- */
 
-KASURI__COLD uint32_t *kasuri__states(struct kasuri__segment_ref *s) { return (uint32_t *)(void *)(s->header + 1); }
+KASURI__COLD uint32_t *kasuri__states(struct kasuri__segment_ref *s) {
+    return (uint32_t *)(void *)(s->header + 1);
+}
 
 /* Take a FREE chunk, searching from where the last one was found. */
 KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chunk_ref *out) {
@@ -892,15 +933,15 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__chun
     for (;;) {
         if (kasuri__take_free(c, out))
             return 1;
-        if (c->policy == KASURI_POLICY_DISCARD || c->total_bytes + c->chunk_bytes + 4096 > c->max_bytes ||
-            (c->grow_failed && c->grow_failed_freed == freed))
+        if (c->policy == KASURI_POLICY_DISCARD ||
+            __atomic_load_n(&c->total_bytes, __ATOMIC_RELAXED) + c->chunk_bytes + 4096 > c->max_bytes ||
+            __atomic_load_n(&c->grow_failed, __ATOMIC_RELAXED) == (1ull << 32 | freed))
             return 0;
         expected = 0;
         if (__atomic_compare_exchange_n(&c->growing, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
             int got = kasuri__take_free(c, out); /* somebody else may just have grown */
             if (!got && kasuri__recorder_lives(c)) {
-                c->grow_failed = !kasuri__grow(c);
-                c->grow_failed_freed = freed;
+                __atomic_store_n(&c->grow_failed, kasuri__grow(c) ? 0 : 1ull << 32 | freed, __ATOMIC_RELAXED);
             } else if (!got) {
                 __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
             }
@@ -917,24 +958,26 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__chun
     }
 }
 
-/* OVERWRITE: empty the chunk for its next use. Its events and what it had lost count as lost in its new header. */
+/* OVERWRITE: empty the chunk for its next use. Its events and what it had lost count as lost in its new header.
+ * Stamps first, then everything from the end: killed in between, what is left still reads as open records. */
 KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *chunk) {
     uint64_t *words = (uint64_t *)(void *)chunk, first = chunk->lost_first, last = chunk->lost_last;
     uint32_t used = chunk->used / 8, i, n = 0;
+    /* ORDER: the new seq before the first zero, as a writer of a seqlock; pairs with the reader's acquire fence
+     * before it reads seq again. Without it: a snapshot keeps half a chunk. */
+    __atomic_store_n(&chunk->seq, t->seq++, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     for (i = 16; i < used; n++) {
         uint32_t slots = (uint32_t)(words[i + 1] >> 8 & 0xff);
-        if (words[i] && (!first || words[i] < first))
+        if (!first || words[i] < first)
             first = words[i];
         if (words[i] > last)
             last = words[i];
+        __atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
         i += 2 * (slots ? slots : 1);
     }
-    /* ORDER: the new seq before the first zero, as a writer of a seqlock; pairs with the reader's acquire fence before
-     * it reads seq again. Without it: a snapshot keeps half a chunk. */
-    __atomic_store_n(&chunk->seq, t->seq++, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    for (i = 16; i < used; i++) {
-        __atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
+    for (i = used; i > 16; i--) {
+        __atomic_store_n(&words[i - 1], 0, __ATOMIC_RELAXED);
         if (i == used / 2)
             KASURI__TEST_POINT(8);
     }
@@ -982,7 +1025,12 @@ KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__t
 KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     struct kasuri__chunk_ref old = t->now, fresh;
     int overwrite = c->policy == KASURI_POLICY_OVERWRITE;
-    t->stalled_freed = __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED); /* before the search, so that none is missed */
+    t->stalled_freed = __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED); /* first, so that none is missed */
+    t->stalled_cause = KASURI_LOST_FULL;
+    if (__atomic_load_n(&c->control->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED) {
+        __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+        return 0;
+    }
     if ((!overwrite || t->n_own < c->flight_chunks) && kasuri__get_chunk(c, &fresh)) {
         fresh.chunk->seq = t->seq++;
         fresh.chunk->stream = t->stream;
@@ -997,7 +1045,6 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
         kasuri__start_chunk(c, t);
         return 1;
     }
-    t->stalled_cause = KASURI_LOST_FULL;
     if (overwrite && __atomic_load_n(&c->control->state, __ATOMIC_ACQUIRE) == KASURI_SESSION_FROZEN)
         t->stalled_cause = KASURI_LOST_FROZEN;
     else if (overwrite && kasuri__reuse(c, t)) {
@@ -1073,7 +1120,7 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     s->header->start_stamp = kasuri__now(c);
     /* ORDER release; pairs with the recorder's acquire load of the magic: a file without it is not ready. */
     __atomic_store_n(&s->header->magic, KASURI_MAGIC_SEGMENT, __ATOMIC_RELEASE);
-    c->total_bytes += bytes;
+    __atomic_store_n(&c->total_bytes, c->total_bytes + bytes, __ATOMIC_RELAXED);
     c->next_chunks = 2ull * n;
     /* ORDER release; pairs with the acquire load in take_free. Publishes segments[]. */
     __atomic_store_n(&c->n_segments, c->n_segments + 1, __ATOMIC_RELEASE);
@@ -1092,7 +1139,9 @@ KASURI__COLD int kasuri__try_lock(uint32_t *lock) {
     }
     return 0;
 }
-KASURI__COLD void kasuri__unlock(uint32_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
+KASURI__COLD void kasuri__unlock(uint32_t *lock) {
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
 
 /* Append to the sites file with one write. After a short one (disk full) the torn end is cut off again. */
 KASURI__COLD int kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
@@ -1180,10 +1229,9 @@ KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_sit
         return 0;
     id = __atomic_load_n(&site->id, __ATOMIC_RELAXED);
     if (id <= 0 && id != failed) {
-        id = (int32_t)kasuri__define(c, __atomic_load_n(&site->name, __ATOMIC_RELAXED),
-                                     __atomic_load_n(&site->file, __ATOMIC_RELAXED),
-                                     __atomic_load_n(&site->func, __ATOMIC_RELAXED),
-                                     __atomic_load_n(&site->line, __ATOMIC_RELAXED));
+        id = (int32_t)kasuri__define(
+            c, __atomic_load_n(&site->name, __ATOMIC_RELAXED), __atomic_load_n(&site->file, __ATOMIC_RELAXED),
+            __atomic_load_n(&site->func, __ATOMIC_RELAXED), __atomic_load_n(&site->line, __ATOMIC_RELAXED));
         __atomic_store_n(&site->id, id ? id : failed, __ATOMIC_RELAXED);
     }
     kasuri__unlock(&c->defining);
@@ -1235,10 +1283,10 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(void) {
 
 /* Leave the session before: stragglers now write into memory of our own, which nobody reads. */
 KASURI__COLD void kasuri__leave(struct kasuri__client *c) {
-    uint32_t i;
+    uint32_t i, n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
     __atomic_store_n(&c->epoch, ++kasuri__process.epoch, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the one in start_chunk */
-    for (i = 0; i < c->n_threads && i < KASURI__MAX_WRITERS; i++)
+    for (i = 0; i < n && i < KASURI__MAX_WRITERS; i++)
         __atomic_store_n(&c->threads[i].w.limit, 0, __ATOMIC_RELAXED);
     for (i = c->first_segment; i < c->n_segments; i++)
         kasuri__map(c->segments[i].header, c->segments[i].bytes, KASURI__ANONYMOUS | 0x10 /* MAP_FIXED */, -1);
@@ -1286,7 +1334,9 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     c->chunk_bytes = k->chunk_bytes;
     c->max_bytes = k->max_bytes;
     c->next_chunks = k->first_chunks;
-    c->flight_chunks = k->flight_chunks < 1 ? 1 : k->flight_chunks > KASURI__MAX_FLIGHT ? KASURI__MAX_FLIGHT : k->flight_chunks;
+    c->flight_chunks = k->flight_chunks < 1                    ? 1
+                       : k->flight_chunks > KASURI__MAX_FLIGHT ? KASURI__MAX_FLIGHT
+                                                               : k->flight_chunks;
     c->total_bytes = 0;
     c->grow_failed = 0;
     c->hint = 0;
@@ -1321,26 +1371,27 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     return ok;
 }
 
-/* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>. */
+/* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>,
+ * which must belong to our user or root. A session whose recorder still lives is kept. */
 KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
-    char path[256], *session = kasuri__process.session;
+    char path[64] = "/dev/shm/kasuri-attach-", *session = kasuri__process.session, *to = path + 23;
     const uint64_t size = sizeof kasuri__process.session;
-    uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), v = pid, n = 1;
-    char *to;
-    long r;
+    uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), v = pid, keep = 0;
+    uint32_t status[64] = {0}; /* struct statx; [5] is the owner */
+    long r = -1;
     while (v /= 10)
-        n++;
-    to = path + 24;
-    __builtin_memcpy(path, "/dev/shm/kasuri-attach-", 24);
-    to = path + 23 + n;
-    *to = 0;
+        to++;
     do
-        *--to = (char)('0' + pid % 10);
+        *to-- = (char)('0' + pid % 10);
     while (pid /= 10);
-    r = KASURI__CALL(SYS_readlinkat, -100, path, session, size);
+    if (c->state == 1 && kasuri__recorder_lives(c))
+        keep = 1;
+    else if (kasuri__call(SYS_statx, -100, (long)path, 0x100 /* AT_SYMLINK_NOFOLLOW */, 8, (long)status, 0) == 0 &&
+             (status[5] == 0 || status[5] == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
+        r = KASURI__CALL(SYS_readlinkat, -100, path, session, size);
     if (r <= 0 || (uint64_t)r >= size) {
-        __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
-        return 0;
+        __atomic_store_n(&kasuri__gate.gate, keep, __ATOMIC_RELEASE);
+        return (int)keep;
     }
     session[r] = 0;
     return kasuri__attach(c);
@@ -1369,13 +1420,13 @@ KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t 
     return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* A ring for a new thread: that of a dead one, if one of the next few is dead (nothing tells us when a thread ends). */
+/* A ring for a new thread: that of a dead one, if one of the next few is dead (nothing tells us when a thread
+ * ends). */
 KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c, uint32_t tid) {
     uint32_t i, n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
     for (i = 0; i < 4 && n >= 16; i++) {
-        struct kasuri__thread *t =
-            &c->threads[__atomic_fetch_add(&c->reclaim, 1, __ATOMIC_RELAXED) %
-                        (n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS)];
+        struct kasuri__thread *t = &c->threads[__atomic_fetch_add(&c->reclaim, 1, __ATOMIC_RELAXED) %
+                                               (n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS)];
         uint32_t old = __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE);
         if (old && old != tid && KASURI__CALL(SYS_tgkill, c->pid, old, 0, 0) != -3 /* ESRCH */)
             continue;
@@ -1622,7 +1673,8 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
         kasuri__map(s->header, s->bytes, KASURI__ANONYMOUS | 0x10, -1);
         again.chunks = (char *)again.header + again.header->chunks_offset;
         for (j = 0; j < again.n_chunks; j++) {
-            struct kasuri_chunk *chunk = (struct kasuri_chunk *)(void *)(again.chunks + (uint64_t)j * again.chunk_bytes);
+            struct kasuri_chunk *chunk =
+                (struct kasuri_chunk *)(void *)(again.chunks + (uint64_t)j * again.chunk_bytes);
             uint32_t *state = &kasuri__states(&again)[j];
             if (__atomic_load_n(state, __ATOMIC_RELAXED) != KASURI_CHUNK_OWNED)
                 continue;
@@ -1652,16 +1704,21 @@ KASURI__HIDDEN void kasuri__stop(void) {
     kasuri__unblock_signals(mask);
 }
 
-static __attribute__((constructor(101), unused)) void kasuri__constructor(void) { kasuri__start(); }
-static __attribute__((destructor(101), unused)) void kasuri__destructor(void) { kasuri__stop(); }
+static __attribute__((constructor(101), unused)) void kasuri__constructor(void) {
+    kasuri__start();
+}
+static __attribute__((destructor(101), unused)) void kasuri__destructor(void) {
+    kasuri__stop();
+}
 
 #ifdef __cplusplus
 }
 #endif
 #endif /* KASURI_DECLARE_ONLY */
 
-#else /* KASURI_DISABLE */
+#else  /* KASURI_DISABLE */
 
+/* clang-format off */
 #define KASURI__UNUSED1(a) do { if (0) { (void)(a); } } while (0)
 #define KASURI__UNUSED2(a, b) do { if (0) { (void)(a); (void)(b); } } while (0)
 static inline int kasuri_enabled(void) { return 0; }
@@ -1699,6 +1756,7 @@ static inline void kasuri_begin(uint32_t site) { (void)site; }
 static inline void kasuri_end(void) {}
 static inline void kasuri_instant(uint32_t site) { (void)site; }
 
+/* clang-format on */
 #endif /* KASURI_DISABLE */
 
 #endif /* KASURI_H */

@@ -44,7 +44,9 @@ struct reader {
     struct client clients[READER_MAX_CLIENTS];
 };
 
-static uint32_t *states(struct kasuri_segment *s) { return (uint32_t *)(void *)(s + 1); }
+static uint32_t *states(struct kasuri_segment *s) {
+    return (uint32_t *)(void *)(s + 1);
+}
 static struct kasuri_chunk *chunk_at(struct kasuri_segment *s, uint32_t i) {
     return (struct kasuri_chunk *)(void *)((char *)s + s->chunks_offset + (uint64_t)i * s->chunk_bytes);
 }
@@ -94,9 +96,15 @@ struct reader *reader_open(const struct reader_options *o, reader_visit *visit, 
     return r;
 }
 
-const char *reader_path(const struct reader *r) { return r->path; }
-struct kasuri_control *reader_control(struct reader *r) { return r->control; }
-const struct reader_totals *reader_totals(const struct reader *r) { return &r->totals; }
+const char *reader_path(const struct reader *r) {
+    return r->path;
+}
+struct kasuri_control *reader_control(struct reader *r) {
+    return r->control;
+}
+const struct reader_totals *reader_totals(const struct reader *r) {
+    return &r->totals;
+}
 
 static void read_events(struct reader *r, struct client *c, struct kasuri_chunk *chunk, uint32_t end) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
@@ -110,9 +118,16 @@ static void read_events(struct reader *r, struct client *c, struct kasuri_chunk 
             continue;
         }
         CHECK(slots && i + 2 * slots <= end / 8, "word1 %llx at %u", (unsigned long long)word1, i * 8);
-        struct reader_event e = {.pid = c->pid, .gen = c->gen, .stream = chunk->stream, .tid = chunk->tid, .stamp = stamp,
-                                 .kind = word1 & 0xff, .slots = slots, .aux = word1 >> 16 & 0xffff,
-                                 .site = (uint32_t)(word1 >> 32), .payload = words + i + 2};
+        struct reader_event e = {.pid = c->pid,
+                                 .gen = c->gen,
+                                 .stream = chunk->stream,
+                                 .tid = chunk->tid,
+                                 .stamp = stamp,
+                                 .kind = word1 & 0xff,
+                                 .slots = slots,
+                                 .aux = word1 >> 16 & 0xffff,
+                                 .site = (uint32_t)(word1 >> 32),
+                                 .payload = words + i + 2};
         r->totals.kept++;
         r->totals.out_of_order += stamp < before;
         before = stamp;

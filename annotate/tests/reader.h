@@ -26,8 +26,8 @@ struct reader_options {
     const char *root; /* where the session directory is made; default /dev/shm */
     uint32_t policy, clock, chunk_bytes, first_chunks, flight_chunks;
     uint64_t max_bytes;
-    int no_free;  /* drain nothing until the end */
-    int no_lock;  /* do not hold the recorder's lock */
+    int no_free; /* drain nothing until the end */
+    int no_lock; /* do not hold the recorder's lock */
 };
 
 struct reader;
@@ -44,7 +44,7 @@ struct reader_totals {
 struct reader *reader_open(const struct reader_options *options, reader_visit *visit, void *context);
 const char *reader_path(const struct reader *r);
 struct kasuri_control *reader_control(struct reader *r);
-void reader_poll(struct reader *r); /* new clients and segments, FULL chunks, dead threads */
+void reader_poll(struct reader *r);   /* new clients and segments, FULL chunks, dead threads */
 void reader_finish(struct reader *r); /* also OWNED chunks, as at the end of a recording */
 const struct reader_totals *reader_totals(const struct reader *r);
 /* Name of a site; null when its definition is missing. */
