@@ -297,7 +297,7 @@ fn every_format_file_of_this_kernel_is_understood() {
                     field.kind
                 );
             }
-            assert!(text.contains("print fmt:") == !format.print_fmt.is_empty());
+            assert!(text.contains("print fmt:") != format.print_fmt.is_empty());
             n += 1;
             n_fields += format.fields.len();
         }

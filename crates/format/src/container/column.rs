@@ -115,6 +115,45 @@ pub(crate) fn encode_ints(values: &[u64], level: i32) -> Vec<u8> {
     out
 }
 
+/// As [`encode_ints`], or in terms of one of `earlier` columns: equal to it, or to its next row (on one CPU, the thread that comes is
+/// the one that the next switch takes away). `earlier` are the columns of the same rows, with their section numbers.
+pub(crate) fn encode_ints_with(
+    values: &[u64],
+    earlier: &[(usize, Vec<u64>)],
+    level: i32,
+) -> Vec<u8> {
+    let constant = values.windows(2).all(|w| w[0] == w[1]);
+    if constant || values.len() < 8 {
+        return encode_ints(values, level);
+    }
+    let mut out = Vec::new();
+    if let Some((section, _)) = earlier.iter().find(|(_, column)| column == values) {
+        out.push(SAME);
+        out.extend_from_slice(&(*section as u16).to_le_bytes());
+        return out;
+    }
+    let last = values[values.len() - 1];
+    for (section, column) in earlier {
+        let differs = |row: &usize| column[row + 1] != values[*row];
+        let exceptions: Vec<usize> = (0..values.len() - 1)
+            .filter(differs)
+            .take(values.len() / 64 + 2)
+            .collect();
+        if exceptions.len() <= values.len() / 64 + 1 {
+            out.push(LEAD);
+            out.extend_from_slice(&(*section as u16).to_le_bytes());
+            out.extend_from_slice(&last.to_le_bytes());
+            out.extend_from_slice(&(exceptions.len() as u32).to_le_bytes());
+            for row in exceptions {
+                out.extend_from_slice(&(row as u32).to_le_bytes());
+                out.extend_from_slice(&values[row].to_le_bytes());
+            }
+            return out;
+        }
+    }
+    encode_ints(values, level)
+}
+
 /// The distinct values in order of appearance and each value's index, if that takes fewer than `best_bits`.
 fn dictionary(values: &[u64], best_bits: u64) -> Option<(Vec<u64>, Vec<u64>)> {
     let mut index: FastMap<u64, u64> = FastMap::default();
@@ -169,6 +208,11 @@ fn put_planes(out: &mut Vec<u8>, values: &[u64], level: i32) {
     }
 }
 
+/// Whether an encoded column is given in terms of another.
+pub(crate) fn refers(column: &[u8]) -> bool {
+    matches!(column.first(), Some(&(SAME | LEAD)))
+}
+
 /// Fetches an earlier column for [`SAME`] and [`LEAD`].
 pub(crate) type Earlier<'a, T> = &'a dyn Fn(usize) -> Result<T>;
 
@@ -216,13 +260,15 @@ pub(crate) fn decode_ints(
             }
             take_planes(&mut cursor, n, &mut out, |id| dict[usize::from(id as u8)])?;
         }
+        // `earlier` gives columns of `n` rows, and none that refer to others.
         SAME => return earlier(usize::from(cursor.u16()?)),
         LEAD => {
             out = earlier(usize::from(cursor.u16()?))?;
+            debug_assert_eq!(out.len(), n);
             let last = cursor.u64()?;
             if !out.is_empty() {
-                out.remove(0);
-                out.push(last);
+                out.rotate_left(1);
+                out[n - 1] = last;
             }
             for _ in 0..cursor.count(n)? {
                 let (at, value) = (cursor.u32()? as usize, cursor.u64()?);

@@ -1,6 +1,7 @@
 //! Kernel events of one CPU as columns: per event type, one column for each field of its format file.
 use super::column::{
-    BytesColumn, BytesEncoder, Earlier, decode_bytes, decode_ints, encode_ints, no_earlier,
+    BytesColumn, BytesEncoder, Earlier, decode_bytes, decode_ints, encode_ints, encode_ints_with,
+    no_earlier, refers,
 };
 use super::frame::BlockInfo;
 use super::pack::{Sections, join_sections};
@@ -12,6 +13,8 @@ const HEAD: usize = 0;
 const STAMPS: usize = 1;
 const TYPES: usize = 2;
 const FIRST_FIELD: usize = 3;
+/// Columns of a group that later ones are compared with.
+const EARLIER_MAX: usize = 8;
 
 /// A place in a CPU's events where some are missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -203,20 +206,29 @@ fn encode_group(
     level: i32,
     sections: &mut Vec<Vec<u8>>,
 ) {
+    // Columns that later ones may refer to, by section number within the group.
+    let mut earlier: Vec<(usize, Vec<u64>)> = Vec::new();
+    let mut section = 0;
     for field in &format.fields {
-        if field.is_int() {
-            for element in 0..field.width() {
-                let column: Vec<u64> = rows
-                    .iter()
-                    .map(|r| field.int(r, element, big_endian).unwrap_or(0) as u64)
-                    .collect();
-                sections.push(encode_ints(&column, level));
-            }
-        } else {
+        if !field.is_int() {
             let mut column = BytesEncoder::default();
             rows.iter()
                 .for_each(|r| column.push(field.bytes(r, big_endian).unwrap_or_default()));
             sections.push(column.encode(level));
+            section += 1;
+            continue;
+        }
+        for element in 0..field.width() {
+            let column: Vec<u64> = rows
+                .iter()
+                .map(|r| field.int(r, element, big_endian).unwrap_or(0) as u64)
+                .collect();
+            let packed = encode_ints_with(&column, &earlier, level);
+            if earlier.len() < EARLIER_MAX && !refers(&packed) {
+                earlier.push((section, column));
+            }
+            sections.push(packed);
+            section += 1;
         }
     }
 }

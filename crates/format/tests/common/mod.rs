@@ -148,7 +148,7 @@ impl PageBuilder {
     }
 
     pub fn event(&mut self, stamp: u64, data: &[u8]) {
-        assert!(data.len() % 4 == 0 && !data.is_empty());
+        assert!(data.len().is_multiple_of(4) && !data.is_empty());
         if self.page.len() + data.len() + 24 > self.layout.page_bytes {
             self.end_page();
         }
@@ -164,7 +164,7 @@ impl PageBuilder {
             self.end_page();
             return self.event(stamp, data);
         }
-        if delta >= 1 << 59 || (delta >= 1 << 27 && stamp % 2 == 0 && absolute_works) {
+        if delta >= 1 << 59 || (delta >= 1 << 27 && stamp.is_multiple_of(2) && absolute_works) {
             self.header(31, stamp & 0x07ff_ffff);
             self.put(stamp << 5 >> 32, 4);
             delta = 0;
@@ -345,7 +345,7 @@ pub fn small(seed: u64) -> Small {
     for ix in 0..10u64 {
         let header = [
             14u32.to_le_bytes(),
-            ((ix % 2) as u32 * (1 << 13) | 32 << 16).to_le_bytes(),
+            (((ix % 2) as u32 * (1 << 13)) | (32 << 16)).to_le_bytes(),
         ]
         .concat();
         perf.extend_from_slice(&header);
