@@ -44,11 +44,9 @@ pub struct Opened {
     pub removed: Vec<String>,
 }
 
-/// Bytes one round moved.
+/// What one round found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moved {
-    /// All CPUs.
-    pub bytes: u64,
     /// How full the fullest buffer was, 0..1.
     pub fill: f64,
 }
@@ -71,7 +69,12 @@ pub fn open(options: &Options, dir: &Path) -> Result<Opened> {
     }
     match open_tracefs(options, dir, &mut opened)? {
         Some(source) => opened.source = Source::Tracefs(Box::new(source)),
-        None => open_perf(options, &mut opened),
+        None => {
+            open_perf(options, &mut opened);
+            if options.flight.is_some() {
+                crate::flight::only_overwriting(&mut opened.source, &mut opened.missing);
+            }
+        }
     }
     Ok(opened)
 }
@@ -209,7 +212,6 @@ impl Source {
                 let drained = source.drain.full_pages()?;
                 let buffer = source.instance.buffer_kb as f64 * 1024.0;
                 Ok(Moved {
-                    bytes: drained.bytes,
                     fill: drained.most as f64 / buffer,
                 })
             }
@@ -218,7 +220,6 @@ impl Source {
             } => {
                 let bytes = perf.drain()?;
                 Ok(Moved {
-                    bytes,
                     fill: bytes as f64 / (512.0 * 1024.0),
                 })
             }

@@ -58,7 +58,7 @@ pub enum Notice<'a> {
         /// In all.
         total: u64,
     },
-    /// A file was written.
+    /// The flight recorder saved a file.
     Saved(&'a std::path::Path),
 }
 
@@ -238,6 +238,9 @@ impl<'a> Recorder<'a> {
         }
         self.meta.start = clock::anchor();
         self.dir.add_anchors(&[self.meta.start])?;
+        if let Some(flight) = &mut self.flight {
+            flight.add_anchor(self.meta.start);
+        }
         self.dir.add_procs(&self.snapshots.everything())?;
         if !self.options.command().is_empty() {
             let child = Child::fork(
@@ -418,7 +421,10 @@ impl<'a> Recorder<'a> {
     fn second(&mut self) -> Result<()> {
         let anchor = clock::anchor();
         if let Some(flight) = &mut self.flight {
-            flight.anchors.push(anchor);
+            // Nothing goes to the directory: a flight recorder may run for months.
+            flight.add_anchor(anchor);
+            self.flight_second();
+            return Ok(());
         }
         self.dir.add_anchors(&[anchor])?;
         let losses = self.source.losses(false);
@@ -432,10 +438,7 @@ impl<'a> Recorder<'a> {
             .collect();
         let news = self.snapshots.news(pids);
         self.dir.add_procs(&news)?;
-        match self.flight {
-            Some(_) => self.flight_second(),
-            None => self.collector.reap(Some(&self.session)).map(|_| ()),
-        }
+        self.collector.reap(Some(&self.session)).map(|_| ())
     }
 
     /// The disk is full, or broken: programs and kernel stop writing, what is written stays, the program goes on.
@@ -466,28 +469,37 @@ impl<'a> Recorder<'a> {
         }
         crate::testhook::point("end");
         self.meta.end = Some(clock::anchor());
-        self.meta.exit_status = self.child.as_ref().and_then(Child::status);
+        self.meta.exit_status = self.exit_status();
         if let Err(error) = self.write_rest() {
             self.summary.failure.get_or_insert(error);
         }
         self.summary.raw_bytes = self.source.bytes() + self.collector.bytes();
         self.summary.kernel_lost = self.source.lost();
+        self.close(notify)
+    }
+
+    /// Tidies up the kernel and shared memory, then packs.
+    pub(crate) fn close(mut self, notify: Notify<'_>) -> Result<Summary> {
+        drop(self.attachment.take());
         let session = self.session;
         drop(self.source);
-        self.summary.recorder_cpu_ns = cpu_ns().saturating_sub(self.cpu_at_start);
-        self.meta.recorder_cpu_ns = Some(self.summary.recorder_cpu_ns);
-        self.meta.complete = self.summary.failure.is_none();
+        let mut summary = self.summary;
+        summary.recorder_cpu_ns = cpu_ns().saturating_sub(self.cpu_at_start);
+        self.meta.recorder_cpu_ns = Some(summary.recorder_cpu_ns);
+        self.meta.complete = summary.failure.is_none();
         crate::testhook::point("meta");
         if let Err(error) = self.dir.write_meta(&self.meta) {
-            self.summary.failure.get_or_insert(error);
+            summary.failure.get_or_insert(error);
         }
         let _ = std::fs::remove_file(self.dir.path().join("session"));
         drop(session);
-        notify(Notice::Stopped);
-        let mut summary = self.summary;
         summary.exit_status = self.meta.exit_status;
         summary.missing = self.meta.missing;
-        finish_pack(self.options, self.dir, &mut summary, notify);
+        notify(Notice::Stopped);
+        match self.flight {
+            Some(_) => self.dir.discard(),
+            None => finish_pack(self.options, self.dir, &mut summary, notify),
+        }
         if let Some(child) = self
             .child
             .as_mut()
@@ -496,6 +508,14 @@ impl<'a> Recorder<'a> {
             summary.exit_status = Some(child.wait());
         }
         Ok(summary)
+    }
+
+    pub(crate) fn exit_status(&self) -> Option<i32> {
+        self.child.as_ref().and_then(Child::status)
+    }
+
+    pub(crate) fn cpu_so_far(&self) -> u64 {
+        cpu_ns().saturating_sub(self.cpu_at_start)
     }
 
     /// Each part is tried whatever became of the others.
@@ -530,7 +550,6 @@ fn finish_pack(options: &Options, dir: Directory, summary: &mut Summary, notify:
         Ok(packed) => {
             packed.add_to(summary);
             dir.discard();
-            notify(Notice::Saved(&options.output));
             summary.files.push(options.output.clone());
         }
         Err(error) => {

@@ -163,11 +163,6 @@ impl Segment {
         self.index
     }
 
-    /// Bytes mapped.
-    pub fn bytes(&self) -> usize {
-        self.map.len()
-    }
-
     /// Calls `each` with the number and state of each chunk that is not free.
     pub fn for_each(&self, mut each: impl FnMut(usize, ChunkState)) {
         for chunk in 0..self.n_chunks {

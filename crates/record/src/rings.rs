@@ -114,15 +114,6 @@ impl Collector {
             .filter_map(move |&(pid, _)| (std::mem::replace(&mut last, pid) != pid).then_some(pid))
     }
 
-    /// Ring memory in use by programs, bytes.
-    pub fn ring_bytes(&self) -> u64 {
-        self.clients
-            .values()
-            .flat_map(|c| &c.segments)
-            .map(|s| s.bytes() as u64)
-            .sum()
-    }
-
     /// One tick: finds new ring files, copies the full chunks and frees them.
     ///
     /// # Errors
@@ -197,7 +188,34 @@ impl Collector {
         }
     }
 
-    fn discover(&mut self) {
+    /// Flight recorder: copies all chunks into `dir` without freeing them; returns the bytes.
+    ///
+    /// # Errors
+    /// When `dir` cannot be written.
+    pub fn snapshot(&mut self, dir: &Path) -> Result<u64> {
+        self.watch.force();
+        self.discover();
+        let mut bytes = 0;
+        for (&id, client) in &mut self.clients {
+            client.find(true, &mut self.found);
+            bytes += client.copy(id, dir, &mut self.found)?;
+            client.write_lost(id, dir)?;
+        }
+        ringfile::copy_sites(&self.session, dir)?;
+        Ok(bytes)
+    }
+
+    /// Flight recorder: frees the chunks of ended threads whose events are all older than `cutoff`, and
+    /// says how many.
+    pub fn free_old(&mut self, cutoff: u64) -> u64 {
+        self.clients
+            .iter_mut()
+            .map(|(id, client)| client.free_old(id.0, cutoff))
+            .sum()
+    }
+
+    /// Finds new ring files.
+    pub fn discover(&mut self) {
         let Some(names) = self.watch.changed() else {
             return;
         };
@@ -310,6 +328,37 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// Appends a copy of each chunk found to the client's file in `dir`.
+    fn copy(&self, id: ClientId, dir: &Path, found: &mut [Found]) -> Result<u64> {
+        found.sort_unstable_by_key(|f| (f.stream, f.seq));
+        let (mut out, mut copy, mut bytes) = (None, Vec::new(), 0);
+        for f in found.iter() {
+            // Reused while it was copied, by an event that was on its way when we froze: it is lost, and
+            // counted in the chunk's new life.
+            if self.segments[f.segment].snapshot(f.chunk, &mut copy) == Some((f.stream, f.seq)) {
+                let out = open_out(&mut out, id, dir, bytes)?;
+                out.write_all(&copy)
+                    .map_err(|e| Error::file("write", &chunks_path(dir, id), e))?;
+                bytes += copy.len() as u64;
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn free_old(&mut self, pid: u32, cutoff: u64) -> u64 {
+        self.hand_over_dead(pid);
+        let mut freed = 0;
+        for segment in &self.segments {
+            segment.for_each(|chunk, state| {
+                if state == ChunkState::Full && segment.last_stamp(chunk) < cutoff {
+                    segment.free(chunk);
+                    freed += 1;
+                }
+            });
+        }
+        freed
     }
 
     /// Marks as FULL the open chunks whose owner cannot write any more.
