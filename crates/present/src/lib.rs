@@ -3,6 +3,7 @@ mod args;
 pub mod arrow;
 pub mod chrome;
 mod export;
+pub mod html;
 pub mod json;
 pub mod label;
 pub mod perfetto;

@@ -1,0 +1,389 @@
+//! Encoding and deflating on all CPUs, and where everything ends up in the file.
+//!
+//! A *block* is what is inflated at once: one unit of a long line, or the units of many short ones. Blocks are base64
+//! because a browser opens that faster than a page of raw bytes in a one-byte charset, although it is a quarter larger,
+//! and because no server's charset header can break it. Blocks stand in *tags* of about [`TAG_BYTES`]: many such
+//! tags are parsed faster than one.
+use super::columns::{self, Objects, UNIT_ITEMS, column};
+use super::lines::Plan;
+use super::{Options, lod};
+use base64::Engine;
+use flate2::{Compress, Compression, FlushCompress};
+use kasuri_model::{Time, Trace};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Base64 text of one tag, roughly.
+const TAG_BYTES: usize = 1_400_000;
+/// Undeflated size up to which short units share a block.
+const BLOCK_BYTES: usize = 128 * 1024;
+/// Base64 text that stands before the viewer's code besides the overview: short lines, complete.
+const FIRST_BYTES: usize = 600_000;
+/// Rows of the task and flow tables in one unit.
+const TABLE_ROWS: usize = 65_536;
+
+/// Where a unit is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unit {
+    /// Number of its block.
+    pub block: u32,
+    /// Where it begins in the inflated block.
+    pub offset: u32,
+    /// Items in it.
+    pub items: u32,
+    /// Start of the first item and end of the last, ns on the file's axis.
+    pub from: u64,
+    /// See `from`.
+    pub to: u64,
+}
+
+/// A line's levels of detail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Buckets of the finest level.
+    pub buckets: u32,
+    /// The overview.
+    pub overview: Unit,
+    /// The finest level; the overview again when that is the finest.
+    pub finest: Unit,
+}
+
+/// A deflated block.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// Deflated, base64.
+    pub text: String,
+    /// Undeflated size, bytes.
+    pub raw: u32,
+    /// The tag it is in, and where in the tag's text.
+    pub tag: u32,
+    /// See `tag`.
+    pub offset: u32,
+}
+
+/// Everything, deflated.
+#[derive(Debug, Default)]
+pub struct Packed {
+    /// Blocks in the order of the file.
+    pub blocks: Vec<Block>,
+    /// Blocks of each tag.
+    pub tags: Vec<std::ops::Range<usize>>,
+    /// Tags that stand before the viewer's code.
+    pub first_tags: usize,
+    /// Units of each line.
+    pub units: Vec<Vec<Unit>>,
+    /// Levels of each line; `buckets` is 0 without.
+    pub levels: Vec<Levels>,
+    /// Units of the task table.
+    pub tasks: Vec<Unit>,
+    /// Units of the flow table.
+    pub flows: Vec<Unit>,
+    /// Lock and wait objects.
+    pub objects: Vec<u64>,
+    /// For each name its longest slice: (ns, row).
+    pub longest: Vec<(i64, u32)>,
+    /// See [`super::Stats::clamped`].
+    pub clamped: u64,
+}
+
+/// What a piece of a block is made of.
+#[derive(Clone, Debug)]
+enum Source {
+    Items { line: usize, from: usize, to: usize },
+    Overview { line: usize },
+    Finest { line: usize },
+    Tasks { from: usize, to: usize },
+    Flows { from: usize, to: usize },
+}
+
+struct Job<'a> {
+    trace: &'a Trace,
+    plan: &'a Plan,
+    objects: Objects,
+    /// Encoded overview and finest level of each line.
+    levels: Vec<(Vec<u8>, Vec<u8>)>,
+    level: Compression,
+}
+
+/// Encodes and deflates everything in `plan`.
+pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
+    let workers = match options.workers {
+        0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+        n => n,
+    };
+    let longest = lod::longest(trace);
+    let levels = each(workers, plan.lines.len(), Vec::new, |share, i| levels_of(trace, plan, &longest, share, i));
+    let job = Job {
+        trace,
+        plan,
+        objects: Objects::of(trace),
+        levels,
+        level: Compression::new(options.level.clamp(1, 9)),
+    };
+    let (sources, first) = sources(trace, plan);
+    let coders = || (Compress::new(job.level, false), Vec::new());
+    let done = each(workers, sources.len(), coders, |(deflate, raw), i| job.block(&sources[i], i, deflate, raw));
+    let mut packed = Packed {
+        units: vec![Vec::new(); plan.lines.len()],
+        levels: vec![Levels::default(); plan.lines.len()],
+        ..Packed::default()
+    };
+    for (line, level) in packed.levels.iter_mut().enumerate() {
+        level.buckets = lod::buckets(plan.lines[line].rows.len()) as u32;
+    }
+    for (sources, (block, units, clamped)) in sources.iter().zip(done) {
+        packed.blocks.push(block);
+        packed.clamped += clamped;
+        for (source, unit) in sources.iter().zip(units) {
+            match *source {
+                Source::Items { line, .. } => packed.units[line].push(unit),
+                Source::Overview { line } => packed.levels[line].overview = unit,
+                Source::Finest { line } => packed.levels[line].finest = unit,
+                Source::Tasks { .. } => packed.tasks.push(unit),
+                Source::Flows { .. } => packed.flows.push(unit),
+            }
+        }
+    }
+    for level in packed.levels.iter_mut().filter(|level| level.finest.items == 0) {
+        level.finest = level.overview;
+    }
+    packed.objects = job.objects.address;
+    packed.longest = longest;
+    tags(&mut packed, first);
+    packed
+}
+
+/// Runs `work(scratch, i)` for `i` in `0..n` on `workers` threads; the results in order.
+fn each<S, T: Send>(
+    workers: usize,
+    n: usize,
+    scratch: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, usize) -> T + Sync,
+) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, T)>> = Mutex::new(Vec::with_capacity(n));
+    std::thread::scope(|scope| {
+        for _ in 0..workers.min(n) {
+            scope.spawn(|| {
+                let mut own = scratch();
+                loop {
+                    // ORDER relaxed: only hands out numbers; the results are published by the mutex and the join.
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    if i >= n {
+                        return;
+                    }
+                    let result = work(&mut own, i);
+                    done.lock().unwrap_or_else(|e| e.into_inner()).push((i, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(|e| e.into_inner());
+    done.sort_unstable_by_key(|&(i, _)| i);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn levels_of(
+    trace: &Trace,
+    plan: &Plan,
+    longest: &[(i64, u32)],
+    share: &mut Vec<u64>,
+    line: usize,
+) -> (Vec<u8>, Vec<u8>) {
+    let line = &plan.lines[line];
+    let n = match line.kind {
+        super::lines::Kind::Counter => 0,
+        _ => lod::buckets(line.rows.len()),
+    };
+    let (mut overview, mut finest) = (Vec::new(), Vec::new());
+    if n > 0 {
+        let mut level = lod::build(trace, plan, longest, line, n, share);
+        if n > lod::OVERVIEW {
+            level.encode(&mut finest);
+        }
+        while level.value.len() > lod::OVERVIEW {
+            level = level.halve(line.kind);
+        }
+        level.encode(&mut overview);
+    }
+    (overview, finest)
+}
+
+/// The blocks in the order of the file, and how many of them stand before the viewer's code at least.
+fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
+    let mut packer = Packer::default();
+    let has_levels = |line: usize| {
+        plan.lines[line].kind != super::lines::Kind::Counter && lod::buckets(plan.lines[line].rows.len()) > 0
+    };
+    let n = plan.lines.len();
+    for line in (0..n).filter(|&line| has_levels(line)) {
+        packer.push(Source::Overview { line }, lod::OVERVIEW * 2);
+    }
+    packer.flush();
+    let first = packer.blocks.len();
+    let items = |packer: &mut Packer, line: usize| {
+        let len = plan.lines[line].rows.len();
+        for from in (0..len).step_by(UNIT_ITEMS) {
+            let to = (from + UNIT_ITEMS).min(len);
+            packer.push(Source::Items { line, from, to }, (to - from) * 10);
+        }
+    };
+    (0..n).filter(|&line| !has_levels(line)).for_each(|line| items(&mut packer, line));
+    packer.flush();
+    for line in 0..n {
+        let buckets = lod::buckets(plan.lines[line].rows.len());
+        if has_levels(line) && buckets > lod::OVERVIEW {
+            packer.push(Source::Finest { line }, buckets * 2);
+        }
+    }
+    packer.flush();
+    (0..n).filter(|&line| has_levels(line)).for_each(|line| items(&mut packer, line));
+    packer.flush();
+    let table = |packer: &mut Packer, rows: usize, source: fn(usize, usize) -> Source| {
+        for from in (0..rows).step_by(TABLE_ROWS) {
+            packer.push(source(from, (from + TABLE_ROWS).min(rows)), TABLE_ROWS * 8);
+        }
+        packer.flush();
+    };
+    table(&mut packer, trace.tasks.len(), |from, to| Source::Tasks { from, to });
+    table(&mut packer, trace.flows.id.len(), |from, to| Source::Flows { from, to });
+    (packer.blocks, first)
+}
+
+#[derive(Default)]
+struct Packer {
+    blocks: Vec<Vec<Source>>,
+    open: Vec<Source>,
+    bytes: usize,
+}
+
+impl Packer {
+    fn push(&mut self, source: Source, bytes: usize) {
+        if self.bytes + bytes > BLOCK_BYTES {
+            self.flush();
+        }
+        self.open.push(source);
+        self.bytes += bytes;
+    }
+
+    fn flush(&mut self) {
+        if !self.open.is_empty() {
+            self.blocks.push(std::mem::take(&mut self.open));
+        }
+        self.bytes = 0;
+    }
+}
+
+impl Job<'_> {
+    fn block(&self, sources: &[Source], number: usize, deflate: &mut Compress, raw: &mut Vec<u8>) -> Done {
+        raw.clear();
+        let mut clamped = 0;
+        let mut units = Vec::with_capacity(sources.len());
+        for source in sources {
+            let mut unit = Unit { block: number as u32, offset: raw.len() as u32, ..Unit::default() };
+            clamped += self.unit(source, &mut unit, raw);
+            units.push(unit);
+        }
+        let block = Block { text: deflated(deflate, raw), raw: raw.len() as u32, tag: 0, offset: 0 };
+        (block, units, clamped)
+    }
+
+    fn unit(&self, source: &Source, unit: &mut Unit, raw: &mut Vec<u8>) -> u64 {
+        match *source {
+            Source::Items { line, from, to } => {
+                let line = &self.plan.lines[line];
+                unit.items = (to - from) as u32;
+                unit.from = self.plan.item(self.trace, line, from).start;
+                unit.to = self.plan.item(self.trace, line, to - 1).end;
+                return columns::encode(self.trace, self.plan, &self.objects, line, from, to, raw);
+            }
+            Source::Overview { line } => {
+                unit.items = lod::OVERVIEW as u32;
+                raw.extend_from_slice(&self.levels[line].0);
+            }
+            Source::Finest { line } => {
+                unit.items = lod::buckets(self.plan.lines[line].rows.len()) as u32;
+                raw.extend_from_slice(&self.levels[line].1);
+            }
+            Source::Tasks { from, to } => {
+                unit.items = (to - from) as u32;
+                self.tasks(from, to, raw);
+            }
+            Source::Flows { from, to } => {
+                unit.items = (to - from) as u32;
+                unit.from = self.plan.at(self.trace.flows.from_time[from]);
+                unit.to = self.plan.at(self.trace.flows.from_time[to - 1]);
+                self.flows(from, to, raw);
+            }
+        }
+        0
+    }
+
+    /// Columns of the task table; references and times are stored + 1, 0 is unknown.
+    fn tasks(&self, from: usize, to: usize, raw: &mut Vec<u8>) {
+        let tasks = &self.trace.tasks[from..to];
+        let at = |t: Time| if t == Time::MIN || t == Time::MAX { 0 } else { self.plan.at(t) + 1 };
+        column(raw, tasks.iter().map(|t| t.id));
+        column(raw, tasks.iter().map(|t| t.process.0.wrapping_add(1) as u64));
+        column(raw, tasks.iter().map(|t| t.name.0.wrapping_add(1) as u64));
+        column(raw, tasks.iter().map(|t| t.parent.0.wrapping_add(1) as u64));
+        column(raw, tasks.iter().map(|t| t.creator.0.wrapping_add(1) as u64));
+        column(raw, tasks.iter().map(|t| at(t.created)));
+        column(raw, tasks.iter().map(|t| at(t.started)));
+        column(raw, tasks.iter().map(|t| at(t.ended)));
+    }
+
+    fn flows(&self, from: usize, to: usize, raw: &mut Vec<u8>) {
+        let flows = &self.trace.flows;
+        column(raw, flows.id[from..to].iter().copied());
+        column(raw, flows.name[from..to].iter().map(|n| n.0.wrapping_add(1) as u64));
+        column(raw, flows.from_time[from..to].iter().map(|&t| self.plan.at(t)));
+        column(raw, flows.from_thread[from..to].iter().map(|t| t.0.wrapping_add(1) as u64));
+        column(raw, flows.to_time[from..to].iter().map(|&t| self.plan.at(t)));
+        column(raw, flows.to_thread[from..to].iter().map(|t| t.0.wrapping_add(1) as u64));
+    }
+}
+
+type Done = (Block, Vec<Unit>, u64);
+
+/// `raw`, deflated without a header, base64.
+pub fn deflated(deflate: &mut Compress, raw: &[u8]) -> String {
+    deflate.reset();
+    let mut out = Vec::with_capacity(raw.len() / 2 + 1024);
+    loop {
+        let taken = deflate.total_in() as usize;
+        // With room in `out` and all of the input given, deflating cannot fail: it can only ask for more room.
+        let status = deflate.compress_vec(&raw[taken..], &mut out, FlushCompress::Finish);
+        match status {
+            Ok(flate2::Status::StreamEnd) => break,
+            _ => out.reserve(raw.len() / 4 + 1024),
+        }
+    }
+    base64::engine::general_purpose::STANDARD.encode(&out)
+}
+
+/// Puts the blocks into tags; those before the viewer's code are cut smaller.
+fn tags(packed: &mut Packed, first: usize) {
+    let (mut from, mut bytes, mut before) = (0, 0, 0);
+    let mut code_at = None;
+    for i in 0..packed.blocks.len() {
+        let len = packed.blocks[i].text.len();
+        let enough = i >= first && before + len > FIRST_BYTES;
+        let cut = bytes + len > TAG_BYTES || (code_at.is_none() && enough);
+        if cut && i > from {
+            packed.tags.push(from..i);
+            (from, bytes) = (i, 0);
+        }
+        if code_at.is_none() && enough {
+            code_at = Some(packed.tags.len());
+        }
+        packed.blocks[i].tag = packed.tags.len() as u32;
+        packed.blocks[i].offset = bytes as u32;
+        bytes += len;
+        before += len;
+    }
+    if from < packed.blocks.len() {
+        packed.tags.push(from..packed.blocks.len());
+    }
+    packed.first_tags = code_at.unwrap_or(packed.tags.len());
+}

@@ -1,0 +1,323 @@
+//! What the viewer must know before it draws: names, rows, where the bytes are. JSON, deflated.
+use super::blocks::{Packed, Unit};
+use super::lines::{Kind, Plan};
+use super::{Error, FORMAT_VERSION, Options};
+use kasuri_model::{Process, StrIx, Thread, Time, Trace};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Number of [`kasuri_model::ThreadState`]s.
+const STATES: usize = 9;
+
+/// The index; every time is in ns on the file's axis, every `...Ix` a position in the list it names, -1 none.
+#[derive(Serialize)]
+struct Index<'a> {
+    version: u32,
+    title: String,
+    info: Info<'a>,
+    /// ns from the recording's origin to the axis's 0.
+    base: i64,
+    length: u64,
+    /// The recording's own span.
+    span: [u64; 2],
+    strings: Vec<&'a str>,
+    processes: Vec<ProcessRow>,
+    threads: Vec<ThreadRow>,
+    /// For each CPU: recorded or not.
+    cpus: Vec<u8>,
+    counters: Vec<CounterRow>,
+    lines: Vec<LineRow>,
+    /// tag, offset, characters, undeflated bytes of each block.
+    blocks: Vec<u32>,
+    names: Vec<NameRow>,
+    objects: Vec<String>,
+    places: BTreeMap<u32, &'a str>,
+    losses: Vec<LossRow<'a>>,
+    tasks: Vec<[u64; 5]>,
+    flows: Vec<[u64; 5]>,
+    n_tasks: usize,
+    n_flows: usize,
+    summary: Option<&'a serde_json::Value>,
+}
+
+#[derive(Serialize)]
+struct Info<'a> {
+    command: &'a [String],
+    root_pid: i32,
+    exit_status: Option<i32>,
+    host: &'a str,
+    kernel: &'a str,
+    machine: &'a str,
+    cpu_model: &'a str,
+    kernel_source: &'a str,
+    kernel_clock: &'a str,
+    missing: &'a [String],
+    recorder: &'a str,
+    /// ns since 1970 at the axis's 0 as text; "" unknown.
+    realtime_ns: String,
+    kernel_events: u64,
+    annotation_events: u64,
+    slices: usize,
+}
+
+#[derive(Serialize)]
+struct ProcessRow {
+    pid: i32,
+    name: u32,
+    parent: i64,
+    target: bool,
+    threads: [u32; 2],
+}
+
+#[derive(Serialize)]
+struct ThreadRow {
+    process: i64,
+    tid: i32,
+    name: u32,
+    alive: [u64; 2],
+    preempted: u32,
+    switches: u32,
+    migrations: u32,
+    /// ns in each state.
+    states: [u64; STATES],
+}
+
+#[derive(Serialize)]
+struct CounterRow {
+    name: u32,
+    process: i64,
+    min: f64,
+    max: f64,
+}
+
+#[derive(Serialize)]
+struct LineRow {
+    kind: u8,
+    owner: u32,
+    depth: u32,
+    items: usize,
+    /// Buckets, then block and offset of the overview, then of the finest level; absent: no levels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lod: Option<[u32; 5]>,
+    /// Block, offset, items, from, to of each unit.
+    units: Vec<u64>,
+}
+
+/// A name's slices: how many, their sum, the longest and where that is.
+#[derive(Serialize)]
+struct NameRow {
+    name: u32,
+    kind: u8,
+    count: u64,
+    total: i64,
+    max: i64,
+    line: usize,
+    item: usize,
+}
+
+#[derive(Serialize)]
+struct LossRow<'a> {
+    cause: &'a str,
+    cpu: i64,
+    thread: i64,
+    from: u64,
+    to: u64,
+    count: u64,
+    remedy: &'a str,
+}
+
+/// The index as JSON.
+pub fn encode(trace: &Trace, plan: &Plan, packed: &Packed, options: &Options) -> Result<Vec<u8>, Error> {
+    let mut migrations = vec![0u32; trace.threads.len()];
+    for thread in &trace.migrations.thread {
+        if let Some(n) = migrations.get_mut(thread.ix()) {
+            *n += 1;
+        }
+    }
+    let index = Index {
+        version: FORMAT_VERSION,
+        title: title(trace, options),
+        info: info(trace, plan),
+        base: plan.base,
+        length: plan.length,
+        span: [plan.at(trace.span.start), plan.at(trace.span.end)],
+        strings: (0..trace.strings.len()).map(|i| trace.strings.get(StrIx(i as u32))).collect(),
+        processes: trace.processes.iter().map(process).collect(),
+        threads: trace.threads.iter().zip(migrations).map(|(t, m)| thread(trace, plan, t, m)).collect(),
+        cpus: trace.cpus.iter().map(|cpu| cpu.recorded as u8).collect(),
+        counters: counters(trace),
+        lines: lines(plan, packed),
+        blocks: packed.blocks.iter().flat_map(|b| [b.tag, b.offset, b.text.len() as u32, b.raw]).collect(),
+        names: names(trace, plan, packed),
+        objects: packed.objects.iter().map(|address| format!("{address:#x}")).collect(),
+        places: options.places.iter().flat_map(|places| places.iter()).map(|(k, v)| (k.0, v.as_str())).collect(),
+        losses: losses(trace, plan),
+        tasks: packed.tasks.iter().map(unit).collect(),
+        flows: packed.flows.iter().map(unit).collect(),
+        n_tasks: trace.tasks.len(),
+        n_flows: trace.flows.id.len(),
+        summary: options.summary.as_ref(),
+    };
+    Ok(serde_json::to_vec(&index)?)
+}
+
+/// The page's heading.
+pub fn title(trace: &Trace, options: &Options) -> String {
+    match (options.title.is_empty(), trace.info.command.is_empty()) {
+        (false, _) => options.title.clone(),
+        (true, false) => trace.info.command.join(" "),
+        (true, true) => "whole system".to_owned(),
+    }
+}
+
+fn unit(unit: &Unit) -> [u64; 5] {
+    [unit.block as u64, unit.offset as u64, unit.items as u64, unit.from, unit.to]
+}
+
+fn link(ix: u32) -> i64 {
+    if ix == u32::MAX { -1 } else { ix as i64 }
+}
+
+fn info<'a>(trace: &'a Trace, plan: &Plan) -> Info<'a> {
+    let i = &trace.info;
+    let realtime = trace.origin_realtime_ns.saturating_add(plan.base);
+    Info {
+        command: &i.command,
+        root_pid: i.root_pid,
+        exit_status: i.exit_status,
+        host: &i.host,
+        kernel: &i.kernel,
+        machine: &i.machine,
+        cpu_model: &i.cpu_model,
+        kernel_source: &i.kernel_source,
+        kernel_clock: &i.kernel_clock,
+        missing: &i.missing,
+        recorder: &i.recorder,
+        realtime_ns: if trace.origin_realtime_ns == 0 { String::new() } else { realtime.to_string() },
+        kernel_events: trace.n_kernel_events,
+        annotation_events: trace.n_annotation_events,
+        slices: trace.slices.start.len(),
+    }
+}
+
+fn process(p: &Process) -> ProcessRow {
+    ProcessRow {
+        pid: p.pid,
+        name: p.name.0,
+        parent: link(p.parent.0),
+        target: p.is_target,
+        threads: [p.threads.start, p.threads.end],
+    }
+}
+
+fn thread(trace: &Trace, plan: &Plan, t: &Thread, migrations: u32) -> ThreadRow {
+    let mut states = [0; STATES];
+    for i in t.states.start as usize..t.states.end as usize {
+        let end: Time = if i + 1 < t.states.end as usize { trace.states.start[i + 1] } else { t.alive.end };
+        states[trace.states.state[i] as usize] += plan.at(end).saturating_sub(plan.at(trace.states.start[i]));
+    }
+    ThreadRow {
+        process: link(t.process.0),
+        tid: t.tid,
+        name: t.name.0,
+        alive: [plan.at(t.alive.start), plan.at(t.alive.end)],
+        preempted: t.preemptions,
+        switches: t.switches_out,
+        migrations,
+        states,
+    }
+}
+
+fn counters(trace: &Trace) -> Vec<CounterRow> {
+    let finite = |values: &[f64]| values.iter().copied().filter(|v| v.is_finite()).collect::<Vec<_>>();
+    trace
+        .counters
+        .iter()
+        .map(|c| {
+            let values = finite(&c.value);
+            CounterRow {
+                name: c.name.0,
+                process: link(c.process.0),
+                min: values.iter().copied().reduce(f64::min).unwrap_or(0.0),
+                max: values.iter().copied().reduce(f64::max).unwrap_or(0.0),
+            }
+        })
+        .collect()
+}
+
+fn lines(plan: &Plan, packed: &Packed) -> Vec<LineRow> {
+    let row = |i: usize| {
+        let (line, levels) = (&plan.lines[i], &packed.levels[i]);
+        let lod = (levels.buckets > 0 && line.kind != Kind::Counter).then_some([
+            levels.buckets,
+            levels.overview.block,
+            levels.overview.offset,
+            levels.finest.block,
+            levels.finest.offset,
+        ]);
+        LineRow {
+            kind: line.kind as u8,
+            owner: line.owner,
+            depth: line.depth,
+            items: line.rows.len(),
+            lod,
+            units: packed.units[i].iter().flat_map(unit).collect(),
+        }
+    };
+    (0..plan.lines.len()).map(row).collect()
+}
+
+fn names(trace: &Trace, plan: &Plan, packed: &Packed) -> Vec<NameRow> {
+    let slices = &trace.slices;
+    let mut total = vec![0i64; trace.strings.len()];
+    for (row, name) in slices.name.iter().enumerate() {
+        if let Some(sum) = total.get_mut(name.ix()) {
+            *sum += (slices.end[row] - slices.start[row]).0;
+        }
+    }
+    let lines: BTreeMap<(u32, u32), usize> = plan
+        .lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.kind == Kind::Slice)
+        .map(|(i, line)| ((line.owner, line.depth), i))
+        .collect();
+    let mut names = Vec::new();
+    for (name, &count) in plan.name_count.iter().enumerate().filter(|&(_, &count)| count > 0) {
+        let (max, row) = packed.longest[name];
+        let at = row as usize;
+        let owner = (slices.thread[at].0, slices.depth[at] as u32);
+        let Some(&line) = lines.get(&owner) else { continue };
+        let rows = &plan.lines[line].rows;
+        let item = partition(rows.len(), |i| rows.get(i) < at);
+        let kind = slices.kind[at] as u8;
+        names.push(NameRow { name: name as u32, kind, count: count as u64, total: total[name], max, line, item });
+    }
+    names
+}
+
+/// First `i` in `0..n` for which `less` is false.
+fn partition(n: usize, less: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, n);
+    while low < high {
+        let middle = (low + high) / 2;
+        if less(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+fn losses<'a>(trace: &'a Trace, plan: &Plan) -> Vec<LossRow<'a>> {
+    trace
+        .losses
+        .iter()
+        .map(|loss| LossRow {
+            cause: &loss.cause,
+            cpu: loss.cpu.map_or(-1, i64::from),
+            thread: link(loss.thread.0),
+            from: plan.at(loss.when.start),
+            to: plan.at(loss.when.end),
+            count: loss.count,
+            remedy: &loss.remedy,
+        })
+        .collect()
+}

@@ -1,0 +1,73 @@
+//! Puts the parts into the template that `make viewer` builds.
+use super::blocks::{Packed, deflated};
+use super::{Options, index};
+use flate2::{Compress, Compression};
+use kasuri_model::Trace;
+use std::io::{self, Write};
+
+const TEMPLATE: &str = include_str!(env!("KASURI_VIEWER_HTML"));
+/// Where in the template the parts go; viewer/build.mjs checks that each stands there once.
+const PLACES: [&str; 3] = ["<!--kasuri:title-->", "<!--kasuri:first-->", "<!--kasuri:rest-->"];
+
+/// Writes the page; returns its size in bytes.
+pub fn write(
+    trace: &Trace,
+    options: &Options,
+    packed: &Packed,
+    index: &[u8],
+    out: &mut impl Write,
+) -> io::Result<u64> {
+    let mut out = Counted { out, bytes: 0 };
+    let (head, rest) = split(TEMPLATE, PLACES[0])?;
+    let (styles, rest) = split(rest, PLACES[1])?;
+    let (viewer, foot) = split(rest, PLACES[2])?;
+    out.write_all(head.as_bytes())?;
+    out.write_all(escape(&index::title(trace, options)).as_bytes())?;
+    out.write_all(styles.as_bytes())?;
+    let mut deflate = Compress::new(Compression::new(options.level.clamp(1, 9)), false);
+    writeln!(out, "<script type=\"kasuri/index\" id=\"kasuri-index\">{}</script>", deflated(&mut deflate, index))?;
+    for tag in 0..packed.first_tags {
+        write_tag(packed, tag, &mut out)?;
+    }
+    out.write_all(viewer.as_bytes())?;
+    for tag in packed.first_tags..packed.tags.len() {
+        write_tag(packed, tag, &mut out)?;
+    }
+    out.write_all(foot.as_bytes())?;
+    out.flush()?;
+    Ok(out.bytes)
+}
+
+fn split<'a>(text: &'a str, at: &str) -> io::Result<(&'a str, &'a str)> {
+    text.split_once(at).ok_or_else(|| io::Error::other(format!("the viewer's template has no {at}")))
+}
+
+fn write_tag(packed: &Packed, tag: usize, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "<script type=\"kasuri/data\" id=\"kasuri-{tag}\">")?;
+    for block in &packed.blocks[packed.tags[tag].clone()] {
+        out.write_all(block.text.as_bytes())?;
+    }
+    out.write_all(b"</script>\n")
+}
+
+/// `text` as HTML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+struct Counted<'a, W: Write> {
+    out: &'a mut W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.out.write(bytes)?;
+        self.bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

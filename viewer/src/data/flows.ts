@@ -1,0 +1,53 @@
+// The program's own arrows, read when first wanted.
+import { columnBytes, numbers, words } from "./columns";
+import type { UnitRow } from "./index";
+import type { Recording } from "./recording";
+import type { Arrow } from "../draw/arrows";
+import { MAX_ARROWS } from "../draw/arrows";
+
+interface FlowUnit {
+  from: Float64Array;
+  to: Float64Array;
+  fromThread: Uint32Array;
+  toThread: Uint32Array;
+}
+
+export class Flows {
+  private readonly units: (FlowUnit | "coming" | undefined)[];
+
+  constructor(private readonly recording: Recording) {
+    this.units = recording.index.flows.map(() => undefined);
+  }
+
+  /** Adds the flows that touch `[t0, t1]`, of `thread` or of all; `later` is called when more has been read. */
+  between(t0: number, t1: number, out: Arrow[], later: () => void, thread?: number): void {
+    this.recording.index.flows.forEach((row, u) => {
+      if (row[3] > t1) return;
+      const unit = this.units[u];
+      if (unit === undefined) void this.load(row, u).then(later, console.error);
+      if (unit === undefined || unit === "coming") return;
+      for (let i = 0; i < unit.from.length && out.length <= MAX_ARROWS; i++) {
+        if (unit.from[i]! > t1 || unit.to[i]! < t0) continue;
+        const [fromThread, toThread] = [unit.fromThread[i]! - 1, unit.toThread[i]! - 1];
+        if (thread !== undefined && thread !== fromThread && thread !== toThread) continue;
+        out.push({ fromThread, toThread, from: unit.from[i]!, to: unit.to[i]!, flow: true, strong: false });
+      }
+    });
+  }
+
+  private async load([block, offset, n]: UnitRow, u: number): Promise<void> {
+    this.units[u] = "coming";
+    const bytes = await this.recording.block(block);
+    const at: number[] = [];
+    for (let c = 0, next = offset; c < 6; c++) {
+      at.push(next);
+      next += columnBytes(bytes, next, n);
+    }
+    this.units[u] = {
+      from: numbers(bytes, at[2]!, n),
+      fromThread: words(bytes, at[3]!, n),
+      to: numbers(bytes, at[4]!, n),
+      toThread: words(bytes, at[5]!, n),
+    };
+  }
+}

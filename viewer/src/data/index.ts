@@ -1,0 +1,153 @@
+// What the file says about itself before any item is read. Written by crates/present/src/html/index.rs.
+
+/** The only version of the data that this viewer reads; it travels in the same file. */
+export const FORMAT_VERSION = 1;
+
+/** What a line shows; the numbers are part of the file format. */
+export const Kind = { Cpu: 0, State: 1, Slice: 2, Syscall: 3, Irq: 4, Softirq: 5, Instant: 6, Counter: 7 } as const;
+export type Kind = (typeof Kind)[keyof typeof Kind];
+
+/** Thread states in the order of the model's `ThreadState`. */
+export const State = {
+  Unknown: 0,
+  Running: 1,
+  Woken: 2,
+  Preempted: 3,
+  Sleeping: 4,
+  Disk: 5,
+  Stopped: 6,
+  Idle: 7,
+  Dead: 8,
+} as const;
+export const STATE_NAMES = [
+  "unknown",
+  "running",
+  "runnable (woken)",
+  "runnable (preempted)",
+  "sleeping",
+  "uninterruptible sleep",
+  "stopped",
+  "idle",
+  "exited",
+] as const;
+export const N_STATES = STATE_NAMES.length;
+
+/** A slice's kind, in the order of the model's `SliceKind`. */
+export const SLICE_KINDS = [
+  "work",
+  "barrier wait",
+  "join wait",
+  "condition wait",
+  "I/O wait",
+  "wait",
+  "lock wait",
+  "lock hold",
+  "task run",
+] as const;
+export const SliceKind = { Work: 0, Barrier: 1, Join: 2, Cond: 3, Io: 4, OtherWait: 5, LockWait: 6, LockHold: 7, TaskRun: 8 } as const;
+
+/** Block, offset in it, items, first instant, last instant. */
+export type UnitRow = [number, number, number, number, number];
+
+export interface LineRow {
+  kind: Kind;
+  /** CPU number, thread or counter, as `kind` says. */
+  owner: number;
+  depth: number;
+  items: number;
+  /** Buckets; block and offset of the overview; block and offset of the finest level. */
+  lod?: [number, number, number, number, number];
+  /** {@link UnitRow}s, one after the other. */
+  units: number[];
+}
+
+export interface ProcessRow {
+  pid: number;
+  name: number;
+  parent: number;
+  target: boolean;
+  threads: [number, number];
+}
+
+export interface ThreadRow {
+  process: number;
+  tid: number;
+  name: number;
+  alive: [number, number];
+  preempted: number;
+  switches: number;
+  migrations: number;
+  /** ns in each state. */
+  states: number[];
+}
+
+export interface NameRow {
+  name: number;
+  kind: number;
+  count: number;
+  total: number;
+  max: number;
+  /** Where the longest is, and when it begins. */
+  line: number;
+  item: number;
+  start: number;
+}
+
+export interface LossRow {
+  cause: string;
+  cpu: number;
+  thread: number;
+  from: number;
+  to: number;
+  count: number;
+  remedy: string;
+}
+
+export interface Info {
+  command: string[];
+  root_pid: number;
+  exit_status: number | null;
+  host: string;
+  kernel: string;
+  machine: string;
+  cpu_model: string;
+  kernel_source: string;
+  kernel_clock: string;
+  missing: string[];
+  recorder: string;
+  realtime_ns: string;
+  kernel_events: number;
+  annotation_events: number;
+  slices: number;
+}
+
+/** A JSON value of unknown shape: the summary of `kasuri stat --json`. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+export interface Index {
+  version: number;
+  title: string;
+  info: Info;
+  /** ns from the recording's origin to the axis's 0. */
+  base: number;
+  /** ns. */
+  length: number;
+  span: [number, number];
+  strings: string[];
+  processes: ProcessRow[];
+  threads: ThreadRow[];
+  cpus: number[];
+  counters: { name: number; process: number; min: number; max: number }[];
+  lines: LineRow[];
+  /** Tag, offset, characters, undeflated bytes of each block. */
+  blocks: number[];
+  names: NameRow[];
+  objects: string[];
+  places: Record<string, string>;
+  losses: LossRow[];
+  tasks: UnitRow[];
+  flows: UnitRow[];
+  n_tasks: number;
+  n_flows: number;
+  summary: Json;
+}

@@ -1,0 +1,425 @@
+// One frame of the chart: a function of the recording, the layout, the viewport and what is selected.
+import { SLICE_KINDS, Kind, SliceKind, STATE_NAMES, type LossRow } from "../data/index";
+import type { Line, Recording } from "../data/recording";
+import { trackAt, type Layout, type Row, type Track } from "../view/layout";
+import { nsPerPixel, xOf, type Viewport } from "../view/viewport";
+import { instant, tickLabel, tickStep } from "../view/units";
+import { drawArrows, type Arrow } from "./arrows";
+import { drawCounter } from "./counter";
+import { paintLine, type Span } from "./lines";
+import { css, isWait, onColour, type Colours, type Theme } from "./palette";
+
+/** Height of the time axis above the rows, CSS pixels. */
+export const AXIS = 30;
+const MAX_LABELS = 3000;
+const FONT = "11px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
+
+/** What is marked in the chart. */
+export interface Marks {
+  selected: { line: Line; start: number; end: number } | undefined;
+  area: { t0: number; t1: number; y0: number; y1: number } | undefined;
+  /** Time under the pointer. */
+  cursor: number | undefined;
+  hover: { line: Line; start: number; end: number } | undefined;
+}
+
+export interface Scene {
+  recording: Recording;
+  layout: Layout;
+  view: Viewport;
+  colours: Colours;
+  theme: Theme;
+  marks: Marks;
+  arrows: Arrow[];
+  /** Which names are looked for; undefined: no search. */
+  matches: ((name: number) => boolean) | undefined;
+  rare: (name: number) => boolean;
+  dpr: number;
+}
+
+/** A row on the screen. */
+export interface Placed {
+  row: Row;
+  track: Track;
+  y: number;
+}
+
+interface Label {
+  x0: number;
+  x1: number;
+  value: number;
+  placed: Placed;
+}
+
+/** Scratch that frames share. */
+export class Painter {
+  private readonly scratch = document.createElement("canvas");
+  private image: ImageData | undefined;
+  private readonly hatches = new Map<string, CanvasPattern>();
+
+  /** Draws `scene`; false when something is still being decoded. */
+  draw(ctx: CanvasRenderingContext2D, scene: Scene): boolean {
+    const { view, theme, dpr } = scene;
+    ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+    ctx.fillStyle = theme.background;
+    ctx.fillRect(0, 0, view.width, view.height);
+    ctx.font = FONT;
+    ctx.textBaseline = "middle";
+    this.backdrop(ctx, scene);
+    let complete = true;
+    const { pinnedHeight } = scene.layout;
+    const bottom = AXIS + pinnedHeight;
+    for (const pinned of [false, true]) {
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(0, pinned ? AXIS : bottom, view.width, pinned ? pinnedHeight : Math.max(0, view.height - bottom));
+      ctx.clip();
+      complete = this.rows(ctx, scene, visibleRows(scene, pinned)) && complete;
+      ctx.restore();
+    }
+    if (pinnedHeight > 0) {
+      ctx.fillStyle = theme.line;
+      ctx.fillRect(0, bottom - 2, view.width, 2);
+    }
+    this.losses(ctx, scene);
+    marks(ctx, scene);
+    drawArrows(ctx, scene.arrows, scene);
+    axis(ctx, scene);
+    return complete;
+  }
+
+  private backdrop(ctx: CanvasRenderingContext2D, scene: Scene): void {
+    const { theme, view } = scene;
+    for (const { track, y } of visibleTracks(scene)) {
+      if (track.kind === "group" || track.kind === "process") {
+        ctx.fillStyle = theme.dark ? "#20272f" : "#eef1f4";
+        ctx.fillRect(0, y, view.width, track.height);
+      }
+      ctx.fillStyle = theme.grid;
+      ctx.fillRect(0, y + track.height - 1, view.width, 1);
+    }
+    ctx.fillStyle = theme.grid;
+    const [first, step] = ticks(view);
+    for (let t = first; t < view.t1; t += step) ctx.fillRect(Math.round(xOf(view, t)), AXIS, 1, view.height);
+  }
+
+  private rows(ctx: CanvasRenderingContext2D, scene: Scene, placed: Placed[]): boolean {
+    if (placed.length === 0) return true;
+    const { view, dpr, recording } = scene;
+    const width = Math.max(1, Math.round(view.width * dpr));
+    const image = this.buffer(width, 2 * placed.length);
+    const pixels = new Uint32Array(image.data.buffer, 0, image.width * 2 * placed.length);
+    pixels.fill(0);
+    const edgePixels = pixels.subarray(image.width * placed.length);
+    const labels: Label[] = [];
+    const span: Span = { t0: view.t0, t1: view.t1, width, length: recording.length };
+    let complete = true;
+    placed.forEach((at, r) => {
+      const { line } = at.row;
+      if (line.kind === Kind.Counter || line.kind === Kind.Instant) return;
+      const target = {
+        body: pixels,
+        edge: edgePixels,
+        at: r * image.width,
+        labelWidth: line.kind === Kind.State ? 44 * dpr : 22 * dpr,
+        label: (x0: number, x1: number, value: number) => {
+          if (labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value, placed: at });
+        },
+      };
+      const ok = paintLine(line, span, styleOf(scene, line), (u) => recording.want(line, u), target);
+      complete &&= ok;
+    });
+    const scratch = this.scratch.getContext("2d")!;
+    scratch.putImageData(image, 0, 0, 0, 0, image.width, 2 * placed.length);
+    ctx.imageSmoothingEnabled = false;
+    placed.forEach(({ row, y }, r) => {
+      if (row.line.kind === Kind.Counter || row.line.kind === Kind.Instant) return;
+      const gap = row.height > 10 ? 1 : 0;
+      ctx.drawImage(this.scratch, 0, r, width, 1, 0, y, view.width, row.height - gap);
+      ctx.drawImage(this.scratch, 0, placed.length + r, width, 1, 0, y, view.width, row.height > 10 ? 4 : 2);
+    });
+    for (const label of labels) this.label(ctx, scene, label);
+    for (const { row, y } of placed) {
+      if (row.line.kind === Kind.Counter) complete = drawCounter(ctx, scene, row, y) && complete;
+      else if (row.line.kind === Kind.Instant) complete = instants(ctx, scene, row, y) && complete;
+    }
+    return complete;
+  }
+
+  private buffer(width: number, height: number): ImageData {
+    if (!this.image || this.image.width !== width || this.image.height < height) {
+      this.image = new ImageData(width, Math.max(height, 64));
+      this.scratch.width = width;
+      this.scratch.height = this.image.height;
+    }
+    return this.image;
+  }
+
+  private label(ctx: CanvasRenderingContext2D, scene: Scene, { x0, x1, value, placed }: Label): void {
+    const { line } = placed.row;
+    const { y } = placed;
+    const height = placed.row.height - 1;
+    const rgb = scene.colours.of(line.kind, value);
+    if (line.kind === Kind.Slice && isWait(value & 15)) {
+      ctx.fillStyle = this.hatch(ctx, scene.theme.dark ? "#00000055" : "#ffffff88", 6);
+      ctx.fillRect(x0, y, x1 - x0, height);
+    }
+    if (height < 10) return;
+    const text = labelText(scene, line, value);
+    const left = Math.max(x0, 0) + 4;
+    const room = Math.min(x1, scene.view.width) - left - 3;
+    const cut = fit(ctx, text, room);
+    if (cut === "") return;
+    const dimmed = scene.matches && line.kind === Kind.Slice && !scene.matches(value >> 4);
+    ctx.fillStyle = dimmed ? scene.theme.muted : onColour(rgb);
+    ctx.font = height < 12 ? "9px system-ui, sans-serif" : FONT;
+    ctx.fillText(cut, left, y + height / 2 + 0.5);
+    ctx.font = FONT;
+  }
+
+  private losses(ctx: CanvasRenderingContext2D, scene: Scene): void {
+    const { view, recording, theme } = scene;
+    const { losses } = recording.index;
+    if (losses.length === 0) return;
+    const pattern = this.hatch(ctx, theme.dark ? "#ff8a5ccc" : "#c4320acc", 7);
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(0, AXIS, view.width, view.height);
+    ctx.clip();
+    for (const { track, y } of visibleTracks(scene)) {
+      for (const loss of losses) {
+        if (!concerns(loss, track)) continue;
+        const x0 = xOf(view, loss.from);
+        const x1 = Math.max(xOf(view, loss.to), x0 + 3);
+        if (x1 < 0 || x0 > view.width) continue;
+        ctx.fillStyle = pattern;
+        ctx.fillRect(x0, y + 1, x1 - x0, track.height - 2);
+      }
+    }
+    ctx.restore();
+  }
+
+  private hatch(ctx: CanvasRenderingContext2D, colour: string, size: number): CanvasPattern | string {
+    const key = `${colour}/${size}`;
+    let pattern = this.hatches.get(key);
+    if (!pattern) {
+      const tile = document.createElement("canvas");
+      tile.width = tile.height = size;
+      const pen = tile.getContext("2d")!;
+      pen.strokeStyle = colour;
+      pen.lineWidth = size / 4;
+      pen.beginPath();
+      for (const from of [-size, 0, size]) {
+        pen.moveTo(from, size);
+        pen.lineTo(from + size, 0);
+      }
+      pen.stroke();
+      const made = ctx.createPattern(tile, "repeat");
+      if (!made) return colour;
+      pattern = made;
+      this.hatches.set(key, pattern);
+    }
+    return pattern;
+  }
+}
+
+function concerns(loss: LossRow, track: Track): boolean {
+  if (track.kind === "cpu") return loss.cpu === track.ref || (loss.cpu < 0 && loss.thread < 0);
+  if (track.kind === "thread") return loss.thread === track.ref;
+  return false;
+}
+
+function styleOf(scene: Scene, line: Line) {
+  const { colours, matches, rare, theme } = scene;
+  const named = line.kind !== Kind.State && line.kind !== Kind.Cpu;
+  return {
+    colour: (value: number) => colours.of(line.kind, value),
+    matches: matches && named ? (value: number) => matches(value >> 4) : undefined,
+    rare: line.kind === Kind.Slice ? (value: number) => rare(value >> 4) : (value: number) => line.kind === Kind.State && value === 3,
+    background: parseInt(theme.background.slice(1), 16),
+  };
+}
+
+/** Text inside an item. */
+function labelText(scene: Scene, line: Line, value: number): string {
+  const { recording } = scene;
+  if (line.kind === Kind.State) return STATE_NAMES[value] ?? "";
+  if (line.kind === Kind.Cpu) return threadName(recording, value - 1);
+  const name = recording.text(value >> 4);
+  const kind = value & 15;
+  if (line.kind !== Kind.Slice || kind === SliceKind.Work || kind === SliceKind.TaskRun) return name;
+  return name === "" ? (SLICE_KINDS[kind] ?? "") : kind === SliceKind.LockHold ? `${name} (held)` : name;
+}
+
+export function threadName(recording: Recording, t: number): string {
+  const thread = recording.index.threads[t];
+  if (!thread) return "unknown";
+  return recording.text(thread.name) || `thread ${thread.tid}`;
+}
+
+const widths = new Map<string, number>();
+
+function measured(ctx: CanvasRenderingContext2D, text: string): number {
+  let width = widths.get(text);
+  if (width === undefined) {
+    if (widths.size > 20_000) widths.clear();
+    width = ctx.measureText(text).width;
+    widths.set(text, width);
+  }
+  return width;
+}
+
+/** `text`, shortened to fit into `room`; "" when not even two letters do. */
+function fit(ctx: CanvasRenderingContext2D, text: string, room: number): string {
+  const width = measured(ctx, text);
+  if (width <= room) return text;
+  const letters = Math.floor((text.length * (room - 8)) / width);
+  return letters < 2 ? "" : `${text.slice(0, letters)}\u2026`;
+}
+
+export function visibleTracks(scene: { layout: Layout; view: Viewport }): { track: Track; y: number }[] {
+  const { layout, view } = scene;
+  const found = layout.pinned.map((track) => ({ track, y: AXIS + track.y }));
+  const top = AXIS + layout.pinnedHeight;
+  for (const track of layout.tracks) {
+    const y = top + track.y - view.scroll;
+    if (y + track.height > top && y < view.height) found.push({ track, y });
+  }
+  return found;
+}
+
+function visibleRows(scene: Scene, pinned: boolean): Placed[] {
+  const placed: Placed[] = [];
+  for (const { track, y } of visibleTracks(scene)) {
+    if (track.pinned !== pinned) continue;
+    for (const row of track.rows) {
+      if (y + row.y + row.height > AXIS && y + row.y < scene.view.height) placed.push({ row, track, y: y + row.y });
+    }
+    if (track.density) density(placed, track, y);
+  }
+  return placed;
+}
+
+/** A closed group shows the states of its first threads as one thin row each, as many as fit. */
+function density(placed: Placed[], track: Track, y: number): void {
+  const lines = track.density!;
+  const room = track.height - 6;
+  const shown = lines.slice(0, room);
+  const height = Math.max(1, Math.floor(room / Math.max(1, shown.length)));
+  shown.forEach((line, i) => placed.push({ row: { line, role: "density", y: 0, height }, track, y: y + 3 + i * height }));
+}
+
+function ticks(view: Viewport): [number, number] {
+  const step = tickStep(nsPerPixel(view) * 110);
+  return [Math.ceil(view.t0 / step) * step, step];
+}
+
+function axis(ctx: CanvasRenderingContext2D, scene: Scene): void {
+  const { view, theme, recording } = scene;
+  ctx.fillStyle = theme.dark ? "#1a2027" : "#f4f6f8";
+  ctx.fillRect(0, 0, view.width, AXIS - 1);
+  ctx.fillStyle = theme.line;
+  ctx.fillRect(0, AXIS - 1, view.width, 1);
+  const [first, step] = ticks(view);
+  const minor = step / 5;
+  for (let t = first - step; t < view.t1; t += minor) ctx.fillRect(Math.round(xOf(view, t)), AXIS - 5, 1, 4);
+  const origin = recording.index.span[0];
+  for (let t = first; t < view.t1; t += step) {
+    const x = Math.round(xOf(view, t));
+    ctx.fillStyle = theme.muted;
+    ctx.fillRect(x, AXIS - 10, 1, 9);
+    ctx.fillStyle = theme.text;
+    ctx.fillText(tickLabel(t - origin, step, view.t1 - origin), x + 4, AXIS / 2 - 2);
+  }
+  const { cursor } = scene.marks;
+  if (cursor !== undefined) {
+    const text = instant(cursor - origin);
+    const width = ctx.measureText(text).width + 10;
+    const x = Math.min(Math.max(0, xOf(view, cursor) - width / 2), view.width - width);
+    ctx.fillStyle = theme.accent;
+    ctx.fillRect(x, 3, width, 18);
+    ctx.fillStyle = theme.dark ? "#0b1118" : "#ffffff";
+    ctx.fillText(text, x + 5, 12.5);
+  }
+}
+
+function marks(ctx: CanvasRenderingContext2D, scene: Scene): void {
+  const { view, theme, marks } = scene;
+  if (marks.cursor !== undefined) {
+    ctx.fillStyle = theme.dark ? "#7ab4ff66" : "#0b57d055";
+    ctx.fillRect(Math.round(xOf(view, marks.cursor)), AXIS, 1, view.height);
+  }
+  if (marks.area) {
+    const { t0, t1, y0, y1 } = marks.area;
+    const x0 = xOf(view, t0);
+    const x1 = xOf(view, t1);
+    ctx.fillStyle = theme.dark ? "#7ab4ff2e" : "#0b57d01f";
+    ctx.fillRect(x0, Math.max(AXIS, y0), x1 - x0, y1 - Math.max(AXIS, y0));
+    ctx.strokeStyle = theme.accent;
+    ctx.lineWidth = 1;
+    ctx.strokeRect(x0 + 0.5, Math.max(AXIS, y0) + 0.5, x1 - x0 - 1, y1 - Math.max(AXIS, y0) - 1);
+  }
+  for (const [item, width] of [[marks.hover, 1], [marks.selected, 2]] as const) {
+    if (!item) continue;
+    for (const { row, y } of placedRows(scene, item.line)) {
+      const x0 = Math.max(-4, xOf(view, item.start));
+      const x1 = Math.min(view.width + 4, Math.max(xOf(view, item.end), x0 + 2));
+      if (x1 < 0 || x0 > view.width) continue;
+      ctx.strokeStyle = theme.text;
+      ctx.lineWidth = width;
+      ctx.strokeRect(x0, y, x1 - x0, row.height - 1);
+    }
+  }
+}
+
+function placedRows(scene: Scene, line: Line): Placed[] {
+  const bottom = AXIS + scene.layout.pinnedHeight;
+  return [true, false]
+    .flatMap((pinned) => visibleRows(scene, pinned))
+    .filter((placed) => placed.row.line === line && (placed.track.pinned || placed.y >= bottom));
+}
+
+/** Instants: a mark for each, a name where there is room. */
+function instants(ctx: CanvasRenderingContext2D, scene: Scene, row: Row, y: number): boolean {
+  const { recording, view, colours, theme } = scene;
+  const { line } = row;
+  let complete = true;
+  let lastX = -Infinity;
+  const middle = y + row.height / 2;
+  for (let u = 0; u < line.nUnits; u++) {
+    if (line.to[u]! < view.t0 || line.from[u]! > view.t1) continue;
+    const unit = recording.want(line, u);
+    if (!unit) {
+      complete = false;
+      continue;
+    }
+    for (let i = 0; i < unit.n; i++) {
+      const t = unit.start[i]!;
+      if (t < view.t0 || t > view.t1) continue;
+      const x = xOf(view, t);
+      if (x - lastX < 1) continue;
+      const next = i + 1 < unit.n ? xOf(view, unit.start[i + 1]!) : view.width;
+      ctx.fillStyle = css(colours.of(line.kind, unit.value[i]!));
+      ctx.beginPath();
+      ctx.moveTo(x, middle - 5);
+      ctx.lineTo(x + 4, middle);
+      ctx.lineTo(x, middle + 5);
+      ctx.lineTo(x - 4, middle);
+      ctx.fill();
+      const text = fit(ctx, recording.text(unit.value[i]! >> 4), next - x - 12);
+      if (text !== "" && next - x > 30) {
+        ctx.fillStyle = theme.text;
+        ctx.fillText(text, x + 7, middle + 0.5);
+      }
+      lastX = x;
+    }
+  }
+  return complete;
+}
+
+/** The track at a place of the canvas. */
+export function trackAtCanvas(scene: { layout: Layout; view: Viewport }, y: number): { track: Track; top: number } | undefined {
+  if (y < AXIS) return undefined;
+  const found = trackAt(scene.layout, y - AXIS, scene.view.scroll);
+  return found && { track: found.track, top: found.top + AXIS };
+}

@@ -1,0 +1,139 @@
+// Colours. States use the Okabe-Ito palette and slices Tol's muted one with three lightnesses: both stay apart for
+// people with any of the common colour-vision deficiencies. Waits and locks are told apart by hatching as well.
+import { Kind, SliceKind, State, type Index } from "../data/index";
+
+/** 0xRRGGBB. */
+export type Rgb = number;
+
+export interface Theme {
+  dark: boolean;
+  background: string;
+  text: string;
+  muted: string;
+  grid: string;
+  line: string;
+  accent: string;
+  /** Behind the rows of every other track. */
+  band: string;
+}
+
+export const LIGHT: Theme = {
+  dark: false,
+  background: "#ffffff",
+  text: "#1c2128",
+  muted: "#5b6570",
+  grid: "#e6e9ed",
+  line: "#cfd5dc",
+  accent: "#0b57d0",
+  band: "#f7f8fa",
+};
+
+export const DARK: Theme = {
+  dark: true,
+  background: "#14181d",
+  text: "#e4e8ec",
+  muted: "#98a3af",
+  grid: "#242b33",
+  line: "#343d47",
+  accent: "#7ab4ff",
+  band: "#191e24",
+};
+
+const STATES_LIGHT: Rgb[] = [0xd6dadf, 0x009e73, 0x56b4e9, 0xd55e00, 0xe3e7eb, 0xb6699a, 0xb3a12b, 0xeceff2, 0xf3f5f7];
+const STATES_DARK: Rgb[] = [0x3a424b, 0x1fae85, 0x4fa8dc, 0xe8701a, 0x29313a, 0xc77daa, 0xc9b63f, 0x222931, 0x1c2228];
+
+export function stateColour(state: number, dark: boolean): Rgb {
+  return (dark ? STATES_DARK : STATES_LIGHT)[state] ?? STATES_LIGHT[State.Unknown]!;
+}
+
+const MUTED: Rgb[] = [0x88ccee, 0x44aa99, 0xddcc77, 0xcc6677, 0x6f74c4, 0x999933, 0xaa4499, 0x4e9a5b, 0xb07aa1, 0x7d9bc1];
+
+/** FNV-1a: the same text has the same colour in every report. */
+export function hash(text: string): number {
+  let h = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
+  h ^= h >>> 15;
+  h = Math.imul(h, 0x2c1b3c6d);
+  return (h ^ (h >>> 12)) >>> 0;
+}
+
+export function mix(a: Rgb, b: Rgb, part: number): Rgb {
+  const channel = (shift: number): number => {
+    const from = (a >> shift) & 255;
+    return Math.round(from + (((b >> shift) & 255) - from) * part) << shift;
+  };
+  return channel(16) | channel(8) | channel(0);
+}
+
+export function nameColour(text: string, dark: boolean): Rgb {
+  const h = hash(text);
+  const base = MUTED[h % MUTED.length]!;
+  const lightness = Math.floor(h / 64) % 3;
+  const shade = lightness === 0 ? base : lightness === 1 ? mix(base, 0xffffff, 0.22) : mix(base, 0x000000, 0.14);
+  return dark ? mix(shade, 0x000000, 0.1) : shade;
+}
+
+const WAITS: Partial<Record<number, [Rgb, Rgb]>> = {
+  [SliceKind.Barrier]: [0xb9c0c8, 0x59636e],
+  [SliceKind.Join]: [0xc3c0d0, 0x615c72],
+  [SliceKind.Cond]: [0xbcc9c4, 0x586a63],
+  [SliceKind.Io]: [0xd9b3cb, 0x7d5570],
+  [SliceKind.OtherWait]: [0xcdc8c0, 0x69635a],
+  [SliceKind.LockWait]: [0xe59866, 0xa9582a],
+  [SliceKind.LockHold]: [0xe8b54a, 0xb5862a],
+};
+
+/** Kinds that are waits: drawn hatched. */
+export function isWait(kind: number): boolean {
+  return kind >= SliceKind.Barrier && kind <= SliceKind.LockWait;
+}
+
+export function css(rgb: Rgb): string {
+  return `#${rgb.toString(16).padStart(6, "0")}`;
+}
+
+/** Black or white, whichever is read better on `rgb`. */
+export function onColour(rgb: Rgb): string {
+  const [r, g, b] = [(rgb >> 16) & 255, (rgb >> 8) & 255, rgb & 255];
+  return 0.299 * r + 0.587 * g + 0.114 * b > 135 ? "#14181d" : "#ffffff";
+}
+
+/** Colours of everything in one recording, by kind and value; computed when first asked for. */
+export class Colours {
+  private readonly known = new Map<number, Rgb>();
+
+  constructor(
+    private readonly index: Index,
+    readonly dark: boolean,
+  ) {}
+
+  of(kind: Kind, value: number): Rgb {
+    if (kind === Kind.State) return stateColour(value, this.dark);
+    const key = value * 8 + kind;
+    let rgb = this.known.get(key);
+    if (rgb === undefined) {
+      rgb = this.make(kind, value);
+      this.known.set(key, rgb);
+    }
+    return rgb;
+  }
+
+  private make(kind: Kind, value: number): Rgb {
+    if (kind === Kind.Cpu) return this.thread(value - 1);
+    if (kind === Kind.Slice) {
+      const wait = WAITS[value & 15];
+      if (wait) return wait[this.dark ? 1 : 0];
+    }
+    return nameColour(this.index.strings[Math.floor(value / 16)] ?? "", this.dark);
+  }
+
+  /** Threads of the recorded program in full colour, all others pale: interference is seen at once. */
+  thread(ix: number): Rgb {
+    const thread = this.index.threads[ix];
+    if (!thread) return this.dark ? 0x39424c : 0xd0d5db;
+    const process = this.index.processes[thread.process];
+    const key = this.index.strings[thread.name] ?? "";
+    const rgb = nameColour(`${key}/${thread.tid - (process?.pid ?? 0)}`, this.dark);
+    return process?.target ? rgb : mix(rgb, this.dark ? 0x3a4047 : 0xc9ced4, 0.72);
+  }
+}

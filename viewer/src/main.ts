@@ -1,0 +1,61 @@
+// Starts the report: index, first picture, then the rest of the page as it is parsed.
+import type { Index } from "./data/index";
+import { fromBase64, inflate } from "./data/inflate";
+import { Recording } from "./data/recording";
+import { App } from "./ui/app";
+import { fill, h } from "./ui/dom";
+
+declare global {
+  interface Window {
+    /** For tests and benchmarks. */
+    kasuri?: { app?: App; times: Record<string, number>; error?: string };
+  }
+}
+
+const times: Record<string, number> = { script: performance.now() };
+window.kasuri = { times };
+
+const parsed = new Promise<void>((resolve) => {
+  if (document.readyState !== "loading") resolve();
+  else document.addEventListener("DOMContentLoaded", () => resolve(), { once: true });
+});
+
+/** Text of a data tag; those behind the viewer's code are there when the page is parsed. */
+async function tagText(tag: number): Promise<string> {
+  const find = (): Element | null => document.getElementById(`kasuri-${tag}`);
+  let element = find();
+  // A tag that is being parsed has only part of its text: it is whole when something follows it.
+  if (!element?.nextSibling) {
+    await parsed;
+    element = find();
+  }
+  if (!element) throw new Error(`part ${tag} of the file is missing: it was cut short`);
+  return element.textContent ?? "";
+}
+
+async function start(root: HTMLElement): Promise<void> {
+  const text = document.getElementById("kasuri-index")?.textContent;
+  if (!text) throw new Error("the file holds no recording");
+  const bytes = await inflate(fromBase64(text));
+  const index = JSON.parse(new TextDecoder().decode(bytes)) as Index;
+  const recording = new Recording(index, tagText);
+  await recording.loadOverview();
+  const app = new App(recording, root);
+  window.kasuri = { app, times };
+  times.first = performance.now();
+  await parsed;
+  times.parsed = performance.now();
+  await recording.loadFinest();
+  await new Promise((resolve) => requestAnimationFrame(resolve));
+  times.ready = performance.now();
+}
+
+const root = document.getElementById("kasuri-app");
+if (root) {
+  start(root).catch((error: unknown) => {
+    const message = error instanceof Error ? error.message : String(error);
+    if (window.kasuri) window.kasuri.error = message;
+    console.error(error);
+    fill(root, h("p", { class: "failed", role: "alert" }, `This report cannot be shown: ${message}`));
+  });
+}

@@ -1,0 +1,461 @@
+// The report: holds what the person chose, draws a frame when something changed, and hands events on.
+import { Kind } from "../data/index";
+import { longestBetween, itemNumber, type Item } from "../data/query";
+import type { Line, Recording } from "../data/recording";
+import { next, parseQuery, search, type Found } from "../data/search";
+import { linesOf } from "../data/details";
+import { wakeups, type Arrow, MAX_ARROWS } from "../draw/arrows";
+import { AXIS, Painter, trackAtCanvas, visibleTracks, type Scene } from "../draw/frame";
+import { Colours, DARK, LIGHT, type Theme } from "../draw/palette";
+import { Flows } from "../data/flows";
+import { format, parse } from "../view/fragment";
+import { Arranger, rowAt, type Choices, type Layout, type Row, type Track } from "../view/layout";
+import { clampRange, fitted, nsPerPixel, timeAt, xOf, type Viewport } from "../view/viewport";
+import { buildShell, type Shell } from "./shell";
+import { Headers } from "./headers";
+import { Panel } from "./panel";
+import { bindInput } from "./input";
+import { Tooltip } from "./tooltip";
+
+/** A rectangle of the chart: a time and the tracks it covers. */
+export interface Area {
+  t0: number;
+  t1: number;
+  tracks: string[];
+}
+
+export class App {
+  readonly view: Viewport;
+  readonly choices: Choices = { toggled: new Set(), hidden: new Set(), pinned: [], filter: "" };
+  readonly shell: Shell;
+  readonly painter = new Painter();
+  readonly panel: Panel;
+  readonly tooltip: Tooltip;
+  layout: Layout;
+  theme: Theme;
+  colours: Colours;
+  selected: Item | undefined;
+  area: Area | undefined;
+  found: Found | undefined;
+  allArrows = false;
+  /** Arrows in view that were not drawn, because there were too many. */
+  tooManyArrows = false;
+  cursor: number | undefined;
+  hover: Item | undefined;
+  /** While an area is being drawn: its corners. */
+  rubber: { t0: number; t1: number; y0: number; y1: number } | undefined;
+  /** For benchmarks: ms of script of the last frame. */
+  frameMs = 0;
+  complete = false;
+  private readonly arranger: Arranger;
+  private readonly headers: Headers;
+  private readonly flows: Flows;
+  private readonly rareNames: Uint8Array;
+  private frame = 0;
+  private searchRun = 0;
+  private save: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    readonly recording: Recording,
+    root: HTMLElement,
+  ) {
+    const { index } = recording;
+    this.theme = matchMedia("(prefers-color-scheme: dark)").matches ? DARK : LIGHT;
+    this.colours = new Colours(index, this.theme.dark);
+    this.arranger = new Arranger(index, recording.lines);
+    this.layout = this.arranger.arrange(this.choices);
+    this.rareNames = new Uint8Array(index.strings.length);
+    for (const row of index.names) if (row.count <= 8) this.rareNames[row.name] = 1;
+    this.shell = buildShell(this, root);
+    const [t0, t1] = this.home();
+    this.view = { t0, t1, width: 1000, height: 600, scroll: 0 };
+    this.headers = new Headers(this);
+    this.panel = new Panel(this);
+    this.tooltip = new Tooltip(this);
+    this.flows = new Flows(recording);
+    recording.onload = () => this.redraw();
+    this.restore();
+    bindInput(this);
+    this.setTheme(this.theme.dark);
+    this.resize();
+    new ResizeObserver(() => this.resize()).observe(this.shell.chart);
+    this.panel.showNothing();
+  }
+
+  /** What the first view shows: the recorded program's life, or the whole recording. */
+  home(): [number, number] {
+    const { index } = this.recording;
+    let t0 = Infinity;
+    let t1 = -Infinity;
+    for (const thread of index.threads) {
+      if (!index.processes[thread.process]?.target || thread.alive[1] <= thread.alive[0]) continue;
+      t0 = Math.min(t0, thread.alive[0]);
+      t1 = Math.max(t1, thread.alive[1]);
+    }
+    if (!(t1 > t0)) [t0, t1] = index.span[1] > index.span[0] ? index.span : [0, index.length];
+    const margin = (t1 - t0) * 0.01;
+    return clampRange(t0 - margin, t1 + margin, index.length);
+  }
+
+  // ---- drawing -----------------------------------------------------------------------------------------------
+
+  redraw(): void {
+    if (this.frame !== 0) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
+  }
+
+  draw(): void {
+    const began = performance.now();
+    this.recording.forgetWants();
+    const ctx = this.shell.canvas.getContext("2d", { alpha: false })!;
+    const scene = this.scene();
+    this.complete = this.painter.draw(ctx, scene);
+    this.headers.update();
+    this.shell.arrowNote.hidden = !this.tooManyArrows;
+    this.frameMs = performance.now() - began;
+  }
+
+  scene(): Scene {
+    const { recording, layout, view, colours, theme, found } = this;
+    const { selected, hover, cursor } = this;
+    return {
+      recording,
+      layout,
+      view,
+      colours,
+      theme,
+      marks: { selected, hover, cursor, area: this.rubber ?? this.areaOnScreen() },
+      arrows: this.arrows(),
+      matches: found && ((name) => found.matches[name] === 1),
+      rare: (name) => this.rareNames[name] === 1,
+      dpr: window.devicePixelRatio || 1,
+    };
+  }
+
+  private areaOnScreen(): Scene["marks"]["area"] {
+    if (!this.area) return undefined;
+    const ids = new Set(this.area.tracks);
+    const shown = visibleTracks(this).filter(({ track }) => ids.has(track.id));
+    if (shown.length === 0) return undefined;
+    const y0 = Math.min(...shown.map(({ y }) => y));
+    const y1 = Math.max(...shown.map(({ track, y }) => y + track.height));
+    return { t0: this.area.t0, t1: this.area.t1, y0, y1 };
+  }
+
+  private arrows(): Arrow[] {
+    const { recording, view, selected } = this;
+    const arrows: Arrow[] = [];
+    if (this.allArrows) {
+      for (const { track } of visibleTracks(this)) {
+        if (track.kind !== "thread") continue;
+        const states = track.rows.find((row) => row.line.kind === Kind.State);
+        if (states) wakeups(recording, states.line, view, arrows);
+      }
+      this.flows.between(view.t0, view.t1, arrows, () => this.redraw());
+    } else if (selected && selected.line.kind !== Kind.Cpu && selected.line.kind !== Kind.Counter) {
+      const thread = selected.line.owner;
+      const [states] = linesOf(recording, Kind.State, thread);
+      if (states) {
+        // A selected state shows its own wake-up, a selected slice those inside it.
+        const within = { ...view, t0: Math.max(view.t0, selected.start), t1: Math.min(view.t1, selected.end) };
+        if (within.t0 <= within.t1) wakeups(recording, states, within, arrows);
+      }
+      this.flows.between(view.t0, view.t1, arrows, () => this.redraw(), thread);
+      for (const arrow of arrows) arrow.strong = arrow.to >= selected.start && arrow.from <= selected.end;
+    }
+    this.tooManyArrows = arrows.length > MAX_ARROWS;
+    if (!this.tooManyArrows) return arrows;
+    return arrows.filter((arrow) => arrow.strong).slice(0, MAX_ARROWS);
+  }
+
+  resize(): void {
+    const { canvas, chart, stage } = this.shell;
+    const dpr = window.devicePixelRatio || 1;
+    const width = Math.max(50, chart.clientWidth - this.shell.headers.offsetWidth);
+    const height = Math.max(50, chart.clientHeight);
+    stage.style.height = `${height}px`;
+    canvas.width = Math.round(width * dpr);
+    canvas.height = Math.round(height * dpr);
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+    this.view.width = width;
+    this.view.height = height;
+    this.fitScroll();
+    this.draw();
+  }
+
+  private fitScroll(): void {
+    const { chart, spacer } = this.shell;
+    const content = AXIS + this.layout.pinnedHeight + this.layout.height + 24;
+    spacer.style.height = `${Math.max(0, content - chart.clientHeight)}px`;
+    this.view.scroll = chart.scrollTop;
+  }
+
+  setTheme(dark: boolean): void {
+    this.theme = dark ? DARK : LIGHT;
+    this.colours = new Colours(this.recording.index, dark);
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
+    this.shell.setLegend(dark);
+    this.panel?.rethemed();
+    this.redraw();
+  }
+
+  // ---- view --------------------------------------------------------------------------------------------------
+
+  show(range: [number, number]): void {
+    [this.view.t0, this.view.t1] = range;
+    this.changed();
+  }
+
+  scrollTo(y: number): void {
+    this.shell.chart.scrollTop = y;
+    this.view.scroll = this.shell.chart.scrollTop;
+    this.changed();
+  }
+
+  changed(): void {
+    this.redraw();
+    clearTimeout(this.save);
+    this.save = setTimeout(() => this.store(), 250);
+  }
+
+  rearrange(): void {
+    this.layout = this.arranger.arrange(this.choices);
+    this.shell.setHidden(this.choices.hidden.size);
+    this.shell.empty.hidden = this.layout.tracks.length + this.layout.pinned.length > 0;
+    this.fitScroll();
+    this.changed();
+  }
+
+  toggleTrack(track: Track): void {
+    if (!this.choices.toggled.delete(track.id)) this.choices.toggled.add(track.id);
+    this.rearrange();
+  }
+
+  pin(track: Track): void {
+    const { pinned } = this.choices;
+    const at = pinned.indexOf(track.id);
+    if (at >= 0) pinned.splice(at, 1);
+    else pinned.push(track.id);
+    this.rearrange();
+  }
+
+  hide(track: Track): void {
+    this.choices.hidden.add(track.id);
+    this.choices.pinned = this.choices.pinned.filter((id) => id !== track.id);
+    this.rearrange();
+  }
+
+  unhideAll(): void {
+    this.choices.hidden.clear();
+    this.rearrange();
+  }
+
+  setFilter(text: string): void {
+    this.choices.filter = text;
+    this.rearrange();
+  }
+
+  /** Scrolls so that the row of `line` shows, opening what encloses it. */
+  reveal(line: Line): void {
+    const find = (): { track: Track; row: Row } | undefined => {
+      for (const track of [...this.layout.pinned, ...this.layout.tracks]) {
+        const row = track.rows.find((row) => row.line === line);
+        if (row) return { track, row };
+      }
+      return undefined;
+    };
+    let place = find();
+    if (!place) {
+      this.open(line);
+      place = find();
+    }
+    if (!place || place.track.pinned) return;
+    const top = place.track.y + place.row.y;
+    const room = this.view.height - AXIS - this.layout.pinnedHeight;
+    if (top < this.view.scroll || top + place.row.height > this.view.scroll + room) this.scrollTo(Math.max(0, top - room / 3));
+  }
+
+  private open(line: Line): void {
+    const { index } = this.recording;
+    const isCpu = line.kind === Kind.Cpu || line.kind === Kind.Irq || line.kind === Kind.Softirq;
+    const wanted = isCpu ? ["cpus"] : [];
+    const process = isCpu ? undefined : index.processes[index.threads[line.owner]?.process ?? -1];
+    if (process && !process.target) wanted.push("others");
+    this.choices.filter = "";
+    this.shell.filter.value = "";
+    this.layout = this.arranger.arrange(this.choices);
+    for (const id of wanted) this.openTrack(id);
+    if (process) this.openTrack(`p${process.pid}`);
+    const id = isCpu ? `cpu${line.owner}` : `t${index.threads[line.owner]?.tid ?? -1}`;
+    this.choices.hidden.delete(id);
+    this.rearrange();
+  }
+
+  private openTrack(id: string): void {
+    this.choices.hidden.delete(id);
+    this.layout = this.arranger.arrange(this.choices);
+    const track = this.layout.tracks.find((t) => t.id === id);
+    if (track && track.open === false) {
+      if (!this.choices.toggled.delete(id)) this.choices.toggled.add(id);
+      this.layout = this.arranger.arrange(this.choices);
+    }
+  }
+
+  // ---- selection ---------------------------------------------------------------------------------------------
+
+  /** Selects `item`; `go` also brings it into view. */
+  select(item: Item | undefined, go = false): void {
+    this.selected = item;
+    this.area = undefined;
+    if (item) {
+      void this.panel.showItem(item);
+      if (go) this.goTo(item);
+    } else {
+      this.panel.showNothing();
+    }
+    this.changed();
+  }
+
+  goTo(item: Item): void {
+    this.reveal(item.line);
+    const { view } = this;
+    const width = view.t1 - view.t0;
+    const length = item.end - item.start;
+    const visible = item.start >= view.t0 && item.end <= view.t1;
+    if (visible && length / nsPerPixel(view) >= 4) return;
+    if (length >= width || length / nsPerPixel(view) < 4) this.show(fitted(item.start, item.end, this.recording.length, 0.25));
+    else this.show(clampRange(item.start - width / 2, item.start + width / 2, this.recording.length));
+  }
+
+  selectArea(t0: number, t1: number, y0: number, y1: number): void {
+    const tracks = visibleTracks(this)
+      .filter(({ track, y }) => y < y1 && y + track.height > y0)
+      .map(({ track }) => track.id);
+    this.rubber = undefined;
+    this.selected = undefined;
+    this.area = { t0, t1, tracks };
+    void this.panel.showArea(this.area);
+    this.changed();
+  }
+
+  /** Zooms to what is selected; without a selection to everything. */
+  fitSelection(): void {
+    if (this.area) this.show(fitted(this.area.t0, this.area.t1, this.recording.length, 0.9));
+    else if (this.selected) this.show(fitted(this.selected.start, this.selected.end, this.recording.length, 0.7));
+    else this.show(this.home());
+  }
+
+  /** The row at a place of the canvas. */
+  rowAt(y: number): { row: Row; track: Track } | undefined {
+    const found = trackAtCanvas(this, y);
+    if (!found) return undefined;
+    const row = rowAt(found.track, y - found.top);
+    return row && { row, track: found.track };
+  }
+
+  /** The item at a place of the canvas: of several in one pixel the longest. */
+  async itemAt(x: number, y: number): Promise<{ item: Item; count: number } | undefined> {
+    const place = this.rowAt(y);
+    if (!place) return undefined;
+    const { line } = place.row;
+    const ns = nsPerPixel(this.view);
+    const t = timeAt(this.view, x);
+    const reach = line.kind === Kind.Instant ? 5 : line.kind === Kind.Counter ? 0 : 1;
+    const from = line.kind === Kind.Counter ? -1 : t - reach * ns;
+    const exact = await longestBetween(this.recording, line, t, t);
+    if (exact && exact.item.end - exact.item.start >= 3 * ns) return { ...exact, count: 1 };
+    return longestBetween(this.recording, line, from, t + reach * ns);
+  }
+
+  async selectAt(x: number, y: number): Promise<void> {
+    const found = await this.itemAt(x, y);
+    this.select(found?.item);
+  }
+
+  async selectNumber(line: number, item: number, go = true): Promise<void> {
+    const row = this.recording.lines[line];
+    const found = row && (await itemNumber(this.recording, row, item));
+    if (found) this.select(found, go);
+  }
+
+  // ---- search ------------------------------------------------------------------------------------------------
+
+  setSearch(text: string): void {
+    const query = parseQuery(text);
+    this.found = query && search(this.recording.index, query);
+    this.shell.setFound(this.found);
+    this.changed();
+  }
+
+  async findNext(direction: 1 | -1): Promise<void> {
+    const { found } = this;
+    if (!found || found.query.error !== undefined) return;
+    const run = ++this.searchRun;
+    const at = this.selected
+      ? { start: this.selected.start, line: this.selected.line.ix }
+      : { start: direction === 1 ? this.view.t0 - 1 : this.view.t1, line: 0 };
+    this.shell.setSearching(true);
+    const cancelled = (): boolean => run !== this.searchRun;
+    let item = await next(this.recording, found, at, direction, cancelled);
+    // Past the last match comes the first.
+    item ??= await next(this.recording, found, { start: direction === 1 ? -1 : Infinity, line: direction === 1 ? -1 : Infinity }, direction, cancelled);
+    if (cancelled()) return;
+    this.shell.setSearching(false);
+    if (item) this.select(item, true);
+  }
+
+  // ---- the address -------------------------------------------------------------------------------------------
+
+  private store(): void {
+    const { view, choices, selected } = this;
+    const fragment = format({
+      t0: view.t0,
+      t1: view.t1,
+      ...(selected && { selected: [selected.line.ix, selected.item] as [number, number] }),
+      pinned: choices.pinned,
+      hidden: [...choices.hidden],
+      toggled: [...choices.toggled],
+      filter: choices.filter,
+      search: this.shell.search.value,
+      arrows: this.allArrows,
+      scroll: view.scroll,
+    });
+    history.replaceState(null, "", `#${fragment}`);
+  }
+
+  private restore(): void {
+    const saved = parse(location.hash);
+    if (saved.t0 !== undefined && saved.t1 !== undefined) {
+      [this.view.t0, this.view.t1] = clampRange(saved.t0, saved.t1, this.recording.length);
+    }
+    this.choices.pinned = saved.pinned ?? [];
+    this.choices.hidden = new Set(saved.hidden);
+    this.choices.toggled = new Set(saved.toggled);
+    this.choices.filter = saved.filter ?? "";
+    this.shell.filter.value = this.choices.filter;
+    this.setArrows(saved.arrows ?? false);
+    this.layout = this.arranger.arrange(this.choices);
+    this.shell.setHidden(this.choices.hidden.size);
+    if (saved.search) {
+      this.shell.search.value = saved.search;
+      this.setSearch(saved.search);
+    }
+    if (saved.selected) void this.selectNumber(...saved.selected, false);
+    if (saved.scroll) requestAnimationFrame(() => this.scrollTo(saved.scroll!));
+  }
+
+  setArrows(on: boolean): void {
+    this.allArrows = on;
+    this.shell.arrows.setAttribute("aria-pressed", String(on));
+    this.changed();
+  }
+
+  /** Where `t` is on the canvas. */
+  x(t: number): number {
+    return xOf(this.view, t);
+  }
+}

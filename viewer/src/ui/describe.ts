@@ -1,0 +1,83 @@
+// Items in words.
+import { cell, CounterColumn, float, SpanColumn, StateColumn } from "../data/columns";
+import { Kind, SLICE_KINDS, STATE_NAMES } from "../data/index";
+import type { Item } from "../data/query";
+import type { Line, Recording } from "../data/recording";
+import { threadName } from "../draw/frame";
+
+export function threadLabel(recording: Recording, t: number): string {
+  const thread = recording.index.threads[t];
+  if (!thread) return "nobody known";
+  return `${threadName(recording, t)} (${thread.tid})`;
+}
+
+/** Whose line it is. */
+export function ownerLabel(recording: Recording, line: Line): string {
+  switch (line.kind) {
+    case Kind.Cpu:
+    case Kind.Irq:
+    case Kind.Softirq:
+      return `CPU ${line.owner}`;
+    case Kind.Counter:
+      return recording.text(recording.index.counters[line.owner]?.name ?? -1);
+    default:
+      return threadLabel(recording, line.owner);
+  }
+}
+
+/** What an item is called. */
+export function itemTitle(recording: Recording, item: Item): string {
+  const { line, unit, i, value } = item;
+  switch (line.kind) {
+    case Kind.State: {
+      const cpu = cell(unit, StateColumn.Cpu, i) - 1;
+      const name = STATE_NAMES[value] ?? "?";
+      return value === 1 && cpu >= 0 ? `${name} on CPU ${cpu}` : name;
+    }
+    case Kind.Cpu:
+      return value === 0 ? "unknown" : threadLabel(recording, value - 1);
+    case Kind.Counter:
+      return `${recording.text(recording.index.counters[line.owner]?.name ?? -1)} = ${float(unit, CounterColumn.Value, i)}`;
+    case Kind.Slice:
+      return recording.text(value >> 4) || (SLICE_KINDS[value & 15] ?? "?");
+    default:
+      return recording.text(value >> 4);
+  }
+}
+
+/** What sort of thing an item is. */
+export function itemKind(item: Item): string {
+  switch (item.line.kind) {
+    case Kind.State:
+      return "thread state";
+    case Kind.Cpu:
+      return "on CPU";
+    case Kind.Slice:
+      return SLICE_KINDS[item.value & 15] ?? "slice";
+    case Kind.Syscall:
+      return "system call";
+    case Kind.Irq:
+      return "interrupt";
+    case Kind.Softirq:
+      return "softirq";
+    case Kind.Instant:
+      return "instant";
+    default:
+      return "counter value";
+  }
+}
+
+/** Thread an item belongs to, -1 none. */
+export function itemThread(item: Item): number {
+  switch (item.line.kind) {
+    case Kind.Cpu:
+      return item.value - 1;
+    case Kind.Irq:
+    case Kind.Softirq:
+      return cell(item.unit, SpanColumn.Thread, item.i) - 1;
+    case Kind.Counter:
+      return -1;
+    default:
+      return item.line.owner;
+  }
+}

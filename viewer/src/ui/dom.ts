@@ -1,0 +1,34 @@
+// Elements without a framework.
+
+type Child = Node | string | null | undefined | false;
+interface Attributes {
+  [name: string]: string | number | boolean | undefined | ((event: never) => void);
+}
+
+/** `h("button", { class: "x", onclick: f }, "text")`. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === false) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value as unknown as EventListener);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  append(element, children);
+  return element;
+}
+
+export function append(parent: Element, children: Child[]): void {
+  for (const child of children) {
+    if (child !== null && child !== undefined && child !== false) parent.append(child);
+  }
+}
+
+/** Replaces what is in `parent`. */
+export function fill(parent: Element, ...children: Child[]): void {
+  parent.replaceChildren();
+  append(parent, children);
+}

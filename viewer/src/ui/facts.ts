@@ -1,0 +1,84 @@
+// Facts about the recording, and JSON of any shape as tables.
+import type { Index, Json } from "../data/index";
+import { count, duration } from "../view/units";
+import { h } from "./dom";
+import { table, type Cell } from "./table";
+
+export function infoTab(index: Index): HTMLElement {
+  const { info } = index;
+  const list = h("dl", { class: "facts-list" });
+  const fact = (name: string, value: string | number | null): void => {
+    if (value !== null && value !== "") list.append(h("dt", {}, name), h("dd", {}, String(value)));
+  };
+  fact("Command", info.command.join(" "));
+  fact("Exit status", info.exit_status);
+  fact("Length", duration(index.span[1] - index.span[0]));
+  if (info.realtime_ns !== "") fact("Begun", new Date(Number(BigInt(info.realtime_ns) / 1_000_000n)).toISOString());
+  fact("Host", info.host);
+  fact("Kernel", `${info.kernel} ${info.machine}`.trim());
+  fact("CPU", info.cpu_model === "" ? "" : `${info.cpu_model}, ${index.cpus.length} CPUs`);
+  fact("Kernel events", `${count(info.kernel_events)}${info.kernel_source === "" ? "" : ` from ${info.kernel_source}, clock ${info.kernel_clock}`}`);
+  fact("Annotation events", count(info.annotation_events));
+  fact("Slices", count(info.slices));
+  fact("Recorder", info.recorder);
+  fact("Missing", info.missing.join("; "));
+  return list;
+}
+
+/** `wall_ns` is a time, and so on: the summary's keys end with their unit. */
+function scalar(key: string, value: Json): string {
+  if (typeof value === "number") {
+    if (key.endsWith("_ns")) return duration(value);
+    return Number.isInteger(value) ? count(value) : String(Math.round(value * 1e4) / 1e4);
+  }
+  return value === null ? "-" : String(value);
+}
+
+function label(key: string): string {
+  return key.replace(/_ns$/, "").replace(/_/g, " ");
+}
+
+export function jsonTab(value: Json): HTMLElement {
+  const box = h("div", { class: "summary" });
+  if (value === null || typeof value !== "object" || Array.isArray(value)) {
+    box.append(String(value));
+    return box;
+  }
+  const list = h("dl", { class: "facts-list" });
+  const tables: HTMLElement[] = [];
+  for (const [key, part] of Object.entries(value)) {
+    if (Array.isArray(part)) {
+      if (part.length > 0) tables.push(arrayTable(key, part));
+    } else if (part !== null && typeof part === "object") {
+      for (const [inner, leaf] of Object.entries(flat(part))) list.append(h("dt", {}, `${label(key)} ${label(inner)}`), h("dd", {}, scalar(inner, leaf)));
+    } else {
+      list.append(h("dt", {}, label(key)), h("dd", {}, scalar(key, part)));
+    }
+  }
+  box.append(list, h("div", { class: "columns tables" }, ...tables));
+  return box;
+}
+
+/** `{a: {b: 1}}` as `{"a b": 1}`; arrays as text. */
+function flat(value: Json, prefix = ""): Record<string, Json> {
+  if (value === null || typeof value !== "object") return { [prefix]: value };
+  if (Array.isArray(value)) return { [prefix]: value.length > 8 ? `${value.length} values` : value.map((v) => (typeof v === "object" ? JSON.stringify(v) : String(v))).join(", ") };
+  const leaves: Record<string, Json> = {};
+  for (const [key, part] of Object.entries(value)) Object.assign(leaves, flat(part, prefix === "" ? key : `${prefix} ${key}`));
+  return leaves;
+}
+
+function arrayTable(caption: string, values: Json[]): HTMLElement {
+  const rows = values.map((value) => flat(value));
+  const keys = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const isNumber = (key: string): boolean => rows.some((row) => typeof row[key] === "number");
+  return table({
+    caption: label(caption),
+    columns: keys.map((key) => ({ text: label(key.replace(/_ns /, " ")), number: isNumber(key) })),
+    rows: rows.map((row) => keys.map((key): Cell => {
+      const value = row[key] ?? null;
+      const unitKey = key.includes("_ns") ? "x_ns" : key;
+      return { value: typeof value === "number" ? value : String(value ?? ""), text: scalar(unitKey, value) };
+    })),
+  });
+}

@@ -1,0 +1,110 @@
+// The names of the rows, left of the chart, with what can be done to them.
+import { AXIS, visibleTracks } from "../draw/frame";
+import type { Track } from "../view/layout";
+import { percent } from "../view/units";
+import { Kind, State } from "../data/index";
+import type { App } from "./app";
+import { h } from "./dom";
+
+export class Headers {
+  private readonly elements = new Map<string, HTMLElement>();
+  private readonly top: HTMLElement;
+  private readonly rest: HTMLElement;
+  private shown = "";
+
+  constructor(private readonly app: App) {
+    this.top = h("div", { class: "pinned-headers" });
+    this.rest = h("div", { class: "track-headers" });
+    app.shell.headers.append(h("div", { class: "corner", style: `height:${AXIS - 1}px` }), this.top, this.rest);
+  }
+
+  /** Puts the headers where the rows are. */
+  update(): void {
+    const { layout, view } = this.app;
+    const tracks = visibleTracks(this.app);
+    const key = tracks.map(({ track }) => `${track.id}:${track.open ?? ""}:${track.pinned}`).join();
+    if (key !== this.shown) {
+      this.shown = key;
+      this.rebuild(tracks.map(({ track }) => track));
+    }
+    this.top.style.height = `${layout.pinnedHeight}px`;
+    for (const { track, y } of tracks) {
+      const element = this.elements.get(track.id);
+      if (!element) continue;
+      const top = track.pinned ? track.y : y - AXIS - layout.pinnedHeight;
+      element.style.transform = `translateY(${top}px)`;
+    }
+    this.rest.style.height = `${Math.max(0, view.height - AXIS - layout.pinnedHeight)}px`;
+  }
+
+  private rebuild(tracks: Track[]): void {
+    const focused = document.activeElement?.closest<HTMLElement>(".track")?.dataset.id;
+    const control = (document.activeElement as HTMLElement | null)?.dataset.do;
+    const keep = new Set(tracks.map((track) => track.id));
+    for (const [id, element] of this.elements) {
+      if (!keep.has(id)) {
+        element.remove();
+        this.elements.delete(id);
+      }
+    }
+    for (const track of tracks) {
+      const made = this.element(track);
+      const old = this.elements.get(track.id);
+      if (old) old.remove();
+      (track.pinned ? this.top : this.rest).append(made);
+      this.elements.set(track.id, made);
+    }
+    if (focused !== undefined && control !== undefined) {
+      this.elements.get(focused)?.querySelector<HTMLElement>(`[data-do="${control}"]`)?.focus({ preventScroll: true });
+    }
+  }
+
+  private element(track: Track): HTMLElement {
+    const { app } = this;
+    const folds = track.open !== undefined;
+    const name = `${track.title} ${track.detail}`.trim();
+    const label = folds
+      ? h(
+          "button",
+          {
+            class: "fold",
+            "data-do": "fold",
+            "aria-expanded": String(track.open),
+            "aria-label": `${track.open ? "close" : "open"} ${name}`,
+            onclick: () => app.toggleTrack(track),
+          },
+          h("span", { class: "triangle", "aria-hidden": "true" }, track.open ? "\u25be" : "\u25b8"),
+          h("span", { class: "title" }, track.title),
+          h("span", { class: "detail" }, track.detail),
+        )
+      : h("div", { class: "name", title: name }, h("span", { class: "title" }, track.title), h("span", { class: "detail" }, track.detail));
+    const buttons = h("div", { class: "row-buttons" });
+    if (track.kind !== "group") {
+      if (track.kind !== "process") {
+        const what = track.pinned ? "unpin" : "pin";
+        buttons.append(
+          h("button", { "data-do": "pin", title: `${what} this row`, "aria-label": `${what} ${name}`, "aria-pressed": String(track.pinned), onclick: () => app.pin(track) }, track.pinned ? "\u2605" : "\u2606"),
+        );
+      }
+      buttons.append(
+        h("button", { "data-do": "hide", title: "hide this row", "aria-label": `hide ${name}`, onclick: () => app.hide(track) }, "\u2715"),
+      );
+    }
+    const element = h(
+      "div",
+      { class: `track ${track.kind}`, "data-id": track.id, style: `height:${track.height}px;padding-left:${6 + 12 * track.indent}px` },
+      h("div", { class: "track-head" }, label, buttons),
+    );
+    const facts = this.facts(track);
+    if (facts !== "" && track.height >= 40) element.append(h("div", { class: "facts" }, facts));
+    return element;
+  }
+
+  private facts(track: Track): string {
+    if (track.kind !== "thread") return "";
+    const thread = this.app.recording.index.threads[track.ref];
+    if (!thread || !track.rows.some((row) => row.line.kind === Kind.State)) return "";
+    const alive = thread.alive[1] - thread.alive[0];
+    return `${percent(thread.states[State.Running] ?? 0, alive)} on CPU`;
+  }
+}

@@ -1,0 +1,54 @@
+// What is under the pointer.
+import { Kind } from "../data/index";
+import { count, duration } from "../view/units";
+import type { App } from "./app";
+import { itemKind, itemTitle, ownerLabel } from "./describe";
+import { fill, h } from "./dom";
+
+export class Tooltip {
+  private readonly box = h("div", { class: "tooltip", hidden: true, role: "tooltip" });
+  private run = 0;
+
+  constructor(private readonly app: App) {
+    document.body.append(this.box);
+  }
+
+  hide(): void {
+    this.run++;
+    this.box.hidden = true;
+    if (this.app.hover) {
+      this.app.hover = undefined;
+      this.app.redraw();
+    }
+  }
+
+  /** Looks what is at (`x`, `y`) of the canvas, which is at (`pageX`, `pageY`) of the page. */
+  async at(x: number, y: number, pageX: number, pageY: number): Promise<void> {
+    const run = ++this.run;
+    const found = await this.app.itemAt(x, y);
+    if (run !== this.run) return;
+    if (!found) {
+      this.hide();
+      return;
+    }
+    const { item, count: n } = found;
+    const { recording } = this.app;
+    if (this.app.hover?.line !== item.line || this.app.hover.item !== item.item) {
+      this.app.hover = item;
+      this.app.redraw();
+    }
+    const pointLike = item.line.kind === Kind.Instant || item.line.kind === Kind.Counter;
+    fill(
+      this.box,
+      h("strong", {}, itemTitle(recording, item)),
+      h("div", {}, pointLike ? itemKind(item) : `${duration(item.end - item.start)} \u00b7 ${itemKind(item)}`),
+      h("div", { class: "muted" }, ownerLabel(recording, item.line)),
+      n > 1 && h("div", { class: "muted" }, `the longest of ${count(n)} here; zoom in for the others`),
+    );
+    this.box.hidden = false;
+    const { offsetWidth, offsetHeight } = this.box;
+    const left = pageX + 14 + offsetWidth > window.innerWidth ? pageX - offsetWidth - 10 : pageX + 14;
+    const top = pageY + 16 + offsetHeight > window.innerHeight ? pageY - offsetHeight - 10 : pageY + 16;
+    this.box.style.transform = `translate(${Math.max(0, left)}px, ${Math.max(0, top)}px)`;
+  }
+}

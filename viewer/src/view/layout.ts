@@ -1,0 +1,297 @@
+// Which rows there are and where: a function of the recording's index and of what the person chose.
+import { groupBy } from "../data/group";
+import { Kind, type Index } from "../data/index";
+import type { Line } from "../data/recording";
+
+/** What a person chose about rows. Track ids are stable between reports of the same program where they can be. */
+export interface Choices {
+  /** Tracks and groups whose state differs from the default (targets open, others closed). */
+  toggled: Set<string>;
+  hidden: Set<string>;
+  /** In the order of pinning. */
+  pinned: string[];
+  /** Only tracks whose name has this text; "" all. */
+  filter: string;
+}
+
+export type RowRole = "cpu" | "irq" | "state" | "slice" | "syscall" | "instant" | "counter" | "density";
+
+/** One line on the screen. */
+export interface Row {
+  line: Line;
+  role: RowRole;
+  /** Below the track's top. */
+  y: number;
+  height: number;
+}
+
+export type TrackKind = "group" | "process" | "cpu" | "thread" | "counter";
+
+/** A named piece of the chart that is pinned or hidden as a whole: a CPU, a thread, a counter, a heading. */
+export interface Track {
+  id: string;
+  kind: TrackKind;
+  title: string;
+  detail: string;
+  y: number;
+  height: number;
+  rows: Row[];
+  /** Groups and processes: whether their members show. */
+  open?: boolean;
+  /** Row in the index: CPU, thread, counter or process. */
+  ref: number;
+  /** A closed process shows how many of these lines are running. */
+  density?: Line[];
+  pinned: boolean;
+  indent: number;
+}
+
+export interface Layout {
+  /** Pinned tracks; they do not scroll. Their `y` counts from the top of the chart. */
+  pinned: Track[];
+  pinnedHeight: number;
+  /** The others; their `y` counts from the top of the scrolled area. */
+  tracks: Track[];
+  height: number;
+  nHidden: number;
+}
+
+const HEAD = 26;
+const PAD = 3;
+const ROW: Record<RowRole, number> = {
+  cpu: 20,
+  irq: 9,
+  state: 11,
+  slice: 19,
+  syscall: 9,
+  instant: 13,
+  counter: 34,
+  density: 16,
+};
+
+interface Owned {
+  cpu: Line[][];
+  thread: Line[][];
+  counter: Line[];
+}
+
+function owners(index: Index, lines: Line[]): Owned {
+  const owned: Owned = { cpu: index.cpus.map(() => []), thread: index.threads.map(() => []), counter: [] };
+  for (const line of lines) {
+    if (line.kind === Kind.Counter) owned.counter[line.owner] = line;
+    else if (line.kind === Kind.Cpu || line.kind === Kind.Irq || line.kind === Kind.Softirq) owned.cpu[line.owner]?.push(line);
+    else owned.thread[line.owner]?.push(line);
+  }
+  return owned;
+}
+
+const ROLES: Record<Kind, RowRole> = {
+  [Kind.Cpu]: "cpu",
+  [Kind.State]: "state",
+  [Kind.Slice]: "slice",
+  [Kind.Syscall]: "syscall",
+  [Kind.Irq]: "irq",
+  [Kind.Softirq]: "irq",
+  [Kind.Instant]: "instant",
+  [Kind.Counter]: "counter",
+};
+const ORDER: Kind[] = [Kind.Cpu, Kind.Irq, Kind.Softirq, Kind.State, Kind.Syscall, Kind.Instant, Kind.Slice, Kind.Counter];
+
+function rowsOf(lines: Line[]): { rows: Row[]; height: number } {
+  const sorted = [...lines].sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind) || a.depth - b.depth);
+  let y = PAD;
+  const rows = sorted.map((line): Row => {
+    const role = ROLES[line.kind];
+    const row = { line, role, y, height: ROW[role] };
+    y += ROW[role];
+    return row;
+  });
+  return { rows, height: Math.max(y + PAD, HEAD) };
+}
+
+/** Builds layouts of one recording; the parts that never change are worked out once. */
+export class Arranger {
+  private readonly owned: Owned;
+  private readonly built = new Map<string, { rows: Row[]; height: number }>();
+
+  constructor(
+    private readonly index: Index,
+    lines: Line[],
+  ) {
+    this.owned = owners(index, lines);
+  }
+
+  /** The layout for `choices`. */
+  arrange(choices: Choices): Layout {
+    const all = this.all(choices);
+    const pinnedIds = new Map(choices.pinned.map((id, i) => [id, i]));
+    const pinned = all
+      .filter((t) => pinnedIds.has(t.id))
+      .sort((a, b) => pinnedIds.get(a.id)! - pinnedIds.get(b.id)!);
+    const tracks = all.filter((t) => !pinnedIds.has(t.id) && this.shows(t, choices, all));
+    let y = 0;
+    for (const track of pinned) {
+      track.pinned = true;
+      track.indent = 0;
+      track.y = y;
+      y += track.height;
+    }
+    const pinnedHeight = y;
+    y = 0;
+    for (const track of tracks) {
+      track.y = y;
+      y += track.height;
+    }
+    return { pinned, pinnedHeight, tracks, height: y, nHidden: choices.hidden.size };
+  }
+
+  private shows(track: Track, choices: Choices, all: Track[]): boolean {
+    if (choices.hidden.has(track.id)) return false;
+    const filter = choices.filter.trim().toLowerCase();
+    if (filter === "") return true;
+    if (track.kind === "group") return false;
+    const has = (t: Track): boolean => `${t.title} ${t.detail}`.toLowerCase().includes(filter);
+    if (track.kind !== "process") return has(track);
+    return has(track) || all.some((t) => t.kind === "thread" && this.index.threads[t.ref]?.process === track.ref && has(t));
+  }
+
+  private name(ix: number): string {
+    return this.index.strings[ix] ?? "";
+  }
+
+  private all(choices: Choices): Track[] {
+    const filtered = choices.filter.trim() !== "";
+    const open = (id: string, byDefault: boolean): boolean => filtered || choices.toggled.has(id) !== byDefault;
+    const tracks: Track[] = [];
+    const cpus = this.index.cpus.map((_, cpu) => cpu).filter((cpu) => this.index.cpus[cpu] || this.owned.cpu[cpu]!.length > 0);
+    if (cpus.length > 0) {
+      const isOpen = open("cpus", true);
+      tracks.push(this.group("cpus", "CPUs", `${cpus.length}`, isOpen));
+      if (isOpen) tracks.push(...cpus.map((cpu) => this.cpu(cpu)));
+    }
+    const processes = this.index.processes.map((_, p) => p);
+    const targets = processes.filter((p) => this.index.processes[p]!.target);
+    const others = processes.filter((p) => !this.index.processes[p]!.target);
+    for (const p of targets) this.process(tracks, p, true, open, choices);
+    if (others.length > 0) {
+      const isOpen = open("others", false);
+      const threads = others.flatMap((p) => this.threadsOf(p));
+      const group = this.group("others", "Other processes", `${others.length}`, isOpen);
+      if (!isOpen) group.density = this.stateLines(threads);
+      tracks.push(group);
+      if (isOpen) for (const p of others) this.process(tracks, p, false, open, choices);
+    }
+    return tracks;
+  }
+
+  private group(id: string, title: string, detail: string, open: boolean): Track {
+    return { id, kind: "group", title, detail, y: 0, height: HEAD, rows: [], open, ref: -1, pinned: false, indent: 0 };
+  }
+
+  private threadsOf(p: number): number[] {
+    const [first, last] = this.index.processes[p]!.threads;
+    return Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
+  }
+
+  private stateLines(threads: number[]): Line[] {
+    return threads.flatMap((t) => (this.owned.thread[t] ?? []).filter((line) => line.kind === Kind.State));
+  }
+
+  private rows(id: string, lines: Line[]): { rows: Row[]; height: number } {
+    let built = this.built.get(id);
+    if (!built) {
+      built = rowsOf(lines);
+      this.built.set(id, built);
+    }
+    return built;
+  }
+
+  private cpu(cpu: number): Track {
+    const id = `cpu${cpu}`;
+    const detail = this.index.cpus[cpu] ? "" : "not recorded";
+    const rest = { y: 0, ref: cpu, pinned: false, indent: 1 };
+    return { id, kind: "cpu", title: `CPU ${cpu}`, detail, ...this.rows(id, this.owned.cpu[cpu]!), ...rest };
+  }
+
+  private process(
+    tracks: Track[],
+    p: number,
+    byDefault: boolean,
+    open: (id: string, byDefault: boolean) => boolean,
+    choices: Choices,
+  ): void {
+    const process = this.index.processes[p]!;
+    const threads = this.threadsOf(p);
+    const id = `p${process.pid}${this.twin("p", p)}`;
+    const isOpen = open(id, byDefault);
+    const head: Track = {
+      id,
+      kind: "process",
+      title: this.name(process.name) || "?",
+      detail: `pid ${process.pid}, ${threads.length} thread${threads.length === 1 ? "" : "s"}`,
+      y: 0,
+      height: HEAD,
+      rows: [],
+      open: isOpen,
+      ref: p,
+      pinned: false,
+      indent: process.target ? 0 : 1,
+    };
+    if (!isOpen) head.density = this.stateLines(threads);
+    tracks.push(head);
+    if (choices.hidden.has(id) || !isOpen) return;
+    this.index.counters.forEach((counter, c) => {
+      if (counter.process === p && this.owned.counter[c]) tracks.push(this.counter(c));
+    });
+    for (const t of threads) {
+      if (this.owned.thread[t]!.length > 0) tracks.push(this.thread(t));
+    }
+  }
+
+  /** Tells apart two rows of the index with the same id of the kernel's. */
+  private twin(kind: "p" | "t", ix: number): string {
+    const same = kind === "p" ? this.pids() : this.tids();
+    const id = kind === "p" ? this.index.processes[ix]!.pid : this.index.threads[ix]!.tid;
+    const position = same.get(id)!.indexOf(ix);
+    return position > 0 ? `.${position}` : "";
+  }
+
+  private cachedPids: Map<number, number[]> | undefined;
+  private pids(): Map<number, number[]> {
+    return (this.cachedPids ??= groupBy(this.index.processes.keys(), (p) => this.index.processes[p]!.pid));
+  }
+
+  private cachedTids: Map<number, number[]> | undefined;
+  private tids(): Map<number, number[]> {
+    return (this.cachedTids ??= groupBy(this.index.threads.keys(), (t) => this.index.threads[t]!.tid));
+  }
+
+  private counter(c: number): Track {
+    const id = `c${c}`;
+    const counter = this.index.counters[c]!;
+    const rest = { y: 0, ref: c, pinned: false, indent: 1 };
+    return { id, kind: "counter", title: this.name(counter.name), detail: "", ...this.rows(id, [this.owned.counter[c]!]), ...rest };
+  }
+
+  private thread(t: number): Track {
+    const thread = this.index.threads[t]!;
+    const id = `t${thread.tid}${this.twin("t", t)}`;
+    const lines = this.owned.thread[t]!;
+    const rest = { y: 0, ref: t, pinned: false, indent: 1 };
+    return { id, kind: "thread", title: this.name(thread.name) || `thread ${thread.tid}`, detail: `tid ${thread.tid}`, ...this.rows(id, lines), ...rest };
+  }
+}
+
+/** The track and row at `y` of the chart, rows being scrolled by `scroll`. */
+export function trackAt(layout: Layout, y: number, scroll: number): { track: Track; top: number } | undefined {
+  const pinned = y < layout.pinnedHeight;
+  const at = pinned ? y : y - layout.pinnedHeight + scroll;
+  const tracks = pinned ? layout.pinned : layout.tracks;
+  const track = tracks.find((t) => at >= t.y && at < t.y + t.height);
+  return track && { track, top: pinned ? track.y : track.y + layout.pinnedHeight - scroll };
+}
+
+/** The row of `track` at `y` below its top. */
+export function rowAt(track: Track, y: number): Row | undefined {
+  return track.rows.find((row) => y >= row.y && y < row.y + row.height);
+}
