@@ -1,6 +1,33 @@
-//! A recording as columns. Start reading at [`types`].
+//! A recording as columns. Start reading at [`types`]; [`Trace::load`] fills them.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`types`] | the columns |
+//! | [`input`] | the events that the passes read, from a recording or from vectors ([`Input`]) |
+//! | `load` | a recording's blocks as such events |
+//! | `merge`, `sched`, `spans`, `table` | kernel events -> threads, states, occupancy, wake-ups, spans |
+//! | `annotate` | annotation events -> slices, tasks, flows, counters |
+//! | `build` | runs the passes, puts rows in their final order |
+#![forbid(unsafe_code)]
+
+mod annotate;
+mod build;
+mod error;
+pub mod input;
+mod load;
+mod merge;
+mod prev_state;
+mod query;
+mod sched;
+mod spans;
+mod table;
 mod time;
 pub mod types;
+mod vec_source;
 
+pub use error::Error;
+pub use prev_state::PrevState;
+pub use query::{OccupancyRow, StateRow};
 pub use time::{Duration, Time};
 pub use types::*;
+pub use vec_source::{AnnotationVec, CpuVec, Input};

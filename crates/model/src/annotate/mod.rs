@@ -1,0 +1,321 @@
+//! Annotation events -> slices, tasks, flows, counters, instants.
+//!
+//! A thread may have several streams (one for each client: modules of one program). Without tasks, threads do not
+//! touch each other, so each is done by itself, its streams merged by stamp. Tasks move between threads with their
+//! open slices, so a process that has any is done again from its start with all its threads in one time order.
+mod shared;
+mod slicer;
+mod tidy;
+
+use crate::input::{Annotation, AnnotationEvents};
+use crate::{Error, ProcessIx, SliceIx, Strings, ThreadIx, Time, Trace};
+use shared::Shared;
+use slicer::{DefaultNames, Out, Slicer};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+/// A stream with its next event taken out.
+struct Cursor<S> {
+    stream: S,
+    next: Option<Annotation>,
+}
+
+impl<S: AnnotationEvents> Cursor<S> {
+    fn advance(&mut self, strings: &mut Strings) -> Result<(), Error> {
+        self.next = self.stream.next(strings)?;
+        Ok(())
+    }
+
+    fn time(&self) -> Option<Time> {
+        self.next.as_ref().map(|e| e.time)
+    }
+}
+
+/// The streams of one thread.
+struct ThreadStreams<S> {
+    thread: ThreadIx,
+    streams: Vec<Cursor<S>>,
+}
+
+impl<S: AnnotationEvents> ThreadStreams<S> {
+    fn rewind(&mut self, strings: &mut Strings) -> Result<(), Error> {
+        for cursor in &mut self.streams {
+            cursor.stream.rewind();
+            cursor.advance(strings)?;
+        }
+        Ok(())
+    }
+
+    /// The stream with the oldest next event.
+    fn oldest(&self) -> Option<(Time, usize)> {
+        match &self.streams[..] {
+            [only] => only.time().map(|t| (t, 0)),
+            all => all
+                .iter()
+                .enumerate()
+                .filter_map(|(ix, c)| c.time().map(|t| (t, ix)))
+                .min(),
+        }
+    }
+}
+
+/// Fills what annotations fill in `trace`. `streams` come with their thread.
+pub(crate) fn annotate<S: AnnotationEvents>(
+    trace: &mut Trace,
+    streams: Vec<(ThreadIx, S)>,
+) -> Result<(), Error> {
+    let names = default_names(&mut trace.strings);
+    let mut shared = Shared::new(names, trace.span.clone());
+    let mut out = Out::default();
+    for (process, mut threads) in by_process(trace, streams) {
+        shared.enter(process);
+        let mark = (
+            out.slices.start.len(),
+            out.args.slice.len(),
+            out.instants.time.len(),
+        );
+        if !apart(trace, &mut threads, &mut shared, &mut out)? {
+            shared.restart();
+            truncate(&mut out, mark);
+            together(trace, &mut threads, &mut shared, &mut out)?;
+        }
+    }
+    if out.slices.start.len() >= u32::MAX as usize {
+        return Err(Error::TooMany {
+            what: "slices",
+            max: u32::MAX,
+        });
+    }
+    sort_args(&mut out);
+    trace.slices = out.slices;
+    trace.args = out.args;
+    trace.instants = out.instants;
+    trace.flows = shared.join_flows();
+    trace.counters = shared.take_counters();
+    trace.tasks = shared.tasks;
+    Ok(())
+}
+
+fn default_names(strings: &mut Strings) -> DefaultNames {
+    DefaultNames {
+        waits: ["wait", "barrier", "join", "cond", "io"].map(|name| strings.intern(name)),
+        lock: strings.intern("lock"),
+        task: strings.intern("task"),
+        unnamed: strings.intern("(no name)"),
+    }
+}
+
+/// Threads in final order, grouped by process; each with its streams.
+fn by_process<S: AnnotationEvents>(
+    trace: &Trace,
+    streams: Vec<(ThreadIx, S)>,
+) -> Vec<(ProcessIx, Vec<ThreadStreams<S>>)> {
+    let mut streams = streams;
+    streams.sort_by_key(|(thread, _)| *thread);
+    let mut out: Vec<(ProcessIx, Vec<ThreadStreams<S>>)> = Vec::new();
+    for (thread, stream) in streams {
+        let process = trace.threads[thread.ix()].process;
+        if out.last().is_none_or(|(p, _)| *p != process) {
+            out.push((process, Vec::new()));
+        }
+        let Some((_, threads)) = out.last_mut() else {
+            continue;
+        };
+        let cursor = Cursor { stream, next: None };
+        match threads.last_mut() {
+            Some(last) if last.thread == thread => last.streams.push(cursor),
+            _ => threads.push(ThreadStreams {
+                thread,
+                streams: vec![cursor],
+            }),
+        }
+    }
+    out
+}
+
+/// Thread after thread. False: there are tasks, nothing of this counts.
+fn apart<S: AnnotationEvents>(
+    trace: &mut Trace,
+    threads: &mut [ThreadStreams<S>],
+    shared: &mut Shared,
+    out: &mut Out,
+) -> Result<bool, Error> {
+    let before = trace.n_annotation_events;
+    for thread in threads.iter_mut() {
+        thread.rewind(&mut trace.strings)?;
+        let mut slicer = slicer_for(trace, thread.thread, out);
+        while let Some((_, ix)) = thread.oldest() {
+            let limit = thread
+                .streams
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != ix)
+                .filter_map(|(other, c)| c.time().map(|t| (t, other)))
+                .min();
+            let cursor = &mut thread.streams[ix];
+            while let Some(e) = cursor
+                .next
+                .filter(|e| limit.is_none_or(|l| (e.time, ix) <= l))
+            {
+                if Slicer::is_task(e.kind) {
+                    trace.n_annotation_events = before;
+                    return Ok(false);
+                }
+                slicer.event(&e, out, shared);
+                cursor.advance(&mut trace.strings)?;
+            }
+        }
+        close(trace, slicer, out);
+    }
+    Ok(true)
+}
+
+/// All threads of a process in one time order; each writes to its own columns, which are then joined.
+fn together<S: AnnotationEvents>(
+    trace: &mut Trace,
+    threads: &mut [ThreadStreams<S>],
+    shared: &mut Shared,
+    out: &mut Out,
+) -> Result<(), Error> {
+    let mut work: Vec<(Slicer, Out)> = Vec::with_capacity(threads.len());
+    let mut heap = BinaryHeap::new();
+    for (ix, thread) in threads.iter_mut().enumerate() {
+        thread.rewind(&mut trace.strings)?;
+        let own = Out::default();
+        work.push((slicer_for(trace, thread.thread, &own), own));
+        heap.extend(
+            thread
+                .oldest()
+                .map(|(time, stream)| Reverse((time, ix, stream))),
+        );
+    }
+    while let Some(Reverse((_, ix, stream))) = heap.pop() {
+        let limit = heap.peek().map(|Reverse((time, _, _))| *time);
+        let (slicer, own) = &mut work[ix];
+        let mut at = Some(stream);
+        // Drained until another thread's turn comes, so that a burst costs no heap operation.
+        while let Some(stream) = at {
+            if let Some(e) = threads[ix].streams[stream].next {
+                slicer.event(&e, own, shared);
+            }
+            threads[ix].streams[stream].advance(&mut trace.strings)?;
+            at = match threads[ix].oldest() {
+                Some((time, stream)) if limit.is_none_or(|l| time < l) => Some(stream),
+                Some((time, stream)) => {
+                    heap.push(Reverse((time, ix, stream)));
+                    None
+                }
+                None => None,
+            };
+        }
+    }
+    for (slicer, mut own) in work {
+        close(trace, slicer, &mut own);
+        append(out, own);
+    }
+    Ok(())
+}
+
+fn slicer_for(trace: &Trace, thread: ThreadIx, out: &Out) -> Slicer {
+    Slicer::new(thread, trace.threads[thread.ix()].alive.clone(), out)
+}
+
+/// The thread's events are over: its last facts.
+fn close(trace: &mut Trace, mut slicer: Slicer, out: &mut Out) {
+    let thread = &mut trace.threads[slicer.thread.ix()];
+    thread.slice_levels = slicer.finish(out);
+    trace.n_annotation_events += slicer.n_events;
+    if slicer.name.is_some() {
+        thread.name = slicer.name;
+    }
+}
+
+fn truncate(out: &mut Out, (slices, args, instants): (usize, usize, usize)) {
+    let s = &mut out.slices;
+    s.start.truncate(slices);
+    s.end.truncate(slices);
+    s.thread.truncate(slices);
+    s.name.truncate(slices);
+    s.depth.truncate(slices);
+    s.parent.truncate(slices);
+    s.kind.truncate(slices);
+    s.task.truncate(slices);
+    s.object.truncate(slices);
+    s.open.truncate(slices);
+    out.args.slice.truncate(args);
+    out.args.instant.truncate(args);
+    out.args.name.truncate(args);
+    out.args.value.truncate(args);
+    out.instants.time.truncate(instants);
+    out.instants.thread.truncate(instants);
+    out.instants.name.truncate(instants);
+}
+
+fn append(out: &mut Out, own: Out) {
+    let (slices, instants) = (
+        out.slices.start.len() as u32,
+        out.instants.time.len() as u32,
+    );
+    let moved = |ix: SliceIx| {
+        if ix.is_some() {
+            SliceIx(ix.0 + slices)
+        } else {
+            ix
+        }
+    };
+    let s = &mut out.slices;
+    s.start.extend(own.slices.start);
+    s.end.extend(own.slices.end);
+    s.thread.extend(own.slices.thread);
+    s.name.extend(own.slices.name);
+    s.depth.extend(own.slices.depth);
+    s.parent.extend(own.slices.parent.into_iter().map(moved));
+    s.kind.extend(own.slices.kind);
+    s.task.extend(own.slices.task);
+    s.object.extend(own.slices.object);
+    s.open.extend(own.slices.open);
+    out.args.slice.extend(own.args.slice.into_iter().map(moved));
+    out.args
+        .instant
+        .extend(own.args.instant.into_iter().map(|ix| {
+            if ix.is_some() {
+                crate::InstantIx(ix.0 + instants)
+            } else {
+                ix
+            }
+        }));
+    out.args.name.extend(own.args.name);
+    out.args.value.extend(own.args.value);
+    out.instants.time.extend(own.instants.time);
+    out.instants.thread.extend(own.instants.thread);
+    out.instants.name.extend(own.instants.name);
+}
+
+/// By slice, then by instant, then as they came.
+fn sort_args(out: &mut Out) {
+    let a = &mut out.args;
+    let key = |row: usize| (a.slice[row], a.instant[row]);
+    if (1..a.slice.len()).all(|row| key(row - 1) <= key(row)) {
+        return;
+    }
+    let mut order: Vec<usize> = (0..a.slice.len()).collect();
+    order.sort_by_key(|&row| key(row));
+    a.slice = order.iter().map(|&row| a.slice[row]).collect();
+    a.instant = order.iter().map(|&row| a.instant[row]).collect();
+    a.name = order.iter().map(|&row| a.name[row]).collect();
+    a.value = order.iter().map(|&row| a.value[row]).collect();
+}
+
+/// Where each thread's slices lie.
+pub(crate) fn slice_ranges(trace: &mut Trace) {
+    let mut row = 0u32;
+    let n = trace.slices.thread.len() as u32;
+    for ix in 0..trace.threads.len() {
+        let start = row;
+        while row < n && trace.slices.thread[row as usize].ix() == ix {
+            row += 1;
+        }
+        trace.threads[ix].slices = Range { start, end: row };
+    }
+}

@@ -1,0 +1,255 @@
+//! What the threads of one process share: tasks, counters, ends of flows.
+use super::slicer::{Carried, DefaultNames};
+use crate::input::Annotation;
+use crate::{Counter, Flows, ProcessIx, StrIx, Task, TaskIx, ThreadIx, Time};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
+
+/// Multiply and fold: task ids are addresses or counts chosen by the traced program, which is not an adversary of
+/// its own trace; SipHash would take half of the time that a task event may cost.
+#[derive(Default)]
+pub(crate) struct FoldHasher(u64);
+
+impl Hasher for FoldHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let wide = u128::from(self.0 ^ value ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        self.0 = (wide as u64) ^ ((wide >> 64) as u64);
+    }
+}
+
+type FoldMap<V> = HashMap<u64, V, BuildHasherDefault<FoldHasher>>;
+
+/// One end of an arrow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowEnd {
+    process: ProcessIx,
+    id: u64,
+    time: Time,
+    is_in: bool,
+    thread: ThreadIx,
+    name: StrIx,
+}
+
+/// Of all processes: what is published; of the current one: the ways to find it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub names: DefaultNames,
+    pub span: Range<Time>,
+    process: ProcessIx,
+    pub tasks: Vec<Task>,
+    task_of: FoldMap<TaskIx>,
+    carried: HashMap<TaskIx, Vec<Carried>>,
+    pub counters: Vec<Counter>,
+    counter_of: FoldMap<usize>,
+    last_counter: (StrIx, usize),
+    pub flow_ends: Vec<FlowEnd>,
+    /// Lengths at the start of the process, to begin it again.
+    mark: (usize, usize, usize),
+}
+
+impl Shared {
+    pub fn new(names: DefaultNames, span: Range<Time>) -> Shared {
+        Shared {
+            names,
+            span,
+            process: ProcessIx::NONE,
+            tasks: Vec::new(),
+            task_of: FoldMap::default(),
+            carried: HashMap::new(),
+            counters: Vec::new(),
+            counter_of: FoldMap::default(),
+            last_counter: (StrIx::NONE, 0),
+            flow_ends: Vec::new(),
+            mark: (0, 0, 0),
+        }
+    }
+
+    /// The events that follow are this process's.
+    pub fn enter(&mut self, process: ProcessIx) {
+        self.process = process;
+        self.mark = (self.tasks.len(), self.counters.len(), self.flow_ends.len());
+        self.forget();
+    }
+
+    /// Undoes all since [`Shared::enter`].
+    pub fn restart(&mut self) {
+        self.tasks.truncate(self.mark.0);
+        self.counters.truncate(self.mark.1);
+        self.flow_ends.truncate(self.mark.2);
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        self.task_of.clear();
+        self.carried.clear();
+        self.counter_of.clear();
+        self.last_counter = (StrIx::NONE, 0);
+    }
+
+    pub fn counter(&mut self, name: StrIx, time: Time, value: f64) {
+        if self.last_counter.0 != name || self.counters.is_empty() {
+            let next = self.counters.len();
+            let at = *self.counter_of.entry(u64::from(name.0)).or_insert(next);
+            if at == next {
+                self.counters.push(Counter {
+                    name,
+                    process: self.process,
+                    ..Counter::default()
+                });
+            }
+            self.last_counter = (name, at);
+        }
+        let counter = &mut self.counters[self.last_counter.1];
+        counter.time.push(time);
+        counter.value.push(value);
+    }
+
+    /// The living task with this id; made when there is none.
+    pub fn task(&mut self, id: u64, name: StrIx) -> TaskIx {
+        if let Some(&task) = self.task_of.get(&id) {
+            return task;
+        }
+        self.new_task(id, name)
+    }
+
+    fn new_task(&mut self, id: u64, name: StrIx) -> TaskIx {
+        let task = TaskIx(self.tasks.len() as u32);
+        self.tasks.push(Task {
+            id,
+            process: self.process,
+            name,
+            parent: TaskIx::NONE,
+            creator: ThreadIx::NONE,
+            created: Time::MIN,
+            started: Time::MAX,
+            ended: Time::MAX,
+        });
+        self.task_of.insert(id, task);
+        task
+    }
+
+    pub fn task_name(&self, task: TaskIx) -> StrIx {
+        self.tasks.get(task.ix()).map_or(StrIx::NONE, |t| t.name)
+    }
+
+    /// An id that comes again after its task was created or ended is another task's (ids may be addresses).
+    pub fn task_created(&mut self, e: &Annotation, now: Time, creator: ThreadIx, running: TaskIx) {
+        let parent = match e.b {
+            0 => running,
+            id => self.task_of.get(&id).copied().unwrap_or(TaskIx::NONE),
+        };
+        let task = match self.task_of.get(&e.a) {
+            Some(&task) if self.is_same_life(task) => task,
+            _ => self.new_task(e.a, e.name),
+        };
+        let row = &mut self.tasks[task.ix()];
+        (row.created, row.creator, row.parent) = (now, creator, parent);
+        if e.name.is_some() {
+            row.name = e.name;
+        }
+    }
+
+    /// Seen running before its creation was told (stamps of two threads may be equal): the creation is this task's.
+    fn is_same_life(&self, task: TaskIx) -> bool {
+        let task = &self.tasks[task.ix()];
+        task.created == Time::MIN && task.ended == Time::MAX
+    }
+
+    pub fn task_started(&mut self, e: &Annotation, now: Time) -> TaskIx {
+        let mut task = self.task(e.a, e.name);
+        if self.tasks[task.ix()].ended != Time::MAX {
+            task = self.new_task(e.a, e.name);
+        }
+        let row = &mut self.tasks[task.ix()];
+        row.started = row.started.min(now);
+        if !row.name.is_some() {
+            row.name = e.name;
+        }
+        task
+    }
+
+    pub fn task_ended(&mut self, e: &Annotation, now: Time) -> TaskIx {
+        let task = self.task(e.a, StrIx::NONE);
+        self.tasks[task.ix()].ended = now;
+        task
+    }
+
+    pub fn suspended(&mut self, task: TaskIx, carried: Vec<Carried>) {
+        if !carried.is_empty() {
+            self.carried.insert(task, carried);
+        }
+    }
+
+    pub fn resumed(&mut self, task: TaskIx) -> Vec<Carried> {
+        if self.carried.is_empty() {
+            Vec::new()
+        } else {
+            self.carried.remove(&task).unwrap_or_default()
+        }
+    }
+
+    pub fn flow_end(&mut self, e: &Annotation, time: Time, thread: ThreadIx, is_out: bool) {
+        let end = FlowEnd {
+            process: self.process,
+            id: e.a,
+            time,
+            is_in: !is_out,
+            thread,
+            name: e.name,
+        };
+        self.flow_ends.push(end);
+    }
+
+    /// The arrows: each head takes the oldest tail of its process and id that is not younger and not taken.
+    pub fn join_flows(&mut self) -> Flows {
+        let mut ends = std::mem::take(&mut self.flow_ends);
+        ends.sort_by_key(|e| (e.process, e.id, e.time, e.is_in));
+        let mut arrows: Vec<(FlowEnd, FlowEnd)> = Vec::new();
+        for same in ends.chunk_by(|a, b| (a.process, a.id) == (b.process, b.id)) {
+            let mut tails = same.iter().filter(|e| !e.is_in).peekable();
+            for head in same.iter().filter(|e| e.is_in) {
+                if let Some(tail) = tails.next_if(|tail| tail.time <= head.time) {
+                    arrows.push((*tail, *head));
+                }
+            }
+        }
+        arrows.sort_by_key(|(tail, head)| (tail.time, head.time));
+        let mut flows = Flows::default();
+        for (tail, head) in &arrows {
+            flows.id.push(tail.id);
+            flows.name.push(if tail.name.is_some() {
+                tail.name
+            } else {
+                head.name
+            });
+            flows.from_time.push(tail.time);
+            flows.from_thread.push(tail.thread);
+            flows.to_time.push(head.time);
+            flows.to_thread.push(head.thread);
+        }
+        flows
+    }
+
+    /// The counters, each in order of time.
+    pub fn take_counters(&mut self) -> Vec<Counter> {
+        let mut counters = std::mem::take(&mut self.counters);
+        for counter in counters.iter_mut().filter(|c| !c.time.is_sorted()) {
+            let mut order: Vec<usize> = (0..counter.time.len()).collect();
+            order.sort_by_key(|&row| counter.time[row]);
+            counter.time = order.iter().map(|&row| counter.time[row]).collect();
+            counter.value = order.iter().map(|&row| counter.value[row]).collect();
+        }
+        counters
+    }
+}

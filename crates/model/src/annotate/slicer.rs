@@ -1,0 +1,431 @@
+//! One thread's annotations -> its slices, instants and arguments.
+//!
+//! Rows are pushed when something begins, so they come out in order of their start; what is rare (an end whose
+//! beginning was not seen, critical sections, equal stamps) is put right in [`Slicer::finish`], which costs nothing
+//! for threads that have none of it.
+use super::shared::Shared;
+use super::tidy;
+use crate::input::Annotation;
+use crate::{
+    ArgValue, Args, InstantIx, Instants, SliceIx, SliceKind, Slices, StrIx, TaskIx, ThreadIx, Time,
+    open,
+};
+use kasuri_format::ring::{ArgType, Kind, WaitKind};
+
+/// Deeper nesting than this is a program that begins and never ends: beyond it slices are left out.
+const MAX_DEPTH: usize = 4096;
+/// More ends without a beginning than this are a program that only ends: the rest is left out.
+const MAX_ORPHANS: usize = 256;
+
+/// What one pass over threads writes; rows of several threads one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    pub slices: Slices,
+    pub args: Args,
+    pub instants: Instants,
+}
+
+/// An end whose beginning was not seen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Orphan {
+    pub end: Time,
+    pub name: StrIx,
+    pub kind: SliceKind,
+    pub task: TaskIx,
+    pub object: u64,
+    /// Slices of the thread that it encloses: the rows before this one.
+    pub rows_before: usize,
+}
+
+/// A slice that a suspended task takes along.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carried {
+    name: StrIx,
+    kind: SliceKind,
+    object: u64,
+}
+
+/// One thread's state while its events go by.
+#[derive(Debug)]
+pub(crate) struct Slicer {
+    pub thread: ThreadIx,
+    alive: std::ops::Range<Time>,
+    /// First rows of this thread in the output.
+    base: usize,
+    /// Rows of the open nested slices, outermost first.
+    nest: Vec<u32>,
+    /// Begun beyond [`MAX_DEPTH`].
+    too_deep: u32,
+    /// Rows of the open critical sections.
+    holds: Vec<u32>,
+    pub(super) orphans: Vec<Orphan>,
+    has_holds: bool,
+    /// Tasks that run here, outermost first, with their place in `nest`.
+    tasks: Vec<(TaskIx, usize)>,
+    /// Instant that the next argument belongs to.
+    last_instant: InstantIx,
+    /// Time of the last event.
+    pub now: Time,
+    pub name: StrIx,
+    pub n_events: u64,
+}
+
+/// Names for what the program gave none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DefaultNames {
+    pub waits: [StrIx; 5],
+    pub lock: StrIx,
+    pub task: StrIx,
+    pub unnamed: StrIx,
+}
+
+impl Slicer {
+    pub fn new(thread: ThreadIx, alive: std::ops::Range<Time>, out: &Out) -> Slicer {
+        Slicer {
+            thread,
+            now: alive.start,
+            alive,
+            base: out.slices.start.len(),
+            nest: Vec::new(),
+            too_deep: 0,
+            holds: Vec::new(),
+            orphans: Vec::new(),
+            has_holds: false,
+            tasks: Vec::new(),
+            last_instant: InstantIx::NONE,
+            name: StrIx::NONE,
+            n_events: 0,
+        }
+    }
+
+    /// Whether the event is about a task: those need all threads of the process in time order.
+    pub fn is_task(kind: u8) -> bool {
+        (Kind::TaskCreate as u8..=Kind::TaskEnd as u8).contains(&kind)
+    }
+
+    /// The thread's next event.
+    #[inline]
+    pub fn event(&mut self, e: &Annotation, out: &mut Out, shared: &mut Shared) {
+        self.n_events += 1;
+        self.now = self.now.max(e.time.min(shared.span.end));
+        let Some(kind) = Kind::from_number(e.kind) else {
+            return;
+        };
+        match kind {
+            Kind::Begin => self.begin(or(e.name, shared.names.unnamed), SliceKind::Work, 0, 0, out),
+            Kind::End => self.end(e.name, out),
+            Kind::Instant | Kind::Trigger | Kind::Message => {
+                self.instant(or(e.name, shared.names.unnamed), out)
+            }
+            Kind::Counter => shared.counter(e.name, self.now, f64::from_bits(e.a)),
+            Kind::WaitBegin => {
+                let (kind, name) = wait_kind(e.aux, &shared.names);
+                self.begin(or(e.name, name), kind, e.a, 0, out);
+            }
+            Kind::WaitEnd => {
+                let (kind, name) = wait_kind(e.aux, &shared.names);
+                self.end_of(kind, e.a, or(e.name, name), out);
+            }
+            Kind::LockRequest => self.begin(
+                or(e.name, shared.names.lock),
+                SliceKind::LockWait,
+                e.a,
+                0,
+                out,
+            ),
+            Kind::LockAcquired => self.acquired(or(e.name, shared.names.lock), e.a, out),
+            Kind::LockReleased => self.released(or(e.name, shared.names.lock), e.a, out),
+            Kind::TaskCreate => shared.task_created(e, self.now, self.thread, self.task()),
+            Kind::TaskStart => {
+                let task = shared.task_started(e, self.now);
+                self.run_task(task, shared, out);
+            }
+            Kind::TaskSuspend => {
+                let task = shared.task(e.a, e.name);
+                let carried = self.leave_task(task, true, shared, out);
+                shared.suspended(task, carried);
+            }
+            Kind::TaskResume => {
+                let task = shared.task(e.a, StrIx::NONE);
+                self.run_task(task, shared, out);
+                for slice in shared.resumed(task) {
+                    self.begin(slice.name, slice.kind, slice.object, open::CONTINUED, out);
+                }
+            }
+            Kind::TaskEnd => {
+                let task = shared.task_ended(e, self.now);
+                self.leave_task(task, false, shared, out);
+            }
+            Kind::FlowOut | Kind::FlowIn => {
+                shared.flow_end(e, self.now, self.thread, kind == Kind::FlowOut)
+            }
+            Kind::Arg => self.arg(e, out),
+            Kind::ThreadName => self.name = e.name,
+        }
+    }
+
+    fn task(&self) -> TaskIx {
+        self.tasks.last().map_or(TaskIx::NONE, |&(task, _)| task)
+    }
+
+    #[inline]
+    fn push(&mut self, name: StrIx, kind: SliceKind, object: u64, open: u8, out: &mut Out) -> u32 {
+        let s = &mut out.slices;
+        let row = s.start.len() as u32;
+        s.start.push(self.now);
+        s.end.push(Time::MAX);
+        s.thread.push(self.thread);
+        s.name.push(name);
+        s.depth.push(self.nest.len() as u16);
+        s.parent
+            .push(self.nest.last().map_or(SliceIx::NONE, |&p| SliceIx(p)));
+        s.kind.push(kind);
+        s.task.push(self.task());
+        s.object.push(object);
+        s.open.push(open);
+        self.last_instant = InstantIx::NONE;
+        row
+    }
+
+    #[inline]
+    fn begin(&mut self, name: StrIx, kind: SliceKind, object: u64, open: u8, out: &mut Out) {
+        if self.nest.len() >= MAX_DEPTH {
+            self.too_deep += 1;
+            return;
+        }
+        let row = self.push(name, kind, object, open, out);
+        self.nest.push(row);
+    }
+
+    /// Closes `nest[at..]`; what lies above `at` did not say that it ended.
+    #[inline]
+    fn close_from(&mut self, at: usize, bits_above: u8, out: &mut Out) {
+        for (ix, &row) in self.nest[at..].iter().enumerate() {
+            out.slices.end[row as usize] = self.now;
+            if ix > 0 {
+                out.slices.open[row as usize] |= bits_above;
+            }
+        }
+        self.nest.truncate(at);
+        while self.tasks.last().is_some_and(|&(_, place)| place >= at) {
+            self.tasks.pop();
+        }
+        self.last_instant = InstantIx::NONE;
+    }
+
+    /// END closes the innermost work slice; one that names an outer one was lost ends in between.
+    #[inline]
+    fn end(&mut self, name: StrIx, out: &mut Out) {
+        if self.too_deep > 0 {
+            self.too_deep -= 1;
+            return;
+        }
+        let s = &out.slices;
+        if let Some(&top) = self.nest.last()
+            && s.kind[top as usize] == SliceKind::Work
+            && (!name.is_some() || s.name[top as usize] == name)
+        {
+            return self.close_from(self.nest.len() - 1, 0, out);
+        }
+        // Not beyond the task that runs: its slices are not the caller's.
+        let floor = self.tasks.last().map_or(0, |&(_, place)| place + 1);
+        let is_work = |&row: &u32| s.kind[row as usize] == SliceKind::Work;
+        let here = &self.nest[floor.min(self.nest.len())..];
+        let named = here
+            .iter()
+            .rposition(|row| is_work(row) && name.is_some() && s.name[*row as usize] == name);
+        match named.or_else(|| here.iter().rposition(is_work)) {
+            Some(at) => self.close_from(floor + at, open::END_UNSEEN, out),
+            None => self.orphan(SliceKind::Work, name, TaskIx::NONE, 0, out),
+        }
+    }
+
+    /// The end of a wait of this kind at this object.
+    fn end_of(&mut self, kind: SliceKind, object: u64, name: StrIx, out: &mut Out) {
+        let s = &out.slices;
+        let matches =
+            |row: &u32| s.kind[*row as usize] == kind && s.object[*row as usize] == object;
+        match self.nest.iter().rposition(matches) {
+            Some(at) => self.close_from(at, open::END_UNSEEN, out),
+            None => self.orphan(kind, name, TaskIx::NONE, object, out),
+        }
+    }
+
+    /// What ends now began before anything that is known of this thread. With something open it cannot have: its
+    /// beginning was lost in between, and nothing is known of it.
+    #[cold]
+    fn orphan(&mut self, kind: SliceKind, name: StrIx, task: TaskIx, object: u64, out: &Out) {
+        if self.nest.is_empty() && self.orphans.len() < MAX_ORPHANS {
+            let rows_before = out.slices.start.len() - self.base;
+            self.orphans.push(Orphan {
+                end: self.now,
+                name,
+                kind,
+                task,
+                object,
+                rows_before,
+            });
+        }
+    }
+
+    fn acquired(&mut self, name: StrIx, object: u64, out: &mut Out) {
+        let s = &out.slices;
+        let waits = |row: &u32| {
+            s.kind[*row as usize] == SliceKind::LockWait && s.object[*row as usize] == object
+        };
+        if let Some(at) = self.nest.iter().rposition(waits) {
+            self.close_from(at, open::END_UNSEEN, out);
+        }
+        if self.holds.len() < MAX_DEPTH {
+            let row = self.push(name, SliceKind::LockHold, object, 0, out);
+            self.holds.push(row);
+            self.has_holds = true;
+        }
+    }
+
+    fn released(&mut self, name: StrIx, object: u64, out: &mut Out) {
+        match self
+            .holds
+            .iter()
+            .rposition(|&row| out.slices.object[row as usize] == object)
+        {
+            Some(at) => {
+                let row = self.holds.remove(at) as usize;
+                out.slices.end[row] = self.now;
+            }
+            None if self.orphans.len() < MAX_ORPHANS => {
+                self.has_holds = true;
+                let orphan = Orphan {
+                    end: self.now,
+                    name,
+                    kind: SliceKind::LockHold,
+                    task: TaskIx::NONE,
+                    object,
+                    rows_before: 0,
+                };
+                self.orphans.push(orphan);
+            }
+            None => {}
+        }
+    }
+
+    fn run_task(&mut self, task: TaskIx, shared: &Shared, out: &mut Out) {
+        if self.nest.len() >= MAX_DEPTH {
+            return;
+        }
+        let place = self.nest.len();
+        self.tasks.push((task, place));
+        self.begin(
+            or(shared.task_name(task), shared.names.task),
+            SliceKind::TaskRun,
+            0,
+            0,
+            out,
+        );
+    }
+
+    /// The task stops running here, for good or to go on elsewhere with its open slices.
+    fn leave_task(
+        &mut self,
+        task: TaskIx,
+        carry: bool,
+        shared: &Shared,
+        out: &mut Out,
+    ) -> Vec<Carried> {
+        let Some(&(_, at)) = self.tasks.iter().rev().find(|&&(t, _)| t == task) else {
+            self.orphan(
+                SliceKind::TaskRun,
+                or(shared.task_name(task), shared.names.task),
+                task,
+                0,
+                out,
+            );
+            return Vec::new();
+        };
+        if !carry {
+            self.close_from(at, open::END_UNSEEN, out);
+            return Vec::new();
+        }
+        let s = &out.slices;
+        let inside = self.nest[at + 1..]
+            .iter()
+            .map(|&row| row as usize)
+            .filter(|&row| s.kind[row] != SliceKind::TaskRun);
+        let carried = inside
+            .map(|row| Carried {
+                name: s.name[row],
+                kind: s.kind[row],
+                object: s.object[row],
+            })
+            .collect();
+        self.close_from(at, open::CONTINUES, out);
+        carried
+    }
+
+    fn instant(&mut self, name: StrIx, out: &mut Out) {
+        self.last_instant = InstantIx(out.instants.time.len() as u32);
+        out.instants.time.push(self.now);
+        out.instants.thread.push(self.thread);
+        out.instants.name.push(name);
+    }
+
+    fn arg(&mut self, e: &Annotation, out: &mut Out) {
+        let value = match ArgType::from_number(e.aux & 15) {
+            Some(ArgType::I64) => ArgValue::Int(e.a as i64),
+            Some(ArgType::U64) => ArgValue::Uint(e.a),
+            Some(ArgType::F64) => ArgValue::Float(f64::from_bits(e.a)),
+            Some(ArgType::Str) => ArgValue::Str(StrIx(e.a as u32)),
+            None => return,
+        };
+        let slice = match (self.last_instant.is_some(), self.nest.last()) {
+            (true, _) => SliceIx::NONE,
+            (false, Some(&row)) => SliceIx(row),
+            (false, None) => return,
+        };
+        out.args.slice.push(slice);
+        out.args.instant.push(self.last_instant);
+        out.args.name.push(e.name);
+        out.args.value.push(value);
+    }
+
+    /// Closes what is open and puts the thread's rows in their final order. Returns the number of levels.
+    pub fn finish(&mut self, out: &mut Out) -> u16 {
+        self.now = self.now.max(self.alive.end);
+        self.close_from_end(out);
+        if self.base == out.slices.start.len() && self.orphans.is_empty() {
+            return 0;
+        }
+        tidy::finish(
+            &mut out.slices,
+            &mut out.args,
+            self.base,
+            self.thread,
+            self.alive.start,
+            &self.orphans,
+            self.has_holds,
+        )
+    }
+
+    fn close_from_end(&mut self, out: &mut Out) {
+        for &row in self.nest.iter().chain(&self.holds) {
+            out.slices.end[row as usize] = self.now;
+            out.slices.open[row as usize] |= open::END_UNSEEN;
+        }
+        self.nest.clear();
+        self.holds.clear();
+    }
+}
+
+fn or(name: StrIx, otherwise: StrIx) -> StrIx {
+    if name.is_some() { name } else { otherwise }
+}
+
+fn wait_kind(aux: u16, names: &DefaultNames) -> (SliceKind, StrIx) {
+    match WaitKind::from_number(aux) {
+        Some(WaitKind::Barrier) => (SliceKind::Barrier, names.waits[1]),
+        Some(WaitKind::Join) => (SliceKind::Join, names.waits[2]),
+        Some(WaitKind::Cond) => (SliceKind::Cond, names.waits[3]),
+        Some(WaitKind::Io) => (SliceKind::Io, names.waits[4]),
+        Some(WaitKind::Other) | None => (SliceKind::OtherWait, names.waits[0]),
+    }
+}

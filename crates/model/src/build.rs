@@ -1,0 +1,210 @@
+//! Streams -> [`Trace`]: runs the passes in order and puts every row in its final place.
+use crate::annotate;
+use crate::input::{AnnotationEvents, CpuEvents, Setup};
+use crate::merge::merge;
+use crate::sched::{IDLE, LogRow, Sched};
+use crate::table::{NONE, Order};
+use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, ThreadState, Time, Trace};
+
+/// The columns of a recording whose events come from `cpus` (with their numbers) and `streams`.
+pub(crate) fn build<C: CpuEvents, S: AnnotationEvents>(
+    setup: Setup,
+    strings: Strings,
+    mut cpus: Vec<(u16, C)>,
+    streams: Vec<S>,
+) -> Result<Trace, Error> {
+    let (mut setup, mut strings) = (setup, strings);
+    setup.span.end = setup.span.end.max(setup.span.start);
+    setup.n_cpus = cpus
+        .iter()
+        .map(|(n, _)| usize::from(*n) + 1)
+        .fold(setup.n_cpus, usize::max);
+    let mut sched = Sched::new(&setup);
+    if !setup.starts_late {
+        for (number, cpu) in &cpus {
+            if let Some(event) = cpu.head() {
+                sched.first_event(*number, event);
+            }
+        }
+    }
+    for &number in &setup.recorded {
+        if let Some(cpu) = sched.cpus.get_mut(number as usize) {
+            cpu.seen = true;
+        }
+    }
+    merge(&mut cpus, &mut strings, |number, event| {
+        sched.event(number, event)
+    })?;
+    drop(cpus);
+    let owners = stream_owners(&mut sched, &streams);
+    sched.table.add_sleepers(&setup.root_pids);
+    let mut trace = publish(sched, &setup, strings)?;
+    let streams = owners
+        .into_iter()
+        .map(|old| ThreadIx(trace.order.new_thread[old as usize]))
+        .zip(streams)
+        .collect();
+    annotate::annotate(&mut trace.trace, streams)?;
+    annotate::slice_ranges(&mut trace.trace);
+    trace.trace.name_processes();
+    Ok(trace.trace)
+}
+
+struct Published {
+    trace: Trace,
+    order: Order,
+}
+
+/// The thread of each stream, as a row of the table.
+fn stream_owners<S: AnnotationEvents>(sched: &mut Sched, streams: &[S]) -> Vec<u32> {
+    let mut by_tid = sched.table.by_tid();
+    let mut owners = Vec::with_capacity(streams.len());
+    for stream in streams {
+        let first = stream.first_time().unwrap_or(Time::MIN);
+        let n_rows = sched.table.rows.len();
+        let row = sched
+            .table
+            .for_annotations(&by_tid, stream.pid(), stream.tid(), first);
+        if sched.table.rows.len() > n_rows {
+            by_tid.entry(stream.tid()).or_default().push(row);
+        }
+        owners.push(row);
+    }
+    owners
+}
+
+fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Published, Error> {
+    for (rows, what) in [
+        (sched.log.len(), "thread states"),
+        (sched.wakes.time.len(), "wake-ups"),
+    ] {
+        if rows >= IDLE as usize {
+            return Err(Error::TooMany { what, max: IDLE });
+        }
+    }
+    // A stamp that went back may have put a state after the thread's end.
+    for row in &mut sched.table.rows {
+        if row.last != NONE {
+            row.end = row.end.max(sched.log[row.last as usize].start);
+        }
+    }
+    let order = sched.table.order();
+    let (processes, threads) = sched.table.publish(&order, setup, &mut strings);
+    let mut trace = Trace {
+        strings,
+        span: setup.span.clone(),
+        processes,
+        threads,
+        n_kernel_events: sched.n_events,
+        ..Trace::default()
+    };
+    let spans = std::mem::take(&mut sched.spans);
+    trace.kernel_spans = spans.publish(&sched.table, &order, setup.span.end);
+    publish_wakeups(&mut trace, &mut sched, &order);
+    publish_migrations(&mut trace, &mut sched, &order);
+    publish_occupancy(&mut trace, &mut sched, &order);
+    let log = std::mem::take(&mut sched.log);
+    drop(sched);
+    publish_states(&mut trace, log, &order);
+    Ok(Published { trace, order })
+}
+
+fn remap(column: Vec<u32>, order: &Order) -> Vec<ThreadIx> {
+    // Same size and layout: the collect reuses the allocation.
+    column.into_iter().map(|old| order.thread(old)).collect()
+}
+
+fn publish_wakeups(trace: &mut Trace, sched: &mut Sched, order: &Order) {
+    let wakes = std::mem::take(&mut sched.wakes);
+    trace.wakeups.time = wakes.time;
+    trace.wakeups.waker = remap(wakes.waker, order);
+    trace.wakeups.wakee = remap(wakes.wakee, order);
+    trace.wakeups.cpu = wakes.cpu;
+    trace.wakeups.latency = wakes.latency;
+}
+
+fn publish_migrations(trace: &mut Trace, sched: &mut Sched, order: &Order) {
+    let moves = std::mem::take(&mut sched.migrations);
+    trace.migrations.time = moves.time;
+    trace.migrations.thread = remap(moves.thread, order);
+    trace.migrations.from_cpu = moves.from;
+    trace.migrations.to_cpu = moves.to;
+}
+
+fn publish_occupancy(trace: &mut Trace, sched: &mut Sched, order: &Order) {
+    let cpus = std::mem::take(&mut sched.cpus);
+    let rows = cpus.iter().map(|cpu| cpu.start.len().max(1)).sum();
+    let mut out = Occupancy {
+        start: Vec::with_capacity(rows),
+        thread: Vec::with_capacity(rows),
+        idle: Vec::with_capacity(rows),
+    };
+    for cpu in cpus {
+        let first = out.start.len() as u32;
+        if cpu.seen && cpu.start.is_empty() {
+            out.start.push(trace.span.start);
+            out.thread.push(ThreadIx::NONE);
+            out.idle.push(false);
+        }
+        out.idle.extend(cpu.thread.iter().map(|&t| t == IDLE));
+        out.thread.extend(cpu.thread.iter().map(|&t| {
+            if t == IDLE {
+                ThreadIx::NONE
+            } else {
+                order.thread(t)
+            }
+        }));
+        out.start.extend(cpu.start);
+        trace.cpus.push(Cpu {
+            recorded: cpu.seen,
+            occupancy: first..out.start.len() as u32,
+        });
+    }
+    trace.occupancy = out;
+}
+
+/// Counting sort of the log by thread; within a thread the log's order, which is that of time, stays.
+fn publish_states(trace: &mut Trace, log: Vec<LogRow>, order: &Order) {
+    let mut at = vec![0u32; trace.threads.len()];
+    for row in &log {
+        at[order.new_thread[row.thread as usize] as usize] += 1;
+    }
+    let mut first = 0;
+    for (thread, count) in trace.threads.iter_mut().zip(&mut at) {
+        let n = *count;
+        thread.states = first..first + n;
+        *count = first;
+        first += n;
+    }
+    let mut states = States {
+        start: vec![Time::default(); log.len()],
+        state: vec![ThreadState::Unknown; log.len()],
+        cpu: vec![0; log.len()],
+        by: vec![ThreadIx::NONE; log.len()],
+    };
+    for row in &log {
+        let slot = &mut at[order.new_thread[row.thread as usize] as usize];
+        let to = *slot as usize;
+        *slot += 1;
+        states.start[to] = row.start;
+        states.state[to] = row.state;
+        states.cpu[to] = row.cpu;
+        states.by[to] = order.thread(row.by);
+    }
+    trace.states = states;
+}
+
+impl Trace {
+    /// A process bears its main thread's name, also when annotations gave the main thread another.
+    fn name_processes(&mut self) {
+        for process in &mut self.processes {
+            if self.strings.get(process.name).is_empty() {
+                let threads = process.threads.start as usize..process.threads.end as usize;
+                let named = self.threads[threads]
+                    .iter()
+                    .find(|t| !self.strings.get(t.name).is_empty());
+                process.name = named.map_or(process.name, |t| t.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What the passes read: one stream of scheduler events for each CPU, one stream of annotation events for each
+//! thread and client. [`crate::Trace::load`] feeds them from a recording; tests and importers of other tools'
+//! traces feed them from vectors, through [`Input`].
+use crate::{StrIx, Strings, ThreadState, Time};
+
+/// A thread's name as the kernel keeps it: at most 15 bytes, then zeros.
+pub type Comm = [u8; 16];
+
+/// `name` as a [`Comm`], cut to 15 bytes.
+pub fn comm(name: &str) -> Comm {
+    comm_from_bytes(name.as_bytes())
+}
+
+/// The same from the kernel's bytes: up to the first NUL.
+pub(crate) fn comm_from_bytes(name: &[u8]) -> Comm {
+    let mut comm = [0; 16];
+    for (to, &from) in comm[..15]
+        .iter_mut()
+        .zip(name.iter().take_while(|&&b| b != 0))
+    {
+        *to = from;
+    }
+    comm
+}
+
+/// One kernel event on one CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// When.
+    pub time: Time,
+    /// Thread that ran on the CPU (`common_pid`); 0: the idle thread; negative: not known.
+    pub context: i32,
+    /// Whether it was raised inside a hardware interrupt: then `context` did not cause it.
+    pub in_interrupt: bool,
+    /// What happened.
+    pub what: What,
+}
+
+/// What a kernel event says. Fields named `tid` and the like are thread ids.
+#[derive(Clone, Copy, Debug)]
+pub enum What {
+    /// The CPU went from one thread to another (sched_switch).
+    Switch {
+        /// Who left; 0: the idle thread.
+        prev: i32,
+        /// Its name.
+        prev_comm: Comm,
+        /// Its state from now on: `RunnablePreempted` when it could still run.
+        left_as: ThreadState,
+        /// Who came; 0: the idle thread.
+        next: i32,
+        /// Its name.
+        next_comm: Comm,
+    },
+    /// A thread came on the CPU (perf context switch).
+    In {
+        /// Who.
+        tid: i32,
+    },
+    /// A thread left the CPU (perf context switch); who came is not known.
+    Out {
+        /// Who.
+        tid: i32,
+        /// Its state from now on, as in `Switch`.
+        left_as: ThreadState,
+    },
+    /// A thread was woken (sched_waking, sched_wakeup_new).
+    Waking {
+        /// Who.
+        tid: i32,
+        /// Its name.
+        comm: Comm,
+        /// CPU whose queue it was last in; negative: not known.
+        cpu: i32,
+    },
+    /// A thread that is not running was moved (sched_migrate_task).
+    Migrate {
+        /// Who.
+        tid: i32,
+        /// From this CPU...
+        from: u16,
+        /// ...to this.
+        to: u16,
+    },
+    /// A thread was made (task_newtask, sched_process_fork, perf's fork record). Two events may tell of one birth.
+    Fork {
+        /// Its maker; negative: the context.
+        parent: i32,
+        /// The new one.
+        child: i32,
+        /// Its name; empty: its maker's.
+        comm: Comm,
+        /// Process it belongs to, when the event says so.
+        pid: Option<i32>,
+        /// Whether it belongs to its maker's process (CLONE_THREAD), when the event says so.
+        same_process: Option<bool>,
+    },
+    /// A process replaced its program (sched_process_exec).
+    Exec {
+        /// Thread id from now on.
+        tid: i32,
+        /// Thread id before: differs when not the main thread called.
+        old_tid: i32,
+    },
+    /// A thread began to end (sched_process_exit).
+    Exit {
+        /// Who.
+        tid: i32,
+        /// Nothing will follow: no last switch either (perf).
+        at_once: bool,
+    },
+    /// A thread got another name (task_rename, perf's comm record).
+    Rename {
+        /// Who.
+        tid: i32,
+        /// Its new name.
+        comm: Comm,
+    },
+    /// From here on, until this CPU's next event, events are missing.
+    Lost,
+    /// A hardware interrupt's handler began.
+    IrqEntry {
+        /// The handler's name.
+        name: StrIx,
+    },
+    /// It ended.
+    IrqExit,
+    /// A softirq's handler began.
+    SoftirqEntry {
+        /// Its name.
+        name: StrIx,
+    },
+    /// It ended.
+    SoftirqExit,
+    /// The context entered the kernel by a system call.
+    SyscallEntry {
+        /// The call's name.
+        name: StrIx,
+    },
+    /// It went back.
+    SyscallExit,
+}
+
+impl What {
+    /// Order among events of different CPUs with equal stamps: what makes a thread runnable, or makes it, comes
+    /// before what puts threads on and off CPUs (docs/design/states.md, "Ties").
+    pub(crate) fn rank(&self) -> u8 {
+        matches!(
+            self,
+            What::Switch { .. } | What::In { .. } | What::Out { .. }
+        ) as u8
+    }
+}
+
+/// The events of one CPU, in recorded order.
+pub trait CpuEvents {
+    /// The next event, which stays; none at the end.
+    fn head(&self) -> Option<&Event>;
+    /// Goes to the one after it. May intern names.
+    ///
+    /// # Errors
+    /// When the bytes that follow are damaged.
+    fn advance(&mut self, strings: &mut Strings) -> Result<(), crate::Error>;
+}
+
+/// One annotation event.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Annotation {
+    /// When.
+    pub time: Time,
+    /// `enum kasuri_kind`.
+    pub kind: u8,
+    /// As kasuri.h says for each kind.
+    pub aux: u16,
+    /// The site's name, or none. Messages and thread names: the text.
+    pub name: StrIx,
+    /// First word of the payload. Arguments of type STR: the text's index.
+    pub a: u64,
+    /// Second word.
+    pub b: u64,
+}
+
+/// The annotations of one thread in one client, in order of their stamps.
+pub trait AnnotationEvents {
+    /// Process id.
+    fn pid(&self) -> i32;
+    /// Thread id.
+    fn tid(&self) -> i32;
+    /// The next event; none at the end. May intern text.
+    ///
+    /// # Errors
+    /// When the bytes that follow are damaged.
+    fn next(&mut self, strings: &mut Strings) -> Result<Option<Annotation>, crate::Error>;
+    /// Stamp of the first event; none when there is none.
+    fn first_time(&self) -> Option<Time>;
+    /// Goes back to the first event.
+    fn rewind(&mut self);
+}
+
+/// A thread that /proc showed.
+#[derive(Clone, Debug, Default)]
+pub struct KnownThread {
+    /// When it was seen.
+    pub time: Time,
+    /// Its process.
+    pub pid: i32,
+    /// Its id.
+    pub tid: i32,
+    /// The process's parent.
+    pub ppid: i32,
+    /// Its name.
+    pub comm: String,
+}
+
+/// What the passes know besides the events.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// When recording began and ended.
+    pub span: std::ops::Range<Time>,
+    /// CPUs of the machine.
+    pub n_cpus: usize,
+    /// The recorded processes; empty: all are target.
+    pub root_pids: Vec<i32>,
+    /// Threads that /proc showed, oldest first.
+    pub known: Vec<KnownThread>,
+    /// The CPUs' streams start some time after `span.start`: what was before is unknown (flight recorder).
+    pub starts_late: bool,
+    /// CPUs whose events were recorded, also those that had none.
+    pub recorded: Vec<u32>,
+    /// Migrations are recorded as events; else they are told by where threads come on.
+    pub has_migrations: bool,
+}

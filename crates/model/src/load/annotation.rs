@@ -1,0 +1,221 @@
+//! Annotation blocks of one stream as events.
+use crate::input::{Annotation, AnnotationEvents};
+use crate::{Error, Places, StrIx, Strings, Time};
+use kasuri_format::clock::ClockMap;
+use kasuri_format::container::{AnnotationBlock, Recording, StreamLoss};
+use kasuri_format::ring::{ArgType, Kind, Shape};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Ids beyond this are damage: names are looked up by index.
+const MAX_SITE: u32 = 1 << 22;
+
+/// Events that a stream lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MetLoss {
+    pub pid: i32,
+    pub tid: i32,
+    pub loss: StreamLoss,
+}
+
+/// What all streams share.
+pub(super) struct Clients<'r> {
+    recording: &'r Recording<'r>,
+    pub clock: ClockMap,
+    origin_ns: i64,
+    pub losses: RefCell<Vec<MetLoss>>,
+}
+
+impl<'r> Clients<'r> {
+    pub fn new(recording: &'r Recording<'r>, clock: ClockMap, origin_ns: i64) -> Clients<'r> {
+        Clients {
+            recording,
+            clock,
+            origin_ns,
+            losses: RefCell::new(Vec::new()),
+        }
+    }
+
+    pub fn time(&self, stamp: u64) -> Time {
+        Time(
+            self.clock
+                .monotonic_ns(stamp)
+                .saturating_sub(self.origin_ns),
+        )
+    }
+}
+
+/// Site names of each client by id.
+pub(super) struct SiteNames {
+    by_client: HashMap<(u32, u32), Rc<Vec<StrIx>>>,
+}
+
+impl SiteNames {
+    /// Interns the names of all sites and notes their places.
+    pub fn new(recording: &Recording<'_>, strings: &mut Strings, places: &mut Places) -> SiteNames {
+        let sites = recording.sites();
+        let mut by_client = HashMap::new();
+        for table in sites.tables() {
+            let own = table.sites.iter().map(|s| s.id).max().unwrap_or(0);
+            let last = own
+                .max(table.parent_next_id.saturating_sub(1))
+                .min(MAX_SITE);
+            let mut names = vec![StrIx::NONE; last as usize + 1];
+            for id in 1..=last {
+                let Some(site) = sites.resolve(table.pid, table.generation, id) else {
+                    continue;
+                };
+                let name = strings.intern(&site.name);
+                names[id as usize] = name;
+                if site.line > 0 && !site.file.is_empty() {
+                    places
+                        .entry(name)
+                        .or_insert_with(|| format!("{}:{}", site.file, site.line));
+                }
+            }
+            by_client.insert((table.pid, table.generation), Rc::new(names));
+        }
+        SiteNames { by_client }
+    }
+
+    pub fn client(&self, pid: u32, generation: u32) -> Rc<Vec<StrIx>> {
+        self.by_client
+            .get(&(pid, generation))
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+/// One stream.
+pub(super) struct Stream<'r> {
+    clients: Rc<Clients<'r>>,
+    names: Rc<Vec<StrIx>>,
+    pid: i32,
+    tid: i32,
+    first: Option<Time>,
+    blocks: Vec<usize>,
+    /// Blocks read so far in this round, and most in any.
+    read: usize,
+    most_read: usize,
+    block: AnnotationBlock,
+    times: Vec<i64>,
+    row: usize,
+    pair: usize,
+    blob: usize,
+}
+
+impl<'r> Stream<'r> {
+    /// `blocks`: in order, at least one.
+    pub fn new(clients: Rc<Clients<'r>>, names: &SiteNames, blocks: Vec<usize>) -> Stream<'r> {
+        let infos = clients.recording.blocks();
+        let ids = blocks.first().map_or([0; 4], |&ix| infos[ix].ids);
+        let first = blocks
+            .iter()
+            .filter(|&&ix| infos[ix].n_events > 0)
+            .map(|&ix| infos[ix].first_stamp)
+            .min();
+        Stream {
+            names: names.client(ids[0], ids[1]),
+            pid: ids[0] as i32,
+            tid: ids[3] as i32,
+            first: first.map(|stamp| clients.time(stamp)),
+            clients,
+            blocks,
+            read: 0,
+            most_read: 0,
+            block: AnnotationBlock::default(),
+            times: Vec::new(),
+            row: 0,
+            pair: 0,
+            blob: 0,
+        }
+    }
+
+    /// Decodes the next block. False: there is none.
+    fn read_block(&mut self) -> Result<bool, Error> {
+        let Some(&ix) = self.blocks.get(self.read) else {
+            return Ok(false);
+        };
+        self.block = self.clients.recording.annotation_block(ix)?;
+        self.times.clear();
+        self.clients
+            .clock
+            .convert(&self.block.stamps, &mut self.times);
+        (self.row, self.pair, self.blob) = (0, 0, 0);
+        self.read += 1;
+        if self.read > self.most_read {
+            self.most_read = self.read;
+            let met = self.block.losses.iter().map(|&loss| MetLoss {
+                pid: self.pid,
+                tid: self.tid,
+                loss,
+            });
+            self.clients.losses.borrow_mut().extend(met);
+        }
+        Ok(true)
+    }
+
+    /// The payload of an event with text: messages, names, text arguments.
+    #[cold]
+    fn text(&mut self, e: &mut Annotation, strings: &mut Strings) {
+        let bytes = self.block.blobs.row(self.blob);
+        self.blob += 1;
+        let text = String::from_utf8_lossy(bytes);
+        match Kind::from_number(e.kind) {
+            Some(Kind::Message | Kind::ThreadName) => e.name = strings.intern(&text),
+            Some(Kind::Arg) if e.aux & 15 == ArgType::Str as u16 => {
+                e.a = u64::from(strings.intern(&text).0)
+            }
+            _ => {}
+        }
+    }
+}
+
+impl AnnotationEvents for Stream<'_> {
+    fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    #[inline]
+    fn next(&mut self, strings: &mut Strings) -> Result<Option<Annotation>, Error> {
+        while self.row >= self.times.len() {
+            if !self.read_block()? {
+                return Ok(None);
+            }
+        }
+        let row = self.row;
+        self.row += 1;
+        let site = self.block.sites[row] as usize;
+        let mut e = Annotation {
+            time: Time(self.times[row].saturating_sub(self.clients.origin_ns)),
+            kind: self.block.kinds[row],
+            aux: self.block.aux[row],
+            name: self.names.get(site).copied().unwrap_or(StrIx::NONE),
+            a: 0,
+            b: 0,
+        };
+        let shape = self.block.shapes[row];
+        if shape == Shape::Pair as u8 {
+            (e.a, e.b) = (self.block.a[self.pair], self.block.b[self.pair]);
+            self.pair += 1;
+        } else if shape == Shape::Blob as u8 {
+            self.text(&mut e, strings);
+        }
+        Ok(Some(e))
+    }
+
+    fn first_time(&self) -> Option<Time> {
+        self.first
+    }
+
+    fn rewind(&mut self) {
+        self.read = 0;
+        self.row = 0;
+        self.times.clear();
+    }
+}

@@ -1,0 +1,466 @@
+//! Kernel blocks of one CPU as events: columns are decoded block by block, only those that the passes use.
+use crate::input::{Comm, CpuEvents, Event, What};
+use crate::{Error, PrevState, StrIx, Strings, Time};
+use kasuri_format::clock::ClockMap;
+use kasuri_format::container::{Group, Recording};
+use kasuri_format::tracefs::EventFormat;
+use kasuri_format::{ErrorKind, Result as FormatResult};
+use std::rc::Rc;
+
+/// What the passes do with an event type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    Switch,
+    Waking,
+    Migrate,
+    Fork,
+    NewTask,
+    Exec,
+    Exit,
+    Rename,
+    IrqEntry,
+    IrqExit,
+    SoftirqEntry,
+    SoftirqExit,
+    SyscallEntry,
+    SyscallExit,
+    /// Nothing.
+    Other,
+}
+
+/// The fields that a role needs: numbers, then names (comms, or an interrupt handler's).
+const fn fields(role: Role) -> (&'static [&'static str], &'static [&'static str]) {
+    match role {
+        Role::Switch => (
+            &["prev_pid", "prev_state", "next_pid"],
+            &["prev_comm", "next_comm"],
+        ),
+        Role::Waking => (&["pid", "target_cpu", "common_flags"], &["comm"]),
+        Role::Migrate => (&["pid", "orig_cpu", "dest_cpu"], &[]),
+        Role::Fork => (&["parent_pid", "child_pid"], &["child_comm"]),
+        Role::NewTask => (&["pid", "clone_flags"], &["comm"]),
+        Role::Exec => (&["pid", "old_pid"], &[]),
+        Role::Exit => (&["pid"], &[]),
+        Role::Rename => (&["pid"], &["newcomm"]),
+        Role::IrqEntry => (&["irq"], &["name"]),
+        Role::SoftirqEntry => (&["vec"], &[]),
+        Role::SyscallEntry => (&["id"], &[]),
+        Role::IrqExit | Role::SoftirqExit | Role::SyscallExit | Role::Other => (&[], &[]),
+    }
+}
+
+/// `common_flags`: raised in a hardware interrupt (TRACE_FLAG_HARDIRQ), or in an NMI (TRACE_FLAG_NMI).
+const IN_INTERRUPT: i64 = 0x08 | 0x40;
+/// `clone_flags`: CLONE_THREAD.
+const CLONE_THREAD: i64 = 0x1_0000;
+/// As the kernel numbers them.
+const SOFTIRQS: [&str; 10] = [
+    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+];
+
+/// What all CPUs share: the meaning of types and states.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    roles: Vec<Role>,
+    states: PrevState,
+    clock: ClockMap,
+    origin_ns: i64,
+}
+
+impl Kernel {
+    pub fn new(recording: &Recording<'_>, clock: ClockMap, origin_ns: i64) -> Kernel {
+        let types = recording.event_types();
+        let has_waking = types.iter().any(|t| t.name == "sched/sched_waking");
+        let switch = recording.meta().kernel.formats.get("sched/sched_switch");
+        Kernel {
+            roles: types.iter().map(|t| role(t, has_waking)).collect(),
+            states: switch.map_or_else(PrevState::newest, |text| PrevState::from_format(text)),
+            clock,
+            origin_ns,
+        }
+    }
+
+    /// Whether moves of threads are recorded.
+    pub fn has_migrations(&self) -> bool {
+        self.roles.contains(&Role::Migrate)
+    }
+}
+
+fn role(format: &EventFormat, has_waking: bool) -> Role {
+    match format.name.as_str() {
+        "sched/sched_switch" => Role::Switch,
+        "sched/sched_waking" | "sched/sched_wakeup_new" => Role::Waking,
+        // Later than sched_waking and on the wakee's CPU; better than nothing.
+        "sched/sched_wakeup" if !has_waking => Role::Waking,
+        "sched/sched_migrate_task" => Role::Migrate,
+        "sched/sched_process_fork" => Role::Fork,
+        "sched/sched_process_exec" => Role::Exec,
+        "sched/sched_process_exit" => Role::Exit,
+        "task/task_newtask" => Role::NewTask,
+        "task/task_rename" => Role::Rename,
+        "irq/irq_handler_entry" => Role::IrqEntry,
+        "irq/irq_handler_exit" => Role::IrqExit,
+        "irq/softirq_entry" => Role::SoftirqEntry,
+        "irq/softirq_exit" => Role::SoftirqExit,
+        "raw_syscalls/sys_enter" => Role::SyscallEntry,
+        "raw_syscalls/sys_exit" => Role::SyscallExit,
+        _ => Role::Other,
+    }
+}
+
+/// Names of the rows of one field: the block's dictionary, converted once.
+#[derive(Debug, Default)]
+struct Names {
+    ids: Vec<u32>,
+    comms: Vec<Comm>,
+    names: Vec<StrIx>,
+}
+
+/// The decoded fields of one event type in the current block.
+#[derive(Debug, Default)]
+struct Columns {
+    at: usize,
+    context: Vec<i64>,
+    ints: [Vec<i64>; 3],
+    names: [Names; 2],
+}
+
+impl Columns {
+    fn int(&self, column: usize) -> i64 {
+        self.ints[column].get(self.at).copied().unwrap_or(-1)
+    }
+
+    fn comm(&self, column: usize) -> Comm {
+        let names = &self.names[column];
+        names
+            .ids
+            .get(self.at)
+            .and_then(|&id| names.comms.get(id as usize))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn name(&self) -> StrIx {
+        let names = &self.names[0];
+        names
+            .ids
+            .get(self.at)
+            .and_then(|&id| names.names.get(id as usize))
+            .copied()
+            .unwrap_or(StrIx::NONE)
+    }
+}
+
+/// A gap that was met, for the losses table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MetGap {
+    pub cpu: u16,
+    pub from: Time,
+    pub to: Time,
+    pub count: Option<u64>,
+    pub damaged: bool,
+}
+
+/// One CPU's events.
+pub(super) struct KernelCpu<'r> {
+    recording: &'r Recording<'r>,
+    kernel: Rc<Kernel>,
+    gaps: Rc<std::cell::RefCell<Vec<MetGap>>>,
+    cpu: u16,
+    /// Blocks not read yet, last first.
+    blocks: Vec<usize>,
+    times: Vec<i64>,
+    types: Vec<u16>,
+    columns: Vec<Columns>,
+    /// Gaps of the current block not met yet, last first: before which event, how many, damaged.
+    ahead: Vec<(usize, Option<u64>, bool)>,
+    /// Index of the event after the head.
+    next: usize,
+    last: Time,
+    head: Option<Event>,
+    syscalls: std::collections::HashMap<i64, StrIx>,
+}
+
+impl<'r> KernelCpu<'r> {
+    /// `blocks`: in order. `start`: what a gap before the first event begins with.
+    pub fn new(
+        recording: &'r Recording<'r>,
+        kernel: Rc<Kernel>,
+        gaps: Rc<std::cell::RefCell<Vec<MetGap>>>,
+        cpu: u16,
+        blocks: &[usize],
+        start: Time,
+        strings: &mut Strings,
+    ) -> Result<KernelCpu<'r>, Error> {
+        let mut out = KernelCpu {
+            recording,
+            columns: kernel.roles.iter().map(|_| Columns::default()).collect(),
+            kernel,
+            gaps,
+            cpu,
+            blocks: blocks.iter().rev().copied().collect(),
+            times: Vec::new(),
+            types: Vec::new(),
+            ahead: Vec::new(),
+            next: 0,
+            last: start,
+            head: None,
+            syscalls: std::collections::HashMap::new(),
+        };
+        out.advance(strings)?;
+        Ok(out)
+    }
+
+    /// Decodes the next block. False: there is none.
+    fn read_block(&mut self, strings: &mut Strings) -> Result<bool, Error> {
+        let Some(ix) = self.blocks.pop() else {
+            return Ok(false);
+        };
+        let block = self.recording.kernel_block(ix)?;
+        self.times.clear();
+        self.kernel.clock.convert(&block.stamps, &mut self.times);
+        let origin = self.kernel.origin_ns;
+        self.times
+            .iter_mut()
+            .for_each(|t| *t = t.saturating_sub(origin));
+        self.types.clear();
+        self.types.extend_from_slice(&block.types);
+        self.ahead = block
+            .gaps
+            .iter()
+            .rev()
+            .map(|g| (g.before as usize, g.count, g.damaged))
+            .collect();
+        self.next = 0;
+        for group in block.groups() {
+            let ix = usize::from(group.event_type);
+            self.columns[ix] = read_columns(&group, self.kernel.roles[ix], strings)?;
+        }
+        for id in self.syscall_ids() {
+            self.syscalls
+                .entry(id)
+                .or_insert_with(|| strings.intern(&format!("sys_{id}")));
+        }
+        Ok(true)
+    }
+
+    fn syscall_ids(&self) -> Vec<i64> {
+        let ix = self
+            .kernel
+            .roles
+            .iter()
+            .position(|r| *r == Role::SyscallEntry);
+        let mut ids = ix.map_or(Vec::new(), |ix| self.columns[ix].ints[0].clone());
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    fn lost(&mut self, count: Option<u64>, damaged: bool, to: Time) -> Event {
+        let gap = MetGap {
+            cpu: self.cpu,
+            from: self.last,
+            to: to.max(self.last),
+            count,
+            damaged,
+        };
+        self.gaps.borrow_mut().push(gap);
+        Event {
+            time: self.last,
+            context: -1,
+            in_interrupt: false,
+            what: What::Lost,
+        }
+    }
+
+    /// The event at `self.next`, which is of a type that matters; none: it is not.
+    #[inline]
+    fn event(&mut self) -> Option<Event> {
+        let ix = self.next;
+        self.next += 1;
+        let kind = usize::from(self.types[ix]);
+        let role = self.kernel.roles[kind];
+        self.last = self.last.max(Time(self.times[ix]));
+        if role == Role::Other {
+            return None;
+        }
+        let c = &mut self.columns[kind];
+        let mut context = c.context.get(c.at).map_or(-1, |&tid| tid as i32);
+        let mut in_interrupt = false;
+        let tid = c.int(0) as i32;
+        let what = match role {
+            Role::Switch => {
+                context = tid;
+                What::Switch {
+                    prev: tid,
+                    prev_comm: c.comm(0),
+                    left_as: self.kernel.states.get(c.int(1)),
+                    next: c.int(2) as i32,
+                    next_comm: c.comm(1),
+                }
+            }
+            Role::Waking => {
+                in_interrupt = c.int(2) & IN_INTERRUPT != 0 && !c.ints[2].is_empty();
+                What::Waking {
+                    tid,
+                    comm: c.comm(0),
+                    cpu: c.int(1) as i32,
+                }
+            }
+            Role::Migrate => What::Migrate {
+                tid,
+                from: c.int(1) as u16,
+                to: c.int(2) as u16,
+            },
+            Role::Fork => What::Fork {
+                parent: tid,
+                child: c.int(1) as i32,
+                comm: c.comm(0),
+                pid: None,
+                same_process: None,
+            },
+            Role::NewTask => {
+                let same = (!c.ints[1].is_empty()).then(|| c.int(1) & CLONE_THREAD != 0);
+                What::Fork {
+                    parent: -1,
+                    child: tid,
+                    comm: c.comm(0),
+                    pid: None,
+                    same_process: same,
+                }
+            }
+            Role::Exec => What::Exec {
+                tid,
+                old_tid: c.int(1) as i32,
+            },
+            Role::Exit => What::Exit {
+                tid,
+                at_once: false,
+            },
+            Role::Rename => What::Rename {
+                tid,
+                comm: c.comm(0),
+            },
+            Role::IrqEntry => What::IrqEntry { name: c.name() },
+            Role::IrqExit => What::IrqExit,
+            Role::SoftirqEntry => What::SoftirqEntry { name: c.name() },
+            Role::SoftirqExit => What::SoftirqExit,
+            Role::SyscallEntry => What::SyscallEntry {
+                name: self.syscalls.get(&c.int(0)).copied().unwrap_or(StrIx::NONE),
+            },
+            Role::SyscallExit | Role::Other => What::SyscallExit,
+        };
+        c.at += 1;
+        Some(Event {
+            time: Time(self.times[ix]),
+            context,
+            in_interrupt,
+            what,
+        })
+    }
+}
+
+impl CpuEvents for KernelCpu<'_> {
+    #[inline]
+    fn head(&self) -> Option<&Event> {
+        self.head.as_ref()
+    }
+
+    #[inline]
+    fn advance(&mut self, strings: &mut Strings) -> Result<(), Error> {
+        loop {
+            if let Some(&(before, count, damaged)) = self.ahead.last()
+                && before <= self.next
+            {
+                self.ahead.pop();
+                let to = self.times.get(self.next).map_or(self.last, |&t| Time(t));
+                self.head = Some(self.lost(count, damaged, to));
+                return Ok(());
+            }
+            if self.next >= self.types.len() {
+                if !self.read_block(strings)? {
+                    self.head = None;
+                    return Ok(());
+                }
+                continue;
+            }
+            self.head = self.event();
+            if self.head.is_some() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A column that the kernel's format may lack.
+fn optional(
+    column: FormatResult<kasuri_format::container::Column>,
+) -> Result<Option<kasuri_format::container::Column>, Error> {
+    match column {
+        Ok(column) => Ok(Some(column)),
+        Err(e) if e.kind == ErrorKind::Absent => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn read_columns(group: &Group<'_>, role: Role, strings: &mut Strings) -> Result<Columns, Error> {
+    let mut out = Columns::default();
+    let (ints, names) = fields(role);
+    // Of a switch, the context is who left.
+    if role != Role::Switch && role != Role::Other {
+        out.context = read_ints(group, "common_pid")?;
+    }
+    for (column, field) in out.ints.iter_mut().zip(ints) {
+        *column = read_ints(group, field)?;
+    }
+    for (column, field) in out.names.iter_mut().zip(names) {
+        *column = read_names(group, field, role == Role::IrqEntry, strings)?;
+    }
+    if role == Role::SoftirqEntry {
+        let vectors: Vec<StrIx> = SOFTIRQS.iter().map(|name| strings.intern(name)).collect();
+        let ids = out.ints[0].iter().map(|&v| v as u32).collect();
+        out.names[0] = Names {
+            ids,
+            names: vectors,
+            comms: Vec::new(),
+        };
+    }
+    Ok(out)
+}
+
+fn read_ints(group: &Group<'_>, field: &str) -> Result<Vec<i64>, Error> {
+    let column = optional(group.column_by_name(field))?;
+    Ok(column
+        .and_then(|c| c.i64s().map(<[i64]>::to_vec))
+        .unwrap_or_default())
+}
+
+fn read_names(
+    group: &Group<'_>,
+    field: &str,
+    intern: bool,
+    strings: &mut Strings,
+) -> Result<Names, Error> {
+    let Some(column) = optional(group.column_by_name(field))? else {
+        return Ok(Names::default());
+    };
+    let Some(bytes) = column.bytes() else {
+        return Ok(Names::default());
+    };
+    let n = bytes.dict_len() as u32;
+    let mut out = Names {
+        ids: bytes.ids.clone(),
+        comms: Vec::new(),
+        names: Vec::new(),
+    };
+    if intern {
+        out.names = (0..n)
+            .map(|id| strings.intern(&bytes.entry_text(id)))
+            .collect();
+    } else {
+        out.comms = (0..n)
+            .map(|id| crate::input::comm_from_bytes(bytes.entry(id)))
+            .collect();
+    }
+    Ok(out)
+}

@@ -1,0 +1,187 @@
+//! What a recording says of events that it does not have.
+//!
+//! A flagged ring-buffer page says that events are missing, and where, but not how many; the kernel's counters, read
+//! about once a second, say how many. Here they meet: the gaps between two readings share what the counter rose by.
+//! As it is not known which gap lost how many, the first of them bears the count and the others 0.
+use super::annotation::Clients;
+use super::kernel::MetGap;
+use crate::{Loss, ThreadIx, Time, Trace};
+use kasuri_format::container::Recording;
+use kasuri_format::meta::KernelLoss;
+use kasuri_format::ring::Lost;
+use std::ops::Range;
+
+const OVERRUN: &str = "kernel buffer overrun";
+
+/// The table, by time.
+pub(super) fn losses(
+    trace: &Trace,
+    recording: &Recording<'_>,
+    clients: &Clients<'_>,
+    gaps: &[MetGap],
+) -> Vec<Loss> {
+    let mut out = Vec::new();
+    kernel(trace, recording, gaps, &mut out);
+    annotations(trace, recording, clients, &mut out);
+    out.sort_by_key(|l| (l.when.start, l.cpu, l.thread));
+    out
+}
+
+fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut Vec<Loss>) {
+    let buffer_kb = recording.meta().kernel.buffer_kb;
+    let remedy =
+        format!("record with a larger kernel buffer (it had {buffer_kb} KiB for each CPU)");
+    let loss = |cause: &str, cpu: u16, when: Range<Time>, count: u64, remedy: &str| Loss {
+        cause: cause.into(),
+        cpu: Some(cpu),
+        thread: ThreadIx::NONE,
+        when,
+        count,
+        remedy: remedy.into(),
+    };
+    let mut met: Vec<(MetGap, Option<u64>)> = gaps.iter().map(|g| (*g, g.count)).collect();
+    met.sort_by_key(|(g, _)| (g.cpu, g.from));
+    let at = |ns: u64| Time((ns as i64).saturating_sub(trace.origin_monotonic_ns));
+    let mut readings: Vec<&KernelLoss> = recording.kernel_losses().iter().collect();
+    readings.sort_by_key(|r| (r.cpu, r.monotonic_ns));
+    for pair in readings.windows(2).filter(|p| p[0].cpu == p[1].cpu) {
+        let (cpu, when) = (
+            pair[1].cpu as u16,
+            at(pair[0].monotonic_ns)..at(pair[1].monotonic_ns),
+        );
+        let rise = |f: fn(&KernelLoss) -> u64| f(pair[1]).saturating_sub(f(pair[0]));
+        let (overrun, dropped, nested) = (
+            rise(|r| r.overrun),
+            rise(|r| r.dropped),
+            rise(|r| r.commit_overrun),
+        );
+        if overrun > 0 {
+            let inside = met.iter_mut().filter(|(g, _)| {
+                g.cpu == cpu && !g.damaged && g.from < when.end && g.to > when.start
+            });
+            let mut found = false;
+            for (ix, (_, count)) in inside.filter(|(_, count)| count.is_none()).enumerate() {
+                *count = Some(if ix == 0 { overrun } else { 0 });
+                found = true;
+            }
+            // Overwritten before anything was read: in a flight recorder that is its job.
+            if !found && when.end > trace.span.start && recording.meta().mode != "flight" {
+                out.push(loss(OVERRUN, cpu, when.clone(), overrun, &remedy));
+            }
+        }
+        if dropped > 0 {
+            out.push(loss(
+                "kernel buffer full",
+                cpu,
+                when.clone(),
+                dropped,
+                &remedy,
+            ));
+        }
+        if nested > 0 {
+            out.push(loss(
+                "kernel commit overrun",
+                cpu,
+                when,
+                nested,
+                "none: interrupts nested too deep for the kernel's buffer",
+            ));
+        }
+    }
+    for (gap, count) in met {
+        let (cause, remedy) = match gap.damaged {
+            true => (
+                "page damaged",
+                "the file was changed or cut after it was recorded; record again",
+            ),
+            false => (OVERRUN, remedy.as_str()),
+        };
+        out.push(loss(
+            cause,
+            gap.cpu,
+            gap.from..gap.to,
+            count.unwrap_or(0),
+            remedy,
+        ));
+    }
+}
+
+fn annotations(
+    trace: &Trace,
+    recording: &Recording<'_>,
+    clients: &Clients<'_>,
+    out: &mut Vec<Loss>,
+) {
+    for met in clients.losses.borrow().iter() {
+        let when = match (met.loss.first, met.loss.last) {
+            (0, _) | (_, 0) => trace.span.clone(),
+            (first, last) => clients.time(first)..clients.time(last),
+        };
+        let thread = thread_at(trace, met.pid, met.tid, when.start);
+        let (cause, remedy) = cause(Lost::from_number(met.loss.cause));
+        out.push(Loss {
+            cause: cause.into(),
+            cpu: None,
+            thread,
+            when,
+            count: met.loss.count,
+            remedy: remedy.into(),
+        });
+    }
+    for client in recording.client_losses() {
+        for (number, &count) in client
+            .lost
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+        {
+            let (cause, remedy) = cause(Lost::from_number(number as u8));
+            let cause = format!(
+                "{cause} (threads of process {} that never got a chunk)",
+                client.pid
+            );
+            out.push(Loss {
+                cause,
+                cpu: None,
+                thread: ThreadIx::NONE,
+                when: trace.span.clone(),
+                count,
+                remedy: remedy.into(),
+            });
+        }
+    }
+}
+
+fn thread_at(trace: &Trace, pid: i32, tid: i32, time: Time) -> ThreadIx {
+    let same = |ix: &usize| {
+        let thread = &trace.threads[*ix];
+        thread.tid == tid && trace.processes[thread.process.ix()].pid == pid
+    };
+    let distance = |ix: &usize| {
+        let alive = &trace.threads[*ix].alive;
+        alive
+            .start
+            .0
+            .saturating_sub(time.0)
+            .max(time.0.saturating_sub(alive.end.0))
+            .max(0)
+    };
+    (0..trace.threads.len())
+        .filter(same)
+        .min_by_key(distance)
+        .map_or(ThreadIx::NONE, |ix| ThreadIx(ix as u32))
+}
+
+fn cause(lost: Option<Lost>) -> (&'static str, &'static str) {
+    let remedy = match lost {
+        Some(Lost::Full) => "record with more ring memory, or with the policy grow",
+        Some(Lost::Overwritten) => {
+            "none needed: a flight recorder keeps the newest events; give it more chunks to keep more"
+        }
+        Some(Lost::Big) => "shorten the message or argument to 2032 bytes",
+        Some(Lost::Site) => "free space where the session directory is (usually /dev/shm)",
+        Some(Lost::Frozen) => "none: a snapshot was being copied; trigger fewer of them",
+        None => "read it with a newer kasuri",
+    };
+    (lost.map_or("unknown cause", Lost::as_str), remedy)
+}

@@ -1,0 +1,274 @@
+//! A packed recording -> [`Trace`].
+mod annotation;
+mod kernel;
+mod losses;
+mod perf;
+
+use crate::build::build;
+use crate::input::{KnownThread, Setup};
+use crate::{Error, Info, Places, Strings, Time, Trace};
+use annotation::{Clients, SiteNames, Stream};
+use kasuri_format::clock::ClockMap;
+use kasuri_format::container::{BlockKind, Recording};
+use kasuri_format::meta::{Anchor, Meta};
+use kernel::{Kernel, KernelCpu};
+use perf::PerfCpu;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+impl Trace {
+    /// Reads a whole recording into columns, in one thread.
+    ///
+    /// # Errors
+    /// When a block is damaged (open the file with [`Recording::salvage`] to leave those out), when stamps need clock
+    /// anchors that the recording lacks, or when it has more rows than 32 bits count.
+    pub fn load(recording: &Recording<'_>) -> Result<Trace, Error> {
+        let meta = recording.meta();
+        let anchors = all_anchors(recording);
+        let kernel_clock = clock(
+            &meta.kernel.clock == "x86-tsc",
+            &anchors,
+            recording,
+            BlockKind::Kernel,
+        )?;
+        let client_clock = clock(
+            &meta.annotations.clock == "native",
+            &anchors,
+            recording,
+            BlockKind::Annotation,
+        )?;
+        let clocks = Clocks {
+            kernel: kernel_clock,
+            client: client_clock,
+        };
+        let origin_ns = origin(meta, recording, &clocks);
+        let mut strings = Strings::default();
+        let mut places = Places::new();
+        let names = SiteNames::new(recording, &mut strings, &mut places);
+        let clients = Rc::new(Clients::new(recording, clocks.client.clone(), origin_ns));
+        let streams = streams(recording, &clients, &names);
+        let gaps = Rc::new(RefCell::new(Vec::new()));
+        let mut setup = setup(recording, &clocks, origin_ns);
+        let start = setup.span.start;
+        let kernel_cpus = blocks_by_cpu(recording, BlockKind::Kernel);
+        let mut trace = if kernel_cpus.is_empty() {
+            let mut cpus = Vec::new();
+            for (cpu, blocks) in blocks_by_cpu(recording, BlockKind::Perf) {
+                let events = PerfCpu::new(
+                    recording,
+                    gaps.clone(),
+                    cpu,
+                    &blocks,
+                    origin_ns,
+                    start,
+                    &mut strings,
+                )?;
+                cpus.push((cpu, events));
+            }
+            build(setup, strings, cpus, streams)?
+        } else {
+            let kernel = Rc::new(Kernel::new(recording, clocks.kernel.clone(), origin_ns));
+            setup.has_migrations = kernel.has_migrations();
+            let mut cpus = Vec::new();
+            for (cpu, blocks) in kernel_cpus {
+                let events = KernelCpu::new(
+                    recording,
+                    kernel.clone(),
+                    gaps.clone(),
+                    cpu,
+                    &blocks,
+                    start,
+                    &mut strings,
+                )?;
+                cpus.push((cpu, events));
+            }
+            build(setup, strings, cpus, streams)?
+        };
+        trace.places = places;
+        trace.origin_monotonic_ns = origin_ns;
+        trace.origin_realtime_ns = realtime(meta, origin_ns);
+        trace.info = info(meta);
+        let events = |kind| {
+            recording
+                .blocks()
+                .iter()
+                .filter(|b| b.kind == kind)
+                .map(|b| b.n_events)
+                .sum::<u64>()
+        };
+        trace.n_kernel_events = events(BlockKind::Kernel) + events(BlockKind::Perf);
+        trace.n_annotation_events = events(BlockKind::Annotation);
+        trace.losses = losses::losses(&trace, recording, &clients, &gaps.borrow());
+        Ok(trace)
+    }
+}
+
+struct Clocks {
+    kernel: ClockMap,
+    client: ClockMap,
+}
+
+/// The recorded anchors, and those that `meta.json` holds.
+fn all_anchors(recording: &Recording<'_>) -> Vec<Anchor> {
+    let meta = recording.meta();
+    let mut anchors = recording.anchors().to_vec();
+    anchors.push(meta.start);
+    anchors.extend(meta.end);
+    anchors.retain(|a| a.native != 0 && a.monotonic_ns != 0);
+    anchors
+}
+
+fn clock(
+    ticks: bool,
+    anchors: &[Anchor],
+    recording: &Recording<'_>,
+    kind: BlockKind,
+) -> Result<ClockMap, Error> {
+    if !ticks || !recording.blocks().iter().any(|b| b.kind == kind) {
+        return Ok(ClockMap::identity());
+    }
+    Ok(ClockMap::from_anchors(anchors)?)
+}
+
+/// Lowest and highest CLOCK_MONOTONIC of all events.
+fn extent(recording: &Recording<'_>, clocks: &Clocks) -> Option<(i64, i64)> {
+    let mut extent: Option<(i64, i64)> = None;
+    for block in recording.blocks().iter().filter(|b| b.n_events > 0) {
+        let clock = match block.kind {
+            BlockKind::Kernel => &clocks.kernel,
+            BlockKind::Annotation => &clocks.client,
+            // perf stamps are CLOCK_MONOTONIC.
+            _ => &ClockMap::identity(),
+        };
+        let (first, last) = (
+            clock.monotonic_ns(block.first_stamp),
+            clock.monotonic_ns(block.last_stamp),
+        );
+        let (low, high) = extent.unwrap_or((first, last));
+        extent = Some((low.min(first), high.max(last)));
+    }
+    extent
+}
+
+/// CLOCK_MONOTONIC at `Time(0)`: the recording's start; without one (a lost META block) the first event.
+fn origin(meta: &Meta, recording: &Recording<'_>, clocks: &Clocks) -> i64 {
+    match meta.start.monotonic_ns {
+        0 => extent(recording, clocks).map_or(0, |(first, _)| first),
+        ns => i64::try_from(ns).unwrap_or(0),
+    }
+}
+
+fn realtime(meta: &Meta, origin_ns: i64) -> i64 {
+    let (realtime, monotonic) = (meta.start.realtime_ns, meta.start.monotonic_ns);
+    if realtime == 0 {
+        0
+    } else {
+        realtime as i64 - monotonic as i64 + origin_ns
+    }
+}
+
+fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
+    let meta = recording.meta();
+    let at = |ns: u64| {
+        Time(
+            i64::try_from(ns)
+                .unwrap_or(i64::MAX)
+                .saturating_sub(origin_ns),
+        )
+    };
+    let extent = extent(recording, clocks).map(|(a, b)| {
+        (
+            Time(a.saturating_sub(origin_ns)),
+            Time(b.saturating_sub(origin_ns)),
+        )
+    });
+    let last = extent.map_or(Time(0), |(_, last)| last);
+    let end = meta.end.map_or(last, |end| at(end.monotonic_ns));
+    let flight = meta.mode == "flight" || meta.keep_ns.is_some();
+    let first = extent.map_or(Time(0), |(first, _)| first);
+    let kept = meta.keep_ns.map_or(Time(0), |ns| {
+        Time(end.0.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX)))
+    });
+    let start = if flight {
+        first.max(kept).max(Time(0))
+    } else {
+        Time(0)
+    };
+    let known = recording.procs().iter().map(|p| KnownThread {
+        time: at(p.monotonic_ns),
+        pid: p.pid,
+        tid: p.tid,
+        ppid: p.ppid,
+        comm: p.comm.clone(),
+    });
+    let mut known: Vec<KnownThread> = known.collect();
+    known.sort_by_key(|k| k.time);
+    Setup {
+        span: start..end.max(start),
+        n_cpus: (meta.host.n_cpus as usize).min(usize::from(u16::MAX)),
+        root_pids: meta.root_pids.clone(),
+        known,
+        recorded: if meta.kernel.source == "none" {
+            Vec::new()
+        } else {
+            meta.host.online.clone()
+        },
+        starts_late: flight,
+        has_migrations: false,
+    }
+}
+
+fn blocks_by_cpu(recording: &Recording<'_>, kind: BlockKind) -> BTreeMap<u16, Vec<usize>> {
+    let mut cpus: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    for (ix, block) in recording.blocks().iter().enumerate() {
+        // No machine has as many CPUs as u16 counts; a damaged number must not make a table of them.
+        if block.kind == kind && block.ids[0] < 8192 {
+            cpus.entry(block.ids[0] as u16).or_default().push(ix);
+        }
+    }
+    cpus
+}
+
+fn streams<'r>(
+    recording: &Recording<'_>,
+    clients: &Rc<Clients<'r>>,
+    names: &SiteNames,
+) -> Vec<Stream<'r>> {
+    let mut by_id: HashMap<[u32; 4], usize> = HashMap::new();
+    let mut blocks: Vec<Vec<usize>> = Vec::new();
+    for (ix, block) in recording.blocks().iter().enumerate() {
+        if block.kind == BlockKind::Annotation {
+            let next = blocks.len();
+            let at = *by_id.entry(block.ids).or_insert(next);
+            if at == next {
+                blocks.push(Vec::new());
+            }
+            blocks[at].push(ix);
+        }
+    }
+    blocks
+        .into_iter()
+        .map(|blocks| Stream::new(clients.clone(), names, blocks))
+        .collect()
+}
+
+fn info(meta: &Meta) -> Info {
+    let mut missing = meta.missing.clone();
+    if !meta.complete {
+        missing.push("the recorder did not end in order: the last events may be missing, and what ran at the end is cut off".into());
+    }
+    Info {
+        command: meta.command.clone(),
+        root_pid: meta.root_pids.first().copied().unwrap_or(0),
+        exit_status: meta.exit_status,
+        host: meta.host.hostname.clone(),
+        kernel: meta.host.kernel.clone(),
+        machine: meta.host.machine.clone(),
+        cpu_model: meta.host.cpu_model.clone(),
+        kernel_source: meta.kernel.source.clone(),
+        kernel_clock: meta.kernel.clock.clone(),
+        missing,
+        recorder: meta.recorder.clone(),
+    }
+}

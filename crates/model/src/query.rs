@@ -1,0 +1,77 @@
+//! Rows with the end that the next row gives them.
+use crate::{ThreadIx, ThreadState, Time, Trace};
+
+/// One row of [`crate::States`] with its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StateRow {
+    /// From...
+    pub start: Time,
+    /// ...to.
+    pub end: Time,
+    /// The state.
+    pub state: ThreadState,
+    /// See [`crate::States::cpu`].
+    pub cpu: u16,
+    /// See [`crate::States::by`].
+    pub by: ThreadIx,
+}
+
+/// One row of [`crate::Occupancy`] with its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OccupancyRow {
+    /// From...
+    pub start: Time,
+    /// ...to.
+    pub end: Time,
+    /// Who ran; none: idle or unknown.
+    pub thread: ThreadIx,
+    /// Nobody ran.
+    pub idle: bool,
+}
+
+impl Trace {
+    /// A thread's states in order: no gaps, no overlaps, the last until `alive.end`.
+    pub fn states_of(&self, thread: ThreadIx) -> impl ExactSizeIterator<Item = StateRow> + '_ {
+        let info = &self.threads[thread.ix()];
+        let (rows, last) = (
+            info.states.start as usize..info.states.end as usize,
+            info.alive.end,
+        );
+        let s = &self.states;
+        let end = rows.end;
+        rows.map(move |row| StateRow {
+            start: s.start[row],
+            end: if row + 1 < end {
+                s.start[row + 1]
+            } else {
+                last.max(s.start[row])
+            },
+            state: s.state[row],
+            cpu: s.cpu[row],
+            by: s.by[row],
+        })
+    }
+
+    /// What a CPU ran, in order: no gaps, no overlaps, the last until `span.end`.
+    pub fn occupancy_of(&self, cpu: usize) -> impl ExactSizeIterator<Item = OccupancyRow> + '_ {
+        let range = self.cpus.get(cpu).map_or(0..0, |c| c.occupancy.clone());
+        let (rows, last) = (range.start as usize..range.end as usize, self.span.end);
+        let o = &self.occupancy;
+        let end = rows.end;
+        rows.map(move |row| OccupancyRow {
+            start: o.start[row],
+            end: if row + 1 < end {
+                o.start[row + 1]
+            } else {
+                last.max(o.start[row])
+            },
+            thread: o.thread[row],
+            idle: o.idle[row],
+        })
+    }
+
+    /// The process of a thread.
+    pub fn process_of(&self, thread: ThreadIx) -> &crate::Process {
+        &self.processes[self.threads[thread.ix()].process.ix()]
+    }
+}

@@ -1,0 +1,543 @@
+//! Scheduler events -> thread states, CPU occupancy, wake-ups, migrations: one pass, in time order.
+//!
+//! The states, what moves a thread between them, and what is done about ties, losses and contradictions:
+//! docs/design/states.md. Two facts shape the code. A `sched_waking` may reach a thread that is still on its CPU, on
+//! its way to sleep; whether it then slept at all shows only later, so such a wake-up waits in `Row::pending` with
+//! `early` set. And after a loss nothing may be carried over the gap.
+//!
+//! No event allocates or hashes. State rows are logged in the order in which they begin, chained to their thread by
+//! number, and sorted by counting at the end.
+use crate::input::{Comm, Event, Setup, What};
+use crate::spans::Spans;
+use crate::table::{NONE, Table};
+use crate::{Duration, ThreadState, Time};
+
+/// One row of the state log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogRow {
+    pub start: Time,
+    pub thread: u32,
+    pub by: u32,
+    pub cpu: u16,
+    pub state: ThreadState,
+}
+
+/// What a CPU does now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Current {
+    /// Not known: the next event's context tells.
+    Unknown,
+    /// A thread that the source does not show (perf: not ours).
+    Other,
+    Idle,
+    Thread(u32),
+}
+
+/// One CPU's occupancy so far.
+#[derive(Clone, Debug)]
+pub(crate) struct CpuLog {
+    pub current: Current,
+    pub start: Vec<Time>,
+    /// Old row of the thread; [`IDLE`] or [`NONE`].
+    pub thread: Vec<u32>,
+    pub seen: bool,
+}
+
+/// In [`CpuLog::thread`]: the CPU was idle.
+pub(crate) const IDLE: u32 = u32::MAX - 1;
+
+#[derive(Debug, Default)]
+pub(crate) struct WakeLog {
+    pub time: Vec<Time>,
+    pub waker: Vec<u32>,
+    pub wakee: Vec<u32>,
+    pub cpu: Vec<u16>,
+    pub latency: Vec<Duration>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct MigrationLog {
+    pub time: Vec<Time>,
+    pub thread: Vec<u32>,
+    pub from: Vec<u16>,
+    pub to: Vec<u16>,
+}
+
+/// The pass.
+pub(crate) struct Sched {
+    pub table: Table,
+    pub log: Vec<LogRow>,
+    pub cpus: Vec<CpuLog>,
+    pub wakes: WakeLog,
+    pub migrations: MigrationLog,
+    pub spans: Spans,
+    pub n_events: u64,
+    start: Time,
+    end: Time,
+    has_migrations: bool,
+}
+
+const UNKNOWN_LATENCY: Duration = Duration(-1);
+
+impl Sched {
+    pub fn new(setup: &Setup) -> Sched {
+        let cpu = CpuLog {
+            current: Current::Unknown,
+            start: Vec::new(),
+            thread: Vec::new(),
+            seen: false,
+        };
+        Sched {
+            table: Table::new(setup),
+            log: Vec::new(),
+            cpus: vec![cpu; setup.n_cpus],
+            wakes: WakeLog::default(),
+            migrations: MigrationLog::default(),
+            spans: Spans::new(setup.n_cpus),
+            n_events: 0,
+            start: setup.span.start,
+            end: setup.span.end,
+            has_migrations: setup.has_migrations,
+        }
+    }
+
+    /// Before the first event: what the first event of a CPU says about who ran there since the recording's start.
+    pub fn first_event(&mut self, cpu: u16, event: &Event) {
+        if !matches!(event.what, What::Lost) {
+            self.learn(cpu, self.start, event);
+        }
+    }
+
+    /// The next event in time order.
+    pub fn event(&mut self, cpu: u16, event: &Event) {
+        let Some(on) = self.cpus.get_mut(usize::from(cpu)) else {
+            return;
+        };
+        on.seen = true;
+        self.n_events += !matches!(event.what, What::Lost) as u64;
+        let time = event.time.max(self.start).min(self.end);
+        if on.current == Current::Unknown && !matches!(event.what, What::Lost) {
+            self.learn(cpu, time, event);
+        }
+        match event.what {
+            What::Switch {
+                prev,
+                prev_comm,
+                left_as,
+                next,
+                next_comm,
+            } => {
+                self.leave(cpu, time, prev, &prev_comm, left_as, next);
+                self.arrive(cpu, time, next, &next_comm);
+            }
+            What::Waking {
+                tid,
+                comm,
+                cpu: queue,
+            } => self.waking(cpu, time, event, tid, &comm, queue),
+            What::Migrate { tid, from, to } => self.migrate(cpu, time, tid, from, to),
+            What::In { tid } => {
+                if let Current::Thread(before) = self.cpus[usize::from(cpu)].current
+                    && before != self.table.find(tid)
+                {
+                    self.vanish(before, cpu, time);
+                }
+                self.arrive(cpu, time, tid, &[0; 16]);
+            }
+            What::Out { tid, left_as } => {
+                self.leave(cpu, time, tid, &[0; 16], left_as, -1);
+                self.occupy(cpu, time, Current::Other);
+            }
+            What::Fork {
+                parent,
+                child,
+                comm,
+                pid,
+                same_process,
+            } => {
+                let parent = if parent < 0 { event.context } else { parent };
+                self.fork(cpu, time, parent, child, &comm, pid, same_process);
+            }
+            What::Exec { tid, old_tid } => self.exec(cpu, time, tid, old_tid),
+            What::Exit { tid, at_once } => self.exit(cpu, time, tid, at_once),
+            What::Rename { tid, comm } => {
+                self.table.get_named(tid, &comm, time);
+            }
+            What::Lost => self.lost(cpu, time),
+            What::SyscallEntry { name } => {
+                let row = self.table.get(event.context, time);
+                self.spans
+                    .syscall_entry(&mut self.table, row, cpu, time, name);
+            }
+            What::SyscallExit => {
+                let row = self.table.get(event.context, time);
+                self.spans
+                    .syscall_exit(&mut self.table, row, time, self.start);
+            }
+            What::IrqEntry { .. }
+            | What::IrqExit
+            | What::SoftirqEntry { .. }
+            | What::SoftirqExit => {
+                let thread = match self.cpus[usize::from(cpu)].current {
+                    Current::Thread(row) => row,
+                    _ => NONE,
+                };
+                self.spans.interrupt(cpu, time, thread, &event.what);
+            }
+        }
+    }
+
+    /// The CPU's current thread is not known and an event tells it: it has been on since `since`.
+    #[cold]
+    fn learn(&mut self, cpu: u16, since: Time, event: &Event) {
+        let tid = match event.what {
+            What::Switch { prev, .. } => prev,
+            What::Out { tid, .. } => tid,
+            _ => event.context,
+        };
+        if tid == 0 {
+            self.occupy(cpu, since, Current::Idle);
+        } else if tid > 0 {
+            let row = self.table.get(tid, since);
+            self.forget_wakeup(row);
+            self.set(row, since, ThreadState::Running, cpu, NONE);
+            self.occupy(cpu, since, Current::Thread(row));
+        }
+    }
+
+    /// `tid` left the CPU; `next` came (0: idle, negative: not known).
+    #[inline]
+    fn leave(
+        &mut self,
+        cpu: u16,
+        time: Time,
+        tid: i32,
+        comm: &Comm,
+        left_as: ThreadState,
+        next: i32,
+    ) {
+        let row = self.table.get_named(tid, comm, time);
+        if let Current::Thread(before) = self.cpus[usize::from(cpu)].current
+            && before != row
+        {
+            self.vanish(before, cpu, time);
+        }
+        if row == NONE {
+            return;
+        }
+        let thread = &mut self.table.rows[row as usize];
+        thread.switches_out += 1;
+        thread.preemptions += (left_as == ThreadState::RunnablePreempted) as u32;
+        if thread.state == ThreadState::Running && thread.cpu != cpu {
+            // It is on another CPU already (equal stamps, or its coming here was not seen): that stands.
+            return;
+        }
+        match left_as {
+            ThreadState::Dead => {
+                self.forget_wakeup(row);
+                self.table.end(row, time);
+                return;
+            }
+            ThreadState::RunnablePreempted => {
+                // Woken before it slept, and now it need not sleep any more: that wake-up has done its work.
+                thread.pending = NONE;
+                thread.early = false;
+                let by = self.table.get(next, time);
+                self.set(row, time, left_as, cpu, by);
+            }
+            _ => self.set(row, time, left_as, cpu, NONE),
+        }
+    }
+
+    /// `tid` came on the CPU; 0: nobody.
+    #[inline]
+    fn arrive(&mut self, cpu: u16, time: Time, tid: i32, comm: &Comm) {
+        if tid == 0 {
+            return self.occupy(cpu, time, Current::Idle);
+        }
+        let row = self.table.get_named(tid, comm, time);
+        if row == NONE {
+            return self.occupy(cpu, time, Current::Other);
+        }
+        let thread = &mut self.table.rows[row as usize];
+        thread.switches_in += 1;
+        thread.fresh = false;
+        if thread.pending != NONE {
+            self.woken_runs(row, time);
+        }
+        let thread = &self.table.rows[row as usize];
+        if !self.has_migrations && thread.cpu != cpu && thread.cpu != u16::MAX {
+            let from = thread.cpu;
+            self.push_migration(time, row, from, cpu);
+        }
+        self.set(row, time, ThreadState::Running, cpu, NONE);
+        self.occupy(cpu, time, Current::Thread(row));
+    }
+
+    /// The wake-up that `row` waits for has led to running.
+    #[inline]
+    fn woken_runs(&mut self, row: u32, time: Time) {
+        let thread = &mut self.table.rows[row as usize];
+        let wake = thread.pending as usize;
+        self.wakes.latency[wake] = time - self.wakes.time[wake];
+        if thread.early {
+            // It was woken while leaving and no later wake-up came: it never slept, it waited for a CPU.
+            let last = &mut self.log[thread.last as usize];
+            if thread.last != NONE && is_blocked(last.state) {
+                last.state = ThreadState::RunnableWoken;
+                last.by = self.wakes.waker[wake];
+            }
+        }
+        thread.pending = NONE;
+        thread.early = false;
+    }
+
+    fn waking(&mut self, cpu: u16, time: Time, event: &Event, tid: i32, comm: &Comm, queue: i32) {
+        let row = self.table.get_named(tid, comm, time);
+        if row == NONE {
+            return;
+        }
+        let waker = if event.in_interrupt || event.context <= 0 {
+            NONE
+        } else {
+            self.table.get(event.context, time)
+        };
+        let wake = self.wakes.time.len() as u32;
+        let running = self.table.rows[row as usize].state == ThreadState::Running;
+        self.wakes.time.push(time);
+        self.wakes.waker.push(waker);
+        self.wakes.wakee.push(row);
+        self.wakes.cpu.push(cpu);
+        self.wakes.latency.push(if running {
+            Duration::ZERO
+        } else {
+            UNKNOWN_LATENCY
+        });
+        let thread = &mut self.table.rows[row as usize];
+        thread.pending = wake;
+        thread.early = running;
+        thread.woken_on = cpu;
+        if thread.fresh && queue >= 0 && thread.last != NONE {
+            // A new thread's CPU is chosen between its making and its first wake-up.
+            thread.cpu = queue as u16;
+            self.log[thread.last as usize].cpu = queue as u16;
+        }
+        thread.fresh = false;
+        let queue = if queue < 0 { thread.cpu } else { queue as u16 };
+        if is_blocked(thread.state) || thread.state == ThreadState::Unknown {
+            self.set(row, time, ThreadState::RunnableWoken, queue, waker);
+        }
+    }
+
+    fn migrate(&mut self, cpu: u16, time: Time, tid: i32, from: u16, to: u16) {
+        let row = self.table.get(tid, time);
+        if row == NONE {
+            return;
+        }
+        self.push_migration(time, row, from, to);
+        let thread = &mut self.table.rows[row as usize];
+        let (state, last) = (thread.state, thread.last);
+        if state == ThreadState::RunnableWoken && thread.woken_on == cpu && last != NONE {
+            // The waker looks for a CPU after sched_waking: that is where the thread was woken to, not a second wait.
+            thread.woken_on = u16::MAX;
+            thread.cpu = to;
+            self.log[last as usize].cpu = to;
+        } else if is_runnable(state) {
+            let by = if last == NONE {
+                NONE
+            } else {
+                self.log[last as usize].by
+            };
+            self.set(row, time, state, to, by);
+        }
+    }
+
+    fn push_migration(&mut self, time: Time, row: u32, from: u16, to: u16) {
+        self.migrations.time.push(time);
+        self.migrations.thread.push(row);
+        self.migrations.from.push(from);
+        self.migrations.to.push(to);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn fork(
+        &mut self,
+        cpu: u16,
+        time: Time,
+        parent: i32,
+        child: i32,
+        comm: &Comm,
+        pid: Option<i32>,
+        same: Option<bool>,
+    ) {
+        if child <= 0 {
+            return;
+        }
+        let parent = self.table.get(parent, time);
+        let known = self.table.find(child);
+        let is_same = |row: u32| row != NONE && self.table.rows[row as usize].fresh;
+        if is_same(known) {
+            // The second event about one birth (task_newtask, then sched_process_fork).
+            return;
+        }
+        let parents_process = if parent == NONE {
+            NONE
+        } else {
+            self.table.rows[parent as usize].process
+        };
+        let process = match (pid, same) {
+            (_, Some(true)) if parents_process != NONE => Some(parents_process),
+            (Some(pid), _) if pid != child => Some(self.table.process_of(pid, 0, parents_process)),
+            (Some(_), _) | (None, Some(_)) => {
+                Some(self.table.add_process(child, 0, parents_process))
+            }
+            (None, None) => None,
+        };
+        let row = self.table.add(child, time, process, parents_process);
+        let name = if comm[0] == 0 && parent != NONE {
+            self.table.rows[parent as usize].comm
+        } else {
+            *comm
+        };
+        let thread = &mut self.table.rows[row as usize];
+        thread.comm = name;
+        thread.fresh = true;
+        self.set(row, time, ThreadState::RunnableWoken, cpu, parent);
+    }
+
+    /// Only a thread other than the main one changes its id by exec: it takes over the main thread's.
+    fn exec(&mut self, cpu: u16, time: Time, tid: i32, old_tid: i32) {
+        if tid == old_tid || tid <= 0 || old_tid <= 0 {
+            return;
+        }
+        let old = self.table.get(old_tid, time);
+        self.table.end(old, time);
+        let process = self.table.rows[old as usize].process;
+        let row = match self.table.find(tid) {
+            row if row != NONE && !self.table.rows[row as usize].dead => row,
+            _ => self.table.add(tid, time, Some(process), NONE),
+        };
+        self.forget_wakeup(row);
+        self.set(row, time, ThreadState::Running, cpu, NONE);
+        self.occupy(cpu, time, Current::Thread(row));
+    }
+
+    fn exit(&mut self, cpu: u16, time: Time, tid: i32, at_once: bool) {
+        // With tracefs the thread still runs to its last switch, which says that it is dead.
+        let row = self.table.find(tid);
+        if !at_once || row == NONE || self.table.rows[row as usize].dead {
+            return;
+        }
+        self.table.end(row, time);
+        if self.cpus[usize::from(cpu)].current == Current::Thread(row) {
+            self.occupy(cpu, time, Current::Other);
+        }
+    }
+
+    /// Events of this CPU are missing from here on. Who was last seen here may have done anything since.
+    fn lost(&mut self, cpu: u16, time: Time) {
+        for row in 0..self.table.rows.len() as u32 {
+            let thread = &self.table.rows[row as usize];
+            if thread.cpu == cpu && !thread.dead && thread.state != ThreadState::Unknown {
+                self.forget_wakeup(row);
+                self.set(row, time, ThreadState::Unknown, cpu, NONE);
+            }
+        }
+        self.spans.lost(cpu);
+        self.occupy(cpu, time, Current::Unknown);
+    }
+
+    /// `row` was thought to be on the CPU, and an event says that another was.
+    #[cold]
+    fn vanish(&mut self, row: u32, cpu: u16, time: Time) {
+        let thread = &self.table.rows[row as usize];
+        if thread.state == ThreadState::Running && thread.cpu == cpu && !thread.dead {
+            self.forget_wakeup(row);
+            self.set(row, time, ThreadState::Unknown, cpu, NONE);
+        }
+    }
+
+    fn forget_wakeup(&mut self, row: u32) {
+        let thread = &mut self.table.rows[row as usize];
+        thread.pending = NONE;
+        thread.early = false;
+    }
+
+    /// The thread's state from `time` on. A state that lasted no time is replaced.
+    #[inline]
+    fn set(&mut self, row: u32, time: Time, state: ThreadState, cpu: u16, by: u32) {
+        let thread = &mut self.table.rows[row as usize];
+        thread.state = state;
+        thread.cpu = cpu;
+        let mut time = time;
+        if thread.last == NONE {
+            time = time.max(thread.start);
+            if time > thread.start && state != ThreadState::Unknown {
+                thread.n_states += 1;
+                self.log.push(LogRow {
+                    start: thread.start,
+                    thread: row,
+                    by: NONE,
+                    cpu: u16::MAX,
+                    state: ThreadState::Unknown,
+                });
+            }
+        } else {
+            let last = &mut self.log[thread.last as usize];
+            // Stamps that go back (damage, or a clock that is not the same on all CPUs) must not break the order.
+            time = time.max(last.start);
+            if last.start == time {
+                (last.state, last.cpu, last.by) = (state, cpu, by);
+                return;
+            }
+        }
+        thread.last = self.log.len() as u32;
+        thread.n_states += 1;
+        self.log.push(LogRow {
+            start: time,
+            thread: row,
+            by,
+            cpu,
+            state,
+        });
+    }
+
+    /// What the CPU does from `time` on.
+    #[inline]
+    fn occupy(&mut self, cpu: u16, time: Time, current: Current) {
+        let on = &mut self.cpus[usize::from(cpu)];
+        on.current = current;
+        let thread = match current {
+            Current::Thread(row) => row,
+            Current::Idle => IDLE,
+            Current::Unknown | Current::Other => NONE,
+        };
+        match on.start.last().copied() {
+            None if time > self.start => {
+                on.start.push(self.start);
+                on.thread.push(NONE);
+            }
+            Some(last) if last >= time => {
+                if let Some(slot) = on.thread.last_mut() {
+                    *slot = thread;
+                }
+                return;
+            }
+            _ => {}
+        }
+        on.start.push(time);
+        on.thread.push(thread);
+    }
+}
+
+fn is_blocked(state: ThreadState) -> bool {
+    use ThreadState::*;
+    matches!(state, Sleeping | DiskSleep | Stopped | Idle | Dead)
+}
+
+fn is_runnable(state: ThreadState) -> bool {
+    matches!(
+        state,
+        ThreadState::RunnableWoken | ThreadState::RunnablePreempted
+    )
+}

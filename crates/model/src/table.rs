@@ -1,0 +1,435 @@
+//! Who is who while the events go by: tid -> the thread that has it now, pid -> its process.
+//!
+//! Rows are made when first needed and put in their final order at the end ([`Order`]).
+use crate::input::{Comm, KnownThread, Setup};
+use crate::{Process, ProcessIx, StrIx, Strings, Thread, ThreadIx, ThreadState, Time};
+use std::collections::HashMap;
+
+/// No row.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// tids beyond this are not given out by any Linux (PID_MAX_LIMIT) and take the slow path: the dense table must
+/// not become gigabytes because of one damaged number.
+const DENSE: i32 = 1 << 22;
+
+/// A thread as the passes know it.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub tid: i32,
+    /// Row of [`Table::processes`].
+    pub process: u32,
+    pub comm: Comm,
+    /// Name it gave itself by annotation.
+    pub given_name: StrIx,
+    pub start: Time,
+    /// `Time::MAX`: alive.
+    pub end: Time,
+    /// That it is of this process is a guess.
+    pub guessed: bool,
+    /// Born in the recording and not woken yet.
+    pub fresh: bool,
+    pub dead: bool,
+    pub state: ThreadState,
+    /// CPU it is on, queued on, or was last on; u16::MAX: unknown.
+    pub cpu: u16,
+    /// Its last row in the state log.
+    pub last: u32,
+    /// Number of rows in the state log.
+    pub n_states: u32,
+    /// Wake-up that has not led to running yet.
+    pub pending: u32,
+    /// That wake-up came while it was still on a CPU.
+    pub early: bool,
+    /// CPU on which it was woken, until it is moved: u16::MAX.
+    pub woken_on: u16,
+    pub switches_out: u32,
+    pub switches_in: u32,
+    pub preemptions: u32,
+    /// Open system call.
+    pub syscall: Option<(Time, StrIx, u16)>,
+}
+
+/// A process as the passes know it.
+#[derive(Clone, Debug)]
+pub(crate) struct Proc {
+    pub pid: i32,
+    /// Parent's pid; 0: unknown.
+    pub ppid: i32,
+    /// Parent's row, when it had one.
+    pub parent: u32,
+}
+
+/// All threads and processes so far.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub rows: Vec<Row>,
+    pub processes: Vec<Proc>,
+    dense: Vec<u32>,
+    sparse: HashMap<i32, u32>,
+    by_pid: HashMap<i32, u32>,
+    known: HashMap<i32, Vec<KnownThread>>,
+    origin: Time,
+}
+
+impl Table {
+    pub fn new(setup: &Setup) -> Table {
+        let mut table = Table {
+            origin: setup.span.start,
+            ..Table::default()
+        };
+        for thread in &setup.known {
+            table
+                .known
+                .entry(thread.tid)
+                .or_default()
+                .push(thread.clone());
+        }
+        table
+    }
+
+    /// The thread that has this tid now, dead or alive.
+    #[inline]
+    pub fn find(&self, tid: i32) -> u32 {
+        match self.dense.get(tid as usize) {
+            Some(&row) if tid > 0 => row,
+            _ if tid > DENSE => self.sparse.get(&tid).copied().unwrap_or(NONE),
+            _ => NONE,
+        }
+    }
+
+    /// The thread that has this tid now; one that was not known lived from the recording's start. NONE for tid <= 0.
+    #[inline]
+    pub fn get(&mut self, tid: i32, time: Time) -> u32 {
+        let row = self.find(tid);
+        if row != NONE && !self.rows[row as usize].dead {
+            return row;
+        }
+        self.appear(tid, time, row)
+    }
+
+    /// As [`Table::get`], and notes the name.
+    #[inline]
+    pub fn get_named(&mut self, tid: i32, comm: &Comm, time: Time) -> u32 {
+        let row = self.get(tid, time);
+        if row != NONE && self.rows[row as usize].comm != *comm && comm[0] != 0 {
+            self.rows[row as usize].comm = *comm;
+        }
+        row
+    }
+
+    #[cold]
+    fn appear(&mut self, tid: i32, time: Time, before: u32) -> u32 {
+        if tid <= 0 {
+            return NONE;
+        }
+        // With a dead predecessor its birth was lost: it is known from now on.
+        let start = if before == NONE { self.origin } else { time };
+        self.add(tid, start, None, NONE)
+    }
+
+    /// A new thread with this tid. `process`: its row, when known; else /proc is asked, else it is guessed to be
+    /// a process of its own whose parent is `parent` (a row of `processes`).
+    pub fn add(&mut self, tid: i32, start: Time, process: Option<u32>, parent: u32) -> u32 {
+        let old = self.find(tid);
+        if old != NONE && !self.rows[old as usize].dead {
+            self.end(old, start);
+        }
+        let seen = self.known_at(tid, start).cloned();
+        let (process, guessed) = match (process, &seen) {
+            (Some(process), _) => (process, false),
+            (None, Some(seen)) => (self.process_of(seen.pid, seen.ppid, parent), false),
+            (None, None) => (self.process_of(tid, 0, parent), true),
+        };
+        let row = self.rows.len() as u32;
+        self.rows.push(Row {
+            tid,
+            process,
+            comm: seen.map_or([0; 16], |k| crate::input::comm(&k.comm)),
+            given_name: StrIx::NONE,
+            start,
+            end: Time::MAX,
+            guessed,
+            fresh: false,
+            dead: false,
+            state: ThreadState::Unknown,
+            cpu: u16::MAX,
+            last: NONE,
+            n_states: 0,
+            pending: NONE,
+            early: false,
+            woken_on: u16::MAX,
+            switches_out: 0,
+            switches_in: 0,
+            preemptions: 0,
+            syscall: None,
+        });
+        self.set_current(tid, row);
+        row
+    }
+
+    fn set_current(&mut self, tid: i32, row: u32) {
+        if tid > DENSE {
+            self.sparse.insert(tid, row);
+            return;
+        }
+        if self.dense.len() <= tid as usize {
+            self.dense
+                .resize((tid as usize + 1).next_power_of_two().max(1 << 16), NONE);
+        }
+        self.dense[tid as usize] = row;
+    }
+
+    /// What /proc said of a tid at that time or soonest after it; failing that, last before.
+    fn known_at(&self, tid: i32, time: Time) -> Option<&KnownThread> {
+        let seen = self.known.get(&tid)?;
+        seen.iter().find(|k| k.time >= time).or(seen.last())
+    }
+
+    /// The living process with this pid, made when there is none.
+    pub fn process_of(&mut self, pid: i32, ppid: i32, parent: u32) -> u32 {
+        if let Some(&row) = self.by_pid.get(&pid) {
+            return row;
+        }
+        self.add_process(pid, ppid, parent)
+    }
+
+    /// A new process, which takes the pid over.
+    pub fn add_process(&mut self, pid: i32, ppid: i32, parent: u32) -> u32 {
+        let ppid = match ppid {
+            0 => self.known_at(pid, self.origin).map_or(0, |k| k.ppid),
+            ppid => ppid,
+        };
+        let row = self.processes.len() as u32;
+        self.processes.push(Proc { pid, ppid, parent });
+        self.by_pid.insert(pid, row);
+        row
+    }
+
+    /// The thread has ended.
+    pub fn end(&mut self, row: u32, time: Time) {
+        let row = &mut self.rows[row as usize];
+        row.dead = true;
+        row.pending = NONE;
+        row.end = row.end.min(time.max(row.start));
+    }
+
+    /// The row for annotations of (pid, tid) whose first stamp is `time`: the one alive then; made when there is none.
+    pub fn for_annotations(
+        &mut self,
+        by_tid: &HashMap<i32, Vec<u32>>,
+        pid: i32,
+        tid: i32,
+        first: Time,
+    ) -> u32 {
+        let candidates = by_tid.get(&tid).map_or(&[][..], |rows| rows);
+        let distance = |row: &u32| {
+            let row = &self.rows[*row as usize];
+            // No subtraction that could overflow: ends may be Time::MAX.
+            let gap = if first < row.start {
+                row.start.0.saturating_sub(first.0)
+            } else {
+                first.0.saturating_sub(row.end.0).max(0)
+            };
+            let other_process = self.processes[row.process as usize].pid != pid && !row.guessed;
+            (other_process, gap)
+        };
+        let best = candidates
+            .iter()
+            .copied()
+            .min_by_key(distance)
+            .filter(|row| !distance(row).0);
+        let process = self.process_of(pid, 0, NONE);
+        match best {
+            Some(row) => {
+                let found = &mut self.rows[row as usize];
+                if found.guessed && self.processes[found.process as usize].pid != pid {
+                    found.process = process;
+                }
+                found.guessed = false;
+                row
+            }
+            None => self.add(tid, self.origin.max(first), Some(process), NONE),
+        }
+    }
+
+    /// All rows of each tid.
+    pub fn by_tid(&self) -> HashMap<i32, Vec<u32>> {
+        let mut map: HashMap<i32, Vec<u32>> = HashMap::new();
+        for (ix, row) in self.rows.iter().enumerate() {
+            map.entry(row.tid).or_default().push(ix as u32);
+        }
+        map
+    }
+
+    /// Adds the threads of target processes that /proc showed at the start and no event mentions: they slept through.
+    pub fn add_sleepers(&mut self, roots: &[i32]) {
+        if roots.is_empty() {
+            return;
+        }
+        let mut known: Vec<KnownThread> = self
+            .known
+            .values()
+            .filter_map(|seen| seen.first())
+            .cloned()
+            .collect();
+        known.sort_by_key(|k| (k.pid, k.tid));
+        for thread in known {
+            if thread.time <= self.origin
+                && self.find(thread.tid) == NONE
+                && self.descends(thread.pid, roots)
+            {
+                self.add(thread.tid, self.origin, None, NONE);
+            }
+        }
+    }
+
+    /// Whether /proc says that the process is one of `roots` or descends from one.
+    fn descends(&self, pid: i32, roots: &[i32]) -> bool {
+        let mut pid = pid;
+        // A chain longer than this is a circle of reused pids.
+        for _ in 0..64 {
+            if roots.contains(&pid) {
+                return true;
+            }
+            match self.known.get(&pid).and_then(|seen| seen.first()) {
+                Some(parent) if parent.ppid > 0 => pid = parent.ppid,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    fn is_target(&self, process: u32, roots: &[i32]) -> bool {
+        if roots.is_empty() {
+            return true;
+        }
+        let mut at = process;
+        for _ in 0..=self.processes.len().min(1 << 16) {
+            let proc = &self.processes[at as usize];
+            if roots.contains(&proc.pid) {
+                return true;
+            }
+            if proc.parent == NONE || proc.parent == at {
+                return self.descends(proc.pid, roots) || self.descends(proc.ppid, roots);
+            }
+            at = proc.parent;
+        }
+        false
+    }
+
+    /// Final order: processes as they appeared, threads by (process, start).
+    pub fn order(&self) -> Order {
+        let mut threads: Vec<u32> = (0..self.rows.len() as u32).collect();
+        threads.sort_by_key(|&ix| {
+            let row = &self.rows[ix as usize];
+            let is_main = row.tid == self.processes[row.process as usize].pid;
+            (row.process, row.start, !is_main, ix)
+        });
+        let mut used = vec![NONE; self.processes.len()];
+        let mut n_processes = 0;
+        for &ix in &threads {
+            let process = self.rows[ix as usize].process as usize;
+            if used[process] == NONE {
+                used[process] = n_processes;
+                n_processes += 1;
+            }
+        }
+        let mut new_thread = vec![NONE; threads.len()];
+        for (new, &old) in threads.iter().enumerate() {
+            new_thread[old as usize] = new as u32;
+        }
+        Order {
+            threads,
+            new_thread,
+            new_process: used,
+        }
+    }
+
+    /// The public tables, in final order, but for what later passes fill in.
+    pub fn publish(
+        &self,
+        order: &Order,
+        setup: &Setup,
+        strings: &mut Strings,
+    ) -> (Vec<Process>, Vec<Thread>) {
+        let mut processes =
+            vec![Process::default(); order.new_process.iter().filter(|&&p| p != NONE).count()];
+        for (old, &new) in order.new_process.iter().enumerate() {
+            if new != NONE {
+                let proc = &self.processes[old];
+                let parent = match proc.parent {
+                    NONE => self.by_pid.get(&proc.ppid).copied().unwrap_or(NONE),
+                    parent => parent,
+                };
+                let parent = if parent == NONE {
+                    NONE
+                } else {
+                    order.new_process[parent as usize]
+                };
+                processes[new as usize] = Process {
+                    pid: proc.pid,
+                    name: StrIx::NONE,
+                    parent: ProcessIx(parent),
+                    is_target: self.is_target(old as u32, &setup.root_pids),
+                    threads: 0..0,
+                };
+            }
+        }
+        let mut threads = Vec::with_capacity(order.threads.len());
+        for (ix, &old) in order.threads.iter().enumerate() {
+            let row = &self.rows[old as usize];
+            let process = order.new_process[row.process as usize];
+            let name = if row.given_name.is_some() {
+                row.given_name
+            } else {
+                strings.intern(comm_text(&row.comm).as_ref())
+            };
+            let owner = &mut processes[process as usize];
+            if owner.threads.is_empty() {
+                owner.threads = ix as u32..ix as u32;
+                owner.name = strings.intern(comm_text(&row.comm).as_ref());
+            }
+            owner.threads.end = ix as u32 + 1;
+            if row.tid == owner.pid {
+                owner.name = strings.intern(comm_text(&row.comm).as_ref());
+            }
+            threads.push(Thread {
+                process: ProcessIx(process),
+                tid: row.tid,
+                name,
+                alive: row.start..row.end.min(setup.span.end).max(row.start),
+                preemptions: row.preemptions,
+                switches_out: row.switches_out,
+                switches_in: row.switches_in,
+                ..Thread::default()
+            });
+        }
+        (processes, threads)
+    }
+}
+
+fn comm_text(comm: &Comm) -> std::borrow::Cow<'_, str> {
+    let end = comm.iter().position(|&b| b == 0).unwrap_or(comm.len());
+    String::from_utf8_lossy(&comm[..end])
+}
+
+/// Old rows -> final rows.
+#[derive(Debug, Default)]
+pub(crate) struct Order {
+    /// Old row of each final one.
+    pub threads: Vec<u32>,
+    /// Final row of each old one.
+    pub new_thread: Vec<u32>,
+    /// Final row of each old process; NONE: it has no thread.
+    pub new_process: Vec<u32>,
+}
+
+impl Order {
+    pub fn thread(&self, old: u32) -> ThreadIx {
+        if old == NONE {
+            ThreadIx::NONE
+        } else {
+            ThreadIx(self.new_thread[old as usize])
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Streams from vectors: for tests, and for importers that have decoded everything already.
+use crate::input::{Annotation, AnnotationEvents, CpuEvents, Event, Setup};
+use crate::{Error, Strings, Time, Trace};
+
+/// One CPU's events from a vector.
+#[derive(Clone, Debug, Default)]
+pub struct CpuVec {
+    /// In recorded order.
+    pub events: Vec<Event>,
+    /// The next one.
+    pub at: usize,
+}
+
+impl CpuEvents for CpuVec {
+    fn head(&self) -> Option<&Event> {
+        self.events.get(self.at)
+    }
+
+    fn advance(&mut self, _strings: &mut Strings) -> Result<(), Error> {
+        self.at += 1;
+        Ok(())
+    }
+}
+
+/// One annotation stream from a vector.
+#[derive(Clone, Debug, Default)]
+pub struct AnnotationVec {
+    /// Process id.
+    pub pid: i32,
+    /// Thread id.
+    pub tid: i32,
+    /// In order of their stamps.
+    pub events: Vec<Annotation>,
+    /// The next one.
+    pub at: usize,
+}
+
+impl AnnotationEvents for AnnotationVec {
+    fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    fn next(&mut self, _strings: &mut Strings) -> Result<Option<Annotation>, Error> {
+        self.at += 1;
+        Ok(self.events.get(self.at - 1).copied())
+    }
+
+    fn first_time(&self) -> Option<Time> {
+        self.events.first().map(|e| e.time)
+    }
+
+    fn rewind(&mut self) {
+        self.at = 0;
+    }
+}
+
+/// A whole recording as vectors.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// What is known besides the events.
+    pub setup: Setup,
+    /// Names that the events refer to.
+    pub strings: Strings,
+    /// `cpus[n]`: the events of CPU n.
+    pub cpus: Vec<Vec<Event>>,
+    /// Annotation streams.
+    pub streams: Vec<AnnotationVec>,
+}
+
+impl Input {
+    /// The columns.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`] only.
+    pub fn build(self) -> Result<Trace, Error> {
+        let cpus = self
+            .cpus
+            .into_iter()
+            .enumerate()
+            .map(|(n, events)| (n as u16, CpuVec { events, at: 0 }))
+            .collect();
+        crate::build::build(self.setup, self.strings, cpus, self.streams)
+    }
+}

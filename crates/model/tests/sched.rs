@@ -1,0 +1,483 @@
+//! Golden traces of the scheduler pass: the answers in the comments were worked out by hand.
+use ThreadState::*;
+use kasuri_model::input::{Event, Setup, What, comm};
+use kasuri_model::{Input, ThreadState, Time, Trace};
+
+fn event(ns: i64, context: i32, what: What) -> Event {
+    Event {
+        time: Time(ns),
+        context,
+        in_interrupt: false,
+        what,
+    }
+}
+
+fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32) -> Event {
+    let name = |tid: i32| comm(&format!("t{tid}"));
+    event(
+        ns,
+        prev,
+        What::Switch {
+            prev,
+            prev_comm: name(prev),
+            left_as,
+            next,
+            next_comm: name(next),
+        },
+    )
+}
+
+fn waking(ns: i64, context: i32, tid: i32, cpu: i32) -> Event {
+    event(
+        ns,
+        context,
+        What::Waking {
+            tid,
+            comm: comm(&format!("t{tid}")),
+            cpu,
+        },
+    )
+}
+
+fn load(span: std::ops::Range<i64>, cpus: Vec<Vec<Event>>) -> Trace {
+    let setup = Setup {
+        span: Time(span.start)..Time(span.end),
+        n_cpus: cpus.len(),
+        has_migrations: true,
+        ..Setup::default()
+    };
+    Input {
+        setup,
+        cpus,
+        ..Input::default()
+    }
+    .build()
+    .unwrap()
+}
+
+/// (start, state, cpu, tid of `by`) of a thread's rows.
+fn states(trace: &Trace, tid: i32) -> Vec<(i64, ThreadState, u16, i32)> {
+    let thread = trace
+        .threads
+        .iter()
+        .rfind(|t| t.tid == tid)
+        .expect("thread");
+    let s = &trace.states;
+    let by = |row: usize| {
+        if s.by[row].is_some() {
+            trace.threads[s.by[row].ix()].tid
+        } else {
+            0
+        }
+    };
+    thread
+        .states
+        .clone()
+        .map(|r| r as usize)
+        .map(|r| (s.start[r].0, s.state[r], s.cpu[r], by(r)))
+        .collect()
+}
+
+fn occupancy(trace: &Trace, cpu: usize) -> Vec<(i64, i32)> {
+    let o = &trace.occupancy;
+    let who = |row: usize| match (o.thread[row].is_some(), o.idle[row]) {
+        (true, _) => trace.threads[o.thread[row].ix()].tid,
+        (false, true) => 0,
+        (false, false) => -1,
+    };
+    trace.cpus[cpu]
+        .occupancy
+        .clone()
+        .map(|r| r as usize)
+        .map(|r| (o.start[r].0, who(r)))
+        .collect()
+}
+
+const ANY: u16 = u16::MAX;
+
+#[test]
+fn sleep_wake_run_preempt() {
+    // CPU 0: 10 runs from the start, sleeps at 100; idle; 10 comes back at 250, preempted by 20 at 400; 20 ends at 500.
+    // CPU 1: 30 runs all the time and wakes 10 at 200.
+    let trace = load(
+        0..1000,
+        vec![
+            vec![
+                switch(100, 10, Sleeping, 0),
+                switch(250, 0, RunnablePreempted, 10),
+                switch(400, 10, RunnablePreempted, 20),
+                switch(500, 20, Dead, 10),
+            ],
+            vec![waking(200, 30, 10, 0)],
+        ],
+    );
+    assert_eq!(
+        states(&trace, 10),
+        [
+            (0, Running, 0, 0),
+            (100, Sleeping, 0, 0),
+            (200, RunnableWoken, 0, 30),
+            (250, Running, 0, 0),
+            (400, RunnablePreempted, 0, 20),
+            (500, Running, 0, 0)
+        ]
+    );
+    assert_eq!(
+        states(&trace, 20),
+        [(0, Unknown, ANY, 0), (400, Running, 0, 0)]
+    );
+    assert_eq!(
+        states(&trace, 30),
+        [(0, Running, 1, 0)],
+        "known from the context of its first event"
+    );
+    assert_eq!(
+        occupancy(&trace, 0),
+        [(0, 10), (100, 0), (250, 10), (400, 20), (500, 10)]
+    );
+    assert_eq!(occupancy(&trace, 1), [(0, 30)]);
+    assert_eq!(trace.wakeups.latency[0].0, 50);
+    let ten = trace.threads.iter().find(|t| t.tid == 10).unwrap();
+    assert_eq!(
+        (ten.switches_out, ten.switches_in, ten.preemptions),
+        (2, 2, 1)
+    );
+    let twenty = trace.threads.iter().find(|t| t.tid == 20).unwrap();
+    assert_eq!(
+        twenty.alive,
+        Time(0)..Time(500),
+        "ends with its last switch"
+    );
+}
+
+#[test]
+fn waking_while_still_running_then_sleeping_is_waiting_for_a_cpu() {
+    // 10 is woken at 95 on its way to sleep, leaves as S at 100, and comes back at 130 without another wake-up.
+    let trace = load(
+        0..200,
+        vec![
+            vec![switch(100, 10, Sleeping, 20), switch(130, 20, Sleeping, 10)],
+            vec![waking(95, 30, 10, 0)],
+        ],
+    );
+    assert_eq!(
+        states(&trace, 10),
+        [
+            (0, Running, 0, 0),
+            (100, RunnableWoken, 0, 30),
+            (130, Running, 0, 0)
+        ]
+    );
+    assert_eq!(trace.wakeups.latency[0].0, 35);
+}
+
+#[test]
+fn waking_while_still_running_does_not_excuse_a_later_sleep() {
+    // The same, but a second wake-up at 120 shows that it did sleep: the first had kept it from an earlier sleep.
+    let trace = load(
+        0..200,
+        vec![
+            vec![switch(100, 10, Sleeping, 20), switch(130, 20, Sleeping, 10)],
+            vec![waking(50, 30, 10, 0), waking(120, 30, 10, 0)],
+        ],
+    );
+    assert_eq!(
+        states(&trace, 10)[1..3],
+        [(100, Sleeping, 0, 0), (120, RunnableWoken, 0, 30)]
+    );
+    assert_eq!(
+        trace
+            .wakeups
+            .latency
+            .iter()
+            .map(|l| l.0)
+            .collect::<Vec<_>>(),
+        [0, 10]
+    );
+}
+
+#[test]
+fn equal_stamps_wake_before_switch() {
+    // Woken on CPU 1 and put on CPU 0 at the same nanosecond: the latency is 0 and it never runs unwoken.
+    let trace = load(
+        0..200,
+        vec![
+            vec![
+                switch(50, 10, Sleeping, 0),
+                switch(100, 0, RunnablePreempted, 10),
+            ],
+            vec![waking(100, 30, 10, 0)],
+        ],
+    );
+    assert_eq!(
+        states(&trace, 10),
+        [
+            (0, Running, 0, 0),
+            (50, Sleeping, 0, 0),
+            (100, Running, 0, 0)
+        ]
+    );
+    assert_eq!(trace.wakeups.latency[0].0, 0);
+}
+
+#[test]
+fn equal_stamps_out_of_one_cpu_onto_another() {
+    let trace = load(
+        0..200,
+        vec![
+            vec![switch(100, 0, RunnablePreempted, 10)],
+            vec![switch(100, 10, RunnablePreempted, 0)],
+        ],
+    );
+    // CPU 0 comes first: 10 is on it already when CPU 1 says that it left there.
+    assert_eq!(
+        states(&trace, 10),
+        [(0, Running, 1, 0), (100, Running, 0, 0)]
+    );
+    assert_eq!(occupancy(&trace, 1), [(0, 10), (100, 0)]);
+}
+
+#[test]
+fn migration_by_the_waker_is_where_it_was_woken_to_a_later_one_is_a_new_wait() {
+    let moved = |ns, context, from, to| event(ns, context, What::Migrate { tid: 10, from, to });
+    let trace = load(
+        0..300,
+        vec![
+            vec![switch(50, 10, Sleeping, 0)],
+            vec![
+                waking(100, 30, 10, 0),
+                moved(101, 30, 0, 1),
+                moved(150, 30, 1, 2),
+            ],
+            vec![switch(200, 0, RunnablePreempted, 10)],
+        ],
+    );
+    assert_eq!(
+        states(&trace, 10),
+        [
+            (0, Running, 0, 0),
+            (50, Sleeping, 0, 0),
+            (100, RunnableWoken, 1, 30),
+            (150, RunnableWoken, 2, 30),
+            (200, Running, 2, 0)
+        ]
+    );
+    assert_eq!(trace.migrations.to_cpu, [1, 2]);
+    assert_eq!(trace.wakeups.latency[0].0, 100);
+}
+
+#[test]
+fn loss_makes_unknown_until_the_next_event() {
+    // CPU 0's events between 100 and 300 are missing. 10 slept there, 20 ran there; 30 is on CPU 1 and stays known.
+    let trace = load(
+        0..500,
+        vec![
+            vec![
+                switch(50, 10, Sleeping, 20),
+                event(100, -1, What::Lost),
+                switch(300, 40, Sleeping, 10),
+                switch(400, 10, Sleeping, 0),
+            ],
+            vec![waking(90, 30, 50, 0), waking(350, 30, 20, 0)],
+        ],
+    );
+    assert_eq!(
+        states(&trace, 10),
+        [
+            (0, Running, 0, 0),
+            (50, Sleeping, 0, 0),
+            (100, Unknown, 0, 0),
+            (300, Running, 0, 0),
+            (400, Sleeping, 0, 0)
+        ]
+    );
+    assert_eq!(
+        states(&trace, 20)[1..],
+        [
+            (50, Running, 0, 0),
+            (100, Unknown, 0, 0),
+            (350, RunnableWoken, 0, 30)
+        ]
+    );
+    assert_eq!(states(&trace, 30), [(0, Running, 1, 0)]);
+    assert_eq!(
+        occupancy(&trace, 0),
+        [(0, 10), (50, 20), (100, -1), (300, 10), (400, 0)],
+        "40's time is not known"
+    );
+    assert!(
+        trace.wakeups.latency.iter().all(|l| l.0 < 0),
+        "nothing is carried over a gap"
+    );
+}
+
+#[test]
+fn fork_exec_exit_and_a_tid_used_again() {
+    let fork = |ns, parent, child, same| {
+        let what = What::Fork {
+            parent,
+            child,
+            comm: comm("child"),
+            pid: None,
+            same_process: Some(same),
+        };
+        event(ns, parent, what)
+    };
+    let trace = load(
+        0..900,
+        vec![vec![
+            fork(10, 1, 10, false),
+            waking(12, 1, 10, 0),
+            switch(20, 1, Sleeping, 10),
+            fork(30, 10, 11, true),
+            waking(32, 10, 11, 0),
+            switch(40, 10, Sleeping, 11),
+            switch(60, 11, Dead, 0),
+            switch(70, 0, RunnablePreempted, 1),
+            fork(80, 1, 11, false),
+            waking(81, 1, 11, 0),
+            switch(90, 1, Sleeping, 11),
+        ]],
+    );
+    let rows: Vec<(i32, i32, i64, i64)> = trace
+        .threads
+        .iter()
+        .map(|t| {
+            (
+                trace.processes[t.process.ix()].pid,
+                t.tid,
+                t.alive.start.0,
+                t.alive.end.0,
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (1, 1, 0, 900),
+            (10, 10, 10, 900),
+            (10, 11, 30, 60),
+            (11, 11, 80, 900)
+        ]
+    );
+    let parents: Vec<i32> = trace
+        .processes
+        .iter()
+        .map(|p| {
+            if p.parent.is_some() {
+                trace.processes[p.parent.ix()].pid
+            } else {
+                0
+            }
+        })
+        .collect();
+    assert_eq!(parents, [0, 1, 1]);
+    assert_eq!(
+        states(&trace, 11),
+        [(80, RunnableWoken, 0, 1), (90, Running, 0, 0)]
+    );
+    assert_eq!(
+        trace
+            .wakeups
+            .latency
+            .iter()
+            .map(|l| l.0)
+            .collect::<Vec<_>>(),
+        [8, 8, 9]
+    );
+}
+
+#[test]
+fn targets_are_the_root_and_its_descendants() {
+    let fork = |ns, parent, child| {
+        event(
+            ns,
+            parent,
+            What::Fork {
+                parent,
+                child,
+                comm: comm("c"),
+                pid: None,
+                same_process: Some(false),
+            },
+        )
+    };
+    let setup = Setup {
+        span: Time(0)..Time(100),
+        n_cpus: 1,
+        root_pids: vec![20],
+        ..Setup::default()
+    };
+    let cpus = vec![vec![
+        fork(10, 1, 20),
+        fork(20, 20, 30),
+        fork(30, 30, 40),
+        fork(40, 1, 50),
+    ]];
+    let trace = Input {
+        setup,
+        cpus,
+        ..Input::default()
+    }
+    .build()
+    .unwrap();
+    let mut targets: Vec<i32> = trace
+        .processes
+        .iter()
+        .filter(|p| p.is_target)
+        .map(|p| p.pid)
+        .collect();
+    targets.sort_unstable();
+    assert_eq!(targets, [20, 30, 40]);
+}
+
+#[test]
+fn perf_switches_without_wakers() {
+    // Unprivileged: only our threads' comings and goings. 10 runs at the start, is preempted, returns on CPU 1.
+    let setup = Setup {
+        span: Time(0)..Time(100),
+        n_cpus: 2,
+        ..Setup::default()
+    };
+    let come = |ns, tid| event(ns, -1, What::In { tid });
+    let go = |ns, tid, left_as| event(ns, -1, What::Out { tid, left_as });
+    let cpus = vec![
+        vec![go(20, 10, RunnablePreempted)],
+        vec![come(50, 10), go(80, 10, Sleeping)],
+    ];
+    let trace = Input {
+        setup,
+        cpus,
+        ..Input::default()
+    }
+    .build()
+    .unwrap();
+    assert_eq!(
+        states(&trace, 10),
+        [
+            (0, Running, 0, 0),
+            (20, RunnablePreempted, 0, 0),
+            (50, Running, 1, 0),
+            (80, Sleeping, 1, 0)
+        ]
+    );
+    assert_eq!(occupancy(&trace, 0), [(0, 10), (20, -1)]);
+    assert_eq!(occupancy(&trace, 1), [(0, -1), (50, 10), (80, -1)]);
+    assert_eq!(trace.migrations.to_cpu, [1]);
+}
+
+#[test]
+fn interrupt_wakes_without_a_waker() {
+    let mut irq = waking(50, 30, 10, 0);
+    irq.in_interrupt = true;
+    let trace = load(
+        0..100,
+        vec![vec![
+            switch(10, 10, Sleeping, 30),
+            irq,
+            waking(60, 30, 20, 0),
+        ]],
+    );
+    assert!(!trace.wakeups.waker[0].is_some());
+    assert_eq!(trace.threads[trace.wakeups.waker[1].ix()].tid, 30);
+}
