@@ -25,14 +25,16 @@ pub fn path_for(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// `NAME.kasuri` for `NAME.kasuri.d`.
+/// `NAME.kasuri` for `NAME.kasuri.d`, and for `NAME`.
 pub fn output_for(dir: &Path) -> PathBuf {
-    let text = dir.as_os_str().to_string_lossy();
-    let text = text.trim_end_matches('/');
-    PathBuf::from(
-        text.strip_suffix(".d")
-            .map_or_else(|| format!("{text}.kasuri"), str::to_owned),
-    )
+    let name = dir.as_os_str().to_string_lossy();
+    let name = name.trim_end_matches('/');
+    let name = name.strip_suffix(".d").unwrap_or(name);
+    PathBuf::from(if name.ends_with(".kasuri") {
+        name.to_owned()
+    } else {
+        format!("{name}.kasuri")
+    })
 }
 
 /// Takes the lock of a recording directory.

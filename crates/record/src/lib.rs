@@ -16,6 +16,7 @@ mod attach;
 mod child;
 pub mod clock;
 pub mod directory;
+pub mod doctor;
 mod error;
 mod flight;
 pub mod host;
@@ -26,6 +27,7 @@ pub mod perf;
 pub mod prim;
 pub mod procs;
 mod recorder;
+mod recover;
 mod ringfile;
 mod rings;
 pub mod session;
@@ -37,6 +39,7 @@ pub mod tracefs;
 pub use error::{Error, Result};
 pub use options::{Flight, Options, Target};
 pub use recorder::{Notice, Notify, Summary, record};
+pub use recover::{Recovered, recover};
 
 /// A number nobody guesses, for names.
 fn random_u32() -> u32 {

@@ -93,7 +93,11 @@ pub struct Args {
     quiet: bool,
 
     /// Program to run, with its arguments
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     program: Vec<OsString>,
 }
 
@@ -103,7 +107,10 @@ pub struct Args {
 /// Command lines that name nothing to record.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = options(&args)?;
-    let mut reporter = Reporter { quiet: args.quiet, bar: None };
+    let mut reporter = Reporter {
+        quiet: args.quiet,
+        bar: None,
+    };
     let summary = match kasuri_record::record(&options, &mut |notice| reporter.notice(notice)) {
         Ok(summary) => summary,
         Err(error) => return Ok(could_not_begin(error)),
@@ -133,7 +140,10 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         None => PathBuf::from(default_name(&target)),
     };
     if output.is_dir() {
-        bail!("cannot write {}: it is a directory; name a file with -o", output.display());
+        bail!(
+            "cannot write {}: it is a directory; name a file with -o",
+            output.display()
+        );
     }
     let mut options = Options::new(target, output);
     options.duration = args.duration;
@@ -157,9 +167,10 @@ fn default_name(target: &Target) -> String {
     let stem = match target {
         Target::Process(pid) => pid.to_string(),
         Target::Program(command) | Target::System(command) => match command.first() {
-            Some(program) => Path::new(program)
-                .file_name()
-                .map_or_else(|| "run".to_owned(), |name| name.to_string_lossy().into_owned()),
+            Some(program) => Path::new(program).file_name().map_or_else(
+                || "run".to_owned(),
+                |name| name.to_string_lossy().into_owned(),
+            ),
             None => "system".to_owned(),
         },
     };
@@ -201,7 +212,10 @@ fn summary_line(summary: &Summary) -> String {
     };
     let events = match summary.files.is_empty() {
         true => String::new(),
-        false => format!("{} kernel events, {} annotations, ", summary.kernel_events, summary.annotation_events),
+        false => format!(
+            "{} kernel events, {} annotations, ",
+            summary.kernel_events, summary.annotation_events
+        ),
     };
     format!("{place}: {events}{megabytes:.1} MB, {lost}")
 }
@@ -217,7 +231,9 @@ impl Reporter {
         match notice {
             Notice::Warning(text) => message::warning(text),
             _ if self.quiet => {}
-            Notice::Started { missing } => missing.iter().for_each(|text| message::warning(format_args!("missing: {text}"))),
+            Notice::Started { missing } => missing
+                .iter()
+                .for_each(|text| message::warning(format_args!("missing: {text}"))),
             Notice::Note(text) => message::note(text),
             Notice::Packing { done, total } => self.progress(done, total),
             Notice::Saved(path) => {
@@ -232,7 +248,9 @@ impl Reporter {
     fn progress(&mut self, done: u64, total: u64) {
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::new(total);
-            if let Ok(style) = ProgressStyle::with_template("packing {bar:30} {bytes} of {total_bytes}") {
+            if let Ok(style) =
+                ProgressStyle::with_template("packing {bar:30} {bytes} of {total_bytes}")
+            {
                 bar.set_style(style);
             }
             bar
@@ -249,7 +267,9 @@ impl Reporter {
 
 /// "5s", "500ms", "2m", "5" (seconds).
 fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let factor = match unit {
         "us" => 1e-6,
@@ -257,9 +277,15 @@ fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1.0,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("unknown unit {unit:?}; use ms, s, m or h, as in 500ms")),
+        _ => {
+            return Err(format!(
+                "unknown unit {unit:?}; use ms, s, m or h, as in 500ms"
+            ));
+        }
     };
-    let seconds: f64 = number.parse().map_err(|_| "not a time; write 5s or 500ms".to_owned())?;
+    let seconds: f64 = number
+        .parse()
+        .map_err(|_| "not a time; write 5s or 500ms".to_owned())?;
     match Duration::try_from_secs_f64(seconds * factor) {
         Ok(time) if !time.is_zero() => Ok(time),
         _ => Err("must be more than zero and less than 500 billion years".to_owned()),
@@ -268,7 +294,12 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 /// `system:name`.
 fn event_name(text: &str) -> Result<String, String> {
-    let sound = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let sound = |part: &str| {
+        !part.is_empty()
+            && part
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+    };
     match text.replace('/', ":").split_once(':') {
         Some((system, name)) if sound(system) && sound(name) => Ok(format!("{system}:{name}")),
         _ => Err("write SYSTEM:NAME, as in sched:sched_pi_setprio; `kasuri doctor` checks which there are".to_owned()),
@@ -284,14 +315,23 @@ mod tests {
         assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
         assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert!(duration("0s").is_err() && duration("s").is_err() && duration("5 parsecs").is_err());
+        assert!(
+            duration("0s").is_err() && duration("s").is_err() && duration("5 parsecs").is_err()
+        );
         assert!(duration("1e400").is_err() && duration("-1s").is_err());
     }
 
     #[test]
     fn event_names_cannot_leave_the_events_directory() {
-        assert_eq!(event_name("lock:contention_begin"), Ok("lock:contention_begin".to_owned()));
-        assert!(event_name("../../x:y").is_err() && event_name("sched").is_err() && event_name("a:b/../c").is_err());
+        assert_eq!(
+            event_name("lock:contention_begin"),
+            Ok("lock:contention_begin".to_owned())
+        );
+        assert!(
+            event_name("../../x:y").is_err()
+                && event_name("sched").is_err()
+                && event_name("a:b/../c").is_err()
+        );
     }
 
     #[test]

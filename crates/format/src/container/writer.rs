@@ -1,7 +1,7 @@
 //! Writing a packed file, front to back.
 use super::frame::{BLOCK_HEADER_BYTES, FILE_HEADER_BYTES, TRAILER_BYTES};
 use super::frame::{
-    BlockHeader, BlockKind, FORMAT_VERSION, FileHeader, IndexEntry, MAGIC, TRAILER_MAGIC, Trailer,
+    BlockHeader, BlockInfo, BlockKind, FORMAT_VERSION, FileHeader, IndexEntry, MAGIC, TRAILER_MAGIC, Trailer,
 };
 use super::{EncodedBlocks, pack};
 use crate::meta::{Anchor, ClientLoss, KernelLoss, Meta, Proc, to_lines};
@@ -102,6 +102,18 @@ impl<W: Write> Writer<W> {
             self.block(header, &b.payload)?;
         }
         Ok(())
+    }
+
+    /// Adds a block of another packed file as it is: for writing what `Recording::salvage` found to a sound file.
+    ///
+    /// # Errors
+    /// See [`Writer::anchors`]; a block whose checksum is wrong is refused with `InvalidData`.
+    pub fn copy_block(&mut self, info: &BlockInfo, file: &[u8]) -> io::Result<()> {
+        let invalid = |e| io::Error::new(io::ErrorKind::InvalidData, e);
+        let (payload, _) = info.payload(file).map_err(invalid)?;
+        let stamps = [info.first_stamp, info.last_stamp];
+        let header = BlockHeader::new(info.kind, info.ids, info.n_events, stamps, payload);
+        self.block(header, payload)
     }
 
     /// Bytes written so far.

@@ -1,0 +1,82 @@
+//! `kasuri doctor`: what this machine allows.
+use kasuri_record::doctor::{Check, Report, State, examine};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  kasuri doctor
+  sudo kasuri doctor --json | jq '.checks[] | select(.state != \"ok\")'
+
+Exit status: 0 when a default recording lacks nothing, 1 when it lacks something.";
+
+/// Check what this machine lets kasuri record, and how to get what is missing.
+///
+/// Each line is a capability: whether it works, what a recording lacks without it, and the command
+/// that grants it. Run it as the user who will record.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Examines and prints.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let shm_dir =
+        std::env::var_os("KASURI_SHM_DIR").map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
+    let report = examine(&shm_dir, Path::new("."));
+    let text = if args.json {
+        serde_json::to_string_pretty(&json(&report))?
+    } else {
+        text(&report)
+    };
+    writeln!(std::io::stdout().lock(), "{}", text.trim_end())?;
+    Ok(ExitCode::from(u8::from(report.worst() == State::Degraded)))
+}
+
+fn json(report: &Report) -> serde_json::Value {
+    serde_json::json!({
+        "schema": "kasuri.doctor/1",
+        "ok": report.worst() != State::Degraded,
+        "checks": report.checks,
+    })
+}
+
+fn text(report: &Report) -> String {
+    let width = report
+        .checks
+        .iter()
+        .map(|c| c.name.len())
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for check in &report.checks {
+        text.push_str(&line(check, width));
+    }
+    text.push_str(match report.worst() {
+        State::Degraded => "\nrecordings lack something: see the lines marked !!",
+        _ => "\nall is there for a default recording",
+    });
+    text
+}
+
+fn line(check: &Check, width: usize) -> String {
+    let mark = match check.state {
+        State::Ok => "ok",
+        State::Info => "--",
+        State::Degraded => "!!",
+    };
+    let mut line = format!("{mark}  {:width$}  {}\n", check.name, check.found);
+    for (word, text) in [("lost", &check.lost), ("remedy", &check.remedy)] {
+        if !text.is_empty() {
+            line.push_str(&format!("    {:width$}  {word}: {text}\n", ""));
+        }
+    }
+    line
+}

@@ -1,0 +1,303 @@
+//! What this machine allows: each capability, what is lost without it, and the command that grants it.
+use crate::clock::{StampClock, current_clocksource};
+use crate::host;
+use crate::perf::{self, Reach};
+use crate::tracefs::{
+    self, DEFAULT_EVENTS, IRQ_EVENTS, Instance, InstanceOptions, SYSCALL_EVENTS, Tracefs,
+    Unavailable,
+};
+use serde::Serialize;
+use std::path::Path;
+
+/// How a capability is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Works.
+    Ok,
+    /// Good to know; a default recording lacks nothing.
+    Info,
+    /// A default recording lacks something.
+    Degraded,
+}
+
+/// One line of the examination.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// How it is.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What a recording lacks because of it; empty: nothing.
+    pub lost: String,
+    /// The command that changes it; empty: none.
+    pub remedy: String,
+}
+
+/// All lines, in order of importance.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The lines.
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    /// The worst state of all lines.
+    pub fn worst(&self) -> State {
+        self.checks
+            .iter()
+            .map(|c| c.state)
+            .max()
+            .unwrap_or(State::Ok)
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        state: State,
+        found: impl Into<String>,
+        lost: &str,
+        remedy: &str,
+    ) {
+        let (name, found) = (name.to_owned(), found.into());
+        self.checks.push(Check {
+            name,
+            state,
+            found,
+            lost: lost.to_owned(),
+            remedy: remedy.to_owned(),
+        });
+    }
+
+    fn ok(&mut self, name: &str, found: impl Into<String>) {
+        self.add(name, State::Ok, found, "", "");
+    }
+}
+
+/// Looks at everything. Makes and removes one tracing instance; changes nothing else.
+pub fn examine(shm_dir: &Path, output_dir: &Path) -> Report {
+    let mut report = Report::default();
+    examine_kernel(&mut report);
+    examine_clock(&mut report);
+    examine_perf(&mut report);
+    examine_memory(&mut report, shm_dir);
+    examine_disk(&mut report, output_dir);
+    examine_container(&mut report);
+    report
+}
+
+fn examine_kernel(report: &mut Report) {
+    let tracefs = match Tracefs::open() {
+        Ok(tracefs) => tracefs,
+        Err(Unavailable { why, remedy }) => {
+            let lost = "wakers, run-queue waits, other programs, interrupts, system calls";
+            return report.add("tracefs", State::Degraded, why, lost, &remedy);
+        }
+    };
+    report.ok("tracefs", tracefs.place());
+    examine_stale(report, &tracefs);
+    let groups = [DEFAULT_EVENTS, IRQ_EVENTS, SYSCALL_EVENTS];
+    let events = groups
+        .iter()
+        .flat_map(|g| g.iter())
+        .map(|(n, l)| (n.to_string(), l.to_string()))
+        .collect();
+    let tsc = StampClock::choose() == StampClock::Native;
+    let instance = match Instance::create(
+        &tracefs,
+        &InstanceOptions {
+            buffer_kb: 512,
+            tsc,
+            events,
+        },
+    ) {
+        Ok(instance) => instance,
+        Err(e) => {
+            let remedy = "`kasuri doctor` as root; the kernel needs CONFIG_TRACING with instances (4.1 or newer)";
+            return report.add(
+                "instance",
+                State::Degraded,
+                format!("cannot be made: {e}"),
+                "all kernel events",
+                remedy,
+            );
+        }
+    };
+    report.ok(
+        "instance",
+        format!(
+            "can be made; {} CPUs, pages of {} bytes",
+            instance.cpus.len(),
+            instance.page_bytes
+        ),
+    );
+    report.ok("trace clock", instance.clock.clone());
+    for (group, state) in [
+        (DEFAULT_EVENTS, State::Degraded),
+        (IRQ_EVENTS, State::Info),
+        (SYSCALL_EVENTS, State::Info),
+    ] {
+        for (event, lost) in group {
+            match instance.formats.contains_key(*event) {
+                true => report.ok(event, "can be recorded"),
+                false => report.add(event, state, "this kernel does not have it", lost, ""),
+            }
+        }
+    }
+}
+
+fn examine_stale(report: &mut Report, tracefs: &Tracefs) {
+    let stale = tracefs::stale(tracefs);
+    if stale.is_empty() {
+        return report.ok("stale instances", "none");
+    }
+    let remedy = "the next `kasuri record` removes them";
+    report.add("stale instances", State::Info, stale.join(", "), "", remedy);
+}
+
+fn examine_clock(report: &mut Report) {
+    let source = current_clocksource().unwrap_or_else(|| "unknown".to_owned());
+    match StampClock::choose() {
+        StampClock::Native => report.ok(
+            "clock source",
+            format!("{source}: annotations read the CPU's counter"),
+        ),
+        StampClock::Monotonic => {
+            let found = format!("{source}: annotations call clock_gettime, about 10 ns more each");
+            report.add("clock source", State::Info, found, "", "");
+        }
+    }
+}
+
+fn examine_perf(report: &mut Report) {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+        .unwrap_or_else(|_| "unknown".to_owned());
+    let found = |reach: &str| format!("perf_event_paranoid is {}: {reach}", paranoid.trim());
+    match perf::reach() {
+        Some(Reach::System) => report.ok("perf events", found("context switches of all threads")),
+        Some(Reach::Own) => report.ok("perf events", found("context switches of your own threads")),
+        None => {
+            let lost = "context switches, where tracefs is closed too";
+            let remedy = "`sudo sysctl kernel.perf_event_paranoid=2`; in a container allow the system call perf_event_open";
+            report.add("perf events", State::Info, found("refused"), lost, remedy);
+        }
+    }
+}
+
+fn examine_memory(report: &mut Report, shm_dir: &Path) {
+    let name = shm_dir.display().to_string();
+    match host::free_bytes(shm_dir) {
+        Some(free) if free >= 64 << 20 => {
+            report.ok(&name, format!("{} MiB free for annotations", free >> 20))
+        }
+        Some(free) => {
+            let remedy =
+                format!("`sudo mount -o remount,size=1G {name}`; in a container `--shm-size=1g`");
+            let found = format!("{} MiB free", free >> 20);
+            report.add(
+                &name,
+                State::Degraded,
+                found,
+                "annotations of busy programs (they are counted)",
+                &remedy,
+            );
+        }
+        None => {
+            let remedy = format!("`sudo mount -t tmpfs tmpfs {name}`");
+            report.add(
+                &name,
+                State::Degraded,
+                "missing",
+                "speed: rings go to the recording's disk",
+                &remedy,
+            );
+        }
+    }
+    let memory = host::available_memory();
+    let wanted = 16 * host::cpu_list("possible").len() as u64;
+    let found = format!(
+        "{} MiB free; kernel buffers take up to {wanted} MiB",
+        memory >> 20
+    );
+    report.add(
+        "memory",
+        if memory >> 23 >= wanted {
+            State::Ok
+        } else {
+            State::Info
+        },
+        found,
+        "",
+        "",
+    );
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Memlock).current;
+    let limit = limit.map_or_else(
+        || "unlimited".to_owned(),
+        |bytes| format!("{} KiB", bytes >> 10),
+    );
+    report.ok(
+        "locked memory",
+        format!(
+            "{limit} (perf rings of unprivileged recordings; 516 KiB for each CPU come on top)"
+        ),
+    );
+}
+
+fn examine_disk(report: &mut Report, dir: &Path) {
+    match host::free_bytes(dir) {
+        Some(free) if free >= 1 << 30 => report.ok("disk", format!("{} MiB free here", free >> 20)),
+        Some(free) => {
+            let found = format!("{} MiB free here", free >> 20);
+            report.add(
+                "disk",
+                State::Info,
+                found,
+                "",
+                "record elsewhere with `-o /path/run.kasuri`",
+            );
+        }
+        None => report.add(
+            "disk",
+            State::Info,
+            "the working directory cannot be examined",
+            "",
+            "",
+        ),
+    }
+    let (online, possible) = (
+        host::cpu_list("online").len(),
+        host::cpu_list("possible").len(),
+    );
+    report.ok("CPUs", format!("{online} online of {possible}"));
+}
+
+fn examine_container(report: &mut Report) {
+    let hint = ["/.dockerenv", "/run/.containerenv"]
+        .iter()
+        .find(|path| Path::new(path).exists());
+    let hint = hint.map(|s| s.to_string()).or_else(|| {
+        let init = std::fs::read_to_string("/proc/1/cgroup").ok()?;
+        ["docker", "kubepods", "lxc", "containerd"]
+            .iter()
+            .find(|word| init.contains(**word))
+            .map(|word| format!("{word} in /proc/1/cgroup"))
+    });
+    match hint {
+        None => report.ok("container", "no"),
+        Some(hint) => {
+            let closed = report
+                .checks
+                .iter()
+                .any(|c| c.name == "tracefs" && c.state != State::Ok);
+            let remedy = if closed {
+                "for kernel events start it with `--privileged --pid=host`"
+            } else {
+                ""
+            };
+            let found = format!("probably ({hint}): kernel events show the whole host");
+            report.add("container", State::Info, found, "", remedy);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Saving what a crash left: a recording directory, or a damaged `.kasuri` file.
+use crate::clock;
+use crate::directory;
+use crate::error::{Error, Result};
+use crate::pack::{self, Packed};
+use crate::recorder::{Notice, Notify};
+use crate::rings::Collector;
+use crate::session;
+use kasuri_format::container::{BlockKind, Recording, Writer};
+use kasuri_format::meta::{Anchor, Meta, to_lines};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What was saved.
+#[derive(Clone, Debug, Default)]
+pub struct Recovered {
+    /// The file that was made.
+    pub output: PathBuf,
+    /// What it holds.
+    pub packed: Packed,
+}
+
+/// How long programs whose recorder died may take to finish the event they are writing.
+const STOP_GRACE: Duration = Duration::from_millis(5);
+
+/// Packs what is left of a recording into `output` (default: the name it was to have). A directory is removed
+/// when its recording is safe in the file; a damaged file stays.
+///
+/// # Errors
+/// [`Error::Busy`] while its recorder lives; [`Error::NotARecording`]; [`Error::Pack`].
+pub fn recover(path: &Path, output: Option<&Path>, notify: Notify<'_>) -> Result<Recovered> {
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => recover_directory(path, output, notify),
+        Ok(_) => recover_file(path, output, notify),
+        Err(e) => Err(Error::file("open", path, e)),
+    }
+}
+
+fn recover_directory(dir: &Path, output: Option<&Path>, notify: Notify<'_>) -> Result<Recovered> {
+    let not_a_recording = |why| Error::NotARecording {
+        path: dir.to_owned(),
+        why,
+    };
+    let _lock = directory::lock(dir)?;
+    let mut meta = pack::read_meta(dir).map_err(not_a_recording)?;
+    let link = dir.join("session");
+    let session = std::fs::read_link(&link)
+        .ok()
+        .filter(|session| session.is_dir());
+    if let Some(session) = &session {
+        if session::is_alive(session) {
+            return Err(Error::Busy {
+                path: dir.to_owned(),
+            });
+        }
+        session::stop_orphaned(session);
+        std::thread::sleep(STOP_GRACE);
+        Collector::resume(session, dir)?.finish()?;
+        crate::testhook::point("recovered");
+    } else {
+        crate::ringfile::repair_chunk_files(dir)?;
+    }
+    if !meta.complete && meta.end.is_none() {
+        complete_meta(dir, &mut meta)?;
+    }
+    let output = output.map_or_else(|| directory::output_for(dir), Path::to_owned);
+    let packed = pack::pack(dir, &output, notify)?;
+    if let Some(session) = session {
+        let _ = std::fs::remove_dir_all(session);
+    }
+    let _ = std::fs::remove_dir_all(dir);
+    Ok(Recovered { output, packed })
+}
+
+/// A killed recorder wrote no end and perhaps but one anchor, which makes no line between clocks. While the
+/// machine has not been restarted the clocks still run, so an anchor of now is as good.
+fn complete_meta(dir: &Path, meta: &mut Meta) -> Result<()> {
+    let mut ignored = Packed::default();
+    let mut anchors: Vec<Anchor> = pack::lines(dir, "anchors.jsonl", &mut ignored);
+    let now = clock::anchor();
+    if same_boot(&meta.start, &now) {
+        anchors.push(now);
+        let path = dir.join("anchors.jsonl");
+        std::fs::write(&path, to_lines(&anchors)).map_err(|e| Error::file("write", &path, e))?;
+    }
+    meta.missing.push(
+        "the recorder was killed: kernel events of its last 10 ms are missing, and all after it"
+            .to_owned(),
+    );
+    directory::write_meta(dir, meta)
+}
+
+/// Whether two instants lie between the same start and stop of one machine: the difference of its clocks
+/// is when it started.
+fn same_boot(then: &Anchor, now: &Anchor) -> bool {
+    let started = |a: &Anchor| i128::from(a.realtime_ns) - i128::from(a.monotonic_ns);
+    now.monotonic_ns > then.monotonic_ns
+        && now.native > then.native
+        && started(then).abs_diff(started(now)) < 60_000_000_000
+}
+
+fn recover_file(path: &Path, output: Option<&Path>, notify: Notify<'_>) -> Result<Recovered> {
+    let file = File::open(path).map_err(|e| Error::file("open", path, e))?;
+    let not_a_recording = |why: String| Error::NotARecording {
+        path: path.to_owned(),
+        why,
+    };
+    if file
+        .metadata()
+        .map_err(|e| Error::file("open", path, e))?
+        .len()
+        == 0
+    {
+        return Err(not_a_recording("it is empty".to_owned()));
+    }
+    // SAFETY: a file that is cut short while we read it raises SIGBUS; nobody writes to a finished recording.
+    let bytes = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| Error::file("read", path, e))?;
+    let (recording, errors) = Recording::salvage(&bytes);
+    if recording.meta().version == 0 {
+        let why = errors
+            .first()
+            .map_or_else(|| "no metadata".to_owned(), |e| e.to_string());
+        return Err(not_a_recording(why));
+    }
+    let output = output.map_or_else(|| path.with_extension("recovered.kasuri"), Path::to_owned);
+    let mut packed = salvage_into(&recording, &bytes, &output, notify)
+        .map_err(|e| Error::file("write", &output, e))?;
+    packed.damage = errors
+        .iter()
+        .map(|e| format!("{}: {e}", path.display()))
+        .collect();
+    Ok(Recovered { output, packed })
+}
+
+fn salvage_into(
+    recording: &Recording<'_>,
+    bytes: &[u8],
+    output: &Path,
+    notify: Notify<'_>,
+) -> std::io::Result<Packed> {
+    let mut part = output.as_os_str().to_owned();
+    part.push(".part");
+    let mut packed = Packed::default();
+    let mut writer = Writer::new(BufWriter::new(File::create(&part)?), recording.meta())?;
+    for (ix, info) in recording.blocks().iter().enumerate() {
+        match info.kind {
+            BlockKind::Meta | BlockKind::Index => continue,
+            BlockKind::Annotation => packed.annotation_events += info.n_events,
+            BlockKind::Kernel | BlockKind::Perf => packed.kernel_events += info.n_events,
+            _ => {}
+        }
+        writer.copy_block(info, bytes)?;
+        notify(Notice::Packing {
+            done: ix as u64,
+            total: recording.blocks().len() as u64,
+        });
+    }
+    let (out, n) = writer.finish()?;
+    out.into_inner().map_err(|e| e.into_error())?.flush()?;
+    std::fs::rename(&part, output)?;
+    packed.bytes = n;
+    Ok(packed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_anchor_of_another_boot_is_told_apart() {
+        let then = Anchor {
+            native: 10,
+            monotonic_ns: 1_000,
+            realtime_ns: 1_000_000_000_000,
+        };
+        let later = Anchor {
+            native: 20,
+            monotonic_ns: 6_000,
+            realtime_ns: 1_000_000_005_100,
+        };
+        let rebooted = Anchor {
+            native: 20,
+            monotonic_ns: 6_000,
+            realtime_ns: 2_000_000_000_000,
+        };
+        assert!(same_boot(&then, &later));
+        assert!(!same_boot(&then, &rebooted));
+        assert!(!same_boot(&later, &then));
+    }
+}
