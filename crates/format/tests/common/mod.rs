@@ -32,6 +32,8 @@ pub const FORMATS: [(&str, &str); 6] = [
     ),
 ];
 
+pub const LE64: PageLayout = PageLayout::LE64;
+
 pub struct Random(pub u64);
 
 impl Random {
