@@ -1,9 +1,24 @@
 //! Columns -> answers. [`summary`] is what `kasuri stat` shows; [`Summary`] is its JSON.
+//!
+//! | module | answers |
+//! |---|---|
+//! | `threads` | what each thread and CPU did, wake-up latency |
+//! | `annotations` | time by annotation, by waited-for object, tasks |
+//! | `imbalance` | how unevenly repeated work is split |
+//! | `interference` | who ran while the target wanted to |
+#![forbid(unsafe_code)]
+
+mod annotations;
+mod cut;
+mod imbalance;
+mod interference;
 mod summary;
+mod threads;
 
 pub use summary::*;
 
-use kasuri_model::{Time, Trace};
+use cut::Cut;
+use kasuri_model::{Loss, Time, Trace};
 use std::ops::Range;
 
 /// What to summarise.
@@ -16,13 +31,102 @@ pub struct Options {
 }
 
 /// The recording in numbers: every table, unabridged. Never fails: what is not known is 0 or none, see [`Known`].
-pub fn summary(trace: &Trace, _options: &Options) -> Summary {
-    Summary {
+pub fn summary(trace: &Trace, options: &Options) -> Summary {
+    let cut = Cut::new(trace, options);
+    let known = known(trace);
+    let mut rows = threads::threads(&cut);
+    let wake_latency_ns = threads::wakeups(&cut, &mut rows);
+    let cpus = threads::cpus(&cut);
+    let mut out = Summary {
         schema: SCHEMA,
         command: trace.info.command.clone(),
-        from_ns: trace.span.start.ns(),
-        to_ns: trace.span.end.ns(),
-        wall_ns: (trace.span.end - trace.span.start).ns(),
+        exit_status: trace.info.exit_status,
+        host: trace.info.host.clone(),
+        kernel: trace.info.kernel.clone(),
+        machine: trace.info.machine.clone(),
+        cpu_model: trace.info.cpu_model.clone(),
+        kernel_source: trace.info.kernel_source.clone(),
+        known,
+        from_ns: cut.from.ns(),
+        to_ns: cut.to.ns(),
+        wall_ns: (cut.to - cut.from).ns(),
+        n_cpus: if cpus.is_empty() {
+            trace.cpus.len()
+        } else {
+            cpus.len()
+        } as u32,
+        cpus_used: cpus.iter().filter(|c| c.target_ns > 0).count() as u32,
+        wake_latency_ns,
+        n_kernel_events: trace.n_kernel_events,
+        n_annotation_events: trace.n_annotation_events,
+        annotations: annotations::annotations(&cut, known.switches),
+        imbalance: imbalance::imbalance(&cut),
+        waits: annotations::waits(&cut),
+        tasks: annotations::tasks(&cut),
+        interference: interference::interference(&cut),
+        losses: losses(&cut),
+        missing: trace.info.missing.clone(),
+        cpus,
         ..Summary::default()
+    };
+    for row in rows.iter().filter(|row| row.is_target) {
+        out.on_cpu_ns += row.on_cpu_ns;
+        out.switches += row.switches;
+        out.preemptions += row.preemptions;
+        out.migrations += row.migrations;
+        out.wakeups += row.wakeups;
     }
+    out.capacity_ns = out.wall_ns.saturating_mul(i64::from(out.n_cpus));
+    out.cpu_use = (known.switches && out.capacity_ns > 0)
+        .then(|| out.on_cpu_ns as f64 / out.capacity_ns as f64);
+    rows.retain(|row| (row.is_target || options.all_processes) && (cut.whole || row.alive_ns > 0));
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.on_cpu_ns), row.pid, row.tid));
+    out.threads = rows;
+    out
+}
+
+fn known(trace: &Trace) -> Known {
+    let kernel = trace.info.kernel_source.as_str();
+    let switches = !trace.states.start.is_empty();
+    Known {
+        switches,
+        wakeups: switches && kernel != "perf",
+        other_processes: switches && kernel != "perf",
+    }
+}
+
+/// The trace's losses that touch the range, by cause, CPU and thread; most first.
+fn losses(cut: &Cut<'_>) -> Vec<LossSummary> {
+    let mut out: Vec<LossSummary> = Vec::new();
+    let tid = |loss: &Loss| {
+        loss.thread
+            .is_some()
+            .then(|| cut.trace.threads[loss.thread.ix()].tid)
+    };
+    let touches = |loss: &&Loss| loss.when.start <= cut.to && loss.when.end >= cut.from;
+    for loss in cut.trace.losses.iter().filter(touches) {
+        let same = |row: &&mut LossSummary| {
+            row.cause == loss.cause && row.cpu == loss.cpu && row.tid == tid(loss)
+        };
+        match out.iter_mut().find(same) {
+            Some(row) => {
+                row.count += loss.count;
+                row.gaps += 1;
+                row.from_ns = row.from_ns.min(loss.when.start.ns());
+                row.to_ns = row.to_ns.max(loss.when.end.ns());
+            }
+            None => out.push(LossSummary {
+                cause: loss.cause.clone(),
+                count: loss.count,
+                gaps: 1,
+                cpu: loss.cpu,
+                tid: tid(loss),
+                from_ns: loss.when.start.ns(),
+                to_ns: loss.when.end.ns(),
+                remedy: loss.remedy.clone(),
+            }),
+        }
+    }
+    out.sort_by_key(|row| (std::cmp::Reverse(row.count), row.from_ns, row.cpu, row.tid));
+    out
 }

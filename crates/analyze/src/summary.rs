@@ -8,6 +8,7 @@ use serde::Serialize;
 pub const SCHEMA: &str = "kasuri.stat/1";
 
 /// One recording, or a time range of it, in numbers.
+/// See docs/design/states.md for how states come about.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
     /// [`SCHEMA`].
@@ -194,11 +195,12 @@ pub struct AnnotationSummary {
 /// Load imbalance of one repeated annotation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Imbalance {
-    /// The annotation's name; for regions between barriers, the barrier's.
+    /// The annotation's name; of `region`, the barrier's.
     pub name: String,
     /// Process id.
     pub pid: i32,
-    /// How instances were told apart: `barrier` (what threads do between two waits at it) or `occurrence` (the k-th on each thread).
+    /// How instances were told apart: `region` (all that a thread does between two barrier waits), `barrier` (slices of
+    /// this name between two barrier waits), `occurrence` (the k-th slice of this name on each thread) or `total` (all of them).
     pub by: &'static str,
     /// Parallel regions: one execution by all threads together.
     pub instances: u64,
@@ -227,7 +229,7 @@ pub struct Imbalance {
 pub struct WaitSummary {
     /// `barrier`, `join`, `cond`, `io`, `wait`, `lock_wait` or `lock_hold`.
     pub kind: &'static str,
-    /// The name most of them have.
+    /// The name the first of them has.
     pub name: String,
     /// Process id.
     pub pid: i32,

@@ -1,0 +1,267 @@
+//! Annotated slices by name, waits by object, tasks.
+use crate::cut::{Cut, percentile};
+use crate::{AnnotationSummary, TaskSummary, WaitSummary};
+use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time};
+use std::collections::HashMap;
+
+/// The word for a kind in tables and JSON.
+pub(crate) fn kind_name(kind: SliceKind) -> &'static str {
+    match kind {
+        SliceKind::Work => "work",
+        SliceKind::Barrier => "barrier",
+        SliceKind::Join => "join",
+        SliceKind::Cond => "cond",
+        SliceKind::Io => "io",
+        SliceKind::OtherWait => "wait",
+        SliceKind::LockWait => "lock_wait",
+        SliceKind::LockHold => "lock_hold",
+        SliceKind::TaskRun => "task",
+    }
+}
+
+const KINDS: usize = 9;
+
+/// What is summed up for one name and kind, or one object.
+#[derive(Default)]
+struct Group {
+    lengths: Vec<i64>,
+    total_ns: i64,
+    children_ns: i64,
+    on_cpu_ns: i64,
+    open: u64,
+    threads: u32,
+    last_thread: ThreadIx,
+}
+
+impl Group {
+    fn add(&mut self, thread: ThreadIx, ns: i64, on_cpu_ns: i64, open: bool) {
+        self.lengths.push(ns);
+        self.total_ns += ns;
+        self.on_cpu_ns += on_cpu_ns;
+        self.open += u64::from(open);
+        // Slices come sorted by thread.
+        self.threads += u32::from(self.last_thread != thread);
+        self.last_thread = thread;
+    }
+}
+
+/// Rows of the annotations table, most time first.
+pub(crate) fn annotations(cut: &Cut<'_>, knows_switches: bool) -> Vec<AnnotationSummary> {
+    let trace = cut.trace;
+    let mut of_name = vec![u32::MAX; trace.strings.len() * KINDS];
+    let mut groups: Vec<(StrIx, SliceKind, Group)> = Vec::new();
+    for thread in cut.threads().filter(|t| cut.is_shown(*t)) {
+        by_thread(cut, thread, &mut of_name, &mut groups);
+    }
+    let mut out: Vec<AnnotationSummary> = groups
+        .into_iter()
+        .map(|(name, kind, mut group)| AnnotationSummary {
+            name: trace.strings.get(name).into(),
+            place: trace.places.get(&name).cloned(),
+            kind: kind_name(kind),
+            count: group.lengths.len() as u64,
+            threads: group.threads,
+            total_ns: group.total_ns,
+            self_ns: group.total_ns - group.children_ns,
+            on_cpu_ns: knows_switches.then_some(group.on_cpu_ns),
+            mean_ns: group.total_ns as f64 / group.lengths.len().max(1) as f64,
+            p50_ns: percentile(&mut group.lengths, 50),
+            p99_ns: percentile(&mut group.lengths, 99),
+            max_ns: group.lengths.iter().copied().max().unwrap_or(0),
+            open: group.open,
+        })
+        .collect();
+    out.sort_by(|a, b| {
+        b.total_ns
+            .cmp(&a.total_ns)
+            .then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind)))
+    });
+    out
+}
+
+fn by_thread(
+    cut: &Cut<'_>,
+    thread: ThreadIx,
+    of_name: &mut [u32],
+    groups: &mut Vec<(StrIx, SliceKind, Group)>,
+) {
+    let s = &cut.trace.slices;
+    let mut on_cpu = OnCpu::new(cut, thread);
+    let rows = cut.trace.threads[thread.ix()].slices.clone();
+    let first = rows.start as usize;
+    // Group of each of the thread's slices, for what is inside it.
+    let mut group_of: Vec<u32> = Vec::with_capacity(rows.len());
+    for row in rows.start as usize..rows.end as usize {
+        let (start, end, kind) = (s.start[row], s.end[row], s.kind[row]);
+        if !cut.touches(start, end) {
+            group_of.push(u32::MAX);
+            continue;
+        }
+        let slot = &mut of_name[s.name[row]
+            .ix()
+            .min(cut.trace.strings.len().saturating_sub(1))
+            * KINDS
+            + kind as usize];
+        if *slot == u32::MAX {
+            *slot = groups.len() as u32;
+            groups.push((s.name[row], kind, Group::default()));
+        }
+        group_of.push(*slot);
+        let ns = cut.overlap(start, end);
+        let cpu_ns = on_cpu.within(start.max(cut.from), end.min(cut.to));
+        groups[*slot as usize]
+            .2
+            .add(thread, ns, cpu_ns, s.open[row] != 0);
+        // Critical sections cross work slices: their time is not taken from anybody's own.
+        let parent = s.parent[row];
+        if kind != SliceKind::LockHold
+            && parent.is_some()
+            && let Some(&group) = parent
+                .ix()
+                .checked_sub(first)
+                .and_then(|ix| group_of.get(ix))
+            && group != u32::MAX
+        {
+            groups[group as usize].2.children_ns += ns;
+        }
+    }
+}
+
+/// Time on a CPU within intervals of one thread that begin in ascending order.
+struct OnCpu {
+    /// Start of each running interval, end, and the running time before it.
+    start: Vec<Time>,
+    end: Vec<Time>,
+    before: Vec<i64>,
+    at: usize,
+}
+
+impl OnCpu {
+    fn new(cut: &Cut<'_>, thread: ThreadIx) -> OnCpu {
+        let mut out = OnCpu {
+            start: Vec::new(),
+            end: Vec::new(),
+            before: Vec::new(),
+            at: 0,
+        };
+        let mut sum = 0;
+        for row in cut
+            .trace
+            .states_of(thread)
+            .filter(|r| r.state == ThreadState::Running)
+        {
+            out.start.push(row.start);
+            out.end.push(row.end);
+            out.before.push(sum);
+            sum += (row.end - row.start).ns();
+        }
+        out
+    }
+
+    fn within(&mut self, from: Time, to: Time) -> i64 {
+        while self.end.get(self.at).is_some_and(|&end| end <= from) {
+            self.at += 1;
+        }
+        if to <= from {
+            return 0;
+        }
+        // Most slices are shorter than the time between two switches: look near before searching.
+        let mut step = 1;
+        while self
+            .start
+            .get(self.at + step)
+            .is_some_and(|&start| start < to)
+        {
+            step *= 2;
+        }
+        let last = (self.at + step).min(self.start.len());
+        let end = self.at + self.start[self.at..last].partition_point(|&start| start < to);
+        self.until(end, to)
+            - self.until(
+                self.at + usize::from(self.start.get(self.at).is_some_and(|&s| s < from)),
+                from,
+            )
+    }
+
+    /// Running time before `time`, of which `rows` intervals have begun.
+    fn until(&self, rows: usize, time: Time) -> i64 {
+        match rows.checked_sub(1) {
+            Some(last) => self.before[last] + (self.end[last].min(time) - self.start[last]).ns(),
+            None => 0,
+        }
+    }
+}
+
+/// Waits and critical sections by process, kind and object, most time first.
+pub(crate) fn waits(cut: &Cut<'_>) -> Vec<WaitSummary> {
+    let trace = cut.trace;
+    let s = &trace.slices;
+    let mut ix_of: HashMap<(u32, SliceKind, u64), usize> = HashMap::new();
+    let mut groups: Vec<((u32, SliceKind, u64), StrIx, Group)> = Vec::new();
+    for row in 0..s.start.len() {
+        let (kind, thread) = (s.kind[row], s.thread[row]);
+        let is_wait = !matches!(kind, SliceKind::Work | SliceKind::TaskRun);
+        if !is_wait || !cut.is_shown(thread) || !cut.touches(s.start[row], s.end[row]) {
+            continue;
+        }
+        let key = (trace.threads[thread.ix()].process.0, kind, s.object[row]);
+        let at = *ix_of.entry(key).or_insert_with(|| {
+            groups.push((key, s.name[row], Group::default()));
+            groups.len() - 1
+        });
+        groups[at]
+            .2
+            .add(thread, cut.overlap(s.start[row], s.end[row]), 0, false);
+    }
+    let mut out: Vec<WaitSummary> = groups
+        .into_iter()
+        .map(|((process, kind, object), name, mut group)| WaitSummary {
+            kind: kind_name(kind),
+            name: trace.strings.get(name).into(),
+            pid: trace.processes[process as usize].pid,
+            object,
+            count: group.lengths.len() as u64,
+            threads: group.threads,
+            total_ns: group.total_ns,
+            p50_ns: percentile(&mut group.lengths, 50),
+            p99_ns: percentile(&mut group.lengths, 99),
+            max_ns: group.lengths.iter().copied().max().unwrap_or(0),
+        })
+        .collect();
+    out.sort_by_key(|w| (std::cmp::Reverse(w.total_ns), w.kind, w.object, w.pid));
+    out
+}
+
+/// Totals over the annotated tasks.
+pub(crate) fn tasks(cut: &Cut<'_>) -> TaskSummary {
+    let trace = cut.trace;
+    let s = &trace.slices;
+    let mut out = TaskSummary::default();
+    for task in &trace.tasks {
+        out.count += 1;
+        out.ended += u64::from(task.ended != Time::MAX);
+        if task.created != Time::MIN && task.started != Time::MAX {
+            out.queued_ns += (task.started - task.created).ns().max(0);
+        }
+    }
+    let mut runs: Vec<(u32, Time, ThreadIx)> = Vec::new();
+    let mut covered = (ThreadIx::NONE, Time::MIN);
+    for row in (0..s.start.len()).filter(|&row| s.kind[row] == SliceKind::TaskRun) {
+        if !cut.touches(s.start[row], s.end[row]) {
+            continue;
+        }
+        if covered.0 != s.thread[row] {
+            covered = (s.thread[row], Time::MIN);
+        }
+        out.runs += 1;
+        out.run_ns += cut.overlap(s.start[row].max(covered.1), s.end[row]);
+        covered.1 = covered.1.max(s.end[row]);
+        runs.push((s.task[row].0, s.start[row], s.thread[row]));
+    }
+    runs.sort_unstable_by_key(|r| (r.0, r.1));
+    out.moved = runs
+        .windows(2)
+        .filter(|p| p[0].0 == p[1].0 && p[0].2 != p[1].2)
+        .count() as u64;
+    out
+}

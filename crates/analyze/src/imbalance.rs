@@ -1,0 +1,267 @@
+//! Load imbalance of what several threads do side by side.
+//!
+//! Goal: for each piece of work that is executed again and again by the threads of a process, how uneven its split
+//! is, what that costs, and whether it is always the same thread that is late.
+//!
+//! An *instance* is one execution by all threads together; b_i is how busy thread i was in it: the time inside the
+//! annotation without the annotated waits in it. Then imbalance = (max b - mean b) / max b and its cost is
+//! n * (max b - mean b): the CPU time that the others waited for the slowest. Instances are told apart, in this order:
+//!
+//! 1. `region`: where barrier waits are annotated, what each thread does between two of them, whatever it is called.
+//!    The k-th wait of each thread at the same barrier ends the k-th instance. What comes before a thread's first wait
+//!    is left out: where it began is not known.
+//! 2. `barrier`: for each name, its slices between two barrier waits, added up: right also when threads take
+//!    different numbers of pieces (dynamic schedules).
+//! 3. `occurrence`: without barriers, the k-th slice of that name on each thread, if all threads have as many.
+//! 4. `total`: else all slices of that name on each thread, as one instance.
+//!
+//! A slice counts where it begins. Of slices inside one of the same name, the outermost counts.
+use crate::Imbalance;
+use crate::cut::Cut;
+use kasuri_model::{ProcessIx, SliceKind, StrIx, ThreadIx, Time};
+use std::collections::HashMap;
+
+/// What one thread did under one name: (barrier waits before it, busy time) of each slice, or of each region.
+#[derive(Default)]
+struct Work {
+    thread: ThreadIx,
+    pieces: Vec<(u32, i64)>,
+}
+
+#[derive(Default)]
+struct OfProcess {
+    /// By name: one entry for each thread.
+    work: HashMap<StrIx, Vec<Work>>,
+    /// By barrier (object, name).
+    regions: HashMap<(u64, StrIx), Vec<Work>>,
+    /// Threads that wait at barriers.
+    n_waiting: u32,
+}
+
+/// Rows of the table, most CPU time lost first.
+pub(crate) fn imbalance(cut: &Cut<'_>) -> Vec<Imbalance> {
+    let trace = cut.trace;
+    let mut processes: HashMap<ProcessIx, OfProcess> = HashMap::new();
+    for thread in cut.threads().filter(|t| cut.is_shown(*t)) {
+        if !trace.threads[thread.ix()].slices.is_empty() {
+            scan(
+                cut,
+                thread,
+                processes
+                    .entry(trace.threads[thread.ix()].process)
+                    .or_default(),
+            );
+        }
+    }
+    let mut out = Vec::new();
+    for (process, of) in &processes {
+        let pid = trace.processes[process.ix()].pid;
+        for ((_, name), works) in of.regions.iter().filter(|(_, w)| w.len() > 1) {
+            let instances = by_key(works, |ix, _| ix as u32);
+            out.extend(row(cut, pid, *name, "region", works, &instances));
+        }
+        for (name, works) in of.work.iter().filter(|(_, w)| w.len() > 1) {
+            let same = works
+                .iter()
+                .all(|w| w.pieces.len() == works[0].pieces.len());
+            let (by, instances) = match (of.n_waiting > 1, same) {
+                (true, _) => ("barrier", by_key(works, |_, epoch| epoch)),
+                (false, true) => ("occurrence", by_key(works, |ix, _| ix as u32)),
+                (false, false) => ("total", by_key(works, |_, _| 0)),
+            };
+            out.extend(row(cut, pid, *name, by, works, &instances));
+        }
+    }
+    out.sort_by(|a, b| {
+        b.cost_ns
+            .total_cmp(&a.cost_ns)
+            .then_with(|| (&a.name, a.by, a.pid).cmp(&(&b.name, b.by, b.pid)))
+    });
+    out
+}
+
+/// One thread's slices, which come in order of their start.
+fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
+    let s = &cut.trace.slices;
+    let rows = cut.trace.threads[thread.ix()].slices.clone();
+    let (first, rows) = (rows.start as usize, rows.start as usize..rows.end as usize);
+    let waiting = waiting_inside(cut, first, rows.clone());
+    // Until when the last outermost slice of each name lasts.
+    let mut covered: HashMap<StrIx, (Time, usize)> = HashMap::new();
+    let mut works: Vec<(StrIx, Work)> = Vec::new();
+    let mut epoch = 0;
+    let mut region = Region::default();
+    for row in rows {
+        let (start, end, kind) = (s.start[row], s.end[row], s.kind[row]);
+        if !cut.touches(start, end) {
+            continue;
+        }
+        match kind {
+            SliceKind::Work | SliceKind::TaskRun => {
+                let name = s.name[row];
+                let busy = cut.overlap(start, end) - waiting[row - first];
+                let (until, at) = covered.entry(name).or_insert_with(|| {
+                    works.push((
+                        name,
+                        Work {
+                            thread,
+                            ..Work::default()
+                        },
+                    ));
+                    (Time::MIN, works.len() - 1)
+                });
+                if start >= *until {
+                    *until = end;
+                    works[*at].1.pieces.push((epoch, busy));
+                }
+            }
+            SliceKind::Barrier => {
+                let busy = region.end_at(start);
+                if let Some(busy) = busy {
+                    let works = of.regions.entry((s.object[row], s.name[row])).or_default();
+                    if works.last().is_none_or(|w| w.thread != thread) {
+                        works.push(Work {
+                            thread,
+                            ..Work::default()
+                        });
+                    }
+                    if let Some(work) = works.last_mut() {
+                        work.pieces.push((epoch, busy));
+                    }
+                }
+                region.begin_at(end);
+                epoch += 1;
+            }
+            SliceKind::LockHold => {}
+            _ => region.wait(start, end),
+        }
+    }
+    of.n_waiting += u32::from(epoch > 0);
+    for (name, work) in works {
+        of.work.entry(name).or_default().push(work);
+    }
+}
+
+/// From the end of one barrier wait to the start of the next.
+#[derive(Default)]
+struct Region {
+    start: Option<Time>,
+    waited_ns: i64,
+    waited_until: Time,
+}
+
+impl Region {
+    fn begin_at(&mut self, time: Time) {
+        *self = Region {
+            start: Some(time),
+            waited_ns: 0,
+            waited_until: time,
+        };
+    }
+
+    /// Another wait inside it; those inside a wait count once.
+    fn wait(&mut self, start: Time, end: Time) {
+        let start = start.max(self.waited_until);
+        if end > start {
+            self.waited_ns += (end - start).ns();
+            self.waited_until = end;
+        }
+    }
+
+    /// Busy time; none: where it began is not known.
+    fn end_at(&self, time: Time) -> Option<i64> {
+        self.start
+            .map(|start| ((time - start).ns() - self.waited_ns).max(0))
+    }
+}
+
+/// For each slice of a thread, the time of the outermost waits inside it.
+fn waiting_inside(cut: &Cut<'_>, first: usize, rows: std::ops::Range<usize>) -> Vec<i64> {
+    let s = &cut.trace.slices;
+    let mut waiting = vec![0; rows.len()];
+    let mut until = Time::MIN;
+    for row in rows {
+        if matches!(
+            s.kind[row],
+            SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold
+        ) || s.start[row] < until
+        {
+            continue;
+        }
+        until = s.end[row];
+        let ns = cut.overlap(s.start[row], s.end[row]);
+        let mut parent = s.parent[row];
+        while let Some(ix) = parent
+            .ix()
+            .checked_sub(first)
+            .filter(|ix| parent.is_some() && *ix < waiting.len())
+        {
+            waiting[ix] += ns;
+            parent = s.parent[parent.ix()];
+        }
+    }
+    waiting
+}
+
+/// Busy time of each thread (by place in `works`) in each instance; who took no part in it was not busy.
+fn by_key(works: &[Work], key: impl Fn(usize, u32) -> u32) -> Vec<Vec<i64>> {
+    let mut instances: HashMap<u32, Vec<i64>> = HashMap::new();
+    for (at, work) in works.iter().enumerate() {
+        for (ix, &(epoch, busy)) in work.pieces.iter().enumerate() {
+            instances
+                .entry(key(ix, epoch))
+                .or_insert_with(|| vec![0; works.len()])[at] += busy;
+        }
+    }
+    let mut keyed: Vec<(u32, Vec<i64>)> = instances.into_iter().collect();
+    keyed.sort_unstable_by_key(|(key, _)| *key);
+    keyed.into_iter().map(|(_, busy)| busy).collect()
+}
+
+fn row(
+    cut: &Cut<'_>,
+    pid: i32,
+    name: StrIx,
+    by: &'static str,
+    works: &[Work],
+    instances: &[Vec<i64>],
+) -> Option<Imbalance> {
+    let trace = cut.trace;
+    let mut worst_of = vec![0u64; works.len()];
+    let mut out = Imbalance {
+        name: trace.strings.get(name).into(),
+        pid,
+        by,
+        ..Imbalance::default()
+    };
+    for busy in instances {
+        let n = busy.len();
+        let (worst, max) = busy
+            .iter()
+            .copied()
+            .enumerate()
+            .max_by_key(|&(ix, b)| (b, std::cmp::Reverse(ix)))?;
+        let mean = busy.iter().sum::<i64>() as f64 / n as f64;
+        worst_of[worst] += 1;
+        out.instances += 1;
+        out.threads = out.threads.max(n as u32);
+        out.max_busy_ns += max;
+        out.mean_busy_ns += mean;
+        out.cost_ns += n as f64 * (max as f64 - mean);
+    }
+    if out.max_busy_ns <= 0 {
+        return None;
+    }
+    let (worst, count) = worst_of
+        .iter()
+        .copied()
+        .enumerate()
+        .max_by_key(|&(ix, n)| (n, std::cmp::Reverse(ix)))?;
+    let thread = &trace.threads[works[worst].thread.ix()];
+    out.imbalance = (out.max_busy_ns as f64 - out.mean_busy_ns) / out.max_busy_ns as f64;
+    out.worst_tid = thread.tid;
+    out.worst_thread = trace.strings.get(thread.name).into();
+    out.worst_share = count as f64 / out.instances as f64;
+    out.is_static = out.instances >= 3 && out.worst_share >= 0.8;
+    Some(out)
+}

@@ -1,0 +1,115 @@
+//! Who ran while target threads were ready to run.
+//!
+//! For each CPU, a sweep over what it ran (occupancy) and over the target threads that waited in its queue: while k
+//! threads wait and process p runs for t, p delays k threads by t each. Idle time delays nobody: then the queue's
+//! owner is being woken, or the kernel is about to move the thread.
+use crate::Interference;
+use crate::cut::Cut;
+use kasuri_model::{ThreadIx, ThreadState, Time};
+use std::collections::HashSet;
+
+/// A target thread in a CPU's queue.
+struct Waiting {
+    start: Time,
+    end: Time,
+    thread: ThreadIx,
+}
+
+struct Tally {
+    preemptions: u64,
+    delayed_ns: i64,
+    threads: HashSet<ThreadIx>,
+}
+
+/// By process, most delay first.
+pub(crate) fn interference(cut: &Cut<'_>) -> Vec<Interference> {
+    let trace = cut.trace;
+    let mut tally: Vec<Tally> = trace
+        .processes
+        .iter()
+        .map(|_| Tally {
+            preemptions: 0,
+            delayed_ns: 0,
+            threads: HashSet::new(),
+        })
+        .collect();
+    let queues = queues(cut, &mut tally);
+    for (cpu, queue) in queues.iter().enumerate() {
+        sweep(cut, cpu, queue, &mut tally);
+    }
+    let mut out: Vec<Interference> = tally
+        .iter()
+        .zip(&trace.processes)
+        .filter(|(t, _)| t.preemptions > 0 || t.delayed_ns > 0)
+        .map(|(t, process)| Interference {
+            pid: process.pid,
+            process: trace.strings.get(process.name).into(),
+            is_target: process.is_target,
+            preemptions: t.preemptions,
+            delayed_ns: t.delayed_ns,
+            threads_delayed: t.threads.len() as u32,
+        })
+        .collect();
+    out.sort_by_key(|i| (std::cmp::Reverse(i.delayed_ns), i.pid));
+    out
+}
+
+/// Who waited where, by CPU and start; counts preemptions on the way.
+fn queues(cut: &Cut<'_>, tally: &mut [Tally]) -> Vec<Vec<Waiting>> {
+    let trace = cut.trace;
+    let mut queues: Vec<Vec<Waiting>> = trace.cpus.iter().map(|_| Vec::new()).collect();
+    for thread in cut.threads().filter(|t| cut.is_target(*t)) {
+        let mut before = ThreadState::Unknown;
+        for row in trace.states_of(thread) {
+            let waits = matches!(
+                row.state,
+                ThreadState::RunnableWoken | ThreadState::RunnablePreempted
+            );
+            let was_running = std::mem::replace(&mut before, row.state) == ThreadState::Running;
+            if row.state == ThreadState::RunnablePreempted
+                && was_running
+                && row.by.is_some()
+                && cut.contains(row.start)
+            {
+                tally[trace.threads[row.by.ix()].process.ix()].preemptions += 1;
+            }
+            if waits
+                && cut.overlap(row.start, row.end) > 0
+                && let Some(queue) = queues.get_mut(usize::from(row.cpu))
+            {
+                queue.push(Waiting {
+                    start: row.start.max(cut.from),
+                    end: row.end.min(cut.to),
+                    thread,
+                });
+            }
+        }
+    }
+    for queue in &mut queues {
+        queue.sort_by_key(|w| w.start);
+    }
+    queues
+}
+
+fn sweep(cut: &Cut<'_>, cpu: usize, queue: &[Waiting], tally: &mut [Tally]) {
+    let mut active: Vec<&Waiting> = Vec::new();
+    let mut next = 0;
+    for run in cut.trace.occupancy_of(cpu) {
+        while let Some(waiting) = queue.get(next).filter(|w| w.start < run.end) {
+            active.push(waiting);
+            next += 1;
+        }
+        active.retain(|w| w.end > run.start);
+        if !run.thread.is_some() {
+            continue;
+        }
+        let by = &mut tally[cut.trace.threads[run.thread.ix()].process.ix()];
+        for waiting in active.iter().filter(|w| w.thread != run.thread) {
+            let ns = (run.end.min(waiting.end) - run.start.max(waiting.start)).ns();
+            if ns > 0 {
+                by.delayed_ns += ns;
+                by.threads.insert(waiting.thread);
+            }
+        }
+    }
+}
