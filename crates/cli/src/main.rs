@@ -1,7 +1,8 @@
 //! The `kasuri` command: arguments, progress, messages and exit codes. Everything else is in the crates below.
 mod cmd;
 mod message;
-#[allow(dead_code, reason = "used by stat and export")]
+mod open;
+mod output;
 mod range;
 
 use clap::Parser;

@@ -11,13 +11,11 @@ pub fn error(error: &anyhow::Error) {
 }
 
 /// Prints something that needs the user's attention but stops nothing.
-#[allow(dead_code, reason = "used by the record command")]
 pub fn warning(text: impl Display) {
     line("warning", &text.to_string());
 }
 
 /// Prints something that is good to know.
-#[allow(dead_code, reason = "used by export")]
 pub fn note(text: impl Display) {
     line("note", &text.to_string());
 }

@@ -422,6 +422,9 @@ impl<'a, W: Write> Json<'a, W> {
 
     fn tail(&mut self) -> io::Result<()> {
         let info = &self.trace.info;
+        let is_known = self.trace.origin_realtime_ns != 0;
+        let realtime =
+            is_known.then(|| self.trace.origin_realtime_ns.saturating_sub(self.trace.origin_monotonic_ns));
         let other = serde_json::json!({
             "command": info.command,
             "host": info.host,
@@ -430,7 +433,9 @@ impl<'a, W: Write> Json<'a, W> {
             "cpu_model": info.cpu_model,
             "recorder": info.recorder,
             "clock": "CLOCK_MONOTONIC",
-            "realtime_ns_at_first_event": self.trace.origin_realtime_ns,
+            "start_monotonic_ns": self.trace.origin_monotonic_ns.saturating_add(self.trace.span.start.ns()),
+            "end_monotonic_ns": self.trace.origin_monotonic_ns.saturating_add(self.trace.span.end.ns()),
+            "realtime_minus_monotonic_ns": realtime,
         });
         write!(
             self.sink.out,

@@ -2,7 +2,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Print the completion script of a shell on stdout.
+/// Print a shell's completion script
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:

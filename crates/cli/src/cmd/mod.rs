@@ -1,7 +1,12 @@
 //! One file for each subcommand: `Args` says what may be typed, `run` does it.
 mod completions;
+mod doctor;
+mod export;
 mod man;
 mod record;
+mod recover;
+mod report;
+mod stat;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -34,14 +39,16 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The subcommands, in the order of the help.
+/// The subcommands, in the order of the help; what the help says about each is the documentation of its `Args`.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Record a program, a process or the whole system
     Record(record::Args),
-    /// Print the shell's completion script
+    Stat(stat::Args),
+    Report(report::Args),
+    Export(export::Args),
+    Recover(recover::Args),
+    Doctor(doctor::Args),
     Completions(completions::Args),
-    /// Write the manual pages
     #[command(hide = true)]
     Man(man::Args),
 }
@@ -62,6 +69,11 @@ pub fn command() -> clap::Command {
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Record(args) => record::run(args),
+        Command::Stat(args) => stat::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Recover(args) => recover::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
     }

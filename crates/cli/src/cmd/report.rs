@@ -1,0 +1,90 @@
+//! `kasuri report FILE`.
+use crate::message;
+use crate::open::Input;
+use crate::output::Output;
+use anyhow::{Context, bail};
+use kasuri_present::html;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// Write the timeline as one HTML file
+///
+/// It opens offline in any browser: the file holds the recording, its summary and the viewer, so it can be
+/// sent to somebody else as it is.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  kasuri report run.kasuri                      writes run.html
+  kasuri report --open run.kasuri               and opens it
+  kasuri report -o slow.html --title 'before the fix' run.kasuri")]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Where to, - for stdout [default: FILE with .html]
+    #[arg(long, short, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Open it in the browser
+    #[arg(long)]
+    open: bool,
+    /// Heading of the page [default: the recorded command]
+    #[arg(long, default_value = "", hide_default_value = true)]
+    title: String,
+    /// Compression, 1 (fast) to 9 (small)
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=9))]
+    level: u32,
+}
+
+/// Writes the report.
+///
+/// # Errors
+/// When the recording cannot be read, the report not be written or the browser not be started.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let path = args.output.unwrap_or_else(|| args.input.beside("html"));
+    let output = Output::new(path, &args.input.file, false)?;
+    if args.open && output.path().is_none() {
+        bail!("--open needs a file, found -o -");
+    }
+    let trace = args.input.load()?;
+    let summary = kasuri_analyze::summary(&trace, &kasuri_analyze::Options::default());
+    let options = html::Options {
+        title: args.title,
+        summary: Some(serde_json::to_value(&summary).context("cannot encode the summary")?),
+        places: Some(&trace.places),
+        level: args.level,
+        ..html::Options::default()
+    };
+    let stats = output.write(|mut out| html::write(&trace, &options, &mut out))?;
+    if let Some(path) = output.path() {
+        message::note(format!(
+            "wrote {} ({:.1} MB)",
+            path.display(),
+            stats.bytes as f64 * 1e-6
+        ));
+        if args.open {
+            open_in_browser(path)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open_in_browser(path: &Path) -> anyhow::Result<()> {
+    let mut opener = Command::new("xdg-open");
+    let opener = opener
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let status = opener.status().with_context(|| {
+        format!(
+            "cannot run xdg-open; open {} in a browser yourself, or install xdg-utils",
+            path.display()
+        )
+    })?;
+    if !status.success() {
+        bail!(
+            "xdg-open found no browser ({status}); open {} in one yourself",
+            path.display()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! Where a command's result goes: a file that is either complete or not there, or stdout.
+use anyhow::{Context, bail};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+/// A destination.
+pub enum Output {
+    /// stdout (`-`).
+    Stdout,
+    /// A file; written under another name, then renamed.
+    File(PathBuf),
+}
+
+impl Output {
+    /// The destination named `path`, which must not be the file that is read.
+    ///
+    /// # Errors
+    /// When it is that file, or binary data would go to a screen.
+    pub fn new(path: PathBuf, input: &Path, is_binary: bool) -> anyhow::Result<Output> {
+        if path.as_os_str() == "-" {
+            if is_binary && io::stdout().is_terminal() {
+                bail!("stdout is a terminal, needed a file for binary data; use -o FILE or a pipe");
+            }
+            return Ok(Output::Stdout);
+        }
+        if let (Ok(a), Ok(b)) = (path.canonicalize(), input.canonicalize())
+            && a == b
+        {
+            bail!(
+                "{}: is the recording itself, needed another name for the result",
+                path.display()
+            );
+        }
+        Ok(Output::File(path))
+    }
+
+    /// The file's name; none for stdout.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Output::Stdout => None,
+            Output::File(path) => Some(path),
+        }
+    }
+
+    /// Lets `write` write, then makes the result appear. A file that could not be written whole does not appear.
+    ///
+    /// # Errors
+    /// Those of `write` and of the file system, with the path.
+    pub fn write<T, E>(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> Result<T, E>,
+    ) -> anyhow::Result<T>
+    where
+        E: Into<anyhow::Error>,
+    {
+        match self {
+            Output::Stdout => {
+                let mut out = BufWriter::new(io::stdout().lock());
+                let done = write(&mut out)
+                    .map_err(Into::into)
+                    .context("stdout: cannot write")?;
+                out.flush().context("stdout: cannot write")?;
+                Ok(done)
+            }
+            Output::File(path) => {
+                let target = temporary(path);
+                let result = write_file(&target, write);
+                let result = result.and_then(|done| {
+                    if &target != path {
+                        std::fs::rename(&target, path)?;
+                    }
+                    Ok(done)
+                });
+                if result.is_err() && &target != path {
+                    let _ = std::fs::remove_file(&target);
+                }
+                result.with_context(|| format!("{}: cannot write", path.display()))
+            }
+        }
+    }
+}
+
+fn write_file<T, E>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, E>,
+) -> anyhow::Result<T>
+where
+    E: Into<anyhow::Error>,
+{
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let done = write(&mut out).map_err(Into::into)?;
+    out.flush()?;
+    Ok(done)
+}
+
+/// A name beside the file, so that the rename stays in one file system. Devices and pipes are written as they are.
+fn temporary(path: &Path) -> PathBuf {
+    if path.exists() && !path.is_file() {
+        return path.to_path_buf();
+    }
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{}.tmp", std::process::id()));
+    path.with_file_name(name)
+}

@@ -1,0 +1,318 @@
+//! The command from outside: exit codes and messages, for bad input above all.
+mod sample;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn kasuri(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .env("COLUMNS", "100");
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    kasuri(args).output().unwrap()
+}
+
+/// A directory of its own for each test.
+fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn file(dir: &Path, name: &str, bytes: &[u8]) -> String {
+    let path = dir.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path.into_os_string().into_string().unwrap()
+}
+
+fn recording(dir: &Path) -> String {
+    file(dir, "run.kasuri", &sample::recording())
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Runs every reader on `file`: each must exit with 1, print nothing on stdout and one line with the needed words.
+fn every_reader_says(dir: &Path, file: &str, needed: &[&str]) {
+    let out = dir.join("out");
+    let out = out.to_str().unwrap();
+    let readers: [&[&str]; 4] = [
+        &["stat", file],
+        &["stat", "--json", file],
+        &["report", "-o", out, file],
+        &["export", "--format", "perfetto", "-o", out, file],
+    ];
+    for args in readers {
+        let output = run(args);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {message}");
+        assert!(output.stdout.is_empty(), "{args:?}");
+        assert_eq!(message.lines().count(), 1, "{args:?}: {message}");
+        assert!(
+            message.starts_with(&format!("kasuri: error: {file}: ")),
+            "{args:?}: {message}"
+        );
+        for word in needed {
+            assert!(message.contains(word), "{args:?}: {word} in {message}");
+        }
+        assert!(
+            !Path::new(out).exists(),
+            "{args:?}: nothing half-done is left"
+        );
+    }
+}
+
+#[test]
+fn cli_missing_file() {
+    let dir = scratch("missing");
+    every_reader_says(
+        &dir,
+        dir.join("no.kasuri").to_str().unwrap(),
+        &["cannot open", "No such file"],
+    );
+}
+
+#[test]
+fn cli_empty_file() {
+    let dir = scratch("empty");
+    every_reader_says(&dir, &file(&dir, "empty.kasuri", b""), &["byte 0", "found"]);
+}
+
+#[test]
+fn cli_wrong_magic() {
+    let dir = scratch("magic");
+    let elf = file(
+        &dir,
+        "elf.kasuri",
+        &[b"\x7fELF\x02\x01\x01", [0; 4096].as_slice()].concat(),
+    );
+    every_reader_says(&dir, &elf, &["byte 0", "found", "needed"]);
+}
+
+#[test]
+fn cli_directory_names_the_way_on() {
+    let dir = scratch("directory");
+    let unfinished = dir.join("run.kasuri.d");
+    std::fs::create_dir(&unfinished).unwrap();
+    every_reader_says(
+        &dir,
+        unfinished.to_str().unwrap(),
+        &["directory without a recording"],
+    );
+    file(&unfinished, "meta.json", b"{}");
+    let name = unfinished.to_str().unwrap();
+    every_reader_says(
+        &dir,
+        name,
+        &["not finished", &format!("run `kasuri recover {name}`")],
+    );
+}
+
+#[test]
+fn cli_truncated_anywhere_is_an_error_or_the_valid_prefix() {
+    let dir = scratch("truncated");
+    let whole = sample::recording();
+    for length in (1..whole.len()).step_by(whole.len() / 12) {
+        let cut = file(&dir, "cut.kasuri", &whole[..length]);
+        every_reader_says(&dir, &cut, &["byte ", "found", "needed"]);
+        let salvaged = run(&["stat", "--salvage", &cut]);
+        let message = stderr(&salvaged);
+        assert!(
+            matches!(salvaged.status.code(), Some(0 | 1)),
+            "{length}: {message}"
+        );
+        assert!(!message.is_empty(), "{length}: what is wrong is said");
+    }
+}
+
+#[test]
+fn cli_unwritable_output() {
+    let dir = scratch("unwritable");
+    let recording = recording(&dir);
+    for command in [&["report"][..], &["export", "-fchrome-json"]] {
+        let args = [command, &["-o", "/nowhere/at/all", &recording]].concat();
+        let output = run(&args);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            stderr(&output).starts_with("kasuri: error: /nowhere/at/all: cannot write: "),
+            "{}",
+            stderr(&output)
+        );
+    }
+    let full = run(&["export", "-fchrome-json", "-o", "/dev/full", &recording]);
+    assert_eq!(full.status.code(), Some(1), "{}", stderr(&full));
+    assert!(
+        stderr(&full).contains("/dev/full: cannot write: No space left"),
+        "{}",
+        stderr(&full)
+    );
+}
+
+#[test]
+fn cli_result_never_replaces_the_recording() {
+    let dir = scratch("itself");
+    let recording = recording(&dir);
+    let output = run(&["export", "-fperfetto", "-o", &recording, &recording]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("is the recording itself"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(std::fs::read(&recording).unwrap(), sample::recording());
+}
+
+#[test]
+fn cli_closed_stdout_is_quiet() {
+    let dir = scratch("pipe");
+    let recording = recording(&dir);
+    for args in [
+        &["stat", &recording][..],
+        &["stat", "--json", &recording],
+        &["export", "-fchrome-json", "-o", "-", &recording],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = kasuri(args)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+            .wait_with_output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{args:?}");
+        assert_eq!(stderr(&output), "", "{args:?}");
+    }
+}
+
+#[test]
+fn cli_wrong_usage_exits_with_2() {
+    for args in [
+        &["frobnicate"][..],
+        &["stat"],
+        &["stat", "--top", "x", "f"],
+        &["export", "f"],
+        &["stat", "--range", "5", "f"],
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(
+            stderr(&output).starts_with("kasuri: error: "),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+    }
+    assert_eq!(run(&[]).status.code(), Some(2));
+}
+
+#[test]
+fn cli_range_that_selects_nothing() {
+    let dir = scratch("range");
+    let output = run(&["stat", "--range", "900s..", &recording(&dir)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("--range selects nothing"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn cli_every_subcommand_has_help_with_an_example() {
+    let help = String::from_utf8(run(&["--help"]).stdout).unwrap();
+    let listed = help
+        .lines()
+        .skip_while(|l| *l != "Commands:")
+        .skip(1)
+        .take_while(|l| !l.is_empty());
+    let names: Vec<&str> = listed
+        .filter_map(|l| l.split_whitespace().next())
+        .filter(|n| *n != "help")
+        .collect();
+    assert!(names.len() >= 4, "{help}");
+    for name in names.into_iter().chain(["man"]) {
+        let output = run(&[name, "--help"]);
+        assert_eq!(output.status.code(), Some(0));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("Example"), "{name}: {text}");
+        assert!(text.contains(&format!("  kasuri {name}")), "{name}: {text}");
+    }
+}
+
+#[test]
+fn cli_stat_shows_the_annotations() {
+    let dir = scratch("stat");
+    let recording = recording(&dir);
+    let text = String::from_utf8(run(&["stat", &recording]).stdout).unwrap();
+    assert!(text.starts_with("./sample\n"), "{text}");
+    assert!(text.contains("solve"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no colours in a pipe");
+    assert!(
+        text.contains(&format!("kasuri report {recording}")),
+        "{text}"
+    );
+    let json = run(&["stat", "--json", &recording]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["schema"], "kasuri.stat/1");
+    assert_eq!(json["annotations"][0]["name"], "solve");
+    assert_eq!(json["annotations"][0]["count"], sample::SLICES);
+    assert_eq!(json["annotations"][0]["total_ns"], 500 * sample::SLICES);
+}
+
+#[test]
+fn cli_report_and_exports_are_written_beside_the_recording() {
+    let dir = scratch("beside");
+    let recording = recording(&dir);
+    for (args, name, start) in [
+        (&["report"][..], "run.html", &b"<!DOCTYPE html>"[..]),
+        (&["export", "-fperfetto"], "run.pftrace", b"\x0a"),
+        (
+            &["export", "-fchrome-json"],
+            "run.json",
+            b"{\"traceEvents\":[",
+        ),
+    ] {
+        let output = run(&[args, &[recording.as_str()]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains(&format!("wrote {}", dir.join(name).display())),
+            "{}",
+            stderr(&output)
+        );
+        let bytes = std::fs::read(dir.join(name)).unwrap();
+        assert!(bytes[..start.len()].eq_ignore_ascii_case(start), "{name}");
+    }
+    let left: Vec<_> = std::fs::read_dir(&dir)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    assert_eq!(left.len(), 4, "no temporary files: {left:?}");
+}
+
+#[test]
+fn cli_reads_stdin() {
+    let dir = scratch("stdin");
+    let recording = std::fs::File::open(recording(&dir)).unwrap();
+    let output = kasuri(&["stat", "--json", "-"])
+        .stdin(recording)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
+fn cli_manual_pages_and_completions() {
+    let dir = scratch("man");
+    assert_eq!(run(&["man", dir.to_str().unwrap()]).status.code(), Some(0));
+    let page = std::fs::read_to_string(dir.join("kasuri-stat.1")).unwrap();
+    assert!(page.contains(".TH") && page.contains("jq"), "{page}");
+    assert!(dir.join("kasuri.1").is_file());
+    let script = String::from_utf8(run(&["completions", "bash"]).stdout).unwrap();
+    assert!(script.contains("--salvage"), "{script}");
+}
