@@ -241,6 +241,8 @@ void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, .
     __attribute__((visibility("hidden"), format(printf, 3, 4), cold, noinline));
 void kasuri__trigger(void) __attribute__((visibility("hidden"), cold, noinline));
 uint32_t kasuri__intern(const char *name) __attribute__((visibility("hidden"), cold, noinline));
+void kasuri__start(void) __attribute__((visibility("hidden"), cold, noinline));
+void kasuri__stop(void) __attribute__((visibility("hidden"), cold, noinline));
 #ifdef __cplusplus
 }
 #endif
@@ -1241,7 +1243,7 @@ KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_sit
 /* -- attaching -- */
 
 /* The client; its pages are wiped by fork, so that no child ever writes into its parent's chunks. */
-KASURI__COLD struct kasuri__client *kasuri__client(void) {
+KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE), *none = 0;
     if (c)
         return c;
@@ -1553,7 +1555,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
     if (c && t && t->stalled && (pos & KASURI__OFF_MASK) > t->room && kasuri__count_stalled(c, t))
         return;
     kasuri__block_signals(mask);
-    c = kasuri__client();
+    c = kasuri__get_client();
     if (c)
         kasuri__emit_blocked(c, site, id, kind, pos, payload, bytes);
     else
@@ -1610,7 +1612,7 @@ KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
     uint32_t id = 0;
     struct kasuri__client *c;
     kasuri__block_signals(mask);
-    c = kasuri__client();
+    c = kasuri__get_client();
     if (c && name && kasuri__try_lock(&c->defining)) {
         id = kasuri__find_name(name, kasuri__length(name));
         if (!id)
@@ -1636,7 +1638,7 @@ KASURI__HIDDEN void kasuri__start(void) {
     if (!n || n >= sizeof p->session)
         return;
     kasuri__block_signals(mask);
-    c = kasuri__client();
+    c = kasuri__get_client();
     if (c && !__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE)) {
         kasuri__append(p->session, session, n);
         kasuri__attach(c);

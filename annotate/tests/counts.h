@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What a traced test program says about itself, in a page shared with the test. */
+#ifndef KASURI_TESTS_COUNTS_H
+#define KASURI_TESTS_COUNTS_H
+
+#include <stdint.h>
+
+struct counts {
+    uint64_t started, done; /* annotations begun and finished while enabled; equal unless killed in between */
+    uint64_t stop;          /* test -> program: end now */
+    uint64_t gate;          /* address of the program's gate */
+    uint64_t enabled;       /* kasuri_enabled(), as last seen */
+    uint64_t result;        /* of the program's work */
+    uint64_t handlers;      /* signal handlers that annotated */
+};
+
+#endif

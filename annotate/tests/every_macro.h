@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Every macro once, in what C99 to C23 and C++11 to C++20 have in common. Included by the compile tests. */
+#ifndef KASURI_TESTS_EVERY_MACRO_H
+#define KASURI_TESTS_EVERY_MACRO_H
+
+#include "kasuri.h"
+
+#define EVERY_MACRO_EVENTS 33
+
+static void every_macro(void) {
+    int lock = 0;
+    double load = 0.5;
+    const char *text = "text";
+    uint32_t name = kasuri_intern("at run time");
+    KASURI_SCOPE("outer");
+    KASURI_SCOPE("second in one block");
+    KASURI_THREAD_NAME("main");
+    KASURI_BEGIN("slice");
+    KASURI_ARG_I64("i64", -1);
+    KASURI_ARG_U64("u64", 1u);
+    KASURI_ARG_F64("f64", load);
+    KASURI_ARG_STR("str", text);
+    KASURI_END();
+    KASURI_INSTANT("instant");
+    KASURI_COUNTER("counter", load);
+    KASURI_WAIT_BEGIN(KASURI_WAIT_BARRIER, &lock);
+    KASURI_WAIT_END(KASURI_WAIT_BARRIER, &lock);
+    KASURI_WAIT_BEGIN(KASURI_WAIT_IO, 3);
+    KASURI_WAIT_END(KASURI_WAIT_IO, 3);
+    KASURI_LOCK_REQUEST(&lock);
+    KASURI_LOCK_ACQUIRED(&lock);
+    KASURI_LOCK_RELEASED(&lock);
+    KASURI_LOCK_REQUEST_AS(&lock, KASURI_LOCK_SHARED);
+    KASURI_TASK_CREATE("task", 1, 0);
+    KASURI_TASK_START(1);
+    KASURI_TASK_SUSPEND(1);
+    KASURI_TASK_SUSPEND_FOR("why", 1, 2);
+    KASURI_TASK_RESUME(1);
+    KASURI_TASK_END(1);
+    KASURI_FLOW_OUT("flow", 1);
+    KASURI_FLOW_IN("flow", 1);
+    if (lock)
+        KASURI_MESSAGE("not reached");
+    else
+        KASURI_MESSAGE("hello %d", lock);
+    KASURI_TRIGGER("trigger");
+    kasuri_begin(name);
+    kasuri_end();
+}
+
+#endif

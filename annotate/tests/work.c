@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The traced program of the ring tests: `work MODE [A [B]]`, with its counts in the file KASURI_TEST_COUNTS. */
+#define _GNU_SOURCE
+#include "counts.h"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef WORK_KILLS
+static void test_point(int n);
+#define KASURI__TEST_POINT(n) test_point(n)
+#endif
+#include "kasuri.h"
+
+static struct counts *counts;
+
+#ifdef WORK_KILLS
+static int kill_point;
+static long kill_after;
+/* Dies when point KILL_POINT is passed the KILL_AFTER-th time. */
+static void test_point(int n) {
+    if (n == kill_point && __atomic_sub_fetch(&kill_after, 1, __ATOMIC_RELAXED) == 0) {
+        kill(getpid(), SIGKILL);
+        for (;;)
+            pause();
+    }
+}
+#endif
+
+/* One annotation, counted before and after; which one depends on i. */
+static void emit(uint64_t i) {
+    __atomic_fetch_add(&counts->started, 1, __ATOMIC_RELAXED);
+    switch (i % 8) {
+    case 0:
+        KASURI_BEGIN("slice");
+        break;
+    case 1:
+        KASURI_ARG_U64("i", i);
+        break;
+    case 2:
+        KASURI_COUNTER("zero", 0.0); /* a payload word that looks like a slot not committed */
+        break;
+    case 3:
+        KASURI_TASK_CREATE("task", i, 0);
+        break;
+    case 4:
+        if (i % 64 == 4)
+            KASURI_MESSAGE("message %llu of some length", (unsigned long long)i);
+        else
+            KASURI_ARG_STR("text", "0123456789abcdef0123456789abcdef");
+        break;
+    case 5:
+        KASURI_LOCK_REQUEST(&counts);
+        break;
+    case 6:
+        KASURI_INSTANT("here");
+        break;
+    default:
+        KASURI_END();
+    }
+    __atomic_fetch_add(&counts->done, 1, __ATOMIC_RELAXED);
+}
+
+static void emit_many(uint64_t n) {
+    for (uint64_t i = 0; i < n; i++)
+        emit(i);
+}
+
+static void *thread_main(void *n) {
+    emit_many((uint64_t)(uintptr_t)n);
+    return NULL;
+}
+
+static void run_threads(long threads, long events) {
+    pthread_t t[64];
+    for (long i = 0; i < threads; i++)
+        pthread_create(&t[i], NULL, thread_main, (void *)(uintptr_t)events);
+    for (long i = 0; i < threads; i++)
+        pthread_join(t[i], NULL);
+}
+
+static void mode_plain(long threads, long events) {
+    emit_many((uint64_t)events);
+    run_threads(threads, events);
+}
+
+static void mode_short(long threads, long events) {
+    for (long i = 0; i < threads; i += 50)
+        run_threads(50, events);
+}
+
+/* -- signals -- */
+
+static long handler_events;
+static void handler(int signal) {
+    (void)signal;
+    emit_many((uint64_t)handler_events);
+    /* Sometimes stay long enough for the reader to free what was handed over, the chunk that we interrupt included. */
+    if (__atomic_fetch_add(&counts->handlers, 1, __ATOMIC_RELAXED) % 8 == 0)
+        usleep(3000);
+}
+
+static volatile int stormed;
+static void *storm(void *target) {
+    while (!stormed) {
+        pthread_kill(*(pthread_t *)target, SIGUSR1);
+        usleep(60);
+    }
+    return NULL;
+}
+
+/* A handler that fills whole chunks while the thread is anywhere in an annotation. SIGUSR1 may interrupt SIGALRM. */
+static void mode_signals(long events, long in_handler) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct itimerval every = {{0, 100}, {0, 100}};
+    pthread_t self = pthread_self(), other;
+    handler_events = in_handler;
+    sigaction(SIGALRM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    pthread_create(&other, NULL, storm, &self);
+    emit_many((uint64_t)events);
+    for (int round = 0; round < 100000 && __atomic_load_n(&counts->handlers, __ATOMIC_RELAXED) < 100; round++)
+        emit_many(1000);
+    memset(&every, 0, sizeof every);
+    setitimer(ITIMER_REAL, &every, NULL);
+    stormed = 1;
+    pthread_join(other, NULL);
+}
+
+/* -- fork and exec -- */
+
+static long fork_events;
+static void in_child(pid_t pid) {
+    if (pid == 0) {
+        emit_many((uint64_t)fork_events);
+        _exit(0);
+    }
+    emit_many((uint64_t)fork_events);
+    int status = 1;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+        abort();
+}
+static void *forker(void *unused) {
+    (void)unused;
+    emit(6);
+    in_child(fork());
+    return NULL;
+}
+static void mode_fork(long events, long nested) {
+    fork_events = events;
+    emit_many(100);
+    in_child(fork());
+    in_child((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); /* no handler of libc runs */
+    if (nested && fork() == 0) {
+        in_child(fork()); /* a grandchild, without an annotation by the child in between */
+        _exit(0);
+    }
+    wait(NULL);
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, forker, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+}
+
+static void mode_exec(const char *self, long events) {
+    char text[32];
+    emit_many((uint64_t)events);
+    snprintf(text, sizeof text, "%ld", events);
+    execl(self, self, "plain", "0", text, (char *)NULL);
+    abort();
+}
+
+/* -- modules -- */
+
+static void mode_plugin(const char *path, long times) {
+    for (long i = 0; i < times; i++) {
+        void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!plugin) {
+            fprintf(stderr, "%s\n", dlerror());
+            abort();
+        }
+        int (*run)(int) = (int (*)(int))(uintptr_t)dlsym(plugin, "plugin_run");
+        emit(6);
+        int n = run(10);
+        __atomic_fetch_add(&counts->started, (uint64_t)n, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&counts->done, (uint64_t)n, __ATOMIC_RELAXED);
+        dlclose(plugin);
+        if (dlopen(path, RTLD_NOW | RTLD_NOLOAD))
+            abort(); /* the annotations pin it */
+    }
+}
+
+/* Annotates without end; its real work is a sum that must not depend on who listens. */
+static void mode_linger(long events_a_round) {
+    uint64_t sum = 0, i = 0;
+    while (!__atomic_load_n(&counts->stop, __ATOMIC_ACQUIRE)) {
+        for (long k = 0; k < events_a_round; k++, i++) {
+            int enabled = kasuri_enabled();
+            if (enabled)
+                emit(i);
+            else
+                KASURI_INSTANT("attach"); /* where a request to attach is noticed */
+            sum += i % 7;
+        }
+        __atomic_store_n(&counts->enabled, (uint64_t)kasuri_enabled(), __ATOMIC_RELEASE);
+        __atomic_store_n(&counts->result, sum == (i / 7) * 21 + (i % 7) * (i % 7 - 1) / 2, __ATOMIC_RELAXED);
+        usleep(200);
+    }
+}
+
+/* -- causes -- */
+
+static void mode_big(void) {
+    static char text[3000];
+    memset(text, 'x', sizeof text - 1);
+    for (int i = 0; i < 10; i++) {
+        __atomic_fetch_add(&counts->started, 3, __ATOMIC_RELAXED);
+        KASURI_MESSAGE("%s", text);
+        KASURI_ARG_STR("long", text);
+        KASURI_ARG_STR("longest", text + sizeof text - 1 - KASURI_EVENT_MAX);
+        __atomic_fetch_add(&counts->done, 3, __ATOMIC_RELAXED);
+    }
+}
+
+/* Ten thousand names that the session has no room for. */
+static void mode_names(long n) {
+    char name[96];
+    for (long i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "a rather long name for a site made at run time, number %ld", i);
+        uint32_t id = kasuri_intern(name);
+        if (id && kasuri_intern(name) != id)
+            abort();
+    }
+    emit_many(1000);
+}
+
+int main(int argc, char **argv) {
+    const char *path = getenv("KASURI_TEST_COUNTS"), *mode = argc > 1 ? argv[1] : "";
+    long a = argc > 2 ? atol(argv[2]) : 0, b = argc > 3 ? atol(argv[3]) : 0;
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return 3;
+    counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    counts->gate = (uint64_t)(uintptr_t)&kasuri__gate;
+#ifdef WORK_KILLS
+    kill_after = getenv("KILL_AFTER") ? atol(getenv("KILL_AFTER")) : 1;
+    kill_point = getenv("KILL_POINT") ? atoi(getenv("KILL_POINT")) : 0;
+#endif
+    if (!strcmp(mode, "plain"))
+        mode_plain(a, b);
+    else if (!strcmp(mode, "short"))
+        mode_short(a, b);
+    else if (!strcmp(mode, "signals"))
+        mode_signals(a, b);
+    else if (!strcmp(mode, "fork"))
+        mode_fork(a, b);
+    else if (!strcmp(mode, "exec"))
+        mode_exec(argv[0], a);
+    else if (!strcmp(mode, "plugin"))
+        mode_plugin(argv[2], b);
+    else if (!strcmp(mode, "linger"))
+        mode_linger(a);
+    else if (!strcmp(mode, "big"))
+        mode_big();
+    else if (!strcmp(mode, "names"))
+        mode_names(a);
+    else
+        return 2;
+    __atomic_store_n(&counts->enabled, (uint64_t)kasuri_enabled(), __ATOMIC_RELEASE);
+    return 0;
+}
