@@ -654,3 +654,119 @@ pub(crate) fn check_head(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    fn chunk(stream: u32, seq: u64, words: &[u64]) -> Vec<u8> {
+        let mut header = ChunkHeader::new_zeroed();
+        (header.stream, header.seq) = (stream, seq);
+        header.used = (size_of::<ChunkHeader>() + words.len() * 8) as u32;
+        let mut out = header.as_bytes().to_vec();
+        words
+            .iter()
+            .for_each(|w| out.extend_from_slice(&w.to_le_bytes()));
+        out
+    }
+
+    fn word1(kind: Kind, slots: u64) -> u64 {
+        kind as u64 | slots << 8 | 7 << 16 | 9 << 32
+    }
+
+    #[test]
+    fn open_records_are_stepped_over_by_what_they_say_of_their_length() {
+        let words = [
+            // Open, two slots: its writer died before the stamp.
+            [0, word1(Kind::Counter, 2)],
+            [111, 222],
+            // Nothing written: one slot.
+            [0, 0],
+            // Committed.
+            [50, word1(Kind::Begin, 1)],
+            // Damaged: no slots; then: longer than the chunk.
+            [60, word1(Kind::Begin, 0)],
+            [70, word1(Kind::Begin, 9)],
+            [80, word1(Kind::Counter, 2)],
+            [5, 0],
+        ];
+        let bytes = chunk(1, 0, words.as_flattened());
+        let (chunks, error) = parse_chunks(&bytes);
+        assert_eq!(error, None);
+        let mut events = chunks[0].events();
+        let got: Vec<RingEvent> = (&mut events).collect();
+        assert_eq!((events.open, events.damaged), (1, 2));
+        assert_eq!(got.iter().map(|e| e.stamp).collect::<Vec<_>>(), [50, 80]);
+        assert_eq!(
+            (got[0].kind, got[0].aux, got[0].site),
+            (Kind::Begin as u8, 7, 9)
+        );
+        assert_eq!((got[1].shape(), got[1].pair()), (Shape::Pair, (5, 0)));
+    }
+
+    #[test]
+    fn text_is_cut_to_its_length_and_unknown_kinds_keep_their_payload() {
+        let event = |kind, aux, payload| RingEvent {
+            stamp: 1,
+            kind,
+            aux,
+            site: 0,
+            payload,
+        };
+        let payload = b"hello world\0\0\0\0\0";
+        assert_eq!(event(Kind::Message as u8, 5, payload).blob(), b"hello");
+        assert_eq!(event(Kind::Message as u8, 500, payload).blob(), payload);
+        assert_eq!(
+            event(Kind::Arg as u8, ArgType::Str as u16 | 11 << 4, payload).blob(),
+            b"hello world"
+        );
+        assert_eq!(
+            event(Kind::Arg as u8, ArgType::F64 as u16, payload).shape(),
+            Shape::Pair
+        );
+        assert_eq!(event(200, 3, payload).shape(), Shape::Blob);
+        assert_eq!(event(200, 3, payload).blob(), payload);
+        assert_eq!(event(200, 3, &[]).shape(), Shape::Bare);
+        assert_eq!(
+            event(Kind::ThreadName as u8, 0, &[]).shape(),
+            Shape::Blob,
+            "an empty name is a name"
+        );
+    }
+
+    #[test]
+    fn chunks_before_a_bad_one_are_kept() {
+        let good = chunk(1, 0, &[5, word1(Kind::Begin, 1)]);
+        for (at, value) in [(16usize, 0u32), (16, 129), (16, 1 << 21), (8, 0)] {
+            let mut bad = chunk(1, 1, &[5, word1(Kind::Begin, 1)]);
+            bad[at..at + 4].copy_from_slice(&value.to_le_bytes());
+            let bytes = [good.clone(), bad].concat();
+            let (chunks, error) = parse_chunks(&bytes);
+            assert_eq!(chunks.len(), 1);
+            assert_eq!(error.unwrap().offset, (good.len() + at) as u64);
+        }
+        let (chunks, error) = parse_chunks(&good[..140]);
+        assert_eq!(
+            (chunks.len(), error.unwrap().kind),
+            (0, ErrorKind::Truncated)
+        );
+    }
+
+    #[test]
+    fn streams_are_in_order_of_seq_whatever_the_order_of_the_file() {
+        let bytes = [
+            chunk(2, 1, &[]),
+            chunk(1, 3, &[]),
+            chunk(2, 0, &[]),
+            chunk(1, 1, &[]),
+        ]
+        .concat();
+        let (chunks, _) = parse_chunks(&bytes);
+        let got: Vec<Vec<(u32, u64)>> = streams(&chunks)
+            .iter()
+            .map(|s| s.iter().map(|c| (c.header.stream, c.header.seq)).collect())
+            .collect();
+        assert_eq!(got, [vec![(1, 1), (1, 3)], vec![(2, 0), (2, 1)]]);
+    }
+}

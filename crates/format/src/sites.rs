@@ -242,3 +242,89 @@ impl Sites {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    fn table(pid: u32, parent: Option<(u32, u32)>, parent_next_id: u32, ids: &[u32]) -> SiteTable {
+        let site = |&id: &u32| Site {
+            id,
+            name: format!("p{pid}-{id}"),
+            file: "x.c".into(),
+            function: String::new(),
+            line: id,
+        };
+        SiteTable {
+            pid,
+            generation: 0,
+            parent,
+            parent_next_id,
+            sites: ids.iter().map(site).collect(),
+        }
+    }
+
+    #[test]
+    fn tables_round_trip() {
+        let t = table(7, Some((3, 1)), 4, &[4, 5, 900]);
+        assert_eq!(SiteTable::parse(&t.to_bytes()).as_ref(), Ok(&t));
+    }
+
+    #[test]
+    fn sites_of_a_forked_child_are_found_in_its_ancestors() {
+        let sites = Sites::new(vec![
+            table(1, None, 0, &[1, 2, 3]),
+            table(2, Some((1, 0)), 3, &[3, 4]),
+            table(3, Some((2, 0)), 5, &[5]),
+        ]);
+        let name = |pid, id| sites.resolve(pid, 0, id).map(|s| s.name.as_str());
+        assert_eq!(name(3, 5), Some("p3-5"));
+        assert_eq!(name(3, 4), Some("p2-4"));
+        assert_eq!(
+            name(3, 3),
+            Some("p2-3"),
+            "defined by the child after the fork"
+        );
+        assert_eq!(name(3, 2), Some("p1-2"));
+        assert_eq!((name(3, 6), name(9, 1), name(1, 0)), (None, None, None));
+    }
+
+    #[test]
+    fn a_circle_of_parents_ends() {
+        let sites = Sites::new(vec![
+            table(1, Some((2, 0)), 10, &[]),
+            table(2, Some((1, 0)), 10, &[]),
+        ]);
+        assert_eq!(sites.resolve(1, 0, 5), None);
+    }
+
+    #[test]
+    fn definitions_before_half_a_one_are_kept() {
+        let bytes = table(1, None, 0, &[1, 2, 3]).to_bytes();
+        for cut in 0..bytes.len() {
+            match SiteTable::salvage(&bytes[..cut]) {
+                Err(e) => assert!(cut < 64 && e.kind == ErrorKind::Truncated, "{cut}: {e}"),
+                Ok((t, error)) => {
+                    assert_eq!(t.sites.len(), (cut - 64) / 40);
+                    assert_eq!(error.is_some(), (cut - 64) % 40 != 0, "cut at {cut}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn foreign_and_newer_tables_are_refused() {
+        let mut bytes = table(1, None, 0, &[1]).to_bytes();
+        bytes[8] = 2;
+        assert_eq!(
+            SiteTable::parse(&bytes).unwrap_err().kind,
+            ErrorKind::Version
+        );
+        bytes[0] = 0;
+        assert_eq!(
+            SiteTable::parse(&bytes).unwrap_err().kind,
+            ErrorKind::Foreign
+        );
+    }
+}

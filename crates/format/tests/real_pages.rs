@@ -102,6 +102,27 @@ fn read_pages(cpu: usize, pages: &[u8], table: &EventTable, out: &mut Vec<Got>) 
     }
 }
 
+/// `key=value` pairs whose keys are fields; a value may contain spaces (names of threads do).
+fn pairs<'a>(body: &'a str, fields: &BTreeMap<String, String>) -> Vec<(&'a str, &'a str)> {
+    let mut out: Vec<(&str, &str)> = Vec::new();
+    let mut start = None;
+    let mut at = 0;
+    for word in body.split(' ').chain(["==>"]) {
+        let key = word
+            .split_once('=')
+            .map(|(key, _)| key)
+            .filter(|key| fields.contains_key(*key));
+        if key.is_some() || word == "==>" {
+            if let Some((key, from)) = start.take() {
+                out.push((key, body[from..at].trim_end()));
+            }
+            start = key.map(|key| (key, at + key.len() + 1));
+        }
+        at = (at + word.len() + 1).min(body.len());
+    }
+    out
+}
+
 /// Compares with the text of the same buffer (clock x86-tsc: stamps in full). Returns the number of `key=value`s that agree.
 fn assert_agrees(mut got: Vec<Got>, text: &str) -> usize {
     got.sort_by_key(|g| g.stamp);
@@ -155,10 +176,8 @@ fn assert_agrees(mut got: Vec<Got>, text: &str) -> usize {
                 compared += 1;
             }
             _ => {
-                for pair in body.split(' ').filter_map(|p| p.split_once('=')) {
-                    let Some(value) = event.fields.get(pair.0) else {
-                        continue;
-                    };
+                for pair in pairs(body, &event.fields) {
+                    let value = &event.fields[pair.0];
                     let text = if pair.0.ends_with("cpu") {
                         pair.1.trim_start_matches('0')
                     } else {

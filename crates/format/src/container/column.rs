@@ -462,3 +462,113 @@ pub(crate) fn decode_bytes(bytes: &[u8], base: u64, n: usize) -> Result<BytesCol
         bytes,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(values: &[u64]) -> (u8, usize) {
+        let bytes = encode_ints(values, 1);
+        assert_eq!(
+            decode_ints(&bytes, 0, values.len(), &no_earlier).as_deref(),
+            Ok(values)
+        );
+        (bytes[0], bytes.len())
+    }
+
+    #[test]
+    fn each_method_is_chosen_where_it_pays() {
+        // A multiplication alone has steady differences, and DELTA would see it.
+        let noise = |i: u64| {
+            let x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            ((x ^ x >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9)) >> 40
+        };
+        let n = 10_000u64;
+        assert_eq!(round_trip(&vec![7; n as usize]), (CONST, 9));
+        assert_eq!(round_trip(&[]), (CONST, 9));
+        assert_eq!(
+            round_trip(&(0..n).map(|i| 5 + noise(i) % 200).collect::<Vec<_>>()).0,
+            PLAIN
+        );
+        assert_eq!(
+            round_trip(&(0..n).map(|i| noise(i) << 30).collect::<Vec<_>>()).0,
+            PLAIN
+        );
+        let (method, bytes) = round_trip(
+            &(0..n)
+                .map(|i| (1 << 60) + 3000 * i + noise(i) % 1000)
+                .collect::<Vec<_>>(),
+        );
+        assert_eq!(method, DELTA);
+        assert!(bytes < 2 * n as usize);
+        assert_eq!(
+            round_trip(
+                &(0..n)
+                    .map(|i| 1_000_003 * (1 + noise(i) % 20))
+                    .collect::<Vec<_>>()
+            )
+            .0,
+            DICT
+        );
+        // Wraps around 2^64 both ways.
+        round_trip(&[u64::MAX, 0, 1, u64::MAX - 1, 1 << 63, (1 << 63) - 1]);
+    }
+
+    #[test]
+    fn references_equal_or_lead_an_earlier_column() {
+        let prev: Vec<u64> = (0..1000u64).map(|i| i * 7919 % 263).collect();
+        let mut next: Vec<u64> = prev[1..].iter().copied().chain([42]).collect();
+        next[500] = 77_777;
+        let earlier = [(3usize, prev.clone())];
+        let fetch = |section: usize| {
+            if section == 3 {
+                Ok(prev.clone())
+            } else {
+                no_earlier(section)
+            }
+        };
+        for (values, method) in [(&prev, SAME), (&next, LEAD)] {
+            let bytes = encode_ints_with(values, &earlier, 1);
+            assert_eq!(bytes[0], method);
+            assert!(bytes.len() < 40);
+            assert_eq!(decode_ints(&bytes, 0, 1000, &fetch).as_ref(), Ok(values));
+            assert!(decode_ints(&bytes, 0, 1000, &no_earlier).is_err());
+        }
+    }
+
+    #[test]
+    fn strings_round_trip_and_repeat_for_free() {
+        let rows: Vec<Vec<u8>> = (0..5000)
+            .map(|i| format!("thread-{}\0junk", i % 9).into_bytes())
+            .collect();
+        let mut encoder = BytesEncoder::default();
+        rows.iter().for_each(|r| encoder.push(r));
+        let bytes = encoder.encode(1);
+        assert!(bytes.len() < 500, "{} bytes", bytes.len());
+        let column = decode_bytes(&bytes, 0, rows.len()).unwrap();
+        assert!(rows.iter().enumerate().all(|(ix, r)| column.row(ix) == r));
+        assert_eq!(
+            (column.dict_len(), column.text(4).as_ref()),
+            (9, "thread-4")
+        );
+        assert_eq!((column.row(5000), column.entry(9)), (&[][..], &[][..]));
+    }
+
+    #[test]
+    fn bad_columns_are_errors_at_their_place() {
+        let good = encode_ints(&(0..100u64).map(|i| i * i * i).collect::<Vec<_>>(), 1);
+        for cut in 0..good.len() {
+            assert!(
+                decode_ints(&good[..cut], 1000, 100, &no_earlier)
+                    .unwrap_err()
+                    .offset
+                    >= 1000
+            );
+        }
+        assert!(decode_ints(&[9], 0, 1, &no_earlier).is_err(), "method");
+        assert!(
+            decode_ints(&[PLAIN, 0, 0, 0, 0, 0, 0, 0, 0, 9], 0, 1, &no_earlier).is_err(),
+            "planes"
+        );
+    }
+}

@@ -1,7 +1,8 @@
 //! Writing a packed file, front to back.
 use super::frame::{BLOCK_HEADER_BYTES, FILE_HEADER_BYTES, TRAILER_BYTES};
 use super::frame::{
-    BlockHeader, BlockInfo, BlockKind, FORMAT_VERSION, FileHeader, IndexEntry, MAGIC, TRAILER_MAGIC, Trailer,
+    BlockHeader, BlockInfo, BlockKind, FORMAT_VERSION, FileHeader, IndexEntry, MAGIC,
+    TRAILER_MAGIC, Trailer,
 };
 use super::{EncodedBlocks, pack};
 use crate::meta::{Anchor, ClientLoss, KernelLoss, Meta, Proc, to_lines};

@@ -213,10 +213,15 @@ impl PageBuilder {
     }
 }
 
+fn id_of(event: &str) -> u16 {
+    static TABLE: std::sync::OnceLock<EventTable> = std::sync::OnceLock::new();
+    let table = TABLE.get_or_init(|| EventTable::from_meta(&meta().kernel).unwrap());
+    table.types()[usize::from(table.find(event).unwrap())].id
+}
+
 /// A sched_switch event for the format file in `data/`.
 pub fn switch(prev: i32, next: i32, state: i64) -> Vec<u8> {
-    let id = EventTable::from_meta(&meta().kernel).unwrap();
-    let id = id.types()[usize::from(id.find("sched/sched_switch").unwrap())].id;
+    let id = id_of("sched/sched_switch");
     let mut data = id.to_le_bytes().to_vec();
     data.extend_from_slice(&[0, 1]);
     data.extend_from_slice(&prev.to_le_bytes());
@@ -236,8 +241,7 @@ pub fn switch(prev: i32, next: i32, state: i64) -> Vec<u8> {
 
 /// A sched_process_exec event.
 pub fn exec(pid: i32, filename: &str) -> Vec<u8> {
-    let table = EventTable::from_meta(&meta().kernel).unwrap();
-    let id = table.types()[usize::from(table.find("sched/sched_process_exec").unwrap())].id;
+    let id = id_of("sched/sched_process_exec");
     let mut data = id.to_le_bytes().to_vec();
     data.extend_from_slice(&[0, 1]);
     data.extend_from_slice(&pid.to_le_bytes());
