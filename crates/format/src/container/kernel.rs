@@ -491,6 +491,24 @@ impl Group<'_> {
         }))
     }
 
+    /// Each field's name and bytes in the file: where the space goes.
+    ///
+    /// # Errors
+    /// When the block has fewer sections than fields.
+    pub fn packed_bytes(&self) -> Result<Vec<(&str, u64)>> {
+        let mut section = self.first_section;
+        let mut out = Vec::with_capacity(self.format.fields.len());
+        for field in &self.format.fields {
+            let mut bytes = 0;
+            for _ in 0..section_count(field) {
+                bytes += self.sections.get(section)?.0.len() as u64;
+                section += 1;
+            }
+            out.push((field.name.as_str(), bytes));
+        }
+        Ok(out)
+    }
+
     fn ints(&self, section: usize) -> Result<Vec<i64>> {
         let earlier: Earlier<'_, Vec<u64>> = &|target| {
             if target >= section {
