@@ -9,7 +9,7 @@ use kasuri_format::container::{
     EncodeOptions, EncodedBlocks, Writer, encode_annotation_blocks, encode_kernel_blocks,
     encode_perf_blocks,
 };
-use kasuri_format::meta::{ClientLoss, KernelLoss, Meta, Proc, parse_lines};
+use kasuri_format::meta::{Anchor, ClientLoss, KernelLoss, Meta, Proc, parse_lines};
 use kasuri_format::ring::{Chunk, Lost, SiteTable, parse_chunks, streams};
 use kasuri_format::tracefs::{EventTable, PageLayout};
 use std::collections::HashMap;
@@ -87,10 +87,29 @@ enum Job<'a> {
 /// # Errors
 /// [`Error::Pack`], with the directory to try again with.
 pub fn pack(dir: &Path, output: &Path, notify: Notify<'_>) -> Result<Packed> {
+    pack_amended(dir, output, &Amend::default(), notify)
+}
+
+/// What is known better than the directory says; not written there, its disk may be full.
+#[derive(Debug, Default)]
+pub(crate) struct Amend {
+    /// Instead of `meta.json`.
+    pub(crate) meta: Option<Meta>,
+    /// After those of `anchors.jsonl`.
+    pub(crate) anchors: Vec<Anchor>,
+}
+
+/// [`pack`] with amendments.
+pub(crate) fn pack_amended(
+    dir: &Path,
+    output: &Path,
+    amend: &Amend,
+    notify: Notify<'_>,
+) -> Result<Packed> {
     let mut part = output.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
-    let packed = pack_into(dir, &part, notify).and_then(|packed| {
+    let packed = pack_into(dir, &part, amend, notify).and_then(|packed| {
         crate::testhook::point("rename");
         std::fs::rename(&part, output).map_err(|e| {
             format!(
@@ -113,16 +132,19 @@ pub fn pack(dir: &Path, output: &Path, notify: Notify<'_>) -> Result<Packed> {
 /// Errors in here are texts: all end in [`Error::Pack`].
 type Text<T> = std::result::Result<T, String>;
 
-fn pack_into(dir: &Path, part: &Path, notify: Notify<'_>) -> Text<Packed> {
-    let meta = read_meta(dir)?;
+fn pack_into(dir: &Path, part: &Path, amend: &Amend, notify: Notify<'_>) -> Text<Packed> {
+    let meta = match &amend.meta {
+        Some(meta) => meta.clone(),
+        None => read_meta(dir)?,
+    };
     let mut packed = Packed::default();
     let write_error = |e: std::io::Error| format!("cannot write {}: {e}", part.display());
     let file = File::create(part).map_err(|e| format!("cannot make {}: {e}", part.display()))?;
     let mut writer =
         Writer::new(BufWriter::with_capacity(1 << 20, file), &meta).map_err(write_error)?;
-    writer
-        .anchors(&lines(dir, "anchors.jsonl", &mut packed))
-        .map_err(write_error)?;
+    let mut anchors: Vec<Anchor> = lines(dir, "anchors.jsonl", &mut packed);
+    anchors.extend_from_slice(&amend.anchors);
+    writer.anchors(&anchors).map_err(write_error)?;
     let procs: Vec<Proc> = lines(dir, "procs.jsonl", &mut packed);
     writer.procs(&procs).map_err(write_error)?;
     let losses: Vec<KernelLoss> = lines(dir, "kernel-loss.jsonl", &mut packed);

@@ -237,6 +237,8 @@ impl<'a> Recorder<'a> {
             });
         }
         self.meta.start = clock::anchor();
+        // Now already: from here on a crash leaves something that `kasuri recover` understands.
+        self.dir.write_meta(&self.meta)?;
         self.dir.add_anchors(&[self.meta.start])?;
         if let Some(flight) = &mut self.flight {
             flight.add_anchor(self.meta.start);

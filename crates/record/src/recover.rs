@@ -2,12 +2,12 @@
 use crate::clock;
 use crate::directory;
 use crate::error::{Error, Result};
-use crate::pack::{self, Packed};
+use crate::pack::{self, Amend, Packed};
 use crate::recorder::{Notice, Notify};
 use crate::rings::Collector;
 use crate::session;
 use kasuri_format::container::{BlockKind, Recording, Writer};
-use kasuri_format::meta::{Anchor, Meta, to_lines};
+use kasuri_format::meta::{Anchor, Meta};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,13 @@ fn recover_directory(dir: &Path, output: Option<&Path>, notify: Notify<'_>) -> R
         why,
     };
     let _lock = directory::lock(dir)?;
-    let mut meta = pack::read_meta(dir).map_err(not_a_recording)?;
+    if !dir.join("meta.json").exists() {
+        return Err(not_a_recording(
+            "it has no meta.json; a recorder killed before it began leaves that, remove it"
+                .to_owned(),
+        ));
+    }
+    let meta = pack::read_meta(dir).map_err(not_a_recording)?;
     let link = dir.join("session");
     let session = std::fs::read_link(&link)
         .ok()
@@ -62,11 +68,9 @@ fn recover_directory(dir: &Path, output: Option<&Path>, notify: Notify<'_>) -> R
     } else {
         crate::ringfile::repair_chunk_files(dir)?;
     }
-    if !meta.complete && meta.end.is_none() {
-        complete_meta(dir, &mut meta)?;
-    }
+    let amend = complete(meta);
     let output = output.map_or_else(|| directory::output_for(dir), Path::to_owned);
-    let packed = pack::pack(dir, &output, notify)?;
+    let packed = pack::pack_amended(dir, &output, &amend, notify)?;
     if let Some(session) = session {
         let _ = std::fs::remove_dir_all(session);
     }
@@ -76,20 +80,19 @@ fn recover_directory(dir: &Path, output: Option<&Path>, notify: Notify<'_>) -> R
 
 /// A killed recorder wrote no end and perhaps but one anchor, which makes no line between clocks. While the
 /// machine has not been restarted the clocks still run, so an anchor of now is as good.
-fn complete_meta(dir: &Path, meta: &mut Meta) -> Result<()> {
-    let mut ignored = Packed::default();
-    let mut anchors: Vec<Anchor> = pack::lines(dir, "anchors.jsonl", &mut ignored);
+fn complete(mut meta: Meta) -> Amend {
     let now = clock::anchor();
-    if same_boot(&meta.start, &now) {
-        anchors.push(now);
-        let path = dir.join("anchors.jsonl");
-        std::fs::write(&path, to_lines(&anchors)).map_err(|e| Error::file("write", &path, e))?;
+    let mut anchors = Vec::new();
+    if !meta.complete && meta.end.is_none() {
+        anchors.extend(same_boot(&meta.start, &now).then_some(now));
+        meta.missing.push(
+            "the recorder did not end in order: kernel events of its last 10 ms are missing, and all after it".to_owned(),
+        );
     }
-    meta.missing.push(
-        "the recorder was killed: kernel events of its last 10 ms are missing, and all after it"
-            .to_owned(),
-    );
-    directory::write_meta(dir, meta)
+    Amend {
+        meta: Some(meta),
+        anchors,
+    }
 }
 
 /// Whether two instants lie between the same start and stop of one machine: the difference of its clocks

@@ -1,0 +1,214 @@
+//! Kills at many points: what is left is readable, and emitted == kept + lost.
+use crate::support::*;
+use rustix::process::Signal;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const THREADS: u64 = 2;
+
+/// Kept + lost may exceed what the emitter counted by the event that each thread had emitted and not yet counted.
+fn assert_balance(file: &Path, counts: &Path, what: &str) {
+    let (facts, emitted) = (facts(file), counted(counts));
+    let found = facts.annotations + facts.lost;
+    // And may fall short of it by an event that a thread began while the recorder died.
+    let slack = emitted.saturating_sub(THREADS)..=emitted + THREADS;
+    assert!(
+        slack.contains(&found),
+        "{what}: emitted {emitted}, kept {} + lost {}",
+        facts.annotations,
+        facts.lost
+    );
+    assert!(found > 0, "{what}: nothing was kept");
+}
+
+fn record_emitter(dir: &Path, events: &str) -> Command {
+    let mut command = kasuri(dir);
+    command
+        .args(["record", "-q", "-o", "run.kasuri", "--"])
+        .arg(program("emitter"))
+        .args(["2", events, "counts", "2000"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command
+}
+
+#[test]
+fn recorder_killed_at_any_point_leaves_a_readable_recording() {
+    if !cfg!(debug_assertions) {
+        return skip("the points at which it can be killed are in debug builds only");
+    }
+    let points = [
+        "tick:1", "tick:3", "tick:8", "free:1", "free:2", "free:5", "free:40", "zero:1", "zero:3",
+        "zero:30", "end:1", "meta:1", "pack:1", "pack:2", "rename:1",
+    ];
+    for point in points {
+        let dir = scratch();
+        let status = record_emitter(dir.path(), "300000")
+            .env("KASURI_TEST_KILL", point)
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), None, "{point}: it was killed");
+        let counts = dir.path().join("counts");
+        // The program goes on without its recorder and ends as it would have.
+        wait_until("the program ends", || {
+            let mut last = Vec::new();
+            std::mem::swap(&mut last, &mut std::fs::read(&counts).unwrap_or_default());
+            !runs_here(dir.path())
+        });
+        let output = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
+        assert!(output.status.success(), "{point}: {}", said(&output));
+        assert!(!dir.path().join("run.kasuri.d").exists(), "{point}");
+        assert_balance(&dir.path().join("run.kasuri"), &counts, point);
+    }
+}
+
+/// Whether a process has `dir` as its working directory.
+fn runs_here(dir: &Path) -> bool {
+    let dir = dir.canonicalize().unwrap();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|e| std::fs::read_link(e.path().join("cwd")).ok())
+        .any(|cwd| cwd == dir)
+}
+
+#[test]
+fn recover_killed_at_any_point_can_be_repeated() {
+    if !cfg!(debug_assertions) {
+        return skip("the points at which it can be killed are in debug builds only");
+    }
+    for point in ["recovered:1", "pack:1", "rename:1"] {
+        let dir = scratch();
+        record_emitter(dir.path(), "300000")
+            .env("KASURI_TEST_KILL", "free:3")
+            .status()
+            .unwrap();
+        wait_until("the program ends", || !runs_here(dir.path()));
+        let killed = run(kasuri(dir.path())
+            .args(["recover", "run.kasuri.d"])
+            .env("KASURI_TEST_KILL", point));
+        assert_eq!(killed.status.code(), None, "{point}: {}", said(&killed));
+        let output = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
+        assert!(output.status.success(), "{point}: {}", said(&output));
+        assert_balance(
+            &dir.path().join("run.kasuri"),
+            &dir.path().join("counts"),
+            point,
+        );
+    }
+}
+
+#[test]
+fn program_killed_at_any_time_loses_at_most_the_open_event() {
+    for after_ms in [5, 12, 30, 60] {
+        let dir = scratch();
+        let mut recorder = record_emitter(dir.path(), "100000000").spawn().unwrap();
+        let counts = dir.path().join("counts");
+        wait_until("it emits", || {
+            std::fs::metadata(&counts).is_ok_and(|m| m.len() > 0) && counted(&counts) > 1000
+        });
+        std::thread::sleep(std::time::Duration::from_millis(after_ms));
+        let children =
+            std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", recorder.id())).unwrap();
+        signal(children.trim().parse().unwrap(), Signal::KILL);
+        assert_eq!(recorder.wait().unwrap().code(), Some(137));
+        assert_balance(
+            &dir.path().join("run.kasuri"),
+            &counts,
+            &format!("after {after_ms} ms"),
+        );
+    }
+}
+
+#[test]
+fn recover_refuses_while_the_recorder_lives() {
+    let dir = scratch();
+    let mut recorder =
+        start(kasuri(dir.path()).args(["record", "-q", "-o", "run.kasuri", "--", "sleep", "30"]));
+    wait_until("metadata is written", || {
+        dir.path().join("run.kasuri.d/meta.json").exists()
+    });
+    let output = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("another recorder"),
+        "{}",
+        said(&output)
+    );
+    let second = run(kasuri(dir.path()).args(["record", "-o", "run.kasuri", "--", "true"]));
+    assert_eq!(second.status.code(), Some(125), "{}", said(&second));
+    signal(recorder.id(), Signal::INT);
+    recorder.wait().unwrap();
+    assert!(facts(&dir.path().join("run.kasuri")).complete);
+}
+
+#[test]
+fn a_crashed_recording_is_not_overwritten() {
+    let dir = scratch();
+    let mut recorder =
+        start(kasuri(dir.path()).args(["record", "-q", "-o", "run.kasuri", "--", "sleep", "0.2"]));
+    wait_until("metadata is written", || {
+        dir.path().join("run.kasuri.d/meta.json").exists()
+    });
+    signal(recorder.id(), Signal::KILL);
+    recorder.wait().unwrap();
+    let output = run(kasuri(dir.path()).args(["record", "-o", "run.kasuri", "--", "true"]));
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        said(&output).contains("kasuri recover run.kasuri.d"),
+        "{}",
+        said(&output)
+    );
+    assert!(
+        run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]))
+            .status
+            .success()
+    );
+}
+
+#[test]
+fn the_whole_blocks_of_a_damaged_file_are_saved() {
+    let dir = scratch();
+    let output = record_emitter(dir.path(), "400000").output().unwrap();
+    assert!(output.status.success());
+    let file = dir.path().join("run.kasuri");
+    let whole = facts(&file);
+    let bytes = std::fs::read(&file).unwrap();
+    for (name, damaged) in [
+        ("cut", bytes[..bytes.len() * 9 / 10].to_vec()),
+        ("flipped", {
+            let mut bytes = bytes.clone();
+            let middle = bytes.len() * 3 / 4;
+            bytes[middle] ^= 0x10;
+            bytes
+        }),
+    ] {
+        let path = dir.path().join(format!("{name}.kasuri"));
+        std::fs::write(&path, damaged).unwrap();
+        let output = run(kasuri(dir.path()).arg("recover").arg(&path));
+        assert!(output.status.success(), "{name}: {}", said(&output));
+        assert!(
+            said(&output).contains("left out"),
+            "{name}: {}",
+            said(&output)
+        );
+        let saved = facts(&dir.path().join(format!("{name}.recovered.kasuri")));
+        let (kept, all) = (
+            saved.annotations + saved.kernel,
+            whole.annotations + whole.kernel,
+        );
+        assert!(kept > 0 && kept < all, "{name}: {kept} of {all}");
+    }
+}
+
+#[test]
+fn recover_names_what_is_no_recording() {
+    let dir = scratch();
+    std::fs::create_dir(dir.path().join("empty.kasuri.d")).unwrap();
+    std::fs::write(dir.path().join("empty.kasuri"), "").unwrap();
+    std::fs::write(dir.path().join("text.kasuri"), "hello").unwrap();
+    for name in ["empty.kasuri.d", "empty.kasuri", "text.kasuri", "nowhere"] {
+        let output = run(kasuri(dir.path()).args(["recover", name]));
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        assert!(said(&output).contains(name), "{name}: {}", said(&output));
+    }
+}

@@ -1,0 +1,149 @@
+//! However a recorder ends, the kernel and /dev/shm are left as they were found.
+use crate::support::*;
+use rustix::process::Signal;
+use std::process::Command;
+use std::time::Instant;
+
+/// Records `sleep 30`, sends `sent` to the recorder; the exit status.
+fn ends_by(sent: Signal) -> i32 {
+    let dir = scratch();
+    let mut recorder =
+        start(kasuri(dir.path()).args(["record", "-q", "-o", "run.kasuri", "--", "sleep", "30"]));
+    let pid = recorder.id();
+    wait_until("tracing runs", || {
+        !instances_of(pid).is_empty() && dir.path().join("run.kasuri.d/meta.json").exists()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    signal(pid, sent);
+    let status = recorder.wait().expect("it ends");
+    assert_eq!(instances_of(pid), Vec::<String>::new());
+    assert_eq!(sessions_of(pid), Vec::<String>::new());
+    assert!(!dir.path().join("run.kasuri.d").exists());
+    let facts = facts(&dir.path().join("run.kasuri"));
+    assert!(
+        facts.complete && facts.kernel > 0 && facts.kernel_lost == 0,
+        "{facts:?}"
+    );
+    status.code().expect("it exits by itself")
+}
+
+#[test]
+fn signals_reach_the_program_and_leave_nothing_behind() {
+    if !can_trace() {
+        return;
+    }
+    assert_eq!(ends_by(Signal::INT), 130);
+    assert_eq!(ends_by(Signal::TERM), 143);
+    assert_eq!(ends_by(Signal::HUP), 129);
+    assert_eq!(ends_by(Signal::QUIT), 131);
+}
+
+#[test]
+fn second_interrupt_ends_the_recording_of_a_program_that_ignores_it() {
+    let dir = scratch();
+    let script = "trap '' INT; echo $$ > pid; sleep 20";
+    let mut recorder = start(kasuri(dir.path()).args([
+        "record",
+        "-q",
+        "-o",
+        "run.kasuri",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]));
+    let pid_file = dir.path().join("pid");
+    wait_until("the program runs", || {
+        std::fs::read_to_string(&pid_file).is_ok_and(|s| s.ends_with('\n'))
+    });
+    let program: u32 = std::fs::read_to_string(&pid_file)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let began = Instant::now();
+    signal(recorder.id(), Signal::INT);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    assert!(
+        recorder.try_wait().unwrap().is_none(),
+        "one interrupt is the program's business"
+    );
+    signal(recorder.id(), Signal::INT);
+    recorder.wait().unwrap();
+    assert!(
+        began.elapsed().as_secs() < 15,
+        "it does not wait for the program"
+    );
+    assert!(facts(&dir.path().join("run.kasuri")).complete);
+    assert!(
+        std::path::Path::new(&format!("/proc/{program}")).exists(),
+        "the program goes on"
+    );
+    let _ = Command::new("pkill")
+        .args(["-P", &program.to_string()])
+        .status();
+}
+
+#[test]
+fn next_run_removes_the_instance_of_a_killed_recorder_and_only_that() {
+    if !can_trace() {
+        return;
+    }
+    let dir = scratch();
+    let mut living = start(kasuri(dir.path()).args([
+        "record",
+        "-q",
+        "-o",
+        "living.kasuri",
+        "--",
+        "sleep",
+        "30",
+    ]));
+    let mut dead =
+        start(kasuri(dir.path()).args(["record", "-q", "-o", "dead.kasuri", "--", "sleep", "30"]));
+    wait_until("both trace", || {
+        let begun = |name: &str| dir.path().join(name).join("meta.json").exists();
+        begun("living.kasuri.d") && begun("dead.kasuri.d")
+    });
+    assert_eq!(
+        instances_of(living.id()).len() + instances_of(dead.id()).len(),
+        2
+    );
+    signal(dead.id(), Signal::KILL);
+    dead.wait().unwrap();
+    assert_eq!(instances_of(dead.id()).len(), 1, "SIGKILL leaves it");
+    let next = run(kasuri(dir.path()).args(["record", "-o", "next.kasuri", "--", "true"]));
+    assert!(next.status.success(), "{}", said(&next));
+    assert_eq!(instances_of(dead.id()), Vec::<String>::new());
+    assert_eq!(instances_of(living.id()).len(), 1);
+    signal(living.id(), Signal::INT);
+    living.wait().unwrap();
+    assert!(facts(&dir.path().join("living.kasuri")).kernel > 0);
+    let recovered = run(kasuri(dir.path()).args(["recover", "dead.kasuri.d"]));
+    assert!(recovered.status.success(), "{}", said(&recovered));
+    assert_eq!(sessions_of(dead.id()), Vec::<String>::new());
+}
+
+#[test]
+fn a_panic_leaves_no_instance() {
+    use kasuri_record::tracefs::{Instance, InstanceOptions, Tracefs};
+    if !can_trace() {
+        return;
+    }
+    let options = InstanceOptions {
+        buffer_kb: 64,
+        tsc: false,
+        events: vec![("sched/sched_switch".into(), String::new())],
+    };
+    let name = std::sync::Mutex::new(String::new());
+    let panicked = std::panic::catch_unwind(|| {
+        let instance = Instance::create(&Tracefs::open().unwrap(), &options).unwrap();
+        *name.lock().unwrap() = instance.name().to_owned();
+        instance.set_tracing(true).unwrap();
+        // Not panic!(): the message is no part of the test's output.
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(panicked.is_err());
+    let name = name.lock().unwrap().clone();
+    assert!(!name.is_empty() && !instances_of(std::process::id()).contains(&name));
+}

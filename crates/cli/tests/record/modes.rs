@@ -1,0 +1,241 @@
+//! `-p`, `-a`, `--flight`, `--duration`, without privileges, doctor.
+use crate::support::*;
+use rustix::process::Signal;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+#[test]
+fn attaching_switches_on_the_annotations_of_a_running_program() {
+    let dir = scratch();
+    let mut program = Command::new(program("steps")).arg("400").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let pid = program.id().to_string();
+    let output = run(kasuri(dir.path()).args([
+        "record",
+        "-o",
+        "run.kasuri",
+        "-p",
+        &pid,
+        "--duration",
+        "500ms",
+    ]));
+    assert!(output.status.success(), "{}", said(&output));
+    let facts_first = facts(&dir.path().join("run.kasuri"));
+    assert_eq!(facts_first.mode, "pid");
+    assert!(
+        (50..=220).contains(&facts_first.annotations),
+        "about 100 steps, two events each: {facts_first:?}"
+    );
+    assert!(program.try_wait().unwrap().is_none(), "it goes on");
+    assert!(!std::path::Path::new(&format!("/dev/shm/kasuri-attach-{pid}")).exists());
+    // And once more, until it ends.
+    let output = run(kasuri(dir.path()).args(["record", "-o", "again.kasuri", "-p", &pid]));
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(facts(&dir.path().join("again.kasuri")).annotations > 100);
+    assert!(program.wait().unwrap().success());
+}
+
+#[test]
+fn attaching_to_nobody_is_an_error() {
+    let dir = scratch();
+    let output = run(kasuri(dir.path()).args(["record", "-p", "999999999"]));
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        said(&output).contains("no process 999999999"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn attaching_to_a_program_without_annotations_says_so() {
+    let dir = scratch();
+    let mut program = Command::new("sleep").arg("30").spawn().unwrap();
+    let pid = program.id().to_string();
+    let output = run(kasuri(dir.path()).args([
+        "record",
+        "-o",
+        "run.kasuri",
+        "-p",
+        &pid,
+        "--duration",
+        "100ms",
+    ]));
+    assert!(
+        output.status.success() && said(&output).contains("no annotations"),
+        "{}",
+        said(&output)
+    );
+    program.kill().unwrap();
+    program.wait().unwrap();
+}
+
+#[test]
+fn the_whole_system_is_recorded_for_a_time() {
+    if !can_trace() {
+        return;
+    }
+    let dir = scratch();
+    let output =
+        run(kasuri(dir.path()).args(["record", "-a", "--duration", "300ms", "-o", "run.kasuri"]));
+    assert!(output.status.success(), "{}", said(&output));
+    let facts = facts(&dir.path().join("run.kasuri"));
+    assert!(
+        facts.kernel > 0 && facts.mode == "system" && facts.source == "tracefs",
+        "{facts:?}"
+    );
+}
+
+#[test]
+fn the_flight_recorder_saves_on_signal_trigger_and_end() {
+    let dir = scratch();
+    let mut recorder = start(
+        kasuri(dir.path())
+            .args([
+                "record",
+                "-q",
+                "--flight",
+                "--keep",
+                "1s",
+                "-o",
+                "run.kasuri",
+                "--",
+            ])
+            .arg(program("steps"))
+            .args(["300", "200"]),
+    );
+    std::thread::sleep(Duration::from_millis(400));
+    signal(recorder.id(), Signal::USR2);
+    assert!(recorder.wait().unwrap().success());
+    let saved: Vec<_> = ["run.kasuri", "run.2.kasuri", "run.3.kasuri"]
+        .iter()
+        .map(|name| facts(&dir.path().join(name)))
+        .collect();
+    assert!(!dir.path().join("run.4.kasuri").exists() && !dir.path().join("run.kasuri.d").exists());
+    assert!(
+        saved
+            .iter()
+            .all(|f| f.mode == "flight" && f.annotations > 0),
+        "{saved:?}"
+    );
+    assert!(
+        saved[0].annotations < saved[1].annotations && saved[1].annotations < saved[2].annotations,
+        "{saved:?}"
+    );
+    assert_eq!(
+        saved[2].annotations, 601,
+        "300 steps and a trigger fit into the rings"
+    );
+}
+
+#[test]
+fn the_flight_recorder_keeps_the_newest_events() {
+    let dir = scratch();
+    let output = run(kasuri(dir.path())
+        .args(["record", "-q", "--flight", "-o", "run.kasuri", "--"])
+        .arg(program("emitter"))
+        .args(["2", "1000000", "counts"]));
+    assert!(output.status.success(), "{}", said(&output));
+    let facts = facts(&dir.path().join("run.kasuri"));
+    assert!(
+        facts.annotations > 100_000 && facts.annotations < 1_000_000,
+        "{facts:?}"
+    );
+    assert_eq!(
+        facts.annotations + facts.lost,
+        counted(&dir.path().join("counts"))
+    );
+}
+
+#[test]
+fn duration_ends_the_recording_and_not_the_program() {
+    let dir = scratch();
+    let script = "sleep 1; echo done > done; exit 5";
+    let output = run(kasuri(dir.path()).args([
+        "record",
+        "-q",
+        "--duration",
+        "200ms",
+        "-o",
+        "run.kasuri",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]));
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(dir.path().join("done").exists());
+}
+
+#[test]
+fn without_root_annotations_and_own_switches_are_recorded() {
+    if !is_root() {
+        return;
+    }
+    // Root becomes nobody; what an ordinary user gets depends on perf_event_paranoid, which CI leaves at 2.
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let own = |p: &std::path::Path| std::os::unix::fs::chown(p, Some(65534), Some(65534)).unwrap();
+    own(dir.path());
+    for (from, to) in [
+        (program("steps"), "steps"),
+        (env!("CARGO_BIN_EXE_kasuri").into(), "kasuri"),
+    ] {
+        std::fs::copy(from, dir.path().join(to)).unwrap();
+    }
+    let output = Command::new("setpriv")
+        .args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "./kasuri",
+            "record",
+            "-o",
+            "run.kasuri",
+            "--",
+            "./steps",
+            "50",
+        ])
+        .current_dir(dir.path())
+        .stdin(Stdio::null())
+        .output();
+    let Ok(output) = output else {
+        return skip("no setpriv");
+    };
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(
+        said(&output).contains("sudo kasuri record"),
+        "the remedy is named: {}",
+        said(&output)
+    );
+    let facts = facts(&dir.path().join("run.kasuri"));
+    assert_eq!((facts.annotations, facts.lost), (100, 0));
+    let paranoid: i32 = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+        .map_or(9, |s| s.trim().parse().unwrap_or(9));
+    if paranoid > 2 {
+        return skip("perf_event_paranoid is above 2");
+    }
+    assert_eq!(facts.source, "perf");
+    assert!(
+        facts.kernel >= 100,
+        "50 sleeps are 50 switches out and 50 in: {facts:?}"
+    );
+    assert!(!facts.missing.is_empty());
+}
+
+#[test]
+fn doctor_says_what_is_missing_and_how_to_get_it() {
+    let dir = scratch();
+    let output = run(kasuri(dir.path()).args(["doctor", "--json"]));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], "kasuri.doctor/1");
+    let degraded: Vec<_> = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|c| c["state"] == "degraded")
+        .collect();
+    assert_eq!(output.status.code(), Some(i32::from(!degraded.is_empty())));
+    assert!(degraded.iter().all(|c| c["lost"] != ""), "{degraded:?}");
+    let text = run(kasuri(dir.path()).arg("doctor"));
+    assert!(String::from_utf8_lossy(&text.stdout).contains("clock source"));
+}

@@ -1,0 +1,186 @@
+//! The traced program survives, and behaves as it does untraced.
+use crate::support::*;
+use std::io::Write;
+use std::process::Stdio;
+
+fn record(dir: &std::path::Path, words: &[&str]) -> std::process::Output {
+    run(kasuri(dir)
+        .args(["record", "-q", "-o", "run.kasuri", "--"])
+        .args(words))
+}
+
+#[test]
+fn exit_status_is_the_programs() {
+    let dir = scratch();
+    for (script, status) in [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("kill -9 $$", 137),
+        ("kill -TERM $$", 143),
+    ] {
+        assert_eq!(
+            record(dir.path(), &["sh", "-c", script]).status.code(),
+            Some(status),
+            "{script}"
+        );
+        assert!(dir.path().join("run.kasuri").exists());
+        std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
+    }
+}
+
+#[test]
+fn a_program_that_cannot_run_leaves_nothing_behind() {
+    let dir = scratch();
+    std::fs::write(dir.path().join("plain"), "no program").unwrap();
+    for (program, status, text) in [
+        ("./nowhere", 127, "program not found"),
+        ("nowhere-in-path", 127, "program not found"),
+        ("./plain", 126, "cannot run"),
+    ] {
+        let output = record(dir.path(), &[program]);
+        assert_eq!(output.status.code(), Some(status), "{program}");
+        assert!(said(&output).contains(text), "{}", said(&output));
+        assert!(
+            !dir.path().join("run.kasuri.d").exists() && !dir.path().join("run.kasuri").exists()
+        );
+    }
+}
+
+#[test]
+fn standard_streams_pass_through() {
+    let dir = scratch();
+    let mut child = kasuri(dir.path())
+        .args([
+            "record",
+            "-q",
+            "-o",
+            "run.kasuri",
+            "--",
+            "sh",
+            "-c",
+            "cat; echo err >&2",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"hello").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"hello");
+    assert!(said(&output).contains("err\n"));
+}
+
+#[test]
+fn signal_mask_and_sigpipe_are_the_default_ones() {
+    let dir = scratch();
+    let output = record(
+        dir.path(),
+        &["sh", "-c", "grep -E 'SigBlk|SigIgn' /proc/self/status"],
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mask = |name: &str| {
+        let line = text
+            .lines()
+            .find(|l| l.starts_with(name))
+            .unwrap_or_else(|| panic!("{text}"));
+        u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
+    };
+    assert_eq!(mask("SigBlk"), 0);
+    assert_eq!(mask("SigIgn") >> 12 & 1, 0, "SIGPIPE is not ignored");
+}
+
+#[test]
+fn every_annotation_of_every_process_is_kept() {
+    let families = program("families");
+    let families = families.to_str().unwrap();
+    for (kind, processes, events) in [
+        ("fork", 3, 30),
+        ("exec", 1, 10),
+        ("again", 1, 20),
+        ("once", 1, 10),
+    ] {
+        let dir = scratch();
+        let output = record(dir.path(), &[families, kind]);
+        assert!(output.status.success(), "{kind}: {}", said(&output));
+        let facts = facts(&dir.path().join("run.kasuri"));
+        assert_eq!(
+            (facts.by_pid.len(), facts.annotations, facts.lost),
+            (processes, events, 0),
+            "{kind}: {facts:?}"
+        );
+        assert!(facts.names.contains(&"tick".to_owned()));
+    }
+}
+
+#[test]
+fn a_daemon_left_behind_is_recorded_until_the_program_ends_and_goes_on() {
+    let dir = scratch();
+    let output = record(
+        dir.path(),
+        &[program("families").to_str().unwrap(), "daemon"],
+    );
+    assert!(output.status.success(), "{}", said(&output));
+    let facts = facts(&dir.path().join("run.kasuri"));
+    assert!((10..=30).contains(&facts.annotations), "{facts:?}");
+}
+
+#[test]
+fn a_program_that_drops_root_is_unharmed() {
+    if !is_root() {
+        return;
+    }
+    let families = program("families");
+    for (kind, least) in [("leave", 0), ("early", 10)] {
+        let dir = scratch();
+        let output = record(dir.path(), &[families.to_str().unwrap(), kind]);
+        assert!(output.status.success(), "{kind}: {}", said(&output));
+        assert!(
+            facts(&dir.path().join("run.kasuri")).annotations >= least,
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn thousands_of_short_threads_lose_nothing() {
+    let dir = scratch();
+    let output = record(dir.path(), &[program("threads").to_str().unwrap(), "4000"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let facts = facts(&dir.path().join("run.kasuri"));
+    assert_eq!(
+        (facts.annotations, facts.lost, facts.streams),
+        (12_000, 0, 4_000)
+    );
+}
+
+#[test]
+fn emitted_is_kept_plus_lost_under_each_policy() {
+    let emitter = program("emitter");
+    for options in [
+        &[][..],
+        &["--discard", "--ring-mb", "1"],
+        &["--ring-mb", "1"],
+    ] {
+        let dir = scratch();
+        let output = run(kasuri(dir.path())
+            .args(["record", "-q", "-o", "run.kasuri"])
+            .args(options)
+            .arg("--")
+            .arg(&emitter)
+            .args(["3", "400000", "counts"]));
+        assert!(output.status.success(), "{}", said(&output));
+        let facts = facts(&dir.path().join("run.kasuri"));
+        let emitted = counted(&dir.path().join("counts"));
+        assert_eq!(emitted, 1_200_000);
+        assert_eq!(
+            facts.annotations + facts.lost,
+            emitted,
+            "{options:?}: {} lost",
+            facts.lost
+        );
+        if options.is_empty() {
+            assert_eq!(facts.lost, 0, "growing loses nothing");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What the tests of this directory share.
+use kasuri_format::container::{BlockKind, Recording};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The command under test, in `dir`, silent about what this machine lacks.
+pub fn kasuri(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
+    command
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .env_remove("KASURI_SESSION");
+    command
+}
+
+/// Runs it and gives what it said.
+pub fn run(command: &mut Command) -> Output {
+    command.output().expect("kasuri runs")
+}
+
+/// Standard error as text.
+pub fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A fresh directory on the disk.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch directory")
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository")
+}
+
+/// Compiles tests/record/NAME.c; the path of the program.
+pub fn program(name: &str) -> PathBuf {
+    let source = repository().join("tests/record").join(format!("{name}.c"));
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record-programs");
+    std::fs::create_dir_all(&out).expect("a directory for programs");
+    let (target, mine) = (out.join(name), out.join(format!("{name}.{}", unique())));
+    let status = Command::new("cc")
+        .args([
+            "-std=gnu11",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pthread",
+            "-I",
+        ])
+        .arg(repository().join("annotate/include"))
+        .arg("-o")
+        .args([&mine, &source])
+        .status()
+        .expect("a C compiler");
+    assert!(status.success(), "{} does not compile", source.display());
+    // Tests run side by side: each renames a whole program into place.
+    std::fs::rename(&mine, &target).expect("rename");
+    target
+}
+
+fn unique() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!(
+        "{}-{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+/// Says why a test cannot run here; fails where everything must run.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var("CI").as_deref() != Ok("true"),
+        "cannot be skipped in CI: {why}"
+    );
+    println!("skipped: {why}");
+}
+
+/// Whether this user may trace the kernel; says so when not.
+pub fn can_trace() -> bool {
+    match kasuri_record::tracefs::Tracefs::open() {
+        Ok(_) => true,
+        Err(unavailable) => {
+            skip(&unavailable.why);
+            false
+        }
+    }
+}
+
+/// Whether this is root; says so when not.
+pub fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        skip("needs root");
+    }
+    root
+}
+
+/// Tracing instances of the recorder `pid`.
+pub fn instances_of(pid: u32) -> Vec<String> {
+    use std::os::fd::AsRawFd;
+    let Ok(tracefs) = kasuri_record::tracefs::Tracefs::open() else {
+        return Vec::new();
+    };
+    let dir = format!("/proc/self/fd/{}/instances", tracefs.root().as_raw_fd());
+    let names = std::fs::read_dir(dir).expect("instances").flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names
+        .filter(|name| name.starts_with(&format!("kasuri-{pid}-")))
+        .collect()
+}
+
+/// Ring sessions of the recorder `pid`.
+pub fn sessions_of(pid: u32) -> Vec<String> {
+    let names = std::fs::read_dir("/dev/shm")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names
+        .filter(|name| name.starts_with(&format!("kasuri-{pid}-")))
+        .collect()
+}
+
+/// Waits until `done` says so; fails after a while.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "waited in vain until {what}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Starts kasuri and waits until it records.
+pub fn start(command: &mut Command) -> Child {
+    let child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kasuri runs");
+    let pid = child.id();
+    wait_until("it records", || {
+        sessions_of(pid)
+            .iter()
+            .any(|name| Path::new("/dev/shm").join(name).join("control").exists())
+    });
+    child
+}
+
+/// Sends a signal.
+pub fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid as i32).expect("a pid");
+    kill_process(pid, signal).expect("kill");
+}
+
+/// What a packed file holds.
+#[derive(Debug, Default)]
+pub struct Facts {
+    pub kernel: u64,
+    pub annotations: u64,
+    /// Lost annotations, all causes.
+    pub lost: u64,
+    /// Lost kernel events.
+    pub kernel_lost: u64,
+    /// Annotations of each process.
+    pub by_pid: BTreeMap<u32, u64>,
+    /// Streams with annotations.
+    pub streams: usize,
+    pub complete: bool,
+    pub source: String,
+    pub mode: String,
+    pub missing: Vec<String>,
+    pub names: Vec<String>,
+}
+
+/// Reads a packed file whole: every block is decoded.
+pub fn facts(path: &Path) -> Facts {
+    let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let recording = Recording::parse(&bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let mut facts = Facts {
+        complete: recording.meta().complete,
+        source: recording.meta().kernel.source.clone(),
+        mode: recording.meta().mode.clone(),
+        missing: recording.meta().missing.clone(),
+        ..Facts::default()
+    };
+    let mut streams = std::collections::BTreeSet::new();
+    for (ix, info) in recording.blocks().iter().enumerate() {
+        match info.kind {
+            BlockKind::Kernel => {
+                facts.kernel += recording
+                    .kernel_block(ix)
+                    .expect("a sound block")
+                    .stamps
+                    .len() as u64
+            }
+            BlockKind::Perf => {
+                facts.kernel += recording
+                    .perf_block(ix)
+                    .expect("a sound block")
+                    .records
+                    .len() as u64
+            }
+            BlockKind::Annotation => {
+                let block = recording.annotation_block(ix).expect("a sound block");
+                facts.annotations += block.len() as u64;
+                facts.lost += block.losses.iter().map(|l| l.count).sum::<u64>();
+                *facts.by_pid.entry(block.pid).or_default() += block.len() as u64;
+                streams.insert((block.pid, block.generation, block.stream));
+            }
+            _ => {}
+        }
+    }
+    facts.streams = streams.len();
+    facts.lost += recording
+        .client_losses()
+        .iter()
+        .flat_map(|l| l.lost)
+        .sum::<u64>();
+    let last: BTreeMap<u32, u64> = recording
+        .kernel_losses()
+        .iter()
+        .map(|l| (l.cpu, l.overrun + l.dropped + l.commit_overrun))
+        .collect();
+    facts.kernel_lost = last.values().sum();
+    for table in recording.sites().tables() {
+        facts
+            .names
+            .extend(table.sites.iter().map(|site| site.name.clone()));
+    }
+    facts
+}
+
+/// What an emitter counted, all threads.
+pub fn counted(path: &Path) -> u64 {
+    let bytes = std::fs::read(path).expect("the emitter's counts");
+    bytes
+        .chunks_exact(8)
+        .map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+        .sum()
+}
