@@ -117,9 +117,11 @@ struct kasuri_segment {
  * after copying and zeroing it; release). OVERWRITE skips FULL: the owner reuses its own. */
 enum kasuri_chunk_state { KASURI_CHUNK_FREE = 0, KASURI_CHUNK_OWNED = 1, KASURI_CHUNK_FULL = 2 };
 
+#define KASURI_SEQ_EMPTYING 0xffffffffffffffffull
 /* Start of each chunk; written by its owner. Events follow in 16-byte slots. */
 struct kasuri_chunk {
-    uint64_t seq;           /*   0  this stream's chunks 0, 1, 2...; read before and after a live copy: it changes when the chunk is reused */
+    uint64_t seq;           /*   0  this stream's chunks 0, 1, 2...; read before and after a live copy: it changes when the chunk is
+                             *      reused; KASURI_SEQ_EMPTYING while the owner empties it for that: no copy then */
     uint32_t stream;        /*   8  a thread's events in one client; 1.. */
     uint32_t tid;           /*  12 */
     uint32_t used;          /*  16  bytes with header, set with FULL; 0 while open: scan to chunk_bytes */
@@ -965,9 +967,9 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__chun
 KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *chunk) {
     uint64_t *words = (uint64_t *)(void *)chunk, first = chunk->lost_first, last = chunk->lost_last;
     uint32_t used = chunk->used / 8, i, n = 0;
-    /* ORDER: the new seq before the first zero, as a writer of a seqlock; pairs with the reader's acquire fence
-     * before it reads seq again. Without it: a snapshot keeps half a chunk. */
-    __atomic_store_n(&chunk->seq, t->seq++, __ATOMIC_RELAXED);
+    /* ORDER: the mark before the first zero, as a writer of a seqlock; pairs with the reader's acquire fence before it
+     * reads seq again. Without it: a snapshot keeps half a chunk (models/ring, control `no_mark_before_emptying`). */
+    __atomic_store_n(&chunk->seq, KASURI_SEQ_EMPTYING, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     for (i = 16; i < used; n++) {
         uint32_t slots = (uint32_t)(words[i + 1] >> 8 & 0xff);
@@ -987,6 +989,10 @@ KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *c
     chunk->lost[KASURI_LOST_OVERWRITTEN] += n;
     chunk->lost_first = first;
     chunk->lost_last = last;
+    /* ORDER release; pairs with the reader's acquire load of seq. Publishes the zeroes. Without it, or with the new
+     * seq in place of the mark above: old events under the new number (controls `no_release_at_new_seq`,
+     * `new_seq_as_mark`). */
+    __atomic_store_n(&chunk->seq, t->seq++, __ATOMIC_RELEASE);
 }
 
 /* OVERWRITE: the thread's oldest chunk in which nothing is open becomes its newest. */

@@ -1,0 +1,13 @@
+//! The ring protocol of `annotate/include/kasuri.h`, small enough to check every schedule of it.
+//!
+//! Two kinds of interleaving need two kinds of model:
+//! - between threads (writer, recorder, second writer), under the C11 memory model: [`threads`], with loom;
+//!   `RUSTFLAGS="--cfg loom" cargo test --release -p kasuri-model-ring --target-dir target/loom`
+//! - between a thread and its own signal handlers, one instruction at a time: [`nested`], plain search; `cargo test`.
+//!
+//! Each order or line that the proof in docs/design/ring.md leans on can be broken by a flag; the tests show that the
+//! model then fails.
+
+pub mod nested;
+#[cfg(loom)]
+pub mod threads;
