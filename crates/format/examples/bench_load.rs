@@ -1,9 +1,10 @@
 //! Packs and loads a recording made up in memory, on one core: events/s and bytes/event.
 //! `cargo run --release -p kasuri-format --example bench_load [MILLIONS]`
+use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{
     EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks, encode_kernel_blocks,
 };
-use kasuri_format::meta::Meta;
+use kasuri_format::meta::{Anchor, Meta};
 use kasuri_format::ring::{ChunkHeader, parse_chunks};
 use kasuri_format::tracefs::{EventTable, PageLayout};
 use std::hint::black_box;
@@ -140,6 +141,27 @@ fn pack(meta: &Meta, blocks: &EncodedBlocks) -> Vec<u8> {
     writer.finish().expect("writing to memory").0
 }
 
+/// Converts stamps of two minutes with an anchor a second.
+fn clock() {
+    let anchor = |s: u64| Anchor {
+        native: 2_600_000_155 * s,
+        monotonic_ns: 1_000_000_000 * s + s % 3,
+        realtime_ns: 0,
+    };
+    let map =
+        ClockMap::from_anchors(&(0..120).map(anchor).collect::<Vec<_>>()).expect("120 anchors");
+    let stamps: Vec<u64> = (0..4_000_000).map(|i| 78_000 * i).collect();
+    let mut out = Vec::with_capacity(stamps.len());
+    let start = Instant::now();
+    map.convert(&stamps, &mut out);
+    let ns = start.elapsed().as_nanos() as f64 / stamps.len() as f64;
+    println!(
+        "{:<22} {:>9} stamps  {ns:.2} ns/stamp",
+        "clock",
+        black_box(out).len()
+    );
+}
+
 fn main() {
     let millions = std::env::args()
         .nth(1)
@@ -189,6 +211,7 @@ fn main() {
     );
     drop(chunks);
     drop(raw);
+    clock();
 
     let types =
         ["sched/sched_switch", "sched/sched_waking"].map(|t| table.find(t).expect("present"));

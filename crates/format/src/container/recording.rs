@@ -1,6 +1,6 @@
 //! Reading a packed file.
 use super::frame::{
-    BlockHeader, BlockInfo, BlockKind, FILE_HEADER_BYTES, IndexEntry, TRAILER_BYTES,
+    BLOCK_MAGIC, BlockHeader, BlockInfo, BlockKind, FILE_HEADER_BYTES, IndexEntry, TRAILER_BYTES,
     check_file_header, check_trailer,
 };
 use super::{AnnotationBlock, KernelBlock, PerfBlock, pack};
@@ -30,6 +30,11 @@ pub struct Recording<'a> {
     table: EventTable,
     blocks: Vec<BlockInfo>,
 }
+
+const _: () = {
+    const fn is_sync<T: Sync + Send>() {}
+    is_sync::<Recording<'_>>();
+};
 
 impl<'a> Recording<'a> {
     /// Opens a whole packed file (usually a memory map). Event blocks are checked when they are decoded.
@@ -320,6 +325,16 @@ fn read_index(file: &[u8], start: u64, index_at: u64, n_blocks: u32) -> Result<V
     Ok(infos)
 }
 
+/// The next place after `at` where a block may begin.
+fn next_magic(file: &[u8], at: u64) -> u64 {
+    let from = (at as usize).saturating_add(8);
+    let words = file.get(from..).unwrap_or_default().chunks(8);
+    let step = words
+        .take_while(|word| !word.starts_with(&BLOCK_MAGIC))
+        .count();
+    (from + 8 * step) as u64
+}
+
 /// Block headers one after the other without the index. After a damaged header, goes on at the next whole one.
 fn walk(file: &[u8], start: u64, errors: &mut Vec<Error>) -> Vec<BlockInfo> {
     let mut infos = Vec::new();
@@ -344,7 +359,7 @@ fn walk(file: &[u8], start: u64, errors: &mut Vec<Error>) -> Vec<BlockInfo> {
                     errors.push(error);
                 }
                 lost = true;
-                at += 8;
+                at = next_magic(file, at);
             }
         }
     }
