@@ -12,6 +12,7 @@
 
 mod annotate;
 mod build;
+mod check;
 mod error;
 pub mod input;
 mod load;

@@ -74,6 +74,8 @@ pub(crate) struct Sched {
     pub n_events: u64,
     start: Time,
     end: Time,
+    /// Time of the last event.
+    now: Time,
     has_migrations: bool,
 }
 
@@ -97,6 +99,7 @@ impl Sched {
             n_events: 0,
             start: setup.span.start,
             end: setup.span.end,
+            now: setup.span.start,
             has_migrations: setup.has_migrations,
         }
     }
@@ -115,7 +118,9 @@ impl Sched {
         };
         on.seen = true;
         self.n_events += !matches!(event.what, What::Lost) as u64;
-        let time = event.time.max(self.start).min(self.end);
+        // The merge goes forward; a stamp that goes back within its CPU is taken as the one before.
+        let time = event.time.min(self.end).max(self.now);
+        self.now = time;
         if on.current == Current::Unknown && !matches!(event.what, What::Lost) {
             self.learn(cpu, time, event);
         }
@@ -236,7 +241,6 @@ impl Sched {
             ThreadState::Dead => {
                 self.forget_wakeup(row);
                 self.table.end(row, time);
-                return;
             }
             ThreadState::RunnablePreempted => {
                 // Woken before it slept, and now it need not sleep any more: that wake-up has done its work.

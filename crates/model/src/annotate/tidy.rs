@@ -97,8 +97,8 @@ fn level_holds(slices: &mut Slices, base: usize, first: u16) -> u16 {
     let mut holds: Vec<usize> = (base..slices.start.len())
         .filter(|&row| slices.kind[row] == SliceKind::LockHold)
         .collect();
-    if !holds.is_sorted_by_key(|&row| slices.start[row]) {
-        holds.sort_by_key(|&row| slices.start[row]);
+    if !holds.is_sorted_by_key(|&row| (slices.start[row], slices.end[row])) {
+        holds.sort_by_key(|&row| (slices.start[row], slices.end[row]));
     }
     let mut free_at: Vec<Time> = Vec::new();
     for row in holds {
@@ -118,7 +118,8 @@ fn level_holds(slices: &mut Slices, base: usize, first: u16) -> u16 {
 /// Sorts the rows by (start, depth), as they nearly always are.
 fn sort(slices: &mut Slices, args: &mut Args, base: usize) {
     let n = slices.start.len() - base;
-    let key = |row: usize| (slices.start[row], slices.depth[row]);
+    // Of two that begin together on one level, the first has no length.
+    let key = |row: usize| (slices.start[row], slices.depth[row], slices.end[row]);
     if (base + 1..base + n).all(|row| key(row - 1) <= key(row)) {
         return;
     }

@@ -1,0 +1,309 @@
+//! What holds for every trace, whatever was recorded: the rules of [`crate::types`], executable.
+use crate::{SliceKind, ThreadIx, ThreadState, Trace};
+
+/// More than this many messages say no more.
+const MOST: usize = 20;
+
+struct Report(Vec<String>);
+
+impl Report {
+    fn expect(&mut self, holds: bool, what: impl FnOnce() -> String) {
+        if !holds && self.0.len() < MOST {
+            self.0.push(what());
+        }
+    }
+}
+
+impl Trace {
+    /// The rules of [`crate::types`] that this trace breaks; empty: none. For tests and for importers.
+    pub fn broken_rules(&self) -> Vec<String> {
+        let mut report = Report(Vec::new());
+        self.check_lengths(&mut report);
+        if report.0.is_empty() {
+            self.check_threads(&mut report);
+            self.check_occupancy(&mut report);
+            self.check_slices(&mut report);
+            self.check_times(&mut report);
+        }
+        report.0
+    }
+
+    /// Where a thread's running time differs from what the CPUs say that they ran of it; empty: nowhere. May differ when
+    /// events contradict each other (clocks that are not the same on all CPUs, losses that nothing tells of).
+    pub fn disagreements(&self) -> Vec<String> {
+        let mut ran = vec![0i64; self.threads.len()];
+        for cpu in 0..self.cpus.len() {
+            for row in self.occupancy_of(cpu).filter(|r| r.thread.is_some()) {
+                ran[row.thread.ix()] += (row.end - row.start).ns();
+            }
+        }
+        let mut report = Report(Vec::new());
+        for (ix, &ran) in ran.iter().enumerate() {
+            let rows = self
+                .states_of(ThreadIx(ix as u32))
+                .filter(|r| r.state == ThreadState::Running);
+            let running: i64 = rows.map(|r| (r.end - r.start).ns()).sum();
+            let tid = self.threads[ix].tid;
+            report.expect(running == ran, || {
+                format!("tid {tid} ran {running} ns, its CPUs say {ran}")
+            });
+        }
+        report.0
+    }
+
+    fn check_lengths(&self, report: &mut Report) {
+        let mut same = |table: &str, lengths: &[usize]| {
+            report.expect(lengths.iter().all(|&n| n == lengths[0]), || {
+                format!("columns of {table}: {lengths:?}")
+            });
+        };
+        let s = &self.states;
+        same(
+            "states",
+            &[s.start.len(), s.state.len(), s.cpu.len(), s.by.len()],
+        );
+        let o = &self.occupancy;
+        same("occupancy", &[o.start.len(), o.thread.len(), o.idle.len()]);
+        let w = &self.wakeups;
+        same(
+            "wakeups",
+            &[
+                w.time.len(),
+                w.waker.len(),
+                w.wakee.len(),
+                w.cpu.len(),
+                w.latency.len(),
+            ],
+        );
+        let m = &self.migrations;
+        same(
+            "migrations",
+            &[
+                m.time.len(),
+                m.thread.len(),
+                m.from_cpu.len(),
+                m.to_cpu.len(),
+            ],
+        );
+        let s = &self.slices;
+        same(
+            "slices",
+            &[
+                s.start.len(),
+                s.end.len(),
+                s.thread.len(),
+                s.name.len(),
+                s.depth.len(),
+            ],
+        );
+        same(
+            "slices",
+            &[
+                s.start.len(),
+                s.parent.len(),
+                s.kind.len(),
+                s.task.len(),
+                s.object.len(),
+                s.open.len(),
+            ],
+        );
+        let a = &self.args;
+        same(
+            "args",
+            &[a.slice.len(), a.instant.len(), a.name.len(), a.value.len()],
+        );
+        same(
+            "instants",
+            &[
+                self.instants.time.len(),
+                self.instants.thread.len(),
+                self.instants.name.len(),
+            ],
+        );
+        let k = &self.kernel_spans;
+        same(
+            "kernel spans",
+            &[
+                k.kind.len(),
+                k.start.len(),
+                k.end.len(),
+                k.cpu.len(),
+                k.thread.len(),
+                k.name.len(),
+            ],
+        );
+        let f = &self.flows;
+        same(
+            "flows",
+            &[
+                f.id.len(),
+                f.name.len(),
+                f.from_time.len(),
+                f.from_thread.len(),
+                f.to_time.len(),
+                f.to_thread.len(),
+            ],
+        );
+    }
+
+    fn check_threads(&self, report: &mut Report) {
+        let (mut next_state, mut next_slice, mut next_thread) = (0, 0, 0);
+        for (ix, process) in self.processes.iter().enumerate() {
+            report.expect(process.threads.start == next_thread, || {
+                format!("process {ix}: threads {:?}", process.threads)
+            });
+            next_thread = process.threads.end;
+            let parent = process.parent;
+            report.expect(
+                !parent.is_some() || parent.ix() < self.processes.len(),
+                || format!("process {ix}: parent {parent:?}"),
+            );
+        }
+        report.expect(next_thread as usize == self.threads.len(), || {
+            "threads without a process".into()
+        });
+        for (ix, thread) in self.threads.iter().enumerate() {
+            let tid = thread.tid;
+            report.expect(thread.states.start == next_state, || {
+                format!("tid {tid}: states {:?}", thread.states)
+            });
+            report.expect(thread.slices.start == next_slice, || {
+                format!("tid {tid}: slices {:?}", thread.slices)
+            });
+            (next_state, next_slice) = (thread.states.end, thread.slices.end);
+            report.expect(thread.alive.start <= thread.alive.end, || {
+                format!("tid {tid}: alive {:?}", thread.alive)
+            });
+            let mut at = thread.alive.start;
+            for (n, row) in self.states_of(ThreadIx(ix as u32)).enumerate() {
+                let follows = if n == 0 {
+                    row.start == at
+                } else {
+                    row.start == at && row.start > thread.alive.start
+                };
+                report.expect(follows && row.end >= row.start, || {
+                    format!("tid {tid}: state {n} at {:?} after {at:?}", row.start)
+                });
+                at = row.end;
+            }
+            let whole = thread.states.is_empty() || at == thread.alive.end;
+            report.expect(whole, || {
+                format!(
+                    "tid {tid}: states end at {at:?}, it at {:?}",
+                    thread.alive.end
+                )
+            });
+        }
+        report.expect(next_state as usize == self.states.start.len(), || {
+            "states without a thread".into()
+        });
+        report.expect(next_slice as usize == self.slices.start.len(), || {
+            "slices without a thread".into()
+        });
+        for by in self.states.by.iter().filter(|by| by.is_some()) {
+            report.expect(by.ix() < self.threads.len(), || {
+                format!("states: by {by:?}")
+            });
+        }
+    }
+
+    fn check_occupancy(&self, report: &mut Report) {
+        let mut next = 0;
+        for (number, cpu) in self.cpus.iter().enumerate() {
+            report.expect(cpu.occupancy.start == next, || {
+                format!("CPU {number}: rows {:?}", cpu.occupancy)
+            });
+            next = cpu.occupancy.end;
+            let mut at = self.span.start;
+            for (n, row) in self.occupancy_of(number).enumerate() {
+                let follows = row.start == at && (n == 0 || row.start > self.span.start);
+                report.expect(follows, || {
+                    format!("CPU {number}: row {n} at {:?} after {at:?}", row.start)
+                });
+                report.expect(!(row.idle && row.thread.is_some()), || {
+                    format!("CPU {number}: row {n} idle with a thread")
+                });
+                at = row.end;
+            }
+            report.expect(cpu.occupancy.is_empty() || at == self.span.end, || {
+                format!("CPU {number} ends at {at:?}")
+            });
+        }
+        report.expect(next as usize == self.occupancy.start.len(), || {
+            "occupancy without a CPU".into()
+        });
+    }
+
+    fn check_slices(&self, report: &mut Report) {
+        let s = &self.slices;
+        for (ix, thread) in self.threads.iter().enumerate() {
+            let mut free_at = vec![crate::Time::MIN; usize::from(thread.slice_levels)];
+            let mut before = (crate::Time::MIN, 0);
+            for row in thread.slices.start as usize..thread.slices.end as usize {
+                let (start, end, depth) = (s.start[row], s.end[row], s.depth[row]);
+                let place = || {
+                    format!(
+                        "slice {row} ({start:?}..{end:?}, depth {depth}) of tid {}",
+                        thread.tid
+                    )
+                };
+                report.expect(s.thread[row].ix() == ix, || {
+                    format!("{}: another thread's", place())
+                });
+                report.expect(before <= (start, depth), || {
+                    format!("{}: after {before:?}", place())
+                });
+                report.expect(start <= end, || {
+                    format!("{}: ends before it begins", place())
+                });
+                before = (start, depth);
+                match free_at.get_mut(usize::from(depth)) {
+                    Some(free) => {
+                        report.expect(*free <= start, || {
+                            format!("{}: overlaps one that ends at {free:?}", place())
+                        });
+                        *free = end;
+                    }
+                    None => report.expect(false, || {
+                        format!("{}: {} levels", place(), thread.slice_levels)
+                    }),
+                }
+                if s.parent[row].is_some() {
+                    let parent = s.parent[row].ix();
+                    let inside =
+                        parent < row && s.thread[parent].ix() == ix && s.start[parent] <= start;
+                    let encloses = s.kind[row] == SliceKind::LockHold
+                        || (s.end[parent] >= end && s.depth[parent] < depth);
+                    report.expect(inside && encloses, || {
+                        format!("{}: parent {parent}", place())
+                    });
+                }
+            }
+        }
+    }
+
+    fn check_times(&self, report: &mut Report) {
+        report.expect(self.wakeups.time.is_sorted(), || {
+            "wake-ups out of order".into()
+        });
+        report.expect(self.migrations.time.is_sorted(), || {
+            "migrations out of order".into()
+        });
+        report.expect(self.flows.from_time.is_sorted(), || {
+            "flows out of order".into()
+        });
+        for counter in &self.counters {
+            report.expect(counter.time.is_sorted(), || {
+                "a counter goes back in time".into()
+            });
+        }
+        let sorted = |row: &usize| {
+            let k = &self.kernel_spans;
+            (k.kind[*row], k.start[*row])
+        };
+        let n = self.kernel_spans.kind.len();
+        report.expect((1..n).all(|row| sorted(&(row - 1)) <= sorted(&row)), || {
+            "kernel spans out of order".into()
+        });
+    }
+}

@@ -1,0 +1,302 @@
+//! Golden annotation streams: the answers in the comments were worked out by hand.
+use SliceKind::*;
+use kasuri_format::ring::Kind;
+use kasuri_model::input::{Annotation, Setup};
+use kasuri_model::{AnnotationVec, ArgValue, Input, SliceKind, StrIx, Strings, Time, Trace, open};
+
+/// Streams of one process (pid 1), one a thread; names are interned as they come.
+#[derive(Default)]
+struct Program {
+    strings: Strings,
+    streams: Vec<AnnotationVec>,
+}
+
+impl Program {
+    fn stream(&mut self, tid: i32) -> &mut Program {
+        self.streams.push(AnnotationVec {
+            pid: 1,
+            tid,
+            ..AnnotationVec::default()
+        });
+        self
+    }
+
+    fn put(&mut self, ns: i64, kind: Kind, name: &str, aux: u16, a: u64, b: u64) -> &mut Program {
+        let name = if name.is_empty() {
+            StrIx::NONE
+        } else {
+            self.strings.intern(name)
+        };
+        let e = Annotation {
+            time: Time(ns),
+            kind: kind as u8,
+            aux,
+            name,
+            a,
+            b,
+        };
+        self.streams.last_mut().expect("a stream").events.push(e);
+        self
+    }
+
+    fn begin(&mut self, ns: i64, name: &str) -> &mut Program {
+        self.put(ns, Kind::Begin, name, 0, 0, 0)
+    }
+
+    fn end(&mut self, ns: i64, name: &str) -> &mut Program {
+        self.put(ns, Kind::End, name, 0, 0, 0)
+    }
+
+    fn load(&mut self) -> Trace {
+        let setup = Setup {
+            span: Time(0)..Time(1000),
+            ..Setup::default()
+        };
+        let (strings, streams) = (
+            std::mem::take(&mut self.strings),
+            std::mem::take(&mut self.streams),
+        );
+        let trace = Input {
+            setup,
+            strings,
+            streams,
+            cpus: Vec::new(),
+        }
+        .build()
+        .unwrap();
+        assert_eq!(trace.broken_rules(), Vec::<String>::new());
+        trace
+    }
+}
+
+/// (tid, name, start, end, depth, open) of every slice.
+fn slices(trace: &Trace) -> Vec<(i32, &str, i64, i64, u16, u8)> {
+    let s = &trace.slices;
+    (0..s.start.len())
+        .map(|r| {
+            let tid = trace.threads[s.thread[r].ix()].tid;
+            (
+                tid,
+                trace.strings.get(s.name[r]),
+                s.start[r].0,
+                s.end[r].0,
+                s.depth[r],
+                s.open[r],
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn slices_nest_and_two_streams_of_a_thread_are_one() {
+    // Two modules of one program annotate the same thread: their stamps interleave.
+    let mut p = Program::default();
+    p.stream(7).begin(10, "outer").end(90, "");
+    p.stream(7).begin(20, "inner").end(30, "inner");
+    let trace = p.load();
+    assert_eq!(
+        slices(&trace),
+        [(7, "outer", 10, 90, 0, 0), (7, "inner", 20, 30, 1, 0)]
+    );
+    assert_eq!(trace.slices.parent[1].ix(), 0);
+    assert_eq!(trace.threads[0].slice_levels, 2);
+}
+
+#[test]
+fn ends_without_a_beginning_enclose_what_came_before() {
+    // begin(a) begin(b) were before the recording; c is whole. b's end comes first: it is the inner one.
+    let mut p = Program::default();
+    p.stream(7)
+        .begin(10, "c")
+        .end(20, "c")
+        .end(30, "b")
+        .begin(40, "d")
+        .end(50, "d")
+        .end(60, "a");
+    let trace = p.load();
+    let start = trace.threads[0].alive.start.0;
+    let (unseen, whole) = (open::BEGIN_UNSEEN, 0);
+    assert_eq!(
+        slices(&trace),
+        [
+            (7, "a", start, 60, 0, unseen),
+            (7, "b", start, 30, 1, unseen),
+            (7, "c", 10, 20, 2, whole),
+            (7, "d", 40, 50, 1, whole)
+        ]
+    );
+}
+
+#[test]
+fn unclosed_slices_last_until_the_thread_does() {
+    let mut p = Program::default();
+    p.stream(7)
+        .begin(10, "a")
+        .begin(20, "b")
+        .end(30, "b")
+        .begin(40, "c");
+    let trace = p.load();
+    let end = trace.threads[0].alive.end.0;
+    let unseen = open::END_UNSEEN;
+    assert_eq!(
+        slices(&trace),
+        [
+            (7, "a", 10, end, 0, unseen),
+            (7, "b", 20, 30, 1, 0),
+            (7, "c", 40, end, 1, unseen)
+        ]
+    );
+}
+
+#[test]
+fn an_end_that_names_an_outer_slice_closes_what_is_inside() {
+    let mut p = Program::default();
+    p.stream(7).begin(10, "a").begin(20, "b").end(30, "a");
+    assert_eq!(
+        slices(&p.load()),
+        [
+            (7, "a", 10, 30, 0, 0),
+            (7, "b", 20, 30, 1, open::END_UNSEEN)
+        ]
+    );
+}
+
+#[test]
+fn critical_sections_cross_work_on_levels_of_their_own() {
+    // Lock X is held 15..35, across the end of work a and the beginning of b; Y 20..50 overlaps it.
+    let mut p = Program::default();
+    p.stream(7)
+        .begin(10, "a")
+        .put(12, Kind::LockRequest, "", 0, 0xa, 0)
+        .put(15, Kind::LockAcquired, "", 0, 0xa, 0)
+        .put(20, Kind::LockAcquired, "", 0, 0xb, 0)
+        .end(25, "a")
+        .begin(30, "b")
+        .put(35, Kind::LockReleased, "", 0, 0xa, 0)
+        .end(40, "b")
+        .put(50, Kind::LockReleased, "", 0, 0xb, 0);
+    let trace = p.load();
+    assert_eq!(
+        slices(&trace),
+        [
+            (7, "a", 10, 25, 0, 0),
+            (7, "lock", 12, 15, 1, 0),
+            (7, "lock", 15, 35, 2, 0),
+            (7, "lock", 20, 50, 3, 0),
+            (7, "b", 30, 40, 0, 0)
+        ]
+    );
+    assert_eq!(
+        trace.slices.kind,
+        [Work, LockWait, LockHold, LockHold, Work]
+    );
+    assert_eq!(trace.slices.object, [0, 0xa, 0xa, 0xb, 0]);
+}
+
+#[test]
+fn a_suspended_task_takes_its_open_slices_along() {
+    let mut p = Program::default();
+    p.stream(7)
+        .begin(5, "worker")
+        .put(8, Kind::TaskCreate, "fib", 0, 42, 0)
+        .put(10, Kind::TaskStart, "", 0, 42, 0)
+        .begin(12, "part")
+        .put(20, Kind::TaskSuspend, "", 0, 42, 0)
+        .end(25, "worker");
+    p.stream(8)
+        .put(30, Kind::TaskResume, "", 0, 42, 0)
+        .end(35, "part")
+        .put(40, Kind::TaskEnd, "", 0, 42, 0);
+    let trace = p.load();
+    assert_eq!(
+        slices(&trace),
+        [
+            (7, "worker", 5, 25, 0, 0),
+            (7, "fib", 10, 20, 1, 0),
+            (7, "part", 12, 20, 2, open::CONTINUES),
+            (8, "fib", 30, 40, 0, 0),
+            (8, "part", 30, 35, 1, open::CONTINUED)
+        ]
+    );
+    let task = &trace.tasks[0];
+    assert_eq!((task.created.0, task.started.0, task.ended.0), (8, 10, 40));
+    let ran: Vec<bool> = trace.slices.task.iter().map(|t| t.is_some()).collect();
+    assert_eq!(ran, [false, true, true, true, true]);
+}
+
+#[test]
+fn a_task_id_used_again_is_another_task() {
+    let mut p = Program::default();
+    p.stream(7);
+    for start in [10, 110] {
+        p.put(start, Kind::TaskCreate, "t", 0, 42, 0)
+            .put(start + 5, Kind::TaskStart, "", 0, 42, 0);
+        p.put(start + 9, Kind::TaskEnd, "", 0, 42, 0);
+    }
+    let trace = p.load();
+    let lives: Vec<(i64, i64, i64)> = trace
+        .tasks
+        .iter()
+        .map(|t| (t.created.0, t.started.0, t.ended.0))
+        .collect();
+    assert_eq!(lives, [(10, 15, 19), (110, 115, 119)]);
+}
+
+#[test]
+fn flows_join_in_order_of_time() {
+    // Id 1 twice: the k-th head takes the k-th tail. Id 2's head has no tail before it.
+    let mut p = Program::default();
+    p.stream(7)
+        .put(10, Kind::FlowOut, "f", 0, 1, 0)
+        .put(20, Kind::FlowOut, "f", 0, 1, 0)
+        .put(60, Kind::FlowOut, "", 0, 2, 0);
+    p.stream(8)
+        .put(30, Kind::FlowIn, "", 0, 1, 0)
+        .put(40, Kind::FlowIn, "", 0, 1, 0)
+        .put(50, Kind::FlowIn, "", 0, 2, 0);
+    let f = p.load().flows;
+    let arrows: Vec<(u64, i64, i64)> = (0..f.id.len())
+        .map(|r| (f.id[r], f.from_time[r].0, f.to_time[r].0))
+        .collect();
+    assert_eq!(arrows, [(1, 10, 30), (1, 20, 40)]);
+}
+
+#[test]
+fn arguments_belong_to_the_innermost_slice_or_a_newer_instant() {
+    let mut p = Program::default();
+    p.stream(7)
+        .begin(10, "a")
+        .put(11, Kind::Arg, "n", 1, -5i64 as u64, 0)
+        .put(12, Kind::Instant, "tick", 0, 0, 0)
+        .put(13, Kind::Arg, "m", 2, 6, 0)
+        .begin(14, "b")
+        .put(15, Kind::Arg, "k", 3, 0.5f64.to_bits(), 0)
+        .end(16, "b")
+        .put(17, Kind::Arg, "o", 2, 8, 0);
+    let trace = p.load();
+    let args = &trace.args;
+    assert_eq!(
+        args.value,
+        [
+            ArgValue::Int(-5),
+            ArgValue::Uint(8),
+            ArgValue::Float(0.5),
+            ArgValue::Uint(6)
+        ]
+    );
+    let slices: Vec<u32> = args.slice.iter().map(|s| s.0).collect();
+    assert_eq!(slices, [0, 0, 1, u32::MAX]);
+    assert_eq!(args.instant[3].0, 0);
+}
+
+#[test]
+fn counters_of_two_threads_are_one_in_order_of_time() {
+    let mut p = Program::default();
+    p.stream(7)
+        .put(30, Kind::Counter, "queue", 0, 3f64.to_bits(), 0);
+    p.stream(8)
+        .put(20, Kind::Counter, "queue", 0, 2f64.to_bits(), 0);
+    let trace = p.load();
+    assert_eq!(trace.counters.len(), 1);
+    assert_eq!(trace.counters[0].value, [2.0, 3.0]);
+}
