@@ -6,13 +6,14 @@
 use crate::meta::Anchor;
 use crate::{Error, Result};
 
-/// `ns = base_ns + ((native - base_native) * mult >> shift)`, rounded.
+/// `ns = base_ns + (native - base_native) * (whole + frac / 2^64)`, rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     base_native: u64,
     base_ns: i64,
-    mult: u64,
-    shift: u32,
+    /// Nanoseconds of one tick: 0 for counters faster than 1 GHz.
+    whole: u64,
+    frac: u64,
 }
 
 impl Line {
@@ -23,35 +24,48 @@ impl Line {
             .monotonic_ns
             .checked_sub(a.monotonic_ns)
             .filter(|&t| t > 0)?;
-        // The largest shift that keeps mult below 2^63: the product with a tick count then fits 128 bits.
-        let mut shift = 63u32;
-        while shift > 0 && (u128::from(ns) << shift) / u128::from(ticks) >= 1 << 63 {
-            shift -= 1;
-        }
-        let mult = ((u128::from(ns) << shift) + u128::from(ticks) / 2) / u128::from(ticks);
-        let base_ns = i64::try_from(a.monotonic_ns).ok()?;
+        let frac = ((u128::from(ns % ticks) << 64) + u128::from(ticks) / 2) / u128::from(ticks);
         Some(Line {
             base_native: a.native,
-            base_ns,
-            mult: u64::try_from(mult).ok()?,
-            shift,
+            base_ns: i64::try_from(a.monotonic_ns).ok()?,
+            whole: ns / ticks,
+            frac: u64::try_from(frac).unwrap_or(u64::MAX),
         })
+    }
+
+    /// Nanoseconds in so many ticks, below one a tick. Rounds: truncation would bias every stamp by half a nanosecond.
+    #[inline]
+    fn part(&self, ticks: u64) -> u64 {
+        ((u128::from(ticks) * u128::from(self.frac) + (1 << 63)) >> 64) as u64
+    }
+
+    /// Nanoseconds in so many ticks.
+    #[inline]
+    fn ns(&self, ticks: u64) -> u64 {
+        let ns = u128::from(ticks) * u128::from(self.whole) + u128::from(self.part(ticks));
+        u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
     #[inline]
     fn at(&self, native: u64) -> i64 {
-        // Rounds to the nearest ns: truncation would bias every stamp by half a nanosecond.
-        let half = (1u128 << self.shift) >> 1;
-        if native >= self.base_native {
-            let ns = (u128::from(native - self.base_native) * u128::from(self.mult) + half)
-                >> self.shift;
-            self.base_ns
-                .saturating_add(i64::try_from(ns).unwrap_or(i64::MAX))
+        match native.checked_sub(self.base_native) {
+            Some(ticks) => self.base_ns.saturating_add_unsigned(self.ns(ticks)),
+            None => self
+                .base_ns
+                .saturating_sub_unsigned(self.ns(self.base_native - native)),
+        }
+    }
+
+    /// Converts stamps that are not before `base_native`.
+    fn convert(&self, stamps: &[u64], out: &mut Vec<i64>) {
+        if self.whole == 0 {
+            let at = |&s: &u64| {
+                self.base_ns
+                    .saturating_add_unsigned(self.part(s - self.base_native))
+            };
+            out.extend(stamps.iter().map(at));
         } else {
-            let ns = (u128::from(self.base_native - native) * u128::from(self.mult) + half)
-                >> self.shift;
-            self.base_ns
-                .saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX))
+            out.extend(stamps.iter().map(|&s| self.at(s)));
         }
     }
 }
@@ -126,16 +140,22 @@ impl ClockMap {
         while let Some(&first) = rest.first() {
             let ix = self.line_at(first);
             let line = self.lines[ix];
-            let from = if ix == 0 { 0 } else { line.base_native };
             let to = self
                 .lines
                 .get(ix + 1)
                 .map_or(u64::MAX, |l| l.base_native - 1);
             let n = rest
                 .iter()
-                .position(|s| !(from..=to).contains(s))
+                .position(|s| !(line.base_native..=to).contains(s))
                 .unwrap_or(rest.len());
-            out.extend(rest[..n].iter().map(|&s| line.at(s)));
+            line.convert(&rest[..n], out);
+            // Before the first anchor: one by one, there are few.
+            let n = if n == 0 {
+                out.push(line.at(first));
+                1
+            } else {
+                n
+            };
             rest = &rest[n..];
         }
     }
@@ -150,8 +170,8 @@ impl ClockMap {
         let Some(line) = self.lines.get(ix) else {
             return monotonic_ns;
         };
-        let away =
-            (u128::from(ns.abs_diff(line.base_ns)) << line.shift) / u128::from(line.mult.max(1));
+        let rate = u128::from(line.whole) << 64 | u128::from(line.frac);
+        let away = (u128::from(ns.abs_diff(line.base_ns)) << 64) / rate.max(1);
         let ticks = u64::try_from(away).unwrap_or(u64::MAX);
         if ns >= line.base_ns {
             line.base_native.saturating_add(ticks)
