@@ -198,8 +198,8 @@ fn assert_agrees(mut got: Vec<Got>, text: &str) -> usize {
     compared
 }
 
-#[test]
-fn captured_pages_say_what_the_kernels_text_says() {
+/// The capture in `data/sched`, its first page of CPU 1 changed by `damage`.
+fn captured(damage: impl Fn(&mut [u8])) -> Vec<Got> {
     let mut formats = Vec::new();
     for entry in fs::read_dir(data("sched/formats")).unwrap() {
         let path = entry.unwrap().path();
@@ -214,12 +214,34 @@ fn captured_pages_say_what_the_kernels_text_says() {
     let table = table(&formats);
     let mut got = Vec::new();
     for cpu in 0..2 {
-        let pages = fs::read(data(&format!("sched/cpu{cpu}.raw"))).unwrap();
+        let mut pages = fs::read(data(&format!("sched/cpu{cpu}.raw"))).unwrap();
+        if cpu == 1 {
+            damage(&mut pages);
+        }
         read_pages(cpu, &pages, &table, &mut got);
     }
+    got
+}
+
+#[test]
+fn captured_pages_say_what_the_kernels_text_says() {
+    let got = captured(|_| {});
     assert_eq!(got.len(), 698);
     let compared = assert_agrees(got, &fs::read_to_string(data("sched/trace.txt")).unwrap());
     assert!(compared > 2500, "{compared} values compared");
+}
+
+/// Negative control: one bit of a stamp, a pid or a name, and the comparison above must fail.
+#[test]
+fn the_comparison_sees_a_single_wrong_bit() {
+    let text = fs::read_to_string(data("sched/trace.txt")).unwrap();
+    // The delta and common_pid of the page's first event; the first letter of a thread's name.
+    let pages = fs::read(data("sched/cpu1.raw")).unwrap();
+    let name = pages.windows(11).position(|w| w == b"rcu_preempt").unwrap();
+    for at in [16 + 2, 16 + 4 + 4, name] {
+        let agrees = std::panic::catch_unwind(|| assert_agrees(captured(|p| p[at] ^= 1), &text));
+        assert!(agrees.is_err(), "a changed bit at {at} went unseen");
+    }
 }
 
 #[test]
