@@ -1,4 +1,4 @@
-//! Writes reports of made-up recordings: `bench_html OUT.html [SLICES] [demo|flat]` prints what that took, as JSON.
+//! Writes reports of made-up recordings: `bench_html OUT.html [SLICES] [demo|flat] [LEVEL]` prints what that took, as JSON.
 //!
 //! `flat` (the default) is the load of the viewer's benchmark: 64 threads, log-normal lengths, 200 names of Zipf
 //! frequency. `demo` is a small parallel program with everything that the viewer can show; its end-to-end tests use it.
@@ -9,21 +9,34 @@ use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
-    let path = args.get(1).ok_or("usage: bench_html OUT.html [SLICES] [demo|flat]")?;
-    let slices: u64 = args.get(2).map_or(Ok(10_000_000), |n| n.replace('_', "").parse())?;
+    let path = args
+        .get(1)
+        .ok_or("usage: bench_html OUT.html [SLICES] [demo|flat]")?;
+    let slices: u64 = args
+        .get(2)
+        .map_or(Ok(10_000_000), |n| n.replace('_', "").parse())?;
     let demo = args.get(3).is_some_and(|kind| kind == "demo");
-    let mut made = if demo { demo::make(slices) } else { (flat::make(slices), Options::default()) };
-    let trace = &made.0;
+    let mut made = if demo {
+        demo::make(slices)
+    } else {
+        (flat::make(slices), Options::default())
+    };
     let mut seconds = Vec::new();
     let mut stats = html::Stats::default();
+    if let Some(level) = args.get(4) {
+        made.1.level = level.parse()?;
+    }
     let runs = if slices > 1_000_000 { 3 } else { 1 };
     for _ in 0..runs {
         let began = Instant::now();
-        stats = html::write(trace, &made.1, &mut BufWriter::new(std::fs::File::create(path)?))?;
+        stats = html::write(
+            &made.0,
+            &made.1,
+            &mut BufWriter::new(std::fs::File::create(path)?),
+        )?;
         seconds.push(began.elapsed().as_secs_f64());
     }
     seconds.sort_by(f64::total_cmp);
-    made.0.slices = Slices::default();
     let json = serde_json::json!({
         "file": path, "slices": stats.slices, "items": stats.items, "lines": stats.lines, "bytes": stats.bytes,
         "clamped": stats.clamped, "write_s": seconds,
@@ -60,7 +73,14 @@ impl Random {
     }
 }
 
-fn slice(slices: &mut Slices, thread: u32, depth: u16, name: StrIx, kind: SliceKind, span: std::ops::Range<i64>) {
+fn slice(
+    slices: &mut Slices,
+    thread: u32,
+    depth: u16,
+    name: StrIx,
+    kind: SliceKind,
+    span: std::ops::Range<i64>,
+) {
     slices.start.push(Time(span.start));
     slices.end.push(Time(span.end));
     slices.thread.push(ThreadIx(thread));
@@ -83,7 +103,9 @@ mod flat {
     pub fn make(n: u64) -> Trace {
         let mut trace = Trace::default();
         let mut random = Random(20_261_120);
-        let names: Vec<StrIx> = (0..NAMES).map(|i| trace.strings.intern(&format!("region_{i:03}"))).collect();
+        let names: Vec<StrIx> = (0..NAMES)
+            .map(|i| trace.strings.intern(&format!("region_{i:03}")))
+            .collect();
         let process = trace.strings.intern("flat");
         let mut end = 0;
         for thread in 0..THREADS {
@@ -95,7 +117,14 @@ mod flat {
                 let length = random.ns(6_000.0, 1.2);
                 // Zipf: rank r with a frequency of about 1 / r.
                 let rank = (NAMES as f64).powf(random.unit()) as usize - 1;
-                slice(&mut trace.slices, thread, 0, names[rank.min(NAMES - 1)], SliceKind::Work, now..now + length);
+                slice(
+                    &mut trace.slices,
+                    thread,
+                    0,
+                    names[rank.min(NAMES - 1)],
+                    SliceKind::Work,
+                    now..now + length,
+                );
                 now += length;
             }
             end = end.max(now);
@@ -109,7 +138,10 @@ mod flat {
                 ..Thread::default()
             });
         }
-        trace.threads.iter_mut().for_each(|t| t.alive = Time(0)..Time(end));
+        trace
+            .threads
+            .iter_mut()
+            .for_each(|t| t.alive = Time(0)..Time(end));
         trace.processes.push(Process {
             pid: 1000,
             name: process,

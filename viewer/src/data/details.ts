@@ -150,6 +150,8 @@ export async function areaTotals(
     const go = await scan(recording, line, t0, t1, (unit, i0, i1) => {
       for (let i = i0; i < i1; i++) {
         const ns = overlap(unit.start[i]!, unit.end[i]!, t0, t1);
+        // One that only touches the area is not in it.
+        if (ns === 0 && unit.end[i]! > unit.start[i]!) continue;
         add(totals, line, unit.value[i]!, ns, unit.end[i]! - unit.start[i]!);
       }
     }, patience);

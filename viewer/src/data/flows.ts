@@ -2,8 +2,7 @@
 import { columnBytes, numbers, words } from "./columns";
 import type { UnitRow } from "./index";
 import type { Recording } from "./recording";
-import type { Arrow } from "../draw/arrows";
-import { MAX_ARROWS } from "../draw/arrows";
+import { MAX_ARROWS, type Arrow } from "./arrow";
 
 interface FlowUnit {
   from: Float64Array;

@@ -83,7 +83,9 @@ export interface ThreadRow {
 
 export interface NameRow {
   name: number;
+  /** The longest one's kind, and bit `1 << kind` for each kind that slices of this name have. */
   kind: number;
+  kinds: number;
   count: number;
   total: number;
   max: number;

@@ -1,4 +1,5 @@
 // Arrows between threads: wake-ups and the program's own flows.
+import { MAX_ARROWS, type Arrow } from "../data/arrow";
 import { cell, StateColumn } from "../data/columns";
 import { Kind, State } from "../data/index";
 import { itemsBetween, unitsBetween } from "../data/query";
@@ -7,22 +8,7 @@ import { xOf, type Viewport } from "../view/viewport";
 import { AXIS, visibleTracks, type Scene } from "./frame";
 import type { Layout } from "../view/layout";
 
-/** From a time of one thread to a time of another. */
-export interface Arrow {
-  fromThread: number;
-  toThread: number;
-  from: number;
-  to: number;
-  /** The program's own, not the kernel's. */
-  flow: boolean;
-  /** The one that is selected. */
-  strong: boolean;
-}
-
-/** More would be a carpet, not a picture. */
-export const MAX_ARROWS = 1500;
-
-/** Wake-ups of the thread of `line` in view; `only`: those that thread takes part in as the one woken. */
+/** Adds the wake-ups of the thread of `line` that are in view. */
 export function wakeups(recording: Recording, line: Line, view: Viewport, out: Arrow[]): void {
   const [first, last] = unitsBetween(line, view.t0, view.t1);
   for (let u = first; u < last; u++) {

@@ -4,7 +4,8 @@ import type { Line, Recording } from "../data/recording";
 import { trackAt, type Layout, type Row, type Track } from "../view/layout";
 import { nsPerPixel, xOf, type Viewport } from "../view/viewport";
 import { instant, tickLabel, tickStep } from "../view/units";
-import { drawArrows, type Arrow } from "./arrows";
+import type { Arrow } from "../data/arrow";
+import { drawArrows } from "./arrows";
 import { drawCounter } from "./counter";
 import { paintLine, type Span } from "./lines";
 import { css, isWait, onColour, type Colours, type Theme } from "./palette";
@@ -147,7 +148,7 @@ export class Painter {
   }
 
   private buffer(width: number, height: number): ImageData {
-    if (!this.image || this.image.width !== width || this.image.height < height) {
+    if (this.image?.width !== width || this.image.height < height) {
       this.image = new ImageData(width, Math.max(height, 64));
       this.scratch.width = width;
       this.scratch.height = this.image.height;
@@ -170,7 +171,7 @@ export class Painter {
     const room = Math.min(x1, scene.view.width) - left - 3;
     const cut = fit(ctx, text, room);
     if (cut === "") return;
-    const dimmed = scene.matches && line.kind === Kind.Slice && !scene.matches(value >> 4);
+    const dimmed = line.kind === Kind.Slice && scene.matches?.(value >> 4) === false;
     ctx.fillStyle = dimmed ? scene.theme.muted : onColour(rgb);
     ctx.font = height < 12 ? "9px system-ui, sans-serif" : FONT;
     ctx.fillText(cut, left, y + height / 2 + 0.5);

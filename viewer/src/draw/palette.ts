@@ -65,12 +65,45 @@ export function mix(a: Rgb, b: Rgb, part: number): Rgb {
   return channel(16) | channel(8) | channel(0);
 }
 
-export function nameColour(text: string, dark: boolean): Rgb {
-  const h = hash(text);
-  const base = MUTED[h % MUTED.length]!;
-  const lightness = Math.floor(h / 64) % 3;
-  const shade = lightness === 0 ? base : lightness === 1 ? mix(base, 0xffffff, 0.22) : mix(base, 0x000000, 0.14);
+/** Number of different colours for names. */
+export const N_NAME_COLOURS = MUTED.length * 3;
+
+/** Colour `n` of the names' colours. */
+export function paletteColour(n: number, dark: boolean): Rgb {
+  const base = MUTED[n % MUTED.length]!;
+  const lightness = Math.floor(n / MUTED.length) % 3;
+  const shade = lightness === 0 ? base : lightness === 1 ? mix(base, 0xffffff, 0.3) : mix(base, 0x000000, 0.25);
   return dark ? mix(shade, 0x000000, 0.1) : shade;
+}
+
+/** The colour that a name has by itself, in every report. */
+export function nameColour(text: string, dark: boolean): Rgb {
+  return paletteColour(hash(text) % N_NAME_COLOURS, dark);
+}
+
+/**
+ * A colour for each of `names`, the most important first: its own where that is free and not a mere shade of one given
+ * before, else the next such. So a name nearly always has the same colour in every report, and the names of one
+ * report that fill most of the chart never look alike.
+ */
+export function assignColours(names: string[]): Map<string, number> {
+  const given = new Map<string, number>();
+  const bases = new Set<number>();
+  const used = new Set<number>();
+  for (const name of names) {
+    const own = hash(name) % N_NAME_COLOURS;
+    if (used.size === N_NAME_COLOURS) {
+      given.set(name, own);
+      continue;
+    }
+    const free = (n: number): boolean => !used.has(n) && (bases.size === MUTED.length || !bases.has(n % MUTED.length));
+    let n = own;
+    for (let step = 0; step < N_NAME_COLOURS && !free(n); step++) n = (n + 1) % N_NAME_COLOURS;
+    given.set(name, n);
+    used.add(n);
+    bases.add(n % MUTED.length);
+  }
+  return given;
 }
 
 const WAITS: Partial<Record<number, [Rgb, Rgb]>> = {
@@ -101,11 +134,18 @@ export function onColour(rgb: Rgb): string {
 /** Colours of everything in one recording, by kind and value; computed when first asked for. */
 export class Colours {
   private readonly known = new Map<number, Rgb>();
+  private readonly given: Map<string, number>;
+  private readonly givenThreads: Map<string, number>;
 
   constructor(
     private readonly index: Index,
     readonly dark: boolean,
-  ) {}
+  ) {
+    const work = index.names.filter((row) => WAITS[row.kind] === undefined).sort((a, b) => b.total - a.total);
+    this.given = assignColours(work.map((row) => index.strings[row.name] ?? ""));
+    const targets = index.threads.flatMap((thread, t) => (index.processes[thread.process]?.target ? [t] : []));
+    this.givenThreads = assignColours(targets.map((t) => this.threadKey(t)));
+  }
 
   of(kind: Kind, value: number): Rgb {
     if (kind === Kind.State) return stateColour(value, this.dark);
@@ -124,7 +164,15 @@ export class Colours {
       const wait = WAITS[value & 15];
       if (wait) return wait[this.dark ? 1 : 0];
     }
-    return nameColour(this.index.strings[Math.floor(value / 16)] ?? "", this.dark);
+    const text = this.index.strings[Math.floor(value / 16)] ?? "";
+    return paletteColour(this.given.get(text) ?? hash(text) % N_NAME_COLOURS, this.dark);
+  }
+
+  private threadKey(ix: number): string {
+    const thread = this.index.threads[ix];
+    if (!thread) return "";
+    const pid = this.index.processes[thread.process]?.pid ?? 0;
+    return `${this.index.strings[thread.name] ?? ""}/${thread.tid - pid}`;
   }
 
   /** Threads of the recorded program in full colour, all others pale: interference is seen at once. */
@@ -132,8 +180,8 @@ export class Colours {
     const thread = this.index.threads[ix];
     if (!thread) return this.dark ? 0x39424c : 0xd0d5db;
     const process = this.index.processes[thread.process];
-    const key = this.index.strings[thread.name] ?? "";
-    const rgb = nameColour(`${key}/${thread.tid - (process?.pid ?? 0)}`, this.dark);
+    const key = this.threadKey(ix);
+    const rgb = paletteColour(this.givenThreads.get(key) ?? hash(key) % N_NAME_COLOURS, this.dark);
     return process?.target ? rgb : mix(rgb, this.dark ? 0x3a4047 : 0xc9ced4, 0.72);
   }
 }

@@ -4,7 +4,8 @@ import { longestBetween, itemNumber, type Item } from "../data/query";
 import type { Line, Recording } from "../data/recording";
 import { next, parseQuery, search, type Found } from "../data/search";
 import { linesOf } from "../data/details";
-import { wakeups, type Arrow, MAX_ARROWS } from "../draw/arrows";
+import { MAX_ARROWS, type Arrow } from "../data/arrow";
+import { wakeups } from "../draw/arrows";
 import { AXIS, Painter, trackAtCanvas, visibleTracks, type Scene } from "../draw/frame";
 import { Colours, DARK, LIGHT, type Theme } from "../draw/palette";
 import { Flows } from "../data/flows";
@@ -80,6 +81,7 @@ export class App {
     this.resize();
     new ResizeObserver(() => this.resize()).observe(this.shell.chart);
     this.panel.showNothing();
+    this.panel.openFirst();
   }
 
   /** What the first view shows: the recorded program's life, or the whole recording. */
@@ -299,7 +301,7 @@ export class App {
     this.choices.hidden.delete(id);
     this.layout = this.arranger.arrange(this.choices);
     const track = this.layout.tracks.find((t) => t.id === id);
-    if (track && track.open === false) {
+    if (track?.open === false) {
       if (!this.choices.toggled.delete(id)) this.choices.toggled.add(id);
       this.layout = this.arranger.arrange(this.choices);
     }

@@ -1,9 +1,7 @@
 // Elements without a framework.
 
 type Child = Node | string | null | undefined | false;
-interface Attributes {
-  [name: string]: string | number | boolean | undefined | ((event: never) => void);
-}
+type Attributes = Record<string, string | number | boolean | undefined | ((event: never) => void)>;
 
 /** `h("button", { class: "x", onclick: f }, "text")`. */
 export function h<K extends keyof HTMLElementTagNameMap>(

@@ -31,7 +31,11 @@ function scalar(key: string, value: Json): string {
     if (key.endsWith("_ns")) return duration(value);
     return Number.isInteger(value) ? count(value) : String(Math.round(value * 1e4) / 1e4);
   }
-  return value === null ? "-" : String(value);
+  return plain(value);
+}
+
+function plain(value: Json): string {
+  return value === null ? "-" : typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
 function label(key: string): string {
@@ -41,7 +45,7 @@ function label(key: string): string {
 export function jsonTab(value: Json): HTMLElement {
   const box = h("div", { class: "summary" });
   if (value === null || typeof value !== "object" || Array.isArray(value)) {
-    box.append(String(value));
+    box.append(plain(value));
     return box;
   }
   const list = h("dl", { class: "facts-list" });
@@ -78,7 +82,7 @@ function arrayTable(caption: string, values: Json[]): HTMLElement {
     rows: rows.map((row) => keys.map((key): Cell => {
       const value = row[key] ?? null;
       const unitKey = key.includes("_ns") ? "x_ns" : key;
-      return { value: typeof value === "number" ? value : String(value ?? ""), text: scalar(unitKey, value) };
+      return { value: typeof value === "number" ? value : plain(value), text: scalar(unitKey, value) };
     })),
   });
 }

@@ -70,6 +70,12 @@ export class Panel {
     this.open("details");
   }
 
+  /** Where a newcomer looks first. */
+  openFirst(): void {
+    const { index } = this.app.recording;
+    this.open(index.summary !== null ? "summary" : index.names.length > 0 ? "names" : index.threads.length > 0 ? "threads" : "details");
+  }
+
   showNothing(): void {
     this.run++;
     this.again = () => undefined;

@@ -1,7 +1,7 @@
 // The page around the chart: bars, search, legend, help.
-import { STATE_NAMES, type LossRow } from "../data/index";
+import { SliceKind, STATE_NAMES, type LossRow } from "../data/index";
 import type { Found } from "../data/search";
-import { css, stateColour } from "../draw/palette";
+import { css, isWait, stateColour } from "../draw/palette";
 import { count, duration } from "../view/units";
 import type { App } from "./app";
 import { append, fill, h } from "./dom";
@@ -160,13 +160,15 @@ function lossItem(app: App, loss: LossRow): HTMLElement {
 
 function setLegend(legend: HTMLElement, app: App, dark: boolean): void {
   const used = new Set(app.recording.index.threads.flatMap((thread) => thread.states.flatMap((ns, state) => (ns > 0 ? [state] : []))));
+  const bits = app.recording.index.names.reduce((all, row) => all | row.kinds, 0);
+  const kinds = Object.values(SliceKind).filter((kind) => (bits & (1 << kind)) !== 0);
   const swatch = (colour: string, text: string, extra = ""): HTMLElement => h("span", { class: "swatch" }, h("i", { class: extra, style: `--c:${colour}` }), text);
   fill(
     legend,
     ...[1, 2, 3, 4, 5, 6, 7, 8, 0].filter((state) => used.has(state)).map((state) => swatch(css(stateColour(state, dark)), STATE_NAMES[state] ?? "")),
-    swatch(dark ? "#59636e" : "#b9c0c8", "wait", "hatched"),
-    swatch(dark ? "#a9582a" : "#e59866", "lock wait", "hatched"),
-    swatch(dark ? "#b5862a" : "#e8b54a", "lock held"),
+    kinds.some((kind: number) => isWait(kind) && kind !== SliceKind.LockWait) && swatch(dark ? "#59636e" : "#b9c0c8", "wait", "hatched"),
+    kinds.includes(SliceKind.LockWait) && swatch(dark ? "#a9582a" : "#e59866", "lock wait", "hatched"),
+    kinds.includes(SliceKind.LockHold) && swatch(dark ? "#b5862a" : "#e8b54a", "lock held"),
     app.recording.index.losses.length > 0 && swatch(dark ? "#ff8a5c" : "#c4320a", "events lost", "lost"),
     h("span", { class: "grow" }),
     h("span", { class: "muted" }, "thin upper edge: several items in one pixel \u00b7 drag to move, Ctrl+wheel to zoom, ? for help"),

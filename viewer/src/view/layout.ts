@@ -163,12 +163,15 @@ export class Arranger {
     const filtered = choices.filter.trim() !== "";
     const open = (id: string, byDefault: boolean): boolean => filtered || choices.toggled.has(id) !== byDefault;
     const tracks: Track[] = [];
-    const cpus = this.index.cpus.map((_, cpu) => cpu).filter((cpu) => this.index.cpus[cpu] || this.owned.cpu[cpu]!.length > 0);
+    const cpus = this.index.cpus.map((_, cpu) => cpu).filter((cpu) => this.index.cpus[cpu] === 1 || this.owned.cpu[cpu]!.length > 0);
     if (cpus.length > 0) {
       const isOpen = open("cpus", true);
       tracks.push(this.group("cpus", "CPUs", `${cpus.length}`, isOpen));
       if (isOpen) tracks.push(...cpus.map((cpu) => this.cpu(cpu)));
     }
+    this.index.counters.forEach((counter, c) => {
+      if (!this.index.processes[counter.process] && this.owned.counter[c]) tracks.push(this.counter(c));
+    });
     const processes = this.index.processes.map((_, p) => p);
     const targets = processes.filter((p) => this.index.processes[p]!.target);
     const others = processes.filter((p) => !this.index.processes[p]!.target);

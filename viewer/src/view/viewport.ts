@@ -25,19 +25,19 @@ export function timeAt(view: Viewport, x: number): number {
   return view.t0 + (x / Math.max(1, view.width)) * (view.t1 - view.t0);
 }
 
-/** `[t0, t1]`, moved and cut so that it lies on an axis of `length` with a margin of a tenth of the view. */
+/** Part of the view that may lie beyond an end of the axis. */
+const MARGIN = 0.1;
+
+/**
+ * `[t0, t1]`, moved and cut so that it makes sense on an axis of `length`: a view wider than the axis holds all of it,
+ * a narrower one lies on it but for a margin.
+ */
 export function clampRange(t0: number, t1: number, length: number): [number, number] {
-  const margin = 0.1;
-  const most = length * (1 + 2 * margin);
-  let width = t1 - t0;
-  if (!Number.isFinite(width) || width <= 0) return [0, length];
-  const middle = (t0 + t1) / 2;
-  width = Math.min(Math.max(width, MIN_NS), most);
-  let from = middle - width / 2;
-  const slack = Math.min(width, length) * margin;
-  from = Math.min(Math.max(from, -slack), length + slack - width);
-  if (width >= length) from = Math.min(Math.max(from, length + slack - width), -slack);
-  if (width > length + 2 * slack) from = (length - width) / 2;
+  if (!Number.isFinite(t1 - t0) || t1 <= t0) return [0, length];
+  const width = Math.min(Math.max(t1 - t0, MIN_NS), length * (1 + 2 * MARGIN));
+  const slack = width > length ? 0 : width * MARGIN;
+  const ends = [-slack, length + slack - width];
+  const from = Math.min(Math.max((t0 + t1 - width) / 2, Math.min(...ends)), Math.max(...ends));
   return [from, from + width];
 }
 

@@ -4,7 +4,7 @@
 //! because a browser opens that faster than a page of raw bytes in a one-byte charset, although it is a quarter larger,
 //! and because no server's charset header can break it. Blocks stand in *tags* of about [`TAG_BYTES`]: many such
 //! tags are parsed faster than one.
-use super::columns::{self, Objects, UNIT_ITEMS, column};
+use super::columns::{self, Objects, Raw, UNIT_ITEMS, column};
 use super::lines::Plan;
 use super::{Options, lod};
 use base64::Engine;
@@ -101,7 +101,7 @@ struct Job<'a> {
     plan: &'a Plan,
     objects: Objects,
     /// Encoded overview and finest level of each line.
-    levels: Vec<(Vec<u8>, Vec<u8>)>,
+    levels: Vec<(Raw, Raw)>,
     level: Compression,
 }
 
@@ -111,8 +111,10 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
         0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
         n => n,
     };
-    let longest = lod::longest(trace);
-    let levels = each(workers, plan.lines.len(), Vec::new, |share, i| levels_of(trace, plan, &longest, share, i));
+    let longest = lod::longest(trace, plan);
+    let levels = each(workers, plan.lines.len(), Vec::new, |share, i| {
+        levels_of(trace, plan, &longest, share, i)
+    });
     let job = Job {
         trace,
         plan,
@@ -121,8 +123,10 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
         level: Compression::new(options.level.clamp(1, 9)),
     };
     let (sources, first) = sources(trace, plan);
-    let coders = || (Compress::new(job.level, false), Vec::new());
-    let done = each(workers, sources.len(), coders, |(deflate, raw), i| job.block(&sources[i], i, deflate, raw));
+    let coders = || (Compress::new(job.level, false), Raw::default());
+    let done = each(workers, sources.len(), coders, |(deflate, raw), i| {
+        job.block(&sources[i], i, deflate, raw)
+    });
     let mut packed = Packed {
         units: vec![Vec::new(); plan.lines.len()],
         levels: vec![Levels::default(); plan.lines.len()],
@@ -144,7 +148,11 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
             }
         }
     }
-    for level in packed.levels.iter_mut().filter(|level| level.finest.items == 0) {
+    for level in packed
+        .levels
+        .iter_mut()
+        .filter(|level| level.finest.items == 0)
+    {
         level.finest = level.overview;
     }
     packed.objects = job.objects.address;
@@ -173,7 +181,9 @@ fn each<S, T: Send>(
                         return;
                     }
                     let result = work(&mut own, i);
-                    done.lock().unwrap_or_else(|e| e.into_inner()).push((i, result));
+                    done.lock()
+                        .unwrap_or_else(|e| e.into_inner())
+                        .push((i, result));
                 }
             });
         }
@@ -189,13 +199,13 @@ fn levels_of(
     longest: &[(i64, u32)],
     share: &mut Vec<u64>,
     line: usize,
-) -> (Vec<u8>, Vec<u8>) {
+) -> (Raw, Raw) {
     let line = &plan.lines[line];
     let n = match line.kind {
         super::lines::Kind::Counter => 0,
         _ => lod::buckets(line.rows.len()),
     };
-    let (mut overview, mut finest) = (Vec::new(), Vec::new());
+    let (mut overview, mut finest) = (Raw::default(), Raw::default());
     if n > 0 {
         let mut level = lod::build(trace, plan, longest, line, n, share);
         if n > lod::OVERVIEW {
@@ -213,7 +223,8 @@ fn levels_of(
 fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
     let mut packer = Packer::default();
     let has_levels = |line: usize| {
-        plan.lines[line].kind != super::lines::Kind::Counter && lod::buckets(plan.lines[line].rows.len()) > 0
+        plan.lines[line].kind != super::lines::Kind::Counter
+            && lod::buckets(plan.lines[line].rows.len()) > 0
     };
     let n = plan.lines.len();
     for line in (0..n).filter(|&line| has_levels(line)) {
@@ -228,7 +239,9 @@ fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
             packer.push(Source::Items { line, from, to }, (to - from) * 10);
         }
     };
-    (0..n).filter(|&line| !has_levels(line)).for_each(|line| items(&mut packer, line));
+    (0..n)
+        .filter(|&line| !has_levels(line))
+        .for_each(|line| items(&mut packer, line));
     packer.flush();
     for line in 0..n {
         let buckets = lod::buckets(plan.lines[line].rows.len());
@@ -237,7 +250,9 @@ fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
         }
     }
     packer.flush();
-    (0..n).filter(|&line| has_levels(line)).for_each(|line| items(&mut packer, line));
+    (0..n)
+        .filter(|&line| has_levels(line))
+        .for_each(|line| items(&mut packer, line));
     packer.flush();
     let table = |packer: &mut Packer, rows: usize, source: fn(usize, usize) -> Source| {
         for from in (0..rows).step_by(TABLE_ROWS) {
@@ -245,8 +260,13 @@ fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
         }
         packer.flush();
     };
-    table(&mut packer, trace.tasks.len(), |from, to| Source::Tasks { from, to });
-    table(&mut packer, trace.flows.id.len(), |from, to| Source::Flows { from, to });
+    table(&mut packer, trace.tasks.len(), |from, to| Source::Tasks {
+        from,
+        to,
+    });
+    table(&mut packer, trace.flows.id.len(), |from, to| {
+        Source::Flows { from, to }
+    });
     (packer.blocks, first)
 }
 
@@ -275,20 +295,35 @@ impl Packer {
 }
 
 impl Job<'_> {
-    fn block(&self, sources: &[Source], number: usize, deflate: &mut Compress, raw: &mut Vec<u8>) -> Done {
+    fn block(
+        &self,
+        sources: &[Source],
+        number: usize,
+        deflate: &mut Compress,
+        raw: &mut Raw,
+    ) -> Done {
         raw.clear();
         let mut clamped = 0;
         let mut units = Vec::with_capacity(sources.len());
         for source in sources {
-            let mut unit = Unit { block: number as u32, offset: raw.len() as u32, ..Unit::default() };
+            let mut unit = Unit {
+                block: number as u32,
+                offset: raw.bytes.len() as u32,
+                ..Unit::default()
+            };
             clamped += self.unit(source, &mut unit, raw);
             units.push(unit);
         }
-        let block = Block { text: deflated(deflate, raw), raw: raw.len() as u32, tag: 0, offset: 0 };
+        let block = Block {
+            text: deflated(deflate, &raw.bytes, &raw.cuts),
+            raw: raw.bytes.len() as u32,
+            tag: 0,
+            offset: 0,
+        };
         (block, units, clamped)
     }
 
-    fn unit(&self, source: &Source, unit: &mut Unit, raw: &mut Vec<u8>) -> u64 {
+    fn unit(&self, source: &Source, unit: &mut Unit, raw: &mut Raw) -> u64 {
         match *source {
             Source::Items { line, from, to } => {
                 let line = &self.plan.lines[line];
@@ -299,11 +334,11 @@ impl Job<'_> {
             }
             Source::Overview { line } => {
                 unit.items = lod::OVERVIEW as u32;
-                raw.extend_from_slice(&self.levels[line].0);
+                raw.append(&self.levels[line].0);
             }
             Source::Finest { line } => {
                 unit.items = lod::buckets(self.plan.lines[line].rows.len()) as u32;
-                raw.extend_from_slice(&self.levels[line].1);
+                raw.append(&self.levels[line].1);
             }
             Source::Tasks { from, to } => {
                 unit.items = (to - from) as u32;
@@ -320,46 +355,99 @@ impl Job<'_> {
     }
 
     /// Columns of the task table; references and times are stored + 1, 0 is unknown.
-    fn tasks(&self, from: usize, to: usize, raw: &mut Vec<u8>) {
+    fn tasks(&self, from: usize, to: usize, raw: &mut Raw) {
         let tasks = &self.trace.tasks[from..to];
-        let at = |t: Time| if t == Time::MIN || t == Time::MAX { 0 } else { self.plan.at(t) + 1 };
+        let at = |t: Time| {
+            if t == Time::MIN || t == Time::MAX {
+                0
+            } else {
+                self.plan.at(t) + 1
+            }
+        };
         column(raw, tasks.iter().map(|t| t.id));
-        column(raw, tasks.iter().map(|t| t.process.0.wrapping_add(1) as u64));
+        column(
+            raw,
+            tasks.iter().map(|t| t.process.0.wrapping_add(1) as u64),
+        );
         column(raw, tasks.iter().map(|t| t.name.0.wrapping_add(1) as u64));
         column(raw, tasks.iter().map(|t| t.parent.0.wrapping_add(1) as u64));
-        column(raw, tasks.iter().map(|t| t.creator.0.wrapping_add(1) as u64));
+        column(
+            raw,
+            tasks.iter().map(|t| t.creator.0.wrapping_add(1) as u64),
+        );
         column(raw, tasks.iter().map(|t| at(t.created)));
         column(raw, tasks.iter().map(|t| at(t.started)));
         column(raw, tasks.iter().map(|t| at(t.ended)));
     }
 
-    fn flows(&self, from: usize, to: usize, raw: &mut Vec<u8>) {
+    fn flows(&self, from: usize, to: usize, raw: &mut Raw) {
         let flows = &self.trace.flows;
         column(raw, flows.id[from..to].iter().copied());
-        column(raw, flows.name[from..to].iter().map(|n| n.0.wrapping_add(1) as u64));
-        column(raw, flows.from_time[from..to].iter().map(|&t| self.plan.at(t)));
-        column(raw, flows.from_thread[from..to].iter().map(|t| t.0.wrapping_add(1) as u64));
-        column(raw, flows.to_time[from..to].iter().map(|&t| self.plan.at(t)));
-        column(raw, flows.to_thread[from..to].iter().map(|t| t.0.wrapping_add(1) as u64));
+        column(
+            raw,
+            flows.name[from..to]
+                .iter()
+                .map(|n| n.0.wrapping_add(1) as u64),
+        );
+        column(
+            raw,
+            flows.from_time[from..to].iter().map(|&t| self.plan.at(t)),
+        );
+        column(
+            raw,
+            flows.from_thread[from..to]
+                .iter()
+                .map(|t| t.0.wrapping_add(1) as u64),
+        );
+        column(
+            raw,
+            flows.to_time[from..to].iter().map(|&t| self.plan.at(t)),
+        );
+        column(
+            raw,
+            flows.to_thread[from..to]
+                .iter()
+                .map(|t| t.0.wrapping_add(1) as u64),
+        );
     }
 }
 
 type Done = (Block, Vec<Unit>, u64);
 
-/// `raw`, deflated without a header, base64.
-pub fn deflated(deflate: &mut Compress, raw: &[u8]) -> String {
+/// `raw`, deflated without a header, base64; what lies between two `cuts` has Huffman codes of its own.
+pub fn deflated(deflate: &mut Compress, raw: &[u8], cuts: &[usize]) -> String {
     deflate.reset();
     let mut out = Vec::with_capacity(raw.len() / 2 + 1024);
-    loop {
-        let taken = deflate.total_in() as usize;
-        // With room in `out` and all of the input given, deflating cannot fail: it can only ask for more room.
-        let status = deflate.compress_vec(&raw[taken..], &mut out, FlushCompress::Finish);
-        match status {
-            Ok(flate2::Status::StreamEnd) => break,
-            _ => out.reserve(raw.len() / 4 + 1024),
+    let mut from = 0;
+    for &cut in cuts.iter().filter(|&&cut| cut > 0 && cut < raw.len()) {
+        if cut > from {
+            feed(deflate, &raw[from..cut], FlushCompress::Partial, &mut out);
+            from = cut;
         }
     }
+    feed(deflate, &raw[from..], FlushCompress::Finish, &mut out);
     base64::engine::general_purpose::STANDARD.encode(&out)
+}
+
+/// Deflates all of `raw` to the end of `out`.
+fn feed(deflate: &mut Compress, raw: &[u8], flush: FlushCompress, out: &mut Vec<u8>) {
+    let begun = deflate.total_in();
+    loop {
+        let taken = (deflate.total_in() - begun) as usize;
+        let had = out.capacity() - out.len();
+        let before = out.len();
+        // With all of the input at hand deflating cannot fail, it can only ask for more room.
+        let status = deflate.compress_vec(&raw[taken..], out, flush);
+        let full = out.len() - before == had;
+        let taken_all = (deflate.total_in() - begun) as usize == raw.len();
+        match flush {
+            FlushCompress::Finish if matches!(status, Ok(flate2::Status::StreamEnd)) => return,
+            FlushCompress::Finish => {}
+            _ if taken_all && !full => return,
+            _ => {}
+        }
+        out.reserve(raw.len() / 4 + 1024);
+    }
 }
 
 /// Puts the blocks into tags; those before the viewer's code are cut smaller.

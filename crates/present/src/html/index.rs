@@ -107,12 +107,16 @@ struct LineRow {
 #[derive(Serialize)]
 struct NameRow {
     name: u32,
+    /// The longest one's kind, and bit `1 << kind` for each kind that slices of this name have.
     kind: u8,
+    kinds: u16,
     count: u64,
     total: i64,
     max: i64,
     line: usize,
     item: usize,
+    /// When the longest begins.
+    start: u64,
 }
 
 #[derive(Serialize)]
@@ -127,7 +131,12 @@ struct LossRow<'a> {
 }
 
 /// The index as JSON.
-pub fn encode(trace: &Trace, plan: &Plan, packed: &Packed, options: &Options) -> Result<Vec<u8>, Error> {
+pub fn encode(
+    trace: &Trace,
+    plan: &Plan,
+    packed: &Packed,
+    options: &Options,
+) -> Result<Vec<u8>, Error> {
     let mut migrations = vec![0u32; trace.threads.len()];
     for thread in &trace.migrations.thread {
         if let Some(n) = migrations.get_mut(thread.ix()) {
@@ -141,16 +150,36 @@ pub fn encode(trace: &Trace, plan: &Plan, packed: &Packed, options: &Options) ->
         base: plan.base,
         length: plan.length,
         span: [plan.at(trace.span.start), plan.at(trace.span.end)],
-        strings: (0..trace.strings.len()).map(|i| trace.strings.get(StrIx(i as u32))).collect(),
+        strings: (0..trace.strings.len())
+            .map(|i| trace.strings.get(StrIx(i as u32)))
+            .collect(),
         processes: trace.processes.iter().map(process).collect(),
-        threads: trace.threads.iter().zip(migrations).map(|(t, m)| thread(trace, plan, t, m)).collect(),
+        threads: trace
+            .threads
+            .iter()
+            .zip(migrations)
+            .map(|(t, m)| thread(trace, plan, t, m))
+            .collect(),
         cpus: trace.cpus.iter().map(|cpu| cpu.recorded as u8).collect(),
         counters: counters(trace),
         lines: lines(plan, packed),
-        blocks: packed.blocks.iter().flat_map(|b| [b.tag, b.offset, b.text.len() as u32, b.raw]).collect(),
+        blocks: packed
+            .blocks
+            .iter()
+            .flat_map(|b| [b.tag, b.offset, b.text.len() as u32, b.raw])
+            .collect(),
         names: names(trace, plan, packed),
-        objects: packed.objects.iter().map(|address| format!("{address:#x}")).collect(),
-        places: options.places.iter().flat_map(|places| places.iter()).map(|(k, v)| (k.0, v.as_str())).collect(),
+        objects: packed
+            .objects
+            .iter()
+            .map(|address| format!("{address:#x}"))
+            .collect(),
+        places: options
+            .places
+            .iter()
+            .flat_map(|places| places.iter())
+            .map(|(k, v)| (k.0, v.as_str()))
+            .collect(),
         losses: losses(trace, plan),
         tasks: packed.tasks.iter().map(unit).collect(),
         flows: packed.flows.iter().map(unit).collect(),
@@ -171,7 +200,13 @@ pub fn title(trace: &Trace, options: &Options) -> String {
 }
 
 fn unit(unit: &Unit) -> [u64; 5] {
-    [unit.block as u64, unit.offset as u64, unit.items as u64, unit.from, unit.to]
+    [
+        unit.block as u64,
+        unit.offset as u64,
+        unit.items as u64,
+        unit.from,
+        unit.to,
+    ]
 }
 
 fn link(ix: u32) -> i64 {
@@ -193,7 +228,11 @@ fn info<'a>(trace: &'a Trace, plan: &Plan) -> Info<'a> {
         kernel_clock: &i.kernel_clock,
         missing: &i.missing,
         recorder: &i.recorder,
-        realtime_ns: if trace.origin_realtime_ns == 0 { String::new() } else { realtime.to_string() },
+        realtime_ns: if trace.origin_realtime_ns == 0 {
+            String::new()
+        } else {
+            realtime.to_string()
+        },
         kernel_events: trace.n_kernel_events,
         annotation_events: trace.n_annotation_events,
         slices: trace.slices.start.len(),
@@ -213,8 +252,13 @@ fn process(p: &Process) -> ProcessRow {
 fn thread(trace: &Trace, plan: &Plan, t: &Thread, migrations: u32) -> ThreadRow {
     let mut states = [0; STATES];
     for i in t.states.start as usize..t.states.end as usize {
-        let end: Time = if i + 1 < t.states.end as usize { trace.states.start[i + 1] } else { t.alive.end };
-        states[trace.states.state[i] as usize] += plan.at(end).saturating_sub(plan.at(trace.states.start[i]));
+        let end: Time = if i + 1 < t.states.end as usize {
+            trace.states.start[i + 1]
+        } else {
+            t.alive.end
+        };
+        states[trace.states.state[i] as usize] +=
+            plan.at(end).saturating_sub(plan.at(trace.states.start[i]));
     }
     ThreadRow {
         process: link(t.process.0),
@@ -229,7 +273,13 @@ fn thread(trace: &Trace, plan: &Plan, t: &Thread, migrations: u32) -> ThreadRow 
 }
 
 fn counters(trace: &Trace) -> Vec<CounterRow> {
-    let finite = |values: &[f64]| values.iter().copied().filter(|v| v.is_finite()).collect::<Vec<_>>();
+    let finite = |values: &[f64]| {
+        values
+            .iter()
+            .copied()
+            .filter(|v| v.is_finite())
+            .collect::<Vec<_>>()
+    };
     trace
         .counters
         .iter()
@@ -269,10 +319,11 @@ fn lines(plan: &Plan, packed: &Packed) -> Vec<LineRow> {
 
 fn names(trace: &Trace, plan: &Plan, packed: &Packed) -> Vec<NameRow> {
     let slices = &trace.slices;
-    let mut total = vec![0i64; trace.strings.len()];
+    let mut sums = vec![(0i64, 0u16); trace.strings.len()];
     for (row, name) in slices.name.iter().enumerate() {
-        if let Some(sum) = total.get_mut(name.ix()) {
-            *sum += (slices.end[row] - slices.start[row]).0;
+        if let Some((total, kinds)) = sums.get_mut(name.ix()) {
+            *total += plan.at(slices.end[row]) as i64 - plan.at(slices.start[row]) as i64;
+            *kinds |= 1 << slices.kind[row] as u8;
         }
     }
     let lines: BTreeMap<(u32, u32), usize> = plan
@@ -283,15 +334,33 @@ fn names(trace: &Trace, plan: &Plan, packed: &Packed) -> Vec<NameRow> {
         .map(|(i, line)| ((line.owner, line.depth), i))
         .collect();
     let mut names = Vec::new();
-    for (name, &count) in plan.name_count.iter().enumerate().filter(|&(_, &count)| count > 0) {
+    for (name, &count) in plan
+        .name_count
+        .iter()
+        .enumerate()
+        .filter(|&(_, &count)| count > 0)
+    {
         let (max, row) = packed.longest[name];
         let at = row as usize;
         let owner = (slices.thread[at].0, slices.depth[at] as u32);
-        let Some(&line) = lines.get(&owner) else { continue };
+        let Some(&line) = lines.get(&owner) else {
+            continue;
+        };
         let rows = &plan.lines[line].rows;
         let item = partition(rows.len(), |i| rows.get(i) < at);
         let kind = slices.kind[at] as u8;
-        names.push(NameRow { name: name as u32, kind, count: count as u64, total: total[name], max, line, item });
+        let ((total, kinds), start) = (sums[name], plan.at(slices.start[at]));
+        names.push(NameRow {
+            name: name as u32,
+            kind,
+            kinds,
+            count: count as u64,
+            total,
+            max,
+            line,
+            item,
+            start,
+        });
     }
     names
 }
@@ -301,7 +370,11 @@ fn partition(n: usize, less: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, n);
     while low < high {
         let middle = (low + high) / 2;
-        if less(middle) { low = middle + 1 } else { high = middle }
+        if less(middle) {
+            low = middle + 1
+        } else {
+            high = middle
+        }
     }
     low
 }

@@ -105,7 +105,11 @@ impl Plan {
             Kind::State => self.state(trace, line, row),
             Kind::Slice => {
                 let s = &trace.slices;
-                (s.start[row], s.end[row], s.name[row].0.wrapping_shl(4) | s.kind[row] as u32)
+                (
+                    s.start[row],
+                    s.end[row],
+                    s.name[row].0.wrapping_shl(4) | s.kind[row] as u32,
+                )
             }
             Kind::Syscall | Kind::Irq | Kind::Softirq => {
                 let s = &trace.kernel_spans;
@@ -121,20 +125,36 @@ impl Plan {
             }
         };
         let start = self.at(start);
-        Item { start, end: self.at(end).max(start), value }
+        Item {
+            start,
+            end: self.at(end).max(start),
+            value,
+        }
     }
 
     fn occupancy(&self, trace: &Trace, line: &Line, row: usize) -> (Time, Time, u32) {
         let occupancy = &trace.occupancy;
         let last = trace.cpus[line.owner as usize].occupancy.end as usize;
-        let end = if row + 1 < last { occupancy.start[row + 1] } else { trace.span.end };
-        (occupancy.start[row], end, occupancy.thread[row].0.wrapping_add(1))
+        let end = if row + 1 < last {
+            occupancy.start[row + 1]
+        } else {
+            trace.span.end
+        };
+        (
+            occupancy.start[row],
+            end,
+            occupancy.thread[row].0.wrapping_add(1),
+        )
     }
 
     fn state(&self, trace: &Trace, line: &Line, row: usize) -> (Time, Time, u32) {
         let thread = &trace.threads[line.owner as usize];
         let states = &trace.states;
-        let end = if row + 1 < thread.states.end as usize { states.start[row + 1] } else { thread.alive.end };
+        let end = if row + 1 < thread.states.end as usize {
+            states.start[row + 1]
+        } else {
+            thread.alive.end
+        };
         (states.start[row], end, states.state[row] as u32)
     }
 }
@@ -142,10 +162,19 @@ impl Plan {
 /// Lays out the lines of `trace`.
 pub fn plan(trace: &Trace) -> Plan {
     let (base, length) = axis(trace);
-    let mut plan = Plan { base, length, lines: Vec::new(), name_count: names(trace) };
+    let mut plan = Plan {
+        base,
+        length,
+        lines: Vec::new(),
+        name_count: names(trace),
+    };
     let spans = kernel_lines(trace);
     for (cpu, row) in trace.cpus.iter().enumerate() {
-        let busy: Vec<u32> = row.occupancy.clone().filter(|&i| !trace.occupancy.idle[i as usize]).collect();
+        let busy: Vec<u32> = row
+            .occupancy
+            .clone()
+            .filter(|&i| !trace.occupancy.idle[i as usize])
+            .collect();
         push(&mut plan, Kind::Cpu, cpu, 0, Rows::List(busy));
     }
     for (kind, owner, rows) in spans {
@@ -153,23 +182,49 @@ pub fn plan(trace: &Trace) -> Plan {
     }
     let mut instants = 0;
     for (ix, thread) in trace.threads.iter().enumerate() {
-        push(&mut plan, Kind::State, ix, 0, Rows::Range(thread.states.clone()));
-        for (depth, rows) in by_depth(trace, thread.slices.clone()).into_iter().enumerate() {
+        push(
+            &mut plan,
+            Kind::State,
+            ix,
+            0,
+            Rows::Range(thread.states.clone()),
+        );
+        for (depth, rows) in by_depth(trace, thread.slices.clone())
+            .into_iter()
+            .enumerate()
+        {
             push(&mut plan, Kind::Slice, ix, depth, Rows::List(rows));
         }
         let of_thread = trace.instants.thread[instants..].partition_point(|t| t.ix() <= ix);
-        push(&mut plan, Kind::Instant, ix, 0, Rows::Range(instants as u32..(instants + of_thread) as u32));
+        push(
+            &mut plan,
+            Kind::Instant,
+            ix,
+            0,
+            Rows::Range(instants as u32..(instants + of_thread) as u32),
+        );
         instants += of_thread;
     }
     for (ix, counter) in trace.counters.iter().enumerate() {
-        push(&mut plan, Kind::Counter, ix, 0, Rows::Range(0..counter.time.len() as u32));
+        push(
+            &mut plan,
+            Kind::Counter,
+            ix,
+            0,
+            Rows::Range(0..counter.time.len() as u32),
+        );
     }
     plan
 }
 
 fn push(plan: &mut Plan, kind: Kind, owner: usize, depth: usize, rows: Rows) {
     if rows.len() > 0 {
-        plan.lines.push(Line { kind, owner: owner as u32, depth: depth as u32, rows });
+        plan.lines.push(Line {
+            kind,
+            owner: owner as u32,
+            depth: depth as u32,
+            rows,
+        });
     }
 }
 
@@ -177,9 +232,23 @@ fn push(plan: &mut Plan, kind: Kind, owner: usize, depth: usize, rows: Rows) {
 fn axis(trace: &Trace) -> (i64, u64) {
     let known = |t: &Time| *t != Time::MIN && *t != Time::MAX;
     let slices = &trace.slices;
-    let first = slices.start.iter().chain(&trace.instants.time).copied().filter(known).min();
-    let last = slices.end.iter().chain(&trace.instants.time).copied().filter(known).max();
-    let base = first.map_or(trace.span.start, |t| t.min(trace.span.start)).0;
+    let first = slices
+        .start
+        .iter()
+        .chain(&trace.instants.time)
+        .copied()
+        .filter(known)
+        .min();
+    let last = slices
+        .end
+        .iter()
+        .chain(&trace.instants.time)
+        .copied()
+        .filter(known)
+        .max();
+    let base = first
+        .map_or(trace.span.start, |t| t.min(trace.span.start))
+        .0;
     let end = last.map_or(trace.span.end, |t| t.max(trace.span.end)).0;
     // JavaScript counts exactly to 2^53 ns, which is 104 days.
     (base, end.saturating_sub(base).clamp(1, 1 << 53) as u64)
@@ -217,7 +286,10 @@ fn kernel_lines(trace: &Trace) -> Vec<(Kind, usize, Vec<u32>)> {
         };
         lines.entry(key).or_default().push(i as u32);
     }
-    lines.into_iter().map(|((kind, owner), rows)| (kind, owner, rows)).collect()
+    lines
+        .into_iter()
+        .map(|((kind, owner), rows)| (kind, owner, rows))
+        .collect()
 }
 
 fn names(trace: &Trace) -> Vec<u32> {

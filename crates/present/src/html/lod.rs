@@ -6,7 +6,7 @@
 //!
 //! States have no gaps, so "filled" means there *not blocked*: a thread that ran for a hundredth of the bucket shows as
 //! running, faintly, never as asleep. Uninterruptible sleep counts as filled: it is what one looks for.
-use super::columns::column;
+use super::columns::{Raw, column};
 use super::lines::{Item, Kind, Line, Plan};
 use kasuri_model::{ThreadState, Trace};
 
@@ -36,19 +36,22 @@ pub struct Level {
 
 /// Number of buckets of the finest level for `items` items; 0: none.
 pub fn buckets(items: usize) -> usize {
-    if items <= RAW_ITEMS { 0 } else { (items / 8).next_power_of_two().clamp(OVERVIEW, FINEST) }
+    if items <= RAW_ITEMS {
+        0
+    } else {
+        (items / 8).next_power_of_two().clamp(OVERVIEW, FINEST)
+    }
 }
 
 /// For each name, its longest slice: (ns, row of the model's slices).
-pub fn longest(trace: &Trace) -> Vec<(i64, u32)> {
+pub fn longest(trace: &Trace, plan: &Plan) -> Vec<(i64, u32)> {
     let mut longest = vec![(-1, 0); trace.strings.len()];
     let slices = &trace.slices;
     for (row, name) in slices.name.iter().enumerate() {
-        let ns = (slices.end[row] - slices.start[row]).0;
-        if let Some(best) = longest.get_mut(name.ix()) {
-            if ns > best.0 {
-                *best = (ns, row as u32);
-            }
+        let ns = plan.at(slices.end[row]) as i64 - plan.at(slices.start[row]) as i64;
+        match longest.get_mut(name.ix()) {
+            Some(best) if ns > best.0 => *best = (ns, row as u32),
+            _ => {}
         }
     }
     longest
@@ -108,7 +111,7 @@ impl Builder<'_> {
             (value, sum) = (self.blocked.1, width);
         }
         self.level.value[b] = value;
-        self.level.cover[b] = ((sum.min(width) as f64 / width as f64) * 255.0).round().clamp(1.0, 255.0) as u8;
+        self.level.cover[b] = shade(sum.min(width) as f64 / width as f64);
         self.level.flags[b] = if self.merged > 1 { MERGED } else { 0 };
         self.level.note[b] = if self.note == value + 1 { 0 } else { self.note };
         self.touched.clear();
@@ -130,7 +133,11 @@ impl Builder<'_> {
                 self.close();
                 self.bucket = b;
             }
-            let edge = if b == last { u64::MAX } else { self.edge(b + 1) };
+            let edge = if b == last {
+                u64::MAX
+            } else {
+                self.edge(b + 1)
+            };
             self.add(item.end.min(edge) - at, item.value);
             if noted {
                 self.note = item.value + 1;
@@ -142,6 +149,11 @@ impl Builder<'_> {
             b += 1;
         }
     }
+}
+
+/// 1..=255 in steps of 8: the eye does not tell more shades apart, and 3 bits a bucket are 2 % of a file.
+fn shade(filled: f64) -> u8 {
+    ((filled * 32.0).round() * 8.0).clamp(1.0, 255.0) as u8
 }
 
 fn blocked(state: u32) -> bool {
@@ -163,7 +175,12 @@ pub fn build(
     n: usize,
     share: &mut Vec<u64>,
 ) -> Level {
-    let level = Level { value: vec![0; n], cover: vec![0; n], flags: vec![0; n], note: vec![0; n] };
+    let level = Level {
+        value: vec![0; n],
+        cover: vec![0; n],
+        flags: vec![0; n],
+        note: vec![0; n],
+    };
     let mut builder = Builder {
         level,
         share,
@@ -189,7 +206,9 @@ fn noted(plan: &Plan, longest: &[(i64, u32)], line: &Line, i: usize, value: u32)
         Kind::Slice => {
             let name = (value >> 4) as usize;
             plan.name_count.get(name).is_some_and(|&n| n <= RARE)
-                || longest.get(name).is_some_and(|best| best.1 as usize == line.rows.get(i))
+                || longest
+                    .get(name)
+                    .is_some_and(|best| best.1 as usize == line.rows.get(i))
         }
         _ => false,
     }
@@ -199,28 +218,48 @@ impl Level {
     /// Half as many buckets, of a line of `kind`. The viewer has the same rule (viewer/src/data/lod.ts).
     pub fn halve(&self, kind: Kind) -> Level {
         let n = self.value.len() / 2;
-        let mut half = Level { value: vec![0; n], cover: vec![0; n], flags: vec![0; n], note: vec![0; n] };
+        let mut half = Level {
+            value: vec![0; n],
+            cover: vec![0; n],
+            flags: vec![0; n],
+            note: vec![0; n],
+        };
         for i in 0..n {
             let (a, b) = (2 * i, 2 * i + 1);
             let (fa, fb) = (self.filled(a, kind), self.filled(b, kind));
-            let pick = if fb > fa || (fa == fb && self.cover[b] > self.cover[a]) { b } else { a };
+            let pick = if fb > fa || (fa == fb && self.cover[b] > self.cover[a]) {
+                b
+            } else {
+                a
+            };
             half.value[i] = self.value[pick];
-            half.cover[i] = if fa + fb > 0 { (fa + fb).div_ceil(2) as u8 } else { self.cover[pick] };
+            half.cover[i] = if fa + fb > 0 {
+                (fa + fb).div_ceil(2) as u8
+            } else {
+                self.cover[pick]
+            };
             let differ = self.cover[a] > 0 && self.cover[b] > 0 && self.value[a] != self.value[b];
             half.flags[i] = self.flags[a] | self.flags[b] | if differ { MERGED } else { 0 };
             let shown = half.value[i] + 1;
-            half.note[i] = [self.note[a], self.note[b]].into_iter().find(|&n| n != 0 && n != shown).unwrap_or(0);
+            half.note[i] = [self.note[a], self.note[b]]
+                .into_iter()
+                .find(|&n| n != 0 && n != shown)
+                .unwrap_or(0);
         }
         half
     }
 
     /// Cover, but nothing where a thread was only blocked: what a thread did wins over what it did not.
     fn filled(&self, i: usize, kind: Kind) -> u16 {
-        if kind == Kind::State && blocked(self.value[i]) { 0 } else { self.cover[i] as u16 }
+        if kind == Kind::State && blocked(self.value[i]) {
+            0
+        } else {
+            self.cover[i] as u16
+        }
     }
 
     /// Appends the level as columns: value, cover, flags, note.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, out: &mut Raw) {
         column(out, self.value.iter().map(|&v| v as u64));
         column(out, self.cover.iter().map(|&v| v as u64));
         column(out, self.flags.iter().map(|&v| v as u64));

@@ -40,7 +40,13 @@ pub struct Options<'a> {
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { title: String::new(), summary: None, places: None, level: 5, workers: 0 }
+        Options {
+            title: String::new(),
+            summary: None,
+            places: None,
+            level: 5,
+            workers: 0,
+        }
     }
 }
 

@@ -7,7 +7,11 @@ use std::io::{self, Write};
 
 const TEMPLATE: &str = include_str!(env!("KASURI_VIEWER_HTML"));
 /// Where in the template the parts go; viewer/build.mjs checks that each stands there once.
-const PLACES: [&str; 3] = ["<!--kasuri:title-->", "<!--kasuri:first-->", "<!--kasuri:rest-->"];
+const PLACES: [&str; 3] = [
+    "<!--kasuri:title-->",
+    "<!--kasuri:first-->",
+    "<!--kasuri:rest-->",
+];
 
 /// Writes the page; returns its size in bytes.
 pub fn write(
@@ -25,7 +29,11 @@ pub fn write(
     out.write_all(escape(&index::title(trace, options)).as_bytes())?;
     out.write_all(styles.as_bytes())?;
     let mut deflate = Compress::new(Compression::new(options.level.clamp(1, 9)), false);
-    writeln!(out, "<script type=\"kasuri/index\" id=\"kasuri-index\">{}</script>", deflated(&mut deflate, index))?;
+    writeln!(
+        out,
+        "<script type=\"kasuri/index\" id=\"kasuri-index\">{}</script>",
+        deflated(&mut deflate, index, &[])
+    )?;
     for tag in 0..packed.first_tags {
         write_tag(packed, tag, &mut out)?;
     }
@@ -39,7 +47,8 @@ pub fn write(
 }
 
 fn split<'a>(text: &'a str, at: &str) -> io::Result<(&'a str, &'a str)> {
-    text.split_once(at).ok_or_else(|| io::Error::other(format!("the viewer's template has no {at}")))
+    text.split_once(at)
+        .ok_or_else(|| io::Error::other(format!("the viewer's template has no {at}")))
 }
 
 fn write_tag(packed: &Packed, tag: usize, out: &mut impl Write) -> io::Result<()> {
@@ -52,7 +61,9 @@ fn write_tag(packed: &Packed, tag: usize, out: &mut impl Write) -> io::Result<()
 
 /// `text` as HTML.
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 struct Counted<'a, W: Write> {

@@ -1,0 +1,371 @@
+//! What the page holds is what the trace holds: the units and levels are decoded here by a second implementation.
+use super::columns::{Raw, UNIT_ITEMS, column};
+use super::lines::Kind;
+use super::*;
+use base64::Engine;
+use kasuri_model::*;
+use std::io::Read;
+
+fn cell(bytes: &[u8], at: &mut usize, n: usize) -> Vec<u64> {
+    let width = bytes[*at] as usize;
+    *at += 1;
+    if width == 0 {
+        let value = u64::from_le_bytes(bytes[*at..*at + 8].try_into().unwrap());
+        *at += 8;
+        return vec![value; n];
+    }
+    let planes = &bytes[*at..*at + width * n];
+    *at += width * n;
+    (0..n)
+        .map(|i| {
+            (0..width)
+                .rev()
+                .fold(0, |v, p| v << 8 | planes[p * n + i] as u64)
+        })
+        .collect()
+}
+
+/// Start, end and value of each item of a line, read from the blocks.
+fn decode(packed: &blocks::Packed, line: usize, kind: Kind) -> Vec<(u64, u64, u64)> {
+    let mut items = Vec::new();
+    for unit in &packed.units[line] {
+        let block = inflate(&packed.blocks[unit.block as usize].text);
+        let bytes = &block[unit.offset as usize..];
+        let n = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
+        assert_eq!(n, unit.items as usize);
+        let mut now = u64::from_le_bytes(bytes[4..12].try_into().unwrap());
+        assert_eq!(now, unit.from);
+        let mut at = 12;
+        let (gap, length) = (cell(bytes, &mut at, n), cell(bytes, &mut at, n));
+        let first = cell(bytes, &mut at, n);
+        let second = if kind == Kind::Slice {
+            cell(bytes, &mut at, n)
+        } else {
+            vec![0; n]
+        };
+        for i in 0..n {
+            let start = now + gap[i];
+            now = start + length[i];
+            items.push((
+                start,
+                now,
+                if kind == Kind::Slice {
+                    first[i] << 4 | second[i] & 15
+                } else {
+                    first[i]
+                },
+            ));
+        }
+        assert_eq!(now, unit.to);
+    }
+    items
+}
+
+fn inflate(text: &str) -> Vec<u8> {
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .unwrap();
+    let mut out = Vec::new();
+    flate2::read::DeflateDecoder::new(&bytes[..])
+        .read_to_end(&mut out)
+        .unwrap();
+    out
+}
+
+/// `n` slices on one thread: every seventh long, one name that is there once, and one gap of a minute.
+fn trace(n: u32) -> Trace {
+    let mut trace = Trace::default();
+    let names: Vec<StrIx> = ["a", "b", "once"]
+        .iter()
+        .map(|name| trace.strings.intern(name))
+        .collect();
+    let mut now = -50;
+    for i in 0..n {
+        now += if i == n / 2 {
+            60_000_000_000
+        } else {
+            (i % 5) as i64
+        };
+        let name = if i == n / 3 {
+            names[2]
+        } else {
+            names[i as usize % 2]
+        };
+        let length = if i % 7 == 0 {
+            100_000
+        } else {
+            900 + (i as i64 * 37) % 100
+        };
+        let s = &mut trace.slices;
+        s.start.push(Time(now));
+        s.end.push(Time(now + length));
+        s.thread.push(ThreadIx(0));
+        s.name.push(name);
+        s.depth.push(0);
+        s.parent.push(SliceIx::NONE);
+        s.kind.push(if i % 3 == 0 {
+            SliceKind::Barrier
+        } else {
+            SliceKind::Work
+        });
+        s.task.push(TaskIx::NONE);
+        s.object.push((i as u64 % 4) * 0x1000);
+        s.open.push(0);
+        now += length;
+    }
+    let process = trace.strings.intern("p");
+    trace.span = Time(0)..Time(now);
+    trace.processes.push(Process {
+        pid: 1,
+        name: process,
+        is_target: true,
+        threads: 0..1,
+        ..Process::default()
+    });
+    let alive = Time(0)..Time(now);
+    trace.threads.push(Thread {
+        process: ProcessIx(0),
+        tid: 1,
+        alive,
+        slices: 0..n,
+        slice_levels: 1,
+        ..Thread::default()
+    });
+    trace
+}
+
+#[test]
+fn every_slice_is_in_the_page_with_its_times_and_name() {
+    for n in [1, 2, 100, UNIT_ITEMS as u32, UNIT_ITEMS as u32 + 1, 40_000] {
+        let trace = trace(n);
+        let plan = lines::plan(&trace);
+        let packed = blocks::pack(&trace, &plan, &Options::default());
+        assert_eq!(plan.lines.len(), 1);
+        assert_eq!(packed.clamped, 0);
+        let items = decode(&packed, 0, Kind::Slice);
+        assert_eq!(items.len(), n as usize);
+        for (i, &(start, end, value)) in items.iter().enumerate() {
+            assert_eq!(start as i64 + plan.base, trace.slices.start[i].0);
+            assert_eq!(end as i64 + plan.base, trace.slices.end[i].0);
+            assert_eq!(value >> 4, trace.slices.name[i].0 as u64);
+            assert_eq!(value & 15, trace.slices.kind[i] as u64);
+        }
+    }
+}
+
+#[test]
+fn workers_and_level_change_no_item() {
+    let trace = trace(40_000);
+    let plan = lines::plan(&trace);
+    let one = blocks::pack(
+        &trace,
+        &plan,
+        &Options {
+            workers: 1,
+            level: 1,
+            ..Options::default()
+        },
+    );
+    let four = blocks::pack(
+        &trace,
+        &plan,
+        &Options {
+            workers: 4,
+            level: 9,
+            ..Options::default()
+        },
+    );
+    assert_eq!(decode(&one, 0, Kind::Slice), decode(&four, 0, Kind::Slice));
+}
+
+#[test]
+fn a_level_is_empty_exactly_where_nothing_was() {
+    let trace = trace(40_000);
+    let plan = lines::plan(&trace);
+    let n = 8192;
+    let level = lod::build(
+        &trace,
+        &plan,
+        &lod::longest(&trace, &plan),
+        &plan.lines[0],
+        n,
+        &mut Vec::new(),
+    );
+    let mut touched = vec![false; n];
+    let width = plan.length as f64 / n as f64;
+    for i in 0..40_000 {
+        let item = plan.item(&trace, &plan.lines[0], i);
+        let (from, to) = (
+            (item.start as f64 / width) as usize,
+            (item.end as f64 / width) as usize,
+        );
+        touched[from..=to.min(n - 1)].fill(true);
+    }
+    // An item that ends on a bucket's edge touches the next one by nothing.
+    let holes = (0..n)
+        .filter(|&b| touched[b] && level.cover[b] == 0)
+        .count();
+    let ghosts = (0..n)
+        .filter(|&b| !touched[b] && level.cover[b] != 0)
+        .count();
+    assert!(holes <= 1, "{holes} buckets hide what is in them");
+    assert_eq!(ghosts, 0);
+}
+
+#[test]
+fn no_level_hides_a_rare_name() {
+    let trace = trace(40_000);
+    let plan = lines::plan(&trace);
+    let once = plan.item(&trace, &plan.lines[0], 40_000 / 3).value;
+    let mut level = lod::build(
+        &trace,
+        &plan,
+        &lod::longest(&trace, &plan),
+        &plan.lines[0],
+        1 << 14,
+        &mut Vec::new(),
+    );
+    loop {
+        let shown =
+            (0..level.value.len()).any(|b| level.note[b] == once + 1 || level.value[b] == once);
+        assert!(shown, "hidden among {} buckets", level.value.len());
+        if level.value.len() == 1024 {
+            break;
+        }
+        level = level.halve(Kind::Slice);
+    }
+}
+
+#[test]
+fn overlapping_items_are_cut_and_counted() {
+    let mut trace = trace(10);
+    trace.slices.start[4] = Time(trace.slices.start[4].0 - 500);
+    let plan = lines::plan(&trace);
+    let packed = blocks::pack(&trace, &plan, &Options::default());
+    assert_eq!(packed.clamped, 1);
+    let items = decode(&packed, 0, Kind::Slice);
+    assert!(items.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+}
+
+#[test]
+fn a_blocked_half_does_not_hide_a_running_one() {
+    let level = lod::Level {
+        value: vec![ThreadState::Sleeping as u32, ThreadState::Running as u32],
+        cover: vec![255, 3],
+        flags: vec![0, 0],
+        note: vec![0, 0],
+    };
+    let half = level.halve(Kind::State);
+    assert_eq!(
+        (half.value[0], half.cover[0], half.flags[0]),
+        (ThreadState::Running as u32, 2, lod::MERGED)
+    );
+    // The control: of two names the one that fills more is shown.
+    assert_eq!(
+        level.halve(Kind::Slice).value[0],
+        ThreadState::Sleeping as u32
+    );
+}
+
+#[test]
+fn columns_hold_any_value() {
+    let values = [0, 1, 255, 256, u64::from(u32::MAX), u64::MAX];
+    let mut raw = Raw::default();
+    column(&mut raw, values.iter().copied());
+    assert_eq!(cell(&raw.bytes, &mut 0, values.len()), values);
+    let mut constant = Raw::default();
+    column(&mut constant, [u64::MAX; 3].into_iter());
+    assert_eq!(constant.bytes.len(), 9);
+    assert_eq!(cell(&constant.bytes, &mut 0, 3), [u64::MAX; 3]);
+}
+
+fn page(trace: &Trace, options: &Options) -> String {
+    let mut out = Vec::new();
+    let stats = write(trace, options, &mut out).unwrap();
+    assert_eq!(stats.bytes, out.len() as u64);
+    String::from_utf8(out).unwrap()
+}
+
+fn index(page: &str) -> serde_json::Value {
+    let text = page
+        .split_once("id=\"kasuri-index\">")
+        .unwrap()
+        .1
+        .split_once('<')
+        .unwrap()
+        .0;
+    serde_json::from_slice(&inflate(text)).unwrap()
+}
+
+#[test]
+fn an_empty_trace_is_a_page() {
+    let index = index(&page(&Trace::default(), &Options::default()));
+    assert_eq!(index["version"], FORMAT_VERSION);
+    assert_eq!(index["lines"], serde_json::json!([]));
+    assert_eq!(index["title"], "whole system");
+}
+
+#[test]
+fn names_cannot_break_out_of_the_page() {
+    let mut trace = trace(3);
+    let evil = "</script><script>alert(1)</script>&amp;";
+    trace.strings.intern(evil);
+    trace.info.command = vec![evil.into()];
+    let page = page(
+        &trace,
+        &Options {
+            summary: Some(serde_json::json!({ evil: evil })),
+            ..Options::default()
+        },
+    );
+    assert!(!page.contains("alert(1)</script>"));
+    assert!(page.contains("&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;amp;"));
+    assert_eq!(index(&page)["summary"][evil], evil);
+}
+
+#[test]
+fn every_block_is_found_where_the_index_says() {
+    let trace = trace(40_000);
+    let page = page(&trace, &Options::default());
+    let blocks: Vec<u64> = serde_json::from_value(index(&page)["blocks"].clone()).unwrap();
+    for block in blocks.chunks(4) {
+        let tag = page
+            .split_once(&format!("id=\"kasuri-{}\">", block[0]))
+            .unwrap()
+            .1;
+        let text = &tag[block[1] as usize..(block[1] + block[2]) as usize];
+        assert_eq!(inflate(text).len() as u64, block[3]);
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    assert!(matches!(
+        write(&trace(3), &Options::default(), &mut Full),
+        Err(super::Error::Write(_))
+    ));
+}
+
+#[test]
+fn times_outside_the_axis_are_moved_to_its_edge() {
+    let mut trace = trace(3);
+    trace.slices.start[0] = Time::MIN;
+    trace.slices.end[2] = Time::MAX;
+    let plan = lines::plan(&trace);
+    let (first, last) = (
+        plan.item(&trace, &plan.lines[0], 0),
+        plan.item(&trace, &plan.lines[0], 2),
+    );
+    assert_eq!(first.start, 0);
+    assert_eq!(last.end, plan.length);
+    page(&trace, &Options::default());
+}

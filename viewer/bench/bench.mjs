@@ -1,0 +1,116 @@
+// Opens reports of made-up recordings and pans and zooms them; leaves target/bench/viewer.json and prints a table.
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpus, release, arch } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { launch } from "../tests/browser.mjs";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
+const dir = join(root, "target/bench");
+mkdirSync(dir, { recursive: true });
+const RUNS = 5;
+const FRAMES = 120;
+
+function generate(slices) {
+  const file = join(dir, `viewer-${slices}.html`);
+  const args = ["run", "--quiet", "--release", "--locked", "-p", "kasuri-present", "--example", "bench_html", "--"];
+  return JSON.parse(execFileSync("cargo", [...args, file, String(slices), "flat"], { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] }));
+}
+
+const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
+const spread = (values) => [Math.min(...values), Math.max(...values)];
+
+/** ms until the report is there, counted by the page itself from the start of loading. */
+async function opening(browser, file) {
+  const times = [];
+  for (let run = 0; run < RUNS; run++) {
+    const page = await browser.newPage({ viewport: { width: 1920, height: 1080 } });
+    await page.goto(pathToFileURL(file).href);
+    await page.waitForFunction(() => window.kasuri?.times.ready);
+    times.push(await page.evaluate(() => window.kasuri.times));
+    await page.close();
+  }
+  return times;
+}
+
+/** Moves the view once a frame; ms between frames and ms of script in each. */
+async function motion(page, kind, share) {
+  return page.evaluate(
+    ({ kind, share, frames }) =>
+      new Promise((resolve) => {
+        const { app } = window.kasuri;
+        const { length } = app.recording;
+        const gaps = [];
+        const script = [];
+        let last = 0;
+        let n = 0;
+        const step = (now) => {
+          if (n > 0) {
+            gaps.push(now - last);
+            script.push(app.frameMs);
+          }
+          last = now;
+          if (n === frames) return resolve({ gaps, script });
+          const part = n++ / frames;
+          const width = kind === "zoom" ? length * 10 ** (-4 * part) : length * share;
+          const from = kind === "zoom" ? length * 0.4 - width * 0.4 : (length - width) * (0.3 + (kind === "pan" ? part * share : 0));
+          app.view.t0 = from;
+          app.view.t1 = from + width;
+          app.draw();
+          requestAnimationFrame(step);
+        };
+        requestAnimationFrame(step);
+      }),
+    { kind, share, frames: FRAMES },
+  );
+}
+
+const MOTIONS = [
+  ["pan_half", "pan", 0.5],
+  ["zoom_10000x", "zoom", 1],
+  ["pan_1pct", "pan", 0.01],
+  ["pan_1pct_again", "pan", 0.01],
+  ["pan_0.02pct", "pan", 0.0002],
+];
+
+const results = [];
+const add = (name, value, unit, values, goal) => {
+  results.push({ name, value: Number(value.toPrecision(4)), unit, spread: spread(values).map((v) => Number(v.toPrecision(4))), ...(goal && { goal }) });
+};
+
+const made = { "1m": generate(1_000_000), "10m": generate(10_000_000) };
+const browser = await launch();
+for (const [size, facts] of Object.entries(made)) {
+  const big = size === "10m";
+  add(`report.write_${size}_s`, median(facts.write_s), "s", facts.write_s, big && "<= 5 s");
+  add(big ? "report.html_bytes_per_slice" : "report.html_bytes_per_slice_1m", facts.bytes_per_slice, "bytes", [facts.bytes_per_slice], "<= 6 bytes");
+  const opened = await opening(browser, facts.file);
+  const seconds = (key) => opened.map((times) => times[key] / 1000);
+  add(`viewer.first_picture_${size}_s`, median(seconds("first")), "s", seconds("first"));
+  add(`viewer.open_${size}_s`, median(seconds("ready")), "s", seconds("ready"), big && "<= 3 s");
+  const page = await browser.newPage({ viewport: { width: 1920, height: 1080 } });
+  await page.goto(pathToFileURL(facts.file).href);
+  await page.waitForFunction(() => window.kasuri?.times.ready);
+  const all = [];
+  for (const [name, kind, share] of MOTIONS) {
+    const { gaps, script } = await motion(page, kind, share);
+    all.push(...gaps);
+    const sorted = [...script].sort((a, b) => a - b);
+    add(`viewer.${name}_${size}_frame_ms`, median(gaps), "ms", gaps, "<= 16.7 ms");
+    add(`viewer.${name}_${size}_script_ms`, median(script), "ms", [sorted[0], sorted[Math.floor(sorted.length * 0.95)]]);
+  }
+  const fps = 1000 / (all.reduce((sum, gap) => sum + gap, 0) / all.length);
+  add(`viewer.fps_${size}`, fps, "frames/s", [1000 / Math.max(...all), 1000 / Math.min(...all)], ">= 59 frames/s");
+  await page.close();
+}
+await browser.close();
+
+const commit = existsSync(join(root, ".git")) ? execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: root, encoding: "utf8" }).trim() : "";
+const model = /model name\s*:\s*(.*)/.exec(existsSync("/proc/cpuinfo") ? readFileSync("/proc/cpuinfo", "utf8") : "")?.[1] ?? "";
+const machine = { cpu_model: model, n_cpus: cpus().length, kernel: release(), machine: arch() };
+const report = { machine, commit, command: "make bench-viewer", results };
+writeFileSync(join(dir, "viewer.json"), `${JSON.stringify(report, null, 1)}\n`);
+for (const { name, value, unit, spread: [low, high], goal } of results) {
+  console.log(`${name.padEnd(36)} ${String(value).padStart(9)} ${unit.padEnd(9)} [${low} .. ${high}]${goal ? `  goal ${goal}` : ""}`);
+}

@@ -1,0 +1,68 @@
+// Drives the report in a browser: made-up recordings first, then the demo's real one where it has been made.
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { launch } from "../browser.mjs";
+import { scenarios } from "./scenarios.mjs";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = join(here, "../../..");
+const out = join(here, "../out");
+mkdirSync(out, { recursive: true });
+
+function generate(name, slices, kind) {
+  const file = join(out, `${name}.html`);
+  const args = ["run", "--quiet", "--release", "--locked", "-p", "kasuri-present", "--example", "bench_html", "--"];
+  execFileSync("cargo", [...args, file, String(slices), kind], { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
+  return file;
+}
+
+const files = { demo: generate("demo", 3000, "demo"), flat: generate("flat", 1_000_000, "flat") };
+const real = process.env.KASURI_REPORT ?? join(root, "target/demo/quake.html");
+if (existsSync(real)) files.real = real;
+else console.log(`skipped: no real recording at ${real} (make demo makes one)`);
+
+const browser = await launch();
+let failed = 0;
+for (const { name, file, theme, run } of scenarios) {
+  if (!files[file]) continue;
+  const page = await browser.newPage({ viewport: { width: 1600, height: 950 }, colorScheme: theme ?? "light" });
+  page.setDefaultTimeout(10_000);
+  const trouble = [];
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") trouble.push(`console: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => trouble.push(`page: ${error.stack}`));
+  page.on("request", (request) => {
+    if (!/^(file|data|blob):/.test(request.url())) trouble.push(`network: ${request.url()}`);
+  });
+  const kit = {
+    page,
+    trouble,
+    shot: (what) => page.screenshot({ path: join(out, `${what}.png`) }),
+    open: async (fragment = "") => {
+      await page.goto(pathToFileURL(files[file]).href + fragment);
+      await page.waitForFunction(() => window.kasuri?.times.ready !== undefined || window.kasuri?.error, null, { timeout: 20_000 });
+    },
+    settled: () => page.waitForFunction(() => window.kasuri.app.complete && !window.kasuri.app.recording.busy),
+    view: () => page.evaluate(() => ({ ...window.kasuri.app.view })),
+    html: () => readFileSync(files[file], "utf8"),
+    bytes: () => statSync(files[file]).size,
+  };
+  try {
+    await run(kit);
+    if (trouble.length > 0) throw new Error(trouble.join("\n"));
+    console.log(`ok ${name}`);
+  } catch (error) {
+    failed++;
+    console.log(`not ok ${name}\n${error.stack ?? error}`);
+    await kit.shot(`failed-${name}`).catch(() => undefined);
+  }
+  await page.close();
+}
+await browser.close();
+if (failed > 0) {
+  console.log(`${failed} failed`);
+  process.exit(1);
+}

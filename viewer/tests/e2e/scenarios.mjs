@@ -1,0 +1,397 @@
+// What a person does with a report, and what must then be so.
+import assert from "node:assert/strict";
+
+/** Where the middle of item `index` of the first line for which `test` holds is on the page. */
+async function locate(page, test, index) {
+  return page.evaluate(
+    async ({ source, index }) => {
+      const { app } = window.kasuri;
+      const test = new Function("line", "app", `return ${source}`);
+      const line = app.recording.lines.find((line) => test(line, app));
+      app.reveal(line);
+      const unit = await app.recording.unit(line, 0);
+      const box = app.shell.canvas.getBoundingClientRect();
+      const track = [...app.layout.pinned, ...app.layout.tracks].find((track) => track.rows.some((row) => row.line === line));
+      const row = track.rows.find((row) => row.line === line);
+      const top = track.pinned ? track.y : app.layout.pinnedHeight + track.y - app.view.scroll;
+      const middle = (unit.start[index] + unit.end[index]) / 2;
+      app.show([middle - 3e6, middle + 3e6]);
+      return { x: box.left + app.x(middle), y: box.top + 30 + top + row.y + row.height / 2 };
+    },
+    { source: test, index },
+  );
+}
+
+const selected = (page) =>
+  page.evaluate(() => {
+    const { selected } = window.kasuri.app;
+    return selected && { line: selected.line.ix, item: selected.item, start: selected.start, end: selected.end };
+  });
+
+/** Waits until `where` is there `n` times. */
+const times = (page, where, n) =>
+  page.waitForFunction(([where, n]) => document.querySelectorAll(where).length === n, [where, n], { timeout: 3000 });
+
+const text = (page, where) => page.locator(where).innerText();
+
+export const scenarios = [
+  {
+    name: "the first view fits the recorded program and needs no network",
+    file: "demo",
+    run: async ({ page, open, settled, shot, view }) => {
+      await open();
+      await settled();
+      await shot("first-view");
+      const { t0, t1 } = await view();
+      const length = await page.evaluate(() => window.kasuri.app.recording.length);
+      assert(t0 <= 0 && t0 > -0.05 * length, `begins at ${t0}`);
+      assert(t1 >= length && t1 < 1.05 * length, `ends at ${t1} of ${length}`);
+      assert.match(await page.title(), /^\.\/quake --steps 40 - kasuri$/);
+      assert.match(await text(page, ".banner.lost summary"), /1.251 events were lost/);
+      assert.match(await text(page, ".banner.missing"), /interrupts were not recorded/);
+      const lit = await page.evaluate(() => {
+        const { canvas } = window.kasuri.app.shell;
+        const { data } = canvas.getContext("2d").getImageData(0, 60, canvas.width, 200);
+        return new Set(new Uint32Array(data.buffer)).size;
+      });
+      assert(lit > 20, `the chart has ${lit} colours`);
+    },
+  },
+  {
+    name: "keys and wheel zoom about the pointer and move",
+    file: "demo",
+    run: async ({ page, open, view, shot, settled }) => {
+      await open();
+      const first = await view();
+      const box = await page.locator(".canvas").boundingBox();
+      await page.mouse.move(box.x + box.width * 0.3, box.y + 120);
+      const timeAt = (v) => v.t0 + 0.3 * (v.t1 - v.t0);
+      for (let i = 0; i < 6; i++) await page.keyboard.press("w");
+      const closer = await view();
+      assert(closer.t1 - closer.t0 < (first.t1 - first.t0) / 5, "w zooms in");
+      assert(Math.abs(timeAt(closer) - timeAt(first)) < 0.02 * (first.t1 - first.t0), "about the pointer");
+      await page.keyboard.press("d");
+      const right = await view();
+      assert(right.t0 > closer.t0, "d moves right");
+      await page.keyboard.press("ArrowLeft");
+      assert(Math.abs((await view()).t0 - closer.t0) < 1, "the left arrow moves back");
+      await page.keyboard.down("Control");
+      await page.mouse.wheel(0, -400);
+      await page.keyboard.up("Control");
+      await page.waitForTimeout(50);
+      const wheeled = await view();
+      assert(wheeled.t1 - wheeled.t0 < closer.t1 - closer.t0, "ctrl+wheel zooms in");
+      await page.mouse.wheel(0, 300);
+      await page.waitForTimeout(200);
+      assert((await view()).scroll > 100, "the wheel scrolls");
+      await settled();
+      await shot("zoomed");
+      await page.mouse.move(box.x + 600, box.y + 200);
+      await page.mouse.down();
+      await page.mouse.move(box.x + 400, box.y + 200, { steps: 4 });
+      await page.mouse.up();
+      assert((await view()).t0 > wheeled.t0, "dragging to the left shows what is later");
+      await page.keyboard.press("0");
+      assert(Math.abs((await view()).t1 - first.t1) < 1, "0 shows everything");
+    },
+  },
+  {
+    name: "dragging on the time axis zooms to that part",
+    file: "demo",
+    run: async ({ page, open, view }) => {
+      await open();
+      const before = await view();
+      const box = await page.locator(".canvas").boundingBox();
+      await page.mouse.move(box.x + box.width * 0.25, box.y + 10);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * 0.5, box.y + 12, { steps: 4 });
+      await page.mouse.up();
+      const after = await view();
+      const share = (after.t1 - after.t0) / (before.t1 - before.t0);
+      assert(Math.abs(share - 0.25) < 0.02, `a quarter was marked, ${share} shows`);
+    },
+  },
+  {
+    name: "a click on a slice shows its details, and its neighbours of the same name can be reached",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      const at = await locate(page, "line.kind === 2 && line.depth === 1", 8);
+      await page.mouse.move(at.x, at.y);
+      await page.waitForSelector(".tooltip:not([hidden])");
+      await page.mouse.click(at.x, at.y);
+      await page.waitForFunction(() => document.querySelector(".side h3"));
+      await shot("slice");
+      assert.equal(await text(page, ".heading h2"), "time step");
+      const facts = await text(page, ".facts-list");
+      for (const part of ["Start", "Duration", "Self time", "quake/0 (5000)", "Inside", "solve", "All of this name"]) {
+        assert(facts.includes(part), `details lack ${part}: ${facts}`);
+      }
+      assert.match(await text(page, ".side"), /running/);
+      const first = await selected(page);
+      await page.click('[data-do="next"]');
+      await page.waitForFunction((item) => window.kasuri.app.selected?.item !== item, first.item);
+      const second = await selected(page);
+      assert(second.line === first.line && second.start >= first.end, "next is later in the same row");
+      await page.keyboard.press("[");
+      await page.waitForFunction((item) => window.kasuri.app.selected?.item === item, first.item);
+      await page.keyboard.press("f");
+      const { t0, t1 } = await page.evaluate(() => window.kasuri.app.view);
+      assert(t0 < first.start && t1 > first.end && t1 - t0 < 3 * (first.end - first.start), "f fits it");
+      await page.keyboard.press("Escape");
+      assert.equal(await selected(page), undefined);
+    },
+  },
+  {
+    name: "a woken state names its waker, links to it and has an arrow",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      const woken = await page.evaluate(async () => {
+        const { app } = window.kasuri;
+        const line = app.recording.lines.filter((line) => line.kind === 1)[2];
+        const unit = await app.recording.unit(line, 0);
+        // Column 2 of a state unit is 1 + the waker.
+        const { cell } = { cell: (i) => unit.bytes[unit.columns[2]] === 0 ? 0 : unit.bytes[unit.columns[2] + 1 + i] };
+        let i = 5;
+        while (unit.value[i] !== 2 || cell(i) === 0) i++;
+        await app.selectNumber(line.ix, i);
+        const item = app.selected;
+        app.show([item.start - 4e5, item.end + 8e5]);
+        return i;
+      });
+      assert(woken > 0);
+      await page.waitForFunction(() => document.querySelector(".facts-list")?.textContent.includes("Woken by"));
+      await settled();
+      const arrows = await page.evaluate(() => window.kasuri.app.scene().arrows.filter((arrow) => arrow.strong).length);
+      assert(arrows >= 1, "the wake-up has an arrow");
+      await shot("woken");
+      const before = await selected(page);
+      await page.locator("dt:text('Woken by') + dd button").click();
+      await page.waitForFunction((line) => window.kasuri.app.selected?.line.ix !== line, before.line);
+      await page.keyboard.press("e");
+      await page.evaluate(() => window.kasuri.app.show([2e7, 2.4e7]));
+      await settled();
+      const all = await page.evaluate(() => window.kasuri.app.scene().arrows.length);
+      assert(all > 3, `e shows all arrows in view, here ${all}`);
+      await shot("arrows");
+    },
+  },
+  {
+    name: "search counts, steps through matches in time order and dims the rest",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await page.keyboard.press("/");
+      await page.keyboard.type("SPMV");
+      await page.waitForSelector(".steps:not([hidden])");
+      const total = await page.evaluate(() => {
+        const { index } = window.kasuri.app.recording;
+        return index.names.find((row) => index.strings[row.name] === "spmv").count;
+      });
+      assert.match(await text(page, ".found"), new RegExp(`^${total} in 1 name$`.replace(/(\d)(?=(\d{3})+ )/g, "$1.")));
+      await settled();
+      await shot("search");
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => window.kasuri.app.selected);
+      let last = await selected(page);
+      for (let i = 0; i < 12; i++) {
+        await page.keyboard.press("Enter");
+        await page.waitForFunction(({ line, item }) => window.kasuri.app.selected.line.ix !== line || window.kasuri.app.selected.item !== item, last);
+        const now = await selected(page);
+        assert(now.start >= last.start, "matches come in time order");
+        last = now;
+      }
+      await page.fill(".search", "/^recover/");
+      assert.match(await text(page, ".found"), /^1 in 1 name$/);
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => window.kasuri.app.selected.end - window.kasuri.app.selected.start < 2000);
+      await settled();
+      await shot("rare");
+      await page.fill(".search", "/(/");
+      assert((await text(page, ".found")).length > 5, "a wrong expression says so");
+      await page.fill(".search", "zebra");
+      assert.equal(await text(page, ".found"), "no match");
+    },
+  },
+  {
+    name: "shift and drag gives the totals of an area",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      const box = await page.locator(".canvas").boundingBox();
+      await page.keyboard.down("Shift");
+      await page.mouse.move(box.x + 400, box.y + 60);
+      await page.mouse.down();
+      await page.mouse.move(box.x + 700, box.y + 420, { steps: 5 });
+      await page.mouse.up();
+      await page.keyboard.up("Shift");
+      await page.waitForSelector(".details table");
+      await settled();
+      await shot("area");
+      const panel = await text(page, ".panel-body");
+      for (const part of ["Slices", "Threads: time in each state", "CPUs", "time step"]) assert(panel.includes(part), `lacks ${part}`);
+      // What a thread did in an area adds up to the area's length.
+      const sums = await page.evaluate(async () => {
+        const { app } = window.kasuri;
+        const { t0, t1 } = app.area;
+        const line = app.recording.lines.find((line) => line.kind === 1 && line.owner === 0);
+        const unit = await app.recording.unit(line, 0);
+        let sum = 0;
+        for (let i = 0; i < unit.n; i++) sum += Math.max(0, Math.min(unit.end[i], t1) - Math.max(unit.start[i], t0));
+        return [sum, t1 - t0];
+      });
+      assert(Math.abs(sums[0] - sums[1]) < 2, `states sum to ${sums[0]} of ${sums[1]}`);
+    },
+  },
+  {
+    name: "rows are pinned, hidden, filtered and folded, and the address keeps all of it",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      const header = page.locator('.track[data-id="t5002"]');
+      await header.hover();
+      await header.locator('[data-do="pin"]').click();
+      await page.locator('.track[data-id="cpu1"]').hover();
+      await page.locator('.track[data-id="cpu1"] [data-do="hide"]').click();
+      await times(page, '.track[data-id="cpu1"]', 0);
+      await times(page, '.pinned-headers .track[data-id="t5002"]', 1);
+      await page.locator('.track[data-id="cpus"] [data-do="fold"]').click();
+      await times(page, '.track[data-id="cpu0"]', 0);
+      await settled();
+      await shot("pinned");
+      await page.waitForTimeout(400);
+      const address = new URL(page.url());
+      assert.match(address.hash, /pin=t5002/);
+      assert.match(address.hash, /hide=cpu1/);
+      await open(address.hash);
+      await page.reload();
+      await page.waitForFunction(() => window.kasuri?.times.ready);
+      await times(page, '.pinned-headers .track[data-id="t5002"]', 1);
+      await page.getByRole("button", { name: "Show the hidden rows again" }).click();
+      await page.locator('.track[data-id="cpus"] [data-do="fold"]').click();
+      await times(page, '.track[data-id="cpu1"]', 1);
+      await page.fill(".filter", "cc1");
+      await times(page, ".track.thread", 2);
+      await page.fill(".filter", "nothing has this name");
+      await page.locator('.pinned-headers .track[data-id="t5002"]').hover();
+      await page.locator('[data-id="t5002"] [data-do="pin"]').click();
+      assert(await page.locator(".empty-chart").isVisible());
+    },
+  },
+  {
+    name: "everything can be reached by keyboard and has a name",
+    file: "demo",
+    run: async ({ page, open, shot }) => {
+      await open();
+      await page.locator(".canvas").focus();
+      await page.keyboard.press("?");
+      assert(await page.locator("dialog.help").isVisible());
+      await shot("help");
+      await page.keyboard.press("Escape");
+      const nameless = await page.evaluate(() =>
+        [...document.querySelectorAll("button, input, [role=tab], canvas")]
+          .filter((e) => !(e.getAttribute("aria-label") ?? e.textContent ?? "").trim())
+          .map((e) => e.outerHTML),
+      );
+      assert.deepEqual(nameless, []);
+      const reached = new Set();
+      await page.locator(".search").focus();
+      for (let i = 0; i < 60; i++) {
+        await page.keyboard.press("Tab");
+        reached.add(await page.evaluate(() => document.activeElement?.getAttribute("aria-label") ?? document.activeElement?.textContent ?? ""));
+      }
+      for (const wanted of ["Help (?)", "pin CPU 0", "hide CPU 0"]) assert(reached.has(wanted), `Tab does not reach "${wanted}"`);
+    },
+  },
+  {
+    name: "the panels show names, threads, the summary and the recording",
+    file: "demo",
+    run: async ({ page, open, shot }) => {
+      await open();
+      for (const [tab, part] of [["Names", "conjugate gradient"], ["Threads", "quake/3"], ["Summary", "imbalance"], ["Recording", "x86-tsc"]]) {
+        await page.getByRole("tab", { name: tab }).click();
+        assert((await text(page, ".panel-body")).includes(part), `${tab} lacks ${part}`);
+        await shot(`tab-${tab.toLowerCase()}`);
+      }
+      await page.getByRole("tab", { name: "Names" }).click();
+      await page.locator("td button.link").first().click();
+      await page.waitForFunction(() => window.kasuri.app.selected);
+    },
+  },
+  {
+    name: "dark by the system's wish, light by the toggle",
+    file: "demo",
+    theme: "dark",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+      await page.evaluate(() => window.kasuri.app.selectNumber(window.kasuri.app.recording.lines.find((line) => line.kind === 2 && line.depth === 2).ix, 30, false));
+      await page.waitForSelector(".side h3");
+      await shot("dark");
+      await page.keyboard.press("t");
+      assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
+    },
+  },
+  {
+    name: "a million slices: merged pixels, every slice within reach",
+    file: "flat",
+    run: async ({ page, open, settled, shot, bytes }) => {
+      await open();
+      await settled();
+      await shot("million");
+      assert(bytes() < 7e6, `the file has ${bytes()} bytes`);
+      const longest = await page.evaluate(async () => {
+        const { app } = window.kasuri;
+        const row = app.recording.index.names.reduce((a, b) => (b.max > a.max ? b : a));
+        await app.selectNumber(row.line, row.item);
+        return { max: row.max, got: app.selected.end - app.selected.start, start: row.start, at: app.selected.start };
+      });
+      assert.equal(longest.got, longest.max, "the longest slice is where the index says");
+      assert.equal(longest.at, longest.start);
+      await settled();
+      await shot("million-longest");
+      // Levels and items agree: what an item covers is not empty in any level.
+      const holes = await page.evaluate(async () => {
+        const { recording } = window.kasuri.app;
+        let holes = 0;
+        for (const line of recording.lines.slice(0, 4)) {
+          const unit = await recording.unit(line, 0);
+          for (const level of line.levels) {
+            for (let i = 0; i < unit.n; i += 97) {
+              const bucket = Math.min(level.n - 1, Math.floor((unit.start[i] / recording.length) * level.n));
+              if (level.cover[bucket] === 0) holes++;
+            }
+          }
+        }
+        return holes;
+      });
+      assert.equal(holes, 0);
+    },
+  },
+  {
+    name: "a report that was cut short says so",
+    file: "demo",
+    run: async ({ page, html, trouble }) => {
+      await page.setContent(html().replace(/(id="kasuri-index">)[^<]*/, "$1AAAA"));
+      await page.waitForFunction(() => window.kasuri?.error);
+      assert.match(await text(page, ".failed"), /cannot be shown/);
+      // The complaint is the wanted one.
+      trouble.length = 0;
+    },
+  },
+  {
+    name: "a real recording opens and shows the program's threads",
+    file: "real",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      await shot("real");
+      assert((await page.locator(".track.thread").count()) > 0);
+    },
+  },
+];
