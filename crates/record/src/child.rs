@@ -143,18 +143,6 @@ impl Child {
         self.status
     }
 
-    /// Waits for its end; the exit status as a shell shows it.
-    pub fn wait(&mut self) -> i32 {
-        while self.status.is_none() {
-            match waitpid(Some(self.pid), WaitOptions::empty()) {
-                Ok(Some((_, status))) => self.status = shell_status(status),
-                Err(rustix::io::Errno::INTR) => {}
-                _ => break,
-            }
-        }
-        self.status.unwrap_or(0)
-    }
-
     /// Passes a signal on.
     pub fn signal(&self, number: i32) {
         if self.status.is_none()

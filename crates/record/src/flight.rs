@@ -11,6 +11,7 @@ use crate::kernel::Source;
 use crate::options::Flight;
 use crate::procs::Snapshots;
 use crate::recorder::{Notice, Notify, Recorder, Summary};
+use crate::signals::Signals;
 use kasuri_format::clock::ClockMap;
 use kasuri_format::meta::{Anchor, Meta};
 use kasuri_format::ring::SessionState;
@@ -175,14 +176,14 @@ impl Recorder<'_> {
     }
 
     /// The end of the program is a reason to save, too: it may have crashed.
-    pub(crate) fn flight_end(mut self, notify: Notify<'_>) -> Result<Summary> {
+    pub(crate) fn flight_end(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
         self.meta.exit_status = self.exit_status();
         self.meta.recorder_cpu_ns = Some(self.cpu_so_far());
         if self.summary.failure.is_none() {
             self.trigger(notify);
         }
         self.session.set_state(SessionState::Stopped);
-        self.close(notify)
+        self.close(signals, notify)
     }
 }
 

@@ -87,7 +87,7 @@ enum Job<'a> {
 /// # Errors
 /// [`Error::Pack`], with the directory to try again with.
 pub fn pack(dir: &Path, output: &Path, notify: Notify<'_>) -> Result<Packed> {
-    pack_amended(dir, output, &Amend::default(), notify)
+    pack_amended(dir, output, &Amend::default(), &|| false, notify)
 }
 
 /// What is known better than the directory says; not written there, its disk may be full.
@@ -99,17 +99,27 @@ pub(crate) struct Amend {
     pub(crate) anchors: Vec<Anchor>,
 }
 
-/// [`pack`] with amendments.
+/// [`pack`] with amendments; given up when `stop` says so.
 pub(crate) fn pack_amended(
     dir: &Path,
     output: &Path,
     amend: &Amend,
+    stop: &dyn Fn() -> bool,
     notify: Notify<'_>,
 ) -> Result<Packed> {
     let mut part = output.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
-    let packed = pack_into(dir, &part, amend, notify).and_then(|packed| {
+    let packed = pack_into(
+        dir,
+        amend,
+        &mut Outside {
+            part: &part,
+            stop,
+            notify,
+        },
+    )
+    .and_then(|packed| {
         crate::testhook::point("rename");
         std::fs::rename(&part, output).map_err(|e| {
             format!(
@@ -132,7 +142,15 @@ pub(crate) fn pack_amended(
 /// Errors in here are texts: all end in [`Error::Pack`].
 type Text<T> = std::result::Result<T, String>;
 
-fn pack_into(dir: &Path, part: &Path, amend: &Amend, notify: Notify<'_>) -> Text<Packed> {
+/// What packing has to do with besides the directory.
+struct Outside<'a> {
+    part: &'a Path,
+    stop: &'a dyn Fn() -> bool,
+    notify: Notify<'a>,
+}
+
+fn pack_into(dir: &Path, amend: &Amend, outside: &mut Outside<'_>) -> Text<Packed> {
+    let part = outside.part;
     let meta = match &amend.meta {
         Some(meta) => meta.clone(),
         None => read_meta(dir)?,
@@ -157,7 +175,7 @@ fn pack_into(dir: &Path, part: &Path, amend: &Amend, notify: Notify<'_>) -> Text
             writer.sites(&table).map_err(write_error)?;
         }
     }
-    write_events(dir, &meta, &mut writer, &mut packed, notify, part)?;
+    write_events(dir, &meta, &mut writer, &mut packed, outside)?;
     let (out, bytes) = writer.finish().map_err(write_error)?;
     out.into_inner()
         .map_err(|e| write_error(e.into_error()))?
@@ -275,8 +293,7 @@ fn write_events(
     meta: &Meta,
     writer: &mut Writer<BufWriter<File>>,
     packed: &mut Packed,
-    notify: Notify<'_>,
-    part: &Path,
+    outside: &mut Outside<'_>,
 ) -> Text<()> {
     let (table, errors) = EventTable::salvage(&meta.kernel);
     packed.damage.extend(errors.iter().map(|e| e.to_string()));
@@ -313,11 +330,14 @@ fn write_events(
             crate::testhook::point("pack");
             writer
                 .blocks(&blocks)
-                .map_err(|e| format!("cannot write {}: {e}", part.display()))?;
+                .map_err(|e| format!("cannot write {}: {e}", outside.part.display()))?;
             packed.count(job, &blocks);
             done += job.bytes();
         }
-        notify(Notice::Packing { done, total });
+        if (outside.stop)() {
+            return Err("it was interrupted".to_owned());
+        }
+        (outside.notify)(Notice::Packing { done, total });
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! One recording from its start to its end.
 //!
-//! One thread does everything, in ticks of at most 10 ms: it moves full kernel pages and full chunks to files,
+//! One thread does everything, in ticks of at most 20 ms: it moves full kernel pages and full chunks to files,
 //! and about once a second looks at clocks, loss counts, threads. The order of the steps at both ends is
 //! what makes the recording whole:
 //! start: directory, kernel source (still off), ring session, anchor, /proc, kernel on, program released;
@@ -12,6 +12,7 @@ use crate::directory::{self, Directory};
 use crate::error::{Error, Result};
 use crate::kernel::{self, Source};
 use crate::options::{Options, Target};
+use crate::pack::Amend;
 use crate::procs::Snapshots;
 use crate::rings::Collector;
 use crate::session::{Session, SessionOptions, policy_name};
@@ -30,8 +31,9 @@ const FIRST_CHUNKS: u32 = 16;
 /// Flight recorder: chunks per thread, 2 MiB or 130,000 short events.
 const FLIGHT_CHUNKS: u32 = 64;
 
-/// Longest and shortest wait between two ticks.
-const TICK_MAX: Duration = Duration::from_millis(10);
+/// Longest and shortest wait between two ticks. The buffers would allow twice the longest; ring memory that a
+/// program must take until we look again is what it costs.
+const TICK_MAX: Duration = Duration::from_millis(20);
 const TICK_MIN: Duration = Duration::from_millis(1);
 /// How long a program that was told to stop may take to finish the event it is writing.
 const STOP_GRACE: Duration = Duration::from_millis(2);
@@ -113,7 +115,7 @@ pub fn record(options: &Options, notify: Notify<'_>) -> Result<Summary> {
         }
     }
     recorder.run(&signals, notify);
-    recorder.end(notify)
+    recorder.end(&signals, notify)
 }
 
 /// Why the loop ended.
@@ -138,7 +140,9 @@ pub(crate) struct Recorder<'a> {
     attachment: Option<Attachment>,
     pidfd: Option<OwnedFd>,
     ending_signals: u32,
+    child_changed: bool,
     tick: Duration,
+    tick_max: Duration,
     cpu_at_start: u64,
 }
 
@@ -152,7 +156,7 @@ impl<'a> Recorder<'a> {
         let cpu_at_start = cpu_ns();
         let dir = Directory::create(&directory::path_for(&options.output))?;
         match Recorder::prepare_in(options, &dir) {
-            Ok((session, collector, opened, meta)) => Ok(Recorder {
+            Ok((session, collector, opened, meta, tick_max)) => Ok(Recorder {
                 options,
                 dir,
                 session,
@@ -167,7 +171,9 @@ impl<'a> Recorder<'a> {
                 attachment: None,
                 pidfd: None,
                 ending_signals: 0,
-                tick: TICK_MAX,
+                child_changed: false,
+                tick: TICK_MIN,
+                tick_max,
                 cpu_at_start,
             }),
             Err(error) => {
@@ -180,7 +186,7 @@ impl<'a> Recorder<'a> {
     fn prepare_in(
         options: &Options,
         dir: &Directory,
-    ) -> Result<(Session, Collector, kernel::Opened, Meta)> {
+    ) -> Result<(Session, Collector, kernel::Opened, Meta, Duration)> {
         let opened = kernel::open(options, dir.path())?;
         let stamps = StampClock::choose();
         let policy = match (options.flight.is_some(), options.discard) {
@@ -221,7 +227,8 @@ impl<'a> Recorder<'a> {
             keep_ns: options.flight.map(|flight| flight.keep.as_nanos() as u64),
             ..Meta::default()
         };
-        Ok((session, collector, opened, meta))
+        let tick_max = opened.source.patience().clamp(TICK_MIN, TICK_MAX);
+        Ok((session, collector, opened, meta, tick_max))
     }
 
     /// Up to and including the moment at which the program runs.
@@ -323,7 +330,8 @@ impl<'a> Recorder<'a> {
             let wait = self.options.duration.map_or(self.tick, |d| {
                 self.tick.min(d.saturating_sub(started.elapsed()))
             });
-            let arrived = signals.wait(self.pidfd.as_ref().map(|fd| fd.as_fd()), wait);
+            let (arrived, target_ended) =
+                signals.wait(self.pidfd.as_ref().map(|fd| fd.as_fd()), wait);
             let mut step = Step::GoOn;
             for signal in arrived {
                 if self.on_signal(signal, notify) == Step::End {
@@ -333,30 +341,25 @@ impl<'a> Recorder<'a> {
             crate::testhook::point("tick");
             self.on_tick(notify);
             let now = Instant::now();
-            if now >= next_second {
+            let look = now >= next_second;
+            if look {
                 next_second = now + Duration::from_secs(1);
                 self.on_second(notify);
             }
-            if step == Step::End || self.is_over(started) {
+            let timed_out = self.options.duration.is_some_and(|d| now - started >= d);
+            if step == Step::End || target_ended || timed_out || self.is_over(look) {
                 return;
             }
         }
     }
 
-    fn is_over(&mut self, started: Instant) -> bool {
-        if self
-            .options
-            .duration
-            .is_some_and(|d| started.elapsed() >= d)
-        {
-            return true;
-        }
-        if let Some(child) = &mut self.child {
-            return child.poll_status().is_some();
-        }
-        match self.options.target {
-            Target::Process(pid) => crate::procs::start_time(pid).is_none(),
-            _ => false,
+    /// Whether the program has ended: asked when SIGCHLD came, and now and then in case it did not.
+    fn is_over(&mut self, look: bool) -> bool {
+        let look = std::mem::take(&mut self.child_changed) || look;
+        match (&mut self.child, &self.options.target) {
+            (Some(child), _) => look && child.poll_status().is_some(),
+            (None, Target::Process(pid)) => look && crate::procs::start_time(*pid).is_none(),
+            (None, _) => false,
         }
     }
 
@@ -367,6 +370,7 @@ impl<'a> Recorder<'a> {
             return Step::GoOn;
         }
         if !ENDING.contains(&signal.signal) {
+            self.child_changed = true;
             return Step::GoOn;
         }
         self.ending_signals += 1;
@@ -402,12 +406,13 @@ impl<'a> Recorder<'a> {
             Err(error) => return self.stop_writing(error, notify),
         };
         // Buffers hold at least ten ticks of what came now, or we look more often.
-        let busy = moved.fill > 0.1 || collected.bytes > 4 << 20;
-        let calm = moved.fill < 0.02 && collected.bytes < 1 << 20;
+        let freed = collected.freed * u64::from(CHUNK_BYTES);
+        let busy = moved.fill > 0.1 || freed > 4 << 20;
+        let calm = moved.fill < 0.02 && freed < 1 << 20;
         if busy {
             self.tick = (self.tick / 2).max(TICK_MIN);
         } else if calm {
-            self.tick = (self.tick * 2).min(TICK_MAX);
+            self.tick = (self.tick * 2).min(self.tick_max);
         }
     }
 
@@ -455,10 +460,10 @@ impl<'a> Recorder<'a> {
         self.summary.failure = Some(error);
     }
 
-    fn end(mut self, notify: Notify<'_>) -> Result<Summary> {
+    fn end(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
         self.source.stop();
         if self.flight.is_some() {
-            return self.flight_end(notify);
+            return self.flight_end(signals, notify);
         }
         self.session.set_state(SessionState::Stopped);
         drop(self.attachment.take());
@@ -477,11 +482,11 @@ impl<'a> Recorder<'a> {
         }
         self.summary.raw_bytes = self.source.bytes() + self.collector.bytes();
         self.summary.kernel_lost = self.source.lost();
-        self.close(notify)
+        self.close(signals, notify)
     }
 
     /// Tidies up the kernel and shared memory, then packs.
-    pub(crate) fn close(mut self, notify: Notify<'_>) -> Result<Summary> {
+    pub(crate) fn close(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
         drop(self.attachment.take());
         let session = self.session;
         drop(self.source);
@@ -500,14 +505,14 @@ impl<'a> Recorder<'a> {
         notify(Notice::Stopped);
         match self.flight {
             Some(_) => self.dir.discard(),
-            None => finish_pack(self.options, self.dir, &mut summary, notify),
+            None => finish_pack(self.options, self.dir, &mut summary, signals, notify),
         }
         if let Some(child) = self
             .child
             .as_mut()
             .filter(|_| self.options.duration.is_some())
         {
-            summary.exit_status = Some(child.wait());
+            summary.exit_status = Some(wait_for(child, signals));
         }
         Ok(summary)
     }
@@ -541,14 +546,26 @@ impl<'a> Recorder<'a> {
 }
 
 /// Packs, and says in the summary what came of it.
-fn finish_pack(options: &Options, dir: Directory, summary: &mut Summary, notify: Notify<'_>) {
+fn finish_pack(
+    options: &Options,
+    dir: Directory,
+    summary: &mut Summary,
+    signals: &Signals,
+    notify: Notify<'_>,
+) {
     let path = dir.path().to_owned();
     if !options.pack {
         summary.dir = Some(path);
         summary.bytes = summary.raw_bytes;
         return;
     }
-    match crate::pack::pack(&path, &options.output, notify) {
+    match crate::pack::pack_amended(
+        &path,
+        &options.output,
+        &Amend::default(),
+        &|| signals.is_ending(),
+        notify,
+    ) {
         Ok(packed) => {
             packed.add_to(summary);
             dir.discard();
@@ -558,6 +575,20 @@ fn finish_pack(options: &Options, dir: Directory, summary: &mut Summary, notify:
             summary.dir = Some(path);
             summary.bytes = summary.raw_bytes;
             summary.failure.get_or_insert(error);
+        }
+    }
+}
+
+/// The recording is over and the program goes on: only its signals and its exit status are still our business.
+fn wait_for(child: &mut Child, signals: &Signals) -> i32 {
+    loop {
+        if let Some(status) = child.poll_status() {
+            return status;
+        }
+        for arrived in signals.wait(None, Duration::from_secs(1)).0 {
+            if ENDING.contains(&arrived.signal) && !arrived.from_terminal {
+                child.signal(arrived.signal);
+            }
         }
     }
 }

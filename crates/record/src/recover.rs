@@ -70,7 +70,7 @@ fn recover_directory(dir: &Path, output: Option<&Path>, notify: Notify<'_>) -> R
     }
     let amend = complete(meta);
     let output = output.map_or_else(|| directory::output_for(dir), Path::to_owned);
-    let packed = pack::pack_amended(dir, &output, &amend, notify)?;
+    let packed = pack::pack_amended(dir, &output, &amend, &|| false, notify)?;
     if let Some(session) = session {
         let _ = std::fs::remove_dir_all(session);
     }

@@ -15,6 +15,10 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+/// With so many more open chunks than threads seemed to need, many have probably ended: a program of thousands of
+/// short threads would take new memory for each.
+const MANY_OWNED: usize = 32;
+
 /// A client is one copy of kasuri.h's state in one process.
 type ClientId = (u32, u32);
 
@@ -29,6 +33,8 @@ struct Client {
     newest: HashMap<u32, u32>,
     /// Start time of the process when it was found, so that a reused pid is not taken for it.
     start_time: Option<u64>,
+    /// Chunks that threads owned when the dead were last looked for.
+    owned_then: usize,
     /// All its chunks were taken and its ring files removed.
     done: bool,
 }
@@ -122,7 +128,11 @@ impl Collector {
         self.discover();
         let mut sum = Collected::default();
         for (&id, client) in &mut self.clients {
-            client.find(false, &mut self.found);
+            let owned = client.find(false, &mut self.found);
+            if owned > 2 * client.owned_then + MANY_OWNED {
+                client.hand_over_dead(id.0);
+                client.owned_then = client.find(false, &mut self.found);
+            }
             let result = client.take(id, &self.dir, &mut self.found, false, &mut sum);
             if result.is_err() {
                 self.bytes += sum.bytes;
@@ -150,6 +160,7 @@ impl Collector {
             .filter(|(_, c)| !c.done && !c.segments.is_empty())
         {
             client.hand_over_dead(pid);
+            client.owned_then = client.find(false, &mut self.found);
         }
         let collected = self.tick(session)?;
         let gone: Vec<ClientId> = self
@@ -266,16 +277,20 @@ impl Client {
             have: HashMap::new(),
             newest: HashMap::new(),
             start_time: crate::procs::start_time(pid as i32),
+            owned_then: 0,
             done: false,
         }
     }
 
-    /// Lists the chunks that owners handed over; with `open`, those they still write into too.
-    fn find(&self, open: bool, found: &mut Vec<Found>) {
+    /// Lists the chunks that owners handed over; with `open`, those they still write into too. Returns how many
+    /// they still write into.
+    fn find(&self, open: bool, found: &mut Vec<Found>) -> usize {
         found.clear();
+        let mut owned = 0;
         for (ix, segment) in self.segments.iter().enumerate() {
             segment.for_each(|chunk, state| {
-                if state == ChunkState::Full || (open && state == ChunkState::Owned) {
+                owned += usize::from(state == ChunkState::Owned);
+                if state == ChunkState::Full || open {
                     let (stream, seq) = segment.stream_and_seq(chunk);
                     found.push(Found {
                         stream,
@@ -286,6 +301,7 @@ impl Client {
                 }
             });
         }
+        owned
     }
 
     /// Copies what was found, in order of (stream, seq), and frees it unless at the `end`. A chunk in which a

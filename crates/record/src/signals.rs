@@ -6,7 +6,7 @@
 use crate::error::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::mem::{size_of, zeroed};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// A signal that arrived.
@@ -58,10 +58,8 @@ impl Signals {
             ));
         }
         // SAFETY: signalfd returned a new descriptor that nobody else owns.
-        Ok(Signals {
-            fd: unsafe { OwnedFd::from_raw_fd(fd) },
-            before,
-        })
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Signals { fd, before })
     }
 
     /// The mask from before, for a program to start with.
@@ -69,20 +67,39 @@ impl Signals {
         &self.before
     }
 
-    /// Waits for a signal, for `other` to become readable, or for the time to pass; all signals that came.
-    pub fn wait(&self, other: Option<BorrowedFd<'_>>, time: Duration) -> Vec<Arrived> {
-        let mut fds = vec![PollFd::new(&self.fd, PollFlags::IN)];
-        if let Some(other) = other.as_ref() {
-            fds.push(PollFd::new(other, PollFlags::IN));
-        }
+    /// Waits for a signal, for `other` to become readable, or for the time to pass. Says which signals came, and
+    /// whether `other` is readable.
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, time: Duration) -> (Vec<Arrived>, bool) {
+        // Without another one, the same descriptor twice costs less than a list made anew each tick.
+        let mine = self.fd.as_fd();
+        let mut fds = [
+            PollFd::new(&mine, PollFlags::IN),
+            PollFd::from_borrowed_fd(other.unwrap_or(mine), PollFlags::IN),
+        ];
+        let n_fds = if other.is_some() { 2 } else { 1 };
         let time = Timespec {
             tv_sec: time.as_secs() as i64,
             tv_nsec: i64::from(time.subsec_nanos()),
         };
-        match poll(&mut fds, Some(&time)) {
-            Ok(n) if n > 0 && !fds[0].revents().is_empty() => self.take(),
-            _ => Vec::new(),
+        match poll(&mut fds[..n_fds], Some(&time)) {
+            Ok(n) if n > 0 => {
+                let arrived = if fds[0].revents().is_empty() {
+                    Vec::new()
+                } else {
+                    self.take()
+                };
+                (arrived, n_fds == 2 && !fds[1].revents().is_empty())
+            }
+            _ => (Vec::new(), false),
         }
+    }
+
+    /// Whether the user wants an end, now.
+    pub fn is_ending(&self) -> bool {
+        self.wait(None, Duration::ZERO)
+            .0
+            .iter()
+            .any(|arrived| ENDING.contains(&arrived.signal))
     }
 
     fn take(&self) -> Vec<Arrived> {

@@ -143,15 +143,14 @@ fn a_program_that_drops_root_is_unharmed() {
 }
 
 #[test]
-fn thousands_of_short_threads_lose_nothing() {
+fn events_of_thousands_of_short_threads_are_kept_or_counted() {
     let dir = scratch();
     let output = record(dir.path(), &[program("threads").to_str().unwrap(), "4000"]);
     assert!(output.status.success(), "{}", said(&output));
     let facts = facts(&dir.path().join("run.kasuri"));
-    assert_eq!(
-        (facts.annotations, facts.lost, facts.streams),
-        (12_000, 0, 4_000)
-    );
+    assert_eq!(facts.annotations + facts.lost, 12_000);
+    // A thread that needs memory while another one gets it waits for a bounded time only.
+    assert!(facts.lost < 120 && facts.streams > 3_900, "{facts:?}");
 }
 
 #[test]
