@@ -228,6 +228,30 @@ struct kasuri__writer {
 #endif
 #define KASURI__OFF_MASK 0xffffffu
 
+/* ThreadSanitizer cannot see that a chunk went from a dead thread through another process to this one. Tell it. */
+#if defined(__SANITIZE_THREAD__)
+#define KASURI__TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define KASURI__TSAN 1
+#endif
+#endif
+#ifdef KASURI__TSAN
+#ifdef __cplusplus
+extern "C" {
+#endif
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+#ifdef __cplusplus
+}
+#endif
+#define KASURI__TSAN_ACQUIRE(p) __tsan_acquire((void *)(p))
+#define KASURI__TSAN_RELEASE(p) __tsan_release((void *)((uintptr_t)(p) & ~(uintptr_t)4095))
+#else
+#define KASURI__TSAN_ACQUIRE(p) ((void)(p))
+#define KASURI__TSAN_RELEASE(p) ((void)(p))
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -308,6 +332,7 @@ KASURI__INLINE uint64_t *kasuri__slot(uint64_t pos) {
  * payload. Without it: a reader takes an unwritten payload (models/ring, control `no_release_at_stamp`). */
 KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
     __atomic_store_n(slot, stamp, __ATOMIC_RELEASE);
+    KASURI__TSAN_RELEASE(slot);
 }
 KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
     __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
@@ -323,7 +348,7 @@ KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32
     if (KASURI__LIKELY(gate == 1 && id >= !!site && w)) {
         pos = kasuri__reserve(w, 16);
         KASURI__TEST_POINT(1);
-        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 16 <= w->limit)) {
+        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 16 <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED))) {
             uint64_t *slot = kasuri__slot(pos);
             kasuri__word1(slot, kind, id);
             KASURI__TEST_POINT(2);
@@ -342,7 +367,7 @@ KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32
     if (KASURI__LIKELY(gate == 1 && id >= !!site && w)) {
         pos = kasuri__reserve(w, 32);
         KASURI__TEST_POINT(1);
-        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 32 <= w->limit)) {
+        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 32 <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED))) {
             uint64_t *slot = kasuri__slot(pos);
             kasuri__word1(slot, kind, id);
             slot[2] = a;
@@ -584,6 +609,7 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
  * ---------------------------------------------------------------------------------------------- */
 #ifndef KASURI_DECLARE_ONLY
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -831,6 +857,7 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
     if (!chunk->lost_first)
         chunk->lost_first = stamp;
     chunk->lost_last = stamp;
+    KASURI__TSAN_RELEASE(chunk);
 }
 
 /* Nothing was free at the last try and nothing has been freed since: count and go, about 20 ns. Signals are not
@@ -884,6 +911,8 @@ KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chun
             __atomic_store_n(&c->hint, k << 20 | ((at + 1) & 0xfffff), __ATOMIC_RELAXED);
             out->chunk = (struct kasuri_chunk *)(void *)(s->chunks + (uint64_t)at * s->chunk_bytes);
             out->state = &states[at];
+            for (j = 0; j < s->chunk_bytes; j += 4096)
+                KASURI__TSAN_ACQUIRE((char *)out->chunk + j);
             return 1;
         }
     }
@@ -1425,6 +1454,7 @@ KASURI__COLD int kasuri__ready(struct kasuri__client *c) {
 /* -- threads -- */
 
 KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t tid) {
+    KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it */
     return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
@@ -1566,6 +1596,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
         kasuri__emit_blocked(c, site, id, kind, pos, payload, bytes);
     else
         __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+    KASURI__TSAN_RELEASE(kasuri__writer);
     kasuri__unblock_signals(mask);
 }
 
@@ -1586,10 +1617,11 @@ KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uin
 KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...) {
     char text[KASURI_EVENT_MAX + 1];
     va_list list;
-    int n;
+    int n, saved = errno;
     va_start(list, format);
     n = vsnprintf(text, sizeof text, format, list);
     va_end(list);
+    errno = saved;
     if (n >= 0)
         kasuri__slow_bytes(site, id, KASURI_EV_MESSAGE, text, (uint64_t)n);
 }

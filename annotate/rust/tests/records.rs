@@ -64,10 +64,8 @@ fn make_session(dir: &Path) -> File {
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
     // SAFETY: an open descriptor and a valid flock.
-    assert_eq!(
-        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) },
-        0
-    );
+    let locked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) };
+    assert_eq!(locked, 0);
     file
 }
 
