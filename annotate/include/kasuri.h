@@ -623,7 +623,8 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
 #define KASURI__SEGMENT_MAX (64u << 20)
 #define KASURI__BLOCK_BYTES 65536u
 #define KASURI__STRING_MAX 4000u
-#define KASURI__SPINS 4000
+#define KASURI__YIELDS 20
+#define KASURI__SLEEPS 2000 /* of 100 us */
 
 #ifdef __cplusplus
 extern "C" {
@@ -821,6 +822,18 @@ KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
 }
 
+/* For another thread that grows or registers: a while, in case it does not run; in all not above 0.2 s or so. */
+KASURI__COLD int kasuri__wait_a_little(uint32_t *waits) {
+    struct kasuri__timespec t = {0, 100000};
+    if (++*waits > KASURI__YIELDS + KASURI__SLEEPS)
+        return 0;
+    if (*waits <= KASURI__YIELDS)
+        KASURI__CALL(SYS_sched_yield, 0, 0, 0, 0);
+    else
+        KASURI__CALL(SYS_nanosleep, &t, 0, 0, 0);
+    return 1;
+}
+
 /* The recorder holds an OFD write lock on `control` while it lives. Unsure counts as alive. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     struct {
@@ -962,7 +975,7 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c);
 
 /* A free chunk, growing if the policy says so. */
 KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__chunk_ref *out) {
-    uint32_t spins = 0, freed = __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED), expected;
+    uint32_t waits = 0, freed = __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED), expected;
     for (;;) {
         if (kasuri__take_free(c, out))
             return 1;
@@ -983,10 +996,8 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__chun
                 return 1;
             if (!kasuri__gate_load())
                 return 0;
-        } else if (++spins > KASURI__SPINS) {
+        } else if (!kasuri__wait_a_little(&waits)) {
             return 0;
-        } else {
-            KASURI__CALL(SYS_sched_yield, 0, 0, 0, 0);
         }
     }
 }
@@ -1167,13 +1178,12 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
 /* -- sites -- */
 
 KASURI__COLD int kasuri__try_lock(uint32_t *lock) {
-    uint32_t i, expected;
-    for (i = 0; i < KASURI__SPINS; i++) {
+    uint32_t waits = 0, expected;
+    do {
         expected = 0;
         if (__atomic_compare_exchange_n(lock, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return 1;
-        KASURI__CALL(SYS_sched_yield, 0, 0, 0, 0);
-    }
+    } while (kasuri__wait_a_little(&waits));
     return 0;
 }
 KASURI__COLD void kasuri__unlock(uint32_t *lock) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A recorder small enough to test against: makes a session, drains and frees chunks, counts what it finds.
- * It checks what the real recorder relies on (states, sequence numbers, zeroes) and aborts where that is broken.
+ * It checks what the real recorder relies on (states, sequence numbers, zeroes) and ends the process where that is
+ * broken.
  */
 #ifndef KASURI_TESTS_READER_H
 #define KASURI_TESTS_READER_H
