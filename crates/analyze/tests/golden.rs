@@ -1,0 +1,405 @@
+//! One small trace with every answer worked out by hand, and the changes to it that must not change an answer.
+use ThreadState::*;
+use kasuri_analyze::{Latency, Options, Summary, summary};
+use kasuri_model::input::{Annotation, Event, Setup, What, comm};
+use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
+
+/// What the same story may be told with: other ids, other CPUs, another time.
+#[derive(Clone, Copy)]
+struct Story {
+    shift: i64,
+    tid: fn(i32) -> i32,
+    swap_cpus: bool,
+    idle_thread: bool,
+}
+
+const PLAIN: Story = Story {
+    shift: 0,
+    tid: |t| t,
+    swap_cpus: false,
+    idle_thread: false,
+};
+
+impl Story {
+    fn switch(&self, ns: i64, prev: i32, left_as: ThreadState, next: i32) -> Event {
+        let (prev, next) = ((self.tid)(prev), (self.tid)(next));
+        let what = What::Switch {
+            prev,
+            prev_comm: comm("t"),
+            left_as,
+            next,
+            next_comm: comm("t"),
+        };
+        Event {
+            time: Time(ns + self.shift),
+            context: prev,
+            in_interrupt: false,
+            what,
+        }
+    }
+
+    fn waking(&self, ns: i64, context: i32, tid: i32, cpu: i32) -> Event {
+        let what = What::Waking {
+            tid: (self.tid)(tid),
+            comm: comm("t"),
+            cpu: if self.swap_cpus { 1 - cpu } else { cpu },
+        };
+        Event {
+            time: Time(ns + self.shift),
+            context: (self.tid)(context),
+            in_interrupt: false,
+            what,
+        }
+    }
+
+    fn fork(&self, ns: i64, parent: i32, child: i32, same: bool) -> Event {
+        let (parent, child) = ((self.tid)(parent), (self.tid)(child));
+        let what = What::Fork {
+            parent,
+            child,
+            comm: comm("t"),
+            pid: None,
+            same_process: Some(same),
+        };
+        Event {
+            time: Time(ns + self.shift),
+            context: parent,
+            in_interrupt: false,
+            what,
+        }
+    }
+
+    /// Process 10 (threads 10, 11) is the target; 99 is a stranger.
+    ///
+    /// CPU 0: 0 10 runs .. 600 preempted by 99 .. 700 10 again .. 1000.
+    /// CPU 1: 0 idle .. 110 11 runs .. 500 sleeps, idle .. 820 11 .. 1000.
+    /// 11 is made by 10 at 90 and first woken at 100 (latency 10); woken by 10 at 800 (latency 20).
+    fn kernel(&self) -> Vec<Vec<Event>> {
+        let cpu0 = vec![
+            self.fork(90, 10, 11, true),
+            self.waking(100, 10, 11, 1),
+            self.switch(600, 10, RunnablePreempted, 99),
+            self.switch(700, 99, Sleeping, 10),
+            self.waking(800, 10, 11, 1),
+        ];
+        let cpu1 = vec![
+            self.switch(110, 0, RunnablePreempted, 11),
+            self.switch(500, 11, Sleeping, 0),
+            self.switch(820, 0, RunnablePreempted, 11),
+        ];
+        if self.swap_cpus {
+            vec![cpu1, cpu0]
+        } else {
+            vec![cpu0, cpu1]
+        }
+    }
+
+    /// Two rounds of work between waits at barrier 0xb:
+    /// 10: work 120..200, barrier 200..400; work 400..900, barrier 900..910.
+    /// 11: work 120..400, barrier 400..405; work 405..500, barrier 500..910.
+    fn annotations(&self, strings: &mut Strings) -> Vec<AnnotationVec> {
+        let (work, barrier) = (strings.intern("work"), strings.intern("sync"));
+        let rounds = [
+            (10, [(120, 200, 400), (400, 900, 910)]),
+            (11, [(120, 400, 405), (405, 500, 910)]),
+        ];
+        let stream = |(tid, rounds): (i32, [(i64, i64, i64); 2])| {
+            let put = |ns: i64, kind: u8, name: StrIx, aux: u16, a: u64| Annotation {
+                time: Time(ns + self.shift),
+                kind,
+                aux,
+                name,
+                a,
+                b: 0,
+            };
+            let events = rounds.iter().flat_map(|&(begin, end, go)| {
+                [
+                    put(begin, 1, work, 0, 0),
+                    put(end, 2, work, 0, 0),
+                    put(end, 5, barrier, 1, 0xb),
+                    put(go, 6, barrier, 1, 0xb),
+                ]
+            });
+            AnnotationVec {
+                pid: (self.tid)(10),
+                tid: (self.tid)(tid),
+                events: events.collect(),
+                at: 0,
+            }
+        };
+        rounds.into_iter().map(stream).collect()
+    }
+
+    fn load(&self) -> Trace {
+        let mut strings = Strings::default();
+        let streams = self.annotations(&mut strings);
+        let mut known = Vec::new();
+        if self.idle_thread {
+            let (pid, tid) = ((self.tid)(10), 5000);
+            known.push(kasuri_model::input::KnownThread {
+                time: Time(self.shift),
+                pid,
+                tid,
+                ppid: 1,
+                comm: "idler".into(),
+            });
+        }
+        let setup = Setup {
+            span: Time(self.shift)..Time(self.shift + 1000),
+            n_cpus: 2,
+            root_pids: vec![(self.tid)(10)],
+            known,
+            recorded: vec![0, 1],
+            ..Setup::default()
+        };
+        let mut trace = Input {
+            setup,
+            strings,
+            cpus: self.kernel(),
+            streams,
+        }
+        .build()
+        .unwrap();
+        trace.info.kernel_source = "tracefs".into();
+        assert_eq!(trace.broken_rules(), Vec::<String>::new());
+        assert_eq!(trace.disagreements(), Vec::<String>::new());
+        trace
+    }
+
+    fn summary(&self) -> Summary {
+        summary(&self.load(), &Options::default())
+    }
+}
+
+#[test]
+fn totals() {
+    let s = PLAIN.summary();
+    assert_eq!(
+        (s.wall_ns, s.n_cpus, s.capacity_ns, s.cpus_used),
+        (1000, 2, 2000, 2)
+    );
+    // 10: 600 + 300; 11: 390 + 180.
+    assert_eq!(s.on_cpu_ns, 900 + 570);
+    assert_eq!(s.cpu_use, Some(1470.0 / 2000.0));
+    // 10 left once, preempted; 11 left once. 11 was woken twice.
+    assert_eq!((s.switches, s.preemptions, s.wakeups), (2, 1, 2));
+    // Latencies 10, 20: the 50th percentile is the 1st of 2, the 99th the 2nd.
+    assert_eq!(
+        s.wake_latency_ns,
+        Some(Latency {
+            p50: 10,
+            p99: 20,
+            max: 20
+        })
+    );
+}
+
+#[test]
+fn threads_and_cpus_add_up() {
+    let s = PLAIN.summary();
+    let [ten, eleven] = &s.threads[..] else {
+        panic!("{:?}", s.threads)
+    };
+    assert_eq!(
+        (
+            ten.tid,
+            ten.on_cpu_ns,
+            ten.preempted_ns,
+            ten.blocked_ns,
+            ten.alive_ns
+        ),
+        (10, 900, 100, 0, 1000)
+    );
+    // 11 lives from 90: 20 until its first run, 20 after its wake-up, asleep 500..800.
+    assert_eq!(
+        (eleven.tid, eleven.alive_ns, eleven.on_cpu_ns),
+        (11, 910, 570)
+    );
+    assert_eq!(
+        (
+            eleven.woken_ns,
+            eleven.runnable_ns,
+            eleven.blocked_ns,
+            eleven.unknown_ns
+        ),
+        (40, 40, 300, 0)
+    );
+    for t in &s.threads {
+        assert_eq!(
+            t.on_cpu_ns + t.runnable_ns + t.blocked_ns + t.unknown_ns,
+            t.alive_ns
+        );
+    }
+    let rows: Vec<(i64, i64, i64)> = s
+        .cpus
+        .iter()
+        .map(|c| (c.target_ns, c.other_ns, c.idle_ns))
+        .collect();
+    assert_eq!(rows, [(900, 100, 0), (570, 0, 430)]);
+}
+
+#[test]
+fn annotations_by_name() {
+    let s = PLAIN.summary();
+    let work = s.annotations.iter().find(|a| a.name == "work").unwrap();
+    // 80 + 500 + 280 + 95; on a CPU: 10 was off 600..700 within its second, 11 never within its work.
+    assert_eq!(
+        (work.count, work.threads, work.total_ns, work.on_cpu_ns),
+        (4, 2, 955, Some(855))
+    );
+    // Sorted 80 95 280 500.
+    assert_eq!(
+        (work.p50_ns, work.p99_ns, work.max_ns, work.self_ns),
+        (95, 500, 500, 955)
+    );
+    let sync = s.waits.iter().find(|w| w.kind == "barrier").unwrap();
+    // 200 + 10 + 5 + 410.
+    assert_eq!(
+        (sync.object, sync.count, sync.threads, sync.total_ns),
+        (0xb, 4, 2, 625)
+    );
+}
+
+#[test]
+fn imbalance_between_barriers() {
+    let s = PLAIN.summary();
+    let work = s.imbalance.iter().find(|i| i.by == "barrier").unwrap();
+    // Round 1: 80 and 280, mean 180; round 2: 500 and 95, mean 297.5.
+    assert_eq!(
+        (
+            work.instances,
+            work.threads,
+            work.max_busy_ns,
+            work.mean_busy_ns
+        ),
+        (2, 2, 780, 477.5)
+    );
+    assert_eq!(work.imbalance, (780.0 - 477.5) / 780.0);
+    assert_eq!(work.cost_ns, 2.0 * 100.0 + 2.0 * 202.5);
+    assert!(!work.is_static && work.worst_share == 0.5);
+    // Of regions only the second is whole: 400..900 and 405..500.
+    let region = s.imbalance.iter().find(|i| i.by == "region").unwrap();
+    assert_eq!(
+        (
+            region.name.as_str(),
+            region.instances,
+            region.max_busy_ns,
+            region.worst_tid
+        ),
+        ("sync", 1, 500, 10)
+    );
+}
+
+#[test]
+fn interference_names_who_ran_instead() {
+    let s = PLAIN.summary();
+    assert_eq!(s.interference.len(), 1, "idle CPUs delay nobody");
+    let stranger = &s.interference[0];
+    assert_eq!(
+        (
+            stranger.pid,
+            stranger.preemptions,
+            stranger.delayed_ns,
+            stranger.threads_delayed
+        ),
+        (99, 1, 100, 1)
+    );
+    assert!(!stranger.is_target);
+}
+
+#[test]
+fn a_range_is_a_part_of_the_whole() {
+    let trace = PLAIN.load();
+    let part = |from, to| {
+        summary(
+            &trace,
+            &Options {
+                range: Some(Time(from)..Time(to)),
+                ..Options::default()
+            },
+        )
+    };
+    let (whole, halves) = (PLAIN.summary(), [part(0, 450), part(450, 1000)]);
+    let sum = |f: fn(&Summary) -> i64| halves.iter().map(f).sum::<i64>();
+    assert_eq!(sum(|s| s.on_cpu_ns), whole.on_cpu_ns);
+    assert_eq!(sum(|s| s.switches as i64), whole.switches as i64);
+    assert_eq!(sum(|s| s.wakeups as i64), whole.wakeups as i64);
+    assert_eq!(sum(|s| s.capacity_ns), whole.capacity_ns);
+    assert_eq!(
+        sum(|s| s.interference.iter().map(|i| i.delayed_ns).sum()),
+        100
+    );
+    let work = |s: &Summary| {
+        s.annotations
+            .iter()
+            .find(|a| a.name == "work")
+            .map_or(0, |a| a.total_ns)
+    };
+    assert_eq!(halves.iter().map(work).sum::<i64>(), work(&whole));
+}
+
+/// The answer without ids and points in time.
+fn anonymous(mut s: Summary) -> Summary {
+    (s.from_ns, s.to_ns) = (0, 0);
+    s.cpus.sort_by_key(|c| c.target_ns);
+    s.cpus.iter_mut().for_each(|c| c.cpu = 0);
+    s.threads.iter_mut().for_each(|t| (t.pid, t.tid) = (0, 0));
+    s.imbalance
+        .iter_mut()
+        .for_each(|i| (i.pid, i.worst_tid) = (0, 0));
+    s.waits.iter_mut().for_each(|w| w.pid = 0);
+    s.interference.iter_mut().for_each(|i| i.pid = 0);
+    s
+}
+
+#[test]
+fn other_ids_cpus_and_times_change_no_answer() {
+    let plain = anonymous(PLAIN.summary());
+    assert_eq!(
+        plain,
+        anonymous(
+            Story {
+                shift: 123_456_789,
+                ..PLAIN
+            }
+            .summary()
+        )
+    );
+    assert_eq!(
+        plain,
+        anonymous(
+            Story {
+                swap_cpus: true,
+                ..PLAIN
+            }
+            .summary()
+        )
+    );
+    let renamed = Story {
+        tid: |t| if t == 0 { 0 } else { 4_000_000 - 7 * t },
+        ..PLAIN
+    };
+    assert_eq!(plain, anonymous(renamed.summary()));
+}
+
+#[test]
+fn an_idle_thread_adds_its_row_and_nothing_else() {
+    let mut more = Story {
+        idle_thread: true,
+        ..PLAIN
+    }
+    .summary();
+    let idle = more.threads.pop().unwrap();
+    assert_eq!(
+        (idle.name.as_str(), idle.on_cpu_ns, idle.unknown_ns),
+        ("idler", 0, 1000)
+    );
+    assert_eq!(more, PLAIN.summary());
+}
+
+#[test]
+fn an_empty_trace_has_an_answer() {
+    let s = summary(&Trace::default(), &Options::default());
+    assert_eq!((s.wall_ns, s.cpu_use, s.wake_latency_ns), (0, None, None));
+    assert_eq!(s.schema, "kasuri.stat/1");
+}
