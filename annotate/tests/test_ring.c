@@ -37,11 +37,19 @@ static int skip(const char *why) {
     return ci && !strcmp(ci, "true") ? 1 : 77;
 }
 
+static pid_t counts_owner;
+static void remove_counts(void) {
+    if (getpid() == counts_owner)
+        unlink(counts_path);
+}
+
 static void make_counts(void) {
     snprintf(counts_path, sizeof counts_path, "/dev/shm/kasuri-counts-%d", getpid());
     int fd = open(counts_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, 4096) != 0)
         exit(3);
+    counts_owner = getpid();
+    atexit(remove_counts);
     counts = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
 }
@@ -497,15 +505,12 @@ int main(int argc, char **argv) {
     plugin = argc > 3 ? argv[3] : "";
     if (!strcmp(argv[1], "counts") && argc == 4) {
         make_counts();
-        int result = counts_events(argv[2], argv[3]);
-        unlink(counts_path);
-        return result;
+        return counts_events(argv[2], argv[3]);
     }
     for (unsigned i = 0; i < sizeof tests / sizeof *tests; i++)
         if (!strcmp(tests[i].name, argv[1])) {
             make_counts();
             int result = tests[i].run();
-            unlink(counts_path);
             return failed ? 1 : result;
         }
     fprintf(stderr, "no test %s\n", argv[1]);
