@@ -259,6 +259,59 @@ fn damage_in_the_middle_costs_one_block() {
 }
 
 #[test]
+fn a_format_that_is_not_understood_costs_its_events_fields_only() {
+    let mut small = small(10);
+    // Before the others by name: it must not shift their numbers.
+    small.meta.kernel.formats.insert(
+        "a/new".into(),
+        "name: new\nID: 372\n\tfield:strange\n".into(),
+    );
+    let table = EventTable::salvage(&small.meta.kernel).0;
+    let blocks = encode_kernel_blocks(
+        &table,
+        &PageLayout::LE64,
+        0,
+        &small.pages,
+        &EncodeOptions::default(),
+    );
+    let mut writer = Writer::new(Vec::new(), &small.meta).unwrap();
+    writer.blocks(&blocks).unwrap();
+    let file = writer.finish().unwrap().0;
+    let recording = Recording::parse(&file).unwrap();
+    assert_eq!(recording.format_errors().len(), 1);
+    let block = recording.kernel_block(0).unwrap();
+    let exec = recording
+        .event_table()
+        .find("sched/sched_process_exec")
+        .unwrap();
+    assert_eq!(block.group(exec).unwrap().len, 5);
+    assert_eq!(
+        block
+            .group(recording.event_table().unknown())
+            .map_or(0, |g| g.len)
+            % 75,
+        0
+    );
+}
+
+#[test]
+fn salvaged_blocks_make_a_sound_file_with_all_tables() {
+    let file = small(12).pack();
+    let (rest, errors) = Recording::salvage(&file[..file.len() - 10]);
+    assert_eq!(errors.len(), 1);
+    let mut writer = Writer::new(Vec::new(), rest.meta()).unwrap();
+    for info in rest.table_blocks().iter().chain(rest.blocks()) {
+        writer.copy_block(info, &file).unwrap();
+    }
+    let copy = writer.finish().unwrap().0;
+    let again = Recording::parse(&copy).unwrap();
+    assert_eq!(
+        content(&again).unwrap(),
+        content(&Recording::parse(&file).unwrap()).unwrap()
+    );
+}
+
+#[test]
 fn claims_beyond_reason_are_refused_before_memory_is_taken() {
     // A block header that claims 2^60 events or bytes, its checksum right.
     for (field, value) in [(8usize, 1u64 << 60), (16, 1 << 60), (16, (1 << 17) + 1)] {

@@ -28,6 +28,8 @@ pub struct Recording<'a> {
     client_losses: Vec<ClientLoss>,
     sites: Sites,
     table: EventTable,
+    format_errors: Vec<Error>,
+    tables: Vec<BlockInfo>,
     blocks: Vec<BlockInfo>,
 }
 
@@ -56,8 +58,12 @@ impl<'a> Recording<'a> {
         let Some(meta) = parts.meta.take() else {
             return Err(Error::damaged("kasuri file", start, "no META block", "one"));
         };
-        let table = EventTable::from_meta(&meta.kernel)?;
-        Ok(parts.build(file, meta, table, infos))
+        // Formats that are not understood cost their events' fields, not the recording.
+        let (table, format_errors) = EventTable::salvage(&meta.kernel);
+        Ok(Recording {
+            format_errors,
+            ..parts.build(file, meta, table, infos)
+        })
     }
 
     /// Opens what is whole of a damaged or unfinished file: every block up to the first damage, and those after it that
@@ -97,9 +103,14 @@ impl<'a> Recording<'a> {
             ));
             Meta::default()
         });
-        let (table, more) = EventTable::salvage(&meta.kernel);
-        errors.extend(more);
-        (parts.build(file, meta, table, blocks), errors)
+        let (table, format_errors) = EventTable::salvage(&meta.kernel);
+        (
+            Recording {
+                format_errors,
+                ..parts.build(file, meta, table, blocks)
+            },
+            errors,
+        )
     }
 
     /// Facts about the recording.
@@ -140,6 +151,16 @@ impl<'a> Recording<'a> {
     /// Kernel event types, with look-ups.
     pub fn event_table(&self) -> &EventTable {
         &self.table
+    }
+
+    /// Format files that were not understood: their events are of type [`crate::tracefs::UNKNOWN_EVENT`].
+    pub fn format_errors(&self) -> &[Error] {
+        &self.format_errors
+    }
+
+    /// Blocks of tables other than the metadata, for [`super::Writer::copy_block`].
+    pub fn table_blocks(&self) -> &[BlockInfo] {
+        &self.tables
     }
 
     /// Blocks of events, in file order: of one CPU or stream in order of time.
@@ -237,9 +258,11 @@ impl Parts {
         file: &'a [u8],
         meta: Meta,
         table: EventTable,
-        mut blocks: Vec<BlockInfo>,
+        blocks: Vec<BlockInfo>,
     ) -> Recording<'a> {
-        blocks.retain(|b| b.kind.has_events());
+        let (blocks, mut tables): (Vec<_>, Vec<_>) =
+            blocks.into_iter().partition(|b| b.kind.has_events());
+        tables.retain(|b| b.kind != BlockKind::Meta);
         Recording {
             file,
             meta,
@@ -249,6 +272,8 @@ impl Parts {
             client_losses: self.client_losses,
             sites: Sites::new(self.sites),
             table,
+            format_errors: Vec::new(),
+            tables,
             blocks,
         }
     }

@@ -116,13 +116,7 @@ impl EventFormat {
     /// # Errors
     /// When there is no `ID:`, or a `field:` line is not understood. Other lines are ignored.
     pub fn parse(name: &str, text: &str) -> Result<EventFormat> {
-        let mut out = EventFormat {
-            name: name.to_owned(),
-            id: 0,
-            fields: Vec::new(),
-            fixed_bytes: 0,
-            print_fmt: String::new(),
-        };
+        let mut out = EventFormat::empty(name);
         let mut id = None;
         let mut offset = 0u64;
         for line in text.split_inclusive('\n') {
@@ -155,6 +149,16 @@ impl EventFormat {
             Error::damaged(format!("format of {name}"), offset, "no ID line", "ID: N")
         })?;
         Ok(out)
+    }
+
+    fn empty(name: &str) -> EventFormat {
+        EventFormat {
+            name: name.to_owned(),
+            id: 0,
+            fields: Vec::new(),
+            fixed_bytes: 0,
+            print_fmt: String::new(),
+        }
     }
 
     /// Index of a field.
@@ -284,17 +288,27 @@ impl EventTable {
         Ok(EventTable::new(types.collect::<Result<_>>()?))
     }
 
-    /// As [`EventTable::from_meta`], leaving out what is not understood: those events become [`UNKNOWN_EVENT`].
+    /// As [`EventTable::from_meta`]; a format that is not understood keeps its place in the table, without
+    /// fields, and its events become [`UNKNOWN_EVENT`].
     pub fn salvage(kernel: &KernelMeta) -> (EventTable, Vec<Error>) {
         let mut errors = Vec::new();
-        let types = kernel
-            .formats
-            .iter()
-            .map(|(name, text)| EventFormat::parse(name, text));
-        let types = types
-            .filter_map(|r| r.map_err(|e| errors.push(e)).ok())
-            .collect();
-        (EventTable::new(types), errors)
+        let mut missing = Vec::new();
+        let mut types = Vec::new();
+        for (name, text) in &kernel.formats {
+            types.push(EventFormat::parse(name, text).unwrap_or_else(|error| {
+                errors.push(error);
+                missing.push(types.len());
+                EventFormat::empty(name)
+            }));
+        }
+        let mut table = EventTable::new(types);
+        let unknown = table.unknown();
+        for id in &mut table.by_id {
+            if missing.contains(&usize::from(*id)) {
+                *id = unknown;
+            }
+        }
+        (table, errors)
     }
 
     /// Puts types together; at most 60,000 are kept.
@@ -302,7 +316,11 @@ impl EventTable {
         types.truncate(60_000);
         let unknown = types.len() as u16;
         types.push(unknown_format());
-        let mut by_id = vec![unknown; 1 << 16];
+        let n_ids = types[..usize::from(unknown)]
+            .iter()
+            .map(|t| usize::from(t.id) + 1)
+            .max();
+        let mut by_id = vec![unknown; n_ids.unwrap_or(0)];
         for (ix, format) in types[..usize::from(unknown)].iter().enumerate() {
             by_id[usize::from(format.id)] = ix as u16;
         }
@@ -324,7 +342,8 @@ impl EventTable {
 
     /// The type of an event id; the index of [`UNKNOWN_EVENT`] for others.
     pub fn by_id(&self, id: u16) -> u16 {
-        self.by_id[usize::from(id)]
+        let unknown = self.unknown();
+        self.by_id.get(usize::from(id)).copied().unwrap_or(unknown)
     }
 
     /// The index of [`UNKNOWN_EVENT`].
