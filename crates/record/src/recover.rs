@@ -147,7 +147,9 @@ fn salvage_into(
     part.push(".part");
     let mut packed = Packed::default();
     let mut writer = Writer::new(BufWriter::new(File::create(&part)?), recording.meta())?;
-    for (ix, info) in recording.blocks().iter().enumerate() {
+    let blocks = recording.table_blocks().iter().chain(recording.blocks());
+    let total = blocks.clone().count() as u64;
+    for (ix, info) in blocks.enumerate() {
         match info.kind {
             BlockKind::Meta | BlockKind::Index => continue,
             BlockKind::Annotation => packed.annotation_events += info.n_events,
@@ -157,7 +159,7 @@ fn salvage_into(
         writer.copy_block(info, bytes)?;
         notify(Notice::Packing {
             done: ix as u64,
-            total: recording.blocks().len() as u64,
+            total,
         });
     }
     let (out, n) = writer.finish()?;
