@@ -33,7 +33,7 @@ fn stat_says_the_findings_in_words() {
         "1.62 of 2 CPUs busy (81.0 %), ran on 2",
         "24,690 (642 preemptions among them), 24 migrations",
         "p50 4.21 us, p99 81.2 us, max 1.30 ms",
-        "smvp: 31 % imbalance, cost 0.420 CPU-s over 2,000 rounds of 2 threads; slowest always thread quake-2 (4712)",
+        "smvp: 31 % imbalance, cost 0.420 CPU-s over 2,000 rounds of 2 threads; slowest in 99.0 %: thread quake-2 (4712)",
         "1,904 events on CPU 1 in 2 gaps between 1.00 ms and 3.50 ms: kernel buffer overrun",
         "next time: record with --buffer-kb 65536",
         "kasuri report quake.kasuri",

@@ -151,11 +151,11 @@ impl Page<'_> {
     }
 
     pub(super) fn imbalance(&mut self, s: &Summary) {
-        // Less than a thousandth lost is no finding.
+        // What would be shown as 0 % is no finding.
         let found: Vec<&Imbalance> = s
             .imbalance
             .iter()
-            .filter(|i| i.imbalance >= 0.001)
+            .filter(|i| i.imbalance >= 0.005)
             .collect();
         if found.is_empty() {
             return;
@@ -304,7 +304,7 @@ impl Page<'_> {
         for i in &found[..shown] {
             grid.row([
                 if i.is_target {
-                    format!("{} (itself: more threads than CPUs)", i.process)
+                    format!("{} (the program itself)", i.process)
                 } else {
                     i.process.clone()
                 },
@@ -373,27 +373,20 @@ fn loss_text(loss: &LossSummary) -> String {
 }
 
 fn imbalance_text(i: &Imbalance) -> String {
-    let who = if i.is_static {
-        format!(
-            "always thread {} ({})",
-            printable(&i.worst_thread),
-            i.worst_tid
-        )
+    let how_often = if i.instances < 2 || i.worst_share > 0.9995 {
+        "always".to_string()
     } else {
-        format!(
-            "most often thread {} ({}), {}",
-            printable(&i.worst_thread),
-            i.worst_tid,
-            percent(i.worst_share)
-        )
+        format!("in {}", percent(i.worst_share))
     };
     format!(
-        "{}: {:.0} % imbalance, cost {:.3} CPU-s over {} of {}; slowest {who}",
+        "{}: {:.0} % imbalance, cost {:.3} CPU-s over {} of {}; slowest {how_often}: thread {} ({})",
         printable(&i.name),
         i.imbalance * 100.0,
         i.cost_ns * 1e-9,
         plural(i.instances, "round"),
         plural(i.threads.into(), "thread"),
+        printable(&i.worst_thread),
+        i.worst_tid,
     )
 }
 
