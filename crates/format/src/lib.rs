@@ -24,14 +24,15 @@
 //!            Page::parse(bytes, &layout, offset) -> Page { stamp, missed }.events() -> Result<RawEvent { stamp, data, offset }>
 //! perf:      parse_records(bytes, big_endian) -> iterator of Result<Record { time_ns, pid, tid, cpu, kind: RecordKind }>
 //! container: Writer::new(W, &Meta)?; .anchors(&[Anchor])?, .procs(&[Proc])?, .kernel_losses(&[KernelLoss])?,
-//!            .client_losses(&[ClientLoss])?, .sites(&SiteTable)?, .blocks(&EncodedBlocks)?; .finish()? -> (W, bytes)
+//!            .client_losses(&[ClientLoss])?, .sites(&SiteTable)?, .blocks(&EncodedBlocks)?,
+//!            .copy_block(&BlockInfo, file)?; .finish()? -> (W, bytes)
 //!            encode_kernel_blocks(&EventTable, &PageLayout, cpu, pages, &EncodeOptions) -> EncodedBlocks
 //!            encode_annotation_blocks(pid, generation, &[Chunk of one stream], &EncodeOptions) -> EncodedBlocks
 //!            encode_perf_blocks(cpu, bytes, big_endian, &EncodeOptions) -> EncodedBlocks
 //!            EncodeOptions { keep: Option<RangeInclusive<u64>>, level }, EncodedBlocks { n_events, n_cut, n_damaged, n_open, errors }
 //!            Recording::parse(&[u8]) -> Result<Recording>, Recording::salvage(&[u8]) -> (Recording, Vec<Error>);
 //!            .meta(), .anchors(), .procs(), .kernel_losses(), .client_losses(), .sites(), .event_types(), .event_table(),
-//!            .blocks() -> &[BlockInfo { kind: BlockKind, n_events, first_stamp, last_stamp, ids, .. }]
+//!            .format_errors(), .table_blocks(), .blocks() -> &[BlockInfo { kind: BlockKind, n_events, first_stamp, last_stamp, ids, .. }]
 //!            .kernel_block(ix)? -> KernelBlock { cpu, stamps, types, gaps }.group(type) -> Option<Group>, .groups();
 //!               Group { event_type, format, len }.column_by_name("next_pid")? -> Column::{Ints, Bytes};
 //!               Column::i64s() -> Option<&[i64]>, ::ints(), ::bytes() -> Option<&BytesColumn { ids }>;
