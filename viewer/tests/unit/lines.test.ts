@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decodeUnit } from "../../src/data/columns";
+import { Kind } from "../../src/data/index";
+import { paintLine, type Style } from "../../src/draw/lines";
+import { bytes, recordingOf, sliceUnit, type Made } from "./made";
+
+const style: Style = { colour: (value) => value >> 4, matches: undefined, rare: (value) => value >> 4 === 9, background: 0xffffff };
+
+function paint(items: Made[], t0: number, t1: number, width: number) {
+  const recording = recordingOf(["x"], [items], items.length);
+  const unit = decodeUnit(Kind.Slice, bytes(sliceUnit(items)), 0);
+  const target = { body: new Uint32Array(width), edge: new Uint32Array(width), at: 0, labelWidth: 3, labels: [] as number[][], label: (x0: number, x1: number, value: number) => target.labels.push([x0, x1, value >> 4]) };
+  const complete = paintLine(recording.lines[0]!, { t0, t1, width, length: t1 }, style, () => unit, target);
+  assert(complete);
+  const alpha = [...target.body].map((pixel) => pixel >>> 24);
+  const red = [...target.body].map((pixel) => (pixel >> 16) & 255);
+  return { ...target, alpha, red };
+}
+
+void test("a wide item fills its pixels and has a label", () => {
+  const { alpha, red, labels } = paint([{ start: 20, end: 70, name: 5, kind: 0 }], 0, 100, 10);
+  assert.deepEqual(alpha.map((a) => a > 0), [false, false, true, true, true, true, true, false, false, false]);
+  assert.equal(red[4], 5);
+  assert.deepEqual(labels, [[2, 7, 5]]);
+});
+
+void test("items within a pixel: the longest colours it, paler the less is filled, never invisible", () => {
+  const { alpha, red } = paint([{ start: 30, end: 31, name: 3, kind: 0 }, { start: 32, end: 36, name: 4, kind: 0 }, { start: 90, end: 90, name: 6, kind: 0 }], 0, 100, 10);
+  assert.equal(red[3], 4);
+  assert(alpha[3]! > 100 && alpha[3]! < 255);
+  assert(alpha[9]! > 50, "an item of no length is drawn");
+});
+
+void test("a rare name keeps the edge of a pixel that another fills", () => {
+  const { edge, red } = paint([{ start: 30, end: 38, name: 3, kind: 0 }, { start: 38, end: 39, name: 9, kind: 0 }], 0, 100, 10);
+  assert.equal(red[3], 3);
+  assert.equal((edge[3]! >> 16) & 255, 9);
+  assert.equal(edge[4], 0);
+});
+
+void test("painting is the same wherever the view begins", () => {
+  const items = Array.from({ length: 40 }, (_, i): Made => ({ start: 25 * i, end: 25 * i + 20, name: i % 3, kind: 0 }));
+  const whole = paint(items, 0, 1000, 1000);
+  const part = paint(items, 500, 600, 100);
+  assert.deepEqual([...part.body].slice(2, 98), [...whole.body].slice(502, 598));
+});

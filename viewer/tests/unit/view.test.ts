@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { format, parse } from "../../src/view/fragment";
+import { Arranger, rowAt, trackAt, type Choices } from "../../src/view/layout";
+import { clampRange, fitted, MIN_NS, panned, timeAt, zoomed, type Viewport } from "../../src/view/viewport";
+import { duration, instant, percent, tickLabel, tickStep } from "../../src/view/units";
+import { recordingOf } from "./made";
+
+const view = (t0: number, t1: number): Viewport => ({ t0, t1, width: 1000, height: 500, scroll: 0 });
+
+void test("zooming keeps the time under the pointer", () => {
+  for (const x of [0, 250, 999]) {
+    const before = view(2e6, 4e6);
+    const [t0, t1] = zoomed(before, 0.1, x, 1e7);
+    assert(Math.abs(timeAt(view(t0, t1), x) - timeAt(before, x)) < 1e-3);
+  }
+});
+
+void test("no view leaves the axis or gets thinner than the clock", () => {
+  const length = 1e6;
+  for (const [t0, t1] of [[-1e9, -9e8], [5e8, 6e8], [0, 1e12], [3, 3.0001], [7, 7], [NaN, 1]] as const) {
+    const [a, b] = clampRange(t0, t1, length);
+    assert(b - a >= MIN_NS && b > 0 && a < length, `${t0}..${t1} became ${a}..${b}`);
+    assert(b - a <= 1.2 * length + 1e-6);
+  }
+  const [a, b] = panned(view(0, 1e6), 1e9, length);
+  assert(a < length && b > length * 0.9);
+  const [c, d] = fitted(100, 200, length, 0.5);
+  assert(c < 100 && d > 200 && d - c === 200);
+});
+
+void test("times read well", () => {
+  assert.deepEqual([0, 7, 1500, 12_345_678, 3.2e9, -1500].map(duration), ["0 ns", "7 ns", "1.5 us", "12.35 ms", "3.2 s", "-1.5 us"]);
+  assert.equal(instant(1_000_234_567), "1.000 234 567 s");
+  assert.equal(percent(1, 3), "33.3 %");
+  assert.equal(percent(1, 0), "-");
+  assert.deepEqual([1, 3, 140, 0.2].map(tickStep), [1, 5, 200, 1]);
+  assert.equal(tickLabel(1_500_000, 100_000, 2_000_000), "1.5 ms");
+  assert.equal(tickLabel(0, 1e9, 5e9), "0 s");
+});
+
+void test("the address keeps the view, and nonsense in it is left out", () => {
+  const saved = { t0: 5, t1: 90, selected: [3, 44] as [number, number], pinned: ["t5", "cpu0"], hidden: ["t6"], filter: "a b&c", search: "/x=y/", arrows: true, scroll: 12 };
+  assert.deepEqual(parse(`#${format(saved)}`), saved);
+  assert.deepEqual(parse("#t=9~3&sel=1&y=zz&pin=,"), { pinned: [] });
+  assert.deepEqual(parse(""), {});
+});
+
+void test("rows are where the layout says; pinned ones first, hidden ones nowhere", () => {
+  const recording = recordingOf(["n"], [0, 1, 2].map((t) => [{ start: t, end: t + 5, name: 0, kind: 0 }]));
+  const arranger = new Arranger(recording.index, recording.lines);
+  const choices: Choices = { toggled: new Set(), hidden: new Set(["t11"]), pinned: ["t12"], filter: "" };
+  const layout = arranger.arrange(choices);
+  assert.deepEqual(layout.pinned.map((track) => track.id), ["t12"]);
+  assert.deepEqual(layout.tracks.map((track) => track.id), ["cpus", "cpu0", "cpu1", "p1", "t10"]);
+  for (const track of layout.tracks) {
+    const found = trackAt(layout, layout.pinnedHeight + track.y + 1, 0);
+    assert.equal(found?.track.id, track.id);
+  }
+  const thread = layout.tracks.at(-1)!;
+  assert.equal(rowAt(thread, thread.rows[0]!.y + 2)?.line, recording.lines[0]);
+  const folded = arranger.arrange({ ...choices, toggled: new Set(["cpus", "p1"]) });
+  assert.deepEqual(folded.tracks.map((track) => track.id), ["cpus", "p1"]);
+  const filtered = arranger.arrange({ toggled: new Set(), hidden: new Set(), pinned: [], filter: "tid 11" });
+  assert.deepEqual(filtered.tracks.map((track) => track.id), ["p1", "t11"]);
+});
