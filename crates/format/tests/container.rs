@@ -138,6 +138,16 @@ fn small_recording_says_what_went_in() {
 }
 
 #[test]
+fn the_checked_in_file_of_version_1_still_says_the_same() {
+    let golden = include_bytes!("../../../tests/corpus/format/container/small-v1");
+    let golden = Recording::parse(golden).unwrap();
+    let file = small(1).pack();
+    let now = Recording::parse(&file).unwrap();
+    assert_eq!(golden.meta(), now.meta());
+    assert_eq!(content(&golden).unwrap(), content(&now).unwrap());
+}
+
+#[test]
 fn every_truncation_is_an_error_and_salvage_keeps_a_prefix() {
     let file = small(2).pack();
     let golden = Recording::parse(&file).unwrap();
