@@ -583,3 +583,59 @@ fn a_damaged_page_is_counted_and_leaves_a_gap() {
     assert!(block.gaps.iter().any(|g| g.damaged));
     assert!(block.stamps.len() < 80);
 }
+
+#[test]
+fn a_big_endian_32_bit_machines_events_read_right_here() {
+    let mut meta = common::meta();
+    let text = "name: x\nID: 300\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+                \tfield:int pid;\toffset:4;\tsize:4;\tsigned:1;\n\tfield:__data_loc char[] name;\toffset:8;\tsize:4;\tsigned:0;\n";
+    meta.kernel.formats = [("a/x".to_string(), text.to_string())].into();
+    let layout = PageLayout {
+        commit_bytes: 4,
+        data_offset: 12,
+        big_endian: true,
+        ..PageLayout::LE64
+    };
+    let event = |pid: i32| {
+        let loc = 12u32 | 5 << 16;
+        [
+            &300u16.to_be_bytes()[..],
+            &[0; 2],
+            &pid.to_be_bytes(),
+            &loc.to_be_bytes(),
+            b"main\0\0\0\0",
+        ]
+        .concat()
+    };
+    let events: Vec<_> = (0..200i32)
+        .map(|i| ((1 << 33) + 1_000_000_000 * i as u64, event(-i)))
+        .collect();
+    let pages = pages_of(layout, &events);
+    assert_eq!(assert_lossless(&meta, &layout, &pages), 200);
+    let table = EventTable::from_meta(&meta.kernel).unwrap();
+    let mut writer = Writer::new(Vec::new(), &meta).unwrap();
+    writer
+        .blocks(&encode_kernel_blocks(
+            &table,
+            &layout,
+            0,
+            &pages,
+            &EncodeOptions::default(),
+        ))
+        .unwrap();
+    let file = writer.finish().unwrap().0;
+    let recording = Recording::parse(&file).unwrap();
+    let block = recording.kernel_block(0).unwrap();
+    let group = block.group(table.find("a/x").unwrap()).unwrap();
+    assert_eq!(group.column_by_name("pid").unwrap().i64s().unwrap()[7], -7);
+    assert_eq!(
+        group
+            .column_by_name("name")
+            .unwrap()
+            .bytes()
+            .unwrap()
+            .text(199),
+        "main"
+    );
+    assert_eq!(block.stamps[3] - block.stamps[0], 3_000_000_000);
+}
