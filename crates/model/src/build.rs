@@ -2,9 +2,9 @@
 use crate::annotate;
 use crate::input::{AnnotationEvents, CpuEvents, Setup};
 use crate::merge::merge;
-use crate::sched::{IDLE, LogRow, Sched};
-use crate::table::{NONE, Order};
-use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, ThreadState, Time, Trace};
+use crate::sched::{IDLE, Sched};
+use crate::table::{Order, Table};
+use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, Time, Trace};
 
 /// The columns of a recording whose events come from `cpus` (with their numbers) and `streams`.
 pub(crate) fn build<C: CpuEvents, S: AnnotationEvents>(
@@ -74,8 +74,9 @@ fn stream_owners<S: AnnotationEvents>(sched: &mut Sched, streams: &[S]) -> Vec<u
 }
 
 fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Published, Error> {
+    let n_states: usize = sched.table.rows.iter().map(|row| row.states.len()).sum();
     for (rows, what) in [
-        (sched.log.len(), "thread states"),
+        (n_states, "thread states"),
         (sched.wakes.time.len(), "wake-ups"),
     ] {
         if rows >= IDLE as usize {
@@ -84,9 +85,10 @@ fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Publ
     }
     // A stamp that went back may have put a state after the thread's end.
     for row in &mut sched.table.rows {
-        if row.last != NONE {
-            row.end = row.end.max(sched.log[row.last as usize].start);
-        }
+        row.end = row
+            .states
+            .last()
+            .map_or(row.end, |last| row.end.max(last.start));
     }
     let order = sched.table.order();
     let (processes, threads) = sched.table.publish(&order, setup, &mut strings);
@@ -103,9 +105,7 @@ fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Publ
     publish_wakeups(&mut trace, &mut sched, &order);
     publish_migrations(&mut trace, &mut sched, &order);
     publish_occupancy(&mut trace, &mut sched, &order);
-    let log = std::mem::take(&mut sched.log);
-    drop(sched);
-    publish_states(&mut trace, log, &order);
+    publish_states(&mut trace, sched.table, n_states, &order);
     Ok(Published { trace, order })
 }
 
@@ -163,33 +163,23 @@ fn publish_occupancy(trace: &mut Trace, sched: &mut Sched, order: &Order) {
     trace.occupancy = out;
 }
 
-/// Counting sort of the log by thread; within a thread the log's order, which is that of time, stays.
-fn publish_states(trace: &mut Trace, log: Vec<LogRow>, order: &Order) {
-    let mut at = vec![0u32; trace.threads.len()];
-    for row in &log {
-        at[order.new_thread[row.thread as usize] as usize] += 1;
-    }
-    let mut first = 0;
-    for (thread, count) in trace.threads.iter_mut().zip(&mut at) {
-        let n = *count;
-        thread.states = first..first + n;
-        *count = first;
-        first += n;
-    }
+/// Each thread's states one after the other; its own log goes as soon as it is copied.
+fn publish_states(trace: &mut Trace, table: Table, n: usize, order: &Order) {
     let mut states = States {
-        start: vec![Time::default(); log.len()],
-        state: vec![ThreadState::Unknown; log.len()],
-        cpu: vec![0; log.len()],
-        by: vec![ThreadIx::NONE; log.len()],
+        start: Vec::with_capacity(n),
+        state: Vec::with_capacity(n),
+        cpu: Vec::with_capacity(n),
+        by: Vec::with_capacity(n),
     };
-    for row in &log {
-        let slot = &mut at[order.new_thread[row.thread as usize] as usize];
-        let to = *slot as usize;
-        *slot += 1;
-        states.start[to] = row.start;
-        states.state[to] = row.state;
-        states.cpu[to] = row.cpu;
-        states.by[to] = order.thread(row.by);
+    let mut rows = table.rows;
+    for (thread, &old) in trace.threads.iter_mut().zip(&order.threads) {
+        let log = std::mem::take(&mut rows[old as usize].states);
+        let first = states.start.len() as u32;
+        thread.states = first..first + log.len() as u32;
+        states.start.extend(log.iter().map(|row| row.start));
+        states.state.extend(log.iter().map(|row| row.state));
+        states.cpu.extend(log.iter().map(|row| row.cpu));
+        states.by.extend(log.iter().map(|row| order.thread(row.by)));
     }
     trace.states = states;
 }

@@ -5,22 +5,11 @@
 //! its way to sleep; whether it then slept at all shows only later, so such a wake-up waits in `Row::pending` with
 //! `early` set. And after a loss nothing may be carried over the gap.
 //!
-//! No event allocates or hashes. State rows are logged in the order in which they begin, chained to their thread by
-//! number, and sorted by counting at the end.
+//! No event hashes, and none allocates but to grow a column. Each thread has its own log of states.
 use crate::input::{Comm, Event, Setup, What};
 use crate::spans::Spans;
-use crate::table::{NONE, Table};
+use crate::table::{NONE, StateLog, Table};
 use crate::{Duration, ThreadState, Time};
-
-/// One row of the state log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LogRow {
-    pub start: Time,
-    pub thread: u32,
-    pub by: u32,
-    pub cpu: u16,
-    pub state: ThreadState,
-}
 
 /// What a CPU does now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,7 +55,6 @@ pub(crate) struct MigrationLog {
 /// The pass.
 pub(crate) struct Sched {
     pub table: Table,
-    pub log: Vec<LogRow>,
     pub cpus: Vec<CpuLog>,
     pub wakes: WakeLog,
     pub migrations: MigrationLog,
@@ -91,7 +79,6 @@ impl Sched {
         };
         Sched {
             table: Table::new(setup),
-            log: Vec::new(),
             cpus: vec![cpu; setup.n_cpus],
             wakes: WakeLog::default(),
             migrations: MigrationLog::default(),
@@ -286,8 +273,11 @@ impl Sched {
         self.wakes.latency[wake] = time - self.wakes.time[wake];
         if thread.early {
             // It was woken while leaving and no later wake-up came: it never slept, it waited for a CPU.
-            let last = &mut self.log[thread.last as usize];
-            if thread.last != NONE && is_blocked(last.state) {
+            if let Some(last) = thread
+                .states
+                .last_mut()
+                .filter(|last| is_blocked(last.state))
+            {
                 last.state = ThreadState::RunnableWoken;
                 last.by = self.wakes.waker[wake];
             }
@@ -321,10 +311,13 @@ impl Sched {
         thread.pending = wake;
         thread.early = running;
         thread.woken_on = cpu;
-        if thread.fresh && queue >= 0 && thread.last != NONE {
+        if thread.fresh
+            && queue >= 0
+            && let Some(last) = thread.states.last_mut()
+        {
             // A new thread's CPU is chosen between its making and its first wake-up.
             thread.cpu = queue as u16;
-            self.log[thread.last as usize].cpu = queue as u16;
+            last.cpu = queue as u16;
         }
         thread.fresh = false;
         let queue = if queue < 0 { thread.cpu } else { queue as u16 };
@@ -340,19 +333,19 @@ impl Sched {
         }
         self.push_migration(time, row, from, to);
         let thread = &mut self.table.rows[row as usize];
-        let (state, last) = (thread.state, thread.last);
-        if state == ThreadState::RunnableWoken && thread.woken_on == cpu && last != NONE {
-            // The waker looks for a CPU after sched_waking: that is where the thread was woken to, not a second wait.
-            thread.woken_on = u16::MAX;
-            thread.cpu = to;
-            self.log[last as usize].cpu = to;
-        } else if is_runnable(state) {
-            let by = if last == NONE {
-                NONE
-            } else {
-                self.log[last as usize].by
-            };
-            self.set(row, time, state, to, by);
+        let state = thread.state;
+        match thread.states.last_mut() {
+            Some(last) if state == ThreadState::RunnableWoken && thread.woken_on == cpu => {
+                // The waker looks for a CPU after sched_waking: that is where the thread was woken to, not a second wait.
+                thread.woken_on = u16::MAX;
+                thread.cpu = to;
+                last.cpu = to;
+            }
+            Some(last) if is_runnable(state) => {
+                let by = last.by;
+                self.set(row, time, state, to, by);
+            }
+            _ => {}
         }
     }
 
@@ -474,32 +467,30 @@ impl Sched {
         thread.state = state;
         thread.cpu = cpu;
         let mut time = time;
-        if thread.last == NONE {
-            time = time.max(thread.start);
-            if time > thread.start && state != ThreadState::Unknown {
-                thread.n_states += 1;
-                self.log.push(LogRow {
-                    start: thread.start,
-                    thread: row,
-                    by: NONE,
-                    cpu: u16::MAX,
-                    state: ThreadState::Unknown,
-                });
+        match thread.states.last_mut() {
+            None => {
+                time = time.max(thread.start);
+                if time > thread.start && state != ThreadState::Unknown {
+                    let (start, state) = (thread.start, ThreadState::Unknown);
+                    thread.states.push(StateLog {
+                        start,
+                        by: NONE,
+                        cpu: u16::MAX,
+                        state,
+                    });
+                }
             }
-        } else {
-            let last = &mut self.log[thread.last as usize];
-            // Stamps that go back (damage, or a clock that is not the same on all CPUs) must not break the order.
-            time = time.max(last.start);
-            if last.start == time {
-                (last.state, last.cpu, last.by) = (state, cpu, by);
-                return;
+            Some(last) => {
+                // Stamps that go back (damage, or a clock that is not the same on all CPUs) must not break the order.
+                time = time.max(last.start);
+                if last.start == time {
+                    (last.state, last.cpu, last.by) = (state, cpu, by);
+                    return;
+                }
             }
         }
-        thread.last = self.log.len() as u32;
-        thread.n_states += 1;
-        self.log.push(LogRow {
+        thread.states.push(StateLog {
             start: time,
-            thread: row,
             by,
             cpu,
             state,

@@ -12,6 +12,16 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// not become gigabytes because of one damaged number.
 const DENSE: i32 = 1 << 22;
 
+/// One state of a thread, until the next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StateLog {
+    pub start: Time,
+    /// Row of the thread that woke or preempted it.
+    pub by: u32,
+    pub cpu: u16,
+    pub state: ThreadState,
+}
+
 /// A thread as the passes know it.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -32,10 +42,8 @@ pub(crate) struct Row {
     pub state: ThreadState,
     /// CPU it is on, queued on, or was last on; u16::MAX: unknown.
     pub cpu: u16,
-    /// Its last row in the state log.
-    pub last: u32,
-    /// Number of rows in the state log.
-    pub n_states: u32,
+    /// Its states so far. Each thread has its own, so that putting them in order moves them once and frees them on the way.
+    pub states: Vec<StateLog>,
     /// Wake-up that has not led to running yet.
     pub pending: u32,
     /// That wake-up came while it was still on a CPU.
@@ -153,8 +161,7 @@ impl Table {
             dead: false,
             state: ThreadState::Unknown,
             cpu: u16::MAX,
-            last: NONE,
-            n_states: 0,
+            states: Vec::new(),
             pending: NONE,
             early: false,
             woken_on: u16::MAX,

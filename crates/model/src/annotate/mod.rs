@@ -145,6 +145,17 @@ fn apart<S: AnnotationEvents>(
     for thread in threads.iter_mut() {
         thread.rewind(&mut trace.strings)?;
         let mut slicer = slicer_for(trace, thread.thread, out);
+        if let [only] = &mut thread.streams[..] {
+            let mut next = only.next.take();
+            while let Some(e) = next {
+                if Slicer::is_task(e.kind) {
+                    trace.n_annotation_events = before;
+                    return Ok(false);
+                }
+                slicer.event(&e, out, shared);
+                next = only.stream.next(&mut trace.strings)?;
+            }
+        }
         while let Some((_, ix)) = thread.oldest() {
             let limit = thread
                 .streams
