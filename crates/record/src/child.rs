@@ -21,6 +21,37 @@ pub struct Child {
     status: Option<i32>,
 }
 
+/// The limit of open files, raised: the recorder needs some for each CPU. The program gets what was before, because
+/// some programs close or count all descriptors they might have.
+#[derive(Debug)]
+pub struct OpenFiles {
+    before: Option<libc::rlimit>,
+}
+
+impl OpenFiles {
+    /// Raises the soft limit to the hard one.
+    pub fn raise() -> OpenFiles {
+        let mut before = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: both calls get valid pointers to struct rlimit.
+        let raised = unsafe {
+            libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) == 0
+                && libc::setrlimit(
+                    libc::RLIMIT_NOFILE,
+                    &libc::rlimit {
+                        rlim_cur: before.rlim_max,
+                        ..before
+                    },
+                ) == 0
+        };
+        OpenFiles {
+            before: raised.then_some(before),
+        }
+    }
+}
+
 /// Null-terminated pointers to strings that live as long.
 struct Strings {
     _owned: Vec<CString>,
@@ -52,7 +83,7 @@ impl Strings {
 }
 
 impl Child {
-    /// Forks a child that waits for [`Child::release`] to become `command`, with `session` in its environment
+    /// Forks a child (with the soft limit `open_files` of open files) that waits for [`Child::release`] to become `command`, with `session` in its environment
     /// and the signal mask `mask`. The calling process must have no other threads.
     ///
     /// # Errors
@@ -61,6 +92,7 @@ impl Child {
         command: &[OsString],
         session: Option<&Path>,
         mask: &libc::sigset_t,
+        open_files: &OpenFiles,
     ) -> Result<Child> {
         let program = command
             .first()
@@ -85,6 +117,7 @@ impl Child {
                 &gate_write,
                 &verdict_write,
                 mask,
+                open_files,
                 &arguments,
                 &environment,
             ),
@@ -193,6 +226,7 @@ fn in_child(
     gate_write: &OwnedFd,
     verdict: &OwnedFd,
     mask: &libc::sigset_t,
+    open_files: &OpenFiles,
     arguments: &Strings,
     environment: &Strings,
 ) -> ! {
@@ -213,6 +247,9 @@ fn in_child(
         // Rust ignores SIGPIPE from its start; programs expect the default.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
+        if let Some(before) = &open_files.before {
+            libc::setrlimit(libc::RLIMIT_NOFILE, before);
+        }
         libc::execvpe(
             arguments.pointers[0],
             arguments.pointers.as_ptr(),

@@ -27,9 +27,16 @@ fn stat(pid: i32) -> Option<(char, i32, u64)> {
     ))
 }
 
-/// Thread ids of a process; empty when it is gone.
+/// Thread ids of a process; empty when it is gone. While threads end, the kernel's list may leave out living ones:
+/// ask [`has_thread`] about those that are not in it.
 pub fn threads(pid: i32) -> HashSet<i32> {
     ids(&format!("/proc/{pid}/task")).collect()
+}
+
+/// Whether a process has a thread (an ended leader whose other threads live counts; so does one that we may not look at).
+pub fn has_thread(pid: i32, tid: i32) -> bool {
+    let looked = std::fs::metadata(format!("/proc/{pid}/task/{tid}"));
+    !looked.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
 
 fn ids(dir: &str) -> impl Iterator<Item = i32> {
@@ -38,6 +45,14 @@ fn ids(dir: &str) -> impl Iterator<Item = i32> {
         .flatten()
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Whether the process has a file mapped whose path ends in `end`. Read once per process: the kernel stops it for some
+/// microseconds meanwhile.
+pub fn maps(pid: i32, end: &str) -> bool {
+    let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    text.split(|&b| b == b'\n')
+        .any(|line| line.ends_with(end.as_bytes()))
 }
 
 /// User and group of a process.

@@ -6,7 +6,7 @@
 //! start: directory, kernel source (still off), ring session, anchor, /proc, kernel on, program released;
 //! end: kernel off, programs told to stop, anchor, last pages, last chunks, loss counts, meta complete.
 use crate::attach::Attachment;
-use crate::child::Child;
+use crate::child::{Child, OpenFiles};
 use crate::clock::{self, StampClock};
 use crate::directory::{self, Directory};
 use crate::error::{Error, Result};
@@ -139,6 +139,7 @@ pub(crate) struct Recorder<'a> {
     child: Option<Child>,
     attachment: Option<Attachment>,
     pidfd: Option<OwnedFd>,
+    open_files: OpenFiles,
     ending_signals: u32,
     child_changed: bool,
     tick: Duration,
@@ -154,6 +155,7 @@ impl<'a> Recorder<'a> {
             return Err(Error::NoProcess { pid });
         }
         let cpu_at_start = cpu_ns();
+        let open_files = OpenFiles::raise();
         let dir = Directory::create(&directory::path_for(&options.output))?;
         match Recorder::prepare_in(options, &dir) {
             Ok((session, collector, opened, meta, tick_max)) => Ok(Recorder {
@@ -170,6 +172,7 @@ impl<'a> Recorder<'a> {
                 child: None,
                 attachment: None,
                 pidfd: None,
+                open_files,
                 ending_signals: 0,
                 child_changed: false,
                 tick: TICK_MIN,
@@ -256,6 +259,7 @@ impl<'a> Recorder<'a> {
                 self.options.command(),
                 Some(self.session.path()),
                 signals.mask_before(),
+                &self.open_files,
             )?;
             self.meta.root_pids = vec![child.pid()];
             self.child = Some(child);

@@ -153,6 +153,11 @@ impl Segment {
         })
     }
 
+    /// Whether its program is gone: nobody but us maps it.
+    pub fn is_only_ours(&mut self) -> bool {
+        self.map.is_only_ours(&self.path).unwrap_or(false)
+    }
+
     /// Its file.
     pub fn path(&self) -> &Path {
         &self.path

@@ -33,6 +33,9 @@ struct Client {
     newest: HashMap<u32, u32>,
     /// Start time of the process when it was found, so that a reused pid is not taken for it.
     start_time: Option<u64>,
+    /// Whether /proc/PID is this client's process: not so when it lives in a pid namespace of its own, where
+    /// the numbers mean other processes. Looked at when it first matters.
+    is_in_proc: Option<bool>,
     /// Chunks that threads owned when the dead were last looked for.
     owned_then: usize,
     /// All its chunks were taken and its ring files removed.
@@ -154,21 +157,20 @@ impl Collector {
     /// # Errors
     /// As [`Collector::tick`].
     pub fn reap(&mut self, session: Option<&Session>) -> Result<Collected> {
-        for (&(pid, _), client) in self
+        let mut gone = Vec::new();
+        for (&id, client) in self
             .clients
             .iter_mut()
             .filter(|(_, c)| !c.done && !c.segments.is_empty())
         {
-            client.hand_over_dead(pid);
+            // In this order: what a process wrote that ends while we look is taken the next time.
+            if client.is_gone(id.0) {
+                gone.push(id);
+            }
+            client.hand_over_dead(id.0);
             client.owned_then = client.find(false, &mut self.found);
         }
         let collected = self.tick(session)?;
-        let gone: Vec<ClientId> = self
-            .clients
-            .iter()
-            .filter(|(id, c)| !c.done && c.is_gone(id.0))
-            .map(|(&id, _)| id)
-            .collect();
         for id in gone {
             self.close_client(id)?;
         }
@@ -277,6 +279,7 @@ impl Client {
             have: HashMap::new(),
             newest: HashMap::new(),
             start_time: crate::procs::start_time(pid as i32),
+            is_in_proc: None,
             owned_then: 0,
             done: false,
         }
@@ -398,24 +401,49 @@ impl Client {
         if open.is_empty() {
             return;
         }
-        // Listed after the headers were read: a thread that wrote one and is not in the list has ended.
-        let alive = if self.is_gone(pid) {
+        // Asked after the headers were read: a thread that wrote one and is not there has ended.
+        let gone = self.is_gone(pid);
+        if !gone && !self.is_in_proc(pid) {
+            return;
+        }
+        let listed = if gone {
             HashSet::new()
         } else {
             crate::procs::threads(pid as i32)
         };
         for (ix, chunk, tid, stream) in open {
-            if !alive.contains(&(tid as i32)) || self.newest[&tid] > stream {
+            let tid_now = tid as i32;
+            let lives = !gone
+                && (listed.contains(&tid_now) || crate::procs::has_thread(pid as i32, tid_now));
+            if !lives || self.newest[&tid] > stream {
                 self.segments[ix].set_full(chunk);
             }
         }
     }
 
-    fn is_gone(&self, pid: u32) -> bool {
-        match crate::procs::start_time(pid as i32) {
+    /// Whether /proc/PID is this client's process.
+    fn is_in_proc(&mut self, pid: u32) -> bool {
+        *self.is_in_proc.get_or_insert_with(|| {
+            let parts: Vec<_> = self
+                .segments
+                .first()
+                .map_or(Vec::new(), |s| s.path().iter().rev().take(2).collect());
+            let parts: Vec<_> = parts
+                .iter()
+                .rev()
+                .map(|part| part.to_string_lossy())
+                .collect();
+            crate::procs::maps(pid as i32, &format!("/{}", parts.join("/")))
+        })
+    }
+
+    fn is_gone(&mut self, pid: u32) -> bool {
+        let elsewhere = match crate::procs::start_time(pid as i32) {
             None => true,
             Some(now) => self.start_time.is_some_and(|then| then != now),
-        }
+        };
+        (elsewhere || self.is_in_proc == Some(false))
+            && self.segments.iter_mut().all(Segment::is_only_ours)
     }
 
     fn write_lost(&self, id: ClientId, dir: &Path) -> Result<()> {

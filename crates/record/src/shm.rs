@@ -5,6 +5,7 @@
 use rustix::fs::{OFlags, fstat};
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -38,12 +39,28 @@ impl Shared {
     /// # Errors
     /// As [`Shared::map`], or when the file cannot be opened.
     pub fn open(path: &Path) -> io::Result<Shared> {
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = File::from(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?);
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("not a file"));
+        Shared::map(&open_shared(path)?)
+    }
+
+    /// Whether nobody but us has `path` mapped or open for writing; unknown counts as nobody. Takes and gives back
+    /// a write lease, which the kernel grants to the only writer of a file. Unlike a look into /proc that works
+    /// across pid namespaces, and knows no reused pids.
+    ///
+    /// # Errors
+    /// When the file cannot be mapped anew.
+    pub fn is_only_ours(&mut self, path: &Path) -> io::Result<bool> {
+        let file = open_shared(path)?;
+        // Our earlier mapping counts as another writer; from here on there is one, and it is this file's.
+        *self = Shared::map(&file)?;
+        let fd = file.as_raw_fd();
+        // SAFETY: the descriptor is open; a lease that is given back at once never signals anybody.
+        let granted = unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) } == 0;
+        if !granted {
+            return Ok(io::Error::last_os_error().raw_os_error() != Some(libc::EAGAIN));
         }
-        Shared::map(&file)
+        // SAFETY: as above.
+        unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
+        Ok(true)
     }
 
     /// Bytes mapped.
@@ -117,5 +134,39 @@ impl Shared {
     pub fn pointer(&self, offset: usize, len: usize) -> *const u8 {
         assert!(offset <= self.len() && len <= self.len() - offset);
         self.map.as_ptr().wrapping_add(offset)
+    }
+}
+
+fn open_shared(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = File::from(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("not a file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_mapping_is_noticed_until_it_ends() {
+        let dir = std::env::temp_dir().join(format!(
+            "kasuri-shm-{}-{:x}",
+            std::process::id(),
+            crate::random_u32()
+        ));
+        std::fs::create_dir(&dir).unwrap();
+        let path = dir.join("p1-0.ring0");
+        std::fs::write(&path, vec![1u8; 8192]).unwrap();
+        let mut ours = Shared::open(&path).unwrap();
+        assert!(ours.is_only_ours(&path).unwrap());
+        let theirs = Shared::open(&path).unwrap();
+        assert!(!ours.is_only_ours(&path).unwrap());
+        drop(theirs);
+        assert!(ours.is_only_ours(&path).unwrap());
+        assert_eq!(ours.load_u32(4096), 0x0101_0101);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -183,3 +183,68 @@ fn emitted_is_kept_plus_lost_under_each_policy() {
         }
     }
 }
+
+#[test]
+fn hundreds_of_short_processes_lose_nothing() {
+    let dir = scratch();
+    let families = program("families");
+    let script = format!(
+        "i=0; while [ $i -lt 300 ]; do {} once; i=$((i+1)); done; sleep 1.2",
+        families.display()
+    );
+    let output = record(dir.path(), &["sh", "-c", &script]);
+    assert!(output.status.success(), "{}", said(&output));
+    let facts = facts(&dir.path().join("run.kasuri"));
+    assert_eq!(
+        (facts.by_pid.len(), facts.annotations, facts.lost),
+        (300, 3_000, 0)
+    );
+}
+
+#[test]
+fn a_program_in_a_pid_namespace_is_not_taken_for_another() {
+    if !is_root() {
+        return;
+    }
+    // Its threads are 1, 2, 3... to itself: other, or no, threads of the machine.
+    let dir = scratch();
+    let emitter = program("emitter");
+    let words = [
+        "unshare",
+        "--pid",
+        "--fork",
+        emitter.to_str().unwrap(),
+        "3",
+        "200000",
+        "counts",
+        "40000",
+    ];
+    let output = record(dir.path(), &words);
+    if said(&output).contains("unshare failed") {
+        return skip("no pid namespaces");
+    }
+    assert!(output.status.success(), "{}", said(&output));
+    let facts = facts(&dir.path().join("run.kasuri"));
+    assert_eq!(
+        (facts.annotations, facts.lost),
+        (counted(&dir.path().join("counts")), 0)
+    );
+    assert_eq!(facts.annotations, 600_000);
+}
+
+#[test]
+fn limits_of_the_program_are_the_users() {
+    let dir = scratch();
+    let script = "ulimit -Sn 64; exec \"$0\" record -q -o run.kasuri -- sh -c 'ulimit -Sn'";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_kasuri")])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "64\n",
+        "{}",
+        said(&output)
+    );
+}
