@@ -63,8 +63,8 @@ export function drawArrows(ctx: CanvasRenderingContext2D, arrows: Arrow[], scene
       // From being woken to running.
       ctx.setLineDash([2, 2]);
       ctx.beginPath();
-      ctx.moveTo(x0, to);
-      ctx.lineTo(x1, to);
+      ctx.moveTo(x0, to + 5);
+      ctx.lineTo(x1, to + 5);
       ctx.stroke();
     }
   }

@@ -38,8 +38,8 @@ export function drawCounter(ctx: CanvasRenderingContext2D, scene: Scene, row: Ro
     if (unit) steps(ctx, scene, unit, next, yOf, floor);
     else complete = false;
   }
-  ctx.fillStyle = theme.muted;
-  ctx.fillText(label(counter.max), 4, y + 8);
+  plate(ctx, scene, label(counter.max), y + 9);
+  if (low < 0) plate(ctx, scene, label(counter.min), y + row.height - 10);
   return complete;
 }
 
@@ -67,6 +67,16 @@ function steps(ctx: CanvasRenderingContext2D, scene: Scene, unit: Unit, end: num
     ctx.fillRect(x0, top - 0.75, Math.max(1, x1 - x0), 1.5 + (low === high ? 0 : yOf(low) - top));
     i = j;
   }
+}
+
+/** A number of the scale, readable on whatever is drawn there. */
+function plate(ctx: CanvasRenderingContext2D, { theme }: Scene, text: string, y: number): void {
+  ctx.globalAlpha = 0.75;
+  ctx.fillStyle = theme.background;
+  ctx.fillRect(1, y - 7, ctx.measureText(text).width + 7, 14);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = theme.muted;
+  ctx.fillText(text, 4, y);
 }
 
 function label(value: number): string {

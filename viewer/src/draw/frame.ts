@@ -35,6 +35,8 @@ export interface Scene {
   /** Which names are looked for; undefined: no search. */
   matches: ((name: number) => boolean) | undefined;
   rare: (name: number) => boolean;
+  /** For each line, the slices that are the longest of their name. */
+  notable: Map<number, { start: number; end: number; value: number }[]>;
   dpr: number;
 }
 
@@ -237,6 +239,7 @@ function styleOf(scene: Scene, line: Line) {
     colour: (value: number) => colours.of(line.kind, value),
     matches: matches && named ? (value: number) => matches(value >> 4) : undefined,
     rare: line.kind === Kind.Slice ? (value: number) => rare(value >> 4) : (value: number) => line.kind === Kind.State && value === 3,
+    notable: scene.notable.get(line.ix) ?? [],
     background: parseInt(theme.background.slice(1), 16),
   };
 }

@@ -33,6 +33,8 @@ export interface Style {
   matches: ((value: number) => boolean) | undefined;
   /** Whether the value must not be hidden by its neighbours. */
   rare: (value: number) => boolean;
+  /** Items of this line that must not be hidden by their neighbours: the longest of their names. */
+  notable: { start: number; end: number; value: number }[];
   /** 0xRRGGBB behind the rows: the shade over merged pixels. */
   background: number;
 }
@@ -81,6 +83,13 @@ export function paintLine(
   const painter = new RawPainter(line, span, style, target);
   for (const unit of decoded) painter.unit(unit);
   painter.flush();
+  for (const item of style.notable) {
+    const x0 = ((item.start - span.t0) * span.width) / (span.t1 - span.t0);
+    const x = Math.floor(x0);
+    // A wide one is seen anyway.
+    if (x < 0 || x >= span.width || (item.end - item.start) / nsPerPixel >= 2) continue;
+    if ((target.edge[target.at + x]! >>> 24) > 0) target.edge[target.at + x] = abgr(style.colour(item.value), 255);
+  }
   return complete;
 }
 

@@ -46,7 +46,7 @@ export function stateColour(state: number, dark: boolean): Rgb {
   return (dark ? STATES_DARK : STATES_LIGHT)[state] ?? STATES_LIGHT[State.Unknown]!;
 }
 
-const MUTED: Rgb[] = [0x88ccee, 0x44aa99, 0xddcc77, 0xcc6677, 0x6f74c4, 0x999933, 0xaa4499, 0x4e9a5b, 0xb07aa1, 0x7d9bc1];
+const MUTED: Rgb[] = [0x88ccee, 0x44aa99, 0xddcc77, 0xcc6677, 0x6f74c4, 0x999933, 0xb56ba8, 0x4e9a5b, 0xb07aa1, 0x7d9bc1];
 
 /** FNV-1a: the same text has the same colour in every report. */
 export function hash(text: string): number {
@@ -72,7 +72,7 @@ export const N_NAME_COLOURS = MUTED.length * 3;
 export function paletteColour(n: number, dark: boolean): Rgb {
   const base = MUTED[n % MUTED.length]!;
   const lightness = Math.floor(n / MUTED.length) % 3;
-  const shade = lightness === 0 ? base : lightness === 1 ? mix(base, 0xffffff, 0.3) : mix(base, 0x000000, 0.25);
+  const shade = lightness === 0 ? base : lightness === 1 ? mix(base, 0xffffff, 0.3) : mix(base, 0x000000, 0.2);
   return dark ? mix(shade, 0x000000, 0.1) : shade;
 }
 

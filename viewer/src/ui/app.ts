@@ -1,4 +1,5 @@
 // The report: holds what the person chose, draws a frame when something changed, and hands events on.
+import { groupBy } from "../data/group";
 import { Kind } from "../data/index";
 import { longestBetween, itemNumber, type Item } from "../data/query";
 import type { Line, Recording } from "../data/recording";
@@ -52,6 +53,7 @@ export class App {
   private readonly headers: Headers;
   private readonly flows: Flows;
   private readonly rareNames: Uint8Array;
+  private readonly notable: Scene["notable"];
   private frame = 0;
   private searchRun = 0;
   private save: ReturnType<typeof setTimeout> | undefined;
@@ -67,6 +69,10 @@ export class App {
     this.layout = this.arranger.arrange(this.choices);
     this.rareNames = new Uint8Array(index.strings.length);
     for (const row of index.names) if (row.count <= 8) this.rareNames[row.name] = 1;
+    const longest = groupBy(index.names, (row) => row.line);
+    this.notable = new Map(
+      [...longest].map(([line, rows]) => [line, rows.map((row) => ({ start: row.start, end: row.start + row.max, value: (row.name << 4) | row.kind }))]),
+    );
     this.shell = buildShell(this, root);
     const [t0, t1] = this.home();
     this.view = { t0, t1, width: 1000, height: 600, scroll: 0 };
@@ -133,6 +139,7 @@ export class App {
       arrows: this.arrows(),
       matches: found && ((name) => found.matches[name] === 1),
       rare: (name) => this.rareNames[name] === 1,
+      notable: this.notable,
       dpr: window.devicePixelRatio || 1,
     };
   }

@@ -6,7 +6,7 @@ import { table, type Cell } from "./table";
 
 export function infoTab(index: Index): HTMLElement {
   const { info } = index;
-  const list = h("dl", { class: "facts-list" });
+  const list = h("dl", { class: "facts-list wide" });
   const fact = (name: string, value: string | number | null): void => {
     if (value !== null && value !== "") list.append(h("dt", {}, name), h("dd", {}, String(value)));
   };
@@ -48,7 +48,7 @@ export function jsonTab(value: Json): HTMLElement {
     box.append(plain(value));
     return box;
   }
-  const list = h("dl", { class: "facts-list" });
+  const list = h("dl", { class: "facts-list wide" });
   const tables: HTMLElement[] = [];
   for (const [key, part] of Object.entries(value)) {
     if (Array.isArray(part)) {
@@ -75,7 +75,11 @@ function flat(value: Json, prefix = ""): Record<string, Json> {
 function arrayTable(caption: string, values: Json[]): HTMLElement {
   const rows = values.map((value) => flat(value));
   const keys = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  const isNumber = (key: string): boolean => rows.some((row) => typeof row[key] === "number");
+  // Names first: the order of the keys says nothing.
+  keys.sort((a, b) => Number(isNumber(a)) - Number(isNumber(b)));
+  function isNumber(key: string): boolean {
+    return rows.some((row) => typeof row[key] === "number");
+  }
   return table({
     caption: label(caption),
     columns: keys.map((key) => ({ text: label(key.replace(/_ns /, " ")), number: isNumber(key) })),

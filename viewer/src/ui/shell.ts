@@ -96,7 +96,7 @@ function searchBox(app: App) {
   const input = h("input", {
     type: "search",
     class: "search",
-    placeholder: "Search names, /regex/  (press /)",
+    placeholder: "Search names or /regex/",
     "aria-label": "search for slices by name",
     oninput: () => app.setSearch(input.value),
     onkeydown: (event: KeyboardEvent) => {

@@ -5,9 +5,9 @@ import { Kind } from "../../src/data/index";
 import { paintLine, type Style } from "../../src/draw/lines";
 import { bytes, recordingOf, sliceUnit, type Made } from "./made";
 
-const style: Style = { colour: (value) => value >> 4, matches: undefined, rare: (value) => value >> 4 === 9, background: 0xffffff };
+const plain: Style = { colour: (value) => value >> 4, matches: undefined, rare: (value) => value >> 4 === 9, notable: [], background: 0xffffff };
 
-function paint(items: Made[], t0: number, t1: number, width: number) {
+function paint(items: Made[], t0: number, t1: number, width: number, style = plain) {
   const recording = recordingOf(["x"], [items], items.length);
   const unit = decodeUnit(Kind.Slice, bytes(sliceUnit(items)), 0);
   const target = { body: new Uint32Array(width), edge: new Uint32Array(width), at: 0, labelWidth: 3, labels: [] as number[][], label: (x0: number, x1: number, value: number) => target.labels.push([x0, x1, value >> 4]) };
@@ -44,4 +44,15 @@ void test("painting is the same wherever the view begins", () => {
   const whole = paint(items, 0, 1000, 1000);
   const part = paint(items, 500, 600, 100);
   assert.deepEqual([...part.body].slice(2, 98), [...whole.body].slice(502, 598));
+});
+
+void test("a name's longest slice keeps the edge of a pixel that is full of others", () => {
+  const items = Array.from({ length: 10 }, (_, i): Made => ({ start: 300 + i, end: 301 + i, name: i === 4 ? 7 : 3, kind: 0 }));
+  const longest = { start: 304, end: 305, value: 7 << 4 };
+  const { edge, red } = paint(items, 0, 1000, 100, { ...plain, notable: [longest] });
+  assert.equal(red[30], 3);
+  assert.equal((edge[30]! >> 16) & 255, 7);
+  // The control: a wide one needs no mark.
+  const wide = paint([{ start: 300, end: 400, name: 7, kind: 0 }], 0, 1000, 100, { ...plain, notable: [{ start: 300, end: 400, value: 7 << 4 }] });
+  assert(wide.edge.every((pixel) => pixel === 0));
 });
