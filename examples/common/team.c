@@ -50,7 +50,7 @@ static void *run_member_pinned(void *arg) {
 }
 
 void team_run(const char *name, int size, bool pin, team_function *function, void *arg) {
-    struct team team = {.name = name, .size = size, .pin = pin};
+    struct team team = {.name = name, .size = size};
     struct member *members = example_alloc((size_t)size, sizeof *members);
     void *(*entry)(void *) = pin ? run_member_pinned : run_member;
     if (pthread_barrier_init(&team.barrier, NULL, (unsigned)size) != 0)

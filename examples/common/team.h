@@ -14,7 +14,6 @@
 struct team {
     const char *name;
     int size;
-    bool pin; /* keep member i on the i-th CPU of the affinity mask (modulo its CPUs) */
     pthread_barrier_t barrier;
 };
 
@@ -27,6 +26,7 @@ typedef void team_function(struct team *team, int member, void *arg);
 
 /**
  * team_run - run @function once on each of @size threads and join them.
+ * @pin: keep member i on the i-th CPU of the affinity mask (modulo its CPUs).
  * Ends the program when a thread cannot be made: the others would wait at the barrier for ever.
  */
 void team_run(const char *name, int size, bool pin, team_function *function, void *arg);
