@@ -10,8 +10,8 @@
 
 #include <stdlib.h>
 
-/* The loop that takes the time. How often the while turns is data: a node in the middle of eight
- * corners has 9 entries or more, a corner between cells of two sizes up to 27. */
+/* The loop that takes the time. How often the while turns is data: 6 times for a node in the middle of a face
+ * of the surface, 27 times for a corner between cells of two sizes. */
 static void smvp(const struct stiffness *k, const vector3 *u, vector3 *ku, struct range rows) {
     for (size_t row = rows.begin; row < rows.end; row++) {
         double sum0 = 0, sum1 = 0, sum2 = 0;
