@@ -2,16 +2,16 @@
 //!
 //! Times are microseconds with three decimals, so no nanosecond is lost. A thread has two rows: its slices, and
 //! above them its kernel states (its tid plus [`STATE_ROW`]). CPUs are the rows of a process of their own, pid 0,
-//! which no real process has. Written value by value; memory does not grow with the recording.
+//! which no real process has. Written event by event; memory does not grow with the recording.
+mod event;
+
 use crate::args::ArgCursor;
 use crate::export::Counted;
 use crate::{Exported, arrow, label};
+use event::{Arg, Event};
 use kasuri_model::{
     ArgValue, InstantIx, KernelSpanKind, SliceIx, SliceKind, ThreadIx, ThreadState, Time, Trace,
 };
-use serde::Serialize;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -34,6 +34,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     let mut json = Json {
         trace,
         sink: Counted { out, records: 0 },
+        line: Vec::new(),
     };
     json.sink.out.write_all(b"{\"traceEvents\":[")?;
     json.metadata()?;
@@ -63,54 +64,29 @@ fn left_out(trace: &Trace) -> Vec<String> {
     left_out
 }
 
-/// One event. Fields that are `None` are not written.
-#[derive(Clone, Serialize, Default)]
-struct Event<'a> {
-    ph: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cat: Option<&'a str>,
-    name: Cow<'a, str>,
-    pid: i32,
-    tid: i64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ts: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dur: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bp: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    s: Option<&'static str>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    args: Map<String, Value>,
-}
-
-/// Nanoseconds as microseconds with all three decimals. A float would lose them after 104 days of uptime.
-fn micros(ns: i64) -> Option<Box<RawValue>> {
-    let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
-    RawValue::from_string(format!("{sign}{}.{:03}", ns / 1000, ns % 1000)).ok()
-}
-
 struct Json<'a, W> {
     trace: &'a Trace,
     sink: Counted<W>,
+    line: Vec<u8>,
 }
 
 impl<'a, W: Write> Json<'a, W> {
     fn emit(&mut self, event: &Event) -> io::Result<()> {
-        self.sink.out.write_all(if self.sink.records == 0 {
+        self.line.clear();
+        let separator: &[u8] = if self.sink.records == 0 {
             b"\n"
         } else {
             b",\n"
-        })?;
+        };
+        self.line.extend_from_slice(separator);
+        event.put(&mut self.line);
         self.sink.records += 1;
-        serde_json::to_writer(&mut self.sink.out, event).map_err(io::Error::from)
+        self.sink.out.write_all(&self.line)
     }
 
-    /// CLOCK_MONOTONIC in microseconds.
-    fn ts(&self, time: Time) -> Option<Box<RawValue>> {
-        micros(self.trace.origin_monotonic_ns.saturating_add(time.ns()))
+    /// CLOCK_MONOTONIC in ns.
+    fn ts(&self, time: Time) -> Option<i64> {
+        Some(self.trace.origin_monotonic_ns.saturating_add(time.ns()))
     }
 
     fn span(&self, name: Cow<'a, str>, row: (i32, i64), from: Time, to: Time) -> Event<'a> {
@@ -120,7 +96,7 @@ impl<'a, W: Write> Json<'a, W> {
             pid: row.0,
             tid: row.1,
             ts: self.ts(from),
-            dur: micros((to - from).ns()),
+            dur: Some((to - from).ns()),
             ..Event::default()
         }
     }
@@ -143,7 +119,7 @@ impl<'a, W: Write> Json<'a, W> {
         (pid, tid): (i32, i64),
         name: &str,
     ) -> io::Result<()> {
-        let args = Map::from_iter([("name".to_string(), Value::from(name))]);
+        let args = vec![("name".into(), Arg::Text(name.into()))];
         self.emit(&Event {
             ph: "M",
             name: what.into(),
@@ -160,7 +136,7 @@ impl<'a, W: Write> Json<'a, W> {
         (pid, tid): (i32, i64),
         index: i64,
     ) -> io::Result<()> {
-        let args = Map::from_iter([("sort_index".to_string(), Value::from(index))]);
+        let args = vec![("sort_index".into(), Arg::Int(index))];
         self.emit(&Event {
             ph: "M",
             name: what.into(),
@@ -215,10 +191,10 @@ impl<'a, W: Write> Json<'a, W> {
                 let name = label::thread(self.trace, thread);
                 let mut event = self.span(name, (CPUS_PID, cpu as i64), occupancy.start[i], end);
                 let (pid, tid) = self.pid_tid(thread);
-                event.args = Map::from_iter([
-                    ("pid".to_string(), pid.into()),
-                    ("tid".to_string(), tid.into()),
-                ]);
+                event.args = vec![
+                    ("pid".into(), Arg::Int(pid.into())),
+                    ("tid".into(), Arg::Int(tid)),
+                ];
                 self.emit(&event)?;
             }
         }
@@ -243,10 +219,14 @@ impl<'a, W: Write> Json<'a, W> {
                 let mut event = self.span(name, (pid, tid + STATE_ROW), states.start[i], end);
                 event.cat = Some("state");
                 if states.cpu[i] != u16::MAX {
-                    event.args.insert("cpu".into(), states.cpu[i].into());
+                    event
+                        .args
+                        .push(("cpu".into(), Arg::Uint(states.cpu[i].into())));
                 }
                 if states.by[i].is_some() {
-                    event.args.insert("by".into(), self.by(states.by[i]).into());
+                    event
+                        .args
+                        .push(("by".into(), Arg::Text(self.by(states.by[i]).into())));
                 }
                 self.emit(&event)?;
             }
@@ -287,7 +267,7 @@ impl<'a, W: Write> Json<'a, W> {
             self.emit(&Event {
                 ph: "e",
                 ts,
-                args: Map::new(),
+                args: Vec::new(),
                 ..begin
             })?;
         }
@@ -295,32 +275,43 @@ impl<'a, W: Write> Json<'a, W> {
     }
 
     /// The arguments of slice `i`: its own and what the model knows.
-    fn args(&self, i: usize, cursor: &mut ArgCursor) -> Map<String, Value> {
+    fn args(&self, i: usize, cursor: &mut ArgCursor) -> Vec<(Cow<'a, str>, Arg<'a>)> {
         let slices = &self.trace.slices;
         let mut args = self.own_args(cursor.of_slice(&self.trace.args, SliceIx(i as u32)));
         if slices.object[i] != 0 {
-            args.insert("object".into(), format!("{:#x}", slices.object[i]).into());
+            args.push((
+                "object".into(),
+                Arg::Text(format!("{:#x}", slices.object[i]).into()),
+            ));
         }
         if let Some(task) = self.trace.tasks.get(slices.task[i].ix()) {
-            args.insert("task".into(), task.id.into());
+            args.push(("task".into(), Arg::Uint(task.id)));
         }
         if !label::not_seen(slices.open[i]).is_empty() {
-            args.insert("not seen".into(), label::not_seen(slices.open[i]).into());
+            args.push((
+                "not seen".into(),
+                Arg::Text(label::not_seen(slices.open[i]).into()),
+            ));
+        }
+        // An object's names are unique: the later one holds.
+        for i in (0..args.len()).rev() {
+            if args[i + 1..].iter().any(|(name, _)| *name == args[i].0) {
+                args.remove(i);
+            }
         }
         args
     }
 
-    fn own_args(&self, rows: std::ops::Range<usize>) -> Map<String, Value> {
-        let table = &self.trace.args;
+    fn own_args(&self, rows: std::ops::Range<usize>) -> Vec<(Cow<'a, str>, Arg<'a>)> {
+        let (table, strings) = (&self.trace.args, &self.trace.strings);
         let value = |value| match value {
-            ArgValue::Int(v) => v.into(),
-            ArgValue::Uint(v) => v.into(),
-            // JSON has no NaN and no infinity.
-            ArgValue::Float(v) if !v.is_finite() => v.to_string().into(),
-            ArgValue::Float(v) => v.into(),
-            ArgValue::Str(s) => self.trace.strings.get(s).into(),
+            ArgValue::Int(v) => Arg::Int(v),
+            ArgValue::Uint(v) => Arg::Uint(v),
+            ArgValue::Float(v) => Arg::Float(v),
+            ArgValue::Str(s) => Arg::Text(strings.get(s).into()),
         };
-        rows.map(|row| (self.trace.strings.get(table.name[row]).to_string(), value(table.value[row]))).collect()
+        rows.map(|row| (strings.get(table.name[row]).into(), value(table.value[row])))
+            .collect()
     }
 
     fn instants(&mut self, mut cursor: ArgCursor) -> io::Result<()> {
@@ -329,7 +320,16 @@ impl<'a, W: Write> Json<'a, W> {
             let name = label::named(self.trace, self.trace.instants.name[i], "instant").into();
             let ts = self.ts(self.trace.instants.time[i]);
             let args = self.own_args(cursor.of_instant(&self.trace.args, InstantIx(i as u32)));
-            self.emit(&Event { ph: "i", s: Some("t"), name, pid, tid, ts, args, ..Event::default() })?;
+            self.emit(&Event {
+                ph: "i",
+                s: Some("t"),
+                name,
+                pid,
+                tid,
+                ts,
+                args,
+                ..Event::default()
+            })?;
         }
         Ok(())
     }
@@ -342,9 +342,10 @@ impl<'a, W: Write> Json<'a, W> {
                 .get(counter.process.ix())
                 .map_or(CPUS_PID, |p| p.pid);
             let name = label::named(self.trace, counter.name, "counter");
-            for (&time, &value) in counter.time.iter().zip(&counter.value) {
-                // No value is better than a wrong one: JSON cannot say NaN or infinity.
-                let args = Map::from_iter([("value".to_string(), Value::from(value))]);
+            // A counter's value must be a number, and JSON has no NaN and no infinity.
+            let values = counter.time.iter().zip(&counter.value);
+            for (&time, &value) in values.filter(|(_, value)| value.is_finite()) {
+                let args = vec![("value".into(), Arg::Float(value))];
                 let ts = self.ts(time);
                 self.emit(&Event {
                     ph: "C",
@@ -411,10 +412,10 @@ impl<'a, W: Write> Json<'a, W> {
             let from = loss.when.start.max(whole.start);
             let mut event = self.span(name, row, from, loss.when.end.min(whole.end).max(from));
             event.cat = Some("lost events");
-            event.args = Map::from_iter([
-                ("count".to_string(), loss.count.into()),
-                ("remedy".to_string(), loss.remedy.as_str().into()),
-            ]);
+            event.args = vec![
+                ("count".into(), Arg::Uint(loss.count)),
+                ("remedy".into(), Arg::Text(loss.remedy.as_str().into())),
+            ];
             self.emit(&event)?;
         }
         Ok(())
@@ -423,8 +424,11 @@ impl<'a, W: Write> Json<'a, W> {
     fn tail(&mut self) -> io::Result<()> {
         let info = &self.trace.info;
         let is_known = self.trace.origin_realtime_ns != 0;
-        let realtime =
-            is_known.then(|| self.trace.origin_realtime_ns.saturating_sub(self.trace.origin_monotonic_ns));
+        let realtime = is_known.then(|| {
+            self.trace
+                .origin_realtime_ns
+                .saturating_sub(self.trace.origin_monotonic_ns)
+        });
         let other = serde_json::json!({
             "command": info.command,
             "host": info.host,
