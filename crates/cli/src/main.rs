@@ -15,13 +15,10 @@ pub mod exit {
     /// The command line makes no sense.
     pub const USAGE: u8 = 2;
     /// `record` itself failed before the program ran, as env(1) says it.
-    #[allow(dead_code, reason = "used by the record command")]
     pub const RECORDER_FAILED: u8 = 125;
     /// The program was found but cannot be run.
-    #[allow(dead_code, reason = "used by the record command")]
     pub const CANNOT_RUN: u8 = 126;
     /// The program was not found.
-    #[allow(dead_code, reason = "used by the record command")]
     pub const NOT_FOUND: u8 = 127;
 }
 

@@ -63,6 +63,21 @@ fn stat_without_kernel_events_shows_no_zeros_for_unknown() {
 }
 
 #[test]
+fn stat_without_wakeups_says_what_ready_and_blocked_mean() {
+    let mut summary = summary();
+    summary.known = Known {
+        switches: true,
+        ..Known::default()
+    };
+    let page = page(&summary, 120);
+    assert!(
+        page.contains("ready: preempted; blocked: asleep, or woken"),
+        "{page}"
+    );
+    assert!(page.contains("READY"), "{page}");
+}
+
+#[test]
 fn stat_names_cannot_steer_the_terminal() {
     let mut summary = summary();
     let evil = "\u{1b}[2J\u{7}\r\n";

@@ -36,10 +36,13 @@ impl Page<'_> {
             .filter(|t| !t.is_empty())
             .map(|t| printable(t))
             .collect();
-        self.fact(
-            "machine",
-            &format!("{}; {}", plural(s.n_cpus.into(), "CPU"), machine.join(", ")),
-        );
+        let cpus = plural(s.n_cpus.into(), "CPU");
+        let what = if machine.is_empty() {
+            cpus
+        } else {
+            format!("{cpus}; {}", machine.join(", "))
+        };
+        self.fact("machine", &what);
         self.fact("wall", &wall(s));
         self.fact("CPU use", &cpu_use(s));
         if s.known.switches {
@@ -401,7 +404,7 @@ fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 
         t.tid.to_string(),
         known(many_processes, t.pid.to_string()),
         known(k.switches, ns(t.on_cpu_ns)),
-        known(k.wakeups, ns(t.runnable_ns)),
+        known(k.switches, ns(t.runnable_ns)),
         known(k.switches, ns(t.blocked_ns)),
         known(t.unknown_ns > 0, ns(t.unknown_ns)),
         known(k.switches, count(t.switches)),
@@ -414,16 +417,13 @@ fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 
 }
 
 fn threads_note(s: &Summary) -> String {
-    let known_time = if s.known.wakeups {
-        "ready: could run, had no CPU"
-    } else {
-        "blocked: asleep or ready"
+    let note = match (s.known.switches, s.known.wakeups) {
+        (true, true) => "ready: could run, had no CPU",
+        // Without wake-ups nobody knows when a sleeper became ready.
+        (true, false) => "ready: preempted; blocked: asleep, or woken and not yet running",
+        (false, _) => "the kernel's events were not recorded",
     };
-    if s.known.switches {
-        known_time.into()
-    } else {
-        "the kernel's events were not recorded".into()
-    }
+    note.into()
 }
 
 fn file_name(place: &str) -> &str {
