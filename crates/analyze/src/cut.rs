@@ -28,7 +28,10 @@ impl<'t> Cut<'t> {
 
     /// How much of start..end lies in the range.
     pub fn overlap(&self, start: Time, end: Time) -> i64 {
-        (end.min(self.to).0 - start.max(self.from).0).max(0)
+        end.min(self.to)
+            .0
+            .saturating_sub(start.max(self.from).0)
+            .max(0)
     }
 
     pub fn contains(&self, time: Time) -> bool {

@@ -110,7 +110,7 @@ fn losses(cut: &Cut<'_>) -> Vec<LossSummary> {
         };
         match out.iter_mut().find(same) {
             Some(row) => {
-                row.count += loss.count;
+                row.count = row.count.saturating_add(loss.count);
                 row.gaps += 1;
                 row.from_ns = row.from_ns.min(loss.when.start.ns());
                 row.to_ns = row.to_ns.max(loss.when.end.ns());

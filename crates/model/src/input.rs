@@ -1,6 +1,6 @@
 //! What the passes read: one stream of scheduler events for each CPU, one stream of annotation events for each
 //! thread and client. [`crate::Trace::load`] feeds them from a recording; tests and importers of other tools'
-//! traces feed them from vectors, through [`Input`].
+//! traces feed them from vectors, through [`crate::Input`].
 use crate::{StrIx, Strings, ThreadState, Time};
 
 /// A thread's name as the kernel keeps it: at most 15 bytes, then zeros.

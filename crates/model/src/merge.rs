@@ -10,17 +10,38 @@ use crate::{Error, Strings, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-type Key = (Time, u8, usize);
+/// (time, rank, place among the CPUs) as one number: compared at once.
+type Key = u128;
 
 /// Up to so many CPUs no heap is kept.
 const FEW: usize = 12;
 
 fn key<C: CpuEvents>(cpus: &[(u16, C)], ix: usize, floor: Time) -> Option<Key> {
+    let event = cpus[ix].1.head()?;
     // A stamp that goes back within a CPU must not hold up the merge.
-    cpus[ix]
-        .1
-        .head()
-        .map(|e| (e.time.max(floor), e.what.rank(), ix))
+    let time = (event.time.max(floor).0 as u64) ^ (1 << 63);
+    Some(u128::from(time) << 64 | u128::from(event.what.rank()) << 32 | ix as u128)
+}
+
+fn place(key: Key) -> usize {
+    key as u32 as usize
+}
+
+fn time(key: Key) -> Time {
+    Time(((key >> 64) as u64 ^ (1 << 63)) as i64)
+}
+
+/// The smallest two keys, the first with its index.
+fn smallest(keys: &[Key]) -> Option<(usize, Key, Option<Key>)> {
+    let (mut at, mut first, mut second) = (0, *keys.first()?, Key::MAX);
+    for (ix, &key) in keys.iter().enumerate().skip(1) {
+        if key < first {
+            (at, second, first) = (ix, first, key);
+        } else if key < second {
+            second = key;
+        }
+    }
+    Some((at, first, (keys.len() > 1).then_some(second)))
 }
 
 /// Calls `each` for every event with its CPU.
@@ -36,13 +57,7 @@ pub(crate) fn merge<C: CpuEvents>(
     let mut keys: Vec<Key> = (0..cpus.len())
         .filter_map(|ix| key(cpus, ix, Time::MIN))
         .collect();
-    while let Some((at, &first)) = keys.iter().enumerate().min_by_key(|(_, k)| **k) {
-        let limit = keys
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != at)
-            .map(|(_, k)| *k)
-            .min();
+    while let Some((at, first, limit)) = smallest(&keys) {
         match drain(cpus, strings, first, limit, &mut each)? {
             Some(next) => keys[at] = next,
             None => drop(keys.swap_remove(at)),
@@ -78,13 +93,14 @@ fn drain<C: CpuEvents>(
     each: &mut impl FnMut(u16, &Event),
 ) -> Result<Option<Key>, Error> {
     let mut now = first;
-    let number = cpus[now.2].0;
+    let ix = place(first);
+    let number = cpus[ix].0;
     loop {
-        if let Some(event) = cpus[now.2].1.head() {
+        if let Some(event) = cpus[ix].1.head() {
             each(number, event);
         }
-        cpus[now.2].1.advance(strings)?;
-        let Some(next) = key(cpus, now.2, now.0) else {
+        cpus[ix].1.advance(strings)?;
+        let Some(next) = key(cpus, ix, time(now)) else {
             return Ok(None);
         };
         now = next;

@@ -160,11 +160,11 @@ fn origin(meta: &Meta, recording: &Recording<'_>, clocks: &Clocks) -> i64 {
 }
 
 fn realtime(meta: &Meta, origin_ns: i64) -> i64 {
-    let (realtime, monotonic) = (meta.start.realtime_ns, meta.start.monotonic_ns);
-    if realtime == 0 {
-        0
-    } else {
-        realtime as i64 - monotonic as i64 + origin_ns
+    match meta.start.realtime_ns {
+        0 => 0,
+        ns => (ns as i64)
+            .wrapping_sub(meta.start.monotonic_ns as i64)
+            .wrapping_add(origin_ns),
     }
 }
 
