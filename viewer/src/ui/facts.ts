@@ -42,6 +42,9 @@ function label(key: string): string {
   return key.replace(/_ns$/, "").replace(/_/g, " ");
 }
 
+/** Keys of the summary that the tab about the recording shows. */
+const ELSEWHERE = new Set(["schema", "command", "host", "kernel", "machine", "cpu_model", "kernel_source", "kernel_clock", "recorder", "exit_status", "missing"]);
+
 export function jsonTab(value: Json): HTMLElement {
   const box = h("div", { class: "summary" });
   if (value === null || typeof value !== "object" || Array.isArray(value)) {
@@ -51,6 +54,7 @@ export function jsonTab(value: Json): HTMLElement {
   const list = h("dl", { class: "facts-list wide" });
   const tables: HTMLElement[] = [];
   for (const [key, part] of Object.entries(value)) {
+    if (ELSEWHERE.has(key)) continue;
     if (Array.isArray(part)) {
       if (part.length > 0) tables.push(arrayTable(key, part));
     } else if (part !== null && typeof part === "object") {
