@@ -246,14 +246,36 @@ impl<'a> Recorder<'a> {
                 why: self.meta.missing.join("; "),
             });
         }
+        let procs = self.snapshots.everything();
         self.meta.start = clock::anchor();
         // Now already: from here on a crash leaves something that `kasuri recover` understands.
         self.dir.write_meta(&self.meta)?;
         self.dir.add_anchors(&[self.meta.start])?;
+        self.dir.add_procs(&procs)?;
         if let Some(flight) = &mut self.flight {
             flight.add_anchor(self.meta.start);
         }
-        self.dir.add_procs(&self.snapshots.everything())?;
+        let losses = self.source.losses(true);
+        self.dir.add_losses(&losses)?;
+        // tracefs sees the fork then, and knows the program's threads from their first instant. perf events need
+        // the child to be opened on.
+        let early = matches!(self.source, Source::Tracefs(_));
+        if early {
+            self.start_kernel()?;
+        }
+        self.fork(signals)?;
+        if !early {
+            self.start_kernel()?;
+        }
+        self.dir.write_meta(&self.meta)?;
+        notify(Notice::Started {
+            missing: &self.meta.missing,
+        });
+        self.release(notify)
+    }
+
+    /// Makes the process that will become the program, or opens the one to attach to.
+    fn fork(&mut self, signals: &Signals) -> Result<()> {
         if !self.options.command().is_empty() {
             let child = Child::fork(
                 self.options.command(),
@@ -269,14 +291,7 @@ impl<'a> Recorder<'a> {
             self.pidfd =
                 Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         }
-        self.start_kernel()?;
-        self.dir.write_meta(&self.meta)?;
-        let losses = self.source.losses(true);
-        self.dir.add_losses(&losses)?;
-        notify(Notice::Started {
-            missing: &self.meta.missing,
-        });
-        self.release(notify)
+        Ok(())
     }
 
     /// A perf source that turns out to be refused for this target is named as missing, no more.

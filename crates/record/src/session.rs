@@ -144,7 +144,10 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.set_state(SessionState::Stopped);
-        let _ = std::fs::remove_dir_all(&self.path);
+        // In a panic it stays, and the recording directory with the link to it: `kasuri recover` takes it from there.
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
     }
 }
 

@@ -147,6 +147,8 @@ fn a_crashed_recording_is_not_overwritten() {
     });
     signal(recorder.id(), Signal::KILL);
     recorder.wait().unwrap();
+    // A child that waited for its recorder at the gate shares the lock until it has noticed.
+    wait_until("the program ends", || !runs_here(dir.path()));
     let output = run(kasuri(dir.path()).args(["record", "-o", "run.kasuri", "--", "true"]));
     assert_eq!(output.status.code(), Some(125));
     assert!(
