@@ -1,5 +1,6 @@
 //! The published schema describes what is printed: every key, its type, and no key more.
 mod answers;
+mod common;
 use serde_json::{Value, json};
 
 fn schema() -> Value {
@@ -93,6 +94,9 @@ fn schema_describes_all_that_is_printed() {
     assert_eq!(check(&printed(&answers::summary())), Vec::<String>::new());
     let of_nothing = kasuri_analyze::summary(&kasuri_model::Trace::default(), &Default::default());
     assert_eq!(check(&printed(&of_nothing)), Vec::<String>::new());
+    let of_a_recording = kasuri_analyze::summary(&common::sample(), &Default::default());
+    assert!(!of_a_recording.threads.is_empty() && !of_a_recording.annotations.is_empty());
+    assert_eq!(check(&printed(&of_a_recording)), Vec::<String>::new());
 }
 
 #[test]

@@ -376,20 +376,29 @@ fn loss_text(loss: &LossSummary) -> String {
 }
 
 fn imbalance_text(i: &Imbalance) -> String {
+    let name = printable(&i.name);
+    let threads = plural(i.threads.into(), "thread");
+    let (what, over) = match i.by {
+        "region" => (
+            format!("all work up to {name}"),
+            format!("{} of {threads}", plural(i.instances, "round")),
+        ),
+        "total" => (name, format!("the sums of {threads}")),
+        _ => (
+            name,
+            format!("{} of {threads}", plural(i.instances, "round")),
+        ),
+    };
     let how_often = if i.instances < 2 || i.worst_share > 0.9995 {
         "always".to_string()
     } else {
         format!("in {}", percent(i.worst_share))
     };
+    let (loss, cost) = (i.imbalance * 100.0, i.cost_ns * 1e-9);
+    let worst = printable(&i.worst_thread);
     format!(
-        "{}: {:.0} % imbalance, cost {:.3} CPU-s over {} of {}; slowest {how_often}: thread {} ({})",
-        printable(&i.name),
-        i.imbalance * 100.0,
-        i.cost_ns * 1e-9,
-        plural(i.instances, "round"),
-        plural(i.threads.into(), "thread"),
-        printable(&i.worst_thread),
-        i.worst_tid,
+        "{what}: {loss:.0} % imbalance, cost {cost:.3} CPU-s over {over}; slowest {how_often}: thread {worst} ({})",
+        i.worst_tid
     )
 }
 
