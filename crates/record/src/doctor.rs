@@ -83,6 +83,7 @@ pub fn examine(shm_dir: &Path, output_dir: &Path) -> Report {
     examine_clock(&mut report);
     examine_perf(&mut report);
     examine_memory(&mut report, shm_dir);
+    examine_orphans(&mut report, shm_dir);
     examine_disk(&mut report, output_dir);
     examine_container(&mut report);
     report
@@ -242,6 +243,35 @@ fn examine_memory(report: &mut Report, shm_dir: &Path) {
         format!(
             "{limit} (perf rings of unprivileged recordings; 516 KiB for each CPU come on top)"
         ),
+    );
+}
+
+/// Sessions of killed recorders hold annotations that `kasuri recover` wants, and memory.
+fn examine_orphans(report: &mut Report, shm_dir: &Path) {
+    let entries = std::fs::read_dir(shm_dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|e| e.path());
+    let ours = |path: &Path| {
+        path.file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with("kasuri-"))
+    };
+    let dead = |path: &Path| path.join("control").exists() && !crate::session::is_alive(path);
+    let orphans: Vec<String> = entries
+        .filter(|p| ours(p) && dead(p))
+        .map(|p| p.display().to_string())
+        .collect();
+    if orphans.is_empty() {
+        return report.ok("orphaned sessions", "none");
+    }
+    let remedy = "`kasuri recover NAME.kasuri.d` where the recording was made, or `rm -r` them";
+    report.add(
+        "orphaned sessions",
+        State::Info,
+        orphans.join(", "),
+        "",
+        remedy,
     );
 }
 

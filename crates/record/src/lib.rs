@@ -5,12 +5,12 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`recorder`] | a recording from start to end |
-//! | [`kernel`] | chooses tracefs, perf or nothing |
+//! | `recorder` | a recording from start to end |
+//! | `kernel` | chooses tracefs, perf or nothing |
 //! | [`tracefs`] | private instances, raw pages |
 //! | [`perf`] | context switches without privileges |
-//! | [`session`], [`rings`], [`ringfile`] | annotations out of shared memory |
-//! | [`attach`] | annotations of a running program |
+//! | [`session`], `rings`, `ringfile` | annotations out of shared memory |
+//! | `attach` | annotations of a running program |
 //! | [`directory`], [`pack`] | the files |
 mod attach;
 mod child;
