@@ -2,7 +2,7 @@
 use anyhow::{Context, bail};
 use kasuri_format::ErrorKind;
 use kasuri_format::container::Recording;
-use kasuri_model::Trace;
+use kasuri_model::{Loss, ThreadIx, Trace};
 use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -36,23 +36,23 @@ impl Input {
     }
 
     fn understand(&self, bytes: &[u8]) -> anyhow::Result<Trace> {
-        let recording = if self.salvage {
-            let (recording, errors) = Recording::salvage(bytes);
-            // Nothing can be left of what is no recording of ours.
-            if let Some(error) = errors
-                .iter()
-                .find(|e| matches!(e.kind, ErrorKind::Foreign | ErrorKind::Version))
-            {
-                return Err(self.damaged(error.clone().into()));
-            }
-            for error in errors {
-                crate::message::warning(format!("{}: {error}; the rest is kept", self.name()));
-            }
-            recording
-        } else {
-            Recording::parse(bytes).map_err(|error| self.damaged(error.into()))?
-        };
-        Trace::load(&recording).map_err(|error| self.damaged(error.into()))
+        if !self.salvage {
+            let recording = Recording::parse(bytes).map_err(|error| self.damaged(error.into()))?;
+            return Trace::load(&recording).map_err(|error| self.damaged(error.into()));
+        }
+        let (recording, errors) = Recording::salvage(bytes);
+        // Nothing can be left of what is no recording of ours.
+        let is_foreign =
+            |e: &&kasuri_format::Error| matches!(e.kind, ErrorKind::Foreign | ErrorKind::Version);
+        if let Some(error) = errors.iter().find(is_foreign) {
+            return Err(self.damaged(error.clone().into()));
+        }
+        let mut trace = Trace::load(&recording).map_err(|error| self.damaged(error.into()))?;
+        for error in errors {
+            crate::message::warning(format!("{}: {error}; the rest is kept", self.name()));
+            trace.losses.push(file_damage(&trace, &error));
+        }
+        Ok(trace)
     }
 
     /// An error of the file's content, with its path, and with the way to what is left of it.
@@ -85,6 +85,18 @@ impl Input {
         } else {
             self.file.with_extension(extension)
         }
+    }
+}
+
+/// What is missing of a damaged file shows in every answer, like every other loss.
+fn file_damage(trace: &Trace, error: &kasuri_format::Error) -> Loss {
+    Loss {
+        cause: format!("file damaged at byte {}", error.offset),
+        cpu: None,
+        thread: ThreadIx::NONE,
+        when: trace.span.clone(),
+        count: 0,
+        remedy: String::new(),
     }
 }
 

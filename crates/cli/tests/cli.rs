@@ -128,6 +128,11 @@ fn cli_truncated_anywhere_is_an_error_or_the_valid_prefix() {
             "{length}: {message}"
         );
         assert!(!message.is_empty(), "{length}: what is wrong is said");
+        let text = String::from_utf8_lossy(&salvaged.stdout);
+        assert!(
+            salvaged.status.code() == Some(1) || text.contains("file damaged at byte"),
+            "{length}: {text}"
+        );
     }
 }
 
