@@ -2,7 +2,7 @@
 import { N_STATES, Kind, SLICE_KINDS, State, STATE_NAMES } from "../data/index";
 import { areaTotals, linesOf, occurrence, sliceDetails, stateDetails, type AreaTotals, type StateShare } from "../data/details";
 import { itemAt, type Item } from "../data/query";
-import type { Argument } from "../data/columns";
+import { argumentsOf, type Argument } from "../data/columns";
 import { css, stateColour } from "../draw/palette";
 import { count, duration, instant, percent } from "../view/units";
 import type { App, Area } from "./app";
@@ -98,6 +98,7 @@ export class Panel {
     if (item.line.kind === Kind.Slice) await this.slice(facts, side, item, cancelled);
     else if (item.line.kind === Kind.State) await this.state(facts, item, cancelled);
     else if (item.line.kind === Kind.Cpu) this.occupancy(facts, item);
+    else if (item.line.kind === Kind.Instant) this.args(facts, argumentsOf(item.unit, item.i));
   }
 
   private heading(item: Item): HTMLElement {
@@ -160,7 +161,7 @@ export class Panel {
     if (found.task > 0) fact(facts, "Task", `#${found.task - 1}`);
     if (found.open & 1) fact(facts, "Note", "its beginning was not seen");
     if (found.open & 2) fact(facts, "Note", "its end was not seen");
-    for (const arg of found.args) fact(facts, recording.text(arg.name), argumentText(app, arg));
+    this.args(facts, found.args);
     if (found.enclosing.length > 0) {
       const path = found.enclosing.flatMap((above, i) => [
         ...(i > 0 ? [" \u203a "] : []),
@@ -205,6 +206,10 @@ export class Panel {
       if (!other) continue;
       fact(facts, label, h("button", { type: "button", class: "link", onclick: () => app.select(other, true) }, `${itemTitle(app.recording, other)}, ${duration(other.end - other.start)}`));
     }
+  }
+
+  private args(facts: HTMLElement, args: Argument[]): void {
+    for (const arg of args) fact(facts, this.app.recording.text(arg.name), argumentText(this.app, arg));
   }
 
   private occupancy(facts: HTMLElement, item: Item): void {

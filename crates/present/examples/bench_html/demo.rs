@@ -378,6 +378,7 @@ fn slices(
         if i % 5 == 0 && depth == 1 {
             let key = trace.strings.intern("step");
             trace.args.slice.push(SliceIx(first + i as u32));
+            trace.args.instant.push(InstantIx::NONE);
             trace.args.name.push(key);
             trace.args.value.push(ArgValue::Int(i as i64));
         }

@@ -87,7 +87,10 @@ pub fn encode(
             column(out, rows().map(|r| s.name[r].0 as u64));
             column(out, rows().map(|r| s.thread[r].0.wrapping_add(1) as u64));
         }
-        Kind::Instant => column(out, rows().map(|r| trace.instants.name[r].0 as u64)),
+        Kind::Instant => {
+            column(out, rows().map(|r| trace.instants.name[r].0 as u64));
+            arguments(trace, line, from, to, out);
+        }
         Kind::Counter => {
             let counter = &trace.counters[line.owner as usize];
             column(out, rows().map(|r| counter.value[r].to_bits()));
@@ -115,20 +118,43 @@ fn times(trace: &Trace, plan: &Plan, line: &Line, from: usize, to: usize, out: &
     clamped
 }
 
-/// Arguments of the unit's slices: count (u32), then columns item, name, type (0 i64, 1 u64, 2 f64, 3 string), value.
+/// Arguments of the unit's slices or instants: count (u32), then columns item, name, type (0 i64, 1 u64, 2 f64, 3 string), value.
 fn arguments(trace: &Trace, line: &Line, from: usize, to: usize, out: &mut Raw) {
     let args = &trace.args;
+    let of_instants = line.kind == Kind::Instant;
+    // Those of slices stand first.
+    let after_slices = args.slice.partition_point(|s| s.is_some());
+    let (begin, end) = match of_instants {
+        true if args.instant.len() == args.slice.len() => (after_slices, args.slice.len()),
+        true => (0, 0),
+        false => (0, after_slices),
+    };
+    let owner = |a: usize| {
+        if of_instants {
+            args.instant[a].0
+        } else {
+            args.slice[a].0
+        }
+    };
     let mut found: Vec<(u64, usize)> = Vec::new();
-    if !args.slice.is_empty() {
-        let first = line.rows.get(from) as u32;
-        let mut a = args.slice.partition_point(|s| s.0 < first);
-        for i in from..to {
-            let row = line.rows.get(i) as u32;
-            a += args.slice[a..].iter().take_while(|s| s.0 < row).count();
-            while a < args.slice.len() && args.slice[a].0 == row {
-                found.push(((i - from) as u64, a));
-                a += 1;
-            }
+    let first = line.rows.get(from) as u32;
+    let (mut a, mut high) = (begin, end);
+    while a < high {
+        let middle = (a + high) / 2;
+        if owner(middle) < first {
+            a = middle + 1
+        } else {
+            high = middle
+        }
+    }
+    for i in from..to {
+        let row = line.rows.get(i) as u32;
+        while a < end && owner(a) < row {
+            a += 1;
+        }
+        while a < end && owner(a) == row {
+            found.push(((i - from) as u64, a));
+            a += 1;
         }
     }
     out.bytes

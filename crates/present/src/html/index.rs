@@ -176,8 +176,8 @@ pub fn encode(
             .collect(),
         places: options
             .places
+            .unwrap_or(&trace.places)
             .iter()
-            .flat_map(|places| places.iter())
             .map(|(k, v)| (k.0, v.as_str()))
             .collect(),
         losses: losses(trace, plan),

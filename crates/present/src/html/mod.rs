@@ -30,7 +30,7 @@ pub struct Options<'a> {
     pub title: String,
     /// What `kasuri stat --json` says about the recording; shown as a panel.
     pub summary: Option<serde_json::Value>,
-    /// Where names were annotated, for the details panel.
+    /// Where names were annotated, for the details panel; none: what the trace knows of it.
     pub places: Option<&'a Places>,
     /// Deflate level 1 (fast) to 9 (small).
     pub level: u32,
