@@ -136,6 +136,9 @@ pub struct Segment {
     pub reserved: [u64; 17],
 }
 
+/// `seq` of a chunk whose owner is emptying it for its next use: nothing in it can be relied on (KASURI_SEQ_EMPTYING).
+pub const SEQ_EMPTYING: u64 = u64::MAX;
+
 /// `struct kasuri_chunk`: start of each chunk.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]

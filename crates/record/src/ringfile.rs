@@ -2,7 +2,8 @@
 use crate::error::{Error, Result};
 use crate::shm::Shared;
 use kasuri_format::ring::{
-    self, ABI_VERSION, ChunkHeader, ChunkState, LOST_CAUSES, MAGIC_SEGMENT, SLOT_BYTES,
+    self, ABI_VERSION, ChunkHeader, ChunkState, LOST_CAUSES, MAGIC_SEGMENT, SEQ_EMPTYING,
+    SLOT_BYTES,
 };
 use rustix::fs::Dir;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -194,13 +195,16 @@ impl Segment {
         self.chunks_offset + chunk * self.chunk_bytes
     }
 
-    /// Whose events it holds, and its number among them; stream 0: nobody's.
+    /// Whose events it holds, and its number among them; stream 0: nobody's, or half emptied for its next
+    /// use (its owner is at it, or was killed in it).
     pub fn stream_and_seq(&self, chunk: usize) -> (u32, u64) {
         let at = self.at(chunk);
-        (
-            self.map.load_u32(at + offset_of!(ChunkHeader, stream)),
-            self.map.load_u64(at + offset_of!(ChunkHeader, seq)),
-        )
+        let seq = self.map.load_u64(at + offset_of!(ChunkHeader, seq));
+        if seq == SEQ_EMPTYING {
+            return (0, 0);
+        }
+        let stream = self.map.load_u32(at + offset_of!(ChunkHeader, stream));
+        (stream, seq)
     }
 
     /// The thread that owns it.
@@ -469,6 +473,51 @@ mod tests {
         ] {
             assert_eq!(RingName::parse(other), None, "{other}");
         }
+    }
+
+    /// A ring file with one chunk, OWNED by stream 1 and with number `seq`.
+    fn one_chunk(dir: &Path, seq: u64) -> Segment {
+        let name = RingName::parse("p1-0.ring0").expect("a ring's name");
+        let mut bytes = vec![0u8; 8192];
+        let mut put = |offset: usize, value: &[u8]| {
+            bytes[offset..offset + value.len()].copy_from_slice(value);
+        };
+        put(
+            offset_of!(ring::Segment, magic),
+            &MAGIC_SEGMENT.to_le_bytes(),
+        );
+        put(
+            offset_of!(ring::Segment, version),
+            &ABI_VERSION.to_le_bytes(),
+        );
+        put(
+            offset_of!(ring::Segment, chunk_bytes),
+            &4096u32.to_le_bytes(),
+        );
+        put(offset_of!(ring::Segment, n_chunks), &1u32.to_le_bytes());
+        put(
+            offset_of!(ring::Segment, chunks_offset),
+            &4096u32.to_le_bytes(),
+        );
+        put(4096 + offset_of!(ChunkHeader, seq), &seq.to_le_bytes());
+        put(4096 + offset_of!(ChunkHeader, stream), &1u32.to_le_bytes());
+        let path = dir.join("p1-0.ring0");
+        std::fs::write(&path, bytes).expect("a file");
+        Segment::open(&path, &name).expect("a sound segment")
+    }
+
+    #[test]
+    fn snapshot_leaves_a_chunk_alone_that_its_owner_empties() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut copy = Vec::new();
+        assert_eq!(
+            one_chunk(dir.path(), 7).snapshot(0, &mut copy),
+            Some((1, 7))
+        );
+        assert_eq!(
+            one_chunk(dir.path(), SEQ_EMPTYING).snapshot(0, &mut copy),
+            None
+        );
     }
 
     #[test]
