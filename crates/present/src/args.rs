@@ -9,18 +9,33 @@ pub(crate) struct ArgCursor(usize);
 impl ArgCursor {
     /// Rows of this slice.
     pub fn of_slice(&mut self, args: &Args, slice: SliceIx) -> Range<usize> {
-        self.rows(args, |row| Some(args.slice[row]).filter(|s| s.is_some()).is_none_or(|s| s >= slice), |row| {
-            args.slice[row] == slice
-        })
+        self.rows(
+            args,
+            |row| {
+                Some(args.slice[row])
+                    .filter(|s| s.is_some())
+                    .is_none_or(|s| s >= slice)
+            },
+            |row| args.slice[row] == slice,
+        )
     }
 
     /// Rows of this instant.
     pub fn of_instant(&mut self, args: &Args, instant: InstantIx) -> Range<usize> {
         let of = |row: usize| args.instant.get(row).copied().unwrap_or(InstantIx::NONE);
-        self.rows(args, |row| of(row).is_some() && of(row) >= instant, |row| of(row) == instant)
+        self.rows(
+            args,
+            |row| of(row).is_some() && of(row) >= instant,
+            |row| of(row) == instant,
+        )
     }
 
-    fn rows(&mut self, args: &Args, reached: impl Fn(usize) -> bool, own: impl Fn(usize) -> bool) -> Range<usize> {
+    fn rows(
+        &mut self,
+        args: &Args,
+        reached: impl Fn(usize) -> bool,
+        own: impl Fn(usize) -> bool,
+    ) -> Range<usize> {
         while self.0 < args.name.len() && !reached(self.0) {
             self.0 += 1;
         }

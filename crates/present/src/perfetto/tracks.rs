@@ -212,7 +212,10 @@ impl<W: Write> Tracks<'_, '_, W> {
                 ArgValue::Float(v) => Value::Double(v),
                 ArgValue::Str(s) => Value::StrIid(self.packets.arg_value(s)),
             };
-            args.push(DebugAnnotation { name_iid, value: Some(value) });
+            args.push(DebugAnnotation {
+                name_iid,
+                value: Some(value),
+            });
         }
         args
     }
@@ -222,8 +225,12 @@ impl<W: Write> Tracks<'_, '_, W> {
             let thread = self.trace.instants.thread[i];
             self.describe_thread(thread)?;
             let event = TrackEvent {
-                debug_annotations: self.own_args(cursor.of_instant(&self.trace.args, InstantIx(i as u32))),
-                name_iid: Some(self.packets.name(self.trace.instants.name[i], Category::INSTANT)),
+                debug_annotations: self
+                    .own_args(cursor.of_instant(&self.trace.args, InstantIx(i as u32))),
+                name_iid: Some(
+                    self.packets
+                        .name(self.trace.instants.name[i], Category::INSTANT),
+                ),
                 ..instant(thread, Category::INSTANT)
             };
             self.packets.event(self.trace.instants.time[i], event)?;
@@ -263,10 +270,17 @@ impl<W: Write> Tracks<'_, '_, W> {
             self.describe_thread(arrow.from.1)?;
             self.describe_thread(arrow.to.1)?;
             let name_iid = Some(self.packets.name(arrow.name, Category::ARROW));
-            let tail = TrackEvent { name_iid, flow_ids: vec![arrow.id], ..instant(arrow.from.1, Category::ARROW) };
+            let tail = TrackEvent {
+                name_iid,
+                flow_ids: vec![arrow.id],
+                ..instant(arrow.from.1, Category::ARROW)
+            };
             self.packets.event(arrow.from.0, tail)?;
-            let head =
-                TrackEvent { name_iid, terminating_flow_ids: vec![arrow.id], ..instant(arrow.to.1, Category::ARROW) };
+            let head = TrackEvent {
+                name_iid,
+                terminating_flow_ids: vec![arrow.id],
+                ..instant(arrow.to.1, Category::ARROW)
+            };
             self.packets.event(arrow.to.0, head)?;
         }
         Ok(())
