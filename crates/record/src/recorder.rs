@@ -214,11 +214,7 @@ impl<'a> Recorder<'a> {
             version: META_VERSION,
             recorder: concat!("kasuri ", env!("CARGO_PKG_VERSION")).to_owned(),
             mode: options.mode().to_owned(),
-            command: options
-                .command()
-                .iter()
-                .map(|s| s.to_string_lossy().into_owned())
-                .collect(),
+            command: command_line(options),
             host: crate::host::host(),
             kernel: opened.source.meta(),
             annotations: AnnotationsMeta {
@@ -624,4 +620,18 @@ fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
 fn cpu_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// What to call the recording: the program's command line, in `-p` mode that of the running process.
+fn command_line(options: &Options) -> Vec<String> {
+    if let Target::Process(pid) = options.target {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        return line
+            .split(|&byte| byte == 0)
+            .filter(|word| !word.is_empty())
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+    }
+    let words = options.command().iter();
+    words.map(|s| s.to_string_lossy().into_owned()).collect()
 }

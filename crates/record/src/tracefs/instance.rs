@@ -12,8 +12,19 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Names of our instances begin with this.
+/// Names of our instances: this, the recorder's pid, `-`, eight hexadecimal digits.
 const PREFIX: &str = "kasuri-";
+
+/// Whether a recorder made the instance of this name; a person may have named his own `kasuri-test`.
+fn is_ours(name: &str) -> bool {
+    name.strip_prefix(PREFIX)
+        .and_then(|rest| rest.split_once('-'))
+        .is_some_and(|(pid, random)| {
+            pid.parse::<u32>().is_ok()
+                && random.len() == 8
+                && u32::from_str_radix(random, 16).is_ok()
+        })
+}
 
 /// What to record.
 #[derive(Clone, Debug)]
@@ -232,7 +243,7 @@ fn for_each_dead(tracefs: &Tracefs, mut act: impl FnMut(&OwnedFd, &OwnedFd, &str
         return Vec::new();
     };
     let mut dead = Vec::new();
-    for name in listing.into_iter().filter(|name| name.starts_with(PREFIX)) {
+    for name in listing.into_iter().filter(|name| is_ours(name)) {
         let Ok(dir) = open_dir(&parent, &name) else {
             continue;
         };
@@ -242,4 +253,24 @@ fn for_each_dead(tracefs: &Tracefs, mut act: impl FnMut(&OwnedFd, &OwnedFd, &str
         }
     }
     dead
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ours;
+
+    #[test]
+    fn only_names_that_a_recorder_gives_are_ours() {
+        assert!(is_ours("kasuri-4711-00c0ffee"));
+        for other in [
+            "kasuri-referee",
+            "kasuri-4711",
+            "kasuri-4711-c0ffee",
+            "kasuri-4711-00c0ffee-2",
+            "kasuri-x-00c0ffee",
+            "other-4711-00c0ffee",
+        ] {
+            assert!(!is_ours(other), "{other}");
+        }
+    }
 }
