@@ -61,8 +61,11 @@ test-rust: c viewer ## Rust unit, property and end-to-end tests
 test-model: ## model checks of the lock-free protocols, with their negative controls
 	RUSTFLAGS="--cfg loom" cargo test --release --locked -p kasuri-model-ring --target-dir target/loom
 
-test-viewer: rust ## viewer unit tests, then a real browser
-	cd viewer && npm run --silent test && npm run --silent e2e
+test-viewer: c rust ## viewer unit tests, then a real browser, also with a recording made for it
+	@mkdir -p target/test
+	$(SUDO) $(KASURI) record -q -o target/test/quake.kasuri -- build/examples/quake -n 100 >target/test/quake.txt
+	$(KASURI) report target/test/quake.kasuri -o target/test/quake.html
+	cd viewer && npm run --silent test && KASURI_REPORT=../target/test/quake.html npm run --silent e2e
 
 # Each sanitizer in a build of its own, with clang: so the C parts are also known to pass with a second compiler.
 test-sanitizers: ## C tests under ASan, UBSan and TSan

@@ -1,7 +1,7 @@
 // Drives the report in a browser: made-up recordings first, then the demo's real one where it has been made.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { launch } from "../browser.mjs";
 import { scenarios } from "./scenarios.mjs";
@@ -21,8 +21,9 @@ function generate(name, slices, kind) {
 }
 
 const files = { demo: generate("demo", 3000, "demo"), flat: generate("flat", 1_000_000, "flat") };
-const real = process.env.KASURI_REPORT ?? join(root, "target/demo/quake.html");
+const real = resolve(process.env.KASURI_REPORT ?? join(root, "target/demo/quake.html"));
 if (existsSync(real)) files.real = real;
+else if (process.env.CI) throw new Error(`no real recording at ${real}`);
 else console.log(`skipped: no real recording at ${real} (make demo makes one)`);
 
 const browser = await launch();

@@ -1,5 +1,5 @@
 //! Packs and loads a recording made up in memory, on one core: events per second of CPU time, bytes/event.
-//! `cargo run --release -p kasuri-format --example bench_load [MILLIONS]`
+//! `cargo run --release -p kasuri-format --example bench_blocks [MILLIONS]`
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{
     EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks, encode_kernel_blocks,
