@@ -1,7 +1,7 @@
 //! One small trace with every answer worked out by hand, and the changes to it that must not change an answer.
 use ThreadState::*;
 use kasuri_analyze::{Latency, Options, Summary, summary};
-use kasuri_model::input::{Annotation, Event, Setup, What, comm};
+use kasuri_model::input::{Annotation, Event, Setup, What};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
 
 /// What the same story may be told with: other ids, other CPUs, another time.
@@ -20,15 +20,18 @@ const PLAIN: Story = Story {
     idle_thread: false,
 };
 
+/// The kernel's name of all threads.
+const T: StrIx = StrIx(0);
+
 impl Story {
     fn switch(&self, ns: i64, prev: i32, left_as: ThreadState, next: i32) -> Event {
         let (prev, next) = ((self.tid)(prev), (self.tid)(next));
         let what = What::Switch {
             prev,
-            prev_comm: comm("t"),
+            prev_comm: T,
             left_as,
             next,
-            next_comm: comm("t"),
+            next_comm: T,
         };
         Event {
             time: Time(ns + self.shift),
@@ -41,7 +44,7 @@ impl Story {
     fn waking(&self, ns: i64, context: i32, tid: i32, cpu: i32) -> Event {
         let what = What::Waking {
             tid: (self.tid)(tid),
-            comm: comm("t"),
+            comm: T,
             cpu: if self.swap_cpus { 1 - cpu } else { cpu },
         };
         Event {
@@ -57,7 +60,7 @@ impl Story {
         let what = What::Fork {
             parent,
             child,
-            comm: comm("t"),
+            comm: T,
             pid: None,
             same_process: Some(same),
         };
@@ -132,6 +135,7 @@ impl Story {
 
     fn load(&self) -> Trace {
         let mut strings = Strings::default();
+        assert_eq!(strings.intern("t"), T);
         let streams = self.annotations(&mut strings);
         let mut known = Vec::new();
         if self.idle_thread {

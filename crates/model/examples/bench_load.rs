@@ -69,7 +69,7 @@ fn chunks(tid: u32, n: usize) -> Vec<u8> {
 }
 
 /// One CPU's pages: its 12 threads (tids `first`..) wake each other and sleep.
-fn pages(n: usize, seed: u64, first: u64) -> Vec<u8> {
+fn pages(n: usize, cpu: u64, seed: u64, first: u64) -> Vec<u8> {
     let mut random = Random(seed);
     let comm = |tid: u64| {
         let mut name = [0u8; 16];
@@ -107,7 +107,7 @@ fn pages(n: usize, seed: u64, first: u64) -> Vec<u8> {
                 data.extend_from_slice(&comm(next));
                 number(&mut data, next);
                 number(&mut data, 120);
-                number(&mut data, seed % 2);
+                number(&mut data, cpu);
             } else {
                 data.extend_from_slice(&comm(running));
                 number(&mut data, running);
@@ -239,7 +239,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let table = EventTable::from_meta(&meta().kernel)?;
     let kernel: Vec<EncodedBlocks> = (0..2u64)
         .map(|cpu| {
-            let raw = pages(n / 2, 7 + cpu, 1000 + 12 * cpu);
+            let raw = pages(n / 2, cpu, 7 + cpu, 1000 + 12 * cpu);
             encode_kernel_blocks(&table, &PageLayout::LE64, cpu as u32, &raw, &options)
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Streams -> [`Trace`]: runs the passes in order and puts every row in its final place.
 use crate::annotate;
 use crate::input::{AnnotationEvents, CpuEvents, Setup};
-use crate::merge::merge;
+use crate::merge::{Lane, merge};
 use crate::sched::{IDLE, Sched};
 use crate::table::{Order, Table};
 use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, Time, Trace};
@@ -10,7 +10,7 @@ use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, Time, Trace};
 pub(crate) fn build<C: CpuEvents, S: AnnotationEvents>(
     setup: Setup,
     strings: Strings,
-    mut cpus: Vec<(u16, C)>,
+    cpus: Vec<(u16, C)>,
     streams: Vec<S>,
 ) -> Result<Trace, Error> {
     let (mut setup, mut strings) = (setup, strings);
@@ -19,11 +19,15 @@ pub(crate) fn build<C: CpuEvents, S: AnnotationEvents>(
         .iter()
         .map(|(n, _)| usize::from(*n) + 1)
         .fold(setup.n_cpus, usize::max);
-    let mut sched = Sched::new(&setup);
+    let mut sched = Sched::new(&setup, &mut strings);
+    let mut lanes = Vec::with_capacity(cpus.len());
+    for (number, events) in cpus {
+        lanes.push(Lane::new(number, events, &mut strings)?);
+    }
     if !setup.starts_late {
-        for (number, cpu) in &cpus {
-            if let Some(event) = cpu.head() {
-                sched.first_event(*number, event);
+        for lane in &lanes {
+            if let Some(event) = lane.head() {
+                sched.first_event(lane.number, event);
             }
         }
     }
@@ -32,10 +36,9 @@ pub(crate) fn build<C: CpuEvents, S: AnnotationEvents>(
             cpu.seen = true;
         }
     }
-    merge(&mut cpus, &mut strings, |number, event| {
+    merge(lanes, &mut strings, |number, event| {
         sched.event(number, event)
     })?;
-    drop(cpus);
     let owners = stream_owners(&mut sched, &streams);
     sched.table.add_sleepers(&setup.root_pids);
     let mut trace = publish(sched, &setup, strings)?;
@@ -105,7 +108,7 @@ fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Publ
     publish_wakeups(&mut trace, &mut sched, &order);
     publish_migrations(&mut trace, &mut sched, &order);
     publish_occupancy(&mut trace, &mut sched, &order);
-    publish_states(&mut trace, sched.table, n_states, &order);
+    publish_states(&mut trace, &sched.table, n_states, &order);
     Ok(Published { trace, order })
 }
 
@@ -133,12 +136,7 @@ fn publish_migrations(trace: &mut Trace, sched: &mut Sched, order: &Order) {
 
 fn publish_occupancy(trace: &mut Trace, sched: &mut Sched, order: &Order) {
     let cpus = std::mem::take(&mut sched.cpus);
-    let rows = cpus.iter().map(|cpu| cpu.start.len().max(1)).sum();
-    let mut out = Occupancy {
-        start: Vec::with_capacity(rows),
-        thread: Vec::with_capacity(rows),
-        idle: Vec::with_capacity(rows),
-    };
+    let mut out = Occupancy::default();
     for cpu in cpus {
         let first = out.start.len() as u32;
         if cpu.seen && cpu.start.is_empty() {
@@ -147,14 +145,15 @@ fn publish_occupancy(trace: &mut Trace, sched: &mut Sched, order: &Order) {
             out.idle.push(false);
         }
         out.idle.extend(cpu.thread.iter().map(|&t| t == IDLE));
-        out.thread.extend(cpu.thread.iter().map(|&t| {
-            if t == IDLE {
-                ThreadIx::NONE
-            } else {
-                order.thread(t)
-            }
-        }));
-        out.start.extend(cpu.start);
+        let thread = |t| match t {
+            IDLE => ThreadIx::NONE,
+            _ => order.thread(t),
+        };
+        append(
+            &mut out.thread,
+            cpu.thread.into_iter().map(thread).collect(),
+        );
+        append(&mut out.start, cpu.start);
         trace.cpus.push(Cpu {
             recorded: cpu.seen,
             occupancy: first..out.start.len() as u32,
@@ -163,23 +162,35 @@ fn publish_occupancy(trace: &mut Trace, sched: &mut Sched, order: &Order) {
     trace.occupancy = out;
 }
 
-/// Each thread's states one after the other; its own log goes as soon as it is copied.
-fn publish_states(trace: &mut Trace, table: Table, n: usize, order: &Order) {
+/// `column` and then `more`: the longest columns need not be copied.
+fn append<T>(column: &mut Vec<T>, mut more: Vec<T>) {
+    if column.is_empty() {
+        *column = more;
+    } else {
+        column.append(&mut more);
+    }
+}
+
+/// Each thread's states one after the other.
+fn publish_states(trace: &mut Trace, table: &Table, n: usize, order: &Order) {
     let mut states = States {
         start: Vec::with_capacity(n),
         state: Vec::with_capacity(n),
         cpu: Vec::with_capacity(n),
         by: Vec::with_capacity(n),
     };
-    let mut rows = table.rows;
     for (thread, &old) in trace.threads.iter_mut().zip(&order.threads) {
-        let log = std::mem::take(&mut rows[old as usize].states);
+        let tape = &table.rows[old as usize].states;
         let first = states.start.len() as u32;
-        thread.states = first..first + log.len() as u32;
-        states.start.extend(log.iter().map(|row| row.start));
-        states.state.extend(log.iter().map(|row| row.state));
-        states.cpu.extend(log.iter().map(|row| row.cpu));
-        states.by.extend(log.iter().map(|row| order.thread(row.by)));
+        thread.states = first..first + tape.len() as u32;
+        table.tapes.read(tape, |rows| {
+            states.start.extend(rows.iter().map(|row| row.start));
+            states.state.extend(rows.iter().map(|row| row.state));
+            states.cpu.extend(rows.iter().map(|row| row.cpu));
+            states
+                .by
+                .extend(rows.iter().map(|row| order.thread(row.by)));
+        });
     }
     trace.states = states;
 }

@@ -3,26 +3,6 @@
 //! traces feed them from vectors, through [`crate::Input`].
 use crate::{StrIx, Strings, ThreadState, Time};
 
-/// A thread's name as the kernel keeps it: at most 15 bytes, then zeros.
-pub type Comm = [u8; 16];
-
-/// `name` as a [`Comm`], cut to 15 bytes.
-pub fn comm(name: &str) -> Comm {
-    comm_from_bytes(name.as_bytes())
-}
-
-/// The same from the kernel's bytes: up to the first NUL.
-pub(crate) fn comm_from_bytes(name: &[u8]) -> Comm {
-    let mut comm = [0; 16];
-    for (to, &from) in comm[..15]
-        .iter_mut()
-        .zip(name.iter().take_while(|&&b| b != 0))
-    {
-        *to = from;
-    }
-    comm
-}
-
 /// One kernel event on one CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
@@ -44,13 +24,13 @@ pub enum What {
         /// Who left; 0: the idle thread.
         prev: i32,
         /// Its name.
-        prev_comm: Comm,
+        prev_comm: StrIx,
         /// Its state from now on: `RunnablePreempted` when it could still run.
         left_as: ThreadState,
         /// Who came; 0: the idle thread.
         next: i32,
         /// Its name.
-        next_comm: Comm,
+        next_comm: StrIx,
     },
     /// A thread came on the CPU (perf context switch).
     In {
@@ -69,7 +49,7 @@ pub enum What {
         /// Who.
         tid: i32,
         /// Its name.
-        comm: Comm,
+        comm: StrIx,
         /// CPU whose queue it was last in; negative: not known.
         cpu: i32,
     },
@@ -88,8 +68,8 @@ pub enum What {
         parent: i32,
         /// The new one.
         child: i32,
-        /// Its name; empty: its maker's.
-        comm: Comm,
+        /// Its name; none: its maker's.
+        comm: StrIx,
         /// Process it belongs to, when the event says so.
         pid: Option<i32>,
         /// Whether it belongs to its maker's process (CLONE_THREAD), when the event says so.
@@ -114,7 +94,7 @@ pub enum What {
         /// Who.
         tid: i32,
         /// Its new name.
-        comm: Comm,
+        comm: StrIx,
     },
     /// From here on, until this CPU's next event, events are missing.
     Lost,
@@ -154,13 +134,11 @@ impl What {
 
 /// The events of one CPU, in recorded order.
 pub trait CpuEvents {
-    /// The next event, which stays; none at the end.
-    fn head(&self) -> Option<&Event>;
-    /// Goes to the one after it. May intern names.
+    /// Appends the next events to `out`, as many as are at hand and at least one; none at the end. May intern names.
     ///
     /// # Errors
     /// When the bytes that follow are damaged.
-    fn advance(&mut self, strings: &mut Strings) -> Result<(), crate::Error>;
+    fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), crate::Error>;
 }
 
 /// One annotation event.

@@ -5,7 +5,7 @@
 //! | [`types`] | the columns |
 //! | [`input`] | the events that the passes read, from a recording or from vectors ([`Input`]) |
 //! | `load` | a recording's blocks as such events |
-//! | `merge`, `sched`, `spans`, `table` | kernel events -> threads, states, occupancy, wake-ups, spans |
+//! | `merge`, `sched`, `spans`, `table`, `tape` | kernel events -> threads, states, occupancy, wake-ups, spans |
 //! | `annotate` | annotation events -> slices, tasks, flows, counters |
 //! | `build` | runs the passes, puts rows in their final order |
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ mod query;
 mod sched;
 mod spans;
 mod table;
+mod tape;
 mod time;
 pub mod types;
 mod vec_source;

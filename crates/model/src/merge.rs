@@ -1,8 +1,8 @@
 //! The CPUs' streams in one time order.
 //!
-//! A heap holds one entry for each CPU. The CPU with the smallest key is drained until its key passes the second
-//! smallest, so that a run of events on one CPU costs one comparison each. Ties: [`What::rank`], then the CPU's
-//! number; within a CPU the recorded order stays, whatever the stamps say.
+//! The CPU with the smallest key is drained until its key passes the second smallest, so that a run of events on one
+//! CPU costs one comparison each. Ties: [`What::rank`], then the CPU's number; within a CPU the recorded order stays,
+//! whatever the stamps say.
 //!
 //! [`What::rank`]: crate::input::What
 use crate::input::{CpuEvents, Event};
@@ -16,11 +16,9 @@ type Key = u128;
 /// Up to so many CPUs no heap is kept.
 const FEW: usize = 12;
 
-fn key<C: CpuEvents>(cpus: &[(u16, C)], ix: usize, floor: Time) -> Option<Key> {
-    let event = cpus[ix].1.head()?;
-    // A stamp that goes back within a CPU must not hold up the merge.
-    let time = (event.time.max(floor).0 as u64) ^ (1 << 63);
-    Some(u128::from(time) << 64 | u128::from(event.what.rank()) << 32 | ix as u128)
+fn key(time: Time, event: &Event, place: usize) -> Key {
+    let time = (time.0 as u64) ^ (1 << 63);
+    u128::from(time) << 64 | u128::from(event.what.rank()) << 32 | place as u128
 }
 
 fn place(key: Key) -> usize {
@@ -31,8 +29,75 @@ fn time(key: Key) -> Time {
     Time(((key >> 64) as u64 ^ (1 << 63)) as i64)
 }
 
-/// The smallest two keys, the first with its index.
-fn smallest(keys: &[Key]) -> Option<(usize, Key, Option<Key>)> {
+/// One CPU's events, some at hand.
+pub(crate) struct Lane<C> {
+    pub number: u16,
+    source: C,
+    batch: Vec<Event>,
+    /// The next event in `batch`.
+    at: usize,
+    /// Highest stamp so far: one that goes back must not hold up the merge.
+    now: Time,
+}
+
+impl<C: CpuEvents> Lane<C> {
+    pub fn new(number: u16, source: C, strings: &mut Strings) -> Result<Lane<C>, Error> {
+        let (batch, now) = (Vec::new(), Time::MIN);
+        let mut lane = Lane {
+            number,
+            source,
+            batch,
+            at: 0,
+            now,
+        };
+        lane.refill(strings)?;
+        Ok(lane)
+    }
+
+    /// The next event; none at the end.
+    pub fn head(&self) -> Option<&Event> {
+        self.batch.get(self.at)
+    }
+
+    fn refill(&mut self, strings: &mut Strings) -> Result<(), Error> {
+        self.batch.clear();
+        self.at = 0;
+        self.source.fill(strings, &mut self.batch)
+    }
+
+    /// Takes the events whose keys do not pass `limit`. Returns the next key; none at the end.
+    #[inline]
+    fn drain(
+        &mut self,
+        place: usize,
+        limit: Key,
+        strings: &mut Strings,
+        each: &mut impl FnMut(u16, &Event),
+    ) -> Result<Option<Key>, Error> {
+        let limit_time = time(limit);
+        loop {
+            for event in &self.batch[self.at..] {
+                let now = self.now.max(event.time);
+                if now >= limit_time {
+                    let key = key(now, event, place);
+                    if key > limit {
+                        return Ok(Some(key));
+                    }
+                }
+                self.now = now;
+                self.at += 1;
+                each(self.number, event);
+            }
+            self.refill(strings)?;
+            if self.batch.is_empty() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// The place of the smallest key, and the second smallest key; without a second: the highest that there is.
+fn smallest(keys: &[Key]) -> Option<(usize, Key)> {
     let (mut at, mut first, mut second) = (0, *keys.first()?, Key::MAX);
     for (ix, &key) in keys.iter().enumerate().skip(1) {
         if key < first {
@@ -41,73 +106,39 @@ fn smallest(keys: &[Key]) -> Option<(usize, Key, Option<Key>)> {
             second = key;
         }
     }
-    Some((at, first, (keys.len() > 1).then_some(second)))
+    Some((at, second))
 }
 
 /// Calls `each` for every event with its CPU.
 pub(crate) fn merge<C: CpuEvents>(
-    cpus: &mut [(u16, C)],
+    mut lanes: Vec<Lane<C>>,
     strings: &mut Strings,
     mut each: impl FnMut(u16, &Event),
 ) -> Result<(), Error> {
-    if cpus.len() > FEW {
-        return merge_many(cpus, strings, each);
+    let keys = lanes
+        .iter()
+        .enumerate()
+        .filter_map(|(place, lane)| lane.head().map(|e| key(e.time, e, place)));
+    if lanes.len() > FEW {
+        let mut heap: BinaryHeap<Reverse<Key>> = keys.map(Reverse).collect();
+        while let Some(Reverse(first)) = heap.pop() {
+            let limit = heap.peek().map_or(Key::MAX, |Reverse(k)| *k);
+            let place = place(first);
+            let next = lanes[place].drain(place, limit, strings, &mut each)?;
+            heap.extend(next.map(Reverse));
+        }
+        return Ok(());
     }
     // Few CPUs: looking at all keys is cheaper than keeping a heap of them.
-    let mut keys: Vec<Key> = (0..cpus.len())
-        .filter_map(|ix| key(cpus, ix, Time::MIN))
-        .collect();
-    while let Some((at, first, limit)) = smallest(&keys) {
-        match drain(cpus, strings, first, limit, &mut each)? {
+    let mut keys: Vec<Key> = keys.collect();
+    while let Some((at, limit)) = smallest(&keys) {
+        let place = place(keys[at]);
+        match lanes[place].drain(place, limit, strings, &mut each)? {
             Some(next) => keys[at] = next,
             None => drop(keys.swap_remove(at)),
         }
     }
     Ok(())
-}
-
-/// The same with a heap.
-fn merge_many<C: CpuEvents>(
-    cpus: &mut [(u16, C)],
-    strings: &mut Strings,
-    mut each: impl FnMut(u16, &Event),
-) -> Result<(), Error> {
-    let mut heap: BinaryHeap<Reverse<Key>> = (0..cpus.len())
-        .filter_map(|ix| key(cpus, ix, Time::MIN))
-        .map(Reverse)
-        .collect();
-    while let Some(Reverse(first)) = heap.pop() {
-        let limit = heap.peek().map(|Reverse(k)| *k);
-        heap.extend(drain(cpus, strings, first, limit, &mut each)?.map(Reverse));
-    }
-    Ok(())
-}
-
-/// Takes one CPU's events up to another's turn. Returns its next key.
-#[inline]
-fn drain<C: CpuEvents>(
-    cpus: &mut [(u16, C)],
-    strings: &mut Strings,
-    first: Key,
-    limit: Option<Key>,
-    each: &mut impl FnMut(u16, &Event),
-) -> Result<Option<Key>, Error> {
-    let mut now = first;
-    let ix = place(first);
-    let number = cpus[ix].0;
-    loop {
-        if let Some(event) = cpus[ix].1.head() {
-            each(number, event);
-        }
-        cpus[ix].1.advance(strings)?;
-        let Some(next) = key(cpus, ix, time(now)) else {
-            return Ok(None);
-        };
-        now = next;
-        if limit.is_some_and(|l| now > l) {
-            return Ok(Some(now));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -134,16 +165,14 @@ mod tests {
     }
 
     fn order(cpus: Vec<Vec<Event>>) -> Vec<(u16, i64)> {
-        let mut cpus: Vec<_> = cpus
+        let mut strings = Strings::default();
+        let lanes = cpus
             .into_iter()
             .enumerate()
-            .map(|(n, events)| (n as u16, CpuVec { events, at: 0 }))
+            .map(|(n, events)| Lane::new(n as u16, CpuVec { events }, &mut strings).unwrap())
             .collect();
         let mut out = Vec::new();
-        merge(&mut cpus, &mut Strings::default(), |cpu, e| {
-            out.push((cpu, e.time.0))
-        })
-        .unwrap();
+        merge(lanes, &mut strings, |cpu, e| out.push((cpu, e.time.0))).unwrap();
         out
     }
 

@@ -5,11 +5,12 @@
 //! its way to sleep; whether it then slept at all shows only later, so such a wake-up waits in `Row::pending` with
 //! `early` set. And after a loss nothing may be carried over the gap.
 //!
-//! No event hashes, and none allocates but to grow a column. Each thread has its own log of states.
-use crate::input::{Comm, Event, Setup, What};
+//! No event hashes, and none allocates but to grow a column. Each thread has its own tape of states.
+use crate::input::{Event, Setup, What};
 use crate::spans::Spans;
-use crate::table::{NONE, StateLog, Table};
-use crate::{Duration, ThreadState, Time};
+use crate::table::{NONE, Table};
+use crate::tape::StateLog;
+use crate::{Duration, StrIx, Strings, ThreadState, Time};
 
 /// What a CPU does now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,7 +71,7 @@ pub(crate) struct Sched {
 const UNKNOWN_LATENCY: Duration = Duration(-1);
 
 impl Sched {
-    pub fn new(setup: &Setup) -> Sched {
+    pub fn new(setup: &Setup, strings: &mut Strings) -> Sched {
         let cpu = CpuLog {
             current: Current::Unknown,
             start: Vec::new(),
@@ -78,7 +79,7 @@ impl Sched {
             seen: false,
         };
         Sched {
-            table: Table::new(setup),
+            table: Table::new(setup, strings),
             cpus: vec![cpu; setup.n_cpus],
             wakes: WakeLog::default(),
             migrations: MigrationLog::default(),
@@ -119,14 +120,14 @@ impl Sched {
                 next,
                 next_comm,
             } => {
-                self.leave(cpu, time, prev, &prev_comm, left_as, next);
-                self.arrive(cpu, time, next, &next_comm);
+                self.leave(cpu, time, prev, prev_comm, left_as, next);
+                self.arrive(cpu, time, next, next_comm);
             }
             What::Waking {
                 tid,
                 comm,
                 cpu: queue,
-            } => self.waking(cpu, time, event, tid, &comm, queue),
+            } => self.waking(cpu, time, event, tid, comm, queue),
             What::Migrate { tid, from, to } => self.migrate(cpu, time, tid, from, to),
             What::In { tid } => {
                 if let Current::Thread(before) = self.cpus[usize::from(cpu)].current
@@ -134,10 +135,10 @@ impl Sched {
                 {
                     self.vanish(before, cpu, time);
                 }
-                self.arrive(cpu, time, tid, &[0; 16]);
+                self.arrive(cpu, time, tid, StrIx::NONE);
             }
             What::Out { tid, left_as } => {
-                self.leave(cpu, time, tid, &[0; 16], left_as, -1);
+                self.leave(cpu, time, tid, StrIx::NONE, left_as, -1);
                 self.occupy(cpu, time, Current::Other);
             }
             What::Fork {
@@ -148,12 +149,12 @@ impl Sched {
                 same_process,
             } => {
                 let parent = if parent < 0 { event.context } else { parent };
-                self.fork(cpu, time, parent, child, &comm, pid, same_process);
+                self.fork(cpu, time, parent, child, comm, pid, same_process);
             }
             What::Exec { tid, old_tid } => self.exec(cpu, time, tid, old_tid),
             What::Exit { tid, at_once } => self.exit(cpu, time, tid, at_once),
             What::Rename { tid, comm } => {
-                self.table.get_named(tid, &comm, time);
+                self.table.get_named(tid, comm, time);
             }
             What::Lost => self.lost(cpu, time),
             What::SyscallEntry { name } => {
@@ -204,7 +205,7 @@ impl Sched {
         cpu: u16,
         time: Time,
         tid: i32,
-        comm: &Comm,
+        comm: StrIx,
         left_as: ThreadState,
         next: i32,
     ) {
@@ -242,7 +243,7 @@ impl Sched {
 
     /// `tid` came on the CPU; 0: nobody.
     #[inline]
-    fn arrive(&mut self, cpu: u16, time: Time, tid: i32, comm: &Comm) {
+    fn arrive(&mut self, cpu: u16, time: Time, tid: i32, comm: StrIx) {
         if tid == 0 {
             return self.occupy(cpu, time, Current::Idle);
         }
@@ -286,7 +287,7 @@ impl Sched {
         thread.early = false;
     }
 
-    fn waking(&mut self, cpu: u16, time: Time, event: &Event, tid: i32, comm: &Comm, queue: i32) {
+    fn waking(&mut self, cpu: u16, time: Time, event: &Event, tid: i32, comm: StrIx, queue: i32) {
         let row = self.table.get_named(tid, comm, time);
         if row == NONE {
             return;
@@ -363,7 +364,7 @@ impl Sched {
         time: Time,
         parent: i32,
         child: i32,
-        comm: &Comm,
+        comm: StrIx,
         pid: Option<i32>,
         same: Option<bool>,
     ) {
@@ -391,13 +392,13 @@ impl Sched {
             (None, None) => None,
         };
         let row = self.table.add(child, time, process, parents_process);
-        let name = if comm[0] == 0 && parent != NONE {
-            self.table.rows[parent as usize].comm
+        let name = if !comm.is_some() && parent != NONE {
+            self.table.rows[parent as usize].name
         } else {
-            *comm
+            comm
         };
         let thread = &mut self.table.rows[row as usize];
-        thread.comm = name;
+        thread.name = name;
         thread.fresh = true;
         self.set(row, time, ThreadState::RunnableWoken, cpu, parent);
     }
@@ -463,6 +464,7 @@ impl Sched {
     /// The thread's state from `time` on. A state that lasted no time is replaced.
     #[inline]
     fn set(&mut self, row: u32, time: Time, state: ThreadState, cpu: u16, by: u32) {
+        let tapes = &mut self.table.tapes;
         let thread = &mut self.table.rows[row as usize];
         thread.state = state;
         thread.cpu = cpu;
@@ -472,12 +474,13 @@ impl Sched {
                 time = time.max(thread.start);
                 if time > thread.start && state != ThreadState::Unknown {
                     let (start, state) = (thread.start, ThreadState::Unknown);
-                    thread.states.push(StateLog {
+                    let row = StateLog {
                         start,
                         by: NONE,
                         cpu: u16::MAX,
                         state,
-                    });
+                    };
+                    tapes.push(&mut thread.states, row);
                 }
             }
             Some(last) => {
@@ -489,12 +492,13 @@ impl Sched {
                 }
             }
         }
-        thread.states.push(StateLog {
+        let row = StateLog {
             start: time,
             by,
             cpu,
             state,
-        });
+        };
+        tapes.push(&mut thread.states, row);
     }
 
     /// What the CPU does from `time` on.

@@ -1,7 +1,8 @@
 //! Who is who while the events go by: tid -> the thread that has it now, pid -> its process.
 //!
 //! Rows are made when first needed and put in their final order at the end ([`Order`]).
-use crate::input::{Comm, KnownThread, Setup};
+use crate::input::Setup;
+use crate::tape::{Tape, Tapes};
 use crate::{Process, ProcessIx, StrIx, Strings, Thread, ThreadIx, ThreadState, Time};
 use std::collections::HashMap;
 
@@ -12,25 +13,14 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// not become gigabytes because of one damaged number.
 const DENSE: i32 = 1 << 22;
 
-/// One state of a thread, until the next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StateLog {
-    pub start: Time,
-    /// Row of the thread that woke or preempted it.
-    pub by: u32,
-    pub cpu: u16,
-    pub state: ThreadState,
-}
-
 /// A thread as the passes know it.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub tid: i32,
     /// Row of [`Table::processes`].
     pub process: u32,
-    pub comm: Comm,
-    /// Name it gave itself by annotation.
-    pub given_name: StrIx,
+    /// Last known name.
+    pub name: StrIx,
     pub start: Time,
     /// `Time::MAX`: alive.
     pub end: Time,
@@ -42,8 +32,8 @@ pub(crate) struct Row {
     pub state: ThreadState,
     /// CPU it is on, queued on, or was last on; u16::MAX: unknown.
     pub cpu: u16,
-    /// Its states so far. Each thread has its own, so that putting them in order moves them once and frees them on the way.
-    pub states: Vec<StateLog>,
+    /// Its states so far.
+    pub states: Tape,
     /// Wake-up that has not led to running yet.
     pub pending: u32,
     /// That wake-up came while it was still on a CPU.
@@ -67,30 +57,44 @@ pub(crate) struct Proc {
     pub parent: u32,
 }
 
+/// A thread that /proc showed.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    time: Time,
+    pid: i32,
+    tid: i32,
+    ppid: i32,
+    name: StrIx,
+}
+
 /// All threads and processes so far.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub rows: Vec<Row>,
+    /// The states of all rows.
+    pub tapes: Tapes,
     pub processes: Vec<Proc>,
     dense: Vec<u32>,
     sparse: HashMap<i32, u32>,
     by_pid: HashMap<i32, u32>,
-    known: HashMap<i32, Vec<KnownThread>>,
+    known: HashMap<i32, Vec<Seen>>,
     origin: Time,
 }
 
 impl Table {
-    pub fn new(setup: &Setup) -> Table {
+    pub fn new(setup: &Setup, strings: &mut Strings) -> Table {
         let mut table = Table {
             origin: setup.span.start,
             ..Table::default()
         };
         for thread in &setup.known {
-            table
-                .known
-                .entry(thread.tid)
-                .or_default()
-                .push(thread.clone());
+            table.known.entry(thread.tid).or_default().push(Seen {
+                time: thread.time,
+                pid: thread.pid,
+                tid: thread.tid,
+                ppid: thread.ppid,
+                name: strings.intern(&thread.comm),
+            });
         }
         table
     }
@@ -108,6 +112,9 @@ impl Table {
     /// The thread that has this tid now; one that was not known lived from the recording's start. NONE for tid <= 0.
     #[inline]
     pub fn get(&mut self, tid: i32, time: Time) -> u32 {
+        if tid <= 0 {
+            return NONE;
+        }
         let row = self.find(tid);
         if row != NONE && !self.rows[row as usize].dead {
             return row;
@@ -117,19 +124,16 @@ impl Table {
 
     /// As [`Table::get`], and notes the name.
     #[inline]
-    pub fn get_named(&mut self, tid: i32, comm: &Comm, time: Time) -> u32 {
+    pub fn get_named(&mut self, tid: i32, name: StrIx, time: Time) -> u32 {
         let row = self.get(tid, time);
-        if row != NONE && self.rows[row as usize].comm != *comm && comm[0] != 0 {
-            self.rows[row as usize].comm = *comm;
+        if row != NONE && name.is_some() {
+            self.rows[row as usize].name = name;
         }
         row
     }
 
     #[cold]
     fn appear(&mut self, tid: i32, time: Time, before: u32) -> u32 {
-        if tid <= 0 {
-            return NONE;
-        }
         // With a dead predecessor its birth was lost: it is known from now on.
         let start = if before == NONE { self.origin } else { time };
         self.add(tid, start, None, NONE)
@@ -142,7 +146,7 @@ impl Table {
         if old != NONE && !self.rows[old as usize].dead {
             self.end(old, start);
         }
-        let seen = self.known_at(tid, start).cloned();
+        let seen = self.known_at(tid, start).copied();
         let (process, guessed) = match (process, &seen) {
             (Some(process), _) => (process, false),
             (None, Some(seen)) => (self.process_of(seen.pid, seen.ppid, parent), false),
@@ -152,8 +156,7 @@ impl Table {
         self.rows.push(Row {
             tid,
             process,
-            comm: seen.map_or([0; 16], |k| crate::input::comm(&k.comm)),
-            given_name: StrIx::NONE,
+            name: seen.map_or(StrIx::NONE, |k| k.name),
             start,
             end: Time::MAX,
             guessed,
@@ -161,7 +164,7 @@ impl Table {
             dead: false,
             state: ThreadState::Unknown,
             cpu: u16::MAX,
-            states: Vec::new(),
+            states: Tape::default(),
             pending: NONE,
             early: false,
             woken_on: u16::MAX,
@@ -187,7 +190,7 @@ impl Table {
     }
 
     /// What /proc said of a tid at that time or soonest after it; failing that, last before.
-    fn known_at(&self, tid: i32, time: Time) -> Option<&KnownThread> {
+    fn known_at(&self, tid: i32, time: Time) -> Option<&Seen> {
         let seen = self.known.get(&tid)?;
         seen.iter().find(|k| k.time >= time).or(seen.last())
     }
@@ -273,11 +276,11 @@ impl Table {
         if roots.is_empty() {
             return;
         }
-        let mut known: Vec<KnownThread> = self
+        let mut known: Vec<Seen> = self
             .known
             .values()
             .filter_map(|seen| seen.first())
-            .cloned()
+            .copied()
             .collect();
         known.sort_by_key(|k| (k.pid, k.tid));
         for thread in known {
@@ -386,19 +389,18 @@ impl Table {
         for (ix, &old) in order.threads.iter().enumerate() {
             let row = &self.rows[old as usize];
             let process = order.new_process[row.process as usize];
-            let name = if row.given_name.is_some() {
-                row.given_name
-            } else {
-                strings.intern(comm_text(&row.comm).as_ref())
+            let name = match row.name {
+                StrIx::NONE => strings.intern(""),
+                name => name,
             };
             let owner = &mut processes[process as usize];
             if owner.threads.is_empty() {
                 owner.threads = ix as u32..ix as u32;
-                owner.name = strings.intern(comm_text(&row.comm).as_ref());
+                owner.name = name;
             }
             owner.threads.end = ix as u32 + 1;
             if row.tid == owner.pid {
-                owner.name = strings.intern(comm_text(&row.comm).as_ref());
+                owner.name = name;
             }
             threads.push(Thread {
                 process: ProcessIx(process),
@@ -413,11 +415,6 @@ impl Table {
         }
         (processes, threads)
     }
-}
-
-fn comm_text(comm: &Comm) -> std::borrow::Cow<'_, str> {
-    let end = comm.iter().position(|&b| b == 0).unwrap_or(comm.len());
-    String::from_utf8_lossy(&comm[..end])
 }
 
 /// Old rows -> final rows.

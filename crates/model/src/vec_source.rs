@@ -7,17 +7,11 @@ use crate::{Error, Strings, Time, Trace};
 pub struct CpuVec {
     /// In recorded order.
     pub events: Vec<Event>,
-    /// The next one.
-    pub at: usize,
 }
 
 impl CpuEvents for CpuVec {
-    fn head(&self) -> Option<&Event> {
-        self.events.get(self.at)
-    }
-
-    fn advance(&mut self, _strings: &mut Strings) -> Result<(), Error> {
-        self.at += 1;
+    fn fill(&mut self, _strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
+        out.append(&mut self.events);
         Ok(())
     }
 }
@@ -81,7 +75,7 @@ impl Input {
             .cpus
             .into_iter()
             .enumerate()
-            .map(|(n, events)| (n as u16, CpuVec { events, at: 0 }))
+            .map(|(n, events)| (n as u16, CpuVec { events }))
             .collect();
         crate::build::build(self.setup, self.strings, cpus, self.streams)
     }

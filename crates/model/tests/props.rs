@@ -1,7 +1,7 @@
 //! Random schedules whose truth a small simulator knows, and random nonsense, which must keep the tables' rules.
 use ThreadState::*;
 use kasuri_format::ring::Kind;
-use kasuri_model::input::{Annotation, Event, Setup, What, comm};
+use kasuri_model::input::{Annotation, Event, Setup, What};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
 use proptest::prelude::*;
 
@@ -75,7 +75,7 @@ impl Machine {
         match step.action {
             // Whoever runs on the CPU wakes the thread.
             0 | 1 if matches!(self.state[thread], Sleeping | DiskSleep) => {
-                let name = comm("t");
+                let name = StrIx::NONE;
                 self.emit(
                     cpu,
                     What::Waking {
@@ -97,7 +97,7 @@ impl Machine {
                 }
                 let left_as = [Sleeping, DiskSleep, RunnablePreempted][usize::from(action % 3)];
                 let (prev_tid, next_tid, name) =
-                    (Machine::tid(prev), Machine::tid(next), comm("t"));
+                    (Machine::tid(prev), Machine::tid(next), StrIx::NONE);
                 self.emit(
                     cpu,
                     What::Switch {
@@ -167,7 +167,7 @@ fn what() -> impl Strategy<Value = What> {
         Just(Dead),
         Just(DiskSleep)
     ];
-    let name = comm("x");
+    let name = StrIx::NONE;
     prop_oneof![
         4 => (tid.clone(), state.clone(), tid.clone()).prop_map(move |(prev, left_as, next)| What::Switch { prev, prev_comm: name, left_as, next, next_comm: name }),
         3 => (tid.clone(), -1i32..4).prop_map(move |(tid, cpu)| What::Waking { tid, comm: name, cpu }),

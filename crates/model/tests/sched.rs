@@ -1,7 +1,7 @@
 //! Golden traces of the scheduler pass: the answers in the comments were worked out by hand.
 use ThreadState::*;
-use kasuri_model::input::{Event, Setup, What, comm};
-use kasuri_model::{Input, ThreadState, Time, Trace};
+use kasuri_model::input::{Event, Setup, What};
+use kasuri_model::{Input, StrIx, Strings, ThreadState, Time, Trace};
 
 fn event(ns: i64, context: i32, what: What) -> Event {
     Event {
@@ -13,16 +13,15 @@ fn event(ns: i64, context: i32, what: What) -> Event {
 }
 
 fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32) -> Event {
-    let name = |tid: i32| comm(&format!("t{tid}"));
     event(
         ns,
         prev,
         What::Switch {
             prev,
-            prev_comm: name(prev),
+            prev_comm: StrIx::NONE,
             left_as,
             next,
-            next_comm: name(next),
+            next_comm: StrIx::NONE,
         },
     )
 }
@@ -33,7 +32,7 @@ fn waking(ns: i64, context: i32, tid: i32, cpu: i32) -> Event {
         context,
         What::Waking {
             tid,
-            comm: comm(&format!("t{tid}")),
+            comm: StrIx::NONE,
             cpu,
         },
     )
@@ -317,7 +316,7 @@ fn fork_exec_exit_and_a_tid_used_again() {
         let what = What::Fork {
             parent,
             child,
-            comm: comm("child"),
+            comm: StrIx::NONE,
             pid: None,
             same_process: Some(same),
         };
@@ -396,7 +395,7 @@ fn targets_are_the_root_and_its_descendants() {
             What::Fork {
                 parent,
                 child,
-                comm: comm("c"),
+                comm: StrIx::NONE,
                 pid: None,
                 same_process: Some(false),
             },
@@ -480,4 +479,27 @@ fn interrupt_wakes_without_a_waker() {
     );
     assert!(!trace.wakeups.waker[0].is_some());
     assert_eq!(trace.threads[trace.wakeups.waker[1].ix()].tid, 30);
+}
+
+#[test]
+fn a_thread_bears_the_last_name_seen() {
+    let mut strings = Strings::default();
+    let (old, new) = (strings.intern("old"), strings.intern("new"));
+    let waking = |ns, comm| {
+        let what = What::Waking {
+            tid: 10,
+            comm,
+            cpu: 0,
+        };
+        event(ns, 20, what)
+    };
+    let trace = Input {
+        strings,
+        cpus: vec![vec![waking(1, old), waking(2, new), waking(3, StrIx::NONE)]],
+        ..Input::default()
+    }
+    .build()
+    .unwrap();
+    let thread = trace.threads.iter().find(|t| t.tid == 10).unwrap();
+    assert_eq!(trace.strings.get(thread.name), "new");
 }

@@ -1,8 +1,8 @@
 //! Kernel blocks of one CPU as events: columns are decoded block by block, only those that the passes use.
-use crate::input::{Comm, CpuEvents, Event, What};
+use crate::input::{CpuEvents, Event, What};
 use crate::{Error, PrevState, StrIx, Strings, Time};
 use kasuri_format::clock::ClockMap;
-use kasuri_format::container::{Group, Recording};
+use kasuri_format::container::{Column, Group, Recording};
 use kasuri_format::tracefs::EventFormat;
 use kasuri_format::{ErrorKind, Result as FormatResult};
 use std::rc::Rc;
@@ -48,6 +48,9 @@ const fn fields(role: Role) -> (&'static [&'static str], &'static [&'static str]
         Role::IrqExit | Role::SoftirqExit | Role::SyscallExit | Role::Other => (&[], &[]),
     }
 }
+
+/// Events made at once: as many as stay in the nearest cache.
+const BATCH: usize = 512;
 
 /// `common_flags`: raised in a hardware interrupt (TRACE_FLAG_HARDIRQ), or in an NMI (TRACE_FLAG_NMI).
 const IN_INTERRUPT: i64 = 0x08 | 0x40;
@@ -108,21 +111,13 @@ fn role(format: &EventFormat, has_waking: bool) -> Role {
     }
 }
 
-/// Names of the rows of one field: the block's dictionary, converted once.
-#[derive(Debug, Default)]
-struct Names {
-    ids: Vec<u32>,
-    comms: Vec<Comm>,
-    names: Vec<StrIx>,
-}
-
 /// The decoded fields of one event type in the current block.
 #[derive(Debug, Default)]
 struct Columns {
     at: usize,
     context: Vec<i64>,
     ints: [Vec<i64>; 3],
-    names: [Names; 2],
+    names: [Vec<StrIx>; 2],
 }
 
 impl Columns {
@@ -130,24 +125,8 @@ impl Columns {
         self.ints[column].get(self.at).copied().unwrap_or(-1)
     }
 
-    fn comm(&self, column: usize) -> Comm {
-        let names = &self.names[column];
-        names
-            .ids
-            .get(self.at)
-            .and_then(|&id| names.comms.get(id as usize))
-            .copied()
-            .unwrap_or_default()
-    }
-
-    fn name(&self) -> StrIx {
-        let names = &self.names[0];
-        names
-            .ids
-            .get(self.at)
-            .and_then(|&id| names.names.get(id as usize))
-            .copied()
-            .unwrap_or(StrIx::NONE)
+    fn name(&self, column: usize) -> StrIx {
+        self.names[column].get(self.at).copied().unwrap_or_default()
     }
 }
 
@@ -174,10 +153,9 @@ pub(super) struct KernelCpu<'r> {
     columns: Vec<Columns>,
     /// Gaps of the current block not met yet, last first: before which event, how many, damaged.
     ahead: Vec<(usize, Option<u64>, bool)>,
-    /// Index of the event after the head.
+    /// Index of the next event.
     next: usize,
     last: Time,
-    head: Option<Event>,
     syscalls: std::collections::HashMap<i64, StrIx>,
 }
 
@@ -190,9 +168,8 @@ impl<'r> KernelCpu<'r> {
         cpu: u16,
         blocks: &[usize],
         start: Time,
-        strings: &mut Strings,
-    ) -> Result<KernelCpu<'r>, Error> {
-        let mut out = KernelCpu {
+    ) -> KernelCpu<'r> {
+        KernelCpu {
             recording,
             columns: kernel.roles.iter().map(|_| Columns::default()).collect(),
             kernel,
@@ -204,11 +181,8 @@ impl<'r> KernelCpu<'r> {
             ahead: Vec::new(),
             next: 0,
             last: start,
-            head: None,
             syscalls: std::collections::HashMap::new(),
-        };
-        out.advance(strings)?;
-        Ok(out)
+        }
     }
 
     /// Decodes the next block. False: there is none.
@@ -293,17 +267,17 @@ impl<'r> KernelCpu<'r> {
                 context = tid;
                 What::Switch {
                     prev: tid,
-                    prev_comm: c.comm(0),
+                    prev_comm: c.name(0),
                     left_as: self.kernel.states.get(c.int(1)),
                     next: c.int(2) as i32,
-                    next_comm: c.comm(1),
+                    next_comm: c.name(1),
                 }
             }
             Role::Waking => {
                 in_interrupt = c.int(2) & IN_INTERRUPT != 0 && !c.ints[2].is_empty();
                 What::Waking {
                     tid,
-                    comm: c.comm(0),
+                    comm: c.name(0),
                     cpu: c.int(1) as i32,
                 }
             }
@@ -315,7 +289,7 @@ impl<'r> KernelCpu<'r> {
             Role::Fork => What::Fork {
                 parent: tid,
                 child: c.int(1) as i32,
-                comm: c.comm(0),
+                comm: c.name(0),
                 pid: None,
                 same_process: None,
             },
@@ -324,7 +298,7 @@ impl<'r> KernelCpu<'r> {
                 What::Fork {
                     parent: -1,
                     child: tid,
-                    comm: c.comm(0),
+                    comm: c.name(0),
                     pid: None,
                     same_process: same,
                 }
@@ -339,11 +313,11 @@ impl<'r> KernelCpu<'r> {
             },
             Role::Rename => What::Rename {
                 tid,
-                comm: c.comm(0),
+                comm: c.name(0),
             },
-            Role::IrqEntry => What::IrqEntry { name: c.name() },
+            Role::IrqEntry => What::IrqEntry { name: c.name(0) },
             Role::IrqExit => What::IrqExit,
-            Role::SoftirqEntry => What::SoftirqEntry { name: c.name() },
+            Role::SoftirqEntry => What::SoftirqEntry { name: c.name(0) },
             Role::SoftirqExit => What::SoftirqExit,
             Role::SyscallEntry => What::SyscallEntry {
                 name: self.syscalls.get(&c.int(0)).copied().unwrap_or(StrIx::NONE),
@@ -361,41 +335,36 @@ impl<'r> KernelCpu<'r> {
 }
 
 impl CpuEvents for KernelCpu<'_> {
-    #[inline]
-    fn head(&self) -> Option<&Event> {
-        self.head.as_ref()
-    }
-
-    #[inline]
-    fn advance(&mut self, strings: &mut Strings) -> Result<(), Error> {
-        loop {
-            if let Some(&(before, count, damaged)) = self.ahead.last()
+    fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
+        while out.len() < BATCH {
+            let gap = self.ahead.last().copied();
+            if let Some((before, count, damaged)) = gap
                 && before <= self.next
             {
                 self.ahead.pop();
                 let to = self.times.get(self.next).map_or(self.last, |&t| Time(t));
-                self.head = Some(self.lost(count, damaged, to));
-                return Ok(());
+                out.push(self.lost(count, damaged, to));
+                continue;
             }
             if self.next >= self.types.len() {
                 if !self.read_block(strings)? {
-                    self.head = None;
-                    return Ok(());
+                    break;
                 }
                 continue;
             }
-            self.head = self.event();
-            if self.head.is_some() {
-                return Ok(());
+            let stop = gap.map_or(self.types.len(), |(before, ..)| {
+                before.min(self.types.len())
+            });
+            while self.next < stop && out.len() < BATCH {
+                out.extend(self.event());
             }
         }
+        Ok(())
     }
 }
 
 /// A column that the kernel's format may lack.
-fn optional(
-    column: FormatResult<kasuri_format::container::Column>,
-) -> Result<Option<kasuri_format::container::Column>, Error> {
+fn optional(column: FormatResult<Column>) -> Result<Option<Column>, Error> {
     match column {
         Ok(column) => Ok(Some(column)),
         Err(e) if e.kind == ErrorKind::Absent => Ok(None),
@@ -414,53 +383,32 @@ fn read_columns(group: &Group<'_>, role: Role, strings: &mut Strings) -> Result<
         *column = read_ints(group, field)?;
     }
     for (column, field) in out.names.iter_mut().zip(names) {
-        *column = read_names(group, field, role == Role::IrqEntry, strings)?;
+        *column = read_names(group, field, strings)?;
     }
     if role == Role::SoftirqEntry {
-        let vectors: Vec<StrIx> = SOFTIRQS.iter().map(|name| strings.intern(name)).collect();
-        let ids = out.ints[0].iter().map(|&v| v as u32).collect();
-        out.names[0] = Names {
-            ids,
-            names: vectors,
-            comms: Vec::new(),
-        };
+        let vectors = SOFTIRQS.map(|name| strings.intern(name));
+        let name = |&v: &i64| vectors.get(v as usize).copied().unwrap_or_default();
+        out.names[0] = out.ints[0].iter().map(name).collect();
     }
     Ok(out)
 }
 
 fn read_ints(group: &Group<'_>, field: &str) -> Result<Vec<i64>, Error> {
-    let column = optional(group.column_by_name(field))?;
-    Ok(column
-        .and_then(|c| c.i64s().map(<[i64]>::to_vec))
-        .unwrap_or_default())
+    match optional(group.column_by_name(field))? {
+        Some(Column::Ints(ints)) if ints.width == 1 => Ok(ints.values),
+        _ => Ok(Vec::new()),
+    }
 }
 
-fn read_names(
-    group: &Group<'_>,
-    field: &str,
-    intern: bool,
-    strings: &mut Strings,
-) -> Result<Names, Error> {
-    let Some(column) = optional(group.column_by_name(field))? else {
-        return Ok(Names::default());
+fn read_names(group: &Group<'_>, field: &str, strings: &mut Strings) -> Result<Vec<StrIx>, Error> {
+    let Some(Column::Bytes(column)) = optional(group.column_by_name(field))? else {
+        return Ok(Vec::new());
     };
-    let Some(bytes) = column.bytes() else {
-        return Ok(Names::default());
+    let name = |id| match column.entry_text(id).as_ref() {
+        "" => StrIx::NONE,
+        text => strings.intern(text),
     };
-    let n = bytes.dict_len() as u32;
-    let mut out = Names {
-        ids: bytes.ids.clone(),
-        comms: Vec::new(),
-        names: Vec::new(),
-    };
-    if intern {
-        out.names = (0..n)
-            .map(|id| strings.intern(&bytes.entry_text(id)))
-            .collect();
-    } else {
-        out.comms = (0..n)
-            .map(|id| crate::input::comm_from_bytes(bytes.entry(id)))
-            .collect();
-    }
-    Ok(out)
+    let names: Vec<StrIx> = (0..column.dict_len() as u32).map(name).collect();
+    let name = |id: u32| names.get(id as usize).copied().unwrap_or_default();
+    Ok(column.ids.into_iter().map(name).collect())
 }

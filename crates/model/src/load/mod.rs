@@ -24,6 +24,7 @@ impl Trace {
     /// When a block is damaged (open the file with [`Recording::salvage`] to leave those out), when stamps need clock
     /// anchors that the recording lacks, or when it has more rows than 32 bits count.
     pub fn load(recording: &Recording<'_>) -> Result<Trace, Error> {
+        keep_freed_buffers();
         let meta = recording.meta();
         let anchors = all_anchors(recording);
         let kernel_clock = clock(
@@ -55,15 +56,7 @@ impl Trace {
         let mut trace = if kernel_cpus.is_empty() {
             let mut cpus = Vec::new();
             for (cpu, blocks) in blocks_by_cpu(recording, BlockKind::Perf) {
-                let events = PerfCpu::new(
-                    recording,
-                    gaps.clone(),
-                    cpu,
-                    &blocks,
-                    origin_ns,
-                    start,
-                    &mut strings,
-                )?;
+                let events = PerfCpu::new(recording, gaps.clone(), cpu, &blocks, origin_ns, start);
                 cpus.push((cpu, events));
             }
             build(setup, strings, cpus, streams)?
@@ -72,15 +65,8 @@ impl Trace {
             setup.has_migrations = kernel.has_migrations();
             let mut cpus = Vec::new();
             for (cpu, blocks) in kernel_cpus {
-                let events = KernelCpu::new(
-                    recording,
-                    kernel.clone(),
-                    gaps.clone(),
-                    cpu,
-                    &blocks,
-                    start,
-                    &mut strings,
-                )?;
+                let events =
+                    KernelCpu::new(recording, kernel.clone(), gaps.clone(), cpu, &blocks, start);
                 cpus.push((cpu, events));
             }
             build(setup, strings, cpus, streams)?
@@ -102,6 +88,13 @@ impl Trace {
         trace.losses = losses::losses(&trace, recording, &clients, &gaps.borrow());
         Ok(trace)
     }
+}
+
+/// Each block is decoded into buffers of about the sizes of those before it, 0.5 MB and less. glibc gives such buffers
+/// back to the kernel when they are freed, and the page faults of the next ones cost as much as decoding, until it
+/// has seen a larger one come and go. (Its documentation calls that the dynamic threshold for mmap and trim.)
+fn keep_freed_buffers() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
 }
 
 struct Clocks {

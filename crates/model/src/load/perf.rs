@@ -1,7 +1,7 @@
 //! perf records of one CPU's ring as events: what an unprivileged recording knows of the scheduler.
 use super::kernel::MetGap;
 use crate::input::{CpuEvents, Event, What};
-use crate::{Error, Strings, ThreadState, Time};
+use crate::{Error, StrIx, Strings, ThreadState, Time};
 use kasuri_format::container::Recording;
 use kasuri_format::perf::{Record, RecordKind};
 use std::cell::RefCell;
@@ -15,10 +15,7 @@ pub(super) struct PerfCpu<'r> {
     origin_ns: i64,
     /// Blocks not read yet, last first.
     blocks: Vec<usize>,
-    records: Vec<Record>,
-    next: usize,
     last: Time,
-    head: Option<Event>,
 }
 
 impl<'r> PerfCpu<'r> {
@@ -30,25 +27,18 @@ impl<'r> PerfCpu<'r> {
         blocks: &[usize],
         origin_ns: i64,
         start: Time,
-        strings: &mut Strings,
-    ) -> Result<PerfCpu<'r>, Error> {
-        let blocks = blocks.iter().rev().copied().collect();
-        let mut out = PerfCpu {
+    ) -> PerfCpu<'r> {
+        PerfCpu {
             recording,
             gaps,
             cpu,
             origin_ns,
-            blocks,
-            records: Vec::new(),
-            next: 0,
+            blocks: blocks.iter().rev().copied().collect(),
             last: start,
-            head: None,
-        };
-        out.advance(strings)?;
-        Ok(out)
+        }
     }
 
-    fn event(&mut self, record: &Record) -> Event {
+    fn event(&mut self, record: &Record, strings: &mut Strings) -> Event {
         let mut time = Time(
             i64::try_from(record.time_ns)
                 .unwrap_or(i64::MAX)
@@ -71,14 +61,14 @@ impl<'r> PerfCpu<'r> {
             RecordKind::Fork { ppid, ptid } => What::Fork {
                 parent: *ptid,
                 child: tid,
-                comm: [0; 16],
+                comm: StrIx::NONE,
                 pid: Some(record.pid),
                 same_process: Some(record.pid == *ppid),
             },
             RecordKind::Exit { .. } => What::Exit { tid, at_once: true },
             RecordKind::Comm { comm, .. } => What::Rename {
                 tid,
-                comm: crate::input::comm(comm),
+                comm: strings.intern(comm),
             },
             RecordKind::Lost { count } => {
                 let gap = MetGap {
@@ -104,22 +94,14 @@ impl<'r> PerfCpu<'r> {
 }
 
 impl CpuEvents for PerfCpu<'_> {
-    fn head(&self) -> Option<&Event> {
-        self.head.as_ref()
-    }
-
-    fn advance(&mut self, _strings: &mut Strings) -> Result<(), Error> {
-        while self.next >= self.records.len() {
+    fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
+        while out.is_empty() {
             let Some(ix) = self.blocks.pop() else {
-                self.head = None;
-                return Ok(());
+                break;
             };
-            self.records = self.recording.perf_block(ix)?.records;
-            self.next = 0;
+            let records = self.recording.perf_block(ix)?.records;
+            out.extend(records.iter().map(|record| self.event(record, strings)));
         }
-        let record = self.records[self.next].clone();
-        self.next += 1;
-        self.head = Some(self.event(&record));
         Ok(())
     }
 }

@@ -1,0 +1,275 @@
+//! The states of each thread while they are collected.
+//!
+//! Goal: to collect them in as little memory as possible, because what is collected lives next to the columns that it
+//! becomes, and because touching fresh memory costs more than computing: a page fault is worth some 40 rows.
+//! Method: a thread's rows are packed words, mostly one or two for each row, in chunks that all threads take from one
+//! vector and that are linked. Rejected: a vector of plain rows (16 bytes) for each thread, which took three times as
+//! much and was copied as it grew.
+//!
+//! A row is a head, then what its flags announce, in this order:
+//!
+//! | bits of the head | |
+//! |---|---|
+//! | 0..4 | the state; [`LINK`]: the next word is the number of the chunk where the tape goes on |
+//! | 4 | [`FAR`]: two words follow, the start, low word first |
+//! | 5 | [`BY`]: a word follows, [`StateLog::by`]; without it [`NONE`] |
+//! | 6 | [`CPU`]: a word follows, the CPU; without it that of the row before |
+//! | 7..32 | without FAR: ns from the start of the row before to this one's |
+use crate::table::NONE;
+use crate::{ThreadState, Time};
+
+/// One state of a thread, until the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StateLog {
+    pub start: Time,
+    /// Row of the thread that woke or preempted it.
+    pub by: u32,
+    pub cpu: u16,
+    pub state: ThreadState,
+}
+
+/// What a tape begins with; not a row of it.
+const BLANK: StateLog = StateLog {
+    start: Time(0),
+    by: NONE,
+    cpu: u16::MAX,
+    state: ThreadState::Unknown,
+};
+
+const LINK: u32 = 15;
+const FAR: u32 = 1 << 4;
+const BY: u32 = 1 << 5;
+const CPU: u32 = 1 << 6;
+const DELTA_SHIFT: u32 = 7;
+/// Words in a chunk: 4 KiB, so that threads without much to say do not take much, and links are rare.
+const CHUNK: usize = 1024;
+/// Words of the longest row and of a link after it.
+const ROOM: usize = 5 + 2;
+
+/// One thread's states so far. The last one may still change, so it is not packed yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Tape {
+    /// Number of rows, with the last.
+    len: u32,
+    first_chunk: u32,
+    /// Where the next row goes, and the end of its chunk.
+    at: usize,
+    end: usize,
+    packed: StateLog,
+    last: StateLog,
+}
+
+impl Default for Tape {
+    fn default() -> Tape {
+        Tape {
+            len: 0,
+            first_chunk: 0,
+            at: 0,
+            end: 0,
+            packed: BLANK,
+            last: BLANK,
+        }
+    }
+}
+
+impl Tape {
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    pub fn last(&self) -> Option<&StateLog> {
+        (self.len > 0).then_some(&self.last)
+    }
+
+    /// The last row, to be changed; not its start.
+    pub fn last_mut(&mut self) -> Option<&mut StateLog> {
+        (self.len > 0).then_some(&mut self.last)
+    }
+}
+
+/// The chunks of all tapes.
+#[derive(Debug, Default)]
+pub(crate) struct Tapes {
+    words: Vec<u32>,
+}
+
+impl Tapes {
+    /// Puts a row at the end, which starts no earlier than the one before it.
+    #[inline]
+    pub fn push(&mut self, tape: &mut Tape, row: StateLog) {
+        if tape.len > 0 {
+            self.pack(tape);
+        }
+        tape.len += 1;
+        tape.last = row;
+    }
+
+    #[inline]
+    fn pack(&mut self, tape: &mut Tape) {
+        if tape.end - tape.at < ROOM {
+            self.next_chunk(tape);
+        }
+        let (row, before) = (tape.last, tape.packed);
+        let out = &mut self.words[tape.at..tape.end];
+        let mut n = 1;
+        let mut put = |word: u32| {
+            out[n] = word;
+            n += 1;
+        };
+        let mut head = row.state as u32;
+        let delta = row.start.0.wrapping_sub(before.start.0) as u64;
+        if delta >> (32 - DELTA_SHIFT) == 0 {
+            head |= (delta as u32) << DELTA_SHIFT;
+        } else {
+            head |= FAR;
+            put(row.start.0 as u32);
+            put((row.start.0 >> 32) as u32);
+        }
+        if row.by != NONE {
+            head |= BY;
+            put(row.by);
+        }
+        if row.cpu != before.cpu {
+            head |= CPU;
+            put(u32::from(row.cpu));
+        }
+        out[0] = head;
+        tape.at += n;
+        tape.packed = row;
+    }
+
+    #[cold]
+    fn next_chunk(&mut self, tape: &mut Tape) {
+        let start = self.words.len();
+        let chunk = (start / CHUNK) as u32;
+        self.words.resize(start + CHUNK, 0);
+        if tape.end == 0 {
+            tape.first_chunk = chunk;
+        } else {
+            self.words[tape.at] = LINK;
+            self.words[tape.at + 1] = chunk;
+        }
+        (tape.at, tape.end) = (start, start + CHUNK);
+    }
+
+    /// Calls `each` for a thread's rows, some at a time.
+    pub fn read(&self, tape: &Tape, mut each: impl FnMut(&[StateLog])) {
+        let mut rows = Vec::with_capacity(CHUNK);
+        let mut before = BLANK;
+        let mut chunk = tape.first_chunk as usize;
+        let mut left = tape.len().saturating_sub(1);
+        while left > 0 {
+            let words = &self.words[chunk * CHUNK..][..CHUNK];
+            let mut at = 0;
+            while left > 0 {
+                let head = words[at];
+                if head & 15 == LINK {
+                    chunk = words[at + 1] as usize;
+                    break;
+                }
+                before = unpack(words, &mut at, before);
+                rows.push(before);
+                left -= 1;
+            }
+            each(&rows);
+            rows.clear();
+        }
+        each(tape.last().map_or(&[], std::slice::from_ref));
+    }
+}
+
+#[inline]
+fn unpack(words: &[u32], at: &mut usize, before: StateLog) -> StateLog {
+    let mut take = || {
+        *at += 1;
+        words[*at - 1]
+    };
+    let head = take();
+    let mut row = StateLog {
+        start: Time(before.start.0.wrapping_add(i64::from(head >> DELTA_SHIFT))),
+        by: NONE,
+        cpu: before.cpu,
+        state: STATES[(head & 15) as usize],
+    };
+    if head & FAR != 0 {
+        row.start = Time(i64::from(take()) | i64::from(take()) << 32);
+    }
+    if head & BY != 0 {
+        row.by = take();
+    }
+    if head & CPU != 0 {
+        row.cpu = take() as u16;
+    }
+    row
+}
+
+/// By number.
+const STATES: [ThreadState; 16] = {
+    use ThreadState::*;
+    let mut states = [Unknown; 16];
+    let all = [
+        Unknown,
+        Running,
+        RunnableWoken,
+        RunnablePreempted,
+        Sleeping,
+        DiskSleep,
+        Stopped,
+        Idle,
+        Dead,
+    ];
+    let mut ix = 0;
+    while ix < all.len() {
+        states[all[ix] as usize] = all[ix];
+        ix += 1;
+    }
+    states
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ThreadState::*;
+
+    fn rows(tapes: &Tapes, tape: &Tape) -> Vec<StateLog> {
+        let mut out = Vec::new();
+        tapes.read(tape, |rows| out.extend_from_slice(rows));
+        out
+    }
+
+    #[test]
+    fn tapes_give_back_what_was_put_on_them_whatever_it_is() {
+        let starts = [i64::MIN, -1, 0, 5, (1 << 25) + 4, 1 << 26, i64::MAX];
+        let states = [Unknown, Running, RunnableWoken, Sleeping, Idle, Dead];
+        let (mut tapes, mut all) = (Tapes::default(), vec![(Tape::default(), Vec::new()); 3]);
+        for n in 0..3000usize {
+            let (tape, want) = &mut all[n * n % 3];
+            let row = StateLog {
+                start: Time(starts[n * starts.len() / 3000].saturating_add(n as i64)),
+                by: if n % 3 == 0 { NONE } else { n as u32 % 5 },
+                cpu: [0, 7, 7, u16::MAX][n % 4],
+                state: states[n % states.len()],
+            };
+            tapes.push(tape, row);
+            want.push(row);
+        }
+        assert!(tapes.words.len() > 3 * CHUNK, "tapes go on in other chunks");
+        for (tape, want) in &all {
+            assert_eq!((tape.len(), rows(&tapes, tape)), (want.len(), want.clone()));
+        }
+    }
+
+    #[test]
+    fn the_last_row_may_change_until_the_next_one() {
+        let (mut tapes, mut tape) = (Tapes::default(), Tape::default());
+        assert_eq!((tape.last(), rows(&tapes, &tape)), (None, Vec::new()));
+        tapes.push(&mut tape, BLANK);
+        tape.last_mut().unwrap().state = Dead;
+        tapes.push(&mut tape, BLANK);
+        let dead = StateLog {
+            state: Dead,
+            ..BLANK
+        };
+        assert_eq!(rows(&tapes, &tape), [dead, BLANK]);
+    }
+}
