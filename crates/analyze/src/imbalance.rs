@@ -4,7 +4,9 @@
 //! is, what that costs, and whether it is always the same thread that is late.
 //!
 //! An *instance* is one execution by all threads together; b_i is how busy thread i was in it: the time inside the
-//! annotation without the annotated waits in it. Then imbalance = (max b - mean b) / max b and its cost is
+//! annotation on a CPU, without the annotated waits in it. (Who was preempted by another program is late, but not for
+//! having more to do: that is interference.) Without kernel events it is all time without the annotated waits; time
+//! whose thread state is not known counts as busy. Then imbalance = (max b - mean b) / max b and its cost is
 //! n * (max b - mean b): the CPU time that the others waited for the slowest. Instances are told apart, in this order:
 //!
 //! 1. `region`: where barrier waits are annotated, what each thread does between two of them, whatever it is called.
@@ -18,8 +20,72 @@
 //! A slice counts where it begins. Of slices inside one of the same name, the outermost counts.
 use crate::Imbalance;
 use crate::cut::Cut;
-use kasuri_model::{ProcessIx, SliceKind, StrIx, ThreadIx, Time};
+use kasuri_model::{ProcessIx, SliceKind, StrIx, ThreadIx, ThreadState, Time};
 use std::collections::HashMap;
+
+/// A thread's busy time, before annotated waits are taken off.
+struct BusyClock<'t> {
+    /// Its states; none: all time is busy.
+    starts: &'t [Time],
+    states: &'t [ThreadState],
+    /// Busy time from the first row to each row's start.
+    before: Vec<i64>,
+}
+
+impl<'t> BusyClock<'t> {
+    fn new(cut: &Cut<'t>, thread: ThreadIx) -> BusyClock<'t> {
+        let rows = &cut.trace.threads[thread.ix()].states;
+        let rows = match knows_states(cut) {
+            true => rows.start as usize..rows.end as usize,
+            false => 0..0,
+        };
+        let mut clock = BusyClock {
+            starts: &cut.trace.states.start[rows.clone()],
+            states: &cut.trace.states.state[rows],
+            before: Vec::new(),
+        };
+        let mut sum = 0;
+        for row in 0..clock.starts.len() {
+            if row > 0 {
+                sum += clock.of_row(row - 1, clock.starts[row]);
+            }
+            clock.before.push(sum);
+        }
+        clock
+    }
+
+    fn of_row(&self, row: usize, until: Time) -> i64 {
+        match self.states[row] {
+            ThreadState::Running | ThreadState::Unknown => (until - self.starts[row]).ns(),
+            _ => 0,
+        }
+    }
+
+    /// Busy time up to `time`, from an origin of the thread's own.
+    fn until(&self, time: Time) -> i64 {
+        let Some(&first) = self.starts.first() else {
+            return time.ns();
+        };
+        match self.starts.partition_point(|&start| start <= time) {
+            0 => (time - first).ns(),
+            after => self.before[after - 1] + self.of_row(after - 1, time),
+        }
+    }
+
+    fn between(&self, start: Time, end: Time) -> i64 {
+        (self.until(end) - self.until(start)).max(0)
+    }
+
+    /// As much of start..end as lies in the range.
+    fn inside(&self, cut: &Cut<'_>, start: Time, end: Time) -> i64 {
+        self.between(start.max(cut.from), end.min(cut.to))
+    }
+}
+
+/// Whether the kernel told what state threads were in.
+fn knows_states(cut: &Cut<'_>) -> bool {
+    matches!(cut.trace.info.kernel_source.as_str(), "tracefs" | "perf")
+}
 
 /// What one thread did under one name: (barrier waits before it, busy time) of each slice, or of each region.
 #[derive(Default)]
@@ -85,7 +151,8 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
     let s = &cut.trace.slices;
     let rows = cut.trace.threads[thread.ix()].slices.clone();
     let (first, rows) = (rows.start as usize, rows.start as usize..rows.end as usize);
-    let waiting = waiting_inside(cut, first, rows.clone());
+    let clock = BusyClock::new(cut, thread);
+    let waiting = waiting_inside(cut, &clock, first, rows.clone());
     // Until when the last outermost slice of each name lasts.
     let mut covered: HashMap<StrIx, (Time, usize)> = HashMap::new();
     let mut works: Vec<(StrIx, Work)> = Vec::new();
@@ -99,7 +166,7 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
         match kind {
             SliceKind::Work | SliceKind::TaskRun => {
                 let name = s.name[row];
-                let busy = cut.overlap(start, end) - waiting[row - first];
+                let busy = clock.inside(cut, start, end) - waiting[row - first];
                 let (until, at) = covered.entry(name).or_insert_with(|| {
                     works.push((
                         name,
@@ -116,7 +183,7 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
                 }
             }
             SliceKind::Barrier => {
-                let busy = region.end_at(start);
+                let busy = region.end_at(start, &clock);
                 if let Some(busy) = busy {
                     let works = of.regions.entry((s.object[row], s.name[row])).or_default();
                     if works.last().is_none_or(|w| w.thread != thread) {
@@ -133,7 +200,7 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
                 epoch += 1;
             }
             SliceKind::LockHold => {}
-            _ => region.wait(start, end),
+            _ => region.wait(start, end, &clock),
         }
     }
     of.n_waiting += u32::from(epoch > 0);
@@ -160,23 +227,28 @@ impl Region {
     }
 
     /// Another wait inside it; those inside a wait count once.
-    fn wait(&mut self, start: Time, end: Time) {
+    fn wait(&mut self, start: Time, end: Time, clock: &BusyClock<'_>) {
         let start = start.max(self.waited_until);
         if end > start {
-            self.waited_ns += (end - start).ns();
+            self.waited_ns += clock.between(start, end);
             self.waited_until = end;
         }
     }
 
     /// Busy time; none: where it began is not known.
-    fn end_at(&self, time: Time) -> Option<i64> {
+    fn end_at(&self, time: Time, clock: &BusyClock<'_>) -> Option<i64> {
         self.start
-            .map(|start| ((time - start).ns() - self.waited_ns).max(0))
+            .map(|start| (clock.between(start, time) - self.waited_ns).max(0))
     }
 }
 
-/// For each slice of a thread, the time of the outermost waits inside it.
-fn waiting_inside(cut: &Cut<'_>, first: usize, rows: std::ops::Range<usize>) -> Vec<i64> {
+/// For each slice of a thread, the time on the clock of the outermost waits inside it.
+fn waiting_inside(
+    cut: &Cut<'_>,
+    clock: &BusyClock<'_>,
+    first: usize,
+    rows: std::ops::Range<usize>,
+) -> Vec<i64> {
     let s = &cut.trace.slices;
     let mut waiting = vec![0; rows.len()];
     let mut until = Time::MIN;
@@ -189,7 +261,7 @@ fn waiting_inside(cut: &Cut<'_>, first: usize, rows: std::ops::Range<usize>) -> 
             continue;
         }
         until = s.end[row];
-        let ns = cut.overlap(s.start[row], s.end[row]);
+        let ns = clock.inside(cut, s.start[row], s.end[row]);
         let mut parent = s.parent[row];
         while let Some(ix) = parent
             .ix()
@@ -232,6 +304,7 @@ fn row(
         name: trace.strings.get(name).into(),
         pid,
         by,
+        busy: if knows_states(cut) { "on_cpu" } else { "wall" },
         ..Imbalance::default()
     };
     for busy in instances {

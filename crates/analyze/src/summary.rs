@@ -202,6 +202,9 @@ pub struct Imbalance {
     /// How instances were told apart: `region` (all that a thread does between two barrier waits), `barrier` (slices of
     /// this name between two barrier waits), `occurrence` (the k-th slice of this name on each thread) or `total` (all of them).
     pub by: &'static str,
+    /// What busy time is: `on_cpu` (time on a CPU, outside annotated waits) or, where the kernel's scheduler was not
+    /// recorded, `wall` (all time outside annotated waits).
+    pub busy: &'static str,
     /// Parallel regions: one execution by all threads together.
     pub instances: u64,
     /// Most threads that executed one instance.

@@ -268,20 +268,21 @@ fn annotations_by_name() {
 fn imbalance_between_barriers() {
     let s = PLAIN.summary();
     let work = s.imbalance.iter().find(|i| i.by == "barrier").unwrap();
-    // Round 1: 80 and 280, mean 180; round 2: 500 and 95, mean 297.5.
+    // Round 1: 80 and 280, mean 180; round 2: 500 less 100 preempted and 95, mean 247.5.
     assert_eq!(
         (
+            work.busy,
             work.instances,
             work.threads,
             work.max_busy_ns,
             work.mean_busy_ns
         ),
-        (2, 2, 780, 477.5)
+        ("on_cpu", 2, 2, 680, 427.5)
     );
-    assert_eq!(work.imbalance, (780.0 - 477.5) / 780.0);
-    assert_eq!(work.cost_ns, 2.0 * 100.0 + 2.0 * 202.5);
+    assert_eq!(work.imbalance, (680.0 - 427.5) / 680.0);
+    assert_eq!(work.cost_ns, 2.0 * 100.0 + 2.0 * 152.5);
     assert!(!work.is_static && work.worst_share == 0.5);
-    // Of regions only the second is whole: 400..900 and 405..500.
+    // Of regions only the second is whole: 400..900 less 100 preempted and 405..500.
     let region = s.imbalance.iter().find(|i| i.by == "region").unwrap();
     assert_eq!(
         (
@@ -290,8 +291,88 @@ fn imbalance_between_barriers() {
             region.max_busy_ns,
             region.worst_tid
         ),
-        ("sync", 1, 500, 10)
+        ("sync", 1, 400, 10)
     );
+}
+
+#[test]
+fn imbalance_without_the_scheduler_is_of_wall_time() {
+    let mut trace = PLAIN.load();
+    trace.info.kernel_source = "none".into();
+    let s = summary(&trace, &Options::default());
+    let work = s.imbalance.iter().find(|i| i.by == "barrier").unwrap();
+    // Round 1: 80 and 280, mean 180; round 2: 500 and 95, mean 297.5.
+    assert_eq!(
+        (work.busy, work.max_busy_ns, work.mean_busy_ns),
+        ("wall", 780, 477.5)
+    );
+    let region = s.imbalance.iter().find(|i| i.by == "region").unwrap();
+    assert_eq!((region.busy, region.max_busy_ns), ("wall", 500));
+}
+
+#[test]
+fn imbalance_is_none_when_another_program_made_a_thread_late() {
+    // Both have 200 ns of work in each round; 10 is kept from its CPU by a stranger for 300 ns of the second.
+    let mut strings = Strings::default();
+    let (work, sync) = (strings.intern("work"), strings.intern("sync"));
+    let stream = |tid, ends: [i64; 2]| {
+        let event = |(ns, kind, name): (i64, u8, StrIx)| Annotation {
+            time: Time(ns),
+            kind,
+            aux: u16::from(name == sync),
+            name,
+            a: if name == sync { 0xb } else { 0 },
+            b: 0,
+        };
+        let [first, second] = ends;
+        let events = [
+            (0, 1, work),
+            (first, 2, work),
+            (first, 5, sync),
+            (300, 6, sync),
+            (300, 1, work),
+            (second, 2, work),
+            (second, 5, sync),
+            (900, 6, sync),
+        ];
+        AnnotationVec {
+            pid: 10,
+            tid,
+            events: events.into_iter().map(event).collect(),
+            at: 0,
+        }
+    };
+    let streams = vec![stream(10, [200, 800]), stream(11, [200, 500])];
+    let cpus = vec![
+        vec![
+            PLAIN.switch(400, 10, RunnablePreempted, 99),
+            PLAIN.switch(700, 99, Sleeping, 10),
+        ],
+        vec![PLAIN.switch(950, 11, Sleeping, 0)],
+    ];
+    let setup = Setup {
+        span: Time(0)..Time(1000),
+        n_cpus: 2,
+        recorded: vec![0, 1],
+        ..Setup::default()
+    };
+    let mut trace = Input {
+        setup,
+        strings,
+        cpus,
+        streams,
+    }
+    .build()
+    .unwrap();
+    let cost = |trace: &Trace| -> Vec<f64> {
+        let s = summary(trace, &Options::default());
+        s.imbalance.iter().map(|i| i.cost_ns).collect()
+    };
+    trace.info.kernel_source = "tracefs".into();
+    assert_eq!(cost(&trace), [0.0, 0.0], "a region and its work");
+    // Negative control: by wall time it was 500 against 200, which cost 300.
+    trace.info.kernel_source = "none".into();
+    assert_eq!(cost(&trace), [300.0, 300.0]);
 }
 
 #[test]

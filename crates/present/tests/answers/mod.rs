@@ -101,6 +101,7 @@ pub fn summary() -> Summary {
             name: "smvp".into(),
             pid: 4711,
             by: "occurrence",
+            busy: "on_cpu",
             instances: 2_000,
             threads: 2,
             imbalance: 0.31,
