@@ -132,6 +132,9 @@ impl What {
     }
 }
 
+/// Events that a source makes at once: as many as stay in the nearest cache.
+pub(crate) const BATCH: usize = 512;
+
 /// The events of one CPU, in recorded order.
 pub trait CpuEvents {
     /// Appends the next events to `out`, as many as are at hand and at least one; none at the end. May intern names.
@@ -164,11 +167,15 @@ pub trait AnnotationEvents {
     fn pid(&self) -> i32;
     /// Thread id.
     fn tid(&self) -> i32;
-    /// The next event; none at the end. May intern text.
+    /// Appends the next events to `out`, as many as are at hand and at least one; none at the end. May intern text.
     ///
     /// # Errors
     /// When the bytes that follow are damaged.
-    fn next(&mut self, strings: &mut Strings) -> Result<Option<Annotation>, crate::Error>;
+    fn fill(
+        &mut self,
+        strings: &mut Strings,
+        out: &mut Vec<Annotation>,
+    ) -> Result<(), crate::Error>;
     /// Stamp of the first event; none when there is none.
     fn first_time(&self) -> Option<Time>;
     /// Goes back to the first event.

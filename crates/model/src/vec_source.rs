@@ -38,9 +38,10 @@ impl AnnotationEvents for AnnotationVec {
         self.tid
     }
 
-    fn next(&mut self, _strings: &mut Strings) -> Result<Option<Annotation>, Error> {
-        self.at += 1;
-        Ok(self.events.get(self.at - 1).copied())
+    fn fill(&mut self, _strings: &mut Strings, out: &mut Vec<Annotation>) -> Result<(), Error> {
+        out.extend_from_slice(&self.events[self.at..]);
+        self.at = self.events.len();
+        Ok(())
     }
 
     fn first_time(&self) -> Option<Time> {

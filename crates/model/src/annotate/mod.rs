@@ -15,20 +15,35 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// A stream with its next event taken out.
+/// A stream with its next events taken out.
 struct Cursor<S> {
     stream: S,
-    next: Option<Annotation>,
+    batch: Vec<Annotation>,
+    /// The next one in `batch`.
+    at: usize,
 }
 
 impl<S: AnnotationEvents> Cursor<S> {
+    fn head(&self) -> Option<&Annotation> {
+        self.batch.get(self.at)
+    }
+
     fn advance(&mut self, strings: &mut Strings) -> Result<(), Error> {
-        self.next = self.stream.next(strings)?;
+        self.at += 1;
+        if self.at >= self.batch.len() {
+            self.refill(strings)?;
+        }
         Ok(())
     }
 
+    fn refill(&mut self, strings: &mut Strings) -> Result<(), Error> {
+        self.batch.clear();
+        self.at = 0;
+        self.stream.fill(strings, &mut self.batch)
+    }
+
     fn time(&self) -> Option<Time> {
-        self.next.as_ref().map(|e| e.time)
+        self.head().map(|e| e.time)
     }
 }
 
@@ -42,7 +57,7 @@ impl<S: AnnotationEvents> ThreadStreams<S> {
     fn rewind(&mut self, strings: &mut Strings) -> Result<(), Error> {
         for cursor in &mut self.streams {
             cursor.stream.rewind();
-            cursor.advance(strings)?;
+            cursor.refill(strings)?;
         }
         Ok(())
     }
@@ -122,7 +137,11 @@ fn by_process<S: AnnotationEvents>(
         let Some((_, threads)) = out.last_mut() else {
             continue;
         };
-        let cursor = Cursor { stream, next: None };
+        let cursor = Cursor {
+            stream,
+            batch: Vec::new(),
+            at: 0,
+        };
         match threads.last_mut() {
             Some(last) if last.thread == thread => last.streams.push(cursor),
             _ => threads.push(ThreadStreams {
@@ -146,14 +165,15 @@ fn apart<S: AnnotationEvents>(
         thread.rewind(&mut trace.strings)?;
         let mut slicer = slicer_for(trace, thread.thread, out);
         if let [only] = &mut thread.streams[..] {
-            let mut next = only.next.take();
-            while let Some(e) = next {
-                if Slicer::is_task(e.kind) {
-                    trace.n_annotation_events = before;
-                    return Ok(false);
+            while !only.batch.is_empty() {
+                for e in &only.batch {
+                    if Slicer::is_task(e.kind) {
+                        trace.n_annotation_events = before;
+                        return Ok(false);
+                    }
+                    slicer.event(e, out, shared);
                 }
-                slicer.event(&e, out, shared);
-                next = only.stream.next(&mut trace.strings)?;
+                only.refill(&mut trace.strings)?;
             }
         }
         while let Some((_, ix)) = thread.oldest() {
@@ -166,7 +186,8 @@ fn apart<S: AnnotationEvents>(
                 .min();
             let cursor = &mut thread.streams[ix];
             while let Some(e) = cursor
-                .next
+                .head()
+                .copied()
                 .filter(|e| limit.is_none_or(|l| (e.time, ix) <= l))
             {
                 if Slicer::is_task(e.kind) {
@@ -207,8 +228,8 @@ fn together<S: AnnotationEvents>(
         let mut at = Some(stream);
         // Drained until another thread's turn comes, so that a burst costs no heap operation.
         while let Some(stream) = at {
-            if let Some(e) = threads[ix].streams[stream].next {
-                slicer.event(&e, own, shared);
+            if let Some(e) = threads[ix].streams[stream].head() {
+                slicer.event(e, own, shared);
             }
             threads[ix].streams[stream].advance(&mut trace.strings)?;
             at = match threads[ix].oldest() {

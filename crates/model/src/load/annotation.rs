@@ -1,5 +1,5 @@
 //! Annotation blocks of one stream as events.
-use crate::input::{Annotation, AnnotationEvents};
+use crate::input::{Annotation, AnnotationEvents, BATCH};
 use crate::{Error, Places, StrIx, Strings, Time};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{AnnotationBlock, Recording, StreamLoss};
@@ -142,6 +142,10 @@ impl<'r> Stream<'r> {
         self.clients
             .clock
             .convert(&self.block.stamps, &mut self.times);
+        let origin = self.clients.origin_ns;
+        self.times
+            .iter_mut()
+            .for_each(|t| *t = t.saturating_sub(origin));
         (self.row, self.pair, self.blob) = (0, 0, 0);
         self.read += 1;
         if self.read > self.most_read {
@@ -156,19 +160,43 @@ impl<'r> Stream<'r> {
         Ok(true)
     }
 
-    /// The payload of an event with text: messages, names, text arguments.
-    #[cold]
-    fn text(&mut self, e: &mut Annotation, strings: &mut Strings) {
-        let bytes = self.block.blobs.row(self.blob);
-        self.blob += 1;
-        let text = String::from_utf8_lossy(bytes);
-        match Kind::from_number(e.kind) {
-            Some(Kind::Message | Kind::ThreadName) => e.name = strings.intern(&text),
-            Some(Kind::Arg) if e.aux & 15 == ArgType::Str as u16 => {
-                e.a = u64::from(strings.intern(&text).0)
+    /// Appends the events of the current block up to the one at `stop`.
+    fn events(&mut self, stop: usize, strings: &mut Strings, out: &mut Vec<Annotation>) {
+        let (block, rows) = (&self.block, self.row..stop);
+        self.row = stop;
+        for row in rows {
+            let site = block.sites[row] as usize;
+            let mut e = Annotation {
+                time: Time(self.times[row]),
+                kind: block.kinds[row],
+                aux: block.aux[row],
+                name: self.names.get(site).copied().unwrap_or(StrIx::NONE),
+                a: 0,
+                b: 0,
+            };
+            let shape = block.shapes[row];
+            if shape == Shape::Pair as u8 {
+                (e.a, e.b) = (block.a[self.pair], block.b[self.pair]);
+                self.pair += 1;
+            } else if shape == Shape::Blob as u8 {
+                add_text(&mut e, block.blobs.row(self.blob), strings);
+                self.blob += 1;
             }
-            _ => {}
+            out.push(e);
         }
+    }
+}
+
+/// The payload of an event with text: messages, names, text arguments.
+#[cold]
+fn add_text(e: &mut Annotation, bytes: &[u8], strings: &mut Strings) {
+    let text = String::from_utf8_lossy(bytes);
+    match Kind::from_number(e.kind) {
+        Some(Kind::Message | Kind::ThreadName) => e.name = strings.intern(&text),
+        Some(Kind::Arg) if e.aux & 15 == ArgType::Str as u16 => {
+            e.a = u64::from(strings.intern(&text).0)
+        }
+        _ => {}
     }
 }
 
@@ -181,32 +209,16 @@ impl AnnotationEvents for Stream<'_> {
         self.tid
     }
 
-    #[inline]
-    fn next(&mut self, strings: &mut Strings) -> Result<Option<Annotation>, Error> {
-        while self.row >= self.times.len() {
-            if !self.read_block()? {
-                return Ok(None);
+    fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Annotation>) -> Result<(), Error> {
+        while out.len() < BATCH {
+            if self.row < self.times.len() {
+                let stop = self.times.len().min(self.row + BATCH - out.len());
+                self.events(stop, strings, out);
+            } else if !self.read_block()? {
+                break;
             }
         }
-        let row = self.row;
-        self.row += 1;
-        let site = self.block.sites[row] as usize;
-        let mut e = Annotation {
-            time: Time(self.times[row].saturating_sub(self.clients.origin_ns)),
-            kind: self.block.kinds[row],
-            aux: self.block.aux[row],
-            name: self.names.get(site).copied().unwrap_or(StrIx::NONE),
-            a: 0,
-            b: 0,
-        };
-        let shape = self.block.shapes[row];
-        if shape == Shape::Pair as u8 {
-            (e.a, e.b) = (self.block.a[self.pair], self.block.b[self.pair]);
-            self.pair += 1;
-        } else if shape == Shape::Blob as u8 {
-            self.text(&mut e, strings);
-        }
-        Ok(Some(e))
+        Ok(())
     }
 
     fn first_time(&self) -> Option<Time> {

@@ -1,5 +1,5 @@
 //! Kernel blocks of one CPU as events: columns are decoded block by block, only those that the passes use.
-use crate::input::{CpuEvents, Event, What};
+use crate::input::{BATCH, CpuEvents, Event, What};
 use crate::{Error, PrevState, StrIx, Strings, Time};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{Column, Group, Recording};
@@ -48,9 +48,6 @@ const fn fields(role: Role) -> (&'static [&'static str], &'static [&'static str]
         Role::IrqExit | Role::SoftirqExit | Role::SyscallExit | Role::Other => (&[], &[]),
     }
 }
-
-/// Events made at once: as many as stay in the nearest cache.
-const BATCH: usize = 512;
 
 /// `common_flags`: raised in a hardware interrupt (TRACE_FLAG_HARDIRQ), or in an NMI (TRACE_FLAG_NMI).
 const IN_INTERRUPT: i64 = 0x08 | 0x40;
@@ -356,7 +353,9 @@ impl CpuEvents for KernelCpu<'_> {
                 before.min(self.types.len())
             });
             while self.next < stop && out.len() < BATCH {
-                out.extend(self.event());
+                if let Some(event) = self.event() {
+                    out.push(event);
+                }
             }
         }
         Ok(())
