@@ -243,7 +243,7 @@ fn referee_perf_counts_the_same_switches() {
             "-D",
             "-1",
         ])
-        .args(["-e", "sched:sched_switch"])
+        .args(["-e", "sched:sched_switch", "-e", "sched:sched_waking"])
         .arg(format!(
             "--control=fifo:{},{}",
             control.display(),
@@ -299,7 +299,7 @@ fn referee_trace_cmd_counts_the_same_switches() {
             [ -e $f ] || continue
             c="$1/$(basename $f)"; : > "$c"; mount --bind "$c" $f || exit 9
         done
-        exec trace-cmd record -B referee-of-kasuri -C mono -b 16384 -e sched:sched_switch -o "$2"
+        exec trace-cmd record -B referee-of-kasuri -C mono -b 16384 -e sched:sched_switch -e sched:sched_waking -o "$2"
     "#;
     let instance = Path::new("/sys/kernel/tracing/instances/referee-of-kasuri");
     let _ = std::fs::remove_dir(instance);

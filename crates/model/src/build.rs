@@ -157,6 +157,7 @@ fn publish_occupancy(trace: &mut Trace, sched: &mut Sched, order: &Order) {
         trace.cpus.push(Cpu {
             recorded: cpu.seen,
             occupancy: first..out.start.len() as u32,
+            hidden_switches: cpu.hidden,
         });
     }
     trace.occupancy = out;

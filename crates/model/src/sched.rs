@@ -31,6 +31,10 @@ pub(crate) struct CpuLog {
     /// Old row of the thread; [`IDLE`] or [`NONE`].
     pub thread: Vec<u32>,
     pub seen: bool,
+    /// Switches that the kernel did not report, as later events show.
+    pub hidden: u64,
+    /// Time of its last event.
+    last: Time,
 }
 
 /// In [`CpuLog::thread`]: the CPU was idle.
@@ -77,6 +81,8 @@ impl Sched {
             start: Vec::new(),
             thread: Vec::new(),
             seen: false,
+            hidden: 0,
+            last: setup.span.start,
         };
         Sched {
             table: Table::new(setup, strings),
@@ -111,7 +117,10 @@ impl Sched {
         self.now = time;
         if on.current == Current::Unknown && !matches!(event.what, What::Lost) {
             self.learn(cpu, time, event);
+        } else {
+            self.check_current(cpu, time, event);
         }
+        self.cpus[usize::from(cpu)].last = time;
         match event.what {
             What::Switch {
                 prev,
@@ -196,6 +205,69 @@ impl Sched {
             self.set(row, since, ThreadState::Running, cpu, NONE);
             self.occupy(cpu, since, Current::Thread(row));
         }
+    }
+
+    /// Each tracefs event names who was on the CPU. Some kernels hide switches (seen: all those from idle on one CPU of
+    /// a virtual machine), so that may be somebody else than who was last switched in.
+    #[inline]
+    fn check_current(&mut self, cpu: u16, time: Time, event: &Event) {
+        let (tid, is_switch) = match event.what {
+            What::Switch { prev, .. } => (prev, true),
+            What::In { .. } | What::Out { .. } | What::Exec { .. } | What::Lost => return,
+            _ => (event.context, false),
+        };
+        let agrees = match self.cpus[usize::from(cpu)].current {
+            Current::Idle => tid == 0,
+            Current::Thread(row) => tid > 0 && self.table.find(tid) == row,
+            Current::Unknown | Current::Other => true,
+        };
+        if tid >= 0 && !agrees {
+            self.hidden_switch(cpu, time, tid, is_switch);
+        }
+    }
+
+    /// `tid` is on the CPU and was not switched in. Between the CPU's last event and now the thread before it left,
+    /// at a time that nobody knows. A thread that was ready has run since it was woken or preempted, as far
+    /// as can be known: it was wanted here, and this CPU reported nobody else.
+    #[cold]
+    fn hidden_switch(&mut self, cpu: u16, time: Time, tid: i32, is_switch: bool) {
+        let row = if tid == 0 { NONE } else { self.table.find(tid) };
+        if tid > 0 && (row == NONE || self.table.rows[row as usize].dead) {
+            return;
+        }
+        let on = &mut self.cpus[usize::from(cpu)];
+        let (before, last) = (on.current, on.last);
+        let thread = (row != NONE).then(|| &self.table.rows[row as usize]);
+        let state = thread.map(|t| (t.state, t.states.last().map_or(self.start, |l| l.start)));
+        match state {
+            Some((ThreadState::Running, _)) => return, // on another CPU: that stands
+            // The kernel reports a switch shortly before it makes it: an event in between still names who left.
+            Some((state, since))
+                if !is_switch && since == last && state != ThreadState::RunnableWoken =>
+            {
+                return;
+            }
+            _ => on.hidden += 1,
+        }
+        if let Current::Thread(before) = before {
+            self.vanish(before, cpu, last);
+            self.occupy(cpu, last, Current::Unknown);
+        }
+        let Some((state, since)) = state else {
+            return self.occupy(cpu, time, Current::Idle);
+        };
+        self.forget_wakeup(row);
+        let came = if is_runnable(state) {
+            since.max(last)
+        } else {
+            if state != ThreadState::Unknown {
+                self.set(row, last, ThreadState::Unknown, cpu, NONE);
+            }
+            self.occupy(cpu, last, Current::Unknown);
+            time
+        };
+        self.set(row, came, ThreadState::Running, cpu, NONE);
+        self.occupy(cpu, came, Current::Thread(row));
     }
 
     /// `tid` left the CPU; `next` came (0: idle, negative: not known).

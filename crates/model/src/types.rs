@@ -158,6 +158,9 @@ pub struct Cpu {
     pub recorded: bool,
     /// Its rows in [`Trace::occupancy`].
     pub occupancy: Range<u32>,
+    /// Switches that the kernel did not report although it recorded this CPU: later events found somebody there who
+    /// was not switched in. Their times are inferred (docs/design/states.md).
+    pub hidden_switches: u64,
 }
 
 /// One process (thread group).

@@ -311,6 +311,59 @@ fn loss_makes_unknown_until_the_next_event() {
 }
 
 #[test]
+fn a_hidden_switch_from_idle_is_inferred_from_the_wake_up() {
+    // CPU 1: 30 sleeps at 100; idle. CPU 0: 10 wakes it at 200. The switch from idle to 30 is not reported; at 500 30
+    // switches itself off, so it had been there: since 200, as far as can be known. The wake-up's latency is not.
+    let trace = load(
+        0..1000,
+        vec![
+            vec![waking(200, 10, 30, 1), switch(900, 10, Sleeping, 0)],
+            vec![switch(100, 30, Sleeping, 0), switch(500, 30, Sleeping, 0)],
+        ],
+    );
+    assert_eq!(
+        states(&trace, 30),
+        [
+            (0, Running, 1, 0),
+            (100, Sleeping, 1, 0),
+            (200, Running, 1, 0),
+            (500, Sleeping, 1, 0)
+        ]
+    );
+    assert_eq!(
+        occupancy(&trace, 1),
+        [(0, 30), (100, 0), (200, 30), (500, 0)]
+    );
+    assert_eq!(trace.wakeups.latency, [kasuri_model::Duration(-1)]);
+    assert_eq!(
+        (trace.cpus[0].hidden_switches, trace.cpus[1].hidden_switches),
+        (0, 1)
+    );
+}
+
+#[test]
+fn what_was_on_the_cpu_before_a_hidden_switch_is_unknown_from_its_last_event() {
+    // 20 comes at 100. The next event, at 400, finds the CPU idle: when 20 left is not known. 30 comes then.
+    let trace = load(
+        0..1000,
+        vec![vec![
+            switch(100, 10, Sleeping, 20),
+            switch(400, 0, RunnablePreempted, 30),
+            switch(600, 30, Sleeping, 0),
+        ]],
+    );
+    assert_eq!(
+        states(&trace, 20),
+        [(0, Unknown, ANY, 0), (100, Unknown, 0, 0)]
+    );
+    assert_eq!(
+        occupancy(&trace, 0),
+        [(0, 10), (100, -1), (400, 30), (600, 0)]
+    );
+    assert_eq!(trace.cpus[0].hidden_switches, 1);
+}
+
+#[test]
 fn fork_exec_exit_and_a_tid_used_again() {
     let fork = |ns, parent, child, same| {
         let what = What::Fork {

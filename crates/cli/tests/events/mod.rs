@@ -7,32 +7,84 @@ use std::ops::Range;
 pub struct Sched {
     /// tid -> (times it left a CPU, time on a CPU in ns)
     threads: HashMap<i32, (u64, i64)>,
+    /// How often an event found somebody on the CPU who was not switched in.
+    pub hidden: u64,
 }
 
-struct Switch {
+/// One line: who ran on which CPU and when, and what happened.
+struct Event {
     cpu: u32,
     time_ns: i64,
-    prev: i32,
-    next: i32,
+    /// Who ran on the CPU, up to this event.
+    context: i32,
+    what: What,
+}
+
+enum What {
+    Switch { prev: i32, next: i32, can_run: bool },
+    Waking { tid: i32 },
+}
+
+/// What is known of a CPU: who runs there since when, and the time of its last event.
+#[derive(Clone, Copy)]
+struct Cpu {
+    tid: i32,
+    since_ns: i64,
+    last_ns: i64,
 }
 
 impl Sched {
     /// Counts the events whose time is in `window`. Time on a CPU is from a switch to the thread to the next from it
-    /// on that CPU; one without the other counts for nothing.
+    /// on that CPU. Some kernels hide switches: then an event finds a thread on the CPU that was not switched
+    /// in. If it was ready, it has run since it was woken or preempted, but not since before that CPU's last event.
     pub fn parse(text: &str, window: Range<i64>) -> Sched {
         let mut sched = Sched::default();
-        let mut running: HashMap<u32, (i32, i64)> = HashMap::new();
-        for event in text.lines().filter(|l| l.contains("sched_switch")) {
-            let event = switch(event).unwrap_or_else(|| panic!("not understood: {event}"));
+        let mut cpus: HashMap<u32, Cpu> = HashMap::new();
+        let mut ready: HashMap<i32, i64> = HashMap::new();
+        for line in text
+            .lines()
+            .filter(|l| l.contains("sched_switch:") || l.contains("sched_waking:"))
+        {
+            let event = event(line).unwrap_or_else(|| panic!("not understood: {line}"));
             if !window.contains(&event.time_ns) {
                 continue;
             }
-            let left = sched.threads.entry(event.prev).or_default();
-            left.0 += 1;
-            if let Some((tid, since)) = running.insert(event.cpu, (event.next, event.time_ns))
-                && tid == event.prev
-            {
-                left.1 += event.time_ns - since;
+            if let Some(cpu) = cpus.get_mut(&event.cpu) {
+                if cpu.tid != event.context {
+                    let since = ready.remove(&event.context).filter(|_| event.context != 0);
+                    cpu.since_ns = since.map_or(event.time_ns, |since| since.max(cpu.last_ns));
+                    cpu.tid = event.context;
+                    sched.hidden += 1;
+                }
+                cpu.last_ns = event.time_ns;
+            }
+            match event.what {
+                What::Waking { tid } => {
+                    if !cpus.values().any(|cpu| cpu.tid == tid) {
+                        ready.entry(tid).or_insert(event.time_ns);
+                    }
+                }
+                What::Switch {
+                    prev,
+                    next,
+                    can_run,
+                } => {
+                    let left = sched.threads.entry(prev).or_default();
+                    left.0 += 1;
+                    let (tid, time) = (next, event.time_ns);
+                    let now = Cpu {
+                        tid,
+                        since_ns: time,
+                        last_ns: time,
+                    };
+                    if let Some(before) = cpus.insert(event.cpu, now) {
+                        left.1 += time - before.since_ns;
+                    }
+                    ready.remove(&next);
+                    if can_run {
+                        ready.insert(prev, time);
+                    }
+                }
             }
         }
         sched
@@ -44,10 +96,16 @@ impl Sched {
     }
 }
 
-/// `COMM TID [CPU] SECONDS.NANOSECONDS: sched:sched_switch: ... prev_pid=N ... next_pid=N ...`; the names may hold
-/// anything, so numbers are looked for from their keys, and the CPU from the time backwards.
-fn switch(line: &str) -> Option<Switch> {
-    let (head, rest) = line.split_once("sched_switch:")?;
+/// `COMM TID [CPU] SECONDS.NANOSECONDS: sched:sched_switch: ... prev_pid=N ... prev_state=S ==> ... next_pid=N ...`, or
+/// `sched_waking: ... pid=N ...`; trace-cmd joins COMM-TID. The names may hold anything, so numbers are looked for from
+/// their keys, and what is before them from the time backwards.
+fn event(line: &str) -> Option<Event> {
+    let is_switch = line.contains("sched_switch:");
+    let (head, rest) = line.split_once(if is_switch {
+        "sched_switch:"
+    } else {
+        "sched_waking:"
+    })?;
     let head = head
         .trim_end()
         .trim_end_matches("sched:")
@@ -57,12 +115,25 @@ fn switch(line: &str) -> Option<Switch> {
     let (seconds, fraction) = time.trim().split_once('.')?;
     let time_ns = seconds.parse::<i64>().ok()? * 1_000_000_000
         + format!("{fraction:0<9}").parse::<i64>().ok()?;
-    let cpu = head.rsplit_once('[')?.1.split_once(']')?.0.parse().ok()?;
-    Some(Switch {
-        cpu,
+    let (who, cpu) = head.rsplit_once('[')?;
+    let context = who.trim_end().rsplit([' ', '-']).next()?.parse().ok()?;
+    let what = if is_switch {
+        let state = rest.rsplit_once("prev_state=")?.1.split_once(' ')?.0;
+        What::Switch {
+            prev: number(rest, "prev_pid=")?,
+            next: number(rest, "next_pid=")?,
+            can_run: state.starts_with('R') || state == "0x0" || state == "0x100",
+        }
+    } else {
+        What::Waking {
+            tid: number(rest, " pid=")?,
+        }
+    };
+    Some(Event {
+        cpu: cpu.split_once(']')?.0.parse().ok()?,
         time_ns,
-        prev: number(rest, "prev_pid=")?,
-        next: number(rest, "next_pid=")?,
+        context,
+        what,
     })
 }
 
@@ -85,4 +156,16 @@ fn events_of_both_tools_are_understood() {
     let sched = Sched::parse(text, 3_215_000_000_000..3_215_999_999_999);
     assert_eq!(sched.thread(7), (2, 250));
     assert_eq!(sched.thread(1), (1, 0));
+    assert_eq!(sched.hidden, 0);
+}
+
+#[test]
+fn a_hidden_switch_is_made_good_from_the_wake_up() {
+    let text = "\
+        b     8 [001]  1.000000100: sched:sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+        a     7 [000]  1.000000400: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=001
+        b     8 [001]  1.000000900: sched:sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+";
+    let sched = Sched::parse(text, 0..2_000_000_000);
+    assert_eq!((sched.thread(8), sched.hidden), ((2, 500), 1));
 }

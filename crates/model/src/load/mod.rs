@@ -75,6 +75,7 @@ impl Trace {
         trace.origin_monotonic_ns = origin_ns;
         trace.origin_realtime_ns = realtime(meta, origin_ns);
         trace.info = info(meta);
+        trace.info.missing.extend(hidden_switches(&trace));
         let events = |kind| {
             recording
                 .blocks()
@@ -264,4 +265,19 @@ fn info(meta: &Meta) -> Info {
         missing,
         recorder: meta.recorder.clone(),
     }
+}
+
+/// In words, when the kernel hid switches.
+fn hidden_switches(trace: &Trace) -> Option<String> {
+    let hidden: Vec<String> = (trace.cpus.iter().enumerate())
+        .filter(|(_, cpu)| cpu.hidden_switches > 0)
+        .map(|(number, cpu)| format!("{} on CPU {number}", cpu.hidden_switches))
+        .collect();
+    (!hidden.is_empty()).then(|| {
+        format!(
+            "this kernel did not report {} of its switches: a thread that was found running there counts as running \
+             since it was woken, so its wait for the CPU is not known (a fault of some virtual machines, no remedy)",
+            hidden.join(" and ")
+        )
+    })
 }
