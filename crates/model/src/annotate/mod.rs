@@ -118,6 +118,7 @@ fn default_names(strings: &mut Strings) -> DefaultNames {
         lock: strings.intern("lock"),
         task: strings.intern("task"),
         unnamed: strings.intern("(no name)"),
+        began_unseen: strings.intern("(began unseen)"),
     }
 }
 

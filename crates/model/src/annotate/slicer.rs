@@ -77,6 +77,8 @@ pub(crate) struct DefaultNames {
     pub lock: StrIx,
     pub task: StrIx,
     pub unnamed: StrIx,
+    /// A slice that ended without its name, and whose beginning was not seen.
+    pub began_unseen: StrIx,
 }
 
 impl Slicer {
@@ -113,7 +115,7 @@ impl Slicer {
         };
         match kind {
             Kind::Begin => self.begin(or(e.name, shared.names.unnamed), SliceKind::Work, 0, 0, out),
-            Kind::End => self.end(e.name, out),
+            Kind::End => self.end(e.name, shared.names.began_unseen, out),
             Kind::Instant | Kind::Trigger | Kind::Message => {
                 self.instant(or(e.name, shared.names.unnamed), out)
             }
@@ -215,7 +217,7 @@ impl Slicer {
 
     /// END closes the innermost work slice; one that names an outer one was lost ends in between.
     #[inline]
-    fn end(&mut self, name: StrIx, out: &mut Out) {
+    fn end(&mut self, name: StrIx, unseen: StrIx, out: &mut Out) {
         if self.too_deep > 0 {
             self.too_deep -= 1;
             return;
@@ -236,7 +238,7 @@ impl Slicer {
             .rposition(|row| is_work(row) && name.is_some() && s.name[*row as usize] == name);
         match named.or_else(|| here.iter().rposition(is_work)) {
             Some(at) => self.close_from(floor + at, open::END_UNSEEN, out),
-            None => self.orphan(SliceKind::Work, name, TaskIx::NONE, 0, out),
+            None => self.orphan(SliceKind::Work, or(name, unseen), TaskIx::NONE, 0, out),
         }
     }
 
