@@ -256,8 +256,10 @@ impl Sched {
         let Some((state, since)) = state else {
             return self.occupy(cpu, time, Current::Idle);
         };
+        // Woken while it was still leaving (`early`): it never slept.
+        let is_ready = is_runnable(state) || self.table.rows[row as usize].pending != NONE;
         self.forget_wakeup(row);
-        let came = if is_runnable(state) {
+        let came = if is_ready {
             since.max(last)
         } else {
             if state != ThreadState::Unknown {

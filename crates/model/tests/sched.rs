@@ -342,6 +342,26 @@ fn a_hidden_switch_from_idle_is_inferred_from_the_wake_up() {
 }
 
 #[test]
+fn a_thread_woken_while_leaving_is_ready_for_a_hidden_switch() {
+    // 30 is woken at 90 and leaves at 100, as asleep; its coming back is hidden, and it leaves again at 500.
+    let trace = load(
+        0..1000,
+        vec![
+            vec![waking(90, 10, 30, 1)],
+            vec![switch(100, 30, Sleeping, 0), switch(500, 30, Sleeping, 0)],
+        ],
+    );
+    assert_eq!(
+        states(&trace, 30),
+        [
+            (0, Running, 1, 0),
+            (100, Running, 1, 0),
+            (500, Sleeping, 1, 0)
+        ]
+    );
+}
+
+#[test]
 fn what_was_on_the_cpu_before_a_hidden_switch_is_unknown_from_its_last_event() {
     // 20 comes at 100. The next event, at 400, finds the CPU idle: when 20 left is not known. 30 comes then.
     let trace = load(

@@ -91,11 +91,12 @@ impl Trace {
     }
 }
 
-/// Each block is decoded into buffers of about the sizes of those before it, 0.5 MB and less. glibc gives such buffers
+/// Each block is decoded into buffers of about the sizes of those before it, 0.5 MiB and less. glibc gives such buffers
 /// back to the kernel when they are freed, and the page faults of the next ones cost as much as decoding, until it
-/// has seen a larger one come and go. (Its documentation calls that the dynamic threshold for mmap and trim.)
+/// has seen a larger one come and go. (Its documentation calls that the dynamic threshold for mmap and trim.) Much
+/// larger would be wrong too: columns below the threshold are copied as they grow, those above it are remapped.
 fn keep_freed_buffers() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 20)));
 }
 
 struct Clocks {

@@ -424,6 +424,7 @@ fn occupancy(trace: &mut Trace, sim: &Sim) {
         trace.cpus.push(Cpu {
             recorded: true,
             occupancy: first..trace.occupancy.start.len() as u32,
+            ..Cpu::default()
         });
     }
 }

@@ -143,10 +143,12 @@ fn scheduler(trace: &mut Trace) {
         Cpu {
             recorded: true,
             occupancy: 0..4,
+            ..Cpu::default()
         },
         Cpu {
             recorded: true,
             occupancy: 4..8,
+            ..Cpu::default()
         },
     ];
     trace.wakeups = Wakeups {
