@@ -276,9 +276,9 @@ fn hidden_switches(trace: &Trace) -> Option<String> {
         .collect();
     (!hidden.is_empty()).then(|| {
         format!(
-            "this kernel did not report {} of its switches: a thread that was found running there counts as running \
-             since it was woken, so its wait for the CPU is not known (a fault of some virtual machines, no remedy)",
-            hidden.join(" and ")
+            "this kernel hid switches ({}): a thread found running there counts as running since it was woken, so \
+             its wait for the CPU is not known (a fault of some virtual machines; no remedy)",
+            hidden.join(", ")
         )
     })
 }
