@@ -303,6 +303,7 @@ impl Sched {
             ThreadState::Dead => {
                 self.forget_wakeup(row);
                 self.table.end(row, time);
+                self.table.rows[row as usize].zombie = true;
             }
             ThreadState::RunnablePreempted => {
                 // Woken before it slept, and now it need not sleep any more: that wake-up has done its work.

@@ -2,7 +2,7 @@
 //!
 //! Rows are made when first needed and put in their final order at the end ([`Order`]).
 use crate::input::Setup;
-use crate::tape::{Tape, Tapes};
+use crate::tape::{StateLog, Tape, Tapes};
 use crate::{Process, ProcessIx, StrIx, Strings, Thread, ThreadIx, ThreadState, Time};
 use std::collections::HashMap;
 
@@ -29,6 +29,8 @@ pub(crate) struct Row {
     /// Born in the recording and not woken yet.
     pub fresh: bool,
     pub dead: bool,
+    /// Its last switch said that it is dead, which a zombie that sleeps once more on its way out says too.
+    pub zombie: bool,
     pub state: ThreadState,
     /// CPU it is on, queued on, or was last on; u16::MAX: unknown.
     pub cpu: u16,
@@ -134,6 +136,25 @@ impl Table {
 
     #[cold]
     fn appear(&mut self, tid: i32, time: Time, before: u32) -> u32 {
+        if before != NONE && self.rows[before as usize].zombie {
+            // Nothing was born with this tid since: it is the same thread. It was dead meanwhile.
+            let row = &mut self.rows[before as usize];
+            let (start, cpu) = (row.end, row.cpu);
+            (row.dead, row.zombie, row.end) = (false, false, Time::MAX);
+            row.state = ThreadState::Dead;
+            let dead = StateLog {
+                start,
+                by: NONE,
+                cpu,
+                state: ThreadState::Dead,
+            };
+            match row.states.last_mut() {
+                Some(last) if last.start >= start => (last.state, last.by) = (dead.state, NONE),
+                Some(_) => self.tapes.push(&mut row.states, dead),
+                None => row.state = ThreadState::Unknown,
+            }
+            return before;
+        }
         // With a dead predecessor its birth was lost: it is known from now on.
         let start = if before == NONE { self.origin } else { time };
         self.add(tid, start, None, NONE)
@@ -162,6 +183,7 @@ impl Table {
             guessed,
             fresh: false,
             dead: false,
+            zombie: false,
             state: ThreadState::Unknown,
             cpu: u16::MAX,
             states: Tape::default(),

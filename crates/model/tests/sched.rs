@@ -460,6 +460,36 @@ fn fork_exec_exit_and_a_tid_used_again() {
 }
 
 #[test]
+fn a_zombie_that_sleeps_once_more_is_the_same_thread() {
+    // 10 leaves as dead at 300, because a zombie's sleep reads so, is woken at 400 and ends at 500.
+    let trace = load(
+        0..1000,
+        vec![
+            vec![
+                switch(100, 0, RunnablePreempted, 10),
+                switch(300, 10, Dead, 0),
+                switch(420, 0, RunnablePreempted, 10),
+                switch(500, 10, Dead, 0),
+            ],
+            vec![waking(400, 20, 10, 0)],
+        ],
+    );
+    assert_eq!(trace.threads.iter().filter(|t| t.tid == 10).count(), 1);
+    assert_eq!(
+        states(&trace, 10),
+        [
+            (0, Unknown, ANY, 0),
+            (100, Running, 0, 0),
+            (300, Dead, 0, 0),
+            (400, RunnableWoken, 0, 20),
+            (420, Running, 0, 0)
+        ]
+    );
+    let thread = trace.threads.iter().find(|t| t.tid == 10).unwrap();
+    assert_eq!(thread.alive.end, Time(500));
+}
+
+#[test]
 fn targets_are_the_root_and_its_descendants() {
     let fork = |ns, parent, child| {
         event(
