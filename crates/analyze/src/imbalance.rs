@@ -87,11 +87,29 @@ fn knows_states(cut: &Cut<'_>) -> bool {
     matches!(cut.trace.info.kernel_source.as_str(), "tracefs" | "perf")
 }
 
-/// What one thread did under one name: (barrier waits before it, busy time) of each slice, or of each region.
+/// What one thread did under one name.
 #[derive(Default)]
 struct Work {
     thread: ThreadIx,
-    pieces: Vec<(u32, i64)>,
+    /// Slices or regions in the whole recording: instances are paired over all of it, whatever range is asked for.
+    n: u32,
+    /// (number of the slice or region, barrier waits before it, busy time) of each that the range touches.
+    pieces: Vec<(u32, u32, i64)>,
+}
+
+impl Work {
+    fn of(thread: ThreadIx) -> Work {
+        Work {
+            thread,
+            ..Work::default()
+        }
+    }
+
+    /// The next one; `busy` in the range, none: outside it.
+    fn add(&mut self, epoch: u32, busy: Option<i64>) {
+        self.pieces.extend(busy.map(|busy| (self.n, epoch, busy)));
+        self.n += 1;
+    }
 }
 
 #[derive(Default)]
@@ -120,19 +138,20 @@ pub(crate) fn imbalance(cut: &Cut<'_>) -> Vec<Imbalance> {
         }
     }
     let mut out = Vec::new();
-    for (process, of) in &processes {
+    for (process, of) in &mut processes {
+        for works in of.work.values_mut().chain(of.regions.values_mut()) {
+            works.retain(|work| !work.pieces.is_empty());
+        }
         let pid = trace.processes[process.ix()].pid;
         for ((_, name), works) in of.regions.iter().filter(|(_, w)| w.len() > 1) {
-            let instances = by_key(works, |ix, _| ix as u32);
+            let instances = by_key(works, |number, _| number);
             out.extend(row(cut, pid, *name, "region", works, &instances));
         }
         for (name, works) in of.work.iter().filter(|(_, w)| w.len() > 1) {
-            let same = works
-                .iter()
-                .all(|w| w.pieces.len() == works[0].pieces.len());
+            let same = works.iter().all(|w| w.n == works[0].n);
             let (by, instances) = match (of.n_waiting > 1, same) {
                 (true, _) => ("barrier", by_key(works, |_, epoch| epoch)),
-                (false, true) => ("occurrence", by_key(works, |ix, _| ix as u32)),
+                (false, true) => ("occurrence", by_key(works, |number, _| number)),
                 (false, false) => ("total", by_key(works, |_, _| 0)),
             };
             out.extend(row(cut, pid, *name, by, works, &instances));
@@ -160,47 +179,37 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
     let mut region = Region::default();
     for row in rows {
         let (start, end, kind) = (s.start[row], s.end[row], s.kind[row]);
-        if !cut.touches(start, end) {
-            continue;
-        }
         match kind {
             SliceKind::Work | SliceKind::TaskRun => {
                 let name = s.name[row];
-                let busy = clock.inside(cut, start, end) - waiting[row - first];
                 let (until, at) = covered.entry(name).or_insert_with(|| {
-                    works.push((
-                        name,
-                        Work {
-                            thread,
-                            ..Work::default()
-                        },
-                    ));
+                    works.push((name, Work::of(thread)));
                     (Time::MIN, works.len() - 1)
                 });
                 if start >= *until {
                     *until = end;
-                    works[*at].1.pieces.push((epoch, busy));
+                    let busy = || clock.inside(cut, start, end) - waiting[row - first];
+                    works[*at].1.add(epoch, cut.touches(start, end).then(busy));
                 }
             }
             SliceKind::Barrier => {
-                let busy = region.end_at(start, &clock);
-                if let Some(busy) = busy {
+                if let Some(began) = region.start {
                     let works = of.regions.entry((s.object[row], s.name[row])).or_default();
                     if works.last().is_none_or(|w| w.thread != thread) {
-                        works.push(Work {
-                            thread,
-                            ..Work::default()
-                        });
+                        works.push(Work::of(thread));
                     }
                     if let Some(work) = works.last_mut() {
-                        work.pieces.push((epoch, busy));
+                        let busy = cut
+                            .touches(began, start)
+                            .then(|| region.busy(cut, start, &clock));
+                        work.add(epoch, busy);
                     }
                 }
                 region.begin_at(end);
                 epoch += 1;
             }
             SliceKind::LockHold => {}
-            _ => region.wait(start, end, &clock),
+            _ => region.wait(cut, start, end, &clock),
         }
     }
     of.n_waiting += u32::from(epoch > 0);
@@ -227,18 +236,18 @@ impl Region {
     }
 
     /// Another wait inside it; those inside a wait count once.
-    fn wait(&mut self, start: Time, end: Time, clock: &BusyClock<'_>) {
+    fn wait(&mut self, cut: &Cut<'_>, start: Time, end: Time, clock: &BusyClock<'_>) {
         let start = start.max(self.waited_until);
         if end > start {
-            self.waited_ns += clock.between(start, end);
+            self.waited_ns += clock.inside(cut, start, end);
             self.waited_until = end;
         }
     }
 
-    /// Busy time; none: where it began is not known.
-    fn end_at(&self, time: Time, clock: &BusyClock<'_>) -> Option<i64> {
-        self.start
-            .map(|start| (clock.between(start, time) - self.waited_ns).max(0))
+    /// Busy time until `end`, as much of it as lies in the range.
+    fn busy(&self, cut: &Cut<'_>, end: Time, clock: &BusyClock<'_>) -> i64 {
+        let start = self.start.unwrap_or(end);
+        (clock.inside(cut, start, end) - self.waited_ns).max(0)
     }
 }
 
@@ -276,12 +285,12 @@ fn waiting_inside(
 }
 
 /// Busy time of each thread (by place in `works`) in each instance; who took no part in it was not busy.
-fn by_key(works: &[Work], key: impl Fn(usize, u32) -> u32) -> Vec<Vec<i64>> {
+fn by_key(works: &[Work], key: impl Fn(u32, u32) -> u32) -> Vec<Vec<i64>> {
     let mut instances: HashMap<u32, Vec<i64>> = HashMap::new();
     for (at, work) in works.iter().enumerate() {
-        for (ix, &(epoch, busy)) in work.pieces.iter().enumerate() {
+        for &(number, epoch, busy) in &work.pieces {
             instances
-                .entry(key(ix, epoch))
+                .entry(key(number, epoch))
                 .or_insert_with(|| vec![0; works.len()])[at] += busy;
         }
     }

@@ -376,6 +376,58 @@ fn imbalance_is_none_when_another_program_made_a_thread_late() {
 }
 
 #[test]
+fn a_range_that_cuts_threads_at_different_places_pairs_the_same_rounds() {
+    // 10 leaves the first barrier at 205, 11 at 203; the range begins between. Round two: 10 works 205..305, 11 203..403,
+    // of which 199 in the range: cost 99, in one round and not in two.
+    let mut strings = Strings::default();
+    let (work, sync) = (strings.intern("work"), strings.intern("sync"));
+    let stream = |tid, at: [i64; 6]| {
+        let kinds = [(1, work), (2, work), (5, sync), (6, sync)];
+        let times = [at[0], at[1], at[1], at[2], at[3], at[4], at[4], at[5]];
+        let events = times.iter().zip(kinds.iter().cycle());
+        let event = |(&ns, &(kind, name)): (&i64, &(u8, StrIx))| Annotation {
+            time: Time(ns),
+            kind,
+            aux: u16::from(name == sync),
+            name,
+            a: if name == sync { 0xb } else { 0 },
+            b: 0,
+        };
+        AnnotationVec {
+            pid: 10,
+            tid,
+            events: events.map(event).collect(),
+            at: 0,
+        }
+    };
+    let setup = Setup {
+        span: Time(0)..Time(1000),
+        ..Setup::default()
+    };
+    let trace = Input {
+        setup,
+        strings,
+        cpus: Vec::new(),
+        streams: vec![
+            stream(10, [0, 100, 205, 205, 305, 410]),
+            stream(11, [0, 200, 203, 203, 403, 408]),
+        ],
+    }
+    .build()
+    .unwrap();
+    let options = Options {
+        range: Some(Time(204)..Time(1000)),
+        all_processes: true,
+        ..Options::default()
+    };
+    let s = summary(&trace, &options);
+    let found: Vec<_> = (s.imbalance.iter())
+        .map(|i| (i.by, i.instances, i.cost_ns))
+        .collect();
+    assert_eq!(found, [("region", 1, 99.0), ("barrier", 1, 99.0)]);
+}
+
+#[test]
 fn interference_names_who_ran_instead() {
     let s = PLAIN.summary();
     assert_eq!(s.interference.len(), 1, "idle CPUs delay nobody");
