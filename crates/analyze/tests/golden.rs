@@ -418,7 +418,6 @@ fn a_range_that_cuts_threads_at_different_places_pairs_the_same_rounds() {
     let options = Options {
         range: Some(Time(204)..Time(1000)),
         all_processes: true,
-        ..Options::default()
     };
     let s = summary(&trace, &options);
     let found: Vec<_> = (s.imbalance.iter())
