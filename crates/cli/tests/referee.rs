@@ -130,7 +130,7 @@ fn compare(stat: &serde_json::Value, referee: &Sched, name: &str) -> (usize, u64
         serde_json::json!([]),
         "a recording with losses proves nothing"
     );
-    let (mut threads, mut switches, mut total) = (0, 0, (0, 0));
+    let (mut threads, mut switches, mut total, mut any_hidden) = (0, 0, (0, 0), false);
     for thread in stat["threads"].as_array().unwrap() {
         let tid = thread["tid"].as_i64().unwrap() as i32;
         let ours = (
@@ -140,21 +140,30 @@ fn compare(stat: &serde_json::Value, referee: &Sched, name: &str) -> (usize, u64
         let theirs = referee.thread(tid);
         println!("{tid}: switches, on-CPU ns: kasuri {ours:?}, {name} {theirs:?}");
         assert_eq!(ours.0, theirs.0, "switches of thread {tid}");
+        let is_hidden = referee.hidden(tid) > 0;
+        any_hidden |= is_hidden;
         if theirs.1 >= MIN_ON_CPU_NS {
-            within_a_thousandth(ours.1, theirs.1, &format!("thread {tid}"));
+            let most = if is_hidden { INFERRED } else { SEEN };
+            within(most, ours.1, theirs.1, &format!("thread {tid}"));
         }
         total = (total.0 + ours.1, total.1 + theirs.1);
         threads += 1;
         switches += ours.0;
     }
-    within_a_thousandth(total.0, total.1, "all threads");
+    let most = if any_hidden { INFERRED } else { SEEN };
+    within(most, total.0, total.1, "all threads");
     (threads, switches)
 }
 
-fn within_a_thousandth(ours: i64, theirs: i64, what: &str) {
+/// Largest relative difference of times on a CPU, where the kernel reported all switches of the thread...
+const SEEN: f64 = 0.001;
+/// ...and where it hid some, whose times both sides infer, from not quite the same events.
+const INFERRED: f64 = 0.02;
+
+fn within(most: f64, ours: i64, theirs: i64, what: &str) {
     let error = (ours - theirs).abs() as f64 / theirs as f64;
     assert!(
-        error <= 0.001,
+        error <= most,
         "on-CPU time of {what}: kasuri {ours} ns, referee {theirs} ns: {error}"
     );
 }
@@ -243,7 +252,14 @@ fn referee_perf_counts_the_same_switches() {
             "-D",
             "-1",
         ])
-        .args(["-e", "sched:sched_switch", "-e", "sched:sched_waking"])
+        .args([
+            "-e",
+            "sched:sched_switch",
+            "-e",
+            "sched:sched_waking",
+            "-e",
+            "sched:sched_wakeup_new",
+        ])
         .arg(format!(
             "--control=fifo:{},{}",
             control.display(),
@@ -299,7 +315,7 @@ fn referee_trace_cmd_counts_the_same_switches() {
             [ -e $f ] || continue
             c="$1/$(basename $f)"; : > "$c"; mount --bind "$c" $f || exit 9
         done
-        exec trace-cmd record -B referee-of-kasuri -C mono -b 16384 -e sched:sched_switch -e sched:sched_waking -o "$2"
+        exec trace-cmd record -B referee-of-kasuri -C mono -b 16384 -e sched:sched_switch -e sched:sched_waking -e sched:sched_wakeup_new -o "$2"
     "#;
     let instance = Path::new("/sys/kernel/tracing/instances/referee-of-kasuri");
     let _ = std::fs::remove_dir(instance);

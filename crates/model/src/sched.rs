@@ -466,7 +466,13 @@ impl Sched {
             }
             (None, None) => None,
         };
-        let row = self.table.add(child, time, process, parents_process);
+        let row = if self.was_presumed(known) {
+            self.retract(known);
+            self.table.begin_anew(known, time, process);
+            known
+        } else {
+            self.table.add(child, time, process, parents_process)
+        };
         let name = if !comm.is_some() && parent != NONE {
             self.table.rows[parent as usize].name
         } else {
@@ -476,6 +482,26 @@ impl Sched {
         thread.name = name;
         thread.fresh = true;
         self.set(row, time, ThreadState::RunnableWoken, cpu, parent);
+    }
+
+    /// A thread that lives cannot be born. It was presumed to be on its CPU since the recording's start because that CPU's
+    /// first event finds it there; in truth it came later, by a hidden switch.
+    fn was_presumed(&self, row: u32) -> bool {
+        row != NONE && {
+            let thread = &self.table.rows[row as usize];
+            !thread.dead && thread.switches_in == 0 && thread.switches_out == 0
+        }
+    }
+
+    fn retract(&mut self, row: u32) {
+        for on in &mut self.cpus {
+            if on.current == Current::Thread(row) {
+                on.current = Current::Unknown;
+                if let Some(thread) = on.thread.last_mut() {
+                    *thread = NONE;
+                }
+            }
+        }
     }
 
     /// Only a thread other than the main one changes its id by exec: it takes over the main thread's.

@@ -199,6 +199,20 @@ impl Table {
         row
     }
 
+    /// The thread of this row is born only now; forgets what was presumed of it.
+    pub fn begin_anew(&mut self, row: u32, start: Time, process: Option<u32>) {
+        let row = &mut self.rows[row as usize];
+        row.start = start;
+        row.states = Tape::default();
+        row.state = ThreadState::Unknown;
+        row.cpu = u16::MAX;
+        row.pending = NONE;
+        row.early = false;
+        if let Some(process) = process {
+            (row.process, row.guessed) = (process, false);
+        }
+    }
+
     fn set_current(&mut self, tid: i32, row: u32) {
         if tid > DENSE {
             self.sparse.insert(tid, row);

@@ -460,6 +460,29 @@ fn fork_exec_exit_and_a_tid_used_again() {
 }
 
 #[test]
+fn a_thread_found_on_a_cpu_was_not_there_before_its_birth() {
+    // CPU 1's first event finds 20 there, whose switch from idle was hidden; but it was born at 300 only.
+    let child = What::Fork {
+        parent: -1,
+        child: 20,
+        comm: StrIx::NONE,
+        pid: None,
+        same_process: Some(false),
+    };
+    let trace = load(
+        0..1000,
+        vec![
+            vec![event(300, 10, child), waking(310, 10, 20, 1)],
+            vec![switch(500, 20, Sleeping, 0)],
+        ],
+    );
+    assert_eq!(trace.threads.iter().filter(|t| t.tid == 20).count(), 1);
+    let thread = trace.threads.iter().find(|t| t.tid == 20).unwrap();
+    assert_eq!(thread.alive.start, Time(300));
+    assert_eq!(occupancy(&trace, 1), [(0, -1), (500, 0)]);
+}
+
+#[test]
 fn a_zombie_that_sleeps_once_more_is_the_same_thread() {
     // 10 leaves as dead at 300, because a zombie's sleep reads so, is woken at 400 and ends at 500.
     let trace = load(

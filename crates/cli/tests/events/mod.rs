@@ -1,14 +1,17 @@
 //! The text of sched_switch as `perf script` and `trace-cmd report -R` print it, counted for each thread.
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+
+/// The events that are read.
+const NAMES: [&str; 3] = ["sched_switch:", "sched_waking:", "sched_wakeup_new:"];
 
 /// What a referee saw of each thread.
 #[derive(Debug, Default)]
 pub struct Sched {
     /// tid -> (times it left a CPU, time on a CPU in ns)
     threads: HashMap<i32, (u64, i64)>,
-    /// How often an event found somebody on the CPU who was not switched in.
-    pub hidden: u64,
+    /// tid -> how often an event found the thread on a CPU without its having been switched in.
+    hidden: HashMap<i32, u64>,
 }
 
 /// One line: who ran on which CPU and when, and what happened.
@@ -41,10 +44,12 @@ impl Sched {
         let mut sched = Sched::default();
         let mut cpus: HashMap<u32, Cpu> = HashMap::new();
         let mut ready: HashMap<i32, i64> = HashMap::new();
-        for line in text
+        // Woken while still on a CPU: such a thread does not sleep when it leaves.
+        let mut early: HashSet<i32> = HashSet::new();
+        let lines = text
             .lines()
-            .filter(|l| l.contains("sched_switch:") || l.contains("sched_waking:"))
-        {
+            .filter(|line| NAMES.iter().any(|name| line.contains(name)));
+        for line in lines {
             let event = event(line).unwrap_or_else(|| panic!("not understood: {line}"));
             if !window.contains(&event.time_ns) {
                 continue;
@@ -54,15 +59,16 @@ impl Sched {
                     let since = ready.remove(&event.context).filter(|_| event.context != 0);
                     cpu.since_ns = since.map_or(event.time_ns, |since| since.max(cpu.last_ns));
                     cpu.tid = event.context;
-                    sched.hidden += 1;
+                    *sched.hidden.entry(event.context).or_default() += 1;
                 }
                 cpu.last_ns = event.time_ns;
             }
             match event.what {
+                What::Waking { tid } if cpus.values().any(|cpu| cpu.tid == tid) => {
+                    early.insert(tid);
+                }
                 What::Waking { tid } => {
-                    if !cpus.values().any(|cpu| cpu.tid == tid) {
-                        ready.entry(tid).or_insert(event.time_ns);
-                    }
+                    ready.entry(tid).or_insert(event.time_ns);
                 }
                 What::Switch {
                     prev,
@@ -71,9 +77,9 @@ impl Sched {
                 } => {
                     let left = sched.threads.entry(prev).or_default();
                     left.0 += 1;
-                    let (tid, time) = (next, event.time_ns);
+                    let time = event.time_ns;
                     let now = Cpu {
-                        tid,
+                        tid: next,
                         since_ns: time,
                         last_ns: time,
                     };
@@ -81,13 +87,18 @@ impl Sched {
                         left.1 += time - before.since_ns;
                     }
                     ready.remove(&next);
-                    if can_run {
+                    if early.remove(&prev) || can_run {
                         ready.insert(prev, time);
                     }
                 }
             }
         }
         sched
+    }
+
+    /// How often the thread was found on a CPU without its having been switched in.
+    pub fn hidden(&self, tid: i32) -> u64 {
+        self.hidden.get(&tid).copied().unwrap_or_default()
     }
 
     /// Times the thread left a CPU, and its time on one in ns.
@@ -100,12 +111,8 @@ impl Sched {
 /// `sched_waking: ... pid=N ...`; trace-cmd joins COMM-TID. The names may hold anything, so numbers are looked for from
 /// their keys, and what is before them from the time backwards.
 fn event(line: &str) -> Option<Event> {
-    let is_switch = line.contains("sched_switch:");
-    let (head, rest) = line.split_once(if is_switch {
-        "sched_switch:"
-    } else {
-        "sched_waking:"
-    })?;
+    let name = NAMES.iter().find(|name| line.contains(**name))?;
+    let (head, rest) = line.split_once(name)?;
     let head = head
         .trim_end()
         .trim_end_matches("sched:")
@@ -117,7 +124,7 @@ fn event(line: &str) -> Option<Event> {
         + format!("{fraction:0<9}").parse::<i64>().ok()?;
     let (who, cpu) = head.rsplit_once('[')?;
     let context = who.trim_end().rsplit([' ', '-']).next()?.parse().ok()?;
-    let what = if is_switch {
+    let what = if *name == NAMES[0] {
         let state = rest.rsplit_once("prev_state=")?.1.split_once(' ')?.0;
         What::Switch {
             prev: number(rest, "prev_pid=")?,
@@ -156,7 +163,7 @@ fn events_of_both_tools_are_understood() {
     let sched = Sched::parse(text, 3_215_000_000_000..3_215_999_999_999);
     assert_eq!(sched.thread(7), (2, 250));
     assert_eq!(sched.thread(1), (1, 0));
-    assert_eq!(sched.hidden, 0);
+    assert!(sched.hidden.is_empty());
 }
 
 #[test]
@@ -167,5 +174,5 @@ fn a_hidden_switch_is_made_good_from_the_wake_up() {
         b     8 [001]  1.000000900: sched:sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
 ";
     let sched = Sched::parse(text, 0..2_000_000_000);
-    assert_eq!((sched.thread(8), sched.hidden), ((2, 500), 1));
+    assert_eq!((sched.thread(8), sched.hidden(8)), ((2, 500), 1));
 }
