@@ -130,7 +130,8 @@ fn compare(stat: &serde_json::Value, referee: &Sched, name: &str) -> (usize, u64
         serde_json::json!([]),
         "a recording with losses proves nothing"
     );
-    let (mut threads, mut switches, mut total, mut any_hidden) = (0, 0, (0, 0), false);
+    let most = if referee.is_whole() { SEEN } else { INFERRED };
+    let (mut threads, mut switches, mut total) = (0, 0, (0, 0));
     for thread in stat["threads"].as_array().unwrap() {
         let tid = thread["tid"].as_i64().unwrap() as i32;
         let ours = (
@@ -140,25 +141,22 @@ fn compare(stat: &serde_json::Value, referee: &Sched, name: &str) -> (usize, u64
         let theirs = referee.thread(tid);
         println!("{tid}: switches, on-CPU ns: kasuri {ours:?}, {name} {theirs:?}");
         assert_eq!(ours.0, theirs.0, "switches of thread {tid}");
-        let is_hidden = referee.hidden(tid) > 0;
-        any_hidden |= is_hidden;
         if theirs.1 >= MIN_ON_CPU_NS {
-            let most = if is_hidden { INFERRED } else { SEEN };
             within(most, ours.1, theirs.1, &format!("thread {tid}"));
         }
         total = (total.0 + ours.1, total.1 + theirs.1);
         threads += 1;
         switches += ours.0;
     }
-    let most = if any_hidden { INFERRED } else { SEEN };
     within(most, total.0, total.1, "all threads");
     (threads, switches)
 }
 
-/// Largest relative difference of times on a CPU, where the kernel reported all switches of the thread...
+/// Largest relative difference of times on a CPU, where the kernel reported all switches...
 const SEEN: f64 = 0.001;
-/// ...and where it hid some, whose times both sides infer, from not quite the same events.
-const INFERRED: f64 = 0.02;
+/// ...and where it hid some. Then both sides infer times, from not quite the same events; seen: mostly 0.0001, up to 0.02
+/// where one of them knows of one wake-up less.
+const INFERRED: f64 = 0.1;
 
 fn within(most: f64, ours: i64, theirs: i64, what: &str) {
     let error = (ours - theirs).abs() as f64 / theirs as f64;

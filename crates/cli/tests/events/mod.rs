@@ -10,8 +10,8 @@ const NAMES: [&str; 3] = ["sched_switch:", "sched_waking:", "sched_wakeup_new:"]
 pub struct Sched {
     /// tid -> (times it left a CPU, time on a CPU in ns)
     threads: HashMap<i32, (u64, i64)>,
-    /// tid -> how often an event found the thread on a CPU without its having been switched in.
-    hidden: HashMap<i32, u64>,
+    /// How often an event found somebody on its CPU who was not switched in.
+    hidden: u64,
 }
 
 /// One line: who ran on which CPU and when, and what happened.
@@ -59,7 +59,7 @@ impl Sched {
                     let since = ready.remove(&event.context).filter(|_| event.context != 0);
                     cpu.since_ns = since.map_or(event.time_ns, |since| since.max(cpu.last_ns));
                     cpu.tid = event.context;
-                    *sched.hidden.entry(event.context).or_default() += 1;
+                    sched.hidden += 1;
                 }
                 cpu.last_ns = event.time_ns;
             }
@@ -96,9 +96,9 @@ impl Sched {
         sched
     }
 
-    /// How often the thread was found on a CPU without its having been switched in.
-    pub fn hidden(&self, tid: i32) -> u64 {
-        self.hidden.get(&tid).copied().unwrap_or_default()
+    /// Whether every event found on its CPU who was switched in last.
+    pub fn is_whole(&self) -> bool {
+        self.hidden == 0
     }
 
     /// Times the thread left a CPU, and its time on one in ns.
@@ -163,7 +163,7 @@ fn events_of_both_tools_are_understood() {
     let sched = Sched::parse(text, 3_215_000_000_000..3_215_999_999_999);
     assert_eq!(sched.thread(7), (2, 250));
     assert_eq!(sched.thread(1), (1, 0));
-    assert!(sched.hidden.is_empty());
+    assert!(sched.is_whole());
 }
 
 #[test]
@@ -174,5 +174,5 @@ fn a_hidden_switch_is_made_good_from_the_wake_up() {
         b     8 [001]  1.000000900: sched:sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
 ";
     let sched = Sched::parse(text, 0..2_000_000_000);
-    assert_eq!((sched.thread(8), sched.hidden(8)), ((2, 500), 1));
+    assert_eq!((sched.thread(8), sched.hidden), ((2, 500), 1));
 }
