@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * fork.h - one way to write a fork-join program, and what it means on each runtime.
+ *
+ * A kernel is a function of one pointer that says what to do and takes the answer:
+ *
+ *     static void fib(struct fib *f) {
+ *         if (f->n < 2) { f->value = f->n; return; }
+ *         struct fib a = {f->n - 1, 0}, b = {f->n - 2, 0};
+ *         FORK_ROOM(room, 1);             room for one child
+ *         FORK(room, 0, fib, &a);         may run beside what follows
+ *         fib(&b);
+ *         FORK_JOIN(room, 1);             all of them have ended
+ *         f->value = a.value + b.value;
+ *     }
+ *
+ * No kernel has a cut-off: each call of FORK is a task, or a thread. That is what the runtimes are compared by; a
+ * program that is tuned for one of them would choose its own grain.
+ *
+ * -DFORK_x chooses, x one of
+ *   SERIAL     a call                             INDIRECT  a call through a pointer: the floor for "call a thread's
+ * function" ITO        ito_create, ito_join               ITO_FORK  ITO_FORK, ITO_SYNC OMP        OpenMP tasks TBB
+ * oneTBB's task_group (compile as C++) MYTH       MassiveThreads, when the user has it
+ */
+#ifndef FORK_H
+#define FORK_H
+
+/* So that a source is the same in C and C++. */
+#ifdef __cplusplus
+#define FORK_C_BEGIN extern "C" {
+#define FORK_C_END }
+#else
+#define FORK_C_BEGIN
+#define FORK_C_END
+#endif
+
+FORK_C_BEGIN
+#include "../common/example.h"
+FORK_C_END
+
+typedef void fork_function(void *arg);
+
+#if defined(FORK_SERIAL)
+
+#define FORK_RUNTIME "serial"
+#define FORK_ROOM(room, n)
+#define FORK(room, i, function, arg) function(arg)
+#define FORK_JOIN(room, n) ((void)0)
+static inline void fork_run(int workers, fork_function *root, void *arg) {
+    (void)workers;
+    root(arg);
+}
+
+#elif defined(FORK_INDIRECT)
+
+#define FORK_RUNTIME "indirect call"
+#define FORK_ROOM(room, n)
+/* The empty statement hides where the pointer comes from: else the compiler calls what it sees. */
+#define FORK(room, i, function, arg)                                                                                   \
+    do {                                                                                                               \
+        void (*fork_callee)(__typeof__(arg)) = (function);                                                             \
+        __asm__("" : "+r"(fork_callee));                                                                               \
+        fork_callee(arg);                                                                                              \
+    } while (0)
+#define FORK_JOIN(room, n) ((void)0)
+static inline void fork_run(int workers, fork_function *root, void *arg) {
+    (void)workers;
+    root(arg);
+}
+
+#elif defined(FORK_OMP)
+
+#define FORK_RUNTIME "OpenMP tasks"
+#define FORK_ROOM(room, n)
+/* The pointer is taken here, not in the task: an array that a task mentions would be copied into it. */
+#define FORK(room, i, function, arg)                                                                                   \
+    do {                                                                                                               \
+        __typeof__(arg) fork_arg = (arg);                                                                              \
+        _Pragma("omp task firstprivate(fork_arg)") function(fork_arg);                                                 \
+    } while (0)
+#define FORK_JOIN(room, n) _Pragma("omp taskwait")
+static inline void fork_run(int workers, fork_function *root, void *arg) {
+#pragma omp parallel num_threads(workers)
+#pragma omp single
+    root(arg);
+}
+
+#elif defined(FORK_TBB)
+
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+#include <tbb/task_group.h>
+#define FORK_RUNTIME "oneTBB task_group"
+#define FORK_ROOM(room, n) tbb::task_group room
+#define FORK(room, i, function, arg)                                                                                   \
+    do {                                                                                                               \
+        auto fork_arg = (arg);                                                                                         \
+        room.run([=] { function(fork_arg); });                                                                         \
+    } while (0)
+#define FORK_JOIN(room, n) room.wait()
+static inline void fork_run(int workers, fork_function *root, void *arg) {
+    tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(workers));
+    tbb::task_arena arena(workers);
+    arena.execute([&] { root(arg); });
+}
+
+#elif defined(FORK_MYTH)
+
+#include <myth/myth.h>
+#include <stdlib.h>
+#define FORK_RUNTIME "MassiveThreads"
+#define FORK_ROOM(room, n) myth_thread_t room[n]
+/* A kernel takes one pointer and gives nothing: called as void *(void *), it does the same on every ABI that
+ * MassiveThreads runs on. */
+#define FORK(room, i, function, arg) ((room)[i] = myth_create((myth_func_t)(void *)(function), (arg)))
+#define FORK_JOIN(room, n)                                                                                             \
+    do {                                                                                                               \
+        for (long fork_i = (n); fork_i-- > 0;)                                                                         \
+            myth_join((room)[fork_i], 0);                                                                              \
+    } while (0)
+static inline void fork_run(int workers, fork_function *root, void *arg) {
+    myth_globalattr_t attr;
+    myth_globalattr_init(&attr);
+    myth_globalattr_set_n_workers(&attr, (size_t)workers);
+    if (!myth_init_ex(&attr))
+        example_fail("MassiveThreads does not start");
+    root(arg);
+    myth_fini();
+}
+
+#else
+#error                                                                                                                 \
+    "choose a runtime: -DFORK_SERIAL, -DFORK_INDIRECT, -DFORK_ITO, -DFORK_ITO_FORK, -DFORK_OMP, -DFORK_TBB or -DFORK_MYTH"
+#endif
+
+#endif /* FORK_H */
