@@ -20,7 +20,9 @@ function place(text, mark, value) {
 }
 
 async function page() {
-  const js = await bundle("src/main.ts", { format: "iife", minify: true });
+  // The workers' program is text inside the page's: from file:// a worker can only be started from a blob.
+  const worker = await bundle("src/worker.ts", { format: "iife", minify: true });
+  const js = await bundle("src/main.ts", { format: "iife", minify: true, define: { KASURI_WORKER: JSON.stringify(worker) } });
   const css = await bundle("src/style.css", { minify: true });
   for (const [what, text] of [["script", js], ["style", css]]) {
     if (new RegExp(`</${what}`, "i").test(text)) throw new Error(`the ${what} holds its own end tag`);

@@ -1,9 +1,13 @@
 // Starts the report: index, first picture, then the rest of the page as it is parsed.
 import type { Index } from "./data/index";
 import { fromBase64, inflate } from "./data/inflate";
+import { startWorkers } from "./data/workers";
 import { Recording } from "./data/recording";
 import { App } from "./ui/app";
 import { fill, h } from "./ui/dom";
+
+/** The workers' program; build.mjs puts it here. */
+declare const KASURI_WORKER: string;
 
 declare global {
   interface Window {
@@ -20,8 +24,11 @@ const parsed = new Promise<void>((resolve) => {
   else document.addEventListener("DOMContentLoaded", () => resolve(), { once: true });
 });
 
-/** Text of a data tag; those behind the viewer's code are there when the page is parsed. */
-async function tagText(tag: number): Promise<string> {
+/**
+ * Characters `[from, from + length)` of a data tag; those behind the viewer's code are there when the page is parsed.
+ * The parser cuts text into nodes of 65 536 characters: taking the few that are wanted copies no megabytes.
+ */
+async function tagText(tag: number, from: number, length: number): Promise<string> {
   const find = (): Element | null => document.getElementById(`kasuri-${tag}`);
   let element = find();
   // A tag that is being parsed has only part of its text: it is whole when something follows it.
@@ -30,7 +37,15 @@ async function tagText(tag: number): Promise<string> {
     element = find();
   }
   if (!element) throw new Error(`part ${tag} of the file is missing: it was cut short`);
-  return element.textContent ?? "";
+  let text = "";
+  let at = 0;
+  for (const node of element.childNodes) {
+    const data = (node as Text).data;
+    if (at + data.length > from) text += data.slice(Math.max(0, from - at), from + length - at);
+    at += data.length;
+    if (at >= from + length) break;
+  }
+  return text;
 }
 
 async function start(root: HTMLElement): Promise<void> {
@@ -38,7 +53,7 @@ async function start(root: HTMLElement): Promise<void> {
   if (!text) throw new Error("the file holds no recording");
   const bytes = await inflate(fromBase64(text));
   const index = JSON.parse(new TextDecoder().decode(bytes)) as Index;
-  const recording = new Recording(index, tagText);
+  const recording = new Recording(index, tagText, startWorkers(KASURI_WORKER));
   await recording.loadOverview();
   const app = new App(recording, root);
   window.kasuri = { app, times };

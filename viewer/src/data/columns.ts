@@ -25,6 +25,8 @@ const COLUMNS: Record<Kind, number> = {
   [Kind.Softirq]: 2,
   [Kind.Instant]: 1,
   [Kind.Counter]: 1,
+  [Kind.Lock]: 1,
+  [Kind.Account]: 2,
 };
 
 /** Which of a unit's `columns` holds what. */
@@ -137,7 +139,7 @@ export function decodeUnit(kind: Kind, block: Uint8Array, offset: number): Unit 
 function values(kind: Kind, block: Uint8Array, columns: number[], n: number): Uint32Array {
   if (kind === Kind.Counter) return new Uint32Array(n);
   const value = words(block, columns[0]!, n);
-  if (kind === Kind.Cpu || kind === Kind.State) return value;
+  if (kind === Kind.Cpu || kind === Kind.State || kind === Kind.Lock || kind === Kind.Account) return value;
   if (kind !== Kind.Slice) return value.map((name) => name << 4);
   const kinds = words(block, columns[SliceColumn.KindOpen]!, n);
   for (let i = 0; i < n; i++) value[i] = (value[i]! << 4) | (kinds[i]! & 15);

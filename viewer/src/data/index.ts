@@ -1,10 +1,10 @@
 // What the file says about itself before any item is read. Written by crates/present/src/html/index.rs.
 
 /** The only version of the data that this viewer reads; it travels in the same file. */
-export const FORMAT_VERSION = 1;
+export const FORMAT_VERSION = 2;
 
 /** What a line shows; the numbers are part of the file format. */
-export const Kind = { Cpu: 0, State: 1, Slice: 2, Syscall: 3, Irq: 4, Softirq: 5, Instant: 6, Counter: 7 } as const;
+export const Kind = { Cpu: 0, State: 1, Slice: 2, Syscall: 3, Irq: 4, Softirq: 5, Instant: 6, Counter: 7, Lock: 8, Account: 9 } as const;
 export type Kind = (typeof Kind)[keyof typeof Kind];
 
 /** Thread states in the order of the model's `ThreadState`. */
@@ -51,7 +51,7 @@ export type UnitRow = [number, number, number, number, number];
 
 export interface LineRow {
   kind: Kind;
-  /** CPU number, thread or counter, as `kind` says. */
+  /** CPU number, thread, counter or lock, as `kind` says. */
   owner: number;
   depth: number;
   items: number;
@@ -93,6 +93,43 @@ export interface NameRow {
   line: number;
   item: number;
   start: number;
+  /** Bin (see histogram.ts) and count, ascending; absent for a single slice. */
+  bins?: number[];
+  /** Line, item, start and ns of the longest, longest first. */
+  top?: number[];
+}
+
+export interface LockRow {
+  object: string;
+  process: number;
+  name: number;
+  /** Lanes of holds; those of waits follow. */
+  hold_lanes: number;
+  holds: number;
+  waits: number;
+  hold_ns: number;
+  wait_ns: number;
+  /** Slices that found no free lane. */
+  unshown: number;
+}
+
+export type Unit = "text" | "count" | "ns" | "ratio" | "factor" | "number";
+export type Go = { name: number } | { thread: number } | { range: [number, number] } | { lock: string };
+export type PanelCell = string | number | null | [string | number | null, Go];
+
+/** A tab that an analysis filled. */
+export interface PanelRow {
+  title: string;
+  intro: string;
+  charts: ChartRow[];
+  tables: { caption: string; columns: [string, string, Unit][]; rows: PanelCell[][] }[];
+}
+
+export interface ChartRow {
+  caption: string;
+  x_title: string;
+  y_title: string;
+  series: { name: string; points: [number, number][]; band: [number, number][]; style: "line" | "dashed" | "dots" }[];
 }
 
 export interface LossRow {
@@ -129,6 +166,8 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
 export interface Index {
   version: number;
   title: string;
+  /** What tells it from the other recording of the page. */
+  label: string;
   info: Info;
   /** ns from the recording's origin to the axis's 0. */
   base: number;
@@ -144,6 +183,8 @@ export interface Index {
   /** Tag, offset, characters, undeflated bytes of each block. */
   blocks: number[];
   names: NameRow[];
+  locks: LockRow[];
+  locks_without_row: number;
   objects: string[];
   places: Record<string, string>;
   losses: LossRow[];
@@ -152,4 +193,5 @@ export interface Index {
   n_tasks: number;
   n_flows: number;
   summary: Json;
+  panels: PanelRow[];
 }

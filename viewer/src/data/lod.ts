@@ -4,6 +4,8 @@ import { Kind, State } from "./index";
 
 /** More than one item in the bucket. */
 export const MERGED = 1;
+/** More than one value in the bucket must stay visible; `note` is one of them. */
+export const SEVERAL = 2;
 
 /** One level: the axis cut into `n` equal buckets. */
 export interface Level {
@@ -13,7 +15,7 @@ export interface Level {
   /** How much was filled: 0 nothing at all, 1..255. */
   cover: Uint8Array;
   flags: Uint8Array;
-  /** 1 + a value that must stay visible although another filled more; 0: none. */
+  /** 1 + a value that must stay visible, whatever filled most; 0: none. */
   note: Uint32Array;
 }
 
@@ -60,10 +62,13 @@ export function halve(level: Level, kind: Kind): Level {
     const shown = value[pick]!;
     half.value[i] = shown;
     half.cover[i] = fa + fb > 0 ? (fa + fb + 1) >> 1 : cover[pick]!;
-    half.flags[i] = flags[a]! | flags[b]! | (ca > 0 && cb > 0 && value[a] !== value[b] ? MERGED : 0);
     const na = note[a]!;
     const nb = note[b]!;
-    half.note[i] = na !== 0 && na !== shown + 1 ? na : nb !== shown + 1 ? nb : 0;
+    // The one that is not shown anyway; a note that is shown stays one, for a coarser level may show another value.
+    half.note[i] = na !== 0 && (na !== shown + 1 || nb === 0) ? na : nb;
+    const merged = ca > 0 && cb > 0 && value[a] !== value[b] ? MERGED : 0;
+    const several = na !== 0 && nb !== 0 && na !== nb ? SEVERAL : 0;
+    half.flags[i] = flags[a]! | flags[b]! | merged | several;
   }
   return half;
 }

@@ -1,14 +1,13 @@
-// One recording in a page: units and levels are inflated when first wanted, and forgotten when room is needed.
-import { decodeUnit, type Unit } from "./columns";
+// One recording in a page: units and levels are decoded when first wanted, and forgotten when room is needed.
+import type { Unit } from "./columns";
+import { here, type Decoder } from "./decode";
 import { FORMAT_VERSION, Kind, type Index, type LineRow, type UnitRow } from "./index";
 import { groupBy } from "./group";
-import { fromBase64, inflate } from "./inflate";
-import { decodeLevel, type Level, pyramid } from "./lod";
+import type { Level } from "./lod";
 
 /** Items kept decoded: at 20 bytes each, and the undeflated bytes behind them, about 150 MB. */
 const KEEP_ITEMS = 4_000_000;
-const KEEP_BLOCKS = 48;
-/** Units decoded at once: more only delays the first. */
+/** Blocks decoded at once: more only delays the first. */
 const IN_FLIGHT = 6;
 
 /** A line and what is known of it so far. */
@@ -26,27 +25,39 @@ export interface Line extends LineRow {
 }
 
 /** Where the text of the data comes from: the page's script tags, or a test. */
-export type TagText = (tag: number) => Promise<string>;
+export type TagText = (tag: number, from: number, length: number) => Promise<string>;
 
 export class Recording {
   readonly lines: Line[];
   /** Called when something was decoded that had been wanted. */
   onload: () => void = () => undefined;
   private readonly units = new Map<number, Unit>();
-  private readonly blocks = new Map<number, Promise<Uint8Array>>();
+  /** Blocks that are being decoded. */
+  private readonly coming = new Map<number, Promise<Unit[]>>();
   private wanted = new Map<number, { line: Line; unit: number }>();
   private readonly failed = new Set<number>();
   private inFlight = 0;
   private kept = 0;
+  /** What each block holds: lines and their units, in the order of the block. */
+  private readonly inBlock = new Map<number, { line: Line; unit: number }[]>();
 
   constructor(
     readonly index: Index,
     private readonly tag: TagText,
+    private readonly decoder: Decoder = here,
   ) {
     if (index.version !== FORMAT_VERSION) {
       throw new Error(`this file holds data of version ${index.version}, its viewer reads version ${FORMAT_VERSION}`);
     }
     this.lines = index.lines.map(lineOf);
+    for (const line of this.lines) {
+      for (let unit = 0; unit < line.nUnits; unit++) {
+        const block = line.block[unit]!;
+        const held = this.inBlock.get(block);
+        if (held) held.push({ line, unit });
+        else this.inBlock.set(block, [{ line, unit }]);
+      }
+    }
   }
 
   get length(): number {
@@ -92,52 +103,55 @@ export class Recording {
   async unit(line: Line, u: number, keep = true): Promise<Unit> {
     const cached = this.peek(line, u);
     if (cached) return cached;
-    const block = await this.block(line.block[u]!, keep || line.nUnits === 1);
-    const unit = decodeUnit(line.kind, block, line.offset[u]!);
-    if (keep) this.keep(keyOf(line, u), unit);
-    return unit;
+    const b = line.block[u]!;
+    const held = this.inBlock.get(b)!;
+    const decoded = await this.decodeBlock(b, held);
+    // Short lines share blocks: whoever reads one will soon read the others.
+    if (keep || held.length > 1) held.forEach((at, i) => this.keep(keyOf(at.line, at.unit), decoded[i]!));
+    return decoded[held.findIndex((at) => at.line === line && at.unit === u)]!;
+  }
+
+  private decodeBlock(b: number, held: { line: Line; unit: number }[]): Promise<Unit[]> {
+    let coming = this.coming.get(b);
+    if (!coming) {
+      const parts = held.map(({ line, unit }) => ({ kind: line.kind, offset: line.offset[unit]! }));
+      coming = this.blockText(b).then(({ text, raw }) => this.decoder.units(text, raw, parts));
+      this.coming.set(b, coming);
+      const done = (): void => void this.coming.delete(b);
+      coming.then(done, done);
+    }
+    return coming;
   }
 
   /** Inflated block `b`. */
-  block(b: number, keep = true): Promise<Uint8Array> {
-    const cached = this.blocks.get(b);
-    if (cached) return cached;
-    const inflated = this.inflateBlock(b);
-    if (keep) {
-      this.blocks.set(b, inflated);
-      if (this.blocks.size > KEEP_BLOCKS) this.blocks.delete(this.blocks.keys().next().value!);
-    }
-    return inflated;
+  async block(b: number): Promise<Uint8Array> {
+    const { text, raw } = await this.blockText(b);
+    return this.decoder.bytes(text, raw);
   }
 
-  private async inflateBlock(b: number): Promise<Uint8Array> {
+  private async blockText(b: number): Promise<{ text: string; raw: number }> {
     const [tag, offset, length, raw] = this.index.blocks.slice(4 * b, 4 * b + 4) as [number, number, number, number];
-    const text = await this.tag(tag);
-    return inflate(fromBase64(text.slice(offset, offset + length)), raw);
+    return { text: await this.tag(tag, offset, length), raw };
   }
 
-  /** Inflates the overview of every line that has one. */
+  /** Decodes the overview of every line that has one; in the page, which has nothing to draw before. */
   async loadOverview(): Promise<void> {
-    await this.loadLevels((line) => [line.lod![1], line.lod![2], Math.min(2048, line.lod![0])]);
+    await this.loadLevels((line) => [line.lod![1], line.lod![2], Math.min(2048, line.lod![0])], here);
   }
 
-  /** Inflates the finest level of every line that has one. */
+  /** Decodes the finest level of every line that has one. */
   async loadFinest(): Promise<void> {
-    await this.loadLevels((line) => [line.lod![3], line.lod![4], line.lod![0]]);
+    await this.loadLevels((line) => [line.lod![3], line.lod![4], line.lod![0]], this.decoder);
   }
 
-  private async loadLevels(where: (line: Line) => [number, number, number]): Promise<void> {
-    const byBlock = groupBy(
-      this.lines.filter((line) => line.lod),
-      (line) => where(line)[0],
-    );
+  private async loadLevels(where: (line: Line) => [number, number, number], decoder: Decoder): Promise<void> {
+    const missing = this.lines.filter((line) => line.lod && (line.levels.at(-1)?.n ?? 0) < where(line)[2]);
     await Promise.all(
-      [...byBlock].map(async ([b, lines]) => {
-        const block = await this.block(b, false);
-        for (const line of lines) {
-          const [, offset, n] = where(line);
-          if ((line.levels.at(-1)?.n ?? 0) < n) line.levels = pyramid(decodeLevel(block, offset, n), line.kind);
-        }
+      [...groupBy(missing, (line) => where(line)[0])].map(async ([b, lines]) => {
+        const { text, raw } = await this.blockText(b);
+        const parts = lines.map((line) => ({ kind: line.kind, offset: where(line)[1], n: where(line)[2] }));
+        const decoded = await decoder.levels(text, raw, parts);
+        lines.forEach((line, i) => (line.levels = decoded[i]!));
       }),
     );
     this.onload();
@@ -165,6 +179,7 @@ export class Recording {
   }
 
   private keep(key: number, unit: Unit): void {
+    if (this.units.has(key)) return;
     this.units.set(key, unit);
     this.kept += unit.n;
     for (const [old, { n }] of this.units) {

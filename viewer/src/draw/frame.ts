@@ -1,5 +1,5 @@
 // One frame of the chart: a function of the recording, the layout, the viewport and what is selected.
-import { SLICE_KINDS, Kind, SliceKind, STATE_NAMES, type LossRow } from "../data/index";
+import { SLICE_KINDS, Kind, SliceKind, State, STATE_NAMES, type LossRow } from "../data/index";
 import type { Line, Recording } from "../data/recording";
 import { trackAt, type Layout, type Row, type Track } from "../view/layout";
 import { nsPerPixel, xOf, type Viewport } from "../view/viewport";
@@ -7,7 +7,7 @@ import { instant, tickLabel, tickStep } from "../view/units";
 import type { Arrow } from "../data/arrow";
 import { drawArrows } from "./arrows";
 import { drawCounter } from "./counter";
-import { paintLine, type Span } from "./lines";
+import { paintLine, type Span, type Style } from "./lines";
 import { css, isWait, onColour, type Colours, type Theme } from "./palette";
 
 /** Height of the time axis above the rows, CSS pixels. */
@@ -33,8 +33,9 @@ export interface Scene {
   marks: Marks;
   arrows: Arrow[];
   /** Which names are looked for; undefined: no search. */
-  matches: ((name: number) => boolean) | undefined;
-  rare: (name: number) => boolean;
+  matches: Uint8Array | undefined;
+  /** By name: whether it is too rare to be merged away. */
+  rare: Uint8Array;
   /** For each line, the slices that are the longest of their name. */
   notable: Map<number, { start: number; end: number; value: number }[]>;
   dpr: number;
@@ -110,10 +111,12 @@ export class Painter {
     if (placed.length === 0) return true;
     const { view, dpr, recording } = scene;
     const width = Math.max(1, Math.round(view.width * dpr));
-    const image = this.buffer(width, 2 * placed.length);
-    const pixels = new Uint32Array(image.data.buffer, 0, image.width * 2 * placed.length);
+    const rows = placed.length;
+    const image = this.buffer(width, 3 * rows);
+    const pixels = new Uint32Array(image.data.buffer, 0, image.width * 3 * rows);
     pixels.fill(0);
-    const edgePixels = pixels.subarray(image.width * placed.length);
+    const edgePixels = pixels.subarray(image.width * rows);
+    const markPixels = pixels.subarray(image.width * 2 * rows);
     const labels: Label[] = [];
     const span: Span = { t0: view.t0, t1: view.t1, width, length: recording.length };
     let complete = true;
@@ -123,6 +126,7 @@ export class Painter {
       const target = {
         body: pixels,
         edge: edgePixels,
+        mark: markPixels,
         at: r * image.width,
         labelWidth: line.kind === Kind.State ? 44 * dpr : 22 * dpr,
         label: (x0: number, x1: number, value: number) => {
@@ -133,13 +137,14 @@ export class Painter {
       complete &&= ok;
     });
     const scratch = this.scratch.getContext("2d")!;
-    scratch.putImageData(image, 0, 0, 0, 0, image.width, 2 * placed.length);
+    scratch.putImageData(image, 0, 0, 0, 0, image.width, 3 * rows);
     ctx.imageSmoothingEnabled = false;
     placed.forEach(({ row, y }, r) => {
       if (row.line.kind === Kind.Counter || row.line.kind === Kind.Instant) return;
       const gap = row.height > 10 ? 1 : 0;
       ctx.drawImage(this.scratch, 0, r, width, 1, 0, y, view.width, row.height - gap);
-      ctx.drawImage(this.scratch, 0, placed.length + r, width, 1, 0, y, view.width, row.height > 10 ? 4 : 2);
+      ctx.drawImage(this.scratch, 0, rows + r, width, 1, 0, y, view.width, row.height > 10 ? 4 : 2);
+      ctx.drawImage(this.scratch, 0, 2 * rows + r, width, 1, 0, y, view.width, row.height > 10 ? 2 : 1);
     });
     for (const label of labels) this.label(ctx, scene, label);
     for (const { row, y } of placed) {
@@ -163,7 +168,7 @@ export class Painter {
     const { y } = placed;
     const height = placed.row.height - 1;
     const rgb = scene.colours.of(line.kind, value);
-    if (line.kind === Kind.Slice && isWait(value & 15)) {
+    if ((line.kind === Kind.Slice && isWait(value & 15)) || placed.row.role === "wait") {
       ctx.fillStyle = this.hatch(ctx, scene.theme.dark ? "#00000055" : "#ffffff88", 6);
       ctx.fillRect(x0, y, x1 - x0, height);
     }
@@ -173,7 +178,7 @@ export class Painter {
     const room = Math.min(x1, scene.view.width) - left - 3;
     const cut = fit(ctx, text, room);
     if (cut === "") return;
-    const dimmed = line.kind === Kind.Slice && scene.matches?.(value >> 4) === false;
+    const dimmed = line.kind === Kind.Slice && scene.matches?.[value >> 4] === 0;
     ctx.fillStyle = dimmed ? scene.theme.muted : onColour(rgb);
     ctx.font = height < 12 ? "9px system-ui, sans-serif" : FONT;
     ctx.fillText(cut, left, y + height / 2 + 0.5);
@@ -232,15 +237,19 @@ function concerns(loss: LossRow, track: Track): boolean {
   return false;
 }
 
-function styleOf(scene: Scene, line: Line) {
+const RARE_STATES = Uint8Array.from(STATE_NAMES, (_, state) => (state === State.Preempted ? 1 : 0));
+const NONE: never[] = [];
+
+function styleOf(scene: Scene, line: Line): Style {
   const { colours, matches, rare, theme } = scene;
-  const named = line.kind !== Kind.State && line.kind !== Kind.Cpu;
+  const named = line.kind !== Kind.State && line.kind !== Kind.Cpu && line.kind !== Kind.Lock;
   return {
-    colour: (value: number) => colours.of(line.kind, value),
-    matches: matches && named ? (value: number) => matches(value >> 4) : undefined,
-    rare: line.kind === Kind.Slice ? (value: number) => rare(value >> 4) : (value: number) => line.kind === Kind.State && value === 3,
-    notable: scene.notable.get(line.ix) ?? [],
+    inks: colours.inks(line.kind),
+    matches: named ? matches : undefined,
+    rare: line.kind === Kind.Slice ? rare : line.kind === Kind.State ? RARE_STATES : undefined,
+    notable: scene.notable.get(line.ix) ?? NONE,
     background: parseInt(theme.background.slice(1), 16),
+    text: parseInt(theme.text.slice(1), 16),
   };
 }
 
@@ -248,7 +257,7 @@ function styleOf(scene: Scene, line: Line) {
 function labelText(scene: Scene, line: Line, value: number): string {
   const { recording } = scene;
   if (line.kind === Kind.State) return STATE_NAMES[value] ?? "";
-  if (line.kind === Kind.Cpu) return threadName(recording, value - 1);
+  if (line.kind === Kind.Cpu || line.kind === Kind.Lock) return threadName(recording, value - 1);
   const name = recording.text(value >> 4);
   const kind = value & 15;
   if (line.kind !== Kind.Slice || kind === SliceKind.Work || kind === SliceKind.TaskRun) return name;

@@ -1,10 +1,17 @@
 // A line as one row of pixels. All rows of a frame are painted into one image, which the screen then stretches to the
 // rows' heights: 64 rows of 123 000 items take 0.6 ms, where a rectangle for each item takes 50.
+//
+// What a pixel says, whether it was painted from items or from a level:
+//   body  colour of what filled most of it, paler the less of it is filled
+//   edge  its upper edge: shaded when it holds a whole item beside another (merged); the colour of something that must
+//         not be hidden (a rare name, a name's longest slice, a preemption) when that is not the body's colour
+//   mark  above the edge: more than one such thing is hidden here
 import { Kind } from "../data/index";
-import { isBlocked, MERGED, pick } from "../data/lod";
+import { isBlocked, MERGED, pick, SEVERAL } from "../data/lod";
 import { itemsBetween, unitsBetween } from "../data/query";
 import type { Unit } from "../data/columns";
 import type { Line } from "../data/recording";
+import type { Inks } from "./palette";
 
 /** What to paint: `width` device pixels from `t0` to `t1` of an axis of `length` ns. */
 export interface Span {
@@ -16,10 +23,9 @@ export interface Span {
 
 /** Where a line's pixels go, and what else was learned while painting. Pixels are 0xAABBGGRR. */
 export interface Target {
-  /** The row's colours. */
   body: Uint32Array;
-  /** Its upper edge: what must not be hidden, and a shade over what is merged. */
   edge: Uint32Array;
+  mark: Uint32Array;
   at: number;
   /** Called for each item, or run of equal pixels, at least `labelWidth` wide. */
   label: (x0: number, x1: number, value: number) => void;
@@ -27,29 +33,30 @@ export interface Target {
 }
 
 export interface Style {
-  /** 0xRRGGBB of a value. */
-  colour: (value: number) => number;
-  /** Whether a value is looked for; others are then dimmed. */
-  matches: ((value: number) => boolean) | undefined;
-  /** Whether the value must not be hidden by its neighbours. */
-  rare: (value: number) => boolean;
+  inks: Inks;
+  /** By name: 1 when it is looked for, all others are dimmed; undefined: no search. */
+  matches: Uint8Array | undefined;
+  /** Whether the value must not be hidden by its neighbours: by name, or for states by state. */
+  rare: Uint8Array | undefined;
   /** Items of this line that must not be hidden by their neighbours: the longest of their names. */
   notable: { start: number; end: number; value: number }[];
   /** 0xRRGGBB behind the rows: the shade over merged pixels. */
   background: number;
+  /** 0xRRGGBB of marks. */
+  text: number;
 }
 
 /** Faintest that anything is drawn: below, it cannot be told from nothing. */
 const FAINTEST = 72;
 const DIMMED = 0.22;
 
-function abgr(rgb: number, alpha: number): number {
+export function abgr(rgb: number, alpha: number): number {
   return ((alpha << 24) | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
 }
 
-function ink(style: Style, value: number, alpha: number): number {
-  const seen = style.matches === undefined || style.matches(value);
-  return abgr(style.colour(value), Math.round(seen ? alpha : alpha * DIMMED));
+/** Names are looked for and rare by name; a value of a named kind is name * 16 + kind. */
+function keyShift(kind: Kind): number {
+  return kind === Kind.State || kind === Kind.Cpu || kind === Kind.Lock || kind === Kind.Account ? 0 : 4;
 }
 
 /** Paints `line`; `units` gives a unit or undefined when it is not decoded (yet). False: something is missing. */
@@ -80,148 +87,178 @@ export function paintLine(
     paintLevel(line, span, style, target);
     return false;
   }
-  const painter = new RawPainter(line, span, style, target);
+  const painter = new ItemPainter(line.kind, span, style, target);
   for (const unit of decoded) painter.unit(unit);
   painter.flush();
-  for (const item of style.notable) {
-    const x0 = ((item.start - span.t0) * span.width) / (span.t1 - span.t0);
-    const x = Math.floor(x0);
-    // A wide one is seen anyway.
-    if (x < 0 || x >= span.width || (item.end - item.start) / nsPerPixel >= 2) continue;
-    if ((target.edge[target.at + x]! >>> 24) > 0) target.edge[target.at + x] = abgr(style.colour(item.value), 255);
-  }
+  for (const item of style.notable) painter.notable(item);
   return complete;
 }
 
 /** Paints items; those narrower than a pixel share it, and the longest of them colours it. */
-class RawPainter {
+class ItemPainter {
   private readonly scale: number;
-  /** The open pixel: what was longest in it, how much of it is filled, by how many items. */
+  private readonly states: boolean;
+  private readonly shift: number;
+  private readonly shade: number;
+  private readonly markInk: number;
+  /** The open pixel: what was longest in it, how much of it is filled, by how many items, is one of them whole. */
   private pixel = -1;
   private best = 0;
   private value = 0;
   private filled = 0;
   private count = 0;
+  private whole = false;
   private note = 0;
-  private readonly states: boolean;
+  private several = false;
 
   constructor(
-    line: Line,
+    kind: Kind,
     private readonly span: Span,
     private readonly style: Style,
     private readonly target: Target,
   ) {
     this.scale = span.width / (span.t1 - span.t0);
-    this.states = line.kind === Kind.State;
+    this.states = kind === Kind.State;
+    this.shift = keyShift(kind);
+    this.shade = abgr(style.background, 150);
+    this.markInk = abgr(style.text, 255);
   }
 
   unit(unit: Unit): void {
-    const { t0, t1, width } = this.span;
+    const { scale, span } = this;
+    const { t0, t1, width } = span;
     const [i0, i1] = itemsBetween(unit, t0, t1);
     const { start, end, value } = unit;
     for (let i = i0; i < i1; i++) {
-      const x0 = (start[i]! - t0) * this.scale;
-      const x1 = (end[i]! - t0) * this.scale;
-      const p0 = Math.max(0, Math.floor(x0));
-      const p1 = Math.min(width - 1, Math.floor(x1));
-      if (p1 <= p0 || x1 - x0 < 1) {
-        this.small(p0, Math.min(x1, p0 + 1) - Math.max(x0, p0), value[i]!);
-        if (p1 > p0 && x1 > p1) this.small(p1, x1 - p1, value[i]!);
-      } else {
-        this.wide(x0, x1, p0, p1, value[i]!);
+      const x0 = (start[i]! - t0) * scale;
+      const x1 = (end[i]! - t0) * scale;
+      const p0 = Math.floor(x0);
+      if (x1 <= p0 + 1) {
+        if (p0 >= 0 && p0 < width) this.part(p0, x1 - x0, value[i]!, true);
+        continue;
       }
+      this.wide(x0, x1, p0, value[i]!);
     }
   }
 
-  /** An item, or an end of one, within pixel `p`. */
-  private small(p: number, filled: number, value: number): void {
-    if (p >= this.span.width) return;
+  private ink(value: number, alpha: number): number {
+    const { matches, inks } = this.style;
+    const seen = matches === undefined || matches[value >>> this.shift] === 1;
+    const a = seen ? alpha : (alpha * DIMMED) | 0;
+    return ((inks.of(value) & 0xffffff) | (a << 24)) >>> 0;
+  }
+
+  /** `filled` of pixel `p` is an item's, all of it (`whole`) or an end of it. */
+  private part(p: number, filled: number, value: number, whole: boolean): void {
     if (p !== this.pixel) {
       this.flush();
       this.pixel = p;
     }
     this.count++;
-    if (this.style.rare(value)) this.note = value + 1;
+    if (whole) this.whole = true;
+    const rare = this.style.rare;
+    if (rare?.[value >>> this.shift] === 1) {
+      if (this.note !== 0 && this.note !== value + 1) this.several = true;
+      this.note = value + 1;
+    }
     const blocked = this.states && isBlocked(value);
     const weight = blocked ? filled * 1e-6 : filled;
     if (this.count === 1 || weight > this.best) {
       this.best = weight;
       this.value = value;
     }
-    if (!blocked) this.filled += Math.max(0, filled);
+    if (!blocked) this.filled += filled;
   }
 
-  private wide(x0: number, x1: number, p0: number, p1: number, value: number): void {
-    let from = p0;
-    const head = x0 > p0 ? p0 + 1 - x0 : 1;
-    if (head < 1) {
-      this.small(p0, head, value);
-      from = p0 + 1;
-    }
-    const whole = Math.min(p1, Math.floor(x1));
-    const to = x1 >= this.span.width ? this.span.width : whole;
+  private wide(x0: number, x1: number, p0: number, value: number): void {
+    const { width } = this.span;
+    const head = p0 + 1 - x0;
+    if (p0 >= 0 && head < 1 && p0 < width) this.part(p0, head, value, false);
+    const from = Math.max(0, Math.ceil(x0));
+    const to = Math.min(width, Math.floor(x1));
     if (to > from) {
-      if (this.pixel >= from) this.pixel = -1;
       this.flush();
       const { body, at, label, labelWidth } = this.target;
-      body.fill(ink(this.style, value, 255), at + from, at + to);
+      body.fill(this.ink(value, 255), at + from, at + to);
       // A darker first pixel parts neighbours of one colour.
-      if (!this.states && x1 - x0 >= 4 && x0 >= 0) {
-        body[at + from] = ink(this.style, value, 150);
-      }
+      if (!this.states && x1 - x0 >= 4 && x0 >= 0) body[at + from] = this.ink(value, 150);
       if (to - from >= labelWidth) label(from, to, value);
     }
-    if (x1 < this.span.width && x1 > to) this.small(to, x1 - to, value);
+    const tail = x1 - Math.floor(x1);
+    if (tail > 0 && Math.floor(x1) < width && Math.floor(x1) >= 0) this.part(Math.floor(x1), tail, value, false);
   }
 
   flush(): void {
     const p = this.pixel;
-    if (p < 0 || p >= this.span.width || this.count === 0) {
-      this.count = 0;
-      return;
-    }
-    const { body, edge, at } = this.target;
+    if (p < 0 || this.count === 0) return;
+    const { body, edge, mark, at } = this.target;
     const blockedOnly = this.states && isBlocked(this.value);
-    const cover = blockedOnly ? 255 : Math.round(255 * Math.min(1, this.filled));
-    body[at + p] = ink(this.style, this.value, Math.max(FAINTEST, cover));
-    if (this.note !== 0 && this.note !== this.value + 1) edge[at + p] = abgr(this.style.colour(this.note - 1), 255);
-    else if (this.count > 2) edge[at + p] = abgr(this.style.background, 150);
+    const cover = blockedOnly ? 255 : (255 * Math.min(1, this.filled)) | 0;
+    body[at + p] = this.ink(this.value, Math.max(FAINTEST, cover));
+    if (this.note !== 0 && this.note !== this.value + 1) edge[at + p] = this.ink(this.note - 1, 255);
+    else if (this.whole && this.count > 1) edge[at + p] = this.shade;
+    if (this.several) mark[at + p] = this.markInk;
     this.pixel = -1;
     this.count = 0;
     this.best = 0;
     this.filled = 0;
     this.note = 0;
+    this.whole = false;
+    this.several = false;
+  }
+
+  /** The longest of a name, when it shares its pixel with others. A wide one is seen anyway. */
+  notable({ start, end, value }: { start: number; end: number; value: number }): void {
+    const { body, edge, mark, at } = this.target;
+    const x = Math.floor((start - this.span.t0) * this.scale);
+    if (x < 0 || x >= this.span.width || (end - start) * this.scale >= 2) return;
+    const own = this.ink(value, 255);
+    const shown = edge[at + x]!;
+    const rgb = 0xffffff;
+    if ((body[at + x]! & rgb) === (own & rgb) || (shown & rgb) === (own & rgb) || shown >>> 24 === 0) return;
+    if (shown >>> 24 === 255) mark[at + x] = this.markInk;
+    else edge[at + x] = own;
   }
 }
 
 function paintLevel(line: Line, span: Span, style: Style, target: Target): void {
   const level = pick(line.levels, span.length, (span.t1 - span.t0) / span.width);
   if (!level) return;
-  const { body, edge, at, labelWidth } = target;
+  const { body, edge, mark, at, labelWidth } = target;
+  const { inks, matches } = style;
   const perPixel = (((span.t1 - span.t0) / span.width) * level.n) / span.length;
   const first = (span.t0 * level.n) / span.length;
   const states = line.kind === Kind.State;
+  const shift = keyShift(line.kind);
   const shade = abgr(style.background, 150);
+  const markInk = abgr(style.text, 255);
   let runFrom = 0;
   let runValue = -1;
   for (let p = 0; p <= span.width; p++) {
     let shown = -1;
-    const b0 = Math.max(0, Math.floor(first + p * perPixel));
-    const b1 = Math.min(level.n, Math.max(b0 + 1, Math.floor(first + (p + 1) * perPixel)));
-    if (p < span.width && first + p * perPixel >= 0 && b0 < b1) {
+    const x = first + p * perPixel;
+    const b0 = Math.max(0, Math.floor(x));
+    const b1 = Math.min(level.n, Math.max(b0 + 1, Math.floor(x + perPixel)));
+    if (p < span.width && x >= 0 && b0 < b1) {
       let best = -1;
       let pickAt = -1;
       let filled = 0;
       let flags = 0;
-      let note = 0;
+      let noteA = 0;
+      let noteB = 0;
       for (let b = b0; b < b1; b++) {
         const cover = level.cover[b]!;
         if (cover === 0) continue;
-        const weight = states && isBlocked(level.value[b]!) ? 0 : cover;
+        const value = level.value[b]!;
+        const weight = states && isBlocked(value) ? 0 : cover;
         filled += weight;
         flags |= level.flags[b]!;
-        if (level.note[b]! !== 0) note = level.note[b]!;
-        if (pickAt >= 0 && level.value[b] !== level.value[pickAt]) flags |= MERGED;
+        const note = level.note[b]!;
+        if (note !== 0 && note !== noteA) {
+          noteB = noteA;
+          noteA = note;
+        }
+        if (pickAt >= 0 && value !== level.value[pickAt]) flags |= MERGED;
         if (weight > best) {
           best = weight;
           pickAt = b;
@@ -230,11 +267,17 @@ function paintLevel(line: Line, span: Span, style: Style, target: Target): void 
       if (pickAt >= 0) {
         const value = level.value[pickAt]!;
         const cover = filled === 0 ? level.cover[pickAt]! : filled / (b1 - b0);
-        let alpha = Math.max(FAINTEST, cover);
-        if (style.matches && note !== 0 && style.matches(note - 1)) alpha = 255;
-        body[at + p] = ink(style, value, alpha);
-        if (note !== 0 && note !== value + 1) edge[at + p] = abgr(style.colour(note - 1), 255);
+        let alpha = Math.max(FAINTEST, cover) | 0;
+        if (matches !== undefined) {
+          if (noteA !== 0 && matches[(noteA - 1) >>> shift] === 1) alpha = 255;
+          if (matches[value >>> shift] !== 1) alpha = (alpha * DIMMED) | 0;
+        }
+        body[at + p] = ((inks.of(value) & 0xffffff) | (alpha << 24)) >>> 0;
+        // Of two things worth noting the one that the body does not show already.
+        const note = noteA === value + 1 ? noteB : noteA;
+        if (note !== 0) edge[at + p] = inks.of(note - 1);
         else if ((flags & MERGED) !== 0) edge[at + p] = shade;
+        if ((flags & SEVERAL) !== 0 || (note === noteA && noteB !== 0 && noteB !== value + 1)) mark[at + p] = markInk;
         if ((flags & MERGED) === 0) shown = value;
       }
     }

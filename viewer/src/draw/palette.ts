@@ -131,9 +131,31 @@ export function onColour(rgb: Rgb): string {
   return 0.299 * r + 0.587 * g + 0.114 * b > 135 ? "#14181d" : "#ffffff";
 }
 
+/** Opaque 0xAABBGGRR of each value of one kind of line, worked out when first wanted: painting asks 100 000 times a frame. */
+export class Inks {
+  private readonly table: Uint32Array;
+
+  constructor(
+    private readonly rgb: (value: number) => Rgb,
+    size: number,
+  ) {
+    this.table = new Uint32Array(Math.min(size, 1 << 21));
+  }
+
+  of(value: number): number {
+    const known = this.table[value];
+    if (known !== undefined && known !== 0) return known;
+    const rgb = this.rgb(value);
+    const ink = (0xff000000 | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
+    if (value < this.table.length) this.table[value] = ink;
+    return ink;
+  }
+}
+
 /** Colours of everything in one recording, by kind and value; computed when first asked for. */
 export class Colours {
   private readonly known = new Map<number, Rgb>();
+  private readonly inksOf = new Map<Kind, Inks>();
   private readonly given: Map<string, number>;
   private readonly givenThreads: Map<string, number>;
 
@@ -147,9 +169,20 @@ export class Colours {
     this.givenThreads = assignColours(targets.map((t) => this.threadKey(t)));
   }
 
+  inks(kind: Kind): Inks {
+    let inks = this.inksOf.get(kind);
+    if (!inks) {
+      const byThread = kind === Kind.Cpu || kind === Kind.Lock;
+      const size = kind === Kind.State || kind === Kind.Account ? 256 : byThread ? this.index.threads.length + 1 : this.index.strings.length * 16;
+      inks = new Inks((value) => this.of(kind, value), size);
+      this.inksOf.set(kind, inks);
+    }
+    return inks;
+  }
+
   of(kind: Kind, value: number): Rgb {
     if (kind === Kind.State) return stateColour(value, this.dark);
-    const key = value * 8 + kind;
+    const key = value * 16 + kind;
     let rgb = this.known.get(key);
     if (rgb === undefined) {
       rgb = this.make(kind, value);
@@ -159,7 +192,7 @@ export class Colours {
   }
 
   private make(kind: Kind, value: number): Rgb {
-    if (kind === Kind.Cpu) return this.thread(value - 1);
+    if (kind === Kind.Cpu || kind === Kind.Lock) return this.thread(value - 1);
     if (kind === Kind.Slice) {
       const wait = WAITS[value & 15];
       if (wait) return wait[this.dark ? 1 : 0];

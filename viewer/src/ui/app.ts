@@ -117,6 +117,8 @@ export class App {
 
   draw(): void {
     const began = performance.now();
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
     this.recording.forgetWants();
     const ctx = this.shell.canvas.getContext("2d", { alpha: false })!;
     const scene = this.scene();
@@ -137,8 +139,8 @@ export class App {
       theme,
       marks: { selected, hover, cursor, area: this.rubber ?? this.areaOnScreen() },
       arrows: this.arrows(),
-      matches: found && ((name) => found.matches[name] === 1),
-      rare: (name) => this.rareNames[name] === 1,
+      matches: found?.matches,
+      rare: this.rareNames,
       notable: this.notable,
       dpr: window.devicePixelRatio || 1,
     };
@@ -292,13 +294,14 @@ export class App {
     const { index } = this.recording;
     const isCpu = line.kind === Kind.Cpu || line.kind === Kind.Irq || line.kind === Kind.Softirq;
     const wanted = isCpu ? ["cpus"] : [];
-    const process = isCpu ? undefined : index.processes[index.threads[line.owner]?.process ?? -1];
+    const process = isCpu || line.kind === Kind.Lock ? undefined : index.processes[index.threads[line.owner]?.process ?? -1];
     if (process && !process.target) wanted.push("others");
     this.choices.filter = "";
     this.shell.filter.value = "";
     this.layout = this.arranger.arrange(this.choices);
     for (const id of wanted) this.openTrack(id);
     if (process) this.openTrack(`p${process.pid}`);
+    if (line.kind === Kind.Lock) this.openTrack("locks");
     const id = isCpu ? `cpu${line.owner}` : `t${index.threads[line.owner]?.tid ?? -1}`;
     this.choices.hidden.delete(id);
     this.rearrange();

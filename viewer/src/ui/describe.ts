@@ -11,6 +11,11 @@ export function threadLabel(recording: Recording, t: number): string {
   return `${threadName(recording, t)} (${thread.tid})`;
 }
 
+export function lockName(recording: Recording, l: number): string {
+  const lock = recording.index.locks[l];
+  return lock ? recording.text(lock.name) || lock.object : "?";
+}
+
 /** Whose line it is. */
 export function ownerLabel(recording: Recording, line: Line): string {
   switch (line.kind) {
@@ -20,6 +25,8 @@ export function ownerLabel(recording: Recording, line: Line): string {
       return `CPU ${line.owner}`;
     case Kind.Counter:
       return recording.text(recording.index.counters[line.owner]?.name ?? -1);
+    case Kind.Lock:
+      return `lock ${lockName(recording, line.owner)}`;
     default:
       return threadLabel(recording, line.owner);
   }
@@ -34,6 +41,8 @@ export function itemTitle(recording: Recording, item: Item): string {
       const name = STATE_NAMES[value] ?? "?";
       return value === 1 && cpu >= 0 ? `${name} on CPU ${cpu}` : name;
     }
+    case Kind.Lock:
+      return threadLabel(recording, value - 1);
     case Kind.Cpu:
       return value === 0 ? "unknown" : threadLabel(recording, value - 1);
     case Kind.Counter:
@@ -46,8 +55,10 @@ export function itemTitle(recording: Recording, item: Item): string {
 }
 
 /** What sort of thing an item is. */
-export function itemKind(item: Item): string {
+export function itemKind(recording: Recording, item: Item): string {
   switch (item.line.kind) {
+    case Kind.Lock:
+      return item.line.depth < (recording.index.locks[item.line.owner]?.hold_lanes ?? 0) ? "holds the lock" : "waits for the lock";
     case Kind.State:
       return "thread state";
     case Kind.Cpu:
@@ -71,6 +82,7 @@ export function itemKind(item: Item): string {
 export function itemThread(item: Item): number {
   switch (item.line.kind) {
     case Kind.Cpu:
+    case Kind.Lock:
       return item.value - 1;
     case Kind.Irq:
     case Kind.Softirq:

@@ -1,7 +1,7 @@
 // The names of the rows, left of the chart, with what can be done to them.
 import { AXIS, visibleTracks } from "../draw/frame";
 import type { Track } from "../view/layout";
-import { percent } from "../view/units";
+import { duration, percent } from "../view/units";
 import { Kind, State } from "../data/index";
 import type { App } from "./app";
 import { h } from "./dom";
@@ -101,6 +101,10 @@ export class Headers {
   }
 
   private facts(track: Track): string {
+    if (track.kind === "lock") {
+      const lock = this.app.recording.index.locks[track.ref];
+      return lock ? `waited ${duration(lock.wait_ns)}, held ${duration(lock.hold_ns)}` : "";
+    }
     if (track.kind !== "thread") return "";
     const thread = this.app.recording.index.threads[track.ref];
     if (!thread || !track.rows.some((row) => row.line.kind === Kind.State)) return "";

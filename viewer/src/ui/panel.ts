@@ -115,7 +115,7 @@ export class Panel {
       { class: "heading" },
       h("i", { class: "colour", style: `--c:${css(rgb)}` }),
       h("h2", {}, itemTitle(app.recording, item)),
-      h("span", { class: "kind" }, itemKind(item)),
+      h("span", { class: "kind" }, itemKind(app.recording, item)),
       h("span", { class: "grow" }),
       h("button", { type: "button", class: "tool", title: "previous with this name in this row ([)", "data-do": "previous", onclick: () => step(-1) }, "\u2039 previous"),
       h("button", { type: "button", class: "tool", title: "next with this name in this row (])", "data-do": "next", onclick: () => step(1) }, "next \u203a"),

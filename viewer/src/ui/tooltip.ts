@@ -41,7 +41,7 @@ export class Tooltip {
     fill(
       this.box,
       h("strong", {}, itemTitle(recording, item)),
-      h("div", {}, pointLike ? itemKind(item) : `${duration(item.end - item.start)} \u00b7 ${itemKind(item)}`),
+      h("div", {}, pointLike ? itemKind(recording, item) : `${duration(item.end - item.start)} \u00b7 ${itemKind(recording, item)}`),
       h("div", { class: "muted" }, ownerLabel(recording, item.line)),
       n > 1 && h("div", { class: "muted" }, `the longest of ${count(n)} here; zoom in for the others`),
     );

@@ -14,7 +14,7 @@ export interface Choices {
   filter: string;
 }
 
-export type RowRole = "cpu" | "irq" | "state" | "slice" | "syscall" | "instant" | "counter" | "density";
+export type RowRole = "cpu" | "irq" | "state" | "slice" | "syscall" | "instant" | "counter" | "density" | "hold" | "wait" | "account";
 
 /** One line on the screen. */
 export interface Row {
@@ -25,7 +25,7 @@ export interface Row {
   height: number;
 }
 
-export type TrackKind = "group" | "process" | "cpu" | "thread" | "counter";
+export type TrackKind = "group" | "process" | "cpu" | "thread" | "counter" | "lock" | "account";
 
 /** A named piece of the chart that is pinned or hidden as a whole: a CPU, a thread, a counter, a heading. */
 export interface Track {
@@ -38,7 +38,7 @@ export interface Track {
   rows: Row[];
   /** Groups and processes: whether their members show. */
   open?: boolean;
-  /** Row in the index: CPU, thread, counter or process. */
+  /** Row in the index: CPU, thread, counter, lock or process. */
   ref: number;
   /** A closed process shows how many of these lines are running. */
   density?: Line[];
@@ -67,18 +67,24 @@ const ROW: Record<RowRole, number> = {
   instant: 13,
   counter: 34,
   density: 16,
+  hold: 17,
+  wait: 9,
+  account: 16,
 };
 
 interface Owned {
   cpu: Line[][];
   thread: Line[][];
   counter: Line[];
+  lock: Line[][];
 }
 
 function owners(index: Index, lines: Line[]): Owned {
-  const owned: Owned = { cpu: index.cpus.map(() => []), thread: index.threads.map(() => []), counter: [] };
+  const owned: Owned = { cpu: index.cpus.map(() => []), thread: index.threads.map(() => []), counter: [], lock: index.locks.map(() => []) };
   for (const line of lines) {
     if (line.kind === Kind.Counter) owned.counter[line.owner] = line;
+    else if (line.kind === Kind.Lock) owned.lock[line.owner]?.push(line);
+    else if (line.kind === Kind.Account) continue;
     else if (line.kind === Kind.Cpu || line.kind === Kind.Irq || line.kind === Kind.Softirq) owned.cpu[line.owner]?.push(line);
     else owned.thread[line.owner]?.push(line);
   }
@@ -94,16 +100,18 @@ const ROLES: Record<Kind, RowRole> = {
   [Kind.Softirq]: "irq",
   [Kind.Instant]: "instant",
   [Kind.Counter]: "counter",
+  [Kind.Lock]: "hold",
+  [Kind.Account]: "account",
 };
-const ORDER: Kind[] = [Kind.Cpu, Kind.Irq, Kind.Softirq, Kind.State, Kind.Syscall, Kind.Instant, Kind.Slice, Kind.Counter];
+const ORDER: Kind[] = [Kind.Cpu, Kind.Irq, Kind.Softirq, Kind.State, Kind.Syscall, Kind.Instant, Kind.Slice, Kind.Counter, Kind.Lock];
 
-function rowsOf(lines: Line[]): { rows: Row[]; height: number } {
+function rowsOf(lines: Line[], role = (line: Line): RowRole => ROLES[line.kind]): { rows: Row[]; height: number } {
   const sorted = [...lines].sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind) || a.depth - b.depth);
   let y = PAD;
   const rows = sorted.map((line): Row => {
-    const role = ROLES[line.kind];
-    const row = { line, role, y, height: ROW[role] };
-    y += ROW[role];
+    const height = ROW[role(line)];
+    const row = { line, role: role(line), y, height };
+    y += height;
     return row;
   });
   return { rows, height: Math.max(y + PAD, HEAD) };
@@ -176,6 +184,7 @@ export class Arranger {
     const targets = processes.filter((p) => this.index.processes[p]!.target);
     const others = processes.filter((p) => !this.index.processes[p]!.target);
     for (const p of targets) this.process(tracks, p, true, open, choices);
+    this.locks(tracks, open);
     if (others.length > 0) {
       const isOpen = open("others", false);
       const threads = others.flatMap((p) => this.threadsOf(p));
@@ -185,6 +194,23 @@ export class Arranger {
       if (isOpen) for (const p of others) this.process(tracks, p, false, open, choices);
     }
     return tracks;
+  }
+
+  private locks(tracks: Track[], open: (id: string, byDefault: boolean) => boolean): void {
+    const { locks, locks_without_row: without } = this.index;
+    if (locks.length === 0) return;
+    const isOpen = open("locks", locks.length <= 12);
+    const detail = without > 0 ? `${locks.length} of ${locks.length + without}, those waited for longest` : `${locks.length}, longest waits first`;
+    tracks.push(this.group("locks", "Locks", detail, isOpen));
+    if (isOpen) locks.forEach((_, l) => tracks.push(this.lock(l)));
+  }
+
+  private lock(l: number): Track {
+    const lock = this.index.locks[l]!;
+    const id = `l${lock.object}${this.index.processes[lock.process] && lock.process > 0 ? `.${this.index.processes[lock.process]!.pid}` : ""}`;
+    const role = (line: Line): RowRole => (line.depth < lock.hold_lanes ? "hold" : "wait");
+    const rest = { y: 0, ref: l, pinned: false, indent: 1 };
+    return { id, kind: "lock", title: this.name(lock.name) || lock.object, detail: lock.object, ...this.rows(id, this.owned.lock[l]!, role), ...rest };
   }
 
   private group(id: string, title: string, detail: string, open: boolean): Track {
@@ -200,10 +226,10 @@ export class Arranger {
     return threads.flatMap((t) => (this.owned.thread[t] ?? []).filter((line) => line.kind === Kind.State));
   }
 
-  private rows(id: string, lines: Line[]): { rows: Row[]; height: number } {
+  private rows(id: string, lines: Line[], role?: (line: Line) => RowRole): { rows: Row[]; height: number } {
     let built = this.built.get(id);
     if (!built) {
-      built = rowsOf(lines);
+      built = rowsOf(lines, role);
       this.built.set(id, built);
     }
     return built;

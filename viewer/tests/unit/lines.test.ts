@@ -3,14 +3,16 @@ import { test } from "node:test";
 import { decodeUnit } from "../../src/data/columns";
 import { Kind } from "../../src/data/index";
 import { paintLine, type Style } from "../../src/draw/lines";
+import { Inks } from "../../src/draw/palette";
 import { bytes, recordingOf, sliceUnit, type Made } from "./made";
 
-const plain: Style = { colour: (value) => value >> 4, matches: undefined, rare: (value) => value >> 4 === 9, notable: [], background: 0xffffff };
+const rare = Uint8Array.from({ length: 16 }, (_, name) => (name === 9 || name === 10 ? 1 : 0));
+const plain: Style = { inks: new Inks((value) => value >> 4, 256), matches: undefined, rare, notable: [], background: 0xffffff, text: 0x010203 };
 
 function paint(items: Made[], t0: number, t1: number, width: number, style = plain) {
   const recording = recordingOf(["x"], [items], items.length);
   const unit = decodeUnit(Kind.Slice, bytes(sliceUnit(items)), 0);
-  const target = { body: new Uint32Array(width), edge: new Uint32Array(width), at: 0, labelWidth: 3, labels: [] as number[][], label: (x0: number, x1: number, value: number) => target.labels.push([x0, x1, value >> 4]) };
+  const target = { body: new Uint32Array(width), edge: new Uint32Array(width), mark: new Uint32Array(width), at: 0, labelWidth: 3, labels: [] as number[][], label: (x0: number, x1: number, value: number) => target.labels.push([x0, x1, value >> 4]) };
   const complete = paintLine(recording.lines[0]!, { t0, t1, width, length: t1 }, style, () => unit, target);
   assert(complete);
   const alpha = [...target.body].map((pixel) => pixel >>> 24);
@@ -55,4 +57,20 @@ void test("a name's longest slice keeps the edge of a pixel that is full of othe
   // The control: a wide one needs no mark.
   const wide = paint([{ start: 300, end: 400, name: 7, kind: 0 }], 0, 1000, 100, { ...plain, notable: [{ start: 300, end: 400, value: 7 << 4 }] });
   assert(wide.edge.every((pixel) => pixel === 0));
+});
+
+void test("two hidden rare names in one pixel leave a mark; one does not", () => {
+  const crowd: Made[] = [{ start: 30, end: 36, name: 3, kind: 0 }, { start: 36, end: 37, name: 9, kind: 0 }];
+  assert.equal(paint(crowd, 0, 100, 10).mark[3], 0);
+  const two = paint([...crowd, { start: 37, end: 38, name: 10, kind: 0 }], 0, 100, 10);
+  assert.notEqual(two.mark[3], 0);
+  assert.equal(two.mark[4], 0);
+});
+
+void test("a pixel that holds a whole item beside another is shaded; a mere border between two is not", () => {
+  const border = paint([{ start: 0, end: 35, name: 3, kind: 0 }, { start: 35, end: 100, name: 4, kind: 0 }], 0, 100, 10);
+  assert(border.edge.every((pixel) => pixel === 0));
+  const merged = paint([{ start: 0, end: 33, name: 3, kind: 0 }, { start: 33, end: 36, name: 5, kind: 0 }, { start: 36, end: 100, name: 4, kind: 0 }], 0, 100, 10);
+  assert.notEqual(merged.edge[3], 0);
+  assert.equal(merged.edge[2], 0);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Kind, State } from "../../src/data/index";
-import { halve, type Level, MERGED, pick, pyramid } from "../../src/data/lod";
+import { halve, type Level, MERGED, pick, pyramid, SEVERAL } from "../../src/data/lod";
 
 function level(cells: [value: number, cover: number, flags?: number, note?: number][]): Level {
   return {
@@ -44,4 +44,17 @@ void test("the level picked has buckets no wider than a pixel, and as few as tha
   assert.equal(pick(levels, 1_000_000, 1_000_000 / 1500)?.n, 2048);
   assert.equal(pick(levels, 1_000_000, 1)?.n, 4096);
   assert.equal(pick([], 1_000_000, 1), undefined);
+});
+
+void test("a note that was shown is not lost when a coarser bucket shows something else", () => {
+  // The first bucket shows value 76, which is noted; the second fills more with 16.
+  const half = halve(level([[76, 40, 0, 77], [16, 255]]), Kind.Slice);
+  assert.deepEqual([half.value[0], half.note[0]], [16, 77]);
+});
+
+void test("two different notes stay two: one is kept and the bucket says that there are several", () => {
+  const half = halve(level([[16, 40, 0, 77], [16, 255, 0, 99]]), Kind.Slice);
+  assert(half.note[0] === 77 || half.note[0] === 99);
+  assert.equal(half.flags[0]! & SEVERAL, SEVERAL);
+  assert.equal(halve(level([[16, 40, 0, 77], [16, 255, 0, 77]]), Kind.Slice).flags[0]! & SEVERAL, 0);
 });

@@ -56,8 +56,9 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
   });
   const length = Math.max(...all.map((item) => item.end));
   const index: Index = {
-    version: 1,
+    version: 2,
     title: "made",
+    label: "",
     info: { command: [], root_pid: 0, exit_status: null, host: "", kernel: "", machine: "", cpu_model: "", kernel_source: "", kernel_clock: "", missing: [], recorder: "", realtime_ns: "", kernel_events: 0, annotation_events: 0, slices: all.length },
     base: 0,
     length,
@@ -70,6 +71,8 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
     lines: rows,
     blocks,
     names: names.filter((row) => row.count > 0),
+    locks: [],
+    locks_without_row: 0,
     objects: [],
     places: {},
     losses: [],
@@ -78,6 +81,7 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
     n_tasks: 0,
     n_flows: 0,
     summary: null,
+    panels: [],
   };
-  return new Recording(index, (tag) => Promise.resolve(texts[tag] ?? ""));
+  return new Recording(index, (tag, from, length) => Promise.resolve((texts[tag] ?? "").slice(from, from + length)));
 }

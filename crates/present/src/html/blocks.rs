@@ -9,7 +9,7 @@ use super::lines::Plan;
 use super::{Options, lod};
 use base64::Engine;
 use flate2::{Compress, Compression, FlushCompress};
-use kasuri_model::{Time, Trace};
+use kasuri_model::{SliceKind, ThreadIx, Time, Trace};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -100,9 +100,47 @@ struct Job<'a> {
     trace: &'a Trace,
     plan: &'a Plan,
     objects: Objects,
+    runs: Vec<Runs>,
     /// Encoded overview and finest level of each line.
     levels: Vec<(Raw, Raw)>,
     level: Compression,
+}
+
+/// What a task's [`SliceKind::TaskRun`] slices say.
+#[derive(Clone, Copy)]
+struct Runs {
+    /// Who ran it first.
+    runner: ThreadIx,
+    /// Since when.
+    since: Time,
+    /// How long it ran in all.
+    ns: u64,
+}
+
+fn runs(trace: &Trace) -> Vec<Runs> {
+    let none = Runs {
+        runner: ThreadIx::NONE,
+        since: Time::MAX,
+        ns: 0,
+    };
+    let mut runs = vec![none; trace.tasks.len()];
+    if runs.is_empty() {
+        return runs;
+    }
+    let slices = &trace.slices;
+    for (row, kind) in slices.kind.iter().enumerate() {
+        if *kind != SliceKind::TaskRun {
+            continue;
+        }
+        let Some(run) = runs.get_mut(slices.task[row].ix()) else {
+            continue;
+        };
+        run.ns += (slices.end[row].0 - slices.start[row].0).max(0) as u64;
+        if slices.start[row] < run.since {
+            (run.runner, run.since) = (slices.thread[row], slices.start[row]);
+        }
+    }
+    runs
 }
 
 /// Encodes and deflates everything in `plan`.
@@ -119,6 +157,7 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
         trace,
         plan,
         objects: Objects::of(trace),
+        runs: runs(trace),
         levels,
         level: Compression::new(options.level.clamp(1, 9)),
     };
@@ -357,6 +396,7 @@ impl Job<'_> {
     /// Columns of the task table; references and times are stored + 1, 0 is unknown.
     fn tasks(&self, from: usize, to: usize, raw: &mut Raw) {
         let tasks = &self.trace.tasks[from..to];
+        let runs = &self.runs[from..to];
         let at = |t: Time| {
             if t == Time::MIN || t == Time::MAX {
                 0
@@ -378,6 +418,8 @@ impl Job<'_> {
         column(raw, tasks.iter().map(|t| at(t.created)));
         column(raw, tasks.iter().map(|t| at(t.started)));
         column(raw, tasks.iter().map(|t| at(t.ended)));
+        column(raw, runs.iter().map(|r| r.runner.0.wrapping_add(1) as u64));
+        column(raw, runs.iter().map(|r| r.ns));
     }
 
     fn flows(&self, from: usize, to: usize, raw: &mut Raw) {

@@ -91,6 +91,10 @@ pub fn encode(
             column(out, rows().map(|r| trace.instants.name[r].0 as u64));
             arguments(trace, line, from, to, out);
         }
+        Kind::Lock => column(
+            out,
+            rows().map(|r| trace.slices.thread[r].0.wrapping_add(1) as u64),
+        ),
         Kind::Counter => {
             let counter = &trace.counters[line.owner as usize];
             column(out, rows().map(|r| counter.value[r].to_bits()));

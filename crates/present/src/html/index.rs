@@ -1,6 +1,9 @@
 //! What the viewer must know before it draws: names, rows, where the bytes are. JSON, deflated.
 use super::blocks::{Packed, Unit};
 use super::lines::{Kind, Plan};
+use super::locks::Lock;
+use super::names::{self, NameRow};
+use super::panel::{self, PanelRow};
 use super::{Error, FORMAT_VERSION, Options};
 use kasuri_model::{Process, StrIx, Thread, Time, Trace};
 use serde::Serialize;
@@ -14,6 +17,7 @@ const STATES: usize = 9;
 struct Index<'a> {
     version: u32,
     title: String,
+    label: &'a str,
     info: Info<'a>,
     /// ns from the recording's origin to the axis's 0.
     base: i64,
@@ -30,6 +34,9 @@ struct Index<'a> {
     /// tag, offset, characters, undeflated bytes of each block.
     blocks: Vec<u32>,
     names: Vec<NameRow>,
+    locks: Vec<LockRow>,
+    /// Locks that have no rows, because others matter more.
+    locks_without_row: usize,
     objects: Vec<String>,
     places: BTreeMap<u32, &'a str>,
     losses: Vec<LossRow<'a>>,
@@ -38,6 +45,7 @@ struct Index<'a> {
     n_tasks: usize,
     n_flows: usize,
     summary: Option<&'a serde_json::Value>,
+    panels: Vec<PanelRow<'a>>,
 }
 
 #[derive(Serialize)]
@@ -103,20 +111,17 @@ struct LineRow {
     units: Vec<u64>,
 }
 
-/// A name's slices: how many, their sum, the longest and where that is.
 #[derive(Serialize)]
-struct NameRow {
+struct LockRow {
+    object: String,
+    process: i64,
     name: u32,
-    /// The longest one's kind, and bit `1 << kind` for each kind that slices of this name have.
-    kind: u8,
-    kinds: u16,
-    count: u64,
-    total: i64,
-    max: i64,
-    line: usize,
-    item: usize,
-    /// When the longest begins.
-    start: u64,
+    hold_lanes: u32,
+    holds: u64,
+    waits: u64,
+    hold_ns: u64,
+    wait_ns: u64,
+    unshown: u64,
 }
 
 #[derive(Serialize)]
@@ -146,6 +151,7 @@ pub fn encode(
     let index = Index {
         version: FORMAT_VERSION,
         title: title(trace, options),
+        label: &options.label,
         info: info(trace, plan),
         base: plan.base,
         length: plan.length,
@@ -168,7 +174,9 @@ pub fn encode(
             .iter()
             .flat_map(|b| [b.tag, b.offset, b.text.len() as u32, b.raw])
             .collect(),
-        names: names(trace, plan, packed),
+        names: names::rows(trace, plan),
+        locks: plan.locks.iter().map(lock).collect(),
+        locks_without_row: plan.locks_without_row,
         objects: packed
             .objects
             .iter()
@@ -186,6 +194,11 @@ pub fn encode(
         n_tasks: trace.tasks.len(),
         n_flows: trace.flows.id.len(),
         summary: options.summary.as_ref(),
+        panels: options
+            .panels
+            .iter()
+            .map(|p| panel::encode(p, plan))
+            .collect(),
     };
     Ok(serde_json::to_vec(&index)?)
 }
@@ -207,6 +220,20 @@ fn unit(unit: &Unit) -> [u64; 5] {
         unit.from,
         unit.to,
     ]
+}
+
+fn lock(lock: &Lock) -> LockRow {
+    LockRow {
+        object: format!("{:#x}", lock.object),
+        process: link(lock.process.0),
+        name: lock.name.0,
+        hold_lanes: lock.hold_lanes,
+        holds: lock.holds,
+        waits: lock.waits,
+        hold_ns: lock.hold_ns,
+        wait_ns: lock.wait_ns,
+        unshown: lock.unshown,
+    }
 }
 
 fn link(ix: u32) -> i64 {
@@ -317,56 +344,8 @@ fn lines(plan: &Plan, packed: &Packed) -> Vec<LineRow> {
     (0..plan.lines.len()).map(row).collect()
 }
 
-fn names(trace: &Trace, plan: &Plan, packed: &Packed) -> Vec<NameRow> {
-    let slices = &trace.slices;
-    let mut sums = vec![(0i64, 0u16); trace.strings.len()];
-    for (row, name) in slices.name.iter().enumerate() {
-        if let Some((total, kinds)) = sums.get_mut(name.ix()) {
-            *total += plan.at(slices.end[row]) as i64 - plan.at(slices.start[row]) as i64;
-            *kinds |= 1 << slices.kind[row] as u8;
-        }
-    }
-    let lines: BTreeMap<(u32, u32), usize> = plan
-        .lines
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| line.kind == Kind::Slice)
-        .map(|(i, line)| ((line.owner, line.depth), i))
-        .collect();
-    let mut names = Vec::new();
-    for (name, &count) in plan
-        .name_count
-        .iter()
-        .enumerate()
-        .filter(|&(_, &count)| count > 0)
-    {
-        let (max, row) = packed.longest[name];
-        let at = row as usize;
-        let owner = (slices.thread[at].0, slices.depth[at] as u32);
-        let Some(&line) = lines.get(&owner) else {
-            continue;
-        };
-        let rows = &plan.lines[line].rows;
-        let item = partition(rows.len(), |i| rows.get(i) < at);
-        let kind = slices.kind[at] as u8;
-        let ((total, kinds), start) = (sums[name], plan.at(slices.start[at]));
-        names.push(NameRow {
-            name: name as u32,
-            kind,
-            kinds,
-            count: count as u64,
-            total,
-            max,
-            line,
-            item,
-            start,
-        });
-    }
-    names
-}
-
 /// First `i` in `0..n` for which `less` is false.
-fn partition(n: usize, less: impl Fn(usize) -> bool) -> usize {
+pub fn partition(n: usize, less: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, n);
     while low < high {
         let middle = (low + high) / 2;

@@ -2,6 +2,7 @@
 //!
 //! A *line* is a sequence of items in time order that do not overlap: one depth of one thread's slices, one thread's
 //! states, one CPU's occupancy. Everything the viewer draws is a line.
+use super::locks::{self, Lock};
 use kasuri_model::{KernelSpanKind, Time, Trace};
 use std::ops::Range;
 
@@ -25,6 +26,8 @@ pub enum Kind {
     Instant = 6,
     /// A counter; the value is a number of its own column, see [`super::columns`].
     Counter = 7,
+    /// One lane of a lock's holders or waiters; value: thread + 1.
+    Lock = 8,
 }
 
 /// The model's rows behind a line, in time order.
@@ -59,9 +62,9 @@ impl Rows {
 pub struct Line {
     /// What it shows.
     pub kind: Kind,
-    /// Row of the owner: CPU number, thread or counter, as `kind` says.
+    /// Row of the owner: CPU number, thread, counter or lock, as `kind` says.
     pub owner: u32,
-    /// Slices: the depth. Else 0.
+    /// Slices: the depth. Locks: the lane. Else 0.
     pub depth: u32,
     /// What is in it.
     pub rows: Rows,
@@ -85,8 +88,12 @@ pub struct Plan {
     pub base: i64,
     /// Length of the axis, ns: no item ends later. At least 1.
     pub length: u64,
-    /// The lines: CPUs first, then threads, then counters.
+    /// The lines: CPUs first, then threads, then counters, then locks.
     pub lines: Vec<Line>,
+    /// Owners of the lines of locks.
+    pub locks: Vec<Lock>,
+    /// Locks beyond those.
+    pub locks_without_row: usize,
     /// For each name: number of slices.
     pub name_count: Vec<u32>,
 }
@@ -122,6 +129,10 @@ impl Plan {
             Kind::Counter => {
                 let s = &trace.counters[line.owner as usize];
                 (s.time[row], s.time[row], 0)
+            }
+            Kind::Lock => {
+                let s = &trace.slices;
+                (s.start[row], s.end[row], s.thread[row].0.wrapping_add(1))
             }
         };
         let start = self.at(start);
@@ -165,8 +176,8 @@ pub fn plan(trace: &Trace) -> Plan {
     let mut plan = Plan {
         base,
         length,
-        lines: Vec::new(),
         name_count: names(trace),
+        ..Plan::default()
     };
     let spans = kernel_lines(trace);
     for (cpu, row) in trace.cpus.iter().enumerate() {
@@ -214,6 +225,7 @@ pub fn plan(trace: &Trace) -> Plan {
             Rows::Range(0..counter.time.len() as u32),
         );
     }
+    (plan.locks, plan.locks_without_row) = locks::plan(trace, &mut plan.lines);
     plan
 }
 

@@ -20,6 +20,8 @@ const RARE: u32 = 8;
 
 /// More than one item in the bucket.
 pub const MERGED: u8 = 1;
+/// More than one value in the bucket must stay visible; [`Level::note`] is one of them.
+pub const SEVERAL: u8 = 2;
 
 /// One level of one line, a column each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,9 +30,10 @@ pub struct Level {
     pub value: Vec<u32>,
     /// How much of the bucket was filled: 0 nothing at all, 1..=255.
     pub cover: Vec<u8>,
-    /// [`MERGED`].
+    /// [`MERGED`], [`SEVERAL`].
     pub flags: Vec<u8>,
-    /// 1 + a value that must stay visible; 0: none.
+    /// 1 + a value that must stay visible, whatever filled most; 0: none. It may be the one that filled most: a coarser
+    /// level may show another.
     pub note: Vec<u32>,
 }
 
@@ -65,7 +68,8 @@ struct Builder<'a> {
     blocked: (u64, u32),
     bucket: usize,
     merged: u32,
-    note: u32,
+    /// Up to two values that must stay visible, + 1.
+    notes: [u32; 2],
     kind: Kind,
     scale: f64,
 }
@@ -112,10 +116,17 @@ impl Builder<'_> {
         }
         self.level.value[b] = value;
         self.level.cover[b] = shade(sum.min(width) as f64 / width as f64);
-        self.level.flags[b] = if self.merged > 1 { MERGED } else { 0 };
-        self.level.note[b] = if self.note == value + 1 { 0 } else { self.note };
+        let [one, other] = self.notes;
+        let merged = if self.merged > 1 { MERGED } else { 0 };
+        let several = if other != 0 { SEVERAL } else { 0 };
+        self.level.flags[b] = merged | several;
+        self.level.note[b] = if one == value + 1 && other != 0 {
+            other
+        } else {
+            one
+        };
         self.touched.clear();
-        (self.blocked, self.merged, self.note) = ((0, 0), 0, 0);
+        (self.blocked, self.merged, self.notes) = ((0, 0), 0, [0, 0]);
     }
 
     fn item(&mut self, item: Item, noted: bool, last: usize) {
@@ -140,7 +151,10 @@ impl Builder<'_> {
             };
             self.add(item.end.min(edge) - at, item.value);
             if noted {
-                self.note = item.value + 1;
+                match &mut self.notes {
+                    [one, _] if *one == 0 || *one == item.value + 1 => *one = item.value + 1,
+                    [_, other] => *other = item.value + 1,
+                }
             }
             if item.end <= edge || b == last {
                 return;
@@ -188,7 +202,7 @@ pub fn build(
         blocked: (0, 0),
         bucket: 0,
         merged: 0,
-        note: 0,
+        notes: [0, 0],
         kind: line.kind,
         scale: plan.length as f64 / n as f64,
     };
@@ -239,12 +253,18 @@ impl Level {
                 self.cover[pick]
             };
             let differ = self.cover[a] > 0 && self.cover[b] > 0 && self.value[a] != self.value[b];
-            half.flags[i] = self.flags[a] | self.flags[b] | if differ { MERGED } else { 0 };
+            let (na, nb) = (self.note[a], self.note[b]);
             let shown = half.value[i] + 1;
-            half.note[i] = [self.note[a], self.note[b]]
-                .into_iter()
-                .find(|&n| n != 0 && n != shown)
-                .unwrap_or(0);
+            half.note[i] = if na != 0 && (na != shown || nb == 0) {
+                na
+            } else {
+                nb
+            };
+            let several = na != 0 && nb != 0 && na != nb;
+            half.flags[i] = self.flags[a]
+                | self.flags[b]
+                | if differ { MERGED } else { 0 }
+                | if several { SEVERAL } else { 0 };
         }
         half
     }

@@ -12,26 +12,35 @@ mod blocks;
 mod columns;
 mod index;
 mod lines;
+mod locks;
 mod lod;
+mod names;
 mod page;
+mod panel;
 #[cfg(test)]
 mod tests;
+
+pub use panel::{Cell, Chart, Column, Go, Panel, Series, SeriesStyle, Table, Unit, Value};
 
 use kasuri_model::{Places, Trace};
 use std::io::Write;
 
 /// Version of the data inside the file; the viewer beside it reads exactly this one.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// What to write, and how.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     /// Heading of the page; empty: the recorded command.
     pub title: String,
+    /// A short name that tells it from another recording in the same page; empty: the title.
+    pub label: String,
     /// What `kasuri stat --json` says about the recording; shown as a panel.
     pub summary: Option<serde_json::Value>,
     /// Where names were annotated, for the details panel; none: what the trace knows of it.
     pub places: Option<&'a Places>,
+    /// Tables of other analyses, a tab each.
+    pub panels: Vec<Panel>,
     /// Deflate level 1 (fast) to 9 (small).
     pub level: u32,
     /// Threads that encode and deflate; 0: one for each CPU.
@@ -42,8 +51,10 @@ impl Default for Options<'_> {
     fn default() -> Self {
         Options {
             title: String::new(),
+            label: String::new(),
             summary: None,
             places: None,
+            panels: Vec::new(),
             level: 5,
             workers: 0,
         }
@@ -87,16 +98,43 @@ pub enum Error {
 /// [`Error::Write`] when `out` fails; what was written until then is not a valid page. [`Error::Json`] when the summary
 /// cannot be encoded.
 pub fn write(trace: &Trace, options: &Options, out: &mut impl Write) -> Result<Stats, Error> {
-    let plan = lines::plan(trace);
-    let packed = blocks::pack(trace, &plan, options);
-    let index = index::encode(trace, &plan, &packed, options)?;
-    let mut stats = Stats {
-        bytes: 0,
-        slices: trace.slices.start.len() as u64,
-        items: plan.lines.iter().map(|line| line.rows.len() as u64).sum(),
-        lines: plan.lines.len() as u32,
-        clamped: packed.clamped,
-    };
-    stats.bytes = page::write(trace, options, &packed, &index, out)?;
+    write_all(&[(trace, options)], out)
+}
+
+/// Writes two recordings as one HTML file that shows them one above the other, on aligned time axes.
+///
+/// # Errors
+/// Those of [`write`].
+pub fn write_pair(
+    first: (&Trace, &Options),
+    second: (&Trace, &Options),
+    out: &mut impl Write,
+) -> Result<Stats, Error> {
+    write_all(&[first, second], out)
+}
+
+fn write_all(recordings: &[(&Trace, &Options)], out: &mut impl Write) -> Result<Stats, Error> {
+    let mut stats = Stats::default();
+    let mut parts = Vec::new();
+    for &(trace, options) in recordings {
+        let plan = lines::plan(trace);
+        let packed = blocks::pack(trace, &plan, options);
+        let index = index::encode(trace, &plan, &packed, options)?;
+        stats.slices += trace.slices.start.len() as u64;
+        stats.items += plan
+            .lines
+            .iter()
+            .map(|line| line.rows.len() as u64)
+            .sum::<u64>();
+        stats.lines += plan.lines.len() as u32;
+        stats.clamped += packed.clamped;
+        parts.push(page::Part {
+            title: index::title(trace, options),
+            index,
+            packed,
+            level: options.level,
+        });
+    }
+    stats.bytes = page::write(&parts, out)?;
     Ok(stats)
 }

@@ -369,3 +369,89 @@ fn times_outside_the_axis_are_moved_to_its_edge() {
     assert_eq!(last.end, plan.length);
     page(&trace, &Options::default());
 }
+
+/// A trace of locks: `(thread, kind, object, start, end)` of each slice.
+fn locks(rows: &[(u32, SliceKind, u64, i64, i64)]) -> Trace {
+    let mut trace = trace(1);
+    trace.slices = Slices::default();
+    let name = trace.strings.intern("queue");
+    for &(thread, kind, object, start, end) in rows {
+        let s = &mut trace.slices;
+        s.start.push(Time(start));
+        s.end.push(Time(end));
+        s.thread.push(ThreadIx(thread));
+        s.name.push(name);
+        s.depth.push(0);
+        s.parent.push(SliceIx::NONE);
+        s.kind.push(kind);
+        s.task.push(TaskIx::NONE);
+        s.object.push(object);
+        s.open.push(0);
+    }
+    let thread = trace.threads[0].clone();
+    trace.threads = (0..4).map(|_| thread.clone()).collect();
+    trace
+}
+
+#[test]
+fn a_lock_has_lanes_for_who_holds_it_and_who_waits() {
+    use SliceKind::{LockHold as Hold, LockWait as Wait};
+    let trace = locks(&[
+        (0, Hold, 7, 0, 100),
+        (0, Hold, 7, 200, 300),
+        (1, Wait, 7, 50, 100),
+        (1, Hold, 7, 100, 150),
+        (2, Wait, 7, 60, 150),
+        (2, Hold, 7, 150, 160),
+        // Another lock, held by two readers at once, waited for by nobody.
+        (3, Hold, 9, 0, 10),
+        (0, Hold, 9, 5, 20),
+        (1, SliceKind::Barrier, 11, 0, 5),
+    ]);
+    let plan = lines::plan(&trace);
+    let of = |lock: u32| -> Vec<Vec<usize>> {
+        let lines = plan.lines.iter();
+        lines
+            .filter(|line| line.kind == Kind::Lock && line.owner == lock)
+            .map(|line| (0..line.rows.len()).map(|i| line.rows.get(i)).collect())
+            .collect()
+    };
+    assert_eq!(plan.locks.len(), 2);
+    let first = &plan.locks[0];
+    assert_eq!((first.object, first.hold_lanes), (7, 1));
+    assert_eq!((first.wait_ns, first.hold_ns), (140, 260));
+    assert_eq!(of(0), [vec![0, 3, 5, 1], vec![2], vec![4]]);
+    assert_eq!(plan.locks[1].hold_lanes, 2);
+    assert_eq!(of(1), [[6], [7]]);
+    // Who holds it is what colours it.
+    let lane = plan.lines.iter().find(|line| line.kind == Kind::Lock);
+    assert_eq!(plan.item(&trace, lane.unwrap(), 1).value, 2);
+}
+
+#[test]
+fn waiters_beyond_the_lanes_are_counted() {
+    let rows: Vec<_> = (0..9)
+        .map(|i| (0, SliceKind::LockWait, 7, i, 100 + i))
+        .collect();
+    let plan = lines::plan(&locks(&rows));
+    assert_eq!(plan.locks[0].unshown, 3);
+    assert_eq!(plan.locks[0].waits, 9);
+}
+
+#[test]
+fn a_noted_value_survives_being_shown_once() {
+    // Bucket 0 shows value 32, which is noted; bucket 1 is filled more by value 16.
+    let level = lod::Level {
+        value: vec![32, 16],
+        cover: vec![40, 255],
+        flags: vec![0, 0],
+        note: vec![33, 0],
+    };
+    let half = level.halve(Kind::Slice);
+    assert_eq!((half.value[0], half.note[0]), (16, 33));
+    let two = lod::Level {
+        note: vec![33, 49],
+        ..level
+    };
+    assert_eq!(two.halve(Kind::Slice).flags[0] & lod::SEVERAL, lod::SEVERAL);
+}

@@ -1,0 +1,125 @@
+//! Rows of locks: who holds each, and who waits for it.
+//!
+//! A lock's holds and waits are spread over the rows of all its threads; here they are gathered by object. Holds that overlap (readers, or
+//! two objects that shared an address) and waiters at the same time are put into *lanes*: the first that is free takes
+//! the next one. What finds no free lane is counted, not drawn.
+use super::lines::{Kind, Line, Rows};
+use kasuri_model::{ProcessIx, SliceKind, StrIx, Time, Trace};
+use std::collections::HashMap;
+
+/// Locks that get rows: those that were waited for longest, then those held longest. A table of a million locks has no picture.
+pub const MAX_LOCKS: usize = 48;
+const HOLD_LANES: usize = 3;
+const WAIT_LANES: usize = 6;
+
+/// One lock's row.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    /// Its address, and in whose memory: a fork's lock has the same address.
+    pub object: u64,
+    /// See `object`.
+    pub process: ProcessIx,
+    /// What its slices are called most often.
+    pub name: StrIx,
+    /// Lanes of holds; those of waits follow.
+    pub hold_lanes: u32,
+    /// Slices, and their time.
+    pub holds: u64,
+    /// See `holds`.
+    pub waits: u64,
+    /// See `holds`.
+    pub hold_ns: u64,
+    /// See `holds`.
+    pub wait_ns: u64,
+    /// Slices that found no free lane.
+    pub unshown: u64,
+}
+
+/// The locks of `trace`, their lines appended to `lines`; and how many locks have no row.
+pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {
+    let slices = &trace.slices;
+    let mut by_object: HashMap<(u64, ProcessIx), [Vec<u32>; 2]> = HashMap::new();
+    for (row, kind) in slices.kind.iter().enumerate() {
+        let which = match kind {
+            SliceKind::LockHold => 0,
+            SliceKind::LockWait => 1,
+            _ => continue,
+        };
+        let process = trace.threads.get(slices.thread[row].ix());
+        if let (true, Some(thread)) = (slices.object[row] != 0, process) {
+            let key = (slices.object[row], thread.process);
+            by_object.entry(key).or_default()[which].push(row as u32);
+        }
+    }
+    let time = |rows: &[u32]| -> u64 {
+        let ns = |&row: &u32| slices.end[row as usize].0 - slices.start[row as usize].0;
+        rows.iter().map(|row| ns(row).max(0) as u64).sum()
+    };
+    type Found = (u64, u64, (u64, ProcessIx), [Vec<u32>; 2]);
+    let mut found: Vec<Found> = by_object
+        .into_iter()
+        .map(|(object, rows)| (time(&rows[1]), time(&rows[0]), object, rows))
+        .collect();
+    found.sort_by_key(|&(wait, hold, object, _)| (std::cmp::Reverse((wait, hold)), object));
+    let without = found.len().saturating_sub(MAX_LOCKS);
+    let mut locks = Vec::new();
+    for (wait_ns, hold_ns, (object, process), mut rows) in found.into_iter().take(MAX_LOCKS) {
+        rows.iter_mut()
+            .for_each(|rows| rows.sort_by_key(|&row| slices.start[row as usize]));
+        let (holds, over) = lanes(trace, &rows[0], HOLD_LANES);
+        let (waits, over_waits) = lanes(trace, &rows[1], WAIT_LANES);
+        let lock = Lock {
+            object,
+            process,
+            name: usual_name(trace, &rows),
+            hold_lanes: holds.len() as u32,
+            holds: rows[0].len() as u64,
+            waits: rows[1].len() as u64,
+            hold_ns,
+            wait_ns,
+            unshown: over + over_waits,
+        };
+        for (depth, rows) in holds.into_iter().chain(waits).enumerate() {
+            lines.push(Line {
+                kind: Kind::Lock,
+                owner: locks.len() as u32,
+                depth: depth as u32,
+                rows: Rows::List(rows),
+            });
+        }
+        locks.push(lock);
+    }
+    (locks, without)
+}
+
+/// `rows`, sorted by start, in at most `most` sequences without overlaps; and how many are in none.
+fn lanes(trace: &Trace, rows: &[u32], most: usize) -> (Vec<Vec<u32>>, u64) {
+    let mut lanes: Vec<(Time, Vec<u32>)> = Vec::new();
+    let mut over = 0;
+    for &row in rows {
+        let (start, end) = (
+            trace.slices.start[row as usize],
+            trace.slices.end[row as usize],
+        );
+        if let Some(lane) = lanes.iter_mut().find(|lane| lane.0 <= start) {
+            lane.0 = end;
+            lane.1.push(row);
+        } else if lanes.len() < most {
+            lanes.push((end, vec![row]));
+        } else {
+            over += 1;
+        }
+    }
+    (lanes.into_iter().map(|(_, rows)| rows).collect(), over)
+}
+
+fn usual_name(trace: &Trace, rows: &[Vec<u32>; 2]) -> StrIx {
+    let mut count: HashMap<StrIx, usize> = HashMap::new();
+    for &row in rows.iter().flatten() {
+        *count.entry(trace.slices.name[row as usize]).or_default() += 1;
+    }
+    let best = count
+        .into_iter()
+        .max_by_key(|&(name, n)| (n, std::cmp::Reverse(name)));
+    best.map_or(StrIx::NONE, |(name, _)| name)
+}

@@ -1,0 +1,181 @@
+//! What is said about each name of slices: how many, how long, how their durations are distributed, which are the longest.
+//!
+//! The histogram is stored, not computed by the viewer: for ten million slices the page would have to decode all of them
+//! before it could answer a click. Bins are an octave cut into eight, so a bin's edges are whole ns and 12.5 % apart at
+//! most; a name takes a few dozen of them whatever its number of slices.
+use super::lines::{Kind, Plan};
+use kasuri_model::Trace;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The longest slices of a name that are stored: outliers are one click away.
+const TOP: usize = 12;
+/// Names with fewer slices keep their bins in a list; more than this in a table.
+const DENSE: u32 = 32;
+/// Bins of 64-bit durations.
+const BINS: usize = 8 * 64;
+
+/// The bin of a duration; `viewer/src/data/histogram.ts` has the same rule.
+pub fn bin(ns: u64) -> u16 {
+    if ns < 8 {
+        return ns as u16;
+    }
+    let octave = 63 - ns.leading_zeros();
+    (8 * (octave - 2) + (ns >> (octave - 3) & 7) as u32) as u16
+}
+
+/// A name's slices.
+#[derive(Serialize)]
+pub struct NameRow {
+    name: u32,
+    /// The longest one's kind, and bit `1 << kind` for each kind that slices of this name have.
+    kind: u8,
+    kinds: u16,
+    count: u64,
+    total: i64,
+    max: i64,
+    line: usize,
+    item: usize,
+    /// When the longest begins.
+    start: u64,
+    /// Bin and count, ascending.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bins: Vec<u32>,
+    /// Line, item, start and ns of the longest, longest first; absent for a single slice.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    top: Vec<u64>,
+}
+
+#[derive(Default)]
+struct Sum {
+    total: i64,
+    kinds: u16,
+    /// Row of the dense table, or none.
+    dense: Option<u32>,
+    few: Vec<u16>,
+    top: Vec<(u64, u32)>,
+}
+
+/// A row for each name that slices have.
+pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
+    let slices = &trace.slices;
+    let mut sums: Vec<Sum> = Vec::new();
+    sums.resize_with(trace.strings.len(), Sum::default);
+    let mut n_dense = 0;
+    for (sum, &count) in sums.iter_mut().zip(&plan.name_count) {
+        if count >= DENSE {
+            sum.dense = Some(n_dense);
+            n_dense += 1;
+        }
+    }
+    let mut table = vec![[0u32; BINS]; n_dense as usize];
+    for (row, name) in slices.name.iter().enumerate() {
+        let Some(sum) = sums.get_mut(name.ix()) else {
+            continue;
+        };
+        let ns = plan
+            .at(slices.end[row])
+            .saturating_sub(plan.at(slices.start[row]));
+        sum.total += ns as i64;
+        sum.kinds |= 1 << slices.kind[row] as u8;
+        match sum.dense {
+            Some(at) => table[at as usize][bin(ns) as usize] += 1,
+            None => sum.few.push(bin(ns)),
+        }
+        if sum.top.len() < TOP || sum.top.last().is_some_and(|least| ns > least.0) {
+            let at = sum.top.partition_point(|&(other, _)| other >= ns);
+            sum.top.insert(at, (ns, row as u32));
+            sum.top.truncate(TOP);
+        }
+    }
+    let lines: BTreeMap<(u32, u32), usize> = plan
+        .lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.kind == Kind::Slice)
+        .map(|(i, line)| ((line.owner, line.depth), i))
+        .collect();
+    // Line and item of a row of the model's slices.
+    let place = |row: u32| {
+        let at = row as usize;
+        let owner = (slices.thread[at].0, slices.depth[at] as u32);
+        let &line = lines.get(&owner)?;
+        let rows = &plan.lines[line].rows;
+        Some((
+            line,
+            super::index::partition(rows.len(), |i| rows.get(i) < at),
+        ))
+    };
+    let mut names = Vec::new();
+    for (name, sum) in sums.iter().enumerate() {
+        let Some(&(max, longest)) = sum.top.first() else {
+            continue;
+        };
+        let Some((line, item)) = place(longest) else {
+            continue;
+        };
+        let count = plan.name_count[name] as u64;
+        let top = sum
+            .top
+            .iter()
+            .filter(|_| count > 1)
+            .filter_map(|&(ns, row)| {
+                let (line, item) = place(row)?;
+                Some([
+                    line as u64,
+                    item as u64,
+                    plan.at(slices.start[row as usize]),
+                    ns,
+                ])
+            });
+        names.push(NameRow {
+            name: name as u32,
+            kind: slices.kind[longest as usize] as u8,
+            kinds: sum.kinds,
+            count,
+            total: sum.total,
+            max: max as i64,
+            line,
+            item,
+            start: plan.at(slices.start[longest as usize]),
+            bins: bins(sum, &table),
+            top: top.flatten().collect(),
+        });
+    }
+    names
+}
+
+fn bins(sum: &Sum, table: &[[u32; BINS]]) -> Vec<u32> {
+    let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
+    match sum.dense {
+        Some(at) => {
+            let row = table[at as usize].iter().enumerate();
+            counts.extend(row.filter(|&(_, &n)| n > 0).map(|(b, &n)| (b as u32, n)));
+        }
+        None if sum.few.len() > 1 => sum
+            .few
+            .iter()
+            .for_each(|&b| *counts.entry(b as u32).or_default() += 1),
+        None => {}
+    }
+    counts.into_iter().flat_map(|(b, n)| [b, n]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bin;
+
+    #[test]
+    fn a_bin_is_an_eighth_of_an_octave() {
+        let edges: Vec<u16> = (0..16).map(bin).collect();
+        assert_eq!(edges, (0..16).collect::<Vec<u16>>());
+        assert_eq!(
+            [bin(16), bin(17), bin(18), bin(31), bin(32)],
+            [16, 16, 17, 23, 24]
+        );
+        for ns in [7u64, 8, 1000, 123_456_789, u64::MAX >> 1, u64::MAX] {
+            assert!(bin(ns) >= bin(ns - 1), "{ns}");
+            assert!((bin(ns) as usize) < super::BINS);
+        }
+    }
+}

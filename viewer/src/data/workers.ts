@@ -1,0 +1,91 @@
+// Decoding beside the page. A block of 16 384 items takes 2-6 ms to inflate and decode, and a view may want dozens at
+// once: done by the page itself that costs frames (83 ms were seen), done by workers it costs a message each.
+// The worker's code travels as text inside the page, so it starts from file:// too, through a blob.
+import { here, type Decoder, type LevelPart, type UnitPart } from "./decode";
+import type { Unit } from "./columns";
+import type { Level } from "./lod";
+
+export type Job =
+  | { what: "bytes"; text: string; raw: number }
+  | { what: "units"; text: string; raw: number; parts: UnitPart[] }
+  | { what: "levels"; text: string; raw: number; parts: LevelPart[] };
+type Answer = Uint8Array | Unit[] | Level[][];
+
+interface Reply {
+  id: number;
+  answer?: Answer;
+  error?: string;
+}
+
+/** What a worker does with a message. */
+export async function work(job: Job): Promise<{ answer: Answer; transfer: ArrayBuffer[] }> {
+  if (job.what === "bytes") {
+    const answer = await here.bytes(job.text, job.raw);
+    return { answer, transfer: [answer.buffer as ArrayBuffer] };
+  }
+  if (job.what === "units") {
+    const answer = await here.units(job.text, job.raw, job.parts);
+    const buffers = new Set(answer.flatMap((unit) => [unit.bytes.buffer, unit.start.buffer, unit.end.buffer, unit.value.buffer]));
+    return { answer, transfer: [...buffers] as ArrayBuffer[] };
+  }
+  const answer = await here.levels(job.text, job.raw, job.parts);
+  const buffers = answer.flat().flatMap((level) => [level.value.buffer, level.cover.buffer, level.flags.buffer, level.note.buffer]);
+  return { answer, transfer: [...new Set(buffers)] as ArrayBuffer[] };
+}
+
+/** The worker's end. */
+export function serve(scope: { onmessage: ((event: MessageEvent<Job & { id: number }>) => void) | null; postMessage: (reply: Reply, transfer: Transferable[]) => void }): void {
+  scope.onmessage = ({ data }) => {
+    work(data).then(
+      ({ answer, transfer }) => scope.postMessage({ id: data.id, answer }, transfer),
+      (error: unknown) => scope.postMessage({ id: data.id, error: error instanceof Error ? error.message : String(error) }, []),
+    );
+  };
+}
+
+/** The page's end: hands jobs to `workers` in turn. */
+class Pool implements Decoder {
+  private readonly waiting = new Map<number, { resolve: (answer: Answer) => void; reject: (error: Error) => void }>();
+  private next = 0;
+
+  constructor(private readonly workers: Worker[]) {
+    for (const worker of workers) {
+      worker.onmessage = ({ data }: MessageEvent<Reply>) => {
+        const job = this.waiting.get(data.id);
+        this.waiting.delete(data.id);
+        if (data.answer === undefined) job?.reject(new Error(data.error ?? "no answer"));
+        else job?.resolve(data.answer);
+      };
+    }
+  }
+
+  bytes(text: string, raw: number): Promise<Uint8Array> {
+    return this.ask({ what: "bytes", text, raw }) as Promise<Uint8Array>;
+  }
+
+  units(text: string, raw: number, parts: UnitPart[]): Promise<Unit[]> {
+    return this.ask({ what: "units", text, raw, parts }) as Promise<Unit[]>;
+  }
+
+  levels(text: string, raw: number, parts: LevelPart[]): Promise<Level[][]> {
+    return this.ask({ what: "levels", text, raw, parts }) as Promise<Level[][]>;
+  }
+
+  private ask(job: Job): Promise<Answer> {
+    const id = this.next++;
+    this.workers[id % this.workers.length]!.postMessage({ ...job, id });
+    return new Promise((resolve, reject) => this.waiting.set(id, { resolve, reject }));
+  }
+}
+
+/** A decoder that runs `code` in workers; where they cannot be started (a strict page policy), the page decodes itself. */
+export function startWorkers(code: string): Decoder {
+  try {
+    const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+    const n = Math.max(1, Math.min(3, (navigator.hardwareConcurrency || 2) - 1));
+    return new Pool(Array.from({ length: n }, () => new Worker(url)));
+  } catch (error) {
+    console.info(`kasuri: no worker (${String(error)}); decoding in the page`);
+    return here;
+  }
+}
