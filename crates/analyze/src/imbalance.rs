@@ -18,8 +18,11 @@
 //! 4. `total`: else all slices of that name on each thread, as one instance.
 //!
 //! A slice counts where it begins. Of slices inside one of the same name, the outermost counts.
+//!
+//! `rounds` then says whether it is always the same thread, and how the imbalance is distributed over the instances.
 use crate::Imbalance;
 use crate::cut::Cut;
+use crate::rounds::{self, Round};
 use kasuri_model::{ProcessIx, SliceKind, StrIx, ThreadIx, ThreadState, Time};
 use std::collections::HashMap;
 
@@ -93,8 +96,17 @@ struct Work {
     thread: ThreadIx,
     /// Slices or regions in the whole recording: instances are paired over all of it, whatever range is asked for.
     n: u32,
-    /// (number of the slice or region, barrier waits before it, busy time) of each that the range touches.
-    pieces: Vec<(u32, u32, i64)>,
+    /// Each that the range touches.
+    pieces: Vec<Piece>,
+}
+
+struct Piece {
+    /// Number of the slice or region.
+    number: u32,
+    /// Barrier waits before it.
+    epoch: u32,
+    busy_ns: i64,
+    start: Time,
 }
 
 impl Work {
@@ -106,8 +118,14 @@ impl Work {
     }
 
     /// The next one; `busy` in the range, none: outside it.
-    fn add(&mut self, epoch: u32, busy: Option<i64>) {
-        self.pieces.extend(busy.map(|busy| (self.n, epoch, busy)));
+    fn add(&mut self, epoch: u32, start: Time, busy: Option<i64>) {
+        let number = self.n;
+        self.pieces.extend(busy.map(|busy_ns| Piece {
+            number,
+            epoch,
+            busy_ns,
+            start,
+        }));
         self.n += 1;
     }
 }
@@ -189,7 +207,9 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
                 if start >= *until {
                     *until = end;
                     let busy = || clock.inside(cut, start, end) - waiting[row - first];
-                    works[*at].1.add(epoch, cut.touches(start, end).then(busy));
+                    works[*at]
+                        .1
+                        .add(epoch, start, cut.touches(start, end).then(busy));
                 }
             }
             SliceKind::Barrier => {
@@ -202,7 +222,7 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
                         let busy = cut
                             .touches(began, start)
                             .then(|| region.busy(cut, start, &clock));
-                        work.add(epoch, busy);
+                        work.add(epoch, began, busy);
                     }
                 }
                 region.begin_at(end);
@@ -285,18 +305,23 @@ fn waiting_inside(
 }
 
 /// Busy time of each thread (by place in `works`) in each instance; who took no part in it was not busy.
-fn by_key(works: &[Work], key: impl Fn(u32, u32) -> u32) -> Vec<Vec<i64>> {
-    let mut instances: HashMap<u32, Vec<i64>> = HashMap::new();
+fn by_key(works: &[Work], key: impl Fn(u32, u32) -> u32) -> Vec<Round> {
+    let mut instances: HashMap<u32, Round> = HashMap::new();
     for (at, work) in works.iter().enumerate() {
-        for &(number, epoch, busy) in &work.pieces {
-            instances
-                .entry(key(number, epoch))
-                .or_insert_with(|| vec![0; works.len()])[at] += busy;
+        for piece in &work.pieces {
+            let round = instances
+                .entry(key(piece.number, piece.epoch))
+                .or_insert_with(|| Round {
+                    start: piece.start,
+                    busy_ns: vec![0; works.len()],
+                });
+            round.busy_ns[at] += piece.busy_ns;
+            round.start = round.start.min(piece.start);
         }
     }
-    let mut keyed: Vec<(u32, Vec<i64>)> = instances.into_iter().collect();
+    let mut keyed: Vec<(u32, Round)> = instances.into_iter().collect();
     keyed.sort_unstable_by_key(|(key, _)| *key);
-    keyed.into_iter().map(|(_, busy)| busy).collect()
+    keyed.into_iter().map(|(_, round)| round).collect()
 }
 
 fn row(
@@ -305,45 +330,16 @@ fn row(
     name: StrIx,
     by: &'static str,
     works: &[Work],
-    instances: &[Vec<i64>],
+    instances: &[Round],
 ) -> Option<Imbalance> {
-    let trace = cut.trace;
-    let mut worst_of = vec![0u64; works.len()];
     let mut out = Imbalance {
-        name: trace.strings.get(name).into(),
+        name: cut.trace.strings.get(name).into(),
         pid,
         by,
         busy: if knows_states(cut) { "on_cpu" } else { "wall" },
         ..Imbalance::default()
     };
-    for busy in instances {
-        let n = busy.len();
-        let (worst, max) = busy
-            .iter()
-            .copied()
-            .enumerate()
-            .max_by_key(|&(ix, b)| (b, std::cmp::Reverse(ix)))?;
-        let mean = busy.iter().sum::<i64>() as f64 / n as f64;
-        worst_of[worst] += 1;
-        out.instances += 1;
-        out.threads = out.threads.max(n as u32);
-        out.max_busy_ns += max;
-        out.mean_busy_ns += mean;
-        out.cost_ns += n as f64 * (max as f64 - mean);
-    }
-    if out.max_busy_ns <= 0 {
-        return None;
-    }
-    let (worst, count) = worst_of
-        .iter()
-        .copied()
-        .enumerate()
-        .max_by_key(|&(ix, n)| (n, std::cmp::Reverse(ix)))?;
-    let thread = &trace.threads[works[worst].thread.ix()];
-    out.imbalance = (out.max_busy_ns as f64 - out.mean_busy_ns) / out.max_busy_ns as f64;
-    out.worst_tid = thread.tid;
-    out.worst_thread = trace.strings.get(thread.name).into();
-    out.worst_share = count as f64 / out.instances as f64;
-    out.is_static = out.instances >= 3 && out.worst_share >= 0.8;
+    let threads: Vec<ThreadIx> = works.iter().map(|work| work.thread).collect();
+    rounds::fill(&mut out, cut, &threads, instances)?;
     Some(out)
 }

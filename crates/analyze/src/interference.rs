@@ -19,6 +19,8 @@ struct Tally {
     preemptions: u64,
     delayed_ns: i64,
     threads: HashSet<ThreadIx>,
+    /// By CPU.
+    on_cpu_ns: Vec<i64>,
 }
 
 /// By process, most delay first.
@@ -31,6 +33,7 @@ pub(crate) fn interference(cut: &Cut<'_>) -> Vec<Interference> {
             preemptions: 0,
             delayed_ns: 0,
             threads: HashSet::new(),
+            on_cpu_ns: Vec::new(),
         })
         .collect();
     let queues = queues(cut, &mut tally);
@@ -48,10 +51,19 @@ pub(crate) fn interference(cut: &Cut<'_>) -> Vec<Interference> {
             preemptions: t.preemptions,
             delayed_ns: t.delayed_ns,
             threads_delayed: t.threads.len() as u32,
+            cpus: worst_cpus(&t.on_cpu_ns),
         })
         .collect();
     out.sort_by_key(|i| (std::cmp::Reverse(i.delayed_ns), i.pid));
     out
+}
+
+fn worst_cpus(ns: &[i64]) -> Vec<u32> {
+    let mut cpus: Vec<u32> = (0..ns.len() as u32)
+        .filter(|&cpu| ns[cpu as usize] > 0)
+        .collect();
+    cpus.sort_by_key(|&cpu| std::cmp::Reverse(ns[cpu as usize]));
+    cpus
 }
 
 /// Who waited where, by CPU and start; counts preemptions on the way.
@@ -109,6 +121,8 @@ fn sweep(cut: &Cut<'_>, cpu: usize, queue: &[Waiting], tally: &mut [Tally]) {
             if ns > 0 {
                 by.delayed_ns += ns;
                 by.threads.insert(waiting.thread);
+                by.on_cpu_ns.resize(by.on_cpu_ns.len().max(cpu + 1), 0);
+                by.on_cpu_ns[cpu] += ns;
             }
         }
     }

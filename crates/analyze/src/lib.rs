@@ -4,14 +4,19 @@
 //! |---|---|
 //! | `threads` | what each thread and CPU did, wake-up latency |
 //! | `annotations` | time by annotation, by waited-for object, tasks |
-//! | `imbalance` | how unevenly repeated work is split |
+//! | `imbalance`, `rounds` | how unevenly repeated work is split, and whether always in the same way |
 //! | `interference` | who ran while the target wanted to |
+//! | `migrations` | which thread moved where, and why |
+//! | `hints` | what to try next |
 #![forbid(unsafe_code)]
 
 mod annotations;
 mod cut;
+mod hints;
 mod imbalance;
 mod interference;
+mod migrations;
+mod rounds;
 mod summary;
 mod threads;
 
@@ -37,6 +42,7 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
     let mut rows = threads::threads(&cut);
     let wake_latency_ns = threads::wakeups(&cut, &mut rows);
     let cpus = threads::cpus(&cut);
+    let moves = migrations::migrations(&cut);
     let mut out = Summary {
         schema: SCHEMA,
         command: trace.info.command.clone(),
@@ -64,6 +70,8 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
         waits: annotations::waits(&cut),
         tasks: annotations::tasks(&cut),
         interference: interference::interference(&cut),
+        migration_groups: migrations::groups(&moves),
+        migration_list: moves,
         losses: losses(&cut),
         missing: trace.info.missing.clone(),
         cpus,
@@ -82,6 +90,7 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
     rows.retain(|row| (row.is_target || options.all_processes) && (cut.whole || row.alive_ns > 0));
     rows.sort_by_key(|row| (std::cmp::Reverse(row.on_cpu_ns), row.pid, row.tid));
     out.threads = rows;
+    out.hints = hints::hints(&cut, &out);
     out
 }
 

@@ -73,6 +73,12 @@ pub struct Summary {
     pub tasks: TaskSummary,
     /// Who ran while target threads were ready to run on that CPU, most time first.
     pub interference: Vec<Interference>,
+    /// Moves to another CPU by thread and cause, most time off a CPU first.
+    pub migration_groups: Vec<MigrationGroup>,
+    /// Each move to another CPU, in time order.
+    pub migration_list: Vec<Migration>,
+    /// What to try next, most to gain first.
+    pub hints: Vec<Hint>,
     /// Events that were lost, by cause.
     pub losses: Vec<LossSummary>,
     /// What the recording cannot show, and the command that would grant it.
@@ -225,6 +231,48 @@ pub struct Imbalance {
     pub worst_share: f64,
     /// The same thread was the slowest in at least 80 % of at least 3 instances.
     pub is_static: bool,
+    /// Who is late: `static` (the same threads each time: at least half of the cost stays when the threads' times are added
+    /// up over all instances), `mixed` (a tenth), `changing` (another each time), or `unknown` (fewer than 8 instances).
+    pub cause: &'static str,
+    /// Friedman's test over the instances: how often chance alone makes threads differ as much; below 0.01 they differ.
+    /// None when there are too few instances, or no difference in any.
+    pub p_value: Option<f64>,
+    /// Of `cost_ns`: what a better constant split would save.
+    pub static_cost_ns: f64,
+    /// Its threads, busiest first.
+    pub by_thread: Vec<ImbalanceThread>,
+    /// Imbalance of the single instances.
+    pub rounds: Rounds,
+}
+
+/// One thread's part in a repeated annotation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ImbalanceThread {
+    /// Thread id.
+    pub tid: i32,
+    /// Its name.
+    pub name: String,
+    /// Sum of its busy times.
+    pub busy_ns: i64,
+    /// Instances in which it was the slowest.
+    pub slowest: u64,
+}
+
+/// How (max - mean) / max is distributed over the instances; percentiles by nearest rank.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Rounds {
+    /// 10th percentile.
+    pub p10: f64,
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// That of the worst instance.
+    pub max: f64,
+    /// When the worst instance began.
+    pub worst_at_ns: i64,
+    /// Instances with an imbalance of 0 to 10 %, 10 to 20 % ... 90 to 100 %.
+    pub histogram: Vec<u64>,
 }
 
 /// Waits, or critical sections, of one kind at one object.
@@ -284,6 +332,64 @@ pub struct Interference {
     pub delayed_ns: i64,
     /// Target threads it delayed.
     pub threads_delayed: u32,
+    /// CPUs on which it did, most delay first.
+    pub cpus: Vec<u32>,
+}
+
+/// One move of a thread to another CPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Migration {
+    /// When.
+    pub time_ns: i64,
+    /// Thread id.
+    pub tid: i32,
+    /// Its name.
+    pub thread: String,
+    /// From this CPU...
+    pub from_cpu: u16,
+    /// ...to this.
+    pub to_cpu: u16,
+    /// `wake-up` (its waker chose another CPU), `balance` (another CPU took it out of the queue, or from its CPU), `affinity`
+    /// (the program asked for it; also at exec) or `unknown`.
+    pub why: &'static str,
+    /// From when it last ran to when it next does; none when one of them was not seen.
+    pub off_cpu_ns: Option<i64>,
+}
+
+/// Moves of one thread for one cause.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct MigrationGroup {
+    /// Thread id.
+    pub tid: i32,
+    /// Its name.
+    pub thread: String,
+    /// As in [`Migration`].
+    pub why: &'static str,
+    /// How many.
+    pub count: u64,
+    /// Sum of the times off a CPU around them.
+    pub off_cpu_ns: i64,
+    /// The longest of them.
+    pub longest_ns: i64,
+    /// The most frequent way: from this CPU...
+    pub from_cpu: u16,
+    /// ...to this...
+    pub to_cpu: u16,
+    /// ...so many times.
+    pub way_count: u64,
+}
+
+/// What to try next.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Hint {
+    /// `oversubscription`, `interference`, `misplaced`, `interrupts` or `migrations`.
+    pub kind: &'static str,
+    /// CPU time that it concerns, at most what can be gained.
+    pub cost_ns: i64,
+    /// What was found and what to do, in plain words.
+    pub text: String,
+    /// A command that does it, or that shows more.
+    pub command: Option<String>,
 }
 
 /// Lost events of one cause.

@@ -480,11 +480,17 @@ fn anonymous(mut s: Summary) -> Summary {
     s.cpus.sort_by_key(|c| c.target_ns);
     s.cpus.iter_mut().for_each(|c| c.cpu = 0);
     s.threads.iter_mut().for_each(|t| (t.pid, t.tid) = (0, 0));
-    s.imbalance
-        .iter_mut()
-        .for_each(|i| (i.pid, i.worst_tid) = (0, 0));
+    for i in &mut s.imbalance {
+        (i.pid, i.worst_tid, i.rounds.worst_at_ns) = (0, 0, 0);
+        i.by_thread.iter_mut().for_each(|t| t.tid = 0);
+    }
     s.waits.iter_mut().for_each(|w| w.pid = 0);
-    s.interference.iter_mut().for_each(|i| i.pid = 0);
+    for i in &mut s.interference {
+        (i.pid, i.cpus) = (0, Vec::new());
+    }
+    s.hints
+        .iter_mut()
+        .for_each(|h| (h.text, h.command) = (String::new(), None));
     s
 }
 
@@ -538,4 +544,166 @@ fn an_empty_trace_has_an_answer() {
     let s = summary(&Trace::default(), &Options::default());
     assert_eq!((s.wall_ns, s.cpu_use, s.wake_latency_ns), (0, None, None));
     assert_eq!(s.schema, "kasuri.stat/1");
+}
+
+#[test]
+fn migrations_have_their_cause_and_the_time_around_them() {
+    // 10 runs on CPU 0, 11 on CPU 1; 18 is the stopper migration/0.
+    let mut strings = Strings::default();
+    assert_eq!(strings.intern("t"), T);
+    let stopper = strings.intern("migration/0");
+    let moved = |ns, context, tid, from, to| Event {
+        time: Time(ns),
+        context,
+        in_interrupt: false,
+        what: What::Migrate { tid, from, to },
+    };
+    let by_stopper = |ns, prev, left_as, next| {
+        let mut event = PLAIN.switch(ns, prev, left_as, next);
+        if let What::Switch {
+            prev_comm,
+            next_comm,
+            ..
+        } = &mut event.what
+        {
+            *(if prev == 18 { prev_comm } else { next_comm }) = stopper;
+        }
+        event
+    };
+    let wake_stopper = |ns, context| {
+        let mut event = PLAIN.waking(ns, context, 18, 0);
+        if let What::Waking { comm, .. } = &mut event.what {
+            *comm = stopper;
+        }
+        event
+    };
+    let cpu0 = vec![
+        // Wake-up: 10 sleeps at 100; 11 wakes it at 150 and puts it on CPU 1, where it runs from 200.
+        PLAIN.switch(100, 10, Sleeping, 0),
+        // Balance: CPU 0 takes 11 at 300 out of CPU 1's queue, where it has been since 200.
+        moved(300, 0, 11, 1, 0),
+        PLAIN.switch(310, 0, RunnablePreempted, 11),
+        // Affinity: 11 asks for CPU 1; the stopper it wakes takes the CPU from it, and moves it.
+        wake_stopper(400, 11),
+        by_stopper(405, 11, RunnablePreempted, 18),
+        moved(410, 18, 11, 0, 1),
+        by_stopper(415, 18, Sleeping, 0),
+    ];
+    let cpu1 = vec![
+        PLAIN.waking(150, 11, 10, 0),
+        moved(155, 11, 10, 0, 1),
+        PLAIN.switch(200, 11, RunnablePreempted, 10),
+        PLAIN.switch(450, 10, Sleeping, 11),
+        PLAIN.switch(900, 11, Sleeping, 0),
+    ];
+    let setup = Setup {
+        span: Time(0)..Time(1000),
+        n_cpus: 2,
+        recorded: vec![0, 1],
+        has_migrations: true,
+        ..Setup::default()
+    };
+    let mut trace = Input {
+        setup,
+        strings,
+        cpus: vec![cpu0, cpu1],
+        streams: Vec::new(),
+    }
+    .build()
+    .unwrap();
+    trace.info.kernel_source = "tracefs".into();
+    let all = Options {
+        all_processes: true,
+        ..Options::default()
+    };
+    let found: Vec<_> = (summary(&trace, &all).migration_list.iter())
+        .map(|m| (m.tid, m.from_cpu, m.to_cpu, m.why, m.off_cpu_ns))
+        .collect();
+    let expected = [
+        (10, 0, 1, "wake-up", Some(100)),
+        (11, 1, 0, "balance", Some(110)),
+        (11, 0, 1, "affinity", Some(45)),
+    ];
+    assert_eq!(found, expected);
+    // The same, where moves are only seen by where threads come on.
+    trace.info.kernel_source = "perf".into();
+    let whys = summary(&trace, &all).migration_list;
+    assert!(whys.iter().all(|m| m.why == "unknown"));
+}
+
+/// Two threads, rounds of work ended by a barrier; `work(round, thread)` is the time each is busy.
+fn rounds(n: i64, work: impl Fn(i64, i64) -> i64) -> Trace {
+    let mut strings = Strings::default();
+    let (name, sync) = (strings.intern("loop"), strings.intern("sync"));
+    let stream = |thread: i64| {
+        let mut at = 0;
+        let mut events = Vec::new();
+        for round in 0..n {
+            let end = at + work(round, thread);
+            let go = at + work(round, 0).max(work(round, 1)) + 10;
+            let kinds = [(at, 1, name), (end, 2, name), (end, 5, sync), (go, 6, sync)];
+            events.extend(kinds.map(|(ns, kind, name)| Annotation {
+                time: Time(ns),
+                kind,
+                aux: u16::from(name == sync),
+                name,
+                a: if name == sync { 0xb } else { 0 },
+                b: 0,
+            }));
+            at = go;
+        }
+        AnnotationVec {
+            pid: 10,
+            tid: 10 + thread as i32,
+            events,
+            at: 0,
+        }
+    };
+    let setup = Setup {
+        span: Time(0)..Time(1_000_000),
+        ..Setup::default()
+    };
+    Input {
+        setup,
+        strings,
+        cpus: Vec::new(),
+        streams: vec![stream(0), stream(1)],
+    }
+    .build()
+    .unwrap()
+}
+
+#[test]
+fn imbalance_tells_a_static_split_from_a_changing_one() {
+    let all = Options {
+        all_processes: true,
+        ..Options::default()
+    };
+    let of = |trace: &Trace| {
+        let s = summary(trace, &all);
+        s.imbalance.into_iter().find(|i| i.by == "barrier").unwrap()
+    };
+    // Thread 1 always has twice the work: cost 100 a round, all of it static.
+    let uneven = of(&rounds(20, |_, thread| 100 + 100 * thread));
+    assert_eq!((uneven.cause, uneven.worst_tid), ("static", 11));
+    assert_eq!((uneven.cost_ns, uneven.static_cost_ns), (2000.0, 2000.0));
+    assert_eq!(uneven.rounds.histogram, [0, 0, 20, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(uneven.by_thread[0].busy_ns, 4000);
+    // They take turns: the same cost, none of it static.
+    let turns = of(&rounds(20, |round, thread| {
+        100 + 100 * ((round + thread) % 2)
+    }));
+    assert_eq!((turns.cause, turns.cost_ns), ("changing", 2000.0));
+    assert_eq!(turns.static_cost_ns, 0.0);
+    // One round is worse than the others, and is named.
+    let once = of(&rounds(20, |round, thread| {
+        if round == 7 { 300 * (thread + 1) } else { 100 }
+    }));
+    assert_eq!((once.cause, once.rounds.max), ("changing", 0.25));
+    assert_eq!(once.rounds.worst_at_ns, 7 * 110);
+    // Too few to tell.
+    assert_eq!(
+        of(&rounds(4, |_, thread| 100 + 100 * thread)).cause,
+        "unknown"
+    );
 }

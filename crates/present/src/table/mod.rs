@@ -43,6 +43,8 @@ pub fn render(summary: &Summary, layout: &Layout) -> String {
     page.threads(summary);
     page.cpus(summary);
     page.interference(summary);
+    page.migrations(summary);
+    page.hints(summary);
     page.hint(summary);
     page.text
 }

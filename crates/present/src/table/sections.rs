@@ -170,6 +170,12 @@ impl Page<'_> {
         let shown = self.shown(found.len());
         for i in &found[..shown] {
             self.item(&imbalance_text(i));
+            // Details of what costs next to nothing hide the others.
+            let is_worth = i.cost_ns >= s.capacity_ns as f64 * 0.005;
+            let more = [late_text(i), rounds_text(i)];
+            for text in more.into_iter().flatten().filter(|_| is_worth) {
+                self.item(&format!("  {text}"));
+            }
         }
         if shown < found.len() {
             let more = format!("  ... and {} more (--top 0 shows all)", found.len() - shown);
@@ -302,6 +308,7 @@ impl Page<'_> {
             number("DELAY", 0),
             number("THREADS", 1),
             number("PREEMPTIONS", 1),
+            word("ON CPU", 2),
         ]);
         let shown = self.shown(found.len());
         for i in &found[..shown] {
@@ -315,9 +322,56 @@ impl Page<'_> {
                 ns(i.delayed_ns),
                 i.threads_delayed.to_string(),
                 count(i.preemptions),
+                some_of(&i.cpus),
             ]);
         }
         self.grid(grid, shown, found.len());
+    }
+
+    pub(super) fn migrations(&mut self, s: &Summary) {
+        if s.migration_groups.is_empty() {
+            return;
+        }
+        self.heading("moves to another CPU", "off CPU: around the move");
+        let mut grid = Grid::new(&[
+            text("THREAD"),
+            number("TID", 0),
+            word("WHY", 0),
+            number("COUNT", 0),
+            word("MOST OFTEN", 2),
+            number("OFF CPU", 0),
+            number("LONGEST", 1),
+        ]);
+        let shown = self.shown(s.migration_groups.len());
+        for g in &s.migration_groups[..shown] {
+            grid.row([
+                if g.thread.is_empty() {
+                    format!("thread {}", g.tid)
+                } else {
+                    g.thread.clone()
+                },
+                g.tid.to_string(),
+                g.why.into(),
+                count(g.count),
+                format!("{} -> {}", g.from_cpu, g.to_cpu),
+                ns(g.off_cpu_ns),
+                ns(g.longest_ns),
+            ]);
+        }
+        self.grid(grid, shown, s.migration_groups.len());
+    }
+
+    pub(super) fn hints(&mut self, s: &Summary) {
+        if s.hints.is_empty() {
+            return;
+        }
+        self.heading("what to try", "most to gain first");
+        for hint in &s.hints {
+            self.item(&printable(&hint.text));
+            if let Some(command) = &hint.command {
+                self.item(&format!("  {}", printable(command)));
+            }
+        }
     }
 
     pub(super) fn hint(&mut self, _: &Summary) {
@@ -402,6 +456,56 @@ fn imbalance_text(i: &Imbalance) -> String {
     )
 }
 
+/// Who is late, and what that means.
+fn late_text(i: &Imbalance) -> Option<String> {
+    let chance = match i.p_value? {
+        p if p < 0.001 => "p < 0.001".to_string(),
+        p => format!("p = {p:.3}"),
+    };
+    let first = i.by_thread.first()?;
+    let mean = i.mean_busy_ns.max(1.0);
+    let more = (first.busy_ns as f64 / mean - 1.0) * 100.0;
+    let saves = i.static_cost_ns / i.cost_ns.max(1.0) * 100.0;
+    let name = printable(&first.name);
+    Some(match i.cause {
+        "static" => format!(
+            "the split is uneven: {name} has {more:.0} % more to do than the mean; a better constant split saves {saves:.0} % of the cost ({chance})"
+        ),
+        "mixed" => format!(
+            "partly the split: {name} has {more:.0} % more to do than the mean, {saves:.0} % of the cost ({chance}); the rest changes from round to round"
+        ),
+        _ => format!(
+            "another thread is late each time ({chance}): no constant split helps; give out the work in smaller pieces, or look for who disturbs"
+        ),
+    })
+}
+
+/// The distribution over rounds; what a single round says, the line above has said.
+fn rounds_text(i: &Imbalance) -> Option<String> {
+    const BARS: [char; 8] = [
+        '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}',
+        '\u{2588}',
+    ];
+    let r = &i.rounds;
+    let most = *r.histogram.iter().max()? as f64;
+    if i.instances < 3 || most == 0.0 {
+        return None;
+    }
+    let bar = |&n: &u64| match n {
+        0 => '\u{b7}',
+        n => BARS[((n as f64 / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
+    };
+    let bars: String = r.histogram.iter().map(bar).collect();
+    let percent = |share: f64| format!("{:.0} %", share * 100.0);
+    Some(format!(
+        "rounds: half below {}, nine of ten below {}, worst {} at {}; 0 {bars} 100 %",
+        percent(r.p50),
+        percent(r.p90),
+        percent(r.max),
+        ns(r.worst_at_ns)
+    ))
+}
+
 fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 13] {
     let k = s.known;
     [
@@ -433,6 +537,13 @@ fn threads_note(s: &Summary) -> String {
         (false, _) => "the kernel's events were not recorded",
     };
     note.into()
+}
+
+/// The first few numbers of a list.
+fn some_of(numbers: &[u32]) -> String {
+    let first: Vec<String> = numbers.iter().take(4).map(u32::to_string).collect();
+    let more = if numbers.len() > 4 { ", ..." } else { "" };
+    format!("{}{more}", first.join(", "))
 }
 
 fn file_name(place: &str) -> &str {
