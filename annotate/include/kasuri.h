@@ -153,7 +153,7 @@ enum kasuri_kind {
     KASURI_EV_LOCK_ACQUIRED = 8,  /* "                                                                 */
     KASURI_EV_LOCK_RELEASED = 9,  /* "                                                                 */
     KASURI_EV_TASK_CREATE = 10,   /* name          -                  u64 task, u64 parent (0: none)   */
-    KASURI_EV_TASK_START = 11,    /* name or 0     -                  u64 task, 0                      */
+    KASURI_EV_TASK_START = 11,    /* name or 0     kasuri_task_start  u64 task, 0                      */
     KASURI_EV_TASK_SUSPEND = 12,  /* why or 0      -                  u64 task, u64 waits for (0: -)   */
     KASURI_EV_TASK_RESUME = 13,   /* "                                                                 */
     KASURI_EV_TASK_END = 14,      /* "                                                                 */
@@ -162,11 +162,15 @@ enum kasuri_kind {
     KASURI_EV_ARG = 17,           /* arg's name    kasuri_arg_type    8 bytes, 0; STR: bytes, see aux  */
     KASURI_EV_MESSAGE = 18,       /* place or 0    byte length        UTF-8, padded with 0             */
     KASURI_EV_THREAD_NAME = 19,   /* -             byte length        UTF-8, padded with 0             */
-    KASURI_EV_TRIGGER = 20        /* name or 0     -                  -                                */
+    KASURI_EV_TRIGGER = 20,       /* name or 0     -                  -                                */
+    KASURI_EV_TASK_JOIN = 25      /* name or 0     -                  u64 task (0: -), u64 joined      */
 };
 /* KASURI_EV_ARG belongs to the thread's innermost open slice (or its last instant, when newer).
  * aux = type | byte length << 4 (STR). */
 enum kasuri_wait_kind { KASURI_WAIT_OTHER = 0, KASURI_WAIT_BARRIER = 1, KASURI_WAIT_JOIN = 2, KASURI_WAIT_COND = 3, KASURI_WAIT_IO = 4 };
+/* START: STOLEN when another thread than the one that created the task took it. RESUME of a task that was not suspended
+ * but created another one, which its thread ran first: what follows in it was stolen (docs/design/seen.md). */
+enum kasuri_task_start { KASURI_TASK_OWN = 0, KASURI_TASK_STOLEN = 1 };
 enum kasuri_lock_mode { KASURI_LOCK_EXCLUSIVE = 0, KASURI_LOCK_SHARED = 1 };
 enum kasuri_arg_type { KASURI_ARG_I64 = 1, KASURI_ARG_U64 = 2, KASURI_ARG_F64 = 3, KASURI_ARG_STR = 4 };
 
@@ -484,6 +488,9 @@ KASURI__INLINE uint64_t kasuri__u64(uint64_t v) {
 #define KASURI_TASK_SUSPEND(task) KASURI__TASK(KASURI_EV_TASK_SUSPEND, task, 0)
 #define KASURI_TASK_RESUME(task) KASURI__TASK(KASURI_EV_TASK_RESUME, task, 0)
 #define KASURI_TASK_END(task) KASURI__TASK(KASURI_EV_TASK_END, task, 0)
+/** KASURI_TASK_JOIN - @task has waited, or needed not wait, for the end of @joined, and goes on. At most one task joins
+ * another. This and parents make the task graph, whose work and span `kasuri stat` prints. task: 0 for none. */
+#define KASURI_TASK_JOIN(task, joined) KASURI__TASK(KASURI_EV_TASK_JOIN, task, KASURI__U64(joined))
 /** KASURI_TASK_SUSPEND_FOR - suspend, with the reason and the task or object waited for. */
 #define KASURI_TASK_SUSPEND_FOR(why, task, awaited)                                                                    \
     KASURI__EMIT2(why, KASURI_EV_TASK_SUSPEND, KASURI__U64(task), KASURI__U64(awaited))
@@ -563,7 +570,8 @@ KASURI__INLINE void kasuri_lock_acquired(uint32_t site, uint32_t mode, uint64_t 
 KASURI__INLINE void kasuri_lock_released(uint32_t site, uint32_t mode, uint64_t lock) {
     KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_LOCK_RELEASED | mode << 16, lock, 0));
 }
-/** kasuri_task_event - kind: KASURI_EV_TASK_CREATE (other: parent) to KASURI_EV_TASK_END (other: awaited or 0). */
+/** kasuri_task_event - kind: KASURI_EV_TASK_CREATE (other: parent) to KASURI_EV_TASK_END (other: awaited or 0), or
+ * KASURI_EV_TASK_JOIN (other: joined). */
 KASURI__INLINE void kasuri_task_event(uint32_t kind, uint32_t site, uint64_t task, uint64_t other) {
     KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, kind, task, other));
 }
@@ -1793,6 +1801,7 @@ static inline void kasuri__unused(const char *format, ...) { (void)format; }
 #define KASURI_TASK_SUSPEND_FOR(why, task, awaited) KASURI__UNUSED2(task, awaited)
 #define KASURI_TASK_RESUME(task) KASURI__UNUSED1(task)
 #define KASURI_TASK_END(task) KASURI__UNUSED1(task)
+#define KASURI_TASK_JOIN(task, joined) KASURI__UNUSED2(task, joined)
 #define KASURI_FLOW_OUT(name, flow) KASURI__UNUSED1(flow)
 #define KASURI_FLOW_IN(name, flow) KASURI__UNUSED1(flow)
 #define KASURI_ARG_I64(key, v) KASURI__UNUSED1(v)

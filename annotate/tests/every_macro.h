@@ -5,7 +5,7 @@
 
 #include "kasuri.h"
 
-#define EVERY_MACRO_EVENTS 33
+#define EVERY_MACRO_EVENTS 34
 
 static void every_macro(void) {
     int lock = 0;
@@ -37,6 +37,7 @@ static void every_macro(void) {
     KASURI_TASK_SUSPEND_FOR("why", 1, 2);
     KASURI_TASK_RESUME(1);
     KASURI_TASK_END(1);
+    KASURI_TASK_JOIN(0, 1);
     KASURI_FLOW_OUT("flow", 1);
     KASURI_FLOW_IN("flow", 1);
     if (lock)

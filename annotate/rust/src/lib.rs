@@ -225,6 +225,8 @@ pub enum Task {
     Resume = 13,
     /// Done.
     End = 14,
+    /// Goes on after the end of `other`, whether it had to wait or not.
+    Join = 25,
 }
 
 macro_rules! wrap {

@@ -263,5 +263,6 @@ pub(crate) fn tasks(cut: &Cut<'_>) -> TaskSummary {
         .windows(2)
         .filter(|p| p[0].0 == p[1].0 && p[0].2 != p[1].2)
         .count() as u64;
+    out.graph = crate::task_graph::task_graph(cut);
     out
 }

@@ -5,6 +5,7 @@
 //! | `threads` | what each thread and CPU did, wake-up latency |
 //! | `annotations` | time by annotation, by waited-for object, tasks |
 //! | `imbalance`, `rounds` | how unevenly repeated work is split, and whether always in the same way |
+//! | `task_graph` | work, span and parallelism of the task graph |
 //! | `interference` | who ran while the target wanted to |
 //! | `migrations` | which thread moved where, and why |
 //! | `hints` | what to try next |
@@ -18,6 +19,7 @@ mod interference;
 mod migrations;
 mod rounds;
 mod summary;
+mod task_graph;
 mod threads;
 
 pub use summary::*;

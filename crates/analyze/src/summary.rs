@@ -315,6 +315,35 @@ pub struct TaskSummary {
     pub run_ns: i64,
     /// Sum over tasks of creation..first run, where both were seen.
     pub queued_ns: i64,
+    /// Work and span; none when no task ran.
+    pub graph: Option<TaskGraph>,
+}
+
+/// The task graph: who created and who joined whom. `span_ns <= work_ns`. A scheduler that leaves no CPU idle while a task
+/// is ready needs on P CPUs at least `max(work_ns / P, span_ns)` and at most `work_ns / P + span_ns`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TaskGraph {
+    /// Work (T1): time that tasks were on a CPU.
+    pub work_ns: i64,
+    /// Span (Tinf): the same along the heaviest chain of tasks that had to follow one another.
+    pub span_ns: i64,
+    /// `work_ns / span_ns`: on more CPUs than this, the program cannot use them.
+    pub parallelism: f64,
+    /// Of `work_ns`: a task ran, but whether its thread was on a CPU was not seen.
+    pub unknown_ns: i64,
+    /// The heaviest chain by name of its tasks, most time first; sums to `span_ns`.
+    pub path: Vec<PathPart>,
+}
+
+/// Tasks of one name on the heaviest chain.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PathPart {
+    /// Their name.
+    pub name: String,
+    /// How many: stays on the chain one after the other.
+    pub tasks: u64,
+    /// Their time on it.
+    pub ns: i64,
 }
 
 /// What one process did to target threads that were ready to run.

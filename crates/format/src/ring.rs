@@ -341,7 +341,7 @@ numbered!(
         LockReleased = 9,
         /// A task is created; a: task, b: parent or 0.
         TaskCreate = 10,
-        /// It starts; a: task.
+        /// It starts; a: task, aux: 1 when taken from another thread.
         TaskStart = 11,
         /// It stops for a while; a: task, b: what it waits for or 0.
         TaskSuspend = 12,
@@ -361,6 +361,8 @@ numbered!(
         ThreadName = 19,
         /// Asks a flight recorder to save.
         Trigger = 20,
+        /// A task goes on after another's end; a: task or 0, b: the one that ended.
+        TaskJoin = 25,
     }
 );
 numbered!(

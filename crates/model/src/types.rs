@@ -415,14 +415,19 @@ pub struct Task {
     pub started: Time,
     /// When it ended; `Time::MAX`: not seen.
     pub ended: Time,
+    /// When another went on after its end, having waited or not; `Time::MAX`: not seen.
+    pub joined: Time,
+    /// Who that was (task), if any.
+    pub joiner: TaskIx,
 }
 
-/// Arrows of the program's own, joined by flow id; in order of `from_time`.
+/// Arrows: the program's own, joined by flow id, and steals, from where a thread left a task to where another took it
+/// up; in order of `from_time`.
 #[derive(Clone, Debug, Default)]
 pub struct Flows {
-    /// The program's id.
+    /// The program's id; steals: the task's.
     pub id: Vec<u64>,
-    /// Name.
+    /// Name; steals: "steal".
     pub name: Vec<StrIx>,
     /// Tail of the arrow.
     pub from_time: Vec<Time>,

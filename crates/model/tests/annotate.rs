@@ -224,6 +224,112 @@ fn a_suspended_task_takes_its_open_slices_along() {
     assert_eq!(ran, [false, true, true, true, true]);
 }
 
+/// Child first: task 1 creates 2 and runs it in its own place; the rest of 1 is stolen at 50. Nobody said at 20 that
+/// 1 stopped, so its run there ends where the run of 2 began.
+#[test]
+fn a_stolen_continuation_ends_where_its_child_began() {
+    let mut p = Program::default();
+    p.stream(7)
+        .put(10, Kind::TaskStart, "main", 0, 1, 0)
+        .begin(12, "phase")
+        .put(20, Kind::TaskCreate, "child", 0, 2, 1)
+        .put(20, Kind::TaskStart, "", 0, 2, 0)
+        .begin(55, "inside")
+        .end(58, "inside")
+        .put(60, Kind::TaskEnd, "", 0, 2, 0)
+        .begin(70, "after")
+        .end(75, "after");
+    p.stream(8)
+        .put(50, Kind::TaskResume, "steal", 0, 1, 0)
+        .end(65, "phase")
+        .put(66, Kind::TaskJoin, "", 0, 1, 2)
+        .put(80, Kind::TaskEnd, "", 0, 1, 0);
+    let trace = p.load();
+    assert_eq!(
+        slices(&trace),
+        [
+            (7, "main", 10, 20, 0, 0),
+            (7, "phase", 12, 20, 1, open::CONTINUES),
+            (7, "child", 20, 60, 2, 0),
+            (7, "inside", 55, 58, 3, 0),
+            (7, "after", 70, 75, 0, 0),
+            (8, "main", 50, 80, 0, 0),
+            (8, "phase", 50, 65, 1, open::CONTINUED),
+        ]
+    );
+    let f = &trace.flows;
+    let [main, child] = &trace.tasks[..] else {
+        panic!("{:?}", trace.tasks)
+    };
+    let arrow = (
+        f.from_time[0].0,
+        f.to_time[0].0,
+        trace.strings.get(f.name[0]),
+    );
+    assert_eq!((f.id.len(), arrow), (1, (20, 50, "steal")));
+    assert_eq!((child.joined.0, child.joiner.0, child.parent.0), (66, 0, 0));
+    assert_eq!((main.joined, main.ended.0), (Time::MAX, 80));
+}
+
+/// Help first: what was created on one thread and taken by another is an arrow from the one to the other.
+#[test]
+fn a_stolen_task_has_an_arrow() {
+    let mut p = Program::default();
+    p.stream(7)
+        .put(10, Kind::TaskStart, "main", 0, 1, 0)
+        .put(20, Kind::TaskCreate, "own", 0, 2, 1)
+        .put(22, Kind::TaskCreate, "taken", 0, 3, 1)
+        .put(24, Kind::TaskStart, "", 0, 2, 0)
+        .put(26, Kind::TaskEnd, "", 0, 2, 0);
+    p.stream(8)
+        .put(30, Kind::TaskStart, "", 1, 3, 0)
+        .put(40, Kind::TaskEnd, "", 0, 3, 0);
+    let f = p.load().flows;
+    let arrows: Vec<(u64, i64, i64)> = (0..f.id.len())
+        .map(|r| (f.id[r], f.from_time[r].0, f.to_time[r].0))
+        .collect();
+    assert_eq!(arrows, [(3, 22, 30)]);
+}
+
+/// Two steals from one thread, outermost first; then what is left ends in its order.
+#[test]
+fn the_outermost_is_stolen_first() {
+    let mut p = Program::default();
+    p.stream(7);
+    for task in 1..4 {
+        let at = task as i64 * 10;
+        p.put(at, Kind::TaskCreate, "t", 0, task, task - 1).put(
+            at,
+            Kind::TaskStart,
+            "",
+            0,
+            task,
+            0,
+        );
+    }
+    p.put(60, Kind::TaskEnd, "", 0, 3, 0)
+        .put(70, Kind::TaskCreate, "t", 0, 4, 0)
+        .put(70, Kind::TaskStart, "", 0, 4, 0)
+        .put(80, Kind::TaskEnd, "", 0, 4, 0);
+    p.stream(8)
+        .put(40, Kind::TaskResume, "steal", 0, 1, 0)
+        .put(45, Kind::TaskEnd, "", 0, 1, 0);
+    p.stream(9)
+        .put(50, Kind::TaskResume, "steal", 0, 2, 0)
+        .put(55, Kind::TaskEnd, "", 0, 2, 0);
+    assert_eq!(
+        slices(&p.load()),
+        [
+            (7, "t", 10, 20, 0, 0),
+            (7, "t", 20, 30, 1, 0),
+            (7, "t", 30, 60, 2, 0),
+            (7, "t", 70, 80, 0, 0),
+            (8, "t", 40, 45, 0, 0),
+            (9, "t", 50, 55, 0, 0),
+        ]
+    );
+}
+
 #[test]
 fn a_task_id_used_again_is_another_task() {
     let mut p = Program::default();

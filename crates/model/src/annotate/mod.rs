@@ -9,6 +9,7 @@ mod tidy;
 
 use crate::input::{Annotation, AnnotationEvents};
 use crate::{Error, ProcessIx, SliceIx, Strings, ThreadIx, Time, Trace};
+use kasuri_format::ring::Kind;
 use shared::Shared;
 use slicer::{DefaultNames, Out, Slicer};
 use std::cmp::Reverse;
@@ -117,6 +118,7 @@ fn default_names(strings: &mut Strings) -> DefaultNames {
         waits: ["wait", "barrier", "join", "cond", "io"].map(|name| strings.intern(name)),
         lock: strings.intern("lock"),
         task: strings.intern("task"),
+        steal: strings.intern("steal"),
         unnamed: strings.intern("(no name)"),
         began_unseen: strings.intern("(began unseen)"),
     }
@@ -225,11 +227,14 @@ fn together<S: AnnotationEvents>(
     }
     while let Some(Reverse((_, ix, stream))) = heap.pop() {
         let limit = heap.peek().map(|Reverse((time, _, _))| *time);
-        let (slicer, own) = &mut work[ix];
         let mut at = Some(stream);
         // Drained until another thread's turn comes, so that a burst costs no heap operation.
         while let Some(stream) = at {
             if let Some(e) = threads[ix].streams[stream].head() {
+                if e.kind == Kind::TaskResume as u8 {
+                    take_from_others(&mut work, ix, e, shared);
+                }
+                let (slicer, own) = &mut work[ix];
                 slicer.event(e, own, shared);
             }
             threads[ix].streams[stream].advance(&mut trace.strings)?;
@@ -248,6 +253,19 @@ fn together<S: AnnotationEvents>(
         append(out, own);
     }
     Ok(())
+}
+
+/// Thread `thief` resumes a task: when another thread still runs it, that one has lost it.
+fn take_from_others(work: &mut [(Slicer, Out)], thief: usize, e: &Annotation, shared: &mut Shared) {
+    let task = shared.task(e.a, crate::StrIx::NONE);
+    let to = (e.time.min(shared.span.end), work[thief].0.thread);
+    for ix in (0..work.len()).filter(|&ix| ix != thief) {
+        let (slicer, own) = &mut work[ix];
+        if let Some((when, carried)) = slicer.stolen(task, to.0, own) {
+            shared.suspended(task, carried);
+            shared.stolen(task, (when, slicer.thread), to);
+        }
+    }
 }
 
 fn slicer_for(trace: &Trace, thread: ThreadIx, out: &Out) -> Slicer {

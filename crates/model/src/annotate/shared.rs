@@ -28,6 +28,9 @@ impl Hasher for FoldHasher {
     }
 }
 
+/// `enum kasuri_task_start`: taken from another thread.
+const START_STOLEN: u16 = 1;
+
 type FoldMap<V> = HashMap<u64, V, BuildHasherDefault<FoldHasher>>;
 
 /// One end of an arrow.
@@ -54,8 +57,10 @@ pub(crate) struct Shared {
     counter_of: FoldMap<usize>,
     last_counter: (StrIx, usize),
     pub flow_ends: Vec<FlowEnd>,
+    /// Arrows that are whole already.
+    steals: Vec<(FlowEnd, FlowEnd)>,
     /// Lengths at the start of the process, to begin it again.
-    mark: (usize, usize, usize),
+    mark: (usize, usize, usize, usize),
 }
 
 impl Shared {
@@ -71,14 +76,20 @@ impl Shared {
             counter_of: FoldMap::default(),
             last_counter: (StrIx::NONE, 0),
             flow_ends: Vec::new(),
-            mark: (0, 0, 0),
+            steals: Vec::new(),
+            mark: (0, 0, 0, 0),
         }
     }
 
     /// The events that follow are this process's.
     pub fn enter(&mut self, process: ProcessIx) {
         self.process = process;
-        self.mark = (self.tasks.len(), self.counters.len(), self.flow_ends.len());
+        self.mark = (
+            self.tasks.len(),
+            self.counters.len(),
+            self.flow_ends.len(),
+            self.steals.len(),
+        );
         self.forget();
     }
 
@@ -87,6 +98,7 @@ impl Shared {
         self.tasks.truncate(self.mark.0);
         self.counters.truncate(self.mark.1);
         self.flow_ends.truncate(self.mark.2);
+        self.steals.truncate(self.mark.3);
         self.forget();
     }
 
@@ -134,6 +146,8 @@ impl Shared {
             created: Time::MIN,
             started: Time::MAX,
             ended: Time::MAX,
+            joined: Time::MAX,
+            joiner: TaskIx::NONE,
         });
         self.task_of.insert(id, task);
         task
@@ -166,7 +180,7 @@ impl Shared {
         task.created == Time::MIN && task.ended == Time::MAX
     }
 
-    pub fn task_started(&mut self, e: &Annotation, now: Time) -> TaskIx {
+    pub fn task_started(&mut self, e: &Annotation, now: Time, thread: ThreadIx) -> TaskIx {
         let mut task = self.task(e.a, e.name);
         if self.tasks[task.ix()].ended != Time::MAX {
             task = self.new_task(e.a, e.name);
@@ -176,6 +190,10 @@ impl Shared {
         if !row.name.is_some() {
             row.name = e.name;
         }
+        if e.aux == START_STOLEN {
+            let from = (row.created, row.creator);
+            self.stolen(task, from, (now, thread));
+        }
         task
     }
 
@@ -183,6 +201,39 @@ impl Shared {
         let task = self.task(e.a, StrIx::NONE);
         self.tasks[task.ix()].ended = now;
         task
+    }
+
+    /// `a` goes on after the end of `b`, whose id means nothing from now on: a program of ten million tasks has few alive.
+    pub fn task_joined(&mut self, e: &Annotation, now: Time) {
+        let joiner = match e.a {
+            0 => TaskIx::NONE,
+            id => self.task(id, StrIx::NONE),
+        };
+        let Some(&joined) = self.task_of.get(&e.b) else {
+            return;
+        };
+        let row = &mut self.tasks[joined.ix()];
+        (row.joined, row.joiner) = (now, joiner);
+        // Stamps of two CPUs may put the end after the join: then it is still to come.
+        if row.ended != Time::MAX {
+            self.task_of.remove(&e.b);
+        }
+    }
+
+    /// An arrow from where `task` was left, or created, to where another thread took it up.
+    pub fn stolen(&mut self, task: TaskIx, from: (Time, ThreadIx), to: (Time, ThreadIx)) {
+        if !from.1.is_some() || from.1 == to.1 || from.0 > to.0 {
+            return;
+        }
+        let end = |(time, thread), is_in| FlowEnd {
+            process: self.process,
+            id: self.tasks[task.ix()].id,
+            time,
+            is_in,
+            thread,
+            name: self.names.steal,
+        };
+        self.steals.push((end(from, false), end(to, true)));
     }
 
     pub fn suspended(&mut self, task: TaskIx, carried: Vec<Carried>) {
@@ -215,7 +266,7 @@ impl Shared {
     pub fn join_flows(&mut self) -> Flows {
         let mut ends = std::mem::take(&mut self.flow_ends);
         ends.sort_by_key(|e| (e.process, e.id, e.time, e.is_in));
-        let mut arrows: Vec<(FlowEnd, FlowEnd)> = Vec::new();
+        let mut arrows = std::mem::take(&mut self.steals);
         for same in ends.chunk_by(|a, b| (a.process, a.id) == (b.process, b.id)) {
             let mut tails = same.iter().filter(|e| !e.is_in).peekable();
             for head in same.iter().filter(|e| e.is_in) {

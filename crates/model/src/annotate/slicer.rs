@@ -17,6 +17,9 @@ const MAX_DEPTH: usize = 4096;
 /// More ends without a beginning than this are a program that only ends: the rest is left out.
 const MAX_ORPHANS: usize = 256;
 
+/// In [`Slicer::nest`]: the place of a slice whose task was stolen while what it had created ran on above.
+const STOLEN: u32 = u32::MAX;
+
 /// What one pass over threads writes; rows of several threads one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Out {
@@ -52,7 +55,7 @@ pub(crate) struct Slicer {
     alive: std::ops::Range<Time>,
     /// First rows of this thread in the output.
     base: usize,
-    /// Rows of the open nested slices, outermost first.
+    /// Rows of the open nested slices, outermost first; or [`STOLEN`], never the last.
     nest: Vec<u32>,
     /// Begun beyond [`MAX_DEPTH`].
     too_deep: u32,
@@ -60,7 +63,7 @@ pub(crate) struct Slicer {
     holds: Vec<u32>,
     pub(super) orphans: Vec<Orphan>,
     has_holds: bool,
-    /// Tasks that run here, outermost first, with their place in `nest`.
+    /// Tasks that run here, outermost first, with their place in `nest`; its length for those that are too deep for it.
     tasks: Vec<(TaskIx, usize)>,
     /// Instant that the next argument belongs to.
     last_instant: InstantIx,
@@ -76,6 +79,7 @@ pub(crate) struct DefaultNames {
     pub waits: [StrIx; 5],
     pub lock: StrIx,
     pub task: StrIx,
+    pub steal: StrIx,
     pub unnamed: StrIx,
     /// A slice that ended without its name, and whose beginning was not seen.
     pub began_unseen: StrIx,
@@ -103,6 +107,7 @@ impl Slicer {
     /// Whether the event is about a task: those need all threads of the process in time order.
     pub fn is_task(kind: u8) -> bool {
         (Kind::TaskCreate as u8..=Kind::TaskEnd as u8).contains(&kind)
+            || kind == Kind::TaskJoin as u8
     }
 
     /// The thread's next event.
@@ -139,7 +144,7 @@ impl Slicer {
             Kind::LockReleased => self.released(or(e.name, shared.names.lock), e.a, out),
             Kind::TaskCreate => shared.task_created(e, self.now, self.thread, self.task()),
             Kind::TaskStart => {
-                let task = shared.task_started(e, self.now);
+                let task = shared.task_started(e, self.now, self.thread);
                 self.run_task(task, shared, out);
             }
             Kind::TaskSuspend => {
@@ -158,6 +163,7 @@ impl Slicer {
                 let task = shared.task_ended(e, self.now);
                 self.leave_task(task, false, shared, out);
             }
+            Kind::TaskJoin => shared.task_joined(e, self.now),
             Kind::FlowOut | Kind::FlowIn => {
                 shared.flow_end(e, self.now, self.thread, kind == Kind::FlowOut)
             }
@@ -203,16 +209,26 @@ impl Slicer {
     #[inline]
     fn close_from(&mut self, at: usize, bits_above: u8, out: &mut Out) {
         for (ix, &row) in self.nest[at..].iter().enumerate() {
+            if row == STOLEN {
+                continue;
+            }
             out.slices.end[row as usize] = self.now;
             if ix > 0 {
                 out.slices.open[row as usize] |= bits_above;
             }
         }
         self.nest.truncate(at);
+        self.trim();
         while self.tasks.last().is_some_and(|&(_, place)| place >= at) {
             self.tasks.pop();
         }
         self.last_instant = InstantIx::NONE;
+    }
+
+    fn trim(&mut self) {
+        while self.nest.last() == Some(&STOLEN) {
+            self.nest.pop();
+        }
     }
 
     /// END closes the innermost work slice; one that names an outer one was lost ends in between.
@@ -245,8 +261,9 @@ impl Slicer {
     /// The end of a wait of this kind at this object.
     fn end_of(&mut self, kind: SliceKind, object: u64, name: StrIx, out: &mut Out) {
         let s = &out.slices;
-        let matches =
-            |row: &u32| s.kind[*row as usize] == kind && s.object[*row as usize] == object;
+        let matches = |row: &u32| {
+            *row != STOLEN && s.kind[*row as usize] == kind && s.object[*row as usize] == object
+        };
         match self.nest.iter().rposition(matches) {
             Some(at) => self.close_from(at, open::END_UNSEEN, out),
             None => self.orphan(kind, name, TaskIx::NONE, object, out),
@@ -273,7 +290,9 @@ impl Slicer {
     fn acquired(&mut self, name: StrIx, object: u64, out: &mut Out) {
         let s = &out.slices;
         let waits = |row: &u32| {
-            s.kind[*row as usize] == SliceKind::LockWait && s.object[*row as usize] == object
+            *row != STOLEN
+                && s.kind[*row as usize] == SliceKind::LockWait
+                && s.object[*row as usize] == object
         };
         if let Some(at) = self.nest.iter().rposition(waits) {
             self.close_from(at, open::END_UNSEEN, out);
@@ -312,11 +331,11 @@ impl Slicer {
     }
 
     fn run_task(&mut self, task: TaskIx, shared: &Shared, out: &mut Out) {
-        if self.nest.len() >= MAX_DEPTH {
-            return;
-        }
         let place = self.nest.len();
         self.tasks.push((task, place));
+        if place >= MAX_DEPTH {
+            return;
+        }
         self.begin(
             or(shared.task_name(task), shared.names.task),
             SliceKind::TaskRun,
@@ -344,24 +363,68 @@ impl Slicer {
             );
             return Vec::new();
         };
+        if at >= self.nest.len() {
+            self.tasks.retain(|&(t, _)| t != task);
+            return Vec::new();
+        }
         if !carry {
             self.close_from(at, open::END_UNSEEN, out);
             return Vec::new();
         }
+        let carried = self.carried(at + 1..self.nest.len(), out);
+        self.close_from(at, open::CONTINUES, out);
+        carried
+    }
+
+    /// The open slices at these places, without runs of tasks.
+    fn carried(&self, places: std::ops::Range<usize>, out: &Out) -> Vec<Carried> {
         let s = &out.slices;
-        let inside = self.nest[at + 1..]
+        self.nest[places]
             .iter()
+            .filter(|&&row| row != STOLEN && s.kind[row as usize] != SliceKind::TaskRun)
             .map(|&row| row as usize)
-            .filter(|&row| s.kind[row] != SliceKind::TaskRun);
-        let carried = inside
             .map(|row| Carried {
                 name: s.name[row],
                 kind: s.kind[row],
                 object: s.object[row],
             })
-            .collect();
-        self.close_from(at, open::CONTINUES, out);
-        carried
+            .collect()
+    }
+
+    /// Another thread went on with `task` at `time`, although it was not suspended here: a runtime that runs a new task
+    /// at once and leaves the rest of the old one to be stolen says nothing when it does so, for that would be two
+    /// events for each task. The old one's run here ended where the new one's began.
+    /// Returns when that was, and what the task takes along; none when it does not run here.
+    pub fn stolen(
+        &mut self,
+        task: TaskIx,
+        time: Time,
+        out: &mut Out,
+    ) -> Option<(Time, Vec<Carried>)> {
+        let ix = self.tasks.iter().position(|&(t, _)| t == task)?;
+        let at = self.tasks[ix].1.min(self.nest.len());
+        let above = self.tasks.get(ix + 1).map(|&(_, place)| place);
+        self.now = self.now.max(time);
+        let end = above.unwrap_or(self.nest.len()).min(self.nest.len());
+        let (when, created) = match self.nest.get(end) {
+            Some(&row) => (out.slices.start[row as usize], Some(row as usize)),
+            None => (self.now, None),
+        };
+        let carried = self.carried((at + 1).min(end)..end, out);
+        for place in at..end {
+            let row = std::mem::replace(&mut self.nest[place], STOLEN) as usize;
+            if row != STOLEN as usize {
+                out.slices.end[row] = when;
+                out.slices.open[row] |= if place > at { open::CONTINUES } else { 0 };
+            }
+        }
+        if let Some(created) = created {
+            let below = self.nest[..at].iter().rfind(|&&row| row != STOLEN);
+            out.slices.parent[created] = below.map_or(SliceIx::NONE, |&row| SliceIx(row));
+        }
+        self.tasks.remove(ix);
+        self.trim();
+        Some((when, carried))
     }
 
     fn instant(&mut self, name: StrIx, out: &mut Out) {
@@ -409,7 +472,8 @@ impl Slicer {
     }
 
     fn close_from_end(&mut self, out: &mut Out) {
-        for &row in self.nest.iter().chain(&self.holds) {
+        let open = self.nest.iter().filter(|&&row| row != STOLEN);
+        for &row in open.chain(&self.holds) {
             out.slices.end[row as usize] = self.now;
             out.slices.open[row as usize] |= open::END_UNSEEN;
         }

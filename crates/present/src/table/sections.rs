@@ -2,7 +2,7 @@
 use super::Page;
 use super::grid::{Grid, cut, number, text, word};
 use super::units::{count, duration, percent, plural, printable};
-use kasuri_analyze::{Imbalance, Latency, LossSummary, Summary, ThreadSummary};
+use kasuri_analyze::{Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary};
 
 fn ns(value: i64) -> String {
     duration(value as f64)
@@ -75,6 +75,9 @@ impl Page<'_> {
                 ns(t.queued_ns)
             );
             self.fact("tasks", &text);
+            if let Some(graph) = &t.graph {
+                self.fact("task graph", &task_graph(graph, s.n_cpus));
+            }
         }
         let events = format!(
             "{} of the kernel, {} of the program",
@@ -404,6 +407,42 @@ fn cpu_use(s: &Summary) -> String {
         ),
         None => "not recorded".into(),
     }
+}
+
+/// Work, span, what they allow, and what the heaviest chain consists of.
+fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
+    let mut text = format!(
+        "work {}, span {}: parallelism {:.1}",
+        ns(graph.work_ns),
+        ns(graph.span_ns),
+        graph.parallelism
+    );
+    // Brent's bound, the other way round: a greedy scheduler is at least this fast.
+    let least = |cpus: u32| {
+        let (work, span) = (graph.work_ns as f64, graph.span_ns as f64);
+        work / (work / f64::from(cpus) + span)
+    };
+    if n_cpus > 1 {
+        text += &format!(", speed-up on {n_cpus} CPUs at least {:.2}", least(n_cpus));
+    }
+    let on_path: Vec<String> = graph
+        .path
+        .iter()
+        .filter(|part| part.ns * 20 >= graph.span_ns && part.ns > 0)
+        .take(3)
+        .map(|part| {
+            let share = percent(part.ns as f64 / graph.span_ns.max(1) as f64);
+            format!("{} {share}", printable(&part.name))
+        })
+        .collect();
+    if !on_path.is_empty() {
+        text += &format!("; on the longest path: {}", on_path.join(", "));
+    }
+    if graph.unknown_ns > 0 {
+        let share = percent(graph.unknown_ns as f64 / graph.work_ns.max(1) as f64);
+        text += &format!(" ({share} of the work: not seen whether on a CPU)");
+    }
+    text
 }
 
 fn loss_text(loss: &LossSummary) -> String {
