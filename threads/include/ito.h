@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * ito.h - threads light enough to make every task a thread.
+ *
+ * Guide: docs/guide/ito.md. Everything here may be called by ito threads and by any other thread of the process, unless
+ * said otherwise. Functions that can fail return 0 or a positive errno value, as pthread_* do.
+ *
+ * Define ITO_INLINE before the #include to have the hot paths (ito_create, ito_join) compiled into the caller; it is
+ * the same source that the library is built from.
+ */
+#ifndef ITO_H
+#define ITO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ITO_VERSION_MAJOR 0
+#define ITO_VERSION_MINOR 1
+
+typedef struct ito_thread ito_thread;
+
+/* ---- runtime ---------------------------------------------------------------------------------------------------- */
+
+typedef struct ito_config {
+    uint32_t struct_size; /* sizeof(ito_config) */
+    uint32_t n_workers;   /* 0: as many as the affinity mask and the cgroup's CPU quota allow, or $ITO_WORKERS */
+    size_t stack_bytes;   /* of threads without an own size; 0: $ITO_STACK or 64 KiB. Only touched pages take memory */
+    uint32_t spin_us;     /* how long an idle worker searches before it sleeps; 0: default, 20 */
+    uint32_t flags;       /* ITO_CONFIG_* */
+    uint64_t seed;        /* of the choice of victims; 0: from the clock */
+} ito_config;
+
+#define ITO_CONFIG_PIN 1u           /* bind each worker to a CPU of the affinity mask */
+#define ITO_CONFIG_NO_MEMBARRIER 2u /* as on a kernel without membarrier(2): for tests */
+#define ITO_CONFIG_INIT                                                                                                \
+    { sizeof(ito_config), 0, 0, 0, 0, 0 }
+
+/**
+ * ito_init - start the workers; the caller becomes the root thread.
+ * @config: null for defaults.
+ * Return:  0; EBUSY already started; EINVAL bad config; ENOMEM, EAGAIN as pthread_create.
+ * Thread:  any kernel thread. Blocks: no. The root thread may from then on continue on any worker, as all threads may.
+ */
+int ito_init(const ito_config *config);
+
+/**
+ * ito_fini - stop the workers and give all memory back; ito_init may follow.
+ * Return:  0; EPERM not the root thread; EBUSY threads are still blocked (the runtime goes on).
+ * Thread:  the root thread; it returns on the kernel thread that called ito_init.
+ */
+int ito_fini(void);
+
+/* Number of workers; 0 before ito_init. Index of the caller's worker; UINT32_MAX off the workers. */
+unsigned ito_n_workers(void);
+unsigned ito_worker_index(void);
+
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
+
+typedef struct ito_attr {
+    uint32_t struct_size; /* sizeof(ito_attr) */
+    uint32_t flags;       /* ITO_ATTR_* */
+    size_t stack_bytes;   /* 0: the default */
+    const char *name;     /* not copied: a literal, or alive as long as the thread */
+    int32_t worker;       /* the only worker it may run on; -1: any */
+    int32_t priority;     /* hint; higher first among ready threads of a worker: reserved, 0 */
+} ito_attr;
+
+#define ITO_ATTR_DETACHED 1u
+#define ITO_ATTR_INIT                                                                                                  \
+    { sizeof(ito_attr), 0, 0, 0, -1, 0 }
+
+/**
+ * ito_create - run fn(arg) as a thread, first; the caller continues when it ends or blocks, or on another worker.
+ * @out:    the thread, for ito_join; null: nobody will join it (detached).
+ * @attr:   null for defaults.
+ * Return:  0; EAGAIN no memory for a stack; EINVAL bad attr; EPERM ito_init was not called.
+ * Thread:  any. errno and thread_local of the caller may be those of another kernel thread afterwards.
+ * Cost:    bench/ito.   Order: docs/design/deque.md.
+ */
+int ito_create(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void *arg);
+
+/**
+ * ito_join - wait until a thread has ended.
+ * @result: what fn returned or ito_exit got; may be null.
+ * Return:  0; EDEADLK the caller itself; EINVAL detached, joined before, or another thread waits in ito_join for it.
+ */
+int ito_join(ito_thread *thread, void **result);
+
+/* Nobody will join `thread`; its memory is free when it ends. 0 or EINVAL as ito_join. */
+int ito_detach(ito_thread *thread);
+
+/* Let other ready threads of this worker run. errno is kept. Foreign threads: sched_yield. */
+void ito_yield(void);
+
+/* The calling thread. Foreign kernel threads get a descriptor of their own. */
+ito_thread *ito_self(void);
+
+/* End the calling thread; frames are not unwound. Not for the root thread or foreign threads (they abort the process
+ * with a message, as returning is impossible). */
+void ito_exit(void *result) __attribute__((noreturn));
+
+/* Its name, or null. */
+const char *ito_name(const ito_thread *thread);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifdef ITO_INLINE
+#include <ito/inline.h>
+#endif
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Threads stop and go on. All blocking primitives are built from ito__block and ito__ready. */
+#include "internal.h"
+
+/* `me` leaves the worker's stack discipline: others may see it end, and its stack goes with it. */
+static void expose(struct ito_thread *me) {
+    uintptr_t private = ITO__PRIVATE;
+    if (load_relaxed(&me->state) == ITO__PRIVATE)
+        cas_acq_rel(&me->state, &private, ITO__SHARED); /* fails when the creator, stolen, has registered as joiner */
+}
+
+static void block_foreign(void (*after)(void *), void *arg) {
+    struct ito_thread *me = ito__self();
+    int saved = errno;
+    after(arg);
+    /* ORDER acquire; pairs with the release in ito__ready(). */
+    while (load_acquire(&me->wake) == 0)
+        ito__prim_wait(&me->wake, 0, UINT64_MAX);
+    store_relaxed(&me->wake, 0);
+    errno = saved;
+}
+
+/**
+ * ito__block - suspend the caller until ito__ready(caller).
+ * @after: runs once the caller is off its stack, so that it can let others know of it; must not block or switch. It may
+ * make the caller ready again.
+ */
+void ito__block(void (*after)(void *), void *arg) {
+    struct worker *w = worker_of(ito__worker());
+    if (w == NULL) {
+        block_foreign(after, arg);
+        return;
+    }
+    struct ito_thread *me = w->hot.current;
+    expose(me);
+    ito__deque_disown(w, w->hot.bottom, me);
+    ITO__TRACE_BLOCK(me);
+    switch_to(w, me, ito__pick(w), after, arg);
+    ITO__TRACE_RESUME(me);
+}
+
+void ito__ready(struct ito_thread *t) {
+    if (UNLIKELY(t->flags & ITO__FOREIGN)) {
+        /* ORDER release; pairs with the acquire in block_foreign(). `t` may be gone once it sees the 1: wake by address
+         * only. */
+        uint32_t *word = &t->wake;
+        store_release(word, 1);
+        ito__prim_wake(word, 1);
+        return;
+    }
+    struct worker *w = worker_of(ito__worker());
+    if (UNLIKELY(t->bind >= 0 && (w == NULL || (uint32_t)t->bind != w->index))) {
+        ito__inbox_push(&ito__pool.workers[t->bind], t);
+    } else if (UNLIKELY(w == NULL)) {
+        ito__inject(t);
+    } else {
+        ito__ready_push(w, t);
+        if (UNLIKELY(load_relaxed(&w->hot.ask) & ITO__ASK_WORK))
+            ito__answer(w);
+    }
+}
+
+static void ready_again(void *thread) {
+    ito__ready_push(worker_of(ito__worker()), thread);
+}
+
+void ito_yield(void) {
+    struct worker *w = worker_of(ito__worker());
+    struct ito__next next;
+    if (w == NULL) {
+        ito__prim_yield();
+        return;
+    }
+    struct ito_thread *me = w->hot.current;
+    expose(me);
+    ito__deque_disown(w, w->hot.bottom, me); /* before a slot is popped: it looks below the bottom */
+    if (UNLIKELY(load_relaxed(&w->hot.ask) & ITO__ASK_WORK))
+        ito__answer(w);
+    if (!ito__find(w, &next)) {
+        struct ito_thread *t = ito__inject_pop();
+        if (t == NULL) {
+            /* Nobody else here. Whoever the caller waits for may need this CPU. */
+            if (w->tick % 16 == 0)
+                ito__prim_yield();
+            return;
+        }
+        next = (struct ito__next){t, t->sp};
+    }
+    switch_to(w, me, next, ready_again, me);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * x86-64. A suspended context, from its stack pointer upwards: rip, rbx, rbp, r12, r13, r14, r15.
+ *
+ * Resumed by pop and jmp, never by ret: the return-address predictor holds the calls of another stack by then, and a
+ * mispredicted ret costs 15 ns instead of 3. Inline, not a function, for the same reason: a call without its ret would
+ * make the caller's own ret miss.
+ *
+ * The asm pushes below the stack pointer, where a leaf function may keep variables (red zone): libito is built with
+ * -mno-red-zone.
+ */
+#include <stdint.h>
+
+#ifdef __GCC_HAVE_DWARF2_CFI_ASM
+/* On the other stack this function's frame cannot be found: say that a backtrace ends here. */
+#define ITO__CFI_END ".cfi_remember_state\n\t.cfi_undefined rip\n\t"
+#define ITO__CFI_BACK ".cfi_restore_state\n\t"
+#else
+#define ITO__CFI_END
+#define ITO__CFI_BACK
+#endif
+
+#ifdef __AVX512F__
+#define ITO__CLOBBER_WIDE                                                                                              \
+    , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27",      \
+        "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
+#else
+#define ITO__CLOBBER_WIDE
+#endif
+#define ITO__CLOBBER_VECTOR                                                                                            \
+    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",         \
+        "xmm13", "xmm14", "xmm15", "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",                         \
+        "st(7)" ITO__CLOBBER_WIDE
+
+#define ITO__X86_SAVE                                                                                                  \
+    "pushq %%r15\n\tpushq %%r14\n\tpushq %%r13\n\tpushq %%r12\n\tpushq %%rbp\n\tpushq %%rbx\n\t"                       \
+    "leaq 1f(%%rip), %%rax\n\tpushq %%rax\n\t"
+/* after(arg) with an aligned stack; rbx is about to be loaded anyway. */
+#define ITO__X86_AFTER                                                                                                 \
+    "testq %%rcx, %%rcx\n\tje 2f\n\t"                                                                                  \
+    "movq %%rsp, %%rbx\n\tandq $-16, %%rsp\n\tcall *%%rcx\n\tmovq %%rbx, %%rsp\n\t"                                    \
+    "2:\n\t"
+#define ITO__X86_RESUME                                                                                                \
+    "popq %%rax\n\tpopq %%rbx\n\tpopq %%rbp\n\tpopq %%r12\n\tpopq %%r13\n\tpopq %%r14\n\tpopq %%r15\n\tjmp *%%rax\n\t"
+
+static inline __attribute__((always_inline)) void ito__context_switch(void **save, void *to, void (*after)(void *),
+                                                                      void *arg) {
+    __asm__ volatile(ITO__X86_SAVE "movq %%rsp, (%[save])\n\t" ITO__CFI_END
+                                   "movq %[to], %%rsp\n\t" ITO__X86_AFTER ITO__X86_RESUME ITO__CFI_BACK "1:\n\t"
+                     : [save] "+S"(save), [to] "+d"(to), "+c"(after), "+D"(arg)
+                     :
+                     : "rax", "r8", "r9", "r10", "r11", "memory", "cc", ITO__CLOBBER_VECTOR);
+}
+
+static inline __attribute__((always_inline, noreturn)) void ito__context_jump(void *to, void (*after)(void *),
+                                                                              void *arg) {
+    __asm__ volatile(ITO__CFI_END "movq %[to], %%rsp\n\t" ITO__X86_AFTER ITO__X86_RESUME ITO__CFI_BACK
+                     : [to] "+d"(to), "+c"(after), "+D"(arg)
+                     :
+                     : "rax", "memory");
+    __builtin_unreachable();
+}
+
+static inline __attribute__((always_inline)) void ito__context_start(void **save, void *high, void (*entry)(void)) {
+    __asm__ volatile(ITO__X86_SAVE "movq %%rsp, (%[save])\n\t" ITO__CFI_END "movq %[high], %%rsp\n\t"
+                                   "call *%[entry]\n\tud2\n\t" ITO__CFI_BACK "1:\n\t"
+                     : [save] "+S"(save), [high] "+d"(high), [entry] "+c"(entry)
+                     :
+                     : "rax", "rdi", "r8", "r9", "r10", "r11", "memory", "cc", ITO__CLOBBER_VECTOR);
+}
+
+/* Ends backtraces and calls what ito__context_make left in rbx. */
+void ito__context_first(void);
+
+static inline void *ito__context_make(void *high, void (*entry)(void)) {
+    uint64_t *sp = (uint64_t *)high - 8;
+    sp[0] = (uint64_t)(uintptr_t)ito__context_first;
+    sp[1] = (uint64_t)(uintptr_t)entry;
+    sp[2] = sp[3] = sp[4] = sp[5] = sp[6] = sp[7] = 0;
+    return sp;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Thread descriptors: apart from stacks, since a thread that has ended keeps its descriptor until it is joined, but not
+ * its stack. Type-stable: once a descriptor, always one until ito_fini, so a stale ito_thread * can be told
+ * (ITO__FREE). A worker keeps up to ITO__FREE_MAX free ones; more go to a depot, from which workers that have none
+ * take. A free descriptor is as ito_create wants it: all fields but state and next are 0 or their default.
+ */
+#include "internal.h"
+
+#define CHUNK_BYTES ((size_t)1 << 16)
+
+struct chunk {
+    struct chunk *next;
+    uint64_t pad[7];
+};
+
+static struct {
+    struct ito__spin lock;
+    struct ito_thread *free;
+    struct chunk *chunks;
+    char *at, *end;
+    size_t n_free, n_made;
+} depot;
+
+/* lock held */
+static struct ito_thread *take(void) {
+    struct ito_thread *t = depot.free;
+    if (t) {
+        depot.free = t->next;
+        depot.n_free--;
+        return t;
+    }
+    if (depot.at == depot.end) {
+        struct chunk *chunk = ito__prim_map(CHUNK_BYTES);
+        if (chunk == NULL)
+            return NULL;
+        chunk->next = depot.chunks;
+        depot.chunks = chunk;
+        depot.at = (char *)(chunk + 1);
+        depot.end = depot.at + (CHUNK_BYTES - sizeof *chunk) / sizeof *t * sizeof *t;
+    }
+    t = (struct ito_thread *)depot.at;
+    depot.at += sizeof *t;
+    depot.n_made++;
+    t->state = ITO__FREE;
+    t->bind = -1;
+    return t;
+}
+
+struct ito_thread *ito__descriptor_get(struct worker *w) {
+    if (w && w->hot.n_free > 0)
+        return w->hot.free[--w->hot.n_free];
+    ito__spin_lock(&depot.lock);
+    struct ito_thread *t = take();
+    while (t && w && w->hot.n_free < ITO__FREE_MAX / 2) {
+        struct ito_thread *more = take();
+        if (more == NULL)
+            break;
+        w->hot.free[w->hot.n_free++] = more;
+    }
+    ito__spin_unlock(&depot.lock);
+    return t;
+}
+
+static void put_locked(struct ito_thread *t) {
+    t->next = depot.free;
+    depot.free = t;
+    depot.n_free++;
+}
+
+void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
+    store_relaxed(&t->state, ITO__FREE);
+    t->stack = NULL;
+    t->flags = 0;
+    t->bind = -1;
+    t->name = NULL;
+    t->keys = NULL;
+    t->wait_on = NULL;
+    t->wait_kind = 0;
+    t->id = 0;
+    if (w && w->hot.n_free < ITO__FREE_MAX) {
+        w->hot.free[w->hot.n_free++] = t;
+        return;
+    }
+    ito__spin_lock(&depot.lock);
+    put_locked(t);
+    while (w && w->hot.n_free > ITO__FREE_MAX / 2)
+        put_locked(w->hot.free[--w->hot.n_free]);
+    ito__spin_unlock(&depot.lock);
+}
+
+size_t ito__descriptor_live(void) {
+    ito__spin_lock(&depot.lock);
+    size_t live = depot.n_made - depot.n_free;
+    for (uint32_t i = 0; i < ito__pool.n_workers; i++)
+        live -= load_relaxed(&ito__pool.workers[i].hot.n_free);
+    ito__spin_unlock(&depot.lock);
+    return live;
+}
+
+void ito__descriptor_stop(void) {
+    for (struct chunk *chunk = depot.chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        ito__prim_unmap(chunk, CHUNK_BYTES);
+    }
+    __builtin_memset(&depot, 0, sizeof depot);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The inside of libito: the rest of a worker, the pool, and what blocking primitives are built from. */
+#ifndef ITO_INTERNAL_H
+#define ITO_INTERNAL_H
+
+#include <ito.h>
+#include <ito/types.h>
+
+#include "hooks.h"
+#include "spin.h"
+#include "trace.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdalign.h>
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define ITO__LINE 64
+
+/* What a thread is blocked on; for gdb, recorders and messages. wait_on points to it. */
+enum ito__wait_kind {
+    ITO__WAIT_NONE,
+    ITO__WAIT_JOIN,
+    ITO__WAIT_MUTEX,
+    ITO__WAIT_COND,
+    ITO__WAIT_RWLOCK,
+    ITO__WAIT_SEMAPHORE,
+    ITO__WAIT_BARRIER,
+    ITO__WAIT_ONCE,
+    ITO__WAIT_SLEEP,
+    ITO__WAIT_GROUP,
+    ITO__WAIT_FUTURE,
+    ITO__WAIT_FORK, /* a task of ITO_FORK that was stolen */
+};
+
+/* First in, first out, linked through ito_thread.next. n == length of the list head..tail. */
+struct ito__queue {
+    struct ito_thread *head, *tail;
+    size_t n;
+};
+
+#define ITO__STACK_CACHE 32u
+
+/*
+ * A worker, all of it. Lines are kept apart by who writes them.
+ */
+struct worker {
+    struct ito__worker hot; /* first: a struct ito__worker * is a struct worker * */
+
+    /* The ready queue of this worker, guarded by a biased lock: docs/design/deque.md, "the ready queue".
+     *   rq_busy    owner: 1 while inside. rq_frozen: 1 while a thief, who holds rq_lock, is inside. */
+    alignas(ITO__LINE) uint32_t rq_busy;
+    uint32_t rq_frozen;
+    struct ito__queue rq;
+    uint32_t tick; /* owner: picks so far */
+    uint32_t index;
+    uint64_t rng;                                /* owner */
+    struct ito__stack *stacks[ITO__STACK_CACHE]; /* owner: of the default size */
+    uint32_t n_stacks;
+    struct ito_thread sched; /* the worker's own context: searches and parks */
+    struct ito__stack *sched_stack;
+
+    /* What thieves touch. Invariant, under `lock`: base <= top <= split <= limit <= split + 1; slots [top, split) are
+     * public, [split, bottom) private. */
+    alignas(ITO__LINE) struct ito__spin lock;
+    uint32_t node; /* NUMA node, fixed at start */
+    struct ito__slot *base, *top, *split;
+    struct ito__spin rq_lock; /* before `lock` if both */
+    struct ito__queue shared; /* rq_lock: ready threads that anybody may take */
+
+    /* Threads sent to this worker by others; only it takes them. */
+    alignas(ITO__LINE) struct ito__spin inbox_lock;
+    struct ito__queue inbox;
+
+    alignas(ITO__LINE) uint32_t parked; /* futex: 1 while in the pool's list of parked workers */
+    uint32_t parked_at;                 /* park_lock: index in that list */
+
+    pthread_t kernel_thread;
+    uint32_t started;
+
+    /* Counters for tests and people; owner, relaxed. */
+    uint64_t n_steals, n_forced_steals, n_parks, n_ready_steals;
+};
+
+struct ito__pool {
+    uint32_t n_workers;
+    uint32_t n_cpus;
+    uint32_t stopping;   /* atomic */
+    bool membarrier;     /* fixed at start */
+    bool pin, hierarchy; /* hierarchy: more than one NUMA node */
+    uint64_t spin_ns;
+    uint64_t seed;
+    struct worker *workers; /* [n_workers] */
+    size_t workers_bytes;
+    struct ito_thread root;
+    struct ito__stack root_stack;
+
+    /* Searching: awake and looking for work. Rules in park.c. */
+    alignas(ITO__LINE) uint32_t n_searching; /* atomic */
+    uint32_t n_parked;                       /* atomic; written under park_lock */
+    struct ito__spin park_lock;
+    uint32_t *parked; /* [n_workers] indices of parked workers, park_lock */
+
+    /* Threads made ready by kernel threads that are no workers. */
+    alignas(ITO__LINE) struct ito__spin inject_lock;
+    struct ito__queue inject;
+};
+
+extern struct ito__pool ito__pool;
+
+/* ---- who runs here ---------------------------------------------------------------------------------------------- */
+
+/* Never inlined, never pure: a thread may be on another worker after any call, and compilers keep addresses of
+ * thread-local variables over calls. */
+struct ito__worker *ito__worker(void);
+struct ito_thread *ito__self(void);
+
+static inline struct worker *worker_of(struct ito__worker *w) {
+    return (struct worker *)w;
+}
+
+/* ---- blocking (block.c) ----------------------------------------------------------------------------------------- */
+
+void ito__block(void (*after)(void *arg), void *arg);
+void ito__ready(struct ito_thread *thread);
+
+/* ---- deque (deque.c) -------------------------------------------------------------------------------------------- */
+
+struct ito__slot *ito__deque_pop_slow(struct worker *w, struct ito__slot *slot); /* null: stolen or empty */
+bool ito__deque_grow(struct worker *w);                                          /* false: no memory */
+void ito__deque_publish(struct worker *w);
+enum ito__steal { ITO__STEAL_EMPTY, ITO__STEAL_LOST, ITO__STEAL_WON };
+enum ito__steal ito__deque_steal(struct worker *victim, bool force, struct ito__slot *out);
+bool ito__deque_looks_full(struct worker *victim); /* something private or public; a hint */
+bool ito__deque_start(struct worker *w);
+void ito__deque_stop(struct worker *w);
+/* The stack of `thread`, created in the deque of w below slot `above`, no longer belongs to its slot. */
+void ito__deque_disown(struct worker *w, struct ito__slot *above, struct ito_thread *thread);
+
+/* Owner: take the bottom slot, or null. */
+static inline struct ito__slot *deque_pop(struct worker *w) {
+    struct ito__slot *slot = w->hot.bottom - 1;
+    store_relaxed(&w->hot.bottom, slot);
+    /* ORDER none in hardware. A thief that wants private slots raises `limit`, then has the kernel run a full barrier
+     * here (membarrier), then reads `bottom`: either he sees this store or we see his limit (models/deque). */
+    compiler_barrier();
+    if (LIKELY(slot >= load_relaxed(&w->hot.limit)))
+        return slot;
+    return ito__deque_pop_slow(w, slot);
+}
+
+/* ---- queues (queue.c) ------------------------------------------------------------------------------------------- */
+
+static inline void queue_push(struct ito__queue *q, struct ito_thread *t) {
+    t->next = NULL;
+    if (q->head)
+        q->tail->next = t;
+    else
+        q->head = t;
+    q->tail = t;
+    q->n++;
+}
+static inline struct ito_thread *queue_pop(struct ito__queue *q) {
+    struct ito_thread *t = q->head;
+    if (t) {
+        q->head = t->next;
+        q->n--;
+    }
+    return t;
+}
+void ito__ready_push(struct worker *w, struct ito_thread *t);
+struct ito_thread *ito__ready_pop(struct worker *w);
+void ito__ready_share(struct worker *w);
+struct ito_thread *ito__ready_steal(struct worker *thief, struct worker *victim, bool force);
+void ito__inbox_push(struct worker *w, struct ito_thread *t);
+struct ito_thread *ito__inbox_pop(struct worker *w);
+void ito__inject(struct ito_thread *t); /* any worker may take it */
+struct ito_thread *ito__inject_pop(void);
+
+/* ---- stacks and descriptors (stack.c, descriptor.c) -------------------------------------------------------------- */
+
+struct ito__stack *ito__stack_get(struct worker *w, size_t bytes); /* w null: foreign; null: no memory */
+void ito__stack_put(struct worker *w, struct ito__stack *stack);
+void ito__stack_start(size_t default_bytes);
+void ito__stack_stop(void);
+extern size_t ito__stack_default;
+
+struct ito_thread *ito__descriptor_get(struct worker *w);
+void ito__descriptor_put(struct worker *w, struct ito_thread *t);
+size_t ito__descriptor_live(void); /* workers stopped or idle: a count, else a hint */
+void ito__descriptor_stop(void);
+
+/* ---- threads (thread.c) ------------------------------------------------------------------------------------------ */
+
+void ito__finish(void *result) __attribute__((noreturn));
+int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void *arg);
+int ito__join_slow(ito_thread *thread, void **result);
+/* A thread that will run the forked task; null: no memory. */
+struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork);
+void ito__keys_end(struct ito_thread *t);
+
+/* ---- scheduling (schedule.c, park.c) ------------------------------------------------------------------------------
+ */
+
+/* What to resume: thread and the stack pointer of its context. */
+struct ito__next {
+    struct ito_thread *thread;
+    void *sp;
+};
+struct ito__next ito__pick(struct worker *w);             /* local work, else the worker's own context */
+bool ito__find(struct worker *w, struct ito__next *next); /* local work only */
+bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *next); /* false: no memory now */
+void ito__schedule(struct worker *w); /* on the worker's own stack, until it stops */
+void ito__answer(struct worker *w);   /* the owner was asked for work */
+void ito__notify(void);               /* work was published: wake somebody if nobody searches */
+void ito__wake_idle(void);            /* a deadline was inserted */
+void ito__wake_worker(struct worker *w);
+void ito__park(struct worker *w, uint64_t deadline_ns);
+void ito__search_begin(void);
+void ito__search_end(void);
+uint64_t ito__timers_run(uint64_t now_ns);
+
+void ito__fatal(const char *what, const struct ito_thread *t) __attribute__((noreturn));
+
+#include "context.h"
+
+/* Leave `me` (its context goes to me->sp) for `next`; after(arg) runs on next's stack before it continues.
+ * Returns when somebody resumes me, maybe on another worker. */
+static inline void switch_to(struct worker *w, struct ito_thread *me, struct ito__next next, void (*after)(void *),
+                             void *arg) {
+    me->saved_errno = *w->hot.errno_at;
+    w->hot.current = next.thread;
+    ITO__HOOK_LEAVE(me, next.thread, 0);
+    ito__context_switch(&me->sp, next.sp, after, arg);
+    ITO__HOOK_ENTER(me);
+    *ito__worker()->errno_at = me->saved_errno;
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Atomics with the order in the name. Works on plain objects, so that inline code and C++ see plain types. */
+#ifndef ITO_PRIM_ATOMIC_H
+#define ITO_PRIM_ATOMIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define load_relaxed(p) __atomic_load_n(p, __ATOMIC_RELAXED)
+#define load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define store_relaxed(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
+#define store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define exchange_acq_rel(p, v) __atomic_exchange_n(p, v, __ATOMIC_ACQ_REL)
+#define add_acq_rel(p, v) __atomic_fetch_add(p, v, __ATOMIC_ACQ_REL)
+#define sub_acq_rel(p, v) __atomic_fetch_sub(p, v, __ATOMIC_ACQ_REL)
+#define or_acq_rel(p, v) __atomic_fetch_or(p, v, __ATOMIC_ACQ_REL)
+#define and_acq_rel(p, v) __atomic_fetch_and(p, v, __ATOMIC_ACQ_REL)
+#define cas_acq_rel(p, expected, v)                                                                                    \
+    __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#define fence_seq_cst() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+/* Keeps the compiler, not the CPU, from moving accesses across. Its partner is a membarrier(2) of another thread. */
+#define compiler_barrier() __asm__ volatile("" : : : "memory")
+
+static inline void cpu_relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+    __asm__ volatile("yield");
+#else
+    compiler_barrier();
+#endif
+}
+
+#endif

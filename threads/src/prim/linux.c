@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#define _GNU_SOURCE
+#include "atomic.h"
+#include "prim.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#endif
+#define MEMBARRIER_PRIVATE_EXPEDITED 8
+#define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED 16
+
+int64_t ito__prim_fail_map;
+
+static bool fails(void) {
+    int64_t n = load_relaxed(&ito__prim_fail_map);
+    if (n == 0)
+        return false;
+    if (n > 0) {
+        n = __atomic_sub_fetch(&ito__prim_fail_map, 1, __ATOMIC_RELAXED);
+        return n == 0;
+    }
+    if (n == -1)
+        return true;
+    __atomic_add_fetch(&ito__prim_fail_map, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
+size_t ito__prim_page(void) {
+    static size_t page;
+    size_t p = load_relaxed(&page);
+    if (p == 0)
+        store_relaxed(&page, p = (size_t)sysconf(_SC_PAGESIZE));
+    return p;
+}
+
+void *ito__prim_map(size_t bytes) {
+    if (fails())
+        return NULL;
+    int saved = errno;
+    void *at =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (at != MAP_FAILED)
+        madvise(at, bytes, MADV_NOHUGEPAGE); /* else one touched stack may commit 2 MB */
+    errno = saved;
+    return at == MAP_FAILED ? NULL : at;
+}
+
+void ito__prim_unmap(void *at, size_t bytes) {
+    munmap(at, bytes);
+}
+
+bool ito__prim_guard(void *at, size_t bytes) {
+    /* Guard markers live in the page table: no mapping each, so a million of them is fine. mprotect splits the mapping:
+     * two more of vm.max_map_count (65,530) each. */
+    static int no_markers;
+    int saved = errno;
+    bool ok = !load_relaxed(&no_markers) && madvise(at, bytes, MADV_GUARD_INSTALL) == 0;
+    if (!ok) {
+        if (errno == EINVAL)
+            store_relaxed(&no_markers, 1);
+        ok = mprotect(at, bytes, PROT_NONE) == 0;
+    }
+    errno = saved;
+    return ok;
+}
+
+void ito__prim_wait(uint32_t *word, uint32_t value, uint64_t ns) {
+    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    int saved = errno;
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, ns == UINT64_MAX ? NULL : &t, NULL, 0);
+    errno = saved;
+}
+
+void ito__prim_wake(uint32_t *word, int n) {
+    int saved = errno;
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+    errno = saved;
+}
+
+static int membarrier_ready; /* set before the workers start */
+
+bool ito__prim_membarrier_setup(void) {
+    int saved = errno;
+    membarrier_ready = syscall(SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+                       syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    errno = saved;
+    return membarrier_ready;
+}
+
+bool ito__prim_membarrier(void) {
+    int saved = errno;
+    bool ok = syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    errno = saved;
+    return ok;
+}
+
+uint64_t ito__prim_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void ito__prim_yield(void) {
+    sched_yield();
+}
+
+uint32_t ito__prim_random(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint32_t)t.tv_nsec * 2654435761u ^ (uint32_t)getpid();
+}
+
+/* CPUs' worth of quota of the cgroup this process is in, rounded up; UINT_MAX: no quota. cgroup v2, then v1. */
+static unsigned quota(void) {
+    char line[PATH_MAX + 64], path[2 * PATH_MAX];
+    unsigned best = UINT_MAX;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    if (f == NULL)
+        return best;
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        if (strncmp(line, "0::", 3) != 0)
+            continue;
+        char *group = line + 3;
+        for (;;) { /* a limit of any ancestor counts */
+            snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", strcmp(group, "/") == 0 ? "" : group);
+            FILE *max = fopen(path, "re");
+            unsigned long long us, period;
+            if (max != NULL) {
+                if (fscanf(max, "%llu %llu", &us, &period) == 2 && period > 0) {
+                    unsigned n = (unsigned)((us + period - 1) / period);
+                    best = n < best ? n : best;
+                }
+                fclose(max);
+            }
+            char *slash = strrchr(group, '/');
+            if (slash == NULL || group[0] == 0)
+                break;
+            *slash = 0;
+        }
+    }
+    fclose(f);
+    FILE *v1 = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re");
+    FILE *v1p = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re");
+    long long us, period;
+    if (v1 && v1p && fscanf(v1, "%lld", &us) == 1 && fscanf(v1p, "%lld", &period) == 1 && us > 0 && period > 0) {
+        unsigned n = (unsigned)((us + period - 1) / period);
+        best = n < best ? n : best;
+    }
+    if (v1)
+        fclose(v1);
+    if (v1p)
+        fclose(v1p);
+    return best;
+}
+
+static cpu_set_t mask; /* as it was at the last ito_init */
+static int n_mask;
+
+unsigned ito__prim_n_cpus(void) {
+    int saved = errno;
+    CPU_ZERO(&mask);
+    n_mask = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 0;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned n = n_mask > 0 ? (unsigned)n_mask : online > 0 ? (unsigned)online : 1; /* > 1,024 CPUs: EINVAL */
+    unsigned q = quota();
+    errno = saved;
+    n = q < n ? q : n;
+    return n > 0 ? n : 1;
+}
+
+static int cpu_at(unsigned k) {
+    if (n_mask <= 0)
+        return -1;
+    k %= (unsigned)n_mask;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &mask) && k-- == 0)
+            return cpu;
+    return -1;
+}
+
+void ito__prim_pin(unsigned k) {
+    int cpu = cpu_at(k);
+    if (cpu < 0)
+        return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one); /* refused: run where the kernel likes */
+}
+
+unsigned ito__prim_node_of(unsigned k) {
+    int cpu = cpu_at(k), saved = errno;
+    char path[96];
+    unsigned found = 0;
+    for (unsigned node = 0; cpu >= 0 && node < 64; node++) {
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/node%u", cpu, node);
+        if (access(path, F_OK) == 0) {
+            found = node;
+            break;
+        }
+    }
+    errno = saved;
+    return found;
+}
+
+char *ito__prim_stack_low(void) {
+    pthread_attr_t attr;
+    void *low = NULL;
+    size_t bytes = 0, guard = 0;
+    if (pthread_getattr_np(pthread_self(), &attr) != 0)
+        return NULL;
+    if (pthread_attr_getstack(&attr, &low, &bytes) != 0)
+        low = NULL;
+    pthread_attr_getguardsize(&attr, &guard);
+    pthread_attr_destroy(&attr);
+    return low ? (char *)low + guard : NULL;
+}
+
+void ito__prim_name_thread(unsigned index) {
+    char name[16];
+    snprintf(name, sizeof name, "ito/%u", index);
+    pthread_setname_np(pthread_self(), name);
+}

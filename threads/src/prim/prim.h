@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the operating system does for libito. Linux only; every function is safe from any kernel thread. */
+#ifndef ITO_PRIM_H
+#define ITO_PRIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed pages, committed when touched, never as huge pages. Null: no memory. `bytes` is a multiple of the page size.
+ */
+void *ito__prim_map(size_t bytes);
+void ito__prim_unmap(void *at, size_t bytes);
+/* Make [at, at+bytes) fault. False: not possible (no MADV_GUARD_INSTALL and no mapping left for mprotect). */
+bool ito__prim_guard(void *at, size_t bytes);
+size_t ito__prim_page(void);
+
+/* Sleep while *word == value; at most ns (UINT64_MAX: for ever). Spurious returns allowed. */
+void ito__prim_wait(uint32_t *word, uint32_t value, uint64_t ns);
+void ito__prim_wake(uint32_t *word, int n);
+
+/* A full memory barrier on every running thread of the process. False: this kernel cannot. */
+bool ito__prim_membarrier_setup(void);
+bool ito__prim_membarrier(void);
+
+uint64_t ito__prim_now(void); /* CLOCK_MONOTONIC, ns */
+void ito__prim_yield(void);
+uint32_t ito__prim_random(void);
+
+/* CPUs this process may use: the affinity mask, cut to the cgroup's quota (rounded up). At least 1. */
+unsigned ito__prim_n_cpus(void);
+/* Bind the calling kernel thread to the k-th CPU of the mask (modulo its size). */
+void ito__prim_pin(unsigned k);
+/* NUMA node of the k-th CPU of the mask; 0 when there is one or it is unknown. */
+unsigned ito__prim_node_of(unsigned k);
+/* Lowest address of the calling kernel thread's stack that is safe to use; null when unknown. */
+char *ito__prim_stack_low(void);
+void ito__prim_name_thread(unsigned index);
+
+/* Tests: fail the n-th mapping from now on (0: none, then once; negative: every one from the -n-th on). */
+extern int64_t ito__prim_fail_map;
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What a worker runs next. */
+#include "internal.h"
+
+#define FAIR_TICK                                                                                                      \
+    61u /* every so many picks, look at the queues first: a deque that never empties must not starve them */
+
+static struct ito__next resume(struct ito_thread *t) {
+    return (struct ito__next){t, t->sp};
+}
+
+bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *next) {
+    if (slot->thread & 1) {
+        struct ito_thread *t = ito__promote(w, (struct ito__fork *)(slot->thread - 1));
+        if (t == NULL)
+            return false;
+        *next = resume(t);
+    } else {
+        *next = (struct ito__next){(struct ito_thread *)slot->thread, slot->sp};
+    }
+    return true;
+}
+
+static bool from_deque(struct worker *w, struct ito__next *next) {
+    if (w->hot.bottom == w->base)
+        return false;
+    struct ito__slot *slot = deque_pop(w);
+    if (slot == NULL)
+        return false;
+    if (ito__take_slot(w, slot, next))
+        return true;
+    /* No memory for the task's stack: put it back; somebody will have some when another thread has ended. */
+    store_release(&w->hot.bottom, slot + 1);
+    return false;
+}
+
+static bool from_queues(struct worker *w, struct ito__next *next) {
+    struct ito_thread *t = ito__inbox_pop(w);
+    if (t == NULL)
+        t = ito__ready_pop(w);
+    if (t)
+        *next = resume(t);
+    return t != NULL;
+}
+
+bool ito__find(struct worker *w, struct ito__next *next) {
+    if (UNLIKELY(++w->tick % FAIR_TICK == 0)) {
+        ito__timers_run(ito__prim_now());
+        struct ito_thread *t = ito__inject_pop();
+        if (t) {
+            *next = resume(t);
+            return true;
+        }
+        if (from_queues(w, next))
+            return true;
+    }
+    return from_deque(w, next) || from_queues(w, next);
+}
+
+struct ito__next ito__pick(struct worker *w) {
+    struct ito__next next;
+    if (UNLIKELY(load_relaxed(&w->hot.ask) & ITO__ASK_WORK))
+        ito__answer(w);
+    if (!ito__find(w, &next))
+        next = resume(&w->sched);
+    return next;
+}
+
+/* ---- stealing --------------------------------------------------------------------------------------------------- */
+
+static uint32_t random_below(struct worker *w, uint32_t n) {
+    uint64_t x = w->rng; /* xorshift64 */
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    w->rng = x;
+    return (uint32_t)((x >> 32) * n >> 32);
+}
+
+static bool stolen_thread(struct worker *w, struct ito_thread *t, struct ito__next *next) {
+    if (t->bind >= 0 && (uint32_t)t->bind != w->index) {
+        ito__inbox_push(&ito__pool.workers[(uint32_t)t->bind % ito__pool.n_workers], t);
+        return false;
+    }
+    *next = resume(t);
+    return true;
+}
+
+static bool steal_from(struct worker *w, struct worker *victim, bool force, struct ito__next *next) {
+    struct ito__slot slot;
+    if (ito__deque_steal(victim, force, &slot) == ITO__STEAL_WON) {
+        w->n_steals++;
+        w->n_forced_steals += force;
+        if (slot.thread & 1) {
+            if (ito__take_slot(w, &slot, next))
+                return true;
+            /* No memory for its stack. Our deque is empty: keep it there, the loop comes back to it. */
+            struct ito__slot *bottom = w->hot.bottom;
+            bottom->thread = slot.thread;
+            store_release(&w->hot.bottom, bottom + 1);
+            return false;
+        }
+        struct ito_thread *t = (struct ito_thread *)slot.thread;
+        t->sp = slot.sp;
+        ITO__TRACE_STEAL(t, victim->index);
+        return stolen_thread(w, t, next);
+    }
+    struct ito_thread *t = ito__ready_steal(w, victim, force);
+    if (t == NULL)
+        return false;
+    w->n_ready_steals++;
+    ITO__TRACE_STEAL(t, victim->index);
+    return stolen_thread(w, t, next);
+}
+
+/* Every other worker once, from a random one on; with several NUMA nodes those of our own first. */
+static bool steal(struct worker *w, bool force, struct ito__next *next) {
+    uint32_t n = ito__pool.n_workers, first = random_below(w, n);
+    for (int far = 0; far <= (ito__pool.hierarchy ? 1 : 0); far++) {
+        for (uint32_t i = 0; i < n; i++) {
+            struct worker *victim = &ito__pool.workers[(first + i) % n];
+            if (victim == w || (ito__pool.hierarchy && (victim->node != w->node) != far))
+                continue;
+            if (steal_from(w, victim, force, next))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Ask every worker that seems to have something for it. Reading his line makes his next write to it slower, so this is
+ * done once a round, not in the loop. */
+static void ask_all(struct worker *w) {
+    for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
+        struct worker *v = &ito__pool.workers[i];
+        if (v != w && (ito__deque_looks_full(v) || load_relaxed(&v->rq.n) > 0) &&
+            !(load_relaxed(&v->hot.ask) & ITO__ASK_WORK))
+            or_acq_rel(&v->hot.ask, ITO__ASK_WORK);
+    }
+}
+
+/* Called at creation and blocking when `ask` says so. */
+void ito__answer(struct worker *w) {
+    /* ORDER acq_rel; a parker registers before it asks (park.c): if our and wipes its request, the registration is
+     * visible to ito__notify(). */
+    and_acq_rel(&w->hot.ask, ~(uint32_t)ITO__ASK_WORK);
+    ito__deque_publish(w);
+    ito__ready_share(w);
+    ito__notify();
+}
+
+/* ---- the worker's own context ------------------------------------------------------------------------------------ */
+
+static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline) {
+    uint64_t start = ito__prim_now(), now = start;
+    ito__search_begin();
+    for (unsigned round = 0;; round++) {
+        *deadline = ito__timers_run(now);
+        struct ito_thread *t = ito__inject_pop();
+        if (t) {
+            *next = resume(t);
+            break;
+        }
+        if (ito__find(w, next) || steal(w, false, next))
+            break;
+        if (now - start >= ito__pool.spin_ns) {
+            if (steal(w, true, next))
+                break;
+            return false; /* still counted as searching: ito__park takes over */
+        }
+        if (round % 8 == 0)
+            ask_all(w);
+        for (int i = 0; i < 32; i++)
+            cpu_relax();
+        now = ito__prim_now();
+    }
+    ito__search_end();
+    return true;
+}
+
+void ito__schedule(struct worker *w) {
+    for (;;) {
+        struct ito__next next;
+        uint64_t deadline = UINT64_MAX;
+        if (ito__find(w, &next) || search(w, &next, &deadline))
+            switch_to(w, &w->sched, next, NULL, NULL);
+        else if (load_acquire(&ito__pool.stopping))
+            break;
+        else
+            ito__park(w, deadline);
+    }
+    ito__search_end();
+}

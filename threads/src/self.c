@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Who runs here. In a file of their own and never inlined: compilers keep the address of a thread-local variable over
+ * calls, but after any call that may switch the thread may be on another kernel thread, with other thread-local
+ * variables.
+ */
+#include "internal.h"
+
+__thread struct ito__worker *ito__tls_worker __attribute__((tls_model("initial-exec")));
+static __thread struct ito_thread foreign;
+
+__attribute__((noinline)) struct ito__worker *ito__worker(void) {
+    struct ito__worker *w = ito__tls_worker;
+    __asm__ volatile("" : "+r"(w)); /* not pure, whatever the compiler finds out */
+    return w;
+}
+
+__attribute__((noinline)) struct ito_thread *ito__self(void) {
+    struct ito__worker *w = ito__tls_worker;
+    __asm__ volatile("" : "+r"(w));
+    if (w)
+        return w->current;
+    if (!(foreign.flags & ITO__FOREIGN)) {
+        foreign.flags = ITO__FOREIGN;
+        foreign.state = ITO__DETACHED;
+        foreign.bind = -1;
+    }
+    return &foreign;
+}
+
+ito_thread *ito_self(void) {
+    struct ito_thread *me = ito__self();
+    uintptr_t private = ITO__PRIVATE;
+    if (load_relaxed(&me->state) == ITO__PRIVATE)
+        cas_acq_rel(&me->state, &private, ITO__SHARED); /* the id escapes: no plain exit any more */
+    return me;
+}
+
+unsigned ito_worker_index(void) {
+    struct ito__worker *w = ito__worker();
+    return w ? worker_of(w)->index : UINT32_MAX;
+}
+
+unsigned ito_n_workers(void) {
+    return ito__pool.n_workers;
+}

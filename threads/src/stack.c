@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Stacks: docs/design/stack.md. Carved from regions that are mapped as a whole, so that a million of them are a few
+ * mappings; the kernel commits pages when they are touched. Each has a guard at its low end. Sizes are powers of two;
+ * free stacks of the default size are kept by each worker and, what he has too many, in a depot for all.
+ */
+#include "internal.h"
+
+#define CLASSES 48u /* size class c: 1 << c bytes, guard included */
+#define FIRST_REGION ((size_t)1 << 20)
+#define LAST_REGION ((size_t)1 << 28)
+
+struct region {
+    char *at;
+    size_t bytes;
+};
+
+static struct {
+    struct ito__spin lock;
+    struct ito__stack *free[CLASSES];
+    struct region *regions; /* grows by doubling, from ito__prim_map */
+    size_t n_regions, room_regions;
+    char *at, *end; /* what is left of the newest region */
+    size_t next_region;
+    uint64_t n_unguarded;
+} depot;
+
+size_t ito__stack_default;
+static uint32_t default_class;
+
+static uint32_t class_of(size_t bytes) {
+    uint32_t c = 0;
+    size_t least = 4 * ito__prim_page();
+    if (bytes < least)
+        bytes = least;
+    while (c < CLASSES && ((size_t)1 << c) < bytes)
+        c++;
+    return c;
+}
+
+void ito__stack_start(size_t default_bytes) {
+    default_class = class_of(default_bytes);
+    ito__stack_default = (size_t)1 << default_class;
+    depot.next_region = FIRST_REGION;
+}
+
+static bool remember_region(char *at, size_t bytes) {
+    if (depot.n_regions == depot.room_regions) {
+        size_t room = depot.room_regions ? 2 * depot.room_regions : ito__prim_page() / sizeof(struct region);
+        struct region *grown = ito__prim_map(room * sizeof *grown);
+        if (grown == NULL)
+            return false;
+        for (size_t i = 0; i < depot.n_regions; i++)
+            grown[i] = depot.regions[i];
+        if (depot.regions)
+            ito__prim_unmap(depot.regions, depot.room_regions * sizeof *grown);
+        depot.regions = grown;
+        depot.room_regions = room;
+    }
+    depot.regions[depot.n_regions++] = (struct region){at, bytes};
+    return true;
+}
+
+/* lock held */
+static char *carve(size_t bytes) {
+    if ((size_t)(depot.end - depot.at) < bytes) {
+        size_t room = depot.next_region > bytes ? depot.next_region : bytes;
+        char *at = ito__prim_map(room);
+        if (at == NULL && room > bytes)
+            at = ito__prim_map(room = bytes); /* a short address space: take what one stack needs */
+        if (at == NULL)
+            return NULL;
+        if (!remember_region(at, room)) {
+            ito__prim_unmap(at, room);
+            return NULL;
+        }
+        depot.at = at; /* what was left of the old region stays unused: less than one stack, never touched */
+        depot.end = at + room;
+        if (depot.next_region < LAST_REGION)
+            depot.next_region *= 2;
+    }
+    char *at = depot.at;
+    depot.at += bytes;
+    return at;
+}
+
+static struct ito__stack *make(uint32_t size_class) {
+    size_t bytes = (size_t)1 << size_class, page = ito__prim_page();
+    ito__spin_lock(&depot.lock);
+    char *at = carve(bytes);
+    ito__spin_unlock(&depot.lock);
+    if (at == NULL)
+        return NULL;
+    struct ito__stack *stack = (struct ito__stack *)(at + bytes) - 1;
+    stack->map = at;
+    stack->bytes = bytes;
+    stack->size_class = size_class;
+    stack->guarded = ito__prim_guard(at, page);
+    stack->low = at + page;
+    if (!stack->guarded)
+        __atomic_fetch_add(&depot.n_unguarded, 1, __ATOMIC_RELAXED);
+    ITO__HOOK_STACK_NEW(stack->low, (char *)stack);
+    return stack;
+}
+
+static struct ito__stack *depot_pop(uint32_t size_class) {
+    ito__spin_lock(&depot.lock);
+    struct ito__stack *stack = depot.free[size_class];
+    if (stack)
+        depot.free[size_class] = stack->next;
+    ito__spin_unlock(&depot.lock);
+    return stack;
+}
+
+/* Half of what the worker keeps. */
+static void give_back(struct worker *w) {
+    ito__spin_lock(&depot.lock);
+    while (w->n_stacks > ITO__STACK_CACHE / 2) {
+        struct ito__stack *stack = w->stacks[--w->n_stacks];
+        stack->next = depot.free[stack->size_class];
+        depot.free[stack->size_class] = stack;
+    }
+    ito__spin_unlock(&depot.lock);
+}
+
+struct ito__stack *ito__stack_get(struct worker *w, size_t bytes) {
+    uint32_t size_class = bytes == 0 ? default_class : class_of(bytes);
+    if (size_class >= CLASSES)
+        return NULL;
+    if (w && size_class == default_class && w->n_stacks > 0)
+        return w->stacks[--w->n_stacks];
+    struct ito__stack *stack = depot_pop(size_class);
+    return stack ? stack : make(size_class);
+}
+
+void ito__stack_put(struct worker *w, struct ito__stack *stack) {
+    if (w && stack->size_class == default_class) {
+        if (w->n_stacks == ITO__STACK_CACHE)
+            give_back(w);
+        w->stacks[w->n_stacks++] = stack;
+        return;
+    }
+    ito__spin_lock(&depot.lock);
+    stack->next = depot.free[stack->size_class];
+    depot.free[stack->size_class] = stack;
+    ito__spin_unlock(&depot.lock);
+}
+
+void ito__stack_stop(void) {
+    for (size_t i = 0; i < depot.n_regions; i++)
+        ito__prim_unmap(depot.regions[i].at, depot.regions[i].bytes);
+    if (depot.regions)
+        ito__prim_unmap(depot.regions, depot.room_regions * sizeof *depot.regions);
+    __builtin_memset(&depot, 0, sizeof depot);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Start and stop. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ito__pool ito__pool;
+
+static size_t env_number(const char *name, size_t otherwise) {
+    const char *text = getenv(name);
+    char *end = NULL;
+    unsigned long long n = text ? strtoull(text, &end, 10) : 0;
+    return text && end != text && *end == 0 && n > 0 ? (size_t)n : otherwise;
+}
+
+static void here(struct worker *w, struct ito_thread *current) {
+    w->hot.current = current;
+    w->hot.errno_at = &errno;
+    ito__tls_worker = &w->hot;
+}
+
+static void *worker_main(void *arg) {
+    struct worker *w = arg;
+    ito__prim_name_thread(w->index);
+    if (ito__pool.pin)
+        ito__prim_pin(w->index);
+    here(w, &w->sched);
+    ito__schedule(w);
+    return NULL;
+}
+
+/* Worker 0's own context; it is left for good when the root thread stops the pool. */
+static void worker_0_sched(void) {
+    ITO__HOOK_ENTER(&ito__pool.workers[0].sched);
+    for (;;)
+        ito__schedule(&ito__pool.workers[0]);
+}
+
+static bool prepare(struct worker *w, uint32_t index) {
+    w->index = index;
+    w->hot.pool = &ito__pool;
+    w->rng = ito__pool.seed * 0x9e3779b97f4a7c15u + (index + 1) * 0xbf58476d1ce4e5b9u;
+    if (w->rng == 0)
+        w->rng = 1;
+    w->node = ito__prim_node_of(index);
+    w->sched.flags = ITO__SCHED | ITO__OWN_STACK;
+    w->sched.state = ITO__DETACHED;
+    w->sched.bind = -1;
+    w->sched.name = "scheduler";
+    w->hot.ask = 0;
+    return ito__deque_start(w);
+}
+
+static void dismantle(uint32_t n_prepared) {
+    for (uint32_t i = 0; i < n_prepared; i++)
+        ito__deque_stop(&ito__pool.workers[i]);
+    if (ito__pool.workers)
+        ito__prim_unmap(ito__pool.workers, ito__pool.workers_bytes);
+    ito__stack_stop();
+    ito__descriptor_stop();
+    ito__tls_worker = NULL;
+    memset(&ito__pool, 0, sizeof ito__pool);
+}
+
+static void stop_workers(void) {
+    store_release(&ito__pool.stopping, 1);
+    for (uint32_t i = 1; i < ito__pool.n_workers; i++)
+        if (ito__pool.workers[i].started) {
+            ito__wake_worker(&ito__pool.workers[i]);
+            pthread_join(ito__pool.workers[i].kernel_thread, NULL);
+        }
+}
+
+static void root_thread(void) {
+    struct ito_thread *root = &ito__pool.root;
+    struct ito__stack *stack = &ito__pool.root_stack;
+    stack->low = ito__prim_stack_low();
+    root->flags = ITO__ROOT | ITO__OWN_STACK;
+    root->state = ITO__SHARED;
+    root->stack = stack;
+    root->bind = -1;
+    root->name = "root";
+}
+
+static int start(uint32_t n) {
+    size_t page = ito__prim_page();
+    size_t bytes = n * sizeof(struct worker);
+    ito__pool.workers_bytes = (bytes + n * sizeof(uint32_t) + page - 1) / page * page;
+    ito__pool.workers = ito__prim_map(ito__pool.workers_bytes);
+    if (ito__pool.workers == NULL) {
+        dismantle(0);
+        return ENOMEM;
+    }
+    ito__pool.parked = (uint32_t *)((char *)ito__pool.workers + bytes);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!prepare(&ito__pool.workers[i], i)) {
+            dismantle(i);
+            return ENOMEM;
+        }
+        ito__pool.hierarchy |= ito__pool.workers[i].node != ito__pool.workers[0].node;
+    }
+    struct worker *w = &ito__pool.workers[0];
+    w->sched_stack = ito__stack_get(w, 0);
+    if (w->sched_stack == NULL) {
+        dismantle(n);
+        return ENOMEM;
+    }
+    w->sched.stack = w->sched_stack;
+    w->sched.sp = ito__context_make(w->sched_stack, worker_0_sched);
+    root_thread();
+    ito__pool.n_workers = n;
+    here(w, &ito__pool.root);
+    for (uint32_t i = 1; i < n; i++) {
+        int error = pthread_create(&ito__pool.workers[i].kernel_thread, NULL, worker_main, &ito__pool.workers[i]);
+        if (error) {
+            stop_workers();
+            dismantle(n);
+            return error;
+        }
+        ito__pool.workers[i].started = 1;
+    }
+    if (ito__pool.pin)
+        ito__prim_pin(0);
+    ito__trace_poll();
+    return 0;
+}
+
+int ito_init(const ito_config *config) {
+    ito_config c = ITO_CONFIG_INIT;
+    if (config) {
+        if (config->struct_size != sizeof c || config->flags & ~(ITO_CONFIG_PIN | ITO_CONFIG_NO_MEMBARRIER))
+            return EINVAL;
+        c = *config;
+    }
+    if (ito__pool.n_workers != 0)
+        return EBUSY;
+    ito__pool.n_cpus = ito__prim_n_cpus();
+    size_t n = c.n_workers ? c.n_workers : env_number("ITO_WORKERS", ito__pool.n_cpus);
+    if (n > 4096)
+        return EINVAL;
+    ito__pool.spin_ns = 1000u * (uint64_t)(c.spin_us ? c.spin_us : 20);
+    ito__pool.pin = c.flags & ITO_CONFIG_PIN;
+    ito__pool.seed = c.seed ? c.seed : ito__prim_random();
+    ito__pool.membarrier = !(c.flags & ITO_CONFIG_NO_MEMBARRIER) && ito__prim_membarrier_setup();
+    ito__stack_start(c.stack_bytes ? c.stack_bytes : env_number("ITO_STACK", 65536));
+    return start((uint32_t)n);
+}
+
+static void go_to_worker_0(void *root) {
+    ito__inbox_push(&ito__pool.workers[0], root);
+}
+
+/* All workers but this one parked, and nothing to do here. */
+static bool quiet(struct worker *w) {
+    ito_yield();
+    return load_relaxed(&ito__pool.n_parked) == ito__pool.n_workers - 1 && load_relaxed(&ito__pool.n_searching) == 0 &&
+           load_relaxed(&ito__pool.inject.n) == 0 && load_relaxed(&w->rq.n) == 0 && w->hot.bottom == w->base;
+}
+
+int ito_fini(void) {
+    struct ito_thread *root = ito__self();
+    if (ito__pool.n_workers == 0 || !(root->flags & ITO__ROOT))
+        return EPERM;
+    root->bind = 0;
+    if (worker_of(ito__worker())->index != 0)
+        ito__block(go_to_worker_0, root);
+    struct worker *w = &ito__pool.workers[0];
+    /* Detached threads may still run: let them. Workers that were just woken for nothing park again: look twice. */
+    for (int times = 0; ito__descriptor_live() > 0 && times < 2;) {
+        if (quiet(w))
+            times++;
+        else
+            times = 0;
+        ito__prim_yield();
+    }
+    if (ito__descriptor_live() > 0) {
+        root->bind = -1;
+        return EBUSY;
+    }
+    stop_workers();
+    dismantle(ito__pool.n_workers);
+    return 0;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* test_core NAME WORKERS: threads begin, end, wait, yield; the answers are the same on any number of workers. */
+#define _GNU_SOURCE
+#include <ito.h>
+
+#include "check.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+static unsigned workers;
+
+static void start(void) {
+    ito_config config = ITO_CONFIG_INIT;
+    config.n_workers = workers;
+    CHECK_EQ(ito_init(&config), 0);
+    CHECK_EQ(ito_n_workers(), workers);
+}
+
+static void stop(void) {
+    CHECK_EQ(ito_fini(), 0);
+    CHECK_EQ(ito_n_workers(), 0);
+}
+
+static ito_thread *spawn(void *(*fn)(void *), void *arg) {
+    ito_thread *t;
+    CHECK_EQ(ito_create(&t, NULL, fn, arg), 0);
+    return t;
+}
+
+static void *join(ito_thread *t) {
+    void *result;
+    CHECK_EQ(ito_join(t, &result), 0);
+    return result;
+}
+
+static void *fib_thread(void *arg) {
+    intptr_t n = (intptr_t)arg;
+    if (n < 2)
+        return arg;
+    ito_thread *t = spawn(fib_thread, (void *)(n - 1));
+    intptr_t y = (intptr_t)fib_thread((void *)(n - 2));
+    return (void *)((intptr_t)join(t) + y);
+}
+
+static void fib(void) {
+    start();
+    for (int round = 0; round < 5; round++)
+        CHECK_EQ((intptr_t)fib_thread((void *)20), 6765);
+    stop();
+}
+
+/* Threads that only yield: each must get its turns, and nothing is lost. */
+enum { YIELDERS = 50, TURNS = 200 };
+static int turns[YIELDERS];
+static void *yielder(void *arg) {
+    for (int i = 0; i < TURNS; i++) {
+        turns[(intptr_t)arg]++;
+        ito_yield();
+    }
+    return arg;
+}
+
+static void yield_rounds(void) {
+    start();
+    memset(turns, 0, sizeof turns);
+    ito_thread *t[YIELDERS];
+    for (intptr_t i = 0; i < YIELDERS; i++)
+        t[i] = spawn(yielder, (void *)i);
+    for (intptr_t i = 0; i < YIELDERS; i++) {
+        CHECK_EQ((intptr_t)join(t[i]), i);
+        CHECK_EQ(turns[i], TURNS);
+    }
+    stop();
+}
+
+/* A thread whose id others know is joined by one that did not create it. */
+static ito_thread *published;
+static void *publisher(void *arg) {
+    __atomic_store_n(&published, ito_self(), __ATOMIC_RELEASE);
+    for (int i = 0; i < 10; i++)
+        ito_yield();
+    return arg;
+}
+static void *other_joiner(void *arg) {
+    ito_thread *t;
+    (void)arg;
+    while ((t = __atomic_exchange_n(&published, NULL, __ATOMIC_ACQ_REL)) == NULL)
+        ito_yield();
+    return join(t);
+}
+
+static void ids_escape(void) {
+    start();
+    for (intptr_t i = 0; i < 300; i++) {
+        ito_thread *joiner = spawn(other_joiner, NULL);
+        ito_thread *t = spawn(publisher, (void *)i);
+        CHECK_EQ((intptr_t)join(joiner), i);
+        (void)t;
+    }
+    ito_thread *self = ito_self();
+    CHECK_EQ(ito_join(self, NULL), EDEADLK);
+    CHECK_EQ(ito_join(NULL, NULL), EINVAL);
+    stop();
+}
+
+/* Many children of one thread at once, joined in the order of creation. */
+static void *identity(void *arg) {
+    return arg;
+}
+static void *yield_once(void *arg) {
+    ito_yield();
+    return arg;
+}
+static void wide(void) {
+    enum { N = 20000 };
+    static ito_thread *t[N];
+    start();
+    for (intptr_t i = 0; i < N; i++)
+        t[i] = spawn(i % 2 ? identity : yield_once, (void *)i);
+    for (intptr_t i = 0; i < N; i++)
+        CHECK_EQ((intptr_t)join(t[i]), i);
+    stop();
+}
+
+/* Each thread creates one and waits for it: the deque must grow. */
+static void *chain(void *arg) {
+    intptr_t n = (intptr_t)arg;
+    return n == 0 ? NULL : (void *)((intptr_t)join(spawn(chain, (void *)(n - 1))) + 1);
+}
+static void deep(void) {
+    start();
+    CHECK_EQ((intptr_t)chain((void *)5000), 5000);
+    CHECK_EQ((intptr_t)chain((void *)5000), 5000);
+    stop();
+}
+
+static int ended;
+static void *exiter(void *arg) {
+    if ((intptr_t)arg % 3 == 0)
+        ito_yield();
+    __atomic_fetch_add(&ended, 1, __ATOMIC_RELAXED);
+    ito_exit(arg);
+}
+static void exit_and_detach(void) {
+    start();
+    ended = 0;
+    for (intptr_t i = 0; i < 900; i++) {
+        if (i % 3 == 0) {
+            CHECK_EQ(ito_create(NULL, NULL, exiter, (void *)i), 0);
+        } else if (i % 3 == 1) {
+            CHECK_EQ(ito_detach(spawn(exiter, (void *)i)), 0);
+        } else {
+            CHECK_EQ((intptr_t)join(spawn(exiter, (void *)i)), i);
+        }
+    }
+    stop(); /* waits for the detached ones */
+    CHECK_EQ(ended, 900);
+}
+
+/* Kernel threads that are no workers create and join; and wait like anybody. */
+static void *stranger(void *arg) {
+    CHECK_EQ(ito_worker_index(), UINT32_MAX);
+    for (intptr_t i = 0; i < 200; i++)
+        CHECK_EQ((intptr_t)join(spawn(i % 2 ? yield_once : fib_thread, (void *)10)), i % 2 ? 10 : 55);
+    ito_yield();
+    return arg;
+}
+static void foreign_threads(void) {
+    pthread_t p[3];
+    start();
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(pthread_create(&p[i], NULL, stranger, NULL), 0);
+    CHECK_EQ((intptr_t)fib_thread((void *)15), 610);
+    if (workers == 1) { /* the only worker must come by */
+        for (int i = 0; i < 200 * 3 * 20; i++)
+            ito_yield();
+    }
+    for (int i = 0; i < 3; i++) {
+        while (pthread_tryjoin_np(p[i], NULL) != 0)
+            ito_yield();
+    }
+    stop();
+}
+
+static void start_stop(void) {
+    for (int i = 0; i < 20; i++) {
+        ito_config config = ITO_CONFIG_INIT;
+        ito_thread *t;
+        CHECK_EQ(ito_create(&t, NULL, identity, NULL), EPERM);
+        CHECK_EQ(ito_fini(), EPERM);
+        start();
+        CHECK_EQ(ito_init(&config), EBUSY);
+        static const int fibs[] = {1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144};
+        CHECK_EQ((intptr_t)fib_thread((void *)(intptr_t)(i % 12 + 1)), fibs[i % 12]);
+        pthread_t before = pthread_self();
+        stop();
+        CHECK(pthread_equal(before, pthread_self()) || workers > 1);
+    }
+}
+
+static void *on_worker(void *arg) {
+    unsigned mine = (unsigned)(intptr_t)arg;
+    for (int i = 0; i < 50; i++) {
+        CHECK_EQ(ito_worker_index(), mine);
+        CHECK_EQ((intptr_t)join(spawn(yield_once, (void *)1)), 1);
+        ito_yield();
+    }
+    return arg;
+}
+static void bound(void) {
+    start();
+    ito_thread *t[128];
+    for (unsigned i = 0; i < 2 * workers; i++) {
+        ito_attr attr = ITO_ATTR_INIT;
+        attr.worker = (int32_t)(i % workers);
+        attr.name = "bound";
+        CHECK_EQ(ito_create(&t[i], &attr, on_worker, (void *)(intptr_t)(i % workers)), 0);
+    }
+    for (unsigned i = 0; i < 2 * workers; i++)
+        CHECK_EQ((intptr_t)join(t[i]), i % workers);
+    ito_attr bad = ITO_ATTR_INIT;
+    bad.worker = (int32_t)workers;
+    CHECK_EQ(ito_create(&t[0], &bad, identity, NULL), EINVAL);
+    stop();
+}
+
+/* All wait for one that ends last. */
+static int gate;
+static void *gate_keeper(void *arg) {
+    while (!__atomic_load_n(&gate, __ATOMIC_ACQUIRE))
+        ito_yield();
+    return arg;
+}
+static void *waiter(void *arg) {
+    /* a chain: each joins the one before */
+    return (void *)((intptr_t)join(arg) + 1);
+}
+static void many_blocked(void) {
+    enum { N = 10000 };
+    start();
+    gate = 0;
+    ito_thread *last = spawn(gate_keeper, (void *)1);
+    for (int i = 0; i < N; i++)
+        last = spawn(waiter, last);
+    __atomic_store_n(&gate, 1, __ATOMIC_RELEASE);
+    CHECK_EQ((intptr_t)join(last), N + 1);
+    stop();
+}
+
+static void *errno_thread(void *arg) {
+    for (int i = 0; i < 200; i++) {
+        errno = (int)(intptr_t)arg + i;
+        ito_yield();
+        CHECK_EQ(errno, (intptr_t)arg + i);
+    }
+    return arg;
+}
+static void errno_is_kept(void) {
+    start();
+    ito_thread *t[40];
+    for (intptr_t i = 0; i < 40; i++)
+        t[i] = spawn(errno_thread, (void *)(1000 * (i + 1)));
+    for (int i = 0; i < 40; i++)
+        join(t[i]);
+    stop();
+}
+
+#define TEST(f)                                                                                                        \
+    { #f, f }
+static const struct {
+    const char *name;
+    void (*run)(void);
+} tests[] = {
+    TEST(fib),
+    TEST(yield_rounds),
+    TEST(ids_escape),
+    TEST(wide),
+    TEST(deep),
+    TEST(bound),
+    TEST(start_stop),
+    TEST(exit_and_detach),
+    TEST(foreign_threads),
+    TEST(many_blocked),
+    TEST(errno_is_kept),
+};
+
+int main(int argc, char **argv) {
+    if (argc != 3 || (workers = (unsigned)atoi(argv[2])) == 0) {
+        fprintf(stderr, "usage: test_core NAME WORKERS\n");
+        return 2;
+    }
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        if (strcmp(tests[i].name, argv[1]) == 0) {
+            tests[i].run();
+            return 0;
+        }
+    }
+    fprintf(stderr, "no test %s\n", argv[1]);
+    return 2;
+}
