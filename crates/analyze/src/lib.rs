@@ -9,14 +9,17 @@
 //! | `interference` | who ran while the target wanted to |
 //! | `migrations` | which thread moved where, and why |
 //! | `hints` | what to try next |
+//! | [`compare`], `permute` | what changed between runs, and whether by more than noise |
 #![forbid(unsafe_code)]
 
 mod annotations;
+pub mod compare;
 mod cut;
 mod hints;
 mod imbalance;
 mod interference;
 mod migrations;
+mod permute;
 mod rounds;
 mod summary;
 mod task_graph;

@@ -23,6 +23,11 @@ pub struct Input {
 }
 
 impl Input {
+    /// The recording of that name, for commands that read several.
+    pub fn new(file: PathBuf, salvage: bool) -> Input {
+        Input { file, salvage }
+    }
+
     /// Reads and understands the recording.
     ///
     /// # Errors

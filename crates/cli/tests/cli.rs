@@ -42,7 +42,8 @@ fn stderr(output: &Output) -> String {
 fn every_reader_says(dir: &Path, file: &str, needed: &[&str]) {
     let out = dir.join("out");
     let out = out.to_str().unwrap();
-    let readers: [&[&str]; 4] = [
+    let readers: [&[&str]; 5] = [
+        &["compare", file, file],
         &["stat", file],
         &["stat", "--json", file],
         &["report", "-o", out, file],
@@ -320,4 +321,24 @@ fn cli_manual_pages_and_completions() {
     assert!(dir.join("kasuri.1").is_file());
     let script = String::from_utf8(run(&["completions", "bash"]).stdout).unwrap();
     assert!(script.contains("--salvage"), "{script}");
+}
+
+#[test]
+fn cli_compare_shows_two_sides_and_wants_two() {
+    let dir = scratch("compare");
+    let one = recording(&dir);
+    let output = run(&["compare", &one, &one]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for needed in ["as fast as before", "solve", "too few runs to tell"] {
+        assert!(text.contains(needed), "{needed}: {text}");
+    }
+    let json = run(&["compare", "--json", "--before", &one, &one, "--after", &one]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["before"]["runs"], 2);
+    assert_eq!(json["speed_up"], 1.0);
+    let alone = run(&["compare", &one]);
+    assert_eq!(alone.status.code(), Some(1));
+    assert!(stderr(&alone).contains("needed two"), "{}", stderr(&alone));
+    assert_eq!(run(&["compare", "--before", &one]).status.code(), Some(2));
 }

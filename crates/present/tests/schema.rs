@@ -3,14 +3,19 @@ mod answers;
 mod common;
 use serde_json::{Value, json};
 
-fn schema() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/stat-1.json");
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+fn schema_of(name: &str) -> Value {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema");
+    let text = std::fs::read_to_string(format!("{folder}/{name}-1.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
 }
 
-fn printed(summary: &kasuri_analyze::Summary) -> Value {
+fn schema() -> Value {
+    schema_of("stat")
+}
+
+fn printed<T: serde::Serialize>(answer: &T) -> Value {
     let mut out = Vec::new();
-    kasuri_present::json::write(summary, &mut out).unwrap();
+    kasuri_present::json::write(answer, &mut out).unwrap();
     assert_eq!(out.last(), Some(&b'\n'));
     serde_json::from_slice(&out).unwrap()
 }
@@ -119,4 +124,22 @@ fn schema_objects_to_what_it_should() {
         *bad.pointer_mut(at).unwrap() = value;
         assert!(!check(&bad).is_empty(), "{at}");
     }
+}
+
+#[test]
+fn comparison_schema_describes_all_that_is_printed() {
+    let schema = schema_of("compare");
+    let found = |value: &Value| {
+        let mut found = Vec::new();
+        violations(&schema, &schema, value, "$", &mut found);
+        found
+    };
+    let of = |n| vec![answers::summary(); n];
+    for (before, after) in [(1, 1), (4, 5), (0, 1)] {
+        let printed = printed(&kasuri_analyze::compare::compare(&of(before), &of(after)));
+        assert_eq!(found(&printed), Vec::<String>::new());
+    }
+    let mut bad = printed(&kasuri_analyze::compare::compare(&of(1), &of(1)));
+    *bad.pointer_mut("/totals/0/unit").unwrap() = json!("s");
+    assert!(!found(&bad).is_empty());
 }

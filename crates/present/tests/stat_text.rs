@@ -125,3 +125,44 @@ fn stat_top_limits_every_table_and_says_so() {
 fn stat_of_nothing_prints() {
     assert!(page(&Summary::default(), 80).starts_with("whole system"));
 }
+
+#[test]
+fn comparison_says_what_changed_and_fits() {
+    use kasuri_analyze::compare::compare;
+    let side = |factor: f64, n: i64| -> Vec<Summary> {
+        let run = |i: i64| {
+            let mut s = summary();
+            s.wall_ns = (s.wall_ns as f64 * factor) as i64 + 1_000_000 * i;
+            s.annotations[0].total_ns =
+                (s.annotations[0].total_ns as f64 * factor) as i64 + 1_000 * i;
+            s
+        };
+        (0..n).map(run).collect()
+    };
+    let text = |n, width| {
+        let layout = Layout {
+            width,
+            ..Layout::default()
+        };
+        kasuri_present::table::render_comparison(&compare(&side(1.0, n), &side(0.5, n)), &layout)
+    };
+    for width in [72, 80, 120] {
+        let page = text(4, width);
+        for line in page.lines() {
+            assert!(line.width() <= width, "{} > {width}: {line}", line.width());
+        }
+    }
+    let page = text(4, 120);
+    let smvp = page
+        .lines()
+        .find(|l| l.trim_start().starts_with("smvp"))
+        .unwrap();
+    assert!(smvp.contains("-50.0 %") && smvp.ends_with('*'), "{page}");
+    let step = page
+        .lines()
+        .find(|l| l.trim_start().starts_with("step"))
+        .unwrap();
+    assert!(step.contains("0 %") && !step.ends_with('*'), "{page}");
+    assert!(page.starts_with("2.00 times as fast as before\n"), "{page}");
+    assert!(text(1, 120).contains("too few runs to tell"), "{page}");
+}

@@ -1,4 +1,5 @@
 //! One file for each subcommand: `Args` says what may be typed, `run` does it.
+mod compare;
 mod completions;
 mod doctor;
 mod export;
@@ -44,6 +45,7 @@ pub struct Cli {
 pub enum Command {
     Record(record::Args),
     Stat(stat::Args),
+    Compare(compare::Args),
     Report(report::Args),
     Export(export::Args),
     Recover(recover::Args),
@@ -70,6 +72,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Record(args) => record::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
         Command::Doctor(args) => doctor::run(args),

@@ -71,7 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// COLUMNS when it says a width, else the terminal's, else wide enough for every column.
-fn screen_width() -> usize {
+pub(super) fn screen_width() -> usize {
     let asked = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     let terminal = || {
         rustix::termios::tcgetwinsize(std::io::stdout())
@@ -84,7 +84,8 @@ fn screen_width() -> usize {
         .map_or(160, |w: usize| w.max(60))
 }
 
-fn has_colour() -> bool {
+/// Whether stdout takes colours.
+pub(super) fn has_colour() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty());
     std::io::stdout().is_terminal()
         && !is_set("NO_COLOR")

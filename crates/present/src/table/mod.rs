@@ -1,8 +1,10 @@
 //! The summary as text: what `kasuri stat` prints.
+mod compare;
 mod grid;
 mod sections;
 pub mod units;
 
+pub use compare::render_comparison;
 use kasuri_analyze::Summary;
 
 /// How to print.

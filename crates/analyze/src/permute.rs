@@ -1,0 +1,200 @@
+//! Is the difference between two groups of runs more than noise?
+//!
+//! Few runs, of times whose distribution nobody knows, and many regions looked at at once. So: an exact permutation test
+//! of Welch's statistic with the maximum over all measures (Westfall and Young's single-step maxT). If nothing had
+//! changed, which runs are called "before" would be arbitrary; for each way to call them, the largest statistic of any
+//! measure is what chance produces. A measure's p is the share of ways in which chance gets at least as far as it did.
+//! - It needs no distribution, and does not find something among a hundred regions only because they are a hundred.
+//! - With n runs each, p cannot be below 2 / (2n choose n): 4 runs each are the least that can show p < 0.05.
+//!
+//! Welch's statistic is that of the logarithms: changes are factors, and a run on a busy machine is twice as long and
+//! not so many seconds longer.
+//!
+//! Rejected: a t test (outliers of busy machines), Mann-Whitney with Holm's correction (with 4 runs each it could never
+//! find anything among two regions).
+
+/// More ways than this are sampled instead of gone through.
+const MAX_WAYS: u64 = 20_000;
+/// Differences of less than this share are not told from none: measures that never vary would else have an infinite
+/// statistic. What is less than this share of the mean counts as so much: 0 has no logarithm.
+const FLOOR: f64 = 0.001;
+
+/// Runs of one measure.
+pub(crate) struct Measure {
+    pub before: Vec<f64>,
+    pub after: Vec<f64>,
+}
+
+/// For each measure, how often chance alone gets as far; none when there are too few runs to tell anything at 5 %.
+/// All measures must have as many runs before as the first, and after.
+pub(crate) fn p_values(measures: &[Measure]) -> Option<Vec<f64>> {
+    let (n, m) = (
+        measures.first()?.before.len(),
+        measures.first()?.after.len(),
+    );
+    let ways = choose(n + m, n)?;
+    // Calling all runs by the other name changes nothing: with as many on both sides each way counts twice.
+    let least = if n == m { 2.0 } else { 1.0 } / ways as f64;
+    if n < 2 || m < 2 || least > 0.05 {
+        return None;
+    }
+    let pooled: Vec<Vec<f64>> = measures.iter().map(logarithms).collect();
+    let truth: Vec<bool> = (0..n + m).map(|run| run < n).collect();
+    let observed: Vec<f64> = pooled.iter().map(|runs| statistic(runs, &truth)).collect();
+    let mut as_far = vec![0u64; measures.len()];
+    let mut tried = 0u64;
+    for_each_way(n + m, n, ways, |is_before| {
+        tried += 1;
+        let far = pooled.iter().map(|runs| statistic(runs, is_before));
+        let far = far.fold(0.0, f64::max);
+        for (count, &own) in as_far.iter_mut().zip(&observed) {
+            // Sums in another order differ in their last bits.
+            *count += u64::from(far >= own * (1.0 - 1e-9));
+        }
+    });
+    Some(as_far.iter().map(|&k| k as f64 / tried as f64).collect())
+}
+
+fn logarithms(measure: &Measure) -> Vec<f64> {
+    let runs = || measure.before.iter().chain(&measure.after);
+    let mean = runs().map(|x| x.abs()).sum::<f64>() / runs().count() as f64;
+    let least = (mean * FLOOR).max(f64::MIN_POSITIVE);
+    runs().map(|x| x.max(least).ln()).collect()
+}
+
+fn choose(n: usize, k: usize) -> Option<u64> {
+    let mut ways: u64 = 1;
+    for i in 0..k as u64 {
+        ways = ways.checked_mul(n as u64 - i)? / (i + 1);
+    }
+    Some(ways)
+}
+
+/// |difference of the means| over its standard error.
+fn statistic(runs: &[f64], is_before: &[bool]) -> f64 {
+    let side = |which: bool| {
+        let of = || {
+            runs.iter()
+                .zip(is_before)
+                .filter(move |(_, b)| **b == which)
+                .map(|(x, _)| *x)
+        };
+        let n = of().count() as f64;
+        let mean = of().sum::<f64>() / n;
+        let variance = of().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+        (mean, variance / n)
+    };
+    let ((a, va), (b, vb)) = (side(true), side(false));
+    let floor = FLOOR * (a.abs() + b.abs()) / 2.0;
+    let error = (va + vb).sqrt() + floor;
+    if error > 0.0 {
+        (a - b).abs() / error
+    } else {
+        0.0
+    }
+}
+
+fn for_each_way(n: usize, k: usize, ways: u64, mut visit: impl FnMut(&[bool])) {
+    let mut is_before: Vec<bool> = (0..n).map(|run| run < k).collect();
+    if ways > MAX_WAYS {
+        // A fixed seed: the same question has the same answer.
+        let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+        // The way things were is one of those that chance may produce.
+        visit(&is_before);
+        for _ in 1..MAX_WAYS {
+            for i in (1..n).rev() {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                is_before.swap(i, (seed % (i as u64 + 1)) as usize);
+            }
+            visit(&is_before);
+        }
+        return;
+    }
+    let mut chosen: Vec<usize> = (0..k).collect();
+    loop {
+        is_before.iter_mut().for_each(|b| *b = false);
+        chosen.iter().for_each(|&run| is_before[run] = true);
+        visit(&is_before);
+        // The next combination: move the last that can move, the ones after it follow closely.
+        let Some(at) = (0..k).rev().find(|&i| chosen[i] < n - k + i) else {
+            return;
+        };
+        chosen[at] += 1;
+        for i in at + 1..k {
+            chosen[i] = chosen[i - 1] + 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measure(before: &[f64], after: &[f64]) -> Measure {
+        Measure {
+            before: before.to_vec(),
+            after: after.to_vec(),
+        }
+    }
+
+    #[test]
+    fn p_of_separate_groups_is_the_least_there_is() {
+        // 4 and 4 runs without overlap: only this way and its mirror image get as far, of 70.
+        let p = p_values(&[measure(&[1.0, 1.1, 1.2, 1.3], &[2.0, 2.1, 2.2, 2.3])]).unwrap();
+        assert!((p[0] - 2.0 / 70.0).abs() < 1e-12, "{p:?}");
+    }
+
+    #[test]
+    fn p_of_the_same_runs_is_one_and_few_runs_have_none() {
+        let p = p_values(&[measure(&[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, 4.0])]).unwrap();
+        assert_eq!(p, [1.0]);
+        assert!(p_values(&[measure(&[1.0, 1.1, 1.2], &[2.0, 2.1, 2.2])]).is_none());
+        assert!(p_values(&[measure(&[1.0], &[2.0])]).is_none());
+        assert!(p_values(&[]).is_none());
+    }
+
+    #[test]
+    fn p_counts_that_many_were_looked_at() {
+        // Noise in twenty measures: in a family that changed nothing, false findings in at most about 5 % of families.
+        let mut seed = 7u64;
+        let mut noise = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as f64 / f64::from(1u32 << 31)
+        };
+        let mut found = 0;
+        for _ in 0..40 {
+            let family: Vec<Measure> = (0..20)
+                .map(|_| {
+                    let runs: Vec<f64> = (0..10).map(|_| 1.0 + noise()).collect();
+                    measure(&runs[..5], &runs[5..])
+                })
+                .collect();
+            let p = p_values(&family).unwrap();
+            found += i32::from(p.iter().any(|&p| p <= 0.05));
+        }
+        assert!(found <= 6, "{found} of 40 families of noise");
+        // Negative control: one that did change is found among them.
+        let mut family: Vec<Measure> = (0..20)
+            .map(|_| {
+                let runs: Vec<f64> = (0..10).map(|_| 1.0 + noise()).collect();
+                measure(&runs[..5], &runs[5..])
+            })
+            .collect();
+        family.push(measure(
+            &[1.0, 1.01, 0.99, 1.0, 1.0],
+            &[1.2, 1.21, 1.2, 1.19, 1.2],
+        ));
+        let p = p_values(&family).unwrap();
+        assert!(p[20] <= 0.05, "{}", p[20]);
+    }
+
+    #[test]
+    fn many_runs_are_sampled() {
+        let before: Vec<f64> = (0..12).map(|i| 1.0 + f64::from(i % 3) * 0.01).collect();
+        let after: Vec<f64> = before.iter().map(|x| x * 1.1).collect();
+        let p = p_values(&[measure(&before, &after), measure(&before, &before)]).unwrap();
+        assert!(p[0] < 0.001 && p[1] > 0.9, "{p:?}");
+    }
+}

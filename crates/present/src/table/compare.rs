@@ -1,0 +1,167 @@
+//! Two sides as text: what `kasuri compare` prints.
+use super::grid::{Grid, number, text, word};
+use super::units::{count, duration, percent, plural, printable};
+use super::{Layout, Page};
+use kasuri_analyze::compare::{Change, Comparison, Side};
+
+/// The comparison as text, ending with a line feed.
+pub fn render_comparison(comparison: &Comparison, layout: &Layout) -> String {
+    let mut page = Page {
+        layout,
+        text: String::new(),
+    };
+    page.sides(comparison);
+    page.changes("whole run", "mean of the runs", &comparison.totals, None);
+    page.changes(
+        "annotations",
+        "total time, largest change first",
+        &comparison.regions,
+        Some("KIND"),
+    );
+    page.changes(
+        "cost of load imbalance",
+        "CPU time that threads waited for the slowest",
+        &comparison.imbalance,
+        Some("BY"),
+    );
+    page.text
+}
+
+impl Page<'_> {
+    fn sides(&mut self, c: &Comparison) {
+        let verdict = self.styled("1", &verdict(c));
+        self.line(&verdict);
+        self.fact("before", &side(&c.before));
+        self.fact("after", &side(&c.after));
+        if !c.can_tell {
+            self.fact(
+                "noise",
+                "too few runs to tell a change from noise: give 4 or more of each (--before A1 A2 A3 A4 --after B1 B2 B3 B4)",
+            );
+        } else {
+            self.fact(
+                "noise",
+                "* changed by more than noise (p <= 0.05, all rows looked at together)",
+            );
+        }
+    }
+
+    fn changes(&mut self, title: &str, note: &str, changes: &[Change], kind: Option<&'static str>) {
+        // What did not happen on either side is no finding.
+        let found: Vec<&Change> = (changes.iter())
+            .filter(|c| c.before.max != 0.0 || c.after.max != 0.0)
+            .collect();
+        if found.is_empty() {
+            return;
+        }
+        self.heading(title, note);
+        let mut grid = Grid::new(&[
+            text("NAME"),
+            word(kind.unwrap_or(""), 1),
+            number("BEFORE", 0),
+            number("+-", 4),
+            number("AFTER", 0),
+            number("+-", 4),
+            number("DIFFERENCE", 2),
+            number("CHANGE", 0),
+            number("P", 3),
+            word("", 1),
+        ]);
+        // The tables of whole runs are short and have an order of their own.
+        let shown = match kind {
+            Some(_) => self.shown(found.len()),
+            None => found.len(),
+        };
+        for c in &found[..shown] {
+            grid.row([
+                c.name.clone(),
+                c.kind.replace('_', " "),
+                value(c, c.before.mean),
+                spread(c.before.min, c.before.max, c.before.mean),
+                value(c, c.after.mean),
+                spread(c.after.min, c.after.max, c.after.mean),
+                difference(c),
+                change(c),
+                c.p_value.map_or("-".into(), |p| format!("{p:.3}")),
+                if c.changed == Some(true) { "*" } else { "" }.into(),
+            ]);
+        }
+        self.grid(grid, shown, found.len());
+    }
+}
+
+fn verdict(c: &Comparison) -> String {
+    let is_noise = c.totals.first().and_then(|wall| wall.changed) == Some(false);
+    let Some(speed) = c.speed_up else {
+        return "nothing to compare".into();
+    };
+    let text = if (0.995..1.005).contains(&speed) {
+        "as fast as before".to_string()
+    } else if speed > 1.0 {
+        format!("{speed:.2} times as fast as before")
+    } else {
+        format!("{:.2} times as slow as before", 1.0 / speed)
+    };
+    if is_noise {
+        format!("{text}, which may be noise")
+    } else {
+        text
+    }
+}
+
+fn side(s: &Side) -> String {
+    let command = match s.command.is_empty() {
+        true => "whole system".to_string(),
+        false => printable(&s.command.join(" ")),
+    };
+    let lost = match s.runs_with_losses {
+        0 => String::new(),
+        n => format!(
+            "; {} lost events, what they touch is unknown",
+            plural(n, "run")
+        ),
+    };
+    let unknown = match s.switches_known {
+        true => "",
+        false => "; the kernel's events were not recorded",
+    };
+    format!(
+        "{} of `{command}`, {}{lost}{unknown}",
+        plural(s.runs, "run"),
+        plural(s.n_cpus.into(), "CPU")
+    )
+}
+
+fn value(c: &Change, value: f64) -> String {
+    match c.unit {
+        "ns" => duration(value),
+        "ratio" => percent(value),
+        _ => count(value.round().max(0.0) as u64),
+    }
+}
+
+/// Half the range, as a share of the mean.
+fn spread(min: f64, max: f64, mean: f64) -> String {
+    if max <= min || mean == 0.0 {
+        return "-".into();
+    }
+    percent((max - min) / 2.0 / mean.abs())
+}
+
+fn difference(c: &Change) -> String {
+    let sign = if c.difference < 0.0 { "-" } else { "+" };
+    match c.difference == 0.0 {
+        true => "0".into(),
+        false => format!("{sign}{}", value(c, c.difference.abs())),
+    }
+}
+
+fn change(c: &Change) -> String {
+    match c.ratio {
+        _ if c.difference == 0.0 => "0 %".into(),
+        None => "new".into(),
+        Some(0.0) => "gone".into(),
+        Some(ratio) if ratio >= 10.0 => format!("x {ratio:.0}"),
+        Some(ratio) => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+    }
+}
