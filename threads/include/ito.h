@@ -110,6 +110,9 @@ const char *ito_name(const ito_thread *thread);
 }
 #endif
 
+#include <ito/group.h>
+#include <ito/sync.h>
+
 #ifdef ITO_INLINE
 #include <ito/inline.h>
 #endif

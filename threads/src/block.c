@@ -39,6 +39,29 @@ void ito__block(void (*after)(void *), void *arg) {
     ITO__TRACE_RESUME(me);
 }
 
+/**
+ * ito__block_to - the same, and continue `to`, which is suspended and now the caller's to make ready, at once: a
+ * hand-over without a queue. Every so often, and where `to` may not run here, it is made ready instead: two threads
+ * that hand something to and fro for ever must not starve the others of this worker.
+ */
+void ito__block_to(struct ito_thread *to, void (*after)(void *arg), void *arg) {
+    struct worker *w = worker_of(ito__worker());
+    if (w == NULL || to->flags & ITO__FOREIGN || (to->bind >= 0 && (uint32_t)to->bind != w->index) ||
+        w->tick++ % ITO__HAND_OVERS == 0) {
+        ito__ready(to);
+        ito__block(after, arg);
+        return;
+    }
+    struct ito_thread *me = w->hot.current;
+    if (UNLIKELY(load_relaxed(&w->hot.ask) & ITO__ASK_WORK))
+        ito__answer(w);
+    expose(me);
+    ito__deque_disown(w, w->hot.bottom, me);
+    ITO__TRACE_BLOCK(me);
+    switch_to(w, me, (struct ito__next){to, to->sp}, after, arg);
+    ITO__TRACE_RESUME(me);
+}
+
 void ito__ready(struct ito_thread *t) {
     if (UNLIKELY(t->flags & ITO__FOREIGN)) {
         /* ORDER release; pairs with the acquire in block_foreign(). `t` may be gone once it sees the 1: wake by address

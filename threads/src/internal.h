@@ -123,7 +123,9 @@ static inline struct worker *worker_of(struct ito__worker *w) {
 /* ---- blocking (block.c) ----------------------------------------------------------------------------------------- */
 
 void ito__block(void (*after)(void *arg), void *arg);
+void ito__block_to(struct ito_thread *to, void (*after)(void *arg), void *arg);
 void ito__ready(struct ito_thread *thread);
+#define ITO__HAND_OVERS 61u /* one in so many goes through the ready queue */
 
 /* ---- deque (deque.c) -------------------------------------------------------------------------------------------- */
 
@@ -217,6 +219,7 @@ void ito__notify(void);               /* work was published: wake somebody if no
 void ito__wake_idle(void);            /* a deadline was inserted */
 void ito__wake_worker(struct worker *w);
 void ito__park(struct worker *w, uint64_t deadline_ns);
+bool ito__hungry(void); /* a new thread would soon be stolen; a hint */
 void ito__search_begin(void);
 void ito__search_end(void);
 uint64_t ito__timers_run(uint64_t now_ns);

@@ -149,6 +149,13 @@ void ito__answer(struct worker *w) {
     ito__notify();
 }
 
+bool ito__hungry(void) {
+    struct worker *w = worker_of(ito__worker());
+    if (w == NULL || ito__pool.n_workers < 2)
+        return w == NULL && ito__pool.n_workers > 0;
+    return load_relaxed(&w->hot.ask) & ITO__ASK_WORK || !ito__deque_looks_full(w);
+}
+
 /* ---- the worker's own context ------------------------------------------------------------------------------------ */
 
 static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline) {

@@ -1,11 +1,245 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "internal.h"
+/*
+ * Deadlines: one pairing heap of waiters, one kernel thread that sleeps until the earliest.
+ *
+ * Method: the nodes are in the waiters themselves, so arming never allocates and never fails; insertion is O(1),
+ * removal O(log n) amortised (Fredman, Sedgewick, Sleator, Tarjan: "The pairing heap", Algorithmica 1986). A kernel
+ * thread of its own, started by the first deadline, and not the workers: they may all be in long computations, and an
+ * idle one need not know of time at all. Rejected: a heap per worker - the same deadline would have to be found by
+ * whoever is idle. While nothing is due, the thread is asleep in the kernel; with no deadline at all for ever.
+ *
+ * The race to avoid: a waker and the timers want the same waiter. In the heap <=> on its object's queue, both changed
+ * under the object's queue bit. The timers have their lock first and so only try the bit (rule 4 of wait.h); when it is
+ * taken they let go of everything and look again.
+ */
+#define _GNU_SOURCE
+#include "wait.h"
 
-uint64_t ito__timers_run(uint64_t now_ns) {
-    (void)now_ns;
-    return UINT64_MAX;
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * field      writer                     reader
+ * lock       any, by its queue bit
+ * root       holder of lock             same
+ * wake_at    holder of lock             same: the deadline the thread sleeps for
+ * turn       holder of lock             the thread's futex: changed, so the thread looks again
+ * started    start_lock's holder        any (acquire)
+ */
+static struct {
+    uint32_t lock;
+    uint32_t turn;
+    struct ito__waiter *root;
+    uint64_t wake_at;
+    int started;
+} timers;
+static pthread_mutex_t timers_start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* -- the heap: `child` the first of the children, `next` the next sibling, `link` what points at this node -- */
+
+static struct ito__waiter *heap_join(struct ito__waiter *a, struct ito__waiter *b) {
+    if (!a)
+        return b;
+    if (!b)
+        return a;
+    if (b->timer.deadline_ns < a->timer.deadline_ns) {
+        struct ito__waiter *swap = a;
+        a = b;
+        b = swap;
+    }
+    b->timer.next = a->timer.child;
+    if (b->timer.next)
+        b->timer.next->timer.link = &b->timer.next;
+    b->timer.link = &a->timer.child;
+    a->timer.child = b;
+    return a;
 }
 
-void ito__keys_end(struct ito_thread *t) {
-    t->keys = NULL;
+/* Two passes: neighbours in pairs, then the pairs from the last to the first. No recursion: stacks may be small. */
+static struct ito__waiter *heap_join_children(struct ito__waiter *first) {
+    struct ito__waiter *pairs = NULL;
+    while (first) {
+        struct ito__waiter *a = first, *b = a->timer.next;
+        first = b ? b->timer.next : NULL;
+        a->timer.next = NULL;
+        if (b)
+            b->timer.next = NULL;
+        a = heap_join(a, b);
+        a->timer.next = pairs;
+        pairs = a;
+    }
+    struct ito__waiter *root = NULL;
+    while (pairs) {
+        struct ito__waiter *next = pairs->timer.next;
+        pairs->timer.next = NULL;
+        root = heap_join(root, pairs);
+        pairs = next;
+    }
+    return root;
+}
+
+static void heap_set_root(struct ito__waiter *root) {
+    timers.root = root;
+    if (root) {
+        root->timer.next = NULL;
+        root->timer.link = &timers.root;
+    }
+}
+
+static void heap_remove(struct ito__waiter *w) {
+    *w->timer.link = w->timer.next;
+    if (w->timer.next)
+        w->timer.next->timer.link = w->timer.link;
+    struct ito__waiter *rest = heap_join_children(w->timer.child);
+    heap_set_root(heap_join(timers.root, rest));
+}
+
+/* -- arming -- */
+
+void ito__timer_arm(struct ito__waiter *w, uint64_t deadline_ns) {
+    w->timer.deadline_ns = deadline_ns;
+    w->timer.child = w->timer.next = NULL;
+    w->armed = true;
+    ito__word_lock(&timers.lock);
+    heap_set_root(heap_join(timers.root, w));
+    bool earlier = deadline_ns < timers.wake_at;
+    if (earlier) {
+        timers.wake_at = deadline_ns;
+        store_relaxed(&timers.turn, timers.turn + 1);
+    }
+    ito__word_unlock(&timers.lock, 0);
+    if (earlier)
+        syscall(SYS_futex, &timers.turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void ito__timer_disarm(struct ito__waiter *w) {
+    if (LIKELY(!w->armed))
+        return;
+    w->armed = false;
+    ito__word_lock(&timers.lock);
+    heap_remove(w);
+    ito__word_unlock(&timers.lock, 0);
+}
+
+/* -- the thread -- */
+
+/*
+ * Takes what is due out of heap and queues. Returns it as a list; *again: some object was busy.
+ * The timers' lock is held.
+ */
+static struct ito__waiter *timers_due(uint64_t now, bool *again) {
+    struct ito__waiter *due = NULL, *w;
+    while ((w = timers.root) && w->timer.deadline_ns <= now) {
+        if (!ito__word_trylock(w->word)) {
+            *again = true;
+            break;
+        }
+        heap_remove(w);
+        w->armed = false;
+        if (w->queue)
+            ito__waiters_remove(w);
+        ito__word_unlock(w->word, load_relaxed(w->word) & ~ITO__QUEUE_BIT);
+        w->next = due;
+        due = w;
+    }
+    return due;
+}
+
+static void *timers_main(void *unused) {
+    (void)unused;
+    pthread_setname_np(pthread_self(), "ito timers");
+    for (;;) {
+        bool again = false;
+        ito__word_lock(&timers.lock);
+        struct ito__waiter *due = timers_due(ito_now_ns(), &again);
+        uint64_t until = timers.root ? timers.root->timer.deadline_ns : ITO_FOREVER;
+        timers.wake_at = until;
+        uint32_t turn = timers.turn;
+        ito__word_unlock(&timers.lock, 0);
+        ito__waiter_wake_all(due, ETIMEDOUT);
+        if (again) {
+            sched_yield();
+            continue;
+        }
+        struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+        syscall(SYS_futex, &timers.turn, FUTEX_WAIT_BITSET_PRIVATE, turn, until == ITO_FOREVER ? NULL : &at, NULL,
+                FUTEX_BITSET_MATCH_ANY);
+    }
+    return NULL;
+}
+
+/* After fork the child has no such thread and nobody who waits: it starts anew. */
+static void timers_forget(void) {
+    timers.lock = 0;
+    timers.root = NULL;
+    timers.started = 0;
+    pthread_mutex_init(&timers_start_lock, NULL);
+}
+
+static int timers_start_slow(void) {
+    static bool forks_known;
+    sigset_t all, old;
+    int r = 0;
+    pthread_mutex_lock(&timers_start_lock);
+    if (!timers.started) {
+        if (!forks_known)
+            forks_known = !pthread_atfork(NULL, NULL, timers_forget);
+        pthread_attr_t attr;
+        pthread_t thread;
+        timers.wake_at = ITO_FOREVER;
+        pthread_attr_init(&attr);
+        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        /* The program's signals are not for this thread. */
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        if (pthread_create(&thread, &attr, timers_main, NULL))
+            r = EAGAIN;
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        pthread_attr_destroy(&attr);
+        /* ORDER release; pairs with the acquire in ito__timers_start(): wake_at is set. */
+        store_release(&timers.started, !r);
+    }
+    pthread_mutex_unlock(&timers_start_lock);
+    return r;
+}
+
+int ito__timers_start(void) {
+    if (LIKELY(load_acquire(&timers.started)))
+        return 0;
+    return timers_start_slow();
+}
+
+/* -- sleeping -- */
+
+int ito_sleep_until(uint64_t deadline_ns) {
+    struct ito__waiter w;
+    uint32_t word = ITO__QUEUE_BIT; /* an object of our own, its bit taken */
+    if (ito__passed(deadline_ns)) {
+        ito_yield();
+        return 0;
+    }
+    ito__waiter_init(&w);
+    int r = ito__timers_start();
+    if (r)
+        return r;
+    ito__wait(&w, &word, 0, deadline_ns, ITO__WAIT_SLEEP, NULL, NULL);
+    return 0;
+}
+
+int ito_sleep_ns(uint64_t ns) {
+    uint64_t now = ito_now_ns();
+    return ito_sleep_until(ns > ITO_FOREVER - 1 - now ? ITO_FOREVER - 1 : now + ns);
+}
+
+/* What the scheduler asks before it parks. The timers have a thread of their own: nothing to do, no deadline for a
+ * worker. */
+uint64_t ito__timers_run(uint64_t now_ns) {
+    (void)now_ns;
+    return ITO_FOREVER;
 }

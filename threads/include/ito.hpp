@@ -1,0 +1,694 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * ito.hpp - ito for C++17: threads of lambdas that carry exceptions through join, and the standard's names for the rest
+ * (mutex, condition_variable, shared_mutex, counting_semaphore, barrier, future...), so that std::lock_guard,
+ * std::unique_lock, std::scoped_lock and std::shared_lock work with them.
+ *
+ * Exceptions and migration. A C++ runtime keeps "the exceptions being handled here" in thread-local storage of the
+ * kernel thread. A thread that blocks inside a catch clause, or in a destructor during unwinding, may continue on
+ * another. So everything here that may switch puts that record away first and takes it back afterwards
+ * (detail::exceptions); 2 to 3 ns each. A program that blocks inside a catch clause must use this header for it, not
+ * the C functions.
+ *
+ * Errors: what std would throw: std::system_error. Mistakes that C reports as EPERM or EDEADLK throw too; destructors
+ * cannot: a mutex that is destroyed while locked or waited for ends the program with a message.
+ */
+#ifndef ITO_HPP
+#define ITO_HPP
+
+#include <ito.h>
+#include <ito/group.h>
+#include <ito/sync.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cxxabi.h>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <system_error>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace ito {
+
+namespace detail {
+
+inline void check(int error, const char *what) {
+    if (error)
+        throw std::system_error(error, std::generic_category(), what);
+}
+inline void check_destroy(int error, const char *what) noexcept {
+    if (error) {
+        std::fprintf(stderr, "ito: error: %s destroyed while locked or waited for\n", what);
+        std::abort();
+    }
+}
+
+/*
+ * The Itanium C++ ABI's per-thread record (2.2.2): the stack of caught exceptions and the count of uncaught ones; Arm's
+ * EHABI adds a pointer. Never inlined: the function that finds it is declared constant, and a compiler would keep its
+ * result over a switch.
+ */
+struct eh_globals {
+    void *caught;
+    unsigned int uncaught;
+#if defined(__ARM_EABI_UNWINDER__)
+    void *propagating;
+#endif
+};
+__attribute__((noinline)) inline eh_globals eh_exchange(eh_globals with) noexcept {
+    auto *now = reinterpret_cast<eh_globals *>(abi::__cxa_get_globals());
+    __asm__ volatile("" : "+r"(now) : : "memory");
+    eh_globals before = *now;
+    *now = with;
+    return before;
+}
+/* Around everything that may switch. */
+class exceptions {
+  public:
+    exceptions() noexcept : saved(eh_exchange({})) {}
+    ~exceptions() { eh_exchange(saved); }
+    exceptions(const exceptions &) = delete;
+    exceptions &operator=(const exceptions &) = delete;
+
+  private:
+    eh_globals saved;
+};
+
+template <class F> auto switching(F &&f) {
+    exceptions guard;
+    return f();
+}
+
+template <class Clock, class Duration> std::uint64_t deadline(const std::chrono::time_point<Clock, Duration> &at) {
+    auto left = at - Clock::now();
+    auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    /* Rounded up: never early. */
+    return ns <= 0 ? 0 : ito_now_ns() + static_cast<std::uint64_t>(ns) + 1;
+}
+template <class Rep, class Period> std::uint64_t deadline(const std::chrono::duration<Rep, Period> &in) {
+    return deadline(std::chrono::steady_clock::now() + in);
+}
+
+} // namespace detail
+
+/* -- the runtime ----------------------------------------------------------------------------------------------------
+ */
+
+/* ito_init for the life of an object. */
+class runtime {
+  public:
+    explicit runtime(unsigned workers = 0, std::size_t stack_bytes = 0) {
+        ito_config config = ITO_CONFIG_INIT;
+        config.n_workers = workers;
+        config.stack_bytes = stack_bytes;
+        detail::check(ito_init(&config), "ito_init");
+    }
+    ~runtime() { detail::check_destroy(ito_fini(), "ito::runtime"); }
+    runtime(const runtime &) = delete;
+    runtime &operator=(const runtime &) = delete;
+    static unsigned workers() noexcept { return ito_n_workers(); }
+};
+
+namespace this_thread {
+inline void yield() {
+    detail::switching([] { return ito_yield(), 0; });
+}
+template <class Rep, class Period> void sleep_for(const std::chrono::duration<Rep, Period> &time) {
+    detail::check(detail::switching([&] { return ito_sleep_until(detail::deadline(time)); }), "ito_sleep");
+}
+template <class Clock, class Duration> void sleep_until(const std::chrono::time_point<Clock, Duration> &at) {
+    detail::check(detail::switching([&] { return ito_sleep_until(detail::deadline(at)); }), "ito_sleep");
+}
+inline ito_thread *get_id() noexcept {
+    return ito_self();
+}
+} // namespace this_thread
+
+/* -- threads --------------------------------------------------------------------------------------------------------
+ */
+
+struct attributes {
+    std::size_t stack_bytes = 0;
+    const char *name = nullptr;
+    int worker = -1;
+    int priority = 0;
+};
+
+/*
+ * A thread that returns T. It runs at once, before its creator goes on. `get` joins: what the function returned, or the
+ * exception that left it. The destructor joins too (an exception that nobody asked for is dropped); `detach` lets go of
+ * it.
+ */
+template <class T = void> class thread {
+    struct state {
+        std::optional<std::conditional_t<std::is_void_v<T>, char, T>> value;
+        std::exception_ptr error;
+        virtual ~state() = default;
+        virtual void run() = 0;
+    };
+    template <class F> struct closure final : state {
+        F f;
+        explicit closure(F &&from) : f(std::move(from)) {}
+        void run() override {
+            try {
+                if constexpr (std::is_void_v<T>)
+                    f();
+                else
+                    this->value.emplace(f());
+            } catch (...) {
+                this->error = std::current_exception();
+            }
+        }
+    };
+    /* The thread and its handle share the state: either may end first. */
+    static void *main(void *arg) {
+        std::unique_ptr<std::shared_ptr<state>> mine(static_cast<std::shared_ptr<state> *>(arg));
+        (*mine)->run();
+        return nullptr;
+    }
+
+  public:
+    thread() = default;
+    template <class F, class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, thread>>>
+    explicit thread(F &&f) : thread(attributes{}, std::forward<F>(f)) {}
+    template <class F> thread(const attributes &how, F &&f) {
+        shared = std::make_shared<closure<std::decay_t<F>>>(std::decay_t<F>(std::forward<F>(f)));
+        ito_attr attr = ITO_ATTR_INIT;
+        attr.stack_bytes = how.stack_bytes;
+        attr.name = how.name;
+        attr.worker = how.worker;
+        attr.priority = how.priority;
+        auto arg = std::make_unique<std::shared_ptr<state>>(shared);
+        detail::check(detail::switching([&] { return ito_create(&handle, &attr, main, arg.get()); }), "ito_create");
+        arg.release();
+    }
+    thread(thread &&other) noexcept : handle(std::exchange(other.handle, nullptr)), shared(std::move(other.shared)) {}
+    thread &operator=(thread &&other) noexcept {
+        if (this != &other) {
+            finish();
+            handle = std::exchange(other.handle, nullptr);
+            shared = std::move(other.shared);
+        }
+        return *this;
+    }
+    ~thread() { finish(); }
+
+    bool joinable() const noexcept { return handle; }
+    ito_thread *native_handle() const noexcept { return handle; }
+    void detach() {
+        detail::check(ito_detach(std::exchange(handle, nullptr)), "ito_detach");
+        shared.reset();
+    }
+    T get() {
+        detail::check(handle ? 0 : EINVAL, "ito::thread::get");
+        finish();
+        auto done = std::move(shared);
+        if (done->error)
+            std::rethrow_exception(done->error);
+        if constexpr (!std::is_void_v<T>)
+            return std::move(*done->value);
+    }
+    void join() { static_cast<void>(get()); }
+
+  private:
+    void finish() noexcept {
+        if (handle)
+            detail::switching([&] { return ito_join(std::exchange(handle, nullptr), nullptr); });
+    }
+    ito_thread *handle = nullptr;
+    std::shared_ptr<state> shared;
+};
+template <class F> thread(F) -> thread<std::invoke_result_t<F>>;
+template <class F> thread(attributes, F) -> thread<std::invoke_result_t<F>>;
+
+/* A thread of f(args...). */
+template <class F, class... Args> auto async(F &&f, Args &&...args) {
+    using result = std::invoke_result_t<std::decay_t<F>, std::decay_t<Args>...>;
+    return thread<result>([f = std::decay_t<F>(std::forward<F>(f)),
+                           args = std::tuple<std::decay_t<Args>...>(std::forward<Args>(args)...)]() mutable -> result {
+        return std::apply(std::move(f), std::move(args));
+    });
+}
+
+/*
+ * Runs both, the first as a thread of its own, and returns when both have ended; if both throw, the first one's
+ * exception. Allocates nothing.
+ */
+template <class A, class B> void fork_join(A &&a, B &&b) {
+    struct side {
+        std::remove_reference_t<A> &f;
+        std::exception_ptr error;
+    } first{a, nullptr};
+    ito_thread *thread = nullptr;
+    auto run = [](void *arg) -> void * {
+        auto *mine = static_cast<side *>(arg);
+        try {
+            mine->f();
+        } catch (...) {
+            mine->error = std::current_exception();
+        }
+        return nullptr;
+    };
+    detail::check(detail::switching([&] { return ito_create(&thread, nullptr, run, &first); }), "ito_create");
+    std::exception_ptr second;
+    try {
+        b();
+    } catch (...) {
+        second = std::current_exception();
+    }
+    detail::switching([&] { return ito_join(thread, nullptr); });
+    if (first.error)
+        std::rethrow_exception(first.error);
+    if (second)
+        std::rethrow_exception(second);
+}
+
+/* -- mutexes --------------------------------------------------------------------------------------------------------
+ */
+
+namespace detail {
+template <int Kind> class mutex_of {
+  public:
+    constexpr mutex_of() noexcept = default;
+    ~mutex_of() { check_destroy(ito_mutex_destroy(&m), "ito::mutex"); }
+    mutex_of(const mutex_of &) = delete;
+    mutex_of &operator=(const mutex_of &) = delete;
+
+    void lock() {
+        /* Nothing switches when it is free: no need to put exceptions away. */
+        int r = ito_mutex_trylock(&m);
+        if (r == EBUSY)
+            r = switching([&] { return ito_mutex_lock(&m); });
+        check(r, "ito_mutex_lock");
+    }
+    bool try_lock() {
+        int r = ito_mutex_trylock(&m);
+        check(r == EBUSY ? 0 : r, "ito_mutex_trylock");
+        return !r;
+    }
+    void unlock() {
+        check(switching([&] { return ito_mutex_unlock(&m); }), "ito_mutex_unlock");
+    }
+    template <class Rep, class Period> bool try_lock_for(const std::chrono::duration<Rep, Period> &time) {
+        return lock_at(deadline(time));
+    }
+    template <class Clock, class Duration> bool try_lock_until(const std::chrono::time_point<Clock, Duration> &at) {
+        return lock_at(deadline(at));
+    }
+    ito_mutex *native_handle() noexcept { return &m; }
+
+  private:
+    bool lock_at(std::uint64_t at) {
+        int r = switching([&] { return ito_mutex_lock_until(&m, at); });
+        check(r == ETIMEDOUT ? 0 : r, "ito_mutex_lock_until");
+        return !r;
+    }
+    ito_mutex m = ITO_MUTEX_INIT_KIND(Kind);
+};
+} // namespace detail
+
+using mutex = detail::mutex_of<ITO_MUTEX_DEFAULT>;
+using timed_mutex = mutex;
+using recursive_mutex = detail::mutex_of<ITO_MUTEX_RECURSIVE>;
+
+class shared_mutex {
+  public:
+    shared_mutex() = default;
+    ~shared_mutex() { detail::check_destroy(ito_rwlock_destroy(&l), "ito::shared_mutex"); }
+    shared_mutex(const shared_mutex &) = delete;
+    shared_mutex &operator=(const shared_mutex &) = delete;
+
+    void lock() {
+        detail::check(detail::switching([&] { return ito_rwlock_wrlock(&l); }), "ito_rwlock_wrlock");
+    }
+    void lock_shared() {
+        detail::check(detail::switching([&] { return ito_rwlock_rdlock(&l); }), "ito_rwlock_rdlock");
+    }
+    bool try_lock() { return !ito_rwlock_trywrlock(&l); }
+    bool try_lock_shared() { return !ito_rwlock_tryrdlock(&l); }
+    void unlock() {
+        detail::check(detail::switching([&] { return ito_rwlock_unlock(&l); }), "ito_rwlock_unlock");
+    }
+    void unlock_shared() { unlock(); }
+    template <class Rep, class Period> bool try_lock_for(const std::chrono::duration<Rep, Period> &time) {
+        return timed(ito_rwlock_wrlock_until, time);
+    }
+    template <class Rep, class Period> bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &time) {
+        return timed(ito_rwlock_rdlock_until, time);
+    }
+    ito_rwlock *native_handle() noexcept { return &l; }
+
+  private:
+    template <class Time> bool timed(int (*lock_until)(ito_rwlock *, std::uint64_t), const Time &time) {
+        int r = detail::switching([&] { return lock_until(&l, detail::deadline(time)); });
+        detail::check(r == ETIMEDOUT ? 0 : r, "ito_rwlock_lock_until");
+        return !r;
+    }
+    ito_rwlock l = ITO_RWLOCK_INIT;
+};
+
+/* -- condition variable ---------------------------------------------------------------------------------------------
+ */
+
+class condition_variable {
+  public:
+    condition_variable() = default;
+    ~condition_variable() { detail::check_destroy(ito_cond_destroy(&c), "ito::condition_variable"); }
+    condition_variable(const condition_variable &) = delete;
+    condition_variable &operator=(const condition_variable &) = delete;
+
+    void notify_one() noexcept {
+        detail::switching([&] { return ito_cond_signal(&c); });
+    }
+    void notify_all() noexcept {
+        detail::switching([&] { return ito_cond_broadcast(&c); });
+    }
+    template <class Lock> void wait(Lock &lock) {
+        detail::check(detail::switching([&] { return ito_cond_wait(&c, lock.mutex()->native_handle()); }),
+                      "ito_cond_wait");
+    }
+    template <class Lock, class Predicate> void wait(Lock &lock, Predicate done) {
+        while (!done())
+            wait(lock);
+    }
+    template <class Lock, class Clock, class Duration>
+    std::cv_status wait_until(Lock &lock, const std::chrono::time_point<Clock, Duration> &at) {
+        return wait_at(lock, detail::deadline(at));
+    }
+    template <class Lock, class Rep, class Period>
+    std::cv_status wait_for(Lock &lock, const std::chrono::duration<Rep, Period> &time) {
+        return wait_at(lock, detail::deadline(time));
+    }
+    template <class Lock, class Clock, class Duration, class Predicate>
+    bool wait_until(Lock &lock, const std::chrono::time_point<Clock, Duration> &at, Predicate done) {
+        while (!done())
+            if (wait_until(lock, at) == std::cv_status::timeout)
+                return done();
+        return true;
+    }
+    template <class Lock, class Rep, class Period, class Predicate>
+    bool wait_for(Lock &lock, const std::chrono::duration<Rep, Period> &time, Predicate done) {
+        return wait_until(lock, std::chrono::steady_clock::now() + time, std::move(done));
+    }
+    ito_cond *native_handle() noexcept { return &c; }
+
+  private:
+    template <class Lock> std::cv_status wait_at(Lock &lock, std::uint64_t at) {
+        int r = detail::switching([&] { return ito_cond_wait_until(&c, lock.mutex()->native_handle(), at); });
+        detail::check(r == ETIMEDOUT ? 0 : r, "ito_cond_wait_until");
+        return r ? std::cv_status::timeout : std::cv_status::no_timeout;
+    }
+    ito_cond c = ITO_COND_INIT;
+};
+
+/* -- semaphore, barrier, once ---------------------------------------------------------------------------------------
+ */
+
+class counting_semaphore {
+  public:
+    explicit counting_semaphore(std::uint32_t units) { detail::check(ito_sem_init(&s, units), "ito_sem_init"); }
+    ~counting_semaphore() { detail::check_destroy(ito_sem_destroy(&s), "ito::counting_semaphore"); }
+    counting_semaphore(const counting_semaphore &) = delete;
+    counting_semaphore &operator=(const counting_semaphore &) = delete;
+    static constexpr std::uint32_t max() noexcept { return ITO_SEM_MAX; }
+
+    void acquire() {
+        detail::switching([&] { return ito_sem_wait(&s); });
+    }
+    bool try_acquire() noexcept { return !ito_sem_trywait(&s); }
+    template <class Rep, class Period> bool try_acquire_for(const std::chrono::duration<Rep, Period> &time) {
+        int r = detail::switching([&] { return ito_sem_wait_until(&s, detail::deadline(time)); });
+        detail::check(r == ETIMEDOUT ? 0 : r, "ito_sem_wait_until");
+        return !r;
+    }
+    void release(std::uint32_t n = 1) {
+        while (n--)
+            detail::check(detail::switching([&] { return ito_sem_post(&s); }), "ito_sem_post");
+    }
+
+  private:
+    ito_sem s = ITO_SEM_INIT(0);
+};
+
+class barrier {
+  public:
+    explicit barrier(std::uint32_t threads) { detail::check(ito_barrier_init(&b, threads), "ito_barrier_init"); }
+    ~barrier() { detail::check_destroy(ito_barrier_destroy(&b), "ito::barrier"); }
+    barrier(const barrier &) = delete;
+    barrier &operator=(const barrier &) = delete;
+    /* True in the thread that came last. */
+    bool arrive_and_wait() {
+        return detail::switching([&] { return ito_barrier_wait(&b); }) == ITO_BARRIER_LAST;
+    }
+
+  private:
+    ito_barrier b = ITO_BARRIER_INIT(1);
+};
+
+using once_flag = ito_once;
+/* As std::call_once: an exception leaves it not done, the next caller tries again. */
+template <class F> void call_once(once_flag &flag, F &&f) {
+    struct call {
+        std::remove_reference_t<F> &f;
+        std::exception_ptr error;
+    } call{f, nullptr};
+    int r = detail::switching([&] {
+        return ito_once_call(
+            &flag,
+            [](void *arg) -> int {
+                auto *mine = static_cast<struct call *>(arg);
+                try {
+                    mine->f();
+                } catch (...) {
+                    mine->error = std::current_exception();
+                }
+                return mine->error ? ECANCELED : 0;
+            },
+            &call);
+    });
+    if (call.error)
+        std::rethrow_exception(call.error);
+    detail::check(r, "ito_once_call");
+}
+
+/* -- thread-local ---------------------------------------------------------------------------------------------------
+ */
+
+/* A T of its own for each thread, made when it is first asked for, destroyed when the thread ends; unlike a
+ * thread_local, it moves along. */
+template <class T> class thread_specific {
+  public:
+    thread_specific() { detail::check(ito_key_create(&key, destroy), "ito_key_create"); }
+    ~thread_specific() {
+        delete static_cast<T *>(ito_key_get(key));
+        ito_key_delete(key);
+    }
+    thread_specific(const thread_specific &) = delete;
+    thread_specific &operator=(const thread_specific &) = delete;
+    T &operator*() {
+        auto *value = static_cast<T *>(ito_key_get(key));
+        if (!value) {
+            auto made = std::make_unique<T>();
+            detail::check(ito_key_set(key, made.get()), "ito_key_set");
+            value = made.release();
+        }
+        return *value;
+    }
+    T *operator->() { return &**this; }
+
+  private:
+    static void destroy(void *value) { delete static_cast<T *>(value); }
+    ito_key key;
+};
+
+/* -- groups, loops --------------------------------------------------------------------------------------------------
+ */
+
+/* Threads that are waited for together. The first exception that leaves one of them comes out of `wait`. */
+class task_group {
+  public:
+    task_group() = default;
+    ~task_group() {
+        detail::switching([&] { return ito_group_wait(&g); });
+    }
+    task_group(const task_group &) = delete;
+    task_group &operator=(const task_group &) = delete;
+
+    template <class F> void run(F &&f) {
+        struct closure {
+            std::decay_t<F> f;
+            task_group *group;
+        };
+        auto arg = std::make_unique<closure>(closure{std::forward<F>(f), this});
+        auto main = [](void *from) {
+            std::unique_ptr<closure> mine(static_cast<closure *>(from));
+            try {
+                mine->f();
+            } catch (...) {
+                mine->group->keep(std::current_exception());
+            }
+        };
+        detail::check(detail::switching([&] { return ito_group_run(&g, main, arg.get()); }), "ito_group_run");
+        arg.release();
+    }
+    void wait() {
+        detail::switching([&] { return ito_group_wait(&g); });
+        std::unique_lock<mutex> lock(error_mutex);
+        if (auto first = std::exchange(error, nullptr)) {
+            lock.unlock();
+            std::rethrow_exception(first);
+        }
+    }
+
+  private:
+    void keep(std::exception_ptr e) {
+        std::lock_guard<mutex> lock(error_mutex);
+        if (!error)
+            error = std::move(e);
+    }
+    ito_group g = ITO_GROUP_INIT;
+    mutex error_mutex;
+    std::exception_ptr error;
+};
+
+/* body(begin, end) for pieces of [begin, end); the first exception comes out, after the other pieces have run. */
+template <class F> void parallel_for(std::size_t begin, std::size_t end, std::size_t grain, F &&body) {
+    struct loop {
+        std::remove_reference_t<F> &body;
+        mutex error_mutex;
+        std::exception_ptr error;
+    } loop{body, {}, nullptr};
+    auto piece = [](std::size_t from, std::size_t to, void *arg) {
+        auto *mine = static_cast<struct loop *>(arg);
+        try {
+            mine->body(from, to);
+        } catch (...) {
+            std::lock_guard<mutex> lock(mine->error_mutex);
+            if (!mine->error)
+                mine->error = std::current_exception();
+        }
+    };
+    detail::check(detail::switching([&] { return ito_for(begin, end, grain, piece, &loop); }), "ito_for");
+    if (loop.error)
+        std::rethrow_exception(loop.error);
+}
+
+/*
+ * join(...) of body(begin, end) over pieces. T: trivially copyable, at most ITO_REDUCE_MAX bytes. Pieces and order
+ * depend on the range and `grain` alone: the same bits on any number of workers. body and join must not throw.
+ */
+template <class T, class Body, class Join>
+T parallel_reduce(std::size_t begin, std::size_t end, std::size_t grain, T identity, Body body, Join join) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= ITO_REDUCE_MAX,
+                  "ito::parallel_reduce: T is too large or not trivial");
+    struct reduction {
+        T identity;
+        Body &body;
+        Join &join;
+    } reduction{identity, body, join};
+    using R = struct reduction;
+    ito_reduction how = {};
+    how.size = sizeof(T);
+    how.arg = &reduction;
+    how.start = [](void *a, void *arg) { ::new (a) T(static_cast<R *>(arg)->identity); };
+    how.body = [](std::size_t from, std::size_t to, void *a, void *arg) {
+        auto *value = static_cast<T *>(a);
+        *value = static_cast<R *>(arg)->join(*value, static_cast<R *>(arg)->body(from, to));
+    };
+    how.join = [](void *left, const void *right, void *arg) {
+        auto *value = static_cast<T *>(left);
+        *value = static_cast<R *>(arg)->join(*value, *static_cast<const T *>(right));
+    };
+    T result = identity;
+    detail::check(detail::switching([&] { return ito_reduce(begin, end, grain, &how, &result); }), "ito_reduce");
+    return result;
+}
+
+/* -- promise and future ---------------------------------------------------------------------------------------------
+ */
+
+template <class T> class future;
+
+namespace detail {
+template <class T> struct future_state {
+    ito_future done = ITO_FUTURE_INIT;
+    std::optional<std::conditional_t<std::is_void_v<T>, char, T>> value;
+    std::exception_ptr error;
+};
+} // namespace detail
+
+template <class T> class promise {
+  public:
+    promise() : state(std::make_shared<detail::future_state<T>>()) {}
+    promise(promise &&) noexcept = default;
+    promise &operator=(promise &&) noexcept = default;
+    /* A promise that is broken tells those who wait, as std::promise does. */
+    ~promise() {
+        if (state && !set)
+            set_exception(std::make_exception_ptr(std::future_error(std::future_errc::broken_promise)));
+    }
+    future<T> get_future() const { return future<T>(state); }
+    template <class... V> void set_value(V &&...v) {
+        once();
+        if constexpr (std::is_void_v<T>)
+            state->value.emplace('\0');
+        else
+            state->value.emplace(std::forward<V>(v)...);
+        publish();
+    }
+    void set_exception(std::exception_ptr e) {
+        once();
+        state->error = std::move(e);
+        publish();
+    }
+
+  private:
+    void once() {
+        if (std::exchange(set, true))
+            throw std::future_error(std::future_errc::promise_already_satisfied);
+    }
+    void publish() {
+        detail::switching([&] { return ito_future_set(&state->done, nullptr); });
+    }
+    std::shared_ptr<detail::future_state<T>> state;
+    bool set = false;
+};
+
+/* Any number of copies, in any number of threads. */
+template <class T> class future {
+  public:
+    void wait() const {
+        detail::switching([&] { return ito_future_get(&state->done, nullptr); });
+    }
+    template <class Rep, class Period> bool wait_for(const std::chrono::duration<Rep, Period> &time) const {
+        int r = detail::switching([&] { return ito_future_get_until(&state->done, nullptr, detail::deadline(time)); });
+        detail::check(r == ETIMEDOUT ? 0 : r, "ito_future_get_until");
+        return !r;
+    }
+    decltype(auto) get() const {
+        wait();
+        if (state->error)
+            std::rethrow_exception(state->error);
+        if constexpr (!std::is_void_v<T>)
+            return static_cast<const T &>(*state->value);
+    }
+
+  private:
+    friend class promise<T>;
+    explicit future(std::shared_ptr<detail::future_state<T>> from) : state(std::move(from)) {}
+    std::shared_ptr<detail::future_state<T>> state;
+};
+
+} // namespace ito
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The condition: a queue. A signal moves the longest waiter to the queue of the mutex, where the signaller's unlock (or
+ * its own wait) finds it: so a woken thread never runs into a mutex that its waker holds.
+ */
+#include "wait.h"
+
+static int cond_wait(ito_cond *c, ito_mutex *m, uint64_t deadline_ns) {
+    struct ito__waiter w;
+    int r = ito__mutex_check_held(m);
+    if (r)
+        return r;
+    if (deadline_ns != ITO_FOREVER && (r = ito__timers_start()))
+        return r;
+    ito__waiter_init(&w);
+    w.mutex = m;
+    uint16_t depth = m->depth;
+    ito__word_lock(&c->word);
+    if (c->waiters.head && c->mutex != m) {
+        ito__word_unlock(&c->word, 0);
+        return EINVAL;
+    }
+    c->mutex = m;
+    ito__waiters_push(&c->waiters, &w);
+    /* From here on a signal can find us: it waits for the queue bit, which we give back when we sleep. */
+    m->depth = 0;
+    struct ito__waiter *next = ito__mutex_give_to_next(m);
+    r = ito__wait(&w, &c->word, 0, deadline_ns, ITO__WAIT_COND, c, next);
+    /* 0: the mutex was handed to us. ETIMEDOUT, or woken while it was free: take it. */
+    int taken = ito__mutex_take_again(m, depth, r == 0);
+    return taken ? taken : r == ETIMEDOUT ? ETIMEDOUT : 0;
+}
+
+int ito_cond_wait(ito_cond *c, ito_mutex *m) {
+    return cond_wait(c, m, ITO_FOREVER);
+}
+int ito_cond_wait_until(ito_cond *c, ito_mutex *m, uint64_t deadline_ns) {
+    return cond_wait(c, m, deadline_ns);
+}
+
+/*
+ * No lock when nobody waits. The race with a thread about to wait is the program's own: if it changes what is waited
+ * for under the mutex, a waiter that saw the old state is on the queue before the mutex was free, and the load sees it.
+ */
+static bool cond_is_empty(const ito_cond *c) {
+    return ito__waiters_is_empty_hint(&c->waiters);
+}
+
+int ito_cond_signal(ito_cond *c) {
+    if (cond_is_empty(c))
+        return 0;
+    ito__word_lock(&c->word);
+    struct ito__waiter *w = ito__waiters_pop(&c->waiters);
+    ito__word_unlock(&c->word, 0);
+    if (w) {
+        w->next = NULL;
+        ito__mutex_requeue(w->mutex, w);
+    }
+    return 0;
+}
+
+int ito_cond_broadcast(ito_cond *c) {
+    if (cond_is_empty(c))
+        return 0;
+    ito__word_lock(&c->word);
+    struct ito__waiter *list = ito__waiters_pop_all(&c->waiters);
+    ito__word_unlock(&c->word, 0);
+    if (list)
+        ito__mutex_requeue(list->mutex, list);
+    return 0;
+}
+
+int ito_cond_init(ito_cond *c) {
+    *c = (ito_cond)ITO_COND_INIT;
+    return 0;
+}
+
+int ito_cond_destroy(ito_cond *c) {
+    ito__word_lock(&c->word);
+    bool busy = c->waiters.head;
+    ito__word_unlock(&c->word, 0);
+    return busy ? EBUSY : 0;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The future: a value that is set once, and those who wait for it. */
+#include "wait.h"
+
+enum { EMPTY = 0, SET = 1 };
+
+int ito_future_set(ito_future *f, void *value) {
+    uint32_t s = ito__word_lock(&f->state);
+    if (s == SET) {
+        ito__word_unlock(&f->state, s);
+        return EALREADY;
+    }
+    f->value = value;
+    struct ito__waiter *list = ito__waiters_pop_all(&f->waiters);
+    for (struct ito__waiter *w = list; w; w = w->next)
+        w->value = value; /* the first to wake may end the future */
+    /* ORDER release (in ito__word_unlock); pairs with the acquire in ito_future_try_get(): the value. */
+    ito__word_unlock(&f->state, SET);
+    ito__waiter_wake_all(list, 0);
+    return 0;
+}
+
+int ito_future_try_get(ito_future *f, void **value) {
+    for (;;) {
+        uint32_t s = load_acquire(&f->state);
+        if (s == EMPTY)
+            return EBUSY;
+        if (s == SET)
+            break;
+        ito__word_unlock(&f->state, ito__word_lock(&f->state));
+    }
+    if (value)
+        *value = f->value;
+    return 0;
+}
+
+int ito_future_get_until(ito_future *f, void **value, uint64_t deadline_ns) {
+    struct ito__waiter w;
+    if (!ito_future_try_get(f, value))
+        return 0;
+    int r = ito__deadline_check(deadline_ns);
+    if (r)
+        return r;
+    ito__waiter_init(&w);
+    if (ito__word_lock(&f->state) == SET) {
+        ito__word_unlock(&f->state, SET);
+        return ito_future_try_get(f, value);
+    }
+    ito__waiters_push(&f->waiters, &w);
+    r = ito__wait(&w, &f->state, EMPTY, deadline_ns, ITO__WAIT_FUTURE, f, NULL);
+    if (!r && value)
+        *value = w.value;
+    return r;
+}
+
+int ito_future_get(ito_future *f, void **value) {
+    return ito_future_get_until(f, value, ITO_FOREVER);
+}
+
+int ito_future_init(ito_future *f) {
+    *f = (ito_future)ITO_FUTURE_INIT;
+    return 0;
+}
+
+int ito_future_destroy(ito_future *f) {
+    uint32_t s = ito__word_lock(&f->state);
+    bool busy = f->waiters.head;
+    ito__word_unlock(&f->state, s);
+    return busy ? EBUSY : 0;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Task groups: a count of threads that have not ended. Its last access is the release of the queue bit, so whoever
+ * waited may end it.
+ */
+#include "wait.h"
+
+#include <stdlib.h>
+
+struct group_start {
+    ito_group *group;
+    void (*fn)(void *);
+    void *arg;
+};
+
+static void group_add(ito_group *g) {
+    ito__word_lock(&g->state);
+    g->running++;
+    ito__word_unlock(&g->state, 0);
+}
+
+static void group_leave(ito_group *g) {
+    struct ito__waiter *list = NULL;
+    ito__word_lock(&g->state);
+    if (!--g->running)
+        list = ito__waiters_pop_all(&g->waiters);
+    /* ORDER release; pairs with the acquire in ito_group_wait_until(): what the thread did. */
+    ito__word_unlock(&g->state, 0);
+    ito__waiter_wake_all(list, 0);
+}
+
+static void *group_main(void *arg) {
+    struct group_start start = *(struct group_start *)arg;
+    free(arg);
+    start.fn(start.arg);
+    group_leave(start.group);
+    return NULL;
+}
+
+int ito_group_run(ito_group *g, void (*fn)(void *), void *arg) {
+    /* Not in this frame: the caller may be stolen, or the thread started later, and the frame gone. */
+    struct group_start *start = malloc(sizeof *start);
+    if (!start)
+        return ENOMEM;
+    *start = (struct group_start){g, fn, arg};
+    group_add(g);
+    int r = ito_create(NULL, NULL, group_main, start);
+    if (r) {
+        free(start);
+        group_leave(g);
+    }
+    return r;
+}
+
+int ito_group_wait_until(ito_group *g, uint64_t deadline_ns) {
+    struct ito__waiter w;
+    bool late = ito__passed(deadline_ns);
+    if (!late && deadline_ns != ITO_FOREVER) {
+        int r = ito__timers_start();
+        if (r)
+            return r;
+    }
+    ito__waiter_init(&w);
+    ito__word_lock(&g->state);
+    if (!g->running || late) {
+        int r = g->running ? ETIMEDOUT : 0;
+        ito__word_unlock(&g->state, 0);
+        return r;
+    }
+    ito__waiters_push(&g->waiters, &w);
+    return ito__wait(&w, &g->state, 0, deadline_ns, ITO__WAIT_GROUP, g, NULL);
+}
+
+int ito_group_wait(ito_group *g) {
+    return ito_group_wait_until(g, ITO_FOREVER);
+}
+
+int ito_group_init(ito_group *g) {
+    *g = (ito_group)ITO_GROUP_INIT;
+    return 0;
+}
+
+int ito_group_destroy(ito_group *g) {
+    ito__word_lock(&g->state);
+    bool busy = g->running || g->waiters.head;
+    ito__word_unlock(&g->state, 0);
+    return busy ? EBUSY : 0;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Thread-local keys. A thread's values lie in a table that hangs on its descriptor, so they move along when it
+ * migrates.
+ *
+ * A key is an index with a generation: odd while in use. A value counts only with the generation it was set under, so a
+ * key that is deleted and created again starts at NULL in every thread without visiting any.
+ */
+#include "wait.h"
+
+#include <stdlib.h>
+
+#define INDEX_BITS 10
+_Static_assert(1u << INDEX_BITS == ITO_KEYS_MAX, "a key's low bits are its index");
+
+/*
+ * field       writer                          reader
+ * generation  create, delete (compare&swap)   any (acquire)
+ * destroy     create, before the generation   exit
+ */
+static struct {
+    uint32_t generation;
+    void (*destroy)(void *);
+} keys[ITO_KEYS_MAX];
+
+struct key_value {
+    uint32_t generation;
+    void *value;
+};
+struct key_table {
+    uint32_t n;
+    struct key_value values[];
+};
+
+static uint32_t key_index(ito_key key) {
+    return key & (ITO_KEYS_MAX - 1);
+}
+/* 22 bits: a key deleted and created two million times may be taken for its ancestor. */
+static uint32_t key_generation(ito_key key) {
+    return key >> INDEX_BITS;
+}
+static uint32_t key_now(uint32_t index) {
+    return load_acquire(&keys[index].generation);
+}
+/* Relaxed: a key that is deleted while a thread ends may have its destructor called or not, as POSIX leaves it. */
+static void (*key_destructor(uint32_t index))(void *) {
+    return load_relaxed(&keys[index].destroy);
+}
+static bool key_is_valid(ito_key key) {
+    return (key_generation(key) & 1) && key_now(key_index(key)) == key_generation(key);
+}
+
+int ito_key_create(ito_key *key, void (*destroy)(void *)) {
+    for (uint32_t i = 0; i < ITO_KEYS_MAX; i++) {
+        uint32_t free = key_now(i);
+        if (free & 1)
+            continue;
+        /* Even, then a mark that is neither free nor valid (the top bit) while `destroy` is written, then odd. */
+        if (!__atomic_compare_exchange_n(&keys[i].generation, &free, free | 0x80000001u, false, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        store_relaxed(&keys[i].destroy, destroy);
+        uint32_t used = (free + 1) & (UINT32_MAX >> INDEX_BITS);
+        /* ORDER release; pairs with the acquire in key_now(): `destroy`. */
+        store_release(&keys[i].generation, used);
+        *key = used << INDEX_BITS | i;
+        return 0;
+    }
+    return EAGAIN;
+}
+
+int ito_key_delete(ito_key key) {
+    uint32_t used = key_generation(key);
+    if (!(used & 1))
+        return EINVAL;
+    uint32_t next = (used + 1) & (UINT32_MAX >> INDEX_BITS);
+    return __atomic_compare_exchange_n(&keys[key_index(key)].generation, &used, next, false, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_RELAXED)
+               ? 0
+               : EINVAL;
+}
+
+static struct key_table *key_table(const ito_thread *t) {
+    return (struct key_table *)(void *)t->keys;
+}
+
+/* Kernel threads that are no workers end by pthread's rules. */
+static pthread_key_t keys_foreign;
+static pthread_once_t keys_foreign_once = PTHREAD_ONCE_INIT;
+static int keys_foreign_error;
+static void keys_foreign_end(void *thread) {
+    if (((ito_thread *)thread)->keys)
+        ito__keys_end(thread);
+}
+static void keys_foreign_start(void) {
+    keys_foreign_error = pthread_key_create(&keys_foreign, keys_foreign_end);
+}
+static bool keys_foreign_watch(ito_thread *t) {
+    pthread_once(&keys_foreign_once, keys_foreign_start);
+    return !keys_foreign_error && !pthread_setspecific(keys_foreign, t);
+}
+
+static struct key_table *key_table_grow(ito_thread *t, uint32_t index) {
+    struct key_table *old = key_table(t);
+    uint32_t n = old ? old->n : 0, wanted = n ? n : 8;
+    while (wanted <= index)
+        wanted *= 2;
+    if (!old && t->flags & ITO__FOREIGN && !keys_foreign_watch(t))
+        return NULL;
+    struct key_table *table = realloc(old, sizeof *table + wanted * sizeof table->values[0]);
+    if (!table)
+        return NULL;
+    for (uint32_t i = n; i < wanted; i++)
+        table->values[i] = (struct key_value){0, NULL};
+    table->n = wanted;
+    t->keys = (void **)(void *)table;
+    return table;
+}
+
+int ito_key_set(ito_key key, const void *value) {
+    uint32_t index = key_index(key);
+    if (!key_is_valid(key))
+        return EINVAL;
+    ito_thread *self = ito__self();
+    struct key_table *table = key_table(self);
+    if (!table || index >= table->n) {
+        if (!value)
+            return 0;
+        if (!(table = key_table_grow(self, index)))
+            return ENOMEM;
+    }
+    table->values[index] = (struct key_value){key_generation(key), (void *)(uintptr_t)value};
+    return 0;
+}
+
+void *ito_key_get(ito_key key) {
+    uint32_t index = key_index(key);
+    const struct key_table *table = key_table(ito__self());
+    if (!table || index >= table->n || table->values[index].generation != key_generation(key) || !key_is_valid(key))
+        return NULL;
+    return table->values[index].value;
+}
+
+/* One round of destructors; false: there was nothing to destroy. They may set values, block, and migrate. */
+static bool keys_end_round(ito_thread *t) {
+    bool any = false;
+    for (uint32_t i = 0; i < key_table(t)->n; i++) {
+        struct key_value v = key_table(t)->values[i];
+        if (!v.value)
+            continue;
+        key_table(t)->values[i].value = NULL;
+        void (*destroy)(void *) = v.generation == key_now(i) ? key_destructor(i) : NULL;
+        if (destroy) {
+            destroy(v.value);
+            any = true;
+        }
+    }
+    return any;
+}
+
+void ito__keys_end(ito_thread *t) {
+    for (int round = 0; round < ITO_KEY_ROUNDS && keys_end_round(t); round++)
+        ;
+    free(key_table(t));
+    t->keys = NULL;
+}

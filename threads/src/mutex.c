@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The mutex: one word. Free, locked, locked with waiters, free with waiters (one has been woken and has not run yet).
+ *
+ * Unlocking wakes the longest waiter but leaves the mutex free: whoever is running may take it meanwhile (barging), so
+ * that a mutex that is wanted by all is never owned by a thread that still waits for a worker. A thread that was woken
+ * and found it taken again waits in front and is *handed* the mutex by the next unlock: so nobody starves. A thread
+ * that unlocks in order to wait on a condition hands over at once and switches to the new owner: there, nobody else is
+ * running who could barge.
+ */
+#include "wait.h"
+
+enum { LOCKED = 1, WAITERS = 2 };
+enum { WANT_WAKE = 0, WANT_HAND_OVER = 1 };
+enum { WOKEN = -1 }; /* result of a wait: look again. 0: the mutex is the waiter's. */
+#define SPINS 60
+
+static uint32_t mutex_leave(const ito_mutex *m, uint32_t locked) {
+    return locked | (m->waiters.head ? WAITERS : 0);
+}
+
+/* Others run, so the holder may be done soon; with one worker he cannot be. Returns with the mutex when true. */
+static bool mutex_spin(ito_mutex *m) {
+    if (ito_n_workers() < 2)
+        return false;
+    for (int i = 0; i < SPINS; i++) {
+        uint32_t s = load_relaxed(&m->state);
+        if (!(s & (LOCKED | ITO__QUEUE_BIT)) && ito__cas_acquire(&m->state, s, s | LOCKED))
+            return true;
+        cpu_relax();
+    }
+    return false;
+}
+
+static __attribute__((noinline)) int mutex_lock_slow(ito_mutex *m, uint64_t deadline_ns) {
+    struct ito__waiter w;
+    bool again = false;
+    if (mutex_spin(m))
+        return 0;
+    int late = ito__deadline_check(deadline_ns);
+    ito__waiter_init(&w);
+    for (;;) {
+        uint32_t s = ito__word_lock(&m->state);
+        if (!(s & LOCKED) || late) {
+            ito__word_unlock(&m->state, s | LOCKED);
+            return s & LOCKED ? late : 0;
+        }
+        w.want = again ? WANT_HAND_OVER : WANT_WAKE;
+        if (again)
+            ito__waiters_push_front(&m->waiters, &w);
+        else
+            ito__waiters_push(&m->waiters, &w);
+        int r = ito__wait(&w, &m->state, LOCKED | WAITERS, deadline_ns, ITO__WAIT_MUTEX, m, NULL);
+        if (r != WOKEN)
+            return r;
+        again = true;
+    }
+}
+
+/* -- owners -- */
+
+/* The caller has @m already? Then how that ends; else -1. `owner` is ours only if we wrote it: a stale read is never
+ * our own id. */
+static int mutex_own(ito_mutex *m, uintptr_t me, int if_errorcheck) {
+    if (load_relaxed(&m->owner) != me)
+        return -1;
+    if (m->kind == ITO_MUTEX_ERRORCHECK)
+        return if_errorcheck;
+    if (m->depth == UINT16_MAX)
+        return EAGAIN;
+    m->depth++;
+    return 0;
+}
+static void mutex_set_owner(ito_mutex *m, uintptr_t owner) {
+    store_relaxed(&m->owner, owner);
+}
+
+static int mutex_take(ito_mutex *m, uint64_t deadline_ns) {
+    if (LIKELY(ito__cas_acquire(&m->state, 0, LOCKED)))
+        return 0;
+    return mutex_lock_slow(m, deadline_ns);
+}
+
+static __attribute__((noinline)) int mutex_lock_owned(ito_mutex *m, uint64_t deadline_ns) {
+    uintptr_t me = ito__me();
+    int r = mutex_own(m, me, EDEADLK);
+    if (r >= 0)
+        return r;
+    r = mutex_take(m, deadline_ns);
+    if (!r)
+        mutex_set_owner(m, me);
+    return r;
+}
+
+int ito_mutex_lock(ito_mutex *m) {
+    if (LIKELY(m->kind == ITO_MUTEX_NORMAL))
+        return mutex_take(m, ITO_FOREVER);
+    return mutex_lock_owned(m, ITO_FOREVER);
+}
+
+int ito_mutex_lock_until(ito_mutex *m, uint64_t deadline_ns) {
+    if (m->kind == ITO_MUTEX_NORMAL)
+        return mutex_take(m, deadline_ns);
+    return mutex_lock_owned(m, deadline_ns);
+}
+
+int ito_mutex_trylock(ito_mutex *m) {
+    uintptr_t me = 0;
+    if (m->kind != ITO_MUTEX_NORMAL) {
+        me = ito__me();
+        int r = mutex_own(m, me, EBUSY);
+        if (r >= 0)
+            return r;
+    }
+    /* Free with waiters counts as free. The queue bit does not say whether it is: wait for it. */
+    for (;;) {
+        uint32_t s = load_relaxed(&m->state);
+        if (s & LOCKED)
+            return EBUSY;
+        if (s & ITO__QUEUE_BIT) {
+            s = ito__word_lock(&m->state);
+            ito__word_unlock(&m->state, s | LOCKED);
+            if (s & LOCKED)
+                return EBUSY;
+            break;
+        }
+        if (ito__cas_acquire(&m->state, s, s | LOCKED))
+            break;
+    }
+    if (me)
+        mutex_set_owner(m, me);
+    return 0;
+}
+
+/* -- unlocking -- */
+
+static __attribute__((noinline)) int mutex_unlock_slow(ito_mutex *m) {
+    uint32_t s = ito__word_lock(&m->state);
+    if (!(s & LOCKED)) {
+        ito__word_unlock(&m->state, s);
+        return EPERM;
+    }
+    struct ito__waiter *w = ito__waiters_pop(&m->waiters);
+    bool hand_over = w && w->want == WANT_HAND_OVER;
+    /* ORDER release (in ito__word_unlock); pairs with the acquire of whoever locks next: the critical section. */
+    ito__word_unlock(&m->state, mutex_leave(m, hand_over ? LOCKED : 0));
+    if (w)
+        ito__waiter_wake(w, hand_over ? 0 : WOKEN);
+    return 0;
+}
+
+static int mutex_give(ito_mutex *m) {
+    /* ORDER release; pairs with the acquire in mutex_take(): the critical section. Nothing of *m is touched after it.
+     */
+    if (LIKELY(ito__cas_release(&m->state, LOCKED, 0)))
+        return 0;
+    return mutex_unlock_slow(m);
+}
+
+/* Checks the caller's right to unlock; *last: the mutex becomes free (owner already cleared). */
+static int mutex_leave_owned(ito_mutex *m, bool *last) {
+    if (load_relaxed(&m->owner) != ito__me())
+        return EPERM;
+    *last = !m->depth;
+    if (m->depth)
+        m->depth--;
+    else
+        mutex_set_owner(m, 0);
+    return 0;
+}
+
+int ito_mutex_unlock(ito_mutex *m) {
+    if (m->kind != ITO_MUTEX_NORMAL) {
+        bool last;
+        int r = mutex_leave_owned(m, &last);
+        if (r || !last)
+            return r;
+    }
+    return mutex_give(m);
+}
+
+/* -- for conditions -- */
+
+int ito__mutex_check_held(ito_mutex *m) {
+    if (!(load_relaxed(&m->state) & LOCKED))
+        return EPERM;
+    return m->kind == ITO_MUTEX_NORMAL || load_relaxed(&m->owner) == ito__me() ? 0 : EPERM;
+}
+
+struct ito__waiter *ito__mutex_give_to_next(ito_mutex *m) {
+    mutex_set_owner(m, 0);
+    if (LIKELY(ito__cas_release(&m->state, LOCKED, 0)))
+        return NULL;
+    ito__word_lock(&m->state);
+    struct ito__waiter *w = ito__waiters_pop(&m->waiters);
+    ito__word_unlock(&m->state, mutex_leave(m, w ? LOCKED : 0));
+    return w;
+}
+
+int ito__mutex_take_again(ito_mutex *m, uint16_t depth, bool is_mine) {
+    int r = is_mine ? 0 : mutex_take(m, ITO_FOREVER);
+    if (m->kind != ITO_MUTEX_NORMAL)
+        mutex_set_owner(m, ito__me());
+    m->depth = depth;
+    return r;
+}
+
+void ito__mutex_requeue(ito_mutex *m, struct ito__waiter *list) {
+    struct ito__waiter *woken = NULL;
+    uint32_t s = ito__word_lock(&m->state);
+    if (!(s & LOCKED)) {
+        woken = list;
+        list = list->next;
+    }
+    while (list) {
+        struct ito__waiter *next = list->next;
+        list->want = WANT_WAKE;
+        ito__waiters_push(&m->waiters, list);
+        list = next;
+    }
+    ito__word_unlock(&m->state, mutex_leave(m, s & LOCKED));
+    if (woken)
+        ito__waiter_wake(woken, WOKEN);
+}
+
+/* -- life -- */
+
+int ito_mutex_init(ito_mutex *m, int kind) {
+    if (kind != ITO_MUTEX_NORMAL && kind != ITO_MUTEX_ERRORCHECK && kind != ITO_MUTEX_RECURSIVE)
+        return EINVAL;
+    *m = (ito_mutex)ITO_MUTEX_INIT_KIND(kind);
+    return 0;
+}
+
+int ito_mutex_destroy(ito_mutex *m) {
+    uint32_t s = ito__word_lock(&m->state);
+    bool busy = (s & LOCKED) || m->waiters.head;
+    ito__word_unlock(&m->state, s);
+    return busy ? EBUSY : 0;
+}

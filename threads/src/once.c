@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Once: new -> running -> done, or back to new when the function failed; those who wait look again. */
+#include "wait.h"
+
+enum { NEW = 0, RUNNING = 1, DONE = 2 };
+
+static void once_end(ito_once *o, uint32_t state) {
+    ito__word_lock(&o->state);
+    struct ito__waiter *list = ito__waiters_pop_all(&o->waiters);
+    /* ORDER release (in ito__word_unlock); pairs with the acquire in ito_once_call(): what the function did. */
+    ito__word_unlock(&o->state, state);
+    ito__waiter_wake_all(list, 0);
+}
+
+static __attribute__((noinline)) int once_slow(ito_once *o, int (*fn)(void *), void *arg) {
+    uintptr_t me = ito__me();
+    for (;;) {
+        uint32_t s = ito__word_lock(&o->state);
+        if (s == NEW) {
+            store_relaxed(&o->owner, me);
+            ito__word_unlock(&o->state, RUNNING);
+            break;
+        }
+        if (s == DONE || load_relaxed(&o->owner) == me) {
+            ito__word_unlock(&o->state, s);
+            return s == DONE ? 0 : EDEADLK;
+        }
+        struct ito__waiter w;
+        ito__waiter_init(&w);
+        ito__waiters_push(&o->waiters, &w);
+        ito__wait(&w, &o->state, RUNNING, ITO_FOREVER, ITO__WAIT_ONCE, o, NULL);
+    }
+    int r = fn(arg);
+    store_relaxed(&o->owner, 0);
+    once_end(o, r ? NEW : DONE);
+    return r;
+}
+
+int ito_once_call(ito_once *o, int (*fn)(void *), void *arg) {
+    if (LIKELY(load_acquire(&o->state) == DONE))
+        return 0;
+    return once_slow(o, fn, arg);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The read-write lock, phase-fair (Brandenburg and Anderson, "Spin-based reader-writer synchronization", Real-Time
+ * Systems 2010): a writer that leaves lets in all readers that wait, the last reader that leaves lets in one writer. So
+ * neither starves.
+ */
+#include "wait.h"
+
+#define WRITER 0x40000000u
+#define WAITERS 0x20000000u
+#define READERS 0x0fffffffu
+
+static uint32_t rwlock_waiters_bit(const ito_rwlock *l) {
+    return l->readers.head || l->writers.head ? WAITERS : 0;
+}
+static void rwlock_set_owner(ito_rwlock *l, uintptr_t owner) {
+    store_relaxed(&l->owner, owner);
+}
+
+/* All waiting readers enter; returns them. Under the queue bit. */
+static struct ito__waiter *rwlock_admit_readers(ito_rwlock *l, uint32_t *n) {
+    struct ito__waiter *list = ito__waiters_pop_all(&l->readers);
+    *n = 0;
+    for (struct ito__waiter *w = list; w; w = w->next)
+        ++*n;
+    return list;
+}
+
+/*
+ * Nobody holds it or a writer just left, or a waiting writer gave up: lets in who may enter. The queue bit is held;
+ * gives it back.
+ * @state: who holds it (WRITER or a number of readers); @readers_first: whose turn it is.
+ */
+static void rwlock_admit(ito_rwlock *l, uint32_t state, bool readers_first) {
+    struct ito__waiter *list = NULL;
+    if (!(state & WRITER)) {
+        if (l->readers.head && (readers_first || !l->writers.head)) {
+            uint32_t n;
+            list = rwlock_admit_readers(l, &n);
+            state += n;
+        } else if (!state && (list = ito__waiters_pop(&l->writers))) {
+            list->next = NULL;
+            state = WRITER;
+            rwlock_set_owner(l, (uintptr_t)list->thread);
+        }
+    }
+    ito__word_unlock(&l->state, state | rwlock_waiters_bit(l));
+    ito__waiter_wake_all(list, 0);
+}
+
+/* -- readers -- */
+
+/* 0, EBUSY: not now, EAGAIN: too many. */
+static int rwlock_try_read(ito_rwlock *l) {
+    for (;;) {
+        uint32_t s = load_relaxed(&l->state);
+        if (s & ITO__QUEUE_BIT) {
+            ito__word_unlock(&l->state, ito__word_lock(&l->state)); /* wait until it is given back */
+            continue;
+        }
+        if (s & (WRITER | WAITERS))
+            return EBUSY;
+        if ((s & READERS) == READERS)
+            return EAGAIN;
+        /* ORDER acquire; pairs with the release of the last writer. */
+        if (ito__cas_acquire(&l->state, s, s + 1))
+            return 0;
+    }
+}
+
+static int rwlock_read(ito_rwlock *l, uint64_t deadline_ns) {
+    struct ito__waiter w;
+    int r = rwlock_try_read(l);
+    if (LIKELY(r != EBUSY))
+        return r;
+    if (load_relaxed(&l->owner) == ito__me())
+        return EDEADLK;
+    if ((r = ito__deadline_check(deadline_ns)))
+        return r;
+    ito__waiter_init(&w);
+    uint32_t s = ito__word_lock(&l->state);
+    if (!(s & (WRITER | WAITERS)) && (s & READERS) != READERS) {
+        ito__word_unlock(&l->state, s + 1);
+        return 0;
+    }
+    ito__waiters_push(&l->readers, &w);
+    return ito__wait(&w, &l->state, s | WAITERS, deadline_ns, ITO__WAIT_RWLOCK, l, NULL);
+}
+
+int ito_rwlock_rdlock(ito_rwlock *l) {
+    return rwlock_read(l, ITO_FOREVER);
+}
+int ito_rwlock_rdlock_until(ito_rwlock *l, uint64_t deadline_ns) {
+    return rwlock_read(l, deadline_ns);
+}
+int ito_rwlock_tryrdlock(ito_rwlock *l) {
+    return rwlock_try_read(l);
+}
+
+/* -- writers -- */
+
+static int rwlock_try_write(ito_rwlock *l) {
+    if (!ito__cas_acquire(&l->state, 0, WRITER))
+        return EBUSY;
+    rwlock_set_owner(l, ito__me());
+    return 0;
+}
+
+static int rwlock_write(ito_rwlock *l, uint64_t deadline_ns) {
+    struct ito__waiter w;
+    if (LIKELY(!rwlock_try_write(l)))
+        return 0;
+    if (load_relaxed(&l->owner) == ito__me())
+        return EDEADLK;
+    int r = ito__deadline_check(deadline_ns);
+    if (r)
+        return r;
+    ito__waiter_init(&w);
+    uint32_t s = ito__word_lock(&l->state);
+    if (!(s & ~WAITERS) && !rwlock_waiters_bit(l)) {
+        ito__word_unlock(&l->state, WRITER);
+        rwlock_set_owner(l, (uintptr_t)w.thread);
+        return 0;
+    }
+    ito__waiters_push(&l->writers, &w);
+    r = ito__wait(&w, &l->state, s | WAITERS, deadline_ns, ITO__WAIT_RWLOCK, l, NULL);
+    if (r) /* readers may have waited for our turn only */
+        rwlock_admit(l, ito__word_lock(&l->state) & ~WAITERS, false);
+    return r;
+}
+
+int ito_rwlock_wrlock(ito_rwlock *l) {
+    return rwlock_write(l, ITO_FOREVER);
+}
+int ito_rwlock_wrlock_until(ito_rwlock *l, uint64_t deadline_ns) {
+    return rwlock_write(l, deadline_ns);
+}
+
+int ito_rwlock_trywrlock(ito_rwlock *l) {
+    for (;;) {
+        if (!rwlock_try_write(l))
+            return 0;
+        uint32_t s = load_relaxed(&l->state);
+        if (s & ~ITO__QUEUE_BIT)
+            return EBUSY;
+        if (s & ITO__QUEUE_BIT)
+            ito__word_unlock(&l->state, ito__word_lock(&l->state));
+    }
+}
+
+/* -- both -- */
+
+int ito_rwlock_unlock(ito_rwlock *l) {
+    uint32_t s = load_relaxed(&l->state);
+    if (s & WRITER) {
+        if (load_relaxed(&l->owner) != ito__me())
+            return EPERM;
+        rwlock_set_owner(l, 0);
+        /* ORDER release; pairs with the acquire of who enters next: the critical section. */
+        if (LIKELY(ito__cas_release(&l->state, WRITER, 0)))
+            return 0;
+        ito__word_lock(&l->state);
+        rwlock_admit(l, 0, true);
+        return 0;
+    }
+    for (;;) {
+        if (!(s & READERS))
+            return EPERM;
+        if (s & (WAITERS | ITO__QUEUE_BIT))
+            break;
+        /* ORDER release; pairs with the acquire of the next writer: our reads are over. */
+        if (ito__cas_release(&l->state, s, s - 1))
+            return 0;
+        s = load_relaxed(&l->state);
+    }
+    s = ito__word_lock(&l->state) & ~WAITERS;
+    if (!(s & READERS)) {
+        ito__word_unlock(&l->state, s | rwlock_waiters_bit(l));
+        return EPERM;
+    }
+    rwlock_admit(l, s - 1, false);
+    return 0;
+}
+
+int ito_rwlock_init(ito_rwlock *l) {
+    *l = (ito_rwlock)ITO_RWLOCK_INIT;
+    return 0;
+}
+
+int ito_rwlock_destroy(ito_rwlock *l) {
+    uint32_t s = ito__word_lock(&l->state);
+    bool busy = (s & ~WAITERS) || rwlock_waiters_bit(l);
+    ito__word_unlock(&l->state, s);
+    return busy ? EBUSY : 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Going to sleep on an object, and waking. */
+#define _GNU_SOURCE
+#include "wait.h"
+
+#include <sched.h>
+#include <time.h>
+
+uint64_t ito_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The holder has a few instructions to go, unless the kernel took its CPU: then yielding or sleeping lets it finish. */
+void ito__word_lock_slow(uint32_t *word) {
+    for (unsigned turn = 0;; turn++) {
+        if (!(load_relaxed(word) & ITO__QUEUE_BIT) && ito__word_trylock(word))
+            return;
+        if (turn < 64) {
+            cpu_relax();
+        } else if (turn < 96) {
+            sched_yield();
+        } else {
+            nanosleep(&(struct timespec){0, 20000}, NULL);
+        }
+    }
+}
+
+/* Runs when the context of the waiter is saved. After the store @arg may be gone. */
+static void wait_release(void *arg) {
+    struct ito__waiter *w = arg;
+    /* ORDER release; pairs with the acquire in ito__word_lock(). Publishes the saved context and the queue: rule 3. */
+    ito__word_unlock(w->word, w->leave);
+}
+
+int ito__wait(struct ito__waiter *w, uint32_t *word, uint32_t leave, uint64_t deadline_ns, uint32_t kind, void *object,
+              struct ito__waiter *next) {
+    w->word = word;
+    w->leave = leave;
+    if (deadline_ns != ITO_FOREVER)
+        ito__timer_arm(w, deadline_ns);
+    ito__set_wait(w->thread, kind, object);
+    if (next) {
+        next->result = 0;
+        ito__block_to(next->thread, wait_release, w);
+    } else {
+        ito__block(wait_release, w);
+    }
+    ito__set_wait(w->thread, ITO__WAIT_NONE, NULL);
+    return w->result;
+}
+
+void ito__waiter_wake(struct ito__waiter *w, int result) {
+    ito_thread *thread = w->thread;
+    w->result = result;
+    ito__ready(thread);
+}
+
+void ito__waiter_wake_all(struct ito__waiter *list, int result) {
+    while (list) {
+        struct ito__waiter *next = list->next;
+        ito__waiter_wake(list, result);
+        list = next;
+    }
+}
+
+struct ito__waiter *ito__waiters_pop_all(struct ito__waiters *q) {
+    struct ito__waiter *list = q->head;
+    for (struct ito__waiter *w = list; w; w = w->next)
+        ito__timer_disarm(w);
+    ito__waiters_set_head(q, NULL);
+    q->tail = NULL;
+    return list;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The C++ face: exceptions through join and over migrations, standard lock types, RAII. */
+#include "check.h"
+
+#include <ito.hpp>
+
+#include <atomic>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace std::chrono_literals;
+
+static void thread_returns_what_it_computed() {
+    ito::thread t([] { return std::string("computed"); });
+    CHECK(t.get() == "computed");
+    CHECK(!t.joinable());
+    auto sum = ito::async([](int a, int b) { return a + b; }, 40, 2);
+    CHECK_EQ(sum.get(), 42);
+    auto moved = ito::async([](std::unique_ptr<int> p) { return p; }, std::make_unique<int>(7));
+    CHECK_EQ(*moved.get(), 7);
+}
+
+static void exception_comes_through_join() {
+    ito::thread t([]() -> int { throw std::runtime_error("lost"); });
+    bool caught = false;
+    try {
+        t.get();
+    } catch (const std::runtime_error &e) {
+        caught = std::string(e.what()) == "lost";
+    }
+    CHECK(caught);
+    ito::thread<> nobody_asks([] { throw 1; });
+    CHECK(ito::thread<>([] {}).joinable());
+    try {
+        ito::fork_join([] { throw 1; }, [] { throw 2; });
+        CHECK(false);
+    } catch (int which) {
+        CHECK_EQ(which, 1);
+    }
+}
+
+/* Each thread is handling an exception of its own while it moves between workers. */
+static void caught_exceptions_move_along() {
+    std::vector<ito::thread<>> threads;
+    for (int i = 0; i < 40; i++)
+        threads.emplace_back([i] {
+            for (int round = 0; round < check_scale(50); round++) {
+                try {
+                    throw std::to_string(i);
+                } catch (const std::string &mine) {
+                    ito::this_thread::yield();
+                    if (round % 8 == 0)
+                        ito::this_thread::sleep_for(20us);
+                    try {
+                        ito::thread<>([] { throw 5; }).get(); /* a thread inside the catch clause */
+                    } catch (int five) {
+                        CHECK_EQ(five, 5);
+                    }
+                    CHECK(mine == std::to_string(i));
+                    try {
+                        throw; /* what *this* thread handles */
+                    } catch (const std::string &again) {
+                        CHECK(again == std::to_string(i));
+                    }
+                }
+                CHECK(!std::current_exception());
+                CHECK_EQ(std::uncaught_exceptions(), 0);
+            }
+        });
+    for (auto &t : threads)
+        t.get();
+}
+
+struct joins_while_unwinding {
+    ito::thread<> t{[] { ito::this_thread::sleep_for(100us); }};
+    ~joins_while_unwinding() { CHECK_EQ(std::uncaught_exceptions(), 1); }
+};
+static void destructors_join_while_unwinding() {
+    for (int i = 0; i < check_scale(100); i++) {
+        int caught = 0;
+        try {
+            joins_while_unwinding a, b;
+            throw 3;
+        } catch (int three) {
+            caught = three;
+        }
+        CHECK_EQ(caught, 3);
+        CHECK_EQ(std::uncaught_exceptions(), 0);
+    }
+}
+
+static void standard_locks_work() {
+    ito::mutex a, b;
+    ito::recursive_mutex r;
+    ito::shared_mutex s;
+    ito::condition_variable changed;
+    long n = 0, readers_saw = 0;
+    bool go = false;
+    std::vector<ito::thread<>> threads;
+    for (int i = 0; i < 8; i++)
+        threads.emplace_back([&, i] {
+            {
+                std::unique_lock<ito::mutex> lock(a);
+                changed.wait(lock, [&] { return go; });
+            }
+            for (int round = 0; round < check_scale(200); round++) {
+                {
+                    std::scoped_lock both(i % 2 ? a : b, i % 2 ? b : a);
+                    std::lock_guard<ito::recursive_mutex> once(r), twice(r);
+                    std::unique_lock<ito::shared_mutex> write(s);
+                    long before = n;
+                    if (round % 16 == 0)
+                        ito::this_thread::yield();
+                    n = before + 1;
+                }
+                std::shared_lock<ito::shared_mutex> read(s);
+                if (n > 0)
+                    __atomic_fetch_add(&readers_saw, 1, __ATOMIC_RELAXED);
+            }
+        });
+    {
+        std::lock_guard<ito::mutex> lock(a);
+        go = true;
+    }
+    changed.notify_all();
+    for (auto &t : threads)
+        t.get();
+    CHECK_EQ(n, 8 * check_scale(200));
+    CHECK_EQ(readers_saw, n);
+
+    std::unique_lock<ito::mutex> lock(a);
+    CHECK(changed.wait_for(lock, 1ms) == std::cv_status::timeout);
+    CHECK(!changed.wait_for(lock, 1ms, [] { return false; }));
+    ito::thread<>([&] { CHECK(!a.try_lock_for(1ms)); }).get();
+    lock.unlock();
+#ifndef NDEBUG
+    bool refused = false;
+    try {
+        a.unlock();
+    } catch (const std::system_error &e) {
+        refused = e.code().value() == EPERM;
+    }
+    CHECK(refused);
+#endif
+}
+
+static void groups_loops_and_futures() {
+    std::atomic<int> ran{0};
+    ito::task_group group;
+    for (int i = 0; i < 100; i++)
+        group.run([&ran, i] {
+            ran++;
+            if (i == 50)
+                throw std::out_of_range("fifty");
+        });
+    bool caught = false;
+    try {
+        group.wait();
+    } catch (const std::out_of_range &) {
+        caught = true;
+    }
+    CHECK(caught);
+    CHECK_EQ(ran, 100);
+    group.run([&ran] { ran++; });
+    group.wait();
+    CHECK_EQ(ran, 101);
+
+    std::vector<int> marks(10000);
+    ito::parallel_for(0, marks.size(), 16, [&](std::size_t from, std::size_t to) {
+        for (; from < to; from++)
+            marks[from]++;
+    });
+    CHECK_EQ(std::accumulate(marks.begin(), marks.end(), 0), 10000);
+    caught = false;
+    try {
+        ito::parallel_for(0, 100, 1, [](std::size_t from, std::size_t) {
+            if (from == 33)
+                throw from;
+        });
+    } catch (std::size_t which) {
+        caught = which == 33;
+    }
+    CHECK(caught);
+    auto body = [](std::size_t from, std::size_t to) {
+        double sum = 0;
+        for (; from < to; from++)
+            sum += 1.0 / static_cast<double>(from + 1);
+        return sum;
+    };
+    double once = ito::parallel_reduce(0, 100000, 100, 0.0, body, std::plus<>());
+    for (int i = 0; i < 10; i++)
+        CHECK(ito::parallel_reduce(0, 100000, 100, 0.0, body, std::plus<>()) == once);
+
+    ito::promise<int> promise;
+    auto future = promise.get_future();
+    CHECK(!future.wait_for(1ms));
+    ito::thread waits([future] { return future.get(); });
+    promise.set_value(9);
+    CHECK_EQ(waits.get(), 9);
+    CHECK_EQ(future.get(), 9);
+    auto broken = ito::promise<void>().get_future();
+    caught = false;
+    try {
+        broken.get();
+    } catch (const std::future_error &e) {
+        caught = e.code() == std::future_errc::broken_promise;
+    }
+    CHECK(caught);
+}
+
+static void once_semaphore_barrier_and_specific() {
+    ito::once_flag flag = ITO_ONCE_INIT;
+    int calls = 0;
+    for (int i = 0; i < 3; i++) {
+        try {
+            ito::call_once(flag, [&] {
+                if (++calls == 1)
+                    throw 1;
+            });
+        } catch (int) {
+            CHECK_EQ(calls, 1);
+        }
+    }
+    CHECK_EQ(calls, 2);
+
+    static std::atomic<int> alive{0};
+    struct counted {
+        int n = 0;
+        counted() { alive++; }
+        ~counted() { alive--; }
+    };
+    ito::thread_specific<counted> mine;
+    ito::counting_semaphore sem(2);
+    ito::barrier barrier(6);
+    std::atomic<int> last{0}, inside{0};
+    {
+        std::vector<ito::thread<>> threads;
+        for (int i = 0; i < 6; i++)
+            threads.emplace_back([&] {
+                for (int round = 0; round < 50; round++) {
+                    sem.acquire();
+                    CHECK(++inside <= 2);
+                    ito::this_thread::yield();
+                    inside--;
+                    sem.release();
+                    CHECK_EQ(mine->n++, round);
+                }
+                last += barrier.arrive_and_wait();
+            });
+    }
+    CHECK_EQ(last, 1);
+    CHECK_EQ(alive, 0);
+    CHECK(sem.try_acquire() && sem.try_acquire() && !sem.try_acquire() && !sem.try_acquire_for(1ms));
+}
+
+static const struct check_test tests[] = {
+#define TEST(name)                                                                                                     \
+    { #name, name }
+    TEST(thread_returns_what_it_computed),
+    TEST(exception_comes_through_join),
+    TEST(caught_exceptions_move_along),
+    TEST(destructors_join_while_unwinding),
+    TEST(standard_locks_work),
+    TEST(groups_loops_and_futures),
+    TEST(once_semaphore_barrier_and_specific),
+    {nullptr, nullptr}};
+
+static std::optional<ito::runtime> runtime;
+static int start() {
+    runtime.emplace();
+    return 0;
+}
+static int stop() {
+    runtime.reset();
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    return check_main(argc, argv, tests, start, stop);
+}

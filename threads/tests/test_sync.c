@@ -1,0 +1,997 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What threads wait on each other with. Names are the properties; every test runs on 1, 2, 3, 8 and 64 workers. */
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <ito.h>
+#include <ito/group.h>
+#include <ito/sync.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#define MS 1000000ull
+
+/* -- helpers -- */
+
+static uint64_t random_of(uint64_t who) {
+    uint64_t state = check_seed ^ (who * 0x9e3779b97f4a7c15u);
+    check_random(&state);
+    return state;
+}
+/* Sometimes let others in between: by yielding, by sleeping, by computing. */
+static void delay(uint64_t *state) {
+    uint64_t r = check_random(state);
+    if (r % 8 == 0)
+        ito_yield();
+    else if (r % 64 == 1)
+        ito_sleep_ns(r >> 48);
+    else if (r % 16 == 2)
+        for (volatile unsigned i = 0; i < (r >> 52); i++)
+            ;
+}
+
+struct team {
+    void *(*fn)(void *);
+    void *arg;
+};
+struct member {
+    ito_thread *thread;
+    void *(*fn)(void *);
+    int index;
+    void *arg;
+};
+static void *member_main(void *arg) {
+    struct member *m = arg;
+    return m->fn(m);
+}
+/* n threads run fn(&member) and are joined. */
+static void team_run(int n, void *(*fn)(void *), void *arg) {
+    struct member *members = calloc((size_t)n, sizeof *members);
+    for (int i = 0; i < n; i++) {
+        members[i] = (struct member){NULL, fn, i, arg};
+        CHECK_EQ(ito_create(&members[i].thread, NULL, member_main, &members[i]), 0);
+    }
+    for (int i = 0; i < n; i++)
+        CHECK_EQ(ito_join(members[i].thread, NULL), 0);
+    free(members);
+}
+static uint64_t in_ms(uint64_t ms) {
+    return ito_now_ns() + ms * MS;
+}
+
+/* -- mutex -- */
+
+struct counter {
+    ito_mutex mutex;
+    int rounds, inside;
+    long n;
+};
+
+static void *count_locked(void *arg) {
+    struct member *me = arg;
+    struct counter *c = me->arg;
+    uint64_t random = random_of((uint64_t)me->index + 1);
+    for (int i = 0; i < c->rounds; i++) {
+        CHECK_EQ(ito_mutex_lock(&c->mutex), 0);
+        CHECK_EQ(c->inside++, 0);
+        long n = c->n;
+        delay(&random);
+        c->n = n + 1;
+        CHECK_EQ(--c->inside, 0);
+        CHECK_EQ(ito_mutex_unlock(&c->mutex), 0);
+        delay(&random);
+    }
+    return NULL;
+}
+static void mutex_lets_one_in(void) {
+    for (int kind = ITO_MUTEX_NORMAL; kind <= ITO_MUTEX_RECURSIVE; kind++) {
+        struct counter c = {.mutex = ITO_MUTEX_INIT_KIND(kind), .rounds = check_scale(500)};
+        team_run(20, count_locked, &c);
+        CHECK_EQ(c.n, 20 * c.rounds);
+        CHECK_EQ(ito_mutex_destroy(&c.mutex), 0);
+    }
+}
+
+static void *try_and_timed(void *arg) {
+    struct member *me = arg;
+    struct counter *c = me->arg;
+    uint64_t random = random_of((uint64_t)me->index + 1);
+    for (int i = 0; i < c->rounds;) {
+        int r = check_random(&random) % 2
+                    ? ito_mutex_trylock(&c->mutex)
+                    : ito_mutex_lock_until(&c->mutex, ito_now_ns() + check_random(&random) % 100000);
+        if (r) {
+            CHECK(r == EBUSY || r == ETIMEDOUT);
+            ito_yield();
+            continue;
+        }
+        CHECK_EQ(c->inside++, 0);
+        delay(&random);
+        c->n++;
+        CHECK_EQ(--c->inside, 0);
+        CHECK_EQ(ito_mutex_unlock(&c->mutex), 0);
+        i++;
+    }
+    return NULL;
+}
+static void mutex_deadlines_lose_no_wake(void) {
+    struct counter c = {.mutex = ITO_MUTEX_INIT, .rounds = check_scale(200)};
+    team_run(12, try_and_timed, &c);
+    CHECK_EQ(c.n, 12 * c.rounds);
+    CHECK_EQ(ito_mutex_destroy(&c.mutex), 0);
+}
+
+static void *other_unlocks(void *arg) {
+    struct member *me = arg;
+    return (void *)(intptr_t)ito_mutex_unlock(me->arg);
+}
+static void *other_tries(void *arg) {
+    struct member *me = arg;
+    CHECK_EQ(ito_mutex_trylock(me->arg), EBUSY);
+    CHECK_EQ(ito_mutex_lock_until(me->arg, in_ms(2)), ETIMEDOUT);
+    CHECK_EQ(ito_mutex_lock_until(me->arg, 1), ETIMEDOUT);
+    return NULL;
+}
+static int other_unlock_result(ito_mutex *m) {
+    struct member me = {.fn = other_unlocks, .arg = m};
+    void *r;
+    CHECK_EQ(ito_create(&me.thread, NULL, member_main, &me), 0);
+    CHECK_EQ(ito_join(me.thread, &r), 0);
+    return (int)(intptr_t)r;
+}
+static void mutex_says_what_is_wrong(void) {
+    ito_mutex m = ITO_MUTEX_INIT_KIND(ITO_MUTEX_ERRORCHECK);
+    CHECK_EQ(ito_mutex_unlock(&m), EPERM);
+    CHECK_EQ(ito_mutex_lock(&m), 0);
+    CHECK_EQ(ito_mutex_lock(&m), EDEADLK);
+    CHECK_EQ(ito_mutex_trylock(&m), EBUSY);
+    CHECK_EQ(ito_mutex_destroy(&m), EBUSY);
+    CHECK_EQ(other_unlock_result(&m), EPERM);
+    team_run(3, other_tries, &m);
+    CHECK_EQ(ito_mutex_unlock(&m), 0);
+    CHECK_EQ(ito_mutex_unlock(&m), EPERM);
+    CHECK_EQ(ito_mutex_destroy(&m), 0);
+
+    CHECK_EQ(ito_mutex_init(&m, ITO_MUTEX_RECURSIVE), 0);
+    for (int i = 0; i < 65536; i++)
+        CHECK_EQ(ito_mutex_lock(&m), 0);
+    CHECK_EQ(ito_mutex_lock(&m), EAGAIN);
+    CHECK_EQ(ito_mutex_trylock(&m), EAGAIN);
+    CHECK_EQ(other_unlock_result(&m), EPERM);
+    for (int i = 0; i < 65536; i++)
+        CHECK_EQ(ito_mutex_unlock(&m), 0);
+    CHECK_EQ(ito_mutex_unlock(&m), EPERM);
+
+    CHECK_EQ(ito_mutex_init(&m, ITO_MUTEX_NORMAL), 0);
+    CHECK_EQ(ito_mutex_unlock(&m), EPERM);
+    CHECK_EQ(ito_mutex_lock(&m), 0);
+    CHECK_EQ(other_unlock_result(&m), 0);
+    CHECK_EQ(ito_mutex_trylock(&m), 0);
+    CHECK_EQ(ito_mutex_unlock(&m), 0);
+    CHECK_EQ(ito_mutex_init(&m, 17), EINVAL);
+}
+
+struct hog {
+    ito_mutex mutex;
+    int got;
+    long turns;
+};
+static void *hog_main(void *arg) {
+    struct member *me = arg;
+    struct hog *h = me->arg;
+    if (me->index == 0) {
+        while (!__atomic_load_n(&h->got, __ATOMIC_RELAXED) && h->turns < 5000000) {
+            ito_mutex_lock(&h->mutex);
+            h->turns++;
+            ito_yield(); /* the other one runs only while it is locked */
+            ito_mutex_unlock(&h->mutex);
+        }
+    } else {
+        ito_mutex_lock(&h->mutex);
+        __atomic_store_n(&h->got, 1, __ATOMIC_RELAXED);
+        ito_mutex_unlock(&h->mutex);
+    }
+    return NULL;
+}
+static void mutex_starves_nobody(void) {
+    struct hog h = {.mutex = ITO_MUTEX_INIT};
+    team_run(2, hog_main, &h);
+    CHECK(h.got);
+    CHECK(h.turns < 5000000);
+}
+
+/* The last unlocker frees the object: unlock must not touch it after that. A sanitizer or a reused block would tell. */
+struct shared_object {
+    ito_mutex mutex;
+    int references;
+};
+static void *drop_reference(void *arg) {
+    struct member *me = arg;
+    struct shared_object **objects = me->arg;
+    for (int i = 0; objects[i]; i++) {
+        struct shared_object *o = objects[i];
+        ito_mutex_lock(&o->mutex);
+        int left = --o->references;
+        ito_mutex_unlock(&o->mutex);
+        if (!left) {
+            memset(o, 0xff, sizeof *o);
+            free(o);
+        }
+    }
+    return NULL;
+}
+static void mutex_may_end_after_the_last_unlock(void) {
+    enum { MEMBERS = 4 };
+    int n = check_scale(3000);
+    struct shared_object **objects = calloc((size_t)n + 1, sizeof(void *));
+    for (int i = 0; i < n; i++) {
+        objects[i] = malloc(sizeof **objects);
+        *objects[i] = (struct shared_object){ITO_MUTEX_INIT, MEMBERS};
+    }
+    team_run(MEMBERS, drop_reference, objects);
+    free(objects);
+}
+
+/* -- condition -- */
+
+struct buffer {
+    ito_mutex mutex;
+    ito_cond not_empty, not_full;
+    int items[4], n, rounds, producers;
+    long sum;
+    bool broadcast, timed;
+};
+static int buffer_wait(struct buffer *b, ito_cond *c, uint64_t *random) {
+    if (!b->timed)
+        return ito_cond_wait(c, &b->mutex);
+    int r = ito_cond_wait_until(c, &b->mutex, ito_now_ns() + check_random(random) % 200000);
+    return r == ETIMEDOUT ? 0 : r;
+}
+static void *buffer_main(void *arg) {
+    struct member *me = arg;
+    struct buffer *b = me->arg;
+    uint64_t random = random_of((uint64_t)me->index + 1);
+    for (int i = 0; i < b->rounds; i++) {
+        bool put = me->index < b->producers;
+        ito_cond *wait_for = put ? &b->not_full : &b->not_empty, *tell = put ? &b->not_empty : &b->not_full;
+        CHECK_EQ(ito_mutex_lock(&b->mutex), 0);
+        while (b->n == (put ? 4 : 0))
+            CHECK_EQ(buffer_wait(b, wait_for, &random), 0);
+        if (put)
+            b->items[b->n++] = i;
+        else
+            b->sum += b->items[--b->n];
+        if (check_random(&random) % 2) { /* told with and without the mutex */
+            CHECK_EQ(b->broadcast ? ito_cond_broadcast(tell) : ito_cond_signal(tell), 0);
+            CHECK_EQ(ito_mutex_unlock(&b->mutex), 0);
+        } else {
+            CHECK_EQ(ito_mutex_unlock(&b->mutex), 0);
+            delay(&random);
+            CHECK_EQ(b->broadcast ? ito_cond_broadcast(tell) : ito_cond_signal(tell), 0);
+        }
+        delay(&random);
+    }
+    return NULL;
+}
+static void buffer_run(bool broadcast, bool timed) {
+    struct buffer b = {.mutex = ITO_MUTEX_INIT,
+                       .not_empty = ITO_COND_INIT,
+                       .not_full = ITO_COND_INIT,
+                       .rounds = check_scale(400),
+                       .producers = 8,
+                       .broadcast = broadcast,
+                       .timed = timed};
+    team_run(16, buffer_main, &b);
+    CHECK_EQ(b.n, 0);
+    CHECK_EQ(b.sum, 8L * b.rounds * (b.rounds - 1) / 2);
+    CHECK_EQ(ito_cond_destroy(&b.not_empty), 0);
+    CHECK_EQ(ito_cond_destroy(&b.not_full), 0);
+    CHECK_EQ(ito_mutex_destroy(&b.mutex), 0);
+}
+static void cond_signal_loses_no_wake(void) {
+    buffer_run(false, false);
+}
+static void cond_broadcast_loses_no_wake(void) {
+    buffer_run(true, false);
+}
+static void cond_deadlines_lose_no_wake(void) {
+    buffer_run(false, true);
+}
+
+struct ball {
+    ito_mutex mutex;
+    ito_cond cond;
+    int turn, rounds;
+};
+static void *ball_main(void *arg) {
+    struct member *me = arg;
+    struct ball *b = me->arg;
+    ito_mutex_lock(&b->mutex);
+    for (int i = 0; i < b->rounds; i++) {
+        while (b->turn != me->index)
+            CHECK_EQ(ito_cond_wait(&b->cond, &b->mutex), 0);
+        b->turn = !me->index;
+        ito_cond_signal(&b->cond);
+    }
+    ito_mutex_unlock(&b->mutex);
+    return NULL;
+}
+static void cond_hands_over_in_turns(void) {
+    struct ball b = {.mutex = ITO_MUTEX_INIT, .cond = ITO_COND_INIT, .rounds = check_scale(20000)};
+    team_run(2, ball_main, &b);
+    CHECK_EQ(b.turn, 0);
+}
+
+struct crowd {
+    ito_mutex mutex;
+    ito_cond cond;
+    int waiting, woken;
+    bool go;
+};
+static void *crowd_main(void *arg) {
+    struct member *me = arg;
+    struct crowd *c = me->arg;
+    ito_mutex_lock(&c->mutex);
+    c->waiting++;
+    while (!c->go)
+        ito_cond_wait(&c->cond, &c->mutex);
+    c->woken++;
+    ito_mutex_unlock(&c->mutex);
+    return NULL;
+}
+static void *crowd_wake(void *arg) {
+    struct crowd *c = ((struct member *)arg)->arg;
+    int waiting;
+    do {
+        ito_yield();
+        ito_mutex_lock(&c->mutex);
+        waiting = c->waiting;
+        ito_mutex_unlock(&c->mutex);
+    } while (waiting < 1000);
+    CHECK_EQ(ito_cond_destroy(&c->cond), EBUSY);
+    ito_mutex_lock(&c->mutex);
+    c->go = true;
+    ito_cond_broadcast(&c->cond);
+    CHECK_EQ(ito_cond_destroy(&c->cond), 0); /* at once */
+    memset(&c->cond, 0xff, sizeof c->cond);
+    ito_mutex_unlock(&c->mutex);
+    return NULL;
+}
+static void *crowd_or_wake(void *arg) {
+    struct member *me = arg;
+    return me->index == 1000 ? crowd_wake(arg) : crowd_main(arg);
+}
+static void cond_wakes_a_thousand_and_may_end(void) {
+    struct crowd c = {.mutex = ITO_MUTEX_INIT, .cond = ITO_COND_INIT};
+    team_run(1001, crowd_or_wake, &c);
+    CHECK_EQ(c.woken, 1000);
+    CHECK_EQ(ito_mutex_destroy(&c.mutex), 0);
+}
+
+static void *waits_with_own_mutex(void *arg) {
+    struct member *me = arg;
+    struct crowd *c = me->arg;
+    ito_mutex_lock(&c->mutex);
+    c->waiting = 1;
+    while (!c->go)
+        CHECK_EQ(ito_cond_wait(&c->cond, &c->mutex), 0);
+    ito_mutex_unlock(&c->mutex);
+    return NULL;
+}
+static void cond_says_what_is_wrong(void) {
+    struct crowd c = {.mutex = ITO_MUTEX_INIT_KIND(ITO_MUTEX_ERRORCHECK), .cond = ITO_COND_INIT};
+    CHECK_EQ(ito_cond_wait(&c.cond, &c.mutex), EPERM); /* not locked */
+    struct member other = {.fn = waits_with_own_mutex, .arg = &c};
+    CHECK_EQ(ito_create(&other.thread, NULL, member_main, &other), 0);
+    for (bool waiting = false; !waiting;) {
+        ito_mutex_lock(&c.mutex);
+        waiting = c.waiting;
+        ito_mutex_unlock(&c.mutex);
+        ito_yield();
+    }
+    ito_mutex second = ITO_MUTEX_INIT;
+    ito_mutex_lock(&second);
+    CHECK_EQ(ito_cond_wait(&c.cond, &second), EINVAL); /* others wait with another mutex */
+    ito_mutex_unlock(&second);
+    ito_mutex_lock(&c.mutex);
+    c.go = true;
+    ito_cond_signal(&c.cond);
+    ito_mutex_unlock(&c.mutex);
+    CHECK_EQ(ito_join(other.thread, NULL), 0);
+    /* A recursive mutex is free while we wait, and as deep as before afterwards. */
+    ito_mutex deep = ITO_MUTEX_INIT_KIND(ITO_MUTEX_RECURSIVE);
+    for (int i = 0; i < 3; i++)
+        ito_mutex_lock(&deep);
+    CHECK_EQ(ito_cond_wait_until(&c.cond, &deep, in_ms(1)), ETIMEDOUT);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(ito_mutex_unlock(&deep), 0);
+    CHECK_EQ(ito_mutex_unlock(&deep), EPERM);
+}
+
+/* -- read-write lock -- */
+
+struct library {
+    ito_rwlock lock;
+    int rounds, readers, writers, most_readers, books[4];
+};
+static void *library_main(void *arg) {
+    struct member *me = arg;
+    struct library *l = me->arg;
+    uint64_t random = random_of((uint64_t)me->index + 1);
+    for (int i = 0; i < l->rounds; i++) {
+        bool timed = check_random(&random) % 4 == 0;
+        uint64_t deadline = ito_now_ns() + check_random(&random) % 100000;
+        if (me->index % 4) {
+            int r = timed ? ito_rwlock_rdlock_until(&l->lock, deadline) : ito_rwlock_rdlock(&l->lock);
+            if (r) {
+                CHECK(timed && r == ETIMEDOUT);
+                continue;
+            }
+            __atomic_fetch_add(&l->readers, 1, __ATOMIC_RELAXED);
+            CHECK_EQ(__atomic_load_n(&l->writers, __ATOMIC_RELAXED), 0);
+            int book = l->books[0];
+            delay(&random);
+            for (int b = 1; b < 4; b++)
+                CHECK_EQ(l->books[b], book);
+            __atomic_fetch_sub(&l->readers, 1, __ATOMIC_RELAXED);
+        } else {
+            int r = timed ? ito_rwlock_wrlock_until(&l->lock, deadline) : ito_rwlock_wrlock(&l->lock);
+            if (r) {
+                CHECK(timed && r == ETIMEDOUT);
+                continue;
+            }
+            CHECK_EQ(__atomic_fetch_add(&l->writers, 1, __ATOMIC_RELAXED), 0);
+            CHECK_EQ(__atomic_load_n(&l->readers, __ATOMIC_RELAXED), 0);
+            for (int b = 0; b < 4; b++) {
+                l->books[b]++;
+                delay(&random);
+            }
+            __atomic_fetch_sub(&l->writers, 1, __ATOMIC_RELAXED);
+        }
+        CHECK_EQ(ito_rwlock_unlock(&l->lock), 0);
+        delay(&random);
+    }
+    return NULL;
+}
+static void rwlock_shares_and_excludes(void) {
+    struct library l = {.lock = ITO_RWLOCK_INIT, .rounds = check_scale(400)};
+    team_run(16, library_main, &l);
+    CHECK_EQ(ito_rwlock_destroy(&l.lock), 0);
+}
+
+static void *rwlock_others(void *arg) {
+    struct member *me = arg;
+    ito_rwlock *l = me->arg;
+    CHECK_EQ(ito_rwlock_unlock(l), EPERM); /* another's */
+    CHECK_EQ(ito_rwlock_tryrdlock(l), EBUSY);
+    CHECK_EQ(ito_rwlock_trywrlock(l), EBUSY);
+    CHECK_EQ(ito_rwlock_rdlock_until(l, in_ms(1)), ETIMEDOUT);
+    CHECK_EQ(ito_rwlock_wrlock_until(l, in_ms(1)), ETIMEDOUT);
+    return NULL;
+}
+static void rwlock_says_what_is_wrong(void) {
+    ito_rwlock l = ITO_RWLOCK_INIT;
+    CHECK_EQ(ito_rwlock_unlock(&l), EPERM);
+    CHECK_EQ(ito_rwlock_wrlock(&l), 0);
+    CHECK_EQ(ito_rwlock_wrlock(&l), EDEADLK);
+    CHECK_EQ(ito_rwlock_rdlock(&l), EDEADLK);
+    CHECK_EQ(ito_rwlock_destroy(&l), EBUSY);
+    team_run(4, rwlock_others, &l);
+    CHECK_EQ(ito_rwlock_unlock(&l), 0);
+    CHECK_EQ(ito_rwlock_rdlock(&l), 0);
+    CHECK_EQ(ito_rwlock_tryrdlock(&l), 0);
+    CHECK_EQ(ito_rwlock_trywrlock(&l), EBUSY);
+    CHECK_EQ(ito_rwlock_unlock(&l), 0);
+    CHECK_EQ(ito_rwlock_unlock(&l), 0);
+    CHECK_EQ(ito_rwlock_unlock(&l), EPERM);
+    CHECK_EQ(ito_rwlock_destroy(&l), 0);
+}
+
+/* A writer that gives up must let in the readers that queued behind it. */
+struct given_up {
+    ito_rwlock lock;
+    int step;
+};
+static void *given_up_main(void *arg) {
+    struct member *me = arg;
+    struct given_up *g = me->arg;
+    if (me->index == 0) {
+        CHECK_EQ(ito_rwlock_wrlock_until(&g->lock, in_ms(20)), ETIMEDOUT);
+    } else {
+        CHECK_EQ(ito_rwlock_rdlock(&g->lock), 0);
+        __atomic_fetch_add(&g->step, 1, __ATOMIC_RELAXED);
+        CHECK_EQ(ito_rwlock_unlock(&g->lock), 0);
+    }
+    return NULL;
+}
+static void *given_up_holder(void *arg) {
+    struct given_up *g = ((struct member *)arg)->arg;
+    CHECK_EQ(ito_rwlock_rdlock(&g->lock), 0);
+    team_run(5, given_up_main, g); /* we read all the time; so the readers get in only past the writer */
+    CHECK_EQ(g->step, 4);
+    CHECK_EQ(ito_rwlock_unlock(&g->lock), 0);
+    return NULL;
+}
+static void rwlock_readers_pass_a_writer_that_gave_up(void) {
+    struct given_up g = {.lock = ITO_RWLOCK_INIT};
+    team_run(1, given_up_holder, &g);
+}
+
+/* -- semaphore -- */
+
+struct pool {
+    ito_sem sem;
+    int rounds, inside, most;
+};
+static void *pool_main(void *arg) {
+    struct member *me = arg;
+    struct pool *p = me->arg;
+    uint64_t random = random_of((uint64_t)me->index + 1);
+    for (int i = 0; i < p->rounds;) {
+        int r;
+        switch (check_random(&random) % 3) {
+        case 0:
+            r = ito_sem_trywait(&p->sem);
+            break;
+        case 1:
+            r = ito_sem_wait_until(&p->sem, ito_now_ns() + check_random(&random) % 100000);
+            break;
+        default:
+            r = ito_sem_wait(&p->sem);
+        }
+        if (r) {
+            CHECK(r == EBUSY || r == ETIMEDOUT);
+            ito_yield();
+            continue;
+        }
+        CHECK(__atomic_add_fetch(&p->inside, 1, __ATOMIC_RELAXED) <= 3);
+        delay(&random);
+        __atomic_fetch_sub(&p->inside, 1, __ATOMIC_RELAXED);
+        CHECK_EQ(ito_sem_post(&p->sem), 0);
+        i++;
+    }
+    return NULL;
+}
+static void sem_keeps_its_units(void) {
+    struct pool p = {.sem = ITO_SEM_INIT(3), .rounds = check_scale(400)};
+    team_run(12, pool_main, &p);
+    CHECK_EQ(ito_sem_value(&p.sem), 3);
+    CHECK_EQ(ito_sem_destroy(&p.sem), 0);
+}
+static void sem_says_what_is_wrong(void) {
+    ito_sem s;
+    CHECK_EQ(ito_sem_init(&s, ITO_SEM_MAX + 1u), EINVAL);
+    CHECK_EQ(ito_sem_init(&s, ITO_SEM_MAX), 0);
+    CHECK_EQ(ito_sem_post(&s), EOVERFLOW);
+    CHECK_EQ(ito_sem_init(&s, 0), 0);
+    CHECK_EQ(ito_sem_trywait(&s), EBUSY);
+    CHECK_EQ(ito_sem_wait_until(&s, in_ms(1)), ETIMEDOUT);
+    CHECK_EQ(ito_sem_post(&s), 0);
+    CHECK_EQ(ito_sem_wait(&s), 0);
+}
+
+/* The waiter ends the semaphore as soon as it returns. */
+static void *post_it(void *arg) {
+    CHECK_EQ(ito_sem_post(arg), 0);
+    return NULL;
+}
+static void sem_may_end_after_the_wait(void) {
+    for (int i = 0; i < check_scale(3000); i++) {
+        ito_sem *s = malloc(sizeof *s);
+        ito_thread *t;
+        ito_sem_init(s, 0);
+        CHECK_EQ(ito_create(&t, NULL, post_it, s), 0);
+        CHECK_EQ(ito_sem_wait(s), 0);
+        memset(s, 0xff, sizeof *s);
+        free(s);
+        CHECK_EQ(ito_join(t, NULL), 0);
+    }
+}
+
+/* -- barrier, once -- */
+
+struct laps {
+    ito_barrier barrier;
+    int n, rounds, at[17], last;
+};
+static void *laps_main(void *arg) {
+    struct member *me = arg;
+    struct laps *l = me->arg;
+    uint64_t random = random_of((uint64_t)me->index + 1);
+    for (int i = 1; i <= l->rounds; i++) {
+        l->at[me->index] = i;
+        delay(&random);
+        int r = ito_barrier_wait(&l->barrier);
+        CHECK(r == 0 || r == ITO_BARRIER_LAST);
+        if (r)
+            __atomic_fetch_add(&l->last, 1, __ATOMIC_RELAXED);
+        for (int j = 0; j < l->n; j++)
+            CHECK_EQ(l->at[j], i);
+        ito_barrier_wait(&l->barrier);
+    }
+    return NULL;
+}
+static void barrier_holds_every_turn(void) {
+    struct laps l = {.n = 17, .rounds = check_scale(300)};
+    CHECK_EQ(ito_barrier_init(&l.barrier, 0), EINVAL);
+    CHECK_EQ(ito_barrier_init(&l.barrier, 17), 0);
+    team_run(17, laps_main, &l);
+    CHECK_EQ(l.last, l.rounds);
+    CHECK_EQ(ito_barrier_destroy(&l.barrier), 0);
+}
+
+struct first {
+    ito_once once;
+    int calls, fail, value;
+};
+static int first_call(void *arg) {
+    struct first *f = arg;
+    __atomic_fetch_add(&f->calls, 1, __ATOMIC_RELAXED);
+    CHECK_EQ(ito_once_call(&f->once, first_call, f), EDEADLK);
+    ito_sleep_ns(100000);
+    if (f->fail && f->calls < 3)
+        return 5;
+    f->value = 42;
+    return 0;
+}
+static void *first_main(void *arg) {
+    struct first *f = ((struct member *)arg)->arg;
+    int r;
+    while ((r = ito_once_call(&f->once, first_call, f)))
+        CHECK_EQ(r, 5);
+    CHECK_EQ(f->value, 42);
+    return NULL;
+}
+static void once_is_once(void) {
+    for (int i = 0; i < 20; i++) {
+        struct first f = {.once = ITO_ONCE_INIT, .fail = i % 2};
+        team_run(10, first_main, &f);
+        CHECK_EQ(f.calls, f.fail ? 3 : 1);
+    }
+}
+
+/* -- keys -- */
+
+static ito_key key, second_key;
+static int destroyed, rounds_seen;
+static void key_destroy(void *value) {
+    CHECK(value);
+    __atomic_fetch_add(&destroyed, 1, __ATOMIC_RELAXED);
+    ito_yield(); /* may block and migrate */
+}
+static void key_again(void *value) {
+    __atomic_fetch_add(&rounds_seen, 1, __ATOMIC_RELAXED);
+    ito_key_set(second_key, value);
+}
+static void *key_main(void *arg) {
+    struct member *me = arg;
+    uint64_t random = random_of((uint64_t)me->index + 1);
+    CHECK(!ito_key_get(key));
+    for (int i = 0; i < *(int *)me->arg; i++) {
+        CHECK_EQ(ito_key_set(key, (void *)(intptr_t)(me->index * 1000000 + i + 1)), 0);
+        delay(&random);
+        ito_yield();
+        CHECK_EQ((intptr_t)ito_key_get(key), me->index * 1000000 + i + 1);
+    }
+    return NULL;
+}
+static void *key_second(void *arg) {
+    CHECK_EQ(ito_key_set(second_key, arg), 0);
+    return NULL;
+}
+static void keys_move_along(void) {
+    int rounds = check_scale(300);
+    CHECK_EQ(ito_key_create(&key, key_destroy), 0);
+    CHECK(!ito_key_get(key));
+    team_run(40, key_main, &rounds);
+    CHECK_EQ(destroyed, 40);
+
+    CHECK_EQ(ito_key_create(&second_key, key_again), 0);
+    team_run(1, key_second, NULL);
+    CHECK_EQ(rounds_seen, ITO_KEY_ROUNDS);
+
+    CHECK_EQ(ito_key_set(key, &key), 0);
+    ito_key old = key;
+    CHECK_EQ(ito_key_delete(key), 0);
+    CHECK_EQ(ito_key_delete(old), EINVAL);
+    CHECK_EQ(ito_key_set(old, &key), EINVAL);
+    CHECK_EQ(ito_key_create(&key, NULL), 0);
+    CHECK(key != old);
+    CHECK(!ito_key_get(key) && !ito_key_get(old));
+    ito_key all[ITO_KEYS_MAX];
+    int n = 0;
+    while (!ito_key_create(&all[n], NULL))
+        n++;
+    CHECK_EQ(n, ITO_KEYS_MAX - 2);
+    CHECK_EQ(ito_key_create(&old, NULL), EAGAIN);
+    CHECK_EQ(ito_key_set(all[n - 1], &key), 0);
+    CHECK(ito_key_get(all[n - 1]) == &key);
+    while (n)
+        CHECK_EQ(ito_key_delete(all[--n]), 0);
+}
+
+/* -- groups, loops, reductions, futures -- */
+
+struct tree {
+    ito_group group;
+    int nodes;
+};
+struct tree_node {
+    struct tree *tree;
+    int depth;
+};
+static void tree_grow(void *arg) {
+    struct tree_node node = *(struct tree_node *)arg;
+    free(arg);
+    __atomic_fetch_add(&node.tree->nodes, 1, __ATOMIC_RELAXED);
+    for (int i = 0; node.depth && i < 2; i++) {
+        struct tree_node *child = malloc(sizeof *child);
+        *child = (struct tree_node){node.tree, node.depth - 1};
+        CHECK_EQ(ito_group_run(&node.tree->group, tree_grow, child), 0);
+    }
+}
+static void group_waits_for_all(void) {
+    struct tree tree = {.group = ITO_GROUP_INIT};
+    CHECK_EQ(ito_group_wait(&tree.group), 0);
+    struct tree_node *root = malloc(sizeof *root);
+    *root = (struct tree_node){&tree, 9};
+    CHECK_EQ(ito_group_run(&tree.group, tree_grow, root), 0);
+    CHECK_EQ(ito_group_wait(&tree.group), 0);
+    CHECK_EQ(tree.nodes, 1023);
+    CHECK_EQ(ito_group_destroy(&tree.group), 0);
+}
+static void sleepy(void *arg) {
+    ito_sleep_ns(*(uint64_t *)arg);
+}
+static void group_wait_gives_up(void) {
+    ito_group g = ITO_GROUP_INIT;
+    uint64_t long_ns = 40 * MS;
+    CHECK_EQ(ito_group_run(&g, sleepy, &long_ns), 0);
+    CHECK_EQ(ito_group_wait_until(&g, in_ms(1)), ETIMEDOUT);
+    CHECK_EQ(ito_group_destroy(&g), EBUSY);
+    CHECK_EQ(ito_group_wait(&g), 0);
+}
+
+static void mark(size_t begin, size_t end, void *arg) {
+    unsigned char *marks = arg;
+    for (size_t i = begin; i < end; i++)
+        marks[i]++;
+}
+static void loop_covers_once(void) {
+    enum { N = 100000 };
+    unsigned char *marks = calloc(N, 1);
+    size_t ranges[][3] = {{0, N, 0}, {0, N, 1}, {5, N - 7, 64}, {0, 10, 100}, {0, 1, 0}, {10, 10, 0}, {0, N, N / 2}};
+    for (size_t r = 0; r < sizeof ranges / sizeof *ranges; r++) {
+        memset(marks, 0, N);
+        CHECK_EQ(ito_for(ranges[r][0], ranges[r][1], ranges[r][2], mark, marks), 0);
+        for (size_t i = 0; i < N; i++)
+            CHECK_EQ(marks[i], i >= ranges[r][0] && i < ranges[r][1]);
+    }
+    free(marks);
+}
+static void add_thirds(size_t begin, size_t end, void *sum, void *arg) {
+    (void)arg;
+    for (size_t i = begin; i < end; i++)
+        *(double *)sum += 1.0 / (3.0 + (double)i);
+}
+static void add_sums(void *left, const void *right, void *arg) {
+    (void)arg;
+    *(double *)left += *(const double *)right;
+}
+/* The documented tree, without the library: halves down to the grain. */
+static double thirds(size_t begin, size_t end, size_t grain) {
+    double sum = 0;
+    if (end - begin <= grain) {
+        add_thirds(begin, end, &sum, NULL);
+        return sum;
+    }
+    size_t middle = begin + (end - begin) / 2;
+    return thirds(begin, middle, grain) + thirds(middle, end, grain);
+}
+static void reduce_gives_the_same_bits(void) {
+    struct ito_reduction how = {.size = sizeof(double), .body = add_thirds, .join = add_sums};
+    for (size_t grain = 1; grain < 100000; grain *= 7) {
+        double sum = 0;
+        CHECK_EQ(ito_reduce(0, 100003, grain, &how, &sum), 0);
+        double expected = thirds(0, 100003, grain);
+        CHECK(!memcmp(&sum, &expected, sizeof sum));
+    }
+    double sum = 1;
+    CHECK_EQ(ito_reduce(7, 7, 0, &how, &sum), 0);
+    CHECK(sum == 0);
+    how.size = ITO_REDUCE_MAX + 1;
+    CHECK_EQ(ito_reduce(0, 1, 0, &how, &sum), EINVAL);
+}
+
+struct promise {
+    ito_future future;
+    int got;
+};
+static void *promise_main(void *arg) {
+    struct member *me = arg;
+    struct promise *p = me->arg;
+    void *value = NULL;
+    if (me->index == 5) {
+        CHECK_EQ(ito_future_try_get(&p->future, &value), EBUSY);
+        CHECK_EQ(ito_future_get_until(&p->future, &value, in_ms(1)), ETIMEDOUT);
+        CHECK_EQ(ito_future_set(&p->future, p), 0);
+        CHECK_EQ(ito_future_set(&p->future, NULL), EALREADY);
+    } else {
+        CHECK_EQ(ito_future_get(&p->future, &value), 0);
+        CHECK(value == p);
+        __atomic_fetch_add(&p->got, 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+static void future_reaches_all(void) {
+    struct promise p = {.future = ITO_FUTURE_INIT};
+    team_run(10, promise_main, &p);
+    CHECK_EQ(p.got, 9);
+    CHECK_EQ(ito_future_destroy(&p.future), 0);
+}
+
+/* -- time -- */
+
+/* Not inlined: a compiler keeps the address of errno over a call, and after that call we may be on another kernel
+ * thread. */
+static __attribute__((noinline)) void errno_set(int e) {
+    errno = e;
+    __asm__ volatile("" ::: "memory");
+}
+static __attribute__((noinline)) int errno_get(void) {
+    __asm__ volatile("" ::: "memory");
+    return errno;
+}
+static void *sleep_main(void *arg) {
+    struct member *me = arg;
+    uint64_t random = random_of((uint64_t)me->index + 1);
+    for (int i = 0; i < 5; i++) {
+        uint64_t ns = check_random(&random) % (10 * MS), before = ito_now_ns();
+        errno_set(me->index);
+        CHECK_EQ(ito_sleep_ns(ns), 0);
+        CHECK_EQ(errno_get(), me->index);
+        CHECK(ito_now_ns() - before >= ns);
+    }
+    return NULL;
+}
+static void sleep_is_never_short(void) {
+    team_run(200, sleep_main, NULL);
+    CHECK_EQ(ito_sleep_ns(0), 0);
+    CHECK_EQ(ito_sleep_until(0), 0);
+}
+static uint64_t cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+static void *sleep_long(void *arg) {
+    (void)arg;
+    CHECK_EQ(ito_sleep_ns(300 * MS), 0);
+    return NULL;
+}
+/* Not a speed: sleepers that keep a CPU busy would use 300 ms and more. */
+static void sleepers_use_no_cpu(void) {
+    uint64_t before = cpu_ns();
+    team_run(50, sleep_long, NULL);
+    CHECK(cpu_ns() - before < 200 * MS);
+}
+
+/* -- foreign threads: plain pthreads among ito threads -- */
+
+struct mixed {
+    struct counter counter;
+    struct buffer buffer;
+    ito_barrier barrier;
+    ito_sem sem, ended;
+};
+static void mixed_part(struct mixed *m, int index) {
+    struct member as_counter = {.index = index, .arg = &m->counter};
+    struct member as_buffer = {.index = index, .arg = &m->buffer};
+    count_locked(&as_counter);
+    buffer_main(&as_buffer);
+    ito_barrier_wait(&m->barrier);
+    ito_sem_wait(&m->sem);
+    ito_sem_post(&m->sem);
+    CHECK_EQ(ito_sleep_ns(100000), 0);
+    CHECK_EQ(ito_sem_wait_until(&m->sem, in_ms(10000)), 0);
+    ito_sem_post(&m->sem);
+}
+static struct mixed *mixed_all;
+static void *mixed_ito(void *arg) {
+    mixed_part(mixed_all, ((struct member *)arg)->index);
+    return NULL;
+}
+static void *add_one(void *arg) {
+    ++*(int *)arg;
+    ito_yield();
+    ++*(int *)arg;
+    return arg;
+}
+static void *mixed_pthread(void *arg) {
+    struct member *me = arg;
+    mixed_part(mixed_all, me->index);
+    for (int i = 0; i < 50; i++) { /* a foreign thread starts and joins ito threads */
+        int n = 0;
+        ito_thread *t;
+        void *r;
+        CHECK_EQ(ito_create(&t, NULL, add_one, &n), 0);
+        CHECK_EQ(ito_join(t, &r), 0);
+        CHECK(r == &n && n == 2);
+    }
+    CHECK_EQ(ito_key_set(key, arg), 0);
+    CHECK(ito_key_get(key) == arg);
+    CHECK_EQ(ito_sem_post(&mixed_all->ended), 0);
+    return NULL;
+}
+static void foreign_threads_take_part(void) {
+    struct mixed m = {.counter = {.mutex = ITO_MUTEX_INIT, .rounds = check_scale(200)},
+                      .buffer = {.mutex = ITO_MUTEX_INIT,
+                                 .not_empty = ITO_COND_INIT,
+                                 .not_full = ITO_COND_INIT,
+                                 .rounds = check_scale(200),
+                                 .producers = 6},
+                      .barrier = ITO_BARRIER_INIT(12),
+                      .sem = ITO_SEM_INIT(1)};
+    pthread_t threads[6];
+    struct member members[6];
+    mixed_all = &m;
+    CHECK_EQ(ito_key_create(&key, key_destroy), 0);
+    for (int i = 0; i < 6; i++) {
+        members[i] = (struct member){.index = 2 * i + 1, .arg = &m};
+        members[i].index = 6 + i;
+        CHECK_EQ(pthread_create(&threads[i], NULL, mixed_pthread, &members[i]), 0);
+    }
+    team_run(6, mixed_ito, NULL);
+    for (int i = 0; i < 6;
+         i++) /* pthread_join would keep our worker, maybe the only one, from running what they wait for */
+        CHECK_EQ(ito_sem_wait(&m.ended), 0);
+    for (int i = 0; i < 6; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    CHECK_EQ(m.counter.n, 12 * m.counter.rounds);
+    CHECK_EQ(m.buffer.n, 0);
+    CHECK_EQ(destroyed, 6);
+}
+
+static const struct check_test tests[] = {
+#define TEST(name)                                                                                                     \
+    { #name, name }
+    TEST(mutex_lets_one_in),
+    TEST(mutex_deadlines_lose_no_wake),
+    TEST(mutex_says_what_is_wrong),
+    TEST(mutex_starves_nobody),
+    TEST(mutex_may_end_after_the_last_unlock),
+    TEST(cond_signal_loses_no_wake),
+    TEST(cond_broadcast_loses_no_wake),
+    TEST(cond_deadlines_lose_no_wake),
+    TEST(cond_hands_over_in_turns),
+    TEST(cond_wakes_a_thousand_and_may_end),
+    TEST(cond_says_what_is_wrong),
+    TEST(rwlock_shares_and_excludes),
+    TEST(rwlock_says_what_is_wrong),
+    TEST(rwlock_readers_pass_a_writer_that_gave_up),
+    TEST(sem_keeps_its_units),
+    TEST(sem_says_what_is_wrong),
+    TEST(sem_may_end_after_the_wait),
+    TEST(barrier_holds_every_turn),
+    TEST(once_is_once),
+    TEST(keys_move_along),
+    TEST(group_waits_for_all),
+    TEST(group_wait_gives_up),
+    TEST(loop_covers_once),
+    TEST(reduce_gives_the_same_bits),
+    TEST(future_reaches_all),
+    TEST(sleep_is_never_short),
+    TEST(sleepers_use_no_cpu),
+    TEST(foreign_threads_take_part),
+    {NULL, NULL}};
+
+static int start(void) {
+    return ito_init(NULL);
+}
+
+int main(int argc, char **argv) {
+    return check_main(argc, argv, tests, start, ito_fini);
+}
