@@ -10,6 +10,9 @@ struct fib {
     uint64_t value;
 };
 
+static void fib(struct fib *f);
+FORK_KERNEL(fib, struct fib)
+
 static void fib(struct fib *f) {
     if (f->n < 2) {
         f->value = (uint64_t)f->n;

@@ -4,6 +4,8 @@
  *
  * A kernel is a function of one pointer that says what to do and takes the answer:
  *
+ *     static void fib(struct fib *f);
+ *     FORK_KERNEL(fib, struct fib)
  *     static void fib(struct fib *f) {
  *         if (f->n < 2) { f->value = f->n; return; }
  *         struct fib a = {f->n - 1, 0}, b = {f->n - 2, 0};
@@ -68,6 +70,40 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
     root(arg);
 }
 
+#elif defined(FORK_ITO)
+
+#include <ito.h>
+#include <stdlib.h>
+#ifdef ITO_INLINE
+#define FORK_RUNTIME "ito threads (header)"
+#else
+#define FORK_RUNTIME "ito threads (shared library)"
+#endif
+#define FORK_KERNEL(function, type)                                                                                    \
+    static void *function##_thread(void *arg) {                                                                        \
+        function((type *)arg);                                                                                         \
+        return 0;                                                                                                      \
+    }
+#define FORK_ROOM(room, n) ito_thread *room[n]
+#define FORK(room, i, function, arg)                                                                                   \
+    do {                                                                                                               \
+        if (ito_create(&(room)[i], 0, function##_thread, (arg)) != 0)                                                  \
+            example_fail("no memory for a thread");                                                                    \
+    } while (0)
+#define FORK_JOIN(room, n)                                                                                             \
+    do {                                                                                                               \
+        for (long fork_i = (n); fork_i-- > 0;)                                                                         \
+            ito_join((room)[fork_i], 0);                                                                               \
+    } while (0)
+static inline void fork_run(int workers, fork_function *root, void *arg) {
+    ito_config config = ITO_CONFIG_INIT;
+    config.n_workers = (uint32_t)workers;
+    if (ito_init(&config) != 0)
+        example_fail("ito does not start");
+    root(arg);
+    ito_fini();
+}
+
 #elif defined(FORK_OMP)
 
 #define FORK_RUNTIME "OpenMP tasks"
@@ -110,9 +146,12 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
 #include <stdlib.h>
 #define FORK_RUNTIME "MassiveThreads"
 #define FORK_ROOM(room, n) myth_thread_t room[n]
-/* A kernel takes one pointer and gives nothing: called as void *(void *), it does the same on every ABI that
- * MassiveThreads runs on. */
-#define FORK(room, i, function, arg) ((room)[i] = myth_create((myth_func_t)(void *)(function), (arg)))
+#define FORK_KERNEL(function, type)                                                                                    \
+    static void *function##_thread(void *arg) {                                                                        \
+        function((type *)arg);                                                                                         \
+        return 0;                                                                                                      \
+    }
+#define FORK(room, i, function, arg) ((room)[i] = myth_create(function##_thread, (arg)))
 #define FORK_JOIN(room, n)                                                                                             \
     do {                                                                                                               \
         for (long fork_i = (n); fork_i-- > 0;)                                                                         \
@@ -131,6 +170,11 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
 #else
 #error                                                                                                                 \
     "choose a runtime: -DFORK_SERIAL, -DFORK_INDIRECT, -DFORK_ITO, -DFORK_ITO_FORK, -DFORK_OMP, -DFORK_TBB or -DFORK_MYTH"
+#endif
+
+/* Behind each function that is forked: what some runtimes must know of it. */
+#ifndef FORK_KERNEL
+#define FORK_KERNEL(function, type)
 #endif
 
 #endif /* FORK_H */

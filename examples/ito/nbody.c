@@ -83,6 +83,9 @@ static void add_mass(struct box *b, const double centre[3], double mass) {
     b->mass += mass;
 }
 
+static void build(struct box *b);
+FORK_KERNEL(build, struct box)
+
 static void build(struct box *b) {
     int begin[9], n = 0;
     struct box *child[8];
@@ -142,6 +145,9 @@ static void pull_of(struct star *s, const struct box *b) {
 static struct box *whole;
 
 /* All stars of a box: each leaf asks what pulls its own. */
+static void walk(struct box *b);
+FORK_KERNEL(walk, struct box)
+
 static void walk(struct box *b) {
     struct box *child[8];
     int n = 0;

@@ -15,6 +15,9 @@ struct queens {
     uint64_t solutions, tasks;
 };
 
+static void queens(struct queens *q);
+FORK_KERNEL(queens, struct queens)
+
 static void queens(struct queens *q) {
     uint32_t open = q->all & ~(q->columns | q->down | q->up);
     if (q->columns == q->all)

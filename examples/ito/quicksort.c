@@ -45,6 +45,9 @@ static size_t partition(int64_t *x, size_t n) {
     return i;
 }
 
+static void quicksort(struct part *p);
+FORK_KERNEL(quicksort, struct part)
+
 static void quicksort(struct part *p) {
     if (p->n < 2)
         return;

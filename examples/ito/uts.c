@@ -64,6 +64,7 @@ static int n_children(const struct node *n) {
 }
 
 static void visit(struct node *n);
+FORK_KERNEL(visit, struct node)
 
 /* Apart from visit(), so that a leaf, which most nodes are, needs no room on its stack. */
 static __attribute__((noinline)) void visit_children(struct node *n, int children) {

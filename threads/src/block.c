@@ -109,5 +109,7 @@ void ito_yield(void) {
         }
         next = (struct ito__next){t, t->sp};
     }
+    ITO__TRACE_BLOCK(me);
     switch_to(w, me, next, ready_again, me);
+    ITO__TRACE_RESUME(me);
 }

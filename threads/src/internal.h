@@ -78,6 +78,7 @@ struct worker {
 
     pthread_t kernel_thread;
     uint32_t started;
+    uint32_t trace_searching; /* owner: what the recorder was told last */
 
     /* Counters for tests and people; owner, relaxed. */
     uint64_t n_steals, n_forced_steals, n_parks, n_ready_steals;

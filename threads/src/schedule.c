@@ -102,6 +102,7 @@ static bool steal_from(struct worker *w, struct worker *victim, bool force, stru
         }
         struct ito_thread *t = (struct ito_thread *)slot.thread;
         t->sp = slot.sp;
+        ITO__TRACE_SEARCH(w, 0);
         ITO__TRACE_STEAL(t, victim->index);
         return stolen_thread(w, t, next);
     }
@@ -109,7 +110,6 @@ static bool steal_from(struct worker *w, struct worker *victim, bool force, stru
     if (t == NULL)
         return false;
     w->n_ready_steals++;
-    ITO__TRACE_STEAL(t, victim->index);
     return stolen_thread(w, t, next);
 }
 
@@ -144,6 +144,7 @@ void ito__answer(struct worker *w) {
     /* ORDER acq_rel; a parker registers before it asks (park.c): if our and wipes its request, the registration is
      * visible to ito__notify(). */
     and_acq_rel(&w->hot.ask, ~(uint32_t)ITO__ASK_WORK);
+    ito__trace_poll();
     ito__deque_publish(w);
     ito__ready_share(w);
     ito__notify();
@@ -160,6 +161,7 @@ bool ito__hungry(void) {
 
 static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline) {
     uint64_t start = ito__prim_now(), now = start;
+    ito__trace_poll();
     ito__search_begin();
     for (unsigned round = 0;; round++) {
         *deadline = ito__timers_run(now);
@@ -189,9 +191,11 @@ void ito__schedule(struct worker *w) {
     for (;;) {
         struct ito__next next;
         uint64_t deadline = UINT64_MAX;
-        if (ito__find(w, &next) || search(w, &next, &deadline))
+        ITO__TRACE_SEARCH(w, 1);
+        if (ito__find(w, &next) || search(w, &next, &deadline)) {
+            ITO__TRACE_SEARCH(w, 0);
             switch_to(w, &w->sched, next, NULL, NULL);
-        else if (load_acquire(&ito__pool.stopping))
+        } else if (load_acquire(&ito__pool.stopping))
             break;
         else
             ito__park(w, deadline);

@@ -162,7 +162,7 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork) {
     t->flags |= ITO__OWN_STACK;
     store_relaxed(&t->state, ITO__DETACHED);
     t->sp = ito__context_make(t->stack, entry_ready);
-    ITO__TRACE_CREATE(t, w->hot.current);
+    ITO__TRACE_PROMOTE(t, fork);
     return t;
 }
 
@@ -272,6 +272,7 @@ int ito__join_slow(ito_thread *thread, void **result) {
         return EINVAL; /* detached, joined before, or somebody else waits */
     if (result)
         *result = thread->result;
+    ITO__TRACE_JOIN(thread->id);
     ito__descriptor_put(worker_of(ito__worker()), thread);
     return 0;
 }

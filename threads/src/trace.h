@@ -1,16 +1,70 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a recorder is told. Called on slow paths only: while one listens, ITO__ASK_TRACE keeps threads off the fast
- * ones. */
+/*
+ * What a recorder is told: docs/design/seen.md. Called on slow paths only. While somebody listens, ITO__ASK_TRACE in
+ * every worker's `ask` keeps creations off the fast path, and threads created there are not PRIVATE, which keeps their
+ * ends and joins off it: without a recorder the fast paths have nothing to test.
+ */
 #ifndef ITO_TRACE_H
 #define ITO_TRACE_H
 
-#define ITO__TRACE_CREATE(thread, parent) ((void)0)
-#define ITO__TRACE_START(thread) ((void)0)
-#define ITO__TRACE_BLOCK(thread) ((void)0)
-#define ITO__TRACE_RESUME(thread) ((void)0)
-#define ITO__TRACE_STEAL(thread, victim) ((void)0)
-#define ITO__TRACE_END(thread) ((void)0)
+#include <stdint.h>
 
-static inline void ito__trace_poll(void) {}
+struct worker;
+struct ito_thread;
+struct ito__fork;
+
+/* 1: a recorder listens. Written by ito__trace_poll(), read relaxed: who reads an old value loses or adds an event. */
+extern uint32_t ito__tracing;
+#define ITO__TRACING __builtin_expect(__atomic_load_n(&ito__tracing, __ATOMIC_RELAXED), 0)
+
+/* Never inlined: each finds the thread-local ring of the kernel thread it runs on, and a switch may follow it. */
+#define ITO__TRACE_FN __attribute__((noinline, cold))
+ITO__TRACE_FN void ito__trace_init(void);
+ITO__TRACE_FN void ito__trace_look(void);
+ITO__TRACE_FN void ito__trace_create(struct ito_thread *thread, struct ito_thread *parent);
+ITO__TRACE_FN void ito__trace_start(struct ito_thread *thread);
+ITO__TRACE_FN void ito__trace_end(struct ito_thread *thread);
+ITO__TRACE_FN void ito__trace_block(struct ito_thread *thread);
+ITO__TRACE_FN void ito__trace_resume(struct ito_thread *thread);
+ITO__TRACE_FN void ito__trace_steal(struct ito_thread *thread);
+ITO__TRACE_FN void ito__trace_join(uint64_t joined);
+ITO__TRACE_FN void ito__trace_worker(unsigned index);
+ITO__TRACE_FN void ito__trace_search(struct worker *w, int begin);
+ITO__TRACE_FN void ito__trace_fork(struct ito__fork *fork, const char *name);
+ITO__TRACE_FN void ito__trace_run(struct ito__fork *fork, int begin);
+
+#define ITO__TRACE_IF(call)                                                                                            \
+    do {                                                                                                               \
+        if (ITO__TRACING)                                                                                              \
+            call;                                                                                                      \
+    } while (0)
+
+/* Created by `parent` (null: a kernel thread that is no worker); started, in its own stack; ended. */
+#define ITO__TRACE_CREATE(thread, parent) ITO__TRACE_IF(ito__trace_create(thread, parent))
+#define ITO__TRACE_START(thread) ITO__TRACE_IF(ito__trace_start(thread))
+#define ITO__TRACE_END(thread) ITO__TRACE_IF(ito__trace_end(thread))
+/* Leaves its worker, for thread->wait_kind (none: yields); has come back to one. Both called by itself. */
+#define ITO__TRACE_BLOCK(thread) ITO__TRACE_IF(ito__trace_block(thread))
+#define ITO__TRACE_RESUME(thread) ITO__TRACE_IF(ito__trace_resume(thread))
+/* Its continuation was taken from another worker's deque and goes on here. Called by the thief. */
+#define ITO__TRACE_STEAL(thread, victim) ITO__TRACE_IF(ito__trace_steal(thread))
+/* The caller has joined the thread that had this id, having waited or not. */
+#define ITO__TRACE_JOIN(id) ITO__TRACE_IF(ito__trace_join(id))
+/* A worker's kernel thread begins; it has nothing to run from now (1) or until now (0). */
+#define ITO__TRACE_WORKER(index) ITO__TRACE_IF(ito__trace_worker(index))
+#define ITO__TRACE_SEARCH(worker, begin) ITO__TRACE_IF(ito__trace_search(worker, begin))
+/* ITO_FORK: a task was forked; its owner runs it in place at ITO_SYNC; ITO_SYNC is over; a thread was made for it. */
+#define ITO__TRACE_FORK(fork, name) ITO__TRACE_IF(ito__trace_fork(fork, name))
+#define ITO__TRACE_RUN(fork, begin) ITO__TRACE_IF(ito__trace_run(fork, begin))
+#define ITO__TRACE_SYNC(fork) ITO__TRACE_IF(ito__trace_join((uintptr_t)(fork)))
+#define ITO__TRACE_PROMOTE(thread, fork) ((thread)->id = ITO__TRACING ? (uintptr_t)(fork) : 0)
+
+/* Is there a recorder? Called by workers that have nothing better to do or were asked for work. */
+static inline void ito__trace_poll(void) {
+    ito__trace_look();
+}
+
+/* The name of the function at `address`, from the symbol table of the file it was loaded from; "" when it has none. */
+void ito__symbol(const void *address, char *name, unsigned room);
 
 #endif

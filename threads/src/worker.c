@@ -26,6 +26,7 @@ static void *worker_main(void *arg) {
     if (ito__pool.pin)
         ito__prim_pin(w->index);
     here(w, &w->sched);
+    ITO__TRACE_WORKER(w->index);
     ito__schedule(w);
     return NULL;
 }
@@ -111,6 +112,8 @@ static int start(uint32_t n) {
     root_thread();
     ito__pool.n_workers = n;
     here(w, &ito__pool.root);
+    ito__trace_init();
+    ITO__TRACE_START(&ito__pool.root);
     for (uint32_t i = 1; i < n; i++) {
         int error = pthread_create(&ito__pool.workers[i].kernel_thread, NULL, worker_main, &ito__pool.workers[i]);
         if (error) {
@@ -122,7 +125,6 @@ static int start(uint32_t n) {
     }
     if (ito__pool.pin)
         ito__prim_pin(0);
-    ito__trace_poll();
     return 0;
 }
 
@@ -179,6 +181,7 @@ int ito_fini(void) {
         return EBUSY;
     }
     stop_workers();
+    ITO__TRACE_END(root);
     dismantle(ito__pool.n_workers);
     return 0;
 }

@@ -50,6 +50,7 @@ enum {
     ITO__FOREIGN = 2,   /* stands for a kernel thread that is no worker */
     ITO__ROOT = 4,      /* the caller of ito_init */
     ITO__SCHED = 8,     /* a worker's own context */
+    ITO__TRACED = 16,   /* a recorder knows it: no fast join, so that it hears of the join too */
 };
 
 /*

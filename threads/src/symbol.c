@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The name of a function, for people: dladdr() knows exported ones only, and thread functions are mostly static. So
+ * read the symbol table of the file on disk; a stripped file has none. Slow: callers keep the answer.
+ */
+#define _GNU_SOURCE
+#include "trace.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct place {
+    uintptr_t address, base;
+    const char *path;
+};
+
+static int find_module(struct dl_phdr_info *info, size_t bytes, void *arg) {
+    (void)bytes;
+    struct place *place = arg;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + p->p_vaddr;
+        if (p->p_type == PT_LOAD && place->address >= start && place->address - start < p->p_memsz) {
+            place->base = info->dlpi_addr;
+            place->path = info->dlpi_name[0] ? info->dlpi_name : "/proc/self/exe";
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* [offset, offset + bytes) lies in the file: it may have been replaced by anything since it was loaded. */
+static bool inside(size_t file, ElfW(Off) offset, size_t bytes) {
+    return offset <= file && bytes <= file - offset;
+}
+
+static void find_name(const char *file, size_t bytes, uintptr_t value, char *name, unsigned room) {
+    const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)(const void *)file;
+    if (bytes < sizeof *head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_shoff % 8 ||
+        head->e_shentsize != sizeof(ElfW(Shdr)) ||
+        !inside(bytes, head->e_shoff, (size_t)head->e_shnum * sizeof(ElfW(Shdr))))
+        return;
+    const ElfW(Shdr) *sections = (const ElfW(Shdr) *)(const void *)(file + head->e_shoff);
+    for (unsigned i = 0; i < head->e_shnum; i++) {
+        const ElfW(Shdr) *table = &sections[i];
+        if (table->sh_type != SHT_SYMTAB || table->sh_link >= head->e_shnum || table->sh_offset % 8 ||
+            !inside(bytes, table->sh_offset, table->sh_size))
+            continue;
+        const ElfW(Shdr) *text = &sections[table->sh_link];
+        if (!inside(bytes, text->sh_offset, text->sh_size) || text->sh_size == 0 ||
+            file[text->sh_offset + text->sh_size - 1] != 0)
+            continue;
+        const ElfW(Sym) *symbols = (const ElfW(Sym) *)(const void *)(file + table->sh_offset);
+        for (size_t s = 0; s < table->sh_size / sizeof *symbols; s++)
+            if ((symbols[s].st_info & 15) == STT_FUNC && value - symbols[s].st_value < symbols[s].st_size &&
+                symbols[s].st_name < text->sh_size) {
+                strncpy(name, file + text->sh_offset + symbols[s].st_name, room - 1);
+                name[room - 1] = 0;
+                return;
+            }
+    }
+}
+
+void ito__symbol(const void *address, char *name, unsigned room) {
+    struct place place = {(uintptr_t)address, 0, NULL};
+    struct stat stat;
+    name[0] = 0;
+    if (!dl_iterate_phdr(find_module, &place))
+        return;
+    int fd = open(place.path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &stat) == 0 && stat.st_size > 0) {
+        void *file = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (file != MAP_FAILED) {
+            find_name(file, (size_t)stat.st_size, place.address - place.base, name, room);
+            munmap(file, (size_t)stat.st_size);
+        }
+    }
+    close(fd);
+}

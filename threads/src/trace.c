@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Threads and workers as Kasuri's events: docs/design/seen.md. */
+#include "internal.h"
+
+#include <kasuri.h>
+
+uint32_t ito__tracing;
+
+#ifdef KASURI_DISABLE
+
+/* A CPU without rings (32 bits): nobody can listen. */
+void ito__trace_init(void) {}
+void ito__trace_look(void) {}
+void ito__trace_create(struct ito_thread *thread, struct ito_thread *parent) {
+    (void)thread, (void)parent;
+}
+void ito__trace_start(struct ito_thread *thread) {
+    (void)thread;
+}
+void ito__trace_end(struct ito_thread *thread) {
+    (void)thread;
+}
+void ito__trace_block(struct ito_thread *thread) {
+    (void)thread;
+}
+void ito__trace_resume(struct ito_thread *thread) {
+    (void)thread;
+}
+void ito__trace_steal(struct ito_thread *thread) {
+    (void)thread;
+}
+void ito__trace_join(uint64_t joined) {
+    (void)joined;
+}
+void ito__trace_worker(unsigned index) {
+    (void)index;
+}
+void ito__trace_search(struct worker *w, int begin) {
+    (void)w, (void)begin;
+}
+void ito__trace_fork(struct ito__fork *fork, const char *name) {
+    (void)fork, (void)name;
+}
+void ito__trace_run(struct ito__fork *fork, int begin) {
+    (void)fork, (void)begin;
+}
+
+#else
+
+/* Our ids have the top bit; those of forked tasks are the addresses of their frames, which no living other task has. */
+#define ID_OURS ((uint64_t)1 << 63)
+
+/* ---- is there a recorder ----------------------------------------------------------------------------------------- */
+
+void ito__trace_look(void) {
+    uint32_t gate = kasuri__gate_load();
+    if (gate > 1) { /* one asks to be attached to: any annotation does it */
+        KASURI_INSTANT("ito: a recorder came");
+        gate = kasuri__gate_load();
+    }
+    uint32_t on = gate == 1;
+    if (on == __atomic_load_n(&ito__tracing, __ATOMIC_RELAXED))
+        return;
+    __atomic_store_n(&ito__tracing, on, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
+        uint32_t *ask = &ito__pool.workers[i].hot.ask;
+        if (on)
+            __atomic_fetch_or(ask, ITO__ASK_TRACE, __ATOMIC_RELAXED);
+        else
+            __atomic_fetch_and(ask, ~(uint32_t)ITO__ASK_TRACE, __ATOMIC_RELAXED);
+    }
+}
+
+/* The pool is new: its workers have been asked nothing yet. */
+void ito__trace_init(void) {
+    __atomic_store_n(&ito__tracing, 0, __ATOMIC_RELAXED);
+    ito__trace_look();
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* Thread functions seen so far and the ids of their names. A pair that two threads write at once is the same pair, or
+ * another function's: then one of the two is looked up again next time. */
+static struct {
+    const void *fn;
+    uint32_t id;
+} names[256];
+
+static uint32_t name_of_function(const void *fn) {
+    size_t at = ((uintptr_t)fn >> 4) * 0x9e3779b97f4a7c15u >> 56;
+    if (__atomic_load_n(&names[at].fn, __ATOMIC_ACQUIRE) == fn)
+        return __atomic_load_n(&names[at].id, __ATOMIC_RELAXED);
+    char name[128];
+    ito__symbol(fn, name, sizeof name);
+    uint32_t id = kasuri_intern(name[0] ? name : "ito thread");
+    __atomic_store_n(&names[at].fn, (const void *)0, __ATOMIC_RELAXED);
+    __atomic_store_n(&names[at].id, id, __ATOMIC_RELEASE);
+    __atomic_store_n(&names[at].fn, fn, __ATOMIC_RELEASE);
+    return id;
+}
+
+static uint32_t name_of(const struct ito_thread *t) {
+    if (t->name)
+        return kasuri_intern(t->name);
+    if (t->flags & ITO__ROOT)
+        return kasuri_intern("main");
+    return t->fn ? name_of_function((const void *)(uintptr_t)t->fn) : kasuri_intern("ito thread");
+}
+
+static uint32_t why(const struct ito_thread *t) {
+    static const char *const words[] = {
+        [ITO__WAIT_NONE] = "yield",      [ITO__WAIT_JOIN] = "join",     [ITO__WAIT_MUTEX] = "mutex",
+        [ITO__WAIT_COND] = "condition",  [ITO__WAIT_RWLOCK] = "rwlock", [ITO__WAIT_SEMAPHORE] = "semaphore",
+        [ITO__WAIT_BARRIER] = "barrier", [ITO__WAIT_ONCE] = "once",     [ITO__WAIT_SLEEP] = "sleep",
+        [ITO__WAIT_GROUP] = "group",     [ITO__WAIT_FUTURE] = "future", [ITO__WAIT_FORK] = "sync",
+    };
+    uint32_t kind = t->wait_kind;
+    static uint32_t ids[sizeof words / sizeof *words]; /* relaxed: all writers write the same */
+    if (kind >= sizeof words / sizeof *words || !words[kind])
+        return 0;
+    uint32_t id = __atomic_load_n(&ids[kind], __ATOMIC_RELAXED);
+    if (id == 0) {
+        id = kasuri_intern(words[kind]);
+        __atomic_store_n(&ids[kind], id, __ATOMIC_RELAXED);
+    }
+    return id;
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------------ */
+
+/* The thread's id; given when the recorder first hears of it, for it may have come after the thread. */
+static uint64_t id_of(struct ito_thread *t) {
+    static uint64_t next;
+    if (t->id == 0) {
+        struct ito__worker *w = ito__worker();
+        uint64_t n = w ? ++w->reserved : __atomic_add_fetch(&next, 1, __ATOMIC_RELAXED);
+        uint64_t who = w ? worker_of(w)->index + 1 : 0;
+        t->id = ID_OURS | who << 40 | n;
+    }
+    return t->id;
+}
+
+void ito__trace_create(struct ito_thread *thread, struct ito_thread *parent) {
+    thread->flags |= ITO__TRACED;
+    uint64_t from = parent && !(parent->flags & ITO__SCHED) ? id_of(parent) : 0;
+    kasuri_task_event(KASURI_EV_TASK_CREATE, name_of(thread), id_of(thread), from);
+}
+
+void ito__trace_start(struct ito_thread *thread) {
+    uint32_t stolen = thread->id && !(thread->id & ID_OURS) ? KASURI_TASK_STOLEN : KASURI_TASK_OWN;
+    uint32_t name = thread->flags & ITO__ROOT ? name_of(thread) : 0;
+    kasuri_task_event(KASURI_EV_TASK_START | stolen << 16, name, id_of(thread), 0);
+}
+
+void ito__trace_end(struct ito_thread *thread) {
+    kasuri_task_event(KASURI_EV_TASK_END, 0, id_of(thread), 0);
+}
+
+void ito__trace_block(struct ito_thread *thread) {
+    if (thread->flags & ITO__SCHED)
+        return;
+    uint64_t on = (uintptr_t)thread->wait_on;
+    if (thread->wait_kind == ITO__WAIT_JOIN && thread->wait_on)
+        on = ((struct ito_thread *)thread->wait_on)->id;
+    kasuri_task_event(KASURI_EV_TASK_SUSPEND, why(thread), id_of(thread), on);
+}
+
+void ito__trace_resume(struct ito_thread *thread) {
+    if (!(thread->flags & ITO__SCHED))
+        kasuri_task_event(KASURI_EV_TASK_RESUME, 0, id_of(thread), 0);
+}
+
+void ito__trace_steal(struct ito_thread *thread) {
+    static uint32_t steal; /* relaxed: all writers write the same */
+    uint32_t name = __atomic_load_n(&steal, __ATOMIC_RELAXED);
+    if (name == 0) {
+        name = kasuri_intern("steal");
+        __atomic_store_n(&steal, name, __ATOMIC_RELAXED);
+    }
+    kasuri_task_event(KASURI_EV_TASK_RESUME, name, id_of(thread), 0);
+}
+
+void ito__trace_join(uint64_t joined) {
+    struct ito_thread *me = ito__self();
+    if (joined)
+        kasuri_task_event(KASURI_EV_TASK_JOIN, 0, me->flags & ITO__FOREIGN ? 0 : id_of(me), joined);
+}
+
+/* Worker 0 is the program's main thread and keeps its name. */
+void ito__trace_worker(unsigned index) {
+    char name[] = "ito worker     ";
+    unsigned digits = 0, at = 11;
+    for (unsigned n = index; n; n /= 10)
+        digits++;
+    for (unsigned n = index, i = digits; i-- > 0; n /= 10)
+        if (at + i < sizeof name - 1)
+            name[at + i] = (char)('0' + n % 10);
+    kasuri_thread_name(name, at + digits < sizeof name ? at + digits : sizeof name - 1);
+}
+
+void ito__trace_search(struct worker *w, int begin) {
+    if (w->trace_searching == (uint32_t)begin)
+        return;
+    w->trace_searching = (uint32_t)begin;
+    if (begin)
+        KASURI_BEGIN("ito: find work");
+    else
+        KASURI_END();
+}
+
+void ito__trace_fork(struct ito__fork *fork, const char *name) {
+    kasuri_task_event(KASURI_EV_TASK_CREATE, kasuri_intern(name), (uintptr_t)fork, id_of(ito__self()));
+}
+
+void ito__trace_run(struct ito__fork *fork, int begin) {
+    kasuri_task_event(begin ? KASURI_EV_TASK_START : KASURI_EV_TASK_END, 0, (uintptr_t)fork, 0);
+}
+
+#endif
