@@ -3,6 +3,7 @@ import type { Index } from "./data/index";
 import { fromBase64, inflate } from "./data/inflate";
 import { startWorkers } from "./data/workers";
 import { Recording } from "./data/recording";
+import { Address } from "./ui/address";
 import { App } from "./ui/app";
 import { fill, h } from "./ui/dom";
 
@@ -55,7 +56,7 @@ async function start(root: HTMLElement): Promise<void> {
   const index = JSON.parse(new TextDecoder().decode(bytes)) as Index;
   const recording = new Recording(index, tagText, startWorkers(KASURI_WORKER));
   await recording.loadOverview();
-  const app = new App(recording, root);
+  const app = new App(recording, root, new Address());
   window.kasuri = { app, times };
   times.first = performance.now();
   await parsed;

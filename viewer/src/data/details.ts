@@ -132,6 +132,7 @@ export interface AreaTotals {
   names: Map<number, { count: number; total: number; min: number; max: number }>;
   threads: Map<number, number[]>;
   cpus: Map<number, { busy: number; threads: Map<number, number> }>;
+  locks: Map<number, { held: number; waited: number }>;
 }
 
 /** Adds up what `lines` hold between `t0` and `t1`; undefined when cancelled. */
@@ -143,7 +144,8 @@ export async function areaTotals(
   cancelled: () => boolean,
   progress: (part: number) => void = () => undefined,
 ): Promise<AreaTotals | undefined> {
-  const totals: AreaTotals = { names: new Map(), threads: new Map(), cpus: new Map() };
+  const totals: AreaTotals = { names: new Map(), threads: new Map(), cpus: new Map(), locks: new Map() };
+  const holdLanes = recording.index.locks.map((lock) => lock.hold_lanes);
   const patience = new Patience(cancelled);
   for (const [n, line] of lines.entries()) {
     progress(n / lines.length);
@@ -152,12 +154,19 @@ export async function areaTotals(
         const ns = overlap(unit.start[i]!, unit.end[i]!, t0, t1);
         // One that only touches the area is not in it.
         if (ns === 0 && unit.end[i]! > unit.start[i]!) continue;
-        add(totals, line, unit.value[i]!, ns, unit.end[i]! - unit.start[i]!);
+        if (line.kind === Kind.Lock) addLock(totals, line, ns, holdLanes);
+        else add(totals, line, unit.value[i]!, ns, unit.end[i]! - unit.start[i]!);
       }
     }, patience);
     if (!go) return undefined;
   }
   return totals;
+}
+
+function addLock(totals: AreaTotals, line: Line, ns: number, holdLanes: number[]): void {
+  const row = totals.locks.get(line.owner) ?? { held: 0, waited: 0 };
+  row[line.depth < holdLanes[line.owner]! ? "held" : "waited"] += ns;
+  totals.locks.set(line.owner, row);
 }
 
 function add(totals: AreaTotals, line: Line, value: number, ns: number, length: number): void {

@@ -29,7 +29,7 @@ export class Flows {
         if (unit.from[i]! > t1 || unit.to[i]! < t0) continue;
         const [fromThread, toThread] = [unit.fromThread[i]! - 1, unit.toThread[i]! - 1];
         if (thread !== undefined && thread !== fromThread && thread !== toThread) continue;
-        out.push({ fromThread, toThread, from: unit.from[i]!, to: unit.to[i]!, flow: true, strong: false });
+        out.push({ fromThread, toThread, from: unit.from[i]!, to: unit.to[i]!, kind: "flow", strong: false });
       }
     });
   }

@@ -59,13 +59,20 @@ function before(aStart: number, aLine: number, bStart: number, bLine: number): b
   return aStart < bStart || (aStart === bStart && aLine < bLine);
 }
 
+/** What is stepped through: slices that the search found, or those of one name in a range of durations. */
+export type Wanted = (value: number, ns: number) => boolean;
+
+export function wantedBy(found: Found): Wanted {
+  return (value) => found.matches[value >> 4] === 1;
+}
+
 /**
  * The first match after (`direction` 1) or last before (-1) the item that starts at `from.start` in line `from.line`.
  * Each line is read from there until it has a match, or cannot have an earlier one than another line's.
  */
 export async function next(
   recording: Recording,
-  found: Found,
+  wanted: Wanted,
   from: { start: number; line: number },
   direction: 1 | -1,
   cancelled: () => boolean = () => false,
@@ -74,7 +81,7 @@ export async function next(
   let best: Item | undefined;
   for (const line of recording.lines) {
     if (!searched(line)) continue;
-    const match = await nextIn(recording, line, found.matches, from, direction, best, patience);
+    const match = await nextIn(recording, line, wanted, from, direction, best, patience);
     if (match && (!best || earlier(match, best, direction))) best = match;
     if (cancelled()) return undefined;
   }
@@ -88,7 +95,7 @@ function earlier(a: Item, b: Item, direction: 1 | -1): boolean {
 async function nextIn(
   recording: Recording,
   line: Line,
-  matches: Uint8Array,
+  wanted: Wanted,
   from: { start: number; line: number },
   direction: 1 | -1,
   best: Item | undefined,
@@ -104,8 +111,8 @@ async function nextIn(
     const [i0, i1] = itemsBetween(unit, t0, t1);
     for (let j = 0; j < i1 - i0; j++) {
       const i = forward ? i0 + j : i1 - 1 - j;
-      if (!matches[unit.value[i]! >> 4]) continue;
       const start = unit.start[i]!;
+      if (!wanted(unit.value[i]!, unit.end[i]! - start)) continue;
       const after = before(from.start, from.line, start, line.ix);
       const same = start === from.start && line.ix === from.line;
       if (forward ? after : !after && !same) return itemOf(line, u, unit, i);

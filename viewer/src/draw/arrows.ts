@@ -1,12 +1,60 @@
 // Arrows between threads: wake-ups and the program's own flows.
 import { MAX_ARROWS, type Arrow } from "../data/arrow";
-import { cell, StateColumn } from "../data/columns";
-import { Kind, State } from "../data/index";
+import { cell, SliceColumn, StateColumn } from "../data/columns";
+import { Kind, SliceKind, State } from "../data/index";
 import { itemsBetween, unitsBetween } from "../data/query";
 import type { Line, Recording } from "../data/recording";
 import { xOf, type Viewport } from "../view/viewport";
 import { AXIS, visibleTracks, type Scene } from "./frame";
 import type { Layout } from "../view/layout";
+import type { Pen } from "./pen";
+import { stolen, type Tasks } from "../data/tasks";
+import type { ArrowKind } from "../data/arrow";
+
+export function arrowColour(kind: ArrowKind, dark: boolean): string {
+  const colours: Record<ArrowKind, [string, string]> = { wake: ["#24292f", "#dfe6ee"], flow: ["#7b2fbf", "#d7a8ff"], create: ["#0b57d0", "#7ab4ff"], steal: ["#b3261e", "#ff9d8f"] };
+  return colours[kind][dark ? 1 : 0];
+}
+
+/** Adds the creation of the tasks that `wanted` names, from their creators to their first runs. */
+export function creations(tasks: Tasks, view: { t0: number; t1: number }, wanted: (task: number) => "create" | "steal" | undefined, out: Arrow[]): void {
+  for (let i = 0; i < tasks.n && out.length <= MAX_ARROWS; i++) {
+    const from = tasks.created[i]!;
+    const to = tasks.started[i]!;
+    if (!(to >= view.t0 && from <= view.t1)) continue;
+    const kind = wanted(i);
+    if (kind === undefined || tasks.creator[i]! < 0 || tasks.runner[i]! < 0) continue;
+    out.push({ kind: stolen(tasks, i) ? "steal" : kind, fromThread: tasks.creator[i]!, toThread: tasks.runner[i]!, from, to, strong: false });
+  }
+}
+
+/** Adds moves of running tasks: suspended by one thread, carried on by another. Only runs that are decoded and in view. */
+export function moves(recording: Recording, lines: Line[], view: Viewport, out: Arrow[]): void {
+  const last = new Map<number, { thread: number; end: number }>();
+  const runs: { task: number; thread: number; start: number; end: number }[] = [];
+  for (const line of lines) {
+    const [first, end] = unitsBetween(line, view.t0, view.t1);
+    for (let u = first; u < end; u++) {
+      const unit = recording.peek(line, u);
+      if (!unit) continue;
+      const [i0, i1] = itemsBetween(unit, view.t0, view.t1);
+      if (i1 - i0 > 20_000) return;
+      for (let i = i0; i < i1; i++) {
+        if ((unit.value[i]! & 15) !== SliceKind.TaskRun) continue;
+        const task = cell(unit, SliceColumn.Task, i);
+        if (task > 0) runs.push({ task, thread: line.owner, start: unit.start[i]!, end: unit.end[i]! });
+      }
+    }
+  }
+  runs.sort((a, b) => a.start - b.start);
+  for (const run of runs) {
+    const before = last.get(run.task);
+    if (before && before.thread !== run.thread && out.length <= MAX_ARROWS) {
+      out.push({ kind: "steal", fromThread: before.thread, toThread: run.thread, from: before.end, to: run.start, strong: false });
+    }
+    last.set(run.task, { thread: run.thread, end: run.end });
+  }
+}
 
 /** Adds the wake-ups of the thread of `line` that are in view. */
 export function wakeups(recording: Recording, line: Line, view: Viewport, out: Arrow[]): void {
@@ -19,7 +67,7 @@ export function wakeups(recording: Recording, line: Line, view: Viewport, out: A
       if (unit.value[i] !== State.Woken) continue;
       const by = cell(unit, StateColumn.By, i) - 1;
       if (by < 0) continue;
-      out.push({ fromThread: by, toThread: line.owner, from: unit.start[i]!, to: unit.end[i]!, flow: false, strong: false });
+      out.push({ fromThread: by, toThread: line.owner, from: unit.start[i]!, to: unit.end[i]!, kind: "wake", strong: false });
     }
   }
 }
@@ -35,7 +83,7 @@ function anchor(scene: { layout: Layout; view: Viewport }): Map<number, number> 
   return at;
 }
 
-export function drawArrows(ctx: CanvasRenderingContext2D, arrows: Arrow[], scene: Scene): void {
+export function drawArrows(ctx: Pen, arrows: Arrow[], scene: Scene): void {
   if (arrows.length === 0) return;
   const { view, theme } = scene;
   const where = anchor(scene);
@@ -53,13 +101,14 @@ export function drawArrows(ctx: CanvasRenderingContext2D, arrows: Arrow[], scene
     // The other end is not on the screen: a stub says from where.
     const from = y0 ?? (y1 ?? 0) - 18;
     const to = y1 ?? from + 18;
-    ctx.strokeStyle = arrow.flow ? (theme.dark ? "#d7a8ff" : "#7b2fbf") : theme.dark ? "#dfe6ee" : "#24292f";
-    ctx.fillStyle = ctx.strokeStyle;
+    const colour = arrowColour(arrow.kind, theme.dark);
+    ctx.strokeStyle = colour;
+    ctx.fillStyle = colour;
     ctx.globalAlpha = arrow.strong ? 1 : 0.65;
     ctx.lineWidth = arrow.strong ? 2 : 1;
     ctx.setLineDash(y0 === undefined || y1 === undefined ? [3, 3] : []);
-    curve(ctx, x0, from, arrow.flow ? x1 : x0, to);
-    if (!arrow.flow && x1 - x0 > 3 && y1 !== undefined) {
+    curve(ctx, x0, from, arrow.kind === "wake" ? x0 : x1, to);
+    if (arrow.kind === "wake" && x1 - x0 > 3 && y1 !== undefined) {
       // From being woken to running.
       ctx.setLineDash([2, 2]);
       ctx.beginPath();
@@ -71,7 +120,7 @@ export function drawArrows(ctx: CanvasRenderingContext2D, arrows: Arrow[], scene
   ctx.restore();
 }
 
-function curve(ctx: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
+function curve(ctx: Pen, x0: number, y0: number, x1: number, y1: number): void {
   const down = Math.sign(y1 - y0) || 1;
   ctx.beginPath();
   ctx.moveTo(x0, y0);

@@ -5,6 +5,7 @@ import type { Row } from "../view/layout";
 import { xOf } from "../view/viewport";
 import { css, nameColour } from "./palette";
 import type { Scene } from "./frame";
+import type { Pen } from "./pen";
 
 const values = new WeakMap<Unit, Float64Array>();
 
@@ -18,7 +19,7 @@ function valuesOf(unit: Unit): Float64Array {
 }
 
 /** Draws the counter in `row`; false when some of it is not decoded yet. */
-export function drawCounter(ctx: CanvasRenderingContext2D, scene: Scene, row: Row, y: number): boolean {
+export function drawCounter(ctx: Pen, scene: Scene, row: Row, y: number): boolean {
   const { recording, view, theme } = scene;
   const counter = recording.index.counters[row.line.owner];
   if (!counter) return true;
@@ -43,7 +44,7 @@ export function drawCounter(ctx: CanvasRenderingContext2D, scene: Scene, row: Ro
   return complete;
 }
 
-function steps(ctx: CanvasRenderingContext2D, scene: Scene, unit: Unit, end: number, yOf: (v: number) => number, floor: number): void {
+function steps(ctx: Pen, scene: Scene, unit: Unit, end: number, yOf: (v: number) => number, floor: number): void {
   const { view } = scene;
   const value = valuesOf(unit);
   const first = Math.max(0, partition(unit.n, (i) => unit.start[i]! <= view.t0) - 1);
@@ -70,7 +71,7 @@ function steps(ctx: CanvasRenderingContext2D, scene: Scene, unit: Unit, end: num
 }
 
 /** A number of the scale, readable on whatever is drawn there. */
-function plate(ctx: CanvasRenderingContext2D, { theme }: Scene, text: string, y: number): void {
+function plate(ctx: Pen, { theme }: Scene, text: string, y: number): void {
   ctx.globalAlpha = 0.75;
   ctx.fillStyle = theme.background;
   ctx.fillRect(1, y - 7, ctx.measureText(text).width + 7, 14);

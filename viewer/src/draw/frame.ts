@@ -9,9 +9,10 @@ import { drawArrows } from "./arrows";
 import { drawCounter } from "./counter";
 import { paintLine, type Span, type Style } from "./lines";
 import { css, isWait, onColour, type Colours, type Theme } from "./palette";
+import { SvgPen, type Pen } from "./pen";
 
 /** Height of the time axis above the rows, CSS pixels. */
-export const AXIS = 30;
+export const AXIS = 34;
 const MAX_LABELS = 3000;
 const FONT = "11px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
@@ -37,6 +38,9 @@ export interface Scene {
   /** By name: whether it is too rare to be merged away. */
   rare: Uint8Array;
   /** For each line, the slices that are the longest of their name. */
+  /** What the axis calls 0. */
+  origin: number;
+  notes: { t0: number; t1: number; text: string }[];
   notable: Map<number, { start: number; end: number; value: number }[]>;
   dpr: number;
 }
@@ -62,7 +66,7 @@ export class Painter {
   private readonly hatches = new Map<string, CanvasPattern>();
 
   /** Draws `scene`; false when something is still being decoded. */
-  draw(ctx: CanvasRenderingContext2D, scene: Scene): boolean {
+  draw(ctx: Pen, scene: Scene): boolean {
     const { view, theme, dpr } = scene;
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
     ctx.fillStyle = theme.background;
@@ -92,22 +96,22 @@ export class Painter {
     return complete;
   }
 
-  private backdrop(ctx: CanvasRenderingContext2D, scene: Scene): void {
+  private backdrop(ctx: Pen, scene: Scene): void {
     const { theme, view } = scene;
     for (const { track, y } of visibleTracks(scene)) {
       if (track.kind === "group" || track.kind === "process") {
-        ctx.fillStyle = theme.dark ? "#20272f" : "#eef1f4";
+        ctx.fillStyle = theme.head;
         ctx.fillRect(0, y, view.width, track.height);
       }
       ctx.fillStyle = theme.grid;
       ctx.fillRect(0, y + track.height - 1, view.width, 1);
     }
     ctx.fillStyle = theme.grid;
-    const [first, step] = ticks(view);
+    const [first, step] = ticks(view, scene.origin);
     for (let t = first; t < view.t1; t += step) ctx.fillRect(Math.round(xOf(view, t)), AXIS, 1, view.height);
   }
 
-  private rows(ctx: CanvasRenderingContext2D, scene: Scene, placed: Placed[]): boolean {
+  private rows(ctx: Pen, scene: Scene, placed: Placed[]): boolean {
     if (placed.length === 0) return true;
     const { view, dpr, recording } = scene;
     const width = Math.max(1, Math.round(view.width * dpr));
@@ -136,15 +140,14 @@ export class Painter {
       const ok = paintLine(line, span, styleOf(scene, line), (u) => recording.want(line, u), target);
       complete &&= ok;
     });
-    const scratch = this.scratch.getContext("2d")!;
-    scratch.putImageData(image, 0, 0, 0, 0, image.width, 3 * rows);
-    ctx.imageSmoothingEnabled = false;
+    const parts = (row: Row): [number, number][] => [[row.height > 10 ? row.height - 1 : row.height, 0], [row.height > 10 ? 4 : 2, rows], [row.height > 10 ? 2 : 1, 2 * rows]];
+    if (!(ctx instanceof SvgPen)) this.scratch.getContext("2d")!.putImageData(image, 0, 0, 0, 0, image.width, 3 * rows);
     placed.forEach(({ row, y }, r) => {
       if (row.line.kind === Kind.Counter || row.line.kind === Kind.Instant) return;
-      const gap = row.height > 10 ? 1 : 0;
-      ctx.drawImage(this.scratch, 0, r, width, 1, 0, y, view.width, row.height - gap);
-      ctx.drawImage(this.scratch, 0, rows + r, width, 1, 0, y, view.width, row.height > 10 ? 4 : 2);
-      ctx.drawImage(this.scratch, 0, 2 * rows + r, width, 1, 0, y, view.width, row.height > 10 ? 2 : 1);
+      for (const [height, from] of parts(row)) {
+        if (ctx instanceof SvgPen) ctx.pixels(pixels.subarray((from + r) * image.width, (from + r) * image.width + width), 0, y, view.width, height);
+        else this.blit(ctx as CanvasRenderingContext2D, from + r, width, y, view.width, height);
+      }
     });
     for (const label of labels) this.label(ctx, scene, label);
     for (const { row, y } of placed) {
@@ -152,6 +155,12 @@ export class Painter {
       else if (row.line.kind === Kind.Instant) complete = instants(ctx, scene, row, y) && complete;
     }
     return complete;
+  }
+
+  /** Stretches row `r` of the image over the width and height of a row of the chart. */
+  private blit(ctx: CanvasRenderingContext2D, r: number, width: number, y: number, to: number, height: number): void {
+    ctx.imageSmoothingEnabled = false;
+    ctx.drawImage(this.scratch, 0, r, width, 1, 0, y, to, height);
   }
 
   private buffer(width: number, height: number): ImageData {
@@ -163,7 +172,7 @@ export class Painter {
     return this.image;
   }
 
-  private label(ctx: CanvasRenderingContext2D, scene: Scene, { x0, x1, value, placed }: Label): void {
+  private label(ctx: Pen, scene: Scene, { x0, x1, value, placed }: Label): void {
     const { line } = placed.row;
     const { y } = placed;
     const height = placed.row.height - 1;
@@ -185,7 +194,7 @@ export class Painter {
     ctx.font = FONT;
   }
 
-  private losses(ctx: CanvasRenderingContext2D, scene: Scene): void {
+  private losses(ctx: Pen, scene: Scene): void {
     const { view, recording, theme } = scene;
     const { losses } = recording.index;
     if (losses.length === 0) return;
@@ -207,7 +216,8 @@ export class Painter {
     ctx.restore();
   }
 
-  private hatch(ctx: CanvasRenderingContext2D, colour: string, size: number): CanvasPattern | string {
+  private hatch(ctx: Pen, colour: string, size: number): CanvasPattern | string {
+    if (ctx instanceof SvgPen) return this.svgHatch(ctx, colour, size);
     const key = `${colour}/${size}`;
     let pattern = this.hatches.get(key);
     if (!pattern) {
@@ -222,12 +232,21 @@ export class Painter {
         pen.lineTo(from + size, 0);
       }
       pen.stroke();
-      const made = ctx.createPattern(tile, "repeat");
+      const made = (ctx as CanvasRenderingContext2D).createPattern(tile, "repeat");
       if (!made) return colour;
       pattern = made;
       this.hatches.set(key, pattern);
     }
     return pattern;
+  }
+
+  private readonly svgHatches = new Map<string, string>();
+
+  private svgHatch(pen: SvgPen, colour: string, size: number): string {
+    const key = `${colour}/${size}`;
+    const known = this.svgHatches.get(key) ?? pen.hatch(colour, size);
+    this.svgHatches.set(key, known);
+    return known;
   }
 }
 
@@ -272,7 +291,7 @@ export function threadName(recording: Recording, t: number): string {
 
 const widths = new Map<string, number>();
 
-function measured(ctx: CanvasRenderingContext2D, text: string): number {
+function measured(ctx: Pen, text: string): number {
   let width = widths.get(text);
   if (width === undefined) {
     if (widths.size > 20_000) widths.clear();
@@ -283,7 +302,7 @@ function measured(ctx: CanvasRenderingContext2D, text: string): number {
 }
 
 /** `text`, shortened to fit into `room`; "" when not even two letters do. */
-function fit(ctx: CanvasRenderingContext2D, text: string, room: number): string {
+function fit(ctx: Pen, text: string, room: number): string {
   const width = measured(ctx, text);
   if (width <= room) return text;
   const letters = Math.floor((text.length * (room - 8)) / width);
@@ -322,28 +341,29 @@ function density(placed: Placed[], track: Track, y: number): void {
   shown.forEach((line, i) => placed.push({ row: { line, role: "density", y: 0, height }, track, y: y + 3 + i * height }));
 }
 
-function ticks(view: Viewport): [number, number] {
+/** First tick and step; ticks are round numbers on an axis that begins at `origin`. */
+function ticks(view: Viewport, origin: number): [number, number] {
   const step = tickStep(nsPerPixel(view) * 110);
-  return [Math.ceil(view.t0 / step) * step, step];
+  return [origin + Math.ceil((view.t0 - origin) / step) * step, step];
 }
 
-function axis(ctx: CanvasRenderingContext2D, scene: Scene): void {
-  const { view, theme, recording } = scene;
-  ctx.fillStyle = theme.dark ? "#1a2027" : "#f4f6f8";
+function axis(ctx: Pen, scene: Scene): void {
+  const { view, theme, origin } = scene;
+  ctx.fillStyle = theme.bar;
   ctx.fillRect(0, 0, view.width, AXIS - 1);
   ctx.fillStyle = theme.line;
   ctx.fillRect(0, AXIS - 1, view.width, 1);
-  const [first, step] = ticks(view);
+  const [first, step] = ticks(view, origin);
   const minor = step / 5;
   for (let t = first - step; t < view.t1; t += minor) ctx.fillRect(Math.round(xOf(view, t)), AXIS - 5, 1, 4);
-  const origin = recording.index.span[0];
   for (let t = first; t < view.t1; t += step) {
     const x = Math.round(xOf(view, t));
     ctx.fillStyle = theme.muted;
     ctx.fillRect(x, AXIS - 10, 1, 9);
     ctx.fillStyle = theme.text;
-    ctx.fillText(tickLabel(t - origin, step, view.t1 - origin), x + 4, AXIS / 2 - 2);
+    ctx.fillText(tickLabel(t - origin, step, view.t1 - origin), x + 4, 11);
   }
+  noteFlags(ctx, scene);
   const { cursor } = scene.marks;
   if (cursor !== undefined) {
     const text = instant(cursor - origin);
@@ -356,7 +376,26 @@ function axis(ctx: CanvasRenderingContext2D, scene: Scene): void {
   }
 }
 
-function marks(ctx: CanvasRenderingContext2D, scene: Scene): void {
+/** Notes: a flag on the axis with its number, and its text where there is room. */
+function noteFlags(ctx: Pen, scene: Scene): void {
+  const { view, theme, notes } = scene;
+  notes.forEach((note, i) => {
+    const x0 = xOf(view, note.t0);
+    const x1 = xOf(view, note.t1);
+    if (x1 < -8 || x0 > view.width) return;
+    ctx.fillStyle = theme.note;
+    ctx.globalAlpha = 0.1;
+    if (note.t1 > note.t0) ctx.fillRect(x0, AXIS, x1 - x0, view.height);
+    ctx.globalAlpha = 1;
+    ctx.fillRect(Math.round(x0), AXIS - 15, 1, view.height);
+    const text = note.text === "" ? String(i + 1) : `${i + 1} ${note.text.length > 42 ? `${note.text.slice(0, 40)}\u2026` : note.text}`;
+    ctx.fillRect(Math.round(x0), AXIS - 15, ctx.measureText(text).width + 10, 14);
+    ctx.fillStyle = theme.onNote;
+    ctx.fillText(text, Math.round(x0) + 5, AXIS - 8);
+  });
+}
+
+function marks(ctx: Pen, scene: Scene): void {
   const { view, theme, marks } = scene;
   if (marks.cursor !== undefined) {
     ctx.fillStyle = theme.dark ? "#7ab4ff66" : "#0b57d055";
@@ -393,7 +432,7 @@ function placedRows(scene: Scene, line: Line): Placed[] {
 }
 
 /** Instants: a mark for each, a name where there is room. */
-function instants(ctx: CanvasRenderingContext2D, scene: Scene, row: Row, y: number): boolean {
+function instants(ctx: Pen, scene: Scene, row: Row, y: number): boolean {
   const { recording, view, colours, theme } = scene;
   const { line } = row;
   let complete = true;

@@ -13,8 +13,12 @@ export interface Theme {
   grid: string;
   line: string;
   accent: string;
-  /** Behind the rows of every other track. */
-  band: string;
+  /** Behind headings of rows, and behind bars. */
+  head: string;
+  bar: string;
+  /** Flags of notes, and text on them. */
+  note: string;
+  onNote: string;
 }
 
 export const LIGHT: Theme = {
@@ -25,7 +29,10 @@ export const LIGHT: Theme = {
   grid: "#e6e9ed",
   line: "#cfd5dc",
   accent: "#0b57d0",
-  band: "#f7f8fa",
+  head: "#eef1f4",
+  bar: "#f4f6f8",
+  note: "#8a5a00",
+  onNote: "#ffffff",
 };
 
 export const DARK: Theme = {
@@ -36,7 +43,10 @@ export const DARK: Theme = {
   grid: "#242b33",
   line: "#343d47",
   accent: "#7ab4ff",
-  band: "#191e24",
+  head: "#20272f",
+  bar: "#1a2027",
+  note: "#f0c35a",
+  onNote: "#14181d",
 };
 
 const STATES_LIGHT: Rgb[] = [0xd6dadf, 0x009e73, 0x56b4e9, 0xd55e00, 0xe3e7eb, 0xb6699a, 0xb3a12b, 0xeceff2, 0xf3f5f7];

@@ -1,23 +1,32 @@
 // The report: holds what the person chose, draws a frame when something changed, and hands events on.
 import { groupBy } from "../data/group";
-import { Kind } from "../data/index";
+import { Kind, SliceKind } from "../data/index";
 import { longestBetween, itemNumber, type Item } from "../data/query";
 import type { Line, Recording } from "../data/recording";
-import { next, parseQuery, search, type Found } from "../data/search";
+import { next, parseQuery, search, wantedBy, type Found, type Wanted } from "../data/search";
 import { linesOf } from "../data/details";
-import { MAX_ARROWS, type Arrow } from "../data/arrow";
-import { wakeups } from "../draw/arrows";
+import { ARROW_KINDS, MAX_ARROWS, type Arrow, type ArrowKind } from "../data/arrow";
+import { stolen, TaskTable } from "../data/tasks";
+import { cell, SliceColumn } from "../data/columns";
+import type { Go } from "../data/index";
+import { creations, moves, wakeups } from "../draw/arrows";
+import { canvasOf, download, svgOf } from "../draw/export";
 import { AXIS, Painter, trackAtCanvas, visibleTracks, type Scene } from "../draw/frame";
 import { Colours, DARK, LIGHT, type Theme } from "../draw/palette";
 import { Flows } from "../data/flows";
-import { format, parse } from "../view/fragment";
+import { format, parse, type Saved } from "../view/fragment";
+import { duration } from "../view/units";
 import { Arranger, rowAt, type Choices, type Layout, type Row, type Track } from "../view/layout";
 import { clampRange, fitted, nsPerPixel, timeAt, xOf, type Viewport } from "../view/viewport";
 import { buildShell, type Shell } from "./shell";
 import { Headers } from "./headers";
 import { Panel } from "./panel";
 import { bindInput } from "./input";
+import { Minimap } from "./minimap";
+import type { Note } from "./notes";
+import { itemKind, itemTitle, ownerLabel } from "./describe";
 import { Tooltip } from "./tooltip";
+import type { Address } from "./address";
 
 /** A rectangle of the chart: a time and the tracks it covers. */
 export interface Area {
@@ -33,13 +42,23 @@ export class App {
   readonly painter = new Painter();
   readonly panel: Panel;
   readonly tooltip: Tooltip;
+  readonly minimap: Minimap;
+  readonly tasks: TaskTable;
+  readonly notes: Note[] = [];
+  /** What the axis calls 0, ns on the file's axis. */
+  origin: number;
+  /** Whether keys are meant for this chart. */
+  active: () => boolean = () => true;
+  /** Called after the person moved the view, not after {@link follow}. */
+  onmove: () => void = () => undefined;
   layout: Layout;
   theme: Theme;
   colours: Colours;
   selected: Item | undefined;
   area: Area | undefined;
   found: Found | undefined;
-  allArrows = false;
+  /** Kinds of arrows shown for all that is in view, not only for what is selected. */
+  readonly arrowKinds = new Set<ArrowKind>();
   /** Arrows in view that were not drawn, because there were too many. */
   tooManyArrows = false;
   cursor: number | undefined;
@@ -58,11 +77,17 @@ export class App {
   private searchRun = 0;
   private save: ReturnType<typeof setTimeout> | undefined;
 
+  /** `slot` tells this recording's ids and part of the address from those of another in the same page; "" alone. */
   constructor(
     readonly recording: Recording,
-    root: HTMLElement,
+    readonly root: HTMLElement,
+    private readonly address: Address,
+    readonly slot = "",
+    panelHost = root,
   ) {
     const { index } = recording;
+    this.origin = index.span[0];
+    this.tasks = new TaskTable(recording);
     this.theme = matchMedia("(prefers-color-scheme: dark)").matches ? DARK : LIGHT;
     this.colours = new Colours(index, this.theme.dark);
     this.arranger = new Arranger(index, recording.lines);
@@ -73,7 +98,8 @@ export class App {
     this.notable = new Map(
       [...longest].map(([line, rows]) => [line, rows.map((row) => ({ start: row.start, end: row.start + row.max, value: (row.name << 4) | row.kind }))]),
     );
-    this.shell = buildShell(this, root);
+    this.minimap = new Minimap(this);
+    this.shell = buildShell(this, root, panelHost);
     const [t0, t1] = this.home();
     this.view = { t0, t1, width: 1000, height: 600, scroll: 0 };
     this.headers = new Headers(this);
@@ -86,8 +112,9 @@ export class App {
     this.setTheme(this.theme.dark);
     this.resize();
     new ResizeObserver(() => this.resize()).observe(this.shell.chart);
-    this.panel.showNothing();
+    if (!this.area) this.panel.showNothing();
     this.panel.openFirst();
+    void this.minimap.load();
   }
 
   /** What the first view shows: the recorded program's life, or the whole recording. */
@@ -124,6 +151,7 @@ export class App {
     const scene = this.scene();
     this.complete = this.painter.draw(ctx, scene);
     this.headers.update();
+    this.minimap.draw();
     this.shell.arrowNote.hidden = !this.tooManyArrows;
     this.frameMs = performance.now() - began;
   }
@@ -141,6 +169,8 @@ export class App {
       arrows: this.arrows(),
       matches: found?.matches,
       rare: this.rareNames,
+      origin: this.origin,
+      notes: this.notes,
       notable: this.notable,
       dpr: window.devicePixelRatio || 1,
     };
@@ -157,25 +187,42 @@ export class App {
   }
 
   private arrows(): Arrow[] {
-    const { recording, view, selected } = this;
+    const { recording, view, selected, arrowKinds } = this;
     const arrows: Arrow[] = [];
-    if (this.allArrows) {
-      for (const { track } of visibleTracks(this)) {
-        if (track.kind !== "thread") continue;
-        const states = track.rows.find((row) => row.line.kind === Kind.State);
-        if (states) wakeups(recording, states.line, view, arrows);
+    const later = (): void => this.redraw();
+    const tasks = recording.index.n_tasks > 0 && (arrowKinds.has("steal") || arrowKinds.has("create") || selected?.line.kind === Kind.Slice) ? this.tasks.peek(later) : undefined;
+    if (arrowKinds.size > 0) {
+      const threads = visibleTracks(this).filter(({ track }) => track.kind === "thread");
+      if (arrowKinds.has("wake")) {
+        for (const { track } of threads) {
+          const states = track.rows.find((row) => row.line.kind === Kind.State);
+          if (states) wakeups(recording, states.line, view, arrows);
+        }
       }
-      this.flows.between(view.t0, view.t1, arrows, () => this.redraw());
-    } else if (selected && selected.line.kind !== Kind.Cpu && selected.line.kind !== Kind.Counter) {
+      if (arrowKinds.has("flow")) this.flows.between(view.t0, view.t1, arrows, later);
+      if (tasks) {
+        const steals = arrowKinds.has("steal");
+        creations(tasks, view, (i) => (stolen(tasks, i) ? (steals ? "steal" : undefined) : arrowKinds.has("create") ? "create" : undefined), arrows);
+        const lines = threads.flatMap(({ track }) => track.rows.filter((row) => row.line.kind === Kind.Slice).map((row) => row.line));
+        if (steals) moves(recording, lines, view, arrows);
+      }
+    }
+    if (selected && (selected.line.kind === Kind.State || selected.line.kind === Kind.Slice || selected.line.kind === Kind.Instant)) {
+      const own: Arrow[] = [];
       const thread = selected.line.owner;
       const [states] = linesOf(recording, Kind.State, thread);
       if (states) {
         // A selected state shows its own wake-up, a selected slice those inside it.
         const within = { ...view, t0: Math.max(view.t0, selected.start), t1: Math.min(view.t1, selected.end) };
-        if (within.t0 <= within.t1) wakeups(recording, states, within, arrows);
+        if (within.t0 <= within.t1) wakeups(recording, states, within, own);
       }
-      this.flows.between(view.t0, view.t1, arrows, () => this.redraw(), thread);
-      for (const arrow of arrows) arrow.strong = arrow.to >= selected.start && arrow.from <= selected.end;
+      this.flows.between(view.t0, view.t1, own, later, thread);
+      if (tasks && (selected.value & 15) === SliceKind.TaskRun) {
+        const task = cell(selected.unit, SliceColumn.Task, selected.i) - 1;
+        creations(tasks, view, (i) => (i === task || tasks.parent[i] === task ? "create" : undefined), own);
+      }
+      for (const arrow of own) arrow.strong = arrow.to >= selected.start && arrow.from <= selected.end;
+      arrows.push(...own);
     }
     this.tooManyArrows = arrows.length > MAX_ARROWS;
     if (!this.tooManyArrows) return arrows;
@@ -195,6 +242,7 @@ export class App {
     this.view.width = width;
     this.view.height = height;
     this.fitScroll();
+    this.minimap.resize(width);
     this.draw();
   }
 
@@ -211,12 +259,19 @@ export class App {
     document.documentElement.dataset.theme = dark ? "dark" : "light";
     this.shell.setLegend(dark);
     this.panel?.rethemed();
+    this.minimap.rethemed();
     this.redraw();
   }
 
   // ---- view --------------------------------------------------------------------------------------------------
 
   show(range: [number, number]): void {
+    this.follow(range);
+    this.onmove();
+  }
+
+  /** Shows `range` because another chart does. */
+  follow(range: [number, number]): void {
     [this.view.t0, this.view.t1] = range;
     this.changed();
   }
@@ -324,6 +379,8 @@ export class App {
     this.selected = item;
     this.area = undefined;
     if (item) {
+      const { recording } = this;
+      this.shell.say(`${itemTitle(recording, item)}, ${itemKind(recording, item)}, ${duration(item.end - item.start)}, ${ownerLabel(recording, item.line)}, at ${duration(item.start - this.origin)}`);
       void this.panel.showItem(item);
       if (go) this.goTo(item);
     } else {
@@ -350,10 +407,88 @@ export class App {
     this.rubber = undefined;
     this.selected = undefined;
     this.area = { t0, t1, tracks };
+    this.shell.say(`area of ${duration(t1 - t0)} and ${tracks.length} rows`);
     void this.panel.showArea(this.area);
     this.changed();
   }
 
+  /** Selects the item of the next row below (1) or above (-1) at the same time; without a selection, the first in view. */
+  async selectRow(by: 1 | -1): Promise<void> {
+    const rows = [...this.layout.pinned, ...this.layout.tracks].flatMap((track) => track.rows.map((row) => row.line));
+    const { selected, view } = this;
+    const middle = (view.t0 + view.t1) / 2;
+    const seen = selected ? Math.min(Math.max((selected.start + selected.end) / 2, view.t0), view.t1) : middle;
+    const t = selected && selected.end >= view.t0 && selected.start <= view.t1 ? seen : middle;
+    const first = visibleTracks(this).find(({ track }) => track.rows.length > 0)?.track.rows[0]?.line;
+    let at = selected ? rows.indexOf(selected.line) + by : rows.indexOf(first ?? rows[0]!);
+    for (; at >= 0 && at < rows.length; at += by) {
+      const line = rows[at]!;
+      const found = (await longestBetween(this.recording, line, t, t)) ?? (await longestBetween(this.recording, line, view.t0, view.t1));
+      if (found) {
+        this.select(found.item);
+        this.reveal(line);
+        return;
+      }
+    }
+  }
+
+  /** Brings into view what a cell of a table stands for. */
+  go(go: Go): void {
+    const { index, lines } = this.recording;
+    if ("range" in go) this.show(fitted(go.range[0], go.range[1], this.recording.length, 0.9));
+    else if ("name" in go) {
+      const row = index.names.find((row) => row.name === go.name);
+      if (row) void this.selectNumber(row.line, row.item);
+    } else if ("thread" in go) {
+      const line = lines.find((line) => line.owner === go.thread && (line.kind === Kind.State || line.kind === Kind.Slice));
+      if (line) this.reveal(line);
+    } else {
+      const lock = index.locks.findIndex((lock) => lock.object === go.lock);
+      const line = lines.find((line) => line.kind === Kind.Lock && line.owner === lock);
+      if (line) this.reveal(line);
+    }
+  }
+
+  /** Tabs that are there only with another recording beside this one. */
+  extraTabs: () => { id: string; text: string; content: () => HTMLElement }[] = () => [];
+
+  // ---- notes -------------------------------------------------------------------------------------------------
+
+  /** Marks the selection, the area, or the time under the pointer. */
+  addNote(): void {
+    const { area, selected, view } = this;
+    const at = this.cursor ?? (view.t0 + view.t1) / 2;
+    const [t0, t1] = area ? [area.t0, area.t1] : selected ? [selected.start, selected.end] : [at, at];
+    this.notes.push({ t0: Math.max(0, Math.round(t0)), t1: Math.max(0, Math.round(t1)), text: "" });
+    this.notes.sort((a, b) => a.t0 - b.t0);
+    this.panel.open("notes");
+    const at_ = this.notes.findIndex((note) => note.text === "" && note.t0 === Math.max(0, Math.round(t0)));
+    this.shell.panel.querySelectorAll<HTMLInputElement>(".note-text")[at_]?.focus();
+    this.changed();
+  }
+
+  removeNote(note: Note): void {
+    this.notes.splice(this.notes.indexOf(note), 1);
+    this.panel.refresh("notes");
+    this.changed();
+  }
+
+  showNote(note: Note): void {
+    const width = this.view.t1 - this.view.t0;
+    if (note.t1 > note.t0) this.show(fitted(note.t0, note.t1, this.recording.length, 0.6));
+    else this.show(clampRange(note.t0 - width / 2, note.t0 + width / 2, this.recording.length));
+  }
+
+  // ---- pictures ----------------------------------------------------------------------------------------------
+
+  /** Saves what is in view as a file. */
+  savePicture(kind: "svg" | "png"): void {
+    const { title } = this.recording.index;
+    const scene = { ...this.scene(), marks: { ...this.scene().marks, cursor: undefined, hover: undefined } };
+    const name = `${title.replace(/[^\w.-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60) || "kasuri"}.${kind}`;
+    if (kind === "svg") download(name, new Blob([svgOf(scene, title)], { type: "image/svg+xml" }));
+    else canvasOf(scene, title).toBlob((blob) => blob && download(name, blob), "image/png");
+  }
   /** Zooms to what is selected; without a selection to everything. */
   fitSelection(): void {
     if (this.area) this.show(fitted(this.area.t0, this.area.t1, this.recording.length, 0.9));
@@ -400,21 +535,26 @@ export class App {
     const query = parseQuery(text);
     this.found = query && search(this.recording.index, query);
     this.shell.setFound(this.found);
+    this.panel?.refresh("found");
     this.changed();
   }
 
   async findNext(direction: 1 | -1): Promise<void> {
     const { found } = this;
     if (!found || found.query.error !== undefined) return;
+    await this.step(wantedBy(found), direction);
+  }
+
+  /** Selects the next (or previous) slice that is wanted, after the selected one or the view's edge; past the last comes the first. */
+  async step(wanted: Wanted, direction: 1 | -1): Promise<void> {
     const run = ++this.searchRun;
     const at = this.selected
       ? { start: this.selected.start, line: this.selected.line.ix }
       : { start: direction === 1 ? this.view.t0 - 1 : this.view.t1, line: 0 };
     this.shell.setSearching(true);
     const cancelled = (): boolean => run !== this.searchRun;
-    let item = await next(this.recording, found, at, direction, cancelled);
-    // Past the last match comes the first.
-    item ??= await next(this.recording, found, { start: direction === 1 ? -1 : Infinity, line: direction === 1 ? -1 : Infinity }, direction, cancelled);
+    let item = await next(this.recording, wanted, at, direction, cancelled);
+    item ??= await next(this.recording, wanted, { start: direction === 1 ? -1 : Infinity, line: direction === 1 ? -1 : Infinity }, direction, cancelled);
     if (cancelled()) return;
     this.shell.setSearching(false);
     if (item) this.select(item, true);
@@ -423,24 +563,26 @@ export class App {
   // ---- the address -------------------------------------------------------------------------------------------
 
   private store(): void {
-    const { view, choices, selected } = this;
-    const fragment = format({
+    const { view, choices, selected, area } = this;
+    const saved: Saved = {
       t0: view.t0,
       t1: view.t1,
       ...(selected && { selected: [selected.line.ix, selected.item] as [number, number] }),
+      ...(area && { area }),
       pinned: choices.pinned,
       hidden: [...choices.hidden],
       toggled: [...choices.toggled],
       filter: choices.filter,
       search: this.shell.search.value,
-      arrows: this.allArrows,
+      arrows: [...this.arrowKinds],
       scroll: view.scroll,
-    });
-    history.replaceState(null, "", `#${fragment}`);
+      notes: this.notes,
+    };
+    this.address.set(this.slot, format(saved));
   }
 
   private restore(): void {
-    const saved = parse(location.hash);
+    const saved = parse(this.address.get(this.slot));
     if (saved.t0 !== undefined && saved.t1 !== undefined) {
       [this.view.t0, this.view.t1] = clampRange(saved.t0, saved.t1, this.recording.length);
     }
@@ -449,21 +591,39 @@ export class App {
     this.choices.toggled = new Set(saved.toggled);
     this.choices.filter = saved.filter ?? "";
     this.shell.filter.value = this.choices.filter;
-    this.setArrows(saved.arrows ?? false);
+    this.notes.push(...(saved.notes ?? []));
+    for (const kind of ARROW_KINDS) this.setArrows(kind, saved.arrows?.includes(kind) ?? false);
     this.layout = this.arranger.arrange(this.choices);
     this.shell.setHidden(this.choices.hidden.size);
     if (saved.search) {
       this.shell.search.value = saved.search;
       this.setSearch(saved.search);
     }
+    if (saved.area) {
+      this.area = saved.area;
+      void this.panel.showArea(saved.area);
+    }
     if (saved.selected) void this.selectNumber(...saved.selected, false);
     if (saved.scroll) requestAnimationFrame(() => this.scrollTo(saved.scroll!));
   }
 
-  setArrows(on: boolean): void {
-    this.allArrows = on;
-    this.shell.arrows.setAttribute("aria-pressed", String(on));
+  setArrows(kind: ArrowKind, on: boolean): void {
+    if (on) this.arrowKinds.add(kind);
+    else this.arrowKinds.delete(kind);
+    this.shell.setArrows(this.arrowKinds);
     this.changed();
+  }
+
+  /** Kinds of arrows that this recording can have. */
+  possibleArrows(): ArrowKind[] {
+    const { index, lines } = this.recording;
+    const has: Record<ArrowKind, boolean> = { wake: lines.some((line) => line.kind === Kind.State), flow: index.n_flows > 0, create: index.n_tasks > 0, steal: index.n_tasks > 0 };
+    return ARROW_KINDS.filter((kind) => has[kind]);
+  }
+
+  toggleArrows(): void {
+    const on = this.arrowKinds.size === 0;
+    for (const kind of this.possibleArrows()) this.setArrows(kind, on);
   }
 
   /** Where `t` is on the canvas. */

@@ -70,7 +70,7 @@ export class Headers {
             class: "fold",
             "data-do": "fold",
             "aria-expanded": String(track.open),
-            "aria-label": `${track.open ? "close" : "open"} ${name}`,
+            title: `${track.open ? "close" : "open"} ${name}`,
             onclick: () => app.toggleTrack(track),
           },
           h("span", { class: "triangle", "aria-hidden": "true" }, track.open ? "\u25be" : "\u25b8"),

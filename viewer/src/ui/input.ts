@@ -186,7 +186,11 @@ const KEYS: Record<string, Action> = {
   arrowdown: scroll(40),
   f: (app) => app.fitSelection(),
   "0": (app) => app.show(app.home()),
-  e: (app) => app.setArrows(!app.allArrows),
+  e: (app) => app.toggleArrows(),
+  j: (app) => void app.selectRow(1),
+  k: (app) => void app.selectRow(-1),
+  b: (app) => app.addNote(),
+  enter: (app) => app.fitSelection(),
   t: (app) => app.setTheme(!app.theme.dark),
   ",": neighbour(-1),
   ".": neighbour(1),
@@ -201,7 +205,8 @@ const KEYS: Record<string, Action> = {
 function bindKeys(app: App): void {
   document.addEventListener("keydown", (event) => {
     const target = event.target as HTMLElement;
-    if (target instanceof HTMLInputElement || event.altKey || event.metaKey || app.shell.help.open) return;
+    if (target instanceof HTMLInputElement || event.altKey || event.metaKey || app.shell.help.open || !app.active()) return;
+    if (event.key === "Enter" && target !== app.shell.canvas) return;
     if (event.ctrlKey) {
       if (event.key.toLowerCase() === "f") {
         event.preventDefault();

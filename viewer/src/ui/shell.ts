@@ -1,4 +1,5 @@
 // The page around the chart: bars, search, legend, help.
+import type { ArrowKind } from "../data/arrow";
 import { SliceKind, STATE_NAMES, type LossRow } from "../data/index";
 import type { Found } from "../data/search";
 import { css, isWait, stateColour } from "../draw/palette";
@@ -16,10 +17,12 @@ export interface Shell {
   panel: HTMLElement;
   search: HTMLInputElement;
   filter: HTMLInputElement;
-  arrows: HTMLButtonElement;
   arrowNote: HTMLElement;
   empty: HTMLElement;
   help: HTMLDialogElement;
+  /** Tells a screen reader what happened. */
+  say: (text: string) => void;
+  setArrows: (kinds: Set<ArrowKind>) => void;
   setFound: (found: Found | undefined) => void;
   setSearching: (on: boolean) => void;
   setHidden: (n: number) => void;
@@ -31,18 +34,54 @@ function button(label: string, text: string, onclick: () => void, pressed?: bool
   return h("button", pressed === undefined ? attributes : { ...attributes, "aria-pressed": String(pressed) }, text);
 }
 
-export function buildShell(app: App, root: HTMLElement): Shell {
+/** A button that opens a box of things below it. */
+function menu(label: string, text: string, ...children: HTMLElement[]): HTMLDetailsElement {
+  const box = h("details", { class: "menu" }, h("summary", { class: "tool", title: label }, text), h("div", { class: "menu-box" }, ...children));
+  // Closes as menus do: by Escape, and by a click elsewhere.
+  box.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    box.open = false;
+    box.querySelector("summary")?.focus();
+    event.stopPropagation();
+  });
+  document.addEventListener("pointerdown", (event) => {
+    if (!box.contains(event.target as Node)) box.open = false;
+  });
+  return box;
+}
+
+const ARROW_TEXTS: Record<ArrowKind, string> = { wake: "who woke whom", flow: "the program's own flows", create: "tasks: created to first run", steal: "tasks: stolen or moved" };
+
+function arrowMenu(app: App): { menu: HTMLElement; setArrows: (kinds: Set<ArrowKind>) => void } {
+  const inputs = new Map<ArrowKind, HTMLInputElement>();
+  const rows = app.possibleArrows().map((kind) => {
+    const input = h("input", { type: "checkbox", onchange: () => app.setArrows(kind, input.checked) });
+    inputs.set(kind, input);
+    return h("label", {}, input, h("i", { class: `arrow-${kind}`, "aria-hidden": "true" }), ARROW_TEXTS[kind]);
+  });
+  const none = rows.length === 0 ? [h("p", { class: "muted" }, "This recording has nothing to draw arrows between.")] : [];
+  const box = menu("Arrows for all that is in view (e); those of the selection show anyway", "Arrows", ...rows, ...none);
+  const setArrows = (kinds: Set<ArrowKind>): void => {
+    for (const [kind, input] of inputs) input.checked = kinds.has(kind);
+    box.querySelector("summary")?.classList.toggle("on", kinds.size > 0);
+  };
+  return { menu: box, setArrows };
+}
+
+export function buildShell(app: App, root: HTMLElement, panelHost: HTMLElement): Shell {
   const { index } = app.recording;
-  const canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "Gantt chart; press ? for the keys", class: "canvas" });
+  const canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": "Gantt chart: j and k select items, arrow keys move, question mark lists all keys", class: "canvas" });
   const headers = h("div", { class: "headers" });
   const stage = h("div", { class: "stage" }, headers, canvas);
   const spacer = h("div", { class: "spacer" });
-  const chart = h("div", { class: "chart" }, stage, spacer);
+  const chart = h(app.slot === "" ? "main" : "section", { class: "chart", "aria-label": "Chart" }, stage, spacer);
   const empty = h("p", { class: "empty-chart", hidden: true }, "No row has this name, or all are hidden.");
   stage.append(empty);
   const panel = h("section", { class: "panel", "aria-label": "Details" });
   const help = helpDialog();
-  const arrows = button("Show all arrows in view: who woke whom (e)", "Arrows", () => app.setArrows(!app.allArrows), false);
+  const { menu: arrows, setArrows } = arrowMenu(app);
+  const save = menu("Save what is in view as a picture", "Save", button("Save the view as SVG", "SVG picture", () => app.savePicture("svg")), button("Save the view as PNG", "PNG picture", () => app.savePicture("png")));
+  const live = h("div", { class: "for-readers", role: "status", "aria-live": "polite" });
   const arrowNote = h("span", { class: "note", hidden: true, role: "status" }, "too many arrows: zoom in");
   const hidden = button("Show the hidden rows again", "", () => app.unhideAll());
   hidden.hidden = true;
@@ -61,13 +100,17 @@ export function buildShell(app: App, root: HTMLElement): Shell {
     hidden,
     arrowNote,
     arrows,
-    button("Show everything (0)", "Fit", () => app.show(app.home())),
+    save,
+    button("Fit: show everything (0)", "Fit", () => app.show(app.home())),
     button("Dark or light (t)", "\u25d0", () => app.setTheme(!app.theme.dark)),
     button("Help (?)", "?", () => help.showModal()),
   );
-  const grip = h("div", { class: "grip", role: "separator", "aria-orientation": "horizontal", "aria-label": "height of the details, arrow keys change it", tabindex: 0 });
+  const grip = h("div", { class: "grip", role: "separator", "aria-orientation": "horizontal", "aria-valuemax": 2000, "aria-label": "height of the details, arrow keys change it", "aria-valuemin": 36, "aria-valuenow": 232, tabindex: 0 });
   bindGrip(grip, panel);
-  fill(root, toolbar, banners(app), chart, grip, panel, legend, help);
+  fill(root, toolbar, banners(app), app.minimap.element, chart, live, help);
+  panel.append(grip);
+  append(panelHost, [panel]);
+  append(root, [panelHost === root && legend]);
   return {
     chart,
     stage,
@@ -77,9 +120,12 @@ export function buildShell(app: App, root: HTMLElement): Shell {
     panel,
     search,
     filter,
-    arrows,
     arrowNote,
     empty,
+    say: (text) => {
+      live.textContent = text;
+    },
+    setArrows,
     help,
     setFound,
     setSearching,
@@ -129,7 +175,7 @@ function searchBox(app: App) {
 
 function banners(app: App): HTMLElement {
   const { losses, info } = app.recording.index;
-  const box = h("div", { class: "banners" });
+  const box = h("section", { class: "banners", "aria-label": "What is missing" });
   const banner = (kind: string, ...children: (Node | string)[]): void => {
     const close = button("Close this note", "\u2715", () => note.remove());
     const note = h("div", { class: `banner ${kind}`, role: "note" }, h("div", { class: "text" }, ...children), close);
@@ -177,7 +223,9 @@ function setLegend(legend: HTMLElement, app: App, dark: boolean): void {
 
 function bindGrip(grip: HTMLElement, panel: HTMLElement): void {
   const set = (height: number): void => {
-    panel.style.height = `${Math.max(36, Math.min(height, window.innerHeight * 0.75))}px`;
+    const fitting = Math.round(Math.max(36, Math.min(height, window.innerHeight * 0.75)));
+    panel.style.height = `${fitting}px`;
+    grip.setAttribute("aria-valuenow", String(fitting));
   };
   grip.addEventListener("pointerdown", (event) => {
     const from = panel.offsetHeight + event.clientY;

@@ -6,6 +6,8 @@ export interface Column {
   text: string;
   number?: boolean;
   colour?: string;
+  /** What the column means, for the pointer that rests on its heading. */
+  help?: string;
 }
 
 export type Cell = string | number | { value: number | string; text: string; node?: HTMLElement; go?: () => void };
@@ -43,7 +45,7 @@ export function table(options: Options): HTMLElement {
       draw();
     };
     const swatch = column.colour !== undefined && h("i", { class: "colour", style: `--c:${column.colour}` });
-    return h("th", { scope: "col", class: column.number ? "number" : "" }, h("button", { type: "button", onclick: sort }, swatch, column.text));
+    return h("th", { scope: "col", class: column.number ? "number" : "" }, h("button", { type: "button", onclick: sort, title: column.help === "" ? undefined : column.help }, swatch, column.text));
   });
   const draw = (): void => {
     if (sorted >= 0) {

@@ -10,8 +10,12 @@ export interface Saved {
   toggled?: string[];
   filter?: string;
   search?: string;
-  arrows?: boolean;
+  /** Kinds of arrows that are shown for all. */
+  arrows?: string[];
   scroll?: number;
+  notes?: { t0: number; t1: number; text: string }[];
+  /** Tracks of a marked area. */
+  area?: { t0: number; t1: number; tracks: string[] };
 }
 
 const list = (text: string | null): string[] | undefined => (text ? text.split(",").filter((part) => part !== "") : undefined);
@@ -19,6 +23,12 @@ const list = (text: string | null): string[] | undefined => (text ? text.split("
 function numbers(text: string | null, separator: string): [number, number] | undefined {
   const parts = (text ?? "").split(separator).map(Number);
   return parts.length === 2 && parts.every(Number.isFinite) && text !== "" ? [parts[0]!, parts[1]!] : undefined;
+}
+
+/** `t0~t1~text`; the text may hold tildes of its own. */
+function noteOf(text: string): { t0: number; t1: number; text: string } | undefined {
+  const match = /^(\d+)~(\d+)~(.*)$/s.exec(text);
+  return match ? { t0: Number(match[1]), t1: Number(match[2]), text: match[3]! } : undefined;
 }
 
 /** What a fragment (with or without `#`) says; parts that make no sense are left out. */
@@ -39,7 +49,12 @@ export function parse(fragment: string): Saved {
   if (filter) saved.filter = filter;
   const search = query.get("find");
   if (search) saved.search = search;
-  if (query.get("arrows") === "1") saved.arrows = true;
+  const arrows = list(query.get("arrows"));
+  if (arrows) saved.arrows = arrows;
+  const notes = query.getAll("note").flatMap((text) => noteOf(text) ?? []);
+  if (notes.length > 0) saved.notes = notes;
+  const area = noteOf(query.get("area") ?? "");
+  if (area) saved.area = { t0: area.t0, t1: area.t1, tracks: list(area.text) ?? [] };
   const scroll = Number(query.get("y") ?? NaN);
   if (Number.isFinite(scroll)) saved.scroll = scroll;
   return saved;
@@ -54,7 +69,9 @@ export function format(saved: Saved): string {
   if (saved.toggled?.length) query.set("open", saved.toggled.join(","));
   if (saved.filter) query.set("rows", saved.filter);
   if (saved.search) query.set("find", saved.search);
-  if (saved.arrows) query.set("arrows", "1");
+  if (saved.arrows?.length) query.set("arrows", saved.arrows.join(","));
   if (saved.scroll) query.set("y", String(Math.round(saved.scroll)));
+  if (saved.area) query.set("area", `${Math.round(saved.area.t0)}~${Math.round(saved.area.t1)}~${saved.area.tracks.join(",")}`);
+  for (const note of saved.notes ?? []) query.append("note", `${Math.round(note.t0)}~${Math.round(note.t1)}~${note.text}`);
   return query.toString();
 }

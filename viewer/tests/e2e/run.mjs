@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { launch } from "../browser.mjs";
+import { access } from "./access.mjs";
 import { scenarios } from "./scenarios.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -28,8 +29,9 @@ else console.log(`skipped: no real recording at ${real} (make demo makes one)`);
 
 const browser = await launch();
 let failed = 0;
-for (const { name, file, theme, run } of scenarios) {
-  if (!files[file]) continue;
+// ONLY: scenarios whose name has this text.
+for (const { name, file, theme, run } of [...scenarios, ...access]) {
+  if (!files[file] || !name.includes(process.env.ONLY ?? "")) continue;
   const page = await browser.newPage({ viewport: { width: 1600, height: 950 }, colorScheme: theme ?? "light" });
   page.setDefaultTimeout(10_000);
   const trouble = [];

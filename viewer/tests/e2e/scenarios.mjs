@@ -16,7 +16,7 @@ async function locate(page, test, index) {
       const top = track.pinned ? track.y : app.layout.pinnedHeight + track.y - app.view.scroll;
       const middle = (unit.start[index] + unit.end[index]) / 2;
       app.show([middle - 3e6, middle + 3e6]);
-      return { x: box.left + app.x(middle), y: box.top + 30 + top + row.y + row.height / 2 };
+      return { x: box.left + app.x(middle), y: box.top + 34 + top + row.y + row.height / 2 };
     },
     { source: test, index },
   );
@@ -125,10 +125,11 @@ export const scenarios = [
       await shot("slice");
       assert.equal(await text(page, ".heading h2"), "time step");
       const facts = await text(page, ".facts-list");
-      for (const part of ["Start", "Duration", "Self time", "quake/0 (5000)", "Inside", "solve", "All of this name"]) {
+      for (const part of ["Start", "Duration", "Self time", "quake/0 (5000)", "Inside", "solve"]) {
         assert(facts.includes(part), `details lack ${part}: ${facts}`);
       }
-      assert.match(await text(page, ".side"), /running/);
+      const sides = await text(page, ".sides");
+      for (const part of ["All of this name, by duration", "Longest", "What the scheduler did meanwhile", "running"]) assert(sides.includes(part), `details lack ${part}: ${sides}`);
       const first = await selected(page);
       await page.click('[data-do="next"]');
       await page.waitForFunction((item) => window.kasuri.app.selected?.item !== item, first.item);
@@ -294,7 +295,7 @@ export const scenarios = [
       await page.keyboard.press("Escape");
       const nameless = await page.evaluate(() =>
         [...document.querySelectorAll("button, input, [role=tab], canvas")]
-          .filter((e) => !(e.getAttribute("aria-label") ?? e.textContent ?? "").trim())
+          .filter((e) => !(e.getAttribute("aria-label") ?? (e.closest("label") ?? e).textContent ?? "").trim())
           .map((e) => e.outerHTML),
       );
       assert.deepEqual(nameless, []);

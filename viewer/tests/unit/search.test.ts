@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { next, parseQuery, search } from "../../src/data/search";
+import { next, parseQuery, search, wantedBy } from "../../src/data/search";
 import { areaTotals, occurrence } from "../../src/data/details";
 import { itemAt, itemNumber, longestBetween } from "../../src/data/query";
 import { recordingOf, type Made } from "./made";
@@ -36,14 +36,14 @@ void test("stepping visits every match of all threads once, in time order, both 
   const wanted = LINES.flat().filter((item) => item.name === 2).map((item) => item.start).sort((a, b) => a - b);
   const forward: number[] = [];
   let at = { start: -1, line: -1 };
-  for (let item = await next(recording, found("dot"), at, 1); item; item = await next(recording, found("dot"), at, 1)) {
+  for (let item = await next(recording, wantedBy(found("dot")), at, 1); item; item = await next(recording, wantedBy(found("dot")), at, 1)) {
     forward.push(item.start);
     at = { start: item.start, line: item.line.ix };
   }
   assert.deepEqual(forward, wanted);
   const back: number[] = [];
   at = { start: Infinity, line: Infinity };
-  for (let item = await next(recording, found("dot"), at, -1); item; item = await next(recording, found("dot"), at, -1)) {
+  for (let item = await next(recording, wantedBy(found("dot")), at, -1); item; item = await next(recording, wantedBy(found("dot")), at, -1)) {
     back.push(item.start);
     at = { start: item.start, line: item.line.ix };
   }

@@ -40,7 +40,7 @@ void test("times read well", () => {
 });
 
 void test("the address keeps the view, and nonsense in it is left out", () => {
-  const saved = { t0: 5, t1: 90, selected: [3, 44] as [number, number], pinned: ["t5", "cpu0"], hidden: ["t6"], filter: "a b&c", search: "/x=y/", arrows: true, scroll: 12 };
+  const saved = { t0: 5, t1: 90, selected: [3, 44] as [number, number], pinned: ["t5", "cpu0"], hidden: ["t6"], filter: "a b&c", search: "/x=y/", arrows: ["wake", "steal"], notes: [{ t0: 5, t1: 9, text: "50 % here & ~there~ # \u00e9" }], area: { t0: 1, t1: 2, tracks: ["cpu0", "t12"] }, scroll: 12 };
   assert.deepEqual(parse(`#${format(saved)}`), saved);
   assert.deepEqual(parse("#t=9~3&sel=1&y=zz&pin=,"), { pinned: [] });
   assert.deepEqual(parse(""), {});

@@ -1,0 +1,84 @@
+// The totals of an area of the chart.
+import { areaTotals, type AreaTotals } from "../data/details";
+import { Kind, N_STATES, SLICE_KINDS, STATE_NAMES } from "../data/index";
+import { css, stateColour } from "../draw/palette";
+import { duration, instant, percent } from "../view/units";
+import type { App, Area } from "./app";
+import { lockName, threadLabel } from "./describe";
+import { h } from "./dom";
+import { swatched } from "./item";
+import { table, type Cell, type Column } from "./table";
+
+export class AreaDetails {
+  readonly box: HTMLElement;
+  private readonly progress = h("progress", { max: 1, value: 0, "aria-label": "adding up" });
+
+  constructor(
+    private readonly app: App,
+    private readonly area: Area,
+    private readonly cancelled: () => boolean,
+  ) {
+    const rows = area.tracks.length;
+    this.box = h(
+      "div",
+      { class: "details" },
+      h(
+        "div",
+        { class: "heading" },
+        h("h2", {}, `${duration(area.t1 - area.t0)} of ${rows} row${rows === 1 ? "" : "s"}`),
+        h("span", { class: "kind" }, `from ${instant(area.t0 - app.origin)}`),
+        this.progress,
+        h("span", { class: "grow" }),
+        h("button", { type: "button", class: "tool", title: "write a note about it (b)", "data-do": "note", onclick: () => app.addNote() }, "Add note"),
+        h("button", { type: "button", class: "tool", title: "zoom to it (f)", "data-do": "zoom", onclick: () => app.fitSelection() }, "Zoom to it"),
+      ),
+    );
+  }
+
+  async fill(): Promise<void> {
+    const { app, area, box } = this;
+    const ids = new Set(area.tracks);
+    const tracks = [...app.layout.pinned, ...app.layout.tracks].filter((track) => ids.has(track.id));
+    const lines = tracks.flatMap((track) => track.rows.map((row) => row.line));
+    const totals = await areaTotals(app.recording, lines, area.t0, area.t1, this.cancelled, (part) => this.progress.setAttribute("value", String(part)));
+    if (!totals || this.cancelled()) return;
+    this.progress.remove();
+    box.append(this.totals(totals, area.t1 - area.t0));
+  }
+
+  private totals(totals: AreaTotals, length: number): HTMLElement {
+    const { recording, colours, theme } = this.app;
+    const tables: HTMLElement[] = [];
+    if (totals.names.size > 0) {
+      const rows = [...totals.names].map(([value, row]): Cell[] => [
+        swatched(css(colours.of(Kind.Slice, value)), recording.text(value >> 4), SLICE_KINDS[value & 15]),
+        row.count,
+        { value: row.total, text: duration(row.total) },
+        { value: row.total / row.count, text: duration(row.total / row.count) },
+        { value: row.min, text: duration(row.min) },
+        { value: row.max, text: duration(row.max) },
+      ]);
+      const columns: Column[] = ["name", "count", "total", "mean", "shortest", "longest"].map((text, i) => ({ text, number: i > 0 }));
+      tables.push(table({ caption: "Slices", columns, rows, sortBy: 2 }));
+    }
+    if (totals.threads.size > 0) {
+      const used = Array.from({ length: N_STATES }, (_, s) => s).filter((s) => [...totals.threads.values()].some((row) => row[s]! > 0));
+      const columns = [{ text: "thread" }, ...used.map((s) => ({ text: STATE_NAMES[s] ?? "", number: true, colour: css(stateColour(s, theme.dark)) }))];
+      const rows = [...totals.threads].map(([thread, row]): Cell[] => [threadLabel(recording, thread), ...used.map((s) => ({ value: row[s]!, text: duration(row[s]!) }))]);
+      tables.push(table({ caption: "Threads: time in each state", columns, rows }));
+    }
+    if (totals.cpus.size > 0) {
+      const rows = [...totals.cpus].map(([cpu, row]): Cell[] => {
+        const top = [...row.threads].sort((a, b) => b[1] - a[1]).slice(0, 3);
+        return [`CPU ${cpu}`, { value: row.busy, text: percent(row.busy, length) }, top.map(([t, ns]) => `${threadLabel(recording, t)} ${percent(ns, length)}`).join(", ")];
+      });
+      tables.push(table({ caption: "CPUs", columns: [{ text: "CPU" }, { text: "busy", number: true }, { text: "most by" }], rows }));
+    }
+    if (totals.locks.size > 0) {
+      const rows = [...totals.locks].map(([lock, row]): Cell[] => [lockName(recording, lock), { value: row.held, text: duration(row.held) }, { value: row.waited, text: duration(row.waited) }]);
+      tables.push(table({ caption: "Locks", columns: [{ text: "lock" }, { text: "held", number: true }, { text: "waited", number: true }], rows, sortBy: 2 }));
+    }
+    if (tables.length === 0) return h("p", { class: "muted" }, "Nothing happened in this area.");
+    return h("div", { class: "columns tables" }, ...tables);
+  }
+}

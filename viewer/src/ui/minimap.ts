@@ -1,0 +1,205 @@
+// The whole recording in a strip above the chart, with the part that is in view marked; it can be dragged.
+import { Kind } from "../data/index";
+import { pyramid } from "../data/lod";
+import { overlap } from "../data/query";
+import type { Line } from "../data/recording";
+import { clampRange } from "../view/viewport";
+import { duration } from "../view/units";
+import type { App } from "./app";
+import { h } from "./dom";
+
+export const MINIMAP = 36;
+const BUCKETS = 512;
+
+/** How many lines were busy, by bucket: those of the recorded program, and all. */
+interface Busy {
+  own: Float64Array;
+  all: Float64Array;
+  lines: number;
+}
+
+export class Minimap {
+  readonly element: HTMLElement;
+  private readonly canvas: HTMLCanvasElement;
+  private readonly caption: HTMLElement;
+  private busy: Busy | undefined;
+  /** The strip without the marked part, drawn again only when it changes. */
+  private picture: HTMLCanvasElement | undefined;
+
+  constructor(private readonly app: App) {
+    this.canvas = h("canvas", {
+      class: "minimap",
+      tabindex: 0,
+      role: "slider",
+      "aria-label": "part of the recording in view; arrow keys move it",
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+      onkeydown: (event: KeyboardEvent) => this.key(event),
+    });
+    this.caption = h("div", { class: "minimap-caption" });
+    this.element = h("section", { class: "minimap-row", "aria-label": "Overview" }, this.caption, this.canvas);
+    this.bind();
+  }
+
+  /** What is drawn: CPUs when they were recorded, else the outermost slices of the program's threads. */
+  private lines(): { lines: Line[]; what: string } {
+    const { recording } = this.app;
+    const cpus = recording.lines.filter((line) => line.kind === Kind.Cpu);
+    if (cpus.length > 0) return { lines: cpus, what: `CPUs busy, of ${cpus.length}` };
+    const slices = recording.lines.filter((line) => line.kind === Kind.Slice && line.depth === 0);
+    return { lines: slices, what: `threads in slices, of ${slices.length}` };
+  }
+
+  async load(): Promise<void> {
+    const { lines, what } = this.lines();
+    this.caption.replaceChildren(h("span", {}, "Overview"), h("span", { class: "muted" }, what));
+    const busy: Busy = { own: new Float64Array(BUCKETS), all: new Float64Array(BUCKETS), lines: lines.length };
+    for (const line of lines) await this.add(busy, line);
+    this.busy = busy;
+    this.picture = undefined;
+    this.draw();
+  }
+
+  private own(line: Line, value: number): boolean {
+    if (line.kind !== Kind.Cpu) return true;
+    const { threads, processes } = this.app.recording.index;
+    return processes[threads[value - 1]?.process ?? -1]?.target === true;
+  }
+
+  private async add(busy: Busy, line: Line): Promise<void> {
+    const { recording } = this.app;
+    const put = (bucket: number, share: number, value: number): void => {
+      busy.all[bucket]! += share;
+      if (this.own(line, value)) busy.own[bucket]! += share;
+    };
+    if (line.levels.length > 0) {
+      const level = line.levels.find((level) => level.n === BUCKETS) ?? pyramid(line.levels[0]!, line.kind, BUCKETS)[0]!;
+      for (let b = 0; b < BUCKETS; b++) put(b, level.cover[b]! / 255, level.value[b]!);
+      return;
+    }
+    const width = recording.length / BUCKETS;
+    for (let u = 0; u < line.nUnits; u++) {
+      const unit = await recording.unit(line, u);
+      for (let i = 0; i < unit.n; i++) {
+        const last = Math.min(BUCKETS - 1, Math.floor(unit.end[i]! / width));
+        for (let b = Math.floor(unit.start[i]! / width); b <= last; b++) put(b, overlap(unit.start[i]!, unit.end[i]!, b * width, (b + 1) * width) / width, unit.value[i]!);
+      }
+    }
+  }
+
+  resize(width: number): void {
+    const dpr = window.devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * dpr);
+    this.canvas.height = Math.round(MINIMAP * dpr);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${MINIMAP}px`;
+    this.picture = undefined;
+    this.draw();
+  }
+
+  rethemed(): void {
+    this.picture = undefined;
+    this.draw();
+  }
+
+  draw(): void {
+    const { app, canvas } = this;
+    const { theme, view, recording } = app;
+    const dpr = window.devicePixelRatio || 1;
+    const width = canvas.width / dpr;
+    const ctx = canvas.getContext("2d", { alpha: false });
+    if (!ctx || width < 1) return;
+    this.picture ??= this.paint(canvas.width, canvas.height);
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.drawImage(this.picture, 0, 0);
+    ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+    const x = (t: number): number => (t / recording.length) * width;
+    app.notes.forEach((note) => {
+      ctx.fillStyle = theme.note;
+      ctx.fillRect(x(note.t0), 0, Math.max(2, x(note.t1) - x(note.t0)), 4);
+    });
+    const x0 = Math.max(0, x(view.t0));
+    const x1 = Math.min(width, Math.max(x(view.t1), x0 + 3));
+    ctx.fillStyle = theme.dark ? "#0b0e11b0" : "#e3e7ecc0";
+    ctx.fillRect(0, 0, x0, MINIMAP);
+    ctx.fillRect(x1, 0, width - x1, MINIMAP);
+    ctx.strokeStyle = theme.accent;
+    ctx.lineWidth = 1.5;
+    ctx.strokeRect(x0 + 0.75, 0.75, Math.max(1.5, x1 - x0 - 1.5), MINIMAP - 1.5);
+    if (app.cursor !== undefined) {
+      ctx.fillStyle = theme.accent;
+      ctx.fillRect(x(app.cursor), 0, 1, MINIMAP);
+    }
+    const middle = (100 * (view.t0 + view.t1)) / 2 / recording.length;
+    canvas.setAttribute("aria-valuenow", String(Math.round(Math.min(100, Math.max(0, middle)))));
+    canvas.setAttribute("aria-valuetext", `${duration(view.t1 - view.t0)} in view from ${duration(Math.max(0, view.t0 - app.origin))}`);
+  }
+
+  private paint(width: number, height: number): HTMLCanvasElement {
+    const { theme } = this.app;
+    const picture = document.createElement("canvas");
+    picture.width = Math.max(1, width);
+    picture.height = Math.max(1, height);
+    const ctx = picture.getContext("2d")!;
+    ctx.fillStyle = theme.background;
+    ctx.fillRect(0, 0, width, height);
+    const { busy } = this;
+    if (!busy) return picture;
+    const each = width / BUCKETS;
+    const room = height - 4;
+    for (const [values, colour] of [[busy.all, theme.dark ? "#4a545f" : "#c3cad2"], [busy.own, theme.dark ? "#1fae85" : "#009e73"]] as const) {
+      ctx.fillStyle = colour;
+      ctx.beginPath();
+      ctx.moveTo(0, height);
+      values.forEach((value, b) => {
+        const y = height - (room * Math.min(busy.lines, value)) / Math.max(1, busy.lines);
+        ctx.lineTo(b * each, y);
+        ctx.lineTo((b + 1) * each, y);
+      });
+      ctx.lineTo(width, height);
+      ctx.fill();
+    }
+    return picture;
+  }
+
+  private bind(): void {
+    const { app, canvas } = this;
+    const timeAt = (event: PointerEvent): number => {
+      const box = canvas.getBoundingClientRect();
+      return ((event.clientX - box.left) / box.width) * app.recording.length;
+    };
+    canvas.addEventListener("pointerdown", (event) => {
+      const from = timeAt(event);
+      const { t0, t1 } = app.view;
+      const grab = from >= t0 && from <= t1 && t1 - t0 < app.recording.length * 0.98;
+      // Inside the marked part: move it. Beside it: mark a new one.
+      canvas.setPointerCapture(event.pointerId);
+      let moved = false;
+      const move = (e: PointerEvent): void => {
+        const at = timeAt(e);
+        moved ||= Math.abs(e.clientX - event.clientX) > 3;
+        if (!moved) return;
+        if (grab) app.show(clampRange(t0 + at - from, t1 + at - from, app.recording.length));
+        else app.show(clampRange(Math.min(from, at), Math.max(from, at), app.recording.length));
+      };
+      canvas.addEventListener("pointermove", move);
+      canvas.addEventListener(
+        "pointerup",
+        () => {
+          canvas.removeEventListener("pointermove", move);
+          if (!moved && !grab) app.show(clampRange(from - (t1 - t0) / 2, from + (t1 - t0) / 2, app.recording.length));
+        },
+        { once: true },
+      );
+    });
+  }
+
+  private key(event: KeyboardEvent): void {
+    const by = { ArrowLeft: -0.25, ArrowRight: 0.25, PageUp: -1, PageDown: 1 }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const { t0, t1 } = this.app.view;
+    this.app.show(clampRange(t0 + by * (t1 - t0), t1 + by * (t1 - t0), this.app.recording.length));
+  }
+}

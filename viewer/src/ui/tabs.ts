@@ -1,0 +1,112 @@
+// Tables about the whole recording.
+import { Kind, SLICE_KINDS, State, type NameRow, type PanelCell, type PanelRow, type Unit } from "../data/index";
+import { css } from "../draw/palette";
+import { count, duration, percent } from "../view/units";
+import type { App } from "./app";
+import { curves } from "./chart";
+import { threadLabel } from "./describe";
+import { h } from "./dom";
+import { histogram } from "./histogram";
+import { swatched } from "./item";
+import { table, type Cell } from "./table";
+
+function nameRows(app: App, names: NameRow[]): HTMLElement {
+  const { recording, colours } = app;
+  const rows = names.map((row): Cell[] => [
+    swatched(css(colours.of(Kind.Slice, (row.name << 4) | row.kind)), recording.text(row.name)),
+    SLICE_KINDS[row.kind] ?? "",
+    row.count,
+    { value: row.total, text: duration(row.total) },
+    { value: row.total / row.count, text: duration(row.total / row.count) },
+    { value: row.max, text: duration(row.max), go: () => void app.selectNumber(row.line, row.item) },
+  ]);
+  const columns = [{ text: "name" }, { text: "kind" }, ...["count", "total", "mean", "longest"].map((text) => ({ text, number: true }))];
+  return table({ columns, rows, sortBy: 3 });
+}
+
+export function namesTab(app: App): HTMLElement {
+  return nameRows(app, app.recording.index.names);
+}
+
+/** What a search found: the names, and the durations of the one that is there most. */
+export function foundTab(app: App): HTMLElement {
+  const { found } = app;
+  if (!found) return h("p", { class: "muted" }, "Nothing is searched for.");
+  if (found.query.error !== undefined) return h("p", { class: "failed" }, `${found.query.text} is no regular expression: ${found.query.error}`);
+  const names = app.recording.index.names.filter((row) => found.matches[row.name] === 1);
+  if (names.length === 0) return h("p", { class: "muted" }, `No slice has a name that matches ${found.query.text}.`);
+  const most = names.reduce((a, b) => (b.total > a.total ? b : a));
+  return h(
+    "div",
+    {},
+    h("div", { class: "heading" }, h("h2", {}, found.query.text), h("span", { class: "kind" }, "found")),
+    h("p", { class: "muted" }, `${count(found.slices)} slices in ${count(found.names)} name${found.names === 1 ? "" : "s"}, ${duration(found.total)} in all; n and Shift+N step through them in time`),
+    h("div", { class: "columns tables" }, nameRows(app, names), h("div", { class: "side" }, names.length > 1 && h("p", { class: "muted" }, app.recording.text(most.name)), histogram(app, most))),
+  );
+}
+
+export function threadsTab(app: App): HTMLElement {
+  const { index } = app.recording;
+  const rows = index.threads.map((thread, t): Cell[] => {
+    const process = index.processes[thread.process];
+    const alive = thread.alive[1] - thread.alive[0];
+    const ns = (...states: number[]): number => states.reduce((sum, s) => sum + (thread.states[s] ?? 0), 0);
+    const time = (...states: number[]): Cell => ({ value: ns(...states), text: duration(ns(...states)) });
+    const line = app.recording.lines.find((l) => l.owner === t && (l.kind === Kind.State || l.kind === Kind.Slice));
+    const name: Cell = { value: threadLabel(app.recording, t), text: threadLabel(app.recording, t), ...(line && { go: () => app.reveal(line) }) };
+    return [
+      name,
+      process ? `${app.recording.text(process.name)} (${process.pid})` : "",
+      time(State.Running),
+      { value: ns(State.Running) / Math.max(1, alive), text: percent(ns(State.Running), alive) },
+      time(State.Woken, State.Preempted),
+      time(State.Sleeping, State.Disk, State.Stopped, State.Idle),
+      thread.switches,
+      thread.preempted,
+      thread.migrations,
+    ];
+  });
+  const numbers = ["on CPU", "share", "runnable", "blocked", "switches", "preempted", "migrations"];
+  return table({ columns: [{ text: "thread" }, { text: "process" }, ...numbers.map((text) => ({ text, number: true }))], rows, sortBy: 2 });
+}
+
+// ---- tabs that analyses filled -----------------------------------------------------------------------------------
+
+function inUnit(value: string | number | null, unit: Unit): string {
+  if (value === null) return "\u2013";
+  if (typeof value === "string") return value;
+  switch (unit) {
+    case "ns":
+      return duration(value);
+    case "count":
+      return count(value);
+    case "ratio":
+      return percent(value, 1);
+    case "factor":
+      return `${Number(value.toPrecision(3))}\u00d7`;
+    default:
+      return String(Number(value.toPrecision(4)));
+  }
+}
+
+function cellOf(app: App, cell: PanelCell, unit: Unit): Cell {
+  const [value, go] = Array.isArray(cell) ? cell : [cell, undefined];
+  const text = inUnit(value, unit);
+  return { value: value ?? "", text, ...(go && { go: () => app.go(go) }) };
+}
+
+export function panelTab(app: App, panel: PanelRow): HTMLElement {
+  const tables = panel.tables.map(({ caption, columns, rows }) =>
+    table({
+      caption,
+      columns: columns.map(([text, help, unit]) => ({ text, help, number: unit !== "text" })),
+      rows: rows.map((row) => row.map((cell, c) => cellOf(app, cell, columns[c]?.[2] ?? "text"))),
+    }),
+  );
+  return h(
+    "div",
+    { class: "summary" },
+    panel.intro !== "" && h("p", { class: "intro" }, panel.intro),
+    h("div", { class: "columns tables" }, ...panel.charts.map(curves), ...tables),
+  );
+}

@@ -1,0 +1,70 @@
+// Tasks: totals by name, and what is known of one.
+import { linesOf } from "../data/details";
+import { Kind } from "../data/index";
+import { itemAt } from "../data/query";
+import { byName, stolen, type Tasks } from "../data/tasks";
+import { count, duration, percent } from "../view/units";
+import type { App } from "./app";
+import { threadLabel } from "./describe";
+import { fill, h } from "./dom";
+import { table, type Cell } from "./table";
+
+export function tasksTab(app: App): HTMLElement {
+  const box = h("div", {}, h("p", { class: "muted" }, "Reading the tasks..."));
+  void app.tasks.read().then((tasks) => fill(box, ...content(app, tasks)), (error: unknown) => fill(box, h("p", { class: "failed" }, String(error))));
+  return box;
+}
+
+function content(app: App, tasks: Tasks): HTMLElement[] {
+  const names = byName(tasks);
+  const rows = names.map((row): Cell[] => [
+    app.recording.text(row.name) || "(no name)",
+    row.count,
+    { value: row.ran, text: duration(row.ran) },
+    { value: row.ran / row.count, text: duration(row.ran / row.count) },
+    { value: row.waited / row.count, text: duration(row.waited / row.count) },
+    row.waitedMost < 0 ? "\u2013" : { value: row.waitedMost, text: duration(row.waitedMost), go: () => void goToTask(app, tasks, row.waitedMostTask) },
+    { value: row.stolen, text: `${count(row.stolen)} (${percent(row.stolen, row.count)})` },
+    row.unfinished,
+  ]);
+  const helps: Record<string, string> = { waited: "mean time from creation to the first run", "waited longest": "the task that waited longest for a worker", "run elsewhere": "first run by another thread than its creator: a steal" };
+  const numbers = ["tasks", "ran", "mean", "waited", "waited longest", "run elsewhere", "unfinished"];
+  const steals = names.reduce((sum, row) => sum + row.stolen, 0);
+  return [
+    h("p", { class: "muted" }, `${count(tasks.n)} tasks, ${count(steals)} first run by another thread than their creator. Arrows (e) shows the steals in view; click a task's run for its creation, its parent and its children.`),
+    table({ columns: [{ text: "name" }, ...numbers.map((text) => ({ text, number: true, help: helps[text] ?? "" }))], rows, sortBy: 2 }),
+  ];
+}
+
+/** Selects the first run of task `i`. */
+export async function goToTask(app: App, tasks: Tasks, i: number): Promise<void> {
+  const t = tasks.started[i]!;
+  for (const line of linesOf(app.recording, Kind.Slice, tasks.runner[i]!)) {
+    const item = await itemAt(app.recording, line, t);
+    if (item?.start === t && (item.value & 15) === 8) {
+      app.select(item, true);
+      return;
+    }
+  }
+}
+
+export async function taskFacts(app: App, facts: HTMLElement, i: number, cancelled: () => boolean): Promise<void> {
+  const tasks = await app.tasks.read();
+  if (cancelled() || i >= tasks.n) return;
+  const fact = (name: string, value: HTMLElement | string): void => facts.append(h("dt", {}, name), h("dd", {}, value));
+  const link = (task: number, text: string): HTMLElement => h("button", { type: "button", class: "link", onclick: () => void goToTask(app, tasks, task) }, text);
+  const name = (task: number): string => `${app.recording.text(tasks.name[task]!) || "task"} #${tasks.id[task]}`;
+  fact("Task", `${name(i)}, ran ${duration(tasks.ran[i]!)} in all`);
+  if (tasks.creator[i]! >= 0) {
+    const waited = tasks.started[i]! - tasks.created[i]!;
+    fact("Created by", `${threadLabel(app.recording, tasks.creator[i]!)}${waited >= 0 ? `, ${duration(waited)} before it first ran` : ""}`);
+  }
+  if (stolen(tasks, i)) fact("First run by", `${threadLabel(app.recording, tasks.runner[i]!)} (another thread: stolen)`);
+  if (tasks.parent[i]! >= 0) fact("Parent", link(tasks.parent[i]!, name(tasks.parent[i]!)));
+  const children: number[] = [];
+  for (let c = 0; c < tasks.n; c++) if (tasks.parent[c] === i) children.push(c);
+  if (children.length > 0) {
+    const longest = children.reduce((a, b) => (tasks.ran[b]! > tasks.ran[a]! ? b : a));
+    fact("Children", h("span", {}, `${count(children.length)}, the longest `, link(longest, `${name(longest)} (${duration(tasks.ran[longest]!)})`)));
+  }
+}

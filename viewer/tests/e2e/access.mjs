@@ -1,0 +1,56 @@
+// An accessibility checker looks at every state of the page that a person can bring about.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** What axe finds wrong, in words; rules of WCAG 2.2 A and AA and the checker's own best practices. */
+async function faults(page) {
+  const found = await page.evaluate(async () => {
+    const { violations, passes } = await window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] });
+    return { passes: passes.length, violations: violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.slice(0, 3).map((node) => `${node.target} ${node.any[0]?.message ?? ""}`).join("; ")}`) };
+  });
+  assert(found.passes > 15, `axe checked only ${found.passes} rules`);
+  return found.violations;
+}
+
+/** States of the page: what to do, and what is then there. */
+const STATES = [
+  ["first view", async () => undefined],
+  ["a slice", (page) => page.evaluate(() => window.kasuri.app.selectNumber(window.kasuri.app.recording.lines.find((line) => line.kind === 2 && line.depth === 2).ix, 30))],
+  ["a lock wait", (page) => page.evaluate(() => {
+    const { app } = window.kasuri;
+    const row = app.recording.index.names.find((row) => row.kind === 6);
+    return app.selectNumber(row.line, row.item);
+  })],
+  ["a search", (page) => page.fill(".search", "/spmv|lock/")],
+  ["what was found", (page) => page.getByRole("tab", { name: "Found" }).click()],
+  ["a note", (page) => page.evaluate(() => window.kasuri.app.addNote())],
+  ["an area", (page) => page.evaluate(() => window.kasuri.app.selectArea(1e7, 3e7, 40, 400))],
+  ["names", (page) => page.getByRole("tab", { name: "Names" }).click()],
+  ["the arrows' menu", (page) => page.locator(".menu summary").first().click()],
+  ["the help", (page) => page.evaluate(() => window.kasuri.app.shell.help.showModal())],
+];
+
+export const access = ["light", "dark"].map((theme) => ({
+  name: `axe finds nothing wrong, ${theme}`,
+  file: "demo",
+  theme,
+  run: async ({ page, open, settled }) => {
+    await open();
+    await settled();
+    await page.addScriptTag({ content: axe });
+    const wrong = [];
+    for (const [state, act] of STATES) {
+      await act(page);
+      await page.waitForTimeout(150);
+      wrong.push(...(await faults(page)).map((fault) => `${state}: ${fault}`));
+    }
+    assert.deepEqual(wrong, []);
+    // The control: the checker does see what is wrong.
+    await page.evaluate(() => document.querySelector(".tabs button").removeAttribute("role"));
+    await page.evaluate(() => document.body.append(document.createElement("button")));
+    assert.notDeepEqual(await faults(page), []);
+  },
+}));
