@@ -3,7 +3,9 @@ mod compare;
 mod completions;
 mod doctor;
 mod export;
+mod lab_worker;
 mod man;
+mod overhead;
 mod record;
 mod recover;
 mod report;
@@ -49,10 +51,13 @@ pub enum Command {
     Report(report::Args),
     Export(export::Args),
     Recover(recover::Args),
+    Overhead(overhead::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     #[command(hide = true)]
     Man(man::Args),
+    #[command(hide = true)]
+    LabWorker(lab_worker::Args),
 }
 
 fn joined(a: &str, b: &str) -> String {
@@ -75,9 +80,11 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
+        Command::Overhead(args) => overhead::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
+        Command::LabWorker(args) => lab_worker::run(args),
     }
 }

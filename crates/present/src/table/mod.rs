@@ -1,6 +1,6 @@
 //! The summary as text: what `kasuri stat` prints.
 mod compare;
-mod grid;
+pub mod grid;
 mod sections;
 pub mod units;
 

@@ -86,6 +86,19 @@ impl Catalogue {
         )
     }
 
+    /// Switches everything on.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn enable_all(&self) -> std::io::Result<()> {
+        super::write(&self.dir, "enable", "1")
+    }
+
+    /// Whether the kernel has a group of events of that name.
+    pub fn has_system(&self, system: &str) -> bool {
+        !system.is_empty() && open_dir(&self.dir, system).is_ok()
+    }
+
     /// Switches everything off.
     ///
     /// # Errors

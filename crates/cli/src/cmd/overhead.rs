@@ -1,0 +1,257 @@
+//! `kasuri overhead`: what tracing costs here, by operation and configuration.
+use crate::message;
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use kasuri_lab::config::{Config, STANDARD};
+use kasuri_lab::ops;
+use kasuri_lab::overhead::{Cell, Options, Overhead, measure, scratch_parent};
+use kasuri_present::table::grid::{Grid, number, text};
+use kasuri_present::table::units;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo kasuri overhead                                 the standard tables, about half a minute
+  sudo kasuri overhead --config default,block,net      also all events of a subsystem
+  sudo kasuri overhead --op 'null call,2p/0K' --rounds 25
+  sudo kasuri overhead --also 'trace-cmd=trace-cmd record -e sched -o /tmp/t.dat'
+  kasuri overhead --config present,annotations --json  needs no root
+
+Without --config: present annotations sched default syscalls irq all. Any other name is a
+subsystem of the kernel's events. Ctrl-C prints what was measured so far.";
+
+/// Measure what tracing costs on this machine.
+///
+/// Runs the operations of LMbench without tracer and under each configuration in turn (A B A B), and prints how
+/// many times longer each takes, the median of the rounds with its 95 % interval, and the nanoseconds
+/// added. Nothing stays switched on in the kernel.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Configurations to measure
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = STANDARD.to_vec(), hide_default_value = true)]
+    config: Vec<String>,
+
+    /// Operations to measure [default: all; --op list prints them]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    op: Vec<String>,
+
+    /// Another tracer to measure beside: a shell command that records until SIGINT
+    #[arg(long, value_name = "NAME=COMMAND")]
+    also: Vec<String>,
+
+    /// How long a tracer of --also needs to start
+    #[arg(long, value_name = "MS", default_value_t = 1500)]
+    settle: u64,
+
+    /// Ratios taken of each cell
+    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+
+    /// CPU to measure on [default: the last one we may use]
+    #[arg(long, value_name = "N")]
+    cpu: Option<u32>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// When nothing can be measured.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.op == ["list"] {
+        return list();
+    }
+    let shm_dir =
+        std::env::var_os("KASURI_SHM_DIR").map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
+    let scratch = tempfile::Builder::new()
+        .prefix("kasuri-lab-")
+        .tempdir_in(scratch_parent(&shm_dir))
+        .context("cannot make a directory for what the tracers write")?;
+    let cpu = match args.cpu {
+        Some(cpu) => cpu,
+        None => last_cpu()?,
+    };
+    let options = Options {
+        operations: operations(&args.op)?,
+        configs: configs(&args)?,
+        rounds: args.rounds,
+        batch_ns: 3e6,
+        cpu,
+        settle: Duration::from_millis(args.settle),
+        worker: (
+            std::env::current_exe()?,
+            vec!["lab-worker".to_owned(), cpu.to_string()],
+        ),
+        scratch: scratch.path().to_owned(),
+        shm_dir,
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    let bar = progress_bar();
+    let result = measure(&options, &mut |done, all| {
+        bar.set_length(u64::from(all));
+        bar.set_position(u64::from(done));
+        !stop.load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    let result = result?;
+    for missing in &result.missing {
+        message::warning(missing);
+    }
+    if result.rounds < args.rounds {
+        message::warning(format_args!(
+            "interrupted: {} of {} rounds were measured",
+            result.rounds, args.rounds
+        ));
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&result)?)?;
+    } else {
+        write!(out, "{}", tables(&result, super::stat::screen_width()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list() -> anyhow::Result<ExitCode> {
+    let mut grid = Grid::new(&[text("OPERATION"), text("WHAT IT IS")]);
+    for op in ops::ALL {
+        grid.row([op.name.to_owned(), op.what.to_owned()]);
+    }
+    for line in grid.lines(super::stat::screen_width()) {
+        writeln!(std::io::stdout().lock(), "{line}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn last_cpu() -> anyhow::Result<u32> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .rev()
+        .find(|&cpu| set.is_set(cpu))
+        .map(|cpu| cpu as u32)
+        .context("this process may run on no CPU")
+}
+
+fn operations(names: &[String]) -> anyhow::Result<Vec<usize>> {
+    if names.is_empty() {
+        return Ok((0..ops::ALL.len()).collect());
+    }
+    names
+        .iter()
+        .map(|name| {
+            ops::ALL
+                .iter()
+                .position(|op| op.name.eq_ignore_ascii_case(name.trim()))
+                .with_context(|| {
+                    format!("no operation {name:?}; `kasuri overhead --op list` prints them")
+                })
+        })
+        .collect()
+}
+
+fn configs(args: &Args) -> anyhow::Result<Vec<Config>> {
+    // A name is checked against the kernel when there is one to ask.
+    let kernel = kasuri_lab::tracer::Kernel::open().ok();
+    let catalogue = kernel.as_ref().map(|k| k.catalogue());
+    let mut configs = args
+        .config
+        .iter()
+        .map(|name| Ok(Config::named(name.trim(), catalogue)?))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    for also in &args.also {
+        let Some((name, command)) = also.split_once('=') else {
+            bail!("--also {also:?}: needs NAME=COMMAND");
+        };
+        configs.push(Config::command(name, command));
+    }
+    Ok(configs)
+}
+
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(1);
+    bar.set_style(
+        ProgressStyle::with_template("measuring {wide_bar} {pos}/{len} {eta}")
+            .expect("a fixed template"),
+    );
+    bar
+}
+
+/// `1.21 ±0.03`: the median and the farther end of its interval.
+fn ratio(cell: &Option<Cell>) -> String {
+    cell.map_or_else(
+        || "-".to_owned(),
+        |cell| {
+            let r = cell.ratio;
+            format!(
+                "{:.2} ±{:.2}",
+                r.median,
+                (r.high - r.median).max(r.median - r.low)
+            )
+        },
+    )
+}
+
+/// ns added; what the interval cannot tell from nothing is 0.
+fn added(cell: &Option<Cell>) -> String {
+    cell.map_or_else(
+        || "-".to_owned(),
+        |cell| {
+            if cell.added_ns.contains(0.0) {
+                "0".to_owned()
+            } else {
+                format!("{:.0}", cell.added_ns.median)
+            }
+        },
+    )
+}
+
+fn tables(result: &Overhead, width: usize) -> String {
+    let mut page = format!(
+        "{}, Linux {}, CPU {}; median of {} rounds, ± farther end of the 95 % interval\n\n",
+        result.host.cpu_model, result.host.kernel, result.cpu, result.rounds
+    );
+    for column in &result.configs {
+        page.push_str(&format!("  {:12} {}\n", column.name, column.what));
+    }
+    page.push_str("\nTimes the untraced run\n");
+    page.push_str(&table(result, width, &ratio));
+    page.push_str("\nNanoseconds added to one operation (0: the interval holds 0)\n");
+    page.push_str(&table(result, width, &added));
+    page
+}
+
+fn table(result: &Overhead, width: usize, print: &dyn Fn(&Option<Cell>) -> String) -> String {
+    let heads: Vec<&'static str> = result
+        .configs
+        .iter()
+        // The grid's heads are static; a run has a handful of names and then ends.
+        .map(|c| &*Box::leak(c.name.to_uppercase().into_boxed_str()))
+        .collect();
+    let mut columns = vec![text("OPERATION"), number("UNTRACED", 0)];
+    columns.extend(heads.iter().map(|head| number(head, 0)));
+    let mut grid = Grid::new(&columns);
+    for row in &result.operations {
+        let mut cells = vec![
+            row.name.to_owned(),
+            units::duration(row.untraced_ns.median.max(0.0)),
+        ];
+        cells.extend(row.cells.iter().map(print));
+        grid.row(cells);
+    }
+    grid.lines(width)
+        .iter()
+        .map(|line| format!("{line}\n"))
+        .collect()
+}

@@ -1,0 +1,63 @@
+//! What can go wrong.
+use std::io;
+use std::path::PathBuf;
+
+/// Result with this crate's error.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, with the remedy where there is one.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The worker cannot be started.
+    #[error("cannot start {0}: {1}")]
+    Start(PathBuf, #[source] io::Error),
+    /// The worker's pipe broke.
+    #[error("the measuring process ended: {0}")]
+    Worker(#[source] io::Error),
+    /// An operation failed.
+    #[error("{0}: {1}")]
+    Operation(&'static str, String),
+    /// No such configuration.
+    #[error(
+        "no configuration {name:?}: {known}, or a subsystem of the kernel's events such as irq"
+    )]
+    NoConfig {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The kernel refused something of tracefs.
+    #[error("tracefs: {what}: {source}")]
+    Tracefs {
+        /// What was to be done.
+        what: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// tracefs is not there.
+    #[error("{why}; {remedy}")]
+    Unavailable {
+        /// Why.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A tracer of somebody else's could not be run.
+    #[error("{name}: {why}")]
+    Command {
+        /// The configuration's name.
+        name: String,
+        /// What happened.
+        why: String,
+    },
+    /// The recorder refused.
+    #[error(transparent)]
+    Record(#[from] kasuri_record::Error),
+    /// A file.
+    #[error("{0}: {1}")]
+    File(PathBuf, #[source] io::Error),
+    /// Interrupted by the user.
+    #[error("interrupted")]
+    Interrupted,
+}

@@ -1,0 +1,20 @@
+//! What tracing costs on this machine.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`ops`] | the operations of LMbench |
+//! | [`worker`] | the process that runs them |
+//! | [`config`], [`tracer`] | what is switched on meanwhile |
+//! | [`overhead`] | `kasuri overhead`: operations x configurations |
+//! | [`stats`] | medians with intervals |
+//!
+//! Like `kasuri-record` it touches the kernel; nothing here prints or exits.
+pub mod config;
+mod error;
+pub mod ops;
+pub mod overhead;
+pub mod stats;
+pub mod tracer;
+pub mod worker;
+
+pub use error::{Error, Result};

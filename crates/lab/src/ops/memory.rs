@@ -1,0 +1,103 @@
+//! Operations on mappings of a file whose pages are all in memory.
+use super::{Operation, check, timed};
+use rustix::fs::MemfdFlags;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// The kernel maps up to this much around a page that a read faults in (fault_around_bytes): touches must be
+/// farther apart, or most of them are no faults.
+const FAULT_AROUND: usize = 64 * 1024;
+const FAULTS: usize = 256;
+const MAPPED: usize = 1 << 20;
+const STEP: usize = 16 * 1024;
+
+fn file(bytes: usize) -> io::Result<OwnedFd> {
+    let fd = rustix::fs::memfd_create("kasuri-lab", MemfdFlags::CLOEXEC)?;
+    rustix::fs::fallocate(&fd, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
+    Ok(fd)
+}
+
+/// A shared mapping for reading.
+struct Mapping {
+    at: *mut libc::c_void,
+    bytes: usize,
+}
+
+impl Mapping {
+    fn new(fd: &OwnedFd, bytes: usize) -> io::Result<Mapping> {
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Mapping { at, bytes })
+    }
+
+    fn touch(&self, offset: usize) {
+        assert!(offset < self.bytes);
+        // SAFETY: within the mapping, whose file is as long as the mapping and never shrinks.
+        unsafe { std::ptr::read_volatile(self.at.cast::<u8>().add(offset)) };
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping; no reference into it is left.
+        unsafe { libc::munmap(self.at, self.bytes) };
+    }
+}
+
+struct PageFault(Mapping);
+
+pub fn page_fault() -> io::Result<Box<dyn Operation>> {
+    let bytes = FAULTS * FAULT_AROUND;
+    let fd = file(bytes)?;
+    Ok(Box::new(PageFault(Mapping::new(&fd, bytes)?)))
+}
+
+impl Operation for PageFault {
+    fn run(&mut self, n: u64, annotated: bool) -> io::Result<f64> {
+        let mut total = 0.0;
+        let mut left = n;
+        while left > 0 {
+            // Forgets the page tables; the pages stay in the file. Not timed.
+            // SAFETY: our own mapping, a file's: its contents stay.
+            check(unsafe { libc::madvise(self.0.at, self.0.bytes, libc::MADV_DONTNEED) })?;
+            let batch = left.min(FAULTS as u64);
+            let mut ix = 0usize;
+            total += timed(batch, annotated, || {
+                // 97 and 256 have no common factor: every window once, in no order that anybody reads ahead.
+                ix = (ix + 97) % FAULTS;
+                self.0.touch(ix * FAULT_AROUND);
+                Ok(())
+            })?;
+            left -= batch;
+        }
+        Ok(total)
+    }
+}
+
+struct MapUnmap(OwnedFd);
+
+pub fn map_unmap() -> io::Result<Box<dyn Operation>> {
+    Ok(Box::new(MapUnmap(file(MAPPED)?)))
+}
+
+impl Operation for MapUnmap {
+    fn run(&mut self, n: u64, annotated: bool) -> io::Result<f64> {
+        timed(n, annotated, || {
+            let mapping = Mapping::new(&self.0, MAPPED)?;
+            (0..MAPPED).step_by(STEP).for_each(|at| mapping.touch(at));
+            Ok(())
+        })
+    }
+}

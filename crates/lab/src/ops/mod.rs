@@ -1,0 +1,231 @@
+//! The operations of LMbench, written to the definitions of L. McVoy and C. Staelin, "lmbench: Portable
+//! Tools for Performance Analysis" (USENIX 1996); where a size is ours to choose the table says it.
+//!
+//! Each operation is set up once, on its first use, and then timed in batches by the worker
+//! ([`crate::worker`]), which is single threaded: they fork.
+mod memory;
+mod processes;
+mod switching;
+mod syscalls;
+
+use std::io;
+
+/// An operation that was set up.
+pub trait Operation {
+    /// Does it `n` times, each between two annotations when `annotated`; the time it took, ns. Operations that
+    /// define their own overhead (context switches) have subtracted it: the result may then be negative.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    fn run(&mut self, n: u64, annotated: bool) -> io::Result<f64>;
+}
+
+/// One row of the table.
+#[derive(Clone, Copy)]
+pub struct Definition {
+    /// Short, as LMbench's summary heads its columns.
+    pub name: &'static str,
+    /// What one operation is.
+    pub what: &'static str,
+    /// Whether the kernel switches between threads in it.
+    pub switches: bool,
+    /// Sets it up.
+    pub open: fn() -> io::Result<Box<dyn Operation>>,
+}
+
+/// All of them, in the order in which tables print them.
+pub const ALL: &[Definition] = &[
+    Definition {
+        name: "null call",
+        what: "getppid(2)",
+        switches: false,
+        open: syscalls::null_call,
+    },
+    Definition {
+        name: "null I/O",
+        what: "half of: read(2) a byte of /dev/zero, write(2) a byte to /dev/null",
+        switches: false,
+        open: syscalls::null_io,
+    },
+    Definition {
+        name: "stat",
+        what: "stat(2) of a file",
+        switches: false,
+        open: syscalls::stat,
+    },
+    Definition {
+        name: "open/close",
+        what: "open(2) and close(2) of a file",
+        switches: false,
+        open: syscalls::open_close,
+    },
+    Definition {
+        name: "select TCP",
+        what: "select(2) on 100 descriptors of a TCP connection",
+        switches: false,
+        open: syscalls::select_tcp,
+    },
+    Definition {
+        name: "sig inst",
+        what: "sigaction(2)",
+        switches: false,
+        open: syscalls::signal_install,
+    },
+    Definition {
+        name: "sig hndl",
+        what: "kill(2) to oneself and the handler",
+        switches: false,
+        open: syscalls::signal_handle,
+    },
+    Definition {
+        name: "fork proc",
+        what: "fork, exit of the child, wait",
+        switches: true,
+        open: processes::fork_exit,
+    },
+    Definition {
+        name: "exec proc",
+        what: "fork, exec of true(1), wait",
+        switches: true,
+        open: processes::fork_exec,
+    },
+    Definition {
+        name: "sh proc",
+        what: "fork, sh -c true(1), wait",
+        switches: true,
+        open: processes::fork_shell,
+    },
+    Definition {
+        name: "2p/0K",
+        what: "context switch among 2 processes, no working set",
+        switches: true,
+        open: || switching::ring(2, 0),
+    },
+    Definition {
+        name: "2p/16K",
+        what: "context switch among 2 processes of 16 KiB",
+        switches: true,
+        open: || switching::ring(2, 16),
+    },
+    Definition {
+        name: "2p/64K",
+        what: "context switch among 2 processes of 64 KiB",
+        switches: true,
+        open: || switching::ring(2, 64),
+    },
+    Definition {
+        name: "8p/16K",
+        what: "context switch among 8 processes of 16 KiB",
+        switches: true,
+        open: || switching::ring(8, 16),
+    },
+    Definition {
+        name: "8p/64K",
+        what: "context switch among 8 processes of 64 KiB",
+        switches: true,
+        open: || switching::ring(8, 64),
+    },
+    Definition {
+        name: "16p/16K",
+        what: "context switch among 16 processes of 16 KiB",
+        switches: true,
+        open: || switching::ring(16, 16),
+    },
+    Definition {
+        name: "16p/64K",
+        what: "context switch among 16 processes of 64 KiB",
+        switches: true,
+        open: || switching::ring(16, 64),
+    },
+    Definition {
+        name: "pipe",
+        what: "round trip of a byte through two pipes",
+        switches: true,
+        open: switching::pipe_round_trip,
+    },
+    Definition {
+        name: "AF_UNIX",
+        what: "round trip of a byte through a socket pair",
+        switches: true,
+        open: switching::unix_round_trip,
+    },
+    Definition {
+        name: "page fault",
+        what: "first touch of a page of a file in memory",
+        switches: false,
+        open: memory::page_fault,
+    },
+    Definition {
+        name: "mmap",
+        what: "mmap(2) of 1 MiB of a file, a touch each 16 KiB, munmap(2)",
+        switches: false,
+        open: memory::map_unmap,
+    },
+];
+
+/// Does `f` `n` times, timed, with an annotated slice around each when asked for.
+fn timed(n: u64, annotated: bool, mut f: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
+    let start = std::time::Instant::now();
+    if annotated {
+        for _ in 0..n {
+            let _slice = kasuri_annotate::slice!("operation");
+            f()?;
+        }
+    } else {
+        for _ in 0..n {
+            f()?;
+        }
+    }
+    Ok(start.elapsed().as_nanos() as f64)
+}
+
+/// The result of a system call that says -1 and errno.
+fn check(rc: impl Into<i64>) -> io::Result<i64> {
+    match rc.into() {
+        -1 => Err(io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}
+
+/// An operation that is a closure.
+struct Repeat<F>(F);
+
+impl<F: FnMut() -> io::Result<()>> Operation for Repeat<F> {
+    fn run(&mut self, n: u64, annotated: bool) -> io::Result<f64> {
+        timed(n, annotated, &mut self.0)
+    }
+}
+
+fn repeat<F: FnMut() -> io::Result<()> + 'static>(f: F) -> io::Result<Box<dyn Operation>> {
+    Ok(Box::new(Repeat(f)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_runs_and_takes_time() {
+        for definition in ALL {
+            let mut operation = (definition.open)()
+                .unwrap_or_else(|e| panic!("{} cannot be set up: {e}", definition.name));
+            let ns = operation
+                .run(20, false)
+                .unwrap_or_else(|e| panic!("{}: {e}", definition.name));
+            // Context switches have their overhead subtracted: twenty of them may come out as anything.
+            assert!(
+                ns > 0.0 || definition.name.contains('p'),
+                "{}: {ns}",
+                definition.name
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_distinct() {
+        let mut names: Vec<_> = ALL.iter().map(|d| d.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ALL.len());
+    }
+}

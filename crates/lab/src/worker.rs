@@ -1,0 +1,144 @@
+//! The process whose operations are timed, and the controller's end of it.
+//!
+//! The worker is an executable of its own run, started before anything is measured: it has one thread, little
+//! memory (fork copies it) and one CPU. The controller tells it what to do by lines on a pipe and switches
+//! tracers only between its answers, so nothing of the controller's own is in the times.
+//!
+//! Request: `OPERATION N ANNOTATED` (row of [`ops::ALL`], count, 0 or 1); answer: nanoseconds, or `error: why`.
+use crate::error::{Error, Result};
+use crate::ops::{self, Operation};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// The worker's side: serves requests until the pipe closes.
+///
+/// # Errors
+/// When the pipe breaks.
+pub fn serve(cpu: u32) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu as usize);
+    sched_setaffinity(None, &set)?;
+    let mut open: HashMap<usize, Box<dyn Operation>> = HashMap::new();
+    for line in io::stdin().lock().lines() {
+        let answer = match serve_line(&line?, &mut open) {
+            Ok(ns) => format!("{ns}\n"),
+            Err(e) => format!("error: {e}\n"),
+        };
+        let mut out = io::stdout().lock();
+        out.write_all(answer.as_bytes())?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn serve_line(line: &str, open: &mut HashMap<usize, Box<dyn Operation>>) -> io::Result<f64> {
+    let mut words = line.split(' ').map(str::parse::<u64>);
+    let mut next = || {
+        words
+            .next()
+            .and_then(|word| word.ok())
+            .ok_or_else(|| io::Error::other(format!("not a request: {line:?}")))
+    };
+    let (ix, n, annotated) = (next()? as usize, next()?, next()? != 0);
+    let definition = ops::ALL
+        .get(ix)
+        .ok_or_else(|| io::Error::other(format!("no operation {ix}")))?;
+    let operation = match open.entry(ix) {
+        std::collections::hash_map::Entry::Occupied(e) => e.into_mut(),
+        std::collections::hash_map::Entry::Vacant(e) => e.insert((definition.open)()?),
+    };
+    operation.run(n, annotated)
+}
+
+/// A running worker; ended when dropped.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    /// Starts `executable`, which must call [`serve`] when given `arguments`; annotations go to `session`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(
+        executable: &Path,
+        arguments: &[String],
+        session: Option<&Path>,
+    ) -> Result<Worker> {
+        let mut command = Command::new(executable);
+        command
+            .args(arguments)
+            .env_remove("KASURI_SESSION")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C is for the controller, which then still reports what it has.
+            .process_group(0);
+        if let Some(session) = session {
+            command.env("KASURI_SESSION", session);
+        }
+        let mut child = command
+            .spawn()
+            .map_err(|e| Error::Start(executable.to_owned(), e))?;
+        let to = child.stdin.take();
+        let from = BufReader::new(child.stdout.take().expect("piped"));
+        Ok(Worker { child, to, from })
+    }
+
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Does operation `ix` `n` times; ns in all.
+    ///
+    /// # Errors
+    /// When the operation cannot be done here, or the worker died.
+    pub fn run(&mut self, ix: usize, n: u64, annotated: bool) -> Result<f64> {
+        let mut answer = String::new();
+        let to = self.to.as_mut().expect("open until dropped");
+        writeln!(to, "{ix} {n} {}", u8::from(annotated))
+            .and_then(|()| to.flush())
+            .and_then(|()| self.from.read_line(&mut answer))
+            .map_err(Error::Worker)?;
+        let answer = answer.trim_end();
+        answer.parse().map_err(|_| match answer {
+            "" => Error::Worker(io::ErrorKind::UnexpectedEof.into()),
+            text => Error::Operation(
+                ops::ALL[ix].name,
+                text.trim_start_matches("error: ").to_owned(),
+            ),
+        })
+    }
+
+    /// How many repetitions take about `ns`.
+    ///
+    /// # Errors
+    /// As [`Worker::run`].
+    pub fn calibrate(&mut self, ix: usize, ns: f64) -> Result<u64> {
+        let mut n = 1u64;
+        // The first runs open files, fill caches and page tables.
+        self.run(ix, 4, false)?;
+        loop {
+            let took = self.run(ix, n, false)?.max(1.0);
+            if took >= ns / 4.0 || n >= 1 << 24 {
+                return Ok(((n as f64 * ns / took) as u64).clamp(1, 1 << 24));
+            }
+            n *= 2;
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Its loop ends with the pipe; its children end with theirs.
+        self.to = None;
+        let _ = self.child.wait();
+    }
+}
