@@ -6,6 +6,7 @@
 //! | `annotations` | time by annotation, by waited-for object, tasks |
 //! | `imbalance`, `rounds` | how unevenly repeated work is split, and whether always in the same way |
 //! | `task_graph` | work, span and parallelism of the task graph |
+//! | `tracing` | what recording cost |
 //! | `interference` | who ran while the target wanted to |
 //! | `migrations` | which thread moved where, and why |
 //! | `hints` | what to try next |
@@ -24,6 +25,7 @@ mod rounds;
 mod summary;
 mod task_graph;
 mod threads;
+mod tracing;
 
 pub use summary::*;
 
@@ -96,6 +98,7 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
     rows.sort_by_key(|row| (std::cmp::Reverse(row.on_cpu_ns), row.pid, row.tid));
     out.threads = rows;
     out.hints = hints::hints(&cut, &out);
+    out.tracing = tracing::tracing(trace, if cut.whole { out.on_cpu_ns } else { 0 });
     out
 }
 

@@ -79,6 +79,8 @@ pub struct Summary {
     pub migration_list: Vec<Migration>,
     /// What to try next, most to gain first.
     pub hints: Vec<Hint>,
+    /// What recording cost; of the whole recording, whatever the range.
+    pub tracing: TracingCost,
     /// Events that were lost, by cause.
     pub losses: Vec<LossSummary>,
     /// What the recording cannot show, and the command that would grant it.
@@ -419,6 +421,42 @@ pub struct Hint {
     pub text: String,
     /// A command that does it, or that shows more.
     pub command: Option<String>,
+}
+
+/// What recording cost the recorded program: events x measured cost of one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TracingCost {
+    /// Sum over all priced events.
+    pub cost_ns: i64,
+    /// The same with the lower ends of the measured intervals.
+    pub low_ns: i64,
+    /// The same with the upper ends.
+    pub high_ns: i64,
+    /// `cost_ns` as a share of the target's CPU time, as if it had met every event; none: nothing was measured.
+    pub share: Option<f64>,
+    /// By kind, dearest first.
+    pub events: Vec<EventKind>,
+    /// Events whose cost is not known.
+    pub unpriced: u64,
+    /// CPU time the recorder took meanwhile, beside the program.
+    pub recorder_cpu_ns: Option<i64>,
+    /// Kernel buffers of all CPUs.
+    pub buffer_bytes: u64,
+}
+
+/// Events of one kind and their cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct EventKind {
+    /// `system/event`; "annotation".
+    pub name: String,
+    /// How many there are.
+    pub count: u64,
+    /// What one costs.
+    pub each_ns: f64,
+    /// Whether that is the middle of the other kernel events because this kind could not be measured.
+    pub guessed: bool,
+    /// `count * each_ns`.
+    pub cost_ns: i64,
 }
 
 /// Lost events of one cause.

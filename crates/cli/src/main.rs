@@ -1,5 +1,6 @@
 //! The `kasuri` command: arguments, progress, messages and exit codes. Everything else is in the crates below.
 mod cmd;
+mod lab;
 mod message;
 mod open;
 mod output;

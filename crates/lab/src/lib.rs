@@ -5,12 +5,16 @@
 //! | [`ops`] | the operations of LMbench |
 //! | [`worker`] | the process that runs them |
 //! | [`config`], [`tracer`] | what is switched on meanwhile |
+//! | [`events`] | `kasuri events`: what each tracepoint costs |
+//! | [`costs`] | what was measured, remembered between runs |
 //! | [`overhead`] | `kasuri overhead`: operations x configurations |
 //! | [`stats`] | medians with intervals |
 //!
 //! Like `kasuri-record` it touches the kernel; nothing here prints or exits.
 pub mod config;
+pub mod costs;
 mod error;
+pub mod events;
 pub mod ops;
 pub mod overhead;
 pub mod stats;

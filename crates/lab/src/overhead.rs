@@ -13,7 +13,7 @@ use kasuri_format::ring::Policy;
 use kasuri_record::clock::StampClock;
 use kasuri_record::session::{Session, SessionOptions};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Name and version of the JSON.
@@ -310,13 +310,4 @@ fn cell(pairs: &[(f64, f64)]) -> Option<Cell> {
         ratio: median(&ratios)?,
         added_ns: median(&added)?,
     })
-}
-
-/// A directory for raw pages, in memory where there is room.
-pub fn scratch_parent(shm_dir: &Path) -> PathBuf {
-    if shm_dir.is_dir() {
-        shm_dir.to_owned()
-    } else {
-        std::env::temp_dir()
-    }
 }

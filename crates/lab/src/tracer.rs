@@ -63,8 +63,7 @@ impl Kernel {
     /// # Errors
     /// When the kernel refuses; what it has not is left out.
     pub fn on(&mut self, events: &[String], dir: &Path) -> Result<()> {
-        let i = &self.instance;
-        self.drain = Some(Drain::open(i.dir(), &i.cpus, i.page_bytes, dir)?);
+        self.new_files(dir)?;
         for event in events {
             match self.catalogue.enable(event, true) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -103,6 +102,32 @@ impl Kernel {
             drain.full_pages()?;
         }
         Ok(())
+    }
+
+    /// Begins new files in `dir`; what is in the buffers belongs to the files before.
+    ///
+    /// # Errors
+    /// When the files cannot be made.
+    pub fn new_files(&mut self, dir: &Path) -> Result<()> {
+        let i = &self.instance;
+        self.drain = Some(Drain::open(i.dir(), &i.cpus, i.page_bytes, dir)?);
+        Ok(())
+    }
+
+    /// Everything that was written, the last page of each CPU too, into the files; events stay on.
+    ///
+    /// # Errors
+    /// When the kernel refuses or the files cannot be written.
+    pub fn drain_rest(&mut self) -> Result<()> {
+        let refused = |source| Error::Tracefs {
+            what: "pause".to_owned(),
+            source,
+        };
+        self.instance.set_tracing(false).map_err(refused)?;
+        if let Some(mut drain) = self.drain.take() {
+            drain.rest()?;
+        }
+        self.instance.set_tracing(true).map_err(refused)
     }
 
     /// Switches everything off and empties the buffers.

@@ -149,6 +149,24 @@ pub struct Info {
     pub missing: Vec<String>,
     /// Version of kasuri that recorded.
     pub recorder: String,
+    /// Events by kind, with what one costs; kinds of which there are none are absent.
+    pub event_costs: Vec<EventCost>,
+    /// CPU time the recorder took while recording.
+    pub recorder_cpu: Option<Duration>,
+    /// Kernel buffers, all CPUs together, bytes.
+    pub buffer_bytes: u64,
+}
+
+/// Events of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EventCost {
+    /// `system/event`; "annotation".
+    pub name: String,
+    /// How many were recorded.
+    pub n: u64,
+    /// ns that one costs the thread that meets it: median, lower and upper end of the 95 % interval, as the recorder
+    /// measured on that machine; none: not measured.
+    pub ns: Option<[f64; 3]>,
 }
 
 /// One CPU.

@@ -8,6 +8,7 @@
 //! | `recorder` | a recording from start to end |
 //! | `kernel` | chooses tracefs, perf or nothing |
 //! | [`tracefs`] | private instances, raw pages |
+//! | [`selection`] | named selections of events |
 //! | [`perf`] | context switches without privileges |
 //! | [`session`], `rings`, `ringfile` | annotations out of shared memory |
 //! | `attach` | annotations of a running program |
@@ -30,6 +31,7 @@ mod recorder;
 mod recover;
 mod ringfile;
 mod rings;
+pub mod selection;
 pub mod session;
 mod shm;
 mod signals;

@@ -44,8 +44,10 @@ pub struct Options {
     pub irq: bool,
     /// System calls too.
     pub syscalls: bool,
-    /// More kernel events: `system:name`.
+    /// More kernel events: `system:name`, `system:*`, `*:*`.
     pub events: Vec<String>,
+    /// What events cost on this machine, as `meta.json` holds it.
+    pub event_costs: std::collections::BTreeMap<String, [f64; 3]>,
     /// Pack into one file afterwards; else leave the directory.
     pub pack: bool,
     /// Where ring sessions are made.
@@ -67,6 +69,7 @@ impl Options {
             irq: false,
             syscalls: false,
             events: Vec::new(),
+            event_costs: std::collections::BTreeMap::new(),
             pack: true,
             shm_dir: PathBuf::from("/dev/shm"),
         }
@@ -110,7 +113,11 @@ impl Options {
         for event in &self.events {
             let name = event.replacen(':', "/", 1);
             if !events.iter().any(|(known, _)| *known == name) {
-                events.push((name, format!("{event}, which was asked for")));
+                let lost = match crate::selection::purpose(&name) {
+                    "" => format!("{event}, which was asked for"),
+                    purpose => purpose.to_owned(),
+                };
+                events.push((name, lost));
             }
         }
         events

@@ -224,6 +224,7 @@ impl<'a> Recorder<'a> {
             },
             missing: opened.missing.clone(),
             keep_ns: options.flight.map(|flight| flight.keep.as_nanos() as u64),
+            event_costs: options.event_costs.clone(),
             ..Meta::default()
         };
         let tick_max = opened.source.patience().clamp(TICK_MIN, TICK_MAX);

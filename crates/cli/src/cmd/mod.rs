@@ -2,6 +2,7 @@
 mod compare;
 mod completions;
 mod doctor;
+mod events;
 mod export;
 mod lab_worker;
 mod man;
@@ -52,6 +53,7 @@ pub enum Command {
     Export(export::Args),
     Recover(recover::Args),
     Overhead(overhead::Args),
+    Events(events::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     #[command(hide = true)]
@@ -81,6 +83,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),
         Command::Overhead(args) => overhead::run(args),
+        Command::Events(args) => events::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Recover(args) => recover::run(args),
         Command::Completions(args) => completions::run(args),

@@ -1,17 +1,15 @@
 //! `kasuri overhead`: what tracing costs here, by operation and configuration.
+use crate::lab::{Place, Stop};
 use crate::message;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::config::{Config, STANDARD};
 use kasuri_lab::ops;
-use kasuri_lab::overhead::{Cell, Options, Overhead, measure, scratch_parent};
+use kasuri_lab::overhead::{Cell, Options, Overhead, measure};
 use kasuri_present::table::grid::{Grid, number, text};
 use kasuri_present::table::units;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -70,39 +68,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.op == ["list"] {
         return list();
     }
-    let shm_dir =
-        std::env::var_os("KASURI_SHM_DIR").map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
-    let scratch = tempfile::Builder::new()
-        .prefix("kasuri-lab-")
-        .tempdir_in(scratch_parent(&shm_dir))
-        .context("cannot make a directory for what the tracers write")?;
-    let cpu = match args.cpu {
-        Some(cpu) => cpu,
-        None => last_cpu()?,
-    };
+    let place = Place::new(args.cpu)?;
+    let stop = Stop::new()?;
     let options = Options {
         operations: operations(&args.op)?,
         configs: configs(&args)?,
         rounds: args.rounds,
         batch_ns: 3e6,
-        cpu,
+        cpu: place.cpu,
         settle: Duration::from_millis(args.settle),
-        worker: (
-            std::env::current_exe()?,
-            vec!["lab-worker".to_owned(), cpu.to_string()],
-        ),
-        scratch: scratch.path().to_owned(),
-        shm_dir,
+        worker: place.worker.clone(),
+        scratch: place.scratch.path().to_owned(),
+        shm_dir: place.shm_dir.clone(),
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
     let bar = progress_bar();
     let result = measure(&options, &mut |done, all| {
         bar.set_length(u64::from(all));
         bar.set_position(u64::from(done));
-        !stop.load(Ordering::Relaxed)
+        !stop.asked()
     });
     bar.finish_and_clear();
     let result = result?;
@@ -133,15 +116,6 @@ fn list() -> anyhow::Result<ExitCode> {
         writeln!(std::io::stdout().lock(), "{line}")?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn last_cpu() -> anyhow::Result<u32> {
-    let set = rustix::thread::sched_getaffinity(None)?;
-    (0..rustix::thread::CpuSet::MAX_CPU)
-        .rev()
-        .find(|&cpu| set.is_set(cpu))
-        .map(|cpu| cpu as u32)
-        .context("this process may run on no CPU")
 }
 
 fn operations(names: &[String]) -> anyhow::Result<Vec<usize>> {

@@ -2,7 +2,10 @@
 use crate::{exit, message};
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
+use kasuri_lab::costs::{ANNOTATION, Bench, Costs, learn};
+use kasuri_record::selection::Selections;
 use kasuri_record::{Error, Flight, Notice, Options, Summary, Target};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -76,8 +79,8 @@ pub struct Args {
     #[arg(long)]
     syscalls: bool,
 
-    /// More kernel events: lock:contention_begin,lock:contention_end
-    #[arg(long, value_name = "SYSTEM:NAME", value_delimiter = ',', value_parser = event_name)]
+    /// More kernel events: SYSTEM:NAME, or selections such as locks, io, irq, syscalls, all (see `kasuri events`)
+    #[arg(long, value_name = "EVENT", value_delimiter = ',')]
     events: Vec<String>,
 
     /// Record annotations only
@@ -106,7 +109,8 @@ pub struct Args {
 /// # Errors
 /// Command lines that name nothing to record.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let options = options(&args)?;
+    let mut options = options(&args)?;
+    options.event_costs = event_costs(&options, args.quiet);
     let mut reporter = Reporter {
         quiet: args.quiet,
         bar: None,
@@ -154,12 +158,51 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.discard = args.discard;
     options.irq = args.irq;
     options.syscalls = args.syscalls;
-    options.events = args.events.clone();
+    options.events = Selections::load()?
+        .resolve(&args.events)?
+        .into_iter()
+        .map(|(event, _)| event.replacen('/', ":", 1))
+        .collect();
     options.pack = !args.no_pack;
     if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
         options.shm_dir = PathBuf::from(dir);
     }
     Ok(options)
+}
+
+/// What the events to be recorded cost here: remembered, else measured now. A recording without them only lacks its own
+/// price, so nothing here is an error.
+fn event_costs(options: &Options, quiet: bool) -> BTreeMap<String, [f64; 3]> {
+    let mut wanted = vec![ANNOTATION.to_owned()];
+    if options.kernel {
+        let events = options.kernel_events().into_iter().map(|(name, _)| name);
+        wanted.extend(events.filter(|name| !name.ends_with("/*")));
+    }
+    let mut costs = Costs::load();
+    if !costs.missing(&wanted).is_empty()
+        && let Ok(place) = crate::lab::Place::new(None)
+    {
+        if !quiet {
+            message::note("measuring what tracing costs on this machine, once");
+        }
+        let bench = Bench {
+            cpu: place.cpu,
+            worker: place.worker.clone(),
+            scratch: place.scratch.path().to_owned(),
+            shm_dir: place.shm_dir.clone(),
+            rounds: 7,
+        };
+        // Without tracefs the annotations' cost is still learnt.
+        let _ = learn(&mut costs, &wanted, &bench);
+        costs.store();
+    }
+    let known = costs
+        .events
+        .iter()
+        .filter(|(name, _)| wanted.contains(name));
+    known
+        .map(|(name, cost)| (name.clone(), [cost.ns, cost.low, cost.high]))
+        .collect()
 }
 
 /// The file's name when none was given.
@@ -266,7 +309,7 @@ impl Reporter {
 }
 
 /// "5s", "500ms", "2m", "5" (seconds).
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let split = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
@@ -292,20 +335,6 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// `system:name`.
-fn event_name(text: &str) -> Result<String, String> {
-    let sound = |part: &str| {
-        !part.is_empty()
-            && part
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
-    };
-    match text.replace('/', ":").split_once(':') {
-        Some((system, name)) if sound(system) && sound(name) => Ok(format!("{system}:{name}")),
-        _ => Err("write SYSTEM:NAME, as in sched:sched_pi_setprio; `kasuri doctor` checks which there are".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,19 +348,6 @@ mod tests {
             duration("0s").is_err() && duration("s").is_err() && duration("5 parsecs").is_err()
         );
         assert!(duration("1e400").is_err() && duration("-1s").is_err());
-    }
-
-    #[test]
-    fn event_names_cannot_leave_the_events_directory() {
-        assert_eq!(
-            event_name("lock:contention_begin"),
-            Ok("lock:contention_begin".to_owned())
-        );
-        assert!(
-            event_name("../../x:y").is_err()
-                && event_name("sched").is_err()
-                && event_name("a:b/../c").is_err()
-        );
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub(super) struct Kernel {
     states: PrevState,
     clock: ClockMap,
     origin_ns: i64,
+    /// Events met so far, by type.
+    counts: std::cell::RefCell<Vec<u64>>,
 }
 
 impl Kernel {
@@ -77,7 +79,13 @@ impl Kernel {
             states: switch.map_or_else(PrevState::newest, |text| PrevState::from_format(text)),
             clock,
             origin_ns,
+            counts: vec![0; types.len()].into(),
         }
+    }
+
+    /// How many events of each type were read.
+    pub fn counts(&self) -> Vec<u64> {
+        self.counts.borrow().clone()
     }
 
     /// Whether moves of threads are recorded.
@@ -205,6 +213,7 @@ impl<'r> KernelCpu<'r> {
         self.next = 0;
         for group in block.groups() {
             let ix = usize::from(group.event_type);
+            self.kernel.counts.borrow_mut()[ix] += group.len as u64;
             self.columns[ix] = read_columns(&group, self.kernel.roles[ix], strings)?;
         }
         for id in self.syscall_ids() {

@@ -6,7 +6,7 @@ mod perf;
 
 use crate::build::build;
 use crate::input::{KnownThread, Setup};
-use crate::{Error, Info, Places, Strings, Time, Trace};
+use crate::{Duration, Error, EventCost, Info, Places, Strings, Time, Trace};
 use annotation::{Clients, SiteNames, Stream};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{BlockKind, Recording};
@@ -53,6 +53,7 @@ impl Trace {
         let mut setup = setup(recording, &clocks, origin_ns);
         let start = setup.span.start;
         let kernel_cpus = blocks_by_cpu(recording, BlockKind::Kernel);
+        let mut counts = Vec::new();
         let mut trace = if kernel_cpus.is_empty() {
             let mut cpus = Vec::new();
             for (cpu, blocks) in blocks_by_cpu(recording, BlockKind::Perf) {
@@ -69,7 +70,9 @@ impl Trace {
                     KernelCpu::new(recording, kernel.clone(), gaps.clone(), cpu, &blocks, start);
                 cpus.push((cpu, events));
             }
-            build(setup, strings, cpus, streams)?
+            let trace = build(setup, strings, cpus, streams)?;
+            counts = kernel.counts();
+            trace
         };
         trace.places = places;
         trace.origin_monotonic_ns = origin_ns;
@@ -86,6 +89,7 @@ impl Trace {
         };
         trace.n_kernel_events = events(BlockKind::Kernel) + events(BlockKind::Perf);
         trace.n_annotation_events = events(BlockKind::Annotation);
+        trace.info.event_costs = event_costs(recording, &counts, trace.n_annotation_events);
         trace.losses = losses::losses(&trace, recording, &clients, &gaps.borrow());
         Ok(trace)
     }
@@ -265,7 +269,26 @@ fn info(meta: &Meta) -> Info {
         kernel_clock: meta.kernel.clock.clone(),
         missing,
         recorder: meta.recorder.clone(),
+        event_costs: Vec::new(),
+        recorder_cpu: meta.recorder_cpu_ns.map(|ns| Duration(ns as i64)),
+        buffer_bytes: u64::from(meta.kernel.buffer_kb) * 1024 * meta.host.online.len() as u64,
     }
+}
+
+/// Events by kind with what one costs; `counts`: by event type of the recording.
+fn event_costs(recording: &Recording<'_>, counts: &[u64], n_annotations: u64) -> Vec<EventCost> {
+    let costs = &recording.meta().event_costs;
+    let kinds = recording.event_types().iter().map(|t| t.name.as_str());
+    let kernel = kinds.zip(counts.iter().copied());
+    kernel
+        .chain([("annotation", n_annotations)])
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| EventCost {
+            name: name.to_owned(),
+            n,
+            ns: costs.get(name).copied(),
+        })
+        .collect()
 }
 
 /// In words, when the kernel hid switches.

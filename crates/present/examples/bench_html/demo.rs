@@ -488,6 +488,7 @@ fn extras(trace: &mut Trace, sim: &Sim) {
         kernel_clock: "x86-tsc".into(),
         missing: vec!["interrupts were not recorded: add --irq to see them".into()],
         recorder: "kasuri 0.1.0".into(),
+        ..Info::default()
     };
     trace.origin_realtime_ns = 1_795_000_000_000_000_000;
     (trace.n_kernel_events, trace.n_annotation_events) = (

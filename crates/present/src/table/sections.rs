@@ -21,6 +21,33 @@ fn known(is_known: bool, text: String) -> String {
     if is_known { text } else { "-".into() }
 }
 
+/// `cost 0.4 % of CPU time (0.3..0.5): 8.50 ms; ...`; none when nothing is known of it.
+fn tracing(s: &Summary) -> Option<String> {
+    let t = &s.tracing;
+    let mut parts = Vec::new();
+    if let Some(share) = t.share {
+        let of_cpu = |ns: i64| share * ns as f64 / t.cost_ns.max(1) as f64 * 100.0;
+        parts.push(format!(
+            "cost {} of CPU time ({:.1}..{:.1}): {}",
+            percent(share),
+            of_cpu(t.low_ns),
+            of_cpu(t.high_ns),
+            ns(t.cost_ns)
+        ));
+    } else if !t.events.is_empty() {
+        parts.push(format!("cost {}", ns(t.cost_ns)));
+    } else if t.unpriced > 0 {
+        parts.push("cost not known: what an event costs was not measured on that machine".into());
+    }
+    if let Some(cpu) = t.recorder_cpu_ns {
+        parts.push(format!("recorder {} beside it", ns(cpu)));
+    }
+    if t.buffer_bytes > 0 {
+        parts.push(format!("{} MiB of kernel buffers", t.buffer_bytes >> 20));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
 impl Page<'_> {
     pub(super) fn headline(&mut self, s: &Summary) {
         let title = if s.command.is_empty() {
@@ -85,6 +112,9 @@ impl Page<'_> {
             count(s.n_annotation_events)
         );
         self.fact("events", &events);
+        if let Some(text) = tracing(s) {
+            self.fact("tracing", &text);
+        }
         if s.losses.is_empty() {
             self.fact("lost", "nothing");
         }

@@ -94,6 +94,35 @@ impl Catalogue {
         super::write(&self.dir, "enable", "1")
     }
 
+    /// Sets an event's filter; "0" removes it.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_filter(&self, event: &str, filter: &str) -> std::io::Result<()> {
+        super::write(&self.dir, &format!("{event}/filter"), filter)
+    }
+
+    /// All events, `system/name`, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let children = |dir: &OwnedFd| -> Vec<String> {
+            let entries = rustix::fs::Dir::read_from(dir).into_iter().flatten();
+            entries
+                .filter_map(|entry| entry.ok())
+                .filter(|entry| entry.file_type() == rustix::fs::FileType::Directory)
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .filter(|name| !name.starts_with('.'))
+                .collect()
+        };
+        let mut names = Vec::new();
+        for system in children(&self.dir) {
+            if let Ok(dir) = open_dir(&self.dir, &system) {
+                names.extend(children(&dir).iter().map(|name| format!("{system}/{name}")));
+            }
+        }
+        names.sort_unstable();
+        names
+    }
+
     /// Whether the kernel has a group of events of that name.
     pub fn has_system(&self, system: &str) -> bool {
         !system.is_empty() && open_dir(&self.dir, system).is_ok()

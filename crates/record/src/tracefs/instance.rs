@@ -126,7 +126,7 @@ impl Instance {
         self.page_bytes = page_bytes(&self.header_page)
             .ok_or_else(|| io::Error::other("events/header_page has no data field"))?;
         self.cpus = cpus(dir)?;
-        for (event, use_of_it) in &options.events {
+        for (event, use_of_it) in &expand(&catalogue, &options.events) {
             match catalogue.format(event) {
                 Some(format) if catalogue.enable(event, true).is_ok() => {
                     self.formats.insert(event.clone(), format);
@@ -201,6 +201,31 @@ fn set_buffer(dir: &OwnedFd, wanted_kb: u64) -> io::Result<u64> {
             Err(e) => return Err(e),
         }
     }
+}
+
+/// `system/*` and `*/*` become the events that there are.
+fn expand(catalogue: &Catalogue, events: &[(String, String)]) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut push = |name: String, lost: &str| {
+        if !all.iter().any(|(known, _)| *known == name) {
+            all.push((name, lost.to_owned()));
+        }
+    };
+    for (event, lost) in events {
+        match event.strip_suffix("/*") {
+            None => push(event.clone(), lost),
+            Some(system) => catalogue
+                .names()
+                .into_iter()
+                .filter(|name| {
+                    let own = name.split('/').next();
+                    // ftrace's own formats are no events that can be switched on.
+                    own != Some("ftrace") && (system == "*" || own == Some(system))
+                })
+                .for_each(|name| push(name, lost)),
+        }
+    }
+    all
 }
 
 fn cpus(dir: &OwnedFd) -> io::Result<Vec<u32>> {

@@ -1,0 +1,351 @@
+//! `kasuri events`: the kernel's tracepoints, what each costs here and what it is for.
+use crate::lab::{Place, Stop};
+use crate::message;
+use anyhow::bail;
+use indicatif::{ProgressBar, ProgressStyle};
+use kasuri_lab::costs::Costs;
+use kasuri_lab::events::{EventCost, Probe, Table, provokers};
+use kasuri_lab::stats::Estimate;
+use kasuri_lab::tracer::Kernel;
+use kasuri_lab::worker::Worker;
+use kasuri_present::table::grid::{Grid, number, text, word};
+use kasuri_present::table::units;
+use kasuri_record::selection::{BUILTIN, Selections, purpose};
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo kasuri events                          the events of kasuri's selections
+  sudo kasuri events sched irq:softirq_entry  a subsystem and an event
+  sudo kasuri events --all --json             every tracepoint that can be provoked, a minute or two
+  sudo kasuri events --look 5s                with the rates of five seconds of this system
+  sudo kasuri events -- ./program             with those of the program's first second
+
+ON, PAUSED, FILTERED: nanoseconds per hit while the event is recorded, while tracing is paused, and
+while a filter rejects it. An event that is off is a no-op in the kernel: the baseline.
+Your own selections: ~/.config/kasuri/selections, a line each: NAME = EVENT, EVENT, ...";
+
+/// List the kernel's events, what each costs on this machine, and what it is for.
+///
+/// Costs are measured with operations that provoke the event; the rates are those of a short look at the
+/// running system, or at a program's first second (it is ended after the look). From both: what share of
+/// the CPUs and how many MB/s recording the event would take.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Events (system:name), subsystems or selections [default: all selections but `all`]
+    event: Vec<String>,
+
+    /// Every event of the kernel
+    #[arg(long, conflicts_with = "event")]
+    all: bool,
+
+    /// How long to count events of the running system
+    #[arg(long, value_name = "TIME", value_parser = crate::cmd::record::duration, default_value = "1s")]
+    look: Duration,
+
+    /// Differences taken of each event
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+
+    /// CPU to measure on [default: the last one we may use]
+    #[arg(long, value_name = "N")]
+    cpu: Option<u32>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Count events of this program's first second instead
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// When there is no tracefs for us, or an event has no such name.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let place = Place::new(args.cpu)?;
+    let stop = Stop::new()?;
+    let selections = Selections::load()?;
+    let mut kernel = Kernel::open()?;
+    let (executable, arguments) = &place.worker;
+    let mut worker = Worker::start(executable, arguments, None)?;
+    let mut table = Table::read(&kernel);
+    let wanted = wanted(&args, &selections, &table)?;
+    let mut probe = Probe {
+        kernel: &mut kernel,
+        worker: &mut worker,
+        cpu: place.cpu,
+        scratch: place.scratch.path(),
+    };
+    let bar = ProgressBar::new(wanted.len() as u64 + 2).with_style(
+        ProgressStyle::with_template("{msg:32} {wide_bar} {pos}/{len} {eta}")
+            .expect("a fixed template"),
+    );
+    bar.set_message("looking at the system");
+    let mut program = Ok(None);
+    probe.look(&mut table, args.look, || program = start(&args.program))?;
+    drop(program?);
+    bar.inc(1);
+    bar.set_message("which operation hits what");
+    probe.scan(&mut table, &provokers())?;
+    bar.inc(1);
+    let mut costs = Costs::load();
+    for &row in &wanted {
+        if stop.asked() {
+            break;
+        }
+        bar.set_message(table.events[row].name.clone());
+        probe.measure(&mut table.events[row], args.rounds)?;
+        let event = &table.events[row];
+        if let Some(on) = event.on_ns {
+            costs.events.insert(event.name.clone(), on.into());
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    costs.store();
+    if stop.asked() {
+        message::warning("interrupted: the last events were not measured");
+    }
+    let rows: Vec<&EventCost> = wanted.iter().map(|&row| &table.events[row]).collect();
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let json = json(&rows, &table, args.look);
+        writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
+    } else {
+        write!(out, "{}", page(&rows, &table, &args))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A program under observation; ended when dropped.
+struct Observed(Child);
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            message::note("the look is over: the program is ended");
+            if let Some(pid) = rustix::process::Pid::from_raw(self.0.id() as i32) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            }
+        }
+        let _ = self.0.wait();
+    }
+}
+
+fn start(program: &[OsString]) -> anyhow::Result<Option<Observed>> {
+    let Some((name, arguments)) = program.split_first() else {
+        return Ok(None);
+    };
+    // What it prints is not what is looked at.
+    let child = Command::new(name)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .spawn();
+    match child {
+        Ok(child) => Ok(Some(Observed(child))),
+        Err(e) => bail!("cannot run {}: {e}", name.display()),
+    }
+}
+
+/// Rows of the table, in its order.
+fn wanted(args: &Args, selections: &Selections, table: &Table) -> anyhow::Result<Vec<usize>> {
+    if args.all {
+        return Ok((0..table.events.len()).collect());
+    }
+    let names = if args.event.is_empty() {
+        BUILTIN
+            .iter()
+            .map(|b| b.name.to_owned())
+            .filter(|name| name != "all")
+            .collect()
+    } else {
+        args.event.clone()
+    };
+    let mut rows = Vec::new();
+    for name in &names {
+        let system = format!("{name}/");
+        let is_system = table.events.iter().any(|e| e.name.starts_with(&system));
+        // `irq` is a selection and a subsystem: the selection is meant; irq:* is the other.
+        let name = match is_system && !selections.names().contains(&name.as_str()) {
+            true => format!("{name}:*"),
+            false => name.clone(),
+        };
+        for (event, _) in selections.resolve(std::slice::from_ref(&name))? {
+            let found = match event.strip_suffix('*') {
+                Some("*/") => (0..table.events.len()).collect(),
+                Some(system) => (0..table.events.len())
+                    .filter(|&r| table.events[r].name.starts_with(system))
+                    .collect(),
+                None => table.find(&event).into_iter().collect::<Vec<_>>(),
+            };
+            if found.is_empty() {
+                message::warning(format_args!("this kernel has no event {event}"));
+            }
+            rows.extend(found);
+        }
+    }
+    rows.sort_unstable();
+    rows.dedup();
+    Ok(rows)
+}
+
+/// CPU time that recording the event would take per second of the look, in seconds.
+fn cpu_share(event: &EventCost) -> Option<f64> {
+    Some(event.per_second? * event.on_ns?.median.max(0.0) * 1e-9)
+}
+
+fn bytes_per_second(event: &EventCost) -> Option<f64> {
+    Some(event.per_second? * f64::from(event.bytes))
+}
+
+fn json(rows: &[&EventCost], table: &Table, look: Duration) -> serde_json::Value {
+    let events: Vec<_> = rows
+        .iter()
+        .map(|e| {
+            let mut value = serde_json::to_value(e).unwrap_or_default();
+            value["purpose"] = purpose(&e.name).into();
+            value["cpu_share"] = cpu_share(e).into();
+            value["bytes_per_second"] = bytes_per_second(e).into();
+            value
+        })
+        .collect();
+    serde_json::json!({
+        "schema": "kasuri.events/1",
+        "look_seconds": look.as_secs_f64(),
+        "events": events,
+        "selections": BUILTIN.iter().map(|b| {
+            let sum = sum(b.events, table);
+            serde_json::json!({"name": b.name, "what": b.what, "events": sum.events, "per_second": sum.per_second,
+                "bytes_per_second": sum.bytes, "cpu_share": sum.share, "not_measured": sum.unmeasured})
+        }).collect::<Vec<_>>(),
+    })
+}
+
+#[derive(Default)]
+struct Sum {
+    events: usize,
+    per_second: f64,
+    bytes: f64,
+    share: f64,
+    unmeasured: usize,
+}
+
+fn sum(events: &[(&str, &str)], table: &Table) -> Sum {
+    let mut sum = Sum::default();
+    let all = events.iter().any(|(name, _)| *name == "*/*");
+    for event in &table.events {
+        if !all && !events.iter().any(|(name, _)| *name == event.name) {
+            continue;
+        }
+        sum.events += 1;
+        let rate = event.per_second.unwrap_or(0.0);
+        sum.per_second += rate;
+        sum.bytes += bytes_per_second(event).unwrap_or(0.0);
+        sum.share += cpu_share(event).unwrap_or(0.0);
+        sum.unmeasured += usize::from(rate > 0.0 && event.on_ns.is_none());
+    }
+    sum
+}
+
+/// ns; what the interval cannot tell from nothing is less than its upper end.
+fn nanoseconds(estimate: Option<Estimate>) -> String {
+    estimate.map_or_else(
+        || "-".to_owned(),
+        |e| {
+            if e.low <= 0.0 {
+                format!("<{:.0}", e.high.max(0.0).ceil())
+            } else {
+                format!("{:.0}", e.median)
+            }
+        },
+    )
+}
+
+fn rate(per_second: Option<f64>) -> String {
+    per_second.map_or_else(|| "-".to_owned(), |r| units::count(r.round() as u64))
+}
+
+fn megabytes(bytes: f64) -> String {
+    if bytes == 0.0 {
+        "0".to_owned()
+    } else if bytes < 5e3 {
+        "<0.01".to_owned()
+    } else {
+        format!("{:.2}", bytes / 1e6)
+    }
+}
+
+fn page(rows: &[&EventCost], table: &Table, args: &Args) -> String {
+    let width = super::stat::screen_width();
+    let mut grid = Grid::new(&[
+        word("EVENT", 0),
+        number("ON ns", 0),
+        number("PAUSED", 0),
+        number("FILTERED", 0),
+        number("BYTES", 0),
+        number("HITS/S", 0),
+        number("CPU", 0),
+        number("MB/S", 0),
+        word("MEASURED IN", 2),
+        text("FOR"),
+    ]);
+    for e in rows {
+        grid.row([
+            e.name.replacen('/', ":", 1),
+            nanoseconds(e.on_ns),
+            nanoseconds(e.paused_ns),
+            nanoseconds(e.filtered_ns),
+            e.bytes.to_string(),
+            rate(e.per_second),
+            cpu_share(e).map_or_else(|| "-".to_owned(), units::percent),
+            bytes_per_second(e).map_or_else(|| "-".to_owned(), megabytes),
+            e.operation.unwrap_or("-").to_owned(),
+            purpose(&e.name).to_owned(),
+        ]);
+    }
+    let mut page = lines(grid, width);
+    let what = match args.program.first() {
+        Some(program) => format!("the first {:?} of {}", args.look, program.display()),
+        None => format!("{:?} of this system", args.look),
+    };
+    page.push_str(&format!(
+        "\nSelections, in {what} (CPU: of one CPU's time; unmeasured events left out)\n"
+    ));
+    let mut grid = Grid::new(&[
+        text("SELECTION"),
+        number("EVENTS", 0),
+        number("HITS/S", 0),
+        number("CPU", 0),
+        number("MB/S", 0),
+        number("UNMEASURED", 0),
+        word("WHAT IT ANSWERS", 0),
+    ]);
+    for b in BUILTIN {
+        let sum = sum(b.events, table);
+        grid.row([
+            b.name.to_owned(),
+            sum.events.to_string(),
+            units::count(sum.per_second.round() as u64),
+            units::percent(sum.share),
+            megabytes(sum.bytes),
+            sum.unmeasured.to_string(),
+            b.what.to_owned(),
+        ]);
+    }
+    page.push_str(&lines(grid, width));
+    page
+}
+
+fn lines(grid: Grid, width: usize) -> String {
+    grid.lines(width)
+        .iter()
+        .map(|line| format!("{line}\n"))
+        .collect()
+}

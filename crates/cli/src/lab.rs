@@ -1,0 +1,81 @@
+//! What the measuring commands share: a CPU, a directory for raw pages, a flag that Ctrl-C sets.
+use anyhow::Context;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where to measure.
+pub struct Place {
+    /// CPU on which operations run.
+    pub cpu: u32,
+    /// For raw pages; removed when dropped.
+    pub scratch: tempfile::TempDir,
+    /// Where ring sessions are made.
+    pub shm_dir: PathBuf,
+    /// The process that runs operations.
+    pub worker: (PathBuf, Vec<String>),
+}
+
+impl Place {
+    /// On `cpu`, or the last CPU that this process may use: the first takes most interrupts.
+    ///
+    /// # Errors
+    /// When no directory can be made.
+    pub fn new(cpu: Option<u32>) -> anyhow::Result<Place> {
+        let shm_dir = std::env::var_os("KASURI_SHM_DIR")
+            .map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
+        let parent = if shm_dir.is_dir() {
+            shm_dir.clone()
+        } else {
+            std::env::temp_dir()
+        };
+        let scratch = tempfile::Builder::new()
+            .prefix("kasuri-lab-")
+            .tempdir_in(parent)
+            .context("cannot make a directory for what the tracers write")?;
+        let cpu = match cpu {
+            Some(cpu) => cpu,
+            None => last_cpu()?,
+        };
+        Ok(Place {
+            cpu,
+            scratch,
+            shm_dir,
+            worker: (
+                std::env::current_exe()?,
+                vec!["lab-worker".to_owned(), cpu.to_string()],
+            ),
+        })
+    }
+}
+
+fn last_cpu() -> anyhow::Result<u32> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .rev()
+        .find(|&cpu| set.is_set(cpu))
+        .map(|cpu| cpu as u32)
+        .context("this process may run on no CPU")
+}
+
+/// Set by SIGINT and SIGTERM: stop measuring, print what there is, leave the kernel as it was.
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Takes the signals.
+    ///
+    /// # Errors
+    /// When they cannot be taken.
+    pub fn new() -> anyhow::Result<Stop> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, stop.clone())?;
+        }
+        Ok(Stop(stop))
+    }
+
+    /// Whether one came.
+    pub fn asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

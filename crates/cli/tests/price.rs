@@ -1,0 +1,265 @@
+//! The price of looking: `kasuri overhead`, `kasuri events`, and what a recording says of its own cost.
+use serde_json::Value;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// A test that cannot run here says why; where it must run (CI) that is a failure.
+fn skipped(why: &str) {
+    assert!(
+        std::env::var_os("CI").is_none_or(|v| v != "true"),
+        "skipped: {why}"
+    );
+    println!("skipped: {why}");
+}
+
+fn may_trace() -> bool {
+    kasuri_record::tracefs::Tracefs::open().is_ok()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// A cache of its own, so that a test measures whatever it needs.
+fn kasuri(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
+    command
+        .current_dir(dir)
+        .env("XDG_CACHE_HOME", dir)
+        .env("XDG_CONFIG_HOME", dir);
+    command
+}
+
+fn json(output: &Output) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {said}"))
+}
+
+fn ordered(estimate: &Value) {
+    let [low, median, high] = ["low", "median", "high"].map(|k| estimate[k].as_f64().unwrap());
+    assert!(low <= median && median <= high, "{estimate}");
+}
+
+#[test]
+fn overhead_fills_every_cell_and_finds_what_a_system_call_event_costs() {
+    if !may_trace() {
+        return skipped("needs tracefs");
+    }
+    let dir = scratch("overhead");
+    let out = kasuri(&dir)
+        .args(["overhead", "--json", "--rounds", "9"])
+        .args(["--config", "present,annotations,syscalls"])
+        .args(["--op", "null call,2p/0K,page fault"])
+        .output()
+        .unwrap();
+    let result = json(&out);
+    assert_eq!(result["schema"], "kasuri.overhead/1");
+    assert_eq!(result["missing"].as_array().unwrap().len(), 0);
+    let rows = result["operations"].as_array().unwrap();
+    assert_eq!(rows.len(), 3);
+    for row in rows {
+        let cells = row["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), 3);
+        for cell in cells {
+            ordered(&cell["ratio"]);
+            ordered(&cell["added_ns"]);
+        }
+    }
+    // Two events of some 100 ns each on a call of some 100 ns: three times the call on a quiet machine. Never nothing.
+    let cost = &rows[0]["cells"][2]["added_ns"]["median"];
+    assert!(cost.as_f64().unwrap() > 20.0, "{cost}");
+}
+
+#[test]
+fn overhead_interrupted_prints_what_it_has_and_leaves_nothing_on() {
+    if !may_trace() {
+        return skipped("needs tracefs");
+    }
+    let dir = scratch("interrupted");
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::KILL] {
+        let child = kasuri(&dir)
+            .args(["overhead", "--rounds", "1000", "--config", "sched"])
+            .args(["--op", "null call", "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+        let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        let out = child.wait_with_output().unwrap();
+        if signal == rustix::process::Signal::INT {
+            let result = json(&out);
+            let rounds = result["rounds"].as_u64().unwrap();
+            assert!((1..1000).contains(&rounds), "{rounds}");
+            assert!(String::from_utf8_lossy(&out.stderr).contains("interrupted"));
+        } else {
+            // Nobody could clean up; the next command that traces does.
+            let next = kasuri(&dir)
+                .args(["events", "--look", "10ms", "sched:sched_switch", "--json"])
+                .output()
+                .unwrap();
+            json(&next);
+        }
+        let tracefs = kasuri_record::tracefs::Tracefs::open().unwrap();
+        let ours = format!("kasuri-{pid}-");
+        let left = kasuri_record::tracefs::stale(&tracefs);
+        assert!(
+            !left.iter().any(|name| name.starts_with(&ours)),
+            "{signal:?}: {left:?}"
+        );
+    }
+}
+
+#[test]
+fn overhead_without_privileges_measures_annotations_and_names_the_rest() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("needs root to become somebody else");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
+    let binary = dir.path().join("kasuri");
+    std::fs::copy(env!("CARGO_BIN_EXE_kasuri"), &binary).unwrap();
+    let out = Command::new(&binary)
+        .args(["overhead", "--rounds", "2", "--config", "annotations,sched"])
+        .args(["--op", "null call", "--json"])
+        .uid(65534)
+        .gid(65534)
+        .current_dir(dir.path())
+        .env("XDG_CACHE_HOME", dir.path())
+        .output()
+        .unwrap();
+    let result = json(&out);
+    let cells = &result["operations"][0]["cells"];
+    assert!(cells[0].is_object() && cells[1].is_null(), "{cells}");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        said.contains("no kernel events") && said.contains("root"),
+        "{said}"
+    );
+}
+
+/// dd makes exactly two system calls for each byte it copies.
+#[test]
+fn events_finds_a_storm_of_system_calls() {
+    if !may_trace() {
+        return skipped("needs tracefs");
+    }
+    let dir = scratch("storm");
+    let out = kasuri(&dir)
+        .args([
+            "events",
+            "raw_syscalls:sys_enter",
+            "--json",
+            "--look",
+            "500ms",
+            "--",
+        ])
+        .args([
+            "dd",
+            "if=/dev/zero",
+            "of=/dev/null",
+            "bs=1",
+            "count=1000000000",
+        ])
+        .output()
+        .unwrap();
+    let result = json(&out);
+    let event = &result["events"][0];
+    assert_eq!(event["name"], "raw_syscalls/sys_enter");
+    let rate = event["per_second"].as_f64().unwrap();
+    assert!(
+        rate > 20_000.0,
+        "a system call of dd takes some microsecond, not {rate} a second"
+    );
+    ordered(&event["on_ns"]);
+    ordered(&event["filtered_ns"]);
+    assert!(
+        event["hits_per_operation"].as_f64().unwrap() >= 1.0,
+        "{event}"
+    );
+}
+
+#[test]
+fn a_recording_counts_its_own_events_and_prices_them() {
+    if !may_trace() {
+        return skipped("needs tracefs");
+    }
+    const BYTES: u64 = 20_000;
+    let dir = scratch("self-accounting");
+    let status = kasuri(&dir)
+        .args(["record", "-q", "--syscalls", "-o", "run.kasuri", "--"])
+        .args(["dd", "if=/dev/zero", "of=/dev/null", "bs=1"])
+        .arg(format!("count={BYTES}"))
+        .stderr(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let summary = json(
+        &kasuri(&dir)
+            .args(["stat", "--json", "run.kasuri"])
+            .output()
+            .unwrap(),
+    );
+    let tracing = &summary["tracing"];
+    let kind = |name: &str| {
+        let events = tracing["events"].as_array().unwrap();
+        events.iter().find(|e| e["name"] == name).unwrap().clone()
+    };
+    for name in ["raw_syscalls/sys_enter", "raw_syscalls/sys_exit"] {
+        let n = kind(name)["count"].as_u64().unwrap();
+        assert!(n >= 2 * BYTES, "{name}: {n}");
+        assert_eq!(kind(name)["guessed"], false);
+    }
+    let sum: i64 = tracing["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["cost_ns"].as_i64().unwrap())
+        .sum();
+    let total = tracing["cost_ns"].as_i64().unwrap();
+    assert!((sum - total).abs() <= 20, "{sum} {total}");
+    assert!(tracing["share"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn own_selections_are_recorded_and_mistakes_in_them_are_named() {
+    let dir = scratch("selections");
+    std::fs::create_dir_all(dir.join("kasuri")).unwrap();
+    let file = dir.join("kasuri/selections");
+    std::fs::write(&file, "# mine\nmine = irq, net:nonsense\nbroken\n").unwrap();
+    let record = |events: &str| {
+        let mut command = kasuri(&dir);
+        command.args([
+            "record",
+            "-o",
+            "run.kasuri",
+            "--events",
+            events,
+            "--",
+            "true",
+        ]);
+        command.output().unwrap()
+    };
+    let out = record("mine");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("selections:3") && said.contains("broken"),
+        "{said}"
+    );
+    std::fs::write(&file, "mine = irq, net:nonsense\n").unwrap();
+    if !may_trace() {
+        return skipped("needs tracefs");
+    }
+    let out = record("mine");
+    assert!(out.status.success());
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("no event net/nonsense"), "{said}");
+}

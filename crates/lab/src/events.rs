@@ -1,0 +1,271 @@
+//! `kasuri events`: what each tracepoint of this kernel costs.
+//!
+//! Goal: ns per hit of a tracepoint that is on, that is on while tracing is paused, and whose filter rejects; against the
+//! same operation with it off. A tracepoint that is off is a no-op in the kernel's text (a static key); kernels without
+//! it cannot be had for comparison, so "off" is the baseline, not a figure.
+//!
+//! Method: with every event on, each operation runs once and the events in the raw pages are counted: that says which
+//! operation provokes which tracepoint, how often. Then each tracepoint alone is switched on and off around
+//! the operation in which it is hit most per nanosecond: off, on, paused, filtered, off; the medians of the differences,
+//! divided by the hits, are its costs.
+use crate::error::{Error, Result};
+use crate::ops;
+use crate::stats::{Estimate, median};
+use crate::tracer::Kernel;
+use crate::worker::Worker;
+use kasuri_format::meta::KernelMeta;
+use kasuri_format::tracefs::{EventFormat, Page, PageLayout};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Bytes of the header before an event's data in the ring buffer.
+const HEADER_BYTES: u32 = 4;
+/// Operations longer than this per hit cannot resolve what a hit costs: their own length varies by more.
+const RESOLVED_NS: f64 = 20_000.0;
+/// An operation provokes an event when it is hit at least this often in each.
+const PROVOKED: f64 = 0.4;
+
+/// One tracepoint.
+#[derive(Clone, Debug, Serialize)]
+pub struct EventCost {
+    /// `system/name`.
+    pub name: String,
+    /// Bytes of one event in the buffer; events with text are longer.
+    pub bytes: u32,
+    /// The operation that provokes it; none of ours does: none.
+    pub operation: Option<&'static str>,
+    /// Hits in one operation.
+    pub hits_per_operation: f64,
+    /// ns per hit, switched on and written.
+    pub on_ns: Option<Estimate>,
+    /// ns per hit, switched on while tracing is paused (`tracing_on` 0).
+    pub paused_ns: Option<Estimate>,
+    /// ns per hit, switched on with a filter that rejects it.
+    pub filtered_ns: Option<Estimate>,
+    /// Hits per second seen in the look at the system; none without a look.
+    pub per_second: Option<f64>,
+}
+
+/// The kernel's tracepoints: name -> id and bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    by_id: HashMap<u16, usize>,
+    /// In order of their names.
+    pub events: Vec<EventCost>,
+}
+
+impl Table {
+    /// Reads the formats of all events.
+    pub fn read(kernel: &Kernel) -> Table {
+        let catalogue = kernel.catalogue();
+        let mut table = Table::default();
+        for name in catalogue.names() {
+            let Some(format) = catalogue
+                .format(&name)
+                .and_then(|text| EventFormat::parse(&name, &text).ok())
+            else {
+                continue;
+            };
+            table.by_id.insert(format.id, table.events.len());
+            table.events.push(EventCost {
+                name,
+                bytes: format.fixed_bytes.next_multiple_of(4) + HEADER_BYTES,
+                operation: None,
+                hits_per_operation: 0.0,
+                on_ns: None,
+                paused_ns: None,
+                filtered_ns: None,
+                per_second: None,
+            });
+        }
+        table
+    }
+
+    /// Row of an event.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.events
+            .binary_search_by(|e| e.name.as_str().cmp(name))
+            .ok()
+    }
+}
+
+/// Everything that is measured with.
+pub struct Probe<'a> {
+    /// The instance.
+    pub kernel: &'a mut Kernel,
+    /// Runs the operations.
+    pub worker: &'a mut Worker,
+    /// CPU it runs on.
+    pub cpu: u32,
+    /// For raw pages.
+    pub scratch: &'a Path,
+}
+
+impl Probe<'_> {
+    /// Finds out which of the operations provokes which event.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn scan(&mut self, table: &mut Table, operations: &[usize]) -> Result<()> {
+        let mut best = vec![0.0f64; table.events.len()];
+        let counts = operations
+            .iter()
+            .map(|&ix| Ok(self.worker.calibrate(ix, 1e6)?.min(2000)))
+            .collect::<Result<Vec<_>>>()?;
+        // Once: switching two thousand events takes a good part of a second.
+        self.kernel.all_on(self.scratch)?;
+        for (&ix, n) in operations.iter().zip(counts) {
+            self.kernel.drain_rest()?;
+            self.kernel.new_files(self.scratch)?;
+            let ns = self.worker.run(ix, n, false)?;
+            let counts = self.collect(Some(self.cpu))?;
+            for (id, count) in counts {
+                let Some(&row) = table.by_id.get(&id) else {
+                    continue;
+                };
+                let hits = count as f64 / n as f64;
+                // Most hits in the least time: what the clock says differs least by chance there.
+                let weight = hits / (ns / n as f64);
+                if hits >= PROVOKED && weight > 1.5 * best[row] && weight >= 1.0 / RESOLVED_NS {
+                    best[row] = weight;
+                    table.events[row].operation = Some(ops::ALL[ix].name);
+                    table.events[row].hits_per_operation = hits;
+                }
+            }
+        }
+        self.kernel.off()
+    }
+
+    /// Measures one event: `rounds` differences, up to four times as many while they cannot tell its cost from
+    /// nothing. Does nothing with an event that no operation provokes.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn measure(&mut self, event: &mut EventCost, rounds: u32) -> Result<()> {
+        let Some(ix) = event
+            .operation
+            .and_then(|name| ops::ALL.iter().position(|op| op.name == name))
+        else {
+            return Ok(());
+        };
+        let n = self.worker.calibrate(ix, 1.5e6)?;
+        let hits = n as f64 * event.hits_per_operation;
+        let refused = |what: &str| {
+            let what = format!("{what} {}", event.name);
+            move |source| Error::Tracefs { what, source }
+        };
+        let mut samples = [Vec::new(), Vec::new(), Vec::new()];
+        for round in 0..4 * rounds {
+            let unclear = median(&samples[0]).is_none_or(|e: Estimate| e.low <= 0.0);
+            if round >= rounds && !unclear {
+                break;
+            }
+            let before = self.worker.run(ix, n, false)?;
+            self.kernel
+                .on(std::slice::from_ref(&event.name), self.scratch)?;
+            let on = self.worker.run(ix, n, false)?;
+            self.kernel.drain()?;
+            let tracing = |on: bool| self.kernel.instance.set_tracing(on);
+            tracing(false).map_err(refused("pause"))?;
+            let paused = self.worker.run(ix, n, false)?;
+            tracing(true).map_err(refused("go on with"))?;
+            let catalogue = self.kernel.catalogue();
+            // Every event has the field; no thread has this id.
+            let filtered = match catalogue.set_filter(&event.name, "common_pid == -7") {
+                Ok(()) => Some(self.worker.run(ix, n, false)?),
+                Err(_) => None,
+            };
+            let catalogue = self.kernel.catalogue();
+            if filtered.is_some() {
+                let _ = catalogue.set_filter(&event.name, "0");
+            }
+            catalogue
+                .enable(&event.name, false)
+                .map_err(refused("switch off"))?;
+            let after = self.worker.run(ix, n, false)?;
+            let off = (before + after) / 2.0;
+            for (list, ns) in samples.iter_mut().zip([Some(on), Some(paused), filtered]) {
+                list.extend(ns.map(|ns| (ns - off) / hits));
+            }
+        }
+        let [on, paused, filtered] = samples.map(|list| median(&list));
+        (event.on_ns, event.paused_ns, event.filtered_ns) = (on, paused, filtered);
+        Ok(())
+    }
+
+    /// Counts every event of the system for `time` from when `begin` returns; hits per second into the table.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn look(&mut self, table: &mut Table, time: Duration, begin: impl FnOnce()) -> Result<()> {
+        self.kernel.all_on(self.scratch)?;
+        self.kernel.drain_rest()?;
+        self.kernel.new_files(self.scratch)?;
+        begin();
+        let start = Instant::now();
+        while start.elapsed() < time {
+            std::thread::sleep(Duration::from_millis(5).min(time));
+            self.kernel.drain()?;
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let counts = self.collect(None)?;
+        self.kernel.off()?;
+        for event in &mut table.events {
+            event.per_second = Some(0.0);
+        }
+        for (id, count) in counts {
+            if let Some(&row) = table.by_id.get(&id) {
+                table.events[row].per_second = Some(count as f64 / seconds);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what was written to the files, by event id; of one CPU or of all.
+    fn collect(&mut self, cpu: Option<u32>) -> Result<HashMap<u16, u64>> {
+        let i = &self.kernel.instance;
+        let layout = PageLayout::from_meta(&KernelMeta {
+            page_bytes: i.page_bytes,
+            header_page: i.header_page.clone(),
+            big_endian: cfg!(target_endian = "big"),
+            ..KernelMeta::default()
+        })
+        .unwrap_or(PageLayout::LE64);
+        let cpus: Vec<u32> = match cpu {
+            Some(cpu) => vec![cpu],
+            None => i.cpus.clone(),
+        };
+        self.kernel.drain_rest()?;
+        let mut counts = HashMap::new();
+        for cpu in cpus {
+            let path = self.scratch.join(format!("cpu{cpu}.raw"));
+            let bytes = std::fs::read(&path).map_err(|e| Error::File(path.clone(), e))?;
+            for page in bytes.chunks_exact(layout.page_bytes) {
+                let Ok(page) = Page::parse(page, &layout, 0) else {
+                    continue;
+                };
+                for event in page.events().map_while(|e| e.ok()) {
+                    if let Some(id) = event.id(layout.big_endian) {
+                        *counts.entry(id).or_insert(0u64) += 1;
+                    }
+                }
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// Operations that can be divided by their hits: those whose own overhead is subtracted are not among them.
+pub fn provokers() -> Vec<usize> {
+    let own_overhead = |ix: &usize| ops::ALL[*ix].name.contains("p/");
+    (0..ops::ALL.len()).filter(|ix| !own_overhead(ix)).collect()
+}
+
+/// The quick ones, which provoke switches, wake-ups, system calls and faults: what a recording needs to know.
+pub fn quick_provokers() -> Vec<usize> {
+    const QUICK: [&str; 4] = ["null call", "pipe", "page fault", "mmap"];
+    let quick = |ix: &usize| QUICK.contains(&ops::ALL[*ix].name);
+    (0..ops::ALL.len()).filter(quick).collect()
+}
