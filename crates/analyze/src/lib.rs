@@ -2,6 +2,7 @@
 //!
 //! | module | answers |
 //! |---|---|
+//! | [`account`] | where every CPU-second went |
 //! | `threads` | what each thread and CPU did, wake-up latency |
 //! | `annotations` | time by annotation, by waited-for object, tasks |
 //! | `imbalance`, `rounds` | how unevenly repeated work is split, and whether always in the same way |
@@ -13,6 +14,7 @@
 //! | [`compare`], `permute` | what changed between runs, and whether by more than noise |
 #![forbid(unsafe_code)]
 
+pub mod account;
 mod annotations;
 pub mod compare;
 mod cut;
@@ -91,6 +93,11 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
         out.migrations += row.migrations;
         out.wakeups += row.wakeups;
     }
+    out.account = account::summarise(
+        &cut,
+        out.switches + out.wakeups + out.migrations,
+        &out.annotations,
+    );
     out.capacity_ns = out.wall_ns.saturating_mul(i64::from(out.n_cpus));
     out.cpu_use = (known.switches && out.capacity_ns > 0)
         .then(|| out.on_cpu_ns as f64 / out.capacity_ns as f64);

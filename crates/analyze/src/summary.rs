@@ -59,6 +59,8 @@ pub struct Summary {
     pub n_kernel_events: u64,
     /// Number of events read: annotations.
     pub n_annotation_events: u64,
+    /// Where `capacity_ns` went.
+    pub account: crate::account::AccountSummary,
     /// Threads, longest on a CPU first.
     pub threads: Vec<ThreadSummary>,
     /// CPUs in order of their number.

@@ -477,6 +477,19 @@ fn a_range_is_a_part_of_the_whole() {
 /// The answer without ids and points in time.
 fn anonymous(mut s: Summary) -> Summary {
     (s.from_ns, s.to_ns) = (0, 0);
+    let start = s.account.causes.iter().map(|c| c.longest_from_ns).min();
+    for c in &mut s.account.causes {
+        c.pid = c.pid.map(|_| 0);
+        c.tid = c.tid.map(|_| 0);
+        c.longest_from_ns -= start.unwrap_or(0);
+        c.longest_to_ns -= start.unwrap_or(0);
+    }
+    s.account.cpus.iter_mut().for_each(|c| c.cpu = 0);
+    s.account.cpus.sort_by_key(|c| c.classes.len());
+    s.account
+        .threads
+        .iter_mut()
+        .for_each(|t| (t.pid, t.tid) = (0, 0));
     s.cpus.sort_by_key(|c| c.target_ns);
     s.cpus.iter_mut().for_each(|c| c.cpu = 0);
     s.threads.iter_mut().for_each(|t| (t.pid, t.tid) = (0, 0));
@@ -536,6 +549,9 @@ fn an_idle_thread_adds_its_row_and_nothing_else() {
         (idle.name.as_str(), idle.on_cpu_ns, idle.unknown_ns),
         ("idler", 0, 1000)
     );
+    let account = &mut more.account.threads;
+    let idler = account.iter().position(|t| t.name == "idler").unwrap();
+    assert_eq!(account.remove(idler).alive_ns, 1000);
     assert_eq!(more, PLAIN.summary());
 }
 

@@ -62,6 +62,11 @@ impl Strings {
         self.text.get(ix.ix()).map_or("", |s| s)
     }
 
+    /// All, in the order of their indices.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.text.iter().map(|s| &**s)
+    }
+
     /// Number of different strings.
     pub fn len(&self) -> usize {
         self.text.len()

@@ -37,6 +37,9 @@ fn stat_says_the_findings_in_words() {
         "1,904 events on CPU 1 in 2 gaps between 1.00 ms and 3.50 ms: kernel buffer overrun",
         "next time: record with --buffer-kb 65536",
         "kasuri report quake.kasuri",
+        "you got 1.60 of 2 CPUs: 0.21 lost to imbalance in loop48 (solver.c:48), 0.10 to lock `queue` (queue.c:81), 0.09 to",
+        "100.000ms..123.000ms",
+        "kasuri stat --range A..B quake.kasuri",
     ] {
         assert!(page.contains(needed), "{needed}\n{page}");
     }
@@ -90,6 +93,11 @@ fn stat_names_cannot_steer_the_terminal() {
     summary.interference[0].process = evil.into();
     summary.losses[0].remedy = evil.into();
     summary.missing[0] = evil.into();
+    summary.account.causes[0].name = evil.into();
+    summary.account.causes[0].code = evil.into();
+    summary.account.causes[0].thread = evil.into();
+    summary.account.causes[1].name = evil.into();
+    summary.account.regions[0].name = evil.into();
     summary.host = evil.into();
     assert!(
         page(&summary, 100)

@@ -60,6 +60,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         width: screen_width(),
         colour: has_colour(),
         top: args.top,
+        start_ns: start,
         next: format!(
             "kasuri report {}",
             shell_word(&args.input.name().to_string())

@@ -1,9 +1,11 @@
 //! The summary as text: what `kasuri stat` prints.
+mod account;
 mod compare;
 pub mod grid;
 mod sections;
 pub mod units;
 
+pub use account::cause_text;
 pub use compare::render_comparison;
 use kasuri_analyze::Summary;
 
@@ -18,6 +20,8 @@ pub struct Layout {
     pub top: usize,
     /// Command to propose at the end; "" for none.
     pub next: String,
+    /// Start of the recording: ranges for the command line count from it.
+    pub start_ns: i64,
 }
 
 impl Default for Layout {
@@ -27,6 +31,7 @@ impl Default for Layout {
             colour: false,
             top: 10,
             next: String::new(),
+            start_ns: 0,
         }
     }
 }
@@ -38,6 +43,7 @@ pub fn render(summary: &Summary, layout: &Layout) -> String {
         text: String::new(),
     };
     page.headline(summary);
+    page.account(summary);
     page.problems(summary);
     page.annotations(summary);
     page.imbalance(summary);

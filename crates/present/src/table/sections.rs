@@ -1,5 +1,6 @@
 //! The sections of the page, in the order of the page.
 use super::Page;
+use super::account::small_bar;
 use super::grid::{Grid, cut, number, text, word};
 use super::units::{count, duration, percent, plural, printable};
 use kasuri_analyze::{Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary};
@@ -276,6 +277,7 @@ impl Page<'_> {
             number("WAKE P50", 4),
             number("WAKE P99", 3),
             number("WAKE MAX", 5),
+            word("WHERE IT WENT", 3),
         ]);
         let shown = self.shown(s.threads.len());
         let many = s.threads.iter().any(|t| t.pid != s.threads[0].pid);
@@ -298,6 +300,7 @@ impl Page<'_> {
             number("UNKNOWN", 1),
             number("IRQ", 2),
             number("SWITCHES", 1),
+            word("WHERE IT WENT", 3),
         ]);
         let share = |value: i64| percent(value as f64 / s.wall_ns as f64);
         let unknown = s.cpus.iter().any(|c| c.unknown_ns > 0);
@@ -320,6 +323,11 @@ impl Page<'_> {
                 known(unknown, share(c.unknown_ns)),
                 c.irq_ns.map_or("-".into(), share),
                 count(c.switches),
+                s.account
+                    .cpus
+                    .iter()
+                    .find(|a| a.cpu == c.cpu)
+                    .map_or("-".into(), |a| small_bar(&a.classes)),
             ]);
         }
         self.grid(grid, shown, s.cpus.len());
@@ -575,7 +583,7 @@ fn rounds_text(i: &Imbalance) -> Option<String> {
     ))
 }
 
-fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 13] {
+fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 14] {
     let k = s.known;
     [
         if t.name.is_empty() {
@@ -595,6 +603,11 @@ fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 
         latency(t.wake_latency_ns, |l| l.p50),
         latency(t.wake_latency_ns, |l| l.p99),
         latency(t.wake_latency_ns, |l| l.max),
+        s.account
+            .threads
+            .iter()
+            .find(|a| k.switches && (a.tid, a.pid) == (t.tid, t.pid))
+            .map_or("-".into(), |a| small_bar(&a.classes)),
     ]
 }
 
@@ -615,6 +628,6 @@ fn some_of(numbers: &[u32]) -> String {
     format!("{}{more}", first.join(", "))
 }
 
-fn file_name(place: &str) -> &str {
+pub(super) fn file_name(place: &str) -> &str {
     place.rsplit('/').next().unwrap_or(place)
 }

@@ -1,4 +1,5 @@
 //! A summary made by hand, with something in every table.
+use kasuri_analyze::account::*;
 use kasuri_analyze::*;
 
 pub fn thread(tid: i32, name: &str, on_cpu_ns: i64) -> ThreadSummary {
@@ -76,6 +77,7 @@ pub fn summary() -> Summary {
             p99: 81_200,
             max: 1_300_000,
         }),
+        account: account(),
         n_kernel_events: 123_456,
         n_annotation_events: 16_000,
         threads: vec![
@@ -197,5 +199,71 @@ pub fn summary() -> Summary {
         }],
         missing: vec!["interrupts: not asked for; record with --irq".into()],
         ..Summary::default()
+    }
+}
+
+fn class(class: Class, ns: i64) -> ClassSum {
+    ClassSum {
+        class: class.key(),
+        ns,
+        cpus: ns as f64 / 2_013_000_000.0,
+    }
+}
+
+/// Of 2 x 2,013 ms: 3,220 of work, 806 lost.
+fn account() -> AccountSummary {
+    let classes = vec![
+        class(Class::Work, 3_220_000_000),
+        class(Class::LockWait, 205_000_000),
+        class(Class::BarrierWait, 420_000_000),
+        class(Class::Interference, 181_000_000),
+    ];
+    let cause = |class: Class, name: &str, code: &str, ns: i64| CauseSummary {
+        class: class.key(),
+        name: name.into(),
+        code: code.into(),
+        place: Some("/home/me/quake/src/queue.c:81".into()),
+        code_place: Some("/home/me/quake/src/solver.c:48".into()),
+        tid: Some(4712),
+        thread: "quake-2".into(),
+        thread_share: 0.99,
+        ns,
+        on_cpu_ns: ns / 10,
+        cpus: ns as f64 / 2_013_000_000.0,
+        longest_from_ns: 100_000_000,
+        longest_to_ns: 123_000_000,
+        ..CauseSummary::default()
+    };
+    AccountSummary {
+        capacity_ns: 4_026_000_000,
+        n_cpus: 2,
+        got_cpus: 1.6,
+        named_share: 1.0,
+        traced_events: 40_000,
+        causes: vec![
+            cause(Class::BarrierWait, "sync", "loop48", 420_000_000),
+            cause(Class::LockWait, "queue", "", 205_000_000),
+            cause(Class::Interference, "chrome", "", 181_000_000),
+        ],
+        cpus: vec![CpuAccount {
+            cpu: 0,
+            classes: vec![class(Class::Work, 2_013_000_000)],
+        }],
+        threads: vec![ThreadAccount {
+            pid: 4711,
+            tid: 4711,
+            name: "quake".into(),
+            alive_ns: 2_013_000_000,
+            classes: vec![class(Class::Work, 2_013_000_000)],
+        }],
+        regions: vec![RegionAccount {
+            name: "loop48".into(),
+            place: None,
+            wall_ns: 1_000_000_000,
+            got_cpus: 1.2,
+            classes: classes.clone(),
+        }],
+        classes,
+        ..AccountSummary::default()
     }
 }

@@ -1,0 +1,218 @@
+//! The classes that capacity is split into, and what can be said of one loss.
+use kasuri_model::{ProcessIx, StrIx, ThreadIx};
+
+/// Where CPU time went. docs/design/account.md defines each.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Class {
+    /// Own code outside everything below.
+    #[default]
+    Work = 0,
+    /// In system calls; 0 unless they were recorded.
+    Kernel = 1,
+    /// In a task runtime: scheduling, stealing, looking for work.
+    Runtime = 2,
+    /// Writing the recording's events: their number times a unit cost.
+    Tracing = 3,
+    /// A lock, spinning or blocked.
+    LockWait = 4,
+    /// A barrier, or several threads that are to be joined.
+    BarrierWait = 5,
+    /// Another thread of the program: a condition, a queue, or something that nobody annotated.
+    SyncWait = 6,
+    /// Input and output.
+    IoWait = 7,
+    /// A timer, the network, another program.
+    Sleep = 8,
+    /// Serial phases; fewer threads than CPUs; before the program began and after it ended.
+    NoWork = 9,
+    /// A thread that others wait for had no CPU because threads of the program had them.
+    Oversubscribed = 10,
+    /// Other programs ran while the program could have.
+    Interference = 11,
+    /// A thread was ready and a CPU idle: being woken, or kept to another CPU.
+    Scheduling = 12,
+    /// Interrupts while the program ran; 0 unless they were recorded.
+    Irq = 13,
+    /// Nobody knows: events were lost, or not recorded.
+    Unknown = 14,
+    /// Known, and none of the above.
+    Other = 15,
+}
+
+/// Number of classes.
+pub const N_CLASSES: usize = 16;
+
+/// Nanoseconds by class.
+pub type Sums = [i64; N_CLASSES];
+
+impl Class {
+    /// All, in the order of their numbers.
+    pub const ALL: [Class; N_CLASSES] = [
+        Class::Work,
+        Class::Kernel,
+        Class::Runtime,
+        Class::Tracing,
+        Class::LockWait,
+        Class::BarrierWait,
+        Class::SyncWait,
+        Class::IoWait,
+        Class::Sleep,
+        Class::NoWork,
+        Class::Oversubscribed,
+        Class::Interference,
+        Class::Scheduling,
+        Class::Irq,
+        Class::Unknown,
+        Class::Other,
+    ];
+
+    /// Its name in JSON.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Class::Work => "work",
+            Class::Kernel => "kernel",
+            Class::Runtime => "runtime",
+            Class::Tracing => "tracing",
+            Class::LockWait => "lock_wait",
+            Class::BarrierWait => "barrier_wait",
+            Class::SyncWait => "sync_wait",
+            Class::IoWait => "io_wait",
+            Class::Sleep => "sleep",
+            Class::NoWork => "no_work",
+            Class::Oversubscribed => "oversubscribed",
+            Class::Interference => "interference",
+            Class::Scheduling => "scheduling",
+            Class::Irq => "irq",
+            Class::Unknown => "unknown",
+            Class::Other => "other",
+        }
+    }
+
+    /// Its name for people.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Class::Work => "work",
+            Class::Kernel => "kernel work",
+            Class::Runtime => "task runtime",
+            Class::Tracing => "tracing",
+            Class::LockWait => "lock wait",
+            Class::BarrierWait => "barrier, join",
+            Class::SyncWait => "own threads",
+            Class::IoWait => "I/O wait",
+            Class::Sleep => "outside world",
+            Class::NoWork => "no work",
+            Class::Oversubscribed => "own threads in the way",
+            Class::Interference => "other programs",
+            Class::Scheduling => "scheduling delay",
+            Class::Irq => "interrupts",
+            Class::Unknown => "unknown",
+            Class::Other => "other",
+        }
+    }
+
+    /// What it means, in a few words.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Class::Work => "the program's own code",
+            Class::Kernel => "inside system calls",
+            Class::Runtime => "scheduling tasks",
+            Class::Tracing => "writing this recording",
+            Class::LockWait => "spinning or blocked",
+            Class::BarrierWait => "for the slowest thread",
+            Class::SyncWait => "waiting for one of them",
+            Class::IoWait => "blocked on input, output",
+            Class::Sleep => "timer, network, a program",
+            Class::NoWork => "too few threads to run",
+            Class::Oversubscribed => "kept a late one off",
+            Class::Interference => "ran instead of this one",
+            Class::Scheduling => "ready, CPU still idle",
+            Class::Irq => "took the CPU",
+            Class::Unknown => "lost or not recorded",
+            Class::Other => "none of the above",
+        }
+    }
+
+    /// Whether it is what the program is for; the rest is lost.
+    pub const fn is_useful(self) -> bool {
+        matches!(self, Class::Work | Class::Kernel)
+    }
+}
+
+/// More about a loss than its class.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Note {
+    /// Nothing.
+    #[default]
+    None = 0,
+    /// One thread ran alone.
+    Serial = 1,
+    /// Several ran; there were fewer threads than CPUs.
+    FewThreads = 2,
+    /// No thread of the program was alive yet.
+    NotStarted = 3,
+    /// None was alive any more.
+    Ended = 4,
+    /// Woken, on its way to this CPU.
+    WakeUp = 5,
+    /// Ready in another CPU's queue while this one was idle: the kernel's choice, or the thread may not run here.
+    Placement = 6,
+    /// An interrupt ended the wait: a timer, a device, the network.
+    Interrupt = 7,
+    /// Another process ended the wait: `process`.
+    Process = 8,
+    /// The wait did not end in this recording.
+    Endless = 9,
+    /// The thread was stopped (SIGSTOP, a debugger).
+    Stopped = 10,
+    /// Events of this CPU are missing here, or were not recorded.
+    Lost = 11,
+    /// The last thread at a barrier had been kept from its CPU.
+    LateThread = 12,
+    /// The task runtime had nothing to run.
+    IdleWorker = 13,
+}
+
+impl Note {
+    /// Its name in JSON; "" for none.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Note::None => "",
+            Note::Serial => "serial",
+            Note::FewThreads => "few_threads",
+            Note::NotStarted => "not_started",
+            Note::Ended => "ended",
+            Note::WakeUp => "wake_up",
+            Note::Placement => "placement",
+            Note::Interrupt => "interrupt",
+            Note::Process => "process",
+            Note::Endless => "endless",
+            Note::Stopped => "stopped",
+            Note::Lost => "lost",
+            Note::LateThread => "late_thread",
+            Note::IdleWorker => "idle_worker",
+        }
+    }
+}
+
+/// One cause of lost time: what it was, as far as it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Cause {
+    /// Its class.
+    pub class: Class,
+    /// More about it.
+    pub note: Note,
+    /// Whether the CPU was busy with it (spinning, system call); false: it was idle, or others used it.
+    pub on_cpu: bool,
+    /// The lock, barrier, wait, interrupt handler or system call.
+    pub name: StrIx,
+    /// Waits and locks: the object (address). Else 0.
+    pub object: u64,
+    /// Who interfered, or ended the wait.
+    pub process: ProcessIx,
+    /// The thread that was waited for: the last one at a barrier, who ran alone.
+    pub thread: ThreadIx,
+    /// What that thread was doing meanwhile: the innermost annotation that lasts.
+    pub code: StrIx,
+}

@@ -1,0 +1,125 @@
+//! The account: where every CPU-second went.
+//!
+//! | module | does |
+//! |---|---|
+//! | `class` | the classes, and what can be said of one cause |
+//! | `sweep` | the pass over the recording |
+//! | `waiting` | who is charged for idle CPUs, in which order |
+//! | `barrier` | who came last, and what had kept him |
+//! | `track` | what a thread's annotations and kernel spans say, as step functions |
+//! | `segments` | the result as columns |
+//! | `rows`, `regions` | the result as rows of a table |
+//!
+//! Definitions, rules for ties, limits: docs/design/account.md.
+mod barrier;
+mod class;
+mod regions;
+mod rows;
+mod segments;
+mod sweep;
+mod track;
+mod waiting;
+
+pub use class::{Cause, Class, N_CLASSES, Note, Sums};
+pub use rows::{AccountSummary, CauseSummary, ClassSum, CpuAccount, RegionAccount, ThreadAccount};
+pub use segments::Segments;
+
+pub(crate) use rows::summarise;
+
+use kasuri_model::{Time, Trace};
+use std::ops::Range;
+
+/// What each instant of each CPU is charged to, from `from` to `to`.
+///
+/// `sum of all segments == number of CPUs * (to - from)`: always, in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// Start of the range.
+    pub from: Time,
+    /// End of the range.
+    pub to: Time,
+    /// Each CPU's time.
+    pub segments: Segments,
+    /// What segments are charged to.
+    pub causes: Vec<Cause>,
+    /// What each thread's own time is charged to, by row of [`Trace::threads`]: while it was alive in the range.
+    /// All zero for threads that are not the target's.
+    pub threads: Vec<Sums>,
+}
+
+impl Account {
+    /// The account of a part of the recording. The whole recording is read in any case: what came before decides what
+    /// holds in it, so that the accounts of parts add up to the account of the whole.
+    pub fn new(trace: &Trace, range: Range<Time>) -> Account {
+        let from = range.start.max(trace.span.start).min(trace.span.end);
+        let to = range.end.min(trace.span.end).max(from);
+        let done = sweep::Sweep::new(trace, from, to).run();
+        Account {
+            from,
+            to,
+            segments: done.segments,
+            causes: done.causes,
+            threads: done.threads,
+        }
+    }
+
+    /// Number of CPUs: those whose events were recorded; all of the machine's when none were.
+    pub fn n_cpus(&self) -> usize {
+        self.segments.cpus.len()
+    }
+
+    /// By class, over all CPUs.
+    pub fn sums(&self, a: Time, b: Time) -> Sums {
+        let mut all = Sums::default();
+        for cpu in 0..self.n_cpus() {
+            add(&mut all, &self.cpu_sums(cpu, a, b));
+        }
+        all
+    }
+
+    /// By class, of one CPU (index of `segments.cpus`).
+    pub fn cpu_sums(&self, cpu: usize, a: Time, b: Time) -> Sums {
+        segments::sum(&self.causes, self.segments.between(cpu, a, b))
+    }
+
+    /// By cause, over all CPUs.
+    pub fn by_cause(&self, a: Time, b: Time) -> Vec<i64> {
+        let mut ns = vec![0; self.causes.len()];
+        for cpu in 0..self.n_cpus() {
+            for (cause, part) in self.segments.between(cpu, a, b) {
+                ns[cause as usize] += (part.end - part.start).ns();
+            }
+        }
+        ns
+    }
+
+    /// By class in each of `n` equal parts of the range, over all CPUs; the parts' ends are rounded down.
+    pub fn over_time(&self, n: usize) -> Vec<Sums> {
+        let length = i128::from((self.to - self.from).ns());
+        let edge = |i: usize| {
+            let ns = length * i as i128 / n.max(1) as i128;
+            Time(self.from.0 + ns as i64)
+        };
+        let mut bins = vec![Sums::default(); n];
+        for cpu in 0..self.n_cpus() {
+            let mut bin = 0;
+            for (cause, part) in self.segments.between(cpu, self.from, self.to) {
+                let class = self.causes[cause as usize].class as usize;
+                let mut at = part.start;
+                while bin < n && at < part.end {
+                    let end = edge(bin + 1).min(part.end);
+                    bins[bin][class] += (end - at).ns().max(0);
+                    at = at.max(end);
+                    if at < part.end {
+                        bin += 1;
+                    }
+                }
+            }
+        }
+        bins
+    }
+}
+
+fn add(to: &mut Sums, more: &Sums) {
+    to.iter_mut().zip(more).for_each(|(a, b)| *a += b);
+}

@@ -1,0 +1,367 @@
+//! The account as rows: what `kasuri stat` prints and its JSON holds.
+use super::{Account, Cause, Class, Note, Sums, regions};
+use crate::AnnotationSummary;
+use crate::cut::Cut;
+use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// What one annotation event costs the program: measured, docs/design/account.md.
+const ANNOTATION_NS: i64 = 8;
+/// What one scheduler event costs.
+const KERNEL_EVENT_NS: i64 = 45;
+
+/// Where capacity went. The `ns` of `classes` add up to `capacity_ns` exactly.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AccountSummary {
+    /// `n_cpus * wall_ns`.
+    pub capacity_ns: i64,
+    /// CPUs whose time is accounted for.
+    pub n_cpus: u32,
+    /// CPUs that did the program's own work, on average: work and kernel work / wall time.
+    pub got_cpus: f64,
+    /// Of all that was lost, the share whose class is neither `unknown` nor `other`; 1 when nothing was lost.
+    pub named_share: f64,
+    /// Whether system calls were recorded: if not, kernel work is inside work.
+    pub knows_syscalls: bool,
+    /// Whether interrupts were recorded: if not, they are inside what they interrupted.
+    pub knows_interrupts: bool,
+    /// Events that writing cost the program, and the sum of their unit costs is the class `tracing`.
+    pub traced_events: u64,
+    /// By class, in the order of the table; those without time are left out.
+    pub classes: Vec<ClassSum>,
+    /// What was lost, by cause, most first.
+    pub causes: Vec<CauseSummary>,
+    /// By CPU; `tracing` is inside `work` here, and in the tables that follow.
+    pub cpus: Vec<CpuAccount>,
+    /// The program's threads: their own time while alive, most time first.
+    pub threads: Vec<ThreadAccount>,
+    /// While at least one thread was inside this annotation: what all CPUs did. Longest first.
+    pub regions: Vec<RegionAccount>,
+}
+
+/// Time of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ClassSum {
+    /// Its key.
+    pub class: &'static str,
+    /// Its time.
+    pub ns: i64,
+    /// The same as CPUs: `ns / wall_ns`.
+    pub cpus: f64,
+}
+
+/// One cause of lost time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CauseSummary {
+    /// Its class.
+    pub class: &'static str,
+    /// More about it; "" for nothing.
+    pub note: &'static str,
+    /// Lock, barrier, wait, process, interrupt handler, system call; "" when it has no name.
+    pub name: String,
+    /// Where that was annotated, when known.
+    pub place: Option<String>,
+    /// Waits and locks: the object (address). Else 0.
+    pub object: u64,
+    /// Process that interfered or ended the wait; of several of one name, the one with the most time.
+    pub pid: Option<i32>,
+    /// Its name.
+    pub process: String,
+    /// What the thread that was waited for did meanwhile; "" when nothing was annotated.
+    pub code: String,
+    /// Where that was annotated, when known.
+    pub code_place: Option<String>,
+    /// The thread that was waited for most of the time.
+    pub tid: Option<i32>,
+    /// Its name.
+    pub thread: String,
+    /// Share of `ns` in which it was that thread.
+    pub thread_share: f64,
+    /// Time.
+    pub ns: i64,
+    /// Of `ns`: on a CPU (spinning); the rest of the time the CPU was idle, or others used it.
+    pub on_cpu_ns: i64,
+    /// `ns / wall_ns`.
+    pub cpus: f64,
+    /// The longest stretch of it on one CPU: from...
+    pub longest_from_ns: i64,
+    /// ...to.
+    pub longest_to_ns: i64,
+}
+
+/// One CPU's time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CpuAccount {
+    /// Its number.
+    pub cpu: u32,
+    /// By class.
+    pub classes: Vec<ClassSum>,
+}
+
+/// One thread's own time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ThreadAccount {
+    /// Process id.
+    pub pid: i32,
+    /// Thread id.
+    pub tid: i32,
+    /// Its name.
+    pub name: String,
+    /// How long it was alive in the range: the sum of `classes`.
+    pub alive_ns: i64,
+    /// By class. Ready without a CPU: `oversubscribed` while threads of the program ran there, `interference` while others did.
+    pub classes: Vec<ClassSum>,
+}
+
+/// The account of the time in which an annotation was open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RegionAccount {
+    /// The annotation's name.
+    pub name: String,
+    /// Where it was annotated, when known.
+    pub place: Option<String>,
+    /// How long at least one thread was inside.
+    pub wall_ns: i64,
+    /// CPUs that worked meanwhile, on average.
+    pub got_cpus: f64,
+    /// By class; the sum is `wall_ns * n_cpus`.
+    pub classes: Vec<ClassSum>,
+}
+
+/// Rows of the account of a range. `scheduler_events`: those that threads of the program caused.
+pub(crate) fn summarise(
+    cut: &Cut<'_>,
+    scheduler_events: u64,
+    annotations: &[AnnotationSummary],
+) -> AccountSummary {
+    let account = Account::new(cut.trace, cut.from..cut.to);
+    let wall_ns = (cut.to - cut.from).ns();
+    let capacity_ns = wall_ns.saturating_mul(account.n_cpus() as i64);
+    let mut sums = account.sums(cut.from, cut.to);
+    let traced_events = annotation_events(cut);
+    let tracing = (traced_events as i64)
+        .saturating_mul(ANNOTATION_NS)
+        .saturating_add((scheduler_events as i64).saturating_mul(KERNEL_EVENT_NS))
+        .clamp(0, sums[Class::Work as usize]);
+    sums[Class::Work as usize] -= tracing;
+    sums[Class::Tracing as usize] += tracing;
+    let useful = sums[Class::Work as usize] + sums[Class::Kernel as usize];
+    let lost = capacity_ns - useful;
+    let unnamed = sums[Class::Unknown as usize] + sums[Class::Other as usize];
+    let per_wall = |ns: i64| ns as f64 / wall_ns.max(1) as f64;
+    let spans = &cut.trace.kernel_spans.kind;
+    AccountSummary {
+        capacity_ns,
+        n_cpus: account.n_cpus() as u32,
+        got_cpus: per_wall(useful),
+        named_share: 1.0 - unnamed as f64 / lost.max(1) as f64,
+        knows_syscalls: spans.contains(&kasuri_model::KernelSpanKind::Syscall),
+        knows_interrupts: spans
+            .iter()
+            .any(|k| *k != kasuri_model::KernelSpanKind::Syscall),
+        traced_events: traced_events + scheduler_events,
+        classes: class_sums(&sums, wall_ns),
+        causes: causes(cut.trace, &account, wall_ns),
+        cpus: (0..account.n_cpus())
+            .map(|at| CpuAccount {
+                cpu: account.segments.cpus[at].0.into(),
+                classes: class_sums(&account.cpu_sums(at, cut.from, cut.to), wall_ns),
+            })
+            .collect(),
+        threads: threads(cut, &account, wall_ns),
+        regions: regions::regions(cut, &account, annotations),
+    }
+}
+
+pub(super) fn class_sums(sums: &Sums, wall_ns: i64) -> Vec<ClassSum> {
+    Class::ALL
+        .iter()
+        .map(|&class| ClassSum {
+            class: class.key(),
+            ns: sums[class as usize],
+            cpus: sums[class as usize] as f64 / wall_ns.max(1) as f64,
+        })
+        .filter(|row| row.ns != 0)
+        .collect()
+}
+
+/// Annotation events that the program wrote in the range: slices' ends, where not all of the recording is looked at.
+fn annotation_events(cut: &Cut<'_>) -> u64 {
+    if cut.whole {
+        return cut.trace.n_annotation_events;
+    }
+    let s = &cut.trace.slices;
+    let inside = |times: &[Time]| times.iter().filter(|&&t| cut.contains(t)).count() as u64;
+    inside(&s.start) + inside(&s.end)
+}
+
+/// What makes two causes one row: threads differ, spinning and blocked are told apart inside.
+#[derive(PartialEq, Eq, Hash, Clone, Copy)]
+struct Key {
+    class: Class,
+    note: Note,
+    name: StrIx,
+    object: u64,
+    process: ProcessIx,
+    code: StrIx,
+    /// Only where nothing else tells them apart.
+    thread: ThreadIx,
+}
+
+impl Key {
+    fn of(cause: &Cause) -> Key {
+        let is_named = cause.name.is_some() || cause.code.is_some();
+        // All processes of a name interfere together, also by making a thread late that others wait for.
+        let interferes = cause.class == Class::Interference && cause.name.is_some();
+        Key {
+            class: cause.class,
+            note: if interferes { Note::None } else { cause.note },
+            name: cause.name,
+            object: cause.object,
+            process: match interferes {
+                true => ProcessIx::NONE,
+                false => cause.process,
+            },
+            code: cause.code,
+            thread: if is_named {
+                ThreadIx::NONE
+            } else {
+                cause.thread
+            },
+        }
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    ns: i64,
+    on_cpu_ns: i64,
+    by_thread: HashMap<ThreadIx, i64>,
+    by_process: HashMap<ProcessIx, i64>,
+    longest: (i64, Time),
+}
+
+fn causes(trace: &Trace, account: &Account, wall_ns: i64) -> Vec<CauseSummary> {
+    let mut number: HashMap<Key, usize> = HashMap::new();
+    let mut keys: Vec<Key> = Vec::new();
+    let of_cause: Vec<usize> = account
+        .causes
+        .iter()
+        .map(|cause| {
+            *number.entry(Key::of(cause)).or_insert_with(|| {
+                keys.push(Key::of(cause));
+                keys.len() - 1
+            })
+        })
+        .collect();
+    // Time and longest stretch of each cause first: causes are few, segments are many.
+    let mut of_row = vec![(0i64, 0i64, Time(0)); account.causes.len()];
+    for cpu in 0..account.n_cpus() {
+        for (cause, part) in account.segments.between(cpu, account.from, account.to) {
+            let ns = (part.end - part.start).ns();
+            let row = &mut of_row[cause as usize];
+            row.0 += ns;
+            if ns > row.1 || (ns == row.1 && part.start < row.2) {
+                (row.1, row.2) = (ns, part.start);
+            }
+        }
+    }
+    let mut tallies: Vec<Tally> = keys.iter().map(|_| Tally::default()).collect();
+    for ((cause, &at), &(ns, longest, since)) in account.causes.iter().zip(&of_cause).zip(&of_row) {
+        let tally = &mut tallies[at];
+        tally.ns += ns;
+        tally.on_cpu_ns += if cause.on_cpu { ns } else { 0 };
+        if cause.thread.is_some() {
+            *tally.by_thread.entry(cause.thread).or_default() += ns;
+        }
+        if cause.process.is_some() {
+            *tally.by_process.entry(cause.process).or_default() += ns;
+        }
+        if longest > tally.longest.0 {
+            tally.longest = (longest, since);
+        }
+    }
+    let mut out: Vec<CauseSummary> = keys
+        .iter()
+        .zip(&tallies)
+        .filter(|(key, tally)| key.class != Class::Work && tally.ns > 0)
+        .map(|(key, tally)| cause_row(trace, key, tally, wall_ns))
+        .collect();
+    out.sort_by(|a, b| {
+        (b.ns, a.class, &a.name, &a.code, a.object)
+            .cmp(&(a.ns, b.class, &b.name, &b.code, b.object))
+    });
+    out
+}
+
+fn cause_row(trace: &Trace, key: &Key, tally: &Tally, wall_ns: i64) -> CauseSummary {
+    let worst = tally
+        .by_thread
+        .iter()
+        .max_by_key(|&(thread, ns)| (*ns, std::cmp::Reverse(*thread)));
+    let thread = worst.map(|(t, _)| &trace.threads[t.ix()]);
+    let process = tally
+        .by_process
+        .iter()
+        .max_by_key(|&(process, ns)| (*ns, std::cmp::Reverse(*process)))
+        .map(|(p, _)| &trace.processes[p.ix()]);
+    let text = |name: StrIx| trace.strings.get(name).to_string();
+    CauseSummary {
+        class: key.class.key(),
+        note: key.note.key(),
+        name: text(key.name),
+        place: trace.places.get(&key.name).cloned(),
+        object: key.object,
+        pid: process.map(|p| p.pid),
+        process: process.map_or(String::new(), |p| text(p.name)),
+        code: text(key.code),
+        code_place: trace.places.get(&key.code).cloned(),
+        tid: thread.map(|t| t.tid),
+        thread: thread.map_or(String::new(), |t| text(t.name)),
+        thread_share: worst.map_or(0.0, |(_, &ns)| ns as f64 / tally.ns.max(1) as f64),
+        ns: tally.ns,
+        on_cpu_ns: tally.on_cpu_ns,
+        cpus: tally.ns as f64 / wall_ns.max(1) as f64,
+        longest_from_ns: tally.longest.1.ns(),
+        longest_to_ns: tally.longest.1.ns() + tally.longest.0,
+    }
+}
+
+fn threads(cut: &Cut<'_>, account: &Account, wall_ns: i64) -> Vec<ThreadAccount> {
+    let trace = cut.trace;
+    let mut out: Vec<ThreadAccount> = cut
+        .threads()
+        .filter(|&t| cut.is_target(t))
+        .map(|t| {
+            let info = &trace.threads[t.ix()];
+            let sums = balanced(account.threads[t.ix()]);
+            ThreadAccount {
+                pid: trace.process_of(t).pid,
+                tid: info.tid,
+                name: trace.strings.get(info.name).into(),
+                alive_ns: sums.iter().sum(),
+                classes: class_sums(&sums, wall_ns),
+            }
+        })
+        .filter(|row| row.alive_ns > 0)
+        .collect();
+    out.sort_by_key(|row| (std::cmp::Reverse(row.alive_ns), row.pid, row.tid));
+    out
+}
+
+/// Where events contradict each other, CPUs may have seen more of a thread than its states say that it ran: then its
+/// other classes give way, the largest first, and the sum stays.
+fn balanced(mut sums: Sums) -> Sums {
+    let work = Class::Work as usize;
+    while sums[work] < 0 {
+        let largest = (0..sums.len()).max_by_key(|&c| sums[c]).unwrap_or(work);
+        let part = sums[largest].min(-sums[work]).max(0);
+        if part == 0 {
+            break;
+        }
+        sums[largest] -= part;
+        sums[work] += part;
+    }
+    sums
+}

@@ -1,0 +1,1048 @@
+//! One pass over the recording, in time order, that says at each instant what each CPU's time goes to.
+//!
+//! It follows three sorted streams: what each CPU runs, wake-ups, migrations; and a short list of other moments
+//! (births, ends, losses). Between two of them no thread of the program changes its state, so a CPU's cause holds.
+//! Threads are looked up in their state rows when an event names them; each has a cursor there.
+//!
+//! The rules, and why: docs/design/account.md. In short: a CPU that runs the program is charged to what its thread does
+//! there. Any other CPU is *free*. A thread that is ready claims a free CPU: the one in whose queue it is, else any.
+//! The other free CPUs are charged, one for each, to blocked threads, in the order of [`Waiting`], and from there
+//! to whatever it is that they wait for at that instant.
+use super::barrier::{self, BarrierWait, is_ready};
+use super::class::{Cause, Class, Note, Sums};
+use super::segments::{Causes, Column, Segments};
+use super::track::{self, KernelTracks, NONE, Track};
+use super::waiting::Waiting;
+use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+/// A wait is followed over at most so many threads; longer chains are deadlocks or damage.
+const MAX_CHAIN: usize = 32;
+/// Who wakes another and ends within this time woke it by ending.
+const DYING_NS: i64 = 1_000_000;
+
+/// What a thread does, as far as the account cares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Doing {
+    /// Not alive.
+    Gone,
+    /// Nobody knows.
+    Unknown,
+    Running,
+    Ready,
+    Blocked,
+}
+
+/// One thread of the program.
+#[derive(Clone, Debug)]
+struct Worker {
+    /// Current and last + 1 of its state rows.
+    row: u32,
+    end: u32,
+    doing: Doing,
+    /// Queue it is in when ready.
+    cpu: u16,
+    /// Blocked: the wait slice it is in.
+    wait: u32,
+    /// Blocked: what its own time is charged to.
+    class: Class,
+    /// Charged for a free CPU: which, as of which evaluation.
+    lane: u32,
+    chosen: u64,
+    /// Since when it does what it does, and the clocks of its queue then.
+    since: Time,
+    clocks: [i64; 4],
+    /// Its own time by class; `Work` is what it ran, all in all.
+    sums: Sums,
+}
+
+/// Who is on a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum On {
+    Own(ThreadIx),
+    /// A thread of another process; none: not known which.
+    Other(ThreadIx),
+    Idle,
+    Unknown,
+}
+
+/// What a free CPU is charged to, before its time is cut by what `runner` did meanwhile.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Why {
+    cause: Cause,
+    runner: ThreadIx,
+    /// Wait at a barrier (index), which has causes of its own for its last part.
+    barrier: u32,
+}
+
+impl Why {
+    fn of(class: Class, note: Note) -> Why {
+        let cause = Cause {
+            class,
+            note,
+            ..Cause::default()
+        };
+        Why {
+            cause,
+            runner: ThreadIx::NONE,
+            barrier: NONE,
+        }
+    }
+}
+
+/// One CPU.
+struct Lane {
+    cpu: u16,
+    /// Next row of its occupancy.
+    row: usize,
+    end: usize,
+    on: On,
+    why: Why,
+    /// Charged up to here.
+    done: Time,
+    /// Ready threads in its queue.
+    ready: u32,
+    /// The blocked thread that it is charged to.
+    waiter: u32,
+    /// Time so far in which it ran the program, others, nobody, unknown; up to `clock_at`.
+    clocks: [i64; 4],
+    clock_at: Time,
+    column: Column,
+}
+
+/// The pass.
+pub(super) struct Sweep<'t> {
+    trace: &'t Trace,
+    from: Time,
+    to: Time,
+    is_target: Vec<bool>,
+    workers: Vec<Worker>,
+    lanes: Vec<Lane>,
+    lane_of: Vec<u32>,
+    /// Lanes that do not run the program, and are known, ascending.
+    free: Vec<u32>,
+    waiting: Waiting,
+    n_ready: u32,
+    n_running: u32,
+    /// The numbers of those that run or are ready, all by exclusive or: when there is one, it is that one.
+    runnable_xor: u32,
+    n_alive: u32,
+    has_lived: bool,
+    evaluations: u64,
+    chosen: Vec<usize>,
+    pending: Vec<u32>,
+    barriers: Vec<BarrierWait>,
+    specials: Vec<Track>,
+    codes: Vec<Option<Track>>,
+    is_runtime_thread: Vec<bool>,
+    kernel: KernelTracks,
+    causes: Causes,
+    is_perf: bool,
+}
+
+/// What the pass leaves behind.
+pub(super) struct Done {
+    pub segments: Segments,
+    pub causes: Vec<Cause>,
+    /// Of each thread: its own time by class.
+    pub threads: Vec<Sums>,
+}
+
+/// Whether a slice of this name belongs to a task runtime.
+pub(super) fn is_runtime_name(name: &str) -> bool {
+    name.starts_with("ito:") || name.starts_with("omp:")
+}
+
+impl<'t> Sweep<'t> {
+    pub fn new(trace: &'t Trace, from: Time, to: Time) -> Sweep<'t> {
+        let is_target: Vec<bool> = trace
+            .threads
+            .iter()
+            .map(|t| trace.processes[t.process.ix()].is_target)
+            .collect();
+        let runtime_names: Vec<bool> = trace.strings.iter().map(is_runtime_name).collect();
+        let is_runtime = |name: StrIx| runtime_names.get(name.ix()).copied().unwrap_or(false);
+        let is_runtime_thread: Vec<bool> = trace
+            .threads
+            .iter()
+            .map(|t| trace.strings.get(t.name).starts_with("ito worker"))
+            .collect();
+        let specials = (0..trace.threads.len())
+            .map(|t| match is_target[t] {
+                true => {
+                    track::specials(trace, ThreadIx(t as u32), is_runtime_thread[t], is_runtime)
+                }
+                false => Track::default(),
+            })
+            .collect();
+        let is_perf = trace.info.kernel_source == "perf";
+        let mut sweep = Sweep {
+            trace,
+            from,
+            to,
+            lanes: Vec::new(),
+            lane_of: vec![NONE; trace.cpus.len()],
+            free: Vec::new(),
+            waiting: Waiting::new(trace.threads.len()),
+            workers: trace
+                .threads
+                .iter()
+                .map(|t| Worker {
+                    row: t.states.start,
+                    end: t.states.end,
+                    doing: Doing::Gone,
+                    cpu: u16::MAX,
+                    wait: NONE,
+                    class: Class::Other,
+                    lane: NONE,
+                    chosen: 0,
+                    since: from,
+                    clocks: [0; 4],
+                    sums: Sums::default(),
+                })
+                .collect(),
+            n_ready: 0,
+            n_running: 0,
+            runnable_xor: 0,
+            n_alive: 0,
+            has_lived: false,
+            evaluations: 0,
+            chosen: Vec::new(),
+            pending: Vec::new(),
+            barriers: barrier::waits(trace, &is_target),
+            is_target,
+            specials,
+            codes: vec![None; trace.threads.len()],
+            is_runtime_thread,
+            kernel: KernelTracks::new(trace),
+            causes: Causes::default(),
+            is_perf,
+        };
+        sweep.make_lanes();
+        sweep
+    }
+
+    /// CPUs whose events were recorded; all of the machine's when none were.
+    fn make_lanes(&mut self) {
+        let any = self.trace.cpus.iter().any(|c| c.recorded);
+        for (number, cpu) in self.trace.cpus.iter().enumerate() {
+            if cpu.recorded || !any {
+                self.lane_of[number] = self.lanes.len() as u32;
+                self.lanes.push(Lane {
+                    cpu: number as u16,
+                    row: cpu.occupancy.start as usize,
+                    end: cpu.occupancy.end as usize,
+                    on: On::Unknown,
+                    why: Why::of(Class::Unknown, Note::Lost),
+                    done: self.trace.span.start,
+                    ready: 0,
+                    waiter: NONE,
+                    clocks: [0; 4],
+                    clock_at: self.trace.span.start,
+                    column: Column::default(),
+                });
+            }
+        }
+    }
+
+    /// Births, ends and unknown states of the program's threads: what no other stream announces.
+    fn marks(&self) -> Vec<(Time, u32)> {
+        let mut marks = Vec::new();
+        for (t, info) in self.trace.threads.iter().enumerate() {
+            if !self.is_target[t] {
+                continue;
+            }
+            marks.push((info.alive.start, t as u32));
+            marks.push((info.alive.end, t as u32));
+            let rows = info.states.start as usize..info.states.end as usize;
+            let unknown = rows.filter(|&r| self.trace.states.state[r] == ThreadState::Unknown);
+            marks.extend(unknown.map(|r| (self.trace.states.start[r], t as u32)));
+        }
+        marks.sort_unstable();
+        marks
+    }
+
+    pub fn run(mut self) -> Done {
+        let trace = self.trace;
+        let marks = self.marks();
+        let (wakes, moves) = (&trace.wakeups, &trace.migrations);
+        let (mut mark, mut wake, mut moved) = (0, 0, 0);
+        let mut heads: BinaryHeap<Reverse<(Time, u32)>> = BinaryHeap::new();
+        for (lane, info) in self.lanes.iter().enumerate() {
+            if info.row < info.end {
+                heads.push(Reverse((trace.occupancy.start[info.row], lane as u32)));
+            }
+        }
+        loop {
+            let next = [
+                marks.get(mark).map(|m| m.0),
+                wakes.time.get(wake).copied(),
+                moves.time.get(moved).copied(),
+                heads.peek().map(|Reverse((time, _))| *time),
+            ];
+            let Some(now) = next.into_iter().flatten().min() else {
+                break;
+            };
+            if now >= self.to {
+                break;
+            }
+            while marks.get(mark).is_some_and(|m| m.0 <= now) {
+                self.touch(marks[mark].1 as usize, now);
+                mark += 1;
+            }
+            while wakes.time.get(wake).is_some_and(|&t| t <= now) {
+                self.touch(wakes.wakee[wake].ix(), now);
+                wake += 1;
+            }
+            while moves.time.get(moved).is_some_and(|&t| t <= now) {
+                self.touch(moves.thread[moved].ix(), now);
+                moved += 1;
+            }
+            while let Some(Reverse((_, lane))) = heads.peek().copied().filter(|h| h.0.0 <= now) {
+                self.switch(lane as usize, now);
+                let info = &self.lanes[lane as usize];
+                if let Some(mut head) = heads.peek_mut() {
+                    match info.row < info.end {
+                        true => *head = Reverse((trace.occupancy.start[info.row], lane)),
+                        false => drop(std::collections::binary_heap::PeekMut::pop(head)),
+                    }
+                }
+            }
+            if !self.free.is_empty() {
+                self.evaluate(now);
+            }
+        }
+        self.finish()
+    }
+
+    /// The lane's next occupant.
+    fn switch(&mut self, lane: usize, now: Time) {
+        let o = &self.trace.occupancy;
+        let row = self.lanes[lane].row;
+        self.lanes[lane].row += 1;
+        let on = match (o.thread[row], o.idle[row]) {
+            (thread, _) if thread.is_some() && self.is_target[thread.ix()] => On::Own(thread),
+            (thread, _) if thread.is_some() => On::Other(thread),
+            (_, true) => On::Idle,
+            (_, false) if self.is_perf && !self.is_lost(lane, now) => On::Other(ThreadIx::NONE),
+            (_, false) => On::Unknown,
+        };
+        let before = self.lanes[lane].on;
+        if on == before {
+            return;
+        }
+        self.charge(lane, now);
+        self.advance_clock(lane, now);
+        self.lanes[lane].on = on;
+        let was_free = matches!(before, On::Other(_) | On::Idle);
+        let is_free = matches!(on, On::Other(_) | On::Idle);
+        let at = self.free.partition_point(|&l| (l as usize) < lane);
+        match (was_free, is_free) {
+            (false, true) => self.free.insert(at, lane as u32),
+            (true, false) => drop(self.free.remove(at)),
+            _ => {}
+        }
+        self.lanes[lane].waiter = NONE;
+        self.lanes[lane].why = Why::of(Class::Unknown, Note::Lost);
+        for thread in [before, on] {
+            if let On::Own(thread) = thread {
+                self.touch(thread.ix(), now);
+            }
+        }
+    }
+
+    /// perf says "not ours" and "lost" in the same way.
+    fn is_lost(&self, lane: usize, now: Time) -> bool {
+        let cpu = self.lanes[lane].cpu;
+        let mut losses = self.trace.losses.iter();
+        losses.any(|l| l.cpu == Some(cpu) && l.when.start <= now && now < l.when.end)
+    }
+
+    fn advance_clock(&mut self, lane: usize, now: Time) {
+        let info = &mut self.lanes[lane];
+        let ns = overlap(self.from, self.to, info.clock_at, now);
+        let which = match info.on {
+            On::Own(_) => 0,
+            On::Other(_) => 1,
+            On::Idle => 2,
+            On::Unknown => 3,
+        };
+        info.clocks[which] += ns;
+        info.clock_at = now;
+    }
+
+    /// Something may have happened to the thread: looks.
+    fn touch(&mut self, thread: usize, now: Time) {
+        if !self.is_target.get(thread).copied().unwrap_or(false) {
+            return;
+        }
+        let states = &self.trace.states;
+        let worker = &mut self.workers[thread];
+        let before = worker.row;
+        while worker.row + 1 < worker.end && states.start[worker.row as usize + 1] <= now {
+            worker.row += 1;
+        }
+        let row = worker.row as usize;
+        let alive = &self.trace.threads[thread].alive;
+        let is_alive = alive.start <= now && (now < alive.end || alive.end >= self.trace.span.end);
+        let doing = match is_alive {
+            false => Doing::Gone,
+            true if worker.row >= worker.end || states.start[row] > now => Doing::Unknown,
+            true => match states.state[row] {
+                ThreadState::Unknown => Doing::Unknown,
+                ThreadState::Running => Doing::Running,
+                state if is_ready(state) => Doing::Ready,
+                _ => Doing::Blocked,
+            },
+        };
+        if doing != worker.doing || worker.row != before {
+            self.leave(thread, now);
+            self.enter(thread, doing, now);
+        }
+    }
+
+    /// Charges the thread's own time up to now, and takes it out of where it is.
+    fn leave(&mut self, thread: usize, now: Time) {
+        let worker = &self.workers[thread];
+        let ns = overlap(self.from, self.to, worker.since, now);
+        match worker.doing {
+            Doing::Gone => self.n_alive += 1,
+            Doing::Unknown => self.workers[thread].sums[Class::Unknown as usize] += ns,
+            Doing::Running => {
+                self.n_running -= 1;
+                self.runnable_xor ^= thread as u32;
+                self.workers[thread].sums[Class::Work as usize] += ns;
+            }
+            Doing::Ready => {
+                let queue = self.lane_at(worker.cpu);
+                self.n_ready -= 1;
+                self.runnable_xor ^= thread as u32;
+                if queue != NONE {
+                    self.lanes[queue as usize].ready -= 1;
+                }
+                self.charge_ready(thread, queue, ns, now);
+            }
+            Doing::Blocked => {
+                let class = worker.class;
+                self.waiting.remove(thread);
+                self.workers[thread].sums[class as usize] += ns;
+            }
+        }
+    }
+
+    /// Ready time is charged to who ran on the queue's CPU.
+    fn charge_ready(&mut self, thread: usize, queue: u32, ns: i64, now: Time) {
+        let mut rest = ns;
+        if queue != NONE {
+            self.advance_clock(queue as usize, now);
+            let clocks = self.lanes[queue as usize].clocks;
+            let worker = &mut self.workers[thread];
+            let classes = [Class::Oversubscribed, Class::Interference];
+            for (which, class) in classes.into_iter().enumerate() {
+                let part = (clocks[which] - worker.clocks[which]).min(rest);
+                worker.sums[class as usize] += part;
+                rest -= part;
+            }
+        }
+        self.workers[thread].sums[Class::Scheduling as usize] += rest;
+    }
+
+    fn lane_at(&self, cpu: u16) -> u32 {
+        self.lane_of.get(usize::from(cpu)).copied().unwrap_or(NONE)
+    }
+
+    fn enter(&mut self, thread: usize, doing: Doing, now: Time) {
+        self.workers[thread].since = now;
+        self.workers[thread].doing = doing;
+        match doing {
+            Doing::Gone => self.n_alive -= 1,
+            Doing::Unknown => {}
+            Doing::Running => {
+                self.n_running += 1;
+                self.runnable_xor ^= thread as u32;
+            }
+            Doing::Ready => {
+                let cpu = self.trace.states.cpu[self.workers[thread].row as usize];
+                self.workers[thread].cpu = cpu;
+                self.n_ready += 1;
+                self.runnable_xor ^= thread as u32;
+                let queue = self.lane_at(cpu);
+                if queue != NONE {
+                    self.advance_clock(queue as usize, now);
+                    self.workers[thread].clocks = self.lanes[queue as usize].clocks;
+                    self.lanes[queue as usize].ready += 1;
+                }
+            }
+            Doing::Blocked => {
+                let (wait, class, rank) = self.blocked(thread, now);
+                (self.workers[thread].wait, self.workers[thread].class) = (wait, class);
+                self.waiting.push(thread, rank);
+            }
+        }
+        self.has_lived |= doing != Doing::Gone;
+    }
+
+    /// The annotated wait that a thread has blocked in, the class of its own time, and its rank among the waiting:
+    /// 0 says itself that it waits for a lock, a barrier, another thread's end, or input; 1 waits for a thread of the
+    /// program; 2 is in uninterruptible sleep; 3 is ended from outside; 4 does not end, or is a parent's wait for a child.
+    fn blocked(&mut self, thread: usize, now: Time) -> (u32, Class, u8) {
+        let s = &self.trace.slices;
+        let wait = self.specials[thread].get(now).0;
+        if wait != NONE {
+            let (class, rank) = match s.kind[wait as usize] {
+                SliceKind::LockWait => (Class::LockWait, 0),
+                SliceKind::Barrier | SliceKind::Join => (Class::BarrierWait, 0),
+                SliceKind::Io => (Class::IoWait, 0),
+                _ => (Class::SyncWait, 1),
+            };
+            if rank == 0 {
+                return (wait, class, rank);
+            }
+        }
+        let worker = &self.workers[thread];
+        let state = self.trace.states.state[worker.row as usize];
+        if state == ThreadState::DiskSleep {
+            return (wait, Class::IoWait, 2);
+        }
+        let (class, rank) = match self.wake_up(thread) {
+            _ if matches!(state, ThreadState::Stopped | ThreadState::Idle) => (Class::Sleep, 3),
+            Wake::Own(waker, _) if self.is_child_end(thread, waker) => (Class::SyncWait, 4),
+            Wake::Own(..) => (Class::SyncWait, 1),
+            Wake::Process(_) | Wake::Interrupt => (Class::Sleep, 3),
+            Wake::Never => (Class::Sleep, 4),
+        };
+        match wait {
+            NONE => (NONE, class, rank),
+            _ => (wait, Class::SyncWait, rank),
+        }
+    }
+
+    /// What ends the current state of a blocked thread.
+    fn wake_up(&self, thread: usize) -> Wake {
+        let worker = &self.workers[thread];
+        let states = &self.trace.states;
+        let next = worker.row as usize + 1;
+        if next >= worker.end as usize {
+            return Wake::Never;
+        }
+        let by = states.by[next];
+        match states.state[next] {
+            ThreadState::RunnableWoken if !by.is_some() => Wake::Interrupt,
+            ThreadState::RunnableWoken if self.is_target[by.ix()] => {
+                Wake::Own(by, states.start[next])
+            }
+            ThreadState::RunnableWoken => Wake::Process(by),
+            _ => self.woken_at(thread, states.start[next]),
+        }
+    }
+
+    /// A thread that ran the instant it was woken has no state that names its waker.
+    #[cold]
+    fn woken_at(&self, thread: usize, time: Time) -> Wake {
+        let wakes = &self.trace.wakeups;
+        let first = wakes.time.partition_point(|&t| t < time);
+        let same = (first..wakes.time.len()).take_while(|&at| wakes.time[at] == time);
+        let mut own = same.filter(|&at| wakes.wakee[at].ix() == thread);
+        match own.next().map(|at| wakes.waker[at]) {
+            Some(by) if by.is_some() && self.is_target[by.ix()] => Wake::Own(by, time),
+            Some(by) if by.is_some() => Wake::Process(by),
+            _ => Wake::Interrupt,
+        }
+    }
+
+    /// Whether the waker woke by ending.
+    fn is_dying(&self, waker: ThreadIx, time: Time) -> bool {
+        let end = self.trace.threads[waker.ix()].alive.end;
+        end < self.trace.span.end && (end - time).ns() < DYING_NS
+    }
+
+    fn is_child_end(&self, thread: usize, waker: ThreadIx) -> bool {
+        let next = self.workers[thread].row as usize + 1;
+        self.trace.threads[waker.ix()].process != self.trace.threads[thread].process
+            && self.is_dying(waker, self.trace.states.start[next])
+    }
+
+    /// Says anew what each free CPU is charged to.
+    fn evaluate(&mut self, now: Time) {
+        self.evaluations += 1;
+        let mut claims = self.n_ready;
+        self.pending.clear();
+        for at in 0..self.free.len() {
+            let lane = self.free[at] as usize;
+            if self.lanes[lane].ready == 0 {
+                self.pending.push(lane as u32);
+                continue;
+            }
+            claims -= 1;
+            let why = match self.lanes[lane].on {
+                On::Other(thread) => self.interference(thread),
+                _ => Why::of(Class::Scheduling, Note::WakeUp),
+            };
+            self.lanes[lane].waiter = NONE;
+            self.say(lane, why, now);
+        }
+        if claims > 0 {
+            self.claim(claims, now);
+        }
+        if !self.pending.is_empty() {
+            self.charge_waiting(now);
+        }
+    }
+
+    fn interference(&self, thread: ThreadIx) -> Why {
+        let mut why = Why::of(Class::Interference, Note::None);
+        if thread.is_some() {
+            let process = self.trace.threads[thread.ix()].process;
+            why.cause.process = process;
+            why.cause.name = self.trace.processes[process.ix()].name;
+        }
+        why
+    }
+
+    /// Threads that are ready elsewhere could have used free CPUs: idle ones first.
+    fn claim(&mut self, claims: u32, now: Time) {
+        let pending = std::mem::take(&mut self.pending);
+        let mut left = claims;
+        for want_idle in [true, false] {
+            for &lane in &pending {
+                let lane = lane as usize;
+                let on = self.lanes[lane].on;
+                if left == 0 || (on == On::Idle) != want_idle {
+                    continue;
+                }
+                left -= 1;
+                let why = match on {
+                    On::Other(thread) => self.interference(thread),
+                    _ => Why::of(Class::Oversubscribed, Note::Placement),
+                };
+                self.lanes[lane].waiter = u32::MAX - 1;
+                self.say(lane, why, now);
+            }
+        }
+        self.pending = pending;
+        let lanes = &mut self.lanes;
+        self.pending.retain(|&lane| {
+            let info = &mut lanes[lane as usize];
+            let is_claimed = info.waiter == u32::MAX - 1;
+            if is_claimed {
+                info.waiter = NONE;
+            }
+            !is_claimed
+        });
+    }
+
+    /// The pending CPUs go to blocked threads, one for each; a thread that has one of them already keeps it.
+    fn charge_waiting(&mut self, now: Time) {
+        let mut chosen = std::mem::take(&mut self.chosen);
+        chosen.clear();
+        chosen.extend(self.waiting.iter().take(self.pending.len()));
+        for &thread in &chosen {
+            self.workers[thread].chosen = self.evaluations;
+        }
+        let pending = std::mem::take(&mut self.pending);
+        for &lane in &pending {
+            let waiter = self.lanes[lane as usize].waiter;
+            let keeps = waiter != NONE && {
+                let worker = &mut self.workers[waiter as usize];
+                let keeps = worker.chosen == self.evaluations && worker.lane == lane;
+                if keeps {
+                    worker.chosen = 0;
+                }
+                keeps
+            };
+            if !keeps {
+                self.lanes[lane as usize].waiter = NONE;
+            }
+        }
+        let mut next = chosen.iter().copied();
+        for &lane in &pending {
+            if self.lanes[lane as usize].waiter == NONE {
+                let evaluations = self.evaluations;
+                let free = next.find(|&t| self.workers[t].chosen == evaluations);
+                if let Some(thread) = free {
+                    self.lanes[lane as usize].waiter = thread as u32;
+                    self.workers[thread].lane = lane;
+                }
+            }
+            let why = match self.lanes[lane as usize].waiter {
+                NONE => self.no_thread(),
+                thread => self.why(thread as usize, now),
+            };
+            self.say(lane as usize, why, now);
+        }
+        (self.pending, self.chosen) = (pending, chosen);
+    }
+
+    #[inline]
+    fn say(&mut self, lane: usize, why: Why, now: Time) {
+        if self.lanes[lane].why != why {
+            self.charge(lane, now);
+            self.lanes[lane].why = why;
+        }
+    }
+
+    /// No thread waits: there are fewer threads than CPUs.
+    fn no_thread(&self) -> Why {
+        match (self.n_running + self.n_ready, self.n_alive) {
+            (_, 0) if self.has_lived => Why::of(Class::NoWork, Note::Ended),
+            (_, 0) => Why::of(Class::NoWork, Note::NotStarted),
+            (0, _) if self.waiting.len() == 0 => Why::of(Class::Unknown, Note::Lost),
+            (1, _) => self.serial(ThreadIx(self.runnable_xor)),
+            _ => Why::of(Class::NoWork, Note::FewThreads),
+        }
+    }
+
+    fn serial(&self, thread: ThreadIx) -> Why {
+        let mut why = Why::of(Class::NoWork, Note::Serial);
+        why.cause.thread = thread;
+        why.runner = thread;
+        why
+    }
+
+    /// What a blocked thread waits for, now.
+    fn why(&self, thread: usize, now: Time) -> Why {
+        let s = &self.trace.slices;
+        let mut context: Option<(SliceKind, u32)> = None;
+        let mut at = thread;
+        for _ in 0..MAX_CHAIN {
+            let worker = &self.workers[at];
+            match worker.doing {
+                Doing::Running => return self.why_running(context, ThreadIx(at as u32)),
+                Doing::Ready => return self.why_ready(at, worker.cpu),
+                Doing::Unknown => return Why::of(Class::Unknown, Note::Lost),
+                Doing::Gone => {
+                    // It is born later, by a thread that we wait for until then.
+                    let first = self.trace.threads[at].states.start as usize;
+                    let maker = self.trace.states.by.get(first).copied();
+                    match maker.filter(|m| m.is_some() && self.is_target[m.ix()]) {
+                        Some(maker) if self.workers[at].row as usize == first => at = maker.ix(),
+                        _ => return self.no_thread(),
+                    }
+                    continue;
+                }
+                Doing::Blocked => {}
+            }
+            let state = self.trace.states.state[worker.row as usize];
+            if worker.wait != NONE {
+                let kind = s.kind[worker.wait as usize];
+                match kind {
+                    SliceKind::LockWait => return self.named(Class::LockWait, worker.wait),
+                    SliceKind::Io => return self.named(Class::IoWait, worker.wait),
+                    _ if context.is_none() => context = Some((kind, worker.wait)),
+                    _ => {}
+                }
+            } else if state == ThreadState::DiskSleep {
+                return Why::of(Class::IoWait, Note::None);
+            } else if state == ThreadState::Stopped {
+                return Why::of(Class::Sleep, Note::Stopped);
+            }
+            // Who comes last is known better than who lets go: some barriers do that in turns.
+            if let Some(late) = self.late(worker.wait, at, now) {
+                at = late;
+                continue;
+            }
+            match self.wake_up(at) {
+                Wake::Own(waker, time) => {
+                    if context.is_none() && self.is_dying(waker, time) {
+                        if self.trace.threads[waker.ix()].process != self.trace.threads[at].process
+                        {
+                            return self.no_thread();
+                        }
+                        context = Some((SliceKind::Join, NONE));
+                    }
+                    at = waker.ix();
+                }
+                Wake::Never if self.n_running + self.n_ready > 0 => return self.no_thread(),
+                end => return self.why_outside(context, &end),
+            }
+        }
+        Why::of(Class::SyncWait, Note::Endless)
+    }
+
+    /// The last thread of this use of a barrier, as long as it has not come.
+    fn late(&self, wait: u32, thread: usize, now: Time) -> Option<usize> {
+        if wait == NONE || self.trace.slices.kind[wait as usize] != SliceKind::Barrier {
+            return None;
+        }
+        let at = self.barriers.binary_search_by_key(&wait, |b| b.row).ok()?;
+        let wait = &self.barriers[at];
+        let is_awaited = wait.late.is_some() && wait.late.ix() != thread && now < wait.arrival;
+        is_awaited.then_some(wait.late.ix())
+    }
+
+    fn why_outside(&self, context: Option<(SliceKind, u32)>, end: &Wake) -> Why {
+        let mut why = match context {
+            Some((kind @ (SliceKind::Barrier | SliceKind::Join), row)) if row != NONE => {
+                let mut why = self.named(Class::BarrierWait, row);
+                if kind == SliceKind::Barrier {
+                    self.at_barrier(&mut why, row);
+                }
+                why
+            }
+            Some((_, row)) if row != NONE && !self.is_idle_worker(row) => {
+                self.named(Class::Sleep, row)
+            }
+            Some((_, row)) if row != NONE => Why::of(Class::NoWork, Note::IdleWorker),
+            _ => Why::of(Class::Sleep, Note::None),
+        };
+        match *end {
+            Wake::Process(by) => {
+                let process = self.trace.threads[by.ix()].process;
+                (why.cause.note, why.cause.process) = (Note::Process, process);
+            }
+            Wake::Interrupt => why.cause.note = Note::Interrupt,
+            _ => why.cause.note = Note::Endless,
+        }
+        why
+    }
+
+    /// Whether the wait is a task runtime's, for something to run.
+    fn is_idle_worker(&self, row: u32) -> bool {
+        is_runtime_name(self.trace.strings.get(self.trace.slices.name[row as usize]))
+    }
+
+    fn named(&self, class: Class, row: u32) -> Why {
+        let mut why = Why::of(class, Note::None);
+        why.cause.name = self.trace.slices.name[row as usize];
+        why.cause.object = self.trace.slices.object[row as usize];
+        why
+    }
+
+    /// The thread that is waited for has no CPU.
+    fn why_ready(&self, thread: usize, cpu: u16) -> Why {
+        let mut why = match self.lanes.get(self.lane_at(cpu) as usize).map(|l| l.on) {
+            Some(On::Own(_)) => Why::of(Class::Oversubscribed, Note::None),
+            Some(On::Other(by)) => self.interference(by),
+            Some(On::Unknown) => Why::of(Class::Unknown, Note::Lost),
+            Some(On::Idle) | None => Why::of(Class::Scheduling, Note::WakeUp),
+        };
+        if why.cause.class == Class::Oversubscribed {
+            why.cause.thread = ThreadIx(thread as u32);
+        }
+        why
+    }
+
+    /// The thread that is waited for runs.
+    fn why_running(&self, context: Option<(SliceKind, u32)>, runner: ThreadIx) -> Why {
+        let alone = self.n_running == 1 && self.n_ready == 0;
+        let (class, row) = match context {
+            Some((SliceKind::Barrier, row)) => (Class::BarrierWait, row),
+            Some((_, row)) if row != NONE && self.is_idle_worker(row) => {
+                return match alone {
+                    true => self.serial(runner),
+                    false => Why::of(Class::NoWork, Note::IdleWorker),
+                };
+            }
+            _ if alone => return self.serial(runner),
+            Some((SliceKind::Join, row)) => (Class::BarrierWait, row),
+            Some((_, row)) => (Class::SyncWait, row),
+            None => (Class::SyncWait, NONE),
+        };
+        let mut why = match row {
+            NONE => Why::of(class, Note::None),
+            row => self.named(class, row),
+        };
+        (why.runner, why.cause.thread) = (runner, runner);
+        if let Some((SliceKind::Barrier, row)) = context {
+            self.at_barrier(&mut why, row);
+        }
+        why
+    }
+
+    /// Adds what is known of this use of the barrier.
+    fn at_barrier(&self, why: &mut Why, row: u32) {
+        if let Ok(at) = self.barriers.binary_search_by_key(&row, |b| b.row) {
+            why.barrier = at as u32;
+            if self.barriers[at].late.is_some() {
+                (why.runner, why.cause.thread) = (self.barriers[at].late, self.barriers[at].late);
+            }
+        }
+    }
+
+    /// Charges the lane's time up to now.
+    fn charge(&mut self, lane: usize, now: Time) {
+        let from = std::mem::replace(&mut self.lanes[lane].done, now);
+        let (from, to) = (from.max(self.from), now.min(self.to));
+        if to <= from {
+            return;
+        }
+        match self.lanes[lane].on {
+            On::Own(thread) => self.charge_run(lane, thread, from, to),
+            _ => self.charge_why(lane, self.lanes[lane].why, from, to),
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, lane: usize, from: Time, to: Time, cause: Cause) {
+        if to > from {
+            let number = self.causes.number(cause);
+            self.lanes[lane].column.push(from, number);
+        }
+    }
+
+    /// A cause, cut where the one at the barrier changes, and by what its runner does.
+    fn charge_why(&mut self, lane: usize, why: Why, from: Time, to: Time) {
+        if why.barrier == NONE {
+            return self.charge_code(lane, why, from, to);
+        }
+        let wait = self.barriers[why.barrier as usize];
+        let mut own = Why::of(Class::Oversubscribed, Note::LateThread);
+        own.cause.thread = wait.late;
+        let mut other = Why::of(Class::Interference, Note::LateThread);
+        if wait.other.is_some() {
+            other.cause.process = wait.other;
+            other.cause.name = self.trace.processes[wait.other.ix()].name;
+        }
+        let cuts = [
+            (wait.own_from, why),
+            (wait.other_from, own),
+            (wait.arrival, other),
+            (Time::MAX, why),
+        ];
+        let mut at = from;
+        for (until, why) in cuts {
+            let end = until.min(to);
+            if end > at {
+                self.charge_code(lane, why, at, end);
+                at = end;
+            }
+        }
+    }
+
+    fn charge_code(&mut self, lane: usize, why: Why, from: Time, to: Time) {
+        let mut cause = why.cause;
+        if !why.runner.is_some() {
+            return self.put(lane, from, to, cause);
+        }
+        let runner = why.runner.ix();
+        let mut at = from;
+        while at < to {
+            let code =
+                self.codes[runner].get_or_insert_with(|| track::code(self.trace, why.runner));
+            let (name, until) = code.get(at);
+            let end = until.min(to);
+            cause.code = StrIx(name);
+            self.put(lane, at, end, cause);
+            at = end;
+        }
+    }
+
+    /// Time in which the lane ran a thread of the program.
+    fn charge_run(&mut self, lane: usize, thread: ThreadIx, from: Time, to: Time) {
+        let t = thread.ix();
+        let cpu = usize::from(self.lanes[lane].cpu);
+        let has_irq = self.kernel.irq.get(cpu).is_some_and(|k| !k.is_empty());
+        let has_syscalls = self.kernel.syscall.get(t).is_some_and(|k| !k.is_empty());
+        let base = match self.is_runtime_thread[t] {
+            true => Class::Runtime,
+            false => Class::Work,
+        };
+        let mut at = from;
+        while at < to {
+            let (mut why, mut end) = (Why::of(base, Note::None), to);
+            why.cause.on_cpu = true;
+            if has_syscalls {
+                let (row, until) = self.kernel.syscall[t].get(at);
+                end = end.min(until);
+                if row != NONE && base == Class::Work {
+                    why.cause.class = Class::Kernel;
+                    why.cause.name = self.trace.kernel_spans.name[row as usize];
+                }
+            }
+            let (row, until) = self.specials[t].get(at);
+            end = end.min(until);
+            if row != NONE {
+                self.on_cpu_in(row, &mut why);
+            }
+            if has_irq {
+                let (row, until) = self.kernel.irq[cpu].get(at);
+                end = end.min(until);
+                if row != NONE {
+                    why = Why::of(Class::Irq, Note::None);
+                    why.cause.on_cpu = true;
+                    why.cause.name = self.trace.kernel_spans.name[row as usize];
+                }
+            }
+            if why.cause.class != Class::Work {
+                self.workers[t].sums[Class::Work as usize] -= (end - at).ns();
+                self.workers[t].sums[why.cause.class as usize] += (end - at).ns();
+            }
+            self.charge_why(lane, why, at, end);
+            at = end;
+        }
+    }
+
+    /// On a CPU, in the slice at `row`: a wait, a task runtime's, or work inside of one.
+    fn on_cpu_in(&self, row: u32, why: &mut Why) {
+        let class = match self.trace.slices.kind[row as usize] {
+            SliceKind::LockWait => Class::LockWait,
+            SliceKind::Barrier | SliceKind::Join => Class::BarrierWait,
+            SliceKind::Io => Class::IoWait,
+            _ if self.is_idle_worker(row) => Class::Runtime,
+            SliceKind::Cond | SliceKind::OtherWait => Class::SyncWait,
+            SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold => {
+                if why.cause.class == Class::Runtime {
+                    why.cause.class = Class::Work;
+                }
+                return;
+            }
+        };
+        *why = self.named(class, row);
+        why.cause.on_cpu = true;
+        if class == Class::BarrierWait {
+            self.at_barrier(why, row);
+        }
+    }
+
+    fn finish(mut self) -> Done {
+        let to = self.to;
+        for lane in 0..self.lanes.len() {
+            self.charge(lane, to);
+        }
+        for thread in 0..self.workers.len() {
+            if self.is_target[thread] {
+                self.touch(thread, to);
+                let doing = self.workers[thread].doing;
+                self.leave(thread, to);
+                self.enter(thread, doing, to);
+            }
+        }
+        let mut segments = Segments {
+            end: to,
+            ..Segments::default()
+        };
+        for lane in self.lanes {
+            let first = segments.start.len() as u32;
+            if segments.start.is_empty() {
+                (segments.start, segments.cause) = (lane.column.start, lane.column.cause);
+            } else {
+                segments.start.extend(lane.column.start);
+                segments.cause.extend(lane.column.cause);
+            }
+            let rows: Range<u32> = first..segments.start.len() as u32;
+            segments.cpus.push((lane.cpu, rows));
+        }
+        Done {
+            segments,
+            causes: self.causes.rows,
+            threads: self.workers.into_iter().map(|w| w.sums).collect(),
+        }
+    }
+}
+
+/// What ends a thread's wait.
+enum Wake {
+    /// A thread of the program, and when.
+    Own(ThreadIx, Time),
+    /// A thread of another process.
+    Process(ThreadIx),
+    /// An interrupt, or nobody knows who.
+    Interrupt,
+    Never,
+}
+
+fn overlap(from: Time, to: Time, start: Time, end: Time) -> i64 {
+    (end.min(to).0 - start.max(from).0).max(0)
+}

@@ -1,0 +1,4 @@
+//! The account: golden traces with hand-computed answers, what must not change an answer, random traces.
+mod golden;
+mod props;
+mod story;

@@ -1,0 +1,159 @@
+//! Random traces, sensible and not: the account adds up, and its parts do.
+use crate::story::nonzero;
+use kasuri_analyze::account::{Account, Class};
+use kasuri_model::input::{Annotation, Event, Setup, What};
+use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
+use proptest::prelude::*;
+
+fn what() -> impl Strategy<Value = What> {
+    let tid = 0i32..6;
+    let state = prop::sample::select(vec![
+        ThreadState::Sleeping,
+        ThreadState::DiskSleep,
+        ThreadState::RunnablePreempted,
+        ThreadState::Stopped,
+        ThreadState::Dead,
+    ]);
+    let name = StrIx(0);
+    prop_oneof![
+        8 => (tid.clone(), state.clone(), tid.clone()).prop_map(move |(prev, left_as, next)| What::Switch { prev, prev_comm: name, left_as, next, next_comm: name }),
+        6 => (tid.clone(), -1i32..4).prop_map(move |(tid, cpu)| What::Waking { tid, comm: name, cpu }),
+        2 => (tid.clone(), 0u16..4, 0u16..4).prop_map(|(tid, from, to)| What::Migrate { tid, from, to }),
+        2 => (tid.clone(), tid.clone(), any::<Option<bool>>()).prop_map(move |(parent, child, same_process)| What::Fork { parent, child, comm: name, pid: None, same_process }),
+        1 => (tid.clone(), any::<bool>()).prop_map(|(tid, at_once)| What::Exit { tid, at_once }),
+        1 => Just(What::Lost),
+        1 => tid.clone().prop_map(|tid| What::In { tid }),
+        1 => (tid, state).prop_map(|(tid, left_as)| What::Out { tid, left_as }),
+        2 => prop_oneof![Just(What::IrqEntry { name: StrIx(1) }), Just(What::IrqExit), Just(What::SyscallEntry { name: StrIx(2) }), Just(What::SyscallExit)],
+    ]
+}
+
+fn cpus() -> impl Strategy<Value = Vec<Vec<Event>>> {
+    let event = (0i64..200, -1i32..6, any::<bool>(), what()).prop_map(
+        |(ns, context, in_interrupt, what)| Event {
+            time: Time(ns),
+            context,
+            in_interrupt,
+            what,
+        },
+    );
+    let cpu = prop::collection::vec(event, 0..80).prop_map(|mut events: Vec<Event>| {
+        events.sort_by_key(|e| e.time);
+        events
+    });
+    prop::collection::vec(cpu, 1..5)
+}
+
+fn streams() -> impl Strategy<Value = Vec<AnnotationVec>> {
+    let event =
+        (0i64..220, 1u8..16, 0u16..6, 0u32..5, 0u64..3).prop_map(|(ns, kind, aux, name, a)| {
+            Annotation {
+                time: Time(ns),
+                kind,
+                aux,
+                name: StrIx(name),
+                a,
+                b: 0,
+            }
+        });
+    let stream = (1i32..3, 1i32..6, prop::collection::vec(event, 0..100)).prop_map(
+        |(pid, tid, mut events)| {
+            events.sort_by_key(|e: &Annotation| e.time);
+            AnnotationVec {
+                pid,
+                tid,
+                events,
+                at: 0,
+            }
+        },
+    );
+    prop::collection::vec(stream, 0..5)
+}
+
+fn trace(
+    cpus: Vec<Vec<Event>>,
+    streams: Vec<AnnotationVec>,
+    targets: Vec<i32>,
+    perf: bool,
+) -> Trace {
+    let mut strings = Strings::default();
+    for name in ["a", "ito: find work", "c", "ito worker 1", "e"] {
+        strings.intern(name);
+    }
+    let setup = Setup {
+        span: Time(10)..Time(150),
+        n_cpus: cpus.len(),
+        root_pids: targets,
+        recorded: vec![0],
+        ..Setup::default()
+    };
+    let mut trace = Input {
+        setup,
+        strings,
+        cpus,
+        streams,
+    }
+    .build()
+    .unwrap();
+    trace.info.kernel_source = if perf { "perf" } else { "tracefs" }.into();
+    trace
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_trace_adds_up(cpus in cpus(), streams in streams(), targets in prop::collection::vec(1i32..6, 0..3),
+                         perf in any::<bool>(), cuts in (0i64..170, 0i64..170, 0i64..170)) {
+        let trace = trace(cpus, streams, targets, perf);
+        let whole = Account::new(&trace, trace.span.clone());
+        let n = whole.n_cpus() as i64;
+        let sums = whole.sums(whole.from, whole.to);
+        prop_assert_eq!(sums.iter().sum::<i64>(), n * 140, "{:?}", nonzero(&sums));
+        prop_assert!(sums.iter().all(|&ns| ns >= 0), "{:?}", sums);
+        // Every CPU by itself; columns sorted, no row twice.
+        for (at, (_, rows)) in whole.segments.cpus.iter().enumerate() {
+            prop_assert_eq!(whole.cpu_sums(at, whole.from, whole.to).iter().sum::<i64>(), 140);
+            let rows = rows.start as usize..rows.end as usize;
+            let starts = &whole.segments.start[rows.clone()];
+            prop_assert!(starts.is_sorted() && starts.windows(2).all(|p| p[0] < p[1]));
+            prop_assert_eq!(starts.first(), Some(&whole.from));
+            prop_assert!(whole.segments.cause[rows].windows(2).all(|p| p[0] != p[1]));
+        }
+        // [a,b) + [b,c) = [a,c), also when each is read by itself, class by class.
+        let mut cuts = [cuts.0, cuts.1, cuts.2];
+        cuts.sort_unstable();
+        let [a, b, c] = cuts.map(|t| Time(t.clamp(10, 150)));
+        let part = |a: Time, b: Time| Account::new(&trace, a..b).sums(a, b);
+        let (first, second, both) = (part(a, b), part(b, c), part(a, c));
+        for class in 0..both.len() {
+            prop_assert_eq!(first[class] + second[class], both[class], "class {} of {:?}", class, cuts);
+        }
+        prop_assert_eq!(both, whole.sums(a, c));
+        // Bins are parts too.
+        let bins = whole.over_time(7);
+        for class in 0..sums.len() {
+            prop_assert_eq!(bins.iter().map(|b| b[class]).sum::<i64>(), sums[class]);
+        }
+        // A thread's own time is the time it was alive.
+        for (thread, own) in trace.threads.iter().zip(&whole.threads) {
+            let alive = (thread.alive.end.min(whole.to) - thread.alive.start.max(whole.from)).ns().max(0);
+            let is_target = trace.processes[thread.process.ix()].is_target;
+            prop_assert_eq!(own.iter().sum::<i64>(), if is_target { alive } else { 0 }, "tid {}", thread.tid);
+        }
+        // Work is what the CPUs ran of the program, less what is named otherwise while on a CPU.
+        let mut ran = 0;
+        for cpu in 0..trace.cpus.len() {
+            for run in trace.occupancy_of(cpu) {
+                let own = run.thread.is_some() && trace.process_of(run.thread).is_target;
+                if own && trace.cpus[cpu].recorded {
+                    ran += (run.end - run.start).ns();
+                }
+            }
+        }
+        let on_cpu: i64 = whole.by_cause(whole.from, whole.to).iter().zip(&whole.causes).filter(|(_, c)| c.on_cpu).map(|(ns, _)| ns).sum();
+        let late: i64 = whole.by_cause(whole.from, whole.to).iter().zip(&whole.causes)
+            .filter(|(_, c)| !c.on_cpu && matches!(c.class, Class::Interference | Class::Oversubscribed)).map(|(ns, _)| ns).sum();
+        prop_assert!(on_cpu <= ran && ran <= on_cpu + late, "{} {} {}", on_cpu, ran, late);
+    }
+}

@@ -1,0 +1,329 @@
+//! The account: a headline, a bar, a table of what was lost, to whom.
+use super::Page;
+use super::grid::{Grid, cut, number, text, word};
+use super::units::{duration, percent, printable};
+use kasuri_analyze::Summary;
+use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
+
+/// Causes with less of the capacity than this are no finding.
+const FINDING: f64 = 0.01;
+/// Most causes of one class in the table, and in the headline.
+const MAX_OF_CLASS: usize = 3;
+const MAX_IN_HEADLINE: usize = 3;
+
+/// Letter of a class in the bar, and its colour (256 colours, readable on dark and light).
+fn mark(class: Class) -> (char, u8) {
+    match class {
+        Class::Work => ('#', 34),
+        Class::Kernel => ('k', 71),
+        Class::Runtime => ('r', 143),
+        Class::Tracing => ('t', 246),
+        Class::LockWait => ('L', 160),
+        Class::BarrierWait => ('B', 208),
+        Class::SyncWait => ('W', 172),
+        Class::IoWait => ('D', 33),
+        Class::Sleep => ('Z', 68),
+        Class::NoWork => ('.', 244),
+        Class::Oversubscribed => ('O', 133),
+        Class::Interference => ('X', 169),
+        Class::Scheduling => ('s', 97),
+        Class::Irq => ('i', 37),
+        Class::Unknown => ('?', 240),
+        Class::Other => ('o', 240),
+    }
+}
+
+fn class_of(key: &str) -> Class {
+    let same = |class: &&Class| class.key() == key;
+    Class::ALL
+        .iter()
+        .find(same)
+        .copied()
+        .unwrap_or(Class::Other)
+}
+
+/// What a cause is, in words that follow "lost to"; with the place in the source, where that is known.
+pub fn cause_text(cause: &CauseSummary, with_place: bool) -> String {
+    let place = |place: &Option<String>| match place {
+        Some(place) if with_place => format!(" ({})", super::sections::file_name(place)),
+        _ => String::new(),
+    };
+    let thread = match (&cause.thread, cause.tid) {
+        (name, Some(_)) if !name.is_empty() => format!("thread {name}"),
+        (_, Some(tid)) => format!("thread {tid}"),
+        _ => "another thread".into(),
+    };
+    let (name, code) = (&cause.name, &cause.code);
+    let has_code = !code.is_empty();
+    let text = match (class_of(cause.class), cause.note) {
+        (Class::LockWait, _) if name.is_empty() => format!("lock {:#x}", cause.object),
+        (Class::LockWait, _) => format!("lock `{name}`{}", place(&cause.place)),
+        (Class::BarrierWait, _) if has_code => {
+            format!("imbalance in {code}{}", place(&cause.code_place))
+        }
+        (Class::BarrierWait, _) if !name.is_empty() => format!("waiting at {name}"),
+        (Class::BarrierWait, _) => format!("waiting for the end of {thread}"),
+        (Class::SyncWait, _) => {
+            let at = if name.is_empty() {
+                String::new()
+            } else {
+                format!("{name}: ")
+            };
+            let code = if has_code {
+                format!(" in {code}")
+            } else {
+                String::new()
+            };
+            format!("{at}waiting for {thread}{code}")
+        }
+        (Class::IoWait, _) if name.is_empty() => "the disk (uninterruptible sleep)".into(),
+        (Class::IoWait, _) => format!("I/O {name}"),
+        (Class::Sleep, "process") => format!("waiting for {}", cause.process),
+        (Class::Sleep, "interrupt") if name.is_empty() => "a timer, a device or the network".into(),
+        (Class::Sleep, "stopped") => "being stopped".into(),
+        (Class::Sleep, "endless") => "waits that did not end".into(),
+        (Class::Sleep, _) => format!("{name}: a timer, a device or the network"),
+        (Class::NoWork, "serial") if has_code => format!("serial phase {code}: only {thread} ran"),
+        (Class::NoWork, "serial") => format!("a serial phase: only {thread} ran"),
+        (Class::NoWork, "not_started") => "the time before the program began".into(),
+        (Class::NoWork, "ended") => "the time after the program ended".into(),
+        (Class::NoWork, "idle_worker") => "workers that found no task".into(),
+        (Class::NoWork, _) => "fewer threads than CPUs".into(),
+        (Class::Oversubscribed, "late_thread") => {
+            format!("{thread}, late: own threads had its CPU")
+        }
+        (Class::Oversubscribed, _) => "threads that shared a CPU while another was idle".into(),
+        (Class::Interference, _) if name.is_empty() => "other programs".into(),
+        (Class::Interference, _) => name.clone(),
+        (Class::Scheduling, _) => "wake-up delays".into(),
+        (Class::Irq, _) => format!("interrupt {name}"),
+        (Class::Kernel, _) => format!("system call {name}"),
+        (Class::Unknown, _) => "unknown: events lost or not recorded".into(),
+        (class, _) => class.label().into(),
+    };
+    printable(&text)
+}
+
+impl Page<'_> {
+    pub(super) fn account(&mut self, s: &Summary) {
+        let a = &s.account;
+        if a.capacity_ns <= 0 || a.classes.iter().all(|c| c.class == Class::Unknown.key()) {
+            return;
+        }
+        let headline = self.styled("1", "where the time went");
+        self.line("");
+        self.line(&headline);
+        for line in super::wrap(
+            &headline_text(a),
+            self.layout.width.saturating_sub(2).max(20),
+        ) {
+            self.line(&format!("  {line}"));
+        }
+        let bar = self.bar(a);
+        self.line(&format!("  {bar}"));
+        self.account_table(a);
+        self.account_notes(a);
+        self.regions(s);
+    }
+
+    /// One letter for an equal part of the capacity, every class with a finding at least one.
+    fn bar(&self, a: &AccountSummary) -> String {
+        let width = self.layout.width.saturating_sub(4).clamp(20, 100);
+        let mut bar = String::new();
+        for (class, n) in shares(&a.classes, a.capacity_ns, width) {
+            let (letter, colour) = mark(class);
+            let part: String = std::iter::repeat_n(letter, n).collect();
+            bar += &match self.layout.colour {
+                true => format!("\u{1b}[38;5;{colour}m{part}\u{1b}[0m"),
+                false => part,
+            };
+        }
+        bar
+    }
+
+    fn account_table(&mut self, a: &AccountSummary) {
+        let mut grid = Grid::new(&[
+            word("", 0),
+            number("CPUS", 0),
+            number("SHARE", 0),
+            number("TIME", 2),
+            word("WHAT", 0),
+            number("SPINNING", 3),
+            word("LONGEST STRETCH", 1),
+        ]);
+        let share = |ns: i64| percent(ns as f64 / a.capacity_ns as f64);
+        for class in by_size(&a.classes) {
+            let kind = class_of(class.class);
+            grid.row([
+                mark(kind).0.to_string(),
+                format!("{:.2}", class.cpus),
+                share(class.ns),
+                duration(class.ns as f64),
+                self.class_text(kind),
+                "-".into(),
+                "-".into(),
+            ]);
+            let of_class = a.causes.iter().filter(|c| c.class == class.class);
+            let found = of_class.filter(|c| c.ns as f64 >= FINDING * a.capacity_ns as f64);
+            for cause in found.take(MAX_OF_CLASS) {
+                grid.row([
+                    String::new(),
+                    format!("{:.2}", cause.cpus),
+                    share(cause.ns),
+                    duration(cause.ns as f64),
+                    cut(
+                        &format!("    {}{}", cause_text(cause, false), who(cause)),
+                        self.layout.width.saturating_sub(24),
+                    ),
+                    match cause.on_cpu_ns {
+                        0 => "-".into(),
+                        ns => duration(ns as f64),
+                    },
+                    self.stretch(cause),
+                ]);
+            }
+        }
+        self.grid(grid, 0, 0);
+    }
+
+    /// The class, explained where there is room for that.
+    fn class_text(&self, class: Class) -> String {
+        match self.layout.width >= 110 && class.meaning() != class.label() {
+            true => format!("{}: {}", class.label(), class.meaning()),
+            false => class.label().into(),
+        }
+    }
+
+    /// The longest stretch as `--range` takes it: in time since the recording's start.
+    fn stretch(&self, cause: &CauseSummary) -> String {
+        let since = |ns: i64| (ns - self.layout.start_ns) as f64 * 1e-6;
+        format!(
+            "{:.3}ms..{:.3}ms",
+            since(cause.longest_from_ns),
+            since(cause.longest_to_ns)
+        )
+    }
+
+    fn account_notes(&mut self, a: &AccountSummary) {
+        let mut notes = vec![format!(
+            "{} of what was lost has a name",
+            percent(a.named_share)
+        )];
+        if !a.knows_syscalls {
+            notes.push("system calls are inside work (record --syscalls tells them apart)".into());
+        }
+        if let Some(command) = self.layout.next.strip_prefix("kasuri report ") {
+            notes.push(format!("one stretch: kasuri stat --range A..B {command}"));
+        }
+        for line in super::wrap(
+            &notes.join("; "),
+            self.layout.width.saturating_sub(2).max(20),
+        ) {
+            let line = self.styled("2", &line);
+            self.line(&format!("  {line}"));
+        }
+    }
+
+    fn regions(&mut self, s: &Summary) {
+        let a = &s.account;
+        if a.regions.is_empty() {
+            return;
+        }
+        self.heading("CPUs at work, by region", "while any thread was inside it");
+        let mut grid = Grid::new(&[
+            text("REGION"),
+            number("OPEN", 0),
+            number("CPUS", 0),
+            word("BAR", 2),
+            text("MOST LOST TO"),
+        ]);
+        let shown = self.shown(a.regions.len());
+        for r in &a.regions[..shown] {
+            let capacity: i64 = r.classes.iter().map(|c| c.ns).sum();
+            let lost = r
+                .classes
+                .iter()
+                .filter(|c| !class_of(c.class).is_useful())
+                .max_by_key(|c| c.ns)
+                .filter(|c| c.ns as f64 >= FINDING * capacity as f64);
+            grid.row([
+                r.name.clone(),
+                duration(r.wall_ns as f64),
+                format!("{:.2}", r.got_cpus),
+                small_bar(&r.classes),
+                lost.map_or("-".into(), |c| {
+                    format!("{:.2} {}", c.cpus, class_of(c.class).label())
+                }),
+            ]);
+        }
+        self.grid(grid, shown, a.regions.len());
+    }
+}
+
+/// "you got 2.93 of 4 CPUs: 0.61 lost to imbalance in loop48, ...".
+fn headline_text(a: &AccountSummary) -> String {
+    let found: Vec<String> = a
+        .causes
+        .iter()
+        .filter(|c| !class_of(c.class).is_useful())
+        .filter(|c| c.ns as f64 >= FINDING * a.capacity_ns as f64)
+        .take(MAX_IN_HEADLINE)
+        .enumerate()
+        .map(|(i, c)| {
+            let lost = if i == 0 { "lost " } else { "" };
+            format!("{:.2} {lost}to {}", c.cpus, cause_text(c, true))
+        })
+        .collect();
+    let got = format!("you got {:.2} of {} CPUs", a.got_cpus, a.n_cpus);
+    match found.is_empty() {
+        true => format!("{got}: no cause took more than 1 % of them"),
+        false => format!("{got}: {}", found.join(", ")),
+    }
+}
+
+/// A bar without colour, for a cell.
+pub(super) fn small_bar(classes: &[ClassSum]) -> String {
+    let all: i64 = classes.iter().map(|c| c.ns).sum();
+    shares(classes, all, 20)
+        .into_iter()
+        .flat_map(|(class, n)| std::iter::repeat_n(mark(class).0, n))
+        .collect()
+}
+
+/// What is useful, then what is lost, most first.
+fn by_size(classes: &[ClassSum]) -> Vec<&ClassSum> {
+    let mut order: Vec<&ClassSum> = classes.iter().filter(|c| c.ns > 0).collect();
+    order.sort_by_key(|c| (!class_of(c.class).is_useful(), std::cmp::Reverse(c.ns)));
+    order
+}
+
+/// Cells of a bar of `width`: by largest remainder, so that they add up; what is at least half a cell is seen.
+fn shares(classes: &[ClassSum], capacity: i64, width: usize) -> Vec<(Class, usize)> {
+    let exact = |ns: i64| ns as f64 * width as f64 / capacity.max(1) as f64;
+    let mut cells: Vec<(Class, usize, f64)> = by_size(classes)
+        .into_iter()
+        .map(|c| {
+            let exact = exact(c.ns);
+            (class_of(c.class), exact as usize, exact.fract())
+        })
+        .collect();
+    let used: usize = cells.iter().map(|c| c.1).sum();
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    order.sort_by(|&a, &b| cells[b].2.total_cmp(&cells[a].2));
+    for &at in order.iter().take(width.saturating_sub(used)) {
+        cells[at].1 += 1;
+    }
+    cells.into_iter().map(|(class, n, _)| (class, n)).collect()
+}
+
+/// The slowest thread, where the cause is the lateness of one of several.
+fn who(cause: &CauseSummary) -> String {
+    let (Some(tid), Class::BarrierWait) = (cause.tid, class_of(cause.class)) else {
+        return String::new();
+    };
+    let name = match cause.thread.as_str() {
+        "" => tid.to_string(),
+        name => printable(name),
+    };
+    format!(", last: {name} ({})", percent(cause.thread_share))
+}
