@@ -73,6 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         colour: has_colour(),
         top: args.top,
         next: String::new(),
+        ..Layout::default()
     };
     out.write_all(table::render_comparison(&comparison, &layout).as_bytes())?;
     out.flush()?;
