@@ -19,10 +19,10 @@ static void fib(struct fib *f) {
         return;
     }
     struct fib a = {f->n - 1, 0}, b = {f->n - 2, 0};
-    FORK_ROOM(room, 1);
+    FORK_ROOM(room, 1, fib);
     FORK(room, 0, fib, &a);
     fib(&b);
-    FORK_JOIN(room, 1);
+    FORK_JOIN(room, 1, fib);
     f->value = a.value + b.value;
 }
 

@@ -9,10 +9,10 @@
  *     static void fib(struct fib *f) {
  *         if (f->n < 2) { f->value = f->n; return; }
  *         struct fib a = {f->n - 1, 0}, b = {f->n - 2, 0};
- *         FORK_ROOM(room, 1);             room for one child
+ *         FORK_ROOM(room, 1, fib);             room for one child
  *         FORK(room, 0, fib, &a);         may run beside what follows
  *         fib(&b);
- *         FORK_JOIN(room, 1);             all of them have ended
+ *         FORK_JOIN(room, 1, fib);             all of them have ended
  *         f->value = a.value + b.value;
  *     }
  *
@@ -45,9 +45,9 @@ typedef void fork_function(void *arg);
 #if defined(FORK_SERIAL)
 
 #define FORK_RUNTIME "serial"
-#define FORK_ROOM(room, n)
+#define FORK_ROOM(room, n, function)
 #define FORK(room, i, function, arg) function(arg)
-#define FORK_JOIN(room, n) ((void)0)
+#define FORK_JOIN(room, n, function) ((void)0)
 static inline void fork_run(int workers, fork_function *root, void *arg) {
     (void)workers;
     root(arg);
@@ -56,7 +56,7 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
 #elif defined(FORK_INDIRECT)
 
 #define FORK_RUNTIME "indirect call"
-#define FORK_ROOM(room, n)
+#define FORK_ROOM(room, n, function)
 /* The empty statement hides where the pointer comes from: else the compiler calls what it sees. */
 #define FORK(room, i, function, arg)                                                                                   \
     do {                                                                                                               \
@@ -64,7 +64,7 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
         __asm__("" : "+r"(fork_callee));                                                                               \
         fork_callee(arg);                                                                                              \
     } while (0)
-#define FORK_JOIN(room, n) ((void)0)
+#define FORK_JOIN(room, n, function) ((void)0)
 static inline void fork_run(int workers, fork_function *root, void *arg) {
     (void)workers;
     root(arg);
@@ -84,37 +84,46 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
         function((type *)arg);                                                                                         \
         return 0;                                                                                                      \
     }
-#define FORK_ROOM(room, n) ito_thread *room[n]
+#define FORK_ROOM(room, n, function) ito_thread *room[n]
 #define FORK(room, i, function, arg)                                                                                   \
     do {                                                                                                               \
         if (ito_create(&(room)[i], 0, function##_thread, (arg)) != 0)                                                  \
             example_fail("no memory for a thread");                                                                    \
     } while (0)
-#define FORK_JOIN(room, n)                                                                                             \
+#define FORK_JOIN(room, n, function)                                                                                   \
     do {                                                                                                               \
         for (long fork_i = (n); fork_i-- > 0;)                                                                         \
             ito_join((room)[fork_i], 0);                                                                               \
     } while (0)
-static inline void fork_run(int workers, fork_function *root, void *arg) {
-    ito_config config = ITO_CONFIG_INIT;
-    config.n_workers = (uint32_t)workers;
-    if (ito_init(&config) != 0)
-        example_fail("ito does not start");
-    root(arg);
-    ito_fini();
-}
+
+#elif defined(FORK_ITO_FORK)
+
+#define ITO_INLINE
+#include <ito.h>
+#include <ito/fork.h>
+#define FORK_RUNTIME "ito fork and sync"
+#define FORK_KERNEL(function, type) ITO_TASK_VOID(function, type *)
+#define FORK_ROOM(room, n, function)                                                                                   \
+    struct ito_task_##function room[n];                                                                                \
+    struct ito__slot *room##_slot[n]
+#define FORK(room, i, function, arg) ((room##_slot)[i] = function##__ito_fork(&(room)[i], (arg)))
+#define FORK_JOIN(room, n, function)                                                                                   \
+    do {                                                                                                               \
+        for (long fork_i = (n); fork_i-- > 0;)                                                                         \
+            function##__ito_sync(&(room)[fork_i], (room##_slot)[fork_i]);                                              \
+    } while (0)
 
 #elif defined(FORK_OMP)
 
 #define FORK_RUNTIME "OpenMP tasks"
-#define FORK_ROOM(room, n)
+#define FORK_ROOM(room, n, function)
 /* The pointer is taken here, not in the task: an array that a task mentions would be copied into it. */
 #define FORK(room, i, function, arg)                                                                                   \
     do {                                                                                                               \
         __typeof__(arg) fork_arg = (arg);                                                                              \
         _Pragma("omp task firstprivate(fork_arg)") function(fork_arg);                                                 \
     } while (0)
-#define FORK_JOIN(room, n) _Pragma("omp taskwait")
+#define FORK_JOIN(room, n, function) _Pragma("omp taskwait")
 static inline void fork_run(int workers, fork_function *root, void *arg) {
 #pragma omp parallel num_threads(workers)
 #pragma omp single
@@ -127,13 +136,13 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>
 #define FORK_RUNTIME "oneTBB task_group"
-#define FORK_ROOM(room, n) tbb::task_group room
+#define FORK_ROOM(room, n, function) tbb::task_group room
 #define FORK(room, i, function, arg)                                                                                   \
     do {                                                                                                               \
         auto fork_arg = (arg);                                                                                         \
         room.run([=] { function(fork_arg); });                                                                         \
     } while (0)
-#define FORK_JOIN(room, n) room.wait()
+#define FORK_JOIN(room, n, function) room.wait()
 static inline void fork_run(int workers, fork_function *root, void *arg) {
     tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<size_t>(workers));
     tbb::task_arena arena(workers);
@@ -145,14 +154,14 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
 #include <myth/myth.h>
 #include <stdlib.h>
 #define FORK_RUNTIME "MassiveThreads"
-#define FORK_ROOM(room, n) myth_thread_t room[n]
+#define FORK_ROOM(room, n, function) myth_thread_t room[n]
 #define FORK_KERNEL(function, type)                                                                                    \
     static void *function##_thread(void *arg) {                                                                        \
         function((type *)arg);                                                                                         \
         return 0;                                                                                                      \
     }
 #define FORK(room, i, function, arg) ((room)[i] = myth_create(function##_thread, (arg)))
-#define FORK_JOIN(room, n)                                                                                             \
+#define FORK_JOIN(room, n, function)                                                                                   \
     do {                                                                                                               \
         for (long fork_i = (n); fork_i-- > 0;)                                                                         \
             myth_join((room)[fork_i], 0);                                                                              \
@@ -170,6 +179,17 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
 #else
 #error                                                                                                                 \
     "choose a runtime: -DFORK_SERIAL, -DFORK_INDIRECT, -DFORK_ITO, -DFORK_ITO_FORK, -DFORK_OMP, -DFORK_TBB or -DFORK_MYTH"
+#endif
+
+#if defined(FORK_ITO) || defined(FORK_ITO_FORK)
+static inline void fork_run(int workers, fork_function *root, void *arg) {
+    ito_config config = ITO_CONFIG_INIT;
+    config.n_workers = (uint32_t)workers;
+    if (ito_init(&config) != 0)
+        example_fail("ito does not start");
+    root(arg);
+    ito_fini();
+}
 #endif
 
 /* Behind each function that is forked: what some runtimes must know of it. */

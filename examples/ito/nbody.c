@@ -91,14 +91,14 @@ static void build(struct box *b) {
     struct box *child[8];
     if (b->n > LEAF && b->depth < DEEPEST) {
         sort_by_octant(b, begin);
-        FORK_ROOM(room, 8);
+        FORK_ROOM(room, 8, build);
         for (int o = 0; o < 8; o++)
             if (begin[o] < begin[o + 1]) {
                 b->child[o] = child[n] = new_box(b, o, b->first + begin[o], begin[o + 1] - begin[o]);
                 FORK(room, n, build, child[n]);
                 n++;
             }
-        FORK_JOIN(room, n);
+        FORK_JOIN(room, n, build);
         for (int o = 0; o < n; o++)
             add_mass(b, child[o]->mass_centre, child[o]->mass);
     } else {
@@ -161,10 +161,10 @@ static void walk(struct box *b) {
         }
         return;
     }
-    FORK_ROOM(room, 8);
+    FORK_ROOM(room, 8, walk);
     for (int i = 0; i < n; i++)
         FORK(room, i, walk, child[i]);
-    FORK_JOIN(room, n);
+    FORK_JOIN(room, n, walk);
 }
 
 static void find_pulls(void) {

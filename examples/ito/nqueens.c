@@ -26,7 +26,7 @@ static void queens(struct queens *q) {
         return;
     int n = __builtin_popcount(open);
     struct queens child[18];
-    FORK_ROOM(room, 18);
+    FORK_ROOM(room, 18, queens);
     for (int i = 0; i < n; i++) {
         uint32_t square = open & -open;
         open &= open - 1;
@@ -38,7 +38,7 @@ static void queens(struct queens *q) {
         child[i].tasks = 0;
         FORK(room, i, queens, &child[i]);
     }
-    FORK_JOIN(room, n);
+    FORK_JOIN(room, n, queens);
     q->tasks += (uint64_t)n;
     for (int i = 0; i < n; i++) {
         q->solutions += child[i].solutions;

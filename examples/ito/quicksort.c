@@ -53,10 +53,10 @@ static void quicksort(struct part *p) {
         return;
     size_t at = partition(p->first, p->n);
     struct part low = {p->first, at}, high = {p->first + at + 1, p->n - at - 1};
-    FORK_ROOM(room, 1);
+    FORK_ROOM(room, 1, quicksort);
     FORK(room, 0, quicksort, &low);
     quicksort(&high);
-    FORK_JOIN(room, 1);
+    FORK_JOIN(room, 1, quicksort);
 }
 
 struct sort {

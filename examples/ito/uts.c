@@ -69,7 +69,7 @@ FORK_KERNEL(visit, struct node)
 /* Apart from visit(), so that a leaf, which most nodes are, needs no room on its stack. */
 static __attribute__((noinline)) void visit_children(struct node *n, int children) {
     struct node child[children];
-    FORK_ROOM(room, children);
+    FORK_ROOM(room, children, visit);
     for (int i = 0; i < children; i++) {
         uint32_t message[6];
         memcpy(message, n->state, sizeof n->state);
@@ -78,7 +78,7 @@ static __attribute__((noinline)) void visit_children(struct node *n, int childre
         child[i].depth = n->depth + 1;
         FORK(room, i, visit, &child[i]);
     }
-    FORK_JOIN(room, children);
+    FORK_JOIN(room, children, visit);
     for (int i = 0; i < children; i++) {
         n->nodes += child[i].nodes;
         n->leaves += child[i].leaves;
