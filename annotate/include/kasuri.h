@@ -163,15 +163,29 @@ enum kasuri_kind {
     KASURI_EV_MESSAGE = 18,       /* place or 0    byte length        UTF-8, padded with 0             */
     KASURI_EV_THREAD_NAME = 19,   /* -             byte length        UTF-8, padded with 0             */
     KASURI_EV_TRIGGER = 20,       /* name or 0     -                  -                                */
-    KASURI_EV_TASK_JOIN = 25      /* name or 0     -                  u64 task (0: -), u64 joined      */
+    /* What the lock probe (probes/lock) says beyond 7 to 9. TAKEN and LEFT are ACQUIRED and RELEASED in mode exclusive
+     * of a lock that was free at the first try, without payload: word 1 >> 16 is the lock's address. */
+    KASURI_EV_LOCK_TAKEN = 21,    /* address bits 47..16 and 15..0 (aux)       -                       */
+    KASURI_EV_LOCK_LEFT = 22,     /* "                                                                 */
+    KASURI_EV_LOCK_DEFINE = 23,   /* see aux       kasuri_lock_type   u64 object, 0; a life of a lock begins: the
+                                   *               site first used it; type SYMBOL: the site is the lock's own name */
+    KASURI_EV_LOCK_COUNT = 24,    /* -             -                  u64 object, u64 holds not recorded one by one
+                                   *               before this stamp, with the one that starts at it if any does */
+    KASURI_EV_TASK_JOIN = 25,     /* name or 0     -                  u64 task (0: -), u64 joined      */
+    KASURI_EV_LOCK_GIVEN_UP = 26  /* as LOCK_REQUEST: the request ends without the lock (timeout, deadlock found)   */
 };
 /* KASURI_EV_ARG belongs to the thread's innermost open slice (or its last instant, when newer).
  * aux = type | byte length << 4 (STR). */
-enum kasuri_wait_kind { KASURI_WAIT_OTHER = 0, KASURI_WAIT_BARRIER = 1, KASURI_WAIT_JOIN = 2, KASURI_WAIT_COND = 3, KASURI_WAIT_IO = 4 };
+enum kasuri_wait_kind { KASURI_WAIT_OTHER = 0, KASURI_WAIT_BARRIER = 1, KASURI_WAIT_JOIN = 2, KASURI_WAIT_COND = 3, KASURI_WAIT_IO = 4,
+    KASURI_WAIT_SEM = 5, KASURI_WAIT_ONCE = 6 };
 /* START: STOLEN when another thread than the one that created the task took it. RESUME of a task that was not suspended
  * but created another one, which its thread ran first: what follows in it was stolen (docs/design/seen.md). */
 enum kasuri_task_start { KASURI_TASK_OWN = 0, KASURI_TASK_STOLEN = 1 };
 enum kasuri_lock_mode { KASURI_LOCK_EXCLUSIVE = 0, KASURI_LOCK_SHARED = 1 };
+/* Low byte: what it is; above: flags. */
+enum kasuri_lock_type { KASURI_LOCK_OTHER = 0, KASURI_LOCK_MUTEX = 1, KASURI_LOCK_RECURSIVE = 2, KASURI_LOCK_ERRORCHECK = 3,
+    KASURI_LOCK_ADAPTIVE = 4, KASURI_LOCK_RWLOCK = 5, KASURI_LOCK_SPIN = 6, KASURI_LOCK_SYMBOL = 0xff,
+    KASURI_LOCK_ROBUST = 0x100, KASURI_LOCK_INHERIT = 0x200, KASURI_LOCK_PROTECT = 0x400, KASURI_LOCK_PSHARED = 0x800 };
 enum kasuri_arg_type { KASURI_ARG_I64 = 1, KASURI_ARG_U64 = 2, KASURI_ARG_F64 = 3, KASURI_ARG_STR = 4 };
 
 /* clang-format on */
@@ -186,6 +200,7 @@ enum kasuri_arg_type { KASURI_ARG_I64 = 1, KASURI_ARG_U64 = 2, KASURI_ARG_F64 = 
  *   KASURI_DISABLE        annotations compile to nothing
  *   KASURI_DECLARE_ONLY   leave the slow path out of this file; some other file of the same module has it
  *   KASURI_TLS_MODEL      thread-local storage model, default "initial-exec" (musl plugins: "global-dynamic")
+ *   KASURI_LAZY_START     do not attach when the module is loaded; it calls kasuri__start() itself
  * ---------------------------------------------------------------------------------------------- */
 
 #if !defined(KASURI_DISABLE) && (!defined(__linux__) || UINTPTR_MAX <= 0xffffffffu || !defined(__GNUC__))
@@ -265,6 +280,8 @@ extern __thread struct kasuri__writer *kasuri__writer
     __attribute__((visibility("hidden"), tls_model(KASURI_TLS_MODEL)));
 void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a, uint64_t b)
     __attribute__((visibility("hidden"), cold, noinline));
+void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp, uint64_t a,
+                     uint64_t b) __attribute__((visibility("hidden"), cold, noinline));
 void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uint32_t kind, const void *data, uint64_t bytes)
     __attribute__((visibility("hidden"), cold, noinline));
 void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...)
@@ -1549,18 +1566,19 @@ KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kas
 }
 
 /* Fill and commit what was reserved. */
-KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_t kind, int32_t id, uint64_t size,
-                               const void *payload, uint64_t bytes) {
+KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_t kind, int32_t id, uint64_t stamp,
+                               uint64_t size, const void *payload, uint64_t bytes) {
     kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
     if (bytes) {
         slot[size / 8 - 1] = slot[size / 8 - 2] = 0;
         __builtin_memcpy(slot + 2, payload, bytes);
     }
-    kasuri__commit(slot, kasuri__now(c));
+    kasuri__commit(slot, stamp && KASURI__NATIVE && c->clock == KASURI_CLOCK_NATIVE ? stamp : kasuri__now(c));
 }
 
+/* stamp: when it happened, on the CPU's counter; 0: now. */
 KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
-                                       uint64_t pos, const void *payload, uint64_t bytes) {
+                                       uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
     struct kasuri__thread *t;
     int32_t known;
@@ -1579,13 +1597,13 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
         kasuri__count_lost(c, t, t->stalled_cause);
         return;
     }
-    kasuri__fill(c, slot, kind, known, size, payload, bytes);
+    kasuri__fill(c, slot, kind, known, stamp, size, payload, bytes);
 }
 
 /* With clock MONOTONIC every event comes this way, reserved already; and texts, which reserve here. Signals may
  * come, as on the fast path. Return: 0 when the event needs the rest of the slow path; *pos then says why. */
 KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__thread *t, int32_t id, uint32_t kind,
-                                       uint64_t *pos, const void *payload, uint64_t bytes) {
+                                       uint64_t *pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), off;
     if (kasuri__gate_load() != 1 || id < 0 || bytes > KASURI_EVENT_MAX || !t->room ||
         t->epoch != __atomic_load_n(&c->epoch, __ATOMIC_RELAXED))
@@ -1595,41 +1613,46 @@ KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__
     off = *pos & KASURI__OFF_MASK;
     if (!(*pos >> 24) || off < sizeof(struct kasuri_chunk) || off + size > t->room)
         return 0;
-    kasuri__fill(c, kasuri__slot(*pos), kind, id, size, payload, bytes);
+    kasuri__fill(c, kasuri__slot(*pos), kind, id, stamp, size, payload, bytes);
     return 1;
 }
 
-KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos,
+KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
                                     const void *payload, uint64_t bytes) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
-    if (c && t && (!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, payload, bytes))
+    if (c && t && (!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))
         return;
     if (c && t && t->stalled && (pos & KASURI__OFF_MASK) > t->room && kasuri__count_stalled(c, t))
         return;
     kasuri__block_signals(mask);
     c = kasuri__get_client();
     if (c)
-        kasuri__emit_blocked(c, site, id, kind, pos, payload, bytes);
+        kasuri__emit_blocked(c, site, id, kind, pos, stamp, payload, bytes);
     else
         __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
     KASURI__TSAN_RELEASE(kasuri__writer);
     kasuri__unblock_signals(mask);
 }
 
-KASURI__HIDDEN void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a,
-                                 uint64_t b) {
+KASURI__HIDDEN void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
+                                    uint64_t a, uint64_t b) {
     uint64_t payload[2];
     payload[0] = a;
     payload[1] = b;
-    kasuri__emit_slow(site, id, kind, pos, payload, ((kind >> 8 & 0xff) - 1) * 16u);
+    kasuri__emit_slow(site, id, kind, pos, stamp, payload, ((kind >> 8 & 0xff) - 1) * 16u);
+}
+
+KASURI__HIDDEN void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a,
+                                 uint64_t b) {
+    kasuri__slow_at(site, id, kind, pos, 0, a, b);
 }
 
 KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uint32_t kind, const void *data,
                                        uint64_t bytes) {
     uint32_t is_arg = (kind & 0xff) == KASURI_EV_ARG, length = bytes > 4095 ? 4095 : (uint32_t)bytes;
-    kasuri__emit_slow(site, id, kind | length << (is_arg ? 20 : 16), 0, data, bytes);
+    kasuri__emit_slow(site, id, kind | length << (is_arg ? 20 : 16), 0, 0, data, bytes);
 }
 
 KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...) {
@@ -1762,9 +1785,11 @@ KASURI__HIDDEN void kasuri__stop(void) {
     kasuri__unblock_signals(mask);
 }
 
+#ifndef KASURI_LAZY_START
 static __attribute__((constructor(101), unused)) void kasuri__constructor(void) {
     kasuri__start();
 }
+#endif
 static __attribute__((destructor(101), unused)) void kasuri__destructor(void) {
     kasuri__stop();
 }

@@ -38,6 +38,9 @@ pub struct Meta {
     pub missing: Vec<String>,
     /// Flight recorder: only this much before `end` was asked for, ns.
     pub keep_ns: Option<u64>,
+    /// The lock probe: `full`, `light`, or empty without.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub lock_probe: String,
     /// CPU time the recorder itself took while recording, ns.
     pub recorder_cpu_ns: Option<u64>,
     /// What an event costs the thread that meets it, as measured on this machine: ns, median and the ends of its 95 %

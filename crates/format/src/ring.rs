@@ -361,6 +361,16 @@ numbered!(
         ThreadName = 19,
         /// Asks a flight recorder to save.
         Trigger = 20,
+        /// A lock was free at the first try; [`short_address`] of aux and site: the lock.
+        LockTaken = 21,
+        /// It was released; as above.
+        LockLeft = 22,
+        /// A lock's life begins, a: lock, aux: [`lock_type`]; site: who used it first, or with type SYMBOL its name.
+        LockDefine = 23,
+        /// a: lock, b: holds that were counted and not recorded.
+        LockCount = 24,
+        /// A request ends without the lock; as LockRequest.
+        LockGivenUp = 26,
         /// A task goes on after another's end; a: task or 0, b: the one that ended.
         TaskJoin = 25,
     }
@@ -378,6 +388,10 @@ numbered!(
         Cond = 3,
         /// I/O.
         Io = 4,
+        /// Semaphore.
+        Sem = 5,
+        /// pthread_once, while another thread runs the function.
+        Once = 6,
     }
 );
 numbered!(
@@ -402,6 +416,39 @@ numbered!(
         Str = 4,
     }
 );
+
+/// `enum kasuri_lock_type`: aux of [`Kind::LockDefine`].
+pub mod lock_type {
+    /// The low byte says what it is.
+    pub const MASK: u16 = 0xff;
+    /// Normal mutex; the next ones are recursive, error-checking, adaptive.
+    pub const MUTEX: u16 = 1;
+    /// Recursive mutex.
+    pub const RECURSIVE: u16 = 2;
+    /// Error-checking mutex.
+    pub const ERRORCHECK: u16 = 3;
+    /// Adaptive mutex: spins for a while.
+    pub const ADAPTIVE: u16 = 4;
+    /// Readers and writers.
+    pub const RWLOCK: u16 = 5;
+    /// Spin lock.
+    pub const SPIN: u16 = 6;
+    /// The site is the lock's own name.
+    pub const SYMBOL: u16 = 0xff;
+    /// Flag: robust.
+    pub const ROBUST: u16 = 0x100;
+    /// Flag: priority inheritance.
+    pub const INHERIT: u16 = 0x200;
+    /// Flag: priority ceiling.
+    pub const PROTECT: u16 = 0x400;
+    /// Flag: shared by processes.
+    pub const PSHARED: u16 = 0x800;
+}
+
+/// The lock's address in a [`Kind::LockTaken`] or [`Kind::LockLeft`].
+pub const fn short_address(aux: u16, site: u32) -> u64 {
+    aux as u64 | (site as u64) << 16
+}
 
 impl Lost {
     /// Word for tables and messages.
