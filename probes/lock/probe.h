@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The lock probe: libkasuri-lock.so, preloaded by `kasuri record --locks`. Design: docs/design/probe.md.
+ *
+ * Each interposed function calls the real one and says in the calling thread's ring what happened. Rules:
+ *   - a lock is first tried; only when that says EBUSY is the blocking function called. What the real functions return
+ *     is returned, errno is theirs;
+ *   - a stamp is taken next to what it stamps, events are written after: RELEASED is written when the lock is free;
+ *   - no allocation, no libc lock, no loader lock on any path that a program's lock call takes.
+ */
+#ifndef KASURI_PROBE_H
+#define KASURI_PROBE_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#define KASURI_LAZY_START
+#ifndef PROBE_RING
+#define KASURI_DECLARE_ONLY
+#endif
+#include "kasuri.h"
+
+#include <stddef.h>
+
+#define PROBE_EXPORT __attribute__((visibility("default")))
+#define PROBE_HIDDEN __attribute__((visibility("hidden")))
+#define PROBE_COLD __attribute__((cold, noinline, visibility("hidden")))
+#define PROBE_CALLER() ((uintptr_t)__builtin_return_address(0))
+
+#define PROBE_ENTRIES 256u /* locks that a thread remembers; power of two */
+#define PROBE_RECORDED 64u /* holds of one thread that are recorded at once, light mode */
+#define PROBE_INTERVAL 32u /* light mode: one hold in about so many is recorded */
+
+/* A lock that this thread has met. Light mode counts down to the next hold that is recorded. */
+struct probe_entry {
+    uint64_t object;
+    uint32_t until;    /* acquisitions to go, with the one that will be recorded */
+    uint32_t interval; /* what `until` started from */
+};
+
+/* Light mode: a hold whose end must be recorded. */
+struct probe_hold {
+    uint64_t object;
+    uint32_t nested; /* recursive acquisitions inside it */
+    uint32_t mode;   /* KASURI_LOCK_SHARED, or short form */
+};
+
+/* Owner only, except `tid` (claimed by compare-and-swap). In memory that fork wipes: a child starts afresh. */
+struct probe_thread {
+    struct probe_entry entries[PROBE_ENTRIES];
+    struct probe_hold recorded[PROBE_RECORDED];
+    uint32_t n_recorded;
+    uint32_t tid; /* 0: free */
+    uint32_t random;
+    uint32_t evictions;
+};
+
+/* What a lock is, looked up when it is met; the low byte and flags of enum kasuri_lock_type. */
+typedef uint32_t probe_type_of(const void *lock);
+
+extern __thread struct probe_thread *probe_self PROBE_HIDDEN __attribute__((tls_model("initial-exec")));
+extern int probe_is_light PROBE_HIDDEN; /* set once, before the gate opens */
+
+/* thread.c */
+PROBE_COLD int probe_wake(void);
+PROBE_COLD struct probe_thread *probe_adopt(void);
+PROBE_COLD void probe_meet(struct probe_thread *t, struct probe_entry *e, const void *lock, probe_type_of *type_of,
+                           uintptr_t caller, uint64_t stamp);
+PROBE_COLD void probe_define(const void *lock, uint32_t type, uintptr_t caller);
+PROBE_COLD void probe_forget(const void *lock);
+PROBE_COLD void probe_sample(struct probe_thread *t, struct probe_entry *e, uint64_t stamp, uint32_t shared);
+PROBE_COLD void probe_nested(struct probe_thread *t, struct probe_entry *e, const void *lock, uint32_t shared);
+PROBE_COLD int probe_ends_recorded(struct probe_thread *t, const void *lock);
+PROBE_COLD int probe_record_hold(struct probe_thread *t, const void *lock, uint32_t shared);
+PROBE_COLD void probe_request(const void *lock, uint32_t mode, probe_type_of *type_of, uint32_t holder,
+                              uintptr_t caller);
+PROBE_COLD void probe_acquired(const void *lock, uint32_t mode, int got);
+
+/* site.c */
+PROBE_COLD struct kasuri_site *probe_call_site(uintptr_t caller);
+PROBE_COLD struct kasuri_site *probe_symbol(uintptr_t address);
+
+/* Whether to record. The first call decides, see probe_wake. */
+static inline __attribute__((always_inline)) int probe_on(void) {
+    return KASURI__LIKELY(kasuri__gate_load() == 1) || probe_wake();
+}
+
+static inline __attribute__((always_inline)) void probe_emit_long(uint32_t kind, uint32_t mode, const void *lock,
+                                                                  uint64_t b, uint64_t stamp) {
+    uint32_t word = kind | 2u << 8 | mode << 16;
+    struct kasuri__writer *w = kasuri__writer;
+    uint64_t pos = 0;
+    if (KASURI__LIKELY(w != 0)) {
+        pos = kasuri__reserve(w, 32);
+        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 32 <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED))) {
+            uint64_t *slot = kasuri__slot(pos);
+            kasuri__word1(slot, word, 0);
+            slot[2] = (uintptr_t)lock;
+            slot[3] = b;
+            kasuri__commit(slot, stamp);
+            return;
+        }
+    }
+    kasuri__slow_at(0, 0, word, pos, stamp, (uintptr_t)lock, b);
+}
+
+/* LOCK_TAKEN or LOCK_LEFT: 16 bytes. `otherwise`: the kind to use for addresses of more than 47 bits. */
+static inline __attribute__((always_inline)) void probe_emit_short(uint32_t kind, uint32_t otherwise, const void *lock,
+                                                                   uint64_t stamp) {
+    struct kasuri__writer *w = kasuri__writer;
+    uint64_t pos = 0, address = (uintptr_t)lock, word = kind | 1u << 8 | address << 16;
+    if (KASURI__UNLIKELY(address >> 47)) {
+        probe_emit_long(otherwise, KASURI_LOCK_EXCLUSIVE, lock, 0, stamp);
+        return;
+    }
+    if (KASURI__LIKELY(w != 0)) {
+        pos = kasuri__reserve(w, 16);
+        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 16 <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED))) {
+            uint64_t *slot = kasuri__slot(pos);
+            __atomic_store_n(slot + 1, word, __ATOMIC_RELAXED);
+            kasuri__commit(slot, stamp);
+            return;
+        }
+    }
+    kasuri__slow_at(0, (int32_t)(word >> 32), (uint32_t)word, pos, stamp, 0, 0);
+}
+
+static inline __attribute__((always_inline)) void probe_emit_taken(const void *lock, uint32_t shared, uint64_t stamp) {
+    if (shared)
+        probe_emit_long(KASURI_EV_LOCK_ACQUIRED, KASURI_LOCK_SHARED, lock, 0, stamp);
+    else
+        probe_emit_short(KASURI_EV_LOCK_TAKEN, KASURI_EV_LOCK_ACQUIRED, lock, stamp);
+}
+static inline __attribute__((always_inline)) void probe_emit_left(const void *lock, uint32_t shared, uint64_t stamp) {
+    if (shared)
+        probe_emit_long(KASURI_EV_LOCK_RELEASED, KASURI_LOCK_SHARED, lock, 0, stamp);
+    else
+        probe_emit_short(KASURI_EV_LOCK_LEFT, KASURI_EV_LOCK_RELEASED, lock, stamp);
+}
+
+/* The lock was free and is ours. Keep it short: this is inside the critical section. */
+static inline __attribute__((always_inline)) void probe_taken(const void *lock, uint32_t shared, probe_type_of *type_of,
+                                                              uintptr_t caller) {
+    const int light = probe_is_light;
+    const uint64_t stamp = light ? 0 : kasuri__stamp();
+    struct probe_thread *t = probe_self;
+    struct probe_entry *e;
+    if (KASURI__UNLIKELY(!t || !t->tid))
+        t = probe_adopt();
+    if (KASURI__LIKELY(t != 0)) {
+        e = &t->entries[((uintptr_t)lock >> 3 ^ (uintptr_t)lock >> 11) % PROBE_ENTRIES];
+        if (KASURI__UNLIKELY(e->object != (uintptr_t)lock))
+            probe_meet(t, e, lock, type_of, caller, stamp);
+        if (light) {
+            if (KASURI__UNLIKELY(t->n_recorded != 0))
+                probe_nested(t, e, lock, shared);
+            else if (KASURI__UNLIKELY(--e->until == 0))
+                probe_sample(t, e, kasuri__stamp(), shared);
+            return;
+        }
+    } else if (light) {
+        return;
+    }
+    probe_emit_taken(lock, shared, stamp);
+}
+
+/* Before the real unlock: the stamp with which its release is to be recorded, or 0. */
+static inline __attribute__((always_inline)) uint64_t probe_leaving(const void *lock) {
+    if (probe_is_light) {
+        struct probe_thread *t = probe_self;
+        if (KASURI__LIKELY(!t || !t->n_recorded) || !probe_ends_recorded(t, lock))
+            return 0;
+    }
+    return kasuri__stamp();
+}
+
+#endif

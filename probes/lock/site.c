@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * From an address of code or of a lock to a site of the trace: "module+0xoffset". The recorder puts the symbol's name
+ * there (crates/record/src/symbols.rs), so that no symbol table is read while somebody waits for a lock.
+ *
+ * The module is found in /proc/self/maps. Not by dl_iterate_phdr or dladdr: they take the loader's lock, and a thread
+ * that holds it (dlopen runs constructors under it) may want the very lock that the asking thread holds.
+ */
+#include "probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define N_SITES 8192u /* power of two; addresses beyond have no name */
+#define N_RANGES 512u
+#define NAME_MAX_BYTES 4096u
+
+/* `func` of a site that the recorder is to name: where code goes on after the call, or data. */
+static const char call_marker[] = "kasuri.call", data_marker[] = "kasuri.data";
+
+struct known {
+    uint64_t key; /* address << 1 | is data; 0: free. Compare-and-swap. */
+    uint32_t ready;
+    struct kasuri_site site;
+};
+static struct known sites[N_SITES];
+
+/* A mapping of a file, or the anonymous one behind it (.bss). */
+struct range {
+    uint64_t start, end, base;
+    const char *path;
+};
+static struct range ranges[N_RANGES];
+static uint32_t n_ranges; /* release: the entries below are complete */
+static uint32_t reading;  /* try-lock of the table */
+
+static char *heap;
+static uint64_t heap_left;
+
+/* Holder of `reading`. Never freed: sites live as long as the process. */
+static char *allocate(uint64_t bytes) {
+    if (bytes > heap_left) {
+        void *p = (void *)syscall(SYS_mmap, 0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED)
+            return 0;
+        heap = p;
+        heap_left = 65536;
+    }
+    heap_left -= bytes;
+    heap += bytes;
+    return heap - bytes;
+}
+
+static const struct range *find_range(uint64_t address) {
+    uint32_t n = __atomic_load_n(&n_ranges, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < n; i++)
+        if (address - ranges[i].start < ranges[i].end - ranges[i].start)
+            return &ranges[i];
+    return 0;
+}
+
+static uint64_t number(const char **text) {
+    uint64_t v = 0;
+    for (;; ++*text) {
+        char c = **text;
+        if (c >= '0' && c <= '9')
+            v = v << 4 | (uint64_t)(c - '0');
+        else if (c >= 'a' && c <= 'f')
+            v = v << 4 | (uint64_t)(c - 'a' + 10);
+        else
+            return v;
+    }
+}
+
+struct maps {
+    uint64_t want, last_end, base;
+    char path[NAME_MAX_BYTES]; /* of the last file mapped */
+    int found;
+};
+
+/* One line: "start-end perms offset dev inode   path". */
+static void take_line(struct maps *m, const char *line) {
+    uint64_t start = number(&line), end;
+    line++;
+    end = number(&line);
+    for (int fields = 0; fields < 4; fields++) {
+        while (*line == ' ')
+            line++;
+        while (*line && *line != ' ')
+            line++;
+    }
+    while (*line == ' ')
+        line++;
+    if (*line == '/') {
+        if (__builtin_strcmp(m->path, line)) {
+            m->base = start;
+            __builtin_strncpy(m->path, line, sizeof m->path - 1);
+        }
+    } else if (*line || start != m->last_end) {
+        m->path[0] = 0;
+    }
+    m->last_end = end;
+    if (m->path[0] && m->want >= start && m->want < end && n_ranges < N_RANGES) {
+        uint64_t length = __builtin_strlen(m->path) + 1;
+        struct range *r = &ranges[n_ranges];
+        char *path = 0;
+        for (uint32_t i = 0; i < n_ranges && !path; i++)
+            if (!__builtin_strcmp(ranges[i].path, m->path))
+                path = (char *)(uintptr_t)ranges[i].path;
+        if (!path && (path = allocate(length)))
+            __builtin_memcpy(path, m->path, length);
+        if (!path)
+            return;
+        r->start = start;
+        r->end = end;
+        r->base = m->base;
+        r->path = path;
+        __atomic_store_n(&n_ranges, n_ranges + 1, __ATOMIC_RELEASE);
+        m->found = 1;
+    }
+}
+
+/* Holder of `reading`. */
+static void read_maps(uint64_t want) {
+    static struct maps m;
+    static char buffer[8192];
+    uint64_t have = 0;
+    long n;
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    m.want = want;
+    m.last_end = m.base = 0;
+    m.path[0] = 0;
+    m.found = 0;
+    while (!m.found && (n = syscall(SYS_read, fd, buffer + have, sizeof buffer - 1 - have)) > 0) {
+        char *line = buffer, *end;
+        have += (uint64_t)n;
+        buffer[have] = 0;
+        while ((end = __builtin_strchr(line, '\n'))) {
+            *end = 0;
+            take_line(&m, line);
+            line = end + 1;
+        }
+        have -= (uint64_t)(line - buffer);
+        __builtin_memmove(buffer, line, have);
+        if (have == sizeof buffer - 1)
+            have = 0; /* a longer line than any path may make */
+    }
+    syscall(SYS_close, fd);
+}
+
+static char *append_hex(char *to, uint64_t v) {
+    int shift = 60;
+    *to++ = '0';
+    *to++ = 'x';
+    while (shift && !(v >> shift & 15))
+        shift -= 4;
+    for (; shift >= 0; shift -= 4)
+        *to++ = "0123456789abcdef"[v >> shift & 15];
+    *to = 0;
+    return to;
+}
+
+/* Holder of `reading`. Null: no such module and none wanted, or no memory. */
+static const char *make_name(const struct range *r, uint64_t address) {
+    const char *base = r ? r->path : 0;
+    uint64_t length;
+    char *name, *to;
+    for (const char *c = base; c && *c; c++)
+        if (*c == '/')
+            base = c + 1;
+    length = base ? __builtin_strlen(base) : 0;
+    name = allocate(length + 24);
+    if (!name)
+        return 0;
+    to = name;
+    if (base) {
+        __builtin_memcpy(to, base, length);
+        to += length;
+        *to++ = '+';
+    }
+    append_hex(to, r ? address - r->base : address);
+    return name;
+}
+
+/* Describe a new site; 0: another thread is at it and this event goes without, or it cannot be described. */
+static int describe(struct known *k, uint64_t address, int is_data) {
+    const struct range *r;
+    int ok = 0, saved = errno;
+    if (__atomic_exchange_n(&reading, 1, __ATOMIC_ACQUIRE))
+        return 0;
+    if (!__atomic_load_n(&k->ready, __ATOMIC_RELAXED)) {
+        r = find_range(address);
+        if (!r) {
+            read_maps(address);
+            r = find_range(address);
+        }
+        if (r || !is_data) {
+            k->site.name = make_name(r, address);
+            k->site.file = r ? r->path : "";
+            k->site.func = is_data ? data_marker : call_marker;
+        }
+        __atomic_store_n(&k->ready, k->site.name ? 1u : 2u, __ATOMIC_RELEASE);
+    }
+    ok = k->site.name != 0;
+    __atomic_store_n(&reading, 0, __ATOMIC_RELEASE);
+    errno = saved;
+    return ok;
+}
+
+static struct kasuri_site *find(uint64_t address, int is_data) {
+    uint64_t key = address << 1 | (uint64_t)is_data, hash = key * 0x9e3779b97f4a7c15u >> 40;
+    for (uint32_t probe = 0; probe < 32; probe++) {
+        struct known *k = &sites[(hash + probe) % N_SITES];
+        uint64_t free = 0, found = __atomic_load_n(&k->key, __ATOMIC_RELAXED);
+        if (!found && __atomic_compare_exchange_n(&k->key, &free, key, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            found = key;
+        else if (!found)
+            found = free;
+        if (found != key)
+            continue;
+        /* ORDER acquire; pairs with the release store in describe(). Publishes the site's strings. */
+        switch (__atomic_load_n(&k->ready, __ATOMIC_ACQUIRE)) {
+        case 1:
+            return &k->site;
+        case 2:
+            return 0;
+        default:
+            return describe(k, address, is_data) ? &k->site : 0;
+        }
+    }
+    return 0;
+}
+
+struct kasuri_site *probe_call_site(uintptr_t caller) {
+    return find(caller, 0);
+}
+
+struct kasuri_site *probe_symbol(uintptr_t address) {
+    return find(address, 1);
+}

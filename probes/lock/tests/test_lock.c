@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Runs `lock_work` under the probe and a small recorder, and compares what the probe says with what the program knows.
+ * `test_lock NAME WORK LIBRARY [EARLY]`. */
+#define _GNU_SOURCE
+#include "reader.h"
+#include "truth.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *work, *library, *early;
+static struct truths *truths;
+static char truth_path[64];
+static int failed;
+
+#define EXPECT(ok)                                                                                                     \
+    do {                                                                                                               \
+        if (!(ok)) {                                                                                                   \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #ok);                                         \
+            failed = 1;                                                                                                \
+        }                                                                                                              \
+    } while (0)
+
+/* -- events -- */
+
+struct event {
+    uint32_t pid, tid, gen, kind, aux, site;
+    uint64_t stamp, object, b;
+    size_t order;
+};
+static struct event *events;
+static size_t n_events, room;
+
+static void on_event(void *context, const struct reader_event *e) {
+    (void)context;
+    if (n_events == room) {
+        room = room ? room * 2 : 1 << 16;
+        events = realloc(events, room * sizeof *events);
+        if (!events)
+            abort();
+    }
+    int is_short = e->kind == KASURI_EV_LOCK_TAKEN || e->kind == KASURI_EV_LOCK_LEFT;
+    events[n_events] = (struct event){.pid = e->pid,
+                                      .tid = e->tid,
+                                      .gen = e->gen,
+                                      .kind = e->kind,
+                                      .aux = is_short ? 0 : e->aux,
+                                      .site = is_short ? 0 : e->site,
+                                      .stamp = e->stamp,
+                                      .object = is_short ? e->aux | (uint64_t)e->site << 16 : e->payload[0],
+                                      .b = e->slots > 1 ? e->payload[1] : 0,
+                                      .order = n_events};
+    n_events++;
+}
+
+static int by_thread(const void *a, const void *b) {
+    const struct event *x = a, *y = b;
+    if (x->pid != y->pid)
+        return x->pid < y->pid ? -1 : 1;
+    if (x->tid != y->tid)
+        return x->tid < y->tid ? -1 : 1;
+    if (x->stamp != y->stamp)
+        return x->stamp < y->stamp ? -1 : 1;
+    return x->order < y->order ? -1 : 1;
+}
+
+/* -- running -- */
+
+static struct reader *reader;
+static char *output; /* of the last run */
+
+static void make_truths(void) {
+    snprintf(truth_path, sizeof truth_path, "/dev/shm/kasuri-truth-%d", getpid());
+    int fd = open(truth_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || ftruncate(fd, sizeof *truths) != 0)
+        exit(3);
+    truths = mmap(NULL, sizeof *truths, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+}
+
+/* Run; how: null without the probe. Return: wait status. */
+static int run(const char *mode, const char *how, const char *more) {
+    int pipe_fds[2], status = 0;
+    size_t have = 0, size = 1 << 20;
+    memset(truths, 0, sizeof *truths);
+    n_events = 0;
+    if (reader)
+        reader_close(reader);
+    struct reader_options options = {0};
+    reader = how ? reader_open(&options, on_event, NULL) : NULL;
+    if ((how && !reader) || pipe2(pipe_fds, O_CLOEXEC) != 0)
+        exit(3);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char preload[1024];
+        snprintf(preload, sizeof preload, "%s%s%s", how ? library : "", more ? ":" : "", more ? more : "");
+        dup2(pipe_fds[1], 1);
+        setenv("KASURI_TEST_TRUTH", truth_path, 1);
+        if (*preload)
+            setenv("LD_PRELOAD", preload, 1);
+        if (how) {
+            setenv("KASURI_LOCKS", how, 1);
+            setenv("KASURI_SESSION", reader_path(reader), 1);
+        }
+        execl(work, work, mode, (char *)NULL);
+        _exit(127);
+    }
+    close(pipe_fds[1]);
+    fcntl(pipe_fds[0], F_SETFL, O_NONBLOCK);
+    free(output);
+    output = malloc(size);
+    for (int over = 0;;) {
+        ssize_t n = read(pipe_fds[0], output + have, size - 1 - have);
+        if (n > 0) {
+            have += (size_t)n;
+            continue;
+        }
+        if (over)
+            break;
+        if (reader)
+            reader_poll(reader);
+        over = waitpid(pid, &status, WNOHANG) == pid;
+        usleep(500);
+    }
+    output[have] = 0;
+    close(pipe_fds[0]);
+    if (reader) {
+        reader_finish(reader);
+        const struct reader_totals *t = reader_totals(reader);
+        EXPECT(t->lost == 0);
+        qsort(events, n_events, sizeof *events, by_thread);
+    }
+    return status;
+}
+
+static const char *site_name(const struct event *e) {
+    const char *name = e->site ? reader_site(reader, e->pid, e->gen, e->site) : NULL;
+    return name ? name : "";
+}
+
+static size_t count(uint32_t kind, uint64_t object) {
+    size_t n = 0;
+    for (size_t i = 0; i < n_events; i++)
+        n += events[i].kind == kind && (!object || events[i].object == object);
+    return n;
+}
+
+/* -- what must hold of every full recording -- */
+
+static int is_begin(const struct event *e) {
+    return e->kind == KASURI_EV_LOCK_TAKEN || e->kind == KASURI_EV_LOCK_ACQUIRED;
+}
+static int is_end(const struct event *e) {
+    return e->kind == KASURI_EV_LOCK_LEFT || e->kind == KASURI_EV_LOCK_RELEASED;
+}
+
+/* Requests end, holds end, in each thread; `open`: holds that may be left. */
+static void check_balance(size_t open) {
+    size_t requests = 0, answers = 0, begins = 0, ends = 0;
+    for (size_t i = 0; i < n_events; i++) {
+        const struct event *e = &events[i];
+        requests += e->kind == KASURI_EV_LOCK_REQUEST;
+        begins += (size_t)is_begin(e);
+        ends += (size_t)is_end(e);
+        if (e->kind == KASURI_EV_LOCK_GIVEN_UP || e->kind == KASURI_EV_LOCK_ACQUIRED) {
+            size_t j = i;
+            while (j > 0 && events[j - 1].tid == e->tid && events[j - 1].pid == e->pid &&
+                   !(events[j - 1].kind == KASURI_EV_LOCK_REQUEST && events[j - 1].object == e->object) &&
+                   !(events[j - 1].object == e->object && is_end(&events[j - 1])))
+                j--;
+            answers += j > 0 && events[j - 1].kind == KASURI_EV_LOCK_REQUEST && events[j - 1].tid == e->tid;
+        }
+    }
+    EXPECT(requests == answers);
+    EXPECT(begins == ends + open);
+}
+
+/* Each planted section: exactly one hold, whose stamps lie inside the calls that made it. Return: sections checked. */
+static size_t check_sections(void) {
+    uint32_t n = truths->n;
+    size_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct truth *t = &truths->rows[i];
+        size_t begins = 0, ends = 0, requests = 0;
+        /* Binary search for the thread's first event at or after before_lock. */
+        size_t low = 0, high = n_events;
+        while (low < high) {
+            size_t mid = (low + high) / 2;
+            const struct event *e = &events[mid];
+            int before = e->pid != t->pid   ? e->pid < t->pid
+                         : e->tid != t->tid ? e->tid < t->tid
+                                            : e->stamp < t->before_lock;
+            if (before)
+                low = mid + 1;
+            else
+                high = mid;
+        }
+        for (; low < n_events && events[low].pid == t->pid && events[low].tid == t->tid &&
+               events[low].stamp <= t->after_unlock;
+             low++) {
+            const struct event *e = &events[low];
+            if (e->object != t->object)
+                continue;
+            if (e->stamp <= t->after_lock) {
+                begins += (size_t)is_begin(e);
+                requests += e->kind == KASURI_EV_LOCK_REQUEST;
+            } else if (e->stamp >= t->before_unlock) {
+                ends += (size_t)is_end(e);
+            }
+        }
+        if (begins == 1 && ends == 1 && requests <= 1)
+            found++;
+        else if (!failed)
+            fprintf(stderr, "section %u of %#llx: %zu begins, %zu ends, %zu requests\n", i,
+                    (unsigned long long)t->object, begins, ends, requests);
+        if (begins != 1 || ends != 1 || requests > 1)
+            failed = 1;
+    }
+    return found;
+}
+
+/* -- tests -- */
+
+static int planted_sections_are_exact(void) {
+    EXPECT(run("planted", "full", NULL) == 0);
+    EXPECT(check_sections() == 3 * 400 * 6);
+    check_balance(0);
+    /* trylocks that succeeded are holds too */
+    EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) + count(KASURI_EV_LOCK_ACQUIRED, 0) == truths->n + truths->acquisitions);
+    EXPECT(count(KASURI_EV_WAIT_BEGIN, 0) == 3 && count(KASURI_EV_WAIT_END, 0) == 3);
+    for (size_t i = 0; i < n_events; i++)
+        if (events[i].kind == KASURI_EV_LOCK_DEFINE && events[i].object == truths->rows[0].object)
+            EXPECT(strstr(site_name(&events[i]), "lock_work+0x"));
+    return failed;
+}
+
+static int holder_is_known(void) {
+    int found = 0;
+    EXPECT(run("holder", "full", NULL) == 0);
+    EXPECT(check_sections() == 2);
+    check_balance(0);
+    for (size_t i = 0; i + 1 < n_events; i++) {
+        if (events[i].kind != KASURI_EV_LOCK_REQUEST)
+            continue;
+        found++;
+        EXPECT(events[i].b == truths->holder && events[i].tid != truths->holder);
+        EXPECT(events[i].object == truths->rows[0].object);
+        EXPECT(strstr(site_name(&events[i]), "lock_work+0x"));
+        EXPECT(events[i + 1].kind == KASURI_EV_LOCK_ACQUIRED && events[i + 1].stamp > events[i].stamp);
+    }
+    EXPECT(found == 1);
+    return failed;
+}
+
+static int convoy_waits_are_all_there(void) {
+    EXPECT(run("convoy", "full", NULL) == 0);
+    EXPECT(check_sections() == 400);
+    check_balance(0);
+    EXPECT(count(KASURI_EV_LOCK_REQUEST, 0) > 0);
+    EXPECT(count(KASURI_EV_WAIT_BEGIN, 0) == 4 + 4); /* barrier, join */
+    return failed;
+}
+
+static int inversion_shows_both_orders(void) {
+    size_t nested[2] = {0, 0};
+    EXPECT(run("inversion", "full", NULL) == 0);
+    EXPECT(check_sections() == 4);
+    check_balance(0);
+    for (size_t i = 0; i < n_events; i++)
+        for (size_t j = i + 1; is_begin(&events[i]) && j < n_events && events[j].tid == events[i].tid &&
+                               !(is_end(&events[j]) && events[j].object == events[i].object);
+             j++)
+            if (is_begin(&events[j]))
+                nested[events[i].object < events[j].object]++;
+    EXPECT(nested[0] == 1 && nested[1] == 1);
+    return failed;
+}
+
+static char *copy(const char *s) {
+    char *p = strdup(s);
+    if (!p)
+        abort();
+    return p;
+}
+
+/* What the program observes does not depend on the probe. */
+static void same_as_without(const char *mode, const char *more) {
+    static const char *const how[] = {"full", "light"};
+    int status = run(mode, NULL, NULL);
+    char *plain = copy(output);
+    for (int i = 0; i < 2; i++) {
+        int with = run(mode, how[i], more);
+        if (with != status || strcmp(plain, output)) {
+            fprintf(stderr, "%s under %s: status %#x, without %#x; output:\n%s\nwithout:\n%s\n", mode, how[i], with,
+                    status, output, plain);
+            failed = 1;
+        }
+        EXPECT(n_events > 0);
+    }
+    free(plain);
+}
+
+static int results_are_those_without(void) {
+    same_as_without("say", NULL);
+    return failed;
+}
+
+static int cancellation_is_as_without(void) {
+    same_as_without("cancel_pending", NULL);
+    same_as_without("cancel", NULL);
+    EXPECT(run("cancel", "full", NULL) == 0);
+    check_balance(0);
+    EXPECT(count(KASURI_EV_WAIT_BEGIN, 0) == count(KASURI_EV_WAIT_END, 0));
+    return failed;
+}
+
+static int destructors_and_exit_handlers_lock(void) {
+    same_as_without("destructors", NULL);
+    EXPECT(run("destructors", "full", NULL) == 5 << 8);
+    EXPECT(check_sections() == 401);
+    check_balance(0);
+    return failed;
+}
+
+static int children_are_processes_of_their_own(void) {
+    same_as_without("forks", NULL);
+    EXPECT(run("forks", "full", NULL) == 0);
+    EXPECT(check_sections() == 6 + 5 * 10 + 1);
+    check_balance(0);
+    size_t defined = 0; /* in each process: 1 parent, 5 children, 1 after exec */
+    for (size_t i = 0; i < n_events; i++)
+        defined += events[i].kind == KASURI_EV_LOCK_DEFINE && events[i].aux != KASURI_LOCK_SYMBOL;
+    EXPECT(defined == 7);
+    return failed;
+}
+
+static int shared_mutex_of_killed_holders(void) {
+    same_as_without("process_shared", NULL);
+    EXPECT(run("process_shared", "full", NULL) == 0);
+    EXPECT(check_sections() == 600);
+    check_balance(3); /* the killed ones never released */
+    size_t shared = 0;
+    for (size_t i = 0; i < n_events; i++)
+        shared += events[i].kind == KASURI_EV_LOCK_DEFINE &&
+                  events[i].aux == (KASURI_LOCK_MUTEX | KASURI_LOCK_ROBUST | KASURI_LOCK_PSHARED);
+    EXPECT(shared == 4);
+    return failed;
+}
+
+static int many_locks_and_short_threads(void) {
+    EXPECT(run("many_locks", "full", NULL) == 0);
+    EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) == truths->acquisitions);
+    EXPECT(count(KASURI_EV_LOCK_LEFT, 0) == truths->acquisitions);
+    EXPECT(count(KASURI_EV_LOCK_DEFINE, 0) >= 20000);
+    same_as_without("many_locks", NULL);
+    EXPECT(run("short_threads", "full", NULL) == 0);
+    EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) + count(KASURI_EV_LOCK_ACQUIRED, 0) == truths->acquisitions);
+    check_balance(0);
+    same_as_without("short_threads", NULL);
+    return failed;
+}
+
+/* Light mode: what is counted, recorded and left over makes up what happened. */
+static int light_mode_counts(void) {
+    uint64_t counted = 0, samples = 0, objects[2] = {0, 0}, n[2] = {0, 0};
+    same_as_without("counted", NULL);
+    EXPECT(run("counted", "light", NULL) == 0);
+    check_balance(0);
+    for (size_t i = 0; i < n_events; i++) {
+        const struct event *e = &events[i];
+        samples += is_begin(e);
+        if (e->kind != KASURI_EV_LOCK_COUNT)
+            continue;
+        counted += e->b;
+        for (int k = 0; k < 2 && e->tid != e->pid; k++) /* the main thread uses the recursive one */
+            if (!objects[k] || objects[k] == e->object) {
+                objects[k] = e->object;
+                n[k] += e->b;
+                break;
+            }
+    }
+    for (int k = 0; k < 2; k++)
+        EXPECT(n[k] > 200000 - 50 && n[k] <= 200000);
+    EXPECT(samples > 400000 / 40 && samples < 400000 / 25);
+    EXPECT(counted > 400000);
+    /* Sampled outer holds of the recursive mutex last as long as the outer section. */
+    uint64_t begun = 0, deep = 0, holds = 0;
+    for (size_t i = 0; i < n_events; i++) {
+        if (events[i].object == objects[0] || events[i].object == objects[1])
+            continue;
+        if (is_begin(&events[i])) {
+            begun = events[i].stamp;
+            deep++;
+        } else if (is_end(&events[i])) {
+            EXPECT(deep == 1);
+            deep--;
+            holds += events[i].stamp > begun;
+        }
+    }
+    EXPECT(holds > 5);
+    return failed;
+}
+
+static int barriers_and_once_wait(void) {
+    size_t kinds[8] = {0};
+    same_as_without("waits", NULL);
+    EXPECT(run("waits", "full", NULL) == 0);
+    for (size_t i = 0; i < n_events; i++)
+        if (events[i].kind == KASURI_EV_WAIT_BEGIN)
+            kinds[events[i].aux & 7]++;
+    EXPECT(kinds[KASURI_WAIT_BARRIER] == 3 + 150 && kinds[KASURI_WAIT_JOIN] == 6);
+    EXPECT(kinds[KASURI_WAIT_ONCE] == 2);
+    EXPECT(count(KASURI_EV_WAIT_BEGIN, 0) == count(KASURI_EV_WAIT_END, 0));
+    return failed;
+}
+
+static int signals_while_locking(void) {
+    same_as_without("signals", NULL);
+    EXPECT(run("signals", "full", NULL) == 0);
+    check_balance(0);
+    EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) == 600000);
+    return failed;
+}
+
+static int early_library_and_locking_malloc(void) {
+    same_as_without("say", early);
+    same_as_without("planted", early);
+    EXPECT(run("planted", "full", early) == 0);
+    EXPECT(check_sections() == 3 * 400 * 6);
+    check_balance(0);
+    return failed;
+}
+
+static int ends_by_signal_are_as_without(void) {
+    same_as_without("killed", NULL);
+    same_as_without("aborts", NULL);
+    EXPECT(run("killed", "full", NULL) == 9);
+    EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) == 1 && count(KASURI_EV_LOCK_LEFT, 0) == 0);
+    return failed;
+}
+
+/* Without a session, or with a broken one, the library is as good as absent. */
+static int no_session_changes_nothing(void) {
+    int status = run("say", NULL, NULL);
+    char *plain = copy(output);
+    setenv("KASURI_LOCKS", "full", 1);
+    EXPECT(run("say", NULL, library) == status && !strcmp(plain, output));
+    setenv("KASURI_SESSION", "/nonexistent", 1);
+    EXPECT(run("say", NULL, library) == status && !strcmp(plain, output));
+    free(plain);
+    return failed;
+}
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} tests[] = {
+#define TEST(name)                                                                                                     \
+    { #name, name }
+    TEST(planted_sections_are_exact),
+    TEST(holder_is_known),
+    TEST(convoy_waits_are_all_there),
+    TEST(inversion_shows_both_orders),
+    TEST(results_are_those_without),
+    TEST(cancellation_is_as_without),
+    TEST(destructors_and_exit_handlers_lock),
+    TEST(children_are_processes_of_their_own),
+    TEST(shared_mutex_of_killed_holders),
+    TEST(many_locks_and_short_threads),
+    TEST(light_mode_counts),
+    TEST(barriers_and_once_wait),
+    TEST(signals_while_locking),
+    TEST(early_library_and_locking_malloc),
+    TEST(ends_by_signal_are_as_without),
+    TEST(no_session_changes_nothing),
+};
+
+int main(int argc, char **argv) {
+    if (argc < 4)
+        return 2;
+    work = argv[2];
+    library = argv[3];
+    early = argc > 4 ? argv[4] : NULL;
+    make_truths();
+    int result = 2;
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        if (!strcmp(tests[i].name, argv[1]))
+            result = tests[i].run();
+    if (reader)
+        reader_close(reader);
+    unlink(truth_path);
+    return result;
+}

@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The program under the lock probe: `lock_work MODE`. It prints what it observes, which must not depend on the probe,
+ * and leaves what it knows about its critical sections in KASURI_TEST_TRUTH. */
+#define _GNU_SOURCE
+#include "truth.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+static uint64_t stamp(void) {
+    uint64_t t;
+    __asm__ volatile("lfence; rdtsc; shl $32, %%rdx; or %%rdx, %%rax; lfence" : "=a"(t) : : "rdx", "memory");
+    return t;
+}
+#elif defined(__aarch64__)
+static uint64_t stamp(void) {
+    uint64_t t;
+    __asm__ volatile("isb; mrs %0, cntvct_el0; isb" : "=r"(t) : : "memory");
+    return t;
+}
+#else
+static uint64_t stamp(void) {
+    uint64_t t;
+    __asm__ volatile("fence; rdtime %0; fence" : "=r"(t) : : "memory");
+    return t;
+}
+#endif
+
+static struct truths *truths, own;
+
+static void open_truths(void) {
+    const char *path = getenv("KASURI_TEST_TRUTH");
+    int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    truths = &own;
+    if (fd >= 0) {
+        void *p = mmap(NULL, sizeof *truths, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (p != MAP_FAILED)
+            truths = p;
+        close(fd);
+    }
+}
+
+static void spin_ns(long ns) {
+    struct timespec a, b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &b);
+    while ((b.tv_sec - a.tv_sec) * 1000000000L + b.tv_nsec - a.tv_nsec < ns);
+}
+
+static struct timespec in_ms(clockid_t clock, long ms) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    t.tv_nsec += ms * 1000000;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+static struct truth *row(const void *object) {
+    uint32_t n = __atomic_fetch_add(&truths->n, 1, __ATOMIC_RELAXED);
+    if (n >= TRUTH_MAX)
+        abort();
+    truths->rows[n].object = (uintptr_t)object;
+    truths->rows[n].pid = (uint64_t)getpid();
+    truths->rows[n].tid = (uint64_t)gettid();
+    return &truths->rows[n];
+}
+
+/* A critical section with its truth. */
+#define SECTION(object, lock, body, unlock)                                                                            \
+    do {                                                                                                               \
+        struct truth *t_ = row((const void *)(object));                                                                \
+        t_->before_lock = stamp();                                                                                     \
+        (void)(lock);                                                                                                  \
+        t_->after_lock = stamp();                                                                                      \
+        body;                                                                                                          \
+        t_->before_unlock = stamp();                                                                                   \
+        (void)(unlock);                                                                                                \
+        t_->after_unlock = stamp();                                                                                    \
+    } while (0)
+
+static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_spinlock_t spin;
+static mtx_t c11;
+static pthread_barrier_t barrier;
+
+/* -- planted sections of every kind, several threads -- */
+
+static void *planted_thread(void *argument) {
+    long self = (long)argument;
+    for (int i = 0; i < 400; i++) {
+        SECTION(&first, pthread_mutex_lock(&first), spin_ns(500), pthread_mutex_unlock(&first));
+        SECTION(&second, pthread_mutex_lock(&second), (void)0, pthread_mutex_unlock(&second));
+        SECTION(&rw, pthread_rwlock_wrlock(&rw), spin_ns(200), pthread_rwlock_unlock(&rw));
+        SECTION(&rw, pthread_rwlock_rdlock(&rw), spin_ns(200), pthread_rwlock_unlock(&rw));
+        SECTION(&spin, pthread_spin_lock(&spin), (void)0, pthread_spin_unlock(&spin));
+        SECTION(&c11, mtx_lock(&c11), (void)0, mtx_unlock(&c11));
+        if (pthread_mutex_trylock(&first) == 0) {
+            __atomic_fetch_add(&truths->acquisitions, 1, __ATOMIC_RELAXED);
+            pthread_mutex_unlock(&first);
+        }
+        if (self == 0 && i % 50 == 0)
+            usleep(100);
+    }
+    return NULL;
+}
+
+static int planted(void) {
+    pthread_t t[3];
+    pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+    mtx_init(&c11, mtx_plain);
+    for (long i = 0; i < 3; i++)
+        pthread_create(&t[i], NULL, planted_thread, (void *)i);
+    for (int i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+    puts("planted");
+    return 0;
+}
+
+/* -- a known holder while another waits -- */
+
+static sem_t held, asked;
+__attribute__((noinline)) static void waits_here(void) {
+    sem_post(&asked);
+    SECTION(&first, pthread_mutex_lock(&first), (void)0, pthread_mutex_unlock(&first));
+}
+static void *waiter(void *p) {
+    sem_wait(&held);
+    waits_here();
+    return p;
+}
+static int holder(void) {
+    pthread_t t;
+    sem_init(&held, 0, 0);
+    sem_init(&asked, 0, 0);
+    pthread_create(&t, NULL, waiter, NULL);
+    truths->holder = (uint32_t)gettid();
+    SECTION(&first, pthread_mutex_lock(&first), (sem_post(&held), sem_wait(&asked), usleep(30000)),
+            pthread_mutex_unlock(&first));
+    pthread_join(t, NULL);
+    puts("holder");
+    return 0;
+}
+
+/* -- convoy: everyone queues for one lock that is nearly always held -- */
+
+static void *convoy_thread(void *p) {
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 100; i++)
+        SECTION(&first, pthread_mutex_lock(&first), spin_ns(20000), pthread_mutex_unlock(&first));
+    return p;
+}
+static int convoy(void) {
+    pthread_t t[4];
+    pthread_barrier_init(&barrier, NULL, 4);
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, convoy_thread, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+    puts("convoy");
+    return 0;
+}
+
+/* -- inversion: two orders, one after the other -- */
+
+static void *inverted(void *p) {
+    SECTION(&second, pthread_mutex_lock(&second),
+            SECTION(&first, pthread_mutex_lock(&first), (void)0, pthread_mutex_unlock(&first)),
+            pthread_mutex_unlock(&second));
+    return p;
+}
+static int inversion(void) {
+    pthread_t t;
+    SECTION(&first, pthread_mutex_lock(&first),
+            SECTION(&second, pthread_mutex_lock(&second), (void)0, pthread_mutex_unlock(&second)),
+            pthread_mutex_unlock(&first));
+    pthread_create(&t, NULL, inverted, NULL);
+    pthread_join(t, NULL);
+    puts("inversion");
+    return 0;
+}
+
+/* -- results and errno of every call, used rightly and wrongly -- */
+
+#define SAY(call)                                                                                                      \
+    do {                                                                                                               \
+        errno = 0;                                                                                                     \
+        int r_ = (call);                                                                                               \
+        int e_ = errno;                                                                                                \
+        printf("%s = %d errno %d\n", #call, r_, e_);                                                                   \
+    } while (0)
+
+static void *dies_holding(void *m) {
+    pthread_mutex_lock(m);
+    return NULL;
+}
+static void *holds_a_while(void *m) {
+    pthread_mutex_lock(m);
+    sem_post(&held);
+    sem_wait(&asked);
+    pthread_mutex_unlock(m);
+    return NULL;
+}
+static void no_op(int s) {
+    (void)s;
+}
+static int once_runs;
+static void once_function(void) {
+    once_runs++;
+}
+
+static void say_mutexes(void) {
+    pthread_mutexattr_t a;
+    pthread_mutex_t m, robust;
+    pthread_t t;
+    struct timespec past = {1, 0}, bad = {1, -1}, soon;
+    static const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_RECURSIVE,
+                                PTHREAD_MUTEX_ADAPTIVE_NP};
+    sem_init(&held, 0, 0);
+    sem_init(&asked, 0, 0);
+    for (unsigned i = 0; i < sizeof types / sizeof *types; i++) {
+        pthread_mutexattr_init(&a);
+        pthread_mutexattr_settype(&a, types[i]);
+        SAY(pthread_mutex_init(&m, &a));
+        SAY(pthread_mutex_lock(&m));
+        SAY(pthread_mutex_trylock(&m));
+        if (types[i] != PTHREAD_MUTEX_NORMAL && types[i] != PTHREAD_MUTEX_ADAPTIVE_NP)
+            SAY(pthread_mutex_lock(&m)); /* EDEADLK, or once more */
+        SAY(pthread_mutex_timedlock(&m, &past));
+        SAY(pthread_mutex_timedlock(&m, &bad));
+        SAY(pthread_mutex_clocklock(&m, CLOCK_MONOTONIC, &past));
+        SAY(pthread_mutex_clocklock(&m, CLOCK_PROCESS_CPUTIME_ID, &past));
+        for (int n = types[i] == PTHREAD_MUTEX_RECURSIVE ? 6 : 1; n > 0; n--)
+            SAY(pthread_mutex_unlock(&m));
+        if (types[i] == PTHREAD_MUTEX_ERRORCHECK || types[i] == PTHREAD_MUTEX_RECURSIVE)
+            SAY(pthread_mutex_unlock(&m)); /* EPERM */
+        SAY(pthread_mutex_clocklock(&m, CLOCK_PROCESS_CPUTIME_ID, &past));
+        SAY(pthread_mutex_destroy(&m));
+        SAY(pthread_mutex_init(&m, &a));
+        pthread_create(&t, NULL, holds_a_while, &m);
+        sem_wait(&held);
+        SAY(pthread_mutex_trylock(&m));
+        soon = in_ms(CLOCK_REALTIME, 5);
+        SAY(pthread_mutex_timedlock(&m, &soon));
+        soon = in_ms(CLOCK_MONOTONIC, 5);
+        SAY(pthread_mutex_clocklock(&m, CLOCK_MONOTONIC, &soon));
+        SAY(pthread_mutex_destroy(&m)); /* EBUSY */
+        sem_post(&asked);
+        pthread_join(t, NULL);
+        pthread_mutexattr_destroy(&a);
+    }
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+    for (int repair = 0; repair < 2; repair++) {
+        SAY(pthread_mutex_init(&robust, &a));
+        pthread_create(&t, NULL, dies_holding, &robust);
+        pthread_join(t, NULL);
+        SAY(pthread_mutex_lock(&robust)); /* EOWNERDEAD */
+        if (repair)
+            SAY(pthread_mutex_consistent(&robust));
+        SAY(pthread_mutex_unlock(&robust));
+        SAY(pthread_mutex_lock(&robust)); /* ENOTRECOVERABLE, or repaired */
+        SAY(pthread_mutex_trylock(&robust));
+        if (repair)
+            SAY(pthread_mutex_unlock(&robust));
+    }
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT);
+    SAY(pthread_mutex_init(&m, &a));
+    SAY(pthread_mutex_lock(&m));
+    SAY(pthread_mutex_trylock(&m));
+    SAY(pthread_mutex_unlock(&m));
+    pthread_mutex_t wrong = PTHREAD_MUTEX_INITIALIZER;
+    wrong.__data.__kind = 0x7f;
+    SAY(pthread_mutex_lock(&wrong));
+    SAY(pthread_mutex_trylock(&wrong));
+    pthread_mutex_t free_one = PTHREAD_MUTEX_INITIALIZER;
+    SAY(pthread_mutex_unlock(&free_one)); /* undefined by POSIX, 0 in glibc */
+}
+
+static void say_others(void) {
+    struct timespec past = {1, 0}, soon;
+    pthread_rwlock_t l;
+    pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+    pthread_mutex_t m = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+    pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_spinlock_t s;
+    sem_t sem;
+    cnd_t cnd;
+    mtx_t mtx;
+    SAY(pthread_rwlock_init(&l, NULL));
+    SAY(pthread_rwlock_wrlock(&l));
+    SAY(pthread_rwlock_rdlock(&l)); /* EDEADLK */
+    SAY(pthread_rwlock_tryrdlock(&l));
+    SAY(pthread_rwlock_trywrlock(&l));
+    SAY(pthread_rwlock_timedwrlock(&l, &past));
+    SAY(pthread_rwlock_timedrdlock(&l, &past));
+    SAY(pthread_rwlock_clockrdlock(&l, CLOCK_PROCESS_CPUTIME_ID, &past));
+    SAY(pthread_rwlock_unlock(&l));
+    SAY(pthread_rwlock_rdlock(&l));
+    SAY(pthread_rwlock_rdlock(&l));
+    SAY(pthread_rwlock_trywrlock(&l));
+    SAY(pthread_rwlock_clockwrlock(&l, CLOCK_MONOTONIC, &past));
+    SAY(pthread_rwlock_unlock(&l));
+    SAY(pthread_rwlock_unlock(&l));
+    SAY(pthread_rwlock_destroy(&l));
+    SAY(pthread_spin_init(&s, 0));
+    SAY(pthread_spin_lock(&s));
+    SAY(pthread_spin_trylock(&s));
+    SAY(pthread_spin_unlock(&s));
+    SAY(pthread_cond_wait(&c, &m)); /* EPERM: not ours */
+    SAY(pthread_mutex_lock(&m));
+    soon = in_ms(CLOCK_REALTIME, 3);
+    SAY(pthread_cond_timedwait(&c, &m, &soon));
+    soon = in_ms(CLOCK_MONOTONIC, 3);
+    SAY(pthread_cond_clockwait(&c, &m, CLOCK_MONOTONIC, &soon));
+    SAY(pthread_cond_timedwait(&c, &m, &past));
+    past.tv_nsec = -1;
+    SAY(pthread_cond_timedwait(&c, &m, &past));
+    past.tv_nsec = 0;
+    SAY(pthread_mutex_unlock(&m));
+    SAY(pthread_once(&once, once_function));
+    SAY(pthread_once(&once, once_function));
+    printf("ran %d times\n", once_runs);
+    SAY(sem_init(&sem, 0, 1));
+    SAY(sem_wait(&sem));
+    SAY(sem_trywait(&sem));
+    SAY(sem_timedwait(&sem, &past));
+    SAY(sem_clockwait(&sem, CLOCK_MONOTONIC, &past));
+    SAY(sem_clockwait(&sem, CLOCK_PROCESS_CPUTIME_ID, &past));
+    struct sigaction act = {.sa_handler = no_op};
+    sigaction(SIGALRM, &act, NULL);
+    ualarm(3000, 0);
+    SAY(sem_wait(&sem));                     /* EINTR */
+    SAY(pthread_join(pthread_self(), NULL)); /* EDEADLK */
+    SAY(mtx_init(&mtx, mtx_plain));
+    SAY(mtx_lock(&mtx));
+    SAY(mtx_trylock(&mtx));
+    SAY(mtx_timedlock(&mtx, &past));
+    SAY(cnd_init(&cnd));
+    soon = in_ms(CLOCK_REALTIME, 3);
+    SAY(cnd_timedwait(&cnd, &mtx, &soon));
+    SAY(mtx_unlock(&mtx));
+}
+
+static int say(void) {
+    say_mutexes();
+    say_others();
+    return 0;
+}
+
+/* -- ways to leave -- */
+
+static void unlock(void *m) {
+    pthread_mutex_unlock(m);
+}
+static void *cancelled(void *c) {
+    pthread_mutex_lock(&first);
+    pthread_cleanup_push(unlock, &first);
+    sem_post(&held);
+    pthread_cond_wait(c, &first);
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+static void *cancelled_at_sem(void *s) {
+    sem_post(&held);
+    sem_wait(s);
+    return NULL;
+}
+static int cancel(void) {
+    static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+    static sem_t empty;
+    pthread_t t;
+    void *result;
+    sem_init(&held, 0, 0);
+    sem_init(&empty, 0, 0);
+    for (int i = 0; i < 20; i++) {
+        pthread_create(&t, NULL, i & 1 ? cancelled_at_sem : cancelled, i & 1 ? (void *)&empty : (void *)&never);
+        sem_wait(&held);
+        if (i % 4 < 2)
+            usleep(1000);
+        pthread_cancel(t);
+        pthread_join(t, &result);
+        printf("cancelled %d, mutex %d\n", result == PTHREAD_CANCELED, pthread_mutex_trylock(&first));
+        pthread_mutex_unlock(&first);
+    }
+    return 0;
+}
+
+/* A semaphore that is there must still be a point of cancellation. */
+static void *cancelled_before(void *s) {
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    sem_post(&held);
+    sem_wait(&asked);
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+    sem_wait(s);
+    puts("not cancelled");
+    return NULL;
+}
+static int cancel_pending(void) {
+    static sem_t full;
+    pthread_t t;
+    void *result;
+    sem_init(&held, 0, 0);
+    sem_init(&asked, 0, 0);
+    sem_init(&full, 0, 5);
+    pthread_create(&t, NULL, cancelled_before, &full);
+    sem_wait(&held);
+    pthread_cancel(t);
+    sem_post(&asked);
+    pthread_join(t, &result);
+    printf("cancelled %d\n", result == PTHREAD_CANCELED);
+    return 0;
+}
+
+static pthread_key_t key;
+static void late(void *p) {
+    SECTION(&first, pthread_mutex_lock(&first), (void)0, pthread_mutex_unlock(&first));
+    if (p != &key)
+        pthread_setspecific(key, &key); /* once more, in the next round of destructors */
+}
+static void *with_destructor(void *p) {
+    pthread_setspecific(key, &first);
+    return p;
+}
+static void at_exit(void) {
+    SECTION(&second, pthread_mutex_lock(&second), (void)0, pthread_mutex_unlock(&second));
+    puts("at exit");
+}
+static int destructors(void) {
+    pthread_t t;
+    pthread_key_create(&key, late);
+    atexit(at_exit);
+    for (int i = 0; i < 200; i++) {
+        pthread_create(&t, NULL, with_destructor, NULL);
+        pthread_join(t, NULL);
+    }
+    return 5;
+}
+
+static void section(void) {
+    SECTION(&first, pthread_mutex_lock(&first), (void)0, pthread_mutex_unlock(&first));
+}
+static int forks(void) {
+    int status;
+    section();
+    for (int i = 0; i < 5; i++) {
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+            for (int n = 0; n < 10; n++)
+                section();
+            if (i == 4)
+                execl("/proc/self/exe", "lock_work", "section", (char *)NULL);
+            _exit(i);
+        }
+        waitpid(pid, &status, 0);
+        printf("child %d\n", WEXITSTATUS(status));
+        section();
+    }
+    return 0;
+}
+
+/* A mutex in shared memory: parent and child, one robust and its holder killed. */
+static int process_shared(void) {
+    pthread_mutexattr_t a;
+    int status;
+    pthread_mutex_t *m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(m, &a);
+    for (int i = 0; i < 3; i++) {
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+            for (int n = 0; n < 200; n++)
+                SECTION(m, pthread_mutex_lock(m), spin_ns(1000), pthread_mutex_unlock(m));
+            pthread_mutex_lock(m);
+            raise(SIGKILL);
+        }
+        waitpid(pid, &status, 0);
+        printf("killed by %d\n", WTERMSIG(status));
+        SAY(pthread_mutex_lock(m));
+        SAY(pthread_mutex_consistent(m));
+        SAY(pthread_mutex_unlock(m));
+    }
+    return 0;
+}
+
+/* -- many -- */
+
+static int many_locks(void) {
+    enum { n = 20000 };
+    pthread_mutex_t *m = calloc(n, sizeof *m);
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < n; i++)
+            if (pthread_mutex_lock(&m[i]) == 0 && pthread_mutex_unlock(&m[i]) == 0)
+                truths->acquisitions++;
+    printf("%u\n", truths->acquisitions);
+    free(m);
+    return 0;
+}
+
+static void *one_lock(void *p) {
+    pthread_mutex_lock(&first);
+    __atomic_fetch_add(&truths->acquisitions, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&first);
+    return p;
+}
+static int short_threads(void) {
+    pthread_t t[8];
+    for (int i = 0; i < 500; i++) {
+        for (int j = 0; j < 8; j++)
+            pthread_create(&t[j], NULL, one_lock, NULL);
+        for (int j = 0; j < 8; j++)
+            pthread_join(t[j], NULL);
+    }
+    printf("%u\n", truths->acquisitions);
+    return 0;
+}
+
+static void *counted_thread(void *p) {
+    for (int i = 0; i < 200000; i++) {
+        pthread_mutex_lock(p);
+        pthread_mutex_unlock(p);
+    }
+    return NULL;
+}
+static int counted(void) {
+    static pthread_mutex_t each[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+    static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++)
+        pthread_create(&t[i], NULL, counted_thread, &each[i]);
+    for (int i = 0; i < 2; i++)
+        pthread_join(t[i], NULL);
+    for (int i = 0; i < 300; i++) { /* the inner release must not end the outer hold */
+        pthread_mutex_lock(&recursive);
+        pthread_mutex_lock(&recursive);
+        pthread_mutex_unlock(&recursive);
+        spin_ns(5000);
+        pthread_mutex_unlock(&recursive);
+    }
+    puts("counted");
+    return 0;
+}
+
+static pthread_once_t slow_once = PTHREAD_ONCE_INIT;
+static void slow_function(void) {
+    usleep(20000);
+}
+static void *once_thread(void *p) {
+    pthread_barrier_wait(&barrier);
+    pthread_once(&slow_once, slow_function);
+    return p;
+}
+static void *barrier_thread(void *p) {
+    int serial = 0;
+    for (int i = 0; i < 50; i++)
+        serial += pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD;
+    __atomic_fetch_add(&truths->waits, (uint32_t)serial, __ATOMIC_RELAXED);
+    return p;
+}
+static int waits(void) {
+    pthread_t t[3];
+    pthread_barrier_init(&barrier, NULL, 3);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&t[i], NULL, once_thread, NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&t[i], NULL, barrier_thread, NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+    printf("serial %u\n", truths->waits);
+    return 0;
+}
+
+/* A signal handler that posts while its thread is in the probe. */
+static sem_t ticks;
+static void on_tick(int s) {
+    (void)s;
+    int saved = errno;
+    sem_post(&ticks);
+    errno = saved;
+}
+static int signals(void) {
+    struct sigaction act = {.sa_handler = on_tick};
+    sem_init(&ticks, 0, 0);
+    sigaction(SIGALRM, &act, NULL);
+    ualarm(100, 100);
+    for (int i = 0; i < 300000; i++) {
+        pthread_mutex_lock(&first);
+        pthread_mutex_lock(&second);
+        pthread_mutex_unlock(&second);
+        pthread_mutex_unlock(&first);
+    }
+    for (int i = 0; i < 5; i++)
+        while (sem_wait(&ticks) != 0)
+            ;
+    ualarm(0, 0);
+    puts("signals");
+    return 0;
+}
+
+static int killed(void) {
+    pthread_mutex_lock(&first);
+    raise(SIGKILL);
+    return 0;
+}
+static int aborts(void) {
+    pthread_mutex_lock(&first);
+    abort();
+}
+static int one_section(void) {
+    section();
+    puts("section");
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(void);
+    } modes[] = {{"planted", planted},
+                 {"holder", holder},
+                 {"convoy", convoy},
+                 {"inversion", inversion},
+                 {"say", say},
+                 {"cancel", cancel},
+                 {"cancel_pending", cancel_pending},
+                 {"destructors", destructors},
+                 {"forks", forks},
+                 {"process_shared", process_shared},
+                 {"many_locks", many_locks},
+                 {"short_threads", short_threads},
+                 {"counted", counted},
+                 {"waits", waits},
+                 {"signals", signals},
+                 {"killed", killed},
+                 {"aborts", aborts},
+                 {"section", one_section}};
+    open_truths();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (argc > 1 && !strcmp(argv[1], modes[i].name))
+            return modes[i].run();
+    return 2;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What a thread knows about the locks it meets; sampling; the way in. */
+#include "probe.h"
+#include "real.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define N_THREADS 4096u
+#define N_SEEN 65536u /* power of two; more locks are defined more than once, which readers expect */
+#define SEEN_STEPS 32u
+
+__thread struct probe_thread *probe_self = 0;
+int probe_is_light = 0;
+
+/* One per process, in pages that fork wipes. */
+struct process {
+    uint32_t n_threads, reclaim;
+    uint64_t seen[N_SEEN]; /* addresses of locks that were defined; relaxed: a lost race defines twice */
+    struct probe_thread threads[N_THREADS];
+};
+static struct process *process;
+static uint32_t started; /* 0 no, 1 somebody is at it, 2 done */
+
+/* -- the way in -- */
+
+static struct process *map_process(void) {
+    void *p =
+        mmap(0, sizeof(struct process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return 0;
+    if (madvise(p, sizeof(struct process), MADV_WIPEONFORK) != 0) {
+        munmap(p, sizeof(struct process));
+        return 0;
+    }
+    return p;
+}
+
+/* The first lock, wait or thread of the process attaches to the recorder, so that a process that locks nothing costs
+ * nothing: a compiler run by make takes 0.1 ms less. Return: whether to record. */
+int probe_wake(void) {
+    uint32_t none = 0;
+    if (!RESOLVED(thrd_join) && !probe_resolve())
+        return 0;
+    if (__atomic_load_n(&started, __ATOMIC_ACQUIRE) == 0 &&
+        __atomic_compare_exchange_n(&started, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        const char *mode = getenv("KASURI_LOCKS");
+        int saved = errno;
+        if (mode && !getauxval(AT_SECURE)) {
+            probe_is_light = !strcmp(mode, "light");
+            process = map_process();
+            if (process)
+                kasuri__start();
+        }
+        errno = saved;
+        __atomic_store_n(&started, 2, __ATOMIC_RELEASE);
+    }
+    return process && kasuri__gate_load() != 0;
+}
+
+/* Events of one thread while another attaches would be lost: so attach before there is a second one. */
+PROBE_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                                void *argument) {
+    (void)probe_on();
+    return REAL(pthread_create)(thread, attributes, start, argument);
+}
+PROBE_EXPORT int thrd_create(thrd_t *thread, thrd_start_t start, void *argument) {
+    (void)probe_on();
+    return REAL(thrd_create)(thread, start, argument);
+}
+
+__attribute__((constructor(102))) static void constructor(void) {
+    (void)probe_resolve();
+}
+
+/* -- threads -- */
+
+static int is_dead(uint32_t tid) {
+    return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
+}
+
+static struct probe_thread *claim(struct probe_thread *t, uint32_t old, uint32_t tid) {
+    if (!__atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return 0;
+    if (old)
+        memset(t, 0, offsetof(struct probe_thread, tid));
+    t->evictions = 0;
+    t->random = tid * 2654435761u | 1;
+    return t;
+}
+
+static struct probe_thread *new_thread(uint32_t tid) {
+    uint32_t n = __atomic_load_n(&process->n_threads, __ATOMIC_RELAXED);
+    struct probe_thread *t = 0;
+    for (uint32_t i = 0; i < 4 && n >= 16 && !t; i++) {
+        struct probe_thread *old = &process->threads[__atomic_fetch_add(&process->reclaim, 1, __ATOMIC_RELAXED) %
+                                                     (n < N_THREADS ? n : N_THREADS)];
+        uint32_t was = __atomic_load_n(&old->tid, __ATOMIC_RELAXED);
+        if (was && was != tid && is_dead(was))
+            t = claim(old, was, tid);
+    }
+    if (t)
+        return t;
+    if (n >= N_THREADS || (n = __atomic_fetch_add(&process->n_threads, 1, __ATOMIC_RELAXED)) >= N_THREADS)
+        return 0;
+    return claim(&process->threads[n], 0, tid);
+}
+
+/* The thread's memory; null: none left. In a forked child the pointer is the parent's and what it points to is wiped.
+ */
+struct probe_thread *probe_adopt(void) {
+    int saved = errno;
+    if (!process)
+        return 0;
+    probe_self = new_thread((uint32_t)syscall(SYS_gettid));
+    errno = saved;
+    return probe_self;
+}
+
+static uint32_t next_random(struct probe_thread *t) {
+    uint32_t x = t->random;
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+    return t->random = x;
+}
+
+/* -- locks -- */
+
+/* Whether the lock is new; notes it. */
+static int is_new(uint64_t object) {
+    uint64_t hash = object * 0x9e3779b97f4a7c15u >> 40;
+    uint32_t i;
+    for (i = 0; i < SEEN_STEPS; i++) {
+        uint64_t *slot = &process->seen[(hash + i) % N_SEEN], found = __atomic_load_n(slot, __ATOMIC_RELAXED);
+        if (found == object)
+            return 0;
+        if (!found && __atomic_compare_exchange_n(slot, &found, object, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return 1;
+        if (found == object)
+            return 0;
+    }
+    __atomic_store_n(&process->seen[hash % N_SEEN], object, __ATOMIC_RELAXED);
+    return 1;
+}
+
+/* A life of the lock begins here. */
+void probe_define(const void *lock, uint32_t type, uintptr_t caller) {
+    struct kasuri_site *site = probe_call_site(caller), *symbol;
+    if (!process)
+        return;
+    is_new((uintptr_t)lock);
+    kasuri__emit2(kasuri__gate_load(), site, site ? __atomic_load_n(&site->id, __ATOMIC_RELAXED) : 0,
+                  KASURI_EV_LOCK_DEFINE | type << 16, (uintptr_t)lock, 0);
+    symbol = probe_symbol((uintptr_t)lock);
+    if (symbol)
+        kasuri__emit2(kasuri__gate_load(), symbol, __atomic_load_n(&symbol->id, __ATOMIC_RELAXED),
+                      KASURI_EV_LOCK_DEFINE | KASURI_LOCK_SYMBOL << 16, (uintptr_t)lock, 0);
+}
+
+static uint32_t first_interval(struct probe_thread *t) {
+    /* A thread that uses more locks than it remembers would otherwise record every hold. */
+    return t->evictions > 4 * PROBE_ENTRIES ? 1 + next_random(t) % PROBE_INTERVAL : 1;
+}
+
+/* Put the lock into the thread's memory, in place of another. */
+void probe_meet(struct probe_thread *t, struct probe_entry *e, const void *lock, probe_type_of *type_of,
+                uintptr_t caller, uint64_t stamp) {
+    (void)stamp;
+    if (e->object) {
+        t->evictions++;
+        if (probe_is_light && e->interval != e->until)
+            probe_emit_long(KASURI_EV_LOCK_COUNT, 0, (const void *)(uintptr_t)e->object, e->interval - e->until,
+                            kasuri__stamp());
+    }
+    e->interval = e->until = first_interval(t);
+    e->object = (uintptr_t)lock;
+    if (is_new((uintptr_t)lock))
+        probe_define(lock, type_of(lock), caller);
+}
+
+/* -- light mode -- */
+
+int probe_record_hold(struct probe_thread *t, const void *lock, uint32_t shared) {
+    if (t->n_recorded >= PROBE_RECORDED)
+        return 0;
+    t->recorded[t->n_recorded].object = (uintptr_t)lock;
+    t->recorded[t->n_recorded].nested = 0;
+    t->recorded[t->n_recorded].mode = shared;
+    t->n_recorded++;
+    return 1;
+}
+
+/* This hold is recorded, and stands for those counted since the last one. Intervals double up to PROBE_INTERVAL on
+ * average, and vary, so that they do not beat with the program's own period. */
+void probe_sample(struct probe_thread *t, struct probe_entry *e, uint64_t stamp, uint32_t shared) {
+    const void *lock = (const void *)(uintptr_t)e->object;
+    uint32_t counted = e->interval;
+    if (e->interval < PROBE_INTERVAL / 2)
+        e->interval = e->interval * 2;
+    else
+        e->interval = PROBE_INTERVAL / 2 + next_random(t) % PROBE_INTERVAL;
+    e->until = e->interval;
+    probe_emit_long(KASURI_EV_LOCK_COUNT, 0, lock, counted, stamp);
+    if (probe_record_hold(t, lock, shared))
+        probe_emit_taken(lock, shared, stamp);
+}
+
+/* An acquisition while some hold is being recorded: perhaps the same lock once more. */
+void probe_nested(struct probe_thread *t, struct probe_entry *e, const void *lock, uint32_t shared) {
+    for (uint32_t i = 0; i < t->n_recorded; i++)
+        if (t->recorded[i].object == (uintptr_t)lock) {
+            t->recorded[i].nested++;
+            return;
+        }
+    if (--e->until == 0)
+        probe_sample(t, e, kasuri__stamp(), shared);
+}
+
+/* Whether the unlock that comes ends a recorded hold. */
+int probe_ends_recorded(struct probe_thread *t, const void *lock) {
+    for (uint32_t i = 0; i < t->n_recorded; i++) {
+        if (t->recorded[i].object != (uintptr_t)lock)
+            continue;
+        if (t->recorded[i].nested) {
+            t->recorded[i].nested--;
+            return 0;
+        }
+        t->recorded[i] = t->recorded[--t->n_recorded];
+        return 1;
+    }
+    return 0;
+}
+
+/* -- contention -- */
+
+void probe_request(const void *lock, uint32_t mode, probe_type_of *type_of, uint32_t holder, uintptr_t caller) {
+    uint64_t stamp = kasuri__stamp();
+    struct kasuri_site *site = probe_call_site(caller);
+    struct probe_thread *t = probe_self;
+    struct probe_entry *e;
+    uint32_t word = KASURI_EV_LOCK_REQUEST | 2u << 8 | mode << 16;
+    if (!t || !t->tid)
+        t = probe_adopt();
+    if (t) {
+        e = &t->entries[((uintptr_t)lock >> 3 ^ (uintptr_t)lock >> 11) % PROBE_ENTRIES];
+        if (e->object != (uintptr_t)lock)
+            probe_meet(t, e, lock, type_of, caller, stamp);
+    }
+    kasuri__slow_at(site, site ? __atomic_load_n(&site->id, __ATOMIC_RELAXED) : 0, word, 0, stamp, (uintptr_t)lock,
+                    holder);
+}
+
+/* The request is over: `got` the lock, or gave up. */
+void probe_acquired(const void *lock, uint32_t mode, int got) {
+    uint64_t stamp = kasuri__stamp();
+    struct probe_thread *t = probe_self;
+    if (got && probe_is_light && (!t || !probe_record_hold(t, lock, mode)))
+        got = 0;
+    probe_emit_long(got ? KASURI_EV_LOCK_ACQUIRED : KASURI_EV_LOCK_GIVEN_UP, mode, lock, 0, stamp);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Waits that a cancelled thread may leave by unwinding: their end is said in a cleanup handler. */
+#ifndef KASURI_PROBE_WAIT_H
+#define KASURI_PROBE_WAIT_H
+
+#include "probe.h"
+#include "real.h"
+
+struct probe_wait {
+    uint32_t kind; /* enum kasuri_wait_kind */
+    const void *object;
+    const void *mutex; /* that a condition variable gives back; else null */
+};
+
+/* The wait begins; a mutex is about to be released by it. */
+PROBE_COLD void probe_wait_begin(struct probe_wait *w, uint32_t kind, const void *object, const void *mutex,
+                                 uintptr_t caller);
+/* struct probe_wait *: the wait is over, and the mutex ours again. */
+PROBE_COLD void probe_wait_end(void *wait);
+
+#define PROBE_WAIT(r, w, call)                                                                                         \
+    do {                                                                                                               \
+        pthread_cleanup_push(probe_wait_end, &(w));                                                                    \
+        (r) = (call);                                                                                                  \
+        pthread_cleanup_pop(0);                                                                                        \
+    } while (0)
+
+#endif

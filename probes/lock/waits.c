@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Waits that are no locks: semaphores, barriers, joins, once. */
+#include "wait.h"
+
+#include <errno.h>
+
+/* A semaphore has no owner, so it has waits and no holds. Only a wait that had to wait is written. */
+#define SEM_WAIT(s, call)                                                                                              \
+    do {                                                                                                               \
+        struct probe_wait w;                                                                                           \
+        int r, saved = errno;                                                                                          \
+        if (!probe_on())                                                                                               \
+            return (call);                                                                                             \
+        if (REAL(sem_trywait)(s) == 0)                                                                                 \
+            return 0;                                                                                                  \
+        errno = saved;                                                                                                 \
+        probe_wait_begin(&w, KASURI_WAIT_SEM, s, 0, PROBE_CALLER());                                                   \
+        PROBE_WAIT(r, w, call);                                                                                        \
+        saved = errno;                                                                                                 \
+        probe_wait_end(&w);                                                                                            \
+        errno = saved;                                                                                                 \
+        return r;                                                                                                      \
+    } while (0)
+
+/* A wait is a point of cancellation also where it does not wait; trying is none. */
+PROBE_EXPORT int sem_wait(sem_t *s) {
+    pthread_testcancel();
+    SEM_WAIT(s, REAL(sem_wait)(s));
+}
+PROBE_EXPORT int sem_timedwait(sem_t *restrict s, const struct timespec *restrict until) {
+    pthread_testcancel();
+    SEM_WAIT(s, REAL(sem_timedwait)(s, until));
+}
+PROBE_EXPORT int sem_clockwait(sem_t *restrict s, clockid_t clock, const struct timespec *restrict until) {
+    if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+        return REAL(sem_clockwait)(s, clock, until);
+    pthread_testcancel();
+    SEM_WAIT(s, REAL(sem_clockwait)(s, clock, until));
+}
+
+#define WAIT(kind, object, call)                                                                                       \
+    do {                                                                                                               \
+        struct probe_wait w;                                                                                           \
+        int r;                                                                                                         \
+        if (!probe_on())                                                                                               \
+            return (call);                                                                                             \
+        probe_wait_begin(&w, kind, object, 0, PROBE_CALLER());                                                         \
+        PROBE_WAIT(r, w, call);                                                                                        \
+        probe_wait_end(&w);                                                                                            \
+        return r;                                                                                                      \
+    } while (0)
+
+PROBE_EXPORT int pthread_barrier_wait(pthread_barrier_t *b) {
+    WAIT(KASURI_WAIT_BARRIER, b, REAL(pthread_barrier_wait)(b));
+}
+
+#define THREAD(t) ((const void *)(uintptr_t)(t))
+PROBE_EXPORT int pthread_join(pthread_t t, void **result) {
+    WAIT(KASURI_WAIT_JOIN, THREAD(t), REAL(pthread_join)(t, result));
+}
+PROBE_EXPORT int pthread_timedjoin_np(pthread_t t, void **result, const struct timespec *until) {
+    WAIT(KASURI_WAIT_JOIN, THREAD(t), REAL(pthread_timedjoin_np)(t, result, until));
+}
+PROBE_EXPORT int pthread_clockjoin_np(pthread_t t, void **result, clockid_t clock, const struct timespec *until) {
+    WAIT(KASURI_WAIT_JOIN, THREAD(t), REAL(pthread_clockjoin_np)(t, result, clock, until));
+}
+PROBE_EXPORT int thrd_join(thrd_t t, int *result) {
+    WAIT(KASURI_WAIT_JOIN, THREAD(t), REAL(thrd_join)(t, result));
+}
+
+/* -- once: the thread that runs the function works, the others wait -- */
+
+struct once_call {
+    void (*function)(void);
+    uint64_t started;
+    struct once_call *outer;
+};
+static __thread struct once_call *once_now __attribute__((tls_model("initial-exec")));
+
+static void run_once(void) {
+    struct once_call *call = once_now;
+    call->started = kasuri__stamp();
+    call->function();
+}
+
+static int once_slowly(pthread_once_t *control, void (*function)(void), uintptr_t caller) {
+    struct once_call call = {function, 0, once_now};
+    struct kasuri_site *site = probe_call_site(caller);
+    uint64_t stamp = kasuri__stamp();
+    int r;
+    once_now = &call;
+    /* No cleanup handler: an exception that leaves the function would leave it registered. Then `once_now` goes stale,
+     * which nobody reads: run_once is called with a fresh one. */
+    r = REAL(pthread_once)(control, run_once);
+    once_now = call.outer;
+    if (!call.started) {
+        kasuri__slow_at(site, site ? __atomic_load_n(&site->id, __ATOMIC_RELAXED) : 0,
+                        KASURI_EV_WAIT_BEGIN | 2u << 8 | KASURI_WAIT_ONCE << 16, 0, stamp, (uintptr_t)control, 0);
+        probe_emit_long(KASURI_EV_WAIT_END, KASURI_WAIT_ONCE, control, 0, kasuri__stamp());
+    }
+    return r;
+}
+
+PROBE_EXPORT int pthread_once(pthread_once_t *control, void (*function)(void)) {
+    /* glibc: 0 new, 1 being done (and a fork generation), 2 done. Only somebody else's call can make us wait; our own
+     * may throw a C++ exception through here, so it is not touched. */
+    if (KASURI__LIKELY(!(__atomic_load_n(control, __ATOMIC_ACQUIRE) & 1)) || !probe_on())
+        return REAL(pthread_once)(control, function);
+    return once_slowly(control, function, PROBE_CALLER());
+}
