@@ -119,6 +119,13 @@ pub enum What {
     },
     /// It went back.
     SyscallExit,
+    /// The context began to wait for one of the kernel's locks.
+    LockBegin {
+        /// What kind of lock.
+        name: StrIx,
+    },
+    /// It got it.
+    LockEnd,
 }
 
 impl What {

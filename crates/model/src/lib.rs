@@ -21,6 +21,7 @@ mod prev_state;
 mod query;
 mod sched;
 mod spans;
+mod syscalls;
 mod table;
 mod tape;
 mod time;

@@ -176,6 +176,15 @@ impl Sched {
                 self.spans
                     .syscall_exit(&mut self.table, row, time, self.start);
             }
+            What::LockBegin { name } if !event.in_interrupt => {
+                let row = self.table.get(event.context, time);
+                self.spans.lock_begin(&mut self.table, row, cpu, time, name);
+            }
+            What::LockEnd if !event.in_interrupt => {
+                let row = self.table.get(event.context, time);
+                self.spans.lock_end(&mut self.table, row, time);
+            }
+            What::LockBegin { .. } | What::LockEnd => {}
             What::IrqEntry { .. }
             | What::IrqExit
             | What::SoftirqEntry { .. }

@@ -1,4 +1,4 @@
-//! Interrupts, softirqs and system calls: entry and exit events -> spans.
+//! Interrupts, softirqs, system calls and waits for kernel locks: entry and exit events -> spans.
 use crate::input::What;
 use crate::table::{NONE, Order, Table};
 use crate::{KernelSpanKind, KernelSpans, StrIx, Time};
@@ -82,6 +82,30 @@ impl Spans {
         if let Some((start, name, cpu)) = table.rows[row as usize].syscall.take() {
             self.done.push(Span {
                 kind: KernelSpanKind::Syscall,
+                start,
+                end: time.max(start),
+                cpu,
+                thread: row,
+                name,
+            });
+        }
+    }
+
+    /// A mutex says so twice, when it begins to spin and when it goes to sleep, and ends once.
+    pub fn lock_begin(&mut self, table: &mut Table, row: u32, cpu: u16, time: Time, name: StrIx) {
+        if row != NONE {
+            let open = &mut table.rows[row as usize].kernel_lock;
+            open.get_or_insert((time, name, cpu));
+        }
+    }
+
+    pub fn lock_end(&mut self, table: &mut Table, row: u32, time: Time) {
+        if row == NONE {
+            return;
+        }
+        if let Some((start, name, cpu)) = table.rows[row as usize].kernel_lock.take() {
+            self.done.push(Span {
+                kind: KernelSpanKind::LockContention,
                 start,
                 end: time.max(start),
                 cpu,

@@ -47,6 +47,8 @@ pub(crate) struct Row {
     pub preemptions: u32,
     /// Open system call.
     pub syscall: Option<(Time, StrIx, u16)>,
+    /// Open wait for a lock of the kernel's own.
+    pub kernel_lock: Option<(Time, StrIx, u16)>,
 }
 
 /// A process as the passes know it.
@@ -194,6 +196,7 @@ impl Table {
             switches_in: 0,
             preemptions: 0,
             syscall: None,
+            kernel_lock: None,
         });
         self.set_current(tid, row);
         row

@@ -36,6 +36,7 @@ index!(/** Row of [`Trace::threads`]. */ ThreadIx);
 index!(/** Row of [`Trace::slices`]. */ SliceIx);
 index!(/** Row of [`Trace::tasks`]. */ TaskIx);
 index!(/** Row of [`Trace::instants`]. */ InstantIx);
+index!(/** Row of [`Trace::locks`]. */ LockIx);
 index!(/** A string in [`Trace::strings`]. */ StrIx);
 
 /// Interned strings: equal text has equal [`StrIx`].
@@ -121,6 +122,12 @@ pub struct Trace {
     pub flows: Flows,
     /// Interrupts, softirqs and system calls, when recorded; spans of CPU time inside the kernel.
     pub kernel_spans: KernelSpans,
+    /// Locks that the lock probe named, sorted by (process, object, since).
+    pub locks: Vec<Lock>,
+    /// Acquisitions that had to wait: more about LockWait slices.
+    pub lock_waits: LockWaits,
+    /// Light lock probe: how many acquisitions a recorded one stands for.
+    pub lock_counts: LockCounts,
     /// What is missing.
     pub losses: Vec<Loss>,
     /// Number of events the recording holds: kernel and annotation.
@@ -154,6 +161,8 @@ pub struct Info {
     pub missing: Vec<String>,
     /// Version of kasuri that recorded.
     pub recorder: String,
+    /// The lock probe: "full", "light", or "" without.
+    pub lock_probe: String,
     /// Events by kind, with what one costs; kinds of which there are none are absent.
     pub event_costs: Vec<EventCost>,
     /// CPU time the recorder took while recording.
@@ -473,6 +482,8 @@ pub enum KernelSpanKind {
     Softirq = 1,
     /// System call (includes blocked time).
     Syscall = 2,
+    /// Wait for one of the kernel's own locks (lock:contention_begin..end).
+    LockContention = 3,
 }
 
 /// Spans inside the kernel, sorted by (kind, start).
@@ -488,8 +499,80 @@ pub struct KernelSpans {
     pub cpu: Vec<u16>,
     /// Thread that was running (irq: that was interrupted).
     pub thread: Vec<ThreadIx>,
-    /// Handler, softirq or system-call name.
+    /// Name of the handler, softirq or system call; kind of the kernel lock: "spin", "mutex", "rwsem read"...
     pub name: Vec<StrIx>,
+}
+
+/// What kind of lock it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum LockKind {
+    /// Not said.
+    #[default]
+    Other = 0,
+    /// Mutex.
+    Mutex = 1,
+    /// Mutex that its holder may take again.
+    Recursive = 2,
+    /// Mutex that finds errors.
+    ErrorCheck = 3,
+    /// Mutex that spins for a while before it sleeps.
+    Adaptive = 4,
+    /// Readers and writers.
+    RwLock = 5,
+    /// Spin lock.
+    Spin = 6,
+}
+
+/// One life of a lock: from its initialisation, or from its first use, to the next at the same address.
+#[derive(Clone, Debug, Default)]
+pub struct Lock {
+    /// Its process.
+    pub process: ProcessIx,
+    /// Its address.
+    pub object: u64,
+    /// When this life began.
+    pub since: Time,
+    /// What it is.
+    pub kind: LockKind,
+    /// Survives its holder's death.
+    pub robust: bool,
+    /// Its holder inherits priority, or runs at its ceiling.
+    pub inherits: bool,
+    /// Processes share it.
+    pub shared: bool,
+    /// Its symbol, when it is a variable of a module; else kind and first site: "mutex at main".
+    pub name: StrIx,
+    /// Where it was initialised, or first used; none: not known.
+    pub first_site: StrIx,
+}
+
+/// More about LockWait slices, in (thread, start) order.
+#[derive(Clone, Debug, Default)]
+pub struct LockWaits {
+    /// Who waits.
+    pub thread: Vec<ThreadIx>,
+    /// When it asked: the slice's start.
+    pub start: Vec<Time>,
+    /// For what.
+    pub object: Vec<u64>,
+    /// Where in the program.
+    pub site: Vec<StrIx>,
+    /// Thread id of the holder then, as the lock itself says; 0: it does not.
+    pub holder: Vec<i32>,
+}
+
+/// Light lock probe: acquisitions without a wait, counted, in (thread, time) order.
+#[derive(Clone, Debug, Default)]
+pub struct LockCounts {
+    /// Whose.
+    pub thread: Vec<ThreadIx>,
+    /// When counted. The LockHold slice that starts then, if one does, was recorded for all of these.
+    pub time: Vec<Time>,
+    /// Of which lock.
+    pub object: Vec<u64>,
+    /// How many since the thread's row before for this lock.
+    pub n: Vec<u64>,
 }
 
 /// Events that are missing.

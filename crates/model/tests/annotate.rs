@@ -406,3 +406,66 @@ fn counters_of_two_threads_are_one_in_order_of_time() {
     assert_eq!(trace.counters.len(), 1);
     assert_eq!(trace.counters[0].value, [2.0, 3.0]);
 }
+
+/// Of two threads: the locks' slices, by (tid, kind, name, start, end).
+fn lock_slices(trace: &Trace) -> Vec<(i32, SliceKind, &str, i64, i64)> {
+    let s = &trace.slices;
+    (0..s.start.len())
+        .map(|row| {
+            let tid = trace.threads[s.thread[row].ix()].tid;
+            let name = trace.strings.get(s.name[row]);
+            (tid, s.kind[row], name, s.start[row].0, s.end[row].0)
+        })
+        .collect()
+}
+
+#[test]
+fn probed_locks_have_names_waits_and_lives() {
+    let mut p = Program::default();
+    // Thread 1: free at the first try, named by a symbol; released by mistake once more: no hold comes of it.
+    p.stream(1)
+        .put(10, Kind::LockDefine, "main", 1 | 0x100, 0xa0, 0)
+        .put(10, Kind::LockDefine, "queue", 0xff, 0xa0, 0)
+        .put(11, Kind::LockTaken, "", 0, 0xa0, 0)
+        .put(50, Kind::LockLeft, "", 0, 0xa0, 0)
+        .put(60, Kind::LockLeft, "", 0, 0xa0, 0)
+        // A second life at the same address: a spin lock that has no symbol.
+        .put(500, Kind::LockDefine, "init", 6, 0xa0, 0)
+        .put(510, Kind::LockCount, "", 0, 0xa0, 32)
+        .put(510, Kind::LockTaken, "", 0, 0xa0, 0)
+        .put(520, Kind::LockLeft, "", 0, 0xa0, 0);
+    // Thread 2 waits for thread 1; then asks in vain.
+    p.stream(2)
+        .put(20, Kind::LockRequest, "worker", 0, 0xa0, 1)
+        .put(55, Kind::LockAcquired, "", 0, 0xa0, 0)
+        .put(70, Kind::LockLeft, "", 0, 0xa0, 0)
+        .put(80, Kind::LockRequest, "worker", 0, 0xa0, 0)
+        .put(90, Kind::LockGivenUp, "", 0, 0xa0, 0);
+    let trace = p.load();
+    assert_eq!(
+        lock_slices(&trace),
+        [
+            (1, LockHold, "queue", 11, 50),
+            (1, LockHold, "spin lock at init", 510, 520),
+            (2, LockWait, "queue", 20, 55),
+            (2, LockHold, "queue", 55, 70),
+            (2, LockWait, "queue", 80, 90),
+        ]
+    );
+    let locks: Vec<_> = trace
+        .locks
+        .iter()
+        .map(|l| (l.object, l.since.0, l.kind, l.robust))
+        .collect();
+    use kasuri_model::LockKind::{Mutex, Spin};
+    assert_eq!(locks, [(0xa0, 10, Mutex, true), (0xa0, 500, Spin, false)]);
+    let process = trace.locks[0].process;
+    let at = |ns| trace.lock_of(process, 0xa0, Time(ns)).map(|ix| ix.0);
+    assert_eq!([at(5), at(499), at(500)], [Some(0), Some(0), Some(1)]);
+    assert_eq!(trace.lock_of(process, 0xa1, Time(50)), None);
+    let w = &trace.lock_waits;
+    let site = |row: usize| trace.strings.get(w.site[row]);
+    assert_eq!((w.start.len(), site(0), w.holder[0]), (2, "worker", 1));
+    let c = &trace.lock_counts;
+    assert_eq!((&c.n[..], c.time[0]), (&[32][..], Time(510)));
+}

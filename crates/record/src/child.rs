@@ -83,7 +83,7 @@ impl Strings {
 }
 
 impl Child {
-    /// Forks a child (with the soft limit `open_files` of open files) that waits for [`Child::release`] to become `command`, with `session` in its environment
+    /// Forks a child (with the soft limit `open_files` of open files) that waits for [`Child::release`] to become `command`, with `session` and `more` in its environment
     /// and the signal mask `mask`. The calling process must have no other threads.
     ///
     /// # Errors
@@ -91,6 +91,7 @@ impl Child {
     pub fn fork(
         command: &[OsString],
         session: Option<&Path>,
+        more: &[(OsString, OsString)],
         mask: &libc::sigset_t,
         open_files: &OpenFiles,
     ) -> Result<Child> {
@@ -99,7 +100,7 @@ impl Child {
             .map(|p| p.to_string_lossy().into_owned())
             .unwrap_or_default();
         let arguments = Strings::new(command.to_vec())?;
-        let environment = Strings::new(environment(session))?;
+        let environment = Strings::new(environment(session, more))?;
         let pipe = || {
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
                 .map_err(|e| Error::system("make a pipe", e))
@@ -202,11 +203,16 @@ fn shell_status(status: rustix::process::WaitStatus) -> Option<i32> {
         .or(status.exit_status())
 }
 
-fn environment(session: Option<&Path>) -> Vec<OsString> {
+fn environment(session: Option<&Path>, more: &[(OsString, OsString)]) -> Vec<OsString> {
+    let ours = |key: &OsString| {
+        ["KASURI_SESSION", "KASURI_LOCKS", "KASURI_TEST_KILL"]
+            .iter()
+            .any(|name| key == name)
+            || more.iter().any(|(name, _)| name == key)
+    };
+    let inherited = std::env::vars_os().filter(|(key, _)| !ours(key));
     let mut strings = Vec::new();
-    for (key, value) in
-        std::env::vars_os().filter(|(key, _)| key != "KASURI_SESSION" && key != "KASURI_TEST_KILL")
-    {
+    for (key, value) in inherited.chain(more.iter().cloned()) {
         let mut pair = key;
         pair.push("=");
         pair.push(value);

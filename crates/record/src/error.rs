@@ -67,6 +67,14 @@ pub enum Error {
         /// What is missing and the command that grants it.
         why: String,
     },
+    /// The lock probe is not installed.
+    #[error(
+        "cannot find the lock probe (looked for {tried}); build it with `make c`, or name it with KASURI_LOCK_LIBRARY"
+    )]
+    NoLockLibrary {
+        /// Where it was looked for.
+        tried: String,
+    },
     /// A directory is no recording, or its metadata cannot be read.
     #[error("{path} is no recording directory: {why}")]
     NotARecording {

@@ -22,6 +22,7 @@ mod error;
 mod flight;
 pub mod host;
 mod kernel;
+pub mod locks;
 mod options;
 pub mod pack;
 pub mod perf;
@@ -35,11 +36,12 @@ pub mod selection;
 pub mod session;
 mod shm;
 mod signals;
+mod symbols;
 mod testhook;
 pub mod tracefs;
 
 pub use error::{Error, Result};
-pub use options::{Flight, Options, Target};
+pub use options::{Flight, LockProbe, Options, Target};
 pub use recorder::{Notice, Notify, Summary, record};
 pub use recover::{Recovered, recover};
 

@@ -21,6 +21,25 @@ pub struct Flight {
     pub keep: Duration,
 }
 
+/// How much the lock probe records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockProbe {
+    /// Every acquisition.
+    Full,
+    /// Counts, one hold in about 32, and every acquisition that had to wait.
+    Light,
+}
+
+impl LockProbe {
+    /// As `meta.json` and KASURI_LOCKS say it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LockProbe::Full => "full",
+            LockProbe::Light => "light",
+        }
+    }
+}
+
 /// Everything that can be chosen.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -48,6 +67,8 @@ pub struct Options {
     pub events: Vec<String>,
     /// What events cost on this machine, as `meta.json` holds it.
     pub event_costs: std::collections::BTreeMap<String, [f64; 3]>,
+    /// Put the lock probe in front of the program's locks.
+    pub locks: Option<LockProbe>,
     /// Pack into one file afterwards; else leave the directory.
     pub pack: bool,
     /// Where ring sessions are made.
@@ -70,6 +91,7 @@ impl Options {
             syscalls: false,
             events: Vec::new(),
             event_costs: std::collections::BTreeMap::new(),
+            locks: None,
             pack: true,
             shm_dir: PathBuf::from("/dev/shm"),
         }
@@ -95,11 +117,12 @@ impl Options {
 
     /// Kernel events wanted, with what is lost without each.
     pub fn kernel_events(&self) -> Vec<(String, String)> {
-        use crate::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, SYSCALL_EVENTS};
+        use crate::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, LOCK_EVENTS, SYSCALL_EVENTS};
         let groups = [
             (true, DEFAULT_EVENTS),
             (self.irq, IRQ_EVENTS),
             (self.syscalls, SYSCALL_EVENTS),
+            (self.locks.is_some(), LOCK_EVENTS),
         ];
         let mut events: Vec<(String, String)> = groups
             .into_iter()

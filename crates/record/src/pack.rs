@@ -5,6 +5,7 @@
 //! directory is the recording.
 use crate::error::{Error, Result};
 use crate::recorder::{Notice, Notify, Summary};
+use crate::symbols::Symbols;
 use kasuri_format::container::{
     EncodeOptions, EncodedBlocks, Writer, encode_annotation_blocks, encode_kernel_blocks,
     encode_perf_blocks,
@@ -170,8 +171,10 @@ fn pack_into(dir: &Path, amend: &Amend, outside: &mut Outside<'_>) -> Text<Packe
     writer.kernel_losses(&losses).map_err(write_error)?;
     let client_losses = read_client_losses(dir, &mut packed)?;
     writer.client_losses(&client_losses).map_err(write_error)?;
+    let mut symbols = Symbols::default();
     for (id, path) in numbered(dir, "p", ".sites")? {
-        if let Some(table) = read_sites(&path, id, &mut packed) {
+        if let Some(mut table) = read_sites(&path, id, &mut packed) {
+            symbols.name_sites(&mut table);
             writer.sites(&table).map_err(write_error)?;
         }
     }

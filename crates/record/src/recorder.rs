@@ -20,6 +20,7 @@ use crate::signals::{ENDING, Signals};
 use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta};
 use kasuri_format::ring::{Policy, SessionState};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -140,6 +141,8 @@ pub(crate) struct Recorder<'a> {
     attachment: Option<Attachment>,
     pidfd: Option<OwnedFd>,
     open_files: OpenFiles,
+    /// What the lock probe adds to the program's environment.
+    lock_probe: Vec<(OsString, OsString)>,
     ending_signals: u32,
     child_changed: bool,
     tick: Duration,
@@ -173,6 +176,7 @@ impl<'a> Recorder<'a> {
                 attachment: None,
                 pidfd: None,
                 open_files,
+                lock_probe: Vec::new(),
                 ending_signals: 0,
                 child_changed: false,
                 tick: TICK_MIN,
@@ -243,6 +247,7 @@ impl<'a> Recorder<'a> {
                 why: self.meta.missing.join("; "),
             });
         }
+        self.prepare_lock_probe()?;
         let procs = self.snapshots.everything();
         self.meta.start = clock::anchor();
         // Now already: from here on a crash leaves something that `kasuri recover` understands.
@@ -271,12 +276,24 @@ impl<'a> Recorder<'a> {
         self.release(notify)
     }
 
+    /// Finds the probe's library. What it cannot see is named as missing.
+    fn prepare_lock_probe(&mut self) -> Result<()> {
+        let Some(probe) = self.options.locks else {
+            return Ok(());
+        };
+        self.meta.lock_probe = probe.name().to_owned();
+        let missing = &mut self.meta.missing;
+        self.lock_probe = crate::locks::environment(probe, self.options.command(), missing)?;
+        Ok(())
+    }
+
     /// Makes the process that will become the program, or opens the one to attach to.
     fn fork(&mut self, signals: &Signals) -> Result<()> {
         if !self.options.command().is_empty() {
             let child = Child::fork(
                 self.options.command(),
                 Some(self.session.path()),
+                &self.lock_probe,
                 signals.mask_before(),
                 &self.open_files,
             )?;

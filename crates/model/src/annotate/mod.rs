@@ -3,6 +3,7 @@
 //! A thread may have several streams (one for each client: modules of one program). Without tasks, threads do not
 //! touch each other, so each is done by itself, its streams merged by stamp. Tasks move between threads with their
 //! open slices, so a process that has any is done again from its start with all its threads in one time order.
+mod locks;
 mod shared;
 mod slicer;
 mod tidy;
@@ -10,6 +11,7 @@ mod tidy;
 use crate::input::{Annotation, AnnotationEvents};
 use crate::{Error, ProcessIx, SliceIx, Strings, ThreadIx, Time, Trace};
 use kasuri_format::ring::Kind;
+use locks::Mark;
 use shared::Shared;
 use slicer::{DefaultNames, Out, Slicer};
 use std::cmp::Reverse;
@@ -90,6 +92,7 @@ pub(crate) fn annotate<S: AnnotationEvents>(
             out.slices.start.len(),
             out.args.slice.len(),
             out.instants.time.len(),
+            out.locks.mark(),
         );
         if !apart(trace, &mut threads, &mut shared, &mut out)? {
             shared.restart();
@@ -104,6 +107,7 @@ pub(crate) fn annotate<S: AnnotationEvents>(
         });
     }
     sort_args(&mut out);
+    out.locks.publish(trace, &mut out.slices, names);
     trace.slices = out.slices;
     trace.args = out.args;
     trace.instants = out.instants;
@@ -115,7 +119,8 @@ pub(crate) fn annotate<S: AnnotationEvents>(
 
 fn default_names(strings: &mut Strings) -> DefaultNames {
     DefaultNames {
-        waits: ["wait", "barrier", "join", "cond", "io"].map(|name| strings.intern(name)),
+        waits: ["wait", "barrier", "join", "cond", "io", "semaphore", "once"]
+            .map(|name| strings.intern(name)),
         lock: strings.intern("lock"),
         task: strings.intern("task"),
         steal: strings.intern("steal"),
@@ -282,7 +287,8 @@ fn close(trace: &mut Trace, mut slicer: Slicer, out: &mut Out) {
     }
 }
 
-fn truncate(out: &mut Out, (slices, args, instants): (usize, usize, usize)) {
+fn truncate(out: &mut Out, (slices, args, instants, locks): (usize, usize, usize, Mark)) {
+    out.locks.truncate(locks);
     let s = &mut out.slices;
     s.start.truncate(slices);
     s.end.truncate(slices);
@@ -315,6 +321,7 @@ fn append(out: &mut Out, own: Out) {
             ix
         }
     };
+    out.locks.append(own.locks);
     let s = &mut out.slices;
     s.start.extend(own.slices.start);
     s.end.extend(own.slices.end);

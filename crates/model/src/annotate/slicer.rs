@@ -3,6 +3,7 @@
 //! Rows are pushed when something begins, so they come out in order of their start; what is rare (an end whose
 //! beginning was not seen, critical sections, equal stamps) is put right in [`Slicer::finish`], which costs nothing
 //! for threads that have none of it.
+use super::locks::LockFacts;
 use super::shared::Shared;
 use super::tidy;
 use crate::input::Annotation;
@@ -26,6 +27,7 @@ pub(crate) struct Out {
     pub slices: Slices,
     pub args: Args,
     pub instants: Instants,
+    pub locks: LockFacts,
 }
 
 /// An end whose beginning was not seen.
@@ -76,7 +78,7 @@ pub(crate) struct Slicer {
 /// Names for what the program gave none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DefaultNames {
-    pub waits: [StrIx; 5],
+    pub waits: [StrIx; 7],
     pub lock: StrIx,
     pub task: StrIx,
     pub steal: StrIx,
@@ -133,15 +135,20 @@ impl Slicer {
                 let (kind, name) = wait_kind(e.aux, &shared.names);
                 self.end_of(kind, e.a, or(e.name, name), out);
             }
-            Kind::LockRequest => self.begin(
-                or(e.name, shared.names.lock),
-                SliceKind::LockWait,
-                e.a,
-                0,
-                out,
-            ),
+            Kind::LockRequest => {
+                out.locks.request(self.thread, self.now, e);
+                let name = or(e.name, shared.names.lock);
+                self.begin(name, SliceKind::LockWait, e.a, 0, out)
+            }
             Kind::LockAcquired => self.acquired(or(e.name, shared.names.lock), e.a, out),
             Kind::LockReleased => self.released(or(e.name, shared.names.lock), e.a, out),
+            Kind::LockTaken => self.acquired(shared.names.lock, e.a, out),
+            Kind::LockLeft => self.left(e.a, out),
+            Kind::LockGivenUp => {
+                self.end_of(SliceKind::LockWait, e.a, or(e.name, shared.names.lock), out)
+            }
+            Kind::LockDefine => out.locks.define(self.thread, self.now, e),
+            Kind::LockCount => out.locks.count(self.thread, self.now, e),
             Kind::TaskCreate => shared.task_created(e, self.now, self.thread, self.task()),
             Kind::TaskStart => {
                 let task = shared.task_started(e, self.now, self.thread);
@@ -330,6 +337,15 @@ impl Slicer {
         }
     }
 
+    /// The probe saw every acquisition: a release without one is a program that releases what it does not hold.
+    fn left(&mut self, object: u64, out: &mut Out) {
+        let is_it = |&row: &u32| out.slices.object[row as usize] == object;
+        if let Some(at) = self.holds.iter().rposition(is_it) {
+            let row = self.holds.remove(at) as usize;
+            out.slices.end[row] = self.now;
+        }
+    }
+
     fn run_task(&mut self, task: TaskIx, shared: &Shared, out: &mut Out) {
         let place = self.nest.len();
         self.tasks.push((task, place));
@@ -492,6 +508,8 @@ fn wait_kind(aux: u16, names: &DefaultNames) -> (SliceKind, StrIx) {
         Some(WaitKind::Join) => (SliceKind::Join, names.waits[2]),
         Some(WaitKind::Cond) => (SliceKind::Cond, names.waits[3]),
         Some(WaitKind::Io) => (SliceKind::Io, names.waits[4]),
+        Some(WaitKind::Sem) => (SliceKind::OtherWait, names.waits[5]),
+        Some(WaitKind::Once) => (SliceKind::OtherWait, names.waits[6]),
         Some(WaitKind::Other) | None => (SliceKind::OtherWait, names.waits[0]),
     }
 }

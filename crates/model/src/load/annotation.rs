@@ -3,7 +3,7 @@ use crate::input::{Annotation, AnnotationEvents, BATCH};
 use crate::{Error, Places, StrIx, Strings, Time};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{AnnotationBlock, Recording, StreamLoss};
-use kasuri_format::ring::{ArgType, Kind, Shape};
+use kasuri_format::ring::{ArgType, Kind, Shape, short_address};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -175,6 +175,10 @@ impl<'r> Stream<'r> {
                 b: 0,
             };
             let shape = block.shapes[row];
+            if e.kind == Kind::LockTaken as u8 || e.kind == Kind::LockLeft as u8 {
+                e.a = short_address(block.aux[row], block.sites[row]);
+                (e.aux, e.name) = (0, StrIx::NONE);
+            }
             if shape == Shape::Pair as u8 {
                 (e.a, e.b) = (block.a[self.pair], block.b[self.pair]);
                 self.pair += 1;

@@ -24,6 +24,8 @@ enum Role {
     SoftirqExit,
     SyscallEntry,
     SyscallExit,
+    LockBegin,
+    LockEnd,
     /// Nothing.
     Other,
 }
@@ -45,6 +47,8 @@ const fn fields(role: Role) -> (&'static [&'static str], &'static [&'static str]
         Role::IrqEntry => (&["irq"], &["name"]),
         Role::SoftirqEntry => (&["vec"], &[]),
         Role::SyscallEntry => (&["id"], &[]),
+        Role::LockBegin => (&["flags", "common_flags"], &[]),
+        Role::LockEnd => (&["common_flags"], &[]),
         Role::IrqExit | Role::SoftirqExit | Role::SyscallExit | Role::Other => (&[], &[]),
     }
 }
@@ -112,6 +116,8 @@ fn role(format: &EventFormat, has_waking: bool) -> Role {
         "irq/softirq_exit" => Role::SoftirqExit,
         "raw_syscalls/sys_enter" => Role::SyscallEntry,
         "raw_syscalls/sys_exit" => Role::SyscallExit,
+        "lock/contention_begin" => Role::LockBegin,
+        "lock/contention_end" => Role::LockEnd,
         _ => Role::Other,
     }
 }
@@ -216,10 +222,11 @@ impl<'r> KernelCpu<'r> {
             self.kernel.counts.borrow_mut()[ix] += group.len as u64;
             self.columns[ix] = read_columns(&group, self.kernel.roles[ix], strings)?;
         }
+        let machine = self.recording.meta().host.machine.clone();
         for id in self.syscall_ids() {
             self.syscalls
                 .entry(id)
-                .or_insert_with(|| strings.intern(&format!("sys_{id}")));
+                .or_insert_with(|| strings.intern(&crate::syscalls::name(&machine, id)));
         }
         Ok(true)
     }
@@ -328,6 +335,14 @@ impl<'r> KernelCpu<'r> {
             Role::SyscallEntry => What::SyscallEntry {
                 name: self.syscalls.get(&c.int(0)).copied().unwrap_or(StrIx::NONE),
             },
+            Role::LockBegin => {
+                in_interrupt = c.int(1) & IN_INTERRUPT != 0;
+                What::LockBegin { name: c.name(0) }
+            }
+            Role::LockEnd => {
+                in_interrupt = tid & IN_INTERRUPT as i32 != 0;
+                What::LockEnd
+            }
             Role::SyscallExit | Role::Other => What::SyscallExit,
         };
         c.at += 1;
@@ -371,6 +386,21 @@ impl CpuEvents for KernelCpu<'_> {
     }
 }
 
+/// `flags` of lock:contention_begin (LCB_F_*): spin 1, read 2, write 4, real-time 8, per CPU 16, mutex 32.
+fn lock_name(flags: i64) -> &'static str {
+    match flags {
+        f if f & 32 != 0 => "mutex",
+        f if f & 16 != 0 => "percpu rwsem",
+        f if f & 8 != 0 => "rtmutex",
+        3 => "rwlock read",
+        5 => "rwlock write",
+        f if f & 1 != 0 => "spinlock",
+        2 => "rwsem read",
+        4 => "rwsem write",
+        _ => "semaphore",
+    }
+}
+
 /// A column that the kernel's format may lack.
 fn optional(column: FormatResult<Column>) -> Result<Option<Column>, Error> {
     match column {
@@ -392,6 +422,10 @@ fn read_columns(group: &Group<'_>, role: Role, strings: &mut Strings) -> Result<
     }
     for (column, field) in out.names.iter_mut().zip(names) {
         *column = read_names(group, field, strings)?;
+    }
+    if role == Role::LockBegin {
+        let name = |&flags: &i64| strings.intern(lock_name(flags));
+        out.names[0] = out.ints[0].iter().map(name).collect();
     }
     if role == Role::SoftirqEntry {
         let vectors = SOFTIRQS.map(|name| strings.intern(name));

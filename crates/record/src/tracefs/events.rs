@@ -41,6 +41,12 @@ pub const SYSCALL_EVENTS: &[(&str, &str)] = &[
     ("raw_syscalls/sys_exit", "system calls"),
 ];
 
+/// Added by `--locks`: the kernel's own locks.
+pub const LOCK_EVENTS: &[(&str, &str)] = &[
+    ("lock/contention_begin", "waits for the kernel's own locks"),
+    ("lock/contention_end", "waits for the kernel's own locks"),
+];
+
 /// The `events/` directory of one instance.
 #[derive(Debug)]
 pub struct Catalogue {

@@ -8,7 +8,7 @@ mod instance;
 mod stats;
 
 pub use drain::{Drain, Drained};
-pub use events::{Catalogue, DEFAULT_EVENTS, IRQ_EVENTS, SYSCALL_EVENTS};
+pub use events::{Catalogue, DEFAULT_EVENTS, IRQ_EVENTS, LOCK_EVENTS, SYSCALL_EVENTS};
 pub use instance::{Instance, InstanceOptions, reap_dead, stale};
 pub use stats::{CpuStats, StatsFiles};
 

@@ -1,0 +1,210 @@
+//! What the lock probe says about locks besides slices: which there are, where they were wanted, how many holds a
+//! recorded one stands for.
+use super::slicer::DefaultNames;
+use crate::input::Annotation;
+use crate::{
+    Lock, LockCounts, LockIx, LockKind, LockWaits, ProcessIx, SliceKind, Slices, StrIx, ThreadIx,
+    Time, Trace,
+};
+use kasuri_format::ring::lock_type;
+use std::collections::HashMap;
+
+/// An event that defines a lock, or names it.
+#[derive(Clone, Copy, Debug)]
+struct Definition {
+    thread: ThreadIx,
+    time: Time,
+    object: u64,
+    kind: u16,
+    site: StrIx,
+}
+
+/// In the order in which threads are done.
+#[derive(Debug, Default)]
+pub(crate) struct LockFacts {
+    definitions: Vec<Definition>,
+    waits: LockWaits,
+    counts: LockCounts,
+}
+
+/// How much there was, to go back to.
+pub(super) type Mark = (usize, usize, usize);
+
+impl LockFacts {
+    pub fn define(&mut self, thread: ThreadIx, time: Time, e: &Annotation) {
+        self.definitions.push(Definition {
+            thread,
+            time,
+            object: e.a,
+            kind: e.aux,
+            site: e.name,
+        });
+    }
+
+    pub fn request(&mut self, thread: ThreadIx, time: Time, e: &Annotation) {
+        let w = &mut self.waits;
+        w.thread.push(thread);
+        w.start.push(time);
+        w.object.push(e.a);
+        w.site.push(e.name);
+        w.holder.push(i32::try_from(e.b).unwrap_or(0));
+    }
+
+    pub fn count(&mut self, thread: ThreadIx, time: Time, e: &Annotation) {
+        let c = &mut self.counts;
+        c.thread.push(thread);
+        c.time.push(time);
+        c.object.push(e.a);
+        c.n.push(e.b);
+    }
+
+    pub fn mark(&self) -> Mark {
+        let (waits, counts) = (self.waits.start.len(), self.counts.time.len());
+        (self.definitions.len(), waits, counts)
+    }
+
+    pub fn truncate(&mut self, (definitions, waits, counts): Mark) {
+        self.definitions.truncate(definitions);
+        let w = &mut self.waits;
+        w.thread.truncate(waits);
+        w.start.truncate(waits);
+        w.object.truncate(waits);
+        w.site.truncate(waits);
+        w.holder.truncate(waits);
+        let c = &mut self.counts;
+        c.thread.truncate(counts);
+        c.time.truncate(counts);
+        c.object.truncate(counts);
+        c.n.truncate(counts);
+    }
+
+    pub fn append(&mut self, own: LockFacts) {
+        self.definitions.extend(own.definitions);
+        let (w, more) = (&mut self.waits, own.waits);
+        w.thread.extend(more.thread);
+        w.start.extend(more.start);
+        w.object.extend(more.object);
+        w.site.extend(more.site);
+        w.holder.extend(more.holder);
+        let (c, more) = (&mut self.counts, own.counts);
+        c.thread.extend(more.thread);
+        c.time.extend(more.time);
+        c.object.extend(more.object);
+        c.n.extend(more.n);
+    }
+
+    /// Fills the tables of locks, and gives their slices the locks' names.
+    pub fn publish(&mut self, trace: &mut Trace, slices: &mut Slices, names: DefaultNames) {
+        trace.lock_waits = std::mem::take(&mut self.waits);
+        trace.lock_counts = std::mem::take(&mut self.counts);
+        let mut definitions = std::mem::take(&mut self.definitions);
+        let process = |d: &Definition| trace.threads[d.thread.ix()].process;
+        definitions.sort_by_key(|d| (process(d), d.object, d.time));
+        let mut locks: Vec<Lock> = Vec::new();
+        for d in &definitions {
+            let process = process(d);
+            let same = |l: &&mut Lock| l.process == process && l.object == d.object;
+            match locks.last_mut().filter(same) {
+                Some(lock) if d.kind & lock_type::MASK == lock_type::SYMBOL => lock.name = d.site,
+                // Two threads that met it at once, or one that forgot it, define it twice.
+                Some(lock) if lock.first_site == d.site && lock.since == d.time => {}
+                _ => locks.push(lock_of(process, d)),
+            }
+        }
+        for lock in &mut locks {
+            if !lock.name.is_some() {
+                let what = kind_name(lock.kind);
+                let name = match trace.strings.get(lock.first_site) {
+                    "" => format!("{what} {:#x}", lock.object),
+                    site => format!("{what} at {site}"),
+                };
+                lock.name = trace.strings.intern(&name);
+            }
+        }
+        trace.locks = locks;
+        if !trace.locks.is_empty() {
+            name_slices(trace, slices, names);
+        }
+    }
+}
+
+fn lock_of(process: ProcessIx, d: &Definition) -> Lock {
+    let kind = match d.kind & lock_type::MASK {
+        lock_type::MUTEX => LockKind::Mutex,
+        lock_type::RECURSIVE => LockKind::Recursive,
+        lock_type::ERRORCHECK => LockKind::ErrorCheck,
+        lock_type::ADAPTIVE => LockKind::Adaptive,
+        lock_type::RWLOCK => LockKind::RwLock,
+        lock_type::SPIN => LockKind::Spin,
+        _ => LockKind::Other,
+    };
+    let is_symbol = d.kind & lock_type::MASK == lock_type::SYMBOL;
+    let site = |wanted| if wanted { d.site } else { StrIx::NONE };
+    Lock {
+        process,
+        object: d.object,
+        since: d.time,
+        kind,
+        robust: !is_symbol && d.kind & lock_type::ROBUST != 0,
+        inherits: !is_symbol && d.kind & (lock_type::INHERIT | lock_type::PROTECT) != 0,
+        shared: !is_symbol && d.kind & lock_type::PSHARED != 0,
+        name: site(is_symbol),
+        first_site: site(!is_symbol),
+    }
+}
+
+fn kind_name(kind: LockKind) -> &'static str {
+    match kind {
+        LockKind::Mutex | LockKind::Adaptive => "mutex",
+        LockKind::Recursive => "recursive mutex",
+        LockKind::ErrorCheck => "errorcheck mutex",
+        LockKind::RwLock => "rwlock",
+        LockKind::Spin => "spin lock",
+        LockKind::Other => "lock",
+    }
+}
+
+fn name_slices(trace: &Trace, slices: &mut Slices, names: DefaultNames) {
+    // Most locks have one life: no search by time then.
+    let mut rows: HashMap<(ProcessIx, u64), (u32, u32)> = HashMap::new();
+    for (ix, lock) in trace.locks.iter().enumerate() {
+        let row = rows.entry((lock.process, lock.object));
+        row.or_insert((ix as u32, 0)).1 += 1;
+    }
+    let mut last = (ProcessIx::NONE, 0, (0, 0));
+    for row in 0..slices.start.len() {
+        if !matches!(slices.kind[row], SliceKind::LockWait | SliceKind::LockHold) {
+            continue;
+        }
+        let process = trace.threads[slices.thread[row].ix()].process;
+        let object = slices.object[row];
+        if (last.0, last.1) != (process, object) {
+            let Some(&found) = rows.get(&(process, object)) else {
+                continue;
+            };
+            last = (process, object, found);
+        }
+        let (first, n) = last.2;
+        let lives = &trace.locks[first as usize..(first + n) as usize];
+        let at = lives.partition_point(|l| l.since <= slices.start[row]);
+        slices.name[row] = lives[at.saturating_sub(1)].name;
+        debug_assert!(slices.name[row] != names.lock || n > 0);
+    }
+}
+
+impl Trace {
+    /// The lock at this address then: the life that began last, or the first when an event stands before it.
+    pub fn lock_of(&self, process: ProcessIx, object: u64, time: Time) -> Option<LockIx> {
+        let key = |l: &Lock| (l.process, l.object);
+        let first = self.locks.partition_point(|l| key(l) < (process, object));
+        let lives = self.locks[first..]
+            .iter()
+            .take_while(|l| key(l) == (process, object));
+        let (mut n, mut before) = (0, 0);
+        for life in lives {
+            n += 1;
+            before += usize::from(life.since <= time);
+        }
+        (n > 0).then(|| LockIx((first + before.saturating_sub(1)) as u32))
+    }
+}
