@@ -3,7 +3,7 @@
 #include "internal.h"
 
 /* `me` leaves the worker's stack discipline: others may see it end, and its stack goes with it. */
-static void expose(struct ito_thread *me) {
+void ito__expose(struct ito_thread *me) {
     uintptr_t private = ITO__PRIVATE;
     if (load_relaxed(&me->state) == ITO__PRIVATE)
         cas_acq_rel(&me->state, &private, ITO__SHARED); /* fails when the creator, stolen, has registered as joiner */
@@ -32,7 +32,7 @@ void ito__block(void (*after)(void *), void *arg) {
         return;
     }
     struct ito_thread *me = w->hot.current;
-    expose(me);
+    ito__expose(me);
     ito__deque_disown(w, w->hot.bottom, me);
     ITO__TRACE_BLOCK(me);
     switch_to(w, me, ito__pick(w), after, arg);
@@ -55,7 +55,7 @@ void ito__block_to(struct ito_thread *to, void (*after)(void *arg), void *arg) {
     struct ito_thread *me = w->hot.current;
     if (UNLIKELY(load_relaxed(&w->hot.ask) & ITO__ASK_WORK))
         ito__answer(w);
-    expose(me);
+    ito__expose(me);
     ito__deque_disown(w, w->hot.bottom, me);
     ITO__TRACE_BLOCK(me);
     switch_to(w, me, (struct ito__next){to, to->sp}, after, arg);
@@ -95,9 +95,9 @@ void ito_yield(void) {
         return;
     }
     struct ito_thread *me = w->hot.current;
-    expose(me);
+    ito__expose(me);
     ito__deque_disown(w, w->hot.bottom, me); /* before a slot is popped: it looks below the bottom */
-    if (UNLIKELY(load_relaxed(&w->hot.ask) & ITO__ASK_WORK))
+    if (UNLIKELY(load_relaxed(&w->hot.ask) & ITO__ASK_WORK) && (w->hot.bottom > w->split || load_relaxed(&w->rq.n) > 0))
         ito__answer(w);
     if (!ito__find(w, &next)) {
         struct ito_thread *t = ito__inject_pop();

@@ -30,13 +30,15 @@ static bool place(struct worker *w, size_t n, size_t used) {
         split = (size_t)(w->split - w->base);
         bottom = (size_t)(w->hot.bottom - w->base);
     }
-    size_t old_n = old ? (size_t)(w->hot.end - old) + 1 : 0;
+    size_t old_n = old ? (size_t)(w->end - old) + 1 : 0;
     w->base = base;
     store_relaxed(&w->top, base + top);
     store_relaxed(&w->split, base + split);
     store_relaxed(&w->hot.limit, w->split);
     store_release(&w->hot.bottom, base + bottom);
-    w->hot.end = slots + n - 1;
+    w->end = slots + n - 1;
+    if (load_relaxed(&w->hot.end) != NULL || old == NULL)
+        store_relaxed(&w->hot.end, w->end);
     if (old)
         ito__prim_unmap(old, slot_bytes(old_n));
     return true;
@@ -49,13 +51,13 @@ bool ito__deque_start(struct worker *w) {
 
 void ito__deque_stop(struct worker *w) {
     if (w->base)
-        ito__prim_unmap(w->base - 1, slot_bytes((size_t)(w->hot.end - w->base) + 2));
+        ito__prim_unmap(w->base - 1, slot_bytes((size_t)(w->end - w->base) + 2));
     w->base = NULL;
 }
 
 /* Under the lock no thief looks at a slot, so the old array can go at once. */
 bool ito__deque_grow(struct worker *w) {
-    size_t n = (size_t)(w->hot.end - w->base) + 2;
+    size_t n = (size_t)(w->end - w->base) + 2;
     ito__spin_lock(&w->lock);
     bool ok = place(w, 2 * n, n);
     ito__spin_unlock(&w->lock);

@@ -9,15 +9,18 @@
 
 #define CHUNK_BYTES ((size_t)1 << 16)
 
-struct chunk {
-    struct chunk *next;
+struct ito__chunk {
+    struct ito__chunk *next;
     uint64_t pad[7];
 };
+
+/* All descriptors there are, for debuggers. */
+extern struct ito__chunk *ito__descriptor_chunks;
+struct ito__chunk *ito__descriptor_chunks;
 
 static struct {
     struct ito__spin lock;
     struct ito_thread *free;
-    struct chunk *chunks;
     char *at, *end;
     size_t n_free, n_made;
 } depot;
@@ -31,11 +34,11 @@ static struct ito_thread *take(void) {
         return t;
     }
     if (depot.at == depot.end) {
-        struct chunk *chunk = ito__prim_map(CHUNK_BYTES);
+        struct ito__chunk *chunk = ito__prim_map(CHUNK_BYTES);
         if (chunk == NULL)
             return NULL;
-        chunk->next = depot.chunks;
-        depot.chunks = chunk;
+        chunk->next = ito__descriptor_chunks;
+        ito__descriptor_chunks = chunk;
         depot.at = (char *)(chunk + 1);
         depot.end = depot.at + (CHUNK_BYTES - sizeof *chunk) / sizeof *t * sizeof *t;
     }
@@ -99,9 +102,10 @@ size_t ito__descriptor_live(void) {
 }
 
 void ito__descriptor_stop(void) {
-    for (struct chunk *chunk = depot.chunks, *next; chunk; chunk = next) {
+    for (struct ito__chunk *chunk = ito__descriptor_chunks, *next; chunk; chunk = next) {
         next = chunk->next;
         ito__prim_unmap(chunk, CHUNK_BYTES);
     }
+    ito__descriptor_chunks = NULL;
     __builtin_memset(&depot, 0, sizeof depot);
 }

@@ -3,7 +3,10 @@
 #ifndef ITO_INTERNAL_H
 #define ITO_INTERNAL_H
 
+#define ITO__BUILDING 1
 #include <ito.h>
+#include <ito/fork.h>
+#include <ito/inline.h>
 #include <ito/types.h>
 
 #include "hooks.h"
@@ -41,6 +44,8 @@ struct ito__queue {
 };
 
 #define ITO__STACK_CACHE 32u
+/* Left for a forked task that runs on its parent's stack, and what it calls (printf takes 6 KB). */
+#define ITO__FORK_RESERVE 8192u
 
 /*
  * A worker, all of it. Lines are kept apart by who writes them.
@@ -64,10 +69,10 @@ struct worker {
     /* What thieves touch. Invariant, under `lock`: base <= top <= split <= limit <= split + 1; slots [top, split) are
      * public, [split, bottom) private. */
     alignas(ITO__LINE) struct ito__spin lock;
-    uint32_t node; /* NUMA node, fixed at start */
-    struct ito__slot *base, *top, *split;
-    struct ito__spin rq_lock; /* before `lock` if both */
-    struct ito__queue shared; /* rq_lock: ready threads that anybody may take */
+    uint32_t node;                              /* NUMA node, fixed at start */
+    struct ito__slot *base, *top, *split, *end; /* no slot at or above end */
+    struct ito__spin rq_lock;                   /* before `lock` if both */
+    struct ito__queue shared;                   /* rq_lock: ready threads that anybody may take */
 
     /* Threads sent to this worker by others; only it takes them. */
     alignas(ITO__LINE) struct ito__spin inbox_lock;
@@ -126,6 +131,8 @@ static inline struct worker *worker_of(struct ito__worker *w) {
 void ito__block(void (*after)(void *arg), void *arg);
 void ito__block_to(struct ito_thread *to, void (*after)(void *arg), void *arg);
 void ito__ready(struct ito_thread *thread);
+/* `me`, the caller, may no longer end by a plain store: others see its end, or it has more to do there (keys). */
+void ito__expose(struct ito_thread *me);
 #define ITO__HAND_OVERS 61u /* one in so many goes through the ready queue */
 
 /* ---- deque (deque.c) -------------------------------------------------------------------------------------------- */
@@ -196,9 +203,6 @@ void ito__descriptor_stop(void);
 
 /* ---- threads (thread.c) ------------------------------------------------------------------------------------------ */
 
-void ito__finish(void *result) __attribute__((noreturn));
-int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void *arg);
-int ito__join_slow(ito_thread *thread, void **result);
 /* A thread that will run the forked task; null: no memory. */
 struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork);
 void ito__keys_end(struct ito_thread *t);
@@ -214,10 +218,12 @@ struct ito__next {
 struct ito__next ito__pick(struct worker *w);             /* local work, else the worker's own context */
 bool ito__find(struct worker *w, struct ito__next *next); /* local work only */
 bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *next); /* false: no memory now */
-void ito__schedule(struct worker *w); /* on the worker's own stack, until it stops */
-void ito__answer(struct worker *w);   /* the owner was asked for work */
-void ito__notify(void);               /* work was published: wake somebody if nobody searches */
-void ito__wake_idle(void);            /* a deadline was inserted */
+void ito__schedule(struct worker *w);          /* on the worker's own stack, until it stops */
+void ito__ask(struct worker *v, uint32_t why); /* any worker: leave the fast path at the next creation */
+void ito__answer(struct worker *w);            /* the owner was asked for work */
+void ito__answer_creation(struct worker *w);
+void ito__notify(void);    /* work was published: wake somebody if nobody searches */
+void ito__wake_idle(void); /* a deadline was inserted */
 void ito__wake_worker(struct worker *w);
 void ito__park(struct worker *w, uint64_t deadline_ns);
 bool ito__hungry(void); /* a new thread would soon be stolen; a hint */

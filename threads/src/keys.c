@@ -113,6 +113,7 @@ static struct key_table *key_table_grow(ito_thread *t, uint32_t index) {
     for (uint32_t i = n; i < wanted; i++)
         table->values[i] = (struct key_value){0, NULL};
     table->n = wanted;
+    ito__expose(t); /* the inline end does not look for keys */
     t->keys = (void **)(void *)table;
     return table;
 }

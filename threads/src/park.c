@@ -99,8 +99,8 @@ void ito__park(struct worker *w, uint64_t deadline_ns) {
 
     sub_acq_rel(&ito__pool.n_searching, 1);
     for (uint32_t i = 0; i < ito__pool.n_workers; i++)
-        if (i != w->index && !(load_relaxed(&ito__pool.workers[i].hot.ask) & ITO__ASK_WORK))
-            or_acq_rel(&ito__pool.workers[i].hot.ask, ITO__ASK_WORK);
+        if (i != w->index)
+            ito__ask(&ito__pool.workers[i], ITO__ASK_WORK);
 
     /* Without membarrier an owner's last push may not be visible yet, nor could we take it: look again after a while.
      */

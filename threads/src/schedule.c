@@ -57,15 +57,6 @@ bool ito__find(struct worker *w, struct ito__next *next) {
     return from_deque(w, next) || from_queues(w, next);
 }
 
-struct ito__next ito__pick(struct worker *w) {
-    struct ito__next next;
-    if (UNLIKELY(load_relaxed(&w->hot.ask) & ITO__ASK_WORK))
-        ito__answer(w);
-    if (!ito__find(w, &next))
-        next = resume(&w->sched);
-    return next;
-}
-
 /* ---- stealing --------------------------------------------------------------------------------------------------- */
 
 static uint32_t random_below(struct worker *w, uint32_t n) {
@@ -133,17 +124,30 @@ static bool steal(struct worker *w, bool force, struct ito__next *next) {
 static void ask_all(struct worker *w) {
     for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
         struct worker *v = &ito__pool.workers[i];
-        if (v != w && (ito__deque_looks_full(v) || load_relaxed(&v->rq.n) > 0) &&
-            !(load_relaxed(&v->hot.ask) & ITO__ASK_WORK))
-            or_acq_rel(&v->hot.ask, ITO__ASK_WORK);
+        if (v != w && (ito__deque_looks_full(v) || load_relaxed(&v->rq.n) > 0))
+            ito__ask(v, ITO__ASK_WORK);
     }
 }
 
-/* Called at creation and blocking when `ask` says so. */
-void ito__answer(struct worker *w) {
-    /* ORDER acq_rel; a parker registers before it asks (park.c): if our and wipes its request, the registration is
-     * visible to ito__notify(). */
+void ito__ask(struct worker *v, uint32_t why) {
+    if (load_relaxed(&v->hot.ask) & why)
+        return;
+    /* ORDER acq_rel; release publishes that the caller has registered as parked (park.c). */
+    or_acq_rel(&v->hot.ask, why);
+    store_relaxed(&v->hot.end, NULL);
+}
+
+/* Owner: clear a request. Restore `end` first: who asks after the clear stores his null after it. */
+static void hear(struct worker *w) {
+    if (!(load_relaxed(&w->hot.ask) & ~(uint32_t)ITO__ASK_WORK))
+        store_relaxed(&w->hot.end, w->end);
+    /* ORDER acq_rel, full on x86; keeps the store above before it. A parker registers before it asks: if this wipes its
+     * request, the registration is visible to ito__notify(). */
     and_acq_rel(&w->hot.ask, ~(uint32_t)ITO__ASK_WORK);
+}
+
+void ito__answer(struct worker *w) {
+    hear(w);
     ito__trace_poll();
     ito__deque_publish(w);
     ito__ready_share(w);
@@ -155,6 +159,28 @@ bool ito__hungry(void) {
     if (w == NULL || ito__pool.n_workers < 2)
         return w == NULL && ito__pool.n_workers > 0;
     return load_relaxed(&w->hot.ask) & ITO__ASK_WORK || !ito__deque_looks_full(w);
+}
+
+/* Owner, at a slow creation. There is something to give: the slot just pushed. */
+void ito__answer_creation(struct worker *w) {
+    if (load_relaxed(&w->hot.ask) & ITO__ASK_WORK)
+        ito__answer(w);
+    else if (load_relaxed(&w->hot.end) == NULL && !(load_relaxed(&w->hot.ask) & ITO__ASK_TRACE))
+        hear(w); /* a null that came late */
+}
+
+/* Owner, at a switch: there may be nothing to give; then the request stands. */
+static bool can_answer(struct worker *w) {
+    return load_relaxed(&w->hot.ask) & ITO__ASK_WORK && (w->hot.bottom > w->split || load_relaxed(&w->rq.n) > 0);
+}
+
+struct ito__next ito__pick(struct worker *w) {
+    struct ito__next next;
+    if (UNLIKELY(can_answer(w)))
+        ito__answer(w);
+    if (!ito__find(w, &next))
+        next = resume(&w->sched);
+    return next;
 }
 
 /* ---- the worker's own context ------------------------------------------------------------------------------------ */

@@ -6,19 +6,33 @@
  */
 #include "internal.h"
 
-__thread struct ito__worker *ito__tls_worker __attribute__((tls_model("initial-exec")));
+static struct ito__slot no_slots[3];
+struct ito__worker ito__nobody = {
+    .bottom = no_slots + 1,
+    .limit = no_slots + 2,
+    .end = no_slots + 1,
+    .ask = ~0u,
+    .n_free = ITO__FREE_MAX,
+};
+__thread struct ito__worker *ito__tls_worker __attribute__((tls_model("initial-exec"))) = &ito__nobody;
 static __thread struct ito_thread foreign;
 
-__attribute__((noinline)) struct ito__worker *ito__worker(void) {
+__attribute__((noinline)) struct ito__worker *ito__here_slow(void) {
     struct ito__worker *w = ito__tls_worker;
     __asm__ volatile("" : "+r"(w)); /* not pure, whatever the compiler finds out */
     return w;
 }
 
+__attribute__((noinline)) struct ito__worker *ito__worker(void) {
+    struct ito__worker *w = ito__tls_worker;
+    __asm__ volatile("" : "+r"(w));
+    return w == &ito__nobody ? NULL : w;
+}
+
 __attribute__((noinline)) struct ito_thread *ito__self(void) {
     struct ito__worker *w = ito__tls_worker;
     __asm__ volatile("" : "+r"(w));
-    if (w)
+    if (w != &ito__nobody)
         return w->current;
     if (!(foreign.flags & ITO__FOREIGN)) {
         foreign.flags = ITO__FOREIGN;

@@ -7,6 +7,7 @@
 #include "internal.h"
 
 #define CLASSES 48u /* size class c: 1 << c bytes, guard included */
+#define COLOURS 11u
 #define FIRST_REGION ((size_t)1 << 20)
 #define LAST_REGION ((size_t)1 << 28)
 
@@ -23,6 +24,7 @@ static struct {
     char *at, *end; /* what is left of the newest region */
     size_t next_region;
     uint64_t n_unguarded;
+    uint32_t n_colours;
 } depot;
 
 size_t ito__stack_default;
@@ -91,12 +93,16 @@ static struct ito__stack *make(uint32_t size_class) {
     ito__spin_unlock(&depot.lock);
     if (at == NULL)
         return NULL;
-    struct ito__stack *stack = (struct ito__stack *)(at + bytes) - 1;
+    /* Colour: stacks begin at different lines of their last page, else the live ends of all of them fall into the same
+     * few sets of a cache (docs/design/stack.md has what it costs). */
+    uint32_t colour = __atomic_fetch_add(&depot.n_colours, 1, __ATOMIC_RELAXED) % COLOURS;
+    struct ito__stack *stack = (struct ito__stack *)(at + bytes) - 1 - 3 * colour;
     stack->map = at;
     stack->bytes = bytes;
     stack->size_class = size_class;
     stack->guarded = ito__prim_guard(at, page);
     stack->low = at + page;
+    stack->fork_low = stack->low + (bytes >= 4 * ITO__FORK_RESERVE ? ITO__FORK_RESERVE : bytes / 4);
     if (!stack->guarded)
         __atomic_fetch_add(&depot.n_unguarded, 1, __ATOMIC_RELAXED);
     ITO__HOOK_STACK_NEW(stack->low, (char *)stack);

@@ -29,10 +29,9 @@ static void entry_child_first(void) {
     /* ORDER release; pairs with the acquire load of `bottom` in a forced ito__deque_steal(). Publishes the slot and the
      * context it points to. Other thieves get them through the lock. */
     store_release(&w->hot.bottom, w->hot.bottom + 1);
-    if (UNLIKELY(load_relaxed(&w->hot.ask) & ITO__ASK_WORK))
-        ito__answer(w);
+    ito__answer_creation(w);
     ITO__TRACE_START(t);
-    ito__finish(t->fn(t->arg));
+    ito__end_slow(t->fn(t->arg));
 }
 
 /* First code of a thread that was made ready before it ran. */
@@ -40,17 +39,17 @@ static void entry_ready(void) {
     struct ito_thread *t = ito__worker()->current;
     ITO__HOOK_ENTER(t);
     ITO__TRACE_START(t);
-    ito__finish(t->fn(t->arg));
+    ito__end_slow(t->fn(t->arg));
 }
 
 static int child_first(struct worker *w, struct ito_thread *t) {
     struct ito__slot *slot = w->hot.bottom;
-    if (slot == w->hot.end) {
+    if (slot == w->end) {
         if (!ito__deque_grow(w))
             return EAGAIN;
         slot = w->hot.bottom;
     }
-    if (t->stack == NULL) {
+    if (!(t->flags & ITO__OWN_STACK)) {
         if (slot->stack == NULL)
             slot->stack = ito__stack_get(w, 0);
         if (slot->stack == NULL)
@@ -68,11 +67,12 @@ static int child_first(struct worker *w, struct ito_thread *t) {
 
 /* Not the creator's worker will run it: make it ready there. */
 static int help_first(struct worker *w, struct ito_thread *t) {
-    if (t->stack == NULL)
+    if (!(t->flags & ITO__OWN_STACK)) {
         t->stack = ito__stack_get(w, 0);
-    if (t->stack == NULL)
-        return EAGAIN;
-    t->flags |= ITO__OWN_STACK;
+        if (t->stack == NULL)
+            return EAGAIN;
+        t->flags |= ITO__OWN_STACK;
+    }
     t->sp = ito__context_make(t->stack, entry_ready);
     if (t->bind >= 0)
         ito__inbox_push(&ito__pool.workers[t->bind], t);
@@ -104,7 +104,8 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
         t->bind = attr->worker;
         if (attr->stack_bytes != 0) {
             t->stack = ito__stack_get(w, attr->stack_bytes);
-            t->flags |= ITO__OWN_STACK;
+            if (t->stack)
+                t->flags |= ITO__OWN_STACK;
             if (t->stack == NULL) {
                 ito__descriptor_put(w, t);
                 return EAGAIN;
@@ -116,7 +117,7 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
     /* Written before it runs: once it runs it may be gone when we come back. */
     if (out && detached)
         *out = NULL;
-    store_relaxed(&t->state, detached ? ITO__DETACHED : elsewhere || traced ? ITO__SHARED : ITO__PRIVATE);
+    store_relaxed(&t->state, detached ? ITO__DETACHED : elsewhere || traced || attr ? ITO__SHARED : ITO__PRIVATE);
     ITO__TRACE_CREATE(t, w ? w->hot.current : NULL);
     int error = elsewhere ? help_first(w, t) : child_first(w, t);
     /* Maybe on another worker now. */
@@ -125,14 +126,14 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
             *out = t;
         return 0;
     }
-    if (t->flags & ITO__OWN_STACK && t->stack)
+    if (t->flags & ITO__OWN_STACK)
         ito__stack_put(w, t->stack);
     ito__descriptor_put(w, t);
     return error;
 }
 
 int ito_create(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void *arg) {
-    return ito__create_slow(out, attr, fn, arg);
+    return ito__create(out, attr, fn, arg);
 }
 
 /* ---- forked tasks ------------------------------------------------------------------------------------------------ */
@@ -140,9 +141,8 @@ int ito_create(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void
 static void *run_fork(void *arg) {
     struct ito__fork *fork = arg;
     fork->run(fork);
-    /* ORDER acq_rel; release publishes the result to the acquire load in ito__sync_slow(), acquire: the waiter's
-     * context. */
-    uintptr_t old = exchange_acq_rel(&fork->state, ITO__DONE);
+    /* ORDER acq_rel; release publishes the result to the acquire load in wait_fork(), acquire: the waiter's context. */
+    uintptr_t old = exchange_acq_rel(&fork->state, ITO__ENDED);
     if (old >= ITO__STATES)
         ito__ready((struct ito_thread *)old);
     return NULL;
@@ -166,6 +166,75 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork) {
     return t;
 }
 
+struct ito__slot *ito__fork_slow(struct ito__fork *fork, const char *name) {
+    struct worker *w = worker_of(ito__worker());
+    if (w == NULL || (w->hot.bottom == w->end && !ito__deque_grow(w)))
+        return NULL; /* a foreign thread, or no memory */
+    struct ito__slot *slot = w->hot.bottom;
+    slot->thread = (uintptr_t)fork + 1;
+    /* ORDER release; as in entry_child_first(). */
+    store_release(&w->hot.bottom, slot + 1);
+    ITO__TRACE_FORK(fork, name);
+    (void)name;
+    ito__answer_creation(w);
+    /* While a recorder listens the sync must come the slow way: no slot has this address. */
+    return ITO__TRACING ? (struct ito__slot *)((char *)slot + 1) : slot;
+}
+
+struct fork_wait {
+    struct ito__fork *fork;
+    struct ito_thread *me;
+};
+
+static void fork_register(void *arg) {
+    struct fork_wait *f = arg;
+    uintptr_t pending = ITO__PRIVATE;
+    /* ORDER acq_rel; release publishes the waiter's context to the exchange in run_fork(). */
+    if (!cas_acq_rel(&f->fork->state, &pending, (uintptr_t)f->me))
+        ito__ready(f->me);
+}
+
+static void wait_fork(struct ito__fork *fork) {
+    /* ORDER acquire; pairs with the exchange in run_fork(). Makes the result visible. */
+    if (load_acquire(&fork->state) == ITO__ENDED)
+        return;
+    struct ito_thread *me = ito__self();
+    struct fork_wait f = {fork, me};
+    me->wait_kind = ITO__WAIT_FORK;
+    me->wait_on = fork;
+    ito__block(fork_register, &f);
+    me->wait_kind = ITO__WAIT_NONE;
+    me->wait_on = NULL;
+    (void)load_acquire(&fork->state);
+}
+
+static bool stack_is_low(const struct ito_thread *t) {
+    return (char *)__builtin_frame_address(0) < t->stack->fork_low;
+}
+
+int ito__sync_slow(struct ito__fork *fork, struct ito__slot *slot) {
+    if (slot == NULL)
+        return 1;
+    struct worker *w = worker_of(ito__worker());
+    if (w == NULL || (w->hot.bottom - 1)->thread != (uintptr_t)fork + 1 || deque_pop(w) == NULL) {
+        wait_fork(fork); /* stolen, or we are no longer on the worker whose deque it is in */
+    } else if (stack_is_low(w->hot.current)) {
+        struct ito_thread *t = ito__promote(w, fork);
+        if (t == NULL)
+            return 1; /* no memory for a stack: what is left of this one must do */
+        ito__ready_push(w, t);
+        wait_fork(fork);
+    } else if (ITO__TRACING) {
+        ITO__TRACE_RUN(fork, 1);
+        fork->run(fork);
+        ITO__TRACE_RUN(fork, 0);
+    } else {
+        return 1;
+    }
+    ITO__TRACE_SYNC(fork);
+    return 0;
+}
+
 /* ---- end -------------------------------------------------------------------------------------------------------- */
 
 static void release_stack(void *stack) {
@@ -181,7 +250,7 @@ static void __attribute__((noreturn)) finish_shared(struct worker *w, struct ito
         store_release(&w->hot.bottom, slot + 1); /* no memory for that task now: put it back */
     /* ORDER acq_rel; release publishes the result to the joiner, acquire: his context, which we may resume. After it
      * `t` is his: he may have freed it. */
-    uintptr_t old = exchange_acq_rel(&t->state, ITO__DONE);
+    uintptr_t old = exchange_acq_rel(&t->state, ITO__ENDED);
     if (old == ITO__DETACHED) {
         ito__descriptor_put(w, t);
     } else if (old >= ITO__STATES) {
@@ -200,7 +269,7 @@ static void __attribute__((noreturn)) finish_shared(struct worker *w, struct ito
     ito__context_jump(next.sp, stack ? release_stack : NULL, stack);
 }
 
-void ito__finish(void *result) {
+void ito__end_slow(void *result) {
     struct worker *w = worker_of(ito__worker());
     struct ito_thread *t = w->hot.current;
     if (UNLIKELY(t->keys != NULL)) {
@@ -226,10 +295,14 @@ void ito_exit(void *result) {
         pthread_exit(result);
     if (w->current->flags & ITO__ROOT)
         ito__fatal("ito_exit called by the root thread: return from main, or call ito_fini", w->current);
-    ito__finish(result);
+    ito__end_slow(result);
 }
 
 /* ---- join ------------------------------------------------------------------------------------------------------- */
+
+static bool has_ended(uintptr_t state) {
+    return state == ITO__DONE || state == ITO__ENDED;
+}
 
 struct join {
     struct ito_thread *thread, *me;
@@ -245,7 +318,7 @@ static void join_register(void *arg) {
         if (cas_acq_rel(&j->thread->state, &state, (uintptr_t)j->me))
             return;
     }
-    j->error = state == ITO__DONE ? 0 : EINVAL;
+    j->error = has_ended(state) ? 0 : EINVAL;
     ito__ready(j->me);
 }
 
@@ -268,7 +341,7 @@ int ito__join_slow(ito_thread *thread, void **result) {
             return j.error;
         state = load_acquire(&thread->state);
     }
-    if (state != ITO__DONE)
+    if (!has_ended(state))
         return EINVAL; /* detached, joined before, or somebody else waits */
     if (result)
         *result = thread->result;
@@ -278,7 +351,7 @@ int ito__join_slow(ito_thread *thread, void **result) {
 }
 
 int ito_join(ito_thread *thread, void **result) {
-    return ito__join_slow(thread, result);
+    return thread ? ito__join(thread, result) : EINVAL;
 }
 
 int ito_detach(ito_thread *thread) {
@@ -288,7 +361,7 @@ int ito_detach(ito_thread *thread) {
     while (state == ITO__PRIVATE || state == ITO__SHARED)
         if (cas_acq_rel(&thread->state, &state, ITO__DETACHED))
             return 0;
-    if (state != ITO__DONE)
+    if (!has_ended(state))
         return EINVAL;
     ito__descriptor_put(worker_of(ito__worker()), thread);
     return 0;

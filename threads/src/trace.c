@@ -63,11 +63,10 @@ void ito__trace_look(void) {
         return;
     __atomic_store_n(&ito__tracing, on, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
-        uint32_t *ask = &ito__pool.workers[i].hot.ask;
         if (on)
-            __atomic_fetch_or(ask, ITO__ASK_TRACE, __ATOMIC_RELAXED);
+            ito__ask(&ito__pool.workers[i], ITO__ASK_TRACE);
         else
-            __atomic_fetch_and(ask, ~(uint32_t)ITO__ASK_TRACE, __ATOMIC_RELAXED);
+            __atomic_fetch_and(&ito__pool.workers[i].hot.ask, ~(uint32_t)ITO__ASK_TRACE, __ATOMIC_RELAXED);
     }
 }
 

@@ -60,7 +60,7 @@ static void dismantle(uint32_t n_prepared) {
         ito__prim_unmap(ito__pool.workers, ito__pool.workers_bytes);
     ito__stack_stop();
     ito__descriptor_stop();
-    ito__tls_worker = NULL;
+    ito__tls_worker = &ito__nobody;
     memset(&ito__pool, 0, sizeof ito__pool);
 }
 
@@ -77,6 +77,7 @@ static void root_thread(void) {
     struct ito_thread *root = &ito__pool.root;
     struct ito__stack *stack = &ito__pool.root_stack;
     stack->low = ito__prim_stack_low();
+    stack->fork_low = stack->low ? stack->low + 4 * ITO__FORK_RESERVE : NULL;
     root->flags = ITO__ROOT | ITO__OWN_STACK;
     root->state = ITO__SHARED;
     root->stack = stack;

@@ -17,6 +17,7 @@
 /*
  * A stack. This struct lies at its high end; the stack grows down from it.
  *   low     lowest address that is safe to use: above the guard
+ *   fork_low  below it a forked task gets a stack of its own instead of running on this one
  *   map     the mapping (guard included), bytes its length, size_class its free list (prim-independent; stack.c)
  *   next    link of free lists
  *   tls     place for a thread's own libc TLS block; always null in this version
@@ -29,7 +30,8 @@ struct __attribute__((aligned(64))) ito__stack {
     uint32_t guarded;
     struct ito__stack *next;
     void *tls;
-    uint64_t reserved[2];
+    char *fork_low;
+    uint64_t reserved;
 };
 
 /*
@@ -38,11 +40,20 @@ struct __attribute__((aligned(64))) ito__stack {
  *
  *   PRIVATE --(suspended, stolen, or id asked for)--> SHARED      compare-and-swap
  *   PRIVATE --(exit, continuation popped)-----------> DONE        plain store by the thread itself
- *   PRIVATE|SHARED --(join)--> address of the waiter --(exit)--> DONE
+ *   SHARED --(exit)--------------------------------> ENDED       exchange
+ *   PRIVATE|SHARED --(join)--> address of the waiter --(exit)--> ENDED
  *   PRIVATE|SHARED --(detach)--> DETACHED --(exit)--> FREE
- *   DONE --(join or detach)--> FREE (in a free list; type-stable until ito_fini)
+ *   DONE|ENDED --(join or detach)--> FREE (in a free list; type-stable until ito_fini)
  */
-enum ito__state { ITO__PRIVATE = 0, ITO__SHARED = 1, ITO__DONE = 2, ITO__FREE = 3, ITO__DETACHED = 4, ITO__STATES = 8 };
+enum ito__state {
+    ITO__PRIVATE = 0,
+    ITO__SHARED = 1,
+    ITO__DONE = 2,
+    ITO__FREE = 3,
+    ITO__DETACHED = 4,
+    ITO__ENDED = 5,
+    ITO__STATES = 8
+};
 
 /* ito_thread.flags */
 enum {
@@ -93,7 +104,7 @@ struct ito__slot {
 /* A task of ITO_FORK, in the frame of the function that forked it. */
 struct ito__fork {
     void (*run)(struct ito__fork *); /* calls the function with the arguments that follow in the frame */
-    uintptr_t state;                 /* atomic: ITO__PRIVATE, waiter, ITO__DONE; ITO__FREE: not in a deque */
+    uintptr_t state;                 /* atomic: ITO__PRIVATE; the parent who waits; ITO__ENDED: by another thread */
 };
 
 /* ito__worker.ask: why the owner should leave the fast path at its next creation */
@@ -105,18 +116,17 @@ struct ito__pool;
  * A worker. The first line is all that the fast paths touch. See docs/design/deque.md for the rules of `limit`.
  *   bottom   owner; release. thieves read it after a membarrier only
  *   limit    owner or thief, holding `lock`. Slots below it may be gone: the owner's pop must take the lock
- *   end      owner: no slot at or above it
- *   current  owner
- *   ask      atomic; thieves set, the owner clears
- *   n_free, free   owner: descriptors
+ *   end      no slot at or above it. The owner stores it, and thieves null after they have set `ask`, so that his next
+ * creation leaves the fast path. A null that comes late costs one slow creation current  owner ask      atomic; thieves
+ * set, the owner clears, after he has stored `end` n_free, free   owner: descriptors
  */
 struct ito__worker {
     struct ito__slot *bottom;
     struct ito__slot *limit;
     struct ito_thread *current;
+    struct ito__slot *end;
     uint32_t ask;
     uint32_t n_free;
-    struct ito__slot *end;
     int *errno_at; /* &errno of the kernel thread */
     struct ito__pool *pool;
     uint64_t reserved;
@@ -126,7 +136,10 @@ struct ito__worker {
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* Of the calling kernel thread; never null. ito__nobody is a worker whose every field sends the fast paths to the slow
+ * ones. */
 extern __thread struct ito__worker *ito__tls_worker __attribute__((tls_model("initial-exec")));
+extern struct ito__worker ito__nobody;
 #ifdef __cplusplus
 }
 #endif

@@ -9,28 +9,7 @@
  * The asm pushes below the stack pointer, where a leaf function may keep variables (red zone): libito is built with
  * -mno-red-zone.
  */
-#include <stdint.h>
-
-#ifdef __GCC_HAVE_DWARF2_CFI_ASM
-/* On the other stack this function's frame cannot be found: say that a backtrace ends here. */
-#define ITO__CFI_END ".cfi_remember_state\n\t.cfi_undefined rip\n\t"
-#define ITO__CFI_BACK ".cfi_restore_state\n\t"
-#else
-#define ITO__CFI_END
-#define ITO__CFI_BACK
-#endif
-
-#ifdef __AVX512F__
-#define ITO__CLOBBER_WIDE                                                                                              \
-    , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27",      \
-        "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
-#else
-#define ITO__CLOBBER_WIDE
-#endif
-#define ITO__CLOBBER_VECTOR                                                                                            \
-    "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",         \
-        "xmm13", "xmm14", "xmm15", "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)",                         \
-        "st(7)" ITO__CLOBBER_WIDE
+#include <ito/inline.h>
 
 #define ITO__X86_SAVE                                                                                                  \
     "pushq %%r15\n\tpushq %%r14\n\tpushq %%r13\n\tpushq %%r12\n\tpushq %%rbp\n\tpushq %%rbx\n\t"                       \

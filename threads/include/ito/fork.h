@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * ito/fork.h - fork and sync for calls whose function the compiler sees: no thread unless somebody steals the task.
+ *
+ *     long fib(int n);
+ *     ITO_TASK(long, fib, int)             // once, at file scope: result, function, up to 6 argument types
+ *
+ *     long fib(int n) {
+ *         if (n < 2)
+ *             return n;
+ *         ITO_FORK(x, fib, n - 1);         // declares x: fib(n - 1) may run from here on
+ *         long y = fib(n - 2);
+ *         return ITO_SYNC(x, fib) + y;     // runs it now, as a plain call, unless somebody has it
+ *     }
+ *
+ * Functions without a result: ITO_TASK_VOID(fn, types...). Tasks of one function are synced in the reverse order of
+ * their forks, all of them, before it returns. A task may block, create threads and be stolen: then it is a full
+ * thread. On a stack that is nearly full it gets a stack of its own. Off the workers a task runs at its sync. Cost:
+ * bench/ito. Design: docs/design/deque.md, "forked tasks"; after Lace (T. van Dijk, J. van de Pol, 2014).
+ */
+#ifndef ITO_FORK_H
+#define ITO_FORK_H
+
+#include <ito/inline.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+struct ito__slot *ito__fork_slow(struct ito__fork *fork, const char *name);
+int ito__sync_slow(struct ito__fork *fork, struct ito__slot *slot);
+#ifdef __cplusplus
+}
+#endif
+
+/* The slot it is in; null: in none, the sync will run it. */
+ITO__INLINE struct ito__slot *ito__fork_push(struct ito__fork *fork, void (*run)(struct ito__fork *),
+                                             const char *name) {
+    struct ito__worker *w = ito__here();
+    struct ito__slot *slot = w->bottom;
+    fork->run = run;
+    __atomic_store_n(&fork->state, (uintptr_t)ITO__PRIVATE, __ATOMIC_RELAXED);
+    if (ITO__UNLIKELY(slot >= ITO__PEEK(w->end)))
+        return ito__fork_slow(fork, name);
+    slot->thread = (uintptr_t)fork + 1;
+    /* ORDER release; pairs with the acquire load of `bottom` in a forced steal. Publishes slot and frame. */
+    __atomic_store_n(&w->bottom, slot + 1, __ATOMIC_RELEASE);
+    return slot;
+}
+
+/*
+ * Nonzero: run it now. 0: somebody has run it.
+ * The slot comes from the fork, not from `bottom`: that is only compared, so nothing waits for it (a chain of stores
+ * and loads of one word costs 5 cycles a link). Another slot or worker now: the slow path finds the task, or who took
+ * it.
+ */
+ITO__INLINE int ito__fork_take(struct ito__fork *fork, struct ito__slot *slot) {
+    struct ito__worker *w = ito__here();
+    if (ITO__LIKELY(w->bottom == slot + 1 && slot->thread == (uintptr_t)fork + 1 &&
+                    (char *)fork >= w->current->stack->fork_low)) {
+        __atomic_store_n(&w->bottom, slot, __ATOMIC_RELAXED);
+        /* ORDER none in hardware; as in deque_pop(): a thief's membarrier is the other half. */
+        __asm__ volatile("" : : : "memory");
+        if (ITO__LIKELY(slot >= ITO__PEEK(w->limit)))
+            return 1;
+        __atomic_store_n(&w->bottom, slot + 1, __ATOMIC_RELEASE); /* the slow path pops it again, with the lock */
+    }
+    return ito__sync_slow(fork, slot);
+}
+
+/* clang-format off */
+#define ITO__CAT(a, b) ITO__CAT_(a, b)
+#define ITO__CAT_(a, b) a##b
+#define ITO__COUNT(...) ITO__COUNT_(__VA_ARGS__, 6, 5, 4, 3, 2, 1, 0)
+#define ITO__COUNT_(a, b, c, d, e, f, g, n, ...) n
+
+/* One row for each number of arguments: fields of the frame, parameters, stores, uses. */
+#define ITO__FIELDS_0()
+#define ITO__FIELDS_1(A) A a;
+#define ITO__FIELDS_2(A, B) A a; B b;
+#define ITO__FIELDS_3(A, B, C) A a; B b; C c;
+#define ITO__FIELDS_4(A, B, C, D) A a; B b; C c; D d;
+#define ITO__FIELDS_5(A, B, C, D, E) A a; B b; C c; D d; E e;
+#define ITO__FIELDS_6(A, B, C, D, E, F) A a; B b; C c; D d; E e; F f;
+#define ITO__PARAMS_0()
+#define ITO__PARAMS_1(A) , A a
+#define ITO__PARAMS_2(A, B) , A a, B b
+#define ITO__PARAMS_3(A, B, C) , A a, B b, C c
+#define ITO__PARAMS_4(A, B, C, D) , A a, B b, C c, D d
+#define ITO__PARAMS_5(A, B, C, D, E) , A a, B b, C c, D d, E e
+#define ITO__PARAMS_6(A, B, C, D, E, F) , A a, B b, C c, D d, E e, F f
+#define ITO__STORES_0
+#define ITO__STORES_1 t->a = a;
+#define ITO__STORES_2 ITO__STORES_1 t->b = b;
+#define ITO__STORES_3 ITO__STORES_2 t->c = c;
+#define ITO__STORES_4 ITO__STORES_3 t->d = d;
+#define ITO__STORES_5 ITO__STORES_4 t->e = e;
+#define ITO__STORES_6 ITO__STORES_5 t->f = f;
+#define ITO__USES_0
+#define ITO__USES_1 t->a
+#define ITO__USES_2 ITO__USES_1, t->b
+#define ITO__USES_3 ITO__USES_2, t->c
+#define ITO__USES_4 ITO__USES_3, t->d
+#define ITO__USES_5 ITO__USES_4, t->e
+#define ITO__USES_6 ITO__USES_5, t->f
+
+#define ITO__TASK(n, RESULT, STORE, RETURN, VALUE, fn, ...)                                        \
+    struct ito_task_##fn { struct ito__fork ito; RESULT ITO__CAT(ITO__FIELDS_, n)(__VA_ARGS__) };  \
+    static __attribute__((unused)) void fn##__ito_run(struct ito__fork *fork) {                    \
+        struct ito_task_##fn *t = (struct ito_task_##fn *)fork;                                    \
+        (void)t;                                                                                   \
+        STORE fn(ITO__CAT(ITO__USES_, n));                                                         \
+    }                                                                                              \
+    ITO__INLINE struct ito__slot *fn##__ito_fork(struct ito_task_##fn *t ITO__CAT(ITO__PARAMS_, n)(__VA_ARGS__)) { \
+        ITO__CAT(ITO__STORES_, n)                                                                  \
+        return ito__fork_push(&t->ito, fn##__ito_run, #fn); \
+    }                                                                                              \
+    ITO__INLINE RETURN fn##__ito_sync(struct ito_task_##fn *t, struct ito__slot *slot) {           \
+        if (ITO__LIKELY(ito__fork_take(&t->ito, slot)))                                            \
+            STORE fn(ITO__CAT(ITO__USES_, n));                                                     \
+        VALUE                                                                                      \
+    }
+/* clang-format on */
+
+#define ITO_TASK(type, fn, ...)                                                                                        \
+    ITO__TASK(ITO__COUNT(0, ##__VA_ARGS__), type result;, t->result =, type, return t->result;, fn, ##__VA_ARGS__)
+#define ITO_TASK_VOID(fn, ...) ITO__TASK(ITO__COUNT(0, ##__VA_ARGS__), , , void, , fn, ##__VA_ARGS__)
+#define ITO_FORK(name, fn, ...)                                                                                        \
+    struct ito_task_##fn name;                                                                                         \
+    struct ito__slot *name##__ito_slot = fn##__ito_fork(&name, ##__VA_ARGS__)
+#define ITO_SYNC(name, fn) fn##__ito_sync(&name, name##__ito_slot)
+
+#endif
