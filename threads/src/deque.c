@@ -115,7 +115,8 @@ static void share(struct ito_thread *t) {
 }
 
 static void take(struct worker *victim, struct ito__slot *slot, struct ito__slot *out) {
-    *out = *slot;
+    out->sp = slot->sp; /* not `stack`: its owner may be taking it along at this moment */
+    out->thread = slot->thread;
     if (!(slot->thread & 1)) {
         struct ito_thread *t = (struct ito_thread *)slot->thread;
         share(t);

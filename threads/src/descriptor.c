@@ -51,15 +51,18 @@ static struct ito_thread *take(void) {
 }
 
 struct ito_thread *ito__descriptor_get(struct worker *w) {
-    if (w && w->hot.n_free > 0)
-        return w->hot.free[--w->hot.n_free];
+    if (w && w->hot.n_free > 0) {
+        store_relaxed(&w->hot.n_free, w->hot.n_free - 1); /* ito__descriptor_live() looks at it */
+        return w->hot.free[w->hot.n_free];
+    }
     ito__spin_lock(&depot.lock);
     struct ito_thread *t = take();
     while (t && w && w->hot.n_free < ITO__FREE_MAX / 2) {
         struct ito_thread *more = take();
         if (more == NULL)
             break;
-        w->hot.free[w->hot.n_free++] = more;
+        w->hot.free[w->hot.n_free] = more;
+        store_relaxed(&w->hot.n_free, w->hot.n_free + 1);
     }
     ito__spin_unlock(&depot.lock);
     return t;
@@ -82,13 +85,16 @@ void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
     t->wait_kind = 0;
     t->id = 0;
     if (w && w->hot.n_free < ITO__FREE_MAX) {
-        w->hot.free[w->hot.n_free++] = t;
+        w->hot.free[w->hot.n_free] = t;
+        store_relaxed(&w->hot.n_free, w->hot.n_free + 1);
         return;
     }
     ito__spin_lock(&depot.lock);
     put_locked(t);
-    while (w && w->hot.n_free > ITO__FREE_MAX / 2)
-        put_locked(w->hot.free[--w->hot.n_free]);
+    while (w && w->hot.n_free > ITO__FREE_MAX / 2) {
+        store_relaxed(&w->hot.n_free, w->hot.n_free - 1);
+        put_locked(w->hot.free[w->hot.n_free]);
+    }
     ito__spin_unlock(&depot.lock);
 }
 

@@ -169,13 +169,13 @@ static inline void queue_push(struct ito__queue *q, struct ito_thread *t) {
     else
         q->head = t;
     q->tail = t;
-    q->n++;
+    store_relaxed(&q->n, q->n + 1); /* others look at n without the lock */
 }
 static inline struct ito_thread *queue_pop(struct ito__queue *q) {
     struct ito_thread *t = q->head;
     if (t) {
         q->head = t->next;
-        q->n--;
+        store_relaxed(&q->n, q->n - 1);
     }
     return t;
 }

@@ -277,6 +277,7 @@ void ito__end_slow(void *result) {
         w = worker_of(ito__worker()); /* destructors may block */
     }
     ITO__TRACE_END(t);
+    ITO__HOOK_END(t);
     t->result = result;
     struct ito__slot *slot = w->hot.bottom == w->base ? NULL : deque_pop(w);
     if (slot == NULL || slot->thread & 1 || load_relaxed(&t->state) != ITO__PRIVATE)

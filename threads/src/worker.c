@@ -26,6 +26,7 @@ static void *worker_main(void *arg) {
     if (ito__pool.pin)
         ito__prim_pin(w->index);
     here(w, &w->sched);
+    ITO__HOOK_WORKER(&w->sched);
     ITO__TRACE_WORKER(w->index);
     ito__schedule(w);
     return NULL;
@@ -83,6 +84,7 @@ static void root_thread(void) {
     root->stack = stack;
     root->bind = -1;
     root->name = "root";
+    ITO__HOOK_WORKER(root);
 }
 
 static int start(uint32_t n) {
@@ -181,6 +183,8 @@ int ito_fini(void) {
         root->bind = -1;
         return EBUSY;
     }
+    if (root->keys)
+        ito__keys_end(root); /* it ends as a thread of ito; the kernel thread goes on */
     stop_workers();
     ITO__TRACE_END(root);
     dismantle(ito__pool.n_workers);

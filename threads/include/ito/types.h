@@ -86,7 +86,7 @@ typedef struct ito_thread {
     uint32_t wake;            /* FOREIGN only: futex, 1 = ready */
     uint32_t reserved;
     uint64_t id; /* C: traced threads; else 0 */
-    uint64_t reserved2;
+    void *sanitizer;          /* W: what AddressSanitizer or ThreadSanitizer keeps for its stack */
 } ito_thread;
 
 /*

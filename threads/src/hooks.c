@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What hooks.h promises to AddressSanitizer; empty without it. ito_thread.sanitizer: the fake stack. */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#ifdef ITO__ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+
+/* Of what runs on a kernel thread's own stack; a root thread has moved to another worker maybe, so not by asking there.
+ */
+struct bounds {
+    void *low;
+    size_t bytes;
+};
+static __thread struct bounds worker_bounds;
+static struct bounds root_bounds;
+
+void ito__hook_worker(struct ito_thread *t) {
+    pthread_attr_t attr;
+    struct bounds own = {NULL, 0};
+    if (pthread_getattr_np(pthread_self(), &attr) == 0) {
+        pthread_attr_getstack(&attr, &own.low, &own.bytes);
+        pthread_attr_destroy(&attr);
+    }
+    if (t->flags & ITO__ROOT)
+        root_bounds = own;
+    else
+        worker_bounds = own;
+}
+
+static __attribute__((noinline)) struct bounds bounds_of(const struct ito_thread *t) {
+    if (t->flags & ITO__ROOT)
+        return root_bounds;
+    if (t->stack == NULL)
+        return worker_bounds; /* a worker's context: entered on its own kernel thread only */
+    return (struct bounds){t->stack->low, (size_t)((char *)t->stack - t->stack->low)};
+}
+
+void ito__hook_leave(struct ito_thread *t, struct ito_thread *next, int ending) {
+    struct bounds to = bounds_of(next);
+    __sanitizer_start_switch_fiber(ending ? NULL : &t->sanitizer, to.low, to.bytes);
+}
+void ito__hook_enter(struct ito_thread *t) {
+    __sanitizer_finish_switch_fiber(t->sanitizer, NULL, NULL);
+}
+void ito__hook_end(struct ito_thread *t) {
+    t->sanitizer = NULL;
+    /* The frames below us end without returning; whoever gets the stack next must not find their red zones. */
+    if (t->stack && !(t->flags & ITO__ROOT))
+        __asan_unpoison_memory_region(t->stack->low, (size_t)((char *)t->stack - t->stack->low));
+}
+#endif
