@@ -22,6 +22,8 @@ pub struct Comparison {
     pub can_tell: bool,
     /// The whole runs.
     pub totals: Vec<Change>,
+    /// Where the CPU time went, by class of the account.
+    pub account: Vec<Change>,
     /// Annotations by name and kind, largest change of total time first.
     pub regions: Vec<Change>,
     /// Cost of load imbalance by annotation, largest change first.
@@ -89,6 +91,7 @@ struct Value {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Group {
     Total,
+    Account,
     Region,
     Imbalance,
 }
@@ -123,6 +126,7 @@ pub fn compare(before: &[Summary], after: &[Summary]) -> Comparison {
         };
         match row.group {
             Group::Total => out.totals.push(change),
+            Group::Account => out.account.push(change),
             Group::Region => out.regions.push(change),
             Group::Imbalance => out.imbalance.push(change),
         }
@@ -234,6 +238,9 @@ fn values(s: &Summary) -> Vec<Value> {
             "ratio",
             s.cpu_use.unwrap_or(0.0),
         );
+    }
+    for class in &s.account.classes {
+        put(Group::Account, class.class, "", "ns", class.ns as f64);
     }
     for a in &s.annotations {
         put(Group::Region, &a.name, a.kind, "ns", a.total_ns as f64);

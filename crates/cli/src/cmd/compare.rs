@@ -72,7 +72,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         width: screen_width(),
         colour: has_colour(),
         top: args.top,
-        next: String::new(),
         ..Layout::default()
     };
     out.write_all(table::render_comparison(&comparison, &layout).as_bytes())?;

@@ -12,6 +12,7 @@ pub fn render_comparison(comparison: &Comparison, layout: &Layout) -> String {
     };
     page.sides(comparison);
     page.changes("whole run", "mean of the runs", &comparison.totals, None);
+    page.changes("account", "CPU time by class", &comparison.account, None);
     page.changes(
         "annotations",
         "total time, largest change first",
