@@ -4,7 +4,7 @@ use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::costs::{ANNOTATION, Bench, Costs, learn};
 use kasuri_record::selection::Selections;
-use kasuri_record::{Error, Flight, Notice, Options, Summary, Target};
+use kasuri_record::{Error, Flight, LockProbe, Notice, Options, Summary, Target};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   kasuri record -- ./program 8              into program.kasuri
   kasuri record -o run.kasuri -- make -j8
+  kasuri record --locks -- ./program        every pthread lock too
   kasuri record -p $(pgrep -n server) --duration 10s
   kasuri record -a --duration 5s            the whole system
   kasuri record --flight --keep 5s -- ./server
@@ -83,6 +84,10 @@ pub struct Args {
     #[arg(long, value_name = "EVENT", value_delimiter = ',')]
     events: Vec<String>,
 
+    /// Record locks: every acquisition (full), or counts, samples and every wait (light), and waits for kernel locks
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "full", conflicts_with = "pid")]
+    locks: Option<Locks>,
+
     /// Record annotations only
     #[arg(long, conflicts_with = "all")]
     no_kernel: bool,
@@ -102,6 +107,15 @@ pub struct Args {
         allow_hyphen_values = true
     )]
     program: Vec<OsString>,
+}
+
+/// How much the lock probe records.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Locks {
+    /// Every acquisition
+    Full,
+    /// Counts, one hold in about 32, every wait
+    Light,
 }
 
 /// Records; passes the program's exit status on.
@@ -163,6 +177,10 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         .into_iter()
         .map(|(event, _)| event.replacen('/', ":", 1))
         .collect();
+    options.locks = args.locks.map(|how| match how {
+        Locks::Full => LockProbe::Full,
+        Locks::Light => LockProbe::Light,
+    });
     options.pack = !args.no_pack;
     if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
         options.shm_dir = PathBuf::from(dir);

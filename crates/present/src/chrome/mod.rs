@@ -392,6 +392,7 @@ impl<'a, W: Write> Json<'a, W> {
                     ((CPUS_PID, SOFTIRQ_ROW + i64::from(spans.cpu[i])), "softirq")
                 }
                 KernelSpanKind::Syscall => (self.pid_tid(spans.thread[i]), "system call"),
+                KernelSpanKind::LockContention => (self.pid_tid(spans.thread[i]), "kernel lock"),
             };
             let name = Cow::Borrowed(label::named(self.trace, spans.name[i], cat));
             let mut event = self.span(name, row, spans.start[i], spans.end[i]);

@@ -295,6 +295,8 @@ fn kernel_lines(trace: &Trace) -> Vec<(Kind, usize, Vec<u32>)> {
                 (Kind::Syscall, spans.thread[i].ix())
             }
             KernelSpanKind::Syscall => continue,
+            // Inside system calls and on the same line of the chart: `kasuri locks` has them.
+            KernelSpanKind::LockContention => continue,
         };
         lines.entry(key).or_default().push(i as u32);
     }

@@ -302,7 +302,12 @@ impl<W: Write> Tracks<'_, '_, W> {
                     let id = uuid(7, thread.0.into());
                     self.describe_child(id, Some(thread_track(thread)), "system calls".into())?
                 }
-                KernelSpanKind::Syscall => continue,
+                KernelSpanKind::LockContention if thread.is_some() => {
+                    self.describe_thread(thread)?;
+                    let id = uuid(17, thread.0.into());
+                    self.describe_child(id, Some(thread_track(thread)), "kernel locks".into())?
+                }
+                KernelSpanKind::Syscall | KernelSpanKind::LockContention => continue,
             };
             let event = TrackEvent {
                 category_iids: vec![Category::KERNEL.iid()],
