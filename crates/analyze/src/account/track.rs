@@ -188,6 +188,8 @@ impl KernelTracks {
                         own.push(span);
                     }
                 }
+                // Inside system calls, faults and interrupts.
+                KernelSpanKind::LockContention => {}
                 KernelSpanKind::Syscall => {
                     syscall.resize(trace.threads.len(), Vec::new());
                     if let Some(own) = syscall.get_mut(spans.thread[row].ix()) {
