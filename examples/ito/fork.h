@@ -20,6 +20,7 @@
  * program that is tuned for one of them would choose its own grain.
  *
  * -DFORK_x chooses, x one of
+ *   TEAM       uts only: no tasks, a static split
  *   SERIAL     a call                             INDIRECT  a call through a pointer: the floor for "call a thread's
  * function" ITO        ito_create, ito_join               ITO_FORK  ITO_FORK, ITO_SYNC OMP        OpenMP tasks TBB
  * oneTBB's task_group (compile as C++) MYTH       MassiveThreads, when the user has it
@@ -50,6 +51,19 @@ typedef void fork_function(void *arg);
 #define FORK_JOIN(room, n, function) ((void)0)
 static inline void fork_run(int workers, fork_function *root, void *arg) {
     (void)workers;
+    root(arg);
+}
+
+#elif defined(FORK_TEAM)
+
+#include "../common/team.h"
+#define FORK_RUNTIME "a static split over pthreads"
+#define FORK_ROOM(room, n, function)
+#define FORK(room, i, function, arg) function(arg)
+#define FORK_JOIN(room, n, function) ((void)0)
+static int fork_workers;
+static inline void fork_run(int workers, fork_function *root, void *arg) {
+    fork_workers = workers;
     root(arg);
 }
 

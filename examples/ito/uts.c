@@ -96,12 +96,57 @@ static void visit(struct node *n) {
         visit_children(n, children);
 }
 
+#ifdef FORK_TEAM
+/* What a program without tasks does: the root's children in equal parts over as many threads, then a barrier. */
+struct share {
+    struct node *root, *child;
+    int children;
+};
+
+static void visit_share(struct team *team, int member, void *arg) {
+    struct share *s = (struct share *)arg;
+    struct range mine = team_split((size_t)s->children, team->size, member);
+    KASURI_BEGIN("search");
+    for (size_t i = mine.begin; i < mine.end; i++) {
+        uint32_t message[6];
+        memcpy(message, s->root->state, sizeof s->root->state);
+        message[5] = (uint32_t)i;
+        sha1_short(message, 6, s->child[i].state);
+        s->child[i].depth = 1;
+        visit(&s->child[i]);
+    }
+    KASURI_END();
+    TEAM_BARRIER(team);
+}
+
+static void visit_by_team(struct node *n) {
+    int children = n_children(n);
+    struct node *child = (struct node *)example_alloc((size_t)children, sizeof *child);
+    struct share share = {n, child, children};
+    n->nodes = 1;
+    n->leaves = !children;
+    n->deepest = 0;
+    team_run("uts", fork_workers, false, visit_share, &share);
+    for (int i = 0; i < children; i++) {
+        n->nodes += child[i].nodes;
+        n->leaves += child[i].leaves;
+        if (n->deepest < child[i].deepest)
+            n->deepest = child[i].deepest;
+    }
+    free(child);
+}
+#endif
+
 static void root(void *arg) {
     struct node *n = (struct node *)arg;
     const uint32_t message[5] = {0, 0, 0, 0, tree->seed};
     sha1_short(message, 5, n->state);
     n->depth = 0;
+#ifdef FORK_TEAM
+    visit_by_team(n);
+#else
     visit(n);
+#endif
 }
 
 static uint64_t nodes(const void *arg) {
