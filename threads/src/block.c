@@ -87,7 +87,7 @@ static void ready_again(void *thread) {
     ito__ready_push(worker_of(ito__worker()), thread);
 }
 
-void ito_yield(void) {
+static void yield_slow(void) {
     struct worker *w = worker_of(ito__worker());
     struct ito__next next;
     if (w == NULL) {
@@ -113,3 +113,43 @@ void ito_yield(void) {
     switch_to(w, me, next, ready_again, me);
     ITO__TRACE_RESUME(me);
 }
+
+#ifdef ITO__GENERIC
+void ito_yield(void) {
+    yield_slow();
+}
+#else
+/*
+ * The caller's context is saved at sp, above the frame of this function.
+ * One visit of the owner to his queue (queue.c: rq_busy), with the switch in its middle: `me` is in the queue before it
+ * is off its stack, but no thief looks until rq_busy is 0, which is stored on the next thread's stack.
+ */
+void ito__yield_at(void *sp) {
+    struct worker *w = worker_of(ito__here());
+    struct ito_thread *me = w->hot.current;
+    /* No request, nobody's continuation below us (he goes first), our stack our own, and not the turn of the other
+     * queues. */
+    if (LIKELY(load_relaxed(&w->hot.ask) == 0 && w->hot.bottom == w->base && me->flags & ITO__OWN_STACK &&
+               ++w->tick % 64 != 0)) {
+        store_relaxed(&w->rq_busy, 1);
+        compiler_barrier(); /* ORDER as in enter_owner() */
+        struct ito_thread *next = w->rq.head;
+        if (LIKELY(load_acquire(&w->rq_frozen) == 0 && next != NULL)) {
+            me->next = NULL;
+            w->rq.tail->next = me; /* next->next when it is alone */
+            w->rq.tail = me;
+            w->rq.head = next->next;
+            me->sp = sp;
+            w->hot.current = next;
+            ito__context_jump_release(next->sp, &w->rq_busy);
+        }
+        store_release(&w->rq_busy, 0);
+    }
+    yield_slow();
+    ito__context_jump(sp, NULL, NULL);
+}
+
+void ito_yield(void) {
+    ito__yield();
+}
+#endif

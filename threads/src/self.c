@@ -7,7 +7,9 @@
 #include "internal.h"
 
 static struct ito__slot no_slots[3];
+static int no_errno; /* the inline ito_yield of foreign threads reads and writes it: all write what they read */
 struct ito__worker ito__nobody = {
+    .errno_at = &no_errno,
     .bottom = no_slots + 1,
     .limit = no_slots + 2,
     .end = no_slots + 1,

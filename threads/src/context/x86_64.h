@@ -40,6 +40,15 @@ static inline __attribute__((always_inline, noreturn)) void ito__context_jump(vo
     __builtin_unreachable();
 }
 
+/* The same, but after() is one store of 0 to *flag, when the old stack is left. */
+static inline __attribute__((always_inline, noreturn)) void ito__context_jump_release(void *to, uint32_t *flag) {
+    __asm__ volatile(ITO__CFI_END "movq %[to], %%rsp\n\tmovl $0, (%[flag])\n\t" ITO__X86_RESUME ITO__CFI_BACK
+                     : [to] "+d"(to), [flag] "+c"(flag)
+                     :
+                     : "rax", "memory");
+    __builtin_unreachable();
+}
+
 static inline __attribute__((always_inline)) void ito__context_start(void **save, void *high, void (*entry)(void)) {
     __asm__ volatile(ITO__X86_SAVE "movq %%rsp, (%[save])\n\t" ITO__CFI_END "movq %[high], %%rsp\n\t"
                                    "call *%[entry]\n\tud2\n\t" ITO__CFI_BACK "1:\n\t"
