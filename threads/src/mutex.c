@@ -188,8 +188,10 @@ int ito__mutex_check_held(ito_mutex *m) {
 }
 
 struct ito__waiter *ito__mutex_give_to_next(ito_mutex *m) {
-    mutex_set_owner(m, 0);
-    if (LIKELY(ito__cas_release(&m->state, LOCKED, 0)))
+    if (m->kind != ITO_MUTEX_NORMAL)
+        mutex_set_owner(m, 0);
+    /* Look first: a compare and swap that fails costs as much as one that does not. */
+    if (load_relaxed(&m->state) == LOCKED && ito__cas_release(&m->state, LOCKED, 0))
         return NULL;
     ito__word_lock(&m->state);
     struct ito__waiter *w = ito__waiters_pop(&m->waiters);
