@@ -3,6 +3,7 @@
 //! | module | answers |
 //! |---|---|
 //! | [`account`] | where every CPU-second went |
+//! | [`critical_path`] | what to shorten, and by how much the run would shrink |
 //! | `threads` | what each thread and CPU did, wake-up latency |
 //! | `annotations` | time by annotation, by waited-for object, tasks |
 //! | `imbalance`, `rounds` | how unevenly repeated work is split, and whether always in the same way |
@@ -17,6 +18,7 @@
 pub mod account;
 mod annotations;
 pub mod compare;
+pub mod critical_path;
 mod cut;
 mod hints;
 mod imbalance;

@@ -5,7 +5,7 @@
 //! any wait of that episode has ended: whoever was let go first may be back before the others have woken up.
 //!
 //! What thread i waits for the last thread L, from i's coming to L's coming, has two causes. L may have had more to
-//! do; or L was *delayed*: ready, without a CPU. With d the delay of a thread since its barrier before, L would have
+//! do; or L was *delayed*: ready, without a CPU. With d the delay of a thread since it was let go from the barrier before, L would have
 //! come d_L earlier and thread i would have come d_i earlier, had nobody been delayed. So the last d_L - d_i of the
 //! wait are charged to who had the CPU - other programs, or other threads of this one - and the rest is imbalance.
 use kasuri_model::{ProcessIx, SliceKind, ThreadIx, ThreadState, Time, Trace};
@@ -13,9 +13,11 @@ use std::collections::HashMap;
 
 /// What is known of one wait at a barrier.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BarrierWait {
+pub(crate) struct BarrierWait {
     /// Its slice's row.
     pub row: u32,
+    /// Number of its episode.
+    pub episode: u32,
     /// The last thread of the episode; none: there was no other.
     pub late: ThreadIx,
     /// Waiting from here on is because threads of the program had the last thread's CPU...
@@ -37,14 +39,13 @@ struct Delay {
 }
 
 /// All waits at barriers of target threads, by row.
-pub(super) fn waits(trace: &Trace, is_target: &[bool]) -> Vec<BarrierWait> {
+pub(crate) fn waits(trace: &Trace, is_target: &[bool]) -> Vec<BarrierWait> {
     let s = &trace.slices;
     let rows: Vec<u32> = (0..s.kind.len() as u32)
         .filter(|&row| {
             s.kind[row as usize] == SliceKind::Barrier && is_target[s.thread[row as usize].ix()]
         })
         .collect();
-    let delays = delays(trace, is_target, &rows);
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     let row_of = |at: u32| rows[at as usize] as usize;
     let key = |at: u32| {
@@ -65,6 +66,8 @@ pub(super) fn waits(trace: &Trace, is_target: &[bool]) -> Vec<BarrierWait> {
             ..BarrierWait::default()
         })
         .collect();
+    // Each episode's rows in `order`.
+    let mut episodes = Vec::new();
     let mut first = 0;
     while first < order.len() {
         let (process, object, name, _, mut let_go) = key(order[first]);
@@ -77,8 +80,16 @@ pub(super) fn waits(trace: &Trace, is_target: &[bool]) -> Vec<BarrierWait> {
             let_go = let_go.min(stop);
             end += 1;
         }
-        episode(trace, &rows, &order[first..end], &delays, &mut out);
+        for &at in &order[first..end] {
+            out[at as usize].episode = episodes.len() as u32;
+            out[at as usize].arrival = s.start[row_of(order[end - 1])];
+        }
+        episodes.push(first..end);
         first = end;
+    }
+    let delays = delays(trace, is_target, &out);
+    for waits in episodes {
+        episode(trace, &rows, &order[waits], &delays, &mut out);
     }
     out
 }
@@ -93,7 +104,6 @@ fn episode(trace: &Trace, rows: &[u32], waits: &[u32], delays: &[Delay], out: &m
         let own = &delays[at as usize];
         let wait = &mut out[at as usize];
         let began = s.start[rows[at as usize] as usize];
-        wait.arrival = arrival;
         wait.other = of_late.other;
         wait.late = if waits.len() > 1 {
             late
@@ -106,14 +116,15 @@ fn episode(trace: &Trace, rows: &[u32], waits: &[u32], delays: &[Delay], out: &m
     }
 }
 
-/// How long each wait's thread had been ready without a CPU since its barrier before.
-fn delays(trace: &Trace, is_target: &[bool], rows: &[u32]) -> Vec<Delay> {
+/// How long each wait's thread had been ready without a CPU since the last thread came to its barrier before: also while
+/// it was being let go from there.
+fn delays(trace: &Trace, is_target: &[bool], waits: &[BarrierWait]) -> Vec<Delay> {
     let s = &trace.slices;
-    let mut out = Vec::with_capacity(rows.len());
+    let mut out = Vec::with_capacity(waits.len());
     let mut states = 0..0;
     let (mut thread, mut from) = (ThreadIx::NONE, Time::MIN);
-    for &row in rows {
-        let row = row as usize;
+    for wait in waits {
+        let row = wait.row as usize;
         if s.thread[row] != thread {
             thread = s.thread[row];
             let info = &trace.threads[thread.ix()];
@@ -151,12 +162,12 @@ fn delays(trace: &Trace, is_target: &[bool], rows: &[u32]) -> Vec<Delay> {
             .max_by_key(|&(process, ns)| (ns, std::cmp::Reverse(process)))
             .map_or(ProcessIx::NONE, |(process, _)| process);
         out.push(delay);
-        from = s.end[row];
+        from = wait.arrival;
     }
     out
 }
 
-pub(super) fn is_ready(state: ThreadState) -> bool {
+pub(crate) fn is_ready(state: ThreadState) -> bool {
     matches!(
         state,
         ThreadState::RunnableWoken | ThreadState::RunnablePreempted

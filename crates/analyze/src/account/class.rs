@@ -156,7 +156,8 @@ pub enum Note {
     Ended = 4,
     /// Woken, on its way to this CPU.
     WakeUp = 5,
-    /// Ready in another CPU's queue while this one was idle: the kernel's choice, or the thread may not run here.
+    /// Ready behind another thread of the program while this CPU was idle: the kernel's choice, or the thread may not
+    /// run here.
     Placement = 6,
     /// An interrupt ended the wait: a timer, a device, the network.
     Interrupt = 7,

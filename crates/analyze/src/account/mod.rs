@@ -11,13 +11,13 @@
 //! | `rows`, `regions` | the result as rows of a table |
 //!
 //! Definitions, rules for ties, limits: docs/design/account.md.
-mod barrier;
+pub(crate) mod barrier;
 mod class;
 mod regions;
 mod rows;
 mod segments;
-mod sweep;
-mod track;
+pub(crate) mod sweep;
+pub(crate) mod track;
 mod waiting;
 
 pub use class::{Cause, Class, N_CLASSES, Note, Sums};

@@ -6,10 +6,10 @@ use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// What one annotation event costs the program: measured, docs/design/account.md.
-const ANNOTATION_NS: i64 = 8;
-/// What one scheduler event costs.
-const KERNEL_EVENT_NS: i64 = 45;
+/// What one annotation event costs the program, where the recording does not say what it cost on its machine.
+const ANNOTATION_NS: f64 = 8.0;
+/// The same of one scheduler event.
+const SCHEDULER_EVENT_NS: f64 = 45.0;
 
 /// Where capacity went. The `ns` of `classes` add up to `capacity_ns` exactly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -140,10 +140,14 @@ pub(crate) fn summarise(
     let capacity_ns = wall_ns.saturating_mul(account.n_cpus() as i64);
     let mut sums = account.sums(cut.from, cut.to);
     let traced_events = annotation_events(cut);
-    let tracing = (traced_events as i64)
-        .saturating_mul(ANNOTATION_NS)
-        .saturating_add((scheduler_events as i64).saturating_mul(KERNEL_EVENT_NS))
-        .clamp(0, sums[Class::Work as usize]);
+    let cost_ns = |name: &str, otherwise: f64| {
+        let mut costs = cut.trace.info.event_costs.iter();
+        let ns = costs.find(|c| c.name == name).and_then(|c| c.ns);
+        ns.map_or(otherwise, |[median, ..]| median)
+    };
+    let tracing = traced_events as f64 * cost_ns("annotation", ANNOTATION_NS)
+        + scheduler_events as f64 * cost_ns("sched/sched_switch", SCHEDULER_EVENT_NS);
+    let tracing = (tracing as i64).clamp(0, sums[Class::Work as usize]);
     sums[Class::Work as usize] -= tracing;
     sums[Class::Tracing as usize] += tracing;
     let useful = sums[Class::Work as usize] + sums[Class::Kernel as usize];

@@ -113,7 +113,7 @@ struct Lane {
 }
 
 /// The pass.
-pub(super) struct Sweep<'t> {
+pub(crate) struct Sweep<'t> {
     trace: &'t Trace,
     from: Time,
     to: Time,
@@ -143,7 +143,7 @@ pub(super) struct Sweep<'t> {
 }
 
 /// What the pass leaves behind.
-pub(super) struct Done {
+pub(crate) struct Done {
     pub segments: Segments,
     pub causes: Vec<Cause>,
     /// Of each thread: its own time by class.
@@ -151,7 +151,7 @@ pub(super) struct Done {
 }
 
 /// Whether a slice of this name belongs to a task runtime.
-pub(super) fn is_runtime_name(name: &str) -> bool {
+pub(crate) fn is_runtime_name(name: &str) -> bool {
     name.starts_with("ito:") || name.starts_with("omp:")
 }
 
@@ -615,7 +615,7 @@ impl<'t> Sweep<'t> {
                 left -= 1;
                 let why = match on {
                     On::Other(thread) => self.interference(thread),
-                    _ => Why::of(Class::Oversubscribed, Note::Placement),
+                    _ => Why::of(Class::Scheduling, Note::Placement),
                 };
                 self.lanes[lane].waiter = u32::MAX - 1;
                 self.say(lane, why, now);
@@ -710,7 +710,15 @@ impl<'t> Sweep<'t> {
             let worker = &self.workers[at];
             match worker.doing {
                 Doing::Running => return self.why_running(context, ThreadIx(at as u32)),
-                Doing::Ready => return self.why_ready(at, worker.cpu),
+                Doing::Ready => {
+                    return match context {
+                        // What its delays cost is charged at the end of the wait, once.
+                        Some((SliceKind::Barrier, row)) if self.is_late(row, at) => {
+                            self.why_running(context, ThreadIx(at as u32))
+                        }
+                        _ => self.why_ready(at, worker.cpu),
+                    };
+                }
                 Doing::Unknown => return Why::of(Class::Unknown, Note::Lost),
                 Doing::Gone => {
                     // It is born later, by a thread that we wait for until then.
@@ -770,6 +778,11 @@ impl<'t> Sweep<'t> {
         let wait = &self.barriers[at];
         let is_awaited = wait.late.is_some() && wait.late.ix() != thread && now < wait.arrival;
         is_awaited.then_some(wait.late.ix())
+    }
+
+    fn is_late(&self, row: u32, thread: usize) -> bool {
+        let at = self.barriers.binary_search_by_key(&row, |b| b.row);
+        at.is_ok_and(|at| self.barriers[at].late.ix() == thread)
     }
 
     fn why_outside(&self, context: Option<(SliceKind, u32)>, end: &Wake) -> Why {

@@ -2,11 +2,11 @@
 use kasuri_model::{KernelSpanKind, SliceKind, StrIx, ThreadIx, Time, Trace};
 
 /// Nothing holds.
-pub(super) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// A step function of time with a cursor: times asked for must not go back by much to be cheap.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Track {
+pub(crate) struct Track {
     /// When a value begins to hold...
     start: Vec<Time>,
     /// ...and the value; [`NONE`]: nothing.
@@ -52,6 +52,14 @@ impl Track {
         (value, self.start.get(self.at).copied().unwrap_or(Time::MAX))
     }
 
+    /// The value just before `time`, and since when it has held.
+    pub fn before(&self, time: Time) -> (u32, Time) {
+        match self.start.partition_point(|&s| s < time) {
+            0 => (NONE, Time::MIN),
+            n => (self.value[n - 1], self.start[n - 1]),
+        }
+    }
+
     /// Intervals that nest or overlap -> which began last. They come by start, the outer first.
     fn from_nested(intervals: impl Iterator<Item = (Time, Time, u32)>) -> Track {
         let mut track = Track::default();
@@ -82,7 +90,7 @@ fn close(track: &mut Track, open: &mut Vec<(Time, u32)>, until: Time) {
 }
 
 /// Whether time in such a slice is no work of the program's own.
-pub(super) fn is_wait(kind: SliceKind) -> bool {
+pub(crate) fn is_wait(kind: SliceKind) -> bool {
     !matches!(
         kind,
         SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold
@@ -91,7 +99,7 @@ pub(super) fn is_wait(kind: SliceKind) -> bool {
 
 /// What a thread's slices say about its time on a CPU: the innermost slice where that is a wait or belongs to a task
 /// runtime, or is inside of one; value: the slice's row. Threads without such slices have an empty track.
-pub(super) fn specials(
+pub(crate) fn specials(
     trace: &Trace,
     thread: ThreadIx,
     is_worker: bool,
@@ -123,7 +131,7 @@ const LASTING_NS: i64 = 50_000;
 
 /// What a thread is doing, for people: the innermost work slice that lasts; where there is none, a run of short ones
 /// goes by the name of the first. Value: the name. At most one change in [`LASTING_NS`], give or take.
-pub(super) fn code(trace: &Trace, thread: ThreadIx) -> Track {
+pub(crate) fn code(trace: &Trace, thread: ThreadIx) -> Track {
     let s = &trace.slices;
     let rows = trace.threads[thread.ix()].slices.clone();
     let mut track = Track::default();
@@ -166,7 +174,7 @@ fn end_run(track: &mut Track, run: &mut (Time, Time), until: Time) {
 }
 
 /// Interrupt handlers by CPU and system calls by thread; value: the row of the span. Empty when not recorded.
-pub(super) struct KernelTracks {
+pub(crate) struct KernelTracks {
     pub irq: Vec<Track>,
     pub syscall: Vec<Track>,
 }

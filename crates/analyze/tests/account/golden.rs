@@ -7,7 +7,7 @@ use kasuri_model::input::What;
 
 /// Two threads meet at a barrier. CPU 0: 10 works 0..400, waits asleep 400..1000 (woken by 11), works on to 1200.
 /// CPU 1: 11 works 0..1000 in `loop48`, wakes 10, works on to 1200. Capacity 2 x 1200.
-fn imbalance() -> Story {
+pub fn imbalance() -> Story {
     let mut s = Story::new(2);
     s.known = vec![11];
     s.switch(0, 400, 10, Sleeping, 0);

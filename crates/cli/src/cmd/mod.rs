@@ -1,6 +1,7 @@
 //! One file for each subcommand: `Args` says what may be typed, `run` does it.
 mod compare;
 mod completions;
+mod critical;
 mod doctor;
 mod events;
 mod export;
@@ -48,6 +49,7 @@ pub struct Cli {
 pub enum Command {
     Record(record::Args),
     Stat(stat::Args),
+    Critical(critical::Args),
     Compare(compare::Args),
     Report(report::Args),
     Export(export::Args),
@@ -79,6 +81,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Record(args) => record::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::Critical(args) => critical::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Export(args) => export::run(args),

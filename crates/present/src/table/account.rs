@@ -92,9 +92,12 @@ pub fn cause_text(cause: &CauseSummary, with_place: bool) -> String {
         (Class::Oversubscribed, "late_thread") => {
             format!("{thread}, late: own threads had its CPU")
         }
-        (Class::Oversubscribed, _) => "threads that shared a CPU while another was idle".into(),
+        (Class::Oversubscribed, _) => format!("{thread}, awaited: own threads had its CPU"),
         (Class::Interference, _) if name.is_empty() => "other programs".into(),
         (Class::Interference, _) => name.clone(),
+        (Class::Scheduling, "placement") => {
+            "ready threads that were kept to another CPU (placement, affinity)".into()
+        }
         (Class::Scheduling, _) => "wake-up delays".into(),
         (Class::Irq, _) => format!("interrupt {name}"),
         (Class::Kernel, _) => format!("system call {name}"),

@@ -1,12 +1,14 @@
 //! The summary as text: what `kasuri stat` prints.
 mod account;
 mod compare;
+mod critical_path;
 pub mod grid;
 mod sections;
 pub mod units;
 
 pub use account::cause_text;
 pub use compare::render_comparison;
+pub use critical_path::render_critical_path;
 use kasuri_analyze::Summary;
 
 /// How to print.

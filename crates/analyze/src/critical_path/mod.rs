@@ -1,0 +1,197 @@
+//! The critical path of a run: what would have to be shorter for the run to be shorter, and by how much it would shrink.
+//!
+//! | module | does |
+//! |---|---|
+//! | `graph` | what both need: who waits for whom, on a CPU and off it |
+//! | `walk` | the path, from the end back |
+//! | `replay` | the run again, with something changed |
+//!
+//! Definitions, limits: docs/design/account.md, "Critical path".
+mod graph;
+mod replay;
+mod walk;
+
+use graph::Graph;
+use kasuri_model::{StrIx, ThreadIx, Time, Trace};
+use replay::Change;
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// What-ifs for so many of the longest entries of the path, and for so many locks.
+const N_CODES: usize = 3;
+const N_LOCKS: usize = 2;
+
+/// The path and its what-ifs. The `ns` of `entries` add up to `length_ns` exactly.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CriticalPath {
+    /// From the program's first moment to its last.
+    pub from_ns: i64,
+    /// Its last moment.
+    pub to_ns: i64,
+    /// `to_ns - from_ns`.
+    pub length_ns: i64,
+    /// Times the path goes from one thread to another.
+    pub hops: u64,
+    /// What the path consists of, longest first.
+    pub entries: Vec<PathEntry>,
+    /// Length of the run as the replay without a change finds it: `length_ns`, or the graph is wrong.
+    pub replayed_ns: i64,
+    /// What the run would be like, most gain first.
+    pub what_if: Vec<WhatIf>,
+}
+
+/// A part of the path: all of one kind, thread and code.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PathEntry {
+    /// `run`, `ready` (waiting for a CPU), `outside` (asleep, ended by no thread of the program) or `unknown`.
+    pub kind: &'static str,
+    /// What the thread was doing; "" when nothing was annotated.
+    pub code: String,
+    /// Where that was annotated, when known.
+    pub place: Option<String>,
+    /// Thread id of the thread with the most time.
+    pub tid: i32,
+    /// Its name.
+    pub thread: String,
+    /// Number of threads.
+    pub threads: u32,
+    /// Time.
+    pub ns: i64,
+    /// Stretches.
+    pub count: u64,
+    /// The longest stretch: from...
+    pub longest_from_ns: i64,
+    /// ...to.
+    pub longest_to_ns: i64,
+}
+
+/// The run with something changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WhatIf {
+    /// `half` (the annotation takes half its time), `no_lock` or `balance`.
+    pub change: &'static str,
+    /// The annotation or lock; "" for `balance`.
+    pub name: String,
+    /// Where it was annotated, when known.
+    pub place: Option<String>,
+    /// How long the run would take.
+    pub length_ns: i64,
+    /// By how much shorter that is.
+    pub gain_ns: i64,
+}
+
+/// One stretch of the path.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    kind: &'static str,
+    thread: ThreadIx,
+    code: StrIx,
+    from: Time,
+    to: Time,
+}
+
+#[derive(Default)]
+struct Tally {
+    ns: i64,
+    count: u64,
+    by_thread: HashMap<ThreadIx, i64>,
+    longest: (i64, Time),
+}
+
+/// The path of the whole recording's program. Without scheduler events, or without a program, it is empty.
+pub fn critical_path(trace: &Trace) -> CriticalPath {
+    let mut graph = Graph::new(trace);
+    let Some(span) = graph.span.clone() else {
+        return CriticalPath::default();
+    };
+    let (stretches, hops) = walk::walk(&mut graph, span.clone());
+    let mut out = CriticalPath {
+        from_ns: span.start.ns(),
+        to_ns: span.end.ns(),
+        length_ns: (span.end - span.start).ns(),
+        hops,
+        entries: entries(trace, &stretches),
+        ..CriticalPath::default()
+    };
+    out.replayed_ns = replay::replay(&graph, &Change::Nothing);
+    out.what_if = what_if(trace, &graph, &out);
+    out
+}
+
+fn entries(trace: &Trace, stretches: &[Stretch]) -> Vec<PathEntry> {
+    let mut tallies: HashMap<(&'static str, StrIx, ThreadIx), Tally> = HashMap::new();
+    for s in stretches {
+        let thread = if s.code.is_some() {
+            ThreadIx::NONE
+        } else {
+            s.thread
+        };
+        let tally = tallies.entry((s.kind, s.code, thread)).or_default();
+        let ns = (s.to - s.from).ns();
+        tally.ns += ns;
+        tally.count += 1;
+        *tally.by_thread.entry(s.thread).or_default() += ns;
+        if ns > tally.longest.0 {
+            tally.longest = (ns, s.from);
+        }
+    }
+    let mut out: Vec<PathEntry> = tallies
+        .into_iter()
+        .map(|((kind, code, _), tally)| {
+            let worst = tally
+                .by_thread
+                .iter()
+                .max_by_key(|&(t, ns)| (*ns, std::cmp::Reverse(*t)));
+            let thread = worst.map(|(t, _)| &trace.threads[t.ix()]);
+            PathEntry {
+                kind,
+                code: trace.strings.get(code).into(),
+                place: trace.places.get(&code).cloned(),
+                tid: thread.map_or(0, |t| t.tid),
+                thread: thread.map_or("", |t| trace.strings.get(t.name)).into(),
+                threads: tally.by_thread.len() as u32,
+                ns: tally.ns,
+                count: tally.count,
+                longest_from_ns: tally.longest.1.ns(),
+                longest_to_ns: tally.longest.1.ns() + tally.longest.0,
+            }
+        })
+        .collect();
+    out.sort_by(|a, b| (b.ns, a.kind, &a.code, a.tid).cmp(&(a.ns, b.kind, &b.code, b.tid)));
+    out
+}
+
+fn what_if(trace: &Trace, graph: &Graph<'_>, path: &CriticalPath) -> Vec<WhatIf> {
+    let mut changes: Vec<(&'static str, StrIx, Change)> = Vec::new();
+    let codes = path
+        .entries
+        .iter()
+        .filter(|e| e.kind == "run" && !e.code.is_empty());
+    for entry in codes.take(N_CODES) {
+        if let Some(name) = trace.strings.iter().position(|s| s == entry.code) {
+            let name = StrIx(name as u32);
+            changes.push(("half", name, Change::Half(name)));
+        }
+    }
+    for (object, name) in graph.locks_by_wait().into_iter().take(N_LOCKS) {
+        changes.push(("no_lock", name, Change::NoLock(object)));
+    }
+    if graph.barriers.iter().any(|b| b.late.is_some()) {
+        changes.push(("balance", StrIx::NONE, Change::Balance));
+    }
+    let mut out: Vec<WhatIf> = changes
+        .into_iter()
+        .map(|(change, name, what)| {
+            let length_ns = replay::replay(graph, &what);
+            WhatIf {
+                change,
+                name: trace.strings.get(name).into(),
+                place: trace.places.get(&name).cloned(),
+                length_ns,
+                gain_ns: path.replayed_ns - length_ns,
+            }
+        })
+        .collect();
+    out.sort_by(|a, b| (b.gain_ns, a.change, &a.name).cmp(&(a.gain_ns, b.change, &b.name)));
+    out
+}

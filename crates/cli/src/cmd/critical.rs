@@ -1,0 +1,56 @@
+//! `kasuri critical FILE`.
+use crate::cmd::stat::{has_colour, screen_width};
+use crate::open::Input;
+use kasuri_present::table::{self, Layout};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Show the critical path: what to shorten, and by how much the run would shrink
+///
+/// From the program's end back to its beginning: whatever ran, or was waited for, on the one path that the run could
+/// not have been shorter than. What-ifs replay the whole run with one thing changed; where waiting less makes more
+/// threads ready than there are CPUs, they promise too much.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  kasuri critical run.kasuri
+  kasuri critical --json run.kasuri | jq '.what_if'")]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Rows of the table; 0 shows all
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+}
+
+/// Prints the path.
+///
+/// # Errors
+/// When the recording cannot be read or stdout not be written.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let trace = args.input.load()?;
+    let path = kasuri_analyze::critical_path::critical_path(&trace);
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        kasuri_present::json::write(&path, &mut out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    anyhow::ensure!(
+        path.length_ns > 0,
+        "{}: no scheduler events of the program, so who waited for whom is not known; record as root, or see kasuri doctor",
+        args.input.name()
+    );
+    let layout = Layout {
+        width: screen_width(),
+        colour: has_colour(),
+        top: args.top,
+        start_ns: trace.span.start.ns(),
+        ..Layout::default()
+    };
+    out.write_all(table::render_critical_path(&path, &layout).as_bytes())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
