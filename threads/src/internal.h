@@ -231,6 +231,13 @@ void ito__search_begin(void);
 void ito__search_end(void);
 uint64_t ito__timers_run(uint64_t now_ns);
 
+/* ---- stack overflow (overflow.c): per process, per kernel thread that is a worker ------------------------------- */
+
+void ito__overflow_start(void);
+void ito__overflow_stop(void);
+void ito__overflow_worker_start(void);
+void ito__overflow_worker_stop(void);
+
 void ito__fatal(const char *what, const struct ito_thread *t) __attribute__((noreturn));
 
 #include "context.h"

@@ -28,7 +28,9 @@ static void *worker_main(void *arg) {
     here(w, &w->sched);
     ITO__HOOK_WORKER(&w->sched);
     ITO__TRACE_WORKER(w->index);
+    ito__overflow_worker_start();
     ito__schedule(w);
+    ito__overflow_worker_stop();
     return NULL;
 }
 
@@ -55,6 +57,8 @@ static bool prepare(struct worker *w, uint32_t index) {
 }
 
 static void dismantle(uint32_t n_prepared) {
+    ito__overflow_worker_stop();
+    ito__overflow_stop();
     for (uint32_t i = 0; i < n_prepared; i++)
         ito__deque_stop(&ito__pool.workers[i]);
     if (ito__pool.workers)
@@ -115,6 +119,8 @@ static int start(uint32_t n) {
     root_thread();
     ito__pool.n_workers = n;
     here(w, &ito__pool.root);
+    ito__overflow_start();
+    ito__overflow_worker_start();
     ito__trace_init();
     ITO__TRACE_START(&ito__pool.root);
     for (uint32_t i = 1; i < n; i++) {

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A thread that runs into the guard of its stack: say which, how large its stack is and what to do, then die as any
+ * program does that touches what it must not (SIGSEGV, with a core file where they are on).
+ *
+ * The handler is installed only where the program has none, and it needs a stack of its own: each worker gets a signal
+ * stack, unless the kernel thread has one already. A frame larger than the guard page may jump over it; gcc's and
+ * clang's -fstack-clash-protection touches every page on the way.
+ */
+#define _GNU_SOURCE
+#include "internal.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SIGNAL_STACK_BYTES ((size_t)65536) /* AVX-512 and AMX state alone are 11 KB */
+
+static struct sigaction overflow_before; /* what SIGSEGV did, when `overflow_installed` */
+static bool overflow_installed;
+static __thread void *signal_stack; /* ours, of this kernel thread */
+
+struct text {
+    char line[400];
+    size_t n;
+};
+static void text_add(struct text *t, const char *s) {
+    while (*s && t->n < sizeof t->line)
+        t->line[t->n++] = *s++;
+}
+static void text_add_number(struct text *t, uint64_t value, unsigned base) {
+    char digits[24], *at = digits + sizeof digits;
+    *--at = 0;
+    do
+        *--at = "0123456789abcdef"[value % base];
+    while ((value /= base) != 0);
+    text_add(t, at);
+}
+
+/* Only what a signal handler may do. */
+static void overflow_say(const struct ito_thread *thread) {
+    struct text t = {.n = 0};
+    text_add(&t, "ito: error: stack overflow in thread ");
+    if (thread->name) {
+        text_add(&t, thread->name);
+        text_add(&t, " ");
+    }
+    text_add(&t, "(0x");
+    text_add_number(&t, (uintptr_t)thread, 16);
+    text_add(&t, "): it has ");
+    text_add_number(&t, (uint64_t)((char *)thread->stack - thread->stack->low), 10);
+    text_add(&t, " bytes; give it more by ito_attr.stack_bytes, or all by ito_config.stack_bytes or ITO_STACK=");
+    text_add_number(&t, 2 * thread->stack->bytes, 10);
+    text_add(&t, "\n");
+    if (write(2, t.line, t.n) < 0)
+        t.n = 0;
+}
+
+static void overflow_handler(int signal, siginfo_t *info, void *context) {
+    (void)context;
+    const struct ito__worker *w = ito__tls_worker;
+    const struct ito_thread *t = w ? w->current : NULL;
+    const char *at = info->si_addr;
+    if (t && t->stack && !(t->flags & ITO__ROOT) && at >= t->stack->map && at < t->stack->low)
+        overflow_say(t);
+    /* Return to the same instruction, now without a handler. */
+    sigaction(signal, &overflow_before, NULL);
+}
+
+void ito__overflow_start(void) {
+    struct sigaction now, ours;
+    memset(&ours, 0, sizeof ours);
+    ours.sa_sigaction = overflow_handler;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigemptyset(&ours.sa_mask);
+    if (sigaction(SIGSEGV, NULL, &now) != 0 || now.sa_flags & SA_SIGINFO || now.sa_handler != SIG_DFL)
+        return;
+    overflow_before = now;
+    overflow_installed = sigaction(SIGSEGV, &ours, NULL) == 0;
+}
+
+void ito__overflow_stop(void) {
+    struct sigaction now;
+    if (overflow_installed && sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+        now.sa_sigaction == overflow_handler)
+        sigaction(SIGSEGV, &overflow_before, NULL);
+    overflow_installed = false;
+}
+
+void ito__overflow_worker_start(void) {
+    stack_t now, ours = {.ss_size = SIGNAL_STACK_BYTES};
+    if (!overflow_installed || sigaltstack(NULL, &now) != 0 || !(now.ss_flags & SS_DISABLE))
+        return;
+    /* No memory: an overflow will end the program without a message. */
+    if ((ours.ss_sp = ito__prim_map(SIGNAL_STACK_BYTES)) == NULL)
+        return;
+    if (sigaltstack(&ours, NULL) == 0)
+        signal_stack = ours.ss_sp;
+    else
+        ito__prim_unmap(ours.ss_sp, SIGNAL_STACK_BYTES);
+}
+
+void ito__overflow_worker_stop(void) {
+    stack_t now, none = {.ss_flags = SS_DISABLE};
+    if (signal_stack == NULL)
+        return;
+    if (sigaltstack(NULL, &now) == 0 && now.ss_sp == signal_stack)
+        sigaltstack(&none, NULL);
+    ito__prim_unmap(signal_stack, SIGNAL_STACK_BYTES);
+    signal_stack = NULL;
+}
