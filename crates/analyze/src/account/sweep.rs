@@ -14,8 +14,6 @@ use super::segments::{Causes, Column, Segments};
 use super::track::{self, KernelTracks, NONE, Track};
 use super::waiting::Waiting;
 use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// A wait is followed over at most so many threads; longer chains are deadlocks or damage.
@@ -269,44 +267,39 @@ impl<'t> Sweep<'t> {
         let marks = self.marks();
         let (wakes, moves) = (&trace.wakeups, &trace.migrations);
         let (mut mark, mut wake, mut moved) = (0, 0, 0);
-        let mut heads: BinaryHeap<Reverse<(Time, u32)>> = BinaryHeap::new();
-        for (lane, info) in self.lanes.iter().enumerate() {
-            if info.row < info.end {
-                heads.push(Reverse((trace.occupancy.start[info.row], lane as u32)));
-            }
-        }
+        let mut heads: Vec<Time> = self.lanes.iter().map(|lane| self.head(lane)).collect();
+        let at = |times: &[Time], ix: usize| times.get(ix).copied().unwrap_or(Time::MAX);
+        let mark_at = |ix: usize| marks.get(ix).map_or(Time::MAX, |m| m.0);
         loop {
-            let next = [
-                marks.get(mark).map(|m| m.0),
-                wakes.time.get(wake).copied(),
-                moves.time.get(moved).copied(),
-                heads.peek().map(|Reverse((time, _))| *time),
-            ];
-            let Some(now) = next.into_iter().flatten().min() else {
-                break;
-            };
+            // Few CPUs: looking at all is cheaper than a heap.
+            let mut first = Time::MAX;
+            for &head in &heads {
+                first = first.min(head);
+            }
+            let now = first
+                .min(at(&wakes.time, wake))
+                .min(at(&moves.time, moved))
+                .min(mark_at(mark));
             if now >= self.to {
                 break;
             }
-            while marks.get(mark).is_some_and(|m| m.0 <= now) {
+            while mark_at(mark) <= now {
                 self.touch(marks[mark].1 as usize, now);
                 mark += 1;
             }
-            while wakes.time.get(wake).is_some_and(|&t| t <= now) {
+            while at(&wakes.time, wake) <= now {
                 self.touch(wakes.wakee[wake].ix(), now);
                 wake += 1;
             }
-            while moves.time.get(moved).is_some_and(|&t| t <= now) {
+            while at(&moves.time, moved) <= now {
                 self.touch(moves.thread[moved].ix(), now);
                 moved += 1;
             }
-            while let Some(Reverse((_, lane))) = heads.peek().copied().filter(|h| h.0.0 <= now) {
-                self.switch(lane as usize, now);
-                let info = &self.lanes[lane as usize];
-                if let Some(mut head) = heads.peek_mut() {
-                    match info.row < info.end {
-                        true => *head = Reverse((trace.occupancy.start[info.row], lane)),
-                        false => drop(std::collections::binary_heap::PeekMut::pop(head)),
+            if first <= now {
+                for lane in 0..heads.len() {
+                    while heads[lane] <= now {
+                        self.switch(lane, now);
+                        heads[lane] = self.head(&self.lanes[lane]);
                     }
                 }
             }
@@ -315,6 +308,14 @@ impl<'t> Sweep<'t> {
             }
         }
         self.finish()
+    }
+
+    /// When the lane's next occupant comes.
+    fn head(&self, lane: &Lane) -> Time {
+        match lane.row < lane.end {
+            true => self.trace.occupancy.start[lane.row],
+            false => Time::MAX,
+        }
     }
 
     /// The lane's next occupant.

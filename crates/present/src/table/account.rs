@@ -217,6 +217,7 @@ impl Page<'_> {
         }
         if let Some(command) = self.layout.next.strip_prefix("kasuri report ") {
             notes.push(format!("one stretch: kasuri stat --range A..B {command}"));
+            notes.push(format!("what to shorten first: kasuri critical {command}"));
         }
         for line in super::wrap(
             &notes.join("; "),
