@@ -21,7 +21,7 @@ help: ## list the targets
 # ---- dependencies -------------------------------------------------------------------------------------------------
 # Debian / Ubuntu packages. The first line is what building needs, the second what tests and checks need.
 APT := build-essential cmake pkg-config \
-       clang clang-format gfortran chromium linux-perf trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq
+       clang clang-format gfortran chromium linux-perf gdb trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq
 
 deps: ## install what is missing: apt packages, npm modules, cargo crates
 	@tools/deps $(APT)
