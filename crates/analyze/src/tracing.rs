@@ -37,8 +37,14 @@ pub fn tracing(trace: &Trace, on_cpu_ns: i64) -> TracingCost {
     [out.cost_ns, out.low_ns, out.high_ns] = sums.map(|ns: f64| ns.round() as i64);
     out.events
         .sort_by(|a, b| (b.cost_ns, &a.name).cmp(&(a.cost_ns, &b.name)));
+    // The kernel's own account knows of what ran while the recording was paused.
+    let used_ns = match (on_cpu_ns, trace.info.program_cpu) {
+        (0, _) => 0,
+        (known, Some(cpu)) => known.max(cpu.ns()),
+        (known, None) => known,
+    };
     let priced = !out.events.is_empty();
-    out.share = (priced && on_cpu_ns > 0).then(|| sums[0] / on_cpu_ns as f64);
+    out.share = (priced && used_ns > 0).then(|| sums[0] / used_ns as f64);
     out
 }
 

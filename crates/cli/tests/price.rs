@@ -263,3 +263,96 @@ fn own_selections_are_recorded_and_mistakes_in_them_are_named() {
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(said.contains("no event net/nonsense"), "{said}");
 }
+
+/// dd makes millions of system calls in a second; tracing each would more than double its time.
+#[test]
+fn a_budget_switches_off_what_costs_most_and_says_so() {
+    if !may_trace() {
+        return skipped("needs tracefs");
+    }
+    let dir = scratch("budget");
+    let out = kasuri(&dir)
+        .args([
+            "record",
+            "--budget",
+            "2%",
+            "--syscalls",
+            "-o",
+            "run.kasuri",
+            "--",
+        ])
+        .args([
+            "dd",
+            "if=/dev/zero",
+            "of=/dev/null",
+            "bs=1",
+            "count=8000000",
+        ])
+        .output()
+        .unwrap();
+    assert!(out.status.success());
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("to keep the budget"), "{said}");
+    let summary = json(
+        &kasuri(&dir)
+            .args(["stat", "--json", "run.kasuri"])
+            .output()
+            .unwrap(),
+    );
+    let missing = summary["missing"].to_string();
+    assert!(
+        missing.contains("raw_syscalls/sys_enter was off"),
+        "{missing}"
+    );
+    // Without a budget more than half of its time. What a busy machine adds until the first look is allowed for.
+    let share = summary["tracing"]["share"].as_f64().unwrap();
+    assert!(share < 0.05, "{share}");
+    let text = kasuri(&dir).args(["stat", "run.kasuri"]).output().unwrap();
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("keep the budget of 2 %"), "{text}");
+}
+
+#[test]
+fn check_overhead_compares_pairs_of_runs() {
+    let dir = scratch("pairs");
+    let out = kasuri(&dir)
+        .args([
+            "record",
+            "-q",
+            "--check-overhead",
+            "--repeat",
+            "3",
+            "-o",
+            "run.kasuri",
+            "--",
+        ])
+        .args([
+            "dd",
+            "if=/dev/zero",
+            "of=/dev/null",
+            "bs=1",
+            "count=200000",
+            "status=none",
+        ])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success(), "{said}");
+    assert!(
+        said.contains("slow-down in CPU time") && said.contains("median of 3 pairs"),
+        "{said}"
+    );
+    let failing = kasuri(&dir)
+        .args([
+            "record",
+            "-q",
+            "--check-overhead",
+            "-o",
+            "run.kasuri",
+            "--",
+            "false",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(failing.status.code(), Some(1));
+}

@@ -43,9 +43,31 @@ pub struct Meta {
     pub lock_probe: String,
     /// CPU time the recorder itself took while recording, ns.
     pub recorder_cpu_ns: Option<u64>,
+    /// CPU time of the program and its descendants as the kernel accounts it (getrusage), ns; when it was started by the
+    /// recorder and has ended.
+    pub program_cpu_ns: Option<u64>,
     /// What an event costs the thread that meets it, as measured on this machine: ns, median and the ends of its 95 %
     /// interval, by `system/event`; `annotation` is an annotation. Events that could not be measured are absent.
     pub event_costs: BTreeMap<String, [f64; 3]>,
+    /// With a budget: each change of what was on, in time order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budget: Vec<BudgetChange>,
+}
+
+/// Events were switched to keep a budget.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BudgetChange {
+    /// When it was done, CLOCK_MONOTONIC.
+    pub monotonic_ns: u64,
+    /// From here on no kernel event is recorded.
+    pub paused: bool,
+    /// Otherwise these are not.
+    pub off: Vec<String>,
+    /// What tracing cost just before, as a share of the CPU time used.
+    pub cost: f64,
+    /// What it may cost.
+    pub budget: f64,
 }
 
 /// One instant on every clock.

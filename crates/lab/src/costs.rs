@@ -2,8 +2,11 @@
 //!
 //! The file `$XDG_CACHE_HOME/kasuri/event-costs.json` (usually below `~/.cache`) belongs to one kernel, CPU model and
 //! version of kasuri; with another it is measured anew. Losing it costs a second.
+//!
+//! Events of one subsystem are measured together and share the cost evenly ([`Probe::measure_together`] says why): what a
+//! recording wants to know is the sum.
 use crate::error::Result;
-use crate::events::{Probe, Table, quick_provokers};
+use crate::events::{Probe, Table, provoker_of};
 use crate::ops;
 use crate::stats::{Estimate, median};
 use crate::tracer::Kernel;
@@ -145,23 +148,33 @@ pub fn learn(costs: &mut Costs, wanted: &[String], bench: &Bench) -> Result<()> 
     }
     let mut kernel = Kernel::open()?;
     let mut worker = Worker::start(executable, arguments, None)?;
-    let mut table = Table::read(&kernel);
+    let table = Table::read(&kernel);
     let mut probe = Probe {
         kernel: &mut kernel,
         worker: &mut worker,
         cpu: bench.cpu,
         scratch: &bench.scratch,
     };
-    probe.scan(&mut table, &quick_provokers())?;
+    let mut systems: BTreeMap<&str, Vec<&String>> = BTreeMap::new();
     for name in missing.iter().filter(|name| *name != ANNOTATION) {
-        if let Some(row) = table.find(name) {
-            probe.measure(&mut table.events[row], bench.rounds)?;
-        }
-        match table.find(name).and_then(|row| table.events[row].on_ns) {
-            Some(on) => {
-                costs.events.insert(name.clone(), on.into());
+        let system = name.split('/').next().unwrap_or_default();
+        systems.entry(system).or_default().push(name);
+    }
+    for (system, names) in systems {
+        let rows: Vec<usize> = names.iter().filter_map(|name| table.find(name)).collect();
+        let cost = match provoker_of(system) {
+            Some(ix) => probe.measure_together(&table, &rows, ix, bench.rounds)?,
+            None => None,
+        };
+        for name in names {
+            match cost {
+                // On a machine so busy that nothing can be told, the next recording tries again.
+                Some(cost) if cost.low <= 0.0 => {}
+                Some(cost) => {
+                    costs.events.insert(name.clone(), cost.into());
+                }
+                None => costs.unknown.push(name.clone()),
             }
-            None => costs.unknown.push(name.clone()),
         }
     }
     Ok(())
@@ -188,12 +201,12 @@ fn annotation(bench: &Bench) -> Result<Estimate> {
         .iter()
         .position(|op| op.name == "null call")
         .expect("a fixed table");
-    let n = worker.calibrate(null_call, 1.5e6)?;
+    let n = worker.calibrate(null_call, 5e5)?;
     let mut samples = Vec::new();
     for _ in 0..bench.rounds {
-        let before = worker.run(null_call, n, false)?;
-        let with = worker.run(null_call, n, true)?;
-        let after = worker.run(null_call, n, false)?;
+        let before = worker.shortest(null_call, n, false)?;
+        let with = worker.shortest(null_call, n, true)?;
+        let after = worker.shortest(null_call, n, false)?;
         samples.push((with - (before + after) / 2.0) / (2.0 * n as f64));
     }
     Ok(median(&samples).unwrap_or_default())

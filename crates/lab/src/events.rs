@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 const HEADER_BYTES: u32 = 4;
 /// Operations longer than this per hit cannot resolve what a hit costs: their own length varies by more.
 const RESOLVED_NS: f64 = 20_000.0;
+/// Length of a run: shorter than the time slices that others may take in between.
+const BATCH_NS: f64 = 5e5;
 /// An operation provokes an event when it is hit at least this often in each.
 const PROVOKED: f64 = 0.4;
 
@@ -150,7 +152,7 @@ impl Probe<'_> {
         else {
             return Ok(());
         };
-        let n = self.worker.calibrate(ix, 1.5e6)?;
+        let n = self.worker.calibrate(ix, BATCH_NS)?;
         let hits = n as f64 * event.hits_per_operation;
         let refused = |what: &str| {
             let what = format!("{what} {}", event.name);
@@ -162,19 +164,19 @@ impl Probe<'_> {
             if round >= rounds && !unclear {
                 break;
             }
-            let before = self.worker.run(ix, n, false)?;
+            let before = self.worker.shortest(ix, n, false)?;
             self.kernel
                 .on(std::slice::from_ref(&event.name), self.scratch)?;
-            let on = self.worker.run(ix, n, false)?;
+            let on = self.worker.shortest(ix, n, false)?;
             self.kernel.drain()?;
             let tracing = |on: bool| self.kernel.instance.set_tracing(on);
             tracing(false).map_err(refused("pause"))?;
-            let paused = self.worker.run(ix, n, false)?;
+            let paused = self.worker.shortest(ix, n, false)?;
             tracing(true).map_err(refused("go on with"))?;
             let catalogue = self.kernel.catalogue();
             // Every event has the field; no thread has this id.
             let filtered = match catalogue.set_filter(&event.name, "common_pid == -7") {
-                Ok(()) => Some(self.worker.run(ix, n, false)?),
+                Ok(()) => Some(self.worker.shortest(ix, n, false)?),
                 Err(_) => None,
             };
             let catalogue = self.kernel.catalogue();
@@ -184,7 +186,7 @@ impl Probe<'_> {
             catalogue
                 .enable(&event.name, false)
                 .map_err(refused("switch off"))?;
-            let after = self.worker.run(ix, n, false)?;
+            let after = self.worker.shortest(ix, n, false)?;
             let off = (before + after) / 2.0;
             for (list, ns) in samples.iter_mut().zip([Some(on), Some(paused), filtered]) {
                 list.extend(ns.map(|ns| (ns - off) / hits));
@@ -193,6 +195,47 @@ impl Probe<'_> {
         let [on, paused, filtered] = samples.map(|list| median(&list));
         (event.on_ns, event.paused_ns, event.filtered_ns) = (on, paused, filtered);
         Ok(())
+    }
+
+    /// ns per hit while all of `rows` are on together, in operation `ix`. Events share costs: the first event of system calls
+    /// sends each call through the kernel's slow path, a second one does not do so again; so the costs of events measured one by
+    /// one add up to more than both cost.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn measure_together(
+        &mut self,
+        table: &Table,
+        rows: &[usize],
+        ix: usize,
+        rounds: u32,
+    ) -> Result<Option<Estimate>> {
+        let names: Vec<String> = rows.iter().map(|&r| table.events[r].name.clone()).collect();
+        let n = self.worker.calibrate(ix, BATCH_NS)?;
+        // The hits are counted here and now, with just these on.
+        self.kernel.on(&names, self.scratch)?;
+        self.worker.run(ix, n, false)?;
+        let counts = self.collect(Some(self.cpu))?;
+        self.kernel.off()?;
+        let ours = |id: &u16| table.by_id.get(id).is_some_and(|r| rows.contains(r));
+        let hits: u64 = counts
+            .iter()
+            .filter(|(id, _)| ours(id))
+            .map(|(_, n)| n)
+            .sum();
+        if (hits as f64) < PROVOKED * n as f64 {
+            return Ok(None);
+        }
+        let mut samples = Vec::new();
+        for _ in 0..rounds {
+            let before = self.worker.shortest(ix, n, false)?;
+            self.kernel.on(&names, self.scratch)?;
+            let on = self.worker.shortest(ix, n, false)?;
+            self.kernel.off()?;
+            let after = self.worker.shortest(ix, n, false)?;
+            samples.push((on - (before + after) / 2.0) / hits as f64);
+        }
+        Ok(median(&samples))
     }
 
     /// Counts every event of the system for `time` from when `begin` returns; hits per second into the table.
@@ -263,9 +306,16 @@ pub fn provokers() -> Vec<usize> {
     (0..ops::ALL.len()).filter(|ix| !own_overhead(ix)).collect()
 }
 
-/// The quick ones, which provoke switches, wake-ups, system calls and faults: what a recording needs to know.
-pub fn quick_provokers() -> Vec<usize> {
-    const QUICK: [&str; 4] = ["null call", "pipe", "page fault", "mmap"];
-    let quick = |ix: &usize| QUICK.contains(&ops::ALL[*ix].name);
-    (0..ops::ALL.len()).filter(quick).collect()
+/// The operation that provokes the events of a subsystem best; none: we have none.
+pub fn provoker_of(system: &str) -> Option<usize> {
+    let name = match system {
+        "sched" => "pipe",
+        "raw_syscalls" | "syscalls" => "null call",
+        "exceptions" => "page fault",
+        "kmem" | "maple_tree" | "mmap" => "mmap",
+        "sock" | "skb" => "AF_UNIX",
+        "signal" => "sig hndl",
+        _ => return None,
+    };
+    ops::ALL.iter().position(|op| op.name == name)
 }

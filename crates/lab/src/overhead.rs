@@ -291,7 +291,7 @@ fn block(
         .iter()
         .zip(counts)
         .map(|(&ix, &n)| {
-            let ns = worker.run(ix, n, annotated)?;
+            let ns = worker.shortest(ix, n, annotated)?;
             between()?;
             Ok(ns)
         })

@@ -165,6 +165,8 @@ pub struct Info {
     pub lock_probe: String,
     /// Events by kind, with what one costs; kinds of which there are none are absent.
     pub event_costs: Vec<EventCost>,
+    /// CPU time of the program and its descendants as the kernel accounts it; a recording with gaps knows less itself.
+    pub program_cpu: Option<Duration>,
     /// CPU time the recorder took while recording.
     pub recorder_cpu: Option<Duration>,
     /// Kernel buffers, all CPUs together, bytes.

@@ -34,6 +34,31 @@ pub struct TracefsSource {
     pub instance: Instance,
 }
 
+impl TracefsSource {
+    /// Switches each event on or off.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn select(&mut self, on: impl Fn(&str) -> bool) -> Result<()> {
+        self.instance
+            .select(on)
+            .map_err(|e| crate::error::Error::file("write", Path::new("events/*/enable"), e))
+    }
+
+    /// Bytes in each CPU's file.
+    pub fn sizes(&self) -> Vec<u64> {
+        self.drain.sizes()
+    }
+
+    /// A page that was written, back.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read_back(&self, ix: usize, at: u64) -> Result<Vec<u8>> {
+        self.drain.read_back(ix, at)
+    }
+}
+
 /// The source that was opened, and what it lacks.
 #[derive(Debug)]
 pub struct Opened {

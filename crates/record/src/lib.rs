@@ -9,17 +9,20 @@
 //! | `kernel` | chooses tracefs, perf or nothing |
 //! | [`tracefs`] | private instances, raw pages |
 //! | [`selection`] | named selections of events |
+//! | [`governor`], `budget` | which events are on so that they stay within a budget |
 //! | [`perf`] | context switches without privileges |
 //! | [`session`], `rings`, `ringfile` | annotations out of shared memory |
 //! | `attach` | annotations of a running program |
 //! | [`directory`], [`pack`] | the files |
 mod attach;
+mod budget;
 mod child;
 pub mod clock;
 pub mod directory;
 pub mod doctor;
 mod error;
 mod flight;
+pub mod governor;
 pub mod host;
 mod kernel;
 pub mod locks;
@@ -42,7 +45,7 @@ pub mod tracefs;
 
 pub use error::{Error, Result};
 pub use options::{Flight, LockProbe, Options, Target};
-pub use recorder::{Notice, Notify, Summary, record};
+pub use recorder::{Notice, Notify, Summary, children_cpu_ns, record};
 pub use recover::{Recovered, recover};
 
 /// A number nobody guesses, for names.

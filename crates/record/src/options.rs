@@ -65,6 +65,8 @@ pub struct Options {
     pub syscalls: bool,
     /// More kernel events: `system:name`, `system:*`, `*:*`.
     pub events: Vec<String>,
+    /// Share of the CPU time used (by the program; with `-a` by all) that kernel events may cost, 0..1.
+    pub budget: Option<f64>,
     /// What events cost on this machine, as `meta.json` holds it.
     pub event_costs: std::collections::BTreeMap<String, [f64; 3]>,
     /// Put the lock probe in front of the program's locks.
@@ -90,6 +92,7 @@ impl Options {
             irq: false,
             syscalls: false,
             events: Vec::new(),
+            budget: None,
             event_costs: std::collections::BTreeMap::new(),
             locks: None,
             pack: true,

@@ -91,6 +91,8 @@ pub struct Summary {
     pub raw_bytes: u64,
     /// CPU time of this process while recording, ns.
     pub recorder_cpu_ns: u64,
+    /// With a budget: what kernel events cost as a share of the CPU time used, and how often some were switched.
+    pub budget: Option<(f64, usize)>,
     /// What the recording cannot show.
     pub missing: Vec<String>,
     /// Why the recording is not all it should be; what was kept is readable.
@@ -135,6 +137,7 @@ pub(crate) struct Recorder<'a> {
     pub(crate) meta: Meta,
     pub(crate) snapshots: Snapshots,
     pub(crate) flight: Option<crate::flight::FlightState>,
+    budget: Option<crate::budget::Budget>,
     pub(crate) summary: Summary,
     removed: Vec<String>,
     child: Option<Child>,
@@ -148,6 +151,7 @@ pub(crate) struct Recorder<'a> {
     tick: Duration,
     tick_max: Duration,
     cpu_at_start: u64,
+    children_at_start: u64,
 }
 
 impl<'a> Recorder<'a> {
@@ -170,6 +174,7 @@ impl<'a> Recorder<'a> {
                 meta,
                 snapshots: Snapshots::default(),
                 flight: options.flight.map(crate::flight::FlightState::new),
+                budget: None,
                 summary: Summary::default(),
                 removed: opened.removed,
                 child: None,
@@ -182,6 +187,7 @@ impl<'a> Recorder<'a> {
                 tick: TICK_MIN,
                 tick_max,
                 cpu_at_start,
+                children_at_start: children_cpu_ns(),
             }),
             Err(error) => {
                 dir.discard();
@@ -268,6 +274,14 @@ impl<'a> Recorder<'a> {
         self.fork(signals)?;
         if !early {
             self.start_kernel()?;
+        }
+        if let Some(budget) = self.options.budget {
+            self.budget = crate::budget::Budget::new(
+                budget,
+                self.options,
+                &self.meta.kernel,
+                &self.meta.root_pids,
+            );
         }
         self.dir.write_meta(&self.meta)?;
         notify(Notice::Started {
@@ -434,6 +448,11 @@ impl<'a> Recorder<'a> {
             Ok(moved) => moved,
             Err(error) => return self.stop_writing(error, notify),
         };
+        if let Some(budget) = &mut self.budget
+            && let Err(error) = budget.tick(&mut self.source)
+        {
+            return self.stop_writing(error, notify);
+        }
         let collected = match self.collector.tick(Some(&self.session)) {
             Ok(collected) => collected,
             Err(error) => return self.stop_writing(error, notify),
@@ -467,6 +486,13 @@ impl<'a> Recorder<'a> {
             return Ok(());
         }
         self.dir.add_anchors(&[anchor])?;
+        if let Some(budget) = &self.budget
+            && budget.changes.len() != self.meta.budget.len()
+        {
+            // Pauses of the last second are all that a kill can lose.
+            self.meta.budget = budget.changes.clone();
+            self.dir.write_meta(&self.meta)?;
+        }
         let losses = self.source.losses(false);
         self.dir.add_losses(&losses)?;
         let pids: Vec<i32> = self
@@ -510,6 +536,14 @@ impl<'a> Recorder<'a> {
         crate::testhook::point("end");
         self.meta.end = Some(clock::anchor());
         self.meta.exit_status = self.exit_status();
+        if self.meta.exit_status.is_some() {
+            let used = children_cpu_ns().saturating_sub(self.children_at_start);
+            self.meta.program_cpu_ns = Some(used);
+        }
+        if let Some(budget) = &self.budget {
+            self.meta.budget = budget.changes.clone();
+            self.summary.budget = Some(budget.result());
+        }
         if let Err(error) = self.write_rest() {
             self.summary.failure.get_or_insert(error);
         }
@@ -632,6 +666,18 @@ fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
         return None;
     };
     crate::procs::owner(*pid).filter(|&(uid, _)| uid != rustix::process::geteuid().as_raw())
+}
+
+/// CPU time of all children that ended, and of theirs, ns.
+pub fn children_cpu_ns() -> u64 {
+    // SAFETY: the kernel fills a struct of plain numbers, which may be all 0 before.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
 /// CPU time of this process, ns.

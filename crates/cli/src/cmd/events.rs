@@ -3,7 +3,6 @@ use crate::lab::{Place, Stop};
 use crate::message;
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
-use kasuri_lab::costs::Costs;
 use kasuri_lab::events::{EventCost, Probe, Table, provokers};
 use kasuri_lab::stats::Estimate;
 use kasuri_lab::tracer::Kernel;
@@ -95,21 +94,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     bar.set_message("which operation hits what");
     probe.scan(&mut table, &provokers())?;
     bar.inc(1);
-    let mut costs = Costs::load();
     for &row in &wanted {
         if stop.asked() {
             break;
         }
         bar.set_message(table.events[row].name.clone());
         probe.measure(&mut table.events[row], args.rounds)?;
-        let event = &table.events[row];
-        if let Some(on) = event.on_ns {
-            costs.events.insert(event.name.clone(), on.into());
-        }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    costs.store();
     if stop.asked() {
         message::warning("interrupted: the last events were not measured");
     }

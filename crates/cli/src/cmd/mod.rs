@@ -1,4 +1,5 @@
 //! One file for each subcommand: `Args` says what may be typed, `run` does it.
+mod check_overhead;
 mod compare;
 mod completions;
 mod critical;

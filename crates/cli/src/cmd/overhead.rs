@@ -74,7 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         operations: operations(&args.op)?,
         configs: configs(&args)?,
         rounds: args.rounds,
-        batch_ns: 3e6,
+        batch_ns: 1e6,
         cpu: place.cpu,
         settle: Duration::from_millis(args.settle),
         worker: place.worker.clone(),

@@ -19,6 +19,8 @@ Examples:
   kasuri record -p $(pgrep -n server) --duration 10s
   kasuri record -a --duration 5s            the whole system
   kasuri record --flight --keep 5s -- ./server
+  kasuri record --budget 2% --syscalls -- ./server    never costs more
+  kasuri record --check-overhead -- ./program         the true slow-down, beside the estimate
   kill -USR2 RECORDER                       saves the last 5 s of it
 
 Exit status: the program's (128 + N when signal N killed it); 125 when kasuri failed,
@@ -88,6 +90,19 @@ pub struct Args {
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "full", conflicts_with = "pid")]
     locks: Option<Locks>,
 
+    /// Keep what kernel events cost below this share of the program's CPU time: 2%. Events beyond the timeline go off first,
+    /// then only windows of time are recorded; the report shows which
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["flight", "no_kernel"])]
+    budget: Option<f64>,
+
+    /// Run the program with and without recording in turn, and say what recording truly costs it
+    #[arg(long, conflicts_with_all = ["pid", "all", "flight", "duration", "no_pack"])]
+    check_overhead: bool,
+
+    /// Pairs of runs for --check-overhead
+    #[arg(long, value_name = "N", default_value_t = 7, requires = "check_overhead", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+
     /// Record annotations only
     #[arg(long, conflicts_with = "all")]
     no_kernel: bool,
@@ -125,6 +140,9 @@ enum Locks {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut options = options(&args)?;
     options.event_costs = event_costs(&options, args.quiet);
+    if args.check_overhead {
+        return super::check_overhead::run(&options, args.repeat, args.quiet);
+    }
     let mut reporter = Reporter {
         quiet: args.quiet,
         bar: None,
@@ -181,11 +199,21 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         Locks::Full => LockProbe::Full,
         Locks::Light => LockProbe::Light,
     });
+    options.budget = args.budget;
     options.pack = !args.no_pack;
     if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
         options.shm_dir = PathBuf::from(dir);
     }
     Ok(options)
+}
+
+/// `2%`, `0.5 %` or `2`: a share of 1.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    match number.parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err("write a percentage above 0 and up to 100, as in 2%".to_owned()),
+    }
 }
 
 /// What the events to be recorded cost here: remembered, else measured now. A recording without them only lacks its own
@@ -208,7 +236,7 @@ fn event_costs(options: &Options, quiet: bool) -> BTreeMap<String, [f64; 3]> {
             worker: place.worker.clone(),
             scratch: place.scratch.path().to_owned(),
             shm_dir: place.shm_dir.clone(),
-            rounds: 7,
+            rounds: 21,
         };
         // Without tracefs the annotations' cost is still learnt.
         let _ = learn(&mut costs, &wanted, &bench);
@@ -278,7 +306,13 @@ fn summary_line(summary: &Summary) -> String {
             summary.kernel_events, summary.annotation_events
         ),
     };
-    format!("{place}: {events}{megabytes:.1} MB, {lost}")
+    let budget = summary.budget.map_or(String::new(), |(share, changes)| {
+        format!(
+            "; kernel events cost {:.2} % of the CPU time used, switched {changes} times to keep the budget",
+            share * 100.0
+        )
+    });
+    format!("{place}: {events}{megabytes:.1} MB, {lost}{budget}")
 }
 
 /// Turns notices into messages and a progress bar.
@@ -366,6 +400,13 @@ mod tests {
             duration("0s").is_err() && duration("s").is_err() && duration("5 parsecs").is_err()
         );
         assert!(duration("1e400").is_err() && duration("-1s").is_err());
+    }
+
+    #[test]
+    fn budgets_are_percentages() {
+        assert_eq!(percent("2%"), Ok(0.02));
+        assert_eq!(percent("0.5 %"), Ok(0.005));
+        assert!(percent("0").is_err() && percent("101%").is_err() && percent("nan").is_err());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{Column, Group, Recording};
 use kasuri_format::tracefs::EventFormat;
 use kasuri_format::{ErrorKind, Result as FormatResult};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// What the passes do with an event type.
@@ -69,6 +70,8 @@ pub(super) struct Kernel {
     states: PrevState,
     clock: ClockMap,
     origin_ns: i64,
+    /// Stretches without kernel events, to keep a budget; by time.
+    pauses: Vec<Range<Time>>,
     /// Events met so far, by type.
     counts: std::cell::RefCell<Vec<u64>>,
 }
@@ -83,6 +86,7 @@ impl Kernel {
             states: switch.map_or_else(PrevState::newest, |text| PrevState::from_format(text)),
             clock,
             origin_ns,
+            pauses: pauses(recording, origin_ns),
             counts: vec![0; types.len()].into(),
         }
     }
@@ -96,6 +100,23 @@ impl Kernel {
     pub fn has_migrations(&self) -> bool {
         self.roles.contains(&Role::Migrate)
     }
+}
+
+/// From each pause to the change that ended it; the last may end with the recording.
+fn pauses(recording: &Recording<'_>, origin_ns: i64) -> Vec<Range<Time>> {
+    let changes = &recording.meta().budget;
+    let at = |ns: u64| Time((ns as i64).saturating_sub(origin_ns));
+    let end = recording
+        .meta()
+        .end
+        .map_or(u64::MAX >> 1, |end| end.monotonic_ns);
+    let ends = changes.iter().skip(1).map(|c| c.monotonic_ns).chain([end]);
+    changes
+        .iter()
+        .zip(ends)
+        .filter(|(change, end)| change.paused && change.monotonic_ns < *end)
+        .map(|(change, end)| at(change.monotonic_ns)..at(end))
+        .collect()
 }
 
 fn role(format: &EventFormat, has_waking: bool) -> Role {
@@ -148,7 +169,28 @@ pub(super) struct MetGap {
     pub from: Time,
     pub to: Time,
     pub count: Option<u64>,
-    pub damaged: bool,
+    pub why: Why,
+}
+
+/// Why events are missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Why {
+    /// They were overwritten.
+    Overrun,
+    /// The page is damaged.
+    Damaged,
+    /// Nothing was recorded, to keep a budget.
+    Paused,
+}
+
+/// A gap before event `before` of the current block.
+#[derive(Clone, Copy, Debug)]
+struct Gap {
+    before: usize,
+    count: Option<u64>,
+    why: Why,
+    /// When it began, where that is known.
+    from: Option<Time>,
 }
 
 /// One CPU's events.
@@ -162,8 +204,10 @@ pub(super) struct KernelCpu<'r> {
     times: Vec<i64>,
     types: Vec<u16>,
     columns: Vec<Columns>,
-    /// Gaps of the current block not met yet, last first: before which event, how many, damaged.
-    ahead: Vec<(usize, Option<u64>, bool)>,
+    /// Gaps of the current block not met yet, last first.
+    ahead: Vec<Gap>,
+    /// Pauses met so far.
+    n_pauses: usize,
     /// Index of the next event.
     next: usize,
     last: Time,
@@ -190,6 +234,7 @@ impl<'r> KernelCpu<'r> {
             times: Vec::new(),
             types: Vec::new(),
             ahead: Vec::new(),
+            n_pauses: 0,
             next: 0,
             last: start,
             syscalls: std::collections::HashMap::new(),
@@ -214,8 +259,18 @@ impl<'r> KernelCpu<'r> {
             .gaps
             .iter()
             .rev()
-            .map(|g| (g.before as usize, g.count, g.damaged))
+            .map(|g| Gap {
+                before: g.before as usize,
+                count: g.count,
+                why: if g.damaged {
+                    Why::Damaged
+                } else {
+                    Why::Overrun
+                },
+                from: None,
+            })
             .collect();
+        self.add_pauses();
         self.next = 0;
         for group in block.groups() {
             let ix = usize::from(group.event_type);
@@ -231,6 +286,41 @@ impl<'r> KernelCpu<'r> {
         Ok(true)
     }
 
+    /// Pauses before or in this block: each stands before the first event after it began. An event that was being written
+    /// meanwhile may lie inside; the pause begins after it then.
+    fn add_pauses(&mut self) {
+        let kernel = self.kernel.clone();
+        for pause in &kernel.pauses[self.n_pauses..] {
+            let before = self.times.partition_point(|&t| Time(t) < pause.start);
+            if before == self.times.len() {
+                break;
+            }
+            self.n_pauses += 1;
+            self.ahead.push(Gap {
+                before,
+                count: None,
+                why: Why::Paused,
+                from: Some(pause.start),
+            });
+        }
+        self.ahead.sort_by_key(|gap| std::cmp::Reverse(gap.before));
+    }
+
+    /// Pauses after the last event.
+    fn last_pauses(&mut self, out: &mut Vec<Event>) {
+        let kernel = self.kernel.clone();
+        for pause in &kernel.pauses[self.n_pauses..] {
+            self.n_pauses += 1;
+            let gap = Gap {
+                before: 0,
+                count: None,
+                why: Why::Paused,
+                from: Some(pause.start),
+            };
+            out.push(self.lost(gap, pause.end));
+        }
+    }
+
     fn syscall_ids(&self) -> Vec<i64> {
         let ix = self
             .kernel
@@ -243,13 +333,14 @@ impl<'r> KernelCpu<'r> {
         ids
     }
 
-    fn lost(&mut self, count: Option<u64>, damaged: bool, to: Time) -> Event {
+    fn lost(&mut self, gap: Gap, to: Time) -> Event {
+        self.last = gap.from.map_or(self.last, |from| from.max(self.last));
         let gap = MetGap {
             cpu: self.cpu,
             from: self.last,
             to: to.max(self.last),
-            count,
-            damaged,
+            count: gap.count,
+            why: gap.why,
         };
         self.gaps.borrow_mut().push(gap);
         Event {
@@ -359,23 +450,22 @@ impl CpuEvents for KernelCpu<'_> {
     fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
         while out.len() < BATCH {
             let gap = self.ahead.last().copied();
-            if let Some((before, count, damaged)) = gap
-                && before <= self.next
+            if let Some(gap) = gap
+                && gap.before <= self.next
             {
                 self.ahead.pop();
                 let to = self.times.get(self.next).map_or(self.last, |&t| Time(t));
-                out.push(self.lost(count, damaged, to));
+                out.push(self.lost(gap, to));
                 continue;
             }
             if self.next >= self.types.len() {
                 if !self.read_block(strings)? {
+                    self.last_pauses(out);
                     break;
                 }
                 continue;
             }
-            let stop = gap.map_or(self.types.len(), |(before, ..)| {
-                before.min(self.types.len())
-            });
+            let stop = gap.map_or(self.types.len(), |gap| gap.before.min(self.types.len()));
             while self.next < stop && out.len() < BATCH {
                 if let Some(event) = self.event() {
                     out.push(event);

@@ -4,7 +4,7 @@
 //! about once a second, say how many. Here they meet: the gaps between two readings share what the counter rose by.
 //! As it is not known which gap lost how many, the first of them bears the count and the others 0.
 use super::annotation::Clients;
-use super::kernel::MetGap;
+use super::kernel::{MetGap, Why};
 use crate::{Loss, ThreadIx, Time, Trace};
 use kasuri_format::container::Recording;
 use kasuri_format::meta::KernelLoss;
@@ -57,7 +57,7 @@ fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut V
         );
         if overrun > 0 {
             let inside = met.iter_mut().filter(|(g, _)| {
-                g.cpu == cpu && !g.damaged && g.from < when.end && g.to > when.start
+                g.cpu == cpu && g.why == Why::Overrun && g.from < when.end && g.to > when.start
             });
             let mut found = false;
             for (ix, (_, count)) in inside.filter(|(_, count)| count.is_none()).enumerate() {
@@ -89,12 +89,16 @@ fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut V
         }
     }
     for (gap, count) in met {
-        let (cause, remedy) = match gap.damaged {
-            true => (
+        let (cause, remedy) = match gap.why {
+            Why::Damaged => (
                 "page damaged",
                 "the file was changed or cut after it was recorded; record again",
             ),
-            false => (OVERRUN, remedy.as_str()),
+            Why::Overrun => (OVERRUN, remedy.as_str()),
+            Why::Paused => (
+                "paused to keep the budget",
+                "a larger --budget, or fewer --events",
+            ),
         };
         out.push(loss(
             cause,

@@ -79,6 +79,7 @@ impl Trace {
         trace.origin_realtime_ns = realtime(meta, origin_ns);
         trace.info = info(meta);
         trace.info.missing.extend(hidden_switches(&trace));
+        trace.info.missing.extend(kept_budget(meta, &trace));
         let events = |kind| {
             recording
                 .blocks()
@@ -270,6 +271,7 @@ fn info(meta: &Meta) -> Info {
         missing,
         recorder: meta.recorder.clone(),
         event_costs: Vec::new(),
+        program_cpu: meta.program_cpu_ns.map(|ns| Duration(ns as i64)),
         recorder_cpu: meta.recorder_cpu_ns.map(|ns| Duration(ns as i64)),
         buffer_bytes: u64::from(meta.kernel.buffer_kb) * 1024 * meta.host.online.len() as u64,
         lock_probe: meta.lock_probe.clone(),
@@ -290,6 +292,48 @@ fn event_costs(recording: &Recording<'_>, counts: &[u64], n_annotations: u64) ->
             ns: costs.get(name).copied(),
         })
         .collect()
+}
+
+/// In words, what a budget left out, by event kind.
+fn kept_budget(meta: &Meta, trace: &Trace) -> Vec<String> {
+    let end = meta.end.map_or(0, |end| end.monotonic_ns);
+    let ends = meta
+        .budget
+        .iter()
+        .skip(1)
+        .map(|c| c.monotonic_ns)
+        .chain([end]);
+    let mut off: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut paused = 0;
+    for (change, end) in meta.budget.iter().zip(ends) {
+        let ns = end.saturating_sub(change.monotonic_ns);
+        if change.paused {
+            paused += ns;
+        } else {
+            change
+                .off
+                .iter()
+                .for_each(|event| *off.entry(event).or_default() += ns);
+        }
+    }
+    let span = (trace.span.end - trace.span.start).ns().max(1) as f64;
+    let budget = meta.budget.first().map_or(0.0, |c| c.budget) * 100.0;
+    let percent = |ns: u64| (ns as f64 / span * 100.0).min(100.0);
+    let mut out = Vec::new();
+    if paused > 0 {
+        out.push(format!(
+            "kernel events were paused for {:.0} % of the time to keep the budget of {budget} %: states there are unknown, \
+             and all counts and times are those of the rest; a larger --budget records more",
+            percent(paused)
+        ));
+    }
+    out.extend(off.into_iter().map(|(event, ns)| {
+        format!(
+            "{event} was off for {:.0} % of the time to keep the budget of {budget} %: what it would have told is missing there",
+            percent(ns)
+        )
+    }));
+    out
 }
 
 /// In words, when the kernel hid switches.

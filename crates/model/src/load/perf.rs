@@ -1,5 +1,5 @@
 //! perf records of one CPU's ring as events: what an unprivileged recording knows of the scheduler.
-use super::kernel::MetGap;
+use super::kernel::{MetGap, Why};
 use crate::input::{CpuEvents, Event, What};
 use crate::{Error, StrIx, Strings, ThreadState, Time};
 use kasuri_format::container::Recording;
@@ -76,7 +76,7 @@ impl<'r> PerfCpu<'r> {
                     from: self.last,
                     to: time.max(self.last),
                     count: Some(*count),
-                    damaged: false,
+                    why: Why::Overrun,
                 };
                 self.gaps.borrow_mut().push(gap);
                 time = self.last;

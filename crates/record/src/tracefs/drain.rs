@@ -63,7 +63,7 @@ impl Drain {
             let source = open_file(&instance, &name, OFlags::NONBLOCK)
                 .map_err(|e| Error::file("open", Path::new(&name), e))?;
             let path = dir.join(format!("cpu{cpu}.raw"));
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
             let target = openat(rustix::fs::CWD, &path, flags, Mode::from_raw_mode(0o644))
                 .map_err(|e| Error::file("make", &path, e))?;
             drain.cpus.push(CpuFile {
@@ -107,6 +107,24 @@ impl Drain {
     /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.cpus.iter().map(|cpu| cpu.bytes).sum()
+    }
+
+    /// Bytes in each CPU's file.
+    pub fn sizes(&self) -> Vec<u64> {
+        self.cpus.iter().map(|cpu| cpu.bytes).collect()
+    }
+
+    /// A page of the `ix`-th file, `at` bytes into it.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read_back(&self, ix: usize, at: u64) -> Result<Vec<u8>> {
+        let cpu = &self.cpus[ix];
+        let mut page = vec![0; self.page_bytes];
+        let n = rustix::io::pread(&cpu.target, &mut page, at)
+            .map_err(|e| Error::file("read", &cpu.path, e))?;
+        page.truncate(n);
+        Ok(page)
     }
 
     /// One pipe full; false when there was no full page.

@@ -155,6 +155,17 @@ impl Instance {
         &self.name
     }
 
+    /// Switches each of its events on or off.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn select(&self, on: impl Fn(&str) -> bool) -> io::Result<()> {
+        let catalogue = self.catalogue.as_ref().expect("set up");
+        self.formats
+            .keys()
+            .try_for_each(|event| catalogue.enable(event, on(event)))
+    }
+
     /// Starts or stops writing into the buffers.
     ///
     /// # Errors

@@ -1,0 +1,209 @@
+//! The governor's eyes and hands: counts events in what was just written, reads how much CPU time was used, switches events.
+//!
+//! A budget is a share of the CPU time of the recorded program: every event of the system is charged to it, so what the
+//! program itself paid is never more. Of a whole system it is a share of all busy CPU time.
+use crate::error::Result;
+use crate::governor::{Decision, Governor};
+use crate::kernel::Source;
+use crate::options::Options;
+use crate::tracefs::DEFAULT_EVENTS;
+use kasuri_format::meta::{BudgetChange, KernelMeta};
+use kasuri_format::tracefs::{EventFormat, Page, PageLayout};
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+/// Shortest step.
+const STEP: Duration = Duration::from_millis(20);
+/// How often CPU times are read: they count clock ticks, and a tree of processes is many files.
+const LOOK: Duration = Duration::from_millis(100);
+/// For events whose cost is not known.
+const UNKNOWN_NS: f64 = 150.0;
+/// Pages looked at in a step, for each CPU.
+const SAMPLE_PAGES: u64 = 8;
+
+/// A budget while it is kept.
+#[derive(Debug)]
+pub struct Budget {
+    governor: Governor,
+    budget: f64,
+    names: HashMap<u16, String>,
+    layout: PageLayout,
+    last: Instant,
+    /// The processes asked for; empty: the whole system.
+    roots: Vec<i32>,
+    looked: Instant,
+    /// CPU time used up to the last look; falls when a child goes that nobody waited for.
+    last_busy_ns: f64,
+    /// CPU time per ns of wall time, as last seen.
+    busy_rate: f64,
+    /// Bytes of each CPU's file that were counted already.
+    counted: Vec<u64>,
+    /// What was decided, for `meta.json`.
+    pub changes: Vec<BudgetChange>,
+}
+
+impl Budget {
+    /// For the events that the source has switched on; none: there is nothing to switch.
+    pub fn new(budget: f64, options: &Options, meta: &KernelMeta, roots: &[i32]) -> Option<Budget> {
+        if meta.source != "tracefs" {
+            return None;
+        }
+        let formats = meta.formats.iter();
+        let names: HashMap<u16, String> = formats
+            .filter_map(|(name, text)| {
+                let format = EventFormat::parse(name, text).ok()?;
+                Some((format.id, name.clone()))
+            })
+            .collect();
+        let events: Vec<String> = names.values().cloned().collect();
+        let costs = options.event_costs.iter();
+        let costs = costs.map(|(name, ns)| (name.clone(), ns[0])).collect();
+        let timeline: Vec<&str> = DEFAULT_EVENTS.iter().map(|(name, _)| *name).collect();
+        Some(Budget {
+            governor: Governor::new(budget, &events, &costs, UNKNOWN_NS, &timeline),
+            budget,
+            names,
+            layout: PageLayout::from_meta(meta).ok()?,
+            last: Instant::now(),
+            roots: roots.to_vec(),
+            looked: Instant::now(),
+            last_busy_ns: used_ns(roots),
+            busy_rate: 1.0,
+            counted: Vec::new(),
+            changes: Vec::new(),
+        })
+    }
+
+    /// Looks and acts, when it is time to.
+    ///
+    /// # Errors
+    /// When the pages cannot be read back or the kernel refuses to switch events.
+    pub fn tick(&mut self, source: &mut Source) -> Result<()> {
+        let wall = self.last.elapsed();
+        let Source::Tracefs(source) = source else {
+            return Ok(());
+        };
+        if wall < STEP {
+            return Ok(());
+        }
+        self.last = Instant::now();
+        let counts = self.count(source)?;
+        let since = self.looked.elapsed();
+        if since >= LOOK {
+            self.looked = Instant::now();
+            let used = used_ns(&self.roots);
+            let before = std::mem::replace(&mut self.last_busy_ns, used);
+            self.busy_rate = (used - before).max(0.0) / since.as_nanos() as f64;
+        }
+        let wall_ns = wall.as_nanos() as f64;
+        let decision = self
+            .governor
+            .step(wall_ns, wall_ns * self.busy_rate, &counts);
+        match decision {
+            Some(decision) => self.act(source, decision),
+            None => Ok(()),
+        }
+    }
+
+    /// For the summary: what tracing cost as a share of busy time, how often something was switched.
+    pub fn result(&self) -> (f64, usize) {
+        (self.governor.share(), self.changes.len())
+    }
+
+    fn act(&mut self, source: &mut crate::kernel::TracefsSource, decision: Decision) -> Result<()> {
+        let before = thread_cpu_ns();
+        source.select(|event| !decision.paused && !decision.off.iter().any(|o| o == event))?;
+        let monotonic_ns = crate::clock::monotonic_ns();
+        self.governor.charge((thread_cpu_ns() - before) as f64);
+        self.changes.push(BudgetChange {
+            monotonic_ns,
+            paused: decision.paused,
+            off: decision.off,
+            cost: decision.rate,
+            budget: self.budget,
+        });
+        Ok(())
+    }
+
+    /// Events by name since the last call, from a sample of the pages.
+    fn count(
+        &mut self,
+        source: &mut crate::kernel::TracefsSource,
+    ) -> Result<BTreeMap<String, f64>> {
+        let mut counts = BTreeMap::new();
+        let page_bytes = self.layout.page_bytes as u64;
+        let sizes = source.sizes();
+        self.counted.resize(sizes.len(), 0);
+        for (ix, &bytes) in sizes.iter().enumerate() {
+            let from = self.counted[ix].min(bytes);
+            let pages = (bytes - from) / page_bytes;
+            self.counted[ix] = from + pages * page_bytes;
+            let looked = pages.min(SAMPLE_PAGES);
+            for k in 0..looked {
+                let at = from + (k * pages / looked) * page_bytes;
+                let bytes = source.read_back(ix, at)?;
+                let Ok(page) = Page::parse(&bytes, &self.layout, at) else {
+                    continue;
+                };
+                for event in page.events().map_while(|e| e.ok()) {
+                    let id = event.id(self.layout.big_endian);
+                    if let Some(name) = id.and_then(|id| self.names.get(&id)) {
+                        *counts.entry(name.clone()).or_insert(0.0) += pages as f64 / looked as f64;
+                    }
+                }
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// CPU time that the processes below `roots` have used, with those that ended and were waited for; without roots, that of
+/// all CPUs. ns.
+fn used_ns(roots: &[i32]) -> f64 {
+    if roots.is_empty() {
+        return busy_ns();
+    }
+    let mut ns = 0.0;
+    let mut left = roots.to_vec();
+    while let Some(pid) = left.pop() {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name may hold anything; after its parenthesis come state (field 3) and numbers. 14..=17 are CPU times.
+        let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+        let times = after.split_whitespace().skip(11).take(4);
+        ns += times.filter_map(|t| t.parse::<f64>().ok()).sum::<f64>() * tick_ns();
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+        for task in tasks.into_iter().flatten().filter_map(|task| task.ok()) {
+            // Kernels without this file (CONFIG_PROC_CHILDREN) show the first process alone: the budget is then smaller.
+            let children = std::fs::read_to_string(task.path().join("children"));
+            let children = children.unwrap_or_default();
+            left.extend(
+                children
+                    .split_whitespace()
+                    .filter_map(|c| c.parse::<i32>().ok()),
+            );
+        }
+    }
+    ns
+}
+
+fn tick_ns() -> f64 {
+    // SAFETY: asks for a number.
+    1e9 / unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64
+}
+
+/// CPU time that all CPUs together spent on anything but idling, since boot, ns.
+fn busy_ns() -> f64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    // cpu user nice system idle iowait irq softirq steal: steal is time that others had.
+    let numbers = text.lines().next().unwrap_or_default();
+    let numbers = numbers.split_whitespace().skip(1).map(str::parse::<f64>);
+    let numbers: Vec<f64> = numbers.map_while(|n| n.ok()).collect();
+    let busy = [0, 1, 2, 5, 6].iter().filter_map(|&i| numbers.get(i));
+    busy.sum::<f64>() * tick_ns()
+}
+
+/// CPU time of this thread, ns.
+fn thread_cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
