@@ -6,6 +6,8 @@ import { Recording } from "./data/recording";
 import { Address } from "./ui/address";
 import { App } from "./ui/app";
 import { fill, h } from "./ui/dom";
+import { Pair } from "./ui/pair";
+import type { Decoder } from "./data/decode";
 
 /** The workers' program; build.mjs puts it here. */
 declare const KASURI_WORKER: string;
@@ -13,7 +15,7 @@ declare const KASURI_WORKER: string;
 declare global {
   interface Window {
     /** For tests and benchmarks. */
-    kasuri?: { app?: App; times: Record<string, number>; error?: string };
+    kasuri?: { app?: App; other?: App; times: Record<string, number>; error?: string };
   }
 }
 
@@ -29,8 +31,8 @@ const parsed = new Promise<void>((resolve) => {
  * Characters `[from, from + length)` of a data tag; those behind the viewer's code are there when the page is parsed.
  * The parser cuts text into nodes of 65 536 characters: taking the few that are wanted copies no megabytes.
  */
-async function tagText(tag: number, from: number, length: number): Promise<string> {
-  const find = (): Element | null => document.getElementById(`kasuri-${tag}`);
+async function tagText(prefix: string, tag: number, from: number, length: number): Promise<string> {
+  const find = (): Element | null => document.getElementById(`${prefix}-${tag}`);
   let element = find();
   // A tag that is being parsed has only part of its text: it is whole when something follows it.
   if (!element?.nextSibling) {
@@ -49,19 +51,32 @@ async function tagText(tag: number, from: number, length: number): Promise<strin
   return text;
 }
 
-async function start(root: HTMLElement): Promise<void> {
-  const text = document.getElementById("kasuri-index")?.textContent;
+/** The recording whose tags' ids begin with `prefix`, drawable but for its finest levels. */
+async function read(prefix: string, decoder: Decoder): Promise<Recording> {
+  const text = document.getElementById(`${prefix}-index`)?.textContent;
   if (!text) throw new Error("the file holds no recording");
   const bytes = await inflate(fromBase64(text));
   const index = JSON.parse(new TextDecoder().decode(bytes)) as Index;
-  const recording = new Recording(index, tagText, startWorkers(KASURI_WORKER));
+  const recording = new Recording(index, (tag, from, length) => tagText(prefix, tag, from, length), decoder);
   await recording.loadOverview();
-  const app = new App(recording, root, new Address());
-  window.kasuri = { app, times };
+  return recording;
+}
+
+async function start(root: HTMLElement): Promise<void> {
+  const decoder = startWorkers(KASURI_WORKER);
+  const first = await read("kasuri", decoder);
+  const second = document.getElementById("kasuri-b-index") ? await read("kasuri-b", decoder) : undefined;
+  const recordings = second ? [first, second] : [first];
+  if (second) {
+    const pair = new Pair([first, second], root);
+    window.kasuri = { app: pair.first, other: pair.second, times };
+  } else {
+    window.kasuri = { app: new App(first, root, new Address()), times };
+  }
   times.first = performance.now();
   await parsed;
   times.parsed = performance.now();
-  await recording.loadFinest();
+  for (const recording of recordings) await recording.loadFinest();
   await new Promise((resolve) => requestAnimationFrame(resolve));
   times.ready = performance.now();
 }

@@ -78,6 +78,23 @@ impl Input {
         anyhow::anyhow!("{}: {error:#}{hint}", self.name())
     }
 
+    /// Another recording, read in the same way.
+    pub fn another(&self, file: PathBuf) -> Input {
+        Input {
+            file,
+            salvage: self.salvage,
+        }
+    }
+
+    /// The file's name without folders and extension.
+    pub fn label(&self) -> String {
+        let stem = self.file.file_stem().unwrap_or_default();
+        match is_stdin(&self.file) {
+            true => "stdin".to_owned(),
+            false => stem.to_string_lossy().into_owned(),
+        }
+    }
+
     /// The file's name for messages.
     pub fn name(&self) -> std::path::Display<'_> {
         self.file.display()

@@ -1,7 +1,7 @@
-//! Writes reports of made-up recordings: `bench_html OUT.html [SLICES] [demo|flat] [LEVEL]` prints what that took, as JSON.
+//! Writes reports of made-up recordings: `bench_html OUT.html [SLICES] [demo|flat|pair] [LEVEL]` prints what that took, as JSON.
 //!
 //! `flat` (the default) is the load of the viewer's benchmark: 64 threads, log-normal lengths, 200 names of Zipf
-//! frequency. `demo` is a small parallel program with everything that the viewer can show; its end-to-end tests use it.
+//! frequency. `pair` is two demos in one page. `demo` is a small parallel program with everything that the viewer can show; its end-to-end tests use it.
 use kasuri_model::*;
 use kasuri_present::html::{self, Options};
 use std::io::BufWriter;
@@ -11,10 +11,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let path = args
         .get(1)
-        .ok_or("usage: bench_html OUT.html [SLICES] [demo|flat]")?;
+        .ok_or("usage: bench_html OUT.html [SLICES] [demo|flat|pair]")?;
     let slices: u64 = args
         .get(2)
         .map_or(Ok(10_000_000), |n| n.replace('_', "").parse())?;
+    if args.get(3).is_some_and(|kind| kind == "pair") {
+        return pair(path, slices);
+    }
     let demo = args.get(3).is_some_and(|kind| kind == "demo");
     let mut made = if demo {
         demo::make(slices)
@@ -43,6 +46,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "bytes_per_slice": stats.bytes as f64 / stats.slices.max(1) as f64,
     });
     println!("{json}");
+    Ok(())
+}
+
+fn pair(path: &str, slices: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let (before, mut a) = demo::make(slices);
+    let (after, mut b) = demo::make(slices * 2 / 3);
+    (a.label, b.label) = ("before".into(), "after".into());
+    let mut out = BufWriter::new(std::fs::File::create(path)?);
+    html::write_pair((&before, &a), (&after, &b), &mut out)?;
     Ok(())
 }
 

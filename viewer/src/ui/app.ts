@@ -117,6 +117,11 @@ export class App {
     void this.minimap.load();
   }
 
+  /** A part's name for screen readers; parts of a second chart in the page say so. */
+  named(part: string): string {
+    return this.slot === "" ? part : `${part}, second recording`;
+  }
+
   /** What the first view shows: the recorded program's life, or the whole recording. */
   home(): [number, number] {
     const { index } = this.recording;

@@ -37,7 +37,7 @@ export class Minimap {
       onkeydown: (event: KeyboardEvent) => this.key(event),
     });
     this.caption = h("div", { class: "minimap-caption" });
-    this.element = h("section", { class: "minimap-row", "aria-label": "Overview" }, this.caption, this.canvas);
+    this.element = h("section", { class: "minimap-row", "aria-label": app.named("Overview") }, this.caption, this.canvas);
     this.bind();
   }
 

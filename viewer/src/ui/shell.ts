@@ -74,10 +74,10 @@ export function buildShell(app: App, root: HTMLElement, panelHost: HTMLElement):
   const headers = h("div", { class: "headers" });
   const stage = h("div", { class: "stage" }, headers, canvas);
   const spacer = h("div", { class: "spacer" });
-  const chart = h(app.slot === "" ? "main" : "section", { class: "chart", "aria-label": "Chart" }, stage, spacer);
+  const chart = h(app.slot === "" ? "main" : "section", { class: "chart", "aria-label": app.named("Chart") }, stage, spacer);
   const empty = h("p", { class: "empty-chart", hidden: true }, "No row has this name, or all are hidden.");
   stage.append(empty);
-  const panel = h("section", { class: "panel", "aria-label": "Details" });
+  const panel = h("section", { class: "panel", "aria-label": app.named("Details") });
   const help = helpDialog();
   const { menu: arrows, setArrows } = arrowMenu(app);
   const save = menu("Save what is in view as a picture", "Save", button("Save the view as SVG", "SVG picture", () => app.savePicture("svg")), button("Save the view as PNG", "PNG picture", () => app.savePicture("png")));
@@ -90,9 +90,9 @@ export function buildShell(app: App, root: HTMLElement, panelHost: HTMLElement):
   const legend = h("footer", { class: "legend", "aria-label": "Legend" });
   const toolbar = h(
     "header",
-    { class: "bar" },
+    { class: "bar", "aria-label": app.named("Recording"), role: panelHost === root ? undefined : "group" },
     h("div", { class: "brand", title: index.info.recorder }, "kasuri"),
-    h("h1", { title: index.title }, index.title),
+    h(panelHost === root ? "h1" : "h2", { class: "title", title: index.title }, index.label !== "" && panelHost !== root ? `${index.label}: ${index.title}` : index.title),
     h("span", { class: "span" }, duration(index.span[1] - index.span[0])),
     h("span", { class: "grow" }),
     searchBar,
@@ -175,7 +175,7 @@ function searchBox(app: App) {
 
 function banners(app: App): HTMLElement {
   const { losses, info } = app.recording.index;
-  const box = h("section", { class: "banners", "aria-label": "What is missing" });
+  const box = h("section", { class: "banners", "aria-label": app.named("What is missing") });
   const banner = (kind: string, ...children: (Node | string)[]): void => {
     const close = button("Close this note", "\u2715", () => note.remove());
     const note = h("div", { class: `banner ${kind}`, role: "note" }, h("div", { class: "text" }, ...children), close);

@@ -49,6 +49,7 @@ export const access = ["light", "dark"].map((theme) => ({
     }
     assert.deepEqual(wrong, []);
     // The control: the checker does see what is wrong.
+    await page.evaluate(() => window.kasuri.app.shell.help.close());
     await page.evaluate(() => document.querySelector(".tabs button").removeAttribute("role"));
     await page.evaluate(() => document.body.append(document.createElement("button")));
     assert.notDeepEqual(await faults(page), []);

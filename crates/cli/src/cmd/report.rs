@@ -16,11 +16,15 @@ use std::process::{Command, ExitCode, Stdio};
 Examples:
   kasuri report run.kasuri                      writes run.html
   kasuri report --open run.kasuri               and opens it
-  kasuri report -o slow.html --title 'before the fix' run.kasuri")]
+  kasuri report -o slow.html --title 'before the fix' run.kasuri
+  kasuri report before.kasuri after.kasuri      writes before-after.html: both, one above the other, aligned")]
 pub struct Args {
     #[command(flatten)]
     input: Input,
-    /// Where to, - for stdout [default: FILE with .html]
+    /// A second recording, shown below the first on an aligned time axis
+    #[arg(value_name = "FILE2")]
+    second: Option<PathBuf>,
+    /// Where to, - for stdout [default: FILE with .html, FILE-FILE2.html for two]
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
     /// Open it in the browser
@@ -39,21 +43,29 @@ pub struct Args {
 /// # Errors
 /// When the recording cannot be read, the report not be written or the browser not be started.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let path = args.output.unwrap_or_else(|| args.input.beside("html"));
+    let second = args.second.map(|file| args.input.another(file));
+    let path = args.output.unwrap_or_else(|| match &second {
+        None => args.input.beside("html"),
+        Some(second) => {
+            let name = format!("{}-{}.html", args.input.label(), second.label());
+            args.input.file.with_file_name(name)
+        }
+    });
     let output = Output::new(path, &args.input.file, false)?;
     if args.open && output.path().is_none() {
         bail!("--open needs a file, found -o -");
     }
-    let trace = args.input.load()?;
-    let summary = kasuri_analyze::summary(&trace, &kasuri_analyze::Options::default());
-    let options = html::Options {
-        title: args.title,
-        summary: Some(serde_json::to_value(&summary).context("cannot encode the summary")?),
-        places: Some(&trace.places),
-        level: args.level,
-        ..html::Options::default()
+    let first = Side::load(&args.input, &args.title, args.level)?;
+    let stats = match &second {
+        None => output.write(|mut out| html::write(&first.trace, &first.options(), &mut out))?,
+        Some(second) => {
+            let second = Side::load(second, &args.title, args.level)?;
+            let (a, b) = (first.options(), second.options());
+            output.write(|mut out| {
+                html::write_pair((&first.trace, &a), (&second.trace, &b), &mut out)
+            })?
+        }
     };
-    let stats = output.write(|mut out| html::write(&trace, &options, &mut out))?;
     if let Some(path) = output.path() {
         message::note(format!(
             "wrote {} ({:.1} MB)",
@@ -65,6 +77,40 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A recording and what is said about it.
+struct Side {
+    trace: kasuri_model::Trace,
+    summary: serde_json::Value,
+    title: String,
+    label: String,
+    level: u32,
+}
+
+impl Side {
+    fn load(input: &Input, title: &str, level: u32) -> anyhow::Result<Side> {
+        let trace = input.load()?;
+        let summary = kasuri_analyze::summary(&trace, &kasuri_analyze::Options::default());
+        Ok(Side {
+            summary: serde_json::to_value(&summary).context("cannot encode the summary")?,
+            trace,
+            title: title.to_owned(),
+            label: input.label(),
+            level,
+        })
+    }
+
+    fn options(&self) -> html::Options<'_> {
+        html::Options {
+            title: self.title.clone(),
+            label: self.label.clone(),
+            summary: Some(self.summary.clone()),
+            places: Some(&self.trace.places),
+            level: self.level,
+            ..html::Options::default()
+        }
+    }
 }
 
 fn open_in_browser(path: &Path) -> anyhow::Result<()> {
