@@ -3,7 +3,7 @@ import tseslint from "typescript-eslint";
 
 const node = { console: "readonly", process: "readonly", performance: "readonly", setTimeout: "readonly", URL: "readonly" };
 // Bodies of page.evaluate() run in the browser.
-const page = { window: "readonly", document: "readonly", requestAnimationFrame: "readonly", matchMedia: "readonly", location: "readonly" };
+const page = { window: "readonly", document: "readonly", requestAnimationFrame: "readonly", matchMedia: "readonly", location: "readonly", DOMParser: "readonly" };
 
 export default tseslint.config(
   { ignores: ["dist/", "node_modules/", "tests/out/"] },

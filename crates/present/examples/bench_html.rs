@@ -2,6 +2,7 @@
 //!
 //! `flat` (the default) is the load of the viewer's benchmark: 64 threads, log-normal lengths, 200 names of Zipf
 //! frequency. `pair` is two demos in one page. `demo` is a small parallel program with everything that the viewer can show; its end-to-end tests use it.
+use kasuri_analyze::account::Account;
 use kasuri_model::*;
 use kasuri_present::html::{self, Options};
 use std::io::BufWriter;
@@ -29,12 +30,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(level) = args.get(4) {
         made.1.level = level.parse()?;
     }
+    let (trace, options) = made;
+    let account = Account::new(&trace, trace.span.clone());
+    let options = Options {
+        account: Some(&account),
+        ..options
+    };
     let runs = if slices > 1_000_000 { 3 } else { 1 };
     for _ in 0..runs {
         let began = Instant::now();
         stats = html::write(
-            &made.0,
-            &made.1,
+            &trace,
+            &options,
             &mut BufWriter::new(std::fs::File::create(path)?),
         )?;
         seconds.push(began.elapsed().as_secs_f64());
@@ -53,6 +60,8 @@ fn pair(path: &str, slices: u64) -> Result<(), Box<dyn std::error::Error>> {
     let (before, mut a) = demo::make(slices);
     let (after, mut b) = demo::make(slices * 2 / 3);
     (a.label, b.label) = ("before".into(), "after".into());
+    let accounts = [&before, &after].map(|t| Account::new(t, t.span.clone()));
+    (a.account, b.account) = (Some(&accounts[0]), Some(&accounts[1]));
     let mut out = BufWriter::new(std::fs::File::create(path)?);
     html::write_pair((&before, &a), (&after, &b), &mut out)?;
     Ok(())
@@ -119,21 +128,31 @@ mod flat {
             .map(|i| trace.strings.intern(&format!("region_{i:03}")))
             .collect();
         let process = trace.strings.intern("flat");
+        // One short slice each: what no level of detail may hide.
+        let once: Vec<StrIx> = (0..4)
+            .map(|i| trace.strings.intern(&format!("once_{i}")))
+            .collect();
         let mut end = 0;
         for thread in 0..THREADS {
             let name = trace.strings.intern(&format!("worker/{thread}"));
             let first = trace.slices.start.len() as u32;
             let mut now = 0;
-            for _ in 0..n / THREADS as u64 {
+            let each = n / THREADS as u64;
+            for i in 0..each {
                 now += random.ns(400.0, 1.0);
-                let length = random.ns(6_000.0, 1.2);
+                let rare = thread % 16 == 3 && i == each / 2;
+                let length = if rare { 900 } else { random.ns(6_000.0, 1.2) };
                 // Zipf: rank r with a frequency of about 1 / r.
                 let rank = (NAMES as f64).powf(random.unit()) as usize - 1;
                 slice(
                     &mut trace.slices,
                     thread,
                     0,
-                    names[rank.min(NAMES - 1)],
+                    if rare {
+                        once[thread as usize / 16]
+                    } else {
+                        names[rank.min(NAMES - 1)]
+                    },
                     SliceKind::Work,
                     now..now + length,
                 );

@@ -132,6 +132,27 @@ export interface ChartRow {
   series: { name: string; points: [number, number][]; band: [number, number][]; style: "line" | "dashed" | "dots" }[];
 }
 
+/** One thing that CPU time was charged to; references are -1 and texts empty where nothing is known. */
+export interface CauseRow {
+  class: number;
+  note: string;
+  on_cpu: boolean;
+  name: number;
+  object: string;
+  process: number;
+  thread: number;
+  code: number;
+}
+
+export interface AccountRow {
+  /** Key, label, meaning, whether it is what the program is for. */
+  classes: [string, string, string, boolean][];
+  causes: CauseRow[];
+  buckets: number;
+  /** Block and offset of the mix of each line of the account. */
+  mixes: [number, number][];
+}
+
 export interface LossRow {
   cause: string;
   cpu: number;
@@ -194,4 +215,5 @@ export interface Index {
   n_flows: number;
   summary: Json;
   panels: PanelRow[];
+  account: AccountRow | null;
 }

@@ -5,6 +5,8 @@ import { trackAt, type Layout, type Row, type Track } from "../view/layout";
 import { nsPerPixel, xOf, type Viewport } from "../view/viewport";
 import { instant, tickLabel, tickStep } from "../view/units";
 import type { Arrow } from "../data/arrow";
+import type { Account } from "../data/account";
+import { drawArea } from "./area";
 import { drawArrows } from "./arrows";
 import { drawCounter } from "./counter";
 import { paintLine, type Span, type Style } from "./lines";
@@ -42,6 +44,9 @@ export interface Scene {
   origin: number;
   notes: { t0: number; t1: number; text: string }[];
   notable: Map<number, { start: number; end: number; value: number }[]>;
+  /** Where CPU time went, and the CPUs that are asked for; undefined: all. */
+  account: Account;
+  accountCpus: Set<number> | undefined;
   dpr: number;
 }
 
@@ -83,6 +88,10 @@ export class Painter {
       ctx.rect(0, pinned ? AXIS : bottom, view.width, pinned ? pinnedHeight : Math.max(0, view.height - bottom));
       ctx.clip();
       complete = this.rows(ctx, scene, visibleRows(scene, pinned)) && complete;
+      for (const { track, y } of visibleTracks(scene)) {
+        if (track.kind !== "account" || track.pinned !== pinned) continue;
+        complete = drawArea(ctx, scene.account, scene.accountCpus, view, theme, y + 3, track.height - 7, dpr) && complete;
+      }
       ctx.restore();
     }
     if (pinnedHeight > 0) {
@@ -155,6 +164,17 @@ export class Painter {
       else if (row.line.kind === Kind.Instant) complete = instants(ctx, scene, row, y) && complete;
     }
     return complete;
+  }
+
+  /** The pixels of one line in the scene's view, as they would be drawn: for tests of what must not be hidden. */
+  pixelsOf(scene: Scene, line: Line): { body: Uint32Array; edge: Uint32Array; mark: Uint32Array; complete: boolean } {
+    const { view, recording } = scene;
+    const width = Math.round(view.width);
+    const [body, edge, mark] = [0, 1, 2].map(() => new Uint32Array(width)) as [Uint32Array, Uint32Array, Uint32Array];
+    const span: Span = { t0: view.t0, t1: view.t1, width, length: recording.length };
+    const target = { body, edge, mark, at: 0, labelWidth: Infinity, label: () => undefined };
+    const complete = paintLine(line, span, styleOf(scene, line), (u) => recording.want(line, u), target);
+    return { body, edge, mark, complete };
   }
 
   /** Stretches row `r` of the image over the width and height of a row of the chart. */

@@ -56,6 +56,17 @@ export function stateColour(state: number, dark: boolean): Rgb {
   return (dark ? STATES_DARK : STATES_LIGHT)[state] ?? STATES_LIGHT[State.Unknown]!;
 }
 
+/** Classes of the account from the bottom of the stack to its top: what the program is for, then losses by kind. */
+export const CLASS_ORDER = [0, 1, 2, 3, 13, 4, 5, 6, 7, 8, 10, 11, 12, 9, 15, 14];
+
+// Okabe-Ito and lighter kin: neighbours in the stack differ in lightness, so that they part without colour too.
+const CLASSES_LIGHT: Rgb[] = [0x009e73, 0x7fd1b9, 0xcc79a7, 0x8c6bb1, 0xd55e00, 0xf0b429, 0x8f6a00, 0x7a4988, 0xd9b8e0, 0xdfe3e8, 0x0a4f86, 0x56b4e9, 0xb5d9ee, 0x5a3d7a, 0x9aa3ad, 0x6d7680];
+const CLASSES_DARK: Rgb[] = [0x1fae85, 0x7fd1b9, 0xd08bb2, 0x9a7cc0, 0xe8701a, 0xf0b429, 0xa98a2a, 0x9a68aa, 0xcfaad8, 0x333c45, 0x2f7fc1, 0x6cc0f0, 0xa9cfe4, 0x7d5fa0, 0x7d8791, 0x5c6670];
+
+export function classColour(c: number, dark: boolean): Rgb {
+  return (dark ? CLASSES_DARK : CLASSES_LIGHT)[c] ?? 0x808080;
+}
+
 const MUTED: Rgb[] = [0x88ccee, 0x44aa99, 0xddcc77, 0xcc6677, 0x6f74c4, 0x999933, 0xb56ba8, 0x4e9a5b, 0xb07aa1, 0x7d9bc1];
 
 /** FNV-1a: the same text has the same colour in every report. */
@@ -192,6 +203,7 @@ export class Colours {
 
   of(kind: Kind, value: number): Rgb {
     if (kind === Kind.State) return stateColour(value, this.dark);
+    if (kind === Kind.Account) return classColour(value, this.dark);
     const key = value * 16 + kind;
     let rgb = this.known.get(key);
     if (rgb === undefined) {

@@ -11,13 +11,16 @@ import { cell, SliceColumn } from "../data/columns";
 import type { Go } from "../data/index";
 import { creations, moves, wakeups } from "../draw/arrows";
 import { canvasOf, download, svgOf } from "../draw/export";
+import { Account } from "../data/account";
+import { AccountTab } from "./account";
 import { AXIS, Painter, trackAtCanvas, visibleTracks, type Scene } from "../draw/frame";
-import { Colours, DARK, LIGHT, type Theme } from "../draw/palette";
+import { classColour, Colours, css, DARK, LIGHT, type Theme } from "../draw/palette";
 import { Flows } from "../data/flows";
 import { format, parse, type Saved } from "../view/fragment";
 import { duration } from "../view/units";
 import { Arranger, rowAt, type Choices, type Layout, type Row, type Track } from "../view/layout";
 import { clampRange, fitted, nsPerPixel, timeAt, xOf, type Viewport } from "../view/viewport";
+import { h } from "./dom";
 import { buildShell, type Shell } from "./shell";
 import { Headers } from "./headers";
 import { Panel } from "./panel";
@@ -44,6 +47,8 @@ export class App {
   readonly tooltip: Tooltip;
   readonly minimap: Minimap;
   readonly tasks: TaskTable;
+  readonly account: Account;
+  private readonly accountTab: AccountTab;
   readonly notes: Note[] = [];
   /** What the axis calls 0, ns on the file's axis. */
   origin: number;
@@ -88,6 +93,8 @@ export class App {
     const { index } = recording;
     this.origin = index.span[0];
     this.tasks = new TaskTable(recording);
+    this.account = new Account(recording);
+    this.accountTab = new AccountTab(this);
     this.theme = matchMedia("(prefers-color-scheme: dark)").matches ? DARK : LIGHT;
     this.colours = new Colours(index, this.theme.dark);
     this.arranger = new Arranger(index, recording.lines);
@@ -114,7 +121,42 @@ export class App {
     new ResizeObserver(() => this.resize()).observe(this.shell.chart);
     if (!this.area) this.panel.showNothing();
     this.panel.openFirst();
-    void this.minimap.load();
+    void this.account.load().then(() => {
+      this.redraw();
+      return this.minimap.load();
+    });
+  }
+
+  /** CPUs that the account is asked for: those of the marked area or of the selected item; undefined: all. */
+  accountCpus(): Set<number> | undefined {
+    const { area, selected } = this;
+    if (selected?.line.kind === Kind.Cpu) return new Set([selected.line.owner]);
+    const cpus = area?.tracks.flatMap((id) => (/^cpu\d+$/.test(id) ? [Number(id.slice(3))] : [])) ?? [];
+    return cpus.length > 0 ? new Set(cpus) : undefined;
+  }
+
+  /** What the account says at a place of its row, largest share first; undefined elsewhere. */
+  accountAt(x: number, y: number): HTMLElement[] | undefined {
+    const { recording, view, theme } = this;
+    const classes = recording.index.account?.classes;
+    if (!classes || trackAtCanvas(this, y)?.track.kind !== "account") return undefined;
+    const t = timeAt(view, x);
+    const { shares } = this.account.shares(t, t + nsPerPixel(view), 1, this.accountCpus());
+    const cpus = this.accountCpus()?.size ?? this.account.lines.length;
+    const rows = [...shares].map((share, c) => ({ share, c })).filter(({ share }) => share > 0.002).sort((a, b) => b.share - a.share);
+    return rows.slice(0, 8).map(({ share, c }) =>
+      h("div", { class: "swatch" }, h("i", { style: `--c:${css(classColour(c, theme.dark))}` }), `${classes[c]![1]} `, h("span", { class: "muted" }, `${(share * cpus).toFixed(2)} of ${cpus} CPUs`)),
+    );
+  }
+
+  /** The tab with the account, when there is one. */
+  accountTabs(): { id: string; text: string; content: () => HTMLElement }[] {
+    if (!this.recording.index.account) return [];
+    const content = (): HTMLElement => {
+      void this.accountTab.update();
+      return this.accountTab.box;
+    };
+    return [{ id: "account", text: "Account", content }];
   }
 
   /** A part's name for screen readers; parts of a second chart in the page say so. */
@@ -175,6 +217,8 @@ export class App {
       matches: found?.matches,
       rare: this.rareNames,
       origin: this.origin,
+      account: this.account,
+      accountCpus: this.accountCpus(),
       notes: this.notes,
       notable: this.notable,
       dpr: window.devicePixelRatio || 1,
@@ -290,7 +334,10 @@ export class App {
   changed(): void {
     this.redraw();
     clearTimeout(this.save);
-    this.save = setTimeout(() => this.store(), 250);
+    this.save = setTimeout(() => {
+      this.store();
+      if (this.panel?.shows("account")) void this.accountTab.update();
+    }, 250);
   }
 
   rearrange(): void {

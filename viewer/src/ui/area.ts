@@ -3,6 +3,7 @@ import { areaTotals, type AreaTotals } from "../data/details";
 import { Kind, N_STATES, SLICE_KINDS, STATE_NAMES } from "../data/index";
 import { css, stateColour } from "../draw/palette";
 import { duration, instant, percent } from "../view/units";
+import { accountParts } from "./account";
 import type { App, Area } from "./app";
 import { lockName, threadLabel } from "./describe";
 import { h } from "./dom";
@@ -40,6 +41,8 @@ export class AreaDetails {
     const ids = new Set(area.tracks);
     const tracks = [...app.layout.pinned, ...app.layout.tracks].filter((track) => ids.has(track.id));
     const lines = tracks.flatMap((track) => track.rows.map((row) => row.line));
+    const sums = await app.account.sums(area.t0, area.t1, app.accountCpus(), this.cancelled);
+    if (sums && !this.cancelled()) box.append(...accountParts(app, sums, area.t1 - area.t0));
     const totals = await areaTotals(app.recording, lines, area.t0, area.t1, this.cancelled, (part) => this.progress.setAttribute("value", String(part)));
     if (!totals || this.cancelled()) return;
     this.progress.remove();

@@ -22,7 +22,7 @@ export class Headers {
   update(): void {
     const { layout, view } = this.app;
     const tracks = visibleTracks(this.app);
-    const key = tracks.map(({ track }) => `${track.id}:${track.open ?? ""}:${track.pinned}`).join();
+    const key = `${[...(this.app.accountCpus() ?? [])].join()};` + tracks.map(({ track }) => `${track.id}:${track.open ?? ""}:${track.pinned}`).join();
     if (key !== this.shown) {
       this.shown = key;
       this.rebuild(tracks.map(({ track }) => track));
@@ -104,6 +104,10 @@ export class Headers {
     if (track.kind === "lock") {
       const lock = this.app.recording.index.locks[track.ref];
       return lock ? `waited ${duration(lock.wait_ns)}, held ${duration(lock.hold_ns)}` : "";
+    }
+    if (track.kind === "account") {
+      const cpus = this.app.accountCpus();
+      return cpus ? `of CPU ${[...cpus].join(", ")}` : "where the time of all CPUs went";
     }
     if (track.kind !== "thread") return "";
     const thread = this.app.recording.index.threads[track.ref];

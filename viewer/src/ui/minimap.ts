@@ -1,5 +1,6 @@
 // The whole recording in a strip above the chart, with the part that is in view marked; it can be dragged.
 import { Kind } from "../data/index";
+import { drawArea } from "../draw/area";
 import { pyramid } from "../data/lod";
 import { overlap } from "../data/query";
 import type { Line } from "../data/recording";
@@ -51,7 +52,8 @@ export class Minimap {
   }
 
   async load(): Promise<void> {
-    const { lines, what } = this.lines();
+    const { account } = this.app;
+    const { lines, what } = account.lines.length > 0 ? { lines: [], what: `account of ${account.lines.length} CPUs` } : this.lines();
     this.caption.replaceChildren(h("span", {}, "Overview"), h("span", { class: "muted" }, what));
     const busy: Busy = { own: new Float64Array(BUCKETS), all: new Float64Array(BUCKETS), lines: lines.length };
     for (const line of lines) await this.add(busy, line);
@@ -120,7 +122,7 @@ export class Minimap {
     });
     const x0 = Math.max(0, x(view.t0));
     const x1 = Math.min(width, Math.max(x(view.t1), x0 + 3));
-    ctx.fillStyle = theme.dark ? "#0b0e11b0" : "#e3e7ecc0";
+    ctx.fillStyle = theme.dark ? "#0b0e11b0" : "#f2f4f6c8";
     ctx.fillRect(0, 0, x0, MINIMAP);
     ctx.fillRect(x1, 0, width - x1, MINIMAP);
     ctx.strokeStyle = theme.accent;
@@ -143,6 +145,11 @@ export class Minimap {
     const ctx = picture.getContext("2d")!;
     ctx.fillStyle = theme.background;
     ctx.fillRect(0, 0, width, height);
+    if (this.app.account.lines.length > 0) {
+      const whole = { t0: 0, t1: this.app.recording.length, width, height, scroll: 0 };
+      drawArea(ctx, this.app.account, undefined, whole, theme, 2, height - 2, 1);
+      return picture;
+    }
     const { busy } = this;
     if (!busy) return picture;
     const each = width / BUCKETS;

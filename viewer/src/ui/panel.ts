@@ -42,6 +42,7 @@ export class Panel {
     const tabs: (Tab | false)[] = [
       { id: "details", text: "Details", content: () => this.details },
       ...app.extraTabs(),
+      ...app.accountTabs(),
       index.summary !== null && { id: "summary", text: "Summary", content: () => jsonTab(index.summary) },
       ...index.panels.map((panel, i) => ({ id: `panel-${i}`, text: panel.title, content: () => panelTab(app, panel) })),
       index.names.length > 0 && { id: "names", text: "Names", content: () => namesTab(app) },
@@ -87,6 +88,10 @@ export class Panel {
     this.body.scrollTop = 0;
   }
 
+  shows(id: string): boolean {
+    return this.tab === id;
+  }
+
   /** Draws `id` again when it is open: what it shows has changed. */
   refresh(id: string): void {
     this.drawTabs();
@@ -101,7 +106,7 @@ export class Panel {
   /** Where a newcomer looks first. */
   openFirst(): void {
     const { index } = this.app.recording;
-    const [extra] = this.app.extraTabs();
+    const [extra] = [...this.app.extraTabs(), ...this.app.accountTabs()];
     this.open(extra ? extra.id : index.summary !== null ? "summary" : index.names.length > 0 ? "names" : index.threads.length > 0 ? "threads" : "details");
   }
 

@@ -25,6 +25,12 @@ export class Tooltip {
   /** Looks what is at (`x`, `y`) of the canvas, which is at (`pageX`, `pageY`) of the page. */
   async at(x: number, y: number, pageX: number, pageY: number): Promise<void> {
     const run = ++this.run;
+    const shares = this.app.accountAt(x, y);
+    if (shares) {
+      fill(this.box, ...shares);
+      this.place(pageX, pageY);
+      return;
+    }
     const found = await this.app.itemAt(x, y);
     if (run !== this.run) return;
     if (!found) {
@@ -45,6 +51,10 @@ export class Tooltip {
       h("div", { class: "muted" }, ownerLabel(recording, item.line)),
       n > 1 && h("div", { class: "muted" }, `the longest of ${count(n)} here; zoom in for the others`),
     );
+    this.place(pageX, pageY);
+  }
+
+  private place(pageX: number, pageY: number): void {
     this.box.hidden = false;
     const { offsetWidth, offsetHeight } = this.box;
     const left = pageX + 14 + offsetWidth > window.innerWidth ? pageX - offsetWidth - 10 : pageX + 14;

@@ -58,6 +58,7 @@ export interface Layout {
 
 const HEAD = 26;
 const PAD = 3;
+const ACCOUNT = 70;
 const ROW: Record<RowRole, number> = {
   cpu: 20,
   irq: 9,
@@ -117,6 +118,11 @@ function rowsOf(lines: Line[], role = (line: Line): RowRole => ROLES[line.kind])
   return { rows, height: Math.max(y + PAD, HEAD) };
 }
 
+/** Where CPU time went, over time; drawn from all lines of the account, so it has no rows of its own. */
+function accountTrack(): Track {
+  return { id: "account", kind: "account", title: "Account", detail: "", y: 0, height: ACCOUNT, rows: [], ref: -1, pinned: false, indent: 0 };
+}
+
 /** Builds layouts of one recording; the parts that never change are worked out once. */
 export class Arranger {
   private readonly owned: Owned;
@@ -174,6 +180,7 @@ export class Arranger {
     const cpus = this.index.cpus.map((_, cpu) => cpu).filter((cpu) => this.index.cpus[cpu] === 1 || this.owned.cpu[cpu]!.length > 0);
     if (cpus.length > 0) {
       const isOpen = open("cpus", true);
+      if (this.index.account) tracks.push(accountTrack());
       tracks.push(this.group("cpus", "CPUs", `${cpus.length}`, isOpen));
       if (isOpen) tracks.push(...cpus.map((cpu) => this.cpu(cpu)));
     }

@@ -21,7 +21,7 @@ function generate(name, slices, kind) {
   return file;
 }
 
-const files = { demo: generate("demo", 3000, "demo"), flat: generate("flat", 1_000_000, "flat") };
+const files = { demo: generate("demo", 3000, "demo"), flat: generate("flat", 1_000_000, "flat"), pair: generate("pair", 3000, "pair") };
 const real = resolve(process.env.KASURI_REPORT ?? join(root, "target/demo/quake.html"));
 if (existsSync(real)) files.real = real;
 else if (process.env.CI) throw new Error(`no real recording at ${real}`);
@@ -30,9 +30,9 @@ else console.log(`skipped: no real recording at ${real} (make demo makes one)`);
 const browser = await launch();
 let failed = 0;
 // ONLY: scenarios whose name has this text.
-for (const { name, file, theme, run } of [...scenarios, ...access]) {
+for (const { name, file, theme, size, run } of [...scenarios, ...access]) {
   if (!files[file] || !name.includes(process.env.ONLY ?? "")) continue;
-  const page = await browser.newPage({ viewport: { width: 1600, height: 950 }, colorScheme: theme ?? "light" });
+  const page = await browser.newPage({ viewport: size ?? { width: 1440, height: 900 }, colorScheme: theme ?? "light" });
   page.setDefaultTimeout(10_000);
   const trouble = [];
   page.on("console", (message) => {
@@ -46,6 +46,13 @@ for (const { name, file, theme, run } of [...scenarios, ...access]) {
     page,
     trouble,
     shot: (what) => page.screenshot({ path: join(out, `${what}.png`) }),
+    out: (name) => join(out, name),
+    browserPage: async (svg) => {
+      const other = await browser.newPage({ viewport: { width: 1440, height: 700 } });
+      await other.setContent(svg);
+      await other.screenshot({ path: join(out, "saved-svg.png") });
+      await other.close();
+    },
     open: async (fragment = "") => {
       await page.goto(pathToFileURL(files[file]).href + fragment);
       await page.waitForFunction(() => window.kasuri?.times.ready !== undefined || window.kasuri?.error, null, { timeout: 20_000 });

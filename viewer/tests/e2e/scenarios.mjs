@@ -395,4 +395,321 @@ export const scenarios = [
       assert((await page.locator(".track.thread").count()) > 0);
     },
   },
+  {
+    name: "a slice's histogram has all of its name, and outliers are one click away",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await page.evaluate(() => {
+        const { app } = window.kasuri;
+        const { index } = app.recording;
+        const row = index.names.find((row) => index.strings[row.name] === "spmv");
+        return app.selectNumber(row.line, 5);
+      });
+      await page.waitForSelector(".histogram .bar");
+      await settled();
+      await shot("histogram");
+      const sums = await page.evaluate(async () => {
+        const { app } = window.kasuri;
+        const { index } = app.recording;
+        const row = index.names.find((row) => index.strings[row.name] === "spmv");
+        let [n, longest] = [0, 0];
+        for (const line of app.recording.lines.filter((line) => line.kind === 2)) {
+          for (let u = 0; u < line.nUnits; u++) {
+            const unit = await app.recording.unit(line, u);
+            for (let i = 0; i < unit.n; i++) {
+              if (unit.value[i] >> 4 !== row.name) continue;
+              n++;
+              longest = Math.max(longest, unit.end[i] - unit.start[i]);
+            }
+          }
+        }
+        const stored = row.bins.filter((_, i) => i % 2 === 1).reduce((a, b) => a + b);
+        return { n, stored, longest, max: row.max, top: row.top[3] };
+      });
+      assert.equal(sums.stored, sums.n, "no slice is missing in the histogram");
+      assert.equal(sums.top, sums.longest);
+      await page.locator(".chip").first().click();
+      await page.waitForFunction((ns) => Math.abs(window.kasuri.app.selected.end - window.kasuri.app.selected.start - ns) < 1, sums.longest);
+      // A bar leads to a slice of that duration.
+      await page.waitForSelector(".histogram .bar.here");
+      await page.locator(".histogram .bar").first().click();
+      await page.waitForFunction((ns) => window.kasuri.app.selected.end - window.kasuri.app.selected.start < ns / 2, sums.longest);
+    },
+  },
+  {
+    name: "a lock wait names who held the lock and who ended the wait; the lock has a row",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      const wait = await page.evaluate(async () => {
+        const { app } = window.kasuri;
+        const row = app.recording.index.names.find((row) => row.kind === 6);
+        await app.selectNumber(row.line, row.item);
+        return { start: app.selected.start, end: app.selected.end, thread: app.selected.line.owner };
+      });
+      await page.waitForFunction(() => document.querySelector(".sides")?.textContent.includes("Who held the lock meanwhile"));
+      await settled();
+      await shot("lock-wait");
+      assert.match(await text(page, ".sides"), /Who ended its waits/);
+      const waits = await page.evaluate(async ({ start, thread }) => {
+        const { app } = window.kasuri;
+        const lock = app.recording.index.locks[0];
+        const lines = app.recording.lines.filter((line) => line.kind === 8 && line.depth >= lock.hold_lanes);
+        for (const line of lines) {
+          const unit = await app.recording.unit(line, 0);
+          const i = unit.start.indexOf(start);
+          if (i >= 0 && unit.value[i] - 1 === thread) {
+            await app.selectNumber(line.ix, i);
+            return unit.end[i] - unit.start[i];
+          }
+        }
+        return -1;
+      }, wait);
+      assert.equal(waits, wait.end - wait.start, "the lock's row has the same wait");
+      await page.waitForFunction(() => document.querySelector(".facts-list")?.textContent.includes("show the slice"));
+      await settled();
+      await shot("lock-row");
+      await page.getByRole("button", { name: "show the slice" }).click();
+      await page.waitForFunction(() => window.kasuri.app.selected.line.kind === 2);
+    },
+  },
+  {
+    name: "the account of an area is the exact sum of what lies in it, and the stacked area follows its CPUs",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      await page.waitForFunction(() => document.querySelector(".headline"));
+      await shot("account");
+      assert.match(await text(page, ".headline"), /^\d\.\d\d of 4\.00 CPUs did the program's own work/);
+      const box = await page.locator(".canvas").boundingBox();
+      const at = await page.evaluate(() => {
+        const { layout } = window.kasuri.app;
+        const y = (id) => 34 + layout.tracks.find((track) => track.id === id).y + 10;
+        return [y("cpu0"), y("cpu1")];
+      });
+      await page.keyboard.down("Shift");
+      await page.mouse.move(box.x + 300, box.y + at[0]);
+      await page.mouse.down();
+      await page.mouse.move(box.x + 620, box.y + at[1], { steps: 5 });
+      await page.mouse.up();
+      await page.keyboard.up("Shift");
+      await page.waitForSelector(".share-bar.wide");
+      await settled();
+      await shot("account-area");
+      const { sums, expected, length, cpus } = await page.evaluate(async () => {
+        const { app } = window.kasuri;
+        const { t0, t1 } = app.area;
+        const cpus = app.accountCpus();
+        const sums = await app.account.sums(t0, t1, cpus, () => false);
+        const expected = new Array(16).fill(0);
+        for (const line of app.recording.lines.filter((line) => line.kind === 9 && cpus.has(line.owner))) {
+          const unit = await app.recording.unit(line, 0);
+          for (let i = 0; i < unit.n; i++) expected[unit.value[i]] += Math.max(0, Math.min(unit.end[i], t1) - Math.max(unit.start[i], t0));
+        }
+        return { sums: { capacity: sums.capacity, classes: [...sums.classes] }, expected, length: t1 - t0, cpus: [...cpus] };
+      });
+      assert.deepEqual(cpus, [0, 1]);
+      assert.deepEqual(sums.classes, expected);
+      assert(Math.abs(sums.capacity - 2 * length) < 1, `${sums.capacity} of ${2 * length}`);
+      assert.match(await text(page, '.track[data-id="account"]'), /CPU 0, 1/);
+      assert.match(await text(page, ".panel-body"), /What it was lost to/);
+    },
+  },
+  {
+    name: "notes and a marked area live in the address",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await page.evaluate(() => window.kasuri.app.selectArea(1e7, 1.4e7, 40, 400));
+      await page.locator(".canvas").focus();
+      await page.keyboard.press("b");
+      await page.keyboard.type("50 % late & why?");
+      await page.keyboard.press("Enter");
+      await page.waitForTimeout(400);
+      await settled();
+      await shot("note");
+      const address = new URL(page.url());
+      await page.goto("about:blank");
+      await open(address.hash);
+      const notes = await page.evaluate(() => window.kasuri.app.notes);
+      assert.deepEqual(notes, [{ t0: 1e7, t1: 1.4e7, text: "50 % late & why?" }]);
+      assert.equal(await page.evaluate(() => window.kasuri.app.area.t1), 1.4e7);
+      await page.getByRole("tab", { name: "Notes (1)" }).click();
+      await page.getByRole("button", { name: "delete note 1" }).click();
+      assert.equal(await page.evaluate(() => window.kasuri.app.notes.length), 0);
+    },
+  },
+  {
+    name: "with the keyboard alone: find, select, move between rows and neighbours, read, zoom",
+    file: "demo",
+    size: { width: 1280, height: 720 },
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      await page.keyboard.press("Tab");
+      await page.locator(".canvas").focus();
+      await page.keyboard.press("j");
+      await page.waitForFunction(() => window.kasuri.app.selected);
+      const first = await selected(page);
+      const said = await page.locator(".for-readers").first().textContent();
+      assert.match(said, /on CPU, .*CPU \d+, at /, said);
+      await page.keyboard.press("j");
+      await page.waitForFunction((line) => window.kasuri.app.selected.line.ix !== line, first.line);
+      await page.keyboard.press("k");
+      await page.waitForFunction((line) => window.kasuri.app.selected.line.ix === line, first.line);
+      await page.keyboard.press(".");
+      await page.waitForFunction((item) => window.kasuri.app.selected.item > item, first.item);
+      const before = await page.evaluate(() => window.kasuri.app.view.t1 - window.kasuri.app.view.t0);
+      await page.keyboard.press("Enter");
+      assert((await page.evaluate(() => window.kasuri.app.view.t1 - window.kasuri.app.view.t0)) < before / 3, "Enter zooms to it");
+      await settled();
+      await shot("keyboard-small");
+      await page.locator(".minimap").focus();
+      const from = await page.evaluate(() => window.kasuri.app.view.t0);
+      await page.keyboard.press("ArrowRight");
+      assert((await page.evaluate(() => window.kasuri.app.view.t0)) > from, "the overview moves by keys");
+      await page.getByRole("tab", { name: "Details" }).focus();
+      await page.keyboard.press("ArrowRight");
+      assert.equal(await page.evaluate(() => document.activeElement.textContent), "Account");
+    },
+  },
+  {
+    name: "the view is saved as SVG with text, and as PNG",
+    file: "demo",
+    run: async ({ page, open, settled, browserPage, out }) => {
+      await open();
+      await page.evaluate(() => window.kasuri.app.show([2e7, 3.2e7]));
+      await settled();
+      for (const kind of ["SVG", "PNG"]) {
+        await page.locator(".menu summary", { hasText: "Save" }).click();
+        const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: `Save the view as ${kind}` }).click()]);
+        assert.equal(file.suggestedFilename(), `quake-steps-40.${kind.toLowerCase()}`);
+        await file.saveAs(out(`saved.${kind.toLowerCase()}`));
+      }
+      const { readFileSync } = await import("node:fs");
+      assert.deepEqual([...readFileSync(out("saved.png")).subarray(1, 4)].map((c) => String.fromCharCode(c)).join(""), "PNG");
+      const svg = readFileSync(out("saved.svg"), "utf8");
+      const facts = await page.evaluate((svg) => {
+        const picture = new DOMParser().parseFromString(svg, "image/svg+xml");
+        return { broken: picture.querySelector("parsererror")?.textContent, texts: [...picture.querySelectorAll("text")].map((t) => t.textContent), rects: picture.querySelectorAll("rect").length };
+      }, svg);
+      assert.equal(facts.broken, undefined);
+      for (const part of ["CPU 0", "quake/0", "conjugate gradient", "22 ms"]) assert(facts.texts.includes(part), `the picture lacks "${part}"`);
+      assert(facts.rects > 200 && svg.length < 3e6, `${facts.rects} rectangles, ${svg.length} bytes`);
+      // As a browser shows it: the same colours as the page's canvas.
+      await browserPage(svg);
+    },
+  },
+  {
+    name: "two recordings: one time scale, aligned at the start or at a name, compared by name",
+    file: "pair",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      await shot("pair");
+      const views = () => page.evaluate(() => [window.kasuri.app, window.kasuri.other].map((app) => [app.view.t0 - app.origin, app.view.t1 - app.origin]));
+      const same = async (why) => {
+        const [a, b] = await views();
+        assert(Math.abs(a[0] - b[0]) < 1 && Math.abs(a[1] - b[1]) < 1, `${why}: ${a} and ${b}`);
+      };
+      await same("at first");
+      await page.locator(".pane").nth(1).locator(".canvas").hover();
+      await page.locator(".pane").nth(1).locator(".canvas").click();
+      await page.keyboard.press("w");
+      await page.keyboard.press("w");
+      await page.keyboard.press("d");
+      await same("after moving the second");
+      await page.selectOption("#align", { label: "the first spmv" });
+      await page.waitForFunction(() => window.kasuri.app.origin > 0);
+      await same("aligned at a name");
+      const starts = await page.evaluate(() => Promise.all([window.kasuri.app, window.kasuri.other].map(async ({ recording, origin }) => {
+        let first = Infinity;
+        for (const line of recording.lines.filter((line) => line.kind === 2)) {
+          const unit = await recording.unit(line, 0);
+          for (let i = 0; i < unit.n; i++) if (recording.text(unit.value[i] >> 4) === "spmv") first = Math.min(first, unit.start[i]);
+        }
+        return first - origin;
+      })));
+      assert.deepEqual(starts, [0, 0]);
+      await page.evaluate(() => window.kasuri.app.show([-2e6 + window.kasuri.app.origin, 8e6 + window.kasuri.app.origin]));
+      await settled();
+      await shot("pair-aligned");
+      const tab = page.locator(".pane-panel.active");
+      await tab.getByRole("tab", { name: "Compare" }).click();
+      assert.match(await tab.locator(".panel-body").innerText(), /A before .* B after .*: B took 0\.\d+\u00d7 as long/);
+      assert.match(await tab.locator(".panel-body").innerText(), /spmv/);
+      await page.waitForTimeout(400);
+      assert.match(page.url(), /&b=/);
+    },
+  },
+  {
+    name: "no zoom hides a rare slice or a name's longest, and what is merged is marked",
+    file: "flat",
+    run: async ({ page, open, shot, settled }) => {
+      await open();
+      const result = await page.evaluate(async () => {
+        const { app } = window.kasuri;
+        const { recording } = app;
+        const { index } = recording;
+        const rows = index.names.filter((row) => row.count === 1);
+        rows.push(...index.names.filter((row) => row.count > 1).slice(0, 40));
+        const hidden = [];
+        let [checked, unmarked, merged, crowded] = [0, 0, 0, 0];
+        const rgb = (ink) => ink & 0xffffff;
+        for (const row of rows) {
+          const line = recording.lines[row.line];
+          const own = rgb(app.colours.inks(2).of((row.name << 4) | row.kind));
+          for (let zoom = 0; ; zoom++) {
+            const width = recording.length / 2 ** zoom;
+            const view = { ...app.view, t0: row.start - 0.37 * width, t1: row.start + 0.63 * width };
+            if (row.max / (width / view.width) > 3) break;
+            const scene = { ...app.scene(), view };
+            let pixels = app.painter.pixelsOf(scene, line);
+            for (let wait = 0; !pixels.complete && wait < 200; wait++) {
+              await new Promise((resolve) => setTimeout(resolve, 10));
+              pixels = app.painter.pixelsOf(scene, line);
+            }
+            const { body, edge, mark } = pixels;
+            const x = Math.floor(((row.start - view.t0) / width) * body.length);
+            const near = [x - 1, x, x + 1];
+            checked++;
+            if (!near.some((p) => rgb(body[p]) === own || rgb(edge[p]) === own || mark[p] !== 0)) hidden.push(`${index.strings[row.name]} at 1/${2 ** zoom}`);
+            // Every pixel that holds two whole slices says that it is merged.
+            if (row.count > 1) continue;
+            const per = width / body.length;
+            const inside = new Uint16Array(body.length + 1);
+            for (let u = 0; u < line.nUnits; u++) {
+              if (line.to[u] < view.t0 || line.from[u] > view.t1) continue;
+              const unit = await recording.unit(line, u);
+              for (let i = 0; i < unit.n; i++) {
+                const p = Math.floor((unit.start[i] - view.t0) / per);
+                if (p >= 0 && p < body.length && Math.floor((unit.end[i] - view.t0) / per) === p) inside[p]++;
+              }
+            }
+            for (let p = 1; p + 1 < body.length; p++) {
+              if (inside[p] < 2) continue;
+              merged++;
+              if (edge[p - 1] === 0 && edge[p] === 0 && edge[p + 1] === 0) unmarked++;
+            }
+            crowded += inside.filter((n) => n === 0).length;
+          }
+        }
+        return { hidden, checked, unmarked, merged, crowded };
+      });
+      assert.deepEqual(result.hidden, []);
+      assert(result.checked > 300, `only ${result.checked} looked at`);
+      assert.equal(result.unmarked, 0, `${result.unmarked} of ${result.merged} merged pixels look like single slices`);
+      assert(result.merged > 10_000 && result.crowded > 100, JSON.stringify(result));
+      await page.evaluate(() => {
+        const { app } = window.kasuri;
+        const row = app.recording.index.names.find((row) => row.count === 1);
+        app.reveal(app.recording.lines[row.line]);
+        app.show([row.start - 2e6, row.start + 2e6]);
+      });
+      await settled();
+      await shot("rare-among-merged");
+    },
+  },
 ];

@@ -82,6 +82,7 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
     n_flows: 0,
     summary: null,
     panels: [],
+    account: null,
   };
   return new Recording(index, (tag, from, length) => Promise.resolve((texts[tag] ?? "").slice(from, from + length)));
 }

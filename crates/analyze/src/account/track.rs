@@ -204,6 +204,7 @@ impl KernelTracks {
                         own.push(span);
                     }
                 }
+                KernelSpanKind::LockContention => {}
             }
         }
         let track = |mut spans: Vec<(Time, Time, u32)>| {

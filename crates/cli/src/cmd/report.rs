@@ -3,6 +3,7 @@ use crate::message;
 use crate::open::Input;
 use crate::output::Output;
 use anyhow::{Context, bail};
+use kasuri_analyze::account::Account;
 use kasuri_present::html;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -82,6 +83,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// A recording and what is said about it.
 struct Side {
     trace: kasuri_model::Trace,
+    account: Account,
     summary: serde_json::Value,
     title: String,
     label: String,
@@ -93,6 +95,7 @@ impl Side {
         let trace = input.load()?;
         let summary = kasuri_analyze::summary(&trace, &kasuri_analyze::Options::default());
         Ok(Side {
+            account: Account::new(&trace, trace.span.clone()),
             summary: serde_json::to_value(&summary).context("cannot encode the summary")?,
             trace,
             title: title.to_owned(),
@@ -108,6 +111,7 @@ impl Side {
             summary: Some(self.summary.clone()),
             places: Some(&self.trace.places),
             level: self.level,
+            account: Some(&self.account),
             ..html::Options::default()
         }
     }

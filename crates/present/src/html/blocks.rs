@@ -78,6 +78,8 @@ pub struct Packed {
     pub tasks: Vec<Unit>,
     /// Units of the flow table.
     pub flows: Vec<Unit>,
+    /// Mixes of the account's lines.
+    pub mixes: Vec<Unit>,
     /// Lock and wait objects.
     pub objects: Vec<u64>,
     /// For each name its longest slice: (ns, row).
@@ -92,6 +94,7 @@ enum Source {
     Items { line: usize, from: usize, to: usize },
     Overview { line: usize },
     Finest { line: usize },
+    Mix { line: usize },
     Tasks { from: usize, to: usize },
     Flows { from: usize, to: usize },
 }
@@ -182,6 +185,7 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
                 Source::Items { line, .. } => packed.units[line].push(unit),
                 Source::Overview { line } => packed.levels[line].overview = unit,
                 Source::Finest { line } => packed.levels[line].finest = unit,
+                Source::Mix { .. } => packed.mixes.push(unit),
                 Source::Tasks { .. } => packed.tasks.push(unit),
                 Source::Flows { .. } => packed.flows.push(unit),
             }
@@ -268,6 +272,10 @@ fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
     let n = plan.lines.len();
     for line in (0..n).filter(|&line| has_levels(line)) {
         packer.push(Source::Overview { line }, lod::OVERVIEW * 2);
+    }
+    // The picture of the account is part of the first picture.
+    for line in (0..n).filter(|&line| plan.lines[line].kind == super::lines::Kind::Account) {
+        packer.push(Source::Mix { line }, plan.segments.buckets * 16);
     }
     packer.flush();
     let first = packer.blocks.len();
@@ -378,6 +386,10 @@ impl Job<'_> {
             Source::Finest { line } => {
                 unit.items = lod::buckets(self.plan.lines[line].rows.len()) as u32;
                 raw.append(&self.levels[line].1);
+            }
+            Source::Mix { line } => {
+                unit.items = self.plan.segments.buckets as u32;
+                super::account::mix(self.plan, &self.plan.lines[line], raw);
             }
             Source::Tasks { from, to } => {
                 unit.items = (to - from) as u32;

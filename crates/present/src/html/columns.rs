@@ -95,6 +95,11 @@ pub fn encode(
             out,
             rows().map(|r| trace.slices.thread[r].0.wrapping_add(1) as u64),
         ),
+        Kind::Account => {
+            let s = &plan.segments;
+            column(out, rows().map(|r| s.class[r] as u64));
+            column(out, rows().map(|r| s.cause[r] as u64));
+        }
         Kind::Counter => {
             let counter = &trace.counters[line.owner as usize];
             column(out, rows().map(|r| counter.value[r].to_bits()));

@@ -1,4 +1,5 @@
 //! What the viewer must know before it draws: names, rows, where the bytes are. JSON, deflated.
+use super::account::{self, AccountRow};
 use super::blocks::{Packed, Unit};
 use super::lines::{Kind, Plan};
 use super::locks::Lock;
@@ -46,6 +47,7 @@ struct Index<'a> {
     n_flows: usize,
     summary: Option<&'a serde_json::Value>,
     panels: Vec<PanelRow<'a>>,
+    account: Option<AccountRow<'a>>,
 }
 
 #[derive(Serialize)]
@@ -199,6 +201,10 @@ pub fn encode(
             .iter()
             .map(|p| panel::encode(p, plan))
             .collect(),
+        account: options
+            .account
+            .filter(|_| plan.segments.buckets > 0)
+            .map(|account| account::encode(account, plan, &packed.mixes)),
     };
     Ok(serde_json::to_vec(&index)?)
 }

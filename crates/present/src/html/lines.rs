@@ -2,6 +2,7 @@
 //!
 //! A *line* is a sequence of items in time order that do not overlap: one depth of one thread's slices, one thread's
 //! states, one CPU's occupancy. Everything the viewer draws is a line.
+use super::account::Segments;
 use super::locks::{self, Lock};
 use kasuri_model::{KernelSpanKind, Time, Trace};
 use std::ops::Range;
@@ -28,6 +29,8 @@ pub enum Kind {
     Counter = 7,
     /// One lane of a lock's holders or waiters; value: thread + 1.
     Lock = 8,
+    /// What a CPU's time is charged to; value: the class.
+    Account = 9,
 }
 
 /// The model's rows behind a line, in time order.
@@ -88,10 +91,12 @@ pub struct Plan {
     pub base: i64,
     /// Length of the axis, ns: no item ends later. At least 1.
     pub length: u64,
-    /// The lines: CPUs first, then threads, then counters, then locks.
+    /// The lines: CPUs first, then threads, counters, locks, the account.
     pub lines: Vec<Line>,
     /// Owners of the lines of locks.
     pub locks: Vec<Lock>,
+    /// What the lines of the account show.
+    pub segments: Segments,
     /// Locks beyond those.
     pub locks_without_row: usize,
     /// For each name: number of slices.
@@ -108,6 +113,7 @@ impl Plan {
     pub fn item(&self, trace: &Trace, line: &Line, i: usize) -> Item {
         let row = line.rows.get(i);
         let (start, end, value) = match line.kind {
+            Kind::Account => return self.segments.item(row),
             Kind::Cpu => self.occupancy(trace, line, row),
             Kind::State => self.state(trace, line, row),
             Kind::Slice => {

@@ -8,6 +8,7 @@
 //!
 //! [`lines`] decides what the rows are, [`columns`] and [`lod`] turn them into bytes, [`blocks`] deflates on all CPUs,
 //! [`index`] describes the rest as JSON, and [`page`] puts the parts into the template built by `make viewer`.
+mod account;
 mod blocks;
 mod columns;
 mod index;
@@ -39,6 +40,8 @@ pub struct Options<'a> {
     pub summary: Option<serde_json::Value>,
     /// Where names were annotated, for the details panel; none: what the trace knows of it.
     pub places: Option<&'a Places>,
+    /// Where every CPU-second went; drawn as a stacked area, added up for any part.
+    pub account: Option<&'a kasuri_analyze::account::Account>,
     /// Tables of other analyses, a tab each.
     pub panels: Vec<Panel>,
     /// Deflate level 1 (fast) to 9 (small).
@@ -54,6 +57,7 @@ impl Default for Options<'_> {
             label: String::new(),
             summary: None,
             places: None,
+            account: None,
             panels: Vec::new(),
             level: 5,
             workers: 0,
@@ -117,7 +121,8 @@ fn write_all(recordings: &[(&Trace, &Options)], out: &mut impl Write) -> Result<
     let mut stats = Stats::default();
     let mut parts = Vec::new();
     for &(trace, options) in recordings {
-        let plan = lines::plan(trace);
+        let mut plan = lines::plan(trace);
+        account::add(trace, options.account, &mut plan);
         let packed = blocks::pack(trace, &plan, options);
         let index = index::encode(trace, &plan, &packed, options)?;
         stats.slices += trace.slices.start.len() as u64;

@@ -455,3 +455,78 @@ fn a_noted_value_survives_being_shown_once() {
     };
     assert_eq!(two.halve(Kind::Slice).flags[0] & lod::SEVERAL, lod::SEVERAL);
 }
+
+/// Two CPUs; a thread runs on CPU 0, sleeps, and runs on CPU 1.
+fn scheduled() -> Trace {
+    let mut trace = trace(1);
+    trace.slices = Slices::default();
+    trace.threads[0].slices = 0..0;
+    trace.span = Time(0)..Time(1000);
+    trace.threads[0].alive = Time(0)..Time(1000);
+    let rows = [
+        (0, ThreadState::Running, 0),
+        (300, ThreadState::Sleeping, 0),
+        (500, ThreadState::Running, 1),
+    ];
+    for (start, state, cpu) in rows {
+        trace.states.start.push(Time(start));
+        trace.states.state.push(state);
+        trace.states.cpu.push(cpu);
+        trace.states.by.push(ThreadIx::NONE);
+    }
+    trace.threads[0].states = 0..3;
+    let occupancy = [(0, 0, false), (0, 300, true), (1, 0, true), (1, 500, false)];
+    for cpu in 0..2u32 {
+        let first = trace.occupancy.start.len() as u32;
+        for &(_, start, idle) in occupancy.iter().filter(|row| row.0 == cpu) {
+            trace.occupancy.start.push(Time(start));
+            let thread = if idle { ThreadIx::NONE } else { ThreadIx(0) };
+            trace.occupancy.thread.push(thread);
+            trace.occupancy.idle.push(idle);
+        }
+        trace.cpus.push(Cpu {
+            recorded: true,
+            occupancy: first..trace.occupancy.start.len() as u32,
+            ..Cpu::default()
+        });
+    }
+    trace
+}
+
+#[test]
+fn the_account_of_each_cpu_has_no_gaps_and_its_mix_is_whole() {
+    let trace = scheduled();
+    let account = kasuri_analyze::account::Account::new(&trace, trace.span.clone());
+    let mut plan = lines::plan(&trace);
+    account::add(&trace, Some(&account), &mut plan);
+    let of_account: Vec<_> = plan
+        .lines
+        .iter()
+        .filter(|line| line.kind == Kind::Account)
+        .collect();
+    assert_eq!(of_account.len(), 2);
+    let mut by_class = [0u64; kasuri_analyze::account::N_CLASSES];
+    for line in of_account {
+        let mut now = 0;
+        for i in 0..line.rows.len() {
+            let item = plan.item(&trace, line, i);
+            assert_eq!(item.start, now);
+            now = item.end;
+            by_class[item.value as usize] += item.end - item.start;
+        }
+        assert_eq!(now, 1000);
+        let mut raw = Raw::default();
+        account::mix(&plan, line, &mut raw);
+        let (mut at, n) = (0, plan.segments.buckets);
+        let columns: Vec<Vec<u64>> = (0..by_class.len())
+            .map(|_| cell(&raw.bytes, &mut at, n))
+            .collect();
+        for b in 0..n {
+            let sum: u64 = columns.iter().map(|column| column[b]).sum();
+            assert!((253..=257).contains(&sum), "bucket {b} holds {sum}");
+        }
+    }
+    let exact = account.sums(trace.span.start, trace.span.end);
+    assert_eq!(by_class.map(|ns| ns as i64), exact);
+    assert_eq!(by_class[0], 800);
+}

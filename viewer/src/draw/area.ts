@@ -1,0 +1,76 @@
+// The account over time as a stacked area.
+import { N_CLASSES, type Account } from "../data/account";
+import type { Viewport } from "../view/viewport";
+import { CLASS_ORDER, classColour, css, type Theme } from "./palette";
+import { SvgPen, type Pen } from "./pen";
+
+/** Paints pixels of an area `width` x `height`; all classes of a pixel column from the bottom up. */
+function image(shares: Float32Array, width: number, height: number, dark: boolean): ImageData {
+  const picture = new ImageData(width, height);
+  const pixels = new Uint32Array(picture.data.buffer);
+  const inks = CLASS_ORDER.map((c) => {
+    const rgb = classColour(c, dark);
+    return (0xff000000 | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
+  });
+  for (let x = 0; x < width; x++) {
+    let sum = 0;
+    let y = height;
+    for (let k = 0; k < N_CLASSES; k++) {
+      const share = shares[x * N_CLASSES + CLASS_ORDER[k]!]!;
+      if (share === 0) continue;
+      sum += share;
+      const top = Math.max(0, Math.round(height * (1 - sum)));
+      for (let at = top; at < y; at++) pixels[at * width + x] = inks[k]!;
+      y = Math.min(y, top);
+    }
+  }
+  return picture;
+}
+
+const scratch = typeof document === "undefined" ? undefined : document.createElement("canvas");
+
+/** Draws the account between the view's ends at `y`; false when more of it is being read. */
+export function drawArea(pen: Pen, account: Account, cpus: Set<number> | undefined, view: Viewport, theme: Theme, y: number, height: number, dpr: number): boolean {
+  const width = Math.max(1, Math.round(view.width * dpr));
+  const rows = Math.max(1, Math.round(height * dpr));
+  const { shares, complete } = account.shares(view.t0, view.t1, width, cpus);
+  if (pen instanceof SvgPen) {
+    outlines(pen, shares, width, view.width, y, height, theme.dark);
+    return complete;
+  }
+  if (!scratch) return complete;
+  if (scratch.width !== width || scratch.height !== rows) {
+    scratch.width = width;
+    scratch.height = rows;
+  }
+  scratch.getContext("2d")!.putImageData(image(shares, width, rows, theme.dark), 0, 0);
+  (pen as CanvasRenderingContext2D).drawImage(scratch, 0, y, view.width, height);
+  return complete;
+}
+
+/** The same as shapes: one for each class. */
+function outlines(pen: SvgPen, shares: Float32Array, n: number, width: number, y: number, height: number, dark: boolean): void {
+  const below = new Float32Array(n);
+  for (const c of CLASS_ORDER) {
+    let any = false;
+    for (let x = 0; x < n && !any; x++) any = shares[x * N_CLASSES + c]! > 0;
+    if (!any) continue;
+    pen.fillStyle = css(classColour(c, dark));
+    pen.beginPath();
+    const at = (x: number): number => (x / n) * width;
+    pen.moveTo(0, y + height * (1 - below[0]!));
+    for (let x = 0; x < n; x++) {
+      const top = y + height * (1 - below[x]! - shares[x * N_CLASSES + c]!);
+      pen.lineTo(at(x), top);
+      pen.lineTo(at(x + 1), top);
+    }
+    for (let x = n - 1; x >= 0; x--) {
+      const bottom = y + height * (1 - below[x]!);
+      pen.lineTo(at(x + 1), bottom);
+      pen.lineTo(at(x), bottom);
+    }
+    pen.closePath();
+    pen.fill();
+    for (let x = 0; x < n; x++) below[x]! += shares[x * N_CLASSES + c]!;
+  }
+}
