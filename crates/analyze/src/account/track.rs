@@ -204,7 +204,6 @@ impl KernelTracks {
                         own.push(span);
                     }
                 }
-                KernelSpanKind::LockContention => {}
             }
         }
         let track = |mut spans: Vec<(Time, Time, u32)>| {
