@@ -537,7 +537,7 @@ export class App {
   savePicture(kind: "svg" | "png"): void {
     const { title } = this.recording.index;
     const scene = { ...this.scene(), marks: { ...this.scene().marks, cursor: undefined, hover: undefined } };
-    const name = `${title.replace(/[^\w.-]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60) || "kasuri"}.${kind}`;
+    const name = `${title.replace(/[^A-Za-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "kasuri"}.${kind}`;
     if (kind === "svg") download(name, new Blob([svgOf(scene, title)], { type: "image/svg+xml" }));
     else canvasOf(scene, title).toBlob((blob) => blob && download(name, blob), "image/png");
   }

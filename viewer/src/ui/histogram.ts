@@ -41,7 +41,7 @@ function picture(app: App, row: NameRow, bins: Bin[], selected: Item | undefined
     const go = (): void => void app.step((value, ns) => value >> 4 === row.name && ns >= bar.from && ns < bar.to, 1);
     const rect = svg(
       "rect",
-      { x: i * step + 0.5, y: HEIGHT - height, width: Math.max(1, step - 1), height, fill: colour, class: here ? "bar here" : "bar", tabindex: 0, role: "button", "aria-label": `go to one of ${what}`, onclick: go, onkeydown: (event: KeyboardEvent) => event.key === "Enter" && go() },
+      { x: i * step + 0.5, y: HEIGHT - height, width: Math.max(1, step - 1), height, fill: colour, class: here ? "bin here" : "bin", tabindex: 0, role: "button", "aria-label": `go to one of ${what}`, onclick: go, onkeydown: (event: KeyboardEvent) => event.key === "Enter" && go() },
       svg("title", {}, `${what}; click to go to the next one`),
     );
     chart.append(rect);

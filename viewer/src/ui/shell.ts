@@ -44,6 +44,9 @@ function menu(label: string, text: string, ...children: HTMLElement[]): HTMLDeta
     box.querySelector("summary")?.focus();
     event.stopPropagation();
   });
+  box.addEventListener("click", (event) => {
+    if ((event.target as Element).closest("button")) box.open = false;
+  });
   document.addEventListener("pointerdown", (event) => {
     if (!box.contains(event.target as Node)) box.open = false;
   });
