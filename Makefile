@@ -13,7 +13,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
 .PHONY: help deps build c viewer rust demo test lint fmt clean bench install \
-        test-c test-rust test-viewer test-sanitizers test-model test-docs fuzz
+        test-c test-rust test-viewer test-sanitizers test-model test-account test-docs fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +49,7 @@ demo: deps build ## record a real parallel program and leave an HTML report
 	@printf '\nThe Gantt chart: %s\nOpen it in a browser; press ? there for help.\n' "$(CURDIR)/$(DEMO).html"
 
 # ---- test ---------------------------------------------------------------------------------------------------------
-test: deps build test-c test-rust test-model test-viewer test-sanitizers test-docs ## pass all tests
+test: deps build test-c test-rust test-model test-viewer test-sanitizers test-account test-docs ## pass all tests
 	@echo 'all tests passed'
 
 test-c: c ## C, C++ and Fortran tests
@@ -75,6 +75,11 @@ test-sanitizers: ## C tests under ASan, UBSan and TSan
 	  ctest --test-dir build/san-$$s --output-on-failure -j 2; \
 	done
 
+test-account: c rust ## the account against programs that measured their own losses; against real ones; a newcomer's trial
+	$(SUDO) tests/planted/check --rounds 60
+	$(SUDO) tests/real/run --quick
+	$(SUDO) tests/trial/run
+
 test-docs: ## links and paths in the documents resolve
 	tests/docs/check-links
 
@@ -93,7 +98,7 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS (needs a nightly toolchain and c
 	cd fuzz && for t in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run $$t -- -max_total_time=$(FUZZ_SECONDS); done
 
 # ---- bench --------------------------------------------------------------------------------------------------------
-BENCHES := annotate examples ito load viewer
+BENCHES := account annotate examples ito load viewer
 bench: $(BENCHES:%=bench-%) ## run all benchmarks; results in target/bench/*.json
 
 bench-%: build ## run one benchmark: annotate, examples, load or viewer
