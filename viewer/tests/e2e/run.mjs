@@ -47,12 +47,6 @@ for (const { name, file, theme, size, run } of [...scenarios, ...access]) {
     trouble,
     shot: (what) => page.screenshot({ path: join(out, `${what}.png`) }),
     out: (name) => join(out, name),
-    browserPage: async (svg) => {
-      const other = await browser.newPage({ viewport: { width: 1440, height: 700 } });
-      await other.setContent(svg);
-      await other.screenshot({ path: join(out, "saved-svg.png") });
-      await other.close();
-    },
     open: async (fragment = "") => {
       await page.goto(pathToFileURL(files[file]).href + fragment);
       await page.waitForFunction(() => window.kasuri?.times.ready !== undefined || window.kasuri?.error, null, { timeout: 20_000 });
