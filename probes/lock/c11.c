@@ -46,7 +46,7 @@ PROBE_EXPORT int mtx_unlock(mtx_t *m) {
     int r;
     if (!probe_on())
         return REAL(mtx_unlock)(m);
-    stamp = probe_leaving(m);
+    stamp = probe_leaving(m) ? kasuri__stamp() : 0;
     r = REAL(mtx_unlock)(m);
     if (stamp && r == thrd_success)
         probe_emit_left(m, 0, stamp);

@@ -41,7 +41,7 @@ static inline __attribute__((always_inline)) int try_first(pthread_mutex_t *m) {
 /* The lock was tried: `r`. What is neither ours nor busy is an error whose words are those of the function called. */
 #define CONTENDED(m, r, caller, call)                                                                                  \
     do {                                                                                                               \
-        if (r == EOWNERDEAD) {                                                                                         \
+        if (is_ours(r)) {                                                                                              \
             probe_taken(m, 0, type_of, caller);                                                                        \
         } else if (r == EBUSY) {                                                                                       \
             probe_request(m, KASURI_LOCK_EXCLUSIVE, type_of, holder_of(m), caller);                                    \
@@ -59,15 +59,22 @@ __attribute__((noinline)) static int lock_contended(pthread_mutex_t *m, int r, u
     return r;
 }
 
+__attribute__((cold, noinline)) static int lock_unrecorded(pthread_mutex_t *m, uintptr_t caller) {
+    if (!probe_wake())
+        return REAL(pthread_mutex_lock)(m);
+    return lock_contended(m, try_first(m), caller);
+}
+
 PROBE_EXPORT int pthread_mutex_lock(pthread_mutex_t *m) {
     int r;
-    if (KASURI__UNLIKELY(!probe_on()))
-        return REAL(pthread_mutex_lock)(m);
-    r = try_first(m);
+    if (KASURI__UNLIKELY(kasuri__gate_load() != 1))
+        return lock_unrecorded(m, PROBE_CALLER());
+    if (KASURI__UNLIKELY(m->__data.__kind & ROBUST))
+        return lock_contended(m, look(m), PROBE_CALLER());
+    r = RESOLVED(pthread_mutex_trylock)(m);
     if (KASURI__UNLIKELY(r != 0))
         return lock_contended(m, r, PROBE_CALLER());
-    probe_taken(m, 0, type_of, PROBE_CALLER());
-    return 0;
+    PROBE_TAKEN(m, type_of);
 }
 
 PROBE_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m) {
@@ -107,9 +114,9 @@ PROBE_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m) {
     int r;
     if (KASURI__UNLIKELY(!probe_on()))
         return REAL(pthread_mutex_unlock)(m);
-    stamp = probe_leaving(m);
-    if (!stamp)
+    if (!probe_leaving(m))
         return RESOLVED(pthread_mutex_unlock)(m);
+    stamp = kasuri__stamp();
     r = RESOLVED(pthread_mutex_unlock)(m);
     if (KASURI__LIKELY(r == 0))
         probe_emit_left(m, 0, stamp);

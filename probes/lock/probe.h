@@ -70,6 +70,10 @@ PROBE_COLD void probe_define(const void *lock, uint32_t type, uintptr_t caller);
 PROBE_COLD void probe_forget(const void *lock);
 PROBE_COLD void probe_sample(struct probe_thread *t, struct probe_entry *e, uint64_t stamp, uint32_t shared);
 PROBE_COLD void probe_nested(struct probe_thread *t, struct probe_entry *e, const void *lock, uint32_t shared);
+/* For tail calls: these return 0. */
+PROBE_COLD int probe_taken_slowly(const void *lock, probe_type_of *type_of, uintptr_t caller, uint64_t stamp);
+PROBE_COLD int probe_taken_reserved(const void *lock, uint64_t stamp, uint64_t pos);
+PROBE_COLD void probe_taken_shared(const void *lock, probe_type_of *type_of, uintptr_t caller, uint64_t stamp);
 PROBE_COLD int probe_ends_recorded(struct probe_thread *t, const void *lock);
 PROBE_COLD int probe_record_hold(struct probe_thread *t, const void *lock, uint32_t shared);
 PROBE_COLD void probe_request(const void *lock, uint32_t mode, probe_type_of *type_of, uint32_t holder,
@@ -138,40 +142,61 @@ static inline __attribute__((always_inline)) void probe_emit_left(const void *lo
         probe_emit_short(KASURI_EV_LOCK_LEFT, KASURI_EV_LOCK_RELEASED, lock, stamp);
 }
 
-/* The lock was free and is ours. Keep it short: this is inside the critical section. */
-static inline __attribute__((always_inline)) void probe_taken(const void *lock, uint32_t shared, probe_type_of *type_of,
-                                                              uintptr_t caller) {
-    const int light = probe_is_light;
-    const uint64_t stamp = light ? 0 : kasuri__stamp();
-    struct probe_thread *t = probe_self;
-    struct probe_entry *e;
-    if (KASURI__UNLIKELY(!t || !t->tid))
-        t = probe_adopt();
-    if (KASURI__LIKELY(t != 0)) {
-        e = &t->entries[((uintptr_t)lock >> 3 ^ (uintptr_t)lock >> 11) % PROBE_ENTRIES];
-        if (KASURI__UNLIKELY(e->object != (uintptr_t)lock))
-            probe_meet(t, e, lock, type_of, caller, stamp);
-        if (light) {
-            if (KASURI__UNLIKELY(t->n_recorded != 0))
-                probe_nested(t, e, lock, shared);
-            else if (KASURI__UNLIKELY(--e->until == 0))
-                probe_sample(t, e, kasuri__stamp(), shared);
-            return;
-        }
-    } else if (light) {
-        return;
-    }
-    probe_emit_taken(lock, shared, stamp);
+static inline __attribute__((always_inline)) struct probe_entry *probe_entry_of(struct probe_thread *t,
+                                                                                const void *lock) {
+    return &t->entries[((uintptr_t)lock >> 3 ^ (uintptr_t)lock >> 11) % PROBE_ENTRIES];
 }
 
-/* Before the real unlock: the stamp with which its release is to be recorded, or 0. */
-static inline __attribute__((always_inline)) uint64_t probe_leaving(const void *lock) {
-    if (probe_is_light) {
-        struct probe_thread *t = probe_self;
-        if (KASURI__LIKELY(!t || !t->n_recorded) || !probe_ends_recorded(t, lock))
-            return 0;
-    }
-    return kasuri__stamp();
+/* The lock was free and is ours: the usual case, inside the critical section, with no call and few registers. What else
+ * there may be is behind one tail call. The pointer is the parent's in a forked child; the entries are wiped then, and
+ * none is ours. */
+#define PROBE_TAKEN(lock, type_of)                                                                                     \
+    do {                                                                                                               \
+        struct probe_thread *t_ = probe_self;                                                                          \
+        if (KASURI__UNLIKELY(probe_is_light)) {                                                                        \
+            if (KASURI__LIKELY(t_ != 0)) {                                                                             \
+                struct probe_entry *e_ = probe_entry_of(t_, lock);                                                     \
+                if (KASURI__LIKELY(e_->object == (uintptr_t)(lock) && !t_->n_recorded && e_->until > 1)) {             \
+                    e_->until--;                                                                                       \
+                    return 0;                                                                                          \
+                }                                                                                                      \
+            }                                                                                                          \
+            return probe_taken_slowly(lock, type_of, PROBE_CALLER(), 0);                                               \
+        } else {                                                                                                       \
+            const uint64_t stamp_ = kasuri__stamp();                                                                   \
+            struct kasuri__writer *w_ = kasuri__writer;                                                                \
+            if (KASURI__LIKELY(t_ && w_ && probe_entry_of(t_, lock)->object == (uintptr_t)(lock) &&                    \
+                               !((uintptr_t)(lock) >> 47))) {                                                          \
+                const uint64_t pos_ = kasuri__reserve(w_, 16);                                                         \
+                if (KASURI__LIKELY((pos_ & KASURI__OFF_MASK) + 16 <= __atomic_load_n(&w_->limit, __ATOMIC_RELAXED))) { \
+                    uint64_t *slot_ = kasuri__slot(pos_);                                                              \
+                    __atomic_store_n(slot_ + 1, KASURI_EV_LOCK_TAKEN | 1u << 8 | (uint64_t)(uintptr_t)(lock) << 16,    \
+                                     __ATOMIC_RELAXED);                                                                \
+                    kasuri__commit(slot_, stamp_);                                                                     \
+                    return 0;                                                                                          \
+                }                                                                                                      \
+                return probe_taken_reserved(lock, stamp_, pos_);                                                       \
+            }                                                                                                          \
+            return probe_taken_slowly(lock, type_of, PROBE_CALLER(), stamp_);                                          \
+        }                                                                                                              \
+    } while (0)
+
+/* The same where a few ns more do not matter, and for the shared mode. */
+static inline __attribute__((always_inline)) void probe_taken(const void *lock, uint32_t shared, probe_type_of *type_of,
+                                                              uintptr_t caller) {
+    if (shared)
+        probe_taken_shared(lock, type_of, caller, probe_is_light ? 0 : kasuri__stamp());
+    else
+        (void)probe_taken_slowly(lock, type_of, caller, probe_is_light ? 0 : kasuri__stamp());
+}
+
+/* Before the real unlock: whether its release is to be recorded. */
+static inline __attribute__((always_inline)) int probe_leaving(const void *lock) {
+    struct probe_thread *t;
+    if (KASURI__LIKELY(!probe_is_light))
+        return 1;
+    t = probe_self;
+    return KASURI__UNLIKELY(t && t->n_recorded) && probe_ends_recorded(t, lock);
 }
 
 #endif

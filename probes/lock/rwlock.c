@@ -74,7 +74,7 @@ PROBE_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l) {
     if (KASURI__UNLIKELY(!probe_on()))
         return REAL(pthread_rwlock_unlock)(l);
     mode = writer_of(l) ? KASURI_LOCK_EXCLUSIVE : KASURI_LOCK_SHARED;
-    stamp = probe_leaving(l);
+    stamp = probe_leaving(l) ? kasuri__stamp() : 0;
     r = REAL(pthread_rwlock_unlock)(l);
     if (stamp && r == 0)
         probe_emit_left(l, mode, stamp);

@@ -10,25 +10,35 @@ static uint32_t type_of(const void *lock) {
     return KASURI_LOCK_SPIN;
 }
 
+#define LOCK ((const void *)(uintptr_t)l)
+
+__attribute__((cold, noinline)) static int lock_slowly(pthread_spinlock_t *l, int r, uintptr_t caller) {
+    if (!probe_on())
+        return REAL(pthread_spin_lock)(l);
+    if (r < 0)
+        r = RESOLVED(pthread_spin_trylock)(l);
+    if (r == 0)
+        return probe_taken_slowly(LOCK, type_of, caller, kasuri__stamp());
+    probe_request(LOCK, KASURI_LOCK_EXCLUSIVE, type_of, 0, caller);
+    r = RESOLVED(pthread_spin_lock)(l);
+    probe_acquired(LOCK, KASURI_LOCK_EXCLUSIVE, r == 0);
+    return r;
+}
+
 PROBE_EXPORT int pthread_spin_lock(pthread_spinlock_t *l) {
     int r;
-    if (KASURI__UNLIKELY(!probe_on()))
-        return REAL(pthread_spin_lock)(l);
-    r = REAL(pthread_spin_trylock)(l);
-    if (KASURI__UNLIKELY(r != 0)) {
-        probe_request((const void *)l, KASURI_LOCK_EXCLUSIVE, type_of, 0, PROBE_CALLER());
-        r = REAL(pthread_spin_lock)(l);
-        probe_acquired((const void *)l, KASURI_LOCK_EXCLUSIVE, r == 0);
-        return r;
-    }
-    probe_taken((const void *)l, 0, type_of, PROBE_CALLER());
-    return 0;
+    if (KASURI__UNLIKELY(kasuri__gate_load() != 1))
+        return lock_slowly(l, -1, PROBE_CALLER());
+    r = RESOLVED(pthread_spin_trylock)(l);
+    if (KASURI__UNLIKELY(r != 0))
+        return lock_slowly(l, r, PROBE_CALLER());
+    PROBE_TAKEN(LOCK, type_of);
 }
 
 PROBE_EXPORT int pthread_spin_trylock(pthread_spinlock_t *l) {
     int r = REAL(pthread_spin_trylock)(l);
     if (r == 0 && probe_on())
-        probe_taken((const void *)l, 0, type_of, PROBE_CALLER());
+        probe_taken(LOCK, 0, type_of, PROBE_CALLER());
     return r;
 }
 
@@ -37,16 +47,18 @@ PROBE_EXPORT int pthread_spin_unlock(pthread_spinlock_t *l) {
     int r;
     if (KASURI__UNLIKELY(!probe_on()))
         return REAL(pthread_spin_unlock)(l);
-    stamp = probe_leaving((const void *)l);
-    r = REAL(pthread_spin_unlock)(l);
-    if (stamp && r == 0)
-        probe_emit_left((const void *)l, 0, stamp);
+    if (!probe_leaving(LOCK))
+        return RESOLVED(pthread_spin_unlock)(l);
+    stamp = kasuri__stamp();
+    r = RESOLVED(pthread_spin_unlock)(l);
+    if (r == 0)
+        probe_emit_left(LOCK, 0, stamp);
     return r;
 }
 
 PROBE_EXPORT int pthread_spin_init(pthread_spinlock_t *l, int shared) {
     int r = REAL(pthread_spin_init)(l, shared);
     if (r == 0 && probe_on())
-        probe_define((const void *)l, KASURI_LOCK_SPIN | (shared ? KASURI_LOCK_PSHARED : 0), PROBE_CALLER());
+        probe_define(LOCK, KASURI_LOCK_SPIN | (shared ? KASURI_LOCK_PSHARED : 0), PROBE_CALLER());
     return r;
 }

@@ -237,6 +237,44 @@ int probe_ends_recorded(struct probe_thread *t, const void *lock) {
     return 0;
 }
 
+/* -- free locks, the rare cases -- */
+
+static void taken(const void *lock, uint32_t shared, probe_type_of *type_of, uintptr_t caller, uint64_t stamp) {
+    struct probe_thread *t = probe_self;
+    struct probe_entry *e;
+    if (!t || !t->tid)
+        t = probe_adopt();
+    if (t) {
+        e = probe_entry_of(t, lock);
+        if (e->object != (uintptr_t)lock)
+            probe_meet(t, e, lock, type_of, caller, stamp);
+        if (probe_is_light) {
+            if (t->n_recorded)
+                probe_nested(t, e, lock, shared);
+            else if (--e->until == 0)
+                probe_sample(t, e, kasuri__stamp(), shared);
+        }
+    }
+    if (!probe_is_light)
+        probe_emit_taken(lock, shared, stamp);
+}
+
+int probe_taken_slowly(const void *lock, probe_type_of *type_of, uintptr_t caller, uint64_t stamp) {
+    taken(lock, 0, type_of, caller, stamp);
+    return 0;
+}
+
+void probe_taken_shared(const void *lock, probe_type_of *type_of, uintptr_t caller, uint64_t stamp) {
+    taken(lock, KASURI_LOCK_SHARED, type_of, caller, stamp);
+}
+
+/* The chunk is full: `pos` did not fit. */
+int probe_taken_reserved(const void *lock, uint64_t stamp, uint64_t pos) {
+    uint64_t word = KASURI_EV_LOCK_TAKEN | 1u << 8 | (uint64_t)(uintptr_t)lock << 16;
+    kasuri__slow_at(0, (int32_t)(word >> 32), (uint32_t)word, pos, stamp, 0, 0);
+    return 0;
+}
+
 /* -- contention -- */
 
 void probe_request(const void *lock, uint32_t mode, probe_type_of *type_of, uint32_t holder, uintptr_t caller) {
@@ -248,7 +286,7 @@ void probe_request(const void *lock, uint32_t mode, probe_type_of *type_of, uint
     if (!t || !t->tid)
         t = probe_adopt();
     if (t) {
-        e = &t->entries[((uintptr_t)lock >> 3 ^ (uintptr_t)lock >> 11) % PROBE_ENTRIES];
+        e = probe_entry_of(t, lock);
         if (e->object != (uintptr_t)lock)
             probe_meet(t, e, lock, type_of, caller, stamp);
     }
