@@ -2,6 +2,9 @@
 /* What a lock and an unlock cost. `pair KIND ROUNDS`: an uncontended pair, CPU ns, one number for each round; KIND
  * mutex, rdlock, spin. `pair contended HOLD_NS THINK_NS PAIRS`: two threads with one mutex, wall ns per pair. */
 #define _GNU_SOURCE
+#include "kasuri.h"
+
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +21,39 @@ static double now(clockid_t clock) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-#define PAIRS 200000
-#define TIME(lock, unlock)                                                                                             \
-    do {                                                                                                               \
-        double start = now(CLOCK_THREAD_CPUTIME_ID);                                                                   \
-        for (int i = 0; i < PAIRS; i++) {                                                                              \
-            lock;                                                                                                      \
-            unlock;                                                                                                    \
-        }                                                                                                              \
-        printf("%.3f\n", (now(CLOCK_THREAD_CPUTIME_ID) - start) / PAIRS);                                              \
-    } while (0)
+#define PAIRS 50000
+typedef int call(void *);
+
+static double pair_ns(call *lock, call *unlock, void *object) {
+    double start = now(CLOCK_THREAD_CPUTIME_ID);
+    for (int i = 0; i < PAIRS; i++) {
+        lock(object);
+        unlock(object);
+    }
+    return (now(CLOCK_THREAD_CPUTIME_ID) - start) / PAIRS;
+}
+
+static double stamp_ns(void) {
+    double start = now(CLOCK_THREAD_CPUTIME_ID);
+    for (int i = 0; i < PAIRS; i++)
+        __asm__ volatile("" : : "r"(kasuri__stamp()) : "memory");
+    return (now(CLOCK_THREAD_CPUTIME_ID) - start) / PAIRS;
+}
+
+/* In turns, so that both meet the same machine: C library alone, through whatever is preloaded, a bare stamp. */
+static void compare(void *object, const char *lock, const char *unlock, int rounds) {
+    void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    call *plain[2], *preloaded[2];
+    *(void **)&plain[0] = dlsym(libc, lock);
+    *(void **)&plain[1] = dlsym(libc, unlock);
+    *(void **)&preloaded[0] = dlsym(RTLD_DEFAULT, lock);
+    *(void **)&preloaded[1] = dlsym(RTLD_DEFAULT, unlock);
+    for (int r = -3; r < rounds; r++) {
+        double base = pair_ns(plain[0], plain[1], object), with = pair_ns(preloaded[0], preloaded[1], object);
+        if (r >= 0)
+            printf("%.3f %.3f %.3f\n", base, with, stamp_ns());
+    }
+}
 
 static long hold_loops, think_loops, pairs;
 static volatile unsigned long shared;
@@ -77,13 +103,11 @@ int main(int argc, char **argv) {
         printf("%.3f\n", (now(CLOCK_MONOTONIC) - start) / (double)(2 * pairs));
         return 0;
     }
-    for (int r = -2; r < rounds; r++) { /* two to warm up, told apart by the reader */
-        if (!strcmp(kind, "mutex"))
-            TIME(pthread_mutex_lock(&mutex), pthread_mutex_unlock(&mutex));
-        else if (!strcmp(kind, "rdlock"))
-            TIME(pthread_rwlock_rdlock(&rwlock), pthread_rwlock_unlock(&rwlock));
-        else
-            TIME(pthread_spin_lock(&spinlock), pthread_spin_unlock(&spinlock));
-    }
+    if (!strcmp(kind, "mutex"))
+        compare(&mutex, "pthread_mutex_lock", "pthread_mutex_unlock", rounds);
+    else if (!strcmp(kind, "rwlock"))
+        compare(&rwlock, "pthread_rwlock_rdlock", "pthread_rwlock_unlock", rounds);
+    else
+        compare((void *)(uintptr_t)&spinlock, "pthread_spin_lock", "pthread_spin_unlock", rounds);
     return 0;
 }

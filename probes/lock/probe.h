@@ -29,7 +29,7 @@
 
 #define PROBE_ENTRIES 256u /* locks that a thread remembers; power of two */
 #define PROBE_RECORDED 64u /* holds of one thread that are recorded at once, light mode */
-#define PROBE_INTERVAL 32u /* light mode: one hold in about so many is recorded */
+#define PROBE_INTERVAL 64u /* light mode: one hold in about so many is recorded */
 
 /* A lock that this thread has met. Light mode counts down to the next hold that is recorded. */
 struct probe_entry {

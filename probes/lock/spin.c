@@ -42,18 +42,18 @@ PROBE_EXPORT int pthread_spin_trylock(pthread_spinlock_t *l) {
     return r;
 }
 
-PROBE_EXPORT int pthread_spin_unlock(pthread_spinlock_t *l) {
-    uint64_t stamp;
-    int r;
-    if (KASURI__UNLIKELY(!probe_on()))
-        return REAL(pthread_spin_unlock)(l);
-    if (!probe_leaving(LOCK))
-        return RESOLVED(pthread_spin_unlock)(l);
-    stamp = kasuri__stamp();
-    r = RESOLVED(pthread_spin_unlock)(l);
+__attribute__((noinline)) static int unlock_recorded(pthread_spinlock_t *l) {
+    uint64_t stamp = kasuri__stamp();
+    int r = REAL(pthread_spin_unlock)(l);
     if (r == 0)
         probe_emit_left(LOCK, 0, stamp);
     return r;
+}
+
+PROBE_EXPORT int pthread_spin_unlock(pthread_spinlock_t *l) {
+    if (KASURI__UNLIKELY(kasuri__gate_load() != 1) && !probe_wake())
+        return REAL(pthread_spin_unlock)(l);
+    return probe_leaving(LOCK) ? unlock_recorded(l) : RESOLVED(pthread_spin_unlock)(l);
 }
 
 PROBE_EXPORT int pthread_spin_init(pthread_spinlock_t *l, int shared) {

@@ -26,7 +26,7 @@ pub struct Flight {
 pub enum LockProbe {
     /// Every acquisition.
     Full,
-    /// Counts, one hold in about 32, and every acquisition that had to wait.
+    /// Counts, one hold in about 64, and every acquisition that had to wait.
     Light,
 }
 

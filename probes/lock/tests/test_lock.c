@@ -386,8 +386,8 @@ static int light_mode_counts(void) {
             }
     }
     for (int k = 0; k < 2; k++)
-        EXPECT(n[k] > 200000 - 50 && n[k] <= 200000);
-    EXPECT(samples > 400000 / 40 && samples < 400000 / 25);
+        EXPECT(n[k] > 200000 - 100 && n[k] <= 200000);
+    EXPECT(samples > 400000 / 80 && samples < 400000 / 50);
     EXPECT(counted > 400000);
     /* Sampled outer holds of the recursive mutex last as long as the outer section. */
     uint64_t begun = 0, deep = 0, holds = 0;

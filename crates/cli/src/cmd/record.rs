@@ -129,7 +129,7 @@ pub struct Args {
 enum Locks {
     /// Every acquisition
     Full,
-    /// Counts, one hold in about 32, every wait
+    /// Counts, one hold in about 64, every wait
     Light,
 }
 
