@@ -15,4 +15,4 @@ ito__context_first:
         .cfi_endproc
         .size   ito__context_first, .-ito__context_first
 #endif
-        .section .note.GNU-stack, "", @progbits
+        .section .note.GNU-stack, "", %progbits
