@@ -13,7 +13,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
 .PHONY: help deps build c viewer rust demo test lint fmt clean bench install \
-        test-c test-rust test-viewer test-sanitizers test-model test-account test-docs fuzz
+        test-c test-rust test-viewer test-sanitizers test-model test-cross test-account test-docs fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,9 @@ help: ## list the targets
 # ---- dependencies -------------------------------------------------------------------------------------------------
 # Debian / Ubuntu packages. The first line is what building needs, the second what tests and checks need.
 APT := build-essential cmake pkg-config \
-       clang clang-format gfortran chromium linux-perf gdb trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq
+       clang clang-format gfortran chromium linux-perf gdb trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq \
+       gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
+       qemu-user-static
 
 deps: ## install what is missing: apt packages, npm modules, cargo crates
 	@tools/deps $(APT)
@@ -49,7 +51,11 @@ demo: deps build ## record a real parallel program and leave an HTML report
 	@printf '\nThe Gantt chart: %s\nOpen it in a browser; press ? there for help.\n' "$(CURDIR)/$(DEMO).html"
 
 # ---- test ---------------------------------------------------------------------------------------------------------
+<<<<<<< HEAD
 test: deps build test-c test-rust test-model test-viewer test-sanitizers test-account test-docs ## pass all tests
+=======
+test: deps build test-c test-cross test-rust test-model test-viewer test-sanitizers test-docs ## pass all tests
+>>>>>>> 2bff20e (models: the deque, parking and the biased lock of libito)
 	@echo 'all tests passed'
 
 test-c: c ## C, C++ and Fortran tests
@@ -60,6 +66,10 @@ test-rust: c viewer ## Rust unit, property and end-to-end tests
 
 test-model: ## model checks of the lock-free protocols, with their negative controls
 	RUSTFLAGS="--cfg loom" cargo test --release --locked -p kasuri-model-ring --target-dir target/loom
+	cargo test --release --locked -p kasuri-model-deque -p kasuri-model-park
+
+test-cross: ## libito's tests on aarch64, riscv64 and armv7, under qemu-user
+	threads/tests/cross
 
 test-viewer: c rust ## viewer unit tests, then a real browser, also with a recording made for it
 	@mkdir -p target/test

@@ -1,0 +1,7 @@
+//! The deque of `threads/src/deque.c`, small enough to check every schedule of it: [`deque`]; on the [`machine`] that the
+//! parking model uses too.
+//!
+//! loom has no membarrier(2), on which the owner's fence-free side rests; so this is a search of our own.
+
+pub mod deque;
+pub mod machine;

@@ -1,0 +1,200 @@
+//! A busy worker makes work once, answers if he was asked, and never looks again (a long task). Others search, find
+//! nothing, and park. Property: when nothing moves any more, the work is done.
+
+use kasuri_model_deque::machine::{DONE, Model, State, Step};
+
+/// Private work of the busy worker; a parker may take it by force.
+const WORK: usize = 0;
+const PUBLIC: usize = 1;
+const ASK: usize = 2;
+const SEARCHING: usize = 3;
+const PARKED: usize = 4; // and one more for each parker: parked flag
+const FOUND: usize = 0; // books
+
+/// What a control breaks.
+#[derive(Clone, Copy, Default)]
+pub struct Broken {
+    /// No membarrier between asking and the last look.
+    pub no_membarrier: bool,
+    /// The parker asks before it is in the list.
+    pub ask_first: bool,
+    /// No fence between publishing and looking for parked workers.
+    pub no_fence_in_notify: bool,
+    /// No last look.
+    pub no_last_look: bool,
+    /// A searcher that finds work sends no successor. (Two parkers, two pieces of work.)
+    pub no_successor: bool,
+}
+
+/// Thread 0 is busy, the others park.
+pub struct Park {
+    /// Number of parkers.
+    pub parkers: usize,
+    /// Pieces of work made at once: the successor rule matters with two.
+    pub pieces: i8,
+    /// What is broken.
+    pub broken: Broken,
+}
+
+impl Park {
+    /// Wake one parked worker if nobody searches: one step, under park_lock.
+    fn notify(&self, s: &mut State) {
+        if s.memory[SEARCHING] > 0 {
+            return;
+        }
+        if let Some(i) = (1..=self.parkers).find(|i| s.memory[PARKED + i] == 1) {
+            s.memory[PARKED + i] = 0;
+            s.memory[PARKED] -= 1;
+            s.memory[SEARCHING] += 1;
+        }
+    }
+
+    fn busy(&self, s: &mut State, t: usize) -> Step {
+        let mut pc = s.threads[t].pc;
+        match pc {
+            0 => {
+                s.store(t, WORK, self.pieces);
+                pc = 1;
+            }
+            1 => pc = if s.load(t, ASK) == 1 { 2 } else { DONE },
+            2 => {
+                s.memory[ASK] = 0; // read-modify-write
+                pc = 3;
+            }
+            3 => {
+                // publish, under the deque's lock
+                if !s.settled(t, WORK) {
+                    return Step::Blocked;
+                }
+                if s.memory[WORK] > 0 {
+                    s.store(t, PUBLIC, s.memory[WORK]);
+                    s.memory[WORK] = 0;
+                }
+                pc = 4;
+            }
+            4 => {
+                if !self.broken.no_fence_in_notify && !s.drained(t) {
+                    return Step::Blocked;
+                }
+                pc = 5;
+            }
+            5 => {
+                self.notify(s);
+                pc = DONE;
+            }
+            _ => unreachable!("busy pc {pc}"),
+        }
+        s.threads[t].pc = pc;
+        Step::Done
+    }
+
+    fn parker(&self, s: &mut State, t: usize) -> Step {
+        let b = self.broken;
+        let mut pc = s.threads[t].pc;
+        match pc {
+            // searching: take what is public
+            0 => pc = if s.memory[PUBLIC] > 0 { 20 } else { 1 },
+            1 => pc = if b.ask_first { 3 } else { 2 },
+            2 => {
+                s.memory[PARKED + t] = 1;
+                s.memory[PARKED] += 1;
+                pc = if b.ask_first { 5 } else { 3 };
+            }
+            3 => {
+                if !b.ask_first {
+                    s.memory[SEARCHING] -= 1;
+                }
+                pc = 4;
+            }
+            4 => {
+                s.memory[ASK] = 1;
+                pc = if b.ask_first { 2 } else { 5 };
+            }
+            5 => {
+                if b.ask_first {
+                    s.memory[SEARCHING] -= 1;
+                }
+                pc = 6;
+            }
+            6 => {
+                if !b.no_membarrier && !(0..s.threads.len()).all(|i| s.drained(i)) {
+                    return Step::Blocked;
+                }
+                pc = 7;
+            }
+            7 => {
+                pc = if !b.no_last_look && (s.memory[WORK] > 0 || s.memory[PUBLIC] > 0) {
+                    8
+                } else {
+                    10
+                }
+            }
+            // found at the last look: off the list (unless somebody took us off and counted us), search again
+            8 => {
+                if s.memory[PARKED + t] == 1 {
+                    s.memory[PARKED + t] = 0;
+                    s.memory[PARKED] -= 1;
+                    s.memory[SEARCHING] += 1;
+                }
+                pc = 9;
+            }
+            // with force: also private work
+            9 => {
+                if s.memory[WORK] > 0 {
+                    s.memory[WORK] -= 1;
+                    pc = 21;
+                } else {
+                    pc = 0;
+                }
+            }
+            10 => {
+                if s.memory[PARKED + t] == 1 {
+                    return Step::Blocked; // asleep
+                }
+                pc = 0;
+            }
+            20 => {
+                if s.memory[PUBLIC] > 0 {
+                    s.memory[PUBLIC] -= 1;
+                    pc = 21;
+                } else {
+                    pc = 0;
+                }
+            }
+            // has work: the last searcher sends a successor, then a long task
+            21 => {
+                s.books[FOUND] += 1;
+                s.memory[SEARCHING] -= 1;
+                if !b.no_successor {
+                    self.notify(s);
+                }
+                pc = DONE;
+            }
+            _ => unreachable!("parker pc {pc}"),
+        }
+        s.threads[t].pc = pc;
+        Step::Done
+    }
+}
+
+impl Model for Park {
+    fn start(&self) -> State {
+        let mut s = State::new(1 + self.parkers, vec![0; PARKED + 1 + self.parkers], 1);
+        s.memory[SEARCHING] = self.parkers as i8;
+        s
+    }
+    fn step(&self, s: &mut State, t: usize) -> Step {
+        if t == 0 {
+            self.busy(s, t)
+        } else {
+            self.parker(s, t)
+        }
+    }
+    fn check(&self, s: &State) -> Option<&'static str> {
+        (s.memory[SEARCHING] < 0).then_some("more searchers ended than began")
+    }
+    fn check_end(&self, s: &State) -> Option<&'static str> {
+        let want = self.pieces.min(self.parkers as i8);
+        (s.books[FOUND] < want).then_some("work waits while a worker sleeps")
+    }
+}
