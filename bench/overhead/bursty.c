@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
- * A program whose rate of scheduler events changes a hundredfold while it runs: by turns it computes, with a short nap every
- * 10 ms, and passes a byte to and fro between two processes on one CPU.
- * Usage: bursty SECONDS PHASE_SECONDS */
+ * A program whose rate of scheduler events changes a hundredfold while it runs: by turns it computes, with a short nap
+ * every 10 ms, and passes a byte to and fro between two processes on one CPU. Usage: bursty SECONDS PHASE_SECONDS */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>
@@ -10,28 +9,25 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now(void)
-{
+static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void compute(double until)
-{
+static void compute(double until) {
     volatile unsigned long work = 0;
     while (now() < until) {
         double nap = now() + 0.01;
         while (now() < nap)
             for (int i = 0; i < 1000; i++)
                 work += (unsigned long)i;
-        struct timespec tenth = { 0, 100000 };
+        struct timespec tenth = {0, 100000};
         nanosleep(&tenth, NULL);
     }
 }
 
-static long pass(int to, int from, double until)
-{
+static long pass(int to, int from, double until) {
     long trips = 0;
     char byte = 0;
     while (now() < until) {
@@ -42,8 +38,7 @@ static long pass(int to, int from, double until)
     return trips;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     double seconds = argc > 1 ? atof(argv[1]) : 8, phase = argc > 2 ? atof(argv[2]) : 2;
     int there[2], back[2];
     if (pipe(there) || pipe(back))
