@@ -22,6 +22,7 @@
 //! `rounds` then says whether it is always the same thread, and how the imbalance is distributed over the instances.
 use crate::Imbalance;
 use crate::cut::Cut;
+use crate::quick_map::QuickMap;
 use crate::rounds::{self, Round};
 use kasuri_model::{ProcessIx, SliceKind, StrIx, ThreadIx, ThreadState, Time};
 use std::collections::HashMap;
@@ -191,7 +192,7 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
     let clock = BusyClock::new(cut, thread);
     let waiting = waiting_inside(cut, &clock, first, rows.clone());
     // Until when the last outermost slice of each name lasts.
-    let mut covered: HashMap<StrIx, (Time, usize)> = HashMap::new();
+    let mut covered: QuickMap<StrIx, (Time, usize)> = QuickMap::default();
     let mut works: Vec<(StrIx, Work)> = Vec::new();
     let mut epoch = 0;
     let mut region = Region::default();

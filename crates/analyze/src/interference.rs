@@ -5,8 +5,8 @@
 //! owner is being woken, or the kernel is about to move the thread.
 use crate::Interference;
 use crate::cut::Cut;
+use crate::quick_map::QuickSet;
 use kasuri_model::{ThreadIx, ThreadState, Time};
-use std::collections::HashSet;
 
 /// A target thread in a CPU's queue.
 struct Waiting {
@@ -18,7 +18,7 @@ struct Waiting {
 struct Tally {
     preemptions: u64,
     delayed_ns: i64,
-    threads: HashSet<ThreadIx>,
+    threads: QuickSet<ThreadIx>,
     /// By CPU.
     on_cpu_ns: Vec<i64>,
 }
@@ -32,7 +32,7 @@ pub(crate) fn interference(cut: &Cut<'_>) -> Vec<Interference> {
         .map(|_| Tally {
             preemptions: 0,
             delayed_ns: 0,
-            threads: HashSet::new(),
+            threads: QuickSet::default(),
             on_cpu_ns: Vec::new(),
         })
         .collect();

@@ -25,6 +25,7 @@ mod imbalance;
 mod interference;
 mod migrations;
 mod permute;
+mod quick_map;
 mod rounds;
 mod summary;
 mod task_graph;

@@ -1,8 +1,7 @@
 //! What each CPU's time is charged to, as columns; the table of causes.
 use super::class::{Cause, Sums};
+use crate::quick_map::QuickMap;
 use kasuri_model::Time;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 /// Each CPU's time, without gaps: a row lasts until the next row of its CPU, the last until [`Segments::end`].
@@ -66,7 +65,7 @@ impl Column {
 #[derive(Debug, Default)]
 pub(super) struct Causes {
     pub rows: Vec<Cause>,
-    index: HashMap<Cause, u32, BuildHasherDefault<Mixer>>,
+    index: QuickMap<Cause, u32>,
     last: (Cause, u32),
 }
 
@@ -83,29 +82,6 @@ impl Causes {
         });
         self.last = (cause, number);
         number
-    }
-}
-
-/// Multiply and rotate: causes are a few small numbers, looked up once for each segment; nobody attacks this table
-/// from outside, its keys are made here.
-#[derive(Default)]
-pub(super) struct Mixer(u64);
-
-impl Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&b| self.write_u64(u64::from(b)));
-    }
-    fn write_u8(&mut self, n: u8) {
-        self.write_u64(u64::from(n));
-    }
-    fn write_u32(&mut self, n: u32) {
-        self.write_u64(u64::from(n));
-    }
-    fn write_u64(&mut self, n: u64) {
-        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 }
 

@@ -296,10 +296,10 @@ impl<'t> Sweep<'t> {
                 moved += 1;
             }
             if first <= now {
-                for lane in 0..heads.len() {
-                    while heads[lane] <= now {
+                for (lane, head) in heads.iter_mut().enumerate() {
+                    while *head <= now {
                         self.switch(lane, now);
-                        heads[lane] = self.head(&self.lanes[lane]);
+                        *head = self.head(&self.lanes[lane]);
                     }
                 }
             }
@@ -953,6 +953,18 @@ impl<'t> Sweep<'t> {
             true => Class::Runtime,
             false => Class::Work,
         };
+        if !has_irq && !has_syscalls && self.specials[t].is_empty() {
+            if base != Class::Work {
+                self.workers[t].sums[Class::Work as usize] -= (to - from).ns();
+                self.workers[t].sums[base as usize] += (to - from).ns();
+            }
+            let cause = Cause {
+                class: base,
+                on_cpu: true,
+                ..Cause::default()
+            };
+            return self.put(lane, from, to, cause);
+        }
         let mut at = from;
         while at < to {
             let (mut why, mut end) = (Why::of(base, Note::None), to);
