@@ -51,11 +51,7 @@ demo: deps build ## record a real parallel program and leave an HTML report
 	@printf '\nThe Gantt chart: %s\nOpen it in a browser; press ? there for help.\n' "$(CURDIR)/$(DEMO).html"
 
 # ---- test ---------------------------------------------------------------------------------------------------------
-<<<<<<< HEAD
-test: deps build test-c test-rust test-model test-viewer test-sanitizers test-account test-docs ## pass all tests
-=======
-test: deps build test-c test-cross test-rust test-model test-viewer test-sanitizers test-docs ## pass all tests
->>>>>>> 2bff20e (models: the deque, parking and the biased lock of libito)
+test: deps build test-c test-cross test-rust test-model test-viewer test-sanitizers test-account test-docs ## pass all tests
 	@echo 'all tests passed'
 
 test-c: c ## C, C++ and Fortran tests
