@@ -23,7 +23,7 @@ help: ## list the targets
 APT := build-essential cmake pkg-config \
        clang clang-format gfortran chromium linux-perf gdb trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq \
        gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
-       qemu-user-static
+       qemu-user-static memcached redis-server sysbench
 
 deps: ## install what is missing: apt packages, npm modules, cargo crates
 	@tools/deps $(APT)
@@ -51,7 +51,7 @@ demo: deps build ## record a real parallel program and leave an HTML report
 	@printf '\nThe Gantt chart: %s\nOpen it in a browser; press ? there for help.\n' "$(CURDIR)/$(DEMO).html"
 
 # ---- test ---------------------------------------------------------------------------------------------------------
-test: deps build test-c test-cross test-rust test-model test-viewer test-sanitizers test-account test-docs ## pass all tests
+test: deps build test-c test-cross test-rust test-model test-viewer test-sanitizers test-account test-locks test-docs ## pass all tests
 	@echo 'all tests passed'
 
 test-c: c ## C, C++ and Fortran tests
@@ -86,6 +86,9 @@ test-account: c rust ## the account against programs that measured their own los
 	$(SUDO) tests/real/run --quick
 	$(SUDO) tests/trial/run
 
+test-locks: c rust ## real programs full of locks under the lock probe
+	$(SUDO) tests/locks/programs
+
 test-docs: ## links and paths in the documents resolve
 	tests/docs/check-links
 
@@ -104,7 +107,7 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS (needs a nightly toolchain and c
 	cd fuzz && for t in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run $$t -- -max_total_time=$(FUZZ_SECONDS); done
 
 # ---- bench --------------------------------------------------------------------------------------------------------
-BENCHES := account annotate examples ito load viewer
+BENCHES := account annotate examples ito load locks viewer
 bench: $(BENCHES:%=bench-%) ## run all benchmarks; results in target/bench/*.json
 
 bench-%: build ## run one benchmark: annotate, examples, load or viewer
