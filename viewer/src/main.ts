@@ -34,9 +34,10 @@ const parsed = new Promise<void>((resolve) => {
 async function tagText(prefix: string, tag: number, from: number, length: number): Promise<string> {
   const find = (): Element | null => document.getElementById(`${prefix}-${tag}`);
   let element = find();
-  // A tag that is being parsed has only part of its text: it is whole when something follows it.
-  if (!element?.nextSibling) {
-    await parsed;
+  // A tag that is being parsed has only part of its text: it is whole when something follows it. Waiting for the tag
+  // rather than for the page lets workers decode the finest levels while the rest is still being parsed.
+  while (!element?.nextSibling && document.readyState === "loading") {
+    await new Promise((resolve) => setTimeout(resolve, 10));
     element = find();
   }
   if (!element) throw new Error(`part ${tag} of the file is missing: it was cut short`);
@@ -74,9 +75,10 @@ async function start(root: HTMLElement): Promise<void> {
     window.kasuri = { app: new App(first, root, new Address()), times };
   }
   times.first = performance.now();
+  const finest = Promise.all(recordings.map((recording) => recording.loadFinest()));
   await parsed;
   times.parsed = performance.now();
-  for (const recording of recordings) await recording.loadFinest();
+  await finest;
   await new Promise((resolve) => requestAnimationFrame(resolve));
   times.ready = performance.now();
 }

@@ -5,12 +5,12 @@ const KEYS: [string, [string, string][]][] = [
   [
     "Move",
     [
-      ["W / S, Ctrl + wheel", "zoom in / out at the pointer"],
+      ["W / S, Ctrl+wheel", "zoom at the pointer"],
       ["A / D, \u2190 / \u2192", "move left / right (Shift: further)"],
       ["\u2191 / \u2193, wheel", "scroll the rows"],
       ["drag", "move the chart"],
-      ["drag on the time axis", "zoom to that part"],
-      ["drag in the overview", "move or choose the part in view"],
+      ["drag on the axis", "zoom to that part"],
+      ["drag in overview", "move or choose the part in view"],
       ["0", "show everything"],
     ],
   ],
