@@ -141,6 +141,7 @@ int ito_create(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void
 static void *run_fork(void *arg) {
     struct ito__fork *fork = arg;
     fork->run(fork);
+    ITO__TRACE_END(ito__self());
     /* ORDER acq_rel; release publishes the result to the acquire load in wait_fork(), acquire: the waiter's context. */
     uintptr_t old = exchange_acq_rel(&fork->state, ITO__ENDED);
     if (old >= ITO__STATES)
@@ -172,10 +173,10 @@ struct ito__slot *ito__fork_slow(struct ito__fork *fork, const char *name) {
         return NULL; /* a foreign thread, or no memory */
     struct ito__slot *slot = w->hot.bottom;
     slot->thread = (uintptr_t)fork + 1;
+    ITO__TRACE_FORK(fork, name); /* before a thief can have it: or its end may come before its creation */
+    (void)name;
     /* ORDER release; as in entry_child_first(). */
     store_release(&w->hot.bottom, slot + 1);
-    ITO__TRACE_FORK(fork, name);
-    (void)name;
     ito__answer_creation(w);
     /* While a recorder listens the sync must come the slow way: no slot has this address. */
     return ITO__TRACING ? (struct ito__slot *)((char *)slot + 1) : slot;

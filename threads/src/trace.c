@@ -151,8 +151,14 @@ void ito__trace_start(struct ito_thread *thread) {
     kasuri_task_event(KASURI_EV_TASK_START | stolen << 16, name, id_of(thread), 0);
 }
 
+/* A forked task's frame, and so its id, is its owner's again once he knows that it is done: it says END before that,
+ * and not again when its thread ends. */
 void ito__trace_end(struct ito_thread *thread) {
+    if (thread->id == ID_OURS)
+        return;
     kasuri_task_event(KASURI_EV_TASK_END, 0, id_of(thread), 0);
+    if (!(thread->id & ID_OURS))
+        thread->id = ID_OURS;
 }
 
 void ito__trace_block(struct ito_thread *thread) {

@@ -184,6 +184,12 @@ pub(crate) fn imbalance(cut: &Cut<'_>) -> Vec<Imbalance> {
     out
 }
 
+/// What a task runtime does for itself (account.rs has the same rule).
+fn is_runtime(cut: &Cut<'_>, name: StrIx) -> bool {
+    let name = cut.trace.strings.get(name);
+    name.starts_with("ito:") || name.starts_with("omp:")
+}
+
 /// One thread's slices, which come in order of their start.
 fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
     let s = &cut.trace.slices;
@@ -199,7 +205,10 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
     for row in rows {
         let (start, end, kind) = (s.start[row], s.end[row], s.kind[row]);
         match kind {
-            SliceKind::Work | SliceKind::TaskRun => {
+            // Nobody gave a task to this thread rather than to another: it went where a worker was free.
+            SliceKind::TaskRun => {}
+            SliceKind::Work if is_runtime(cut, s.name[row]) => {}
+            SliceKind::Work => {
                 let name = s.name[row];
                 let (until, at) = covered.entry(name).or_insert_with(|| {
                     works.push((name, Work::of(thread)));

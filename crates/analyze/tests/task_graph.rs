@@ -1,5 +1,5 @@
 //! Work and span: small graphs by hand, then random fork-join programs on a simulated scheduler whose truth is known.
-use kasuri_analyze::{Options, PathPart, TaskGraph, summary};
+use kasuri_analyze::{Options, PathPart, Summary, TaskGraph, summary};
 use kasuri_model::input::{Annotation, Event, Setup, What};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time};
 use proptest::prelude::*;
@@ -44,6 +44,10 @@ impl Story {
     }
 
     fn graph(self, cpus: Vec<Vec<Event>>, end: i64) -> Option<TaskGraph> {
+        self.summary(cpus, end).tasks.graph
+    }
+
+    fn summary(self, cpus: Vec<Vec<Event>>, end: i64) -> Summary {
         let setup = Setup {
             span: Time(0)..Time(end),
             n_cpus: 2,
@@ -60,7 +64,7 @@ impl Story {
         .build()
         .unwrap();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
-        summary(&trace, &Options::default()).tasks.graph
+        summary(&trace, &Options::default())
     }
 }
 
@@ -327,4 +331,17 @@ proptest! {
         prop_assert!(took * p <= work + span * p, "{took} is more than work {work} / {p} + span {span}");
         prop_assert!(span <= work);
     }
+}
+
+/// Two workers: one has all the tasks, the other looks for work. That is no uneven split that somebody made.
+#[test]
+fn tasks_and_their_runtime_are_no_load_imbalance() {
+    let mut s = Story::default();
+    s.put(0, 0, START, "main", 1, 0);
+    s.put(0, 90, END, "", 1, 0);
+    s.put(1, 0, 1, "ito: find work", 0, 0);
+    s.put(1, 100, 2, "ito: find work", 0, 0);
+    s.put(0, 90, 1, "ito: find work", 0, 0);
+    s.put(0, 100, 2, "ito: find work", 0, 0);
+    assert_eq!(s.summary(Vec::new(), 100).imbalance, []);
 }
