@@ -1,7 +1,7 @@
 //! Annotated slices by name, waits by object, tasks.
 use crate::cut::{Cut, percentile};
 use crate::{AnnotationSummary, TaskSummary, WaitSummary};
-use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time};
+use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time, open};
 use std::collections::HashMap;
 
 /// The word for a kind in tables and JSON.
@@ -111,7 +111,7 @@ fn by_thread(
         let cpu_ns = on_cpu.within(start.max(cut.from), end.min(cut.to));
         groups[*slot as usize]
             .2
-            .add(thread, ns, cpu_ns, s.open[row] != 0);
+            .add(thread, ns, cpu_ns, s.open[row] & !open::SHARED != 0);
         // Critical sections cross work slices: their time is not taken from anybody's own.
         let parent = s.parent[row];
         if kind != SliceKind::LockHold

@@ -10,6 +10,7 @@
 //! | `task_graph` | work, span and parallelism of the task graph |
 //! | `tracing` | what recording cost |
 //! | `interference` | who ran while the target wanted to |
+//! | `locks` | locks: ratios, holds, waits, who kept whom waiting |
 //! | `migrations` | which thread moved where, and why |
 //! | `hints` | what to try next |
 //! | [`compare`], `permute` | what changed between runs, and whether by more than noise |
@@ -23,6 +24,7 @@ mod cut;
 mod hints;
 mod imbalance;
 mod interference;
+mod locks;
 mod migrations;
 mod permute;
 mod quick_map;
@@ -32,6 +34,7 @@ mod task_graph;
 mod threads;
 mod tracing;
 
+pub use locks::*;
 pub use summary::*;
 
 use cut::Cut;

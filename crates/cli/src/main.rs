@@ -5,6 +5,7 @@ mod message;
 mod open;
 mod output;
 mod range;
+mod source;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -375,6 +375,8 @@ pub mod open {
     pub const CONTINUES: u8 = 4;
     /// Carried on from an earlier slice by a task that was resumed here.
     pub const CONTINUED: u8 = 8;
+    /// A hold, or a wait for one, that other sharers of the lock may have at the same time.
+    pub const SHARED: u8 = 16;
 }
 
 /// Where a name was annotated, for messages: index by [`StrIx`] of the name; not every name has one.

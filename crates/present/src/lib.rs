@@ -6,7 +6,9 @@ mod export;
 pub mod html;
 pub mod json;
 pub mod label;
+pub mod panels;
 pub mod perfetto;
+pub mod svg;
 pub mod table;
 
 pub use export::Exported;

@@ -12,12 +12,14 @@
 //! | [`governor`], `budget` | which events are on so that they stay within a budget |
 //! | [`perf`] | context switches without privileges |
 //! | [`session`], `rings`, `ringfile` | annotations out of shared memory |
+//! | [`costs`] | what waking, sleeping and sharing data cost on this machine |
 //! | `attach` | annotations of a running program |
 //! | [`directory`], [`pack`] | the files |
 mod attach;
 mod budget;
 mod child;
 pub mod clock;
+pub mod costs;
 pub mod directory;
 pub mod doctor;
 mod error;

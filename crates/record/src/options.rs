@@ -73,6 +73,8 @@ pub struct Options {
     pub locks: Option<LockProbe>,
     /// Pack into one file afterwards; else leave the directory.
     pub pack: bool,
+    /// CPUs that the program may use; empty: those that the recorder may.
+    pub cpus: Vec<usize>,
     /// Where ring sessions are made.
     pub shm_dir: PathBuf,
 }
@@ -96,6 +98,7 @@ impl Options {
             event_costs: std::collections::BTreeMap::new(),
             locks: None,
             pack: true,
+            cpus: Vec::new(),
             shm_dir: PathBuf::from("/dev/shm"),
         }
     }

@@ -311,6 +311,8 @@ impl<'a> Recorder<'a> {
                 signals.mask_before(),
                 &self.open_files,
             )?;
+            // The program's affinity, not ours: the recorder must not take its CPU.
+            crate::costs::pin_process(child.pid(), &self.options.cpus)?;
             self.meta.root_pids = vec![child.pid()];
             self.child = Some(child);
         }

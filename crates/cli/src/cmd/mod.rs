@@ -7,8 +7,10 @@ mod doctor;
 mod events;
 mod export;
 mod lab_worker;
+mod locks;
 mod man;
 mod overhead;
+mod predict;
 mod record;
 mod recover;
 mod report;
@@ -53,6 +55,8 @@ pub enum Command {
     Critical(critical::Args),
     Compare(compare::Args),
     Report(report::Args),
+    Locks(locks::Args),
+    Predict(predict::Args),
     Export(export::Args),
     Recover(recover::Args),
     Overhead(overhead::Args),
@@ -85,6 +89,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Critical(args) => critical::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
+        Command::Locks(args) => locks::run(args),
+        Command::Predict(args) => predict::run(args),
         Command::Export(args) => export::run(args),
         Command::Overhead(args) => overhead::run(args),
         Command::Events(args) => events::run(args),

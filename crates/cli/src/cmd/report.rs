@@ -112,9 +112,28 @@ impl Side {
             places: Some(&self.trace.places),
             level: self.level,
             account: Some(&self.account),
+            panels: panels(&self.trace),
             ..html::Options::default()
         }
     }
+}
+
+/// Tabs for what needs locks: a recording without any has none.
+fn panels(trace: &kasuri_model::Trace) -> Vec<html::Panel> {
+    let locks = kasuri_analyze::locks(trace, &kasuri_analyze::Options::default());
+    if locks.locks.is_empty() {
+        return Vec::new();
+    }
+    let wanted = kasuri_predict::Options {
+        machine: super::predict::machine(false),
+        ..kasuri_predict::Options::default()
+    };
+    let prediction = kasuri_predict::predict(trace, None, &wanted).ok();
+    let tabs = [
+        Some(kasuri_present::panels::locks(&locks)),
+        prediction.as_ref().map(kasuri_present::panels::prediction),
+    ];
+    tabs.into_iter().flatten().collect()
 }
 
 fn open_in_browser(path: &Path) -> anyhow::Result<()> {

@@ -13,6 +13,8 @@ use crate::{
 };
 use kasuri_format::ring::{ArgType, Kind, WaitKind};
 
+/// KASURI_LOCK_SHARED.
+const LOCK_SHARED: u16 = 1;
 /// Deeper nesting than this is a program that begins and never ends: beyond it slices are left out.
 const MAX_DEPTH: usize = 4096;
 /// More ends without a beginning than this are a program that only ends: the rest is left out.
@@ -138,11 +140,13 @@ impl Slicer {
             Kind::LockRequest => {
                 out.locks.request(self.thread, self.now, e);
                 let name = or(e.name, shared.names.lock);
-                self.begin(name, SliceKind::LockWait, e.a, 0, out)
+                self.begin(name, SliceKind::LockWait, e.a, mode_bits(e.aux), out)
             }
-            Kind::LockAcquired => self.acquired(or(e.name, shared.names.lock), e.a, out),
+            Kind::LockAcquired => {
+                self.acquired(or(e.name, shared.names.lock), e.a, mode_bits(e.aux), out)
+            }
             Kind::LockReleased => self.released(or(e.name, shared.names.lock), e.a, out),
-            Kind::LockTaken => self.acquired(shared.names.lock, e.a, out),
+            Kind::LockTaken => self.acquired(shared.names.lock, e.a, 0, out),
             Kind::LockLeft => self.left(e.a, out),
             Kind::LockGivenUp => {
                 self.end_of(SliceKind::LockWait, e.a, or(e.name, shared.names.lock), out)
@@ -294,7 +298,7 @@ impl Slicer {
         }
     }
 
-    fn acquired(&mut self, name: StrIx, object: u64, out: &mut Out) {
+    fn acquired(&mut self, name: StrIx, object: u64, bits: u8, out: &mut Out) {
         let s = &out.slices;
         let waits = |row: &u32| {
             *row != STOLEN
@@ -305,7 +309,7 @@ impl Slicer {
             self.close_from(at, open::END_UNSEEN, out);
         }
         if self.holds.len() < MAX_DEPTH {
-            let row = self.push(name, SliceKind::LockHold, object, 0, out);
+            let row = self.push(name, SliceKind::LockHold, object, bits, out);
             self.holds.push(row);
             self.has_holds = true;
         }
@@ -496,6 +500,11 @@ impl Slicer {
         self.nest.clear();
         self.holds.clear();
     }
+}
+
+/// [`open`] bits of a lock's mode.
+fn mode_bits(mode: u16) -> u8 {
+    if mode == LOCK_SHARED { open::SHARED } else { 0 }
 }
 
 fn or(name: StrIx, otherwise: StrIx) -> StrIx {

@@ -76,7 +76,7 @@ pub fn encode(
             column(out, rows().map(|r| s.name[r].0 as u64));
             column(
                 out,
-                rows().map(|r| s.kind[r] as u64 | (s.open[r] as u64) << 4),
+                rows().map(|r| s.kind[r] as u64 | ((s.open[r] & 15) as u64) << 4),
             );
             column(out, rows().map(|r| s.task[r].0.wrapping_add(1) as u64));
             column(out, rows().map(|r| objects.get(s.object[r])));

@@ -3,12 +3,18 @@ mod account;
 mod compare;
 mod critical_path;
 pub mod grid;
+mod locks;
+mod plot;
+mod predict;
 mod sections;
 pub mod units;
 
 pub use account::cause_text;
 pub use compare::render_comparison;
 pub use critical_path::render_critical_path;
+pub use locks::render as locks;
+pub use predict::render as predict;
+
 use kasuri_analyze::Summary;
 
 /// How to print.

@@ -140,7 +140,7 @@ impl Page<'_> {
         }
     }
 
-    fn item(&mut self, text: &str) {
+    pub(super) fn item(&mut self, text: &str) {
         let indent = "  ".to_string() + &" ".repeat(text.len() - text.trim_start().len());
         for line in super::wrap(
             text.trim_start(),

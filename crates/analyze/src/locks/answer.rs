@@ -1,0 +1,184 @@
+//! The answer's tables. Field names are the keys of `kasuri locks --json`.
+use serde::Serialize;
+
+/// Format of the JSON.
+pub const LOCKS_SCHEMA: &str = "kasuri.locks/1";
+/// A shorter wait was the price of taking a free lock, not a wait.
+pub const CONTENDED_NS: i64 = 300;
+
+/// How locks were used. Times in ns; ratios are shares of 1, `None` when it is not known when threads ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Use {
+    /// CPU time inside / CPU time of the process (of the thread, in rows of threads).
+    pub lock_ratio: Option<f64>,
+    /// Waiting / execution time: CPU time and the time blocked in such waits.
+    pub wait_ratio: Option<f64>,
+    /// Critical sections.
+    pub holds: u64,
+    /// From acquired to released, by the wall clock: what others wait for.
+    pub hold_wall_ns: i64,
+    /// Of that: on a CPU...
+    pub hold_cpu_ns: i64,
+    /// ...ready but without a CPU...
+    pub hold_preempted_ns: i64,
+    /// ...asleep: I/O, another lock...
+    pub hold_blocked_ns: i64,
+    /// ...not known.
+    pub hold_unknown_ns: i64,
+    /// By the wall clock.
+    pub hold_p50_ns: i64,
+    /// By the wall clock.
+    pub hold_p99_ns: i64,
+    /// By the wall clock.
+    pub hold_max_ns: i64,
+    /// Acquisitions of which the request was seen.
+    pub requests: u64,
+    /// Those that waited for [`CONTENDED_NS`] or more.
+    pub contended: u64,
+    /// contended / acquisitions.
+    pub contended_share: f64,
+    /// Time of those waits...
+    pub wait_ns: i64,
+    /// ...of it on a CPU: spinning, going to sleep, waking up.
+    pub wait_spin_ns: i64,
+    /// The longest.
+    pub wait_max_ns: i64,
+}
+
+/// One lock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LockRow {
+    /// As the program calls it.
+    pub name: String,
+    /// Process.
+    pub pid: i32,
+    /// Address.
+    pub object: u64,
+    /// Threads that took it.
+    pub threads: u32,
+    /// While somebody waited, the holder was on a CPU...
+    pub holder_running_ns: i64,
+    /// ...ready without one...
+    pub holder_preempted_ns: i64,
+    /// ...asleep.
+    pub holder_blocked_ns: i64,
+    /// The longest queue that passed the lock from one to the next without a break.
+    pub convoy: Option<Convoy>,
+    /// How it was used.
+    #[serde(flatten)]
+    pub used: Use,
+}
+
+/// Threads that queue at a lock and go on queueing: everyone waits for everyone once per round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Convoy {
+    /// Acquisitions in a row that each waited for the one before.
+    pub length: u32,
+    /// Different threads among them.
+    pub threads: u32,
+    /// When it began, ns from the recording's origin.
+    pub from_ns: i64,
+    /// When it ended.
+    pub to_ns: i64,
+}
+
+/// One thread or process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OwnerRow {
+    /// Its name.
+    pub name: String,
+    /// Process.
+    pub pid: i32,
+    /// Thread; the pid for a process.
+    pub tid: i32,
+    /// How it used locks.
+    #[serde(flatten)]
+    pub used: Use,
+}
+
+/// One place in the program that takes a lock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SiteRow {
+    /// The lock.
+    pub lock: String,
+    /// `file:line`.
+    pub place: String,
+    /// How it was used from there.
+    #[serde(flatten)]
+    pub used: Use,
+}
+
+/// Who kept whom waiting.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WaitsFor {
+    /// The thread that waited.
+    pub waiter: String,
+    /// Its tid.
+    pub waiter_tid: i32,
+    /// The thread that held the lock meanwhile; "" when nobody did: it was on its way to the waiter.
+    pub holder: String,
+    /// Its tid; 0: nobody.
+    pub holder_tid: i32,
+    /// The lock.
+    pub lock: String,
+    /// Time.
+    pub ns: i64,
+    /// Of it the holder was on a CPU...
+    pub running_ns: i64,
+    /// ...ready without one...
+    pub preempted_ns: i64,
+    /// ...asleep.
+    pub blocked_ns: i64,
+}
+
+/// Two locks taken in both orders: two threads can stop each other for ever.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Inversion {
+    /// One lock.
+    pub first: String,
+    /// The other.
+    pub second: String,
+    /// Times `second` was taken while `first` was held...
+    pub first_then_second: u64,
+    /// ...and the other way round.
+    pub second_then_first: u64,
+    /// A thread that did the former...
+    pub tid_a: i32,
+    /// ...and one that did the latter; the same: no deadlock between these two.
+    pub tid_b: i32,
+}
+
+/// Everything about a recording's locks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Locks {
+    /// [`LOCKS_SCHEMA`].
+    pub schema: &'static str,
+    /// The recorded command.
+    pub command: Vec<String>,
+    /// Whether it is known when threads ran.
+    pub knows_states: bool,
+    /// Length of what was looked at, ns.
+    pub wall_ns: i64,
+    /// CPU time of the program, ns.
+    pub cpu_ns: i64,
+    /// All locks together.
+    pub total: Use,
+    /// CPU time in system calls / CPU time; none: not recorded.
+    pub syscall_ratio: Option<f64>,
+    /// Waiting for the kernel's own locks / CPU time; none: not recorded, or never.
+    pub kernel_contention_ratio: Option<f64>,
+    /// The light probe recorded a sample of the holds: holds and lock ratios are of that sample, waits are complete.
+    pub sampled: bool,
+    /// Each lock, most waited for first.
+    pub locks: Vec<LockRow>,
+    /// Each thread.
+    pub threads: Vec<OwnerRow>,
+    /// Each process.
+    pub processes: Vec<OwnerRow>,
+    /// Each place that takes a lock.
+    pub sites: Vec<SiteRow>,
+    /// Who kept whom waiting, most time first.
+    pub waits_for: Vec<WaitsFor>,
+    /// Locks taken in both orders.
+    pub inversions: Vec<Inversion>,
+}

@@ -1,0 +1,233 @@
+//! Slices -> acquisitions: each with its wait, its hold, and what its thread did during both.
+use crate::cut::Cut;
+use kasuri_model::{ProcessIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace, open};
+use std::collections::HashMap;
+
+/// A lock: its process and address.
+pub(super) type LockKey = (ProcessIx, u64);
+
+/// One acquisition, or a wait that led to none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Acquisition {
+    pub thread: ThreadIx,
+    pub lock: LockKey,
+    /// Place that asked for it, when known.
+    pub site: StrIx,
+    /// Requested..acquired; none: not seen.
+    pub wait: Option<(Time, Time)>,
+    /// Acquired..released; none: given up.
+    pub hold: Option<(Time, Time)>,
+    pub running_ns: i64,
+    pub preempted_ns: i64,
+    pub blocked_ns: i64,
+    pub unknown_ns: i64,
+    /// On a CPU while waiting.
+    pub spun_ns: i64,
+}
+
+impl Acquisition {
+    pub fn hold_ns(&self) -> Option<i64> {
+        self.hold.map(|(a, b)| (b - a).ns())
+    }
+
+    pub fn wait_ns(&self) -> Option<i64> {
+        self.wait.map(|(a, b)| (b - a).ns())
+    }
+}
+
+/// What was read.
+pub(super) struct Read {
+    /// By thread, in order of the requests.
+    pub all: Vec<Acquisition>,
+    pub names: HashMap<LockKey, StrIx>,
+}
+
+/// All acquisitions that touch the range, cut to it.
+pub(super) fn read(cut: &Cut<'_>) -> Read {
+    let trace = cut.trace;
+    let s = &trace.slices;
+    let mut out = Read {
+        all: Vec::new(),
+        names: HashMap::new(),
+    };
+    let w = &trace.lock_waits;
+    let sites: HashMap<(ThreadIx, Time, u64), StrIx> = (0..w.start.len())
+        .map(|i| ((w.thread[i], w.start[i], w.object[i]), w.site[i]))
+        .collect();
+    for thread in cut.threads().filter(|&t| cut.is_shown(t)) {
+        let info = &trace.threads[thread.ix()];
+        let mut states = States::new(trace, thread);
+        // Waits not yet followed by their hold.
+        let mut waits: Vec<usize> = Vec::new();
+        // A recursive lock's inner holds are part of the outer one.
+        let mut outer: HashMap<u64, Time> = HashMap::new();
+        for row in info.slices.start as usize..info.slices.end as usize {
+            let kind = s.kind[row];
+            if !matches!(kind, SliceKind::LockWait | SliceKind::LockHold)
+                || !cut.touches(s.start[row], s.end[row])
+            {
+                continue;
+            }
+            let lock = (info.process, s.object[row]);
+            out.names.entry(lock).or_insert(s.name[row]);
+            let (from, to) = (s.start[row].max(cut.from), s.end[row].min(cut.to));
+            let mut a = Acquisition {
+                thread,
+                lock,
+                site: StrIx::NONE,
+                wait: None,
+                hold: None,
+                running_ns: 0,
+                preempted_ns: 0,
+                blocked_ns: 0,
+                unknown_ns: 0,
+                spun_ns: 0,
+            };
+            if kind == SliceKind::LockWait {
+                a.wait = Some((from, to));
+                let asked = (thread, s.start[row], s.object[row]);
+                a.site = sites.get(&asked).copied().unwrap_or_default();
+                a.spun_ns = states.within(from, to)[0];
+                waits.push(out.all.len());
+                out.all.push(a);
+                continue;
+            }
+            if outer
+                .get(&lock.1)
+                .is_some_and(|&until| s.start[row] < until)
+                || s.open[row] & open::BEGIN_UNSEEN != 0
+            {
+                continue;
+            }
+            outer.insert(lock.1, s.end[row]);
+            let waited = waits.iter().rposition(|&w| {
+                let wait = &out.all[w];
+                wait.lock == lock && wait.wait.is_some_and(|(_, end)| end == from)
+            });
+            let at = match waited {
+                Some(i) => waits.remove(i),
+                None => {
+                    out.all.push(a);
+                    out.all.len() - 1
+                }
+            };
+            let a = &mut out.all[at];
+            a.hold = Some((from, to));
+            [a.running_ns, a.preempted_ns, a.blocked_ns, a.unknown_ns] = states.within(from, to);
+        }
+    }
+    out
+}
+
+/// A thread's states as running sums: how much of each lies in an interval.
+struct States {
+    start: Vec<Time>,
+    /// Time before each row, by class: running, ready, asleep, unknown.
+    before: Vec<[i64; 4]>,
+    class: Vec<u8>,
+    end: Time,
+}
+
+impl States {
+    fn new(trace: &Trace, thread: ThreadIx) -> States {
+        let mut out = States {
+            start: Vec::new(),
+            before: Vec::new(),
+            class: Vec::new(),
+            end: Time::MIN,
+        };
+        let mut sums = [0; 4];
+        for row in trace.states_of(thread) {
+            let class = match row.state {
+                ThreadState::Running => 0,
+                ThreadState::RunnableWoken | ThreadState::RunnablePreempted => 1,
+                ThreadState::Unknown => 3,
+                _ => 2,
+            };
+            out.start.push(row.start);
+            out.before.push(sums);
+            out.class.push(class);
+            sums[class as usize] += (row.end - row.start).ns();
+            out.end = row.end;
+        }
+        out
+    }
+
+    fn until(&self, time: Time) -> [i64; 4] {
+        let Some(row) = self.start.partition_point(|&s| s <= time).checked_sub(1) else {
+            return [0; 4];
+        };
+        let mut sums = self.before[row];
+        sums[self.class[row] as usize] += (time.min(self.end) - self.start[row]).ns().max(0);
+        sums
+    }
+
+    /// Running, ready, asleep, unknown.
+    fn within(&mut self, from: Time, to: Time) -> [i64; 4] {
+        let (a, b) = (self.until(from), self.until(to));
+        let mut out = [0, 1, 2, 3].map(|i| b[i] - a[i]);
+        // Where nothing is known of the thread.
+        out[3] += (to - from).ns() - out.iter().sum::<i64>();
+        out
+    }
+}
+
+/// A thread's CPU time in an interval, cut to the range.
+pub(super) fn on_cpu(cut: &Cut<'_>, thread: ThreadIx, from: Time, to: Time) -> i64 {
+    let (from, to) = (from.max(cut.from), to.min(cut.to));
+    let info = &cut.trace.threads[thread.ix()];
+    let rows = info.states.start as usize..info.states.end as usize;
+    let starts = &cut.trace.states.start[rows.clone()];
+    let first = starts.partition_point(|&s| s <= from).saturating_sub(1);
+    cut.trace
+        .states_of(thread)
+        .skip(first)
+        .take_while(|r| r.start < to)
+        .filter(|r| r.state == ThreadState::Running)
+        .map(|r| (r.end.min(to) - r.start.max(from)).ns().max(0))
+        .sum()
+}
+
+/// What a thread did in an interval: running, ready, asleep.
+pub(super) fn doing(trace: &Trace, thread: ThreadIx, from: Time, to: Time) -> [i64; 3] {
+    let info = &trace.threads[thread.ix()];
+    let rows = info.states.start as usize..info.states.end as usize;
+    let starts = &trace.states.start[rows];
+    let first = starts.partition_point(|&s| s <= from).saturating_sub(1);
+    let mut out = [0; 3];
+    for row in trace
+        .states_of(thread)
+        .skip(first)
+        .take_while(|r| r.start < to)
+    {
+        let ns = (row.end.min(to) - row.start.max(from)).ns().max(0);
+        match row.state {
+            ThreadState::Running => out[0] += ns,
+            ThreadState::RunnableWoken | ThreadState::RunnablePreempted => out[1] += ns,
+            ThreadState::Unknown => {}
+            _ => out[2] += ns,
+        }
+    }
+    out
+}
+
+/// Each lock's name: as annotated, else its address. Several of one name in a process are numbered by address.
+pub(super) fn names(trace: &Trace, read: &Read) -> HashMap<LockKey, String> {
+    let mut keys: Vec<LockKey> = read.names.keys().copied().collect();
+    keys.sort_unstable();
+    let text = |key: &LockKey| trace.strings.get(read.names[key]).trim_start_matches('&');
+    let mut of_name: HashMap<(ProcessIx, &str), u32> = HashMap::new();
+    keys.iter()
+        .for_each(|key| *of_name.entry((key.0, text(key))).or_default() += 1);
+    let mut seen: HashMap<(ProcessIx, &str), u32> = HashMap::new();
+    let mut name = |key: &LockKey| match text(key) {
+        "" => format!("{:#x}", key.1),
+        text if of_name[&(key.0, text)] == 1 => text.into(),
+        text => {
+            let n = seen.entry((key.0, text)).or_default();
+            *n += 1;
+            format!("{text} [{n}]")
+        }
+    };
+    keys.iter().map(|key| (*key, name(key))).collect()
+}

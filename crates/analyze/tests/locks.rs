@@ -1,0 +1,274 @@
+//! Planted locks with every answer worked out by hand.
+use ThreadState::*;
+use kasuri_analyze::{Locks, Options, locks};
+use kasuri_model::input::{Annotation, Event, KnownThread, Setup, What};
+use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
+
+/// The kernel's name of all threads.
+const T: StrIx = StrIx(0);
+
+fn known(tid: i32) -> KnownThread {
+    KnownThread {
+        time: Time(0),
+        pid: 10,
+        tid,
+        ppid: 1,
+        comm: "worker".into(),
+    }
+}
+
+const REQUEST: u8 = 7;
+const ACQUIRED: u8 = 8;
+const RELEASED: u8 = 9;
+const A: u64 = 0xa0;
+const B: u64 = 0xb0;
+
+fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32) -> Event {
+    let what = What::Switch {
+        prev,
+        prev_comm: T,
+        left_as,
+        next,
+        next_comm: T,
+    };
+    Event {
+        time: Time(ns),
+        context: prev,
+        in_interrupt: false,
+        what,
+    }
+}
+
+fn waking(ns: i64, context: i32, tid: i32) -> Event {
+    Event {
+        time: Time(ns),
+        context,
+        in_interrupt: false,
+        what: What::Waking {
+            tid,
+            comm: T,
+            cpu: 0,
+        },
+    }
+}
+
+/// Thread 10 on CPU 0 all the time but for 3000..5000 (preempted by 99) and 6000..7000 (asleep, inside lock A); 11 on CPU 1 until it
+/// waits for A: asleep 2500..8100, woken at 8000, running again at 8100.
+fn planted() -> Trace {
+    let mut strings = Strings::default();
+    strings.intern("worker");
+    let (a, b) = (strings.intern("&a"), strings.intern("&b"));
+    let put = |ns: i64, kind: u8, object: u64| Annotation {
+        time: Time(ns),
+        kind,
+        aux: 0,
+        name: if object == A { a } else { b },
+        a: object,
+        b: 0,
+    };
+    let streams = vec![
+        AnnotationVec {
+            pid: 10,
+            tid: 10,
+            events: vec![
+                put(900, REQUEST, A),
+                put(1_000, ACQUIRED, A),
+                put(8_000, RELEASED, A),
+                put(9_000, ACQUIRED, A),
+                put(9_100, ACQUIRED, B),
+                put(9_200, RELEASED, B),
+                put(9_300, RELEASED, A),
+            ],
+            at: 0,
+        },
+        AnnotationVec {
+            pid: 10,
+            tid: 11,
+            events: vec![
+                put(2_000, REQUEST, A),
+                put(8_200, ACQUIRED, A),
+                put(8_700, RELEASED, A),
+                put(9_400, ACQUIRED, B),
+                put(9_500, ACQUIRED, A),
+                put(9_600, RELEASED, A),
+                put(9_700, RELEASED, B),
+            ],
+            at: 0,
+        },
+    ];
+    let cpu0 = vec![
+        switch(3_000, 10, RunnablePreempted, 99),
+        switch(5_000, 99, Sleeping, 10),
+        switch(6_000, 10, Sleeping, 0),
+        waking(7_000, 0, 10),
+        switch(7_000, 0, RunnablePreempted, 10),
+        waking(8_000, 10, 11),
+        switch(10_000, 10, RunnablePreempted, 0),
+    ];
+    let cpu1 = vec![
+        switch(2_500, 11, Sleeping, 0),
+        switch(8_100, 0, RunnablePreempted, 11),
+        switch(10_000, 11, RunnablePreempted, 0),
+    ];
+    let setup = Setup {
+        root_pids: vec![10],
+        n_cpus: 2,
+        recorded: vec![0, 1],
+        known: vec![known(10), known(11)],
+        span: Time(0)..Time(10_000),
+        ..Setup::default()
+    };
+    Input {
+        setup,
+        strings,
+        cpus: vec![cpu0, cpu1],
+        streams,
+    }
+    .build()
+    .unwrap()
+}
+
+fn answer() -> Locks {
+    locks(&planted(), &Options::default())
+}
+
+#[test]
+fn locks_planted_holds_are_split_by_what_the_holder_did() {
+    let l = answer();
+    let a = l.locks.iter().find(|l| l.name == "a").unwrap();
+    // Holds of a: 1000..8000, 9000..9300, 8200..8700, 9500..9600: 7900 by the wall clock; 2000 of them preempted, 1000 asleep.
+    let u = &a.used;
+    assert_eq!((u.holds, u.hold_wall_ns), (4, 7_900));
+    assert_eq!(
+        (
+            u.hold_cpu_ns,
+            u.hold_preempted_ns,
+            u.hold_blocked_ns,
+            u.hold_unknown_ns
+        ),
+        (4_900, 2_000, 1_000, 0)
+    );
+    assert_eq!((u.hold_p50_ns, u.hold_max_ns), (300, 7_000));
+    // Waits: 900..1000 is the price of a free lock; 2000..8200 is a wait, 500 + 100 of it on a CPU.
+    assert_eq!(
+        (u.requests, u.contended, u.wait_ns, u.wait_spin_ns),
+        (2, 1, 6_200, 600)
+    );
+    // CPU time: 10 has 10000 - 2000 - 1000 = 7000; 11 has 2500 + 1900 = 4400.
+    assert_eq!(l.cpu_ns, 11_400);
+    assert!((u.lock_ratio.unwrap() - 4_900.0 / 11_400.0).abs() < 1e-12);
+    assert!((u.wait_ratio.unwrap() - 6_200.0 / (11_400.0 + 5_600.0)).abs() < 1e-12);
+    // While 11 waited, 10 ran 2000..3000, 5000..6000, 7000..8000, was preempted 2000 and asleep 1000.
+    assert_eq!(
+        (
+            a.holder_running_ns,
+            a.holder_preempted_ns,
+            a.holder_blocked_ns
+        ),
+        (3_000, 2_000, 1_000)
+    );
+}
+
+#[test]
+fn locks_sum_to_the_total_over_locks_and_over_threads() {
+    let l = answer();
+    let sum = |f: fn(&kasuri_analyze::Use) -> i64| {
+        let locks: i64 = l.locks.iter().map(|r| f(&r.used)).sum();
+        let threads: i64 = l.threads.iter().map(|r| f(&r.used)).sum();
+        assert_eq!(locks, threads);
+        locks
+    };
+    assert_eq!(sum(|u| u.hold_cpu_ns), l.total.hold_cpu_ns);
+    assert_eq!(sum(|u| u.hold_wall_ns), l.total.hold_wall_ns);
+    assert_eq!(sum(|u| u.wait_ns), l.total.wait_ns);
+}
+
+#[test]
+fn locks_waits_for_names_holder_and_hand_over() {
+    let l = answer();
+    let edge = &l.waits_for[0];
+    assert_eq!((edge.waiter_tid, edge.holder_tid, edge.ns), (11, 10, 6_000));
+    assert_eq!(
+        (edge.running_ns, edge.preempted_ns, edge.blocked_ns),
+        (3_000, 2_000, 1_000)
+    );
+    // 8000..8200 nobody had it.
+    let nobody = &l.waits_for[1];
+    assert_eq!(
+        (nobody.waiter_tid, nobody.holder_tid, nobody.ns),
+        (11, 0, 200)
+    );
+}
+
+#[test]
+fn locks_taken_in_both_orders_are_found() {
+    let l = answer();
+    assert_eq!(l.inversions.len(), 1);
+    let i = &l.inversions[0];
+    assert_eq!((i.first.as_str(), i.second.as_str()), ("a", "b"));
+    assert_eq!(
+        (i.first_then_second, i.second_then_first, i.tid_a, i.tid_b),
+        (1, 1, 10, 11)
+    );
+}
+
+/// Threads that take turns, each asking while the other holds.
+#[test]
+fn locks_convoy_is_the_longest_chain() {
+    let mut strings = Strings::default();
+    strings.intern("worker");
+    let name = strings.intern("q");
+    let stream = |tid: i32, first: i64| {
+        let put = |ns: i64, kind: u8| Annotation {
+            time: Time(ns),
+            kind,
+            aux: 0,
+            name,
+            a: A,
+            b: 0,
+        };
+        let events = (0..5)
+            .flat_map(|i| {
+                let from = first + i * 2_000;
+                [
+                    put(from - 900, REQUEST),
+                    put(from, ACQUIRED),
+                    put(from + 1_000, RELEASED),
+                ]
+            })
+            .collect();
+        AnnotationVec {
+            pid: 10,
+            tid,
+            events,
+            at: 0,
+        }
+    };
+    let setup = Setup {
+        root_pids: vec![10],
+        n_cpus: 2,
+        recorded: vec![0, 1],
+        known: vec![known(10), known(11)],
+        span: Time(0)..Time(20_000),
+        ..Setup::default()
+    };
+    let streams = vec![stream(10, 1_000), stream(11, 2_000)];
+    let trace = Input {
+        setup,
+        strings,
+        cpus: vec![Vec::new()],
+        streams,
+    }
+    .build()
+    .unwrap();
+    let l = locks(&trace, &Options::default());
+    let convoy = l.locks[0].convoy.unwrap();
+    assert_eq!(
+        (convoy.length, convoy.threads, convoy.from_ns, convoy.to_ns),
+        (10, 2, 1_000, 11_000)
+    );
+    assert_eq!(
+        l.locks[0].used.lock_ratio, None,
+        "nobody knows when threads ran"
+    );
+}

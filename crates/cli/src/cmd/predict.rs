@@ -1,0 +1,159 @@
+//! `kasuri predict FILE | -- PROGRAM`.
+use super::stat::{has_colour, screen_width};
+use crate::message;
+use crate::open::Input;
+use crate::output::Output;
+use crate::source::Source;
+use anyhow::Context;
+use kasuri_predict::{Machine, Options};
+use kasuri_present::table::{self, Layout};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Predict the speed-up on more CPUs
+///
+/// From one recording on one CPU: its threads are replayed on 2 to 256 CPUs, with the locks they
+/// took, the waits for each other and what waking a thread costs on this machine. Says what limits
+/// at each number of CPUs, and what a change would bring.
+///
+/// With -- PROGRAM it is recorded now, on one CPU. --second-run records it once more on two CPUs:
+/// then it is known how much slower its code and its critical sections run there.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  kasuri predict -- ./program 8                 records it on one CPU, then predicts
+  kasuri predict --second-run -- ./program 8    better: also a run on two CPUs
+  kasuri predict one-cpu.kasuri
+  kasuri predict --svg speedup.svg one-cpu.kasuri
+  kasuri predict --json run.kasuri | jq '.points[] | [.cpus, .speedup]'")]
+pub struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Record PROGRAM once more, on two CPUs
+    #[arg(long, requires = "program")]
+    second_run: bool,
+    /// A recording of the same program on more CPUs
+    #[arg(long, value_name = "FILE", conflicts_with = "second_run")]
+    second: Option<PathBuf>,
+    /// For how many CPUs [default: 2 to 256]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    cpus: Vec<u16>,
+    /// Print JSON (schema kasuri.predict/1)
+    #[arg(long)]
+    json: bool,
+    /// Write the curve as a picture too
+    #[arg(long, value_name = "OUT")]
+    svg: Option<PathBuf>,
+    /// The table of the paper that the lock ratio comes from, as the model with inflated holds gives it (JSON)
+    #[arg(long, hide = true)]
+    published: bool,
+    /// Do not measure what waking costs here: the recording is of another machine
+    #[arg(long)]
+    other_machine: bool,
+}
+
+/// Predicts and prints.
+///
+/// # Errors
+/// When there is no recording or it cannot be replayed.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.published {
+        return published();
+    }
+    let allowed = kasuri_record::costs::allowed_cpus();
+    let machine = machine(args.other_machine);
+    let cpu = allowed.first().copied().unwrap_or(0);
+    let trace = args.source.load(&|options| options.cpus = vec![cpu])?;
+    let second = match &args.second {
+        Some(path) => Some(Input::new(path.clone(), false).load()?),
+        None if args.second_run && allowed.len() < 2 => {
+            message::warning("no second run: this process may use one CPU only");
+            None
+        }
+        None if args.second_run => {
+            let two: Vec<usize> = allowed.iter().copied().take(2).collect();
+            Some(
+                args.source
+                    .record_again(&|options| options.cpus = two.clone())?,
+            )
+        }
+        None => None,
+    };
+    let mut options = Options {
+        machine,
+        ..Options::default()
+    };
+    if !args.cpus.is_empty() {
+        options.cpus = args.cpus.iter().map(|&n| n.into()).collect();
+        options.cpus.sort_unstable();
+        options.cpus.dedup();
+    }
+    let prediction = kasuri_predict::predict(&trace, second.as_ref(), &options)
+        .with_context(|| format!("{}: cannot predict", args.source.name()))?;
+    if let Some(path) = args.svg {
+        let output = Output::new(path, std::path::Path::new(""), false)?;
+        output.write(|out| out.write_all(kasuri_present::svg::speedup(&prediction).as_bytes()))?;
+    }
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        kasuri_present::json::write(&prediction, &mut out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let layout = Layout {
+        width: screen_width(),
+        colour: has_colour(),
+        ..Layout::default()
+    };
+    out.write_all(table::predict(&prediction, &layout).as_bytes())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// From each row's lock ratio and speed-up the wait ratio, and the other way round; with the largest errors.
+fn published() -> anyhow::Result<ExitCode> {
+    use kasuri_predict::models::inflation::*;
+    let rows: Vec<_> = PUBLISHED
+        .iter()
+        .map(|row| {
+            let by_speedup = from_speedup(row.lock_ratio, PUBLISHED_G, row.speedup);
+            let by_wait = from_wait_ratio(row.lock_ratio, PUBLISHED_G, row.wait_ratio);
+            let wait = two_cpus(row.lock_ratio, PUBLISHED_G, by_speedup).wait_ratio;
+            let speedup = two_cpus(row.lock_ratio, PUBLISHED_G, by_wait).speedup;
+            let error = 100.0 * (speedup / row.speedup - 1.0);
+            (row, speedup, wait, error, 100.0 * (wait - row.wait_ratio))
+        })
+        .collect();
+    let worst =
+        |of: &dyn Fn(usize) -> f64| (0..rows.len()).map(|i| of(i).abs()).fold(0.0, f64::max);
+    let value = serde_json::json!({
+        "rows": rows.iter().map(|(row, speedup, wait, error, points)| serde_json::json!({
+            "program": row.name, "lock_ratio": row.lock_ratio,
+            "speedup": row.speedup, "speedup_from_wait_ratio": speedup, "speedup_error_pct": error,
+            "wait_ratio": row.wait_ratio, "wait_ratio_from_speedup": wait, "wait_error_points": points,
+        })).collect::<Vec<_>>(),
+        "max_speedup_error_pct": worst(&|i| rows[i].3),
+        "max_wait_error_points": worst(&|i| rows[i].4),
+    });
+    kasuri_present::json::write(&value, std::io::stdout().lock())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The machine at hand, measured; assumed when it cannot be or is not the one.
+pub fn machine(is_other: bool) -> Machine {
+    let assumed = Machine::default();
+    let Some(costs) = (!is_other).then(kasuri_record::costs::measure).flatten() else {
+        return assumed;
+    };
+    Machine {
+        wake_latency_ns: costs.wake_latency_ns,
+        wake_call_ns: costs.wake_call_ns,
+        wake_local_ns: costs.wake_local_ns,
+        switch_ns: costs.switch_ns,
+        retry_ns: costs.retry_ns,
+        transfer_ns: costs.transfer_ns,
+        slowdown: costs.slowdown,
+        is_measured: true,
+        ..assumed
+    }
+}

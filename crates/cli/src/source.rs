@@ -1,0 +1,136 @@
+//! `FILE | -- PROGRAM`: a recording that exists, or one that is made now and thrown away.
+use crate::message;
+use crate::open::Input;
+use anyhow::{Context, bail};
+use kasuri_model::Trace;
+use kasuri_record::{LockProbe, Notice, Options, Target};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What a command reads.
+#[derive(clap::Args, Debug)]
+pub struct Source {
+    /// The recording (.kasuri), or - for stdin
+    #[arg(value_name = "FILE", conflicts_with = "program")]
+    file: Option<PathBuf>,
+    /// Keep the recording of PROGRAM in this file
+    #[arg(short, long, value_name = "FILE", requires = "program")]
+    output: Option<PathBuf>,
+    /// Program to record now, with its arguments; what it prints goes to stderr
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// A recording in a directory of its own, gone when dropped.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Source {
+    /// Whether a program is to be run.
+    pub fn is_program(&self) -> bool {
+        !self.program.is_empty()
+    }
+
+    /// The file's name, or the program's.
+    pub fn name(&self) -> String {
+        match (&self.file, self.program.first()) {
+            (Some(file), _) => file.display().to_string(),
+            (None, Some(program)) => program.to_string_lossy().into_owned(),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// Loads the file, or records the program; `adjust` says how.
+    ///
+    /// # Errors
+    /// When the recording cannot be read or made.
+    pub fn load(&self, adjust: &dyn Fn(&mut Options)) -> anyhow::Result<Trace> {
+        match &self.file {
+            Some(file) => Input::new(file.clone(), false).load(),
+            None if self.is_program() => self.record(self.output.clone(), adjust),
+            None => bail!("nothing to read: name a recording (FILE) or a program (-- PROGRAM)"),
+        }
+    }
+
+    /// Records the program once more, into nothing that lasts.
+    ///
+    /// # Errors
+    /// When there is no program, or it cannot be recorded.
+    pub fn record_again(&self, adjust: &dyn Fn(&mut Options)) -> anyhow::Result<Trace> {
+        if !self.is_program() {
+            bail!("a second run needs the program: use `-- PROGRAM` instead of a file");
+        }
+        self.record(None, adjust)
+    }
+
+    fn record(
+        &self,
+        keep: Option<PathBuf>,
+        adjust: &dyn Fn(&mut Options),
+    ) -> anyhow::Result<Trace> {
+        let scratch = Scratch(std::env::temp_dir().join(format!("kasuri-{}", std::process::id())));
+        let output = match &keep {
+            Some(path) => path.clone(),
+            None => {
+                std::fs::create_dir_all(&scratch.0)
+                    .with_context(|| format!("{}: cannot make", scratch.0.display()))?;
+                scratch.0.join("run.kasuri")
+            }
+        };
+        let mut options = Options::new(Target::Program(self.program.clone()), output.clone());
+        if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
+            options.shm_dir = PathBuf::from(dir);
+        }
+        options.locks = Some(LockProbe::Full);
+        adjust(&mut options);
+        let summary = match record(&options) {
+            Err(error @ kasuri_record::Error::NoLockLibrary { .. }) => {
+                message::warning(format_args!("{error}; only annotated locks are seen"));
+                options.locks = None;
+                record(&options)?
+            }
+            other => other?,
+        };
+        if let Some(failure) = &summary.failure {
+            bail!("the recording failed: {failure}");
+        }
+        if let Some(status) = summary.exit_status.filter(|&status| status != 0) {
+            message::warning(format!(
+                "{} exited with {status}: what follows is of that run",
+                self.name()
+            ));
+        }
+        Input::new(output, false).load()
+    }
+}
+
+fn record(options: &Options) -> kasuri_record::Result<kasuri_record::Summary> {
+    with_stdout_on_stderr(|| {
+        kasuri_record::record(options, &mut |notice| match notice {
+            Notice::Warning(text) => message::warning(text),
+            Notice::Started { missing } => {
+                missing
+                    .iter()
+                    .for_each(|text| message::warning(format_args!("missing: {text}")));
+            }
+            _ => {}
+        })
+    })
+}
+
+/// Stdout is for the answer: what the program prints meanwhile goes to stderr.
+fn with_stdout_on_stderr<T>(work: impl FnOnce() -> T) -> T {
+    let stdout = rustix::io::dup(std::io::stdout());
+    let moved = stdout.is_ok() && rustix::stdio::dup2_stdout(std::io::stderr()).is_ok();
+    let result = work();
+    if let (Ok(stdout), true) = (&stdout, moved) {
+        // Nothing to do about a failure: the answer goes where the program's output went.
+        let _ = rustix::stdio::dup2_stdout(stdout);
+    }
+    result
+}

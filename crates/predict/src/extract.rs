@@ -1,0 +1,470 @@
+//! A recording -> a [`Program`].
+//!
+//! For each thread: its time on a CPU, cut at every acquisition, release, sleep and wake-up of others. Why a sleep ended decides what
+//! it is in the replay: a lock's wait is fought for anew; a barrier's ends when all have come; one that a thread of the program
+//! ended waits for that thread's action; any other (interrupt, other programs) is a delay of its recorded length.
+//!
+//! CPU time inside a contended wait for a lock or in a barrier (spinning, going to sleep) is left out: the replay charges its own.
+//! What recording cost is taken off: `annotation_ns` for each stamp.
+use crate::program::{Lock, Program, Script, Step};
+use kasuri_model::{
+    LockKind, ProcessIx, SliceKind, StateRow, ThreadIx, ThreadState, Time, Trace, open,
+};
+use std::collections::HashMap;
+use std::fmt;
+
+/// Why a recording cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// The scheduler's events were not recorded.
+    NoStates,
+    /// No thread of the program ran.
+    NothingRan,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unfit::NoStates => "the recording has no scheduler events, which say when threads ran; record as root (`kasuri doctor` says what is missing)",
+            Unfit::NothingRan => "no thread of the program ran in the recording",
+        })
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// What was found besides the scripts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extract {
+    /// The scripts.
+    pub program: Program,
+    /// From the first step to the last in the recording, ns.
+    pub wall_ns: u64,
+    /// CPUs that ran the program at least 1 % of its CPU time.
+    pub n_cpus: usize,
+    /// Share of the threads' time in which what they did is unknown.
+    pub unknown: f64,
+    /// Time threads were ready and others than the program had the CPUs, ns: summed over threads.
+    pub disturbed_ns: u64,
+    /// Median time that a thread ran before another one of the program took its CPU, ns; none: too few.
+    pub slice_ns: Option<f64>,
+}
+
+/// A mark on a thread's time line.
+#[derive(Clone, Copy)]
+struct Mark {
+    time: Time,
+    /// Among equal times: releases, then posts, then waits, then acquisitions.
+    rank: u8,
+    step: Step,
+}
+
+/// A sleep or a wait, and whether what happens in it is left to the replay.
+#[derive(Clone, Copy, PartialEq)]
+enum Gap {
+    Lock,
+    Barrier,
+    Cond,
+}
+
+struct Reader<'a> {
+    trace: &'a Trace,
+    /// Script of each thread of the trace.
+    script_of: Vec<u32>,
+    marks: Vec<Vec<Mark>>,
+    program: Program,
+}
+
+/// Reads the target's threads.
+///
+/// # Errors
+/// When the recording says nothing about when threads ran.
+pub fn extract(trace: &Trace, annotation_ns: f64) -> Result<Extract, Unfit> {
+    if trace.states.start.is_empty() {
+        return Err(Unfit::NoStates);
+    }
+    let mut reader = Reader {
+        trace,
+        script_of: vec![u32::MAX; trace.threads.len()],
+        marks: Vec::new(),
+        program: Program::default(),
+    };
+    reader.find_threads();
+    if reader.program.scripts.is_empty() {
+        return Err(Unfit::NothingRan);
+    }
+    let gaps: Vec<Vec<(Time, Time, Gap)>> = reader
+        .threads()
+        .iter()
+        .map(|&t| reader.locks_and_gaps(t))
+        .collect();
+    reader.barriers();
+    for (thread, gaps) in reader.threads().into_iter().zip(&gaps) {
+        reader.sleeps(thread, gaps);
+    }
+    for (thread, gaps) in reader.threads().into_iter().zip(&gaps) {
+        reader.write(thread, gaps, annotation_ns);
+    }
+    let mut out = facts(trace, &reader.threads());
+    out.program = reader.program;
+    Ok(out)
+}
+
+fn is_target(trace: &Trace, thread: ThreadIx) -> bool {
+    thread.is_some() && trace.process_of(thread).is_target
+}
+
+impl Reader<'_> {
+    fn find_threads(&mut self) {
+        for ix in 0..self.trace.threads.len() {
+            let thread = ThreadIx(ix as u32);
+            let ran = self
+                .trace
+                .states_of(thread)
+                .any(|r| r.state == ThreadState::Running && r.end > r.start);
+            if !is_target(self.trace, thread) || !ran {
+                continue;
+            }
+            self.script_of[ix] = self.program.scripts.len() as u32;
+            let info = &self.trace.threads[ix];
+            self.program.scripts.push(Script {
+                name: self.trace.strings.get(info.name).into(),
+                pid: self.trace.process_of(thread).pid,
+                tid: info.tid,
+                steps: Vec::new(),
+            });
+            self.marks.push(Vec::new());
+        }
+    }
+
+    fn threads(&self) -> Vec<ThreadIx> {
+        (0..self.script_of.len())
+            .filter(|&ix| self.script_of[ix] != u32::MAX)
+            .map(|ix| ThreadIx(ix as u32))
+            .collect()
+    }
+
+    fn mark(&mut self, thread: ThreadIx, time: Time, rank: u8, step: Step) {
+        self.marks[self.script_of[thread.ix()] as usize].push(Mark { time, rank, step });
+    }
+
+    fn lock(&mut self, locks: &mut HashMap<(ProcessIx, u64), u32>, row: usize) -> u32 {
+        let s = &self.trace.slices;
+        let process = self.trace.threads[s.thread[row].ix()].process;
+        *locks.entry((process, s.object[row])).or_insert_with(|| {
+            let name = self.trace.strings.get(s.name[row]).trim_start_matches('&');
+            self.program.locks.push(Lock {
+                name: name.into(),
+                pid: self.trace.processes[process.ix()].pid,
+                object: s.object[row],
+                spins: self.trace.locks.iter().any(|l| {
+                    l.kind == LockKind::Spin && l.process == process && l.object == s.object[row]
+                }),
+            });
+            self.program.locks.len() as u32 - 1
+        })
+    }
+
+    /// Marks the thread's acquisitions and releases; returns its waits in order.
+    fn locks_and_gaps(&mut self, thread: ThreadIx) -> Vec<(Time, Time, Gap)> {
+        let trace = self.trace;
+        let s = &trace.slices;
+        let rows = trace.threads[thread.ix()].slices.clone();
+        let mut locks: HashMap<(ProcessIx, u64), u32> = self
+            .program
+            .locks
+            .iter()
+            .enumerate()
+            .filter_map(|(ix, l)| {
+                let process = trace.threads[thread.ix()].process;
+                (trace.processes[process.ix()].pid == l.pid)
+                    .then_some(((process, l.object), ix as u32))
+            })
+            .collect();
+        let mut gaps = Vec::new();
+        let mut open_until: HashMap<u32, Time> = HashMap::new();
+        for row in rows.start as usize..rows.end as usize {
+            let (start, end) = (s.start[row], s.end[row]);
+            match s.kind[row] {
+                SliceKind::LockHold if end > start && s.open[row] & open::BEGIN_UNSEEN == 0 => {
+                    let lock = self.lock(&mut locks, row);
+                    // A recursive lock's inner holds change nothing.
+                    if open_until.get(&lock).is_some_and(|&until| start < until) {
+                        continue;
+                    }
+                    open_until.insert(lock, end);
+                    let shared = s.open[row] & open::SHARED != 0;
+                    self.mark(thread, start, 3, Step::Acquire(lock, shared));
+                    self.mark(thread, end, 0, Step::Release(lock));
+                }
+                SliceKind::LockWait => gaps.push((start, end, Gap::Lock)),
+                SliceKind::Barrier => gaps.push((start, end, Gap::Barrier)),
+                SliceKind::Cond => gaps.push((start, end, Gap::Cond)),
+                _ => {}
+            }
+        }
+        gaps.sort_by_key(|g| g.0);
+        gaps
+    }
+
+    /// Who met whom: a round is the largest set of waits at one barrier that were all begun before the first of them ended.
+    fn barriers(&mut self) {
+        let s = &self.trace.slices;
+        let mut waits: HashMap<(ProcessIx, u64), Vec<usize>> = HashMap::new();
+        for row in 0..s.start.len() {
+            let thread = s.thread[row];
+            if s.kind[row] == SliceKind::Barrier
+                && s.open[row] == 0
+                && self.script_of[thread.ix()] != u32::MAX
+            {
+                let process = self.trace.threads[thread.ix()].process;
+                waits.entry((process, s.object[row])).or_default().push(row);
+            }
+        }
+        let mut all: Vec<_> = waits.into_iter().collect();
+        all.sort_by_key(|(key, _)| *key);
+        for (_, mut rows) in all {
+            rows.sort_by_key(|&row| (s.start[row], row));
+            let mut round: Vec<usize> = Vec::new();
+            let mut first_end = Time::MAX;
+            for row in rows {
+                if s.start[row] > first_end {
+                    self.round(&round);
+                    round.clear();
+                    first_end = Time::MAX;
+                }
+                first_end = first_end.min(s.end[row]);
+                round.push(row);
+            }
+            self.round(&round);
+        }
+    }
+
+    fn round(&mut self, rows: &[usize]) {
+        if rows.is_empty() {
+            return;
+        }
+        let round = self.program.rounds.len() as u32;
+        self.program.rounds.push(rows.len() as u32);
+        for &row in rows {
+            let s = &self.trace.slices;
+            self.mark(s.thread[row], s.start[row], 2, Step::Barrier(round));
+        }
+    }
+
+    /// Marks the thread's sleeps, and at their wakers what ended them.
+    fn sleeps(&mut self, thread: ThreadIx, gaps: &[(Time, Time, Gap)]) {
+        let rows: Vec<StateRow> = self.trace.states_of(thread).collect();
+        let mut last_cond: Option<Time> = None;
+        for (i, row) in rows.iter().enumerate() {
+            let next = rows.get(i + 1);
+            let woken_by = next
+                .filter(|n| n.state == ThreadState::RunnableWoken)
+                .map(|n| (n.by, n.start));
+            if i == 0 && row.state == ThreadState::RunnableWoken {
+                // Made and started by its parent.
+                self.wake_edge(thread, row.start, row.by, row.start);
+                continue;
+            }
+            let is_sleep = matches!(
+                row.state,
+                ThreadState::Sleeping
+                    | ThreadState::DiskSleep
+                    | ThreadState::Stopped
+                    | ThreadState::Idle
+            );
+            if !is_sleep || next.is_none() {
+                continue;
+            }
+            match gap_at(gaps, row.start) {
+                Some((_, _, Gap::Lock | Gap::Barrier)) => continue,
+                Some((start, _, Gap::Cond)) => {
+                    // A second sleep in one wait is for the mutex that the first one gave away.
+                    if last_cond == Some(start) {
+                        continue;
+                    }
+                    last_cond = Some(start);
+                }
+                None => {}
+            }
+            let until = woken_by.map_or(row.end, |(_, time)| time);
+            match woken_by {
+                Some((by, time)) if self.is_script(by) && by != thread => {
+                    self.wake_edge(thread, row.start, by, time);
+                }
+                _ => {
+                    let ns = (until - row.start).ns().max(0) as u64;
+                    self.mark(thread, row.start, 2, Step::Delay(ns));
+                }
+            }
+        }
+    }
+
+    fn is_script(&self, thread: ThreadIx) -> bool {
+        thread.is_some() && self.script_of[thread.ix()] != u32::MAX
+    }
+
+    fn wake_edge(&mut self, sleeper: ThreadIx, slept: Time, waker: ThreadIx, woke: Time) {
+        if !self.is_script(waker) || waker == sleeper {
+            return;
+        }
+        let event = self.program.n_events;
+        self.program.n_events += 1;
+        self.mark(sleeper, slept, 2, Step::Wait(event));
+        self.mark(waker, woke, 1, Step::Post(event));
+    }
+
+    /// The script: CPU time between the marks, then each mark's step.
+    fn write(&mut self, thread: ThreadIx, gaps: &[(Time, Time, Gap)], annotation_ns: f64) {
+        let ix = self.script_of[thread.ix()] as usize;
+        let mut marks = std::mem::take(&mut self.marks[ix]);
+        marks.sort_by_key(|m| (m.time, m.rank));
+        let mut running: Vec<(Time, Time)> = self
+            .trace
+            .states_of(thread)
+            .filter(|r| r.state == ThreadState::Running)
+            .map(|r| (r.start, r.end))
+            .collect();
+        cut_out(&mut running, gaps);
+        let mut steps: Vec<Step> = Vec::with_capacity(2 * marks.len() + 1);
+        let mut at = 0;
+        let mut done = Time::MIN;
+        let mut stamps = 0.0;
+        let mut held: HashMap<u32, u32> = HashMap::new();
+        for mark in &marks {
+            let mut ns = 0;
+            while let Some(&(start, end)) = running.get(at)
+                && start < mark.time
+            {
+                ns += (end.min(mark.time) - start.max(done)).ns().max(0);
+                if end > mark.time {
+                    break;
+                }
+                at += 1;
+            }
+            done = mark.time;
+            // The debt of stamps is paid by the next time there is: sections may be shorter than a stamp.
+            let paid = (ns as f64).min(stamps);
+            stamps -= paid;
+            push_compute(&mut steps, ns as f64 - paid);
+            match mark.step {
+                Step::Acquire(lock, _) => {
+                    stamps += annotation_ns;
+                    *held.entry(lock).or_default() += 1;
+                }
+                Step::Release(lock) => {
+                    stamps += annotation_ns;
+                    if held.get(&lock).is_none_or(|&n| n == 0) {
+                        continue;
+                    }
+                    held.insert(lock, 0);
+                }
+                _ => {}
+            }
+            steps.push(mark.step);
+        }
+        let rest: i64 = running[at.min(running.len())..]
+            .iter()
+            .map(|&(start, end)| (end - start.max(done)).ns().max(0))
+            .sum();
+        push_compute(&mut steps, rest as f64);
+        self.program.scripts[ix].steps = steps;
+    }
+}
+
+fn push_compute(steps: &mut Vec<Step>, ns: f64) {
+    let ns = ns.max(0.0).round() as u64;
+    if ns > 0 {
+        match steps.last_mut() {
+            Some(Step::Compute(last)) => *last += ns,
+            _ => steps.push(Step::Compute(ns)),
+        }
+    }
+}
+
+fn gap_at(gaps: &[(Time, Time, Gap)], time: Time) -> Option<(Time, Time, Gap)> {
+    let after = gaps.partition_point(|g| g.0 <= time);
+    gaps[..after]
+        .iter()
+        .rev()
+        .take(4)
+        .find(|g| time < g.1)
+        .copied()
+}
+
+/// Takes the waits for locks and barriers out of the running time; a wait shorter than it takes to fall asleep was the
+/// price of taking a free lock, and stays.
+fn cut_out(running: &mut Vec<(Time, Time)>, gaps: &[(Time, Time, Gap)]) {
+    const PRICE_NS: i64 = 1_000;
+    let mut out = Vec::with_capacity(running.len());
+    let mut next = 0;
+    for &(mut start, end) in running.iter() {
+        while next < gaps.len() && gaps[next].1 <= start {
+            next += 1;
+        }
+        let mut gap = next;
+        while let Some(&(from, to, kind)) = gaps.get(gap)
+            && from < end
+        {
+            gap += 1;
+            if kind == Gap::Cond || (to - from).ns() < PRICE_NS || to <= start {
+                continue;
+            }
+            if from > start {
+                out.push((start, from));
+            }
+            start = start.max(to);
+        }
+        if start < end {
+            out.push((start, end));
+        }
+    }
+    *running = out;
+}
+
+fn facts(trace: &Trace, threads: &[ThreadIx]) -> Extract {
+    let mut out = Extract::default();
+    let (mut first, mut last) = (Time::MAX, Time::MIN);
+    let mut on_cpu: HashMap<u16, i64> = HashMap::new();
+    let (mut unknown, mut total) = (0, 0);
+    let mut runs: Vec<i64> = Vec::new();
+    for &thread in threads {
+        let mut run_from: Option<Time> = None;
+        for row in trace.states_of(thread) {
+            let ns = (row.end - row.start).ns();
+            total += ns;
+            match row.state {
+                ThreadState::Running => {
+                    first = first.min(row.start);
+                    last = last.max(row.end);
+                    *on_cpu.entry(row.cpu).or_default() += ns;
+                    run_from = Some(row.start);
+                }
+                ThreadState::Unknown => unknown += ns,
+                ThreadState::RunnablePreempted => {
+                    if is_target(trace, row.by) {
+                        if let Some(from) = run_from {
+                            runs.push((row.start - from).ns());
+                        }
+                    } else {
+                        out.disturbed_ns += ns.max(0) as u64;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    let all: i64 = on_cpu.values().sum();
+    out.n_cpus = on_cpu.values().filter(|&&ns| ns * 100 > all).count();
+    out.wall_ns = (last - first).ns().max(0) as u64;
+    out.unknown = if total > 0 {
+        unknown as f64 / total as f64
+    } else {
+        0.0
+    };
+    if runs.len() >= 20 {
+        runs.sort_unstable();
+        out.slice_ns = Some(runs[runs.len() / 2] as f64);
+    }
+    out
+}

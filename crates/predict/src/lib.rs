@@ -1,0 +1,26 @@
+//! From a recording to the speed-up on more CPUs. [`predict`] is what `kasuri predict` shows; [`Prediction`] is its JSON.
+//!
+//! | module | does |
+//! |---|---|
+//! | `extract` | a recording -> a [`program::Program`]: what each thread would do on any number of CPUs |
+//! | [`replay`] | runs a program on P CPUs: the predictor |
+//! | [`models`] | closed-form and numerical models: its cross-checks |
+//! | `predict`, `profile`, [`whatif`] | puts them side by side, says what limits, what changes would bring |
+//! | [`machine`] | what waking, handing over and sharing data cost |
+#![forbid(unsafe_code)]
+mod answer;
+mod extract;
+pub mod machine;
+pub mod models;
+mod predict;
+mod profile;
+pub mod program;
+pub mod replay;
+pub mod rng;
+pub mod whatif;
+
+pub use answer::*;
+pub use extract::{Extract, Unfit, extract};
+pub use machine::Machine;
+pub use predict::{CPUS, Options, from_extracts, predict};
+pub use profile::{graph, load};

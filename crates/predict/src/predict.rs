@@ -1,0 +1,619 @@
+//! The prediction: replays on many CPU counts, the models beside them, what limits, what if.
+use crate::answer::*;
+use crate::extract::{Extract, Unfit, extract};
+use crate::machine::Machine;
+use crate::models::{self, Load};
+use crate::program::Program;
+use crate::replay::{Outcome, Setup, replay};
+use crate::{profile, whatif};
+use kasuri_model::Trace;
+use std::collections::HashMap;
+
+/// What to predict.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The machine's costs.
+    pub machine: Machine,
+    /// For how many CPUs; ascending.
+    pub cpus: Vec<usize>,
+    /// Whether to look at changes of the program.
+    pub what_if: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            machine: Machine::default(),
+            cpus: CPUS.to_vec(),
+            what_if: true,
+        }
+    }
+}
+
+/// The CPU counts of the table.
+pub const CPUS: [usize; 15] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256];
+
+/// Predicts from a recording, and better with a second one of the same program on more CPUs.
+///
+/// # Errors
+/// When the recording cannot be replayed.
+pub fn predict(
+    trace: &Trace,
+    second: Option<&Trace>,
+    options: &Options,
+) -> Result<Prediction, Unfit> {
+    let first = extract(trace, options.machine.annotation_ns)?;
+    let second = match second {
+        Some(trace) => Some(extract(trace, options.machine.annotation_ns)?),
+        None => None,
+    };
+    let mut out = from_extracts(&first, second.as_ref(), options);
+    out.command = trace.info.command.clone();
+    Ok(out)
+}
+
+/// The same from what was extracted.
+pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Options) -> Prediction {
+    let mut runs = Runs::new(first, options.machine);
+    if let Some(second) = second {
+        runs.learn(second);
+    }
+    let program = &first.program;
+    let load = profile::load(program);
+    let graph = profile::graph(program);
+    let points: Vec<Point> = options.cpus.iter().map(|&cpus| runs.point(cpus)).collect();
+    let efficiency = runs.lock_efficiency();
+    let mut out = Prediction {
+        schema: SCHEMA,
+        command: Vec::new(),
+        recorded_cpus: first.n_cpus,
+        recorded_wall_ns: first.wall_ns,
+        replayed_wall_ns: runs.mean(program, first.n_cpus.max(1)).0 as u64,
+        threads: program.scripts.len(),
+        workers: program.workers(),
+        work_ns: program.work_ns(),
+        span_ns: graph.span() as u64,
+        lock_ratio: ratio(program.inside_ns(), program.work_ns()),
+        lock_efficiency: efficiency,
+        class: Class::of(efficiency),
+        machine: runs.machine,
+        locks: runs.lock_profiles(&points),
+        points,
+        measured: runs.measured.clone(),
+        believed: String::new(),
+        models: Vec::new(),
+        what_if: Vec::new(),
+        notes: runs.notes(),
+    };
+    out.models = models_beside(&out, &load, &graph, program);
+    out.believed = believed(&out, &runs);
+    if options.what_if {
+        out.what_if = changes(&mut runs, &out);
+    }
+    out
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole > 0 {
+        part as f64 / whole as f64
+    } else {
+        0.0
+    }
+}
+
+/// Replays of one program, remembered.
+struct Runs<'a> {
+    first: &'a Extract,
+    machine: Machine,
+    /// Whether code outside locks was seen to slow down, or only the machine says so.
+    slowdown_is_seen: bool,
+    transfer: Vec<f64>,
+    inflation: Vec<Option<f64>>,
+    measured: Vec<Measured>,
+    known: HashMap<(usize, Variant), (f64, Outcome)>,
+    more: HashMap<usize, Option<f64>>,
+    seeds: u64,
+    forced: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Variant {
+    Expected,
+    Cheap,
+    Dear,
+}
+
+impl<'a> Runs<'a> {
+    fn new(first: &'a Extract, machine: Machine) -> Runs<'a> {
+        let steps: usize = first.program.scripts.iter().map(|s| s.steps.len()).sum();
+        let mut machine = machine;
+        if let Some(slice) = first.slice_ns {
+            machine.slice_ns = slice.clamp(100_000.0, 20_000_000.0);
+        }
+        Runs {
+            first,
+            machine,
+            slowdown_is_seen: false,
+            transfer: Vec::new(),
+            inflation: vec![None; first.program.locks.len()],
+            measured: Vec::new(),
+            known: HashMap::new(),
+            more: HashMap::new(),
+            seeds: if steps > 1_000_000 { 1 } else { 3 },
+            forced: 0,
+        }
+    }
+
+    /// From a second run on more CPUs: how much slower code inside and outside locks is there.
+    fn learn(&mut self, second: &Extract) {
+        let (a, b) = (&self.first.program, &second.program);
+        self.measured.push(Measured {
+            cpus: second.n_cpus,
+            speedup: self.first.wall_ns as f64 / second.wall_ns.max(1) as f64,
+        });
+        let outside = |p: &Program| p.work_ns().saturating_sub(p.inside_ns()) as f64;
+        if outside(a) > 0.0 {
+            self.machine.slowdown = (outside(b) / outside(a)).clamp(0.8, 3.0);
+            self.slowdown_is_seen = true;
+        }
+        // How often a lock changes CPUs decides what one change costs: ask a replay.
+        let plain = replay(a, &Setup::new(&self.machine, second.n_cpus.max(2)));
+        let (hold_a, n_a) = (a.hold_ns(), a.acquisitions());
+        let (hold_b, n_b) = (b.hold_ns(), b.acquisitions());
+        let mut transfer = Vec::new();
+        for (i, lock) in a.locks.iter().enumerate() {
+            // Addresses differ between runs, names do not; of equal names, the same in the order of first use.
+            let nth = a.locks[..i].iter().filter(|l| l.name == lock.name).count();
+            let same = (0..b.locks.len())
+                .filter(|&j| b.locks[j].name == lock.name)
+                .nth(nth);
+            let moved = plain.locks[i].moved as f64 / plain.locks[i].n.max(1) as f64;
+            let cost = same
+                .filter(|&j| n_a[i] >= 50 && n_b[j] >= 50 && hold_a[i] > 0)
+                .map(|j| {
+                    let (mean_a, mean_b) = (
+                        hold_a[i] as f64 / n_a[i] as f64,
+                        hold_b[j] as f64 / n_b[j] as f64,
+                    );
+                    self.inflation[i] = Some(mean_b / mean_a);
+                    ((mean_b - mean_a) / moved.max(0.02))
+                        .clamp(0.0, 20.0 * mean_a.max(self.machine.transfer_ns))
+                });
+            transfer.push(cost.unwrap_or(self.machine.transfer_ns));
+        }
+        self.transfer = transfer;
+    }
+
+    fn machine_of(&self, variant: Variant) -> Machine {
+        let doubt = if self.machine.is_measured { 1.5 } else { 3.0 };
+        let slow = |extra: f64| (self.machine.slowdown + extra).max(1.0);
+        let (factor, slowdown) = match variant {
+            Variant::Expected => return self.machine,
+            Variant::Cheap => (
+                1.0 / doubt,
+                if self.slowdown_is_seen {
+                    slow(-0.02)
+                } else {
+                    1.0
+                },
+            ),
+            Variant::Dear => (
+                doubt,
+                if self.slowdown_is_seen {
+                    slow(0.02)
+                } else {
+                    slow(0.06)
+                },
+            ),
+        };
+        Machine {
+            slowdown,
+            ..self.machine.scaled(factor)
+        }
+    }
+
+    fn run(&self, program: &Program, cpus: usize, variant: Variant, seed: u64) -> Outcome {
+        let machine = self.machine_of(variant);
+        let mut setup = Setup::new(&machine, cpus);
+        setup.seed = seed;
+        // A changed program may have more locks: those are parts of the last ones.
+        setup.transfer = &self.transfer;
+        replay(program, &setup)
+    }
+
+    /// Mean wall time, with one of the outcomes.
+    fn mean(&self, program: &Program, cpus: usize) -> (f64, Outcome) {
+        let runs: Vec<Outcome> = (1..=self.seeds)
+            .map(|seed| self.run(program, cpus, Variant::Expected, seed))
+            .collect();
+        let mean = runs.iter().map(|r| r.wall_ns).sum::<f64>() / runs.len() as f64;
+        (mean, runs.into_iter().next().unwrap_or_default())
+    }
+
+    /// The recorded program on so many CPUs; more CPUs than threads change nothing.
+    fn get(&mut self, cpus: usize, variant: Variant) -> (f64, Outcome) {
+        let cpus = cpus.min(self.first.program.scripts.len()).max(1);
+        if let Some(known) = self.known.get(&(cpus, variant)) {
+            return known.clone();
+        }
+        let answer = match variant {
+            Variant::Expected => self.mean(&self.first.program, cpus),
+            _ => {
+                let outcome = self.run(&self.first.program, cpus, variant, 1);
+                (outcome.wall_ns, outcome)
+            }
+        };
+        self.forced += answer.1.forced;
+        self.known.insert((cpus, variant), answer.clone());
+        answer
+    }
+
+    fn speedup(&mut self, cpus: usize, variant: Variant) -> f64 {
+        self.get(1, variant).0 / self.get(cpus, variant).0.max(1.0)
+    }
+
+    fn point(&mut self, cpus: usize) -> Point {
+        let speedup = self.speedup(cpus, Variant::Expected);
+        let (a, b) = (
+            self.speedup(cpus, Variant::Cheap),
+            self.speedup(cpus, Variant::Dear),
+        );
+        // A replay's own scatter and what no model knows: two per cent at least.
+        let (low, high) = (a.min(b).min(speedup) * 0.98, a.max(b).max(speedup) * 1.02);
+        let (wall, outcome) = self.get(cpus, Variant::Expected);
+        let busy = outcome.busy_ns / (outcome.wall_ns.max(1.0) * cpus as f64);
+        let workers = self.first.program.workers();
+        let lock_wait = outcome.lock_wait_ns();
+        Point {
+            cpus,
+            speedup,
+            low,
+            high: high.min(cpus as f64),
+            more_threads: self.more_threads(cpus),
+            cpu_use: busy,
+            wait_ratio: lock_wait / (lock_wait + self.first.program.work_ns() as f64).max(1.0),
+            limit: self.limit(cpus, speedup, wall, &outcome, workers),
+        }
+    }
+
+    /// As many threads as CPUs, with the same work in all.
+    fn more_threads(&mut self, cpus: usize) -> Option<f64> {
+        let workers = self.first.program.workers().max(1);
+        let k = cpus.div_ceil(workers);
+        if k < 2 {
+            return None;
+        }
+        if let Some(&known) = self.more.get(&cpus) {
+            return known;
+        }
+        let answer = whatif::more_threads(&self.first.program, k).map(|program| {
+            self.get(1, Variant::Expected).0
+                / self
+                    .run(&program, cpus, Variant::Expected, 1)
+                    .wall_ns
+                    .max(1.0)
+        });
+        self.more.insert(cpus, answer);
+        answer
+    }
+
+    fn limit(
+        &self,
+        cpus: usize,
+        speedup: f64,
+        wall: f64,
+        outcome: &Outcome,
+        workers: usize,
+    ) -> Limit {
+        if speedup > 0.93 * cpus as f64 {
+            return Limit::Cpus;
+        }
+        let program = &self.first.program;
+        let worst = (0..outcome.locks.len()).max_by(|&a, &b| {
+            outcome.locks[a]
+                .held_ns
+                .total_cmp(&outcome.locks[b].held_ns)
+        });
+        if let Some(lock) = worst {
+            let busy = outcome.locks[lock].held_ns / wall.max(1.0);
+            if busy > 0.85 {
+                return Limit::Lock {
+                    name: program.locks[lock].name.clone(),
+                    busy: busy.min(1.0),
+                };
+            }
+        }
+        let threads = program.scripts.len().max(1) as f64;
+        let lost =
+            (wall * cpus.min(program.scripts.len()) as f64 - program.work_ns() as f64).max(1.0);
+        if workers < cpus && speedup > 0.85 * workers as f64 {
+            return Limit::Threads { n: workers };
+        }
+        let _ = threads;
+        let most = (0..outcome.locks.len()).max_by(|&a, &b| {
+            outcome.locks[a]
+                .waited_ns
+                .total_cmp(&outcome.locks[b].waited_ns)
+        });
+        let lock_wait = outcome.lock_wait_ns();
+        let delay = program.delay_ns() as f64;
+        if let Some(lock) = most
+            && lock_wait > 0.4 * lost
+            && lock_wait > outcome.joined_ns.min(lost)
+        {
+            let share = lock_wait / (lock_wait + program.work_ns() as f64);
+            return Limit::LockWaits {
+                name: program.locks[lock].name.clone(),
+                share,
+            };
+        }
+        if outcome.busy_ns > 0.93 * wall * cpus as f64 && self.machine.slowdown > 1.04 {
+            return Limit::Memory;
+        }
+        if workers < cpus && speedup > 0.7 * workers as f64 {
+            return Limit::Threads { n: workers };
+        }
+        if outcome.joined_ns < delay && delay > 0.5 * lost {
+            return Limit::Delays;
+        }
+        Limit::Dependencies {
+            running: outcome.busy_ns / wall.max(1.0),
+        }
+    }
+
+    fn lock_efficiency(&mut self) -> f64 {
+        if self.first.program.locks.is_empty() {
+            return 1.0;
+        }
+        let free = whatif::without_lock(&self.first.program, None);
+        let without = self.mean(&free, 2).0;
+        let with = self.get(2, Variant::Expected).0;
+        (without / with.max(1.0)).min(1.0)
+    }
+
+    fn lock_profiles(&mut self, points: &[Point]) -> Vec<LockProfile> {
+        let program = &self.first.program;
+        let (holds, n) = (program.hold_ns(), program.acquisitions());
+        let work = program.work_ns();
+        let mut out: Vec<(usize, LockProfile)> = program
+            .locks
+            .iter()
+            .enumerate()
+            .map(|(i, lock)| {
+                let profile = LockProfile {
+                    name: lock.name.clone(),
+                    pid: lock.pid,
+                    object: lock.object,
+                    ratio: ratio(holds[i], work),
+                    hold_ns: holds[i] as f64 / n[i].max(1) as f64,
+                    n: n[i],
+                    inflation: self.inflation[i],
+                    saturates_at: None,
+                };
+                (i, profile)
+            })
+            .collect();
+        for (i, profile) in &mut out {
+            profile.saturates_at = points.iter().map(|p| p.cpus).find(|&cpus| {
+                let (wall, outcome) = self.get(cpus, Variant::Expected);
+                outcome.locks[*i].held_ns > 0.85 * wall
+            });
+        }
+        out.sort_by(|a, b| b.1.ratio.total_cmp(&a.1.ratio));
+        out.into_iter().map(|(_, profile)| profile).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        let first = self.first;
+        if first.n_cpus > 1 {
+            out.push(format!(
+                "recorded on {} CPUs: waits and holds are as they were there; a recording on one CPU (kasuri predict -- PROGRAM) tells more",
+                first.n_cpus
+            ));
+        }
+        if first.unknown > 0.02 {
+            out.push(format!(
+                "what threads did is unknown for {:.0} % of their time (events lost, or hidden by the kernel): the prediction is too good by as much",
+                100.0 * first.unknown
+            ));
+        }
+        if first.disturbed_ns * 20 > first.wall_ns {
+            out.push("other programs used this CPU while it was recorded".into());
+        }
+        if self.forced > 0 {
+            out.push(format!(
+                "{} waits of the recording do not fit the replayed order of events and were cut short",
+                self.forced
+            ));
+        }
+        if first.program.locks.is_empty() {
+            out.push("no locks were recorded: waits for locks count as waits for the thread that ended them (record with --locks to replay them)".into());
+        }
+        if !self.machine.is_measured {
+            out.push("costs of waking and handing over are assumed, not measured on this machine: the range is three times as wide".into());
+        }
+        if !self.slowdown_is_seen {
+            out.push("how much slower code runs when other CPUs are busy is the machine's, not this program's (--second-run measures the program)".into());
+        }
+        out
+    }
+}
+
+/// The analytical models, for the same CPU counts.
+fn models_beside(
+    p: &Prediction,
+    load: &Load,
+    graph: &models::workspan::Graph,
+    program: &Program,
+) -> Vec<ModelAnswer> {
+    let cpus: Vec<usize> = p.points.iter().map(|p| p.cpus).collect();
+    let each = |f: &dyn Fn(usize) -> Option<f64>| cpus.iter().map(|&c| f(c)).collect::<Vec<_>>();
+    let one = load.one_cpu_rate();
+    let n = load.n_threads;
+    let shares: Vec<f64> = program
+        .hold_ns()
+        .iter()
+        .map(|&h| ratio(h, program.work_ns()))
+        .collect();
+    let g = p.machine.slowdown;
+    let slowed = Load {
+        compute: load.compute * g,
+        ..load.clone()
+    };
+    let mut out = vec![ModelAnswer {
+        name: "replay".into(),
+        speedup: p.points.iter().map(|p| Some(p.speedup)).collect(),
+        note: "the recorded threads again, with this machine's costs of waking and handing over"
+            .into(),
+    }];
+    if !load.holds.is_empty() {
+        out.push(ModelAnswer {
+            name: "queueing".into(),
+            speedup: each(&|c| {
+                let c = c.min(n);
+                let rate = models::ctmc::throughput(&slowed, c)
+                    .unwrap_or_else(|| models::surrogate::throughput(&slowed, c));
+                Some(rate / one)
+            }),
+            note: "closed network, the holder needs a CPU; equal threads, free hand-over".into(),
+        });
+        if n > 1 {
+            out.push(ModelAnswer {
+                name: "spinning".into(),
+                speedup: each(&|c| (c >= n).then(|| models::repairman::throughput(&slowed) / one)),
+                note: "machine repairman: as if all waiters spun".into(),
+            });
+        }
+        out.push(ModelAnswer {
+            name: "Eyerman-Eeckhout".into(),
+            speedup: each(&|c| Some(models::eyerman::speedup(0.0, &shares, c.min(n)))),
+            note: "sections collide by chance; the slowest thread meets all others".into(),
+        });
+        out.push(ModelAnswer {
+            name: "Amdahl".into(),
+            speedup: each(&|c| Some(models::amdahl::speedup(p.lock_ratio, c.min(n)))),
+            note: "the lock ratio as the serial part".into(),
+        });
+    }
+    let t1 = graph.work();
+    out.push(ModelAnswer {
+        name: "work/span".into(),
+        speedup: each(&|c| Some(t1 / graph.greedy(c, p.machine.wake_latency_ns).max(1.0))),
+        note: "greedy schedule of who waits for whom; no locks".into(),
+    });
+    out.push(ModelAnswer {
+        name: "upper bound".into(),
+        speedup: each(&|c| {
+            let bound = models::bounds::speedup(load, c).high;
+            Some(bound.min(t1 / graph.span().max(1.0)).min(c as f64))
+        }),
+        note: "no schedule can beat it: CPUs, the busiest lock, the longest chain".into(),
+    });
+    if let Some(usl) = models::usl::Usl::fit(
+        &p.measured
+            .iter()
+            .map(|m| (m.cpus, m.speedup))
+            .collect::<Vec<_>>(),
+    ) {
+        out.push(ModelAnswer {
+            name: "USL".into(),
+            speedup: each(&|c| Some(usl.speedup(c))),
+            note: "a curve through the measured points".into(),
+        });
+    }
+    out
+}
+
+fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
+    let Some(two) = p.points.first() else {
+        return "nothing was asked for".into();
+    };
+    let of = |name: &str| {
+        p.models
+            .iter()
+            .find(|m| m.name == name)
+            .and_then(|m| m.speedup[0])
+    };
+    let exact = p.replayed_wall_ns as f64 / p.recorded_wall_ns.max(1) as f64 - 1.0;
+    let check = format!(
+        "on the recorded CPU it gives the recorded time to {:.1} %",
+        100.0 * exact.abs()
+    );
+    match of("queueing") {
+        None if p.locks.is_empty() => {
+            format!("the replay, because it knows who waits for whom; {check}")
+        }
+        None => format!("the replay; {check}"),
+        Some(queueing) if (queueing / two.speedup - 1.0).abs() < 0.03 => {
+            format!(
+                "the replay; {check}, and the queueing model, which knows no machine, agrees within {:.1} %",
+                100.0 * (queueing / two.speedup - 1.0).abs()
+            )
+        }
+        Some(queueing) => {
+            let hold = p.locks.first().map_or(0.0, |l| l.hold_ns);
+            let why = if runs.machine.wake_latency_ns > hold && queueing > two.speedup {
+                format!(
+                    "a hand-over takes {:.1} us here and the worst lock is held {:.1} us at a time, which models with free hand-over do not see",
+                    runs.machine.wake_latency_ns / 1e3,
+                    hold / 1e3
+                )
+            } else {
+                "threads are not equal, or wait for more than locks, which models of equal threads do not see".into()
+            };
+            format!(
+                "the replay ({:.2}), not the queueing model ({queueing:.2}): {why}; {check}",
+                two.speedup
+            )
+        }
+    }
+}
+
+fn changes(runs: &mut Runs<'_>, p: &Prediction) -> Vec<WhatIf> {
+    let program = runs.first.program.clone();
+    let one = runs.get(1, Variant::Expected).0;
+    let cpus: Vec<usize> = p.points.iter().map(|p| p.cpus).collect();
+    let n = program.scripts.len();
+    let mut out = Vec::new();
+    let mut add = |change: String, program: Program| {
+        let mut known: HashMap<usize, f64> = HashMap::new();
+        let speedup = cpus
+            .iter()
+            .map(|&c| {
+                let c = c.min(n).max(1);
+                *known.entry(c).or_insert_with(|| {
+                    one / runs.run(&program, c, Variant::Expected, 1).wall_ns.max(1.0)
+                })
+            })
+            .collect();
+        out.push(WhatIf { change, speedup });
+    };
+    if let Some(worst) = p.locks.first().filter(|l| l.ratio > 0.001) {
+        let ix = program
+            .locks
+            .iter()
+            .position(|l| l.object == worst.object && l.pid == worst.pid)
+            .unwrap_or(0) as u32;
+        let name = &worst.name;
+        add(
+            format!("`{name}` split in 4"),
+            whatif::split(&program, ix, 4),
+        );
+        add(
+            format!("`{name}` held half as long"),
+            whatif::scale_holds(&program, ix, 0.5),
+        );
+        add(
+            format!("`{name}` removed, its work kept"),
+            whatif::without_lock(&program, Some(ix)),
+        );
+        if p.locks.len() > 1 {
+            add(
+                "no locks at all".into(),
+                whatif::without_lock(&program, None),
+            );
+        }
+    }
+    out
+}

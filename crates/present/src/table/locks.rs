@@ -1,0 +1,388 @@
+//! Locks as text: what `kasuri locks` prints.
+use super::grid::{Grid, number, text, word};
+use super::units::{count, duration, percent, plural, printable};
+use super::{Layout, Page};
+use kasuri_analyze::{Locks, Use};
+use kasuri_predict::Prediction;
+
+/// The locks as text, ending with a line feed. The class needs a prediction.
+pub fn render(locks: &Locks, prediction: Option<&Prediction>, layout: &Layout) -> String {
+    let mut page = Page {
+        layout,
+        text: String::new(),
+    };
+    let title = printable(&locks.command.join(" "));
+    let title = page.styled("1", &super::grid::cut(&title, layout.width));
+    page.line(&title);
+    page.lock_facts(locks, prediction);
+    if locks.locks.is_empty() {
+        page.fact(
+            "locks",
+            "none recorded: annotate them (KASURI_LOCK_REQUEST and its kin, docs/guide/annotate.md) or record with a lock probe",
+        );
+        return page.text;
+    }
+    page.lock_table(locks);
+    page.hold_table(locks);
+    page.waits_table(locks);
+    page.sites_table(locks);
+    page.owners(locks);
+    page.inversions(locks);
+    page.text
+}
+
+fn ns(value: i64) -> String {
+    duration(value as f64)
+}
+
+fn maybe(share: Option<f64>) -> String {
+    share.map_or("-".into(), percent)
+}
+
+fn part(of: i64, whole: i64) -> String {
+    if whole > 0 {
+        percent(of as f64 / whole as f64)
+    } else {
+        "-".into()
+    }
+}
+
+impl Page<'_> {
+    fn lock_facts(&mut self, locks: &Locks, prediction: Option<&Prediction>) {
+        let t = &locks.total;
+        if !locks.knows_states {
+            self.fact("ratios", "not known: the recording does not say when threads ran (record as root; `kasuri doctor`)");
+        } else {
+            self.fact(
+                "lock ratio",
+                &format!(
+                    "{}: {} of {} CPU time inside critical sections (by the wall clock they last {})",
+                    maybe(t.lock_ratio),
+                    ns(t.hold_cpu_ns),
+                    ns(locks.cpu_ns),
+                    ns(t.hold_wall_ns)
+                ),
+            );
+            self.fact(
+                "wait ratio",
+                &format!(
+                    "{}: {} waiting in {} of {} ({})",
+                    maybe(t.wait_ratio),
+                    ns(t.wait_ns),
+                    plural(t.contended, "contended acquisition"),
+                    count(t.holds),
+                    percent(t.contended_share)
+                ),
+            );
+        }
+        if let Some(share) = locks.syscall_ratio {
+            self.fact("syscalls", &format!("{} of the CPU time", percent(share)));
+        }
+        if let Some(share) = locks.kernel_contention_ratio {
+            self.fact(
+                "kernel",
+                &format!("{} waiting for the kernel's own locks", percent(share)),
+            );
+        }
+        if locks.sampled {
+            self.fact("sampled", "the light probe keeps a sample of the holds: ratios and counts of holds are too low, waits are complete; record with --locks=full for all");
+        }
+        if let Some(p) = prediction {
+            let two = p.at(2).map_or(String::new(), |q| {
+                format!("; {:.2}x on 2 CPUs is predicted", q.speedup)
+            });
+            self.fact(
+                "class",
+                &format!(
+                    "{}: on two CPUs the locks leave {} of the speed{two}",
+                    p.class.word(),
+                    percent(p.lock_efficiency)
+                ),
+            );
+        }
+        if let Some(advice) = advice(locks) {
+            self.fact("look at", &advice);
+        }
+    }
+
+    fn lock_table(&mut self, locks: &Locks) {
+        self.heading(
+            "locks",
+            "most waited for first; waits shorter than 300 ns are the price of taking a free lock",
+        );
+        let mut grid = Grid::new(&[
+            text("LOCK"),
+            number("PID", 7),
+            number("LOCK RATIO", 0),
+            number("WAIT RATIO", 0),
+            number("WAITED", 1),
+            number("HOLDS", 2),
+            number("CONTENDED", 1),
+            number("HOLD P50", 3),
+            number("P99", 4),
+            number("MAX", 5),
+            number("WAIT MAX", 6),
+            number("SPUN", 6),
+            number("THREADS", 7),
+        ]);
+        let shown = self.shown(locks.locks.len());
+        for lock in &locks.locks[..shown] {
+            let u = &lock.used;
+            grid.row([
+                printable(&lock.name),
+                lock.pid.to_string(),
+                maybe(u.lock_ratio),
+                maybe(u.wait_ratio),
+                ns(u.wait_ns),
+                count(u.holds),
+                percent(u.contended_share),
+                ns(u.hold_p50_ns),
+                ns(u.hold_p99_ns),
+                ns(u.hold_max_ns),
+                ns(u.wait_max_ns),
+                part(u.wait_spin_ns, u.wait_ns),
+                count(lock.threads.into()),
+            ]);
+        }
+        self.grid(grid, shown, locks.locks.len());
+    }
+
+    /// Where holds last longer than they compute, or holders do not run while others wait: that is the interesting part.
+    fn hold_table(&mut self, locks: &Locks) {
+        let rows: Vec<_> = locks
+            .locks
+            .iter()
+            .filter(|l| l.used.wait_ns > 0 || l.convoy.is_some())
+            .collect();
+        if rows.is_empty() || !locks.knows_states {
+            return;
+        }
+        self.heading(
+            "what holders do",
+            "of the time they hold; and of the time others wait for them",
+        );
+        let mut grid = Grid::new(&[
+            text("LOCK"),
+            number("HELD", 0),
+            number("RUNNING", 0),
+            number("PREEMPTED", 0),
+            number("BLOCKED", 0),
+            number("OTHERS WAIT", 0),
+            number("RUNNING", 0),
+            number("PREEMPTED", 0),
+            number("BLOCKED", 0),
+            word("LONGEST CONVOY", 2),
+        ]);
+        let shown = self.shown(rows.len());
+        for lock in &rows[..shown] {
+            let u = &lock.used;
+            let waited = u.wait_ns;
+            grid.row([
+                printable(&lock.name),
+                ns(u.hold_wall_ns),
+                part(u.hold_cpu_ns, u.hold_wall_ns),
+                part(u.hold_preempted_ns, u.hold_wall_ns),
+                part(u.hold_blocked_ns, u.hold_wall_ns),
+                ns(waited),
+                part(lock.holder_running_ns, waited),
+                part(lock.holder_preempted_ns, waited),
+                part(lock.holder_blocked_ns, waited),
+                lock.convoy.map_or("-".into(), |c| {
+                    format!(
+                        "{} holds of {}, {}",
+                        c.length,
+                        plural(c.threads.into(), "thread"),
+                        ns(c.to_ns - c.from_ns)
+                    )
+                }),
+            ]);
+        }
+        self.grid(grid, shown, rows.len());
+        let note = self.styled("2", "  the rest of the waiting nobody held the lock: it was free, and the waiter on its way to a CPU");
+        self.line(&note);
+    }
+
+    fn waits_table(&mut self, locks: &Locks) {
+        if locks.waits_for.is_empty() {
+            return;
+        }
+        self.heading("who waited for whom", "and what the holder was doing");
+        let mut grid = Grid::new(&[
+            text("WAITER"),
+            number("TID", 3),
+            text("HOLDER"),
+            number("TID", 3),
+            text("LOCK"),
+            number("TIME", 0),
+            number("RUNNING", 1),
+            number("PREEMPTED", 1),
+            number("BLOCKED", 1),
+        ]);
+        let shown = self.shown(locks.waits_for.len());
+        for w in &locks.waits_for[..shown] {
+            let nobody = w.holder_tid == 0;
+            grid.row([
+                printable(&w.waiter),
+                w.waiter_tid.to_string(),
+                if nobody {
+                    "(nobody: waking up)".into()
+                } else {
+                    printable(&w.holder)
+                },
+                if nobody {
+                    "-".into()
+                } else {
+                    w.holder_tid.to_string()
+                },
+                printable(&w.lock),
+                ns(w.ns),
+                if nobody {
+                    "-".into()
+                } else {
+                    part(w.running_ns, w.ns)
+                },
+                if nobody {
+                    "-".into()
+                } else {
+                    part(w.preempted_ns, w.ns)
+                },
+                if nobody {
+                    "-".into()
+                } else {
+                    part(w.blocked_ns, w.ns)
+                },
+            ]);
+        }
+        self.grid(grid, shown, locks.waits_for.len());
+    }
+
+    fn sites_table(&mut self, locks: &Locks) {
+        if locks.sites.is_empty() {
+            return;
+        }
+        self.heading("places", "that asked for a lock");
+        let mut grid = Grid::new(&[
+            text("PLACE"),
+            text("LOCK"),
+            number("WAITED", 0),
+            number("CONTENDED", 0),
+            number("HOLDS", 1),
+        ]);
+        let shown = self.shown(locks.sites.len());
+        for site in &locks.sites[..shown] {
+            let u = &site.used;
+            grid.row([
+                printable(&site.place),
+                printable(&site.lock),
+                ns(u.wait_ns),
+                count(u.contended),
+                count(u.holds),
+            ]);
+        }
+        self.grid(grid, shown, locks.sites.len());
+    }
+
+    fn owners(&mut self, locks: &Locks) {
+        let row = |name: &str, id: i32, u: &Use| {
+            [
+                printable(name),
+                id.to_string(),
+                maybe(u.lock_ratio),
+                maybe(u.wait_ratio),
+                ns(u.wait_ns),
+                count(u.holds),
+                percent(u.contended_share),
+            ]
+        };
+        let columns = |what, id| {
+            [
+                text(what),
+                number(id, 1),
+                number("LOCK RATIO", 0),
+                number("WAIT RATIO", 0),
+                number("WAITED", 0),
+                number("HOLDS", 1),
+                number("CONTENDED", 1),
+            ]
+        };
+        self.heading("threads", "");
+        let mut grid = Grid::new(&columns("THREAD", "TID"));
+        let shown = self.shown(locks.threads.len());
+        locks.threads[..shown]
+            .iter()
+            .for_each(|t| grid.row(row(&t.name, t.tid, &t.used)));
+        self.grid(grid, shown, locks.threads.len());
+        if locks.processes.len() > 1 {
+            self.heading("processes", "");
+            let mut grid = Grid::new(&columns("PROCESS", "PID"));
+            let shown = self.shown(locks.processes.len());
+            locks.processes[..shown]
+                .iter()
+                .for_each(|p| grid.row(row(&p.name, p.pid, &p.used)));
+            self.grid(grid, shown, locks.processes.len());
+        }
+    }
+
+    fn inversions(&mut self, locks: &Locks) {
+        if locks.inversions.is_empty() {
+            return;
+        }
+        self.heading(
+            "locks taken in both orders",
+            "two threads that do so at once stop each other for ever",
+        );
+        for i in &locks.inversions {
+            let same = if i.tid_a == i.tid_b {
+                format!(" (both seen in thread {} only)", i.tid_a)
+            } else {
+                format!(" (thread {} the one way, {} the other)", i.tid_a, i.tid_b)
+            };
+            self.item(&printable(&format!(
+                "`{}` then `{}`: {} times; `{}` then `{}`: {} times{same}",
+                i.first,
+                i.second,
+                count(i.first_then_second),
+                i.second,
+                i.first,
+                count(i.second_then_first)
+            )));
+        }
+    }
+}
+
+/// The first thing to look at.
+fn advice(locks: &Locks) -> Option<String> {
+    if let Some(i) = locks.inversions.iter().find(|i| i.tid_a != i.tid_b) {
+        return Some(format!(
+            "`{}` and `{}` are taken in both orders: a deadlock waits to happen",
+            i.first, i.second
+        ));
+    }
+    let worst = locks.locks.first().filter(|l| l.used.wait_ns > 0)?;
+    let u = &worst.used;
+    let waited = u.wait_ns as f64;
+    let name = &worst.name;
+    let held =
+        (worst.holder_running_ns + worst.holder_preempted_ns + worst.holder_blocked_ns) as f64;
+    Some(if u.wait_ratio.is_some_and(|r| r < 0.01) {
+        format!(
+            "nothing here: even `{name}`, the most waited for, costs {} of the time",
+            maybe(u.wait_ratio)
+        )
+    } else if worst.holder_blocked_ns as f64 > 0.3 * waited {
+        format!("`{name}`: its holders sleep while others wait; do I/O and other waits outside it")
+    } else if worst.holder_preempted_ns as f64 > 0.3 * waited {
+        format!(
+            "`{name}`: its holders are preempted while others wait; use fewer threads than CPUs, or hold it for shorter"
+        )
+    } else if held < 0.5 * waited {
+        format!(
+            "`{name}`: most of the waiting is waking up, not waiting for work inside (holds p50 {}); take it less often, in batches, or spin before sleeping",
+            ns(u.hold_p50_ns)
+        )
+    } else {
+        format!(
+            "`{name}`: the work inside keeps others waiting; move work out of it, or split it (`kasuri predict` says what that brings)"
+        )
+    })
+}

@@ -1,0 +1,76 @@
+//! The speed-up curve in letters: CPUs to the right, speed-up upwards, both in powers of two.
+use kasuri_predict::Prediction;
+
+/// Rows of the picture, without the axis.
+const HEIGHT: usize = 14;
+/// Columns for each CPU count of the table.
+const STEP: usize = 4;
+
+/// The picture's lines.
+///
+/// `*` expected, `|` range, `o` measured, `.` the ideal line.
+pub fn speedup(p: &Prediction) -> Vec<String> {
+    let top = p.points.iter().map(|p| p.high).fold(2.0, f64::max) * 1.15;
+    let bottom = p.points.iter().map(|p| p.low).fold(1.0, f64::min).max(0.05);
+    let row = |s: f64| {
+        let share = (s.max(bottom) / bottom).ln() / (top / bottom).ln();
+        (share * (HEIGHT - 1) as f64).round() as usize
+    };
+    let width = STEP * (p.points.len() + 1);
+    let mut cells = vec![vec![' '; width]; HEIGHT];
+    let mut put = |x: usize, s: f64, c: char| {
+        if s <= top && s >= bottom * 0.99 {
+            cells[row(s).min(HEIGHT - 1)][x] = c;
+        }
+    };
+    for (i, point) in p.points.iter().enumerate() {
+        let x = STEP * (i + 1) - 1;
+        put(x, point.cpus as f64, '.');
+        for y in row(point.low)..=row(point.high).min(HEIGHT - 1) {
+            put(
+                x,
+                bottom * (top / bottom).powf(y as f64 / (HEIGHT - 1) as f64),
+                '|',
+            );
+        }
+        put(x, point.speedup, '*');
+        if let Some(measured) = p.measured.iter().find(|m| m.cpus == point.cpus) {
+            put(x - 1, measured.speedup, 'o');
+        }
+    }
+    // A label where a whole number of speed-up lies nearest.
+    let mut labels = vec![String::new(); HEIGHT];
+    let mut last = usize::MAX;
+    for value in [
+        0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0,
+        128.0, 256.0,
+    ] {
+        if value >= bottom * 0.99 && value <= top && (last == usize::MAX || row(value) > last) {
+            last = row(value);
+            labels[last] = format!("{value}x");
+        }
+    }
+    let mut lines: Vec<String> = cells
+        .iter()
+        .zip(&labels)
+        .rev()
+        .map(|(cells, label)| {
+            let line: String = cells.iter().collect();
+            format!(
+                "{label:>6} {}{}",
+                if label.is_empty() { '|' } else { '+' },
+                line
+            )
+            .trim_end()
+            .to_string()
+        })
+        .collect();
+    lines.push(format!("       +{}", "-".repeat(width)));
+    let axis: String = p
+        .points
+        .iter()
+        .map(|p| format!("{:>STEP$}", p.cpus))
+        .collect();
+    lines.push(format!("        {axis}  CPUs"));
+    lines
+}

@@ -1,0 +1,315 @@
+//! A prediction as text: what `kasuri predict` prints.
+use super::grid::{Grid, number, text, word};
+use super::units::{count, duration, percent, plural, printable};
+use super::{Layout, Page, plot};
+use crate::label::limit;
+use kasuri_predict::{Limit, Prediction};
+
+/// The prediction as text, ending with a line feed.
+pub fn render(p: &Prediction, layout: &Layout) -> String {
+    let mut page = Page {
+        layout,
+        text: String::new(),
+    };
+    page.predicted_facts(p);
+    page.speedups(p);
+    page.speedup_curve(p);
+    page.changed_programs(p);
+    page.locks_of(p);
+    page.models_beside(p);
+    page.uncertainties(p);
+    page.text
+}
+
+fn times(speedup: f64) -> String {
+    format!("{speedup:.2}x")
+}
+
+impl Page<'_> {
+    fn predicted_facts(&mut self, p: &Prediction) {
+        let title = printable(&p.command.join(" "));
+        let title = self.styled("1", &super::grid::cut(&title, self.layout.width));
+        self.line(&title);
+        let replayed = p.replayed_wall_ns as f64 / p.recorded_wall_ns.max(1) as f64 - 1.0;
+        self.fact(
+            "recorded",
+            &format!(
+                "{} on {}, {} of work by {} ({} of them busy); the replay says {} ({:+.1} %)",
+                duration(p.recorded_wall_ns as f64),
+                plural(p.recorded_cpus as u64, "CPU"),
+                duration(p.work_ns as f64),
+                plural(p.threads as u64, "thread"),
+                p.workers,
+                duration(p.replayed_wall_ns as f64),
+                100.0 * replayed
+            ),
+        );
+        if !p.locks.is_empty() {
+            self.fact(
+                "locks",
+                &format!(
+                    "{} of the CPU time is inside locks; on two CPUs they leave {} of the speed: a {} lock ratio",
+                    percent(p.lock_ratio),
+                    percent(p.lock_efficiency),
+                    p.class.word()
+                ),
+            );
+        }
+        let m = &p.machine;
+        self.fact(
+            "machine",
+            &format!(
+                "waking a thread on another CPU takes {} ({} of it the waker's), moving a cache line {}; busy neighbours slow code by {:.1} %{}",
+                duration(m.wake_latency_ns),
+                duration(m.wake_call_ns),
+                duration(m.transfer_ns),
+                100.0 * (m.slowdown - 1.0),
+                if m.is_measured { "" } else { " (assumed)" }
+            ),
+        );
+        let text = verdict(p);
+        self.fact("verdict", &text);
+    }
+
+    fn speedups(&mut self, p: &Prediction) {
+        self.heading("speed-up", "over one CPU; the same threads, the same work");
+        let mut grid = Grid::new(&[
+            number("CPUS", 0),
+            number("SPEED-UP", 0),
+            word("RANGE", 1),
+            number("EFFICIENCY", 3),
+            number("CPU USE", 4),
+            number("LOCK WAIT", 2),
+            number("MORE THREADS", 5),
+            text("LIMITED BY"),
+        ]);
+        // Rows that repeat the one before, because there are no more threads, say nothing new.
+        let mut shown = 0;
+        for (i, point) in p.points.iter().enumerate() {
+            let same = |q: &kasuri_predict::Point| {
+                q.speedup == point.speedup
+                    && q.more_threads.is_none()
+                    && point.more_threads.is_none()
+            };
+            if i > 1 && same(&p.points[i - 1]) && same(&p.points[i - 2]) {
+                continue;
+            }
+            shown += 1;
+            grid.row([
+                count(point.cpus as u64),
+                times(point.speedup),
+                format!("{:.2} .. {:.2}", point.low, point.high),
+                percent(point.speedup / point.cpus as f64),
+                percent(point.cpu_use),
+                if p.locks.is_empty() {
+                    "-".into()
+                } else {
+                    percent(point.wait_ratio)
+                },
+                point.more_threads.map_or("-".into(), times),
+                printable(&limit(&point.limit)),
+            ]);
+        }
+        self.grid(grid, shown, shown);
+        if p.points.iter().any(|p| p.more_threads.is_some()) {
+            let note = self.styled("2", "  more threads: if the program dealt the same work to as many threads as there are CPUs");
+            self.line(&note);
+        }
+    }
+
+    fn speedup_curve(&mut self, p: &Prediction) {
+        if p.points.len() < 2 {
+            return;
+        }
+        let legend = if p.measured.is_empty() {
+            "* expected, | range, . ideal"
+        } else {
+            "* expected, | range, . ideal, o measured"
+        };
+        self.heading("the curve", legend);
+        for line in plot::speedup(p) {
+            self.line(&line);
+        }
+    }
+
+    fn changed_programs(&mut self, p: &Prediction) {
+        if p.what_if.is_empty() {
+            return;
+        }
+        let shown = columns(p);
+        self.heading("what if", "speed-up over today's program on one CPU");
+        let mut grid = Grid::new(&many("CHANGE", p, &shown));
+        let row = |name: String, values: Vec<f64>| {
+            std::iter::once(name)
+                .chain(values.into_iter().map(times))
+                .collect::<Vec<_>>()
+        };
+        grid.row(row(
+            "as it is".into(),
+            shown.iter().map(|&i| p.points[i].speedup).collect(),
+        ));
+        for change in &p.what_if {
+            grid.row(row(
+                printable(&change.change),
+                shown.iter().map(|&i| change.speedup[i]).collect(),
+            ));
+        }
+        self.grid(grid, 0, 0);
+    }
+
+    fn locks_of(&mut self, p: &Prediction) {
+        if p.locks.is_empty() {
+            return;
+        }
+        self.heading(
+            "locks",
+            "CPU time inside; `kasuri locks` says who waited for whom",
+        );
+        let mut grid = Grid::new(&[
+            text("LOCK"),
+            number("LOCK RATIO", 0),
+            number("HOLD", 0),
+            number("HOLDS", 1),
+            number("SLOWER ON 2", 2),
+            word("SATURATES", 0),
+        ]);
+        let shown = self.shown(p.locks.len());
+        for lock in &p.locks[..shown] {
+            grid.row([
+                printable(&lock.name),
+                percent(lock.ratio),
+                duration(lock.hold_ns),
+                count(lock.n),
+                lock.inflation.map_or("-".into(), |f| format!("{f:.2}x")),
+                lock.saturates_at
+                    .map_or("never".into(), |n| format!("at {n} CPUs")),
+            ]);
+        }
+        self.grid(grid, shown, p.locks.len());
+    }
+
+    fn models_beside(&mut self, p: &Prediction) {
+        let shown = columns(p);
+        self.heading(
+            "models",
+            "the first one is believed; docs/design/predict.md",
+        );
+        let mut columns = many("MODEL", p, &shown);
+        columns.push(text("NOTE"));
+        let mut grid = Grid::new(&columns);
+        for model in &p.models {
+            let mut row = vec![model.name.clone()];
+            row.extend(
+                shown
+                    .iter()
+                    .map(|&i| model.speedup[i].map_or("-".into(), times)),
+            );
+            row.push(model.note.clone());
+            grid.row(row);
+        }
+        self.grid(grid, 0, 0);
+        self.fact("believed", &printable(&p.believed));
+    }
+
+    fn uncertainties(&mut self, p: &Prediction) {
+        if p.notes.is_empty() {
+            return;
+        }
+        self.heading("what makes it uncertain", "");
+        for note in &p.notes {
+            self.item(&printable(note));
+        }
+    }
+}
+
+/// A few CPU counts, for tables that compare.
+fn columns(p: &Prediction) -> Vec<usize> {
+    let wanted = [2, 4, 8, 16, 64];
+    let some: Vec<usize> = (0..p.points.len())
+        .filter(|&i| wanted.contains(&p.points[i].cpus))
+        .collect();
+    if some.is_empty() {
+        (0..p.points.len().min(5)).collect()
+    } else {
+        some
+    }
+}
+
+fn many(first: &'static str, p: &Prediction, shown: &[usize]) -> Vec<super::grid::Column> {
+    let column = |&i: &usize| number(head(p.points[i].cpus), 0);
+    std::iter::once(text(first))
+        .chain(shown.iter().map(column))
+        .collect()
+}
+
+fn head(cpus: usize) -> &'static str {
+    const HEADS: [(usize, &str); 8] = [
+        (2, "2 CPUS"),
+        (4, "4 CPUS"),
+        (8, "8 CPUS"),
+        (16, "16 CPUS"),
+        (64, "64 CPUS"),
+        (3, "3 CPUS"),
+        (32, "32 CPUS"),
+        (128, "128 CPUS"),
+    ];
+    HEADS
+        .iter()
+        .find(|(n, _)| *n == cpus)
+        .map_or("AS ABOVE", |(_, head)| head)
+}
+
+/// What it comes to, in a sentence or two.
+fn verdict(p: &Prediction) -> String {
+    let Some(two) = p.points.first() else {
+        return "no CPU counts asked for".into();
+    };
+    // The fewest CPUs that give nearly all there is to get.
+    let best = p.points.iter().map(|q| q.speedup).fold(0.0, f64::max);
+    let knee = p
+        .points
+        .iter()
+        .find(|q| q.speedup >= 0.97 * best)
+        .unwrap_or(two);
+    let next = p.points.iter().find(|q| q.cpus > knee.cpus).unwrap_or(knee);
+    let mut text = format!("{} on {} CPUs", times(two.speedup), two.cpus);
+    if best < 1.0 {
+        text = format!(
+            "more CPUs make it slower: {text}, because of {}",
+            cause(&two.limit)
+        );
+    } else if knee.cpus == two.cpus {
+        text += &format!(", and no more on any number: {}", cause(&next.limit));
+    } else if knee.cpus == p.points[p.points.len() - 1].cpus {
+        text += &format!(", {} on {}, still growing", times(knee.speedup), knee.cpus);
+    } else {
+        text += &format!(
+            ", at most {}, reached with {}: then {}",
+            times(best),
+            knee.cpus,
+            cause(&next.limit)
+        );
+    }
+    let at = p
+        .points
+        .iter()
+        .position(|q| q.cpus == next.cpus)
+        .unwrap_or(0);
+    let helps = p
+        .what_if
+        .iter()
+        .max_by(|a, b| a.speedup[at].total_cmp(&b.speedup[at]));
+    if let Some(change) = helps.filter(|c| c.speedup[at] > 1.05 * p.points[at].speedup) {
+        text += &format!(
+            "; {} would give {} on {}",
+            change.change,
+            times(change.speedup[at]),
+            next.cpus
+        );
+    }
+    text
+}
+
+fn cause(of: &Limit) -> String {
+    limit(of)
+}

@@ -1,0 +1,273 @@
+//! What parallel work costs on this machine: waking a thread on another CPU, falling asleep, moving a cache line. Measured, in
+//! a fifth of a second, with futexes as the C library's mutex uses them.
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Typical values, ns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// From the call that wakes until the sleeper runs on its own, idle CPU.
+    pub wake_latency_ns: f64,
+    /// The waker's part of that.
+    pub wake_call_ns: f64,
+    /// The waker's part when the sleeper is put in the waker's own queue.
+    pub wake_local_ns: f64,
+    /// From one thread to another on one CPU.
+    pub switch_ns: f64,
+    /// A futex call that finds the word changed.
+    pub retry_ns: f64,
+    /// A cache line from one CPU to another.
+    pub transfer_ns: f64,
+    /// Arithmetic on one CPU takes this many times longer while the other computes too.
+    pub slowdown: f64,
+}
+
+/// The CPUs that this process may use.
+pub fn allowed_cpus() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None);
+    let n = rustix::thread::CpuSet::MAX_CPU;
+    set.map_or_else(
+        |_| vec![0],
+        |set| (0..n).filter(|&cpu| set.is_set(cpu)).collect(),
+    )
+}
+
+/// Measures on two CPUs; `None` where fewer may be used.
+pub fn measure() -> Option<Costs> {
+    let cpus = allowed_cpus();
+    let (&a, &b) = (cpus.first()?, cpus.last()?);
+    if a == b {
+        return None;
+    }
+    let (wake_latency_ns, wake_call_ns) = ping(a, b);
+    let (one_way, wake_local_ns) = ping(a, a);
+    Some(Costs {
+        wake_latency_ns,
+        wake_call_ns,
+        wake_local_ns,
+        switch_ns: (one_way - wake_local_ns).max(0.0),
+        retry_ns: retry(),
+        transfer_ns: transfer(a, b),
+        slowdown: slowdown(a, b),
+    })
+}
+
+/// Lets a process, and what it starts, run on these CPUs only; none: changes nothing.
+///
+/// # Errors
+/// When they do not exist or are not allowed.
+pub(crate) fn pin_process(pid: i32, cpus: &[usize]) -> crate::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    let max = rustix::thread::CpuSet::MAX_CPU;
+    cpus.iter()
+        .filter(|&&cpu| cpu < max)
+        .for_each(|&cpu| set.set(cpu));
+    rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(pid), &set)
+        .map_err(|e| crate::Error::system("give the program its CPUs", e))
+}
+
+fn pin(cpu: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    // Where it is not allowed the measurement is of what the scheduler chose.
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
+    // SAFETY: the word outlives the call; no timeout, no second word.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            operation | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            std::ptr::null::<libc::timespec>(),
+        );
+    }
+}
+
+/// (from waking to running, the call itself); the sleeper has been asleep for some 50 us, as behind a contended lock.
+fn ping(waker_cpu: usize, sleeper_cpu: usize) -> (f64, f64) {
+    const ROUNDS: u32 = 400;
+    let word = AtomicU32::new(0);
+    let done = AtomicU32::new(0);
+    // Times since `origin`, written by the waker before it wakes.
+    let (origin, called) = (Instant::now(), AtomicU64::new(0));
+    let start = Barrier::new(2);
+    let since = || origin.elapsed().as_nanos() as u64;
+    let mut calls = Vec::new();
+    let latencies = std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            pin(sleeper_cpu);
+            start.wait();
+            let mut latencies = Vec::new();
+            for round in 1..=ROUNDS {
+                // ORDER acquire; pairs with the waker's release store of `word`: `called` is of this round.
+                while word.load(Ordering::Acquire) != round {
+                    futex(&word, libc::FUTEX_WAIT, round - 1);
+                }
+                latencies.push(since().saturating_sub(called.load(Ordering::Relaxed)) as f64);
+                // ORDER release; pairs with the waker's acquire load: it sleeps again only after having read.
+                done.store(round, Ordering::Release);
+            }
+            latencies
+        });
+        // A thread of its own: pinning the caller would pin what it starts later.
+        let waker = scope.spawn(|| {
+            pin(waker_cpu);
+            start.wait();
+            let mut calls = Vec::new();
+            for round in 1..=ROUNDS {
+                let begin = Instant::now();
+                while waker_cpu != sleeper_cpu && begin.elapsed() < Duration::from_micros(50) {
+                    std::hint::spin_loop();
+                }
+                if waker_cpu == sleeper_cpu {
+                    std::thread::yield_now();
+                }
+                let before = since();
+                called.store(before, Ordering::Relaxed);
+                // ORDER release; see the sleeper.
+                word.store(round, Ordering::Release);
+                futex(&word, libc::FUTEX_WAKE, 1);
+                calls.push((since() - before) as f64);
+                while done.load(Ordering::Acquire) != round {
+                    std::thread::yield_now();
+                }
+            }
+            calls
+        });
+        calls = waker.join().unwrap_or_default();
+        sleeper.join().unwrap_or_default()
+    });
+    (usual_mean(latencies), usual_mean(calls))
+}
+
+/// The mean without the largest fiftieth. Not the median: where waking is sometimes cheap and sometimes dear, a program pays the mean.
+fn usual_mean(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.truncate(values.len() - values.len() / 50);
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn retry() -> f64 {
+    let word = AtomicU32::new(1);
+    let one = |_| {
+        let begin = Instant::now();
+        (0..16).for_each(|_| futex(&word, libc::FUTEX_WAIT, 0));
+        begin.elapsed().as_nanos() as f64 / 16.0
+    };
+    median((0..50).map(one).collect())
+}
+
+fn transfer(a: usize, b: usize) -> f64 {
+    const ROUNDS: u32 = 2_000;
+    let word = AtomicU32::new(0);
+    let play = |cpu: usize, odd: u32| {
+        pin(cpu);
+        let begin = Instant::now();
+        for round in 0..ROUNDS {
+            // ORDER acquire/release: the line must move; no other data does.
+            while word.load(Ordering::Acquire) != 2 * round + odd {
+                std::hint::spin_loop();
+            }
+            word.store(2 * round + odd + 1, Ordering::Release);
+        }
+        begin.elapsed().as_nanos() as f64 / f64::from(2 * ROUNDS)
+    };
+    let one = |_| {
+        word.store(0, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| play(b, 1));
+            let own = scope.spawn(|| play(a, 0));
+            let _ = other.join();
+            own.join().unwrap_or(0.0)
+        })
+    };
+    median((0..5).map(one).collect())
+}
+
+fn slowdown(a: usize, b: usize) -> f64 {
+    let work = || {
+        // Arithmetic and a table that stays in the nearest caches.
+        let mut table = [0u64; 2048];
+        let mut x = 88_172_645_463_325_252_u64;
+        let begin = Instant::now();
+        for i in 0..1_500_000_usize {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            table[(x as usize) & 2047] = table[i & 2047].wrapping_add(x);
+        }
+        std::hint::black_box(&table);
+        begin.elapsed().as_nanos() as f64
+    };
+    // The best of each: whatever else the machine does can only slow down one of them.
+    let (mut alone, mut both) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..6 {
+        let stop = AtomicBool::new(false);
+        let go = Barrier::new(2);
+        let (one, two) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                pin(b);
+                go.wait();
+                while !stop.load(Ordering::Relaxed) {
+                    work();
+                }
+            });
+            let own = scope.spawn(|| {
+                pin(a);
+                let alone = work().min(work());
+                go.wait();
+                work();
+                let both = work().min(work());
+                // ORDER relaxed: only when the other stops matters, not what it saw.
+                stop.store(true, Ordering::Relaxed);
+                (alone, both)
+            });
+            own.join().unwrap_or((f64::INFINITY, f64::INFINITY))
+        });
+        alone = alone.min(one);
+        both = both.min(two);
+    }
+    let ratio = both / alone;
+    if ratio.is_finite() {
+        ratio.clamp(1.0, 3.0)
+    } else {
+        1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_plausible_and_pin_nobody_else() {
+        let before = allowed_cpus();
+        let Some(costs) = measure() else {
+            assert!(before.len() < 2, "two CPUs, but nothing measured");
+            println!("skipped: one CPU");
+            return;
+        };
+        assert!(
+            costs.wake_latency_ns > 100.0 && costs.wake_latency_ns < 1e8,
+            "{costs:?}"
+        );
+        assert!(
+            costs.wake_call_ns > 50.0 && costs.transfer_ns > 1.0,
+            "{costs:?}"
+        );
+        assert!(costs.slowdown >= 1.0, "{costs:?}");
+        assert_eq!(allowed_cpus(), before);
+    }
+}
