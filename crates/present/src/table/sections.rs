@@ -29,7 +29,7 @@ fn tracing(s: &Summary) -> Option<String> {
     if let Some(share) = t.share {
         let of_cpu = |ns: i64| share * ns as f64 / t.cost_ns.max(1) as f64 * 100.0;
         parts.push(format!(
-            "cost {} of CPU time ({:.1}..{:.1}): {}",
+            "cost {} of CPU time ({:.1}..{:.1}): {} for all events of the system",
             percent(share),
             of_cpu(t.low_ns),
             of_cpu(t.high_ns),
