@@ -128,6 +128,8 @@ impl Selections {
         match std::fs::read_to_string(&path) {
             Ok(text) => Selections::parse(&path, &text),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Selections::default()),
+            // $HOME is somebody else's, as after dropping root.
+            Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Ok(Selections::default()),
             Err(e) => Err(SelectionError::File(
                 path.display().to_string(),
                 e.to_string(),
