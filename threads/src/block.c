@@ -97,7 +97,7 @@ static void yield_slow(void) {
     struct ito_thread *me = w->hot.current;
     ito__expose(me);
     ito__deque_disown(w, w->hot.bottom, me); /* before a slot is popped: it looks below the bottom */
-    if (UNLIKELY(load_relaxed(&w->hot.ask) & ITO__ASK_WORK) && (w->hot.bottom > w->split || load_relaxed(&w->rq.n) > 0))
+    if (UNLIKELY(ito__can_answer(w)))
         ito__answer(w);
     if (!ito__find(w, &next)) {
         struct ito_thread *t = ito__inject_pop();
@@ -125,11 +125,12 @@ void ito_yield(void) {
  * is off its stack, but no thief looks until rq_busy is 0, which is stored on the next thread's stack.
  */
 void ito__yield_at(void *sp) {
-    struct worker *w = worker_of(ito__here());
-    struct ito_thread *me = w->hot.current;
+    struct ito__worker *hot = ito__here(); /* ito__nobody is no whole worker: `ask` is all that is read of it */
+    struct worker *w = worker_of(hot);
+    struct ito_thread *me = hot->current;
     /* No request, nobody's continuation below us (he goes first), our stack our own, and not the turn of the other
      * queues. */
-    if (LIKELY(load_relaxed(&w->hot.ask) == 0 && w->hot.bottom == w->base && me->flags & ITO__OWN_STACK &&
+    if (LIKELY(load_relaxed(&hot->ask) == 0 && w->hot.bottom == w->base && me->flags & ITO__OWN_STACK &&
                ++w->tick % 64 != 0)) {
         store_relaxed(&w->rq_busy, 1);
         compiler_barrier(); /* ORDER as in enter_owner() */

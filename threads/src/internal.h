@@ -111,6 +111,7 @@ struct ito__pool {
     /* Threads made ready by kernel threads that are no workers. */
     alignas(ITO__LINE) struct ito__spin inject_lock;
     struct ito__queue inject;
+    uint32_t n_outside; /* atomic: kernel threads, no workers, that are at work in the pool now; ito_fini waits for 0 */
 };
 
 extern struct ito__pool ito__pool;
@@ -185,7 +186,7 @@ void ito__ready_share(struct worker *w);
 struct ito_thread *ito__ready_steal(struct worker *thief, struct worker *victim, bool force);
 void ito__inbox_push(struct worker *w, struct ito_thread *t);
 struct ito_thread *ito__inbox_pop(struct worker *w);
-void ito__inject(struct ito_thread *t); /* any worker may take it */
+void ito__inject(struct ito_thread *t); /* by no worker; any worker may take it */
 struct ito_thread *ito__inject_pop(void);
 
 /* ---- stacks and descriptors (stack.c, descriptor.c) -------------------------------------------------------------- */
@@ -221,6 +222,7 @@ bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *
 void ito__schedule(struct worker *w);          /* on the worker's own stack, until it stops */
 void ito__ask(struct worker *v, uint32_t why); /* any worker: leave the fast path at the next creation */
 void ito__answer(struct worker *w);            /* the owner was asked for work */
+bool ito__can_answer(struct worker *w);        /* asked, and something to give */
 void ito__answer_creation(struct worker *w);
 void ito__notify(void);    /* work was published: wake somebody if nobody searches */
 void ito__wake_idle(void); /* a deadline was inserted */

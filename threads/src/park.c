@@ -50,8 +50,8 @@ static void unpark(struct worker *w, bool only_if_none) {
 }
 
 void ito__notify(void) {
-    /* ORDER seq_cst; pairs with the fence in ito__park() on kernels without membarrier: either we see the parker in the list, or
-     * it sees what was published before. A parker's membarrier would do it alone (models/park). */
+    /* ORDER seq_cst; pairs with the fence in ito__park() on kernels without membarrier: either we see the parker in the
+     * list, or it sees what was published before. A parker's membarrier would do it alone (models/park). */
     fence_seq_cst();
     if (load_relaxed(&ito__pool.n_parked) == 0 || load_relaxed(&ito__pool.n_searching) > 0)
         return;

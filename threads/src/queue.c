@@ -115,9 +115,26 @@ static struct ito_thread *locked_pop(struct ito__spin *lock, struct ito__queue *
     return t;
 }
 
+/*
+ * A kernel thread that is no worker looks at the pool after it has made a thread ready: the last thread perhaps, which
+ * may have ended meanwhile, and the root be in ito_fini. So ito_fini waits until n_outside is 0 (it joins workers).
+ */
+static void outside_begin(void) {
+    add_acq_rel(&ito__pool.n_outside, 1); /* ORDER: before the push, so whoever runs after `t` sees it */
+}
+static void outside_end(void) {
+    /* ORDER release; pairs with the acquire in ito_fini(). The pool may be gone after it. */
+    sub_acq_rel(&ito__pool.n_outside, 1);
+}
+
 void ito__inbox_push(struct worker *w, struct ito_thread *t) {
+    bool outside = ito__worker() == NULL;
+    if (outside)
+        outside_begin();
     locked_push(&w->inbox_lock, &w->inbox, t);
     ito__wake_worker(w);
+    if (outside)
+        outside_end();
 }
 
 struct ito_thread *ito__inbox_pop(struct worker *w) {
@@ -125,8 +142,10 @@ struct ito_thread *ito__inbox_pop(struct worker *w) {
 }
 
 void ito__inject(struct ito_thread *t) {
+    outside_begin();
     locked_push(&ito__pool.inject_lock, &ito__pool.inject, t);
     ito__notify();
+    outside_end();
 }
 
 struct ito_thread *ito__inject_pop(void) {

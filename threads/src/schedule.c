@@ -170,13 +170,16 @@ void ito__answer_creation(struct worker *w) {
 }
 
 /* Owner, at a switch: there may be nothing to give; then the request stands. */
-static bool can_answer(struct worker *w) {
-    return load_relaxed(&w->hot.ask) & ITO__ASK_WORK && (w->hot.bottom > w->split || load_relaxed(&w->rq.n) > 0);
+bool ito__can_answer(struct worker *w) {
+    /* ORDER relaxed: a hint. A forced steal may raise `split` at this moment; whoever is late answers for nothing, as
+     * ito__deque_publish() looks again under the lock. */
+    return load_relaxed(&w->hot.ask) & ITO__ASK_WORK &&
+           (w->hot.bottom > load_relaxed(&w->split) || load_relaxed(&w->rq.n) > 0);
 }
 
 struct ito__next ito__pick(struct worker *w) {
     struct ito__next next;
-    if (UNLIKELY(can_answer(w)))
+    if (UNLIKELY(ito__can_answer(w)))
         ito__answer(w);
     if (!ito__find(w, &next))
         next = resume(&w->sched);

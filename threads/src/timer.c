@@ -179,13 +179,14 @@ static void timers_forget(void) {
     timers.lock = 0;
     timers.root = NULL;
     timers.started = 0;
+    store_relaxed(&ito__pool.n_outside, 0); /* this thread maybe, while it woke somebody */
     pthread_mutex_init(&timers_start_lock, NULL);
 }
 
 static int timers_start_slow(void) {
     static bool forks_known;
     sigset_t all, old;
-    int r = 0;
+    int r = 0, saved = errno; /* who sleeps finds his errno as it was, the first time too */
     pthread_mutex_lock(&timers_start_lock);
     if (!timers.started) {
         if (!forks_known)
@@ -206,6 +207,7 @@ static int timers_start_slow(void) {
         store_release(&timers.started, !r);
     }
     pthread_mutex_unlock(&timers_start_lock);
+    errno = saved;
     return r;
 }
 

@@ -192,6 +192,9 @@ int ito_fini(void) {
     if (root->keys)
         ito__keys_end(root); /* it ends as a thread of ito; the kernel thread goes on */
     stop_workers();
+    /* ORDER acquire; pairs with the release in outside_end(): it has looked at the pool for the last time. */
+    while (load_acquire(&ito__pool.n_outside) != 0)
+        ito__prim_yield();
     ITO__TRACE_END(root);
     dismantle(ito__pool.n_workers);
     return 0;

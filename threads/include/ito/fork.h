@@ -55,7 +55,8 @@ ITO__INLINE struct ito__slot *ito__fork_push(struct ito__fork *fork, void (*run)
  */
 ITO__INLINE int ito__fork_take(struct ito__fork *fork, struct ito__slot *slot) {
     struct ito__worker *w = ito__here();
-    if (ITO__LIKELY(w->bottom == slot + 1 && slot->thread == (uintptr_t)fork + 1 &&
+    /* Of addresses: slot is null when no slot was pushed, and nothing may be added to a null pointer. */
+    if (ITO__LIKELY((uintptr_t)w->bottom == (uintptr_t)slot + sizeof *slot && slot->thread == (uintptr_t)fork + 1 &&
                     (char *)fork >= w->current->stack->fork_low)) {
         __atomic_store_n(&w->bottom, slot, __ATOMIC_RELAXED);
         /* ORDER none in hardware; as in deque_pop(): a thief's membarrier is the other half. */

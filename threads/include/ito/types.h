@@ -85,8 +85,8 @@ typedef struct ito_thread {
     int32_t saved_errno;      /* T: while suspended */
     uint32_t wake;            /* FOREIGN only: futex, 1 = ready */
     uint32_t reserved;
-    uint64_t id; /* C: traced threads; else 0 */
-    void *sanitizer;          /* W: what AddressSanitizer or ThreadSanitizer keeps for its stack */
+    uint64_t id;     /* C: traced threads; else 0 */
+    void *sanitizer; /* W: what AddressSanitizer or ThreadSanitizer keeps for its stack */
 } ito_thread;
 
 /*
