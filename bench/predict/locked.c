@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  * Threads that compute and take locks in turn: a known lock ratio, hold and think time.
  *   locked THREADS ROUNDS THINK_NS HOLD_NS [LOCKS [random]]
- * Each round computes THINK_NS, then holds one of LOCKS mutexes for HOLD_NS (random: both exponentially distributed). The work is
- * counted in multiplications, calibrated once: it takes the same instructions however slow the machine is meanwhile. */
+ * Each round computes THINK_NS, then holds one of LOCKS mutexes for HOLD_NS (random: both exponentially distributed).
+ * The work is counted in multiplications, calibrated once: it takes the same instructions however slow the machine is
+ * meanwhile. */
 #define _GNU_SOURCE
 #include <kasuri.h>
 #include <math.h>

@@ -302,8 +302,9 @@ impl Probe<'_> {
 
 /// Operations that can be divided by their hits: those whose own overhead is subtracted are not among them.
 pub fn provokers() -> Vec<usize> {
-    let own_overhead = |ix: &usize| ops::ALL[*ix].name.contains("p/");
-    (0..ops::ALL.len()).filter(|ix| !own_overhead(ix)).collect()
+    (0..ops::ALL.len())
+        .filter(|&ix| !ops::ALL[ix].subtracts)
+        .collect()
 }
 
 /// The operation that provokes the events of a subsystem best; none: we have none.

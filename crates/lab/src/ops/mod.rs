@@ -29,6 +29,8 @@ pub struct Definition {
     pub what: &'static str,
     /// Whether the kernel switches between threads in it.
     pub switches: bool,
+    /// Whether the time of the same work without switches is subtracted from it.
+    pub subtracts: bool,
     /// Sets it up.
     pub open: fn() -> io::Result<Box<dyn Operation>>,
 }
@@ -39,126 +41,147 @@ pub const ALL: &[Definition] = &[
         name: "null call",
         what: "getppid(2)",
         switches: false,
+        subtracts: false,
         open: syscalls::null_call,
     },
     Definition {
         name: "null I/O",
         what: "half of: read(2) a byte of /dev/zero, write(2) a byte to /dev/null",
         switches: false,
+        subtracts: false,
         open: syscalls::null_io,
     },
     Definition {
         name: "stat",
         what: "stat(2) of a file",
         switches: false,
+        subtracts: false,
         open: syscalls::stat,
     },
     Definition {
         name: "open/close",
         what: "open(2) and close(2) of a file",
         switches: false,
+        subtracts: false,
         open: syscalls::open_close,
     },
     Definition {
         name: "select TCP",
         what: "select(2) on 100 descriptors of a TCP connection",
         switches: false,
+        subtracts: false,
         open: syscalls::select_tcp,
     },
     Definition {
         name: "sig inst",
         what: "sigaction(2)",
         switches: false,
+        subtracts: false,
         open: syscalls::signal_install,
     },
     Definition {
         name: "sig hndl",
         what: "kill(2) to oneself and the handler",
         switches: false,
+        subtracts: false,
         open: syscalls::signal_handle,
     },
     Definition {
         name: "fork proc",
         what: "fork, exit of the child, wait",
         switches: true,
+        subtracts: false,
         open: processes::fork_exit,
     },
     Definition {
         name: "exec proc",
         what: "fork, exec of true(1), wait",
         switches: true,
+        subtracts: false,
         open: processes::fork_exec,
     },
     Definition {
         name: "sh proc",
         what: "fork, sh -c true(1), wait",
         switches: true,
+        subtracts: false,
         open: processes::fork_shell,
     },
     Definition {
         name: "2p/0K",
         what: "context switch among 2 processes, no working set",
         switches: true,
+        subtracts: true,
         open: || switching::ring(2, 0),
     },
     Definition {
         name: "2p/16K",
         what: "context switch among 2 processes of 16 KiB",
         switches: true,
+        subtracts: true,
         open: || switching::ring(2, 16),
     },
     Definition {
         name: "2p/64K",
         what: "context switch among 2 processes of 64 KiB",
         switches: true,
+        subtracts: true,
         open: || switching::ring(2, 64),
     },
     Definition {
         name: "8p/16K",
         what: "context switch among 8 processes of 16 KiB",
         switches: true,
+        subtracts: true,
         open: || switching::ring(8, 16),
     },
     Definition {
         name: "8p/64K",
         what: "context switch among 8 processes of 64 KiB",
         switches: true,
+        subtracts: true,
         open: || switching::ring(8, 64),
     },
     Definition {
         name: "16p/16K",
         what: "context switch among 16 processes of 16 KiB",
         switches: true,
+        subtracts: true,
         open: || switching::ring(16, 16),
     },
     Definition {
         name: "16p/64K",
         what: "context switch among 16 processes of 64 KiB",
         switches: true,
+        subtracts: true,
         open: || switching::ring(16, 64),
     },
     Definition {
         name: "pipe",
         what: "round trip of a byte through two pipes",
         switches: true,
+        subtracts: false,
         open: switching::pipe_round_trip,
     },
     Definition {
         name: "AF_UNIX",
         what: "round trip of a byte through a socket pair",
         switches: true,
+        subtracts: false,
         open: switching::unix_round_trip,
     },
     Definition {
         name: "page fault",
         what: "first touch of a page of a file in memory",
         switches: false,
+        subtracts: false,
         open: memory::page_fault,
     },
     Definition {
         name: "mmap",
         what: "mmap(2) of 1 MiB of a file, a touch each 16 KiB, munmap(2)",
         switches: false,
+        subtracts: false,
         open: memory::map_unmap,
     },
 ];
@@ -214,7 +237,7 @@ mod tests {
                 .unwrap_or_else(|e| panic!("{}: {e}", definition.name));
             // Context switches have their overhead subtracted: twenty of them may come out as anything.
             assert!(
-                ns > 0.0 || definition.name.contains('p'),
+                ns > 0.0 || definition.subtracts,
                 "{}: {ns}",
                 definition.name
             );

@@ -46,6 +46,9 @@ fn touch(set: &[u64]) {
     std::hint::black_box(set.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)));
 }
 
+/// Parts of a run.
+const PARTS: u64 = 4;
+
 /// A token through `n` processes, each of which reads its working set before it passes it on.
 struct Ring {
     n: u64,
@@ -94,22 +97,28 @@ pub fn ring(n: usize, kib: usize) -> io::Result<Box<dyn Operation>> {
 
 impl Operation for Ring {
     fn run(&mut self, n: u64, annotated: bool) -> io::Result<f64> {
-        // `n` switches, in whole passes.
-        let passes = n.div_ceil(self.n);
-        let ring = timed(passes, annotated, || {
-            send(&self.first)?;
-            receive(&self.last)?;
-            touch(&self.set);
-            Ok(())
-        })?;
-        let overhead = timed(passes, false, || {
-            for (from, to, set) in &self.own {
-                send(to)?;
-                receive(from)?;
-                touch(set);
-            }
-            Ok(())
-        })?;
+        // `n` switches, in whole passes; the shortest part of each kind stands for all: a difference of two times of
+        // which one was disturbed says nothing.
+        let passes = n.div_ceil(self.n * PARTS).max(1);
+        let (mut ring, mut overhead) = (f64::INFINITY, f64::INFINITY);
+        for _ in 0..PARTS {
+            let part = timed(passes, annotated, || {
+                send(&self.first)?;
+                receive(&self.last)?;
+                touch(&self.set);
+                Ok(())
+            })?;
+            ring = ring.min(part);
+            let part = timed(passes, false, || {
+                for (from, to, set) in &self.own {
+                    send(to)?;
+                    receive(from)?;
+                    touch(set);
+                }
+                Ok(())
+            })?;
+            overhead = overhead.min(part);
+        }
         Ok((ring - overhead) * n as f64 / (passes * self.n) as f64)
     }
 }
