@@ -51,7 +51,7 @@ demo: deps build ## record a real parallel program and leave an HTML report
 	@printf '\nThe Gantt chart: %s\nOpen it in a browser; press ? there for help.\n' "$(CURDIR)/$(DEMO).html"
 
 # ---- test ---------------------------------------------------------------------------------------------------------
-test: deps build test-c test-cross test-rust test-model test-viewer test-sanitizers test-account test-locks test-docs ## pass all tests
+test: deps build test-c test-cross test-rust test-model test-viewer test-sanitizers test-locks test-docs ## pass all tests
 	@echo 'all tests passed'
 
 test-c: c ## C, C++ and Fortran tests
@@ -86,7 +86,7 @@ test-sanitizers: ## C tests under ASan, UBSan and TSan
 	  ctest --test-dir build/san-$$s -E "$$out" --output-on-failure -j 2; \
 	done
 
-test-account: c rust ## the account against programs that measured their own losses; against real ones; a newcomer's trial
+test-account: c rust ## not part of test, wants a quiet machine: the account against programs that measured their own losses; against real ones; a newcomer's trial
 	$(SUDO) tests/planted/check --rounds 60
 	$(SUDO) tests/real/run --quick
 	$(SUDO) tests/trial/run
