@@ -15,3 +15,20 @@ export interface Arrow {
 
 /** More would be a carpet, not a picture. */
 export const MAX_ARROWS = 1500;
+
+/** Steals are shown from the start up to this many tasks: reading the table of more takes a while that nobody asked for. */
+export const TASKS_AT_ONCE = 200_000;
+
+/** The kinds in the order in which they are given up when there are too many: the rarest say most. */
+const RAREST: readonly ArrowKind[] = ["steal", "flow", "wake", "create"];
+
+/** Those that fit: of the selected first, then kind by kind, a kind wholly or not at all. */
+export function fitting(arrows: Arrow[], most = MAX_ARROWS): Arrow[] {
+  if (arrows.length <= most) return arrows;
+  const out = arrows.filter((arrow) => arrow.strong).slice(0, most);
+  for (const kind of RAREST) {
+    const more = arrows.filter((arrow) => !arrow.strong && arrow.kind === kind);
+    if (out.length + more.length <= most) out.push(...more);
+  }
+  return out;
+}

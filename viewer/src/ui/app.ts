@@ -5,7 +5,7 @@ import { longestBetween, itemNumber, type Item } from "../data/query";
 import type { Line, Recording } from "../data/recording";
 import { next, parseQuery, search, wantedBy, type Found, type Wanted } from "../data/search";
 import { linesOf } from "../data/details";
-import { ARROW_KINDS, MAX_ARROWS, type Arrow, type ArrowKind } from "../data/arrow";
+import { ARROW_KINDS, fitting, MAX_ARROWS, TASKS_AT_ONCE, type Arrow, type ArrowKind } from "../data/arrow";
 import { stolen, TaskTable } from "../data/tasks";
 import { cell, SliceColumn } from "../data/columns";
 import type { Go } from "../data/index";
@@ -274,8 +274,7 @@ export class App {
       arrows.push(...own);
     }
     this.tooManyArrows = arrows.length > MAX_ARROWS;
-    if (!this.tooManyArrows) return arrows;
-    return arrows.filter((arrow) => arrow.strong).slice(0, MAX_ARROWS);
+    return fitting(arrows);
   }
 
   resize(): void {
@@ -626,7 +625,7 @@ export class App {
       toggled: [...choices.toggled],
       filter: choices.filter,
       search: this.shell.search.value,
-      arrows: [...this.arrowKinds],
+      ...(String([...this.arrowKinds]) !== String(this.usualArrows()) && { arrows: [...this.arrowKinds] }),
       scroll: view.scroll,
       notes: this.notes,
     };
@@ -644,7 +643,8 @@ export class App {
     this.choices.filter = saved.filter ?? "";
     this.shell.filter.value = this.choices.filter;
     this.notes.push(...(saved.notes ?? []));
-    for (const kind of ARROW_KINDS) this.setArrows(kind, saved.arrows?.includes(kind) ?? false);
+    const arrows = saved.arrows ?? this.usualArrows();
+    for (const kind of ARROW_KINDS) this.setArrows(kind, arrows.includes(kind));
     this.layout = this.arranger.arrange(this.choices);
     this.shell.setHidden(this.choices.hidden.size);
     if (saved.search) {
@@ -666,6 +666,12 @@ export class App {
     this.changed();
   }
 
+  /** Those shown until the person chooses. */
+  private usualArrows(): string[] {
+    const { n_tasks } = this.recording.index;
+    return n_tasks > 0 && n_tasks <= TASKS_AT_ONCE ? ["steal"] : [];
+  }
+
   /** Kinds of arrows that this recording can have. */
   possibleArrows(): ArrowKind[] {
     const { index, lines } = this.recording;
@@ -674,8 +680,9 @@ export class App {
   }
 
   toggleArrows(): void {
-    const on = this.arrowKinds.size === 0;
-    for (const kind of this.possibleArrows()) this.setArrows(kind, on);
+    const possible = this.possibleArrows();
+    const on = possible.some((kind) => !this.arrowKinds.has(kind));
+    for (const kind of possible) this.setArrows(kind, on);
   }
 
   /** Where `t` is on the canvas. */

@@ -45,7 +45,11 @@ function label(key: string): string {
 /** Keys of the summary that the tab about the recording shows. */
 const ELSEWHERE = new Set(["schema", "command", "host", "kernel", "machine", "cpu_model", "kernel_source", "kernel_clock", "recorder", "exit_status", "missing"]);
 
-export function jsonTab(value: Json): HTMLElement {
+/** Rows of a table here; the exports have all. */
+const MOST_ROWS = 30;
+
+/** `shown`: keys that tabs of their own show. */
+export function jsonTab(value: Json, shown = new Set<string>()): HTMLElement {
   const box = h("div", { class: "summary" });
   if (value === null || typeof value !== "object" || Array.isArray(value)) {
     box.append(plain(value));
@@ -53,31 +57,33 @@ export function jsonTab(value: Json): HTMLElement {
   }
   const list = h("dl", { class: "facts-list wide" });
   const tables: HTMLElement[] = [];
-  for (const [key, part] of Object.entries(value)) {
-    if (ELSEWHERE.has(key)) continue;
-    if (Array.isArray(part)) {
-      if (part.length > 0) tables.push(arrayTable(key, part));
-    } else if (part !== null && typeof part === "object") {
-      for (const [inner, leaf] of Object.entries(flat(part))) list.append(h("dt", {}, `${label(key)} ${label(inner)}`), h("dd", {}, scalar(inner, leaf)));
-    } else {
-      list.append(h("dt", {}, label(key)), h("dd", {}, scalar(key, part)));
-    }
-  }
+  const add = (key: string, part: Json, path: string): void => {
+    if (Array.isArray(part) && part.some((row) => row !== null && typeof row === "object")) tables.push(arrayTable(path, part));
+    else if (part !== null && typeof part === "object" && !Array.isArray(part)) for (const [inner, leaf] of Object.entries(part)) add(inner, leaf, `${path} ${inner}`);
+    else if (!Array.isArray(part) || part.length > 0) list.append(h("dt", {}, label(path.replace(/_ns /, " "))), h("dd", {}, scalar(path.includes("_ns ") ? "x_ns" : key, Array.isArray(part) ? text(part) : part)));
+  };
+  for (const [key, part] of Object.entries(value)) if (!ELSEWHERE.has(key) && !shown.has(key)) add(key, part, key);
   box.append(list, h("div", { class: "columns tables" }, ...tables));
   return box;
+}
+
+/** A list inside a cell: tables within tables cannot be read. */
+function text(values: Json[]): string {
+  if (values.length === 0) return "-";
+  return values.length > 8 || values.some((v) => v !== null && typeof v === "object") ? `${values.length} values` : values.map(String).join(", ");
 }
 
 /** `{a: {b: 1}}` as `{"a b": 1}`; arrays as text. */
 function flat(value: Json, prefix = ""): Record<string, Json> {
   if (value === null || typeof value !== "object") return { [prefix]: value };
-  if (Array.isArray(value)) return { [prefix]: value.length > 8 ? `${value.length} values` : value.map((v) => (typeof v === "object" ? JSON.stringify(v) : String(v))).join(", ") };
+  if (Array.isArray(value)) return { [prefix]: text(value) };
   const leaves: Record<string, Json> = {};
   for (const [key, part] of Object.entries(value)) Object.assign(leaves, flat(part, prefix === "" ? key : `${prefix} ${key}`));
   return leaves;
 }
 
 function arrayTable(caption: string, values: Json[]): HTMLElement {
-  const rows = values.map((value) => flat(value));
+  const rows = values.slice(0, MOST_ROWS).map((value) => flat(value));
   const keys = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   // Names first: the order of the keys says nothing.
   keys.sort((a, b) => Number(isNumber(a)) - Number(isNumber(b)));
@@ -85,7 +91,7 @@ function arrayTable(caption: string, values: Json[]): HTMLElement {
     return rows.some((row) => typeof row[key] === "number");
   }
   return table({
-    caption: label(caption),
+    caption: values.length > MOST_ROWS ? `${label(caption)}, the first ${MOST_ROWS} of ${count(values.length)}` : label(caption),
     columns: keys.map((key) => ({ text: label(key.replace(/_ns /, " ")), number: isNumber(key) })),
     rows: rows.map((row) => keys.map((key): Cell => {
       const value = row[key] ?? null;

@@ -43,7 +43,7 @@ export class Panel {
       { id: "details", text: "Details", content: () => this.details },
       ...app.extraTabs(),
       ...app.accountTabs(),
-      index.summary !== null && { id: "summary", text: "Summary", content: () => jsonTab(index.summary) },
+      index.summary !== null && { id: "summary", text: "Summary", content: () => jsonTab(index.summary, this.elsewhere()) },
       ...index.panels.map((panel, i) => ({ id: `panel-${i}`, text: panel.title, content: () => panelTab(app, panel) })),
       index.names.length > 0 && { id: "names", text: "Names", content: () => namesTab(app) },
       index.threads.length > 0 && { id: "threads", text: "Threads", content: () => threadsTab(app) },
@@ -53,6 +53,15 @@ export class Panel {
       { id: "recording", text: "Recording", content: () => infoTab(index) },
     ];
     return tabs.filter((tab) => tab !== false);
+  }
+
+  /** Keys of the summary that have tabs of their own. */
+  private elsewhere(): Set<string> {
+    const { index } = this.app.recording;
+    const keys = index.panels.map((panel) => panel.title.toLowerCase());
+    if (index.account) keys.push("account");
+    if (index.threads.length > 0) keys.push("threads");
+    return new Set(keys);
   }
 
   /** Which tabs there are may have changed. */

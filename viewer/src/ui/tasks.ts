@@ -31,7 +31,7 @@ function content(app: App, tasks: Tasks): HTMLElement[] {
   const numbers = ["tasks", "ran", "mean", "waited", "waited longest", "run elsewhere", "unfinished"];
   const steals = names.reduce((sum, row) => sum + row.stolen, 0);
   return [
-    h("p", { class: "muted" }, `${count(tasks.n)} tasks, ${count(steals)} first run by another thread than their creator. Arrows (e) shows the steals in view; click a task's run for its creation, its parent and its children.`),
+    h("p", { class: "muted" }, `${count(tasks.n)} tasks, ${count(steals)} first run by another thread than their creator. Red arrows are steals: these, and tasks suspended by one thread and carried on by another; click a task's run for its creation, its parent and its children.`),
     table({ columns: [{ text: "name" }, ...numbers.map((text) => ({ text, number: true, help: helps[text] ?? "" }))], rows, sortBy: 2 }),
   ];
 }

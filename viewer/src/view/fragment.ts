@@ -69,7 +69,8 @@ export function format(saved: Saved): string {
   if (saved.toggled?.length) query.set("open", saved.toggled.join(","));
   if (saved.filter) query.set("rows", saved.filter);
   if (saved.search) query.set("find", saved.search);
-  if (saved.arrows?.length) query.set("arrows", saved.arrows.join(","));
+  // No list is not an empty one: a recording of tasks begins with its steals.
+  if (saved.arrows) query.set("arrows", saved.arrows.length > 0 ? saved.arrows.join(",") : "none");
   if (saved.scroll) query.set("y", String(Math.round(saved.scroll)));
   if (saved.area) query.set("area", `${Math.round(saved.area.t0)}~${Math.round(saved.area.t1)}~${saved.area.tracks.join(",")}`);
   for (const note of saved.notes ?? []) query.append("note", `${Math.round(note.t0)}~${Math.round(note.t1)}~${note.text}`);

@@ -317,6 +317,7 @@ export const scenarios = [
       for (const [tab, part] of [["Names", "conjugate gradient"], ["Threads", "quake/3"], ["Summary", "imbalance"], ["Recording", "x86-tsc"]]) {
         await page.getByRole("tab", { name: tab }).click();
         assert((await text(page, ".panel-body")).includes(part), `${tab} lacks ${part}`);
+        assert(!/[{[]"/.test(await text(page, ".panel-body")), `${tab} prints JSON`);
         await shot(`tab-${tab.toLowerCase()}`);
       }
       await page.getByRole("tab", { name: "Names" }).click();
