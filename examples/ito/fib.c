@@ -10,6 +10,21 @@ struct fib {
     uint64_t value;
 };
 
+#if defined(FORK_OWN)
+/* bench/ito/peers: the program defines it. */
+static uint64_t fib(int n);
+#elif defined(FORK_ITO_FORK)
+/* Tasks that return values, as Lace, libfork and Cilk have them; the others take and leave all through a pointer. */
+static uint64_t fib(int n);
+ITO_TASK(uint64_t, fib, int)
+static uint64_t fib(int n) {
+    if (n < 2)
+        return (uint64_t)n;
+    ITO_FORK(a, fib, n - 1);
+    uint64_t b = fib(n - 2);
+    return ITO_SYNC(a, fib) + b;
+}
+#else
 static void fib(struct fib *f);
 FORK_KERNEL(fib, struct fib)
 
@@ -25,9 +40,15 @@ static void fib(struct fib *f) {
     FORK_JOIN(room, 1, fib);
     f->value = a.value + b.value;
 }
+#endif
 
 static void root(void *arg) {
-    fib((struct fib *)arg);
+    struct fib *f = (struct fib *)arg;
+#if defined(FORK_OWN) || defined(FORK_ITO_FORK)
+    f->value = fib(f->n);
+#else
+    fib(f);
+#endif
 }
 
 /* By the recurrence, in a loop. */

@@ -117,14 +117,12 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
 #include <ito/fork.h>
 #define FORK_RUNTIME "ito fork and sync"
 #define FORK_KERNEL(function, type) ITO_TASK_VOID(function, type *)
-#define FORK_ROOM(room, n, function)                                                                                   \
-    struct ito_task_##function room[n];                                                                                \
-    struct ito__slot *room##_slot[n]
-#define FORK(room, i, function, arg) ((room##_slot)[i] = function##__ito_fork(&(room)[i], (arg)))
+#define FORK_ROOM(room, n, function) struct ito_task_##function room[n]
+#define FORK(room, i, function, arg) ITO_FORK_AT(&(room)[i], function, (arg))
 #define FORK_JOIN(room, n, function)                                                                                   \
     do {                                                                                                               \
         for (long fork_i = (n); fork_i-- > 0;)                                                                         \
-            function##__ito_sync(&(room)[fork_i], (room##_slot)[fork_i]);                                              \
+            ITO_SYNC_AT(&(room)[fork_i], function);                                                                    \
     } while (0)
 
 #elif defined(FORK_OMP)
@@ -189,6 +187,11 @@ static inline void fork_run(int workers, fork_function *root, void *arg) {
     root(arg);
     myth_fini();
 }
+
+#elif defined(FORK_OWN)
+
+/* bench/ito/peers: tasks are written another way there; FORK_RUNTIME and this are the program's. */
+static inline void fork_run(int workers, fork_function *root, void *arg);
 
 #else
 #error                                                                                                                 \

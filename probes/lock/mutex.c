@@ -65,12 +65,34 @@ __attribute__((cold, noinline)) static int lock_unrecorded(pthread_mutex_t *m, u
     return lock_contended(m, try_first(m), caller);
 }
 
+/* Light mode: counts the acquisition before it is tried, so that nothing is left to do between the lock's own atomic
+ * operations; a store there waits for the one and holds up the other. Return: 0 when it is to be recorded, or the lock
+ * is new. A signal handler that locks in between loses at most its own count. */
+static inline __attribute__((always_inline)) int count_ahead(const pthread_mutex_t *m) {
+    struct probe_thread *t = probe_self;
+    struct probe_entry *e;
+    if (KASURI__UNLIKELY(!t))
+        return 0;
+    e = probe_entry_of(t, m);
+    if (KASURI__UNLIKELY(e->object != (uintptr_t)m || t->n_recorded || e->until <= 1))
+        return 0;
+    e->until--;
+    return 1;
+}
+
 PROBE_EXPORT int pthread_mutex_lock(pthread_mutex_t *m) {
     int r;
     if (KASURI__UNLIKELY(kasuri__gate_load() != 1))
         return lock_unrecorded(m, PROBE_CALLER());
     if (KASURI__UNLIKELY(m->__data.__kind & ROBUST))
         return lock_contended(m, look(m), PROBE_CALLER());
+    if (probe_is_light && count_ahead(m)) {
+        r = RESOLVED(pthread_mutex_trylock)(m);
+        if (KASURI__LIKELY(r == 0))
+            return 0;
+        probe_entry_of(probe_self, m)->until++;
+        return lock_contended(m, r, PROBE_CALLER());
+    }
     r = RESOLVED(pthread_mutex_trylock)(m);
     if (KASURI__UNLIKELY(r != 0))
         return lock_contended(m, r, PROBE_CALLER());
@@ -121,10 +143,22 @@ __attribute__((cold, noinline)) static int unlock_unrecorded(pthread_mutex_t *m)
     return probe_wake() && probe_leaving(m) ? unlock_recorded(m) : REAL(pthread_mutex_unlock)(m);
 }
 
+/* Light mode while some hold of the thread is recorded: perhaps this one. */
+__attribute__((noinline)) static int unlock_sampled(pthread_mutex_t *m) {
+    return probe_ends_recorded(probe_self, m) ? unlock_recorded(m) : RESOLVED(pthread_mutex_unlock)(m);
+}
+
+/* Tail calls only: no register is saved on the way of the light mode. */
 PROBE_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m) {
+    struct probe_thread *t;
     if (KASURI__UNLIKELY(kasuri__gate_load() != 1))
         return unlock_unrecorded(m);
-    return probe_leaving(m) ? unlock_recorded(m) : RESOLVED(pthread_mutex_unlock)(m);
+    if (KASURI__LIKELY(!probe_is_light))
+        return unlock_recorded(m);
+    t = probe_self;
+    if (KASURI__UNLIKELY(t && t->n_recorded))
+        return unlock_sampled(m);
+    return RESOLVED(pthread_mutex_unlock)(m);
 }
 
 PROBE_EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attributes) {

@@ -35,7 +35,10 @@ struct range {
 };
 static struct range ranges[N_RANGES];
 static uint32_t n_ranges; /* release: the entries below are complete */
-static uint32_t reading;  /* try-lock of the table */
+static uint32_t reading;  /* lock of the table */
+/* Yields left, of all threads together, while another holds it. Not for ever: the holder may be the interrupted part of
+ * this very thread, or have stayed behind in the parent of a fork. */
+static int32_t patience = 20000;
 
 static char *heap;
 static uint64_t heap_left;
@@ -187,12 +190,26 @@ static const char *make_name(const struct range *r, uint64_t address) {
     return name;
 }
 
+/* A lock's first event names it for good, so who comes second waits for who came first, but see `patience`. */
+static int take_table(void) {
+    while (__atomic_exchange_n(&reading, 1, __ATOMIC_ACQUIRE)) {
+        if (__atomic_fetch_sub(&patience, 1, __ATOMIC_RELAXED) <= 0) {
+            __atomic_store_n(&patience, 0, __ATOMIC_RELAXED);
+            return 0;
+        }
+        syscall(SYS_sched_yield);
+    }
+    return 1;
+}
+
 /* Describe a new site; 0: another thread is at it and this event goes without, or it cannot be described. */
 static int describe(struct known *k, uint64_t address, int is_data) {
     const struct range *r;
     int ok = 0, saved = errno;
-    if (__atomic_exchange_n(&reading, 1, __ATOMIC_ACQUIRE))
+    if (!take_table()) {
+        errno = saved;
         return 0;
+    }
     if (!__atomic_load_n(&k->ready, __ATOMIC_RELAXED)) {
         r = find_range(address);
         if (!r) {

@@ -66,7 +66,7 @@ typedef struct ito_attr {
     size_t stack_bytes;   /* 0: the default */
     const char *name;     /* not copied: a literal, or alive as long as the thread */
     int32_t worker;       /* the only worker it may run on; -1: any */
-    int32_t priority;     /* hint; higher first among ready threads of a worker: reserved, 0 */
+    int32_t priority;     /* hint: above 0, once it is ready it goes before others of its worker, most times */
 } ito_attr;
 
 #define ITO_ATTR_DETACHED 1u

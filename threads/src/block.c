@@ -119,6 +119,12 @@ void ito_yield(void) {
     yield_slow();
 }
 #else
+/* Apart, so that the fast path has no registers to save. */
+static __attribute__((noinline, noreturn)) void yield_at_slow(void *sp) {
+    yield_slow();
+    ito__context_jump(sp, NULL, NULL);
+}
+
 /*
  * The caller's context is saved at sp, above the frame of this function.
  * One visit of the owner to his queue (queue.c: rq_busy), with the switch in its middle: `me` is in the queue before it
@@ -135,22 +141,20 @@ void ito__yield_at(void *sp) {
         store_relaxed(&w->rq_busy, 1);
         compiler_barrier(); /* ORDER as in enter_owner() */
         struct ito_thread *next = w->rq.head;
-        if (LIKELY(load_acquire(&w->rq_frozen) == 0 && next != NULL)) {
+        if (LIKELY(load_acquire(&w->rq_frozen) == 0 && next != NULL && w->urgent.head == NULL && me->priority <= 0)) {
             me->next = NULL;
             w->rq.tail->next = me; /* next->next when it is alone */
-            w->rq.tail = me;
-            w->rq.head = next->next;
+            /* Each store by itself: gcc makes one vector of the two, and the next yield's load waits for it. */
+            store_relaxed(&w->rq.tail, me);
+            store_relaxed(&w->rq.head, next->next);
             me->sp = sp;
             w->hot.current = next;
             ito__context_jump_release(next->sp, &w->rq_busy);
         }
         store_release(&w->rq_busy, 0);
     }
-    yield_slow();
-    ito__context_jump(sp, NULL, NULL);
+    yield_at_slow(sp);
 }
 
-void ito_yield(void) {
-    ito__yield();
-}
+/* ito_yield itself: context/yield.c */
 #endif

@@ -3,6 +3,7 @@
  * The condition: a queue. A signal moves the longest waiter to the queue of the mutex, where the signaller's unlock (or
  * its own wait) finds it: so a woken thread never runs into a mutex that its waker holds.
  */
+#include "lock_events.h"
 #include "wait.h"
 
 static int cond_wait(ito_cond *c, ito_mutex *m, uint64_t deadline_ns) {
@@ -32,9 +33,13 @@ static int cond_wait(ito_cond *c, ito_mutex *m, uint64_t deadline_ns) {
 }
 
 int ito_cond_wait(ito_cond *c, ito_mutex *m) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_cond_wait(cond_wait, c, m, ITO_FOREVER, ITO__CALLER);
     return cond_wait(c, m, ITO_FOREVER);
 }
 int ito_cond_wait_until(ito_cond *c, ito_mutex *m, uint64_t deadline_ns) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_cond_wait(cond_wait, c, m, deadline_ns, ITO__CALLER);
     return cond_wait(c, m, deadline_ns);
 }
 

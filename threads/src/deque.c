@@ -15,6 +15,13 @@ static size_t slot_bytes(size_t n) {
     return (n * sizeof(struct ito__slot) + page - 1) / page * page;
 }
 
+/* Its parent's sync compares addresses of slots. It may be on another worker, waiting or about to. */
+static void move_fork(struct ito__fork *fork, const struct ito__slot *from, const struct ito__slot *to) {
+    uintptr_t state = load_relaxed(&fork->state), odd = state & 1;
+    if (state - odd == (uintptr_t)from)
+        cas_acq_rel(&fork->state, &state, (uintptr_t)to + odd);
+}
+
 /* One slot lies below base, so that reading bottom - 1 of an empty deque is harmless; the one at end never gets a
  * stack, so that a creation there takes the slow path, which grows the deque. */
 static bool place(struct worker *w, size_t n, size_t used) {
@@ -36,6 +43,9 @@ static bool place(struct worker *w, size_t n, size_t used) {
     store_relaxed(&w->split, base + split);
     store_relaxed(&w->hot.limit, w->split);
     store_release(&w->hot.bottom, base + bottom);
+    for (size_t i = top; i < bottom; i++)
+        if (base[i].thread & 1)
+            move_fork((struct ito__fork *)(base[i].thread - 1), old + 1 + i, base + i);
     w->end = slots + n - 1;
     if (load_relaxed(&w->hot.end) != NULL || old == NULL)
         store_relaxed(&w->hot.end, w->end);
@@ -117,7 +127,9 @@ static void share(struct ito_thread *t) {
 static void take(struct worker *victim, struct ito__slot *slot, struct ito__slot *out) {
     out->sp = slot->sp; /* not `stack`: its owner may be taking it along at this moment */
     out->thread = slot->thread;
-    if (!(slot->thread & 1)) {
+    if (slot->thread & 1) {
+        ito__fork_taken((struct ito__fork *)(slot->thread - 1), slot);
+    } else {
         struct ito_thread *t = (struct ito_thread *)slot->thread;
         share(t);
         ito__deque_disown(victim, slot, t);

@@ -79,6 +79,7 @@ void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
     t->stack = NULL;
     t->flags = 0;
     t->bind = -1;
+    t->priority = 0;
     t->name = NULL;
     t->keys = NULL;
     t->wait_on = NULL;

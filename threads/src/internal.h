@@ -58,7 +58,9 @@ struct worker {
     alignas(ITO__LINE) uint32_t rq_busy;
     uint32_t rq_frozen;
     struct ito__queue rq;
-    uint32_t tick; /* owner: picks so far */
+    struct ito__queue urgent; /* threads of a priority above 0; rq_busy guards it too */
+    uint32_t urgent_picks;    /* owner: picks at which the urgent could go before others */
+    uint32_t tick;            /* owner: picks so far */
     uint32_t index;
     uint64_t rng;                                /* owner */
     struct ito__stack *stacks[ITO__STACK_CACHE]; /* owner: of the default size */
@@ -86,7 +88,7 @@ struct worker {
     uint32_t trace_searching; /* owner: what the recorder was told last */
 
     /* Counters for tests and people; owner, relaxed. */
-    uint64_t n_steals, n_forced_steals, n_parks, n_ready_steals;
+    uint64_t n_steals, n_far_steals, n_forced_steals, n_parks, n_ready_steals;
 };
 
 struct ito__pool {
@@ -180,6 +182,10 @@ static inline struct ito_thread *queue_pop(struct ito__queue *q) {
     }
     return t;
 }
+/* Something is in the owner's ready queues; to others a hint. */
+static inline bool ready_waits(const struct worker *w) {
+    return load_relaxed(&w->rq.n) > 0 || load_relaxed(&w->urgent.n) > 0;
+}
 void ito__ready_push(struct worker *w, struct ito_thread *t);
 struct ito_thread *ito__ready_pop(struct worker *w);
 void ito__ready_share(struct worker *w);
@@ -206,6 +212,8 @@ void ito__descriptor_stop(void);
 
 /* A thread that will run the forked task; null: no memory. */
 struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork);
+/* Not by its parent: `fork` was taken from `slot`. */
+void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot);
 void ito__keys_end(struct ito_thread *t);
 
 /* ---- scheduling (schedule.c, park.c) ------------------------------------------------------------------------------

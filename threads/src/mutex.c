@@ -8,6 +8,7 @@
  * that unlocks in order to wait on a condition hands over at once and switches to the new owner: there, nobody else is
  * running who could barge.
  */
+#include "lock_events.h"
 #include "wait.h"
 
 enum { LOCKED = 1, WAITERS = 2 };
@@ -92,19 +93,15 @@ static __attribute__((noinline)) int mutex_lock_owned(ito_mutex *m, uint64_t dea
     return r;
 }
 
-int ito_mutex_lock(ito_mutex *m) {
-    if (LIKELY(m->kind == ITO_MUTEX_NORMAL))
-        return mutex_take(m, ITO_FOREVER);
-    return mutex_lock_owned(m, ITO_FOREVER);
-}
-
-int ito_mutex_lock_until(ito_mutex *m, uint64_t deadline_ns) {
+static int mutex_lock(void *mutex, uint64_t deadline_ns) {
+    ito_mutex *m = mutex;
     if (m->kind == ITO_MUTEX_NORMAL)
         return mutex_take(m, deadline_ns);
     return mutex_lock_owned(m, deadline_ns);
 }
 
-int ito_mutex_trylock(ito_mutex *m) {
+static int mutex_trylock(void *mutex) {
+    ito_mutex *m = mutex;
     uintptr_t me = 0;
     if (m->kind != ITO_MUTEX_NORMAL) {
         me = ito__me();
@@ -130,6 +127,32 @@ int ito_mutex_trylock(ito_mutex *m) {
     if (me)
         mutex_set_owner(m, me);
     return 0;
+}
+
+static uint32_t mutex_type(const void *mutex) {
+    static const uint8_t types[] = {KASURI_LOCK_MUTEX, KASURI_LOCK_ERRORCHECK, KASURI_LOCK_RECURSIVE};
+    return types[((const ito_mutex *)mutex)->kind];
+}
+static const struct ito__lock_call mutex_call = {mutex_trylock, mutex_lock, mutex_type, KASURI_LOCK_EXCLUSIVE};
+
+int ito_mutex_lock(ito_mutex *m) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_lock(&mutex_call, m, ITO_FOREVER, ITO__CALLER);
+    if (LIKELY(m->kind == ITO_MUTEX_NORMAL))
+        return mutex_take(m, ITO_FOREVER);
+    return mutex_lock_owned(m, ITO_FOREVER);
+}
+
+int ito_mutex_lock_until(ito_mutex *m, uint64_t deadline_ns) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_lock(&mutex_call, m, deadline_ns, ITO__CALLER);
+    return mutex_lock(m, deadline_ns);
+}
+
+int ito_mutex_trylock(ito_mutex *m) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_try(&mutex_call, m, ITO__CALLER);
+    return mutex_trylock(m);
 }
 
 /* -- unlocking -- */
@@ -169,14 +192,24 @@ static int mutex_leave_owned(ito_mutex *m, bool *last) {
     return 0;
 }
 
+static __attribute__((noinline)) int mutex_unlock_owned(ito_mutex *m) {
+    bool last;
+    int r = mutex_leave_owned(m, &last);
+    return r || !last ? r : mutex_give(m);
+}
+
+static int mutex_unlock(void *mutex) {
+    ito_mutex *m = mutex;
+    return m->kind == ITO_MUTEX_NORMAL ? mutex_give(m) : mutex_unlock_owned(m);
+}
+
+/* The fast path saves no register: a locked instruction waits until all earlier stores have left their buffer. */
 int ito_mutex_unlock(ito_mutex *m) {
-    if (m->kind != ITO_MUTEX_NORMAL) {
-        bool last;
-        int r = mutex_leave_owned(m, &last);
-        if (r || !last)
-            return r;
-    }
-    return mutex_give(m);
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_unlock(mutex_unlock, m);
+    if (LIKELY(m->kind == ITO_MUTEX_NORMAL))
+        return mutex_give(m);
+    return mutex_unlock_owned(m);
 }
 
 /* -- for conditions -- */
@@ -230,6 +263,8 @@ void ito__mutex_requeue(ito_mutex *m, struct ito__waiter *list) {
 int ito_mutex_init(ito_mutex *m, int kind) {
     if (kind != ITO_MUTEX_NORMAL && kind != ITO_MUTEX_ERRORCHECK && kind != ITO_MUTEX_RECURSIVE)
         return EINVAL;
+    if (ITO__LOCKS_SEEN)
+        ito__lock_forget(m);
     *m = (ito_mutex)ITO_MUTEX_INIT_KIND(kind);
     return 0;
 }

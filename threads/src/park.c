@@ -81,7 +81,7 @@ static bool work_exists(struct worker *w) {
         if (load_relaxed(&v->top) < load_relaxed(&v->split) || load_relaxed(&v->shared.n) > 0)
             return true;
         /* Private work of others: only if we are able to take it. */
-        if (ito__pool.membarrier && (ito__deque_looks_full(v) || load_relaxed(&v->rq.n) > 0))
+        if (ito__pool.membarrier && (ito__deque_looks_full(v) || ready_waits(v)))
             return true;
     }
     return false;

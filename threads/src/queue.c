@@ -47,15 +47,19 @@ static bool enter_thief(struct worker *w) {
 
 void ito__ready_push(struct worker *w, struct ito_thread *t) {
     bool biased = enter_owner(w);
-    queue_push(&w->rq, t);
+    queue_push(t->priority > 0 ? &w->urgent : &w->rq, t);
     leave_owner(w, biased);
 }
 
 struct ito_thread *ito__ready_pop(struct worker *w) {
-    if (load_relaxed(&w->rq.n) == 0 && load_relaxed(&w->shared.n) == 0) /* thieves only take: 0 stays 0 */
+    if (!ready_waits(w) && load_relaxed(&w->shared.n) == 0) /* thieves only take: 0 stays 0 */
         return NULL;
     bool biased = enter_owner(w);
-    struct ito_thread *t = queue_pop(&w->rq);
+    /* One pick in 16 is not the urgent ones', so that they cannot starve the others by waking each other. */
+    bool urgent_first = !w->rq.head || ++w->urgent_picks % 16 != 0;
+    struct ito_thread *t = urgent_first ? queue_pop(&w->urgent) : NULL;
+    if (LIKELY(t == NULL))
+        t = queue_pop(&w->rq);
     leave_owner(w, biased);
     if (t == NULL && load_relaxed(&w->shared.n) != 0) {
         ito__spin_lock(&w->rq_lock);
@@ -71,22 +75,30 @@ static void move(struct ito__queue *to, struct ito__queue *from, size_t n) {
         queue_push(to, queue_pop(from));
 }
 
-/* Owner: half of the queue, the older half, becomes everybody's. */
+/* Half of what is ready here, the urgent and the older half, becomes everybody's. rq_lock held, and nobody else inside.
+ */
+static void share(struct worker *w) {
+    size_t n = (w->urgent.n + w->rq.n + 1) / 2, first = n < w->urgent.n ? n : w->urgent.n;
+    move(&w->shared, &w->urgent, first);
+    move(&w->shared, &w->rq, n - first);
+}
+
+/* Owner. */
 void ito__ready_share(struct worker *w) {
-    if (load_relaxed(&w->rq.n) == 0)
+    if (!ready_waits(w))
         return;
     ito__spin_lock(&w->rq_lock); /* no thief inside, and we are the owner */
-    move(&w->shared, &w->rq, (w->rq.n + 1) / 2);
+    share(w);
     ito__spin_unlock(&w->rq_lock);
 }
 
 struct ito_thread *ito__ready_steal(struct worker *thief, struct worker *victim, bool force) {
-    if (load_relaxed(&victim->shared.n) == 0 && (!force || load_relaxed(&victim->rq.n) == 0))
+    if (load_relaxed(&victim->shared.n) == 0 && (!force || !ready_waits(victim)))
         return NULL;
     if (!ito__spin_try(&victim->rq_lock))
         return NULL;
     if (victim->shared.n == 0 && force && enter_thief(victim)) {
-        move(&victim->shared, &victim->rq, (victim->rq.n + 1) / 2);
+        share(victim);
         /* ORDER release; pairs with the acquire in enter_owner(). */
         store_release(&victim->rq_frozen, 0);
     }

@@ -4,6 +4,7 @@
  * Systems 2010): a writer that leaves lets in all readers that wait, the last reader that leaves lets in one writer. So
  * neither starves.
  */
+#include "lock_events.h"
 #include "wait.h"
 
 #define WRITER 0x40000000u
@@ -51,7 +52,8 @@ static void rwlock_admit(ito_rwlock *l, uint32_t state, bool readers_first) {
 /* -- readers -- */
 
 /* 0, EBUSY: not now, EAGAIN: too many. */
-static int rwlock_try_read(ito_rwlock *l) {
+static int rwlock_try_read(void *lock) {
+    ito_rwlock *l = lock;
     for (;;) {
         uint32_t s = load_relaxed(&l->state);
         if (s & ITO__QUEUE_BIT) {
@@ -68,7 +70,8 @@ static int rwlock_try_read(ito_rwlock *l) {
     }
 }
 
-static int rwlock_read(ito_rwlock *l, uint64_t deadline_ns) {
+static int rwlock_read(void *lock, uint64_t deadline_ns) {
+    ito_rwlock *l = lock;
     struct ito__waiter w;
     int r = rwlock_try_read(l);
     if (LIKELY(r != EBUSY))
@@ -87,13 +90,25 @@ static int rwlock_read(ito_rwlock *l, uint64_t deadline_ns) {
     return ito__wait(&w, &l->state, s | WAITERS, deadline_ns, ITO__WAIT_RWLOCK, l, NULL);
 }
 
+static uint32_t rwlock_type(const void *lock) {
+    (void)lock;
+    return KASURI_LOCK_RWLOCK;
+}
+static const struct ito__lock_call read_call = {rwlock_try_read, rwlock_read, rwlock_type, KASURI_LOCK_SHARED};
+
 int ito_rwlock_rdlock(ito_rwlock *l) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_lock(&read_call, l, ITO_FOREVER, ITO__CALLER);
     return rwlock_read(l, ITO_FOREVER);
 }
 int ito_rwlock_rdlock_until(ito_rwlock *l, uint64_t deadline_ns) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_lock(&read_call, l, deadline_ns, ITO__CALLER);
     return rwlock_read(l, deadline_ns);
 }
 int ito_rwlock_tryrdlock(ito_rwlock *l) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_try(&read_call, l, ITO__CALLER);
     return rwlock_try_read(l);
 }
 
@@ -106,7 +121,8 @@ static int rwlock_try_write(ito_rwlock *l) {
     return 0;
 }
 
-static int rwlock_write(ito_rwlock *l, uint64_t deadline_ns) {
+static int rwlock_write(void *lock, uint64_t deadline_ns) {
+    ito_rwlock *l = lock;
     struct ito__waiter w;
     if (LIKELY(!rwlock_try_write(l)))
         return 0;
@@ -129,14 +145,8 @@ static int rwlock_write(ito_rwlock *l, uint64_t deadline_ns) {
     return r;
 }
 
-int ito_rwlock_wrlock(ito_rwlock *l) {
-    return rwlock_write(l, ITO_FOREVER);
-}
-int ito_rwlock_wrlock_until(ito_rwlock *l, uint64_t deadline_ns) {
-    return rwlock_write(l, deadline_ns);
-}
-
-int ito_rwlock_trywrlock(ito_rwlock *l) {
+static int rwlock_try_write_any(void *lock) {
+    ito_rwlock *l = lock;
     for (;;) {
         if (!rwlock_try_write(l))
             return 0;
@@ -147,10 +157,30 @@ int ito_rwlock_trywrlock(ito_rwlock *l) {
             ito__word_unlock(&l->state, ito__word_lock(&l->state));
     }
 }
+static const struct ito__lock_call write_call = {rwlock_try_write_any, rwlock_write, rwlock_type,
+                                                 KASURI_LOCK_EXCLUSIVE};
+
+int ito_rwlock_wrlock(ito_rwlock *l) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_lock(&write_call, l, ITO_FOREVER, ITO__CALLER);
+    return rwlock_write(l, ITO_FOREVER);
+}
+int ito_rwlock_wrlock_until(ito_rwlock *l, uint64_t deadline_ns) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_lock(&write_call, l, deadline_ns, ITO__CALLER);
+    return rwlock_write(l, deadline_ns);
+}
+
+int ito_rwlock_trywrlock(ito_rwlock *l) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_try(&write_call, l, ITO__CALLER);
+    return rwlock_try_write_any(l);
+}
 
 /* -- both -- */
 
-int ito_rwlock_unlock(ito_rwlock *l) {
+static int rwlock_unlock(void *lock) {
+    ito_rwlock *l = lock;
     uint32_t s = load_relaxed(&l->state);
     if (s & WRITER) {
         if (load_relaxed(&l->owner) != ito__me())
@@ -182,7 +212,15 @@ int ito_rwlock_unlock(ito_rwlock *l) {
     return 0;
 }
 
+int ito_rwlock_unlock(ito_rwlock *l) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_unlock(rwlock_unlock, l);
+    return rwlock_unlock(l);
+}
+
 int ito_rwlock_init(ito_rwlock *l) {
+    if (ITO__LOCKS_SEEN)
+        ito__lock_forget(l);
     *l = (ito_rwlock)ITO_RWLOCK_INIT;
     return 0;
 }

@@ -14,6 +14,7 @@ bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *
         struct ito_thread *t = ito__promote(w, (struct ito__fork *)(slot->thread - 1));
         if (t == NULL)
             return false;
+        ito__fork_taken((struct ito__fork *)(slot->thread - 1), slot);
         *next = resume(t);
     } else {
         *next = (struct ito__next){(struct ito_thread *)slot->thread, slot->sp};
@@ -81,6 +82,7 @@ static bool steal_from(struct worker *w, struct worker *victim, bool force, stru
     struct ito__slot slot;
     if (ito__deque_steal(victim, force, &slot) == ITO__STEAL_WON) {
         w->n_steals++;
+        w->n_far_steals += victim->node != w->node;
         w->n_forced_steals += force;
         if (slot.thread & 1) {
             if (ito__take_slot(w, &slot, next))
@@ -124,7 +126,7 @@ static bool steal(struct worker *w, bool force, struct ito__next *next) {
 static void ask_all(struct worker *w) {
     for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
         struct worker *v = &ito__pool.workers[i];
-        if (v != w && (ito__deque_looks_full(v) || load_relaxed(&v->rq.n) > 0))
+        if (v != w && (ito__deque_looks_full(v) || ready_waits(v)))
             ito__ask(v, ITO__ASK_WORK);
     }
 }
@@ -173,8 +175,7 @@ void ito__answer_creation(struct worker *w) {
 bool ito__can_answer(struct worker *w) {
     /* ORDER relaxed: a hint. A forced steal may raise `split` at this moment; whoever is late answers for nothing, as
      * ito__deque_publish() looks again under the lock. */
-    return load_relaxed(&w->hot.ask) & ITO__ASK_WORK &&
-           (w->hot.bottom > load_relaxed(&w->split) || load_relaxed(&w->rq.n) > 0);
+    return load_relaxed(&w->hot.ask) & ITO__ASK_WORK && (w->hot.bottom > load_relaxed(&w->split) || ready_waits(w));
 }
 
 struct ito__next ito__pick(struct worker *w) {

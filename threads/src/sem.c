@@ -3,6 +3,7 @@
  * The semaphore: units in the low bits. Units and waiters are never there together: a post hands its unit to the
  * longest waiter.
  */
+#include "lock_events.h"
 #include "wait.h"
 
 #define WAITERS 0x40000000u
@@ -43,9 +44,13 @@ static int sem_wait(ito_sem *s, uint64_t deadline_ns) {
 }
 
 int ito_sem_wait(ito_sem *s) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_sem_wait(sem_try, sem_wait, s, ITO_FOREVER, ITO__CALLER);
     return sem_wait(s, ITO_FOREVER);
 }
 int ito_sem_wait_until(ito_sem *s, uint64_t deadline_ns) {
+    if (ITO__LOCKS_SEEN)
+        return ito__seen_sem_wait(sem_try, sem_wait, s, deadline_ns, ITO__CALLER);
     return sem_wait(s, deadline_ns);
 }
 int ito_sem_trywait(ito_sem *s) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The name of a function, for people: dladdr() knows exported ones only, and thread functions are mostly static. So
- * read the symbol table of the file on disk; a stripped file has none. Slow: callers keep the answer.
+ * The name of a function or variable, for people: dladdr() knows exported ones only, and thread functions are mostly
+ * static. So read the symbol table of the file on disk; a stripped file has none. Slow: callers keep the answer.
  */
 #define _GNU_SOURCE
 #include "trace.h"
@@ -40,6 +40,10 @@ static bool inside(size_t file, ElfW(Off) offset, size_t bytes) {
     return offset <= file && bytes <= file - offset;
 }
 
+static bool is_named(unsigned type) {
+    return type == STT_FUNC || type == STT_OBJECT;
+}
+
 static void find_name(const char *file, size_t bytes, uintptr_t value, char *name, unsigned room) {
     const ElfW(Ehdr) *head = (const ElfW(Ehdr) *)(const void *)file;
     if (bytes < sizeof *head || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_shoff % 8 ||
@@ -58,7 +62,7 @@ static void find_name(const char *file, size_t bytes, uintptr_t value, char *nam
             continue;
         const ElfW(Sym) *symbols = (const ElfW(Sym) *)(const void *)(file + table->sh_offset);
         for (size_t s = 0; s < table->sh_size / sizeof *symbols; s++)
-            if ((symbols[s].st_info & 15) == STT_FUNC && value - symbols[s].st_value < symbols[s].st_size &&
+            if (is_named(symbols[s].st_info & 15) && value - symbols[s].st_value < symbols[s].st_size &&
                 symbols[s].st_name < text->sh_size) {
                 strncpy(name, file + text->sh_offset + symbols[s].st_name, room - 1);
                 name[room - 1] = 0;

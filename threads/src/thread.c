@@ -102,6 +102,7 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
     if (attr) {
         t->name = attr->name;
         t->bind = attr->worker;
+        t->priority = attr->priority;
         if (attr->stack_bytes != 0) {
             t->stack = ito__stack_get(w, attr->stack_bytes);
             if (t->stack)
@@ -167,19 +168,26 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork) {
     return t;
 }
 
-struct ito__slot *ito__fork_slow(struct ito__fork *fork, const char *name) {
+void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot) {
+    uintptr_t state = load_relaxed(&fork->state);
+    /* Not its slot: taken before, or the parent, on another worker by now, waits for it already. */
+    if ((state & ~(uintptr_t)1) == (uintptr_t)slot)
+        cas_acq_rel(&fork->state, &state, ITO__SHARED);
+}
+
+void ito__fork_slow(struct ito__fork *fork, const char *name) {
     struct worker *w = worker_of(ito__worker());
+    store_relaxed(&fork->state, ITO__PRIVATE);
     if (w == NULL || (w->hot.bottom == w->end && !ito__deque_grow(w)))
-        return NULL; /* a foreign thread, or no memory */
+        return; /* a foreign thread, or no memory */
     struct ito__slot *slot = w->hot.bottom;
+    store_relaxed(&fork->state, (uintptr_t)slot + (ITO__TRACING ? 1 : 0));
     slot->thread = (uintptr_t)fork + 1;
     ITO__TRACE_FORK(fork, name); /* before a thief can have it: or its end may come before its creation */
     (void)name;
     /* ORDER release; as in entry_child_first(). */
     store_release(&w->hot.bottom, slot + 1);
     ito__answer_creation(w);
-    /* While a recorder listens the sync must come the slow way: no slot has this address. */
-    return ITO__TRACING ? (struct ito__slot *)((char *)slot + 1) : slot;
 }
 
 struct fork_wait {
@@ -189,10 +197,12 @@ struct fork_wait {
 
 static void fork_register(void *arg) {
     struct fork_wait *f = arg;
-    uintptr_t pending = ITO__PRIVATE;
-    /* ORDER acq_rel; release publishes the waiter's context to the exchange in run_fork(). */
-    if (!cas_acq_rel(&f->fork->state, &pending, (uintptr_t)f->me))
-        ito__ready(f->me);
+    uintptr_t state = load_relaxed(&f->fork->state);
+    while (state != ITO__ENDED) /* its slot, or SHARED: whoever takes it, or moves its slot, may be at it now */
+        /* ORDER acq_rel; release publishes the waiter's context to the exchange in run_fork(). */
+        if (cas_acq_rel(&f->fork->state, &state, (uintptr_t)f->me))
+            return;
+    ito__ready(f->me);
 }
 
 static void wait_fork(struct ito__fork *fork) {
@@ -213,16 +223,26 @@ static bool stack_is_low(const struct ito_thread *t) {
     return (char *)__builtin_frame_address(0) < t->stack->fork_low;
 }
 
-int ito__sync_slow(struct ito__fork *fork, struct ito__slot *slot) {
-    if (slot == NULL)
+int ito__sync_slow(struct ito__fork *fork) {
+    if (load_relaxed(&fork->state) == ITO__PRIVATE)
         return 1;
     struct worker *w = worker_of(ito__worker());
-    if (w == NULL || (w->hot.bottom - 1)->thread != (uintptr_t)fork + 1 || deque_pop(w) == NULL) {
+    struct ito__slot *slot = NULL;
+    if (w && (w->hot.bottom - 1)->thread == (uintptr_t)fork + 1) {
+        struct ito__slot *above = w->hot.bottom;
+        slot = deque_pop(w);
+        /* All stolen: the deque begins anew at its base, and threads created from now on run on its slots' stacks. If
+         * we run on one of them it must leave its slot now: when we block it would not be found any more. */
+        if (slot == NULL)
+            ito__deque_disown(w, above, w->hot.current);
+    }
+    if (slot == NULL) {
         wait_fork(fork); /* stolen, or we are no longer on the worker whose deque it is in */
     } else if (stack_is_low(w->hot.current)) {
         struct ito_thread *t = ito__promote(w, fork);
         if (t == NULL)
             return 1; /* no memory for a stack: what is left of this one must do */
+        ito__fork_taken(fork, slot);
         ito__ready_push(w, t);
         wait_fork(fork);
     } else if (ITO__TRACING) {

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Threads and workers as Kasuri's events: docs/design/seen.md. */
 #include "internal.h"
+#include "lock_events.h"
 
 #include <kasuri.h>
 
+#include <stdlib.h>
+
 uint32_t ito__tracing;
+uint32_t ito__seeing_locks;
 
 #ifdef KASURI_DISABLE
 
@@ -62,6 +66,11 @@ void ito__trace_look(void) {
     if (on == __atomic_load_n(&ito__tracing, __ATOMIC_RELAXED))
         return;
     __atomic_store_n(&ito__tracing, on, __ATOMIC_RELAXED);
+    const char *locks = getenv("KASURI_LOCKS");
+    bool wanted = on && locks && *locks;
+    if (wanted)
+        ito__locks_forget_all();
+    __atomic_store_n(&ito__seeing_locks, wanted, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
         if (on)
             ito__ask(&ito__pool.workers[i], ITO__ASK_TRACE);
@@ -73,25 +82,26 @@ void ito__trace_look(void) {
 /* The pool is new: its workers have been asked nothing yet. */
 void ito__trace_init(void) {
     __atomic_store_n(&ito__tracing, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&ito__seeing_locks, 0, __ATOMIC_RELAXED);
     ito__trace_look();
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* Thread functions seen so far and the ids of their names. A pair that two threads write at once is the same pair, or
- * another function's: then one of the two is looked up again next time. */
+/* Functions and variables seen so far and the ids of their names. A pair that two threads write at once is the same
+ * pair, or another function's: then one of the two is looked up again next time. */
 static struct {
     const void *fn;
     uint32_t id;
 } names[256];
 
-static uint32_t name_of_function(const void *fn) {
+uint32_t ito__trace_name(const void *fn) {
     size_t at = ((uintptr_t)fn >> 4) * 0x9e3779b97f4a7c15u >> 56;
     if (__atomic_load_n(&names[at].fn, __ATOMIC_ACQUIRE) == fn)
         return __atomic_load_n(&names[at].id, __ATOMIC_RELAXED);
     char name[128];
     ito__symbol(fn, name, sizeof name);
-    uint32_t id = kasuri_intern(name[0] ? name : "ito thread");
+    uint32_t id = name[0] ? kasuri_intern(name) : 0;
     __atomic_store_n(&names[at].fn, (const void *)0, __ATOMIC_RELAXED);
     __atomic_store_n(&names[at].id, id, __ATOMIC_RELEASE);
     __atomic_store_n(&names[at].fn, fn, __ATOMIC_RELEASE);
@@ -103,7 +113,8 @@ static uint32_t name_of(const struct ito_thread *t) {
         return kasuri_intern(t->name);
     if (t->flags & ITO__ROOT)
         return kasuri_intern("main");
-    return t->fn ? name_of_function((const void *)(uintptr_t)t->fn) : kasuri_intern("ito thread");
+    uint32_t id = t->fn ? ito__trace_name((const void *)(uintptr_t)t->fn) : 0;
+    return id ? id : kasuri_intern("ito thread");
 }
 
 static uint32_t why(const struct ito_thread *t) {

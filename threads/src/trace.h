@@ -15,6 +15,8 @@ struct ito__fork;
 
 /* 1: a recorder listens. Written by ito__trace_poll(), read relaxed: who reads an old value loses or adds an event. */
 extern uint32_t ito__tracing;
+/* The same for events of locks: `kasuri record --locks`. */
+extern uint32_t ito__seeing_locks;
 #define ITO__TRACING __builtin_expect(__atomic_load_n(&ito__tracing, __ATOMIC_RELAXED), 0)
 
 /* Never inlined: each finds the thread-local ring of the kernel thread it runs on, and a switch may follow it. */
@@ -59,12 +61,16 @@ ITO__TRACE_FN void ito__trace_run(struct ito__fork *fork, int begin);
 #define ITO__TRACE_SYNC(fork) ITO__TRACE_IF(ito__trace_join((uintptr_t)(fork)))
 #define ITO__TRACE_PROMOTE(thread, fork) ((thread)->id = ITO__TRACING ? (uintptr_t)(fork) : 0)
 
+/* Interned name of the function or variable at @address; 0: none is known. */
+uint32_t ito__trace_name(const void *address);
+
 /* Is there a recorder? Called by workers that have nothing better to do or were asked for work. */
 static inline void ito__trace_poll(void) {
     ito__trace_look();
 }
 
-/* The name of the function at `address`, from the symbol table of the file it was loaded from; "" when it has none. */
+/* The name of the function or variable at `address`, from the symbol table of the file it was loaded from; "" when it
+ * has none. */
 void ito__symbol(const void *address, char *name, unsigned room);
 
 #endif

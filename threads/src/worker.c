@@ -166,7 +166,7 @@ static void go_to_worker_0(void *root) {
 static bool quiet(struct worker *w) {
     ito_yield();
     return load_relaxed(&ito__pool.n_parked) == ito__pool.n_workers - 1 && load_relaxed(&ito__pool.n_searching) == 0 &&
-           load_relaxed(&ito__pool.inject.n) == 0 && load_relaxed(&w->rq.n) == 0 && w->hot.bottom == w->base;
+           load_relaxed(&ito__pool.inject.n) == 0 && !ready_waits(w) && w->hot.bottom == w->base;
 }
 
 int ito_fini(void) {

@@ -279,6 +279,43 @@ static void errno_is_kept(void) {
     stop();
 }
 
+/* ---- priority ---- */
+
+enum { ORDINARY = 20, URGENT = 3, WAITERS = ORDINARY + URGENT };
+static ito_sem start_line = ITO_SEM_INIT(0);
+static int n_passed, place[WAITERS], laps[WAITERS];
+static void *passer(void *arg) {
+    ito_sem_wait(&start_line);
+    place[(intptr_t)arg] = __atomic_add_fetch(&n_passed, 1, __ATOMIC_RELAXED);
+    /* Two urgent threads that yield to each other for ever would starve the rest if nobody else had a turn. */
+    while (workers == 1 && (intptr_t)arg >= ORDINARY && __atomic_load_n(&n_passed, __ATOMIC_RELAXED) < WAITERS) {
+        laps[(intptr_t)arg]++;
+        ito_yield();
+    }
+    return arg;
+}
+static void urgent_go_first(void) {
+    start();
+    ito_thread *t[WAITERS];
+    ito_attr urgent = ITO_ATTR_INIT;
+    urgent.priority = 1;
+    n_passed = 0;
+    for (intptr_t i = 0; i < WAITERS; i++)
+        CHECK_EQ(ito_create(&t[i], i < ORDINARY ? NULL : &urgent, passer, (void *)i), 0);
+    for (int i = 0; i < WAITERS; i++)
+        CHECK_EQ(ito_sem_post(&start_line), 0);
+    for (int i = 0; i < WAITERS; i++)
+        join(t[i]);
+    CHECK_EQ(n_passed, WAITERS);
+    if (workers == 1) { /* on more, who is first is a matter of luck */
+        for (int i = ORDINARY; i < WAITERS; i++) {
+            CHECK(place[i] <= URGENT + 1); /* + 1: the pick that is not theirs */
+            CHECK(laps[i] > 0);
+        }
+    }
+    stop();
+}
+
 /* ---- forked tasks ---- */
 
 static long fork_fib(long n);
@@ -334,11 +371,10 @@ static void touch_all(void);
 ITO_TASK_VOID(touch_all)
 static void touch_all(void) {
     struct ito_task_touch room[64];
-    struct ito__slot *slots[64];
     for (int i = 0; i < 64; i++)
-        slots[i] = touch__ito_fork(&room[i], i, i);
+        ITO_FORK_AT(&room[i], touch, i, i);
     for (int i = 64; i-- > 0;)
-        touch__ito_sync(&room[i], slots[i]);
+        ITO_SYNC_AT(&room[i], touch);
 }
 
 static void *fork_stranger(void *arg) {
@@ -372,6 +408,107 @@ static void fork_sync(void) {
     stop();
 }
 
+/* Parents that switch between fork and sync, in ways that leave their tasks in the deque (a hand-over) or give them
+ * away (a yield), while others fork where their slots were; below them tasks enough for the deque to grow. */
+enum { MOVERS = 8, MOVES = 300 };
+static ito_mutex move_lock[2] = {ITO_MUTEX_INIT, ITO_MUTEX_INIT};
+static ito_cond move_turn[2];
+static int moving[2];
+static void count_move(long *sum, long by);
+ITO_TASK_VOID(count_move, long *, long)
+static void count_move(long *sum, long by) {
+    *sum += by; /* its parent's: a task that ran twice, or not at all, shows in it */
+}
+static long move_below(int depth, int me);
+ITO_TASK(long, move_below, int, int)
+static long move_below(int depth, int me) {
+    long a = 0, b = 0;
+    ITO_FORK(x, count_move, &a, depth + 1);
+    ITO_FORK(y, count_move, &b, 1);
+    if (depth > 0) {
+        move_below(depth - 1, me);
+    } else if (me % 2) {
+        ito_yield();
+    } else {
+        int pair = me / 4, side = me / 2 % 2; /* two take turns: a wait that wakes the other continues it at once */
+        ito_mutex_lock(&move_lock[pair]);
+        while (moving[pair] != side)
+            ito_cond_wait(&move_turn[pair], &move_lock[pair]);
+        moving[pair] = !side;
+        ito_cond_signal(&move_turn[pair]);
+        ito_mutex_unlock(&move_lock[pair]);
+    }
+    ITO_SYNC(y, count_move);
+    ITO_SYNC(x, count_move);
+    CHECK_EQ(a, depth + 1);
+    CHECK_EQ(b, 1);
+    return a;
+}
+static void *mover(void *arg) {
+    for (int i = 0; i < MOVES; i++)
+        move_below(i % 50 == 0 ? 80 : i % 7, (int)(intptr_t)arg);
+    return arg;
+}
+static void fork_moves(void) {
+    start();
+    ito_thread *t[MOVERS];
+    for (intptr_t i = 0; i < MOVERS; i++)
+        t[i] = spawn(mover, (void *)i);
+    for (int i = 0; i < MOVERS; i++)
+        join(t[i]);
+    stop();
+}
+
+/* A thread whose every task was stolen, and the continuation of its creator before them, still runs on the stack of the
+ * slot it was created at; the deque is empty, so that slot is the next to be used. */
+static int n_taken, creator_runs;
+static void be_taken(int by);
+ITO_TASK_VOID(be_taken, int)
+static void be_taken(int by) {
+    __atomic_fetch_add(&n_taken, by, __ATOMIC_RELEASE);
+}
+static void do_nothing(void);
+ITO_TASK_VOID(do_nothing)
+static void do_nothing(void) {}
+static void *write_much(void *arg) {
+    volatile char frame[6000];
+    for (size_t i = 0; i < sizeof frame; i++)
+        frame[i] = (char)0xa5;
+    return frame[17] == (char)0xa5 ? arg : NULL;
+}
+static void wait_for(const int *what, int value) {
+    while (workers > 1 && __atomic_load_n(what, __ATOMIC_ACQUIRE) != value) {
+        ITO_FORK(x, do_nothing); /* a thief who asks is answered here */
+        ITO_SYNC(x, do_nothing);
+    }
+}
+static void *loses_all(void *arg) {
+    volatile char frame[256];
+    int before = __atomic_load_n(&n_taken, __ATOMIC_RELAXED);
+    memset((char *)frame, 0x5a, sizeof frame);
+    wait_for(&creator_runs, 1);
+    ITO_FORK(x, be_taken, 1);
+    ITO_FORK(y, be_taken, 1);
+    wait_for(&n_taken, before + 2);
+    ITO_SYNC(y, be_taken);
+    ITO_SYNC(x, be_taken);
+    CHECK(join(spawn(write_much, arg)) == arg);
+    for (size_t i = 0; i < sizeof frame; i++)
+        CHECK_EQ(frame[i], 0x5a);
+    return arg;
+}
+static void fork_all_stolen(void) {
+    start();
+    for (intptr_t i = 1; i <= 20; i++) {
+        creator_runs = 0;
+        ito_thread *t = spawn(loses_all, (void *)i);
+        __atomic_store_n(&creator_runs, 1, __ATOMIC_RELEASE);
+        CHECK_EQ((intptr_t)join(t), i);
+    }
+    CHECK_EQ(n_taken, 40);
+    stop();
+}
+
 #define TEST(f)                                                                                                        \
     { #f, f }
 static const struct {
@@ -389,7 +526,10 @@ static const struct {
     TEST(foreign_threads),
     TEST(many_blocked),
     TEST(errno_is_kept),
+    TEST(urgent_go_first),
     TEST(fork_sync),
+    TEST(fork_moves),
+    TEST(fork_all_stolen),
 };
 
 int main(int argc, char **argv) {

@@ -13,10 +13,11 @@
  *         return ITO_SYNC(x, fib) + y;     // runs it now, as a plain call, unless somebody has it
  *     }
  *
- * Functions without a result: ITO_TASK_VOID(fn, types...). Tasks of one function are synced in the reverse order of
- * their forks, all of them, before it returns. A task may block, create threads and be stolen: then it is a full
- * thread. On a stack that is nearly full it gets a stack of its own. Off the workers a task runs at its sync. Cost:
- * bench/ito. Design: docs/design/deque.md, "forked tasks"; after Lace (T. van Dijk, J. van de Pol, 2014).
+ * Functions without a result: ITO_TASK_VOID(fn, types...). Many tasks at once: ITO_FORK_AT, ITO_SYNC_AT. Tasks of one
+ * function are synced in the reverse order of their forks, all of them, before it returns. A task may block, create
+ * threads and be stolen: then it is a full thread. On a stack that is nearly full it gets a stack of its own. Off the
+ * workers a task runs at its sync. Cost: bench/ito. Design: docs/design/deque.md, "forked tasks"; after Lace (T. van
+ * Dijk, J. van de Pol, 2014).
  */
 #ifndef ITO_FORK_H
 #define ITO_FORK_H
@@ -26,46 +27,59 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-struct ito__slot *ito__fork_slow(struct ito__fork *fork, const char *name);
-int ito__sync_slow(struct ito__fork *fork, struct ito__slot *slot);
+void ito__fork_slow(struct ito__fork *fork, const char *name);
+int ito__sync_slow(struct ito__fork *fork);
 #ifdef __cplusplus
 }
 #endif
 
-/* The slot it is in; null: in none, the sync will run it. */
-ITO__INLINE struct ito__slot *ito__fork_push(struct ito__fork *fork, void (*run)(struct ito__fork *),
-                                             const char *name) {
+ITO__INLINE void ito__fork_push(struct ito__fork *fork, void (*run)(struct ito__fork *), const char *name) {
     struct ito__worker *w = ito__here();
     struct ito__slot *slot = w->bottom;
     fork->run = run;
-    __atomic_store_n(&fork->state, (uintptr_t)ITO__PRIVATE, __ATOMIC_RELAXED);
-    if (ITO__UNLIKELY(slot >= ITO__PEEK(w->end)))
-        return ito__fork_slow(fork, name);
+    if (ITO__UNLIKELY(slot >= ITO__PEEK(w->end))) {
+        ito__fork_slow(fork, name);
+        return;
+    }
+    __atomic_store_n(&fork->state, (uintptr_t)slot, __ATOMIC_RELAXED);
     slot->thread = (uintptr_t)fork + 1;
     /* ORDER release; pairs with the acquire load of `bottom` in a forced steal. Publishes slot and frame. */
     __atomic_store_n(&w->bottom, slot + 1, __ATOMIC_RELEASE);
-    return slot;
+}
+
+/* Too little left of the stack to run a task on it? On x86 of the frame as it is: a comparison that needs no address,
+ * so that none is kept in a register over the calls. */
+ITO__INLINE int ito__fork_is_low(const struct ito__fork *fork, const struct ito__stack *stack) {
+#if !defined(ITO__GENERIC) && defined(__GCC_ASM_FLAG_OUTPUTS__)
+    int low;
+    (void)fork;
+    __asm__ volatile("cmpq %1, %%rsp" : "=@ccb"(low) : "m"(stack->fork_low));
+    return low;
+#else
+    return (const char *)fork < stack->fork_low;
+#endif
 }
 
 /*
  * Nonzero: run it now. 0: somebody has run it.
- * The slot comes from the fork, not from `bottom`: that is only compared, so nothing waits for it (a chain of stores
- * and loads of one word costs 5 cycles a link). Another slot or worker now: the slow path finds the task, or who took
- * it.
+ * The state names the slot until somebody takes the task, so one comparison tells both that this is still the worker
+ * whose deque it is in and that nothing lies above it. A relaxed load: an old value names a slot that a thief has
+ * taken, which the limit tells, as for every pop.
  */
-ITO__INLINE int ito__fork_take(struct ito__fork *fork, struct ito__slot *slot) {
+ITO__INLINE int ito__fork_take(struct ito__fork *fork) {
+    uintptr_t slot = __atomic_load_n(&fork->state, __ATOMIC_RELAXED);
     struct ito__worker *w = ito__here();
-    /* Of addresses: slot is null when no slot was pushed, and nothing may be added to a null pointer. */
-    if (ITO__LIKELY((uintptr_t)w->bottom == (uintptr_t)slot + sizeof *slot && slot->thread == (uintptr_t)fork + 1 &&
-                    (char *)fork >= w->current->stack->fork_low)) {
-        __atomic_store_n(&w->bottom, slot, __ATOMIC_RELAXED);
+    if (ITO__LIKELY((uintptr_t)w->bottom == slot + sizeof(struct ito__slot) &&
+                    !ito__fork_is_low(fork, w->current->stack))) {
+        __atomic_store_n(&w->bottom, (struct ito__slot *)slot, __ATOMIC_RELAXED);
         /* ORDER none in hardware; as in deque_pop(): a thief's membarrier is the other half. */
         __asm__ volatile("" : : : "memory");
-        if (ITO__LIKELY(slot >= ITO__PEEK(w->limit)))
+        if (ITO__LIKELY(slot >= (uintptr_t)ITO__PEEK(w->limit)))
             return 1;
-        __atomic_store_n(&w->bottom, slot + 1, __ATOMIC_RELEASE); /* the slow path pops it again, with the lock */
+        /* The slow path pops it again, with the lock. */
+        __atomic_store_n(&w->bottom, (struct ito__slot *)slot + 1, __ATOMIC_RELEASE);
     }
-    return ito__sync_slow(fork, slot);
+    return ito__sync_slow(fork);
 }
 
 /* clang-format off */
@@ -111,12 +125,12 @@ ITO__INLINE int ito__fork_take(struct ito__fork *fork, struct ito__slot *slot) {
         (void)t;                                                                                   \
         STORE fn(ITO__CAT(ITO__USES_, n));                                                         \
     }                                                                                              \
-    ITO__INLINE struct ito__slot *fn##__ito_fork(struct ito_task_##fn *t ITO__CAT(ITO__PARAMS_, n)(__VA_ARGS__)) { \
+    ITO__INLINE void fn##__ito_fork(struct ito_task_##fn *t ITO__CAT(ITO__PARAMS_, n)(__VA_ARGS__)) { \
         ITO__CAT(ITO__STORES_, n)                                                                  \
-        return ito__fork_push(&t->ito, fn##__ito_run, #fn); \
+        ito__fork_push(&t->ito, fn##__ito_run, #fn);                                               \
     }                                                                                              \
-    ITO__INLINE RETURN fn##__ito_sync(struct ito_task_##fn *t, struct ito__slot *slot) {           \
-        if (ITO__LIKELY(ito__fork_take(&t->ito, slot)))                                            \
+    ITO__INLINE RETURN fn##__ito_sync(struct ito_task_##fn *t) {                                   \
+        if (ITO__LIKELY(ito__fork_take(&t->ito)))                                                  \
             STORE fn(ITO__CAT(ITO__USES_, n));                                                     \
         VALUE                                                                                      \
     }
@@ -127,7 +141,10 @@ ITO__INLINE int ito__fork_take(struct ito__fork *fork, struct ito__slot *slot) {
 #define ITO_TASK_VOID(fn, ...) ITO__TASK(ITO__COUNT(0, ##__VA_ARGS__), , , void, , fn, ##__VA_ARGS__)
 #define ITO_FORK(name, fn, ...)                                                                                        \
     struct ito_task_##fn name;                                                                                         \
-    struct ito__slot *name##__ito_slot = fn##__ito_fork(&name, ##__VA_ARGS__)
-#define ITO_SYNC(name, fn) fn##__ito_sync(&name, name##__ito_slot)
+    fn##__ito_fork(&name, ##__VA_ARGS__)
+#define ITO_SYNC(name, fn) fn##__ito_sync(&name)
+/* The same for tasks in an array: `struct ito_task_fn room[n]`, @task a pointer to one of them. */
+#define ITO_FORK_AT(task, fn, ...) fn##__ito_fork(task, ##__VA_ARGS__)
+#define ITO_SYNC_AT(task, fn) fn##__ito_sync(task)
 
 #endif

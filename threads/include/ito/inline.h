@@ -175,23 +175,24 @@ ITO__INLINE int ito__join(ito_thread *thread, void **result) {
 }
 
 /*
- * Save the caller's context on its stack and go to leave(sp), which does not return: it hands sp to whoever resumes. No
- * call, as nothing returns to it: a call without its ret makes later rets miss (15 ns).
+ * Save the caller's context on its stack and go to ito__yield_at(sp), which does not return: it hands sp to whoever
+ * resumes. No call, as nothing returns to it: a call without its ret makes later rets miss (15 ns).
  */
-ITO__INLINE void ito__leave(void (*leave)(void *sp)) {
+ITO__INLINE void ito__leave_to_yield(void) {
     __asm__ volatile("pushq %%r15\n\tpushq %%r14\n\tpushq %%r13\n\tpushq %%r12\n\tpushq %%rbp\n\tpushq %%rbx\n\t"
                      "leaq 1f(%%rip), %%rax\n\tpushq %%rax\n\t"
                      "movq %%rsp, %%rdi\n\t" ITO__CFI_END
-                     "andq $-16, %%rsp\n\tpushq $0\n\tjmp *%[leave]\n\t" ITO__CFI_BACK "1:\n\t"
-                     : [leave] "+S"(leave)
+                     "andq $-16, %%rsp\n\tpushq $0\n\tjmp *ito__yield_at@GOTPCREL(%%rip)\n\t" ITO__CFI_BACK "1:\n\t"
                      :
-                     : "rax", "rcx", "rdx", "rdi", "r8", "r9", "r10", "r11", "memory", "cc", ITO__CLOBBER_VECTOR);
+                     :
+                     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc",
+                       ITO__CLOBBER_VECTOR);
 }
 
 /* errno is the kernel thread's: carry it over. */
 ITO__INLINE void ito__yield(void) {
     int saved = *ito__here()->errno_at;
-    ito__leave(ito__yield_at);
+    ito__leave_to_yield();
     *ito__here()->errno_at = saved;
 }
 

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ITO_ABI 1u
+#define ITO_ABI 2u
 #define ITO__FREE_MAX 64u /* descriptors a worker keeps for itself */
 
 /*
@@ -84,9 +84,9 @@ typedef struct ito_thread {
     int32_t bind;             /* C: worker it is bound to, or -1 */
     int32_t saved_errno;      /* T: while suspended */
     uint32_t wake;            /* FOREIGN only: futex, 1 = ready */
-    uint32_t reserved;
-    uint64_t id;     /* C: traced threads; else 0 */
-    void *sanitizer; /* W: what AddressSanitizer or ThreadSanitizer keeps for its stack */
+    int32_t priority;         /* C: above 0: into the urgent queue */
+    uint64_t id;              /* C: traced threads; else 0 */
+    void *sanitizer;          /* W: what AddressSanitizer or ThreadSanitizer keeps for its stack */
 } ito_thread;
 
 /*
@@ -101,10 +101,18 @@ struct ito__slot {
     uintptr_t unused;
 };
 
-/* A task of ITO_FORK, in the frame of the function that forked it. */
+/*
+ * A task of ITO_FORK, in the frame of the function that forked it (its parent).
+ *   run     calls the function with the arguments that follow in the frame
+ *   state   atomic. A slot's address, odd while a recorder listens, which keeps the sync off the fast path:
+ *     ITO__PRIVATE: in no slot, the sync runs it
+ *     its slot --(taken, under the deque's lock or by its owner)--> ITO__SHARED --(run)--> ITO__ENDED
+ *     its slot | ITO__SHARED --(its parent waits)--> address of the parent --(run)--> ITO__ENDED
+ *     its slot --(the deque grows, under its lock)--> its slot in the new array
+ */
 struct ito__fork {
-    void (*run)(struct ito__fork *); /* calls the function with the arguments that follow in the frame */
-    uintptr_t state;                 /* atomic: ITO__PRIVATE; the parent who waits; ITO__ENDED: by another thread */
+    void (*run)(struct ito__fork *);
+    uintptr_t state;
 };
 
 /* ito__worker.ask: why the owner should leave the fast path at its next creation */

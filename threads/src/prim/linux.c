@@ -4,7 +4,6 @@
 #include "prim.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -121,100 +120,6 @@ uint32_t ito__prim_random(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (uint32_t)t.tv_nsec * 2654435761u ^ (uint32_t)getpid();
-}
-
-/* CPUs' worth of quota of the cgroup this process is in, rounded up; UINT_MAX: no quota. cgroup v2, then v1. */
-static unsigned quota(void) {
-    char line[PATH_MAX + 64], path[2 * PATH_MAX];
-    unsigned best = UINT_MAX;
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    if (f == NULL)
-        return best;
-    while (fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = 0;
-        if (strncmp(line, "0::", 3) != 0)
-            continue;
-        char *group = line + 3;
-        for (;;) { /* a limit of any ancestor counts */
-            snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", strcmp(group, "/") == 0 ? "" : group);
-            FILE *max = fopen(path, "re");
-            unsigned long long us, period;
-            if (max != NULL) {
-                if (fscanf(max, "%llu %llu", &us, &period) == 2 && period > 0) {
-                    unsigned n = (unsigned)((us + period - 1) / period);
-                    best = n < best ? n : best;
-                }
-                fclose(max);
-            }
-            char *slash = strrchr(group, '/');
-            if (slash == NULL || group[0] == 0)
-                break;
-            *slash = 0;
-        }
-    }
-    fclose(f);
-    FILE *v1 = fopen("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "re");
-    FILE *v1p = fopen("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "re");
-    long long us, period;
-    if (v1 && v1p && fscanf(v1, "%lld", &us) == 1 && fscanf(v1p, "%lld", &period) == 1 && us > 0 && period > 0) {
-        unsigned n = (unsigned)((us + period - 1) / period);
-        best = n < best ? n : best;
-    }
-    if (v1)
-        fclose(v1);
-    if (v1p)
-        fclose(v1p);
-    return best;
-}
-
-static cpu_set_t mask; /* as it was at the last ito_init */
-static int n_mask;
-
-unsigned ito__prim_n_cpus(void) {
-    int saved = errno;
-    CPU_ZERO(&mask);
-    n_mask = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 0;
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned n = n_mask > 0 ? (unsigned)n_mask : online > 0 ? (unsigned)online : 1; /* > 1,024 CPUs: EINVAL */
-    unsigned q = quota();
-    errno = saved;
-    n = q < n ? q : n;
-    return n > 0 ? n : 1;
-}
-
-static int cpu_at(unsigned k) {
-    if (n_mask <= 0)
-        return -1;
-    k %= (unsigned)n_mask;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &mask) && k-- == 0)
-            return cpu;
-    return -1;
-}
-
-void ito__prim_pin(unsigned k) {
-    int cpu = cpu_at(k);
-    if (cpu < 0)
-        return;
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(cpu, &one);
-    sched_setaffinity(0, sizeof one, &one); /* refused: run where the kernel likes */
-}
-
-unsigned ito__prim_node_of(unsigned k) {
-    int cpu = cpu_at(k), saved = errno;
-    char path[96];
-    unsigned found = 0;
-    for (unsigned node = 0; cpu >= 0 && node < 64; node++) {
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/node%u", cpu, node);
-        if (access(path, F_OK) == 0) {
-            found = node;
-            break;
-        }
-    }
-    errno = saved;
-    return found;
 }
 
 char *ito__prim_stack_low(void) {

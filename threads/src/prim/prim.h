@@ -39,5 +39,7 @@ void ito__prim_name_thread(unsigned index);
 
 /* Tests: fail the n-th mapping from now on (0: none, then once; negative: every one from the -n-th on). */
 extern int64_t ito__prim_fail_map;
+/* Tests: a directory that stands for /, where topology.c looks for /proc and /sys. */
+extern const char *ito__prim_root;
 
 #endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Lock events with a stamp taken before: the lock probe's, and ito's own (threads/src/lock_events.c). Include kasuri.h
+ * first.
+ */
+#ifndef KASURI_PROBE_EMIT_H
+#define KASURI_PROBE_EMIT_H
+
+static inline __attribute__((always_inline)) void probe_emit_long(uint32_t kind, uint32_t mode, const void *lock,
+                                                                  uint64_t b, uint64_t stamp) {
+    uint32_t word = kind | 2u << 8 | mode << 16;
+    struct kasuri__writer *w = kasuri__writer;
+    uint64_t pos = 0;
+    if (KASURI__LIKELY(w != 0)) {
+        pos = kasuri__reserve(w, 32);
+        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 32 <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED))) {
+            uint64_t *slot = kasuri__slot(pos);
+            kasuri__word1(slot, word, 0);
+            slot[2] = (uintptr_t)lock;
+            slot[3] = b;
+            kasuri__commit(slot, stamp);
+            return;
+        }
+    }
+    kasuri__slow_at(0, 0, word, pos, stamp, (uintptr_t)lock, b);
+}
+
+/* LOCK_TAKEN or LOCK_LEFT: 16 bytes. `otherwise`: the kind to use for addresses of more than 47 bits. */
+static inline __attribute__((always_inline)) void probe_emit_short(uint32_t kind, uint32_t otherwise, const void *lock,
+                                                                   uint64_t stamp) {
+    struct kasuri__writer *w = kasuri__writer;
+    uint64_t pos = 0, address = (uintptr_t)lock, word = kind | 1u << 8 | address << 16;
+    if (KASURI__UNLIKELY(address >> 47)) {
+        probe_emit_long(otherwise, KASURI_LOCK_EXCLUSIVE, lock, 0, stamp);
+        return;
+    }
+    if (KASURI__LIKELY(w != 0)) {
+        pos = kasuri__reserve(w, 16);
+        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 16 <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED))) {
+            uint64_t *slot = kasuri__slot(pos);
+            __atomic_store_n(slot + 1, word, __ATOMIC_RELAXED);
+            kasuri__commit(slot, stamp);
+            return;
+        }
+    }
+    kasuri__slow_at(0, (int32_t)(word >> 32), (uint32_t)word, pos, stamp, 0, 0);
+}
+
+#endif
