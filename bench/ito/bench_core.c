@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * bench_core - what a thread, a forked task, a switch cost. Compiled twice: with ITO_INLINE and without.
- * One line of JSON for each result. fib without cut-off; ns for each create + join.
+ * bench_core - what a thread, a forked task, a switch cost on one worker. Compiled twice: with ITO_INLINE and without.
+ * One line of JSON for each result: the median of many short runs, so that a CPU that is taken away for some
+ * milliseconds falls into few of them. The kinds take turns, so that a machine that slows down slows all of them.
+ * Threads and tasks: fib without cut-off, ns for each create + join.
  */
 #include <ito.h>
 #include <ito/fork.h>
+
+#define FIB_INLINING
+#include "fib.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#ifdef ITO_INLINE
-#define CREATE_JOIN "ito.create_join_header"
-#define GOAL_CREATE "<= 10 ns"
-#else
-#define CREATE_JOIN "ito.create_join_shared"
-#define GOAL_CREATE "<= 14 ns"
-#endif
-
-enum { N = 32, RUNS = 9 };
-static const double OPS = 3524577; /* F(N + 1) - 1 */
+enum { N = 25, RUNS = 151, YIELDS = 100000, SWITCHES = 200000, WORDS = 8192 };
+static const double OPS = 121392; /* F(N + 1) - 1 */
 
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static double fib_took(double start, long result) {
+    if (result != 75025)
+        abort();
+    return (now() - start) / OPS;
 }
 
 /* ---- the baseline: a call through a pointer in memory ---- */
@@ -37,28 +40,36 @@ static __attribute__((noinline)) long serial_fib(long n) {
     long x = serial_pointer(n - 1);
     return x + serial_fib(n - 2);
 }
-
-static void *thread_fib(void *arg) {
-    long n = (long)arg;
-    ito_thread *t;
-    void *x;
-    if (n < 2)
-        return arg;
-    if (ito_create(&t, NULL, thread_fib, (void *)(n - 1)) != 0)
-        abort();
-    long y = (long)thread_fib((void *)(n - 2));
-    ito_join(t, &x);
-    return (void *)((long)x + y);
+static double pointer_call(void) {
+    double start = now();
+    return fib_took(start, serial_fib(N));
 }
 
-static long fork_fib(long n);
-ITO_TASK(long, fork_fib, long)
-static __attribute__((noinline)) long fork_fib(long n) {
+static double threads(void) {
+    double start = now();
+    return fib_took(start, (long)thread_fib((void *)(long)N));
+}
+
+#ifdef ITO_INLINE
+/* What a fork and a sync come to when they cost nothing: both calls are calls. (Compilers make a loop of the second
+ * call of serial_fib; a task's frame must outlive its call, so they cannot there.) */
+static __attribute__((noinline)) long plain_fib(long n) {
     if (n < 2)
         return n;
-    ITO_FORK(x, fork_fib, n - 1);
-    long y = fork_fib(n - 2);
-    return ITO_SYNC(x, fork_fib) + y;
+    long y = plain_fib(n - 2);
+    __asm__ volatile("" : "+r"(y));
+    long x = plain_fib(n - 1);
+    __asm__ volatile("" : "+r"(x));
+    return x + y;
+}
+static double plain_calls(void) {
+    double start = now();
+    return fib_took(start, plain_fib(N));
+}
+
+static double forks(void) {
+    double start = now();
+    return fib_took(start, fork_fib(N));
 }
 
 static volatile int stop;
@@ -67,92 +78,84 @@ static void *yielder(void *arg) {
         ito_yield();
     return arg;
 }
+/* Two threads take turns: each turn is one yield. */
+static double yields(void) {
+    ito_thread *t;
+    stop = 0;
+    if (ito_create(&t, NULL, yielder, NULL) != 0)
+        abort();
+    double start = now();
+    for (int i = 0; i < YIELDS / 2; i++)
+        ito_yield();
+    double ns = (now() - start) / YIELDS;
+    stop = 1;
+    ito_join(t, NULL);
+    return ns;
+}
+
+#if defined(__x86_64__) && !defined(__ILP32__)
+#define SWITCH_HERE 1
+#include "../../threads/src/context/x86_64.h"
+/* The switch alone, inlined as in the library: no queue, no worker. */
+static void *here, *there;
+static void other_side(void) {
+    for (;;)
+        ito__context_switch(&there, here, NULL, NULL);
+}
+static double switches(void) {
+    static long stack[WORDS];
+    if (!there)
+        ito__context_start(&here, stack + WORDS, other_side);
+    double start = now();
+    for (int i = 0; i < SWITCHES / 2; i++)
+        ito__context_switch(&here, there, NULL, NULL);
+    return (now() - start) / SWITCHES;
+}
+#endif
+#endif
+
+static const struct kind {
+    const char *name;
+    double (*once)(void);
+    const char *goal;
+} kinds[] = {
+#ifdef ITO_INLINE
+    {"ito.pointer_call", pointer_call, ""},
+    {"ito.plain_calls", plain_calls, ""},
+    {"ito.create_join_header", threads, "<= 10 ns"},
+    {"ito.fork_sync", forks, "<= 2.6 ns"},
+    {"ito.yield", yields, "<= 8 ns"},
+#ifdef SWITCH_HERE
+    {"ito.switch", switches, "<= 3 ns"},
+#endif
+#else
+    {"ito.pointer_call", pointer_call, ""},
+    {"ito.create_join_shared", threads, "<= 14 ns"},
+#endif
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static double once(int kind) {
-    double start = now();
-    long result = 0;
-    switch (kind) {
-    case 0:
-        result = serial_fib(N);
-        break;
-    case 1:
-        result = (long)thread_fib((void *)(long)N);
-        break;
-    case 2:
-        result = fork_fib(N);
-        break;
-    case 3: { /* two threads take turns: each turn is one yield */
-        enum { YIELDS = 1000000 };
-        ito_thread *t;
-        stop = 0;
-        if (ito_create(&t, NULL, yielder, NULL) != 0)
-            abort();
-        start = now();
-        for (int i = 0; i < YIELDS / 2; i++)
-            ito_yield();
-        double ns = (now() - start) / YIELDS;
-        stop = 1;
-        ito_join(t, NULL);
-        return ns;
-    }
-    }
-    if (result != 2178309)
-        abort();
-    return (now() - start) / OPS;
-}
-
-static double median(int kind, double spread[2]) {
-    double v[RUNS];
-    once(kind);
-    for (int i = 0; i < RUNS; i++)
-        v[i] = once(kind);
-    qsort(v, RUNS, sizeof *v, by_value);
-    spread[0] = v[0];
-    spread[1] = v[RUNS - 1];
-    return v[RUNS / 2];
-}
-
-static void start(unsigned workers) {
+int main(void) {
+    static double v[KINDS][RUNS];
     ito_config config = ITO_CONFIG_INIT;
-    config.n_workers = workers;
+    config.n_workers = 1;
     if (ito_init(&config) != 0)
         abort();
-}
-
-static void print(const char *name, double value, const char *unit, double low, double high, const char *to,
-                  double ratio, const char *goal) {
-    printf("{\"name\":\"%s\",\"value\":%.2f,\"unit\":\"%s\",\"spread\":[%.2f,%.2f],\"ratio_to\":\"%s\",\"ratio\":%.2f,"
-           "\"goal\":\"%s\"}\n",
-           name, value, unit, low, high, to, ratio, goal);
-}
-
-int main(void) {
-    double s[2], base, one[3], two;
-    start(1);
-    base = median(0, s);
-#ifdef ITO_INLINE
-    print("ito.pointer_call", base, "ns", s[0], s[1], "ito.pointer_call", 1, "");
-#endif
-    one[1] = median(1, s);
-    print(CREATE_JOIN, one[1], "ns", s[0], s[1], "ito.pointer_call", one[1] / base, GOAL_CREATE);
-#ifdef ITO_INLINE
-    one[2] = median(2, s);
-    print("ito.fork_sync", one[2], "ns", s[0], s[1], "ito.pointer_call", one[2] / base, "<= 2.6 ns");
-    double y = median(3, s);
-    print("ito.yield", y, "ns", s[0], s[1], "ito.pointer_call", y / base, "<= 8 ns");
-    ito_fini();
-    start(2);
-    two = median(1, s);
-    print("ito.fib_2workers", one[1] / two, "x", one[1] / s[1], one[1] / s[0], "one worker", one[1] / two, ">= 1.95");
-    two = median(2, s);
-    print("ito.fork_2workers", one[2] / two, "x", one[2] / s[1], one[2] / s[0], "one worker", one[2] / two, ">= 1.95");
-#else
-    (void)two;
-#endif
+    for (int run = -1; run < RUNS; run++)
+        for (int k = 0; k < KINDS; k++)
+            v[k][run < 0 ? 0 : run] = kinds[k].once();
+    for (int k = 0; k < KINDS; k++) {
+        qsort(v[k], RUNS, sizeof *v[k], by_value);
+        double middle = v[k][RUNS / 2];
+        printf(
+            "{\"name\":\"%s\",\"value\":%.2f,\"unit\":\"ns\",\"spread\":[%.2f,%.2f],\"ratio_to\":\"ito.pointer_call\","
+            "\"ratio\":%.2f,\"goal\":\"%s\"}\n",
+            kinds[k].name, middle, v[k][0], v[k][RUNS - 1], middle / v[0][RUNS / 2], kinds[k].goal);
+    }
     return ito_fini() != 0;
 }

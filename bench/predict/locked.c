@@ -5,7 +5,6 @@
  * The work is counted in multiplications, calibrated once: it takes the same instructions however slow the machine is
  * meanwhile. */
 #define _GNU_SOURCE
-#include <kasuri.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -51,11 +50,8 @@ static void *work(void *argument) {
         int k = (int)((x >> 33) % (unsigned long)n_locks);
         double hold = draw(hold_ns, &state);
         pthread_mutex_t *lock = &locks[k].mutex;
-        KASURI_LOCK_REQUEST(lock);
         pthread_mutex_lock(lock);
-        KASURI_LOCK_ACQUIRED(lock);
         shared[k][0] = spin(hold, shared[k][0] + x);
-        KASURI_LOCK_RELEASED(lock);
         pthread_mutex_unlock(lock);
     }
     return (void *)x;

@@ -265,3 +265,149 @@ pub fn meta(bytes: &[u8]) {
     let _ = parse_lines::<KernelLoss>("losses", bytes);
     let _ = ClientLoss::parse(1, 0, bytes);
 }
+
+/// A trace.dat: any bytes give an error or records; salvaging gives no less than parsing.
+pub fn trace_dat(bytes: &[u8]) {
+    use kasuri_format::trace_dat::TraceDat;
+    let strict = TraceDat::parse(bytes);
+    let salvaged = TraceDat::salvage(bytes);
+    let file = match (strict, salvaged) {
+        (Ok(file), Ok((kept, errors))) => {
+            assert_eq!(file.buffers, kept.buffers);
+            assert!(errors.is_empty(), "{errors:?}");
+            file
+        }
+        (Err(_), Ok((kept, errors))) => {
+            assert!(!errors.is_empty(), "salvaged without a reason");
+            kept
+        }
+        (Ok(_), Err(error)) => panic!("salvage gives less: {error}"),
+        (Err(_), Err(_)) => return,
+    };
+    for buffer in &file.buffers {
+        let Ok(layout) = PageLayout::from_meta(&file.page_meta(buffer)) else {
+            continue;
+        };
+        for cpu in buffer.cpus.iter().take(64) {
+            for chunk in buffer.chunks(cpu, bytes, file.big_endian).take(64) {
+                let Ok(chunk) = chunk else { break };
+                for page in chunk.pages.chunks(layout.page_bytes) {
+                    if let Ok(page) = Page::parse(page, &layout, chunk.offset) {
+                        page.events().take_while(Result::is_ok).for_each(drop);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A CTF trace: two bytes length of the metadata, the metadata, a stream file. Reading ends, and what packets claim is
+/// inside the file.
+pub fn ctf(bytes: &[u8]) {
+    use kasuri_format::ctf::{Layout, Metadata, Reader, packets};
+    let Some((length, rest)) = bytes.split_first_chunk::<2>() else {
+        return;
+    };
+    let (metadata, stream) =
+        rest.split_at(rest.len().min(usize::from(u16::from_le_bytes(*length))));
+    let Ok(layout) = Metadata::parse(metadata).and_then(Layout::new) else {
+        return;
+    };
+    let layout = std::rc::Rc::new(layout);
+    let (found, error) = packets(&layout, stream);
+    let whole: u64 = found.iter().map(|p| p.bytes).sum();
+    assert_eq!(error.is_none(), whole == stream.len() as u64);
+    let mut reader = Reader::new(layout, stream);
+    for packet in &found {
+        if reader.enter(packet).is_err() {
+            continue;
+        }
+        while let Ok(Some(head)) = reader.head() {
+            if reader.body(head, |_, _| ()).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+/// A file of `perf record`: read whole both ways, each CPU's records in time order.
+pub fn perf_data(bytes: &[u8]) {
+    use kasuri_format::perf_data::PerfData;
+    let data = match (PerfData::parse(bytes), PerfData::salvage(bytes)) {
+        (Ok(_), Ok((kept, errors))) => {
+            assert!(errors.is_empty(), "{errors:?}");
+            kept
+        }
+        (Err(_), Ok((kept, _))) => kept,
+        (Ok(_), Err(error)) => panic!("salvage gives less: {error}"),
+        (Err(_), Err(_)) => return,
+    };
+    for (cpu, n) in data.cpus() {
+        let mut reader = data.reader(cpu);
+        let (mut last, mut met) = (0, 0);
+        while let Some(record) = reader.next(&data) {
+            met += 1;
+            if let Ok(record) = record {
+                assert!(record.time >= last, "back from {last} to {}", record.time);
+                last = record.time;
+            }
+        }
+        assert_eq!(met, n, "CPU {cpu}: noted {n} records, met {met}");
+    }
+}
+
+/// Lines of ftrace's text.
+pub fn ftrace_text(bytes: &[u8]) {
+    for line in bytes.split(|&b| b == b'\n') {
+        kasuri_format::ftrace_text::parse(line);
+    }
+}
+
+/// Perfetto packets: every message that is read, to its arguments and events.
+pub fn perfetto(bytes: &[u8]) {
+    use kasuri_format::perfetto::{
+        Bundle, ClockSnapshot, Data, Packets, TrackDescriptor, TrackEvent, each_arg, interned,
+        is_trace, processes,
+    };
+    let _ = is_trace(bytes);
+    let mut packets = Packets::new(bytes, 0);
+    let mut at = 0;
+    loop {
+        let packet = match packets.next_packet() {
+            Ok(Some(packet)) => packet,
+            Ok(None) => return,
+            // A packet that is damaged inside is passed by; at a damaged frame reading stays where it is.
+            Err(_) if packets.offset() > at => {
+                at = packets.offset();
+                continue;
+            }
+            Err(_) => return,
+        };
+        at = packets.offset();
+        if let Some(data) = packet.interned {
+            let _ = interned(data, |_, _, _, _| ());
+        }
+        match packet.data {
+            Data::Ftrace(message) => {
+                if let Ok(bundle) = Bundle::parse(message) {
+                    let _ = bundle.scan(&mut |_| ());
+                    let _ = bundle.events(&mut |_| ());
+                }
+            }
+            Data::TrackEvent(message) => {
+                let _ = TrackEvent::parse(message);
+                let _ = each_arg(message, &|_| String::new(), &mut |_, _, _| ());
+            }
+            Data::ProcessTree(message) => {
+                let _ = processes(message, |_| ());
+            }
+            Data::ClockSnapshot(message) => {
+                let _ = ClockSnapshot::parse(message);
+            }
+            Data::TrackDescriptor(message) => {
+                let _ = TrackDescriptor::parse(message);
+            }
+            _ => {}
+        }
+    }
+}

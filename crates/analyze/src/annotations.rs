@@ -1,11 +1,12 @@
 //! Annotated slices by name, waits by object, tasks.
 use crate::cut::{Cut, percentile};
+use crate::on_cpu::OnCpu;
 use crate::{AnnotationSummary, TaskSummary, WaitSummary};
-use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time, open};
+use kasuri_model::{SliceKind, StrIx, ThreadIx, Time, open};
 use std::collections::HashMap;
 
-/// The word for a kind in tables and JSON.
-pub(crate) fn kind_name(kind: SliceKind) -> &'static str {
+/// The word for a kind of slice in tables and JSON.
+pub fn kind_name(kind: SliceKind) -> &'static str {
     match kind {
         SliceKind::Work => "work",
         SliceKind::Barrier => "barrier",
@@ -86,7 +87,7 @@ fn by_thread(
     groups: &mut Vec<(StrIx, SliceKind, Group)>,
 ) {
     let s = &cut.trace.slices;
-    let mut on_cpu = OnCpu::new(cut, thread);
+    let mut on_cpu = OnCpu::new(cut.trace, thread);
     let rows = cut.trace.threads[thread.ix()].slices.clone();
     let first = rows.start as usize;
     // Group of each of the thread's slices, for what is inside it.
@@ -123,71 +124,6 @@ fn by_thread(
             && group != u32::MAX
         {
             groups[group as usize].2.children_ns += ns;
-        }
-    }
-}
-
-/// Time on a CPU within intervals of one thread that begin in ascending order.
-struct OnCpu {
-    /// Start of each running interval, end, and the running time before it.
-    start: Vec<Time>,
-    end: Vec<Time>,
-    before: Vec<i64>,
-    at: usize,
-}
-
-impl OnCpu {
-    fn new(cut: &Cut<'_>, thread: ThreadIx) -> OnCpu {
-        let mut out = OnCpu {
-            start: Vec::new(),
-            end: Vec::new(),
-            before: Vec::new(),
-            at: 0,
-        };
-        let mut sum = 0;
-        for row in cut
-            .trace
-            .states_of(thread)
-            .filter(|r| r.state == ThreadState::Running)
-        {
-            out.start.push(row.start);
-            out.end.push(row.end);
-            out.before.push(sum);
-            sum += (row.end - row.start).ns();
-        }
-        out
-    }
-
-    fn within(&mut self, from: Time, to: Time) -> i64 {
-        while self.end.get(self.at).is_some_and(|&end| end <= from) {
-            self.at += 1;
-        }
-        if to <= from {
-            return 0;
-        }
-        // Most slices are shorter than the time between two switches: look near before searching.
-        let mut step = 1;
-        while self
-            .start
-            .get(self.at + step)
-            .is_some_and(|&start| start < to)
-        {
-            step *= 2;
-        }
-        let last = (self.at + step).min(self.start.len());
-        let end = self.at + self.start[self.at..last].partition_point(|&start| start < to);
-        self.until(end, to)
-            - self.until(
-                self.at + usize::from(self.start.get(self.at).is_some_and(|&s| s < from)),
-                from,
-            )
-    }
-
-    /// Running time before `time`, of which `rows` intervals have begun.
-    fn until(&self, rows: usize, time: Time) -> i64 {
-        match rows.checked_sub(1) {
-            Some(last) => self.before[last] + (self.end[last].min(time) - self.start[last]).ns(),
-            None => 0,
         }
     }
 }

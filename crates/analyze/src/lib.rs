@@ -3,6 +3,7 @@
 //! | module | answers |
 //! |---|---|
 //! | [`account`] | where every CPU-second went |
+//! | [`contents`](contents()) | what is in a recording, and which questions it can answer |
 //! | [`critical_path`] | what to shorten, and by how much the run would shrink |
 //! | `threads` | what each thread and CPU did, wake-up latency |
 //! | `annotations` | time by annotation, by waited-for object, tasks |
@@ -11,6 +12,7 @@
 //! | `tracing` | what recording cost |
 //! | `interference` | who ran while the target wanted to |
 //! | `locks` | locks: ratios, holds, waits, who kept whom waiting |
+//! | [`OnCpu`] | how long a thread was on a CPU within an interval |
 //! | `migrations` | which thread moved where, and why |
 //! | `hints` | what to try next |
 //! | [`compare`], `permute` | what changed between runs, and whether by more than noise |
@@ -19,6 +21,7 @@
 pub mod account;
 mod annotations;
 pub mod compare;
+mod contents;
 pub mod critical_path;
 mod cut;
 mod hints;
@@ -26,6 +29,7 @@ mod imbalance;
 mod interference;
 mod locks;
 mod migrations;
+mod on_cpu;
 mod permute;
 mod quick_map;
 mod rounds;
@@ -34,7 +38,10 @@ mod task_graph;
 mod threads;
 mod tracing;
 
+pub use annotations::kind_name;
+pub use contents::*;
 pub use locks::*;
+pub use on_cpu::OnCpu;
 pub use summary::*;
 
 use cut::Cut;
@@ -99,11 +106,9 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
         out.migrations += row.migrations;
         out.wakeups += row.wakeups;
     }
-    out.account = account::summarise(
-        &cut,
-        out.switches + out.wakeups + out.migrations,
-        &out.annotations,
-    );
+    out.tracing = tracing::tracing(trace, if cut.whole { out.on_cpu_ns } else { 0 });
+    let scheduler_events = out.switches + out.wakeups + out.migrations;
+    out.account = account::summarise(&cut, scheduler_events, &out.tracing, &out.annotations);
     out.capacity_ns = out.wall_ns.saturating_mul(i64::from(out.n_cpus));
     out.cpu_use = (known.switches && out.capacity_ns > 0)
         .then(|| out.on_cpu_ns as f64 / out.capacity_ns as f64);
@@ -111,7 +116,6 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
     rows.sort_by_key(|row| (std::cmp::Reverse(row.on_cpu_ns), row.pid, row.tid));
     out.threads = rows;
     out.hints = hints::hints(&cut, &out);
-    out.tracing = tracing::tracing(trace, if cut.whole { out.on_cpu_ns } else { 0 });
     out
 }
 

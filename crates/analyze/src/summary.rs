@@ -428,13 +428,17 @@ pub struct Hint {
 /// What recording cost the recorded program: events x measured cost of one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TracingCost {
-    /// Sum over all priced events.
+    /// Sum over all priced events that were written in the time of the program's threads.
     pub cost_ns: i64,
     /// The same with the lower ends of the measured intervals.
     pub low_ns: i64,
     /// The same with the upper ends.
     pub high_ns: i64,
-    /// `cost_ns` as a share of the target's CPU time, as if it had met every event; none: nothing was measured.
+    /// The sum over all priced events of the system, whoever met them.
+    pub system_ns: i64,
+    /// CPU time of the program, as the kernel accounts it.
+    pub program_cpu_ns: Option<i64>,
+    /// `cost_ns` as a share of the program's CPU time; none: nothing was measured.
     pub share: Option<f64>,
     /// By kind, dearest first.
     pub events: Vec<EventKind>,
@@ -453,11 +457,13 @@ pub struct EventKind {
     pub name: String,
     /// How many there are.
     pub count: u64,
+    /// Of these: how many were written in the time of the program's threads.
+    pub program: u64,
     /// What one costs.
     pub each_ns: f64,
     /// Whether that is the middle of the other kernel events because this kind could not be measured.
     pub guessed: bool,
-    /// `count * each_ns`.
+    /// `program * each_ns`.
     pub cost_ns: i64,
 }
 

@@ -1,51 +1,89 @@
 //! What the recording cost the recorded program: events by kind x measured cost of one.
 //!
-//! Each event costs the thread that meets it the time of writing it. The costs were measured on the machine that
-//! recorded (`meta.json`, docs/format.md) as time added to an operation that provokes the event; they are per event, in
-//! cache-warm loops. Kinds that nothing provokes there take the middle of the measured kernel kinds, and the
+//! Each event costs the thread in whose time it is written; those written in the time of others, or of an idle CPU, are not the
+//! program's. The costs were measured on the machine that recorded (`meta.json`, docs/format.md) as time added to an operation that
+//! provokes the event, in a loop of nothing else and with more and more other work before each: the farther apart events are, the
+//! less of what the tracer needs is left in the caches. A program's events cost what they did at the program's own distance, its CPU
+//! time without tracing for each event. Kinds that nothing provokes there take the middle of the measured kernel kinds, and the
 //! whole range of these as their interval. The recorder's own CPU time is told apart: it runs beside the program, and delays it
 //! only where no CPU is free.
 use crate::summary::{EventKind, TracingCost};
-use kasuri_model::{EventCost, Trace};
+use kasuri_model::{EventCost, Trace, cost_at};
+
+/// Steps towards a distance and a cost that belong together; each leaves a fraction of the error before.
+const STEPS: u32 = 8;
 
 /// The cost of the whole recording; `on_cpu_ns`: CPU time of the target's threads in all of it.
 pub fn tracing(trace: &Trace, on_cpu_ns: i64) -> TracingCost {
     let kinds = &trace.info.event_costs;
-    let guess = guess(kinds);
-    let mut out = TracingCost {
-        recorder_cpu_ns: trace.info.recorder_cpu.map(|d| d.ns()),
-        buffer_bytes: trace.info.buffer_bytes,
-        ..TracingCost::default()
-    };
-    let mut sums = [0.0; 3];
-    for kind in kinds {
-        let guessed = kind.ns.is_none();
-        let Some(ns) = kind.ns.or(guess) else {
-            out.unpriced += kind.n;
-            continue;
-        };
-        let cost = ns.map(|ns| ns * kind.n as f64);
-        sums.iter_mut().zip(cost).for_each(|(sum, c)| *sum += c);
-        out.events.push(EventKind {
-            name: kind.name.clone(),
-            count: kind.n,
-            each_ns: ns[0],
-            guessed,
-            cost_ns: cost[0].round() as i64,
-        });
-    }
-    [out.cost_ns, out.low_ns, out.high_ns] = sums.map(|ns: f64| ns.round() as i64);
-    out.events
-        .sort_by(|a, b| (b.cost_ns, &a.name).cmp(&(a.cost_ns, &b.name)));
     // The kernel's own account knows of what ran while the recording was paused.
     let used_ns = match (on_cpu_ns, trace.info.program_cpu) {
         (0, _) => 0,
         (known, Some(cpu)) => known.max(cpu.ns()),
         (known, None) => known,
     };
+    // CPU time for each event; less where a program met its events in bursts, or was recorded in windows.
+    let events = kinds.iter().filter(|k| k.name.contains('/'));
+    let events: u64 = events.map(|k| k.n_program).sum();
+    let apart_ns = used_ns as f64 / events.max(1) as f64;
+    let apart_ns = trace
+        .info
+        .events_apart_ns
+        .map_or(apart_ns, |ns| ns.min(apart_ns));
+    let kinds = at_their_distance(kinds, apart_ns);
+    let guess = guess(&kinds);
+    let mut out = TracingCost {
+        recorder_cpu_ns: trace.info.recorder_cpu.map(|d| d.ns()),
+        buffer_bytes: trace.info.buffer_bytes,
+        ..TracingCost::default()
+    };
+    let (mut sums, mut system) = ([0.0; 3], 0.0);
+    for kind in &kinds {
+        let guessed = kind.ns.is_none();
+        let Some(ns) = kind.ns.or(guess) else {
+            out.unpriced += kind.n;
+            continue;
+        };
+        let cost = ns.map(|ns| ns * kind.n_program as f64);
+        sums.iter_mut().zip(cost).for_each(|(sum, c)| *sum += c);
+        system += ns[0] * kind.n as f64;
+        out.events.push(EventKind {
+            name: kind.name.clone(),
+            count: kind.n,
+            program: kind.n_program,
+            each_ns: ns[0],
+            guessed,
+            cost_ns: cost[0].round() as i64,
+        });
+    }
+    [out.cost_ns, out.low_ns, out.high_ns] = sums.map(|ns: f64| ns.round() as i64);
+    out.system_ns = system.round() as i64;
+    out.events
+        .sort_by(|a, b| (b.cost_ns, &a.name).cmp(&(a.cost_ns, &b.name)));
+    out.program_cpu_ns = (used_ns > 0).then_some(used_ns);
     let priced = !out.events.is_empty();
     out.share = (priced && used_ns > 0).then(|| sums[0] / used_ns as f64);
     out
+}
+
+/// Each kind with what it costs at the distance at which the program met events, ns with tracing.
+fn at_their_distance(kinds: &[EventCost], traced_ns: f64) -> Vec<EventCost> {
+    let mut kinds = kinds.to_vec();
+    // Distances were measured of operations without tracing: what an event costs is to be taken from the distance that tells what it
+    // costs. A few steps find both.
+    let mut apart_ns = traced_ns;
+    for _ in 0..STEPS {
+        let (mut n, mut cost_ns) = (0, 0.0);
+        for kind in kinds.iter_mut().filter(|k| k.name.contains('/')) {
+            if let Some(ns) = cost_at(&kind.apart, apart_ns) {
+                kind.ns = Some(ns);
+            }
+            n += kind.n_program;
+            cost_ns += kind.ns.map_or(0.0, |ns| ns[0]) * kind.n_program as f64;
+        }
+        apart_ns = (traced_ns - cost_ns / n.max(1) as f64).max(1.0);
+    }
+    kinds
 }
 
 /// For kinds that could not be measured.
@@ -71,7 +109,9 @@ mod tests {
         EventCost {
             name: name.to_owned(),
             n,
+            n_program: n,
             ns,
+            apart: Vec::new(),
         }
     }
 
@@ -97,6 +137,35 @@ mod tests {
         assert_eq!(cost.share, Some(0.010_05));
         assert!(cost.events[2].guessed && !cost.events[0].guessed);
         assert_eq!(cost.unpriced, 0);
+    }
+
+    #[test]
+    fn the_farther_apart_the_events_the_more_each_costs() {
+        let each = |n: u64, used_ns: i64| {
+            let mut events = kind("sched/sched_switch", n, Some([100.0, 90.0, 110.0]));
+            events.apart = vec![
+                [50.0, 100.0, 90.0, 110.0],
+                [500.0, 200.0, 180.0, 220.0],
+                [5000.0, 400.0, 380.0, 420.0],
+            ];
+            tracing(&trace(vec![events]), used_ns).events[0].each_ns
+        };
+        // 1 ns and 1 ms apart: as the first and the last that was measured.
+        assert!((each(1_000_000, 101_000_000) - 100.0).abs() < 0.1);
+        assert!((each(1000, 1_000_000_000) - 400.0).abs() < 0.1);
+        // 500 ns apart without tracing, 700 ns with it; the square root of ten times 500 ns, and half way to 400 ns.
+        assert!((each(1000, 700_000) - 200.0).abs() < 1.0);
+        assert!((each(1000, 1_581_139 + 300_000) - 300.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn what_others_met_is_not_the_programs() {
+        let mut events = kind("sched/sched_switch", 1000, Some([50.0, 40.0, 60.0]));
+        events.n_program = 300;
+        let cost = tracing(&trace(vec![events]), 1_500_000);
+        assert_eq!((cost.cost_ns, cost.system_ns), (15_000, 50_000));
+        assert_eq!(cost.share, Some(0.01));
+        assert_eq!((cost.events[0].count, cost.events[0].program), (1000, 300));
     }
 
     #[test]

@@ -24,32 +24,11 @@ const A: u64 = 0xa0;
 const B: u64 = 0xb0;
 
 fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32) -> Event {
-    let what = What::Switch {
-        prev,
-        prev_comm: T,
-        left_as,
-        next,
-        next_comm: T,
-    };
-    Event {
-        time: Time(ns),
-        context: prev,
-        in_interrupt: false,
-        what,
-    }
+    Event::switch(ns, prev, left_as, next, T)
 }
 
 fn waking(ns: i64, context: i32, tid: i32) -> Event {
-    Event {
-        time: Time(ns),
-        context,
-        in_interrupt: false,
-        what: What::Waking {
-            tid,
-            comm: T,
-            cpu: 0,
-        },
-    }
+    Event::waking(ns, context, tid, T)
 }
 
 /// Thread 10 on CPU 0 all the time but for 3000..5000 (preempted by 99) and 6000..7000 (asleep, inside lock A); 11 on CPU 1 until it
@@ -58,6 +37,7 @@ fn planted() -> Trace {
     let mut strings = Strings::default();
     strings.intern("worker");
     let (a, b) = (strings.intern("&a"), strings.intern("&b"));
+    let [futex, read, spin] = ["futex", "read", "spinlock"].map(|name| strings.intern(name));
     let put = |ns: i64, kind: u8, object: u64| Annotation {
         time: Time(ns),
         kind,
@@ -96,18 +76,35 @@ fn planted() -> Trace {
             at: 0,
         },
     ];
+    // 11 waits in a futex call, 10 sleeps in a read and waits for a lock of the kernel in it.
+    let call = |ns, context, what| Event {
+        time: Time(ns),
+        context,
+        in_interrupt: false,
+        what,
+    };
     let cpu0 = vec![
         switch(3_000, 10, RunnablePreempted, 99),
         switch(5_000, 99, Sleeping, 10),
+        call(5_500, 10, What::SyscallEntry { name: read }),
+        call(5_600, 10, What::LockBegin { name: spin }),
+        call(5_700, 10, What::LockEnd),
         switch(6_000, 10, Sleeping, 0),
         waking(7_000, 0, 10),
         switch(7_000, 0, RunnablePreempted, 10),
+        call(7_500, 10, What::SyscallExit),
         waking(8_000, 10, 11),
         switch(10_000, 10, RunnablePreempted, 0),
     ];
     let cpu1 = vec![
+        call(2_400, 11, What::SyscallEntry { name: futex }),
         switch(2_500, 11, Sleeping, 0),
         switch(8_100, 0, RunnablePreempted, 11),
+        call(8_150, 11, What::SyscallExit),
+        call(9_800, 11, What::SyscallEntry { name: futex }),
+        switch(9_850, 11, Sleeping, 0),
+        switch(9_950, 0, RunnablePreempted, 11),
+        call(9_960, 11, What::SyscallExit),
         switch(10_000, 11, RunnablePreempted, 0),
     ];
     let setup = Setup {
@@ -154,10 +151,10 @@ fn locks_planted_holds_are_split_by_what_the_holder_did() {
         (u.requests, u.contended, u.wait_ns, u.wait_spin_ns),
         (2, 1, 6_200, 600)
     );
-    // CPU time: 10 has 10000 - 2000 - 1000 = 7000; 11 has 2500 + 1900 = 4400.
-    assert_eq!(l.cpu_ns, 11_400);
-    assert!((u.lock_ratio.unwrap() - 4_900.0 / 11_400.0).abs() < 1e-12);
-    assert!((u.wait_ratio.unwrap() - 6_200.0 / (11_400.0 + 5_600.0)).abs() < 1e-12);
+    // CPU time: 10 has 10000 - 2000 - 1000 = 7000; 11 has 2500 + 1900 - 100 = 4300.
+    assert_eq!(l.cpu_ns, 11_300);
+    assert!((u.lock_ratio.unwrap() - 4_900.0 / 11_300.0).abs() < 1e-12);
+    assert!((u.wait_ratio.unwrap() - 6_200.0 / (11_300.0 + 5_600.0)).abs() < 1e-12);
     // While 11 waited, 10 ran 2000..3000, 5000..6000, 7000..8000, was preempted 2000 and asleep 1000.
     assert_eq!(
         (
@@ -210,6 +207,63 @@ fn locks_taken_in_both_orders_are_found() {
         (i.first_then_second, i.second_then_first, i.tid_a, i.tid_b),
         (1, 1, 10, 11)
     );
+}
+
+#[test]
+fn locks_kernel_side_is_by_process_call_and_caller() {
+    let l = answer();
+    let calls: Vec<_> = l
+        .syscalls
+        .iter()
+        .map(|s| {
+            (
+                s.pid,
+                s.name.as_str(),
+                s.count,
+                s.wall_ns,
+                s.cpu_ns,
+                s.max_ns,
+            )
+        })
+        .collect();
+    // read: 5500..7500, asleep 6000..7000. futex: 2400..8150, asleep 2500..8100, and 9800..9960, asleep 9850..9950.
+    assert_eq!(
+        calls,
+        [
+            (10, "read", 1, 2_000, 1_000, 2_000),
+            (10, "futex", 2, 5_910, 210, 5_750)
+        ]
+    );
+    let kernel: Vec<_> = l
+        .kernel_locks
+        .iter()
+        .map(|k| (k.kind.as_str(), k.caller.as_str(), k.count, k.wait_ns))
+        .collect();
+    assert_eq!(kernel, [("spinlock", "read", 1, 100)]);
+    // The first futex call is the wait for a; nothing explains the second.
+    assert_eq!(l.unseen_futex_ns, Some(100));
+}
+
+/// From the end: 10 ends with 11, both at 10000.
+#[test]
+fn locks_share_of_the_critical_path() {
+    let l = answer();
+    let share = |name: &str| l.locks.iter().find(|l| l.name == name).unwrap().path_share;
+    let path = kasuri_analyze::critical_path::critical_path(&planted());
+    assert_eq!(path.length_ns, 10_000);
+    // The path is thread 10's whole time: a held 1000..8000, 9000..9300 and asked for 900..1000; b 9100..9200.
+    assert_eq!(path.hops, 0);
+    assert!(
+        (share("a").unwrap() - 0.74).abs() < 1e-12,
+        "{:?}",
+        share("a")
+    );
+    assert!((share("b").unwrap() - 0.01).abs() < 1e-12);
+    let part = Options {
+        range: Some(Time(0)..Time(5_000)),
+        ..Options::default()
+    };
+    assert_eq!(locks(&planted(), &part).locks[0].path_share, None);
 }
 
 /// Threads that take turns, each asking while the other holds.

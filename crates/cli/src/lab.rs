@@ -35,7 +35,10 @@ impl Place {
             .context("cannot make a directory for what the tracers write")?;
         let cpu = match cpu {
             Some(cpu) => cpu,
-            None => last_cpu()?,
+            None => kasuri_record::costs::allowed_cpus()
+                .last()
+                .map(|&cpu| cpu as u32)
+                .context("this process may run on no CPU")?,
         };
         Ok(Place {
             cpu,
@@ -47,15 +50,6 @@ impl Place {
             ),
         })
     }
-}
-
-fn last_cpu() -> anyhow::Result<u32> {
-    let set = rustix::thread::sched_getaffinity(None)?;
-    (0..rustix::thread::CpuSet::MAX_CPU)
-        .rev()
-        .find(|&cpu| set.is_set(cpu))
-        .map(|cpu| cpu as u32)
-        .context("this process may run on no CPU")
 }
 
 /// Set by SIGINT and SIGTERM: stop measuring, print what there is, leave the kernel as it was.

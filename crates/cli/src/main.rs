@@ -1,6 +1,9 @@
 //! The `kasuri` command: arguments, progress, messages and exit codes. Everything else is in the crates below.
 mod cmd;
+mod duckdb;
 mod lab;
+mod memory;
+mod merge;
 mod message;
 mod open;
 mod output;
@@ -23,6 +26,9 @@ pub mod exit {
     /// The program was not found.
     pub const NOT_FOUND: u8 = 127;
 }
+
+#[global_allocator]
+static MEMORY: memory::Memory = memory::Memory;
 
 fn main() -> ExitCode {
     let cli = match cmd::Cli::try_parse() {

@@ -2,7 +2,9 @@
 use anyhow::{Context, bail};
 use kasuri_format::ErrorKind;
 use kasuri_format::container::Recording;
+use kasuri_import as import;
 use kasuri_model::{Loss, ThreadIx, Trace};
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -11,10 +13,16 @@ use std::time::Duration;
 /// Loading what is smaller takes less time than it takes to read that it is loading.
 const PROGRESS_BYTES: u64 = 64 << 20;
 
+/// Bytes by which a format is known.
+const BEGINNING: u64 = 1 << 20;
+/// What a directory may hold before it is no trace of anything, and how deep: LTTng's own have six levels.
+const MAX_ENTRIES: usize = 100_000;
+const MAX_DEPTH: usize = 12;
+
 /// The recording that a command reads.
 #[derive(clap::Args, Debug)]
 pub struct Input {
-    /// The recording (.kasuri), or - for stdin
+    /// The recording (.kasuri), or a trace of another tool; - for stdin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Read what can be read of a damaged recording
@@ -33,17 +41,52 @@ impl Input {
     /// # Errors
     /// The path, and what is wrong there.
     pub fn load(&self) -> anyhow::Result<Trace> {
-        let bytes = Bytes::read(&self.file)?;
-        let progress = progress(bytes.get().len() as u64, &self.file);
-        let trace = self.understand(bytes.get());
+        let files = Files::read(&self.file)?;
+        let progress = progress(files.bytes(), &self.file);
+        let trace = match files.one() {
+            Some(bytes) if Recording::is_one(bytes) => self.understand(bytes),
+            _ => self.import(&files),
+        };
         progress.finish_and_clear();
         trace
     }
 
+    /// Another tool's trace.
+    fn import(&self, files: &Files) -> anyhow::Result<Trace> {
+        let unpacked = files.unpack()?;
+        let parts: Vec<import::File> = (files.all.iter().zip(&unpacked))
+            .map(|((name, _), bytes)| import::File { name, bytes })
+            .collect();
+        let options = import::Options {
+            salvage: self.salvage,
+        };
+        import::load(&parts, &options).map_err(|error| {
+            let hint = self.hint(error.kind());
+            // Errors of the content name the file already, but for those met while events are read.
+            match error {
+                import::Error::Model(error) => anyhow::anyhow!("{}: {error}{hint}", self.name()),
+                error => anyhow::anyhow!("{error}{hint}"),
+            }
+        })
+    }
+
     fn understand(&self, bytes: &[u8]) -> anyhow::Result<Trace> {
+        let (recording, errors) = self.recording(bytes)?;
+        let mut trace = Trace::load(&recording).map_err(|error| self.damaged(error.into()))?;
+        for error in errors {
+            trace.losses.push(file_damage(&trace, &error));
+        }
+        Ok(trace)
+    }
+
+    /// The recording in these bytes, and what is wrong with it and is passed over with a warning.
+    fn recording<'b>(
+        &self,
+        bytes: &'b [u8],
+    ) -> anyhow::Result<(Recording<'b>, Vec<kasuri_format::Error>)> {
         if !self.salvage {
             let recording = Recording::parse(bytes).map_err(|error| self.damaged(error.into()))?;
-            return Trace::load(&recording).map_err(|error| self.damaged(error.into()));
+            return Ok((recording, Vec::new()));
         }
         let (recording, errors) = Recording::salvage(bytes);
         // Nothing can be left of what is no recording of ours.
@@ -52,12 +95,10 @@ impl Input {
         if let Some(error) = errors.iter().find(is_foreign) {
             return Err(self.damaged(error.clone().into()));
         }
-        let mut trace = Trace::load(&recording).map_err(|error| self.damaged(error.into()))?;
-        for error in errors {
+        for error in &errors {
             crate::message::warning(format!("{}: {error}; the rest is kept", self.name()));
-            trace.losses.push(file_damage(&trace, &error));
         }
-        Ok(trace)
+        Ok((recording, errors))
     }
 
     /// An error of the file's content, with its path, and with the way to what is left of it.
@@ -68,14 +109,17 @@ impl Input {
                 Some(kasuri_model::Error::Format(e)) => Some(e.kind),
                 _ => e.downcast_ref::<kasuri_format::Error>().map(|e| e.kind),
             });
-        let has_rest =
-            !self.salvage && matches!(kind, Some(ErrorKind::Damaged | ErrorKind::Truncated));
-        let hint = if has_rest {
-            "; --salvage shows what can still be read"
-        } else {
-            ""
-        };
-        anyhow::anyhow!("{}: {error:#}{hint}", self.name())
+        anyhow::anyhow!("{}: {error:#}{}", self.name(), self.hint(kind))
+    }
+
+    /// The way to what is left of a damaged file.
+    fn hint(&self, kind: Option<ErrorKind>) -> &'static str {
+        match kind {
+            Some(ErrorKind::Damaged | ErrorKind::Truncated) if !self.salvage => {
+                "; --salvage shows what can still be read"
+            }
+            _ => "",
+        }
     }
 
     /// Another recording, read in the same way.
@@ -110,6 +154,77 @@ impl Input {
     }
 }
 
+/// A recording to which traces of other tools are added.
+pub struct Base<'a> {
+    /// Its name, for messages.
+    pub name: String,
+    /// The whole file.
+    pub bytes: &'a [u8],
+    /// What is in it.
+    pub recording: Recording<'a>,
+}
+
+/// What [`with_traces`] hands over.
+pub struct Traces<'a> {
+    /// The first of them, when that is a recording.
+    pub base: Option<Base<'a>>,
+    /// Those of other tools, with their paths.
+    pub opened: Vec<(&'a Path, import::Opened<'a>)>,
+    /// The names in them.
+    pub strings: kasuri_model::Strings,
+}
+
+/// Opens several traces of other tools, the first of which may be a recording, and hands them over.
+///
+/// # Errors
+/// A path that cannot be read, a second recording, and what `then` reports.
+pub fn with_traces<R>(
+    paths: &[PathBuf],
+    salvage: bool,
+    then: impl FnOnce(Traces<'_>) -> anyhow::Result<R>,
+) -> anyhow::Result<R> {
+    let files = paths.iter().map(|path| Files::read(path));
+    let files = files.collect::<anyhow::Result<Vec<Files>>>()?;
+    let mut base = None;
+    let mut others = Vec::new();
+    for (ix, (files, path)) in files.iter().zip(paths).enumerate() {
+        let name = path.display();
+        match files.one().filter(|bytes| Recording::is_one(bytes)) {
+            None => others.push((path.as_path(), files, files.unpack()?)),
+            Some(bytes) if ix == 0 => {
+                let input = Input::new(path.clone(), salvage);
+                base = Some(Base {
+                    name: name.to_string(),
+                    bytes,
+                    recording: input.recording(bytes)?.0,
+                });
+            }
+            Some(_) => bail!(
+                "{name}: is a kasuri recording, of which only the first input can be one, needed a trace of another tool; \
+                 `kasuri export --format trace-dat {name}` makes one of it"
+            ),
+        }
+    }
+    let parts: Vec<(&Path, Vec<import::File<'_>>)> = (others.iter())
+        .map(|(path, files, unpacked)| {
+            let all = files.all.iter().zip(unpacked);
+            let all = all.map(|((name, _), bytes)| import::File { name, bytes });
+            (*path, all.collect())
+        })
+        .collect();
+    let mut strings = kasuri_model::Strings::default();
+    let mut opened = Vec::new();
+    for (path, files) in &parts {
+        let options = import::Options { salvage };
+        opened.push((*path, import::open(files, &options, &mut strings)?));
+    }
+    then(Traces {
+        base,
+        opened,
+        strings,
+    })
+}
+
 /// What is missing of a damaged file shows in every answer, like every other loss.
 fn file_damage(trace: &Trace, error: &kasuri_format::Error) -> Loss {
     Loss {
@@ -141,26 +256,15 @@ impl Bytes {
 
     fn read(path: &Path) -> anyhow::Result<Bytes> {
         if is_stdin(path) {
-            let mut bytes = Vec::new();
-            std::io::stdin()
-                .lock()
-                .read_to_end(&mut bytes)
-                .context("stdin: cannot read")?;
-            return Ok(Bytes::Owned(bytes));
+            return Bytes::read_stream("stdin", std::io::stdin().lock());
         }
         let name = path.display();
-        let mut file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
+        let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
         let facts = file
             .metadata()
             .with_context(|| format!("{name}: cannot look at"))?;
-        if facts.is_dir() {
-            bail!("{}", directory(path));
-        }
         if !facts.is_file() || facts.len() == 0 {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)
-                .with_context(|| format!("{name}: cannot read"))?;
-            return Ok(Bytes::Owned(bytes));
+            return Bytes::read_stream(&name.to_string(), file);
         }
         // SAFETY: the mapping is read-only and private to this process. If somebody truncates the file while it is
         // mapped, reading beyond its new end raises SIGBUS and ends this command: recordings are written under
@@ -169,6 +273,110 @@ impl Bytes {
             unsafe { memmap2::Mmap::map(&file) }.with_context(|| format!("{name}: cannot map"))?;
         Ok(Bytes::Mapped(map))
     }
+
+    /// A pipe or device to its end, which it may not have: what no reader knows is refused by its beginning.
+    fn read_stream(name: &str, mut from: impl Read) -> anyhow::Result<Bytes> {
+        let mut bytes = Vec::new();
+        (&mut from)
+            .take(BEGINNING)
+            .read_to_end(&mut bytes)
+            .with_context(|| format!("{name}: cannot read"))?;
+        let is_more = bytes.len() as u64 == BEGINNING;
+        let file = import::File {
+            name,
+            bytes: &bytes,
+        };
+        if is_more && !Recording::is_one(&bytes) && !import::may_be_one(&file) {
+            return Err(import::Error::unknown(&[file]).into());
+        }
+        from.read_to_end(&mut bytes)
+            .with_context(|| format!("{name}: cannot read"))?;
+        Ok(Bytes::Owned(bytes))
+    }
+}
+
+/// What a path holds: one file, or a directory of them.
+struct Files {
+    /// Name for messages, content.
+    all: Vec<(String, Bytes)>,
+}
+
+impl Files {
+    fn read(path: &Path) -> anyhow::Result<Files> {
+        let mut all = Vec::new();
+        if path.is_dir() && !is_stdin(path) {
+            let mut folders = Vec::new();
+            if !path.join("meta.json").is_file() {
+                ctf_folders(path, MAX_DEPTH, &mut 0, &mut folders)?;
+            }
+            if folders.is_empty() {
+                bail!("{}", directory(path));
+            }
+            for file in folders.iter().flatten() {
+                all.push((file.display().to_string(), Bytes::read(file)?));
+            }
+        } else {
+            all.push((path.display().to_string(), Bytes::read(path)?));
+        }
+        Ok(Files { all })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.all.iter().map(|(_, b)| b.get().len() as u64).sum()
+    }
+
+    /// The content, when it is one file.
+    fn one(&self) -> Option<&[u8]> {
+        match &self.all[..] {
+            [(_, bytes)] => Some(bytes.get()),
+            _ => None,
+        }
+    }
+
+    fn unpack(&self) -> anyhow::Result<Vec<Cow<'_, [u8]>>> {
+        let mut out = Vec::new();
+        for (name, bytes) in &self.all {
+            out.push(import::unpack(name, bytes.get())?);
+        }
+        Ok(out)
+    }
+}
+
+/// The files of each CTF trace at or below `path`: of a folder that has a file `metadata`, as of no other format. In order
+/// of their names; links are not followed.
+fn ctf_folders(
+    path: &Path,
+    depth: usize,
+    seen: &mut usize,
+    out: &mut Vec<Vec<PathBuf>>,
+) -> anyhow::Result<()> {
+    let name = path.display();
+    let cannot = || format!("{name}: cannot list");
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(path).with_context(cannot)? {
+        let entry = entry.with_context(cannot)?;
+        *seen += 1;
+        if *seen > MAX_ENTRIES {
+            bail!(
+                "{name}: more than {MAX_ENTRIES} files here and before, needed the folder of one trace"
+            );
+        }
+        let kind = entry.file_type().with_context(cannot)?;
+        if kind.is_dir() {
+            folders.push(entry.path());
+        } else if kind.is_file() {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    folders.sort();
+    if files.iter().any(|f| f.ends_with("metadata")) {
+        out.push(files);
+    }
+    for folder in folders.iter().filter(|_| depth > 0) {
+        ctf_folders(folder, depth - 1, seen, out)?;
+    }
+    Ok(())
 }
 
 fn directory(path: &Path) -> String {
@@ -178,7 +386,9 @@ fn directory(path: &Path) -> String {
             "{name}: is a recording that was not finished, needed a .kasuri file; run `kasuri recover {name}`"
         )
     } else {
-        format!("{name}: is a directory without a recording in it, needed a .kasuri file")
+        format!(
+            "{name}: is a directory without a recording in it, needed a file, or a directory with a CTF trace"
+        )
     }
 }
 

@@ -81,6 +81,41 @@ impl Output {
     }
 }
 
+/// Lets `write` make files in a directory, then makes the directory appear. It must not be there, or be empty: nothing is
+/// overwritten, as what lies there may be anybody's.
+///
+/// # Errors
+/// Those of `write` and of the file system, with the path.
+pub fn write_directory<T>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn FnMut(&str) -> io::Result<Box<dyn Write>>) -> io::Result<T>,
+) -> anyhow::Result<T> {
+    let name = path.display();
+    if path.as_os_str() == "-" {
+        bail!("the result is a directory, which stdout cannot be; needed -o DIRECTORY");
+    }
+    let is_free = !path.exists() || std::fs::read_dir(path).is_ok_and(|mut d| d.next().is_none());
+    if !is_free {
+        bail!("{name}: is there already, needed a new directory; remove it or use -o OTHER");
+    }
+    let target = beside(path);
+    let mut file = |name: &str| -> io::Result<Box<dyn Write>> {
+        let path = target.join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        Ok(Box::new(BufWriter::with_capacity(
+            1 << 18,
+            File::create(path)?,
+        )))
+    };
+    let done = write(&mut file).and_then(|done| std::fs::rename(&target, path).map(|()| done));
+    if done.is_err() {
+        let _ = std::fs::remove_dir_all(&target);
+    }
+    done.with_context(|| format!("{name}: cannot write"))
+}
+
 fn write_file<T, E>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<T, E>,
@@ -99,6 +134,11 @@ fn temporary(path: &Path) -> PathBuf {
     if path.exists() && !path.is_file() {
         return path.to_path_buf();
     }
+    beside(path)
+}
+
+/// Another name in the same directory.
+fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.tmp", std::process::id()));
     path.with_file_name(name)

@@ -1,4 +1,5 @@
 //! `A..B` on the command line: a part of a recording, in time since its start.
+use kasuri_model::{Time, Trace};
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -75,6 +76,24 @@ fn point(text: &str) -> Result<Point, String> {
             "unit \"{other}\" is not known: needs ns, us, ms, s or %"
         )),
     }
+}
+
+/// What an analysis is asked for: a part of the recording, and whose.
+///
+/// # Errors
+/// As [`TimeRange::resolve`].
+pub fn options(
+    trace: &Trace,
+    range: Option<TimeRange>,
+    all_processes: bool,
+) -> anyhow::Result<kasuri_analyze::Options> {
+    let start = trace.span.start.ns();
+    let length = trace.span.end.ns() - start;
+    let range = range.map(|r| r.resolve(length)).transpose()?;
+    Ok(kasuri_analyze::Options {
+        range: range.map(|r| Time(start + r.start)..Time(start + r.end)),
+        all_processes,
+    })
 }
 
 #[cfg(test)]

@@ -16,18 +16,12 @@ pub struct Source {
     /// Keep the recording of PROGRAM in this file
     #[arg(short, long, value_name = "FILE", requires = "program")]
     output: Option<PathBuf>,
+    /// With PROGRAM: see the locks that these functions take and give, [BINARY:]LOCK,UNLOCK (see `kasuri record --help`)
+    #[arg(long, value_name = "FUNCTIONS", requires = "program")]
+    lock_function: Vec<String>,
     /// Program to record now, with its arguments; what it prints goes to stderr
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
-}
-
-/// A recording in a directory of its own, gone when dropped.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 impl Source {
@@ -73,20 +67,17 @@ impl Source {
         keep: Option<PathBuf>,
         adjust: &dyn Fn(&mut Options),
     ) -> anyhow::Result<Trace> {
-        let scratch = Scratch(std::env::temp_dir().join(format!("kasuri-{}", std::process::id())));
-        let output = match &keep {
-            Some(path) => path.clone(),
-            None => {
-                std::fs::create_dir_all(&scratch.0)
-                    .with_context(|| format!("{}: cannot make", scratch.0.display()))?;
-                scratch.0.join("run.kasuri")
-            }
-        };
+        let scratch = tempfile::Builder::new()
+            .prefix("kasuri-")
+            .tempdir()
+            .context("cannot make a directory for the recording")?;
+        let output = keep.unwrap_or_else(|| scratch.path().join("run.kasuri"));
         let mut options = Options::new(Target::Program(self.program.clone()), output.clone());
         if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
             options.shm_dir = PathBuf::from(dir);
         }
         options.locks = Some(LockProbe::Full);
+        options.lock_functions.clone_from(&self.lock_function);
         adjust(&mut options);
         let summary = match record(&options) {
             Err(error @ kasuri_record::Error::NoLockLibrary { .. }) => {
@@ -124,7 +115,7 @@ fn record(options: &Options) -> kasuri_record::Result<kasuri_record::Summary> {
 }
 
 /// Stdout is for the answer: what the program prints meanwhile goes to stderr.
-fn with_stdout_on_stderr<T>(work: impl FnOnce() -> T) -> T {
+pub fn with_stdout_on_stderr<T>(work: impl FnOnce() -> T) -> T {
     let stdout = rustix::io::dup(std::io::stdout());
     let moved = stdout.is_ok() && rustix::stdio::dup2_stdout(std::io::stderr()).is_ok();
     let result = work();

@@ -42,12 +42,14 @@ fn stderr(output: &Output) -> String {
 fn every_reader_says(dir: &Path, file: &str, needed: &[&str]) {
     let out = dir.join("out");
     let out = out.to_str().unwrap();
-    let readers: [&[&str]; 5] = [
+    let readers: [&[&str]; 7] = [
         &["compare", file, file],
         &["stat", file],
         &["stat", "--json", file],
         &["report", "-o", out, file],
         &["export", "--format", "perfetto", "-o", out, file],
+        &["export", "--format", "csv", "-o", out, file],
+        &["export", "--format", "parquet", "-o", out, file],
     ];
     for args in readers {
         let output = run(args);
@@ -112,6 +114,33 @@ fn cli_directory_names_the_way_on() {
         &dir,
         name,
         &["not finished", &format!("run `kasuri recover {name}`")],
+    );
+}
+
+#[test]
+fn cli_input_without_end_is_refused_by_its_beginning() {
+    let dir = scratch("endless");
+    every_reader_says(&dir, "/dev/zero", &["byte 0", "found", "needed"]);
+    let output = kasuri(&["stat", "-"])
+        .stdin(std::fs::File::open("/dev/zero").unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("stdin: "), "{}", stderr(&output));
+}
+
+#[test]
+fn cli_directory_of_something_else_is_not_read() {
+    let dir = scratch("elsewhere");
+    let deep = dir.join("a/b/c");
+    std::fs::create_dir_all(&deep).unwrap();
+    // More than any address space has room for, were it mapped.
+    let huge = std::fs::File::create(deep.join("huge")).unwrap();
+    huge.set_len(15 << 40).unwrap();
+    every_reader_says(
+        &dir,
+        dir.to_str().unwrap(),
+        &["directory without a recording"],
     );
 }
 
@@ -343,4 +372,38 @@ fn cli_compare_shows_two_sides_and_wants_two() {
     assert_eq!(alone.status.code(), Some(1));
     assert!(stderr(&alone).contains("needed two"), "{}", stderr(&alone));
     assert_eq!(run(&["compare", "--before", &one]).status.code(), Some(2));
+}
+
+/// Of a recording and of another tool's file: what is in it, and how to get what is not.
+#[test]
+fn info_describes_any_file() {
+    let dir = scratch("info");
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/perf_data");
+    for (file, words) in [
+        (recording(&dir), &["kasuri", "what it can answer"][..]),
+        (
+            format!("{golden}/sched.data"),
+            &[
+                "perf.data, written by perf",
+                "sched/sched_switch",
+                "critical path",
+                "perf record -a -e 'irq:*'",
+            ][..],
+        ),
+        (
+            format!("{golden}/task.data"),
+            &["only this program's events were recorded"][..],
+        ),
+    ] {
+        let output = run(&["info", &file]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{file}");
+        for word in words {
+            assert!(text.contains(word), "{file}: no {word:?} in\n{text}");
+        }
+        let output = run(&["info", "--json", &file]);
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(json["schema"], "kasuri.info/1");
+        assert!(json["answers"].as_array().unwrap().len() > 10);
+    }
 }

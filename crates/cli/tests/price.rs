@@ -3,6 +3,7 @@ use serde_json::Value;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A test that cannot run here says why; where it must run (CI) that is a failure.
@@ -25,12 +26,27 @@ fn scratch(name: &str) -> PathBuf {
     dir
 }
 
-/// A cache of its own, so that a test measures whatever it needs.
+/// A cache of these tests' own, in which what events cost is known: measured once for all of them.
+fn cache() -> &'static Path {
+    static CACHE: OnceLock<PathBuf> = OnceLock::new();
+    CACHE.get_or_init(|| {
+        let dir = scratch("cache");
+        let measured = Command::new(env!("CARGO_BIN_EXE_kasuri"))
+            .args(["record", "-q", "--syscalls", "-o", "x.kasuri", "--", "true"])
+            .current_dir(&dir)
+            .env("XDG_CACHE_HOME", &dir)
+            .status();
+        assert!(measured.unwrap().success());
+        dir
+    })
+}
+
+/// Nothing of the user who runs the tests is read.
 fn kasuri(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
     command
         .current_dir(dir)
-        .env("XDG_CACHE_HOME", dir)
+        .env("XDG_CACHE_HOME", cache())
         .env("XDG_CONFIG_HOME", dir);
     command
 }
@@ -143,6 +159,189 @@ fn overhead_without_privileges_measures_annotations_and_names_the_rest() {
         said.contains("no kernel events") && said.contains("root"),
         "{said}"
     );
+}
+
+/// In a network of its own, whose loopback is down, there is no TCP connection: that row is missing, with its reason, and no other.
+#[test]
+fn an_operation_that_cannot_be_run_is_named_and_the_others_are_measured() {
+    if !may_trace() || !rustix::process::geteuid().is_root() {
+        return skipped("needs tracefs, and root for a network namespace");
+    }
+    let dir = scratch("no-network");
+    let run = |arguments: &[&str]| {
+        let out = Command::new("unshare")
+            .args(["--net", env!("CARGO_BIN_EXE_kasuri")])
+            .args(arguments)
+            .current_dir(&dir)
+            .env("XDG_CACHE_HOME", cache())
+            .output()
+            .unwrap();
+        (
+            json(&out),
+            String::from_utf8_lossy(&out.stderr).into_owned(),
+        )
+    };
+    let (result, said) = run(&[
+        "overhead",
+        "--json",
+        "--rounds",
+        "2",
+        "--config",
+        "sched",
+        "--op",
+        "null call,select TCP,stat",
+    ]);
+    let rows = result["operations"].as_array().unwrap().iter();
+    let names: Vec<_> = rows.map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["null call", "stat"]);
+    assert!(said.contains("select TCP: cannot be run here: "), "{said}");
+    let look = ["events", "--json", "--look", "10ms"];
+    let (result, said) = run(&[&look[..], &["raw_syscalls:sys_enter"]].concat());
+    assert!(result["events"][0]["on_ns"].is_object(), "{result}");
+    assert!(said.contains("select TCP cannot be run here"), "{said}");
+    assert_eq!(result["missing"].as_array().unwrap().len(), 1);
+}
+
+/// A page with a dot for each cell, in the order of the table.
+#[test]
+fn overhead_draws_a_page_that_needs_nothing_else() {
+    let dir = scratch("page");
+    let out = kasuri(&dir)
+        .args([
+            "overhead",
+            "--rounds",
+            "3",
+            "--config",
+            "present,annotations",
+        ])
+        .args(["--op", "null call,stat", "--html", "price.html"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.success(), "{said}");
+    let page = std::fs::read_to_string(dir.join("price.html")).unwrap();
+    // `present` needs tracefs, annotations do not.
+    let columns = if may_trace() { 2 } else { 1 };
+    assert_eq!(page.matches("<circle").count(), 2 * columns, "{page}");
+    assert!(!page.contains("<script") && !page.contains("src="));
+}
+
+/// A stand-in prints what LMbench prints; it also shows where it ran.
+#[test]
+fn overhead_runs_an_lmbench_and_names_what_that_lacks() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = scratch("lmbench");
+    let bin = dir.join("lm/bin/any-os");
+    std::fs::create_dir_all(&bin).unwrap();
+    let program = bin.join("lat_syscall");
+    let text = "#!/bin/sh\necho \"Simple syscall: 0.2500 microseconds\" >&2\n";
+    std::fs::write(&program, text).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let run = |dir_of: &str, config: &str| {
+        kasuri(&dir)
+            .args([
+                "overhead",
+                "--rounds",
+                "2",
+                "--json",
+                "--with-lmbench",
+                dir_of,
+            ])
+            .args(["--op", "null call,pipe", "--also", "nothing=sleep 9"])
+            .args(["--settle", "1", "--config", config])
+            .output()
+            .unwrap()
+    };
+    let result = json(&run("lm", "annotations"));
+    assert_eq!(result["operations_of"], "lmbench");
+    let rows = result["operations"].as_array().unwrap();
+    assert_eq!(
+        (rows.len(), &rows[0]["name"]),
+        (1, &Value::from("null call"))
+    );
+    assert_eq!(rows[0]["untraced_ns"]["median"], 250.0);
+    assert!(rows[0]["cells"][0].is_null());
+    assert_eq!(rows[0]["cells"][1]["ratio"]["median"], 1.0);
+    let missing = result["missing"].to_string();
+    assert!(
+        missing.contains("no lat_pipe") && missing.contains("annotate nothing"),
+        "{missing}"
+    );
+    let out = run("nowhere", "annotations");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(
+        !out.status.success() && said.contains("lat_syscall"),
+        "{said}"
+    );
+}
+
+#[test]
+fn one_cpu_is_enough_to_measure_on() {
+    let dir = scratch("one-cpu");
+    let allowed = kasuri_record::costs::allowed_cpus()[0];
+    let out = Command::new("taskset")
+        .args(["-c", &allowed.to_string(), env!("CARGO_BIN_EXE_kasuri")])
+        .args(["overhead", "--json", "--rounds", "2"])
+        .args(["--config", "annotations", "--op", "null call,2p/0K"])
+        .current_dir(&dir)
+        .output()
+        .unwrap();
+    let result = json(&out);
+    assert_eq!(result["cpu"], allowed);
+    assert_eq!(result["operations"].as_array().unwrap().len(), 2);
+}
+
+/// dd makes at least two system calls for each byte: so many events come, of so many bytes.
+#[test]
+fn volume_counts_what_each_selection_writes_while_a_program_runs() {
+    if !may_trace() {
+        return skipped("needs tracefs");
+    }
+    const BYTES: u64 = 100_000;
+    let dir = scratch("volume");
+    let out = kasuri(&dir)
+        .args([
+            "overhead",
+            "--volume",
+            "20s",
+            "--selection",
+            "timeline,syscalls",
+            "--json",
+            "--",
+        ])
+        .args(["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "status=none"])
+        .arg(format!("count={BYTES}"))
+        .output()
+        .unwrap();
+    let result = json(&out);
+    assert_eq!(result["schema"], "kasuri.volume/1");
+    let [timeline, syscalls] = &result["selections"].as_array().unwrap()[..] else {
+        panic!("{result}");
+    };
+    let kind = |of: &Value, name: &str| {
+        let kinds = of["kinds"].as_array().unwrap();
+        kinds.iter().find(|k| k["name"] == name).cloned()
+    };
+    assert!(kind(timeline, "sched/sched_switch").is_some());
+    assert!(kind(timeline, "raw_syscalls/sys_enter").is_none());
+    let enter = kind(syscalls, "raw_syscalls/sys_enter").unwrap();
+    assert!(enter["events"].as_u64().unwrap() >= 2 * BYTES, "{enter}");
+    let cpus: u64 = (enter["cpu_bytes"].as_array().unwrap().iter())
+        .map(|b| b.as_u64().unwrap())
+        .sum();
+    assert_eq!(enter["bytes"], cpus);
+    for of in [timeline, syscalls] {
+        assert!((0.0..20.5).contains(&of["seconds"].as_f64().unwrap()), "{of}");
+        assert_eq!(of["lost"], 0);
+    }
+    // A few dozen switches are less than a block's own table; a storm of system calls is not.
+    let bytes = |key: &str| syscalls[key].as_u64().unwrap();
+    assert!(
+        10 * bytes("packed_bytes") < bytes("page_bytes"),
+        "{syscalls}"
+    );
+    let stale = std::fs::read_dir(&dir).unwrap().count();
+    assert_eq!(stale, 0, "recordings are left");
 }
 
 /// dd makes exactly two system calls for each byte it copies.
@@ -286,7 +485,7 @@ fn a_budget_switches_off_what_costs_most_and_says_so() {
             "if=/dev/zero",
             "of=/dev/null",
             "bs=1",
-            "count=8000000",
+            "count=4000000",
         ])
         .output()
         .unwrap();

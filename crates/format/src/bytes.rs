@@ -100,3 +100,62 @@ pub(crate) fn uint(bytes: &[u8], big_endian: bool) -> u64 {
     }
     value
 }
+
+/// Numbers at given places of a record, in the file's byte order; none beyond its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words<'a> {
+    pub bytes: &'a [u8],
+    pub big_endian: bool,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(bytes: &'a [u8], big_endian: bool) -> Words<'a> {
+        Words { bytes, big_endian }
+    }
+
+    #[inline]
+    fn array<const N: usize>(self, at: usize) -> Option<[u8; N]> {
+        self.bytes.get(at..)?.first_chunk().copied()
+    }
+
+    #[inline]
+    pub(crate) fn u16(self, at: usize) -> Option<u16> {
+        let bytes = self.array(at)?;
+        Some(if self.big_endian {
+            u16::from_be_bytes(bytes)
+        } else {
+            u16::from_le_bytes(bytes)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn u32(self, at: usize) -> Option<u32> {
+        let bytes = self.array(at)?;
+        Some(if self.big_endian {
+            u32::from_be_bytes(bytes)
+        } else {
+            u32::from_le_bytes(bytes)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn i32(self, at: usize) -> Option<i32> {
+        self.u32(at).map(|v| v as i32)
+    }
+
+    #[inline]
+    pub(crate) fn u64(self, at: usize) -> Option<u64> {
+        let bytes = self.array(at)?;
+        Some(if self.big_endian {
+            u64::from_be_bytes(bytes)
+        } else {
+            u64::from_le_bytes(bytes)
+        })
+    }
+
+    /// Text from `at` to its first NUL, or to the end.
+    pub(crate) fn text(self, at: usize) -> Option<String> {
+        let text = self.bytes.get(at..)?.split(|&b| b == 0).next()?;
+        Some(String::from_utf8_lossy(text).into_owned())
+    }
+}

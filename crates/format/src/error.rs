@@ -41,7 +41,8 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(
+    /// An error of that kind.
+    pub fn new(
         kind: ErrorKind,
         what: impl Into<Cow<'static, str>>,
         offset: u64,
@@ -58,7 +59,8 @@ impl Error {
         }
     }
 
-    pub(crate) fn damaged(
+    /// A checksum, length or reference is wrong.
+    pub fn damaged(
         what: impl Into<Cow<'static, str>>,
         offset: u64,
         found: impl Into<Cow<'static, str>>,
@@ -68,7 +70,7 @@ impl Error {
     }
 
     /// `have` bytes are left where `need` are needed.
-    pub(crate) fn truncated(
+    pub fn truncated(
         what: impl Into<Cow<'static, str>>,
         offset: u64,
         have: u64,
@@ -83,7 +85,8 @@ impl Error {
         )
     }
 
-    pub(crate) fn absent(
+    /// What was asked for is not there.
+    pub fn absent(
         what: impl Into<Cow<'static, str>>,
         found: impl Into<Cow<'static, str>>,
         needed: impl Into<Cow<'static, str>>,
@@ -91,7 +94,8 @@ impl Error {
         Error::new(ErrorKind::Absent, what, 0, found, needed)
     }
 
-    pub(crate) fn remedy(mut self, remedy: impl Into<Cow<'static, str>>) -> Error {
+    /// The same error with a remedy.
+    pub fn remedy(mut self, remedy: impl Into<Cow<'static, str>>) -> Error {
         self.remedy = remedy.into();
         self
     }

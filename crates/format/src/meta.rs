@@ -41,6 +41,9 @@ pub struct Meta {
     /// The lock probe: `full`, `light`, or empty without.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub lock_probe: String,
+    /// Lock functions seen by uprobes: their names, by the number that ends the names of their events.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lock_functions: Vec<String>,
     /// CPU time the recorder itself took while recording, ns.
     pub recorder_cpu_ns: Option<u64>,
     /// CPU time of the program and its descendants as the kernel accounts it (getrusage), ns; when it was started by the
@@ -49,9 +52,28 @@ pub struct Meta {
     /// What an event costs the thread that meets it, as measured on this machine: ns, median and the ends of its 95 %
     /// interval, by `system/event`; `annotation` is an annotation. Events that could not be measured are absent.
     pub event_costs: BTreeMap<String, [f64; 3]>,
+    /// The same where the program does something else between two events: ns from one event to the next without tracing, then median
+    /// and ends of the interval; rising, the first of them `event_costs`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub event_costs_apart: BTreeMap<String, Vec<[f64; 4]>>,
     /// With a budget: each change of what was on, in time order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub budget: Vec<BudgetChange>,
+}
+
+/// What an event costs this far from the one before, of a row of `event_costs_apart`: between two measured distances in proportion to
+/// their logarithms; nearer or farther than all, as at the first or the last. None of an empty row.
+pub fn cost_at(measured: &[[f64; 4]], apart_ns: f64) -> Option<[f64; 3]> {
+    let above = measured.partition_point(|m| m[0] < apart_ns);
+    let [_, below @ ..] = *measured.get(above.saturating_sub(1))?;
+    let (Some(b), true) = (measured.get(above), above > 0) else {
+        return Some(below);
+    };
+    let a = measured[above - 1];
+    let share = (apart_ns / a[0]).ln() / (b[0] / a[0]).ln();
+    Some(std::array::from_fn(|i| {
+        a[i + 1] + (b[i + 1] - a[i + 1]) * share
+    }))
 }
 
 /// Events were switched to keep a budget.

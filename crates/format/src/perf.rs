@@ -3,13 +3,14 @@
 //! The events are opened with `sample_type = TID | TIME | CPU`, `sample_id_all`, `context_switch`, `comm`,
 //! `task` and the clock CLOCK_MONOTONIC; then every record ends with 24 bytes: u32 pid, u32 tid, u64 time,
 //! u32 cpu, u32 reserved. Records are a multiple of 8 bytes; all numbers are in the machine's byte order.
-use crate::bytes::uint;
+use crate::bytes::{Words, uint};
 use crate::{Error, Result};
 
 const LOST: u32 = 2;
 const COMM: u32 = 3;
 const EXIT: u32 = 4;
 const FORK: u32 = 7;
+const LOST_SAMPLES: u32 = 13;
 const SWITCH: u32 = 14;
 const SWITCH_CPU_WIDE: u32 = 15;
 const MISC_COMM_EXEC: u16 = 1 << 13;
@@ -94,84 +95,79 @@ pub struct Records<'a> {
     big_endian: bool,
 }
 
-struct Body<'a> {
-    bytes: &'a [u8],
-    big_endian: bool,
-}
-
-impl Body<'_> {
-    fn u32(&self, at: usize) -> Option<u32> {
-        Some(uint(self.bytes.get(at..at + 4)?, self.big_endian) as u32)
-    }
-
-    fn i32(&self, at: usize) -> Option<i32> {
-        self.u32(at).map(|v| v as i32)
-    }
-
-    fn u64(&self, at: usize) -> Option<u64> {
-        Some(uint(self.bytes.get(at..at + 8)?, self.big_endian))
-    }
-}
-
 impl Records<'_> {
     fn record(&self, kind: u32, misc: u16, bytes: &[u8]) -> Option<Option<Record>> {
-        if !matches!(kind, LOST | COMM | EXIT | FORK | SWITCH | SWITCH_CPU_WIDE) {
+        if !says_something(kind) {
             return Some(None);
         }
         let split = bytes.len().checked_sub(SAMPLE_ID_BYTES)?;
         let (body, id) = bytes.split_at(split);
-        let (body, id) = (
-            Body {
-                bytes: body,
-                big_endian: self.big_endian,
-            },
-            Body {
-                bytes: id,
-                big_endian: self.big_endian,
-            },
-        );
-        let (mut pid, mut tid) = (id.i32(0)?, id.i32(4)?);
-        let other = || Some((body.i32(0)?, body.i32(4)?));
-        let other = if kind == SWITCH_CPU_WIDE {
-            Some(other()?)
-        } else {
-            None
-        };
-        let kind = match kind {
-            SWITCH | SWITCH_CPU_WIDE if misc & MISC_SWITCH_OUT != 0 => RecordKind::SwitchOut {
-                preempted: misc & MISC_SWITCH_OUT_PREEMPT != 0,
-                next: other,
-            },
-            SWITCH | SWITCH_CPU_WIDE => RecordKind::SwitchIn { previous: other },
-            FORK | EXIT => {
-                (pid, tid) = (body.i32(0)?, body.i32(8)?);
-                let (ppid, ptid) = (body.i32(4)?, body.i32(12)?);
-                if kind == FORK {
-                    RecordKind::Fork { ppid, ptid }
-                } else {
-                    RecordKind::Exit { ppid, ptid }
-                }
-            }
-            COMM => {
-                (pid, tid) = (body.i32(0)?, body.i32(4)?);
-                let name = body.bytes.get(8..)?.split(|&b| b == 0).next()?;
-                RecordKind::Comm {
-                    exec: misc & MISC_COMM_EXEC != 0,
-                    comm: String::from_utf8_lossy(name).into_owned(),
-                }
-            }
-            _ => RecordKind::Lost {
-                count: body.u64(8)?,
-            },
-        };
+        let id = Words::new(id, self.big_endian);
+        let said = decode(kind, misc, Words::new(body, self.big_endian))?;
+        let (pid, tid) = said.about.unwrap_or((id.i32(0)?, id.i32(4)?));
         Some(Some(Record {
             time_ns: id.u64(8)?,
             pid,
             tid,
             cpu: id.u32(16)?,
-            kind,
+            kind: said.kind,
         }))
     }
+}
+
+/// Whether records of this type say anything about threads.
+pub(crate) fn says_something(kind: u32) -> bool {
+    matches!(
+        kind,
+        LOST | COMM | EXIT | FORK | LOST_SAMPLES | SWITCH | SWITCH_CPU_WIDE
+    )
+}
+
+/// What the body of such a record says.
+pub(crate) struct Said {
+    /// pid and tid that it is about; none: those of its sample_id.
+    pub about: Option<(i32, i32)>,
+    pub kind: RecordKind,
+}
+
+/// `body`: without header and sample_id. None: too short for its type.
+pub(crate) fn decode(kind: u32, misc: u16, body: Words<'_>) -> Option<Said> {
+    let other = if kind == SWITCH_CPU_WIDE {
+        Some((body.i32(0)?, body.i32(4)?))
+    } else {
+        None
+    };
+    let mut about = None;
+    let kind = match kind {
+        SWITCH | SWITCH_CPU_WIDE if misc & MISC_SWITCH_OUT != 0 => RecordKind::SwitchOut {
+            preempted: misc & MISC_SWITCH_OUT_PREEMPT != 0,
+            next: other,
+        },
+        SWITCH | SWITCH_CPU_WIDE => RecordKind::SwitchIn { previous: other },
+        FORK | EXIT => {
+            about = Some((body.i32(0)?, body.i32(8)?));
+            let (ppid, ptid) = (body.i32(4)?, body.i32(12)?);
+            if kind == FORK {
+                RecordKind::Fork { ppid, ptid }
+            } else {
+                RecordKind::Exit { ppid, ptid }
+            }
+        }
+        COMM => {
+            about = Some((body.i32(0)?, body.i32(4)?));
+            RecordKind::Comm {
+                exec: misc & MISC_COMM_EXEC != 0,
+                comm: body.text(8)?,
+            }
+        }
+        LOST_SAMPLES => RecordKind::Lost {
+            count: body.u64(0)?,
+        },
+        _ => RecordKind::Lost {
+            count: body.u64(8)?,
+        },
+    };
+    Some(Said { about, kind })
 }
 
 impl Iterator for Records<'_> {

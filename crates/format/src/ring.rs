@@ -443,6 +443,10 @@ pub mod lock_type {
     pub const PROTECT: u16 = 0x400;
     /// Flag: shared by processes.
     pub const PSHARED: u16 = 0x800;
+    /// Flag: a lock of ito, which reports it itself.
+    pub const ITO: u16 = 0x1000;
+    /// Flag: seen by uprobes on its functions. Never in a ring: the loader of the kernel's events sets it.
+    pub const UPROBE: u16 = 0x2000;
 }
 
 /// The lock's address in a [`Kind::LockTaken`] or [`Kind::LockLeft`].

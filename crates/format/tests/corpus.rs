@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 type Driver = fn(&[u8]);
-const DRIVERS: [(&str, Driver); 8] = [
+const DRIVERS: [(&str, Driver); 13] = [
     ("page", drivers::page),
     ("event_format", drivers::event_format),
     ("chunks", drivers::chunks),
@@ -16,6 +16,11 @@ const DRIVERS: [(&str, Driver); 8] = [
     ("block", drivers::block),
     ("perf", drivers::perf),
     ("meta", drivers::meta),
+    ("perf_data", drivers::perf_data),
+    ("ftrace_text", drivers::ftrace_text),
+    ("trace_dat", drivers::trace_dat),
+    ("ctf", drivers::ctf),
+    ("perfetto", drivers::perfetto),
 ];
 
 fn corpus() -> PathBuf {

@@ -17,6 +17,9 @@ pub enum Error {
     /// An operation failed.
     #[error("{0}: {1}")]
     Operation(&'static str, String),
+    /// No operation can be run.
+    #[error("nothing to measure: {0}")]
+    Nothing(String),
     /// No such configuration.
     #[error(
         "no configuration {name:?}: {known}, or a subsystem of the kernel's events such as irq"
@@ -27,6 +30,11 @@ pub enum Error {
         /// What there is.
         known: String,
     },
+    /// No LMbench there.
+    #[error(
+        "no LMbench in {0}: neither it nor its bin/ nor bin/OS/ has lat_syscall; name the directory in which LMbench 3 was built"
+    )]
+    NoLmbench(PathBuf),
     /// The kernel refused something of tracefs.
     #[error("tracefs: {what}: {source}")]
     Tracefs {

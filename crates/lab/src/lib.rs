@@ -8,6 +8,9 @@
 //! | [`events`] | `kasuri events`: what each tracepoint costs |
 //! | [`costs`] | what was measured, remembered between runs |
 //! | [`overhead`] | `kasuri overhead`: operations x configurations |
+//! | [`lmbench`] | LMbench's own programs in place of our operations |
+//! | [`volume`] | `kasuri overhead --volume`: MB/s by selection, event kind and CPU |
+//! | [`pages`] | events in the kernel's raw pages |
 //! | [`stats`] | medians with intervals |
 //!
 //! Like `kasuri-record` it touches the kernel; nothing here prints or exits.
@@ -15,10 +18,13 @@ pub mod config;
 pub mod costs;
 mod error;
 pub mod events;
+pub mod lmbench;
 pub mod ops;
 pub mod overhead;
+pub mod pages;
 pub mod stats;
 pub mod tracer;
+pub mod volume;
 pub mod worker;
 
 pub use error::{Error, Result};

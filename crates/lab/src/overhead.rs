@@ -5,19 +5,21 @@
 //! ratio is taken of each neighbouring pair, and the median of the ratios is given with its interval ([`crate::stats`]).
 use crate::config::{Config, Kind};
 use crate::error::{Error, Result};
+use crate::lmbench::Lmbench;
 use crate::ops;
 use crate::stats::{Estimate, median};
 use crate::tracer::{Kernel, switch_on};
 use crate::worker::Worker;
-use kasuri_format::ring::Policy;
-use kasuri_record::clock::StampClock;
-use kasuri_record::session::{Session, SessionOptions};
+use kasuri_record::session::Session;
 use serde::Serialize;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Name and version of the JSON.
 pub const SCHEMA: &str = "kasuri.overhead/1";
+
+/// Work before operations are timed under a tracer that took time to start.
+const WARM_UP: Duration = Duration::from_millis(300);
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct Options {
     pub scratch: PathBuf,
     /// Where ring sessions are made.
     pub shm_dir: PathBuf,
+    /// The directory of an LMbench whose programs run instead of ours.
+    pub lmbench: Option<PathBuf>,
 }
 
 /// The result.
@@ -53,6 +57,8 @@ pub struct Overhead {
     pub cpu: u32,
     /// Rounds done.
     pub rounds: u32,
+    /// Whose operations: "kasuri", or "lmbench".
+    pub operations_of: &'static str,
     /// Columns.
     pub configs: Vec<Column>,
     /// Rows.
@@ -102,6 +108,9 @@ struct Lab<'a> {
     kernel: Option<Kernel>,
     plain: Worker,
     annotated: Worker,
+    lmbench: Option<Lmbench>,
+    /// Rows of [`ops::ALL`], and how often each is done in a batch.
+    operations: Vec<usize>,
     counts: Vec<u64>,
     missing: Vec<String>,
     // After the workers: they write into it.
@@ -165,33 +174,50 @@ impl<'a> Lab<'a> {
         } else {
             None
         };
-        // Overwritten, never drained: what an annotation costs its thread is the same.
-        let session = Session::create(
-            &SessionOptions {
-                policy: Policy::Overwrite,
-                clock: StampClock::choose(),
-                chunk_bytes: 32 * 1024,
-                max_bytes: 64 << 20,
-                first_chunks: 16,
-                flight_chunks: 16,
-                shm_dir: options.shm_dir.clone(),
-                owner: None,
-            },
-            &options.scratch,
-        )?;
+        let session = crate::worker::session(&options.shm_dir, &options.scratch)?;
         let (executable, arguments) = &options.worker;
         let mut plain = Worker::start(executable, arguments, None)?;
         let annotated = Worker::start(executable, arguments, Some(session.path()))?;
-        let counts = options
-            .operations
-            .iter()
-            .map(|&ix| plain.calibrate(ix, options.batch_ns))
-            .collect::<Result<Vec<_>>>()?;
+        let lmbench = options.lmbench.as_deref();
+        let lmbench = lmbench
+            .map(|dir| Lmbench::open(dir, options.cpu, &options.scratch))
+            .transpose()?;
+        let mut operations = options.operations.clone();
+        operations.retain(|&ix| {
+            let lacks = lmbench.as_ref().and_then(|l| l.lacks(ix));
+            missing.extend(lacks.clone());
+            lacks.is_none()
+        });
+        let mut counts = Vec::new();
+        let mut runnable = Vec::new();
+        for ix in operations {
+            let count = match &lmbench {
+                // LMbench repeats, and divides, by itself; whether it can is seen once.
+                Some(lmbench) => lmbench.run(ix).map(|_| 1),
+                None => plain.calibrate(ix, options.batch_ns),
+            };
+            match count {
+                Ok(n) => {
+                    runnable.push(ix);
+                    counts.push(n);
+                }
+                // Of one operation this machine lacks something (a network interface, a shell): the others have their rows.
+                Err(Error::Operation(name, why)) => {
+                    missing.push(format!("{name}: cannot be run here: {why}"));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        if runnable.is_empty() {
+            return Err(Error::Nothing(missing.join("; ")));
+        }
         Ok(Lab {
             options,
             kernel,
             plain,
             annotated,
+            lmbench,
+            operations: runnable,
             counts,
             missing,
             _session: session,
@@ -204,14 +230,20 @@ impl<'a> Lab<'a> {
             samples.failed[c] = true;
             return Ok(());
         }
+        if config.kind == Kind::Annotations && self.lmbench.is_some() {
+            let why = "LMbench's programs annotate nothing";
+            self.missing.push(format!("{}: {why}", config.name));
+            samples.failed[c] = true;
+            return Ok(());
+        }
         let annotates = matches!(config.kind, Kind::Annotations | Kind::Present);
-        let worker = match config.kind {
-            Kind::Annotations => &mut self.annotated,
-            _ => &mut self.plain,
+        let mut runner = match (&self.lmbench, &config.kind) {
+            (Some(lmbench), _) => Runner::Lmbench(lmbench),
+            (None, Kind::Annotations) => Runner::Worker(&mut self.annotated),
+            (None, _) => Runner::Worker(&mut self.plain),
         };
-        let operations = &self.options.operations;
-        let counts = &self.counts;
-        let before = block(worker, operations, counts, false, &mut || Ok(()))?;
+        let (operations, counts) = (&self.operations, &self.counts);
+        let before = block(&mut runner, operations, counts, false, &mut || Ok(()))?;
         let on = switch_on(
             config,
             self.kernel.as_mut(),
@@ -229,9 +261,19 @@ impl<'a> Lab<'a> {
                 return Ok(());
             }
         };
-        let traced = block(worker, operations, counts, annotates, &mut || on.drain())?;
+        if let Kind::Command(_) = config.kind {
+            // The machine was idle while the tracer started, and virtual CPUs that have rested run faster for a while: what is compared
+            // has worked just before.
+            let start = Instant::now();
+            while start.elapsed() < WARM_UP {
+                block(&mut runner, operations, counts, false, &mut || Ok(()))?;
+            }
+        }
+        let traced = block(&mut runner, operations, counts, annotates, &mut || {
+            on.drain()
+        })?;
         on.off()?;
-        let after = block(worker, operations, counts, false, &mut || Ok(()))?;
+        let after = block(&mut runner, operations, counts, false, &mut || Ok(()))?;
         for (o, n) in counts.iter().enumerate() {
             let per = |ns: f64| ns / *n as f64;
             let untraced = (per(before[o]) + per(after[o])) / 2.0;
@@ -242,7 +284,7 @@ impl<'a> Lab<'a> {
 
     fn result(self, samples: &Samples, rounds: u32) -> Overhead {
         let options = self.options;
-        let rows = options.operations.iter().enumerate().map(|(o, &ix)| {
+        let rows = self.operations.iter().enumerate().map(|(o, &ix)| {
             let untraced: Vec<f64> = samples
                 .pairs
                 .iter()
@@ -265,6 +307,10 @@ impl<'a> Lab<'a> {
             host: kasuri_record::host::host(),
             cpu: options.cpu,
             rounds,
+            operations_of: match self.lmbench {
+                Some(_) => "lmbench",
+                None => "kasuri",
+            },
             configs: options
                 .configs
                 .iter()
@@ -279,9 +325,25 @@ impl<'a> Lab<'a> {
     }
 }
 
+/// What does the operations.
+enum Runner<'a> {
+    Worker(&'a mut Worker),
+    Lmbench(&'a Lmbench),
+}
+
+impl Runner<'_> {
+    /// ns of `n` operations.
+    fn shortest(&mut self, ix: usize, n: u64, annotated: bool) -> Result<f64> {
+        match self {
+            Runner::Worker(worker) => worker.shortest(ix, n, annotated),
+            Runner::Lmbench(lmbench) => Ok(lmbench.run(ix)? * n as f64),
+        }
+    }
+}
+
 /// All operations once, ns each.
 fn block(
-    worker: &mut Worker,
+    runner: &mut Runner<'_>,
     operations: &[usize],
     counts: &[u64],
     annotated: bool,
@@ -291,7 +353,7 @@ fn block(
         .iter()
         .zip(counts)
         .map(|(&ix, &n)| {
-            let ns = worker.shortest(ix, n, annotated)?;
+            let ns = runner.shortest(ix, n, annotated)?;
             between()?;
             Ok(ns)
         })

@@ -36,6 +36,7 @@ impl Kernel {
             buffer_kb: BUFFER_KB,
             tsc: StampClock::choose() == StampClock::Native,
             events: Vec::new(),
+            functions: Vec::new(),
         };
         let refused = |what: &str| {
             let what = what.to_owned();

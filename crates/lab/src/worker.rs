@@ -4,9 +4,12 @@
 //! memory (fork copies it) and one CPU. The controller tells it what to do by lines on a pipe and switches
 //! tracers only between its answers, so nothing of the controller's own is in the times.
 //!
-//! Request: `OPERATION N ANNOTATED` (row of [`ops::ALL`], count, 0 or 1); answer: nanoseconds, or `error: why`.
+//! Request: `OPERATION N ANNOTATED` (row of [`ops::ALL`], count, 0 or 1), or `work AMOUNT` ([`ops::set_work`]); answer: nanoseconds, or `error: why`.
 use crate::error::{Error, Result};
 use crate::ops::{self, Operation};
+use kasuri_format::ring::Policy;
+use kasuri_record::clock::StampClock;
+use kasuri_record::session::{Session, SessionOptions};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -16,6 +19,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Runs of which [`Worker::shortest`] is the shortest.
 const TRIES: u32 = 4;
+/// The request for [`ops::set_work`].
+const WORK: &str = "work";
 
 /// The worker's side: serves requests until the pipe closes.
 ///
@@ -39,6 +44,10 @@ pub fn serve(cpu: u32) -> io::Result<()> {
 }
 
 fn serve_line(line: &str, open: &mut HashMap<usize, Box<dyn Operation>>) -> io::Result<f64> {
+    if let Some(amount) = line.strip_prefix(WORK) {
+        ops::set_work(amount.trim().parse().unwrap_or(0));
+        return Ok(0.0);
+    }
     let mut words = line.split(' ').map(str::parse::<u64>);
     let mut next = || {
         words
@@ -55,6 +64,21 @@ fn serve_line(line: &str, open: &mut HashMap<usize, Box<dyn Operation>>) -> io::
         std::collections::hash_map::Entry::Vacant(e) => e.insert((definition.open)()?),
     };
     operation.run(n, annotated)
+}
+
+/// Rings for a worker that annotates. Overwritten, never drained: what an annotation costs its thread is the same.
+pub(crate) fn session(shm_dir: &Path, dir: &Path) -> Result<Session> {
+    let options = SessionOptions {
+        policy: Policy::Overwrite,
+        clock: StampClock::choose(),
+        chunk_bytes: 32 * 1024,
+        max_bytes: 16 << 20,
+        first_chunks: 16,
+        flight_chunks: 16,
+        shm_dir: shm_dir.to_owned(),
+        owner: None,
+    };
+    Ok(Session::create(&options, dir)?)
 }
 
 /// A running worker; ended when dropped.
@@ -104,20 +128,32 @@ impl Worker {
     /// # Errors
     /// When the operation cannot be done here, or the worker died.
     pub fn run(&mut self, ix: usize, n: u64, annotated: bool) -> Result<f64> {
+        let answer = self.ask(&format!("{ix} {n} {}", u8::from(annotated)))?;
+        answer.parse().map_err(|_| {
+            let why = answer.trim_start_matches("error: ").to_owned();
+            Error::Operation(ops::ALL[ix].name, why)
+        })
+    }
+
+    /// From now on so much else is done before each operation ([`ops::set_work`]).
+    ///
+    /// # Errors
+    /// When the worker died.
+    pub fn set_work(&mut self, amount: u32) -> Result<()> {
+        self.ask(&format!("{WORK} {amount}")).map(|_| ())
+    }
+
+    fn ask(&mut self, request: &str) -> Result<String> {
         let mut answer = String::new();
         let to = self.to.as_mut().expect("open until dropped");
-        writeln!(to, "{ix} {n} {}", u8::from(annotated))
+        writeln!(to, "{request}")
             .and_then(|()| to.flush())
             .and_then(|()| self.from.read_line(&mut answer))
             .map_err(Error::Worker)?;
-        let answer = answer.trim_end();
-        answer.parse().map_err(|_| match answer {
-            "" => Error::Worker(io::ErrorKind::UnexpectedEof.into()),
-            text => Error::Operation(
-                ops::ALL[ix].name,
-                text.trim_start_matches("error: ").to_owned(),
-            ),
-        })
+        match answer.trim_end() {
+            "" => Err(Error::Worker(io::ErrorKind::UnexpectedEof.into())),
+            text => Ok(text.to_owned()),
+        }
     }
 
     /// The shortest of [`TRIES`] runs: being preempted, or an interrupt, only ever adds. The tracer under test adds to

@@ -1,18 +1,23 @@
 //! Streams -> [`Trace`]: runs the passes in order and puts every row in its final place.
 use crate::annotate;
 use crate::input::{AnnotationEvents, CpuEvents, Setup};
+use crate::lock_calls::{self, Either};
 use crate::merge::{Lane, merge};
 use crate::sched::{IDLE, Sched};
 use crate::table::{Order, Table};
 use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, Time, Trace};
 
 /// The columns of a recording whose events come from `cpus` (with their numbers) and `streams`.
-pub(crate) fn build<C: CpuEvents, S: AnnotationEvents>(
+///
+/// # Errors
+/// What the sources report, or [`Error::TooMany`].
+pub fn build<C: CpuEvents, S: AnnotationEvents>(
     setup: Setup,
     strings: Strings,
     cpus: Vec<(u16, C)>,
     streams: Vec<S>,
 ) -> Result<Trace, Error> {
+    keep_freed_buffers();
     let (mut setup, mut strings) = (setup, strings);
     setup.span.end = setup.span.end.max(setup.span.start);
     setup.n_cpus = cpus
@@ -41,16 +46,29 @@ pub(crate) fn build<C: CpuEvents, S: AnnotationEvents>(
     })?;
     let owners = stream_owners(&mut sched, &streams);
     sched.table.add_sleepers(&setup.root_pids);
+    let calls = std::mem::take(&mut sched.lock_calls);
     let mut trace = publish(sched, &setup, strings)?;
-    let streams = owners
+    let of_clients = owners
         .into_iter()
         .map(|old| ThreadIx(trace.order.new_thread[old as usize]))
-        .zip(streams)
-        .collect();
+        .zip(streams.into_iter().map(Either::Client));
+    let of_probes = lock_calls::streams(calls, &trace.trace.threads, |old| {
+        ThreadIx(trace.order.new_thread[old as usize])
+    });
+    let of_probes = of_probes.into_iter().map(|(t, s)| (t, Either::Probes(s)));
+    let streams = of_clients.chain(of_probes).collect();
     annotate::annotate(&mut trace.trace, streams)?;
     annotate::slice_ranges(&mut trace.trace);
     trace.trace.name_processes();
     Ok(trace.trace)
+}
+
+/// Sources decode into buffers of about the sizes of those before, 0.5 MiB and less. glibc gives such buffers
+/// back to the kernel when they are freed, and the page faults of the next ones cost as much as decoding, until it
+/// has seen a larger one come and go. (Its documentation calls that the dynamic threshold for mmap and trim.) Much
+/// larger would be wrong too: columns below the threshold are copied as they grow, those above it are remapped.
+fn keep_freed_buffers() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 20)));
 }
 
 struct Published {

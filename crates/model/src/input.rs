@@ -126,6 +126,28 @@ pub enum What {
     },
     /// It got it.
     LockEnd,
+    /// The context called a function that takes or gives a lock (uprobe).
+    LockCall {
+        /// What it did.
+        step: LockStep,
+        /// Number of the function in the recording.
+        function: u16,
+        /// The lock's address. When acquired it is not known.
+        object: u64,
+        /// The function's name.
+        name: StrIx,
+    },
+}
+
+/// What a probe on a lock function says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockStep {
+    /// The lock function was called.
+    Request,
+    /// It returned.
+    Acquired,
+    /// The unlock function was called.
+    Released,
 }
 
 impl What {
@@ -164,7 +186,7 @@ pub struct Annotation {
     pub name: StrIx,
     /// First word of the payload. Arguments of type STR: the text's index.
     pub a: u64,
-    /// Second word.
+    /// Second word. Arguments: not 0 means the innermost slice's, also after an instant in it.
     pub b: u64,
 }
 

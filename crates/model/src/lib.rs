@@ -5,6 +5,7 @@
 //! | [`types`] | the columns |
 //! | [`input`] | the events that the passes read, from a recording or from vectors ([`Input`]) |
 //! | `load` | a recording's blocks as such events |
+//! | `kernel_events` | kernel event types and their fields -> such events |
 //! | `merge`, `sched`, `spans`, `table`, `tape` | kernel events -> threads, states, occupancy, wake-ups, spans |
 //! | `annotate` | annotation events -> slices, tasks, flows, counters |
 //! | `build` | runs the passes, puts rows in their final order |
@@ -15,7 +16,9 @@ mod build;
 mod check;
 mod error;
 pub mod input;
+mod kernel_events;
 mod load;
+mod lock_calls;
 mod merge;
 mod prev_state;
 mod query;
@@ -24,13 +27,19 @@ mod spans;
 mod syscalls;
 mod table;
 mod tape;
+mod text_events;
 mod time;
 pub mod types;
 mod vec_source;
 
+pub use build::build;
 pub use error::Error;
+pub use kasuri_format::meta::cost_at;
+pub use kernel_events::{RawEvents, RawSetup};
 pub use prev_state::PrevState;
 pub use query::{OccupancyRow, StateRow};
+pub use syscalls::name as syscall_name;
+pub use text_events::{TextEvent, TextEvents};
 pub use time::{Duration, Time};
 pub use types::*;
 pub use vec_source::{AnnotationVec, CpuVec, Input};

@@ -7,6 +7,7 @@
 //!
 //! No event hashes, and none allocates but to grow a column. Each thread has its own tape of states.
 use crate::input::{Event, Setup, What};
+use crate::lock_calls::LockCall;
 use crate::spans::Spans;
 use crate::table::{NONE, Table};
 use crate::tape::StateLog;
@@ -64,6 +65,7 @@ pub(crate) struct Sched {
     pub wakes: WakeLog,
     pub migrations: MigrationLog,
     pub spans: Spans,
+    pub lock_calls: Vec<LockCall>,
     pub n_events: u64,
     start: Time,
     end: Time,
@@ -90,6 +92,7 @@ impl Sched {
             wakes: WakeLog::default(),
             migrations: MigrationLog::default(),
             spans: Spans::new(setup.n_cpus),
+            lock_calls: Vec::new(),
             n_events: 0,
             start: setup.span.start,
             end: setup.span.end,
@@ -185,6 +188,22 @@ impl Sched {
                 self.spans.lock_end(&mut self.table, row, time);
             }
             What::LockBegin { .. } | What::LockEnd => {}
+            What::LockCall {
+                step,
+                function,
+                object,
+                name,
+            } => {
+                let thread = self.table.get(event.context, time);
+                self.lock_calls.push(LockCall {
+                    thread,
+                    time,
+                    step,
+                    function,
+                    object,
+                    name,
+                });
+            }
             What::IrqEntry { .. }
             | What::IrqExit
             | What::SoftirqEntry { .. }

@@ -110,7 +110,7 @@ const GENERIC: &[(i64, &str)] = &[
 ];
 
 /// The call's name on `machine` (as `uname -m` says it), "sys_N" where it is not known.
-pub(crate) fn name(machine: &str, number: i64) -> String {
+pub fn name(machine: &str, number: i64) -> String {
     let table = match machine {
         "x86_64" => X86_64,
         "aarch64" | "riscv64" => GENERIC,

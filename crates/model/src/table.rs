@@ -175,11 +175,20 @@ impl Table {
             (None, Some(seen)) => (self.process_of(seen.pid, seen.ppid, parent), false),
             (None, None) => (self.process_of(tid, 0, parent), true),
         };
+        let row = self.push(tid, start, process, guessed);
+        if let Some(seen) = seen {
+            self.rows[row as usize].name = seen.name;
+        }
+        self.set_current(tid, row);
+        row
+    }
+
+    fn push(&mut self, tid: i32, start: Time, process: u32, guessed: bool) -> u32 {
         let row = self.rows.len() as u32;
         self.rows.push(Row {
             tid,
             process,
-            name: seen.map_or(StrIx::NONE, |k| k.name),
+            name: StrIx::NONE,
             start,
             end: Time::MAX,
             guessed,
@@ -198,7 +207,6 @@ impl Table {
             syscall: None,
             kernel_lock: None,
         });
-        self.set_current(tid, row);
         row
     }
 
@@ -217,6 +225,10 @@ impl Table {
     }
 
     fn set_current(&mut self, tid: i32, row: u32) {
+        if tid <= 0 {
+            // A track that is no thread of the kernel's: no event names it.
+            return;
+        }
         if tid > DENSE {
             self.sparse.insert(tid, row);
             return;
@@ -297,8 +309,16 @@ impl Table {
                 found.guessed = false;
                 row
             }
+            // Other tools count threads anew in each process: who has this tid elsewhere lives on.
+            None if self.lives(self.find(tid)) => {
+                self.push(tid, self.origin.max(first), process, false)
+            }
             None => self.add(tid, self.origin.max(first), Some(process), NONE),
         }
+    }
+
+    fn lives(&self, row: u32) -> bool {
+        self.rows.get(row as usize).is_some_and(|row| !row.dead)
     }
 
     /// All rows of each tid.

@@ -41,8 +41,10 @@ const FAR: u32 = 1 << 4;
 const BY: u32 = 1 << 5;
 const CPU: u32 = 1 << 6;
 const DELTA_SHIFT: u32 = 7;
-/// Words in a chunk: 4 KiB, so that threads without much to say do not take much, and links are rare.
-const CHUNK: usize = 1024;
+/// Words in a thread's first chunk, and what the numbers of chunks count: 256 bytes. Each further chunk of a thread is
+/// four times as long, up to 4 KiB: a build's thousands of compilers have little to say, and links shall be rare.
+const FIRST: usize = 64;
+const LONGEST: usize = 1024;
 /// Words of the longest row and of a link after it.
 const ROOM: usize = 5 + 2;
 
@@ -52,6 +54,8 @@ pub(crate) struct Tape {
     /// Number of rows, with the last.
     len: u32,
     first_chunk: u32,
+    /// Words in the chunk to which the next row goes; 0: there is none yet.
+    chunk: u32,
     /// Where the next row goes, and the end of its chunk.
     at: usize,
     end: usize,
@@ -64,6 +68,7 @@ impl Default for Tape {
         Tape {
             len: 0,
             first_chunk: 0,
+            chunk: 0,
             at: 0,
             end: 0,
             packed: BLANK,
@@ -141,25 +146,30 @@ impl Tapes {
     #[cold]
     fn next_chunk(&mut self, tape: &mut Tape) {
         let start = self.words.len();
-        let chunk = (start / CHUNK) as u32;
-        self.words.resize(start + CHUNK, 0);
-        if tape.end == 0 {
-            tape.first_chunk = chunk;
+        let number = (start / FIRST) as u32;
+        let length = match tape.chunk as usize {
+            0 => FIRST,
+            before => (4 * before).min(LONGEST),
+        };
+        self.words.resize(start + length, 0);
+        if tape.chunk == 0 {
+            tape.first_chunk = number;
         } else {
             self.words[tape.at] = LINK;
-            self.words[tape.at + 1] = chunk;
+            self.words[tape.at + 1] = number;
         }
-        (tape.at, tape.end) = (start, start + CHUNK);
+        tape.chunk = length as u32;
+        (tape.at, tape.end) = (start, start + length);
     }
 
     /// Calls `each` for a thread's rows, some at a time.
     pub fn read(&self, tape: &Tape, mut each: impl FnMut(&[StateLog])) {
-        let mut rows = Vec::with_capacity(CHUNK);
+        let mut rows = Vec::with_capacity(LONGEST.min(tape.len()));
         let mut before = BLANK;
         let mut chunk = tape.first_chunk as usize;
         let mut left = tape.len().saturating_sub(1);
         while left > 0 {
-            let words = &self.words[chunk * CHUNK..][..CHUNK];
+            let words = &self.words[chunk * FIRST..];
             let mut at = 0;
             while left > 0 {
                 let head = words[at];
@@ -253,7 +263,10 @@ mod tests {
             tapes.push(tape, row);
             want.push(row);
         }
-        assert!(tapes.words.len() > 3 * CHUNK, "tapes go on in other chunks");
+        assert!(
+            tapes.words.len() > 3 * LONGEST,
+            "tapes go on in other chunks"
+        );
         for (tape, want) in &all {
             assert_eq!((tape.len(), rows(&tapes, tape)), (want.len(), want.clone()));
         }

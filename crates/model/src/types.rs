@@ -139,6 +139,8 @@ pub struct Trace {
 /// Facts about the recording.
 #[derive(Clone, Debug, Default)]
 pub struct Info {
+    /// Format of the file it was read from: "kasuri", or as `kasuri_import` names it, with its version.
+    pub format: String,
     /// The recorded command with its arguments; empty for `-a`.
     pub command: Vec<String>,
     /// pid of the recorded program; 0 for `-a`.
@@ -153,7 +155,8 @@ pub struct Info {
     pub machine: String,
     /// CPU model name.
     pub cpu_model: String,
-    /// Where kernel events came from: "tracefs", "perf", "none".
+    /// What kernel events can tell, in the name of the recorder that gives as much: "tracefs" (every switch and wake-up), "perf"
+    /// (one program's switches), "none".
     pub kernel_source: String,
     /// Clock of the kernel's stamps, as tracefs names it.
     pub kernel_clock: String,
@@ -165,6 +168,8 @@ pub struct Info {
     pub lock_probe: String,
     /// Events by kind, with what one costs; kinds of which there are none are absent.
     pub event_costs: Vec<EventCost>,
+    /// How far apart kernel events were on their CPU: geometric mean, ns.
+    pub events_apart_ns: Option<f64>,
     /// CPU time of the program and its descendants as the kernel accounts it; a recording with gaps knows less itself.
     pub program_cpu: Option<Duration>,
     /// CPU time the recorder took while recording.
@@ -180,9 +185,13 @@ pub struct EventCost {
     pub name: String,
     /// How many were recorded.
     pub n: u64,
+    /// Of `n`: how many were written in the time of threads of the program.
+    pub n_program: u64,
     /// ns that one costs the thread that meets it: median, lower and upper end of the 95 % interval, as the recorder
     /// measured on that machine; none: not measured.
     pub ns: Option<[f64; 3]>,
+    /// The same where other work lies between two events: ns from one to the next without tracing, then these three; rising.
+    pub apart: Vec<[f64; 4]>,
 }
 
 /// One CPU.
@@ -528,6 +537,30 @@ pub enum LockKind {
     Spin = 6,
 }
 
+/// Who said what is known of a lock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum LockSource {
+    /// The lock probe, in front of the C library's functions.
+    #[default]
+    Probe = 0,
+    /// ito itself.
+    Ito = 1,
+    /// Uprobes on functions that the user named.
+    Uprobe = 2,
+}
+
+impl LockSource {
+    /// For tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            LockSource::Probe => "probe",
+            LockSource::Ito => "ito",
+            LockSource::Uprobe => "uprobe",
+        }
+    }
+}
+
 /// One life of a lock: from its initialisation, or from its first use, to the next at the same address.
 #[derive(Clone, Debug, Default)]
 pub struct Lock {
@@ -539,6 +572,8 @@ pub struct Lock {
     pub since: Time,
     /// What it is.
     pub kind: LockKind,
+    /// Who said so.
+    pub source: LockSource,
     /// Survives its holder's death.
     pub robust: bool,
     /// Its holder inherits priority, or runs at its ceiling.

@@ -1,6 +1,36 @@
 //! Streams from vectors: for tests, and for importers that have decoded everything already.
-use crate::input::{Annotation, AnnotationEvents, CpuEvents, Event, Setup};
-use crate::{Error, Strings, Time, Trace};
+use crate::input::{Annotation, AnnotationEvents, CpuEvents, Event, Setup, What};
+use crate::{Error, StrIx, Strings, ThreadState, Time, Trace};
+
+impl Event {
+    /// A switch that the thread which left reports; both have the same name.
+    pub fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32, comm: StrIx) -> Event {
+        let what = What::Switch {
+            prev,
+            prev_comm: comm,
+            left_as,
+            next,
+            next_comm: comm,
+        };
+        Event {
+            time: Time(ns),
+            context: prev,
+            in_interrupt: false,
+            what,
+        }
+    }
+
+    /// `context` wakes `tid`, which is in the queue of CPU 0.
+    pub fn waking(ns: i64, context: i32, tid: i32, comm: StrIx) -> Event {
+        let cpu = 0;
+        Event {
+            time: Time(ns),
+            context,
+            in_interrupt: false,
+            what: What::Waking { tid, comm, cpu },
+        }
+    }
+}
 
 /// One CPU's events from a vector.
 #[derive(Clone, Debug, Default)]

@@ -469,3 +469,107 @@ fn probed_locks_have_names_waits_and_lives() {
     let c = &trace.lock_counts;
     assert_eq!((&c.n[..], c.time[0]), (&[32][..], Time(510)));
 }
+
+/// A task of thread 1 takes the lock at 20, is suspended from 30 to 60 and comes back on thread 2, which gives it back at 70;
+/// meanwhile thread 1 runs another task that asks at 35 and has it from 75 on.
+#[test]
+fn a_suspended_task_takes_its_hold_and_its_wait_along() {
+    let lock = 0xa0;
+    let mut p = Program::default();
+    p.stream(1)
+        .put(5, Kind::TaskCreate, "first", 0, 1, 0)
+        .put(6, Kind::TaskCreate, "second", 0, 2, 0)
+        .put(10, Kind::TaskStart, "", 0, 1, 0)
+        .put(20, Kind::LockTaken, "", 0, lock, 0)
+        .put(30, Kind::TaskSuspend, "", 0, 1, 0)
+        .put(32, Kind::TaskStart, "", 0, 2, 0)
+        .put(35, Kind::LockRequest, "", 0, lock, 0)
+        .put(40, Kind::TaskSuspend, "", 0, 2, lock)
+        .put(72, Kind::TaskResume, "", 0, 2, 0)
+        .put(75, Kind::LockAcquired, "", 0, lock, 0)
+        .put(80, Kind::LockLeft, "", 0, lock, 0)
+        .put(90, Kind::TaskEnd, "", 0, 2, 0);
+    p.stream(2)
+        .put(60, Kind::TaskResume, "", 0, 1, 0)
+        .put(70, Kind::LockLeft, "", 0, lock, 0)
+        .put(85, Kind::TaskEnd, "", 0, 1, 0);
+    let trace = p.load();
+    let mut found = lock_slices(&trace);
+    found.retain(|s| s.1 != TaskRun);
+    assert_eq!(
+        found,
+        [
+            (1, LockHold, "lock", 20, 30),
+            (1, LockWait, "lock", 35, 40),
+            (1, LockWait, "lock", 72, 75),
+            (1, LockHold, "lock", 75, 80),
+            (2, LockHold, "lock", 60, 70),
+        ]
+    );
+    let s = &trace.slices;
+    let bits = |kind| -> Vec<u8> {
+        let rows = (0..s.start.len()).filter(|&r| s.kind[r] == kind);
+        rows.map(|r| s.open[r]).collect()
+    };
+    assert_eq!(bits(LockHold), [open::CONTINUES, 0, open::CONTINUED]);
+    assert_eq!(bits(LockWait), [open::CONTINUES, open::CONTINUED]);
+}
+
+/// Calls of a probed lock function on one CPU. The shortest of them, 10 ns, is what the probes cost: it is taken off the others,
+/// and what is left is a wait when it is longer than that.
+#[test]
+fn probed_functions_are_locks_without_the_price_of_the_probes() {
+    use kasuri_model::input::{Event, LockStep, What};
+    let mut strings = Strings::default();
+    let name = strings.intern("take");
+    let call = |ns, step, object| Event {
+        time: Time(ns),
+        context: 7,
+        in_interrupt: false,
+        what: What::LockCall {
+            step,
+            function: 0,
+            object,
+            name,
+        },
+    };
+    let cpu = vec![
+        call(100, LockStep::Acquired, 1), // began before the recording
+        call(110, LockStep::Request, 0xa0),
+        call(120, LockStep::Acquired, 1),
+        call(150, LockStep::Released, 0xa0),
+        call(200, LockStep::Request, 0xa0),
+        call(300, LockStep::Acquired, 1),
+        call(310, LockStep::Request, 0xb0), // inside the other
+        call(328, LockStep::Acquired, 1),
+        call(340, LockStep::Released, 0xb0),
+        call(350, LockStep::Released, 0xa0),
+    ];
+    let setup = Setup {
+        span: Time(0)..Time(1000),
+        n_cpus: 1,
+        recorded: vec![0],
+        ..Setup::default()
+    };
+    let input = Input {
+        setup,
+        strings,
+        cpus: vec![cpu],
+        streams: Vec::new(),
+    };
+    let trace = input.build().unwrap();
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+    let expected = "lock at take";
+    assert_eq!(
+        lock_slices(&trace),
+        [
+            (7, LockHold, expected, 120, 150),
+            (7, LockWait, expected, 210, 300),
+            (7, LockHold, expected, 300, 350),
+            (7, LockHold, expected, 328, 340),
+        ]
+    );
+    let sources: Vec<_> = trace.locks.iter().map(|l| (l.object, l.source)).collect();
+    let uprobe = kasuri_model::types::LockSource::Uprobe;
+    assert_eq!(sources, [(0xa0, uprobe), (0xb0, uprobe)]);
+}

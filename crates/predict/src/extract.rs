@@ -44,6 +44,8 @@ pub struct Extract {
     pub n_cpus: usize,
     /// Share of the threads' time in which what they did is unknown.
     pub unknown: f64,
+    /// Waits and holds that a suspended task took along: left out.
+    pub suspended: usize,
     /// Time threads were ready and others than the program had the CPUs, ns: summed over threads.
     pub disturbed_ns: u64,
     /// Median time that a thread ran before another one of the program took its CPU, ns; none: too few.
@@ -64,8 +66,12 @@ struct Mark {
 enum Gap {
     Lock,
     Barrier,
-    Cond,
+    /// At this object.
+    Cond(u64),
 }
+
+/// Between a wait that timed out and the same wait begun again.
+const AGAIN_NS: i64 = 1_000_000;
 
 struct Reader<'a> {
     trace: &'a Trace,
@@ -73,6 +79,7 @@ struct Reader<'a> {
     script_of: Vec<u32>,
     marks: Vec<Vec<Mark>>,
     program: Program,
+    suspended: usize,
 }
 
 /// Reads the target's threads.
@@ -88,6 +95,7 @@ pub fn extract(trace: &Trace, annotation_ns: f64) -> Result<Extract, Unfit> {
         script_of: vec![u32::MAX; trace.threads.len()],
         marks: Vec::new(),
         program: Program::default(),
+        suspended: 0,
     };
     reader.find_threads();
     if reader.program.scripts.is_empty() {
@@ -107,6 +115,7 @@ pub fn extract(trace: &Trace, annotation_ns: f64) -> Result<Extract, Unfit> {
     }
     let mut out = facts(trace, &reader.threads());
     out.program = reader.program;
+    out.suspended = reader.suspended;
     Ok(out)
 }
 
@@ -185,6 +194,12 @@ impl Reader<'_> {
         let mut open_until: HashMap<u32, Time> = HashMap::new();
         for row in rows.start as usize..rows.end as usize {
             let (start, end) = (s.start[row], s.end[row]);
+            // A task that sleeps takes these along, and its worker runs others meanwhile: no wait of this thread.
+            if s.open[row] & (open::CONTINUES | open::CONTINUED) != 0 {
+                let is_lock = matches!(s.kind[row], SliceKind::LockWait | SliceKind::LockHold);
+                self.suspended += usize::from(is_lock && s.open[row] & open::CONTINUED == 0);
+                continue;
+            }
             match s.kind[row] {
                 SliceKind::LockHold if end > start && s.open[row] & open::BEGIN_UNSEEN == 0 => {
                     let lock = self.lock(&mut locks, row);
@@ -199,7 +214,7 @@ impl Reader<'_> {
                 }
                 SliceKind::LockWait => gaps.push((start, end, Gap::Lock)),
                 SliceKind::Barrier => gaps.push((start, end, Gap::Barrier)),
-                SliceKind::Cond => gaps.push((start, end, Gap::Cond)),
+                SliceKind::Cond => gaps.push((start, end, Gap::Cond(s.object[row]))),
                 _ => {}
             }
         }
@@ -227,7 +242,14 @@ impl Reader<'_> {
             rows.sort_by_key(|&row| (s.start[row], row));
             let mut round: Vec<usize> = Vec::new();
             let mut first_end = Time::MAX;
+            // A barrier that is annotated and seen by the probe is one wait inside another.
+            let mut inside: HashMap<ThreadIx, Time> = HashMap::new();
             for row in rows {
+                let until = inside.entry(s.thread[row]).or_insert(Time::MIN);
+                if s.start[row] < *until {
+                    continue;
+                }
+                *until = s.end[row];
                 if s.start[row] > first_end {
                     self.round(&round);
                     round.clear();
@@ -278,7 +300,7 @@ impl Reader<'_> {
             }
             match gap_at(gaps, row.start) {
                 Some((_, _, Gap::Lock | Gap::Barrier)) => continue,
-                Some((start, _, Gap::Cond)) => {
+                Some((start, _, Gap::Cond(_))) => {
                     // A second sleep in one wait is for the mutex that the first one gave away.
                     if last_cond == Some(start) {
                         continue;
@@ -292,6 +314,8 @@ impl Reader<'_> {
                 Some((by, time)) if self.is_script(by) && by != thread => {
                     self.wake_edge(thread, row.start, by, time);
                 }
+                // A wait with a timeout, looked at again and again: how long it takes is not the timeout's.
+                _ if begins_again(gaps, row.start) => {}
                 _ => {
                     let ns = (until - row.start).ns().max(0) as u64;
                     self.mark(thread, row.start, 2, Step::Delay(ns));
@@ -382,6 +406,18 @@ fn push_compute(steps: &mut Vec<Step>, ns: f64) {
     }
 }
 
+/// Whether the wait for a condition at `time` was soon after its end begun again.
+fn begins_again(gaps: &[(Time, Time, Gap)], time: Time) -> bool {
+    let Some((_, end, Gap::Cond(object))) = gap_at(gaps, time) else {
+        return false;
+    };
+    let after = gaps.partition_point(|g| g.0 < end);
+    gaps[after..]
+        .iter()
+        .take_while(|g| (g.0 - end).ns() < AGAIN_NS)
+        .any(|g| g.2 == Gap::Cond(object))
+}
+
 fn gap_at(gaps: &[(Time, Time, Gap)], time: Time) -> Option<(Time, Time, Gap)> {
     let after = gaps.partition_point(|g| g.0 <= time);
     gaps[..after]
@@ -407,7 +443,7 @@ fn cut_out(running: &mut Vec<(Time, Time)>, gaps: &[(Time, Time, Gap)]) {
             && from < end
         {
             gap += 1;
-            if kind == Gap::Cond || (to - from).ns() < PRICE_NS || to <= start {
+            if matches!(kind, Gap::Cond(_)) || (to - from).ns() < PRICE_NS || to <= start {
                 continue;
             }
             if from > start {

@@ -4,14 +4,20 @@ use serde::{Deserialize, Serialize};
 /// Costs, ns, and how much slower code runs when other CPUs are busy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// From the call that wakes a thread until it runs on another, idle CPU.
+    /// From the call that wakes a thread until it runs on another CPU, idle for [`IDLE_NS`].
     pub wake_latency_ns: f64,
+    /// The same where that CPU has been idle for [`SHORT_NS`] only...
+    pub wake_latency_short_ns: f64,
+    /// ...and for [`LONG_NS`].
+    pub wake_latency_long_ns: f64,
     /// What the waker pays for that call.
     pub wake_call_ns: f64,
     /// What the waker pays when the thread is put in a busy CPU's queue.
     pub wake_local_ns: f64,
     /// From finding a lock taken until the kernel looks whether it still is: a release within this time is noticed.
     pub retry_ns: f64,
+    /// Then, until the thread is off its CPU: who wakes it meanwhile pays little, and it turns round.
+    pub fall_ns: f64,
     /// What it costs the CPU to go to another thread.
     pub switch_ns: f64,
     /// How long a thread may run while others are ready.
@@ -30,6 +36,9 @@ impl Default for Machine {
     fn default() -> Machine {
         Machine {
             wake_latency_ns: 30_000.0,
+            wake_latency_short_ns: 15_000.0,
+            wake_latency_long_ns: 40_000.0,
+            fall_ns: 200.0,
             wake_call_ns: 8_000.0,
             wake_local_ns: 800.0,
             retry_ns: 300.0,
@@ -43,11 +52,60 @@ impl Default for Machine {
     }
 }
 
+/// How long a CPU is idle before it is woken, in the measurement of costs.
+pub const SHORT_NS: f64 = 3_000.0;
+/// As above.
+pub const IDLE_NS: f64 = 50_000.0;
+/// As above.
+pub const LONG_NS: f64 = 1_000_000.0;
+
 impl Machine {
+    /// From the call that wakes a thread until it runs on a CPU that has been idle for so long: it sleeps deeper with time.
+    pub fn latency(&self, idle_ns: f64) -> f64 {
+        let between = |a: (f64, f64), b: (f64, f64)| {
+            let share = (idle_ns / a.0).ln() / (b.0 / a.0).ln();
+            a.1 + (b.1 - a.1) * share
+        };
+        let idle = idle_ns.clamp(SHORT_NS, LONG_NS);
+        let [short, middle, long] = [
+            (SHORT_NS, self.wake_latency_short_ns),
+            (IDLE_NS, self.wake_latency_ns),
+            (LONG_NS, self.wake_latency_long_ns),
+        ];
+        match idle {
+            i if i >= LONG_NS => long.1,
+            i if i >= IDLE_NS => between(middle, long),
+            i if i > SHORT_NS => between(short, middle),
+            _ => short.1,
+        }
+    }
+
+    /// From two measurements, some time apart: others on the machine can only have made one of them dearer.
+    pub fn undisturbed(&self, other: &Machine) -> Machine {
+        let least = |of: fn(&Machine) -> f64| of(self).min(of(other));
+        Machine {
+            wake_latency_ns: least(|m| m.wake_latency_ns),
+            wake_latency_short_ns: least(|m| m.wake_latency_short_ns),
+            wake_latency_long_ns: least(|m| m.wake_latency_long_ns),
+            wake_call_ns: least(|m| m.wake_call_ns),
+            wake_local_ns: least(|m| m.wake_local_ns),
+            retry_ns: least(|m| m.retry_ns),
+            // A window, not a price.
+            fall_ns: (self.fall_ns + other.fall_ns) / 2.0,
+            switch_ns: least(|m| m.switch_ns),
+            transfer_ns: least(|m| m.transfer_ns),
+            slowdown: least(|m| m.slowdown),
+            ..*self
+        }
+    }
+
     /// Everything for nothing: what the textbook models assume.
     pub fn ideal() -> Machine {
         Machine {
             wake_latency_ns: 0.0,
+            wake_latency_short_ns: 0.0,
+            wake_latency_long_ns: 0.0,
+            fall_ns: 0.0,
             wake_call_ns: 0.0,
             wake_local_ns: 0.0,
             retry_ns: 0.0,
@@ -64,6 +122,9 @@ impl Machine {
     pub fn scaled(&self, factor: f64) -> Machine {
         Machine {
             wake_latency_ns: self.wake_latency_ns * factor,
+            wake_latency_short_ns: self.wake_latency_short_ns * factor,
+            wake_latency_long_ns: self.wake_latency_long_ns * factor,
+            fall_ns: self.fall_ns * factor,
             wake_call_ns: self.wake_call_ns * factor,
             wake_local_ns: self.wake_local_ns * factor,
             retry_ns: self.retry_ns * factor,

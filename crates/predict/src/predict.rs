@@ -4,7 +4,7 @@ use crate::extract::{Extract, Unfit, extract};
 use crate::machine::Machine;
 use crate::models::{self, Load};
 use crate::program::Program;
-use crate::replay::{Outcome, Setup, replay};
+use crate::replay::{LockUse, Outcome, Setup, replay};
 use crate::{profile, whatif};
 use kasuri_model::Trace;
 use std::collections::HashMap;
@@ -55,8 +55,11 @@ pub fn predict(
 /// The same from what was extracted.
 pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Options) -> Prediction {
     let mut runs = Runs::new(first, options.machine);
-    if let Some(second) = second {
-        runs.learn(second);
+    // Threads that found one CPU only, because others took the rest, tell nothing of two.
+    match second {
+        Some(second) if second.n_cpus > first.n_cpus => runs.learn(second),
+        Some(_) => runs.second_is_useless = true,
+        None => (),
     }
     let program = &first.program;
     let load = profile::load(program);
@@ -101,6 +104,11 @@ fn ratio(part: u64, whole: u64) -> f64 {
     }
 }
 
+/// Whether anybody waits for the lock: one that its only user never gives back limits nobody.
+fn is_wanted(lock: &LockUse, wall: f64) -> bool {
+    lock.waited_ns > 0.02 * wall
+}
+
 /// Replays of one program, remembered.
 struct Runs<'a> {
     first: &'a Extract,
@@ -114,6 +122,7 @@ struct Runs<'a> {
     more: HashMap<usize, Option<f64>>,
     seeds: u64,
     forced: u64,
+    second_is_useless: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -141,6 +150,7 @@ impl<'a> Runs<'a> {
             more: HashMap::new(),
             seeds: if steps > 1_000_000 { 1 } else { 3 },
             forced: 0,
+            second_is_useless: false,
         }
     }
 
@@ -153,7 +163,8 @@ impl<'a> Runs<'a> {
         });
         let outside = |p: &Program| p.work_ns().saturating_sub(p.inside_ns()) as f64;
         if outside(a) > 0.0 {
-            self.machine.slowdown = (outside(b) / outside(a)).clamp(0.8, 3.0);
+            // Faster there by more than a little is a machine that was slower during the first run, not the program.
+            self.machine.slowdown = (outside(b) / outside(a)).clamp(0.97, 3.0);
             self.slowdown_is_seen = true;
         }
         // How often a lock changes CPUs decides what one change costs: ask a replay.
@@ -316,30 +327,31 @@ impl<'a> Runs<'a> {
         });
         if let Some(lock) = worst {
             let busy = outcome.locks[lock].held_ns / wall.max(1.0);
-            if busy > 0.85 {
+            if busy > 0.85 && is_wanted(&outcome.locks[lock], wall) {
                 return Limit::Lock {
                     name: program.locks[lock].name.clone(),
                     busy: busy.min(1.0),
                 };
             }
         }
-        let threads = program.scripts.len().max(1) as f64;
         let lost =
             (wall * cpus.min(program.scripts.len()) as f64 - program.work_ns() as f64).max(1.0);
         if workers < cpus && speedup > 0.85 * workers as f64 {
             return Limit::Threads { n: workers };
         }
-        let _ = threads;
         let most = (0..outcome.locks.len()).max_by(|&a, &b| {
             outcome.locks[a]
                 .waited_ns
                 .total_cmp(&outcome.locks[b].waited_ns)
         });
         let lock_wait = outcome.lock_wait_ns();
+        // Who only starts the others waits for them all the time, and keeps nobody from running.
+        let starters = program.scripts.len().saturating_sub(workers) as f64;
+        let joined = (outcome.joined_ns - wall * starters).max(0.0);
         let delay = program.delay_ns() as f64;
         if let Some(lock) = most
             && lock_wait > 0.4 * lost
-            && lock_wait > outcome.joined_ns.min(lost)
+            && lock_wait > joined.min(lost)
         {
             let share = lock_wait / (lock_wait + program.work_ns() as f64);
             return Limit::LockWaits {
@@ -396,7 +408,7 @@ impl<'a> Runs<'a> {
         for (i, profile) in &mut out {
             profile.saturates_at = points.iter().map(|p| p.cpus).find(|&cpus| {
                 let (wall, outcome) = self.get(cpus, Variant::Expected);
-                outcome.locks[*i].held_ns > 0.85 * wall
+                outcome.locks[*i].held_ns > 0.85 * wall && is_wanted(&outcome.locks[*i], wall)
             });
         }
         out.sort_by(|a, b| b.1.ratio.total_cmp(&a.1.ratio));
@@ -430,10 +442,19 @@ impl<'a> Runs<'a> {
         if first.program.locks.is_empty() {
             out.push("no locks were recorded: waits for locks count as waits for the thread that ended them (record with --locks to replay them)".into());
         }
+        if first.suspended > 0 {
+            out.push(format!(
+                "{} waits and holds of tasks that were suspended meanwhile are left out: the replay is of threads, and theirs went on with other tasks",
+                first.suspended
+            ));
+        }
         if !self.machine.is_measured {
             out.push("costs of waking and handing over are assumed, not measured on this machine: the range is three times as wide".into());
         }
         if !self.slowdown_is_seen {
+            if self.second_is_useless {
+                out.push("the second run used no more CPUs than the first: nothing was learnt from it; other programs may have taken them".into());
+            }
             out.push("how much slower code runs when other CPUs are busy is the machine's, not this program's (--second-run measures the program)".into());
         }
         out

@@ -8,14 +8,12 @@
 //! - A free mutex goes to who comes first, a running thread (it *barges*), not to the one that waits longest. The word is 0 free,
 //!   1 held, 2 held and somebody sleeps or is about to.
 //! - Who finds it held writes 2 and asks the kernel to sleep. After `retry_ns` the kernel looks again: a release until then sends
-//!   it back to try again. Else it queues and leaves its CPU, which takes `switch_ns`; a release in that time turns it round
-//!   cheaply. (With one long window instead of these two, equal threads that take turns were predicted 30 % too slow.)
+//!   it back to try again. Else it queues and leaves its CPU; a release within `fall_ns` turns it round cheaply. (With one long window instead of these two, equal threads that take turns were predicted 30 % too slow.)
 //! - Who releases a 2 wakes the first sleeper: a call that costs the waker `wake_call_ns`, after the lock is free. The
 //!   sleeper runs `wake_latency_ns` later if a CPU is idle, else when one is free, and then tries again, writing 2.
 //! - A section whose last owner was on another CPU costs `transfer_ns` more: its data comes from there.
 //! - A spin lock's waiters stay on their CPUs; who of them gets it is drawn by lot.
-//! - Threads are served in order of becoming ready, for `slice_ns` at a time. Who is woken takes an idle CPU, his last
-//!   one by preference.
+//! - CPUs are shared fairly, as `replay/cpus.rs` says. Who is woken takes an idle CPU, his last one by preference.
 //!
 //! Rejected: keeping the recorded order of acquisitions (on one CPU it is the order of time slices, and says nothing about
 //! two); per-CPU run queues with a balancer (no gain while threads run long, and wrong in its own ways).
@@ -23,7 +21,10 @@ use crate::machine::Machine;
 use crate::program::{Program, Step};
 use crate::rng::Rng;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+
+mod cpus;
+mod locks;
 
 /// What one lock went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -123,6 +124,12 @@ struct Thread {
     lock_wait_since: f64,
     join_since: f64,
     last_cpu: usize,
+    /// CPU time used, up to `runs_since` while it has a CPU (else NaN), and what its sleeps are charged.
+    charged: f64,
+    runs_since: f64,
+    sleeps_since: f64,
+    /// The charge at which its turn is over.
+    turn_end: f64,
     /// Locks held, outermost first.
     held: Vec<u32>,
 }
@@ -148,11 +155,11 @@ struct Cpu {
     until: f64,
     /// Counts bursts, so that events of earlier ones are known.
     epoch: u32,
-    slice_end: f64,
     /// Its thread spins: no burst ends by itself.
     spins: bool,
     /// Its thread is still on its way.
     arriving: bool,
+    idle_since: f64,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -165,8 +172,8 @@ enum What {
     Burst(u32, u32),
     /// The CPU's thread arrives: it was woken.
     Arrive(u32),
-    /// Time to look whether somebody else should have the CPU.
-    Slice(u32, u32),
+    /// Time to look whether somebody else should have a CPU, if it is still this look.
+    Look(u32),
     /// The thread's delay is over.
     Delay(u32),
 }
@@ -191,6 +198,29 @@ impl Ord for Entry {
     }
 }
 
+/// A thread that waits for a CPU; in order of what it is charged, then of coming.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ready {
+    /// Charges are not negative, so their bits order as they do.
+    charged: u64,
+    order: u64,
+    thread: u32,
+}
+
+impl Ready {
+    fn new(charged: f64, order: u64, thread: u32) -> Ready {
+        Ready {
+            charged: charged.to_bits(),
+            order,
+            thread,
+        }
+    }
+
+    fn charged(&self) -> f64 {
+        f64::from_bits(self.charged)
+    }
+}
+
 struct World<'a> {
     program: &'a Program,
     setup: &'a Setup<'a>,
@@ -201,10 +231,12 @@ struct World<'a> {
     threads: Vec<Thread>,
     cpus: Vec<Cpu>,
     n_busy: usize,
-    ready: VecDeque<u32>,
-    slices_armed: bool,
-    /// Which arming: looks of earlier ones are void.
-    arming: u32,
+    ready: BTreeSet<Ready>,
+    /// The look that counts, and when it is.
+    look: u32,
+    next_look: f64,
+    /// What the least charge was when last somebody had a CPU.
+    least_before: f64,
     locks: Vec<Lock>,
     posted: Vec<bool>,
     waiter: Vec<u32>,
@@ -228,6 +260,10 @@ impl<'a> World<'a> {
             lock_wait_since: 0.0,
             join_since: 0.0,
             last_cpu: i % n_cpus,
+            charged: 0.0,
+            runs_since: f64::NAN,
+            sleeps_since: 0.0,
+            turn_end: 0.0,
             held: Vec::new(),
         };
         let lock = |_| Lock {
@@ -244,9 +280,9 @@ impl<'a> World<'a> {
             thread: NOBODY,
             until: 0.0,
             epoch: 0,
-            slice_end: 0.0,
             spins: false,
             arriving: false,
+            idle_since: 0.0,
         };
         let mut world = World {
             program,
@@ -257,9 +293,10 @@ impl<'a> World<'a> {
             threads: (0..program.scripts.len()).map(thread).collect(),
             cpus: vec![cpu; n_cpus],
             n_busy: 0,
-            ready: VecDeque::new(),
-            slices_armed: false,
-            arming: 0,
+            ready: BTreeSet::new(),
+            look: 0,
+            next_look: f64::INFINITY,
+            least_before: 0.0,
             locks: program.locks.iter().map(lock).collect(),
             posted: vec![false; program.n_events as usize],
             waiter: vec![NOBODY; program.n_events as usize],
@@ -272,14 +309,11 @@ impl<'a> World<'a> {
         };
         for thread in 0..program.scripts.len() as u32 {
             if !world.begins_asleep(thread) {
-                world.ready.push_back(thread);
+                world.queue(thread);
             }
         }
         for cpu in 0..n_cpus {
             world.take_next(cpu);
-        }
-        if !world.ready.is_empty() {
-            world.arm_slices();
         }
         world
     }
@@ -326,7 +360,7 @@ impl<'a> World<'a> {
                     self.cpus[cpu as usize].arriving = false;
                     self.start(cpu as usize);
                 }
-                What::Slice(cpu, armed) => self.slice(cpu as usize, armed),
+                What::Look(which) => self.look(which),
                 What::Delay(thread) => {
                     self.make_ready(thread, None);
                 }
@@ -360,116 +394,6 @@ impl<'a> World<'a> {
         ns * factor
     }
 
-    // ---- CPUs ---------------------------------------------------------------------------------------------------
-
-    /// The thread wants a CPU. True: it was sent to another, idle one than the waker's.
-    fn make_ready(&mut self, thread: u32, waker_cpu: Option<usize>) -> bool {
-        let last = self.threads[thread as usize].last_cpu;
-        let is_idle = |c: &Cpu| c.thread == NOBODY;
-        let idle = if is_idle(&self.cpus[last]) {
-            Some(last)
-        } else if self.n_busy < self.cpus.len() {
-            self.cpus.iter().position(is_idle)
-        } else {
-            None
-        };
-        let Some(cpu) = idle else {
-            self.ready.push_back(thread);
-            self.arm_slices();
-            return false;
-        };
-        let machine = self.setup.machine;
-        self.cpus[cpu].thread = thread;
-        self.cpus[cpu].arriving = true;
-        self.n_busy += 1;
-        let is_remote = waker_cpu.is_some_and(|waker| waker != cpu);
-        let latency = if is_remote {
-            machine.wake_latency_ns
-        } else {
-            machine.switch_ns
-        };
-        self.at(self.now + latency, What::Arrive(cpu as u32));
-        is_remote
-    }
-
-    /// Somebody is ready and no CPU idle: who runs must leave at the end of the slice.
-    fn arm_slices(&mut self) {
-        if self.slices_armed {
-            return;
-        }
-        self.slices_armed = true;
-        self.arming += 1;
-        for cpu in 0..self.cpus.len() {
-            let end = self.cpus[cpu].slice_end.max(self.now);
-            self.at(end, What::Slice(cpu as u32, self.arming));
-        }
-    }
-
-    fn slice(&mut self, cpu: usize, arming: u32) {
-        if arming != self.arming || !self.slices_armed {
-            return;
-        }
-        if self.ready.is_empty() {
-            self.slices_armed = false;
-            return;
-        }
-        let c = self.cpus[cpu];
-        let is_over = c.slice_end <= self.now;
-        if c.thread != NOBODY && !c.arriving && is_over && (c.spins || c.until > self.now) {
-            let ix = c.thread as usize;
-            if c.spins {
-                self.stop_spinning(cpu);
-            } else {
-                self.threads[ix].left = c.until - self.now;
-            }
-            self.cpus[cpu].epoch += 1;
-            self.cpus[cpu].thread = NOBODY;
-            self.n_busy -= 1;
-            self.ready.push_back(c.thread);
-            self.take_next(cpu);
-        }
-        let next = self.cpus[cpu].slice_end.max(self.now + 1_000.0);
-        self.at(next, What::Slice(cpu as u32, self.arming));
-    }
-
-    fn take_next(&mut self, cpu: usize) {
-        if let Some(thread) = self.ready.pop_front() {
-            self.cpus[cpu].thread = thread;
-            self.n_busy += 1;
-            self.start(cpu);
-        }
-    }
-
-    /// The CPU's thread begins, or goes on with what was left of its burst.
-    fn start(&mut self, cpu: usize) {
-        self.cpus[cpu].slice_end = self.now + self.setup.machine.slice_ns;
-        let ix = self.cpus[cpu].thread as usize;
-        self.threads[ix].last_cpu = cpu;
-        let left = std::mem::replace(&mut self.threads[ix].left, 0.0);
-        // Through the queue even when nothing is left: threads that start each other must not nest here.
-        self.burst(cpu, left);
-    }
-
-    fn burst(&mut self, cpu: usize, ns: f64) {
-        let c = &mut self.cpus[cpu];
-        c.epoch = c.epoch.wrapping_add(1);
-        c.until = self.now + ns;
-        c.spins = false;
-        let (until, epoch) = (c.until, c.epoch);
-        self.at(until, What::Burst(cpu as u32, epoch));
-    }
-
-    /// The CPU's thread leaves it; another one may have it.
-    fn leave(&mut self, cpu: usize) {
-        self.cpus[cpu].thread = NOBODY;
-        self.cpus[cpu].epoch = self.cpus[cpu].epoch.wrapping_add(1);
-        self.cpus[cpu].spins = false;
-        self.n_busy -= 1;
-        self.take_next(cpu);
-    }
-
-    // ---- steps --------------------------------------------------------------------------------------------------
-
     /// Does what takes no time, until a burst, a wait or the end.
     fn step(&mut self, cpu: usize) {
         let thread = self.cpus[cpu].thread;
@@ -498,12 +422,20 @@ impl<'a> World<'a> {
                         .sleepers
                         .push_back((thread, shared));
                     self.threads[ix].then = Then::Fall;
-                    return self.burst(cpu, self.setup.machine.switch_ns);
+                    return self.burst(cpu, self.setup.machine.fall_ns);
                 }
                 Then::Queue(lock, shared) | Then::Retry(lock, shared) => {
                     return self.wait(cpu, lock, shared);
                 }
-                Then::Fall => return self.leave(cpu),
+                Then::Fall => {
+                    // Who comes next comes later by the rest of the switch.
+                    if let Some(next) = self.ready.first() {
+                        let m = self.setup.machine;
+                        self.threads[next.thread as usize].left +=
+                            (m.switch_ns - m.fall_ns).max(0.0);
+                    }
+                    return self.leave(cpu);
+                }
             }
             let Some(&step) = self.program.scripts[ix].steps.get(self.threads[ix].pc) else {
                 self.n_done += 1;
@@ -578,149 +510,6 @@ impl<'a> World<'a> {
         for other in std::mem::take(&mut self.arrived[round as usize]) {
             self.out.joined_ns += self.now - self.threads[other as usize].join_since;
             cost += if self.make_ready(other, Some(cpu)) {
-                m.wake_call_ns
-            } else {
-                m.wake_local_ns
-            };
-        }
-        if cost > 0.0 {
-            self.burst(cpu, cost);
-        }
-        cost > 0.0
-    }
-
-    // ---- locks --------------------------------------------------------------------------------------------------
-
-    fn is_free(&self, lock: u32, shared: bool) -> bool {
-        let l = &self.locks[lock as usize];
-        l.owner == NOBODY && (shared || l.sharers == 0)
-    }
-
-    /// True: the thread is busy, or gone.
-    fn acquire(&mut self, cpu: usize, lock: u32, shared: bool) -> bool {
-        let thread = self.cpus[cpu].thread;
-        self.locks[lock as usize].used.n += 1;
-        self.threads[thread as usize].lock_wait_since = f64::NAN;
-        if self.is_free(lock, shared) {
-            return self.enter(lock, thread, cpu, shared);
-        }
-        self.locks[lock as usize].used.contended += 1;
-        self.n_lock_waiting += 1;
-        self.threads[thread as usize].lock_wait_since = self.now;
-        self.wait(cpu, lock, shared);
-        true
-    }
-
-    fn wait(&mut self, cpu: usize, lock: u32, shared: bool) {
-        let thread = self.cpus[cpu].thread;
-        if self.program.locks[lock as usize].spins {
-            self.locks[lock as usize]
-                .spinners
-                .push((thread, shared, cpu));
-            let c = &mut self.cpus[cpu];
-            c.epoch = c.epoch.wrapping_add(1);
-            c.spins = true;
-            return;
-        }
-        self.locks[lock as usize].wanted = true;
-        self.threads[thread as usize].then = Then::Queue(lock, shared);
-        self.burst(cpu, self.setup.machine.retry_ns);
-    }
-
-    fn stop_spinning(&mut self, cpu: usize) {
-        let thread = self.cpus[cpu].thread;
-        for (ix, lock) in self.locks.iter_mut().enumerate() {
-            if let Some(at) = lock.spinners.iter().position(|s| s.0 == thread) {
-                let (_, shared, _) = lock.spinners.swap_remove(at);
-                self.threads[thread as usize].then = Then::Retry(ix as u32, shared);
-            }
-        }
-        self.cpus[cpu].spins = false;
-    }
-
-    /// The lock is the thread's. True: getting its data takes a burst.
-    fn enter(&mut self, lock: u32, thread: u32, cpu: usize, shared: bool) -> bool {
-        let since = self.threads[thread as usize].lock_wait_since;
-        let l = &mut self.locks[lock as usize];
-        if !since.is_nan() {
-            l.used.waited_ns += self.now - since;
-            self.n_lock_waiting -= 1;
-        }
-        if l.held_since.is_nan() {
-            l.held_since = self.now;
-        }
-        if shared {
-            l.sharers += 1;
-        } else {
-            l.owner = thread;
-        }
-        let moved = l.owner_cpu != cpu && l.owner_cpu != usize::MAX;
-        l.used.moved += u64::from(moved);
-        l.owner_cpu = cpu;
-        self.threads[thread as usize].held.push(lock);
-        let cost = self
-            .setup
-            .transfer
-            .get(lock as usize)
-            .copied()
-            .unwrap_or(self.setup.machine.transfer_ns);
-        if moved && cost > 0.0 {
-            self.burst(cpu, cost);
-        }
-        moved && cost > 0.0
-    }
-
-    /// True: waking takes a burst.
-    fn release(&mut self, lock: u32, cpu: usize) -> bool {
-        let thread = self.cpus[cpu].thread;
-        self.threads[thread as usize].held.retain(|&h| h != lock);
-        let l = &mut self.locks[lock as usize];
-        if l.owner == thread {
-            l.owner = NOBODY;
-        } else {
-            l.sharers = l.sharers.saturating_sub(1);
-        }
-        if l.sharers > 0 {
-            return false;
-        }
-        if !l.spinners.is_empty() {
-            let at = (self.rng.uniform() * l.spinners.len() as f64) as usize;
-            let (spinner, shared, its_cpu) = l.spinners.swap_remove(at);
-            if !self.enter(lock, spinner, its_cpu, shared) {
-                self.burst(its_cpu, 0.0);
-            }
-            return false;
-        }
-        if !l.wanted || l.sleepers.is_empty() {
-            // Free, or on its way to somebody who is just falling asleep and will notice.
-            l.wanted = false;
-            l.used.held_ns += self.now - l.held_since;
-            l.held_since = f64::NAN;
-            return false;
-        }
-        l.wanted = false;
-        let mut woken = Vec::new();
-        if let Some(first) = l.sleepers.pop_front() {
-            woken.push(first);
-            // Readers sleep on one word and are woken together.
-            while first.1 && l.sleepers.front().is_some_and(|s| s.1) {
-                woken.extend(l.sleepers.pop_front());
-            }
-        }
-        // Held time goes on until somebody enters: a lock on its way to a sleeper serves nobody.
-        let m = self.setup.machine;
-        let mut cost = 0.0;
-        for (sleeper, shared) in woken {
-            let was = std::mem::replace(
-                &mut self.threads[sleeper as usize].then,
-                Then::Retry(lock, shared),
-            );
-            if was == Then::Fall {
-                // Not yet off its CPU: it turns round, nobody has to be fetched.
-                cost += m.wake_local_ns;
-                continue;
-            }
-            cost += if self.make_ready(sleeper, Some(cpu)) {
                 m.wake_call_ns
             } else {
                 m.wake_local_ns

@@ -35,6 +35,7 @@ pub fn locks(l: &Locks) -> Panel {
         let u = &lock.used;
         vec![
             Cell::from(lock.name.clone()).link(Go::Lock(lock.object)),
+            lock.source.into(),
             maybe(u.lock_ratio),
             maybe(u.wait_ratio),
             ns(u.wait_ns),
@@ -46,12 +47,18 @@ pub fn locks(l: &Locks) -> Panel {
             share(lock.holder_running_ns, u.wait_ns),
             share(lock.holder_preempted_ns, u.wait_ns),
             share(lock.holder_blocked_ns, u.wait_ns),
+            maybe(lock.path_share),
         ]
     });
     let locks = Table {
         caption: "locks, most waited for first".into(),
         columns: columns(&[
             ("lock", Unit::Text, ""),
+            (
+                "source",
+                Unit::Text,
+                "who says so: the lock probe, ito itself, uprobes on named functions, or annotations",
+            ),
             (
                 "lock ratio",
                 Unit::Ratio,
@@ -83,16 +90,26 @@ pub fn locks(l: &Locks) -> Panel {
                 Unit::Ratio,
                 "share of the waiting in which the holder slept; what is missing to 100 %: nobody held the lock, the waiter was waking up",
             ),
+            (
+                "on path",
+                Unit::Ratio,
+                "share of the critical path on which it was held or asked for",
+            ),
         ]),
         rows: rows.collect(),
     };
     let edges = l.waits_for.iter().take(200).map(|w| {
+        let who = |name: &str, tid: i32| match tid {
+            0 => format!("tasks {name}"),
+            tid => format!("{name} {tid}"),
+        };
+        let nobody = w.holder.is_empty() && w.holder_tid == 0;
         vec![
-            format!("{} {}", w.waiter, w.waiter_tid).into(),
-            if w.holder_tid == 0 {
+            who(&w.waiter, w.waiter_tid).into(),
+            if nobody {
                 "nobody: waking up".into()
             } else {
-                format!("{} {}", w.holder, w.holder_tid).into()
+                who(&w.holder, w.holder_tid).into()
             },
             w.lock.clone().into(),
             ns(w.ns),
@@ -135,6 +152,8 @@ pub fn locks(l: &Locks) -> Panel {
     let tables = [
         Some(locks),
         Some(waits),
+        (!l.tasks.is_empty()).then(|| tasks(l)),
+        (!l.waits.is_empty()).then(|| other_waits(l)),
         (!l.inversions.is_empty()).then_some(inversions),
     ];
     Panel {
@@ -142,6 +161,57 @@ pub fn locks(l: &Locks) -> Panel {
         intro: "Time on a CPU inside a lock makes the lock ratio; time by the wall clock is what others wait for.".into(),
         tables: tables.into_iter().flatten().collect(),
         ..Panel::default()
+    }
+}
+
+fn tasks(l: &Locks) -> Table {
+    let rows = l.tasks.iter().take(200).map(|t| {
+        let u = &t.used;
+        vec![
+            t.name.clone().into(),
+            u64::from(t.tasks).into(),
+            maybe(u.lock_ratio),
+            ns(u.wait_ns),
+            u.holds.into(),
+            u.contended_share.into(),
+        ]
+    });
+    Table {
+        caption: "tasks that took locks, by name".into(),
+        columns: columns(&[
+            ("task", Unit::Text, ""),
+            ("tasks", Unit::Count, ""),
+            ("lock ratio", Unit::Ratio, "of their own CPU time"),
+            ("waited", Unit::Ns, ""),
+            ("holds", Unit::Count, ""),
+            ("contended", Unit::Ratio, ""),
+        ]),
+        rows: rows.collect(),
+    }
+}
+
+fn other_waits(l: &Locks) -> Table {
+    let rows = l.waits.iter().take(200).map(|w| {
+        vec![
+            w.kind.into(),
+            w.place.clone().into(),
+            ns(w.wait_ns),
+            w.count.into(),
+            ns(w.wait_max_ns),
+            u64::from(w.threads).into(),
+        ]
+    });
+    Table {
+        caption: "other waits: for what nobody holds".into(),
+        columns: columns(&[
+            ("for", Unit::Text, ""),
+            ("place", Unit::Text, ""),
+            ("waited", Unit::Ns, ""),
+            ("times", Unit::Count, ""),
+            ("max", Unit::Ns, ""),
+            ("threads", Unit::Count, "threads or tasks that waited"),
+        ]),
+        rows: rows.collect(),
     }
 }
 

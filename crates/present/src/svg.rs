@@ -167,7 +167,7 @@ fn limits(out: &mut String, p: &Prediction, x: Scale<'_>) {
     }
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '<' => "&lt;".into(),

@@ -143,3 +143,20 @@ fn comparison_schema_describes_all_that_is_printed() {
     *bad.pointer_mut("/totals/0/unit").unwrap() = json!("s");
     assert!(!found(&bad).is_empty());
 }
+
+#[test]
+fn info_schema_describes_all_that_is_printed() {
+    let schema = schema_of("info");
+    let found = |value: &Value| {
+        let mut found = Vec::new();
+        violations(&schema, &schema, value, "$", &mut found);
+        found
+    };
+    for trace in [common::sample(), kasuri_model::Trace::default()] {
+        let printed = printed(&kasuri_analyze::contents(&trace));
+        assert_eq!(found(&printed), Vec::<String>::new());
+    }
+    let mut bad = printed(&kasuri_analyze::contents(&common::sample()));
+    *bad.pointer_mut("/answers/0/can").unwrap() = json!("perhaps");
+    assert!(!found(&bad).is_empty());
+}

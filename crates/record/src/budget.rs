@@ -7,7 +7,7 @@ use crate::governor::{Decision, Governor};
 use crate::kernel::Source;
 use crate::options::Options;
 use crate::tracefs::DEFAULT_EVENTS;
-use kasuri_format::meta::{BudgetChange, KernelMeta};
+use kasuri_format::meta::{BudgetChange, KernelMeta, cost_at};
 use kasuri_format::tracefs::{EventFormat, Page, PageLayout};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -25,6 +25,10 @@ const SAMPLE_PAGES: u64 = 8;
 #[derive(Debug)]
 pub struct Budget {
     governor: Governor,
+    /// What one event costs, by how far it is from the one before.
+    apart: BTreeMap<String, Vec<[f64; 4]>>,
+    /// The mean of what all events of the last step cost.
+    each_ns: f64,
     budget: f64,
     names: HashMap<u16, String>,
     layout: PageLayout,
@@ -56,11 +60,13 @@ impl Budget {
             })
             .collect();
         let events: Vec<String> = names.values().cloned().collect();
-        let costs = options.event_costs.iter();
-        let costs = costs.map(|(name, ns)| (name.clone(), ns[0])).collect();
+        let warm = options.costs.warm.iter();
+        let costs = warm.map(|(name, ns)| (name.clone(), ns[0])).collect();
         let timeline: Vec<&str> = DEFAULT_EVENTS.iter().map(|(name, _)| *name).collect();
         Some(Budget {
             governor: Governor::new(budget, &events, &costs, UNKNOWN_NS, &timeline),
+            apart: options.costs.apart.clone(),
+            each_ns: 0.0,
             budget,
             names,
             layout: PageLayout::from_meta(meta).ok()?,
@@ -96,6 +102,7 @@ impl Budget {
             self.busy_rate = (used - before).max(0.0) / since.as_nanos() as f64;
         }
         let wall_ns = wall.as_nanos() as f64;
+        self.price(&counts, wall_ns * self.busy_rate);
         let decision = self
             .governor
             .step(wall_ns, wall_ns * self.busy_rate, &counts);
@@ -103,6 +110,23 @@ impl Budget {
             Some(decision) => self.act(source, decision),
             None => Ok(()),
         }
+    }
+
+    /// Tells the governor what events cost that come as far apart as these.
+    fn price(&mut self, counts: &BTreeMap<String, f64>, busy_ns: f64) {
+        let n: f64 = counts.values().sum();
+        if n < 1.0 {
+            return;
+        }
+        // Without tracing they would be nearer, by what each costs: as it was in the last step, for this is a feedback already.
+        let apart_ns = (busy_ns / n - self.each_ns).max(1.0);
+        let apart = &self.apart;
+        let cost = |name: &str| Some(cost_at(apart.get(name)?, apart_ns)?[0]);
+        let sum = counts
+            .iter()
+            .map(|(name, n)| n * cost(name).unwrap_or(UNKNOWN_NS));
+        self.each_ns = sum.sum::<f64>() / n;
+        self.governor.set_costs(cost);
     }
 
     /// For the summary: what tracing cost as a share of busy time, how often something was switched.

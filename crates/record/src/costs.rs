@@ -7,8 +7,14 @@ use std::time::{Duration, Instant};
 /// Typical values, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// From the call that wakes until the sleeper runs on its own, idle CPU.
+    /// From the call that wakes until the sleeper runs on its own CPU, idle for 50 us.
     pub wake_latency_ns: f64,
+    /// The same where it was idle for 3 us...
+    pub wake_latency_short_ns: f64,
+    /// ...and for 1 ms.
+    pub wake_latency_long_ns: f64,
+    /// How long after the kernel put the sleeper into the futex's queue waking it is still cheap.
+    pub fall_ns: f64,
     /// The waker's part of that.
     pub wake_call_ns: f64,
     /// The waker's part when the sleeper is put in the waker's own queue.
@@ -22,6 +28,9 @@ pub struct Costs {
     /// Arithmetic on one CPU takes this many times longer while the other computes too.
     pub slowdown: f64,
 }
+
+/// How often each kind of waking is measured.
+const BATCHES: usize = 12;
 
 /// The CPUs that this process may use.
 pub fn allowed_cpus() -> Vec<usize> {
@@ -40,14 +49,29 @@ pub fn measure() -> Option<Costs> {
     if a == b {
         return None;
     }
-    let (wake_latency_ns, wake_call_ns) = ping(a, b);
-    let (one_way, wake_local_ns) = ping(a, a);
+    // Whoever else runs meanwhile makes a batch dearer, never cheaper: batches of one kind are spread over the whole time.
+    let mut batches: [Vec<(f64, f64)>; 4] = Default::default();
+    for _ in 0..BATCHES {
+        batches[0].push(ping(a, b, 60, Gap::Ns(50_000)).means());
+        batches[1].push(ping(a, b, 60, Gap::Ns(3_000)).means());
+        batches[2].push(ping(a, b, 10, Gap::Ns(1_000_000)).means());
+        batches[3].push(ping(a, a, 60, Gap::Ns(0)).means());
+    }
+    let [middle, short, long, local] = batches.map(undisturbed);
+    let (wake_latency_ns, wake_call_ns) = middle;
+    let (wake_latency_short_ns, wake_latency_long_ns) = (short.0, long.0);
+    let (one_way, wake_local_ns) = local;
+    let retry_ns = retry();
     Some(Costs {
         wake_latency_ns,
+        // Sleeping deeper takes longer to wake from; the reverse is noise.
+        wake_latency_short_ns: wake_latency_short_ns.min(wake_latency_ns),
+        wake_latency_long_ns: wake_latency_long_ns.max(wake_latency_ns),
+        fall_ns: (cheap_window(a, b, wake_call_ns) - retry_ns).max(0.0),
         wake_call_ns,
         wake_local_ns,
         switch_ns: (one_way - wake_local_ns).max(0.0),
-        retry_ns: retry(),
+        retry_ns,
         transfer_ns: transfer(a, b),
         slowdown: slowdown(a, b),
     })
@@ -95,9 +119,38 @@ fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
     }
 }
 
-/// (from waking to running, the call itself); the sleeper has been asleep for some 50 us, as behind a contended lock.
-fn ping(waker_cpu: usize, sleeper_cpu: usize) -> (f64, f64) {
-    const ROUNDS: u32 = 400;
+/// How long the sleeper is let sleep.
+#[derive(Clone, Copy)]
+enum Gap {
+    Ns(u64),
+    /// Evenly spread over 0 to so many.
+    UpTo(u64),
+}
+
+/// Times of each round: from waking to running, and of the call that wakes.
+struct Pings {
+    latencies: Vec<f64>,
+    calls: Vec<f64>,
+}
+
+impl Pings {
+    fn means(self) -> (f64, f64) {
+        (usual_mean(self.latencies), usual_mean(self.calls))
+    }
+}
+
+/// From about to sleep until waking costs as much as always: the share of cheap calls among those at even distances.
+fn cheap_window(a: usize, b: usize, usual_ns: f64) -> f64 {
+    const SPREAD_NS: u64 = 3_000;
+    let one = |_| {
+        let calls = ping(a, b, 100, Gap::UpTo(SPREAD_NS)).calls;
+        let cheap = calls.iter().filter(|&&ns| ns < 0.5 * usual_ns).count();
+        SPREAD_NS as f64 * cheap as f64 / calls.len().max(1) as f64
+    };
+    median((0..5).map(one).collect())
+}
+
+fn ping(waker_cpu: usize, sleeper_cpu: usize, rounds: u32, gap: Gap) -> Pings {
     let word = AtomicU32::new(0);
     let done = AtomicU32::new(0);
     // Times since `origin`, written by the waker before it wakes.
@@ -110,7 +163,7 @@ fn ping(waker_cpu: usize, sleeper_cpu: usize) -> (f64, f64) {
             pin(sleeper_cpu);
             start.wait();
             let mut latencies = Vec::new();
-            for round in 1..=ROUNDS {
+            for round in 1..=rounds {
                 // ORDER acquire; pairs with the waker's release store of `word`: `called` is of this round.
                 while word.load(Ordering::Acquire) != round {
                     futex(&word, libc::FUTEX_WAIT, round - 1);
@@ -126,9 +179,13 @@ fn ping(waker_cpu: usize, sleeper_cpu: usize) -> (f64, f64) {
             pin(waker_cpu);
             start.wait();
             let mut calls = Vec::new();
-            for round in 1..=ROUNDS {
+            for round in 1..=rounds {
                 let begin = Instant::now();
-                while waker_cpu != sleeper_cpu && begin.elapsed() < Duration::from_micros(50) {
+                let gap = match gap {
+                    Gap::Ns(ns) => ns,
+                    Gap::UpTo(ns) => ns * u64::from(round) / u64::from(rounds),
+                };
+                while waker_cpu != sleeper_cpu && begin.elapsed() < Duration::from_nanos(gap) {
                     std::hint::spin_loop();
                 }
                 if waker_cpu == sleeper_cpu {
@@ -141,7 +198,9 @@ fn ping(waker_cpu: usize, sleeper_cpu: usize) -> (f64, f64) {
                 futex(&word, libc::FUTEX_WAKE, 1);
                 calls.push((since() - before) as f64);
                 while done.load(Ordering::Acquire) != round {
-                    std::thread::yield_now();
+                    if waker_cpu == sleeper_cpu {
+                        std::thread::yield_now();
+                    }
                 }
             }
             calls
@@ -149,7 +208,16 @@ fn ping(waker_cpu: usize, sleeper_cpu: usize) -> (f64, f64) {
         calls = waker.join().unwrap_or_default();
         sleeper.join().unwrap_or_default()
     });
-    (usual_mean(latencies), usual_mean(calls))
+    Pings { latencies, calls }
+}
+
+/// Of each part the lower quartile of the batches.
+fn undisturbed(batches: Vec<(f64, f64)>) -> (f64, f64) {
+    let (mut latencies, mut calls): (Vec<f64>, Vec<f64>) = batches.into_iter().unzip();
+    latencies.sort_by(f64::total_cmp);
+    calls.sort_by(f64::total_cmp);
+    let quartile = |sorted: &[f64]| sorted.get(sorted.len() / 4).copied().unwrap_or(0.0);
+    (quartile(&latencies), quartile(&calls))
 }
 
 /// The mean without the largest fiftieth. Not the median: where waking is sometimes cheap and sometimes dear, a program pays the mean.
@@ -196,12 +264,19 @@ fn transfer(a: usize, b: usize) -> f64 {
     median((0..5).map(one).collect())
 }
 
+/// CPU time of this thread, ns.
+fn cpu_ns() -> f64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    t.tv_sec as f64 * 1e9 + t.tv_nsec as f64
+}
+
 fn slowdown(a: usize, b: usize) -> f64 {
     let work = || {
         // Arithmetic and a table that stays in the nearest caches.
         let mut table = [0u64; 2048];
         let mut x = 88_172_645_463_325_252_u64;
-        let begin = Instant::now();
+        // CPU time: what others do to this machine meanwhile is not meant.
+        let begin = cpu_ns();
         for i in 0..1_500_000_usize {
             x ^= x << 13;
             x ^= x >> 7;
@@ -209,7 +284,7 @@ fn slowdown(a: usize, b: usize) -> f64 {
             table[(x as usize) & 2047] = table[i & 2047].wrapping_add(x);
         }
         std::hint::black_box(&table);
-        begin.elapsed().as_nanos() as f64
+        cpu_ns() - begin
     };
     // The best of each: whatever else the machine does can only slow down one of them.
     let (mut alone, mut both) = (f64::INFINITY, f64::INFINITY);
@@ -268,6 +343,7 @@ mod tests {
             "{costs:?}"
         );
         assert!(costs.slowdown >= 1.0, "{costs:?}");
+        println!("{costs:?}");
         assert_eq!(allowed_cpus(), before);
     }
 }

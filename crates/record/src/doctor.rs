@@ -112,6 +112,7 @@ fn examine_kernel(report: &mut Report) {
             buffer_kb: 512,
             tsc,
             events,
+            functions: Vec::new(),
         },
     ) {
         Ok(instance) => instance,

@@ -75,6 +75,14 @@ pub enum Error {
         /// Where it was looked for.
         tried: String,
     },
+    /// A lock function cannot be probed.
+    #[error("--lock-function {wanted}: {why}")]
+    LockFunction {
+        /// As it was typed.
+        wanted: String,
+        /// What stands in the way, and what to do about it.
+        why: String,
+    },
     /// A directory is no recording, or its metadata cannot be read.
     #[error("{path} is no recording directory: {why}")]
     NotARecording {

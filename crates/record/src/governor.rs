@@ -96,6 +96,13 @@ impl Governor {
         }
     }
 
+    /// What one event costs from now on, ns.
+    pub fn set_costs(&mut self, cost: impl Fn(&str) -> Option<f64>) {
+        for (name, kind) in &mut self.kinds {
+            kind.cost = cost(name).unwrap_or(kind.cost);
+        }
+    }
+
     /// Whether everything is off.
     pub fn paused(&self) -> bool {
         self.paused

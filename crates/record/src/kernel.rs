@@ -68,6 +68,8 @@ pub struct Opened {
     pub missing: Vec<String>,
     /// Instances of dead recorders that were removed on the way.
     pub removed: Vec<String>,
+    /// Names of the probed lock functions.
+    pub lock_functions: Vec<String>,
 }
 
 /// What one round found.
@@ -86,8 +88,12 @@ pub fn open(options: &Options, dir: &Path) -> Result<Opened> {
         source: Source::None,
         missing: Vec::new(),
         removed: Vec::new(),
+        lock_functions: Vec::new(),
     };
     if !options.kernel {
+        no_lock_functions(options, || {
+            "uprobes are kernel events; leave out --no-kernel".into()
+        })?;
         opened
             .missing
             .push("kernel events were not asked for (--no-kernel)".to_owned());
@@ -113,6 +119,9 @@ fn open_tracefs(
     let tracefs = match Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(unavailable) => {
+            no_lock_functions(options, || {
+                format!("{}; {}", unavailable.why, unavailable.remedy)
+            })?;
             let lost = "no wakers, run-queue waits, other programs or interrupts";
             opened.missing.push(format!(
                 "{}: {lost}; {}",
@@ -128,10 +137,13 @@ fn open_tracefs(
         buffer_kb: options.buffer_kb(n_cpus),
         tsc,
         events: options.kernel_events(),
+        functions: crate::uprobes::find(&options.lock_functions, options.command())?,
     };
+    opened.lock_functions = wanted.functions.iter().map(|f| f.name.clone()).collect();
     let instance = match Instance::create(&tracefs, &wanted) {
         Ok(instance) => instance,
         Err(e) => {
+            no_lock_functions(options, || crate::uprobes::unavailable(&e))?;
             opened.missing.push(format!(
                 "no tracing instance can be made ({e}): no kernel events; see `kasuri doctor`"
             ));
@@ -148,6 +160,17 @@ fn open_tracefs(
         last: HashMap::new(),
         instance,
     }))
+}
+
+/// They were asked for by name: a recording without them is not what is wanted.
+fn no_lock_functions(options: &Options, why: impl FnOnce() -> String) -> Result<()> {
+    match options.lock_functions.first() {
+        None => Ok(()),
+        Some(wanted) => Err(crate::error::Error::LockFunction {
+            wanted: wanted.clone(),
+            why: why(),
+        }),
+    }
 }
 
 fn open_perf(options: &Options, opened: &mut Opened) {

@@ -44,9 +44,10 @@ mod signals;
 mod symbols;
 mod testhook;
 pub mod tracefs;
+pub mod uprobes;
 
 pub use error::{Error, Result};
-pub use options::{Flight, LockProbe, Options, Target};
+pub use options::{Flight, LockProbe, Options, Target, UnitCosts};
 pub use recorder::{Notice, Notify, Summary, children_cpu_ns, record};
 pub use recover::{Recovered, recover};
 

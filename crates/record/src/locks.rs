@@ -105,7 +105,7 @@ fn usable(path: PathBuf) -> Option<PathBuf> {
     (path.is_file() && !text.iter().any(|byte| b" :".contains(byte))).then_some(path)
 }
 
-fn find_program(name: &OsStr) -> Option<PathBuf> {
+pub(crate) fn find_program(name: &OsStr) -> Option<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(name));
     }
@@ -128,8 +128,8 @@ fn why_not(program: &Path) -> Option<String> {
     }
     if !is_dynamic(&bytes) {
         return Some(format!(
-            "locks of {shown}: it is statically linked, nothing can stand in front of its locks; \
-             `kasuri record --syscalls` shows its futex calls, KASURI_LOCK_* in kasuri.h its locks"
+            "locks of {shown}: it is statically linked, nothing can stand in front of its locks; name its functions with \
+             --lock-function LOCK,UNLOCK; --syscalls shows its futex calls"
         ));
     }
     let changes_user = mode & 0o6000 != 0 && rustix::process::geteuid().as_raw() != 0;

@@ -1,4 +1,5 @@
 //! What to record, and how.
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,6 +41,15 @@ impl LockProbe {
     }
 }
 
+/// What one event costs, as the lab measured it: ns, median and the ends of the 95 % interval, by `system/event`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UnitCosts {
+    /// In a loop of nothing else.
+    pub warm: BTreeMap<String, [f64; 3]>,
+    /// In a program that does something else between two events: ns from one to the next, then the same three; rising.
+    pub apart: BTreeMap<String, Vec<[f64; 4]>>,
+}
+
 /// Everything that can be chosen.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -67,10 +77,12 @@ pub struct Options {
     pub events: Vec<String>,
     /// Share of the CPU time used (by the program; with `-a` by all) that kernel events may cost, 0..1.
     pub budget: Option<f64>,
-    /// What events cost on this machine, as `meta.json` holds it.
-    pub event_costs: std::collections::BTreeMap<String, [f64; 3]>,
+    /// What events cost on this machine.
+    pub costs: UnitCosts,
     /// Put the lock probe in front of the program's locks.
     pub locks: Option<LockProbe>,
+    /// Functions that take and give a lock, to be seen by uprobes: `[BINARY:]LOCK[@ARGUMENT][,UNLOCK[@ARGUMENT]]`.
+    pub lock_functions: Vec<String>,
     /// Pack into one file afterwards; else leave the directory.
     pub pack: bool,
     /// CPUs that the program may use; empty: those that the recorder may.
@@ -95,8 +107,9 @@ impl Options {
             syscalls: false,
             events: Vec::new(),
             budget: None,
-            event_costs: std::collections::BTreeMap::new(),
+            costs: UnitCosts::default(),
             locks: None,
+            lock_functions: Vec::new(),
             pack: true,
             cpus: Vec::new(),
             shm_dir: PathBuf::from("/dev/shm"),

@@ -233,8 +233,10 @@ impl<'a> Recorder<'a> {
                 chunk_bytes: CHUNK_BYTES,
             },
             missing: opened.missing.clone(),
+            lock_functions: opened.lock_functions.clone(),
             keep_ns: options.flight.map(|flight| flight.keep.as_nanos() as u64),
-            event_costs: options.event_costs.clone(),
+            event_costs: options.costs.warm.clone(),
+            event_costs_apart: options.costs.apart.clone(),
             ..Meta::default()
         };
         let tick_max = opened.source.patience().clamp(TICK_MIN, TICK_MAX);
@@ -297,7 +299,12 @@ impl<'a> Recorder<'a> {
         };
         self.meta.lock_probe = probe.name().to_owned();
         let missing = &mut self.meta.missing;
+        let before = missing.len();
         self.lock_probe = crate::locks::environment(probe, self.options.command(), missing)?;
+        // Its own locks are seen otherwise.
+        if !self.meta.lock_functions.is_empty() {
+            missing.truncate(before);
+        }
         Ok(())
     }
 

@@ -27,6 +27,12 @@ if (existsSync(real)) files.real = real;
 else if (process.env.CI) throw new Error(`no real recording at ${real}`);
 else console.log(`skipped: no real recording at ${real} (make demo makes one)`);
 
+// A recording made with the lock probe.
+const locks = resolve(process.env.KASURI_LOCKS_REPORT ?? join(root, "target/test/locks.html"));
+if (existsSync(locks)) files.locks = locks;
+else if (process.env.CI) throw new Error(`no recording of locks at ${locks}`);
+else console.log(`skipped: no recording of locks at ${locks} (make test-viewer makes one)`);
+
 const browser = await launch();
 let failed = 0;
 // ONLY: scenarios whose name has this text.

@@ -326,6 +326,25 @@ export const scenarios = [
     },
   },
   {
+    name: "a recording with locks has their tables, their rows and a prediction",
+    file: "locks",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      const row = await page.evaluate(() => window.kasuri.app.layout.tracks.some((track) => track.rows.some((row) => row.line?.kind === 8)));
+      assert(row, "no row of a lock on the chart");
+      await page.getByRole("tab", { name: "Locks" }).click();
+      const locks = await text(page, ".panel-body");
+      for (const part of ["lock ratio", "on path", "holder ran"]) assert(locks.includes(part), `Locks lacks ${part}`);
+      await shot("tab-locks");
+      await page.getByRole("tab", { name: "Prediction" }).click();
+      const prediction = await text(page, ".panel-body");
+      for (const part of ["Believed", "speed-up over one CPU", "what if", "limited by"]) assert(prediction.includes(part), `Prediction lacks ${part}`);
+      assert.ok((await page.locator(".panel-body svg").count()) > 0, "no curve");
+      await shot("tab-prediction");
+    },
+  },
+  {
     name: "dark by the system's wish, light by the toggle",
     file: "demo",
     theme: "dark",

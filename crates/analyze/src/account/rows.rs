@@ -2,6 +2,7 @@
 use super::{Account, Cause, Class, Note, Sums, regions};
 use crate::AnnotationSummary;
 use crate::cut::Cut;
+use crate::summary::TracingCost;
 use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -129,25 +130,20 @@ pub struct RegionAccount {
     pub classes: Vec<ClassSum>,
 }
 
-/// Rows of the account of a range. `scheduler_events`: those that threads of the program caused.
+/// Rows of the account of a range. `scheduler_events`: those that threads of the program caused in it; `tracing`: of the whole
+/// recording.
 pub(crate) fn summarise(
     cut: &Cut<'_>,
     scheduler_events: u64,
+    tracing: &TracingCost,
     annotations: &[AnnotationSummary],
 ) -> AccountSummary {
     let account = Account::new(cut.trace, cut.from..cut.to);
     let wall_ns = (cut.to - cut.from).ns();
     let capacity_ns = wall_ns.saturating_mul(account.n_cpus() as i64);
     let mut sums = account.sums(cut.from, cut.to);
-    let traced_events = annotation_events(cut);
-    let cost_ns = |name: &str, otherwise: f64| {
-        let mut costs = cut.trace.info.event_costs.iter();
-        let ns = costs.find(|c| c.name == name).and_then(|c| c.ns);
-        ns.map_or(otherwise, |[median, ..]| median)
-    };
-    let tracing = traced_events as f64 * cost_ns("annotation", ANNOTATION_NS)
-        + scheduler_events as f64 * cost_ns("sched/sched_switch", SCHEDULER_EVENT_NS);
-    let tracing = (tracing as i64).clamp(0, sums[Class::Work as usize]);
+    let (traced_events, tracing) = traced(cut, scheduler_events, tracing);
+    let tracing = tracing.clamp(0, sums[Class::Work as usize]);
     sums[Class::Work as usize] -= tracing;
     sums[Class::Tracing as usize] += tracing;
     let useful = sums[Class::Work as usize] + sums[Class::Kernel as usize];
@@ -164,7 +160,7 @@ pub(crate) fn summarise(
         knows_interrupts: spans
             .iter()
             .any(|k| *k != kasuri_model::KernelSpanKind::Syscall),
-        traced_events: traced_events + scheduler_events,
+        traced_events,
         classes: class_sums(&sums, wall_ns),
         causes: causes(cut.trace, &account, wall_ns),
         cpus: (0..account.n_cpus())
@@ -176,6 +172,26 @@ pub(crate) fn summarise(
         threads: threads(cut, &account, wall_ns),
         regions: regions::regions(cut, &account, annotations),
     }
+}
+
+/// Events that were written in the time of the program's threads, and what that cost.
+fn traced(cut: &Cut<'_>, scheduler_events: u64, tracing: &TracingCost) -> (u64, i64) {
+    let is_priced = tracing.unpriced == 0 && !tracing.events.is_empty();
+    if cut.whole && is_priced {
+        return (
+            tracing.events.iter().map(|e| e.program).sum(),
+            tracing.cost_ns,
+        );
+    }
+    let cost_ns = |name: &str, otherwise: f64| {
+        let mut costs = cut.trace.info.event_costs.iter();
+        let ns = costs.find(|c| c.name == name).and_then(|c| c.ns);
+        ns.map_or(otherwise, |[median, ..]| median)
+    };
+    let annotations = annotation_events(cut);
+    let ns = annotations as f64 * cost_ns("annotation", ANNOTATION_NS)
+        + scheduler_events as f64 * cost_ns("sched/sched_switch", SCHEDULER_EVENT_NS);
+    (annotations + scheduler_events, ns as i64)
 }
 
 pub(super) fn class_sums(sums: &Sums, wall_ns: i64) -> Vec<ClassSum> {

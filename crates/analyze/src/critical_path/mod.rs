@@ -118,6 +118,19 @@ pub fn critical_path(trace: &Trace) -> CriticalPath {
     out
 }
 
+/// The path as stretches of threads, last first; together they are as long as it is.
+pub(crate) fn stretches(trace: &Trace) -> Vec<(ThreadIx, Time, Time)> {
+    let mut graph = Graph::new(trace);
+    let Some(span) = graph.span.clone() else {
+        return Vec::new();
+    };
+    let (stretches, _) = walk::walk(&mut graph, span);
+    stretches
+        .into_iter()
+        .map(|s| (s.thread, s.from, s.to))
+        .collect()
+}
+
 fn entries(trace: &Trace, stretches: &[Stretch]) -> Vec<PathEntry> {
     let mut tallies: HashMap<(&'static str, StrIx, ThreadIx), Tally> = HashMap::new();
     for s in stretches {

@@ -54,7 +54,11 @@ pub struct LockRow {
     pub pid: i32,
     /// Address.
     pub object: u64,
-    /// Threads that took it.
+    /// `mutex`, `rwlock`, `spin lock`...
+    pub kind: &'static str,
+    /// Who said so: `probe`, `ito`, `uprobe`, or `annotation` (KASURI_LOCK_* of kasuri.h).
+    pub source: &'static str,
+    /// Threads, or tasks of a runtime, that took it.
     pub threads: u32,
     /// While somebody waited, the holder was on a CPU...
     pub holder_running_ns: i64,
@@ -62,6 +66,8 @@ pub struct LockRow {
     pub holder_preempted_ns: i64,
     /// ...asleep.
     pub holder_blocked_ns: i64,
+    /// Of the critical path: with the lock held, or asked for, by the thread that the path goes through; none: no path of what was looked at.
+    pub path_share: Option<f64>,
     /// The longest queue that passed the lock from one to the next without a break.
     pub convoy: Option<Convoy>,
     /// How it was used.
@@ -96,6 +102,41 @@ pub struct OwnerRow {
     pub used: Use,
 }
 
+/// All tasks of one name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TaskRow {
+    /// Their name: what a runtime calls them, mostly the function's.
+    pub name: String,
+    /// Process.
+    pub pid: i32,
+    /// How many of them took locks.
+    pub tasks: u32,
+    /// How they used locks; ratios are shares of their own CPU time.
+    #[serde(flatten)]
+    pub used: Use,
+}
+
+/// Waits that are for no lock: conditions, semaphores, barriers, ends of threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WaitRow {
+    /// `condition`, `barrier`, `join`, `I/O`, `other`.
+    pub kind: &'static str,
+    /// Where in the program, or what it is called there.
+    pub place: String,
+    /// Process.
+    pub pid: i32,
+    /// Address of what was waited on; 0: not known.
+    pub object: u64,
+    /// Waits.
+    pub count: u64,
+    /// Threads, or tasks of a runtime, that waited.
+    pub threads: u32,
+    /// Their time.
+    pub wait_ns: i64,
+    /// The longest.
+    pub wait_max_ns: i64,
+}
+
 /// One place in the program that takes a lock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SiteRow {
@@ -111,13 +152,13 @@ pub struct SiteRow {
 /// Who kept whom waiting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WaitsFor {
-    /// The thread that waited.
+    /// The thread, or the tasks of this name, that waited.
     pub waiter: String,
-    /// Its tid.
+    /// Its tid; 0: tasks.
     pub waiter_tid: i32,
-    /// The thread that held the lock meanwhile; "" when nobody did: it was on its way to the waiter.
+    /// The thread, or the tasks of this name, that held the lock meanwhile; "" when nobody did: it was on its way to the waiter.
     pub holder: String,
-    /// Its tid; 0: nobody.
+    /// Its tid; 0: nobody, or tasks.
     pub holder_tid: i32,
     /// The lock.
     pub lock: String,
@@ -148,6 +189,40 @@ pub struct Inversion {
     pub tid_b: i32,
 }
 
+/// A system call of one process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SyscallRow {
+    /// The process.
+    pub process: String,
+    /// Its pid.
+    pub pid: i32,
+    /// The call.
+    pub name: String,
+    /// Calls.
+    pub count: u64,
+    /// From entry to return.
+    pub wall_ns: i64,
+    /// Of it on a CPU.
+    pub cpu_ns: i64,
+    /// The longest.
+    pub max_ns: i64,
+}
+
+/// Waits for the kernel's own locks of one type from one caller.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct KernelLockRow {
+    /// `spinlock`, `mutex`, `rwsem read`...
+    pub kind: String,
+    /// The system call that the thread was in; "": none, or system calls were not recorded.
+    pub caller: String,
+    /// Waits.
+    pub count: u64,
+    /// Their time.
+    pub wait_ns: i64,
+    /// The longest.
+    pub max_ns: i64,
+}
+
 /// Everything about a recording's locks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Locks {
@@ -167,16 +242,26 @@ pub struct Locks {
     pub syscall_ratio: Option<f64>,
     /// Waiting for the kernel's own locks / CPU time; none: not recorded, or never.
     pub kernel_contention_ratio: Option<f64>,
+    /// System calls by process and call, most CPU time first; empty: not recorded.
+    pub syscalls: Vec<SyscallRow>,
+    /// Waits for the kernel's own locks.
+    pub kernel_locks: Vec<KernelLockRow>,
+    /// Asleep in futex calls outside every recorded wait: locks that nobody stood in front of; none: system calls were not recorded.
+    pub unseen_futex_ns: Option<i64>,
     /// The light probe recorded a sample of the holds: holds and lock ratios are of that sample, waits are complete.
     pub sampled: bool,
     /// Each lock, most waited for first.
     pub locks: Vec<LockRow>,
     /// Each thread.
     pub threads: Vec<OwnerRow>,
+    /// Tasks of a runtime by name; empty: there are none.
+    pub tasks: Vec<TaskRow>,
     /// Each process.
     pub processes: Vec<OwnerRow>,
     /// Each place that takes a lock.
     pub sites: Vec<SiteRow>,
+    /// Waits for what is no lock, most time first.
+    pub waits: Vec<WaitRow>,
     /// Who kept whom waiting, most time first.
     pub waits_for: Vec<WaitsFor>,
     /// Locks taken in both orders.

@@ -1,15 +1,15 @@
 //! Between acquisitions: who waited while whom held, queues that do not end, orders that cross.
 use super::answer::{CONTENDED_NS, Convoy, Inversion, WaitsFor};
-use super::holds::{self, Acquisition, LockKey, Read};
-use kasuri_model::{ThreadIx, Time, Trace};
+use super::holds::{self, Acquisition, LockKey, Owner, Read};
+use kasuri_model::{ProcessIx, StrIx, TaskIx, ThreadIx, Time, Trace};
 use std::collections::{BTreeMap, HashMap};
 
 /// Part of a wait during which one thread held the lock.
 pub(super) struct Meeting {
     pub lock: LockKey,
-    pub waiter: ThreadIx,
+    pub waiter: Owner,
     /// None: nobody held it, it was on its way.
-    pub holder: ThreadIx,
+    pub holder: Option<Owner>,
     pub ns: i64,
     pub running_ns: i64,
     pub preempted_ns: i64,
@@ -18,13 +18,14 @@ pub(super) struct Meeting {
 
 /// Every contended wait, cut into the holds that overlap it and the rest.
 pub(super) fn meetings(trace: &Trace, all: &[Acquisition]) -> Vec<Meeting> {
-    let mut holds: HashMap<LockKey, Vec<(Time, Time, ThreadIx)>> = HashMap::new();
+    let mut holds: HashMap<LockKey, Vec<(Time, Time, &Acquisition)>> = HashMap::new();
     for a in all {
         if let Some((from, to)) = a.hold {
-            holds.entry(a.lock).or_default().push((from, to, a.thread));
+            holds.entry(a.lock).or_default().push((from, to, a));
         }
     }
-    holds.values_mut().for_each(|h| h.sort_unstable());
+    let key = |h: &(Time, Time, &Acquisition)| (h.0, h.1, h.2.owner());
+    holds.values_mut().for_each(|h| h.sort_unstable_by_key(key));
     let mut out = Vec::new();
     for a in all {
         let Some((from, to)) = a.wait.filter(|(a, b)| (*b - *a).ns() >= CONTENDED_NS) else {
@@ -39,15 +40,15 @@ pub(super) fn meetings(trace: &Trace, all: &[Acquisition]) -> Vec<Meeting> {
             .take_while(|h| h.0 < to)
         {
             let (start, end) = (start.max(known), end.min(to));
-            if holder == a.thread || end <= start {
+            if holder.owner() == a.owner() || end <= start {
                 continue;
             }
-            let [running_ns, preempted_ns, blocked_ns] = holds::doing(trace, holder, start, end);
+            let [running_ns, preempted_ns, blocked_ns] = doing(trace, holder, start, end);
             let ns = (end - start).ns();
             out.push(Meeting {
                 lock: a.lock,
-                waiter: a.thread,
-                holder,
+                waiter: a.owner(),
+                holder: Some(holder.owner()),
                 ns,
                 running_ns,
                 preempted_ns,
@@ -68,12 +69,38 @@ pub(super) fn meetings(trace: &Trace, all: &[Acquisition]) -> Vec<Meeting> {
 fn nobody(a: &Acquisition, ns: i64) -> Meeting {
     Meeting {
         lock: a.lock,
-        waiter: a.thread,
-        holder: ThreadIx::NONE,
+        waiter: a.owner(),
+        holder: None,
         ns,
         running_ns: 0,
         preempted_ns: 0,
         blocked_ns: 0,
+    }
+}
+
+/// What a holder did in a part of its hold: running, ready, asleep. A task's worker runs others while it sleeps, so of a
+/// task it is its shares of the whole hold.
+fn doing(trace: &Trace, holder: &Acquisition, from: Time, to: Time) -> [i64; 3] {
+    let whole = holder.hold_ns().unwrap_or(0);
+    if !holder.task.is_some() || whole <= 0 {
+        return holds::doing(trace, holder.thread, from, to);
+    }
+    let share = (to - from).ns() as f64 / whole as f64;
+    [holder.running_ns, holder.preempted_ns, holder.blocked_ns].map(|ns| (ns as f64 * share) as i64)
+}
+
+/// A row's who: a thread, or all tasks of one name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    Nobody,
+    Thread(ThreadIx),
+    Tasks(ProcessIx, StrIx),
+}
+
+fn who_is(trace: &Trace, owner: Owner) -> Who {
+    match trace.tasks.get(owner.0.ix()).filter(|_| owner.0.is_some()) {
+        Some(task) => Who::Tasks(task.process, task.name),
+        None => Who::Thread(owner.1),
     }
 }
 
@@ -83,9 +110,12 @@ pub(super) fn waits_for(
     read: &Read,
     name: &dyn Fn(LockKey) -> String,
 ) -> Vec<WaitsFor> {
-    let mut edges: BTreeMap<(ThreadIx, ThreadIx, LockKey), [i64; 4]> = BTreeMap::new();
+    let mut edges: BTreeMap<(Who, Who, LockKey), [i64; 4]> = BTreeMap::new();
     for m in meetings(trace, &read.all) {
-        let edge = edges.entry((m.waiter, m.holder, m.lock)).or_default();
+        let holder = m.holder.map_or(Who::Nobody, |h| who_is(trace, h));
+        let edge = edges
+            .entry((who_is(trace, m.waiter), holder, m.lock))
+            .or_default();
         for (sum, ns) in edge
             .iter_mut()
             .zip([m.ns, m.running_ns, m.preempted_ns, m.blocked_ns])
@@ -93,15 +123,13 @@ pub(super) fn waits_for(
             *sum += ns;
         }
     }
-    let who = |t: ThreadIx| {
-        if t.is_some() {
-            (
-                trace.strings.get(trace.threads[t.ix()].name).to_string(),
-                trace.threads[t.ix()].tid,
-            )
-        } else {
-            (String::new(), 0)
+    let who = |who: Who| match who {
+        Who::Nobody => (String::new(), 0),
+        Who::Thread(t) => {
+            let info = &trace.threads[t.ix()];
+            (trace.strings.get(info.name).to_string(), info.tid)
         }
+        Who::Tasks(_, name) => (trace.strings.get(name).to_string(), 0),
     };
     let mut out: Vec<WaitsFor> = edges
         .into_iter()
@@ -129,7 +157,7 @@ pub(super) fn waits_for(
 /// The longest chain of acquisitions of one lock that each waited while the one before held it; shorter ones than
 /// twice the threads in it are no convoy.
 pub(super) fn convoy(all: &[&Acquisition]) -> Option<Convoy> {
-    let mut order: Vec<(Time, Time, Option<Time>, ThreadIx)> = all
+    let mut order: Vec<(Time, Time, Option<Time>, Owner)> = all
         .iter()
         .filter_map(|a| {
             let (from, to) = a.hold?;
@@ -137,7 +165,7 @@ pub(super) fn convoy(all: &[&Acquisition]) -> Option<Convoy> {
                 .wait
                 .filter(|(a, b)| (*b - *a).ns() >= CONTENDED_NS)
                 .map(|w| w.0);
-            Some((from, to, asked, a.thread))
+            Some((from, to, asked, a.owner()))
         })
         .collect();
     order.sort_unstable();
@@ -155,7 +183,7 @@ pub(super) fn convoy(all: &[&Acquisition]) -> Option<Convoy> {
         if best.is_some_and(|b| b.length as usize >= chain.len()) {
             continue;
         }
-        let mut threads: Vec<ThreadIx> = chain.iter().map(|c| c.3).collect();
+        let mut threads: Vec<Owner> = chain.iter().map(|c| c.3).collect();
         threads.sort_unstable();
         threads.dedup();
         if chain.len() >= 2 * threads.len() && threads.len() > 1 {
@@ -178,16 +206,16 @@ pub(super) fn inversions(
 ) -> Vec<Inversion> {
     let mut orders: BTreeMap<(LockKey, LockKey), (u64, ThreadIx)> = BTreeMap::new();
     let mut held: Vec<(Time, LockKey)> = Vec::new();
-    let mut last = ThreadIx::NONE;
+    let mut last: Owner = (TaskIx::NONE, ThreadIx::NONE);
     let mut all: Vec<&Acquisition> = read.all.iter().filter(|a| a.hold.is_some()).collect();
-    all.sort_by_key(|a| (a.thread, a.hold));
+    all.sort_by_key(|a| (a.owner(), a.hold));
     for a in all {
         let Some((from, to)) = a.hold else {
             continue;
         };
-        if last != a.thread {
+        if last != a.owner() {
             held.clear();
-            last = a.thread;
+            last = a.owner();
         }
         held.retain(|h| h.0 > from);
         for &(_, outer) in held.iter().filter(|h| h.1 != a.lock) {

@@ -1,15 +1,21 @@
 //! Slices -> acquisitions: each with its wait, its hold, and what its thread did during both.
 use crate::cut::Cut;
-use kasuri_model::{ProcessIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace, open};
+use kasuri_model::{ProcessIx, SliceKind, StrIx, TaskIx, ThreadIx, ThreadState, Time, Trace, open};
 use std::collections::HashMap;
 
 /// A lock: its process and address.
 pub(super) type LockKey = (ProcessIx, u64);
 
+/// Who takes a lock: a task of a runtime, wherever it runs, else a thread.
+pub(super) type Owner = (TaskIx, ThreadIx);
+
 /// One acquisition, or a wait that led to none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acquisition {
+    /// Where it was taken.
     pub thread: ThreadIx,
+    /// The task that took it, if one did.
+    pub task: TaskIx,
     pub lock: LockKey,
     /// Place that asked for it, when known.
     pub site: StrIx,
@@ -26,6 +32,10 @@ pub(super) struct Acquisition {
 }
 
 impl Acquisition {
+    pub fn owner(&self) -> Owner {
+        owner(self.task, self.thread)
+    }
+
     pub fn hold_ns(&self) -> Option<i64> {
         self.hold.map(|(a, b)| (b - a).ns())
     }
@@ -42,85 +52,175 @@ pub(super) struct Read {
     pub names: HashMap<LockKey, StrIx>,
 }
 
+fn owner(task: TaskIx, thread: ThreadIx) -> Owner {
+    match task.is_some() {
+        true => (task, ThreadIx::NONE),
+        false => (TaskIx::NONE, thread),
+    }
+}
+
+/// A wait or a hold, or the part of one between two suspensions of its task.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub owner: Owner,
+    pub lock: LockKey,
+    pub kind: SliceKind,
+    pub name: StrIx,
+    pub from: Time,
+    pub to: Time,
+    thread: ThreadIx,
+    site: StrIx,
+    open: u8,
+    /// Running, ready, asleep, unknown.
+    states: [i64; 4],
+}
+
 /// All acquisitions that touch the range, cut to it.
 pub(super) fn read(cut: &Cut<'_>) -> Read {
-    let trace = cut.trace;
-    let s = &trace.slices;
     let mut out = Read {
         all: Vec::new(),
         names: HashMap::new(),
     };
+    let mut spans = spans(cut, |kind| {
+        matches!(kind, SliceKind::LockWait | SliceKind::LockHold)
+    });
+    spans.sort_by_key(|s| (s.owner, s.from, s.kind));
+    // Waits not yet followed by their hold.
+    let mut waits: Vec<usize> = Vec::new();
+    // A recursive lock's inner holds are part of the outer one.
+    let mut outer: HashMap<LockKey, Time> = HashMap::new();
+    let mut last = None;
+    for span in spans {
+        if last != Some(span.owner) {
+            last = Some(span.owner);
+            waits.clear();
+            outer.clear();
+        }
+        let mut a = Acquisition {
+            thread: span.thread,
+            task: span.owner.0,
+            lock: span.lock,
+            site: StrIx::NONE,
+            wait: None,
+            hold: None,
+            running_ns: 0,
+            preempted_ns: 0,
+            blocked_ns: 0,
+            unknown_ns: 0,
+            spun_ns: 0,
+        };
+        out.names.entry(span.lock).or_insert(span.name);
+        if span.kind == SliceKind::LockWait {
+            a.wait = Some((span.from, span.to));
+            a.site = span.site;
+            a.spun_ns = span.states[0];
+            waits.push(out.all.len());
+            out.all.push(a);
+            continue;
+        }
+        if outer
+            .get(&span.lock)
+            .is_some_and(|&until| span.from < until)
+        {
+            continue;
+        }
+        outer.insert(span.lock, span.to);
+        let waited = waits.iter().rposition(|&w| {
+            let wait = &out.all[w];
+            wait.lock == span.lock && wait.wait.is_some_and(|(_, end)| end == span.from)
+        });
+        let at = match waited {
+            Some(i) => waits.remove(i),
+            None => {
+                out.all.push(a);
+                out.all.len() - 1
+            }
+        };
+        let a = &mut out.all[at];
+        a.hold = Some((span.from, span.to));
+        [a.running_ns, a.preempted_ns, a.blocked_ns, a.unknown_ns] = span.states;
+    }
+    let asked = |a: &Acquisition| a.wait.or(a.hold).map(|(from, _)| from);
+    out.all.sort_by_key(|a| (a.thread, asked(a)));
+    out
+}
+
+/// Slices of these kinds, cut to the range; those of one task joined.
+pub(super) fn spans(cut: &Cut<'_>, wanted: impl Fn(SliceKind) -> bool) -> Vec<Span> {
+    let trace = cut.trace;
+    let s = &trace.slices;
     let w = &trace.lock_waits;
     let sites: HashMap<(ThreadIx, Time, u64), StrIx> = (0..w.start.len())
         .map(|i| ((w.thread[i], w.start[i], w.object[i]), w.site[i]))
         .collect();
+    let mut out = Vec::new();
     for thread in cut.threads().filter(|&t| cut.is_shown(t)) {
         let info = &trace.threads[thread.ix()];
-        let mut states = States::new(trace, thread);
-        // Waits not yet followed by their hold.
-        let mut waits: Vec<usize> = Vec::new();
-        // A recursive lock's inner holds are part of the outer one.
-        let mut outer: HashMap<u64, Time> = HashMap::new();
+        let states = States::new(trace, thread);
         for row in info.slices.start as usize..info.slices.end as usize {
             let kind = s.kind[row];
-            if !matches!(kind, SliceKind::LockWait | SliceKind::LockHold)
+            let is_hold = kind == SliceKind::LockHold;
+            if !wanted(kind)
                 || !cut.touches(s.start[row], s.end[row])
+                || is_hold && s.open[row] & open::BEGIN_UNSEEN != 0
             {
                 continue;
             }
-            let lock = (info.process, s.object[row]);
-            out.names.entry(lock).or_insert(s.name[row]);
             let (from, to) = (s.start[row].max(cut.from), s.end[row].min(cut.to));
-            let mut a = Acquisition {
+            let site = match is_hold {
+                true => None,
+                false => sites.get(&(thread, s.start[row], s.object[row])).copied(),
+            };
+            out.push(Span {
+                owner: owner(s.task[row], thread),
+                lock: (info.process, s.object[row]),
+                kind,
+                name: s.name[row],
+                from,
+                to,
                 thread,
-                lock,
-                site: StrIx::NONE,
-                wait: None,
-                hold: None,
-                running_ns: 0,
-                preempted_ns: 0,
-                blocked_ns: 0,
-                unknown_ns: 0,
-                spun_ns: 0,
-            };
-            if kind == SliceKind::LockWait {
-                a.wait = Some((from, to));
-                let asked = (thread, s.start[row], s.object[row]);
-                a.site = sites.get(&asked).copied().unwrap_or_default();
-                a.spun_ns = states.within(from, to)[0];
-                waits.push(out.all.len());
-                out.all.push(a);
-                continue;
-            }
-            if outer
-                .get(&lock.1)
-                .is_some_and(|&until| s.start[row] < until)
-                || s.open[row] & open::BEGIN_UNSEEN != 0
-            {
-                continue;
-            }
-            outer.insert(lock.1, s.end[row]);
-            let waited = waits.iter().rposition(|&w| {
-                let wait = &out.all[w];
-                wait.lock == lock && wait.wait.is_some_and(|(_, end)| end == from)
+                site: site.unwrap_or_default(),
+                open: s.open[row],
+                states: states.within(from, to),
             });
-            let at = match waited {
-                Some(i) => waits.remove(i),
-                None => {
-                    out.all.push(a);
-                    out.all.len() - 1
-                }
-            };
-            let a = &mut out.all[at];
-            a.hold = Some((from, to));
-            [a.running_ns, a.preempted_ns, a.blocked_ns, a.unknown_ns] = states.within(from, to);
+        }
+    }
+    let is_part = |s: &Span| s.open & (open::CONTINUES | open::CONTINUED) != 0;
+    match out.iter().any(is_part) {
+        true => joined(out),
+        false => out,
+    }
+}
+
+/// A task that is suspended takes its waits and holds along: the parts are one, and it sleeps in between.
+fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_by_key(|s| (s.owner, s.lock, s.kind, s.from));
+    let mut out: Vec<Span> = Vec::with_capacity(spans.len());
+    for part in spans {
+        let goes_on = part.open & open::CONTINUED != 0;
+        let before = out.last_mut().filter(|w| {
+            goes_on
+                && w.open & open::CONTINUES != 0
+                && (w.owner, w.lock, w.kind) == (part.owner, part.lock, part.kind)
+        });
+        let Some(whole) = before else {
+            out.push(part);
+            continue;
+        };
+        whole.states[2] += (part.from - whole.to).ns().max(0);
+        (0..4).for_each(|i| whole.states[i] += part.states[i]);
+        whole.to = part.to;
+        whole.open = part.open;
+        if whole.kind != SliceKind::LockHold {
+            // Where it got the lock.
+            whole.thread = part.thread;
         }
     }
     out
 }
 
 /// A thread's states as running sums: how much of each lies in an interval.
-struct States {
+pub(super) struct States {
     start: Vec<Time>,
     /// Time before each row, by class: running, ready, asleep, unknown.
     before: Vec<[i64; 4]>,
@@ -129,7 +229,7 @@ struct States {
 }
 
 impl States {
-    fn new(trace: &Trace, thread: ThreadIx) -> States {
+    pub fn new(trace: &Trace, thread: ThreadIx) -> States {
         let mut out = States {
             start: Vec::new(),
             before: Vec::new(),
@@ -163,7 +263,7 @@ impl States {
     }
 
     /// Running, ready, asleep, unknown.
-    fn within(&mut self, from: Time, to: Time) -> [i64; 4] {
+    pub fn within(&self, from: Time, to: Time) -> [i64; 4] {
         let (a, b) = (self.until(from), self.until(to));
         let mut out = [0, 1, 2, 3].map(|i| b[i] - a[i]);
         // Where nothing is known of the thread.

@@ -5,12 +5,16 @@
 mod answer;
 mod graph;
 mod holds;
+mod kernel;
+mod list;
+mod owners;
 
 pub use answer::*;
+pub use list::{Acquired, acquisitions};
 
 use crate::cut::{Cut, percentile};
-use holds::{Acquisition, LockKey};
-use kasuri_model::{KernelSpanKind, ProcessIx, ThreadIx, ThreadState, Trace};
+use holds::{Acquisition, LockKey, Owner};
+use kasuri_model::{KernelSpanKind, ProcessIx, ThreadIx, ThreadState, Time, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The locks of the target (of all processes when the options say so).
@@ -29,10 +33,18 @@ pub fn locks(trace: &Trace, options: &crate::Options) -> Locks {
     let names = holds::names(trace, &read);
     let name_of = |key: LockKey| names.get(&key).cloned().unwrap_or_default();
     tables(&cut, &read.all, &cpu, &name_of, &mut out);
+    out.tasks = owners::tasks(&cut, &read.all);
+    out.waits = owners::waits(&cut);
     out.waits_for = graph::waits_for(trace, &read, &name_of);
     out.inversions = graph::inversions(trace, &read, &name_of);
     out.syscall_ratio = kernel_ratio(&cut, KernelSpanKind::Syscall, out.cpu_ns);
     out.kernel_contention_ratio = kernel_ratio(&cut, KernelSpanKind::LockContention, out.cpu_ns);
+    out.syscalls = kernel::syscalls(&cut);
+    out.kernel_locks = kernel::kernel_locks(&cut);
+    out.unseen_futex_ns = kernel::unseen_futex_ns(&cut);
+    if cut.whole && out.knows_states && !read.all.is_empty() {
+        on_path(trace, &read.all, &mut out);
+    }
     out.sampled = trace.info.lock_probe == "light";
     out.total.finish(&mut Vec::new(), out.cpu_ns);
     out
@@ -60,14 +72,14 @@ fn tables(
     out: &mut Locks,
 ) {
     let trace = cut.trace;
-    let mut by_lock: BTreeMap<LockKey, (Use, Vec<i64>, BTreeSet<ThreadIx>)> = BTreeMap::new();
+    let mut by_lock: BTreeMap<LockKey, (Use, Vec<i64>, BTreeSet<Owner>)> = BTreeMap::new();
     let mut by_thread: BTreeMap<ThreadIx, (Use, Vec<i64>)> = BTreeMap::new();
     let mut by_process: BTreeMap<ProcessIx, (Use, Vec<i64>)> = BTreeMap::new();
     let mut by_site: BTreeMap<(LockKey, String), (Use, Vec<i64>)> = BTreeMap::new();
     for a in all {
         let process = trace.threads[a.thread.ix()].process;
         let entry = by_lock.entry(a.lock).or_default();
-        entry.2.insert(a.thread);
+        entry.2.insert(a.owner());
         let thread = by_thread.entry(a.thread).or_default();
         let process = by_process.entry(process).or_default();
         out.total.add(a);
@@ -101,11 +113,15 @@ fn tables(
         .into_iter()
         .map(|(key, (mut used, mut lengths, threads))| {
             used.finish(&mut lengths, cpus.get(&key.0).copied().unwrap_or(0));
+            let (kind, source) = owners::kind_and_source(trace, key);
             LockRow {
                 name: name_of(key),
                 pid: trace.processes[key.0.ix()].pid,
                 object: key.1,
+                kind,
+                source,
                 threads: threads.len() as u32,
+                path_share: None,
                 convoy: graph::convoy(&of_lock[&key]),
                 holder_running_ns: 0,
                 holder_preempted_ns: 0,
@@ -187,6 +203,42 @@ fn blame(trace: &Trace, all: &[Acquisition], out: &mut Locks) {
             out.locks[i].holder_preempted_ns += met.preempted_ns;
             out.locks[i].holder_blocked_ns += met.blocked_ns;
         }
+    }
+}
+
+/// Each lock's share of the critical path. A hold inside a hold of another lock counts for both.
+fn on_path(trace: &Trace, all: &[Acquisition], out: &mut Locks) {
+    let path = crate::critical_path::stretches(trace);
+    let length: i64 = path.iter().map(|(_, from, to)| (*to - *from).ns()).sum();
+    if length == 0 {
+        return;
+    }
+    let mut of_thread: HashMap<ThreadIx, Vec<(Time, Time)>> = HashMap::new();
+    // The path comes last first.
+    for &(thread, from, to) in path.iter().rev() {
+        of_thread.entry(thread).or_default().push((from, to));
+    }
+    let mut sums: HashMap<(i32, u64), i64> = HashMap::new();
+    for a in all {
+        let Some(stretches) = of_thread.get(&a.thread) else {
+            continue;
+        };
+        let pid = trace.processes[a.lock.0.ix()].pid;
+        let sum = sums.entry((pid, a.lock.1)).or_default();
+        // While a task waits its worker does something else.
+        let wait = a.wait.filter(|_| !a.task.is_some());
+        for (from, to) in wait.into_iter().chain(a.hold) {
+            let first = stretches.partition_point(|s| s.1 <= from);
+            *sum += stretches[first..]
+                .iter()
+                .take_while(|s| s.0 < to)
+                .map(|s| (s.1.min(to) - s.0.max(from)).ns())
+                .sum::<i64>();
+        }
+    }
+    for lock in &mut out.locks {
+        let ns = sums.get(&(lock.pid, lock.object)).copied().unwrap_or(0);
+        lock.path_share = Some((ns as f64 / length as f64).min(1.0));
     }
 }
 

@@ -92,7 +92,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     drop(program?);
     bar.inc(1);
     bar.set_message("which operation hits what");
-    probe.scan(&mut table, &provokers())?;
+    let missing = probe.scan(&mut table, &provokers())?;
     bar.inc(1);
     for &row in &wanted {
         if stop.asked() {
@@ -106,10 +106,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if stop.asked() {
         message::warning("interrupted: the last events were not measured");
     }
+    for (operation, why) in &missing {
+        message::warning(format_args!(
+            "{operation} cannot be run here: {why}; events that only it provokes are not measured"
+        ));
+    }
     let rows: Vec<&EventCost> = wanted.iter().map(|&row| &table.events[row]).collect();
     let mut out = std::io::stdout().lock();
     if args.json {
-        let json = json(&rows, &table, args.look);
+        let mut json = json(&rows, &table, args.look);
+        json["missing"] = missing
+            .iter()
+            .map(|(operation, why)| format!("{operation}: {why}"))
+            .collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&json)?)?;
     } else {
         write!(out, "{}", page(&rows, &table, &args))?;
@@ -326,7 +335,12 @@ fn page(rows: &[&EventCost], table: &Table, args: &Args) -> String {
             b.name.to_owned(),
             sum.events.to_string(),
             units::count(sum.per_second.round() as u64),
-            units::percent(sum.share),
+            // Nothing known is not nothing spent.
+            if sum.share == 0.0 && sum.unmeasured > 0 {
+                "-".to_owned()
+            } else {
+                units::percent(sum.share)
+            },
             megabytes(sum.bytes),
             sum.unmeasured.to_string(),
             b.what.to_owned(),
@@ -336,7 +350,8 @@ fn page(rows: &[&EventCost], table: &Table, args: &Args) -> String {
     page
 }
 
-fn lines(grid: Grid, width: usize) -> String {
+/// The grid as text.
+pub fn lines(grid: Grid, width: usize) -> String {
     grid.lines(width)
         .iter()
         .map(|line| format!("{line}\n"))

@@ -1,9 +1,8 @@
 //! `kasuri locks FILE | -- PROGRAM`.
 use super::predict::machine;
 use super::stat::{has_colour, screen_width};
-use crate::range::TimeRange;
+use crate::range::{self, TimeRange};
 use crate::source::Source;
-use kasuri_model::Time;
 use kasuri_present::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;
@@ -17,6 +16,7 @@ use std::process::ExitCode;
 Examples:
   kasuri locks run.kasuri
   kasuri locks -- ./program 8                      records it now
+  kasuri locks --syscalls -- make -j8              with the system calls of all its processes
   kasuri locks --json run.kasuri | jq '.locks[] | {name, lock_ratio, wait_ratio}'")]
 pub struct Args {
     #[command(flatten)]
@@ -30,6 +30,9 @@ pub struct Args {
     /// Only this part: 1.5s..2s, 100ms.., ..20%; times count from the recording's start
     #[arg(long, value_name = "A..B")]
     range: Option<TimeRange>,
+    /// With -- PROGRAM: record system calls too, for their time by process and the callers of the kernel's locks
+    #[arg(long)]
+    syscalls: bool,
     /// Locks of all processes, not only the recorded program's
     #[arg(long)]
     all: bool,
@@ -40,16 +43,10 @@ pub struct Args {
 /// # Errors
 /// When there is no recording or stdout cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let trace = args.source.load(&|_| ())?;
-    let start = trace.span.start.ns();
-    let range = args
-        .range
-        .map(|r| r.resolve(trace.span.end.ns() - start))
-        .transpose()?;
-    let options = kasuri_analyze::Options {
-        range: range.map(|r| Time(start + r.start)..Time(start + r.end)),
-        all_processes: args.all,
-    };
+    let trace = args
+        .source
+        .load(&|options| options.syscalls = args.syscalls)?;
+    let options = range::options(&trace, args.range, args.all)?;
     let locks = kasuri_analyze::locks(&trace, &options);
     let mut out = std::io::stdout().lock();
     // The class is a prediction for two CPUs; of a part of the recording there is none.
@@ -58,7 +55,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         cpus: vec![2],
         what_if: false,
     };
-    let prediction = (options.range.is_none() && !locks.locks.is_empty())
+    // The replay is of threads; where tasks take the locks it is not what would happen.
+    let can_replay = !locks.locks.is_empty() && locks.tasks.is_empty();
+    let prediction = (options.range.is_none() && can_replay)
         .then(|| kasuri_predict::predict(&trace, None, &wanted).ok())
         .flatten();
     if args.json {

@@ -6,15 +6,19 @@ mod critical;
 mod doctor;
 mod events;
 mod export;
+mod info;
 mod lab_worker;
 mod locks;
 mod man;
+mod merge;
 mod overhead;
 mod predict;
 mod record;
 mod recover;
 mod report;
+mod sql;
 mod stat;
+mod volume;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -52,12 +56,15 @@ pub struct Cli {
 pub enum Command {
     Record(record::Args),
     Stat(stat::Args),
+    Info(info::Args),
     Critical(critical::Args),
     Compare(compare::Args),
     Report(report::Args),
     Locks(locks::Args),
     Predict(predict::Args),
     Export(export::Args),
+    Merge(merge::Args),
+    Sql(sql::Args),
     Recover(recover::Args),
     Overhead(overhead::Args),
     Events(events::Args),
@@ -86,12 +93,15 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Record(args) => record::run(args),
         Command::Stat(args) => stat::run(args),
+        Command::Info(args) => info::run(args),
         Command::Critical(args) => critical::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Locks(args) => locks::run(args),
         Command::Predict(args) => predict::run(args),
         Command::Export(args) => export::run(args),
+        Command::Merge(args) => merge::run(args),
+        Command::Sql(args) => sql::run(args),
         Command::Overhead(args) => overhead::run(args),
         Command::Events(args) => events::run(args),
         Command::Doctor(args) => doctor::run(args),

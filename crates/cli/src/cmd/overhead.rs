@@ -5,20 +5,27 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::config::{Config, STANDARD};
 use kasuri_lab::ops;
-use kasuri_lab::overhead::{Cell, Options, Overhead, measure};
+use kasuri_lab::overhead::{Cell, Options, Overhead, Row, measure};
+use kasuri_present::price;
 use kasuri_present::table::grid::{Grid, number, text};
 use kasuri_present::table::units;
+use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo kasuri overhead                                 the standard tables, about half a minute
+  sudo kasuri overhead                                 the standard tables, less than a minute
   sudo kasuri overhead --config default,block,net      also all events of a subsystem
   sudo kasuri overhead --op 'null call,2p/0K' --rounds 25
   sudo kasuri overhead --also 'trace-cmd=trace-cmd record -e sched -o /tmp/t.dat'
   kasuri overhead --config present,annotations --json  needs no root
+  sudo kasuri overhead --html price.html               the tables and a chart of them
+  sudo kasuri overhead --with-lmbench ~/lmbench3 --rounds 5
+  sudo kasuri overhead --volume                        MB/s of each selection, in 30 s of this system
+  sudo kasuri overhead --volume 10s -- ./program       while a program runs
 
 Without --config: present annotations sched default syscalls irq all. Any other name is a
 subsystem of the kernel's events. Ctrl-C prints what was measured so far.";
@@ -55,9 +62,30 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
 
+    /// Run the programs of an LMbench 3 that was built in DIR in place of our operations; each takes about a second
+    #[arg(long, value_name = "DIR")]
+    with_lmbench: Option<PathBuf>,
+
+    /// Write a page with a chart of the tables
+    #[arg(long, value_name = "FILE", conflicts_with = "volume")]
+    html: Option<PathBuf>,
+
+    /// Measure what each selection of events writes instead, recording it for TIME (at most, with a program)
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "30s", value_parser = super::record::duration,
+          conflicts_with_all = ["config", "op", "also", "with_lmbench"])]
+    volume: Option<Duration>,
+
+    /// Selections for --volume [default: all of `kasuri events`]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "volume")]
+    selection: Vec<String>,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
+
+    /// With --volume: run this meanwhile, once for each selection
+    #[arg(last = true, value_name = "PROGRAM", requires = "volume")]
+    program: Vec<OsString>,
 }
 
 /// Measures and prints.
@@ -67,6 +95,9 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.op == ["list"] {
         return list();
+    }
+    if let Some(time) = args.volume {
+        return super::volume::run(time, &args.selection, &args.program, args.json);
     }
     let place = Place::new(args.cpu)?;
     let stop = Stop::new()?;
@@ -80,6 +111,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         worker: place.worker.clone(),
         scratch: place.scratch.path().to_owned(),
         shm_dir: place.shm_dir.clone(),
+        lmbench: args.with_lmbench.clone(),
     };
     let bar = progress_bar();
     let result = measure(&options, &mut |done, all| {
@@ -97,6 +129,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             "interrupted: {} of {} rounds were measured",
             result.rounds, args.rounds
         ));
+    }
+    if let Some(path) = &args.html {
+        std::fs::write(path, kasuri_present::price::html(&chart(&result)))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        message::note(format_args!("saved {}", path.display()));
     }
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -191,10 +228,67 @@ fn added(cell: &Option<Cell>) -> String {
     )
 }
 
+/// What the ends of an interval of so many rounds are ([`kasuri_lab::stats::median`]).
+fn interval(rounds: u32) -> &'static str {
+    match rounds {
+        0..6 => "all rounds (fewer than six: no 95 % interval)",
+        _ => "the 95 % interval",
+    }
+}
+
+/// Whose operations ran, and where.
+fn machine(result: &Overhead) -> String {
+    let whose = match result.operations_of {
+        "lmbench" => ", LMbench's programs",
+        _ => "",
+    };
+    let host = &result.host;
+    format!(
+        "{}, Linux {}, CPU {}{whose}",
+        host.cpu_model, host.kernel, result.cpu
+    )
+}
+
+fn chart(result: &Overhead) -> price::Page {
+    let dot = |cell: &Cell| price::Dot {
+        ratio: [cell.ratio.median, cell.ratio.low, cell.ratio.high],
+        added: match cell.added_ns.contains(0.0) {
+            true => "nothing".to_owned(),
+            // Less than nothing, for certain: chance, or a machine that changed its speed. Not hidden.
+            false if cell.added_ns.median < 0.0 => {
+                format!("-{}", units::duration(-cell.added_ns.median))
+            }
+            false => units::duration(cell.added_ns.median),
+        },
+    };
+    let row = |row: &Row| price::Row {
+        name: row.name.to_owned(),
+        what: row.what.to_owned(),
+        untraced: units::duration(row.untraced_ns.median.max(0.0)),
+        cells: row.cells.iter().map(|c| c.as_ref().map(dot)).collect(),
+    };
+    let columns = result.configs.iter();
+    price::Page {
+        title: "What tracing costs".to_owned(),
+        facts: vec![
+            machine(result),
+            format!(
+                "Median of {} rounds of untraced and traced runs in turn; the line through a dot is {}.",
+                result.rounds,
+                interval(result.rounds)
+            ),
+        ],
+        configs: columns.map(|c| [c.name.clone(), c.what.clone()]).collect(),
+        rows: result.operations.iter().map(row).collect(),
+    }
+}
+
 fn tables(result: &Overhead, width: usize) -> String {
     let mut page = format!(
-        "{}, Linux {}, CPU {}; median of {} rounds, ± farther end of the 95 % interval\n\n",
-        result.host.cpu_model, result.host.kernel, result.cpu, result.rounds
+        "{}; median of {} rounds, ± farther end of {}\n\n",
+        machine(result),
+        result.rounds,
+        interval(result.rounds)
     );
     for column in &result.configs {
         page.push_str(&format!("  {:12} {}\n", column.name, column.what));

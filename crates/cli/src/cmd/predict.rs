@@ -51,6 +51,9 @@ pub struct Args {
     /// Do not measure what waking costs here: the recording is of another machine
     #[arg(long)]
     other_machine: bool,
+    /// Costs of the machine asked about: an answer of --json made there
+    #[arg(long, value_name = "FILE", conflicts_with = "other_machine")]
+    machine: Option<PathBuf>,
 }
 
 /// Predicts and prints.
@@ -62,7 +65,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return published();
     }
     let allowed = kasuri_record::costs::allowed_cpus();
-    let machine = machine(args.other_machine);
+    let mut costs = match &args.machine {
+        Some(path) => machine_of(path)?,
+        None => machine(args.other_machine),
+    };
     let cpu = allowed.first().copied().unwrap_or(0);
     let trace = args.source.load(&|options| options.cpus = vec![cpu])?;
     let second = match &args.second {
@@ -80,8 +86,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => None,
     };
+    // After the recording once more: some seconds lie between, and what others did in one of them is not the machine's.
+    if args.source.is_program() && args.machine.is_none() && costs.is_measured {
+        costs = costs.undisturbed(&machine(false));
+    }
     let mut options = Options {
-        machine,
+        machine: costs,
         ..Options::default()
     };
     if !args.cpus.is_empty() {
@@ -139,6 +149,17 @@ fn published() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The machine of an earlier answer.
+fn machine_of(path: &std::path::Path) -> anyhow::Result<Machine> {
+    let name = path.display();
+    let text = std::fs::read(path).with_context(|| format!("{name}: cannot read"))?;
+    let answer: serde_json::Value = serde_json::from_slice(&text)
+        .with_context(|| format!("{name}: not JSON; `kasuri predict --json` writes it"))?;
+    serde_json::from_value(answer["machine"].clone()).with_context(|| {
+        format!("{name}: no `machine` with all costs; `kasuri predict --json` writes it")
+    })
+}
+
 /// The machine at hand, measured; assumed when it cannot be or is not the one.
 pub fn machine(is_other: bool) -> Machine {
     let assumed = Machine::default();
@@ -150,6 +171,9 @@ pub fn machine(is_other: bool) -> Machine {
         wake_call_ns: costs.wake_call_ns,
         wake_local_ns: costs.wake_local_ns,
         switch_ns: costs.switch_ns,
+        wake_latency_short_ns: costs.wake_latency_short_ns,
+        wake_latency_long_ns: costs.wake_latency_long_ns,
+        fall_ns: costs.fall_ns,
         retry_ns: costs.retry_ns,
         transfer_ns: costs.transfer_ns,
         slowdown: costs.slowdown,

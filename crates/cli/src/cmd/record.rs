@@ -4,8 +4,7 @@ use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::costs::{ANNOTATION, Bench, Costs, learn};
 use kasuri_record::selection::Selections;
-use kasuri_record::{Error, Flight, LockProbe, Notice, Options, Summary, Target};
-use std::collections::BTreeMap;
+use kasuri_record::{Error, Flight, LockProbe, Notice, Options, Summary, Target, UnitCosts};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,6 +15,7 @@ Examples:
   kasuri record -- ./program 8              into program.kasuri
   kasuri record -o run.kasuri -- make -j8
   kasuri record --locks -- ./program        every pthread lock too
+  kasuri record --lock-function spin_lock,spin_unlock -- ./program    a lock of the program's own
   kasuri record -p $(pgrep -n server) --duration 10s
   kasuri record -a --duration 5s            the whole system
   kasuri record --flight --keep 5s -- ./server
@@ -78,7 +78,7 @@ pub struct Args {
     #[arg(long)]
     irq: bool,
 
-    /// Record system calls too (about 150 ns more for each)
+    /// Record system calls too (a fifth to half a microsecond more for each)
     #[arg(long)]
     syscalls: bool,
 
@@ -89,6 +89,11 @@ pub struct Args {
     /// Record locks: every acquisition (full), or counts, samples and every wait (light), and waits for kernel locks
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "full", conflicts_with = "pid")]
     locks: Option<Locks>,
+
+    /// Record locks that no probe can stand in front of (static programs, parking_lot, your own), by the functions that take
+    /// and give them: [BINARY:]LOCK,UNLOCK. The lock is their first argument; NAME@2: the second, NAME@0: there is one only
+    #[arg(long, value_name = "FUNCTIONS")]
+    lock_function: Vec<String>,
 
     /// Keep what kernel events cost below this share of the program's CPU time: 2%. Events beyond the timeline go off first,
     /// then only windows of time are recorded; the report shows which
@@ -139,7 +144,7 @@ enum Locks {
 /// Command lines that name nothing to record.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut options = options(&args)?;
-    options.event_costs = event_costs(&options, args.quiet);
+    options.costs = unit_costs(&options, args.quiet);
     if args.check_overhead {
         return super::check_overhead::run(&options, args.repeat, args.quiet);
     }
@@ -199,6 +204,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         Locks::Full => LockProbe::Full,
         Locks::Light => LockProbe::Light,
     });
+    options.lock_functions = args.lock_function.clone();
     options.budget = args.budget;
     options.pack = !args.no_pack;
     if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
@@ -218,7 +224,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// What the events to be recorded cost here: remembered, else measured now. A recording without them only lacks its own
 /// price, so nothing here is an error.
-fn event_costs(options: &Options, quiet: bool) -> BTreeMap<String, [f64; 3]> {
+fn unit_costs(options: &Options, quiet: bool) -> UnitCosts {
     let mut wanted = vec![ANNOTATION.to_owned()];
     if options.kernel {
         let events = options.kernel_events().into_iter().map(|(name, _)| name);
@@ -229,7 +235,7 @@ fn event_costs(options: &Options, quiet: bool) -> BTreeMap<String, [f64; 3]> {
         && let Ok(place) = crate::lab::Place::new(None)
     {
         if !quiet {
-            message::note("measuring what tracing costs on this machine, once");
+            message::note("measuring what tracing costs on this machine: a few seconds, once");
         }
         let bench = Bench {
             cpu: place.cpu,
@@ -242,13 +248,7 @@ fn event_costs(options: &Options, quiet: bool) -> BTreeMap<String, [f64; 3]> {
         let _ = learn(&mut costs, &wanted, &bench);
         costs.store();
     }
-    let known = costs
-        .events
-        .iter()
-        .filter(|(name, _)| wanted.contains(name));
-    known
-        .map(|(name, cost)| (name.clone(), [cost.ns, cost.low, cost.high]))
-        .collect()
+    costs.of(&wanted)
 }
 
 /// The file's name when none was given.

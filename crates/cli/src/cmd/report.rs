@@ -128,7 +128,12 @@ fn panels(trace: &kasuri_model::Trace) -> Vec<html::Panel> {
         machine: super::predict::machine(false),
         ..kasuri_predict::Options::default()
     };
-    let prediction = kasuri_predict::predict(trace, None, &wanted).ok();
+    // The replay is of threads; where tasks take the locks it is not what would happen.
+    let prediction = locks
+        .tasks
+        .is_empty()
+        .then(|| kasuri_predict::predict(trace, None, &wanted).ok())
+        .flatten();
     let tabs = [
         Some(kasuri_present::panels::locks(&locks)),
         prediction.as_ref().map(kasuri_present::panels::prediction),

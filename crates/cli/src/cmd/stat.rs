@@ -1,7 +1,6 @@
 //! `kasuri stat FILE`.
 use crate::open::Input;
-use crate::range::TimeRange;
-use kasuri_model::Time;
+use crate::range::{self, TimeRange};
 use kasuri_present::table::{self, Layout};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -41,15 +40,7 @@ pub struct Args {
 /// When the recording cannot be read or stdout not be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let trace = args.input.load()?;
-    let start = trace.span.start.ns();
-    let range = args
-        .range
-        .map(|r| r.resolve(trace.span.end.ns() - start))
-        .transpose()?;
-    let options = kasuri_analyze::Options {
-        range: range.map(|r| Time(start + r.start)..Time(start + r.end)),
-        all_processes: args.all,
-    };
+    let options = range::options(&trace, args.range, args.all)?;
     let summary = kasuri_analyze::summary(&trace, &options);
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -60,7 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         width: screen_width(),
         colour: has_colour(),
         top: args.top,
-        start_ns: start,
+        start_ns: trace.span.start.ns(),
         next: format!(
             "kasuri report {}",
             shell_word(&args.input.name().to_string())

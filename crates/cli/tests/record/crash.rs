@@ -18,7 +18,8 @@ fn assert_balance(file: &Path, counts: &Path, what: &str) {
         facts.annotations,
         facts.lost
     );
-    assert!(found > 0, "{what}: nothing was kept");
+    // At the first tick the program may not have come to its first event.
+    assert!(found > 0 || what == "tick:1", "{what}: nothing was kept");
 }
 
 fn record_emitter(dir: &Path, events: &str) -> Command {

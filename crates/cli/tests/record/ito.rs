@@ -20,7 +20,15 @@ fn queens(dir: &Path, way: &str) -> PathBuf {
     let status = Command::new("cc")
         .args(["-std=gnu11", "-O2", "-mno-red-zone"])
         .args(["-D", way])
-        .args(["threads/include", "threads/src", "annotate/include"].map(include))
+        .args(
+            [
+                "threads/include",
+                "threads/src",
+                "annotate/include",
+                "probes/lock",
+            ]
+            .map(include),
+        )
         .args(["examples/ito/nqueens.c", "examples/common/example.c"].map(|p| root.join(p)))
         .args(
             ["threads/src", "threads/src/prim", "threads/src/context"]

@@ -40,10 +40,20 @@ pub fn repository() -> PathBuf {
 
 /// Compiles tests/record/NAME.c; the path of the program.
 pub fn program(name: &str) -> PathBuf {
-    let source = repository().join("tests/record").join(format!("{name}.c"));
+    compile(&format!("tests/record/{name}.c"))
+}
+
+/// Compiles a C program of the repository; the path of the program.
+pub fn compile(source: &str) -> PathBuf {
+    let source = repository().join(source);
+    let name = source
+        .file_stem()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("record-programs");
     std::fs::create_dir_all(&out).expect("a directory for programs");
-    let (target, mine) = (out.join(name), out.join(format!("{name}.{}", unique())));
+    let (target, mine) = (out.join(&name), out.join(format!("{name}.{}", unique())));
     let status = Command::new("cc")
         .args([
             "-std=gnu11",

@@ -8,10 +8,12 @@ pub const SLICES: u64 = 200;
 
 const PID: u32 = 4711;
 const START_NS: u64 = 1_000_000_000;
+/// Of the native counter, each ns.
+const TICKS: u64 = 3;
 
 fn anchor(ns: u64) -> Anchor {
     Anchor {
-        native: ns,
+        native: TICKS * ns,
         monotonic_ns: ns,
         realtime_ns: 1_800_000_000_000_000_000 + ns,
     }
@@ -38,8 +40,8 @@ pub fn recording() -> Vec<u8> {
     let events: Vec<(u64, u32, u32)> = (0..SLICES)
         .flat_map(|i| {
             [
-                (START_NS + 1000 * i, BEGIN, 1),
-                (START_NS + 1000 * i + 500, END, 1),
+                (TICKS * (START_NS + 1000 * i), BEGIN, 1),
+                (TICKS * (START_NS + 1000 * i + 500), END, 1),
             ]
         })
         .collect();
@@ -69,7 +71,7 @@ pub fn recording() -> Vec<u8> {
         },
         ..Meta::default()
     };
-    meta.annotations.clock = "monotonic".into();
+    meta.annotations.clock = "native".into();
     let site = kasuri_format::ring::Site {
         id: 1,
         name: "solve".into(),

@@ -24,6 +24,8 @@ pub use perf_block::{PerfBlock, encode_perf_blocks};
 pub use recording::Recording;
 pub use writer::Writer;
 
+pub(crate) use pack::decompress as unpack_zstd;
+
 use crate::Error;
 use std::ops::RangeInclusive;
 

@@ -1,7 +1,7 @@
 //! Reading a packed file.
 use super::frame::{
-    BLOCK_MAGIC, BlockHeader, BlockInfo, BlockKind, FILE_HEADER_BYTES, IndexEntry, TRAILER_BYTES,
-    check_file_header, check_trailer,
+    BLOCK_MAGIC, BlockHeader, BlockInfo, BlockKind, FILE_HEADER_BYTES, IndexEntry, MAGIC,
+    TRAILER_BYTES, check_file_header, check_trailer,
 };
 use super::{AnnotationBlock, KernelBlock, PerfBlock, pack};
 use crate::bytes::Cursor;
@@ -66,6 +66,11 @@ impl<'a> Recording<'a> {
         })
     }
 
+    /// Whether a file begins as a recording does, or is empty: then [`Recording::parse`] says what is wrong with it.
+    pub fn is_one(file: &[u8]) -> bool {
+        MAGIC.starts_with(&file[..file.len().min(MAGIC.len())])
+    }
+
     /// Opens what is whole of a damaged or unfinished file: every block up to the first damage, and those after it that
     /// can be found again. Never fails: of a foreign file nothing is left, and the errors say so.
     pub fn salvage(file: &'a [u8]) -> (Recording<'a>, Vec<Error>) {
@@ -121,6 +126,15 @@ impl<'a> Recording<'a> {
     /// Clock anchors.
     pub fn anchors(&self) -> &[Anchor] {
         &self.anchors
+    }
+
+    /// All clock anchors that say both clocks, also those of the metadata: for [`crate::clock::ClockMap::from_anchors`].
+    pub fn all_anchors(&self) -> Vec<Anchor> {
+        let mut anchors = self.anchors.clone();
+        anchors.push(self.meta.start);
+        anchors.extend(self.meta.end);
+        anchors.retain(|a| a.native != 0 && a.monotonic_ns != 0);
+        anchors
     }
 
     /// Threads known from /proc.

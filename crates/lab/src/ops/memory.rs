@@ -56,6 +56,55 @@ impl Drop for Mapping {
     }
 }
 
+/// Most work that [`Memory::work`] does.
+pub const WORK_MOST: u32 = 5;
+
+/// Bytes walked through for each amount of work: up to more than the nearest caches hold.
+const WALKED: [usize; WORK_MOST as usize + 1] = [0, 0, 4, 16, 64, 256];
+const KIB: usize = 1024;
+const PAGE: usize = 4096;
+const LINE: usize = 64;
+
+/// What a program does between two events, in the kernel and on its own memory: maps pages, writes to some of them, walks through a table.
+/// What a tracer had in the nearest caches, code and data, is then gone, the more of it the more was done.
+pub struct Memory {
+    table: Vec<u8>,
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory {
+            table: vec![1; WALKED[WORK_MOST as usize] * KIB],
+        }
+    }
+}
+
+impl Memory {
+    /// Amount 1 maps and unmaps only; each further one writes to twice as many new pages and walks through four times as much.
+    pub fn work(&mut self, amount: u32) -> io::Result<()> {
+        const BYTES: usize = 16 * PAGE;
+        let pages = (1usize << amount.min(WORK_MOST)) >> 2;
+        // SAFETY: a new mapping at an address of the kernel's choice, written to within its bounds and unmapped; nobody else knows of it.
+        unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let at = libc::mmap(std::ptr::null_mut(), BYTES, access, flags, -1, 0);
+            if at == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            for offset in (0..pages * PAGE).step_by(PAGE) {
+                std::ptr::write_volatile(at.cast::<u8>().add(offset), 1);
+            }
+            libc::munmap(at, BYTES);
+        }
+        let walked = WALKED[amount.min(WORK_MOST) as usize] * KIB;
+        for byte in self.table[..walked].iter_mut().step_by(LINE) {
+            *byte = std::hint::black_box(byte.wrapping_add(1));
+        }
+        Ok(())
+    }
+}
+
 struct PageFault(Mapping);
 
 pub fn page_fault() -> io::Result<Box<dyn Operation>> {

@@ -8,7 +8,9 @@ mod processes;
 mod switching;
 mod syscalls;
 
+pub use memory::WORK_MOST;
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An operation that was set up.
 pub trait Operation {
@@ -186,10 +188,26 @@ pub const ALL: &[Definition] = &[
     },
 ];
 
+/// How much else is done before each operation. The worker has one thread.
+static WORK: AtomicU32 = AtomicU32::new(0);
+
+/// From now on so much else is done before each operation, as in a program that meets its events so far apart: nothing (0), up to
+/// [`WORK_MOST`]. The more, the less of what a tracer needs is left in the caches.
+pub fn set_work(amount: u32) {
+    WORK.store(amount, Ordering::Relaxed);
+}
+
 /// Does `f` `n` times, timed, with an annotated slice around each when asked for.
 fn timed(n: u64, annotated: bool, mut f: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
     let start = std::time::Instant::now();
-    if annotated {
+    let work = WORK.load(Ordering::Relaxed);
+    if work > 0 {
+        let mut memory = memory::Memory::default();
+        for _ in 0..n {
+            memory.work(work)?;
+            f()?;
+        }
+    } else if annotated {
         for _ in 0..n {
             let _slice = kasuri_annotate::slice!("operation");
             f()?;

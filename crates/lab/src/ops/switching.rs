@@ -41,7 +41,9 @@ fn receive(fd: &OwnedFd) -> io::Result<bool> {
     Ok(rustix::io::read(fd, &mut [0u8; 1])? == 1)
 }
 
-/// Reads the whole working set, as LMbench sums its array.
+/// Reads the whole working set, as LMbench sums its array. Not inlined: the loops with annotations and without would each have their own
+/// copy, and on a large set what the compiler made of it differs by more than an annotation costs.
+#[inline(never)]
 fn touch(set: &[u64]) {
     std::hint::black_box(set.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)));
 }

@@ -3,8 +3,8 @@
 use super::slicer::DefaultNames;
 use crate::input::Annotation;
 use crate::{
-    Lock, LockCounts, LockIx, LockKind, LockWaits, ProcessIx, SliceKind, Slices, StrIx, ThreadIx,
-    Time, Trace,
+    Lock, LockCounts, LockIx, LockKind, LockSource, LockWaits, ProcessIx, SliceKind, Slices, StrIx,
+    ThreadIx, Time, Trace,
 };
 use kasuri_format::ring::lock_type;
 use std::collections::HashMap;
@@ -139,12 +139,18 @@ fn lock_of(process: ProcessIx, d: &Definition) -> Lock {
         _ => LockKind::Other,
     };
     let is_symbol = d.kind & lock_type::MASK == lock_type::SYMBOL;
+    let source = match d.kind {
+        kind if kind & lock_type::ITO != 0 => LockSource::Ito,
+        kind if kind & lock_type::UPROBE != 0 => LockSource::Uprobe,
+        _ => LockSource::Probe,
+    };
     let site = |wanted| if wanted { d.site } else { StrIx::NONE };
     Lock {
         process,
         object: d.object,
         since: d.time,
         kind,
+        source,
         robust: !is_symbol && d.kind & lock_type::ROBUST != 0,
         inherits: !is_symbol && d.kind & (lock_type::INHERIT | lock_type::PROTECT) != 0,
         shared: !is_symbol && d.kind & lock_type::PSHARED != 0,

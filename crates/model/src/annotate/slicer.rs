@@ -50,6 +50,8 @@ pub(crate) struct Carried {
     name: StrIx,
     kind: SliceKind,
     object: u64,
+    /// [`open`] bits of its mode.
+    bits: u8,
 }
 
 /// One thread's state while its events go by.
@@ -167,7 +169,11 @@ impl Slicer {
                 let task = shared.task(e.a, StrIx::NONE);
                 self.run_task(task, shared, out);
                 for slice in shared.resumed(task) {
-                    self.begin(slice.name, slice.kind, slice.object, open::CONTINUED, out);
+                    let bits = open::CONTINUED | slice.bits;
+                    match slice.kind {
+                        SliceKind::LockHold => self.hold(slice.name, slice.object, bits, out),
+                        kind => self.begin(slice.name, kind, slice.object, bits, out),
+                    }
                 }
             }
             Kind::TaskEnd => {
@@ -308,6 +314,10 @@ impl Slicer {
         if let Some(at) = self.nest.iter().rposition(waits) {
             self.close_from(at, open::END_UNSEEN, out);
         }
+        self.hold(name, object, bits, out);
+    }
+
+    fn hold(&mut self, name: StrIx, object: u64, bits: u8, out: &mut Out) {
         if self.holds.len() < MAX_DEPTH {
             let row = self.push(name, SliceKind::LockHold, object, bits, out);
             self.holds.push(row);
@@ -315,12 +325,39 @@ impl Slicer {
         }
     }
 
-    fn released(&mut self, name: StrIx, object: u64, out: &mut Out) {
-        match self
-            .holds
+    /// The open hold of this lock that is to end: the running task's, else anybody's.
+    fn open_hold(&self, object: u64, out: &Out) -> Option<usize> {
+        let s = &out.slices;
+        let is_it = |row: &u32| s.object[*row as usize] == object;
+        let task = self.task();
+        self.holds
             .iter()
-            .rposition(|&row| out.slices.object[row as usize] == object)
-        {
+            .rposition(|row| is_it(row) && s.task[*row as usize] == task)
+            .or_else(|| self.holds.iter().rposition(is_it))
+    }
+
+    /// Takes away the holds of a task that leaves this thread at `when`.
+    fn carry_holds(&mut self, task: TaskIx, when: Time, carried: &mut Vec<Carried>, out: &mut Out) {
+        let s = &mut out.slices;
+        self.holds.retain(|&row| {
+            let row = row as usize;
+            if s.task[row] != task {
+                return true;
+            }
+            s.end[row] = when.max(s.start[row]);
+            s.open[row] |= open::CONTINUES;
+            carried.push(Carried {
+                name: s.name[row],
+                kind: s.kind[row],
+                object: s.object[row],
+                bits: s.open[row] & open::SHARED,
+            });
+            false
+        });
+    }
+
+    fn released(&mut self, name: StrIx, object: u64, out: &mut Out) {
+        match self.open_hold(object, out) {
             Some(at) => {
                 let row = self.holds.remove(at) as usize;
                 out.slices.end[row] = self.now;
@@ -343,8 +380,7 @@ impl Slicer {
 
     /// The probe saw every acquisition: a release without one is a program that releases what it does not hold.
     fn left(&mut self, object: u64, out: &mut Out) {
-        let is_it = |&row: &u32| out.slices.object[row as usize] == object;
-        if let Some(at) = self.holds.iter().rposition(is_it) {
+        if let Some(at) = self.open_hold(object, out) {
             let row = self.holds.remove(at) as usize;
             out.slices.end[row] = self.now;
         }
@@ -391,8 +427,9 @@ impl Slicer {
             self.close_from(at, open::END_UNSEEN, out);
             return Vec::new();
         }
-        let carried = self.carried(at + 1..self.nest.len(), out);
+        let mut carried = self.carried(at + 1..self.nest.len(), out);
         self.close_from(at, open::CONTINUES, out);
+        self.carry_holds(task, self.now, &mut carried, out);
         carried
     }
 
@@ -407,6 +444,7 @@ impl Slicer {
                 name: s.name[row],
                 kind: s.kind[row],
                 object: s.object[row],
+                bits: s.open[row] & open::SHARED,
             })
             .collect()
     }
@@ -430,7 +468,8 @@ impl Slicer {
             Some(&row) => (out.slices.start[row as usize], Some(row as usize)),
             None => (self.now, None),
         };
-        let carried = self.carried((at + 1).min(end)..end, out);
+        let mut carried = self.carried((at + 1).min(end)..end, out);
+        self.carry_holds(task, when, &mut carried, out);
         for place in at..end {
             let row = std::mem::replace(&mut self.nest[place], STOLEN) as usize;
             if row != STOLEN as usize {
@@ -462,13 +501,18 @@ impl Slicer {
             Some(ArgType::Str) => ArgValue::Str(StrIx(e.a as u32)),
             None => return,
         };
-        let slice = match (self.last_instant.is_some(), self.nest.last()) {
+        // Importers know arguments of a slice that come with its end, when instants were in between.
+        let instant = match e.b {
+            0 => self.last_instant,
+            _ => InstantIx::NONE,
+        };
+        let slice = match (instant.is_some(), self.nest.last()) {
             (true, _) => SliceIx::NONE,
             (false, Some(&row)) => SliceIx(row),
             (false, None) => return,
         };
         out.args.slice.push(slice);
-        out.args.instant.push(self.last_instant);
+        out.args.instant.push(instant);
         out.args.name.push(e.name);
         out.args.value.push(value);
     }

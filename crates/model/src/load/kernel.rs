@@ -1,67 +1,13 @@
 //! Kernel blocks of one CPU as events: columns are decoded block by block, only those that the passes use.
+use super::payers::{Apart, Payers};
 use crate::input::{BATCH, CpuEvents, Event, What};
+use crate::kernel_events::{Role, Values};
 use crate::{Error, PrevState, StrIx, Strings, Time};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{Column, Group, Recording};
-use kasuri_format::tracefs::EventFormat;
 use kasuri_format::{ErrorKind, Result as FormatResult};
 use std::ops::Range;
 use std::rc::Rc;
-
-/// What the passes do with an event type.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Role {
-    Switch,
-    Waking,
-    Migrate,
-    Fork,
-    NewTask,
-    Exec,
-    Exit,
-    Rename,
-    IrqEntry,
-    IrqExit,
-    SoftirqEntry,
-    SoftirqExit,
-    SyscallEntry,
-    SyscallExit,
-    LockBegin,
-    LockEnd,
-    /// Nothing.
-    Other,
-}
-
-/// The fields that a role needs: numbers, then names (comms, or an interrupt handler's).
-const fn fields(role: Role) -> (&'static [&'static str], &'static [&'static str]) {
-    match role {
-        Role::Switch => (
-            &["prev_pid", "prev_state", "next_pid"],
-            &["prev_comm", "next_comm"],
-        ),
-        Role::Waking => (&["pid", "target_cpu", "common_flags"], &["comm"]),
-        Role::Migrate => (&["pid", "orig_cpu", "dest_cpu"], &[]),
-        Role::Fork => (&["parent_pid", "child_pid"], &["child_comm"]),
-        Role::NewTask => (&["pid", "clone_flags"], &["comm"]),
-        Role::Exec => (&["pid", "old_pid"], &[]),
-        Role::Exit => (&["pid"], &[]),
-        Role::Rename => (&["pid"], &["newcomm"]),
-        Role::IrqEntry => (&["irq"], &["name"]),
-        Role::SoftirqEntry => (&["vec"], &[]),
-        Role::SyscallEntry => (&["id"], &[]),
-        Role::LockBegin => (&["flags", "common_flags"], &[]),
-        Role::LockEnd => (&["common_flags"], &[]),
-        Role::IrqExit | Role::SoftirqExit | Role::SyscallExit | Role::Other => (&[], &[]),
-    }
-}
-
-/// `common_flags`: raised in a hardware interrupt (TRACE_FLAG_HARDIRQ), or in an NMI (TRACE_FLAG_NMI).
-const IN_INTERRUPT: i64 = 0x08 | 0x40;
-/// `clone_flags`: CLONE_THREAD.
-const CLONE_THREAD: i64 = 0x1_0000;
-/// As the kernel numbers them.
-const SOFTIRQS: [&str; 10] = [
-    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
-];
 
 /// What all CPUs share: the meaning of types and states.
 #[derive(Debug)]
@@ -72,8 +18,11 @@ pub(super) struct Kernel {
     origin_ns: i64,
     /// Stretches without kernel events, to keep a budget; by time.
     pauses: Vec<Range<Time>>,
+    /// Names of probed lock functions.
+    lock_functions: Vec<String>,
     /// Events met so far, by type.
-    counts: std::cell::RefCell<Vec<u64>>,
+    payers: std::cell::RefCell<Vec<Payers>>,
+    apart: std::cell::RefCell<Apart>,
 }
 
 impl Kernel {
@@ -82,18 +31,28 @@ impl Kernel {
         let has_waking = types.iter().any(|t| t.name == "sched/sched_waking");
         let switch = recording.meta().kernel.formats.get("sched/sched_switch");
         Kernel {
-            roles: types.iter().map(|t| role(t, has_waking)).collect(),
+            roles: types
+                .iter()
+                .map(|t| Role::of(&t.name, has_waking))
+                .collect(),
             states: switch.map_or_else(PrevState::newest, |text| PrevState::from_format(text)),
             clock,
             origin_ns,
             pauses: pauses(recording, origin_ns),
-            counts: vec![0; types.len()].into(),
+            lock_functions: recording.meta().lock_functions.clone(),
+            payers: vec![Payers::default(); types.len()].into(),
+            apart: Apart::default().into(),
         }
     }
 
-    /// How many events of each type were read.
-    pub fn counts(&self) -> Vec<u64> {
-        self.counts.borrow().clone()
+    /// How many events of each type were read, and in whose time they were written.
+    pub fn payers(&self) -> Vec<Payers> {
+        self.payers.borrow().clone()
+    }
+
+    /// How far apart events were on their CPU, ns.
+    pub fn apart_ns(&self) -> Option<f64> {
+        self.apart.borrow().mean_ns()
     }
 
     /// Whether moves of threads are recorded.
@@ -119,30 +78,6 @@ fn pauses(recording: &Recording<'_>, origin_ns: i64) -> Vec<Range<Time>> {
         .collect()
 }
 
-fn role(format: &EventFormat, has_waking: bool) -> Role {
-    match format.name.as_str() {
-        "sched/sched_switch" => Role::Switch,
-        "sched/sched_waking" | "sched/sched_wakeup_new" => Role::Waking,
-        // Later than sched_waking and on the wakee's CPU; better than nothing.
-        "sched/sched_wakeup" if !has_waking => Role::Waking,
-        "sched/sched_migrate_task" => Role::Migrate,
-        "sched/sched_process_fork" => Role::Fork,
-        "sched/sched_process_exec" => Role::Exec,
-        "sched/sched_process_exit" => Role::Exit,
-        "task/task_newtask" => Role::NewTask,
-        "task/task_rename" => Role::Rename,
-        "irq/irq_handler_entry" => Role::IrqEntry,
-        "irq/irq_handler_exit" => Role::IrqExit,
-        "irq/softirq_entry" => Role::SoftirqEntry,
-        "irq/softirq_exit" => Role::SoftirqExit,
-        "raw_syscalls/sys_enter" => Role::SyscallEntry,
-        "raw_syscalls/sys_exit" => Role::SyscallExit,
-        "lock/contention_begin" => Role::LockBegin,
-        "lock/contention_end" => Role::LockEnd,
-        _ => Role::Other,
-    }
-}
-
 /// The decoded fields of one event type in the current block.
 #[derive(Debug, Default)]
 struct Columns {
@@ -152,11 +87,18 @@ struct Columns {
     names: [Vec<StrIx>; 2],
 }
 
-impl Columns {
-    fn int(&self, column: usize) -> i64 {
-        self.ints[column].get(self.at).copied().unwrap_or(-1)
+impl Values for Columns {
+    #[inline(always)]
+    fn context(&self) -> Option<i32> {
+        self.context.get(self.at).map(|&tid| tid as i32)
     }
 
+    #[inline(always)]
+    fn int(&self, column: usize) -> Option<i64> {
+        self.ints[column].get(self.at).copied()
+    }
+
+    #[inline(always)]
     fn name(&self, column: usize) -> StrIx {
         self.names[column].get(self.at).copied().unwrap_or_default()
     }
@@ -211,7 +153,8 @@ pub(super) struct KernelCpu<'r> {
     /// Index of the next event.
     next: usize,
     last: Time,
-    syscalls: std::collections::HashMap<i64, StrIx>,
+    /// Names by event type and number: system calls, softirqs, kinds of locks.
+    numbered: std::collections::HashMap<(u16, i64), StrIx>,
 }
 
 impl<'r> KernelCpu<'r> {
@@ -237,7 +180,7 @@ impl<'r> KernelCpu<'r> {
             n_pauses: 0,
             next: 0,
             last: start,
-            syscalls: std::collections::HashMap::new(),
+            numbered: std::collections::HashMap::new(),
         }
     }
 
@@ -271,17 +214,19 @@ impl<'r> KernelCpu<'r> {
             })
             .collect();
         self.add_pauses();
+        self.kernel.apart.borrow_mut().add(&self.times);
         self.next = 0;
         for group in block.groups() {
             let ix = usize::from(group.event_type);
-            self.kernel.counts.borrow_mut()[ix] += group.len as u64;
-            self.columns[ix] = read_columns(&group, self.kernel.roles[ix], strings)?;
-        }
-        let machine = self.recording.meta().host.machine.clone();
-        for id in self.syscall_ids() {
-            self.syscalls
-                .entry(id)
-                .or_insert_with(|| strings.intern(&crate::syscalls::name(&machine, id)));
+            let role = self.kernel.roles[ix];
+            self.columns[ix] = self.read_columns(&group, role, strings)?;
+            let columns = &self.columns[ix];
+            let tids = match role {
+                Role::Switch => &columns.ints[2],
+                Role::Other => &read_ints(&group, "common_pid")?,
+                _ => &columns.context,
+            };
+            self.kernel.payers.borrow_mut()[ix].add(group.len, tids);
         }
         Ok(true)
     }
@@ -321,16 +266,44 @@ impl<'r> KernelCpu<'r> {
         }
     }
 
-    fn syscall_ids(&self) -> Vec<i64> {
-        let ix = self
-            .kernel
-            .roles
-            .iter()
-            .position(|r| *r == Role::SyscallEntry);
-        let mut ids = ix.map_or(Vec::new(), |ix| self.columns[ix].ints[0].clone());
-        ids.sort_unstable();
-        ids.dedup();
-        ids
+    fn read_columns(
+        &mut self,
+        group: &Group<'_>,
+        role: Role,
+        strings: &mut Strings,
+    ) -> Result<Columns, Error> {
+        let mut out = Columns::default();
+        let (ints, names) = role.fields();
+        if let Role::LockCall(_, function) = role {
+            let name = self.kernel.lock_functions.get(usize::from(function));
+            let name = name.map_or(StrIx::NONE, |name| strings.intern(name));
+            out.names[0] = vec![name; group.len];
+        }
+        // Of a switch, the context is who left.
+        if role != Role::Switch && role != Role::Other {
+            out.context = read_ints(group, "common_pid")?;
+        }
+        for (column, field) in out.ints.iter_mut().zip(ints) {
+            *column = read_ints(group, field)?;
+        }
+        for (column, field) in out.names.iter_mut().zip(names) {
+            *column = read_names(group, field, strings)?;
+        }
+        if matches!(
+            role,
+            Role::SoftirqEntry | Role::SyscallEntry | Role::LockBegin
+        ) {
+            let machine = &self.recording.meta().host.machine;
+            for &number in &out.ints[0] {
+                let name = self.numbered.entry((group.event_type, number));
+                out.names[0].push(
+                    *name.or_insert_with(|| {
+                        role.name_of(number, machine, strings).unwrap_or_default()
+                    }),
+                );
+            }
+        }
+        Ok(out)
     }
 
     fn lost(&mut self, gap: Gap, to: Time) -> Event {
@@ -359,90 +332,10 @@ impl<'r> KernelCpu<'r> {
         let kind = usize::from(self.types[ix]);
         let role = self.kernel.roles[kind];
         self.last = self.last.max(Time(self.times[ix]));
-        if role == Role::Other {
-            return None;
-        }
         let c = &mut self.columns[kind];
-        let mut context = c.context.get(c.at).map_or(-1, |&tid| tid as i32);
-        let mut in_interrupt = false;
-        let tid = c.int(0) as i32;
-        let what = match role {
-            Role::Switch => {
-                context = tid;
-                What::Switch {
-                    prev: tid,
-                    prev_comm: c.name(0),
-                    left_as: self.kernel.states.get(c.int(1)),
-                    next: c.int(2) as i32,
-                    next_comm: c.name(1),
-                }
-            }
-            Role::Waking => {
-                in_interrupt = c.int(2) & IN_INTERRUPT != 0 && !c.ints[2].is_empty();
-                What::Waking {
-                    tid,
-                    comm: c.name(0),
-                    cpu: c.int(1) as i32,
-                }
-            }
-            Role::Migrate => What::Migrate {
-                tid,
-                from: c.int(1) as u16,
-                to: c.int(2) as u16,
-            },
-            Role::Fork => What::Fork {
-                parent: tid,
-                child: c.int(1) as i32,
-                comm: c.name(0),
-                pid: None,
-                same_process: None,
-            },
-            Role::NewTask => {
-                let same = (!c.ints[1].is_empty()).then(|| c.int(1) & CLONE_THREAD != 0);
-                What::Fork {
-                    parent: -1,
-                    child: tid,
-                    comm: c.name(0),
-                    pid: None,
-                    same_process: same,
-                }
-            }
-            Role::Exec => What::Exec {
-                tid,
-                old_tid: c.int(1) as i32,
-            },
-            Role::Exit => What::Exit {
-                tid,
-                at_once: false,
-            },
-            Role::Rename => What::Rename {
-                tid,
-                comm: c.name(0),
-            },
-            Role::IrqEntry => What::IrqEntry { name: c.name(0) },
-            Role::IrqExit => What::IrqExit,
-            Role::SoftirqEntry => What::SoftirqEntry { name: c.name(0) },
-            Role::SoftirqExit => What::SoftirqExit,
-            Role::SyscallEntry => What::SyscallEntry {
-                name: self.syscalls.get(&c.int(0)).copied().unwrap_or(StrIx::NONE),
-            },
-            Role::LockBegin => {
-                in_interrupt = c.int(1) & IN_INTERRUPT != 0;
-                What::LockBegin { name: c.name(0) }
-            }
-            Role::LockEnd => {
-                in_interrupt = tid & IN_INTERRUPT as i32 != 0;
-                What::LockEnd
-            }
-            Role::SyscallExit | Role::Other => What::SyscallExit,
-        };
+        let event = role.event(Time(self.times[ix]), c, &self.kernel.states);
         c.at += 1;
-        Some(Event {
-            time: Time(self.times[ix]),
-            context,
-            in_interrupt,
-            what,
-        })
+        event
     }
 }
 
@@ -476,21 +369,6 @@ impl CpuEvents for KernelCpu<'_> {
     }
 }
 
-/// `flags` of lock:contention_begin (LCB_F_*): spin 1, read 2, write 4, real-time 8, per CPU 16, mutex 32.
-fn lock_name(flags: i64) -> &'static str {
-    match flags {
-        f if f & 32 != 0 => "mutex",
-        f if f & 16 != 0 => "percpu rwsem",
-        f if f & 8 != 0 => "rtmutex",
-        3 => "rwlock read",
-        5 => "rwlock write",
-        f if f & 1 != 0 => "spinlock",
-        2 => "rwsem read",
-        4 => "rwsem write",
-        _ => "semaphore",
-    }
-}
-
 /// A column that the kernel's format may lack.
 fn optional(column: FormatResult<Column>) -> Result<Option<Column>, Error> {
     match column {
@@ -498,31 +376,6 @@ fn optional(column: FormatResult<Column>) -> Result<Option<Column>, Error> {
         Err(e) if e.kind == ErrorKind::Absent => Ok(None),
         Err(e) => Err(e.into()),
     }
-}
-
-fn read_columns(group: &Group<'_>, role: Role, strings: &mut Strings) -> Result<Columns, Error> {
-    let mut out = Columns::default();
-    let (ints, names) = fields(role);
-    // Of a switch, the context is who left.
-    if role != Role::Switch && role != Role::Other {
-        out.context = read_ints(group, "common_pid")?;
-    }
-    for (column, field) in out.ints.iter_mut().zip(ints) {
-        *column = read_ints(group, field)?;
-    }
-    for (column, field) in out.names.iter_mut().zip(names) {
-        *column = read_names(group, field, strings)?;
-    }
-    if role == Role::LockBegin {
-        let name = |&flags: &i64| strings.intern(lock_name(flags));
-        out.names[0] = out.ints[0].iter().map(name).collect();
-    }
-    if role == Role::SoftirqEntry {
-        let vectors = SOFTIRQS.map(|name| strings.intern(name));
-        let name = |&v: &i64| vectors.get(v as usize).copied().unwrap_or_default();
-        out.names[0] = out.ints[0].iter().map(name).collect();
-    }
-    Ok(out)
 }
 
 fn read_ints(group: &Group<'_>, field: &str) -> Result<Vec<i64>, Error> {

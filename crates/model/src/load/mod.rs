@@ -2,6 +2,7 @@
 mod annotation;
 mod kernel;
 mod losses;
+mod payers;
 mod perf;
 
 use crate::build::build;
@@ -12,9 +13,10 @@ use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{BlockKind, Recording};
 use kasuri_format::meta::{Anchor, Meta};
 use kernel::{Kernel, KernelCpu};
+use payers::Payers;
 use perf::PerfCpu;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 impl Trace {
@@ -24,9 +26,8 @@ impl Trace {
     /// When a block is damaged (open the file with [`Recording::salvage`] to leave those out), when stamps need clock
     /// anchors that the recording lacks, or when it has more rows than 32 bits count.
     pub fn load(recording: &Recording<'_>) -> Result<Trace, Error> {
-        keep_freed_buffers();
         let meta = recording.meta();
-        let anchors = all_anchors(recording);
+        let anchors = recording.all_anchors();
         let kernel_clock = clock(
             &meta.kernel.clock == "x86-tsc",
             &anchors,
@@ -53,7 +54,7 @@ impl Trace {
         let mut setup = setup(recording, &clocks, origin_ns);
         let start = setup.span.start;
         let kernel_cpus = blocks_by_cpu(recording, BlockKind::Kernel);
-        let mut counts = Vec::new();
+        let (mut payers, mut apart_ns) = (Vec::new(), None);
         let mut trace = if kernel_cpus.is_empty() {
             let mut cpus = Vec::new();
             for (cpu, blocks) in blocks_by_cpu(recording, BlockKind::Perf) {
@@ -71,7 +72,8 @@ impl Trace {
                 cpus.push((cpu, events));
             }
             let trace = build(setup, strings, cpus, streams)?;
-            counts = kernel.counts();
+            payers = kernel.payers();
+            apart_ns = kernel.apart_ns();
             trace
         };
         trace.places = places;
@@ -90,33 +92,16 @@ impl Trace {
         };
         trace.n_kernel_events = events(BlockKind::Kernel) + events(BlockKind::Perf);
         trace.n_annotation_events = events(BlockKind::Annotation);
-        trace.info.event_costs = event_costs(recording, &counts, trace.n_annotation_events);
+        trace.info.events_apart_ns = apart_ns;
+        trace.info.event_costs = event_costs(recording, &payers, &trace);
         trace.losses = losses::losses(&trace, recording, &clients, &gaps.borrow());
         Ok(trace)
     }
 }
 
-/// Each block is decoded into buffers of about the sizes of those before it, 0.5 MiB and less. glibc gives such buffers
-/// back to the kernel when they are freed, and the page faults of the next ones cost as much as decoding, until it
-/// has seen a larger one come and go. (Its documentation calls that the dynamic threshold for mmap and trim.) Much
-/// larger would be wrong too: columns below the threshold are copied as they grow, those above it are remapped.
-fn keep_freed_buffers() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(1 << 20)));
-}
-
 struct Clocks {
     kernel: ClockMap,
     client: ClockMap,
-}
-
-/// The recorded anchors, and those that `meta.json` holds.
-fn all_anchors(recording: &Recording<'_>) -> Vec<Anchor> {
-    let meta = recording.meta();
-    let mut anchors = recording.anchors().to_vec();
-    anchors.push(meta.start);
-    anchors.extend(meta.end);
-    anchors.retain(|a| a.native != 0 && a.monotonic_ns != 0);
-    anchors
 }
 
 fn clock(
@@ -259,6 +244,7 @@ fn info(meta: &Meta) -> Info {
         missing.push("the recorder did not end in order: the last events may be missing, and what ran at the end is cut off".into());
     }
     Info {
+        format: "kasuri".into(),
         command: meta.command.clone(),
         root_pid: meta.root_pids.first().copied().unwrap_or(0),
         exit_status: meta.exit_status,
@@ -271,6 +257,7 @@ fn info(meta: &Meta) -> Info {
         missing,
         recorder: meta.recorder.clone(),
         event_costs: Vec::new(),
+        events_apart_ns: None,
         program_cpu: meta.program_cpu_ns.map(|ns| Duration(ns as i64)),
         recorder_cpu: meta.recorder_cpu_ns.map(|ns| Duration(ns as i64)),
         buffer_bytes: u64::from(meta.kernel.buffer_kb) * 1024 * meta.host.online.len() as u64,
@@ -278,18 +265,32 @@ fn info(meta: &Meta) -> Info {
     }
 }
 
-/// Events by kind with what one costs; `counts`: by event type of the recording.
-fn event_costs(recording: &Recording<'_>, counts: &[u64], n_annotations: u64) -> Vec<EventCost> {
+/// Events by kind with what one costs; `payers`: by event type of the recording.
+fn event_costs(recording: &Recording<'_>, payers: &[Payers], trace: &Trace) -> Vec<EventCost> {
     let costs = &recording.meta().event_costs;
+    let apart = &recording.meta().event_costs_apart;
+    let targets = trace.processes.iter().filter(|p| p.is_target);
+    let threads =
+        targets.flat_map(|p| &trace.threads[p.threads.start as usize..p.threads.end as usize]);
+    let ours: HashSet<i64> = threads
+        .map(|t| i64::from(t.tid))
+        .filter(|&t| t > 0)
+        .collect();
     let kinds = recording.event_types().iter().map(|t| t.name.as_str());
-    let kernel = kinds.zip(counts.iter().copied());
+    let kernel = kinds.zip(payers).map(|(name, payers)| {
+        let n_program = payers.paid_by(|tid| ours.contains(&tid));
+        (name, payers.n, n_program.unwrap_or(payers.n))
+    });
+    let annotations = trace.n_annotation_events;
     kernel
-        .chain([("annotation", n_annotations)])
-        .filter(|(_, n)| *n > 0)
-        .map(|(name, n)| EventCost {
+        .chain([("annotation", annotations, annotations)])
+        .filter(|(_, n, _)| *n > 0)
+        .map(|(name, n, n_program)| EventCost {
             name: name.to_owned(),
             n,
+            n_program,
             ns: costs.get(name).copied(),
+            apart: apart.get(name).cloned().unwrap_or_default(),
         })
         .collect()
 }

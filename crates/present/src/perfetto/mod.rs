@@ -10,7 +10,7 @@ mod sched;
 mod tracks;
 
 use crate::Exported;
-use kasuri_model::{ProcessIx, ThreadIx, Trace};
+use kasuri_model::{ProcessIx, ThreadIx, Time, Trace};
 use packets::Packets;
 use proto::*;
 use std::io::{self, Write};
@@ -25,13 +25,15 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     process_tree(trace, &mut packets)?;
     let unknown = sched::write(trace, &mut packets)?;
     tracks::write(trace, &mut packets)?;
+    // The last one says when recording ended.
+    snapshot(trace, &mut packets, trace.span.end)?;
     let mut left_out = vec!["thread priorities (shown as 120)".to_string()];
     if !trace.migrations.time.is_empty() {
         left_out.push("migration events (a thread's CPU is shown)".into());
     }
     if unknown > 0 {
         left_out.push(format!(
-            "{unknown} stretches of lost scheduler events (shown as idle)"
+            "{unknown} stretches of lost scheduler events (shown as idle, and marked lost)"
         ));
     }
     Ok(Exported {
@@ -40,23 +42,26 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     })
 }
 
-fn header<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<()> {
-    let now = packets.stamp(trace.span.start);
+/// What the clocks showed then.
+fn snapshot<W: Write>(trace: &Trace, packets: &mut Packets<W>, time: Time) -> io::Result<()> {
+    let now = packets.stamp(time);
     let clock = |id, timestamp| Clock {
         clock_id: Some(id),
         timestamp: Some(timestamp),
     };
     let mut clocks = vec![clock(CLOCK_BOOTTIME, now), clock(CLOCK_MONOTONIC, now)];
     if trace.origin_realtime_ns != 0 {
-        let realtime = trace
-            .origin_realtime_ns
-            .saturating_add(trace.span.start.ns());
+        let realtime = trace.origin_realtime_ns.saturating_add(time.ns());
         clocks.push(clock(CLOCK_REALTIME, realtime.max(0) as u64));
     }
     packets.describe(Data::ClockSnapshot(ClockSnapshot {
         clocks,
         primary_trace_clock: Some(CLOCK_BOOTTIME),
-    }))?;
+    }))
+}
+
+fn header<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<()> {
+    snapshot(trace, packets, trace.span.start)?;
     let utsname = Utsname {
         sysname: Some("Linux".into()),
         // The importer reads the meaning of prev_state off the kernel's version.

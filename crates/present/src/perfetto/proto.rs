@@ -236,7 +236,9 @@ pub struct FtraceEvent {
     pub timestamp: Option<u64>,
     #[prost(uint32, optional, tag = "2")]
     pub pid: Option<u32>,
-    #[prost(oneof = "Event", tags = "4, 20, 114")]
+    #[prost(uint32, optional, tag = "5")]
+    pub common_flags: Option<u32>,
+    #[prost(oneof = "Event", tags = "4, 20, 114, 235")]
     pub event: Option<Event>,
 }
 
@@ -248,6 +250,8 @@ pub enum Event {
     SchedWaking(SchedWaking),
     #[prost(message, tag = "114")]
     SchedWakeupNew(SchedWaking),
+    #[prost(message, tag = "235")]
+    TaskNewtask(TaskNewtask),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -281,4 +285,14 @@ pub struct SchedWaking {
     pub success: Option<i32>,
     #[prost(int32, optional, tag = "5")]
     pub target_cpu: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TaskNewtask {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(string, optional, tag = "2")]
+    pub comm: Option<String>,
+    #[prost(uint64, optional, tag = "3")]
+    pub clone_flags: Option<u64>,
 }

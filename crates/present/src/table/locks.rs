@@ -16,9 +16,10 @@ pub fn render(locks: &Locks, prediction: Option<&Prediction>, layout: &Layout) -
     page.line(&title);
     page.lock_facts(locks, prediction);
     if locks.locks.is_empty() {
+        page.kernel_tables(locks);
         page.fact(
             "locks",
-            "none recorded: annotate them (KASURI_LOCK_REQUEST and its kin, docs/guide/annotate.md) or record with a lock probe",
+            "none recorded: `kasuri record --locks` puts a probe in front of them; for static programs and locks of your own name their functions (--lock-function LOCK,UNLOCK), or annotate them (KASURI_LOCK_*); docs/guide/locks.md",
         );
         return page.text;
     }
@@ -26,8 +27,10 @@ pub fn render(locks: &Locks, prediction: Option<&Prediction>, layout: &Layout) -
     page.hold_table(locks);
     page.waits_table(locks);
     page.sites_table(locks);
+    page.other_waits(locks);
     page.owners(locks);
     page.inversions(locks);
+    page.kernel_tables(locks);
     page.text
 }
 
@@ -84,6 +87,17 @@ impl Page<'_> {
                 &format!("{} waiting for the kernel's own locks", percent(share)),
             );
         }
+        if let Some(unseen) = locks.unseen_futex_ns
+            && unseen > locks.cpu_ns / 100
+        {
+            self.fact(
+                "unseen",
+                &format!(
+                    "{} asleep in futex calls outside every recorded wait: locks that no probe stands in front of (Rust's std, OpenMP, Go, static programs); --lock-function may show them (docs/guide/locks.md)",
+                    ns(unseen)
+                ),
+            );
+        }
         if locks.sampled {
             self.fact("sampled", "the light probe keeps a sample of the holds: ratios and counts of holds are too low, waits are complete; record with --locks=full for all");
         }
@@ -112,6 +126,7 @@ impl Page<'_> {
         );
         let mut grid = Grid::new(&[
             text("LOCK"),
+            text("SOURCE"),
             number("PID", 7),
             number("LOCK RATIO", 0),
             number("WAIT RATIO", 0),
@@ -123,6 +138,7 @@ impl Page<'_> {
             number("MAX", 5),
             number("WAIT MAX", 6),
             number("SPUN", 6),
+            number("ON PATH", 3),
             number("THREADS", 7),
         ]);
         let shown = self.shown(locks.locks.len());
@@ -130,6 +146,7 @@ impl Page<'_> {
             let u = &lock.used;
             grid.row([
                 printable(&lock.name),
+                lock.source.into(),
                 lock.pid.to_string(),
                 maybe(u.lock_ratio),
                 maybe(u.wait_ratio),
@@ -141,6 +158,7 @@ impl Page<'_> {
                 ns(u.hold_max_ns),
                 ns(u.wait_max_ns),
                 part(u.wait_spin_ns, u.wait_ns),
+                maybe(lock.path_share),
                 count(lock.threads.into()),
             ]);
         }
@@ -220,10 +238,14 @@ impl Page<'_> {
         ]);
         let shown = self.shown(locks.waits_for.len());
         for w in &locks.waits_for[..shown] {
-            let nobody = w.holder_tid == 0;
+            let nobody = w.holder.is_empty() && w.holder_tid == 0;
+            let tid = |tid: i32| match tid {
+                0 => "tasks".into(),
+                tid => tid.to_string(),
+            };
             grid.row([
                 printable(&w.waiter),
-                w.waiter_tid.to_string(),
+                tid(w.waiter_tid),
                 if nobody {
                     "(nobody: waking up)".into()
                 } else {
@@ -232,7 +254,7 @@ impl Page<'_> {
                 if nobody {
                     "-".into()
                 } else {
-                    w.holder_tid.to_string()
+                    tid(w.holder_tid)
                 },
                 printable(&w.lock),
                 ns(w.ns),
@@ -254,6 +276,36 @@ impl Page<'_> {
             ]);
         }
         self.grid(grid, shown, locks.waits_for.len());
+    }
+
+    /// Conditions, semaphores, barriers: no locks, but what threads wait for.
+    fn other_waits(&mut self, locks: &Locks) {
+        if locks.waits.is_empty() {
+            return;
+        }
+        self.heading("other waits", "for what nobody holds");
+        let mut grid = Grid::new(&[
+            text("FOR"),
+            text("PLACE"),
+            number("OBJECT", 4),
+            number("WAITED", 0),
+            number("TIMES", 0),
+            number("MAX", 1),
+            number("THREADS", 3),
+        ]);
+        let shown = self.shown(locks.waits.len());
+        for w in &locks.waits[..shown] {
+            grid.row([
+                w.kind.into(),
+                printable(&w.place),
+                format!("{:#x}", w.object),
+                ns(w.wait_ns),
+                count(w.count),
+                ns(w.wait_max_ns),
+                count(w.threads.into()),
+            ]);
+        }
+        self.grid(grid, shown, locks.waits.len());
     }
 
     fn sites_table(&mut self, locks: &Locks) {
@@ -312,6 +364,15 @@ impl Page<'_> {
             .iter()
             .for_each(|t| grid.row(row(&t.name, t.tid, &t.used)));
         self.grid(grid, shown, locks.threads.len());
+        if !locks.tasks.is_empty() {
+            self.heading("tasks", "by name; ratios of their own CPU time");
+            let mut grid = Grid::new(&columns("TASK", "TASKS"));
+            let shown = self.shown(locks.tasks.len());
+            locks.tasks[..shown]
+                .iter()
+                .for_each(|t| grid.row(row(&t.name, t.tasks as i32, &t.used)));
+            self.grid(grid, shown, locks.tasks.len());
+        }
         if locks.processes.len() > 1 {
             self.heading("processes", "");
             let mut grid = Grid::new(&columns("PROCESS", "PID"));
@@ -320,6 +381,64 @@ impl Page<'_> {
                 .iter()
                 .for_each(|p| grid.row(row(&p.name, p.pid, &p.used)));
             self.grid(grid, shown, locks.processes.len());
+        }
+    }
+
+    fn kernel_tables(&mut self, locks: &Locks) {
+        if !locks.syscalls.is_empty() {
+            self.heading("system calls", "most CPU time first");
+            let mut grid = Grid::new(&[
+                text("PROCESS"),
+                number("PID", 1),
+                text("CALL"),
+                number("CALLS", 0),
+                number("CPU TIME", 0),
+                number("TIME", 0),
+                number("MAX", 1),
+            ]);
+            let shown = self.shown(locks.syscalls.len());
+            for s in &locks.syscalls[..shown] {
+                grid.row([
+                    printable(&s.process),
+                    s.pid.to_string(),
+                    printable(&s.name),
+                    count(s.count),
+                    ns(s.cpu_ns),
+                    ns(s.wall_ns),
+                    ns(s.max_ns),
+                ]);
+            }
+            self.grid(grid, shown, locks.syscalls.len());
+        }
+        if !locks.kernel_locks.is_empty() {
+            let note = if locks.syscalls.is_empty() {
+                "waits for them; their callers need --syscalls"
+            } else {
+                "waits for them"
+            };
+            self.heading("the kernel's own locks", note);
+            let mut grid = Grid::new(&[
+                text("TYPE"),
+                text("CALLER"),
+                number("WAITS", 0),
+                number("WAITED", 0),
+                number("MAX", 0),
+            ]);
+            let shown = self.shown(locks.kernel_locks.len());
+            for l in &locks.kernel_locks[..shown] {
+                grid.row([
+                    printable(&l.kind),
+                    if l.caller.is_empty() {
+                        "-".into()
+                    } else {
+                        printable(&l.caller)
+                    },
+                    count(l.count),
+                    ns(l.wait_ns),
+                    ns(l.max_ns),
+                ]);
+            }
+            self.grid(grid, shown, locks.kernel_locks.len());
         }
     }
 

@@ -1,6 +1,7 @@
 //! The summary as text: what `kasuri stat` prints.
 mod account;
 mod compare;
+mod contents;
 mod critical_path;
 pub mod grid;
 mod locks;
@@ -11,6 +12,7 @@ pub mod units;
 
 pub use account::cause_text;
 pub use compare::render_comparison;
+pub use contents::contents;
 pub use critical_path::render_critical_path;
 pub use locks::render as locks;
 pub use predict::render as predict;

@@ -22,23 +22,28 @@ fn known(is_known: bool, text: String) -> String {
     if is_known { text } else { "-".into() }
 }
 
-/// `cost 0.4 % of CPU time (0.3..0.5): 8.50 ms; ...`; none when nothing is known of it.
+/// `cost the program 0.4 % of its CPU time (0.3..0.5): 8.50 ms; ...`; none when nothing is known of it.
 fn tracing(s: &Summary) -> Option<String> {
     let t = &s.tracing;
     let mut parts = Vec::new();
     if let Some(share) = t.share {
         let of_cpu = |ns: i64| share * ns as f64 / t.cost_ns.max(1) as f64 * 100.0;
         parts.push(format!(
-            "cost {} of CPU time ({:.1}..{:.1}): {} for all events of the system",
+            "cost the program {} of its CPU time ({:.1}..{:.1}): {}",
             percent(share),
             of_cpu(t.low_ns),
             of_cpu(t.high_ns),
             ns(t.cost_ns)
         ));
     } else if !t.events.is_empty() {
-        parts.push(format!("cost {}", ns(t.cost_ns)));
+        parts.push(format!("cost the program {}", ns(t.cost_ns)));
     } else if t.unpriced > 0 {
         parts.push("cost not known: what an event costs was not measured on that machine".into());
+    }
+    // Kernel events are of the whole system: others paid the rest.
+    if t.system_ns > t.cost_ns {
+        let others = t.system_ns - t.cost_ns;
+        parts.push(format!("other programs and idle CPUs {}", ns(others)));
     }
     if let Some(cpu) = t.recorder_cpu_ns {
         parts.push(format!("recorder {} beside it", ns(cpu)));

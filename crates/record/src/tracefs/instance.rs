@@ -6,7 +6,9 @@
 //! the holder dies, however it dies. A pid and start time in the name would do the same but not
 //! across pid namespaces, and it would have to be right about pid reuse.
 use super::events::{Catalogue, Formats, page_bytes};
+use super::probes::{self, Probes};
 use super::{Tracefs, open_dir, read, write};
+use crate::uprobes::{self, LockFunction};
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, flock, mkdirat, unlinkat};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -35,6 +37,8 @@ pub struct InstanceOptions {
     pub tsc: bool,
     /// Events wanted, with what is lost without each.
     pub events: Vec<(String, String)>,
+    /// Functions to probe.
+    pub functions: Vec<LockFunction>,
 }
 
 /// A live instance; removed when dropped.
@@ -44,6 +48,7 @@ pub struct Instance {
     name: String,
     dir: Option<OwnedFd>,
     catalogue: Option<Catalogue>,
+    probes: Option<Probes>,
     /// CPUs it has buffers for, ascending.
     pub cpus: Vec<u32>,
     /// The clock in use, as tracefs names it.
@@ -67,7 +72,19 @@ impl Instance {
     /// When the kernel refuses; nothing is left behind then.
     pub fn create(tracefs: &Tracefs, options: &InstanceOptions) -> io::Result<Instance> {
         let mut instance = Instance::make(tracefs)?;
-        instance.set_up(options)?;
+        let mut events = options.events.clone();
+        if !options.functions.is_empty() {
+            let group = probes::group_of(&instance.name);
+            let definitions = uprobes::definitions(&options.functions, &group);
+            instance.probes = Some(Probes::add(tracefs.root(), &definitions)?);
+            let use_of_it = "locks seen by uprobes".to_owned();
+            events.extend(
+                definitions
+                    .into_iter()
+                    .map(|(name, _)| (name, use_of_it.clone())),
+            );
+        }
+        instance.set_up(options, &events)?;
         Ok(instance)
     }
 
@@ -86,6 +103,7 @@ impl Instance {
                 name,
                 dir: Some(dir),
                 catalogue: None,
+                probes: None,
                 cpus: Vec::new(),
                 clock: String::new(),
                 buffer_kb: 0,
@@ -103,7 +121,7 @@ impl Instance {
         ))
     }
 
-    fn set_up(&mut self, options: &InstanceOptions) -> io::Result<()> {
+    fn set_up(&mut self, options: &InstanceOptions, events: &[(String, String)]) -> io::Result<()> {
         let dir = self
             .dir
             .as_ref()
@@ -126,7 +144,7 @@ impl Instance {
         self.page_bytes = page_bytes(&self.header_page)
             .ok_or_else(|| io::Error::other("events/header_page has no data field"))?;
         self.cpus = cpus(dir)?;
-        for (event, use_of_it) in &expand(&catalogue, &options.events) {
+        for (event, use_of_it) in &expand(&catalogue, events) {
             match catalogue.format(event) {
                 Some(format) if catalogue.enable(event, true).is_ok() => {
                     self.formats.insert(event.clone(), format);
@@ -184,6 +202,7 @@ impl Drop for Instance {
         // harmless, but its message would name an instance that never was stale.
         let dir = self.dir.take();
         let _ = remove(&self.parent, &self.name);
+        self.probes = None;
         drop(dir);
     }
 }
@@ -262,13 +281,19 @@ pub fn stale(tracefs: &Tracefs) -> Vec<String> {
 
 /// Removes the instances of recorders that were killed; says which.
 pub fn reap_dead(tracefs: &Tracefs) -> Vec<String> {
-    for_each_dead(tracefs, |parent, dir, name| {
+    let dead = for_each_dead(tracefs, |parent, dir, name| {
         let _ = write(dir, "tracing_on", "0");
         if let Ok(catalogue) = Catalogue::open(dir) {
             let _ = catalogue.disable_all();
         }
         let _ = remove(parent, name);
-    })
+    });
+    // Without the list none is known to be dead.
+    let instances = || open_dir(tracefs.root(), "instances").and_then(names);
+    if instances().is_ok() {
+        probes::reap(tracefs.root(), is_ours, || instances().unwrap_or_default());
+    }
+    dead
 }
 
 fn for_each_dead(tracefs: &Tracefs, mut act: impl FnMut(&OwnedFd, &OwnedFd, &str)) -> Vec<String> {

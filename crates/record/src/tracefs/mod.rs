@@ -5,6 +5,7 @@
 mod drain;
 mod events;
 mod instance;
+mod probes;
 mod stats;
 
 pub use drain::{Drain, Drained};

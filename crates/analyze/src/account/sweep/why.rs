@@ -1,0 +1,253 @@
+//! Why a CPU does no useful work now: what its ready or missing threads wait for.
+use super::{DYING_NS, Doing, MAX_CHAIN, On, Sweep, Wake, Why, is_runtime_name};
+use crate::account::class::{Class, Note};
+use crate::account::track::NONE;
+use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time};
+
+impl Sweep<'_> {
+    /// What ends the current state of a blocked thread.
+    pub(super) fn wake_up(&self, thread: usize) -> Wake {
+        let worker = &self.workers[thread];
+        let states = &self.trace.states;
+        let next = worker.row as usize + 1;
+        if next >= worker.end as usize {
+            return Wake::Never;
+        }
+        let by = states.by[next];
+        match states.state[next] {
+            ThreadState::RunnableWoken if !by.is_some() => Wake::Interrupt,
+            ThreadState::RunnableWoken if self.is_target[by.ix()] => {
+                Wake::Own(by, states.start[next])
+            }
+            ThreadState::RunnableWoken => Wake::Process(by),
+            _ => self.woken_at(thread, states.start[next]),
+        }
+    }
+
+    /// A thread that ran the instant it was woken has no state that names its waker.
+    #[cold]
+    fn woken_at(&self, thread: usize, time: Time) -> Wake {
+        let wakes = &self.trace.wakeups;
+        let first = wakes.time.partition_point(|&t| t < time);
+        let same = (first..wakes.time.len()).take_while(|&at| wakes.time[at] == time);
+        let mut own = same.filter(|&at| wakes.wakee[at].ix() == thread);
+        match own.next().map(|at| wakes.waker[at]) {
+            Some(by) if by.is_some() && self.is_target[by.ix()] => Wake::Own(by, time),
+            Some(by) if by.is_some() => Wake::Process(by),
+            _ => Wake::Interrupt,
+        }
+    }
+
+    /// Whether the waker woke by ending.
+    fn is_dying(&self, waker: ThreadIx, time: Time) -> bool {
+        let end = self.trace.threads[waker.ix()].alive.end;
+        end < self.trace.span.end && (end - time).ns() < DYING_NS
+    }
+
+    pub(super) fn is_child_end(&self, thread: usize, waker: ThreadIx) -> bool {
+        let next = self.workers[thread].row as usize + 1;
+        self.trace.threads[waker.ix()].process != self.trace.threads[thread].process
+            && self.is_dying(waker, self.trace.states.start[next])
+    }
+
+    pub(super) fn interference(&self, thread: ThreadIx) -> Why {
+        let mut why = Why::of(Class::Interference, Note::None);
+        if thread.is_some() {
+            let process = self.trace.threads[thread.ix()].process;
+            why.cause.process = process;
+            why.cause.name = self.trace.processes[process.ix()].name;
+        }
+        why
+    }
+
+    /// No thread waits: there are fewer threads than CPUs.
+    pub(super) fn no_thread(&self) -> Why {
+        match (self.n_running + self.n_ready, self.n_alive) {
+            (_, 0) if self.has_lived => Why::of(Class::NoWork, Note::Ended),
+            (_, 0) => Why::of(Class::NoWork, Note::NotStarted),
+            (0, _) if self.waiting.len() == 0 => Why::of(Class::Unknown, Note::Lost),
+            (1, _) => self.serial(ThreadIx(self.runnable_xor)),
+            _ => Why::of(Class::NoWork, Note::FewThreads),
+        }
+    }
+
+    fn serial(&self, thread: ThreadIx) -> Why {
+        let mut why = Why::of(Class::NoWork, Note::Serial);
+        why.cause.thread = thread;
+        why.runner = thread;
+        why
+    }
+
+    /// What a blocked thread waits for, now.
+    pub(super) fn why(&self, thread: usize, now: Time) -> Why {
+        let s = &self.trace.slices;
+        let mut context: Option<(SliceKind, u32)> = None;
+        let mut at = thread;
+        for _ in 0..MAX_CHAIN {
+            let worker = &self.workers[at];
+            match worker.doing {
+                Doing::Running => return self.why_running(context, ThreadIx(at as u32)),
+                Doing::Ready => {
+                    return match context {
+                        // What its delays cost is charged at the end of the wait, once.
+                        Some((SliceKind::Barrier, row)) if self.is_late(row, at) => {
+                            self.why_running(context, ThreadIx(at as u32))
+                        }
+                        _ => self.why_ready(at, worker.cpu),
+                    };
+                }
+                Doing::Unknown => return Why::of(Class::Unknown, Note::Lost),
+                Doing::Gone => {
+                    // It is born later, by a thread that we wait for until then.
+                    let first = self.trace.threads[at].states.start as usize;
+                    let maker = self.trace.states.by.get(first).copied();
+                    match maker.filter(|m| m.is_some() && self.is_target[m.ix()]) {
+                        Some(maker) if self.workers[at].row as usize == first => at = maker.ix(),
+                        _ => return self.no_thread(),
+                    }
+                    continue;
+                }
+                Doing::Blocked => {}
+            }
+            let state = self.trace.states.state[worker.row as usize];
+            if worker.wait != NONE {
+                let kind = s.kind[worker.wait as usize];
+                match kind {
+                    SliceKind::LockWait => return self.named(Class::LockWait, worker.wait),
+                    SliceKind::Io => return self.named(Class::IoWait, worker.wait),
+                    _ if context.is_none() => context = Some((kind, worker.wait)),
+                    _ => {}
+                }
+            } else if state == ThreadState::DiskSleep {
+                return Why::of(Class::IoWait, Note::None);
+            } else if state == ThreadState::Stopped {
+                return Why::of(Class::Sleep, Note::Stopped);
+            }
+            // Who comes last is known better than who lets go: some barriers do that in turns.
+            if let Some(late) = self.late(worker.wait, at, now) {
+                at = late;
+                continue;
+            }
+            match self.wake_up(at) {
+                Wake::Own(waker, time) => {
+                    if context.is_none() && self.is_dying(waker, time) {
+                        if self.trace.threads[waker.ix()].process != self.trace.threads[at].process
+                        {
+                            return self.no_thread();
+                        }
+                        context = Some((SliceKind::Join, NONE));
+                    }
+                    at = waker.ix();
+                }
+                Wake::Never if self.n_running + self.n_ready > 0 => return self.no_thread(),
+                end => return self.why_outside(context, &end),
+            }
+        }
+        Why::of(Class::SyncWait, Note::Endless)
+    }
+
+    /// The last thread of this use of a barrier, as long as it has not come.
+    fn late(&self, wait: u32, thread: usize, now: Time) -> Option<usize> {
+        if wait == NONE || self.trace.slices.kind[wait as usize] != SliceKind::Barrier {
+            return None;
+        }
+        let at = self.barriers.binary_search_by_key(&wait, |b| b.row).ok()?;
+        let wait = &self.barriers[at];
+        let is_awaited = wait.late.is_some() && wait.late.ix() != thread && now < wait.arrival;
+        is_awaited.then_some(wait.late.ix())
+    }
+
+    fn is_late(&self, row: u32, thread: usize) -> bool {
+        let at = self.barriers.binary_search_by_key(&row, |b| b.row);
+        at.is_ok_and(|at| self.barriers[at].late.ix() == thread)
+    }
+
+    fn why_outside(&self, context: Option<(SliceKind, u32)>, end: &Wake) -> Why {
+        let mut why = match context {
+            Some((kind @ (SliceKind::Barrier | SliceKind::Join), row)) if row != NONE => {
+                let mut why = self.named(Class::BarrierWait, row);
+                if kind == SliceKind::Barrier {
+                    self.at_barrier(&mut why, row);
+                }
+                why
+            }
+            Some((_, row)) if row != NONE && !self.is_idle_worker(row) => {
+                self.named(Class::Sleep, row)
+            }
+            Some((_, row)) if row != NONE => Why::of(Class::NoWork, Note::IdleWorker),
+            _ => Why::of(Class::Sleep, Note::None),
+        };
+        match *end {
+            Wake::Process(by) => {
+                let process = self.trace.threads[by.ix()].process;
+                (why.cause.note, why.cause.process) = (Note::Process, process);
+            }
+            Wake::Interrupt => why.cause.note = Note::Interrupt,
+            _ => why.cause.note = Note::Endless,
+        }
+        why
+    }
+
+    /// Whether the wait is a task runtime's, for something to run.
+    pub(super) fn is_idle_worker(&self, row: u32) -> bool {
+        is_runtime_name(self.trace.strings.get(self.trace.slices.name[row as usize]))
+    }
+
+    pub(super) fn named(&self, class: Class, row: u32) -> Why {
+        let mut why = Why::of(class, Note::None);
+        why.cause.name = self.trace.slices.name[row as usize];
+        why.cause.object = self.trace.slices.object[row as usize];
+        why
+    }
+
+    /// The thread that is waited for has no CPU.
+    fn why_ready(&self, thread: usize, cpu: u16) -> Why {
+        let mut why = match self.lanes.get(self.lane_at(cpu) as usize).map(|l| l.on) {
+            Some(On::Own(_)) => Why::of(Class::Oversubscribed, Note::None),
+            Some(On::Other(by)) => self.interference(by),
+            Some(On::Unknown) => Why::of(Class::Unknown, Note::Lost),
+            Some(On::Idle) | None => Why::of(Class::Scheduling, Note::WakeUp),
+        };
+        if why.cause.class == Class::Oversubscribed {
+            why.cause.thread = ThreadIx(thread as u32);
+        }
+        why
+    }
+
+    /// The thread that is waited for runs.
+    fn why_running(&self, context: Option<(SliceKind, u32)>, runner: ThreadIx) -> Why {
+        let alone = self.n_running == 1 && self.n_ready == 0;
+        let (class, row) = match context {
+            Some((SliceKind::Barrier, row)) => (Class::BarrierWait, row),
+            Some((_, row)) if row != NONE && self.is_idle_worker(row) => {
+                return match alone {
+                    true => self.serial(runner),
+                    false => Why::of(Class::NoWork, Note::IdleWorker),
+                };
+            }
+            _ if alone => return self.serial(runner),
+            Some((SliceKind::Join, row)) => (Class::BarrierWait, row),
+            Some((_, row)) => (Class::SyncWait, row),
+            None => (Class::SyncWait, NONE),
+        };
+        let mut why = match row {
+            NONE => Why::of(class, Note::None),
+            row => self.named(class, row),
+        };
+        (why.runner, why.cause.thread) = (runner, runner);
+        if let Some((SliceKind::Barrier, row)) = context {
+            self.at_barrier(&mut why, row);
+        }
+        why
+    }
+
+    /// Adds what is known of this use of the barrier.
+    pub(super) fn at_barrier(&self, why: &mut Why, row: u32) {
+        if let Ok(at) = self.barriers.binary_search_by_key(&row, |b| b.row) {
+            why.barrier = at as u32;
+            if self.barriers[at].late.is_some() {
+                (why.runner, why.cause.thread) = (self.barriers[at].late, self.barriers[at].late);
+            }
+        }
+    }
+}

@@ -1,0 +1,544 @@
+//! What is in a recording, and which of Kasuri's questions it can answer: `kasuri info`.
+//!
+//! An answer is *yes* when nothing it rests on is missing, *partly* when a part of it is (and which), *no* when there is
+//! nothing to work it out from. How to get more depends on the tool that records, which the format tells.
+use crate::summary::LossSummary;
+use kasuri_model::{KernelSpanKind, SliceKind, Trace};
+use serde::Serialize;
+
+/// Version of what [`Contents`] looks like as JSON.
+pub const CONTENTS_SCHEMA: &str = "kasuri.info/1";
+
+/// A recording, described.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Contents {
+    /// The name and version of this schema.
+    pub schema: &'static str,
+    /// Format of the file.
+    pub format: String,
+    /// The tool that wrote it; "" when the file does not say.
+    pub recorder: String,
+    /// The recorded command; empty: none, or not known.
+    pub command: Vec<String>,
+    /// Host name; "" when not known, as all that follow.
+    pub host: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Machine (architecture).
+    pub machine: String,
+    /// CPU model.
+    pub cpu_model: String,
+    /// Clock of the kernel's stamps, as tracefs names it.
+    pub clock: String,
+    /// CLOCK_REALTIME at the start, ns since 1970; none when not known.
+    pub started_realtime_ns: Option<i64>,
+    /// From the first event to the last.
+    pub duration_ns: i64,
+    /// CPUs of the machine.
+    pub n_cpus: u32,
+    /// CPUs whose scheduling was recorded.
+    pub recorded_cpus: Vec<u32>,
+    /// Processes seen.
+    pub processes: u32,
+    /// Threads seen.
+    pub threads: u32,
+    /// Kernel events.
+    pub n_kernel_events: u64,
+    /// Annotation events.
+    pub n_annotation_events: u64,
+    /// Events by kind, most first; empty when the file's reader does not count them.
+    pub events: Vec<KindCount>,
+    /// What was made of them, by table.
+    pub rows: Vec<KindCount>,
+    /// Lost events by cause.
+    pub losses: Vec<LossSummary>,
+    /// What the recording cannot show, and how to get it.
+    pub missing: Vec<String>,
+    /// Kasuri's questions.
+    pub answers: Vec<Answer>,
+}
+
+/// How many of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KindCount {
+    /// The kind.
+    pub name: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// Whether a question can be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Can {
+    /// Yes.
+    Yes,
+    /// In part.
+    Partly,
+    /// No.
+    No,
+}
+
+impl Can {
+    /// For people.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Can::Yes => "yes",
+            Can::Partly => "partly",
+            Can::No => "no",
+        }
+    }
+}
+
+/// One question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// What is asked, in short.
+    pub topic: &'static str,
+    /// The command that answers it.
+    pub command: &'static str,
+    /// Whether it can.
+    pub can: Can,
+    /// What it rests on, or what is missing.
+    pub why: String,
+    /// How to get the rest; "" when nothing is missing.
+    pub remedy: String,
+}
+
+/// Describes a recording.
+pub fn contents(trace: &Trace) -> Contents {
+    let info = &trace.info;
+    let mut events: Vec<KindCount> = (info.event_costs.iter())
+        .map(|kind| KindCount {
+            name: kind.name.clone(),
+            count: kind.n,
+        })
+        .collect();
+    events.sort_by(|a, b| (b.count, &a.name).cmp(&(a.count, &b.name)));
+    let cut = crate::cut::Cut::new(trace, &crate::Options::default());
+    Contents {
+        schema: CONTENTS_SCHEMA,
+        format: info.format.clone(),
+        recorder: info.recorder.clone(),
+        command: info.command.clone(),
+        host: info.host.clone(),
+        kernel: info.kernel.clone(),
+        machine: info.machine.clone(),
+        cpu_model: info.cpu_model.clone(),
+        clock: info.kernel_clock.clone(),
+        started_realtime_ns: (trace.origin_realtime_ns != 0).then(|| {
+            trace
+                .origin_realtime_ns
+                .saturating_add(trace.span.start.ns())
+        }),
+        duration_ns: (trace.span.end - trace.span.start).ns(),
+        n_cpus: trace.cpus.len() as u32,
+        recorded_cpus: (0..trace.cpus.len() as u32)
+            .filter(|&n| trace.cpus[n as usize].recorded)
+            .collect(),
+        processes: trace.processes.len() as u32,
+        threads: trace.threads.len() as u32,
+        n_kernel_events: trace.n_kernel_events,
+        n_annotation_events: trace.n_annotation_events,
+        events,
+        rows: rows(trace),
+        losses: crate::losses(&cut),
+        missing: info.missing.clone(),
+        answers: answers(trace),
+    }
+}
+
+/// Rows of the tables that are not empty.
+fn rows(trace: &Trace) -> Vec<KindCount> {
+    let spans = |kind| {
+        trace
+            .kernel_spans
+            .kind
+            .iter()
+            .filter(|k| **k == kind)
+            .count()
+    };
+    let slices = |wanted: &[SliceKind]| {
+        (trace.slices.kind.iter())
+            .filter(|kind| wanted.contains(kind))
+            .count()
+    };
+    let switches: u64 = trace.threads.iter().map(|t| u64::from(t.switches_in)).sum();
+    let all = [
+        ("switches to threads", switches as usize),
+        ("wake-ups", trace.wakeups.time.len()),
+        ("migrations", trace.migrations.time.len()),
+        ("system calls", spans(KernelSpanKind::Syscall)),
+        ("interrupts", spans(KernelSpanKind::Irq)),
+        ("softirqs", spans(KernelSpanKind::Softirq)),
+        ("kernel lock waits", spans(KernelSpanKind::LockContention)),
+        ("slices of work", slices(&[SliceKind::Work])),
+        (
+            "waits",
+            slices(&[
+                SliceKind::Barrier,
+                SliceKind::Join,
+                SliceKind::Cond,
+                SliceKind::Io,
+                SliceKind::OtherWait,
+            ]),
+        ),
+        ("waits for locks", slices(&[SliceKind::LockWait])),
+        ("critical sections", slices(&[SliceKind::LockHold])),
+        ("tasks", trace.tasks.len()),
+        ("instants", trace.instants.time.len()),
+        ("counters", trace.counters.len()),
+        ("flows", trace.flows.id.len()),
+    ];
+    all.into_iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(name, n)| KindCount {
+            name: name.to_owned(),
+            count: n as u64,
+        })
+        .collect()
+}
+
+/// What an answer can rest on.
+struct Facts {
+    switches: bool,
+    wakeups: bool,
+    others: bool,
+    all_cpus: bool,
+    lossless: bool,
+    annotated: bool,
+    repeated: bool,
+    lock_slices: bool,
+    kernel_locks: bool,
+    tasks: bool,
+    syscalls: bool,
+    interrupts: bool,
+    priced: bool,
+}
+
+impl Facts {
+    fn of(trace: &Trace) -> Facts {
+        let known = crate::known(trace);
+        let kinds = &trace.slices.kind;
+        let has = |kind| kinds.contains(&kind);
+        let spans = |kind| trace.kernel_spans.kind.contains(&kind);
+        let work = (trace.slices.thread.iter().zip(kinds))
+            .filter(|(_, kind)| matches!(kind, SliceKind::Work | SliceKind::Barrier));
+        let mut threads: Vec<_> = work.map(|(thread, _)| *thread).collect();
+        threads.dedup();
+        threads.sort_unstable();
+        threads.dedup();
+        Facts {
+            switches: known.switches,
+            wakeups: known.switches && !trace.wakeups.time.is_empty(),
+            others: known.other_processes,
+            all_cpus: trace.cpus.iter().all(|cpu| cpu.recorded),
+            lossless: trace.losses.is_empty(),
+            annotated: !kinds.is_empty(),
+            repeated: threads.len() > 1,
+            lock_slices: has(SliceKind::LockHold) || has(SliceKind::LockWait),
+            kernel_locks: spans(KernelSpanKind::LockContention),
+            tasks: !trace.tasks.is_empty(),
+            syscalls: spans(KernelSpanKind::Syscall),
+            interrupts: spans(KernelSpanKind::Irq) || spans(KernelSpanKind::Softirq),
+            priced: trace.info.event_costs.iter().any(|kind| kind.ns.is_some()),
+        }
+    }
+}
+
+/// Which tool's options a remedy names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tool {
+    Kasuri,
+    Perf,
+    TraceCmd,
+    Lttng,
+    Other,
+}
+
+impl Tool {
+    fn of(trace: &Trace) -> Tool {
+        let format = trace.info.format.as_str();
+        let starts = |prefix| format.starts_with(prefix);
+        match () {
+            _ if starts("kasuri") => Tool::Kasuri,
+            _ if starts("perf.data") => Tool::Perf,
+            _ if starts("trace.dat") || starts("ftrace") => Tool::TraceCmd,
+            _ if starts("CTF") => Tool::Lttng,
+            _ => Tool::Other,
+        }
+    }
+
+    fn switches(self) -> &'static str {
+        match self {
+            Tool::Kasuri => "record as root; kasuri doctor says what is in the way",
+            Tool::Perf => "perf sched record",
+            Tool::TraceCmd => "trace-cmd record -e sched",
+            Tool::Lttng => "lttng enable-event -k 'sched_*'",
+            Tool::Other => "kasuri record as root",
+        }
+    }
+
+    fn wakeups(self) -> &'static str {
+        match self {
+            Tool::Perf => "perf record -a -e sched:sched_switch -e sched:sched_waking",
+            Tool::TraceCmd => "trace-cmd record -e sched_switch -e sched_waking",
+            Tool::Lttng => "lttng enable-event -k sched_switch,sched_waking",
+            other => other.switches(),
+        }
+    }
+
+    fn syscalls(self) -> &'static str {
+        match self {
+            Tool::Kasuri | Tool::Other => "kasuri record --syscalls",
+            Tool::Perf => "perf record -a -e 'raw_syscalls:*' with the sched events",
+            Tool::TraceCmd => "trace-cmd record -e sched -e raw_syscalls",
+            Tool::Lttng => "lttng enable-event -k --syscall -a",
+        }
+    }
+
+    fn interrupts(self) -> &'static str {
+        match self {
+            Tool::Kasuri | Tool::Other => "kasuri record --irq",
+            Tool::Perf => "perf record -a -e 'irq:*' with the sched events",
+            Tool::TraceCmd => "trace-cmd record -e sched -e irq",
+            Tool::Lttng => "lttng enable-event -k 'irq_*'",
+        }
+    }
+}
+
+const ANNOTATE: &str = "annotate the program (kasuri.h) and record it with kasuri record";
+
+fn answers(trace: &Trace) -> Vec<Answer> {
+    let facts = Facts::of(trace);
+    let tool = Tool::of(trace);
+    let mut out = Vec::new();
+    let mut add = |topic, command, can, why: &str, remedy: &str| {
+        out.push(Answer {
+            topic,
+            command,
+            can,
+            why: why.to_owned(),
+            remedy: remedy.to_owned(),
+        });
+    };
+    // What limits every answer that rests on the scheduler, the gravest first.
+    let limit = match &facts {
+        Facts {
+            lossless: false, ..
+        } => Some((
+            "events were lost; times across the gaps are unknown",
+            "see the losses above",
+        )),
+        Facts { others: false, .. } => Some((
+            "only this program's switches were recorded",
+            tool.switches(),
+        )),
+        Facts {
+            all_cpus: false, ..
+        } => Some(("not all CPUs were recorded", tool.switches())),
+        _ => None,
+    };
+    let no_switches = "no switches were recorded";
+    let limited = |why: &'static str| match limit {
+        Some((limit, remedy)) => (Can::Partly, limit, remedy),
+        None => (Can::Yes, why, ""),
+    };
+
+    let (can, why, remedy) = match (facts.switches, facts.annotated) {
+        (true, _) => limited("every switch is known"),
+        (false, true) => (
+            Can::Partly,
+            "annotations only: where they ran is unknown",
+            tool.switches(),
+        ),
+        (false, false) => (Can::No, no_switches, tool.switches()),
+    };
+    add("timeline", "kasuri report", can, why, remedy);
+
+    let (can, why, remedy) = match (facts.switches, facts.wakeups) {
+        (true, true) => limited("switches and wake-ups are known"),
+        (true, false) => (
+            Can::Partly,
+            "without wake-ups, blocked time and time in the run queue are one",
+            tool.wakeups(),
+        ),
+        _ => (Can::No, no_switches, tool.switches()),
+    };
+    add("account of all CPU time", "kasuri stat", can, why, remedy);
+    let (can, why, remedy) = match facts.wakeups {
+        true => limited("switches and wake-ups are known"),
+        false => (
+            Can::No,
+            if facts.switches {
+                "no wake-ups were recorded"
+            } else {
+                no_switches
+            },
+            tool.wakeups(),
+        ),
+    };
+    add("wake-up latencies", "kasuri stat", can, why, remedy);
+    add("critical path", "kasuri critical", can, why, remedy);
+
+    let (can, why, remedy) = match (facts.switches, facts.others) {
+        (true, true) => limited("every switch is known"),
+        (true, false) => (
+            Can::No,
+            "only this program's switches were recorded",
+            tool.switches(),
+        ),
+        _ => (Can::No, no_switches, tool.switches()),
+    };
+    add("who disturbed the program", "kasuri stat", can, why, remedy);
+
+    let (can, why, remedy) = match (facts.repeated, facts.switches) {
+        (true, true) => limited("work of several threads is annotated"),
+        (true, false) => (
+            Can::Partly,
+            "by the clock, not by CPU time",
+            tool.switches(),
+        ),
+        _ => (Can::No, "no work of several threads is annotated", ANNOTATE),
+    };
+    add("load imbalance", "kasuri stat", can, why, remedy);
+
+    let probe = "kasuri record --locks";
+    let (can, why, remedy) = match (facts.lock_slices, facts.kernel_locks) {
+        (true, _) => (Can::Yes, "locks are annotated", ""),
+        (false, true) => (Can::Partly, "the kernel's own locks only", probe),
+        (false, false) => (Can::No, "no locks are annotated", probe),
+    };
+    add("locks", "kasuri locks", can, why, remedy);
+
+    let (can, why, remedy) = match facts.tasks {
+        true => (Can::Yes, "tasks are annotated", ""),
+        false => (
+            Can::No,
+            "no tasks are annotated",
+            "ito and kasuri.h report tasks to kasuri record",
+        ),
+    };
+    add(
+        "work, span and parallelism",
+        "kasuri stat",
+        can,
+        why,
+        remedy,
+    );
+
+    let (can, why, remedy) = match facts.syscalls {
+        true => (Can::Yes, "system calls are known", ""),
+        false => (
+            Can::No,
+            "not recorded; they are inside the program's work",
+            tool.syscalls(),
+        ),
+    };
+    add("system calls", "kasuri stat", can, why, remedy);
+    let (can, why, remedy) = match facts.interrupts {
+        true => (Can::Yes, "interrupts are known", ""),
+        false => (
+            Can::No,
+            "not recorded; they are inside what they interrupted",
+            tool.interrupts(),
+        ),
+    };
+    add("interrupts", "kasuri stat", can, why, remedy);
+
+    let (can, why, remedy) = match (facts.switches, facts.wakeups) {
+        (true, true) => limited("switches and wake-ups can be replayed"),
+        (true, false) => (
+            Can::Partly,
+            "without wake-ups, who waited for whom is unknown",
+            tool.wakeups(),
+        ),
+        _ => (Can::No, no_switches, tool.switches()),
+    };
+    add("speed-up on more CPUs", "kasuri predict", can, why, remedy);
+
+    let (can, why, remedy) = match facts.priced {
+        true => (
+            Can::Yes,
+            "what an event costs was measured on that machine",
+            "",
+        ),
+        false => (
+            Can::No,
+            "what an event costs was not measured on that machine",
+            "kasuri overhead there, or kasuri record",
+        ),
+    };
+    add(
+        "cost of the tracing itself",
+        "kasuri stat",
+        can,
+        why,
+        remedy,
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kasuri_model::{Loss, ThreadIx, Time};
+
+    fn can(trace: &Trace, topic: &str) -> (Can, String) {
+        let answers = answers(trace);
+        let answer = answers.iter().find(|a| a.topic == topic).unwrap();
+        (answer.can, answer.remedy.clone())
+    }
+
+    fn with_switches(format: &str, kernel_source: &str) -> Trace {
+        let mut trace = Trace::default();
+        trace.info.format = format.into();
+        trace.info.kernel_source = kernel_source.into();
+        trace.states.start.push(Time(0));
+        trace
+    }
+
+    #[test]
+    fn an_empty_trace_answers_nothing_and_says_how_to_get_it() {
+        let mut trace = Trace::default();
+        trace.info.format = "perf.data".into();
+        for answer in answers(&trace) {
+            assert_eq!(answer.can, Can::No, "{answer:?}");
+            assert!(!answer.remedy.is_empty(), "{answer:?}");
+        }
+        assert_eq!(can(&trace, "timeline").1, "perf sched record");
+    }
+
+    #[test]
+    fn the_remedy_is_the_recording_tools() {
+        let by = |format| can(&with_switches(format, "tracefs"), "critical path").1;
+        assert!(by("perf.data (pipe)").starts_with("perf record"));
+        assert!(by("trace.dat v7").starts_with("trace-cmd record"));
+        assert!(by("CTF 2").starts_with("lttng"));
+    }
+
+    #[test]
+    fn losses_and_foreign_switches_make_answers_partial() {
+        let mut trace = with_switches("kasuri", "tracefs");
+        trace.wakeups.time.push(Time(0));
+        assert_eq!(can(&trace, "account of all CPU time").0, Can::Yes);
+        assert_eq!(
+            can(
+                &with_switches("kasuri", "perf"),
+                "who disturbed the program"
+            )
+            .0,
+            Can::No
+        );
+        trace.losses.push(Loss {
+            cause: "kernel buffer overrun".into(),
+            cpu: Some(0),
+            thread: ThreadIx::NONE,
+            when: Time(0)..Time(1),
+            count: 3,
+            remedy: String::new(),
+        });
+        assert_eq!(can(&trace, "account of all CPU time").0, Can::Partly);
+        assert_eq!(contents(&trace).losses[0].count, 3);
+    }
+}

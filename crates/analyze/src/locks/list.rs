@@ -1,0 +1,61 @@
+//! Acquisitions one by one, for tables.
+use super::holds;
+use crate::cut::Cut;
+use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// One acquisition of a lock, or a wait that led to none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Acquired {
+    /// Who.
+    pub thread: ThreadIx,
+    /// The lock's process.
+    pub process: ProcessIx,
+    /// Its address.
+    pub object: u64,
+    /// Place that asked for it, when known.
+    pub site: StrIx,
+    /// Requested..acquired; none: the request was not seen.
+    pub wait: Option<Range<Time>>,
+    /// Acquired..released; none: given up.
+    pub hold: Option<Range<Time>>,
+    /// Of the hold, ns: on a CPU...
+    pub hold_cpu_ns: i64,
+    /// ...ready without one...
+    pub hold_preempted_ns: i64,
+    /// ...asleep...
+    pub hold_blocked_ns: i64,
+    /// ...not known.
+    pub hold_unknown_ns: i64,
+    /// Of the wait, ns: on a CPU.
+    pub wait_spin_ns: i64,
+}
+
+/// Each acquisition of all processes, by thread in order of the requests; and what the locks are called.
+pub fn acquisitions(trace: &Trace) -> (Vec<Acquired>, HashMap<(ProcessIx, u64), String>) {
+    let options = crate::Options {
+        all_processes: true,
+        ..crate::Options::default()
+    };
+    let read = holds::read(&Cut::new(trace, &options));
+    let names = holds::names(trace, &read);
+    let all = read
+        .all
+        .iter()
+        .map(|a| Acquired {
+            thread: a.thread,
+            process: a.lock.0,
+            object: a.lock.1,
+            site: a.site,
+            wait: a.wait.map(|(from, to)| from..to),
+            hold: a.hold.map(|(from, to)| from..to),
+            hold_cpu_ns: a.running_ns,
+            hold_preempted_ns: a.preempted_ns,
+            hold_blocked_ns: a.blocked_ns,
+            hold_unknown_ns: a.unknown_ns,
+            wait_spin_ns: a.spun_ns,
+        })
+        .collect();
+    (all, names)
+}

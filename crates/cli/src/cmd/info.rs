@@ -1,0 +1,51 @@
+//! `kasuri info FILE`.
+use super::stat::{has_colour, screen_width};
+use crate::open::Input;
+use kasuri_present::table::{self, Layout};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Show what is in a file, and which questions it can answer
+///
+/// Format, duration, CPUs, events by kind, losses, clock, and the tool that wrote it, of a recording or of another
+/// tool's trace. What it cannot answer comes with the command that would have recorded it.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  kasuri info run.kasuri
+  kasuri info perf.data
+  kasuri info --json trace.dat | jq -r '.answers[] | select(.can != \"yes\") | .topic + \": \" + .remedy'")]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Print JSON (schema kasuri.info/1), with every table whole
+    #[arg(long)]
+    json: bool,
+    /// Rows of each table; 0 shows all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+}
+
+/// Prints the description.
+///
+/// # Errors
+/// When the file cannot be read or stdout not be written.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let trace = args.input.load()?;
+    let contents = kasuri_analyze::contents(&trace);
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        kasuri_present::json::write(&contents, &mut out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let layout = Layout {
+        width: screen_width(),
+        colour: has_colour(),
+        top: args.top,
+        ..Layout::default()
+    };
+    let name = args.input.name().to_string();
+    out.write_all(table::contents(&name, &contents, &layout).as_bytes())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,322 @@
+//! `kasuri sql FILE [QUERY]`.
+use crate::duckdb::{DuckDb, quoted};
+use crate::message;
+use crate::open::Input;
+use anyhow::{Context, bail};
+use kasuri_tables::queries::{QUERIES, Query, query};
+use kasuri_tables::{Source, TABLES, Table, dataset, parquet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Ask a recording in SQL
+///
+/// FILE is a recording, a trace of another tool, or a folder that `kasuri export --format parquet` wrote, with as many runs
+/// as there are. QUERY is SQL, or the name of a query that comes with kasuri (--list). Without QUERY: stdin, or a
+/// prompt with history; .tables and .schema show what there is, .help helps. Tables: docs/sql.md.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  kasuri sql run.kasuri top_waits
+  kasuri sql run.kasuri 'SELECT name, SUM(dur_ns) FROM slice GROUP BY name ORDER BY 2 DESC'
+  kasuri sql --format csv run.kasuri busiest_threads
+  kasuri sql runs/ 'FROM lock_wait_trend WHERE lock_wait_share > 0.1'    all exported runs
+  kasuri sql run.kasuri                                                  the prompt
+
+DuckDB answers; get it with: pip install duckdb-cli")]
+pub struct Args {
+    /// The recording, another tool's trace, or a folder of exported runs; - for stdin
+    #[arg(value_name = "FILE", required_unless_present_any = ["list", "show"])]
+    file: Option<PathBuf>,
+    /// SQL, or the name of a query
+    #[arg(value_name = "QUERY")]
+    query: Option<String>,
+    /// List the queries that come with kasuri; with --format json also the tables
+    #[arg(long, conflicts_with_all = ["file", "show"])]
+    list: bool,
+    /// Print the SQL of the query NAME
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    show: Option<String>,
+    /// Format of the answer
+    #[arg(long, short, value_enum, default_value = "pretty")]
+    format: Format,
+    /// Where to [default: stdout]
+    #[arg(long, short, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Read what can be read of a damaged recording
+    #[arg(long)]
+    salvage: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Format {
+    /// A table for people
+    Pretty,
+    /// Comma-separated values with a header
+    Csv,
+    /// An array of objects
+    Json,
+    /// A Parquet file; needs --output
+    Parquet,
+}
+
+/// Answers, or starts the prompt.
+///
+/// # Errors
+/// When the recording cannot be read or DuckDB is not there.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.list {
+        return list(args.format == Format::Json);
+    }
+    if let Some(name) = &args.show {
+        let query = query(name).with_context(|| format!("{name}: {NO_QUERY}"))?;
+        writeln!(std::io::stdout(), "-- {}\n{};", query.doc(), query.sql())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(file) = args.file else {
+        bail!("no recording given");
+    };
+    if args.format == Format::Parquet && args.output.is_none() {
+        bail!("Parquet needs a file; use -o OUT.parquet");
+    }
+    let engine = DuckDb::find()?;
+    let asked = asked(args.query)?;
+    if asked.is_none() && (args.output.is_some() || args.format != Format::Pretty) {
+        bail!("the prompt writes to the screen; use .mode and .output there, or give a QUERY");
+    }
+    let scratch = tempfile::Builder::new().prefix("kasuri-sql-").tempdir()?;
+    let is_set = file.is_dir() && dataset::is_dataset(&file);
+    let wanted = asked.as_deref().map_or_else(all_names, names_in);
+    let dir = match is_set {
+        true => file.clone(),
+        false => {
+            extract(
+                &Input::new(file.clone(), args.salvage),
+                scratch.path(),
+                &wanted,
+            )?;
+            scratch.path().to_path_buf()
+        }
+    };
+    let setup = scratch.path().join("setup.sql");
+    std::fs::write(&setup, statements(&dir, &wanted, asked.is_none()))
+        .with_context(|| format!("{}: cannot write", setup.display()))?;
+    let Some(text) = asked else {
+        banner(&file);
+        // A mistake at the prompt has been seen and told.
+        engine.run(&setup, &[])?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let text = answered(&text, is_set);
+    let (mode, text) = match (args.format, &args.output) {
+        (Format::Parquet, Some(out)) => {
+            let out = quoted(&out.to_string_lossy());
+            (
+                "-batch",
+                format!("COPY (\n{text}\n) TO {out} (FORMAT parquet)"),
+            )
+        }
+        (Format::Csv, _) => ("-csv", text),
+        (Format::Json, _) => ("-json", text),
+        _ => ("-batch", text),
+    };
+    let output = args.output.filter(|_| args.format != Format::Parquet);
+    let output = output.map(|path| format!(".output {}", quoted(&path.to_string_lossy())));
+    let mut more: Vec<OsString> = vec![mode.into(), "-bail".into()];
+    if args.format == Format::Pretty {
+        more.extend(["-cmd", ".mode duckbox", "-cmd", ".maxrows 200"].map(OsString::from));
+    }
+    for command in output.into_iter().chain([text]) {
+        more.extend(["-c".into(), OsString::from(command)]);
+    }
+    finished(engine.run(&setup, &more)?)
+}
+
+const NO_QUERY: &str = "no query of that name; `kasuri sql --list` lists them";
+
+fn list(json: bool) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    if json {
+        kasuri_present::json::write(&catalogue(), &mut out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = QUERIES.iter().map(|q| q.name.len()).max().unwrap_or(0);
+    for query in QUERIES {
+        writeln!(out, "{:width$}  {}", query.name, query.doc())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tables and queries, for programs.
+fn catalogue() -> serde_json::Value {
+    let column = |c: &kasuri_tables::Column| {
+        serde_json::json!({
+            "name": c.name, "type": c.ty.sql(), "nullable": c.nullable, "unit": c.unit, "meaning": c.doc(),
+        })
+    };
+    let table = |t: &&Table| {
+        let columns: Vec<_> = t.columns.iter().map(column).collect();
+        serde_json::json!({"name": t.name, "meaning": t.doc(), "columns": columns})
+    };
+    let query = |q: &Query| serde_json::json!({"name": q.name, "answers": q.doc(), "sql": q.sql()});
+    serde_json::json!({
+        "schema": "kasuri.sql/1",
+        "tables": TABLES.iter().map(table).collect::<Vec<_>>(),
+        "queries": QUERIES.iter().map(query).collect::<Vec<_>>(),
+    })
+}
+
+/// What to run; none: the prompt.
+fn asked(query: Option<String>) -> anyhow::Result<Option<String>> {
+    if let Some(text) = query {
+        let text = text.trim().trim_end_matches(';').trim().to_owned();
+        if text.is_empty() {
+            bail!("the query is empty; leave it out for a prompt");
+        }
+        return Ok(Some(text));
+    }
+    let mut stdin = std::io::stdin();
+    if stdin.is_terminal() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    stdin
+        .read_to_string(&mut text)
+        .context("stdin: cannot read")?;
+    let text = text.trim();
+    if text.is_empty() {
+        bail!("no query: stdin is empty and no terminal");
+    }
+    Ok(Some(text.trim_end_matches(';').to_owned()))
+}
+
+/// A name stands for its query. Of a single recording nobody asks which run it is.
+fn answered(text: &str, is_set: bool) -> String {
+    match query(text) {
+        Some(query) if is_set => query.sql().to_owned(),
+        Some(query) => format!("SELECT * EXCLUDE (machine, run) FROM (\n{}\n)", query.sql()),
+        None => text.to_owned(),
+    }
+}
+
+fn all_names() -> BTreeSet<&'static str> {
+    let tables = TABLES.iter().map(|t| t.name);
+    tables.chain(QUERIES.iter().map(|q| q.name)).collect()
+}
+
+/// The tables and queries that a text mentions, and those that these mention: the rest need not be read.
+fn names_in(text: &str) -> BTreeSet<&'static str> {
+    // Whoever asks for what there is wants all of it.
+    let lower = text.to_lowercase();
+    let catalogue = [
+        "show",
+        "describe",
+        "summarize",
+        "duckdb_",
+        "information_schema",
+    ];
+    if catalogue.iter().any(|word| lower.contains(word)) {
+        return all_names();
+    }
+    let mut found = BTreeSet::new();
+    let mut texts = vec![lower];
+    while let Some(text) = texts.pop() {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let words: BTreeSet<&str> = text.split(|c| !is_part(c)).collect();
+        let all = all_names().into_iter();
+        for name in all.filter(|name| words.contains(name)) {
+            if found.insert(name)
+                && let Some(query) = query(name)
+            {
+                texts.push(query.sql().to_lowercase());
+            }
+        }
+    }
+    found
+}
+
+fn extract(input: &Input, dir: &Path, wanted: &BTreeSet<&str>) -> anyhow::Result<()> {
+    let trace = input.load()?;
+    let tables: Vec<&Table> = TABLES
+        .iter()
+        .copied()
+        .filter(|t| wanted.contains(t.name))
+        .collect();
+    let key = dataset::Key {
+        machine: super::export::machine_of(&trace),
+        run: input.label(),
+    };
+    let source = Source::new(&trace, BTreeMap::new());
+    dataset::write(dir, &key, &source, &tables, parquet::Packing::Fast)?;
+    Ok(())
+}
+
+/// Views of tables and queries; with their documentation when people will look at it.
+fn statements(dir: &Path, wanted: &BTreeSet<&str>, with_docs: bool) -> String {
+    let mut out = String::new();
+    let present = dataset::tables_in(dir);
+    for table in present.iter().filter(|t| wanted.contains(t.name)) {
+        let columns: Vec<String> = table
+            .columns
+            .iter()
+            .map(|c| format!("\"{}\"", c.name))
+            .collect();
+        let files = dataset::pattern(dir, table);
+        let _ = writeln!(
+            out,
+            "CREATE VIEW \"{}\" AS SELECT machine, run, {} FROM read_parquet({}, hive_partitioning = true, hive_types_autocast = false);",
+            table.name,
+            columns.join(", "),
+            quoted(&files.to_string_lossy()),
+        );
+        if with_docs {
+            let _ = writeln!(
+                out,
+                "COMMENT ON VIEW \"{}\" IS {};",
+                table.name,
+                quoted(table.doc())
+            );
+        }
+    }
+    let has = |name: &str| present.iter().any(|t| t.name == name);
+    let complete = |q: &&Query| {
+        let needed = names_in(q.sql());
+        needed.iter().all(|name| has(name))
+    };
+    for query in QUERIES
+        .iter()
+        .filter(|q| wanted.contains(q.name))
+        .filter(complete)
+    {
+        let _ = writeln!(out, "CREATE VIEW \"{}\" AS\n{};", query.name, query.sql());
+        if with_docs {
+            let _ = writeln!(
+                out,
+                "COMMENT ON VIEW \"{}\" IS {};",
+                query.name,
+                quoted(&query.doc())
+            );
+        }
+    }
+    out
+}
+
+fn banner(file: &Path) {
+    message::note(format!(
+        "{}: {} tables, {} queries; .tables lists them, FROM top_waits; asks one, .help helps, .exit leaves",
+        file.display(),
+        TABLES.len(),
+        QUERIES.len()
+    ));
+}
+
+fn finished(status: std::process::ExitStatus) -> anyhow::Result<ExitCode> {
+    // DuckDB has said what was wrong.
+    Ok(match status.success() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(crate::exit::ERROR),
+    })
+}

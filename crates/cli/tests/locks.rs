@@ -1,0 +1,412 @@
+//! `kasuri locks` and `kasuri predict` end to end: a program whose use of locks is known, under the lock probe.
+#[path = "record/support.rs"]
+#[allow(dead_code, unused_imports)]
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use support::{can_trace, compile, kasuri, repository, run, said, scratch};
+
+/// One test at a time: each of them times a program, and they would take each other's CPUs.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn workers() -> String {
+    compile("tests/locks/workers.c").display().to_string()
+}
+
+/// The probe's library, and the right to see threads run; else says why not.
+fn can_probe() -> bool {
+    let built = repository().join("build/probes/lock/libkasuri-lock.so");
+    if !built.exists() {
+        support::skip("the lock probe is not built: make c");
+        return false;
+    }
+    can_trace()
+}
+
+fn two_cpus() -> bool {
+    let enough = kasuri_record::costs::allowed_cpus().len() > 1;
+    if !enough {
+        support::skip("needs two CPUs");
+    }
+    enough
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", said(output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", said(output)))
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", said(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn row<'v>(table: &'v Value, name: &str) -> &'v Value {
+    let rows = table.as_array().expect("a table");
+    let found = rows.iter().find(|row| row["name"] == name);
+    found.unwrap_or_else(|| panic!("no `{name}` in {table}"))
+}
+
+/// What a JSON key holds, as the schema's words: only keys and types are compared.
+fn fits(value: &Value, schema: &Value, root: &Value, at: &str) {
+    if let Some(name) = schema["$ref"].as_str() {
+        let name = name.trim_start_matches("#/$defs/");
+        return fits(value, &root["$defs"][name], root, at);
+    }
+    if let Some(any) = schema["anyOf"].as_array() {
+        let null = any.iter().any(|s| s["type"] == "null");
+        if value.is_null() && null {
+            return;
+        }
+        let other = any.iter().find(|s| s["type"] != "null").expect("a type");
+        return fits(value, other, root, at);
+    }
+    let is = |kind: &str| match kind {
+        "null" => value.is_null(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("type {other}"),
+    };
+    let kinds: Vec<&str> = match &schema["type"] {
+        Value::String(kind) => vec![kind],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => return assert_eq!(value, &schema["const"], "{at}"),
+    };
+    assert!(
+        kinds.iter().any(|k| is(k)),
+        "{at} is {value}, not {kinds:?}"
+    );
+    if let (Some(object), Some(properties)) = (value.as_object(), schema["properties"].as_object())
+    {
+        for key in object.keys() {
+            assert!(
+                properties.contains_key(key),
+                "{at}.{key}: not in the schema"
+            );
+        }
+        for (key, schema) in properties {
+            let value = object
+                .get(key)
+                .unwrap_or_else(|| panic!("{at}.{key}: the schema has it, the answer not"));
+            fits(value, schema, root, &format!("{at}.{key}"));
+        }
+    }
+    if let (Some(items), schema) = (value.as_array(), &schema["items"]) {
+        items.iter().for_each(|item| fits(item, schema, root, at));
+    }
+}
+
+fn schema(name: &str) -> Value {
+    let path = repository().join("docs/schema").join(name);
+    serde_json::from_slice(&std::fs::read(path).expect("the schema")).expect("JSON")
+}
+
+fn locks(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = kasuri(dir);
+    command.arg("locks").args(arguments);
+    command
+}
+
+#[test]
+fn locks_of_a_program_that_runs_now_have_its_ratio() {
+    let _alone = alone();
+    if !can_probe() {
+        return;
+    }
+    let (dir, workers) = (scratch(), workers());
+    let out = run(locks(dir.path(), &["--json", "-o", "run.kasuri", "--"])
+        .args([&workers, "ratio", "30", "100"]));
+    assert!(
+        said(&out).contains("done"),
+        "the program's output: {}",
+        said(&out)
+    );
+    let answer = json(&out);
+    fits(
+        &answer,
+        &schema("locks-1.json"),
+        &schema("locks-1.json"),
+        "locks",
+    );
+    assert_eq!(answer["schema"], "kasuri.locks/1");
+    let shared = row(&answer["locks"], "shared");
+    let ratio = shared["lock_ratio"].as_f64().unwrap();
+    assert!((ratio - 0.3).abs() < 0.02, "{ratio}");
+    assert_eq!(
+        (&shared["holds"], &shared["threads"]),
+        (&200.into(), &2.into())
+    );
+    // The table of the kept recording says the same.
+    let table = text(&run(&mut locks(dir.path(), &["run.kasuri"])));
+    assert!(
+        table.contains("shared") && table.contains("ON PATH"),
+        "{table}"
+    );
+    let again = json(&run(&mut locks(dir.path(), &["--json", "run.kasuri"])));
+    assert_eq!(again["locks"], answer["locks"]);
+    // A part of it has less.
+    let half = json(&run(&mut locks(
+        dir.path(),
+        &["--json", "--range", "..50%", "run.kasuri"],
+    )));
+    assert!(row(&half["locks"], "shared")["holds"].as_u64().unwrap() < 150);
+    // The tabs of the report.
+    let out = run(kasuri(dir.path()).args(["report", "run.kasuri", "-o", "run.html"]));
+    assert!(out.status.success(), "{}", said(&out));
+}
+
+#[test]
+fn locks_say_what_the_holder_did_and_which_orders_cross() {
+    let _alone = alone();
+    if !can_probe() {
+        return;
+    }
+    let (dir, workers) = (scratch(), workers());
+    let answer = json(&run(
+        locks(dir.path(), &["--json", "--"]).args([&workers, "asleep"])
+    ));
+    let napping = row(&answer["locks"], "napping");
+    let [waited, blocked] =
+        ["wait_ns", "holder_blocked_ns"].map(|key| napping[key].as_i64().unwrap());
+    assert!(
+        waited > 40_000_000 && blocked * 10 > waited * 8,
+        "{napping}"
+    );
+    let path = napping["path_share"].as_f64().unwrap();
+    assert!(path > 0.3, "the nap is what the run waits for: {path}");
+    let edge = &answer["waits_for"][0];
+    assert_eq!(edge["lock"], "napping");
+    assert_ne!(edge["waiter_tid"], edge["holder_tid"]);
+    let table = text(&run(locks(dir.path(), &["--"]).args([&workers, "asleep"])));
+    assert!(
+        table.contains("its holders sleep while others wait"),
+        "{table}"
+    );
+
+    let answer = json(&run(
+        locks(dir.path(), &["--json", "--"]).args([&workers, "orders"])
+    ));
+    let crossing = &answer["inversions"][0];
+    let mut names = [&crossing["first"], &crossing["second"]].map(|n| n.as_str().unwrap());
+    names.sort_unstable();
+    assert_eq!(names, ["left", "right"]);
+    assert_ne!(crossing["tid_a"], crossing["tid_b"]);
+}
+
+#[test]
+fn locks_with_system_calls_cover_the_tree_of_processes() {
+    let _alone = alone();
+    if !can_probe() {
+        return;
+    }
+    let (dir, workers) = (scratch(), workers());
+    let script = format!("{workers} asleep; {workers} orders; true");
+    let out = run(locks(dir.path(), &["--json", "--syscalls", "--", "sh", "-c"]).arg(&script));
+    let answer = json(&out);
+    let calls = answer["syscalls"].as_array().unwrap();
+    let of = |name: &str| {
+        calls
+            .iter()
+            .filter(|c| c["name"] == name)
+            .collect::<Vec<_>>()
+    };
+    // Both children sleep on futexes, the shell waits for them.
+    assert!(
+        of("futex")
+            .iter()
+            .map(|c| &c["pid"])
+            .collect::<std::collections::HashSet<_>>()
+            .len()
+            >= 2,
+        "{calls:?}"
+    );
+    let wait = of("wait4");
+    assert!(
+        wait.iter().any(|c| {
+            let [wall, cpu] = ["wall_ns", "cpu_ns"].map(|key| c[key].as_i64().unwrap());
+            wall > 40_000_000 && cpu < wall / 2
+        }),
+        "{calls:?}"
+    );
+    // All these futexes are of locks and joins that the probe saw.
+    let unseen = answer["unseen_futex_ns"].as_i64().unwrap();
+    assert!(unseen < 20_000_000, "{unseen}");
+}
+
+#[test]
+fn futex_waits_that_no_probe_sees_are_said() {
+    let _alone = alone();
+    if !can_probe() {
+        return;
+    }
+    let (dir, workers) = (scratch(), workers());
+    // Without the probe, the nap is a sleep in a futex call.
+    let out = run(kasuri(dir.path())
+        .args(["record", "-q", "--syscalls", "-o", "run.kasuri", "--"])
+        .args([&workers, "asleep"]));
+    assert!(out.status.success(), "{}", said(&out));
+    let answer = json(&run(&mut locks(dir.path(), &["--json", "run.kasuri"])));
+    assert!(
+        answer["unseen_futex_ns"].as_i64().unwrap() > 40_000_000,
+        "{answer}"
+    );
+    assert_eq!(answer["locks"], Value::Array(vec![]));
+    let table = text(&run(&mut locks(dir.path(), &["run.kasuri"])));
+    assert!(
+        table.contains("no probe stands in front of") && table.contains("futex"),
+        "{table}"
+    );
+}
+
+fn predict(dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = kasuri(dir);
+    command.arg("predict").args(arguments);
+    command
+}
+
+#[test]
+fn prediction_knows_the_class_of_known_programs() {
+    let _alone = alone();
+    if !can_probe() {
+        return;
+    }
+    let (dir, workers) = (scratch(), workers());
+    let root = schema("predict-1.json");
+    for (percent, class) in [("1", "low"), ("85", "high")] {
+        let mut command = predict(dir.path(), &["--json", "-o", "one.kasuri", "--"]);
+        let answer = json(&run(command.args([&workers, "ratio", percent, "150"])));
+        assert_eq!(answer["class"], class, "{percent} %: {answer}");
+        fits(&answer, &root, &root, "predict");
+        assert_eq!(answer["recorded_cpus"], 1);
+        let ratio = answer["lock_ratio"].as_f64().unwrap();
+        let want = percent.parse::<f64>().unwrap() / 100.0;
+        assert!((ratio - want).abs() < 0.03, "{ratio}, not {want}");
+        let points = answer["points"].as_array().unwrap();
+        for point in points {
+            let [low, speedup, high] =
+                ["low", "speedup", "high"].map(|key| point[key].as_f64().unwrap());
+            assert!(low <= speedup && speedup <= high.max(speedup), "{point}");
+            // One section at a time: that bounds any number of CPUs.
+            assert!(speedup < 1.05 / want.max(0.5), "{percent} %: {point}");
+        }
+        // The same from the file, and `locks` has the same class.
+        let said = json(&run(&mut locks(dir.path(), &["--json", "one.kasuri"])));
+        assert_eq!(said["class"], class);
+    }
+    let answer = json(&run(&mut predict(
+        dir.path(),
+        &["--json", "--cpus", "4,2", "one.kasuri"],
+    )));
+    let cpus: Vec<_> = answer["points"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| &p["cpus"])
+        .collect();
+    assert_eq!(cpus, [&Value::from(2), &Value::from(4)]);
+    let changes = answer["what_if"].as_array().unwrap();
+    let of = |what: &str| {
+        let found = changes
+            .iter()
+            .find(|c| c["change"].as_str().unwrap().contains(what));
+        found.unwrap_or_else(|| panic!("no {what}: {changes:?}"))["speedup"][0]
+            .as_f64()
+            .unwrap()
+    };
+    // Without the lock that is held 85 % of the time two threads are nearly twice as fast.
+    assert!(
+        of("removed") > 1.3 * answer["points"][0]["speedup"].as_f64().unwrap(),
+        "{changes:?}"
+    );
+    assert!(of("half as long") > 1.2, "{changes:?}");
+
+    let out = run(&mut predict(
+        dir.path(),
+        &["--svg", "curve.svg", "one.kasuri"],
+    ));
+    let table = text(&out);
+    assert!(
+        table.contains("SPEED-UP") && table.contains("shared"),
+        "{table}"
+    );
+    let svg = std::fs::read_to_string(dir.path().join("curve.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("ideal"), "{svg}");
+    // The costs of another machine, as that machine's answer has them.
+    std::fs::write(dir.path().join("there.json"), answer.to_string()).unwrap();
+    let there = json(&run(&mut predict(
+        dir.path(),
+        &["--json", "--machine", "there.json", "one.kasuri"],
+    )));
+    assert_eq!(there["machine"], answer["machine"]);
+    let out = run(&mut predict(
+        dir.path(),
+        &["--machine", "curve.svg", "one.kasuri"],
+    ));
+    assert!(
+        !out.status.success() && said(&out).contains("kasuri predict --json"),
+        "{}",
+        said(&out)
+    );
+}
+
+/// Whether one of five predictions with a second run finds two CPUs and sections as long on two as on one: they are as long
+/// as the CPU clock says. A busy machine takes CPUs away, or time that its kernel does not report.
+fn second_run_finds_equal_sections(dir: &Path, workers: &str) -> bool {
+    (0..5).any(|_| {
+        let mut command = predict(dir, &["--json", "--cpus", "2,8"]);
+        command.args(["--second-run", "-o", "one.kasuri", "--"]);
+        let answer = json(&run(command.arg(workers).args(["ratio", "60", "150"])));
+        if answer["measured"][0]["cpus"] != 2 {
+            assert!(
+                answer.to_string().contains("nothing was learnt"),
+                "{answer}"
+            );
+            return false;
+        }
+        let inflation = row(&answer["locks"], "shared")["inflation"].as_f64();
+        (inflation.unwrap() - 1.0).abs() < 0.2
+    })
+}
+
+#[test]
+fn prediction_learns_from_a_second_run() {
+    let _alone = alone();
+    if !can_probe() || !two_cpus() {
+        return;
+    }
+    let (dir, workers) = (scratch(), workers());
+    assert!(second_run_finds_equal_sections(dir.path(), &workers));
+    // The first run is the one that is kept; it is still one of one CPU.
+    let kept = json(&run(&mut predict(
+        dir.path(),
+        &["--json", "--cpus", "2", "one.kasuri"],
+    )));
+    assert_eq!(kept["recorded_cpus"], 1);
+    assert_eq!(kept["measured"], Value::Array(vec![]));
+    // A recording of two CPUs that exists.
+    let speedup = (0..5).find_map(|_| {
+        let out = run(kasuri(dir.path())
+            .args(["record", "-q", "--locks", "-o", "two.kasuri", "--"])
+            .args([&workers, "ratio", "60", "150"]));
+        assert!(out.status.success(), "{}", said(&out));
+        let arguments = ["--json", "--second", "two.kasuri", "one.kasuri"];
+        json(&run(&mut predict(dir.path(), &arguments)))["measured"][0]["speedup"].as_f64()
+    });
+    assert!(speedup.is_some_and(|s| s > 0.5), "{speedup:?}");
+    let out = run(&mut predict(dir.path(), &["--second-run", "one.kasuri"]));
+    assert!(
+        !out.status.success() && said(&out).contains("PROGRAM"),
+        "{}",
+        said(&out)
+    );
+}

@@ -1,0 +1,82 @@
+//! Compressed sections and chunks; what a few bytes may claim to unpack to is bounded before memory is taken.
+use crate::container::unpack_zstd;
+use crate::{Error, ErrorKind, Result};
+use std::io::Read;
+
+/// zlib's own limit is 1032; zstd's frames of equal bytes go far beyond, but no trace does.
+const RATIO_MAX: usize = 1 << 14;
+/// kallsyms of a large kernel unpack to about 20 MiB, a chunk of pages to less than 1.
+const UNPACKED_MAX: usize = 256 << 20;
+
+/// How a version 7 file compresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// zlib.
+    Zlib,
+    /// zstd.
+    Zstd,
+}
+
+impl Compression {
+    /// From its name in the header.
+    pub(super) fn from_name(name: &str, offset: u64) -> Result<Compression> {
+        match name {
+            "" | "none" => Ok(Compression::None),
+            "zlib" => Ok(Compression::Zlib),
+            "zstd" => Ok(Compression::Zstd),
+            other => Err(Error::new(
+                ErrorKind::Version,
+                "trace.dat header",
+                offset,
+                format!("compression {other:?}"),
+                "none, zlib or zstd",
+            )
+            .remedy("`trace-cmd convert --compression zstd` converts it")),
+        }
+    }
+
+    /// As the header names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::None => "none",
+            Compression::Zlib => "zlib",
+            Compression::Zstd => "zstd",
+        }
+    }
+
+    /// Unpacks to exactly `n` bytes; `offset` is where `packed` stands in the file.
+    pub(super) fn unpack(self, packed: &[u8], n: usize, offset: u64) -> Result<Vec<u8>> {
+        let what = "compressed data";
+        if n > UNPACKED_MAX || n / RATIO_MAX > packed.len() {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                what,
+                offset,
+                format!("{n} bytes from {}", packed.len()),
+                format!("at most {UNPACKED_MAX}, and {RATIO_MAX} times as many"),
+            ));
+        }
+        let bad = |found: String| Error::damaged(what, offset, found, format!("{n} bytes"));
+        match self {
+            Compression::None => Err(bad(
+                "a compressed section in a file without compression".into()
+            )),
+            Compression::Zstd => unpack_zstd(packed, offset, n),
+            Compression::Zlib => {
+                let mut out = Vec::with_capacity(n);
+                flate2::bufread::ZlibDecoder::new(packed)
+                    .take(n as u64 + 1)
+                    .read_to_end(&mut out)
+                    .map_err(|e| bad(format!("a bad stream ({e})")))?;
+                if out.len() == n {
+                    Ok(out)
+                } else {
+                    Err(bad(format!("{} bytes or more", out.len())))
+                }
+            }
+        }
+    }
+}

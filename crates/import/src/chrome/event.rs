@@ -1,0 +1,229 @@
+//! One event's members, and the texts and numbers in them.
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// The members that are read, as they are written: writers disagree on types (ids as text, text as numbers).
+#[derive(Deserialize, Debug, Default)]
+pub(super) struct Event<'a> {
+    #[serde(borrow, default)]
+    pub ph: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub cat: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub pid: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub tid: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub ts: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub dur: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub id2: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub scope: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub bind_id: Option<&'a RawValue>,
+    #[serde(default)]
+    pub flow_in: bool,
+    #[serde(default)]
+    pub flow_out: bool,
+    #[serde(borrow, default)]
+    pub args: Option<&'a RawValue>,
+}
+
+/// A member's text; of what is no text, as it is written.
+pub(super) fn text(value: Option<&RawValue>) -> Cow<'_, str> {
+    let raw = value.map_or("", RawValue::get);
+    let Some(inner) = raw.strip_prefix('"').and_then(|r| r.strip_suffix('"')) else {
+        return raw.into();
+    };
+    if inner.contains('\\') {
+        serde_json::from_str::<String>(raw).map_or(inner.into(), Cow::Owned)
+    } else {
+        inner.into()
+    }
+}
+
+/// Microseconds as written -> nanoseconds. A double would lose them after 104 days of uptime.
+pub(super) fn nanoseconds(micros: &str) -> Option<i64> {
+    let (sign, digits) = match micros.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, micros),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_plain = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || whole.len() > 15 || !is_plain(whole) || !is_plain(fraction) {
+        let ns = micros.parse::<f64>().ok()? * 1000.0;
+        return (ns.abs() < 9e18).then_some(ns.round() as i64);
+    }
+    let mut ns: i64 = whole.parse::<i64>().ok()? * 1000;
+    let digit = |i: usize| {
+        fraction
+            .as_bytes()
+            .get(i)
+            .map_or(0, |b| i64::from(b - b'0'))
+    };
+    ns += digit(0) * 100 + digit(1) * 10 + digit(2) + i64::from(digit(3) >= 5);
+    Some(sign * ns)
+}
+
+/// A number that may be written as text, decimal or 0x.
+pub(super) fn integer(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text
+            .parse::<u64>()
+            .ok()
+            .or_else(|| text.parse::<i64>().ok().map(|v| v as u64)),
+    }
+}
+
+/// An argument's value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value<'a> {
+    Int(i64),
+    Uint(u64),
+    Float(f64),
+    Text(Cow<'a, str>),
+}
+
+/// Most arguments that one event gives.
+const MAX_ARGS: usize = 256;
+const MAX_DEPTH: usize = 8;
+
+/// Calls `each` for the arguments of an event, in their order. Those inside others have the names of both:
+/// `outer.inner`, `list[2]`.
+pub(super) fn each_arg<'a>(args: Option<&'a RawValue>, each: &mut dyn FnMut(&str, Value<'a>)) {
+    if let Some(args) = args {
+        walk(args, "", 0, &mut { MAX_ARGS }, each);
+    }
+}
+
+fn walk<'a>(
+    raw: &'a RawValue,
+    name: &str,
+    depth: usize,
+    left: &mut usize,
+    each: &mut dyn FnMut(&str, Value<'a>),
+) {
+    let text = raw.get();
+    match text.as_bytes().first() {
+        Some(b'{') if depth < MAX_DEPTH => {
+            let Ok(Pairs(pairs)) = serde_json::from_str(text) else {
+                return;
+            };
+            for (key, value) in pairs {
+                let dot = if name.is_empty() { "" } else { "." };
+                walk(value, &format!("{name}{dot}{key}"), depth + 1, left, each);
+            }
+        }
+        Some(b'[') if depth < MAX_DEPTH && depth > 0 => {
+            let Ok(values) = serde_json::from_str::<Vec<&RawValue>>(text) else {
+                return;
+            };
+            for (i, value) in values.into_iter().enumerate() {
+                walk(value, &format!("{name}[{i}]"), depth + 1, left, each);
+            }
+        }
+        _ if depth == 0 || *left == 0 => {}
+        _ => {
+            *left -= 1;
+            each(name, scalar(raw));
+        }
+    }
+}
+
+fn scalar(raw: &RawValue) -> Value<'_> {
+    let written = raw.get();
+    if !written.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
+        return Value::Text(text(Some(raw)));
+    }
+    match (written.parse(), written.parse(), written.parse()) {
+        (Ok(int), _, _) => Value::Int(int),
+        (_, Ok(uint), _) => Value::Uint(uint),
+        (_, _, Ok(float)) => Value::Float(float),
+        _ => Value::Text(written.into()),
+    }
+}
+
+/// The members of an object, in their order.
+struct Pairs<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Pairs<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Pairs<'de>;
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microseconds_become_nanoseconds_exactly() {
+        for (text, ns) in [
+            ("0", 0),
+            ("12.345", 12345),
+            ("-12.5", -12500),
+            ("9007199254740.993", 9_007_199_254_740_993),
+            ("1.0004", 1000),
+            ("1.0005", 1001),
+            ("1.5e3", 1_500_000),
+            ("3.1000000000000001", 3100),
+        ] {
+            assert_eq!(nanoseconds(text), Some(ns), "{text}");
+        }
+        for text in ["", "x", "1e300", "-", "NaN"] {
+            assert_eq!(nanoseconds(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn arguments_keep_their_order_and_are_flattened() {
+        let raw: &RawValue = serde_json::from_str(
+            r#"{"z":-1,"a":{"b":[1.5,"t\n"],"c":true},"u":18446744073709551615,"o":null}"#,
+        )
+        .unwrap();
+        let mut found = Vec::new();
+        each_arg(Some(raw), &mut |name, value| {
+            found.push((name.to_owned(), format!("{value:?}")))
+        });
+        let wanted = [
+            ("z", "Int(-1)"),
+            ("a.b[0]", "Float(1.5)"),
+            ("a.b[1]", "Text(\"t\\n\")"),
+            ("a.c", "Text(\"true\")"),
+            ("u", "Uint(18446744073709551615)"),
+            ("o", "Text(\"null\")"),
+        ];
+        assert_eq!(found, wanted.map(|(a, b)| (a.to_owned(), b.to_owned())));
+    }
+
+    #[test]
+    fn ids_are_read_as_they_are_written() {
+        assert_eq!(integer("0x1f"), Some(31));
+        assert_eq!(integer("18446744073709551615"), Some(u64::MAX));
+        assert_eq!(integer("-1"), Some(u64::MAX));
+        assert_eq!(integer("abc"), None);
+    }
+}

@@ -1,0 +1,543 @@
+//! Events, one after the other, into threads, tracks, counters and arrows.
+use super::event::{Event, Value, each_arg, integer, nanoseconds, text};
+use super::ids::Ids;
+use super::thread::{Crossings, Row, Thread, What};
+use crate::category::{Category, event};
+use crate::flow_ends::{FlowEnds, Role};
+use crate::tape::{Carriers, Tape};
+use crate::tracks::Tracks;
+use crate::{Clock, Kind, Opened};
+use kasuri_format::{Error, ring};
+use kasuri_model::input::AnnotationEvents;
+use kasuri_model::{ArgValue, Loss, StrIx, Strings, ThreadIx, Time, Trace};
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+
+/// Rows of thread states in our own export: the thread's id plus this.
+const STATE_ROW: i32 = 1 << 23;
+
+/// A counter's values of one process.
+type Counters = BTreeMap<i32, Tape>;
+
+/// What was read so far.
+pub(super) struct Reader<'s> {
+    strings: &'s mut Strings,
+    ids: Ids,
+    threads: BTreeMap<(i32, i32), Thread>,
+    process_names: HashMap<i32, StrIx>,
+    counters: Counters,
+    tracks: Tracks,
+    flows: FlowEnds,
+    /// Open critical sections of our own export: object and name.
+    holds: HashMap<(i32, u64), (u64, StrIx)>,
+    categories: HashMap<String, Category>,
+    span: Option<Range<i64>>,
+    /// Events that are not read, by phase.
+    unread: BTreeMap<String, u64>,
+    losses: Vec<String>,
+    /// It is our own export.
+    is_own: bool,
+    n_own_rows: u64,
+    own_losses: Vec<(String, Range<i64>, u64)>,
+    missing: Vec<String>,
+    other: Option<serde_json::Value>,
+}
+
+/// What an event says besides its phase.
+struct Head {
+    time: i64,
+    pid: i32,
+    tid: i32,
+    name: StrIx,
+    category: Category,
+}
+
+impl<'s> Reader<'s> {
+    pub fn new(strings: &'s mut Strings) -> Reader<'s> {
+        Reader {
+            strings,
+            ids: Ids::default(),
+            threads: BTreeMap::new(),
+            process_names: HashMap::new(),
+            counters: BTreeMap::new(),
+            tracks: Tracks::default(),
+            flows: FlowEnds::default(),
+            holds: HashMap::new(),
+            categories: HashMap::new(),
+            span: None,
+            unread: BTreeMap::new(),
+            losses: Vec::new(),
+            is_own: false,
+            n_own_rows: 0,
+            own_losses: Vec::new(),
+            missing: Vec::new(),
+            other: None,
+        }
+    }
+
+    /// What cannot be read is left out and told.
+    pub fn damage(&mut self, error: Error) {
+        if self.losses.len() < 1000 {
+            self.losses
+                .push(format!("file damaged at byte {}", error.offset));
+        }
+    }
+
+    /// A member of the outermost object beside the events.
+    pub fn member(&mut self, name: &[u8], value: &[u8]) {
+        match name {
+            b"\"otherData\"" if value.len() < 1 << 20 => {
+                self.other = serde_json::from_slice(value).ok();
+            }
+            b"\"systemTraceEvents\"" if value.len() > 2 => self.missing.push(
+                "kernel events that are embedded as text (systemTraceEvents) are not read".into(),
+            ),
+            _ => {}
+        }
+    }
+
+    /// One event.
+    pub fn event(&mut self, bytes: &[u8], offset: u64) -> Result<(), Error> {
+        let e: Event = serde_json::from_slice(bytes).map_err(|error| {
+            let lines = bytes
+                .split_inclusive(|&b| b == b'\n')
+                .take(error.line().saturating_sub(1));
+            let at = lines.map(<[u8]>::len).sum::<usize>() + error.column().saturating_sub(1);
+            Error::damaged(
+                "Chrome JSON",
+                offset + at as u64,
+                error.to_string(),
+                "an event",
+            )
+        })?;
+        let phase = text(e.ph);
+        if phase == "M" {
+            self.metadata(&e);
+            return Ok(());
+        }
+        let wrong = |found: String, needed| Error::damaged("Chrome JSON", offset, found, needed);
+        let Some(time) = nanoseconds(&text(e.ts)) else {
+            return Err(wrong(format!("ts {}", text(e.ts)), "microseconds"));
+        };
+        let pid = self.ids.pid(e.pid, self.strings, &mut self.process_names);
+        if self.is_own && self.own_row(pid, time, &e) {
+            return Ok(());
+        }
+        let tid = self.tid(pid, e.tid);
+        let head = Head {
+            time,
+            pid,
+            tid,
+            name: self.strings.intern(&text(e.name)),
+            category: self.category(&text(e.cat)),
+        };
+        self.saw(time);
+        match &*phase {
+            "B" => self.row(&head, What::Begin, &e),
+            "E" => self.row(&head, What::End, &e),
+            "X" => {
+                let duration = nanoseconds(&text(e.dur)).unwrap_or(0).max(0);
+                let end = time.saturating_add(duration);
+                self.saw(end);
+                self.row(&head, What::Complete(end), &e);
+            }
+            "i" | "I" | "R" => self.row(&head, What::Instant, &e),
+            "C" => self.counter(&head, &e),
+            "b" | "e" | "n" | "S" | "F" | "T" | "p" => self.asynchronous(&head, &phase, &e),
+            "s" | "t" | "f" => self.flow(&head, &phase, &e),
+            _ => *self.unread.entry(phase.into_owned()).or_default() += 1,
+        }
+        self.bound_flow(&head, &e);
+        Ok(())
+    }
+
+    /// What our own export draws beside the program's events: who ran on each CPU, states, losses. True: it is that.
+    fn own_row(&mut self, pid: i32, time: i64, e: &Event) -> bool {
+        let category = text(e.cat);
+        if category == "lost events" {
+            let mut count = 0;
+            each_arg(e.args, &mut |name, value| {
+                if name == "count" {
+                    count = address(&value);
+                }
+            });
+            let end = time.saturating_add(nanoseconds(&text(e.dur)).unwrap_or(0));
+            let name = text(e.name);
+            let cause = name.strip_prefix("lost events: ").unwrap_or(&name);
+            self.own_losses.push((cause.to_owned(), time..end, count));
+            return true;
+        }
+        let is_own = pid == 0 || category == "state";
+        self.n_own_rows += u64::from(is_own);
+        is_own
+    }
+
+    fn saw(&mut self, time: i64) {
+        let span = self.span.get_or_insert(time..time);
+        (span.start, span.end) = (span.start.min(time), span.end.max(time));
+    }
+
+    fn category(&mut self, name: &str) -> Category {
+        // Chrome lists several, with commas; those that mean something here stand alone.
+        if let Some(&category) = self.categories.get(name) {
+            return category;
+        }
+        let category = Category::of(name);
+        if self.categories.len() < 10_000 {
+            self.categories.insert(name.to_owned(), category);
+        }
+        category
+    }
+
+    fn tid(&mut self, pid: i32, raw: Option<&RawValue>) -> i32 {
+        let (tid, name) = self.ids.tid(pid, raw);
+        if let Some(name) = name {
+            let name = self.strings.intern(&name);
+            self.threads.entry((pid, tid)).or_default().name = name;
+        }
+        tid
+    }
+
+    /// An event of a thread's row.
+    fn row(&mut self, head: &Head, what: What, e: &Event) {
+        // The ends of arrows are drawn by the arrows.
+        if what == What::Instant && head.category == Category::Arrow {
+            return;
+        }
+        let thread = self.threads.entry((head.pid, head.tid)).or_default();
+        let (first, mut object) = (thread.args.len(), 0);
+        let strings = &mut *self.strings;
+        each_arg(e.args, &mut |name, value| {
+            if name == "object" && head.category.has_object() {
+                object = address(&value);
+                return;
+            }
+            let value = match value {
+                Value::Int(v) => ArgValue::Int(v),
+                Value::Uint(v) => ArgValue::Uint(v),
+                Value::Float(v) => ArgValue::Float(v),
+                Value::Text(v) => ArgValue::Str(strings.intern(&v)),
+            };
+            thread.args.push((strings.intern(name), value));
+        });
+        // An end need not repeat the name.
+        let name = match e.name {
+            None => StrIx::NONE,
+            Some(_) => head.name,
+        };
+        thread.rows.push(Row {
+            time: head.time,
+            what,
+            category: head.category,
+            name,
+            object,
+            args: (first as u32, (thread.args.len() - first) as u16),
+        });
+    }
+
+    fn counter(&mut self, head: &Head, e: &Event) {
+        let mut values: Vec<(String, f64)> = Vec::new();
+        each_arg(e.args, &mut |series, value| {
+            let value = match value {
+                Value::Int(v) => v as f64,
+                Value::Uint(v) => v as f64,
+                Value::Float(v) => v,
+                Value::Text(v) => match v.parse() {
+                    Ok(v) => v,
+                    Err(_) => return,
+                },
+            };
+            values.push((series.to_owned(), value));
+        });
+        let own = text(e.name);
+        let id =
+            e.id.map(|id| format!("[{}]", text(Some(id))))
+                .unwrap_or_default();
+        let tape = (self.counters.entry(head.pid)).or_insert_with(|| Tape::new(head.pid, head.pid));
+        for (series, value) in values {
+            let name = if series == "value" || series == own {
+                format!("{own}{id}")
+            } else {
+                format!("{own}{id}: {series}")
+            };
+            let name = self.strings.intern(&name);
+            tape.push(&event(
+                Time(head.time),
+                ring::Kind::Counter,
+                0,
+                name,
+                value.to_bits(),
+            ));
+        }
+    }
+
+    /// Slices that belong to no row: joined by category and id, in a process unless the id is global.
+    fn asynchronous(&mut self, head: &Head, phase: &str, e: &Event) {
+        let (id, is_global) = ids(e);
+        if head.category == Category::LockHold {
+            return self.hold(head, phase, id, e);
+        }
+        let category = text(e.cat);
+        let track = match &*category {
+            "" => "asynchronous",
+            category => category,
+        };
+        let track = self.strings.intern(track);
+        // Those of the older kind are told apart by their names too.
+        let is_old = phase.starts_with(|c: char| c.is_ascii_uppercase() || c == 'p');
+        let key = hash((id, text(e.scope), is_old.then_some(head.name)));
+        let pid = if is_global { 0 } else { head.pid };
+        // Of a global id the first process has the track.
+        let pid = *self.ids.async_pid.entry((pid, key)).or_insert(head.pid);
+        let time = Time(head.time);
+        match phase {
+            "b" | "S" => self.tracks.begin(time, pid, track, key, head.name),
+            "e" | "F" => self.tracks.end(time, pid, track, key),
+            _ => self.tracks.instant(time, pid, track, head.name),
+        }
+    }
+
+    fn hold(&mut self, head: &Head, phase: &str, id: u64, e: &Event) {
+        let mut object = 0;
+        each_arg(e.args, &mut |name, value| {
+            if name == "object" {
+                object = address(&value);
+            }
+        });
+        let what = if phase == "b" {
+            self.holds.insert((head.pid, id), (object, head.name));
+            What::HoldBegin
+        } else {
+            (object, _) = self.holds.remove(&(head.pid, id)).unwrap_or_default();
+            What::HoldEnd
+        };
+        let thread = self.threads.entry((head.pid, head.tid)).or_default();
+        thread.rows.push(Row {
+            time: head.time,
+            what,
+            category: Category::LockHold,
+            name: head.name,
+            object,
+            args: (0, 0),
+        });
+    }
+
+    fn flow(&mut self, head: &Head, phase: &str, e: &Event) {
+        let (id, is_global) = ids(e);
+        let scope = (text(e.cat), text(e.name), (!is_global).then_some(head.pid));
+        // Arrows of one id may cross processes: the id is the whole trace's unless it says that it is local.
+        let scope = if e.id2.is_some() {
+            scope
+        } else {
+            (scope.0, scope.1, None)
+        };
+        let role = match phase {
+            "s" => Role::Begin,
+            "t" => Role::Step,
+            _ => Role::End,
+        };
+        self.flow_end(head, hash((id, scope)), role, head.name);
+    }
+
+    fn flow_end(&mut self, head: &Head, id: u64, role: Role, name: StrIx) {
+        let end = (head.pid, head.tid);
+        let thread = self.threads.entry(end).or_default();
+        let first = thread.first_arrow.get_or_insert(head.time);
+        *first = head.time.min(*first);
+        self.flows.add(id, Time(head.time), end, role, name);
+    }
+
+    /// An arrow that is told beside a slice.
+    fn bound_flow(&mut self, head: &Head, e: &Event) {
+        let Some(id) = e.bind_id else {
+            return;
+        };
+        let role = match (e.flow_in, e.flow_out) {
+            (true, true) => Role::Step,
+            (true, false) => Role::End,
+            (false, true) => Role::Begin,
+            (false, false) => return,
+        };
+        let id = hash(("bind_id", text(Some(id))));
+        self.flow_end(head, id, role, StrIx::NONE);
+    }
+
+    fn metadata(&mut self, e: &Event) {
+        let pid = self.ids.pid(e.pid, self.strings, &mut self.process_names);
+        let mut named = None;
+        let mut overflowed = false;
+        each_arg(e.args, &mut |name, value| match (name, value) {
+            ("name", Value::Text(text)) => named = Some(text.into_owned()),
+            ("overflowed_at_ts", _) => overflowed = true,
+            _ => {}
+        });
+        match (&*text(e.name), named) {
+            ("process_name", Some(name)) if pid == 0 && name == "CPUs" => self.is_own = true,
+            ("process_name", Some(name)) if !name.is_empty() => {
+                let name = self.strings.intern(&name);
+                self.process_names.insert(pid, name);
+            }
+            ("thread_name", Some(name)) if !name.is_empty() => {
+                let tid = self.tid(pid, e.tid);
+                let name = self.strings.intern(&name);
+                if !self.is_own || (pid, tid) != (0, 0) && tid < STATE_ROW {
+                    self.threads.entry((pid, tid)).or_default().name = name;
+                }
+            }
+            ("trace_buffer_overflowed", _) if overflowed => {
+                self.losses.push("trace buffer overflowed".into());
+            }
+            _ => {}
+        }
+    }
+
+    /// All that was read, as streams.
+    pub fn finish<'a>(mut self) -> Opened<'a> {
+        let mut opened = Opened::new(Kind::ChromeJson, Clock::Other);
+        let mut crossings = Crossings::default();
+        let mut carriers = Carriers::new([].into_iter());
+        for ((pid, tid), thread) in std::mem::take(&mut self.threads) {
+            let tape = thread.into_tape(pid, tid, &mut crossings);
+            if !tape.is_empty() {
+                carriers.add(pid, tid, tape.first_time());
+                opened.streams.push(Box::new(tape));
+            }
+        }
+        for (pid, mut tape) in std::mem::take(&mut self.counters) {
+            tape.set_tid(carriers.of(pid));
+            tape.seal();
+            opened.streams.push(Box::new(tape));
+        }
+        for stream in std::mem::take(&mut self.tracks).streams(self.strings) {
+            opened.streams.push(Box::new(stream));
+        }
+        // A thread lives from its first stream's first event on.
+        opened.streams.sort_by_key(|stream| stream.first_time());
+        let span = self.span.clone().unwrap_or(0..0);
+        opened.setup.span = Time(span.start)..Time(span.end);
+        self.facts(&mut opened, crossings);
+        let (names, flows, losses) = (self.process_names, self.flows, self.losses);
+        let own_losses = self.own_losses;
+        opened.finish = Box::new(move |trace| {
+            name_processes(trace, &names);
+            flows.publish(trace);
+            let whole = trace.span.clone();
+            let origin = trace.origin_monotonic_ns;
+            let at = |ns: i64| Time(ns.saturating_sub(origin));
+            trace
+                .losses
+                .extend(own_losses.into_iter().map(|(cause, when, count)| Loss {
+                    cause,
+                    cpu: None,
+                    thread: ThreadIx::NONE,
+                    when: at(when.start)..at(when.end),
+                    count,
+                    remedy: String::new(),
+                }));
+            trace.losses.extend(losses.into_iter().map(|cause| Loss {
+                cause,
+                cpu: None,
+                thread: ThreadIx::NONE,
+                when: whole.clone(),
+                count: 0,
+                remedy: String::new(),
+            }));
+        });
+        opened
+    }
+
+    fn facts(&mut self, opened: &mut Opened, crossings: Crossings) {
+        let info = &mut opened.info;
+        info.kernel_source = "none".into();
+        info.missing = std::mem::take(&mut self.missing);
+        if crossings.0 > 0 {
+            info.missing.push(format!(
+                "{} slices overlapped another of their thread without being inside it: they are cut at its end",
+                crossings.0
+            ));
+        }
+        if self.n_own_rows > 0 {
+            info.missing.push(
+                "this is Kasuri's own export: its rows of CPUs and thread states are not read back; the recording itself, \
+                 or its Perfetto export, holds them"
+                    .into(),
+            );
+        }
+        if !self.unread.is_empty() {
+            let list: Vec<String> = (self.unread.iter())
+                .map(|(ph, n)| format!("{n} of phase {ph}"))
+                .collect();
+            info.missing
+                .push(format!("events that are not read: {}", list.join(", ")));
+        }
+        let Some(other) = self.other.take() else {
+            return;
+        };
+        let text = |key: &str| other[key].as_str().unwrap_or_default().to_owned();
+        info.recorder = text("recorder");
+        if !info.recorder.starts_with("kasuri") {
+            return;
+        }
+        // Our own export says more.
+        (info.host, info.kernel, info.machine) = (text("host"), text("kernel"), text("machine"));
+        info.cpu_model = text("cpu_model");
+        let words = other["command"].as_array().into_iter().flatten();
+        info.command = words
+            .filter_map(|w| w.as_str())
+            .map(str::to_owned)
+            .collect();
+        opened.clock = Clock::Monotonic;
+        opened.realtime_offset_ns = other["realtime_minus_monotonic_ns"].as_i64();
+        let at = |key: &str| other[key].as_i64();
+        if let (Some(start), Some(end)) = (at("start_monotonic_ns"), at("end_monotonic_ns")) {
+            let seen = self.span.clone().unwrap_or(start..end);
+            opened.setup.span = Time(start.min(seen.start))..Time(end.max(seen.end));
+        }
+    }
+}
+
+fn name_processes(trace: &mut Trace, names: &HashMap<i32, StrIx>) {
+    for process in &mut trace.processes {
+        if let Some(&name) = names.get(&process.pid) {
+            process.name = name;
+        }
+    }
+}
+
+fn address(value: &Value) -> u64 {
+    match value {
+        Value::Int(v) => *v as u64,
+        Value::Uint(v) => *v,
+        Value::Text(v) => integer(v).unwrap_or(0),
+        Value::Float(_) => 0,
+    }
+}
+
+/// An event's id, and whether it is of the whole trace.
+fn ids(e: &Event) -> (u64, bool) {
+    if let Some(id) = e.id {
+        return (id_number(&text(Some(id))), false);
+    }
+    let (mut number, mut is_global) = (0, false);
+    each_arg(e.id2, &mut |name, value| {
+        is_global = name == "global";
+        number = match value {
+            Value::Text(text) => id_number(&text),
+            value => address(&value),
+        };
+    });
+    (number, is_global)
+}
+
+fn id_number(text: &str) -> u64 {
+    integer(text).unwrap_or_else(|| hash(text))
+}
+
+fn hash(value: impl Hash) -> u64 {
+    // Not seeded: the same file gives the same ids each time.
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,218 @@
+//! Finds the events of a Trace Event Format file without reading them: brackets and strings are counted, so memory is
+//! that of the bytes, whatever their depth, and an event that is damaged does not hide those behind it.
+use kasuri_format::Error;
+
+const WHAT: &str = "Chrome JSON";
+
+/// A part of the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Item<'a> {
+    /// One event's object, and where it begins.
+    Event(&'a [u8], u64),
+    /// Another member of the outermost object: its name as it is written, its value.
+    Member(&'a [u8], &'a [u8]),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Start,
+    Object,
+    Events { in_object: bool },
+    End,
+}
+
+/// The parts of a file, in order.
+#[derive(Clone, Debug)]
+pub(super) struct Scanner<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    place: Place,
+}
+
+impl<'a> Scanner<'a> {
+    pub fn new(bytes: &'a [u8]) -> Scanner<'a> {
+        let at = if bytes.starts_with(b"\xef\xbb\xbf") {
+            3
+        } else {
+            0
+        };
+        Scanner {
+            bytes,
+            at,
+            place: Place::Start,
+        }
+    }
+
+    /// The next part; none at the end. The array form may end behind any event: writers that crash leave it so.
+    pub fn next_item(&mut self) -> Result<Option<Item<'a>>, Error> {
+        loop {
+            self.space();
+            let next = self.bytes.get(self.at).copied();
+            match (self.place, next) {
+                (Place::Start, Some(b'[')) => self.enter(Place::Events { in_object: false }),
+                (Place::Start, Some(b'{')) => self.enter(Place::Object),
+                (Place::Start, _) => return Err(self.wrong("[ or {")),
+                (Place::End, _) => return Ok(None),
+                (Place::Events { .. } | Place::Object, Some(b',')) => self.at += 1,
+                (Place::Events { in_object: false }, None | Some(b']')) => self.place = Place::End,
+                (Place::Events { in_object: true }, Some(b']')) => self.enter(Place::Object),
+                (Place::Events { .. }, Some(b'{')) => {
+                    let start = self.at;
+                    let event = self.value()?;
+                    return Ok(Some(Item::Event(event, start as u64)));
+                }
+                (Place::Events { .. }, Some(b'n')) => drop(self.value()?),
+                (Place::Object, Some(b'}')) => self.place = Place::End,
+                (Place::Object, Some(b'"')) => {
+                    if let Some(member) = self.member()? {
+                        return Ok(Some(member));
+                    }
+                }
+                (Place::Events { .. } | Place::Object, None) => return Err(self.cut()),
+                (Place::Events { .. }, _) => return Err(self.wrong("{ of an event")),
+                (Place::Object, _) => return Err(self.wrong("a name in quotes")),
+            }
+        }
+    }
+
+    fn enter(&mut self, place: Place) {
+        self.at += 1;
+        self.place = place;
+    }
+
+    /// A name and its value; none when the value is the list of events, which is entered.
+    fn member(&mut self) -> Result<Option<Item<'a>>, Error> {
+        let name = self.value()?;
+        self.space();
+        match self.bytes.get(self.at) {
+            Some(b':') => self.at += 1,
+            None => return Err(self.cut()),
+            Some(_) => return Err(self.wrong(":")),
+        }
+        self.space();
+        if name == b"\"traceEvents\"" && self.bytes.get(self.at) == Some(&b'[') {
+            self.enter(Place::Events { in_object: true });
+            return Ok(None);
+        }
+        let value = self.value()?;
+        Ok(Some(Item::Member(name, value)))
+    }
+
+    /// The value that begins here.
+    fn value(&mut self) -> Result<&'a [u8], Error> {
+        let start = self.at;
+        let mut depth = 0usize;
+        while let Some(&byte) = self.bytes.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'"' => self.string()?,
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' if depth == 0 => {
+                    // A number or word that ends with what it is in.
+                    self.at -= 1;
+                    return Ok(&self.bytes[start..self.at]);
+                }
+                b'}' | b']' => depth -= 1,
+                b',' | b' ' | b'\n' | b'\r' | b'\t' if depth == 0 => {
+                    self.at -= 1;
+                    return Ok(&self.bytes[start..self.at]);
+                }
+                _ => continue,
+            }
+            if depth == 0 {
+                return Ok(&self.bytes[start..self.at]);
+            }
+        }
+        Err(self.cut())
+    }
+
+    /// To the end of the string that has begun.
+    fn string(&mut self) -> Result<(), Error> {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'"' => return Ok(()),
+                b'\\' => self.at += 1,
+                _ => {}
+            }
+        }
+        self.at = self.bytes.len();
+        Err(self.cut())
+    }
+
+    fn space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+    }
+
+    fn cut(&self) -> Error {
+        Error::truncated(WHAT, self.bytes.len() as u64, 0, 1)
+    }
+
+    fn wrong(&self, needed: &'static str) -> Error {
+        let found = match self.bytes.get(self.at) {
+            Some(byte @ b' '..=b'~') => format!("{}", *byte as char),
+            Some(byte) => format!("byte {byte:#04x}"),
+            None => "the end".to_owned(),
+        };
+        Error::damaged(WHAT, self.at as u64, found, needed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> Result<Vec<String>, Error> {
+        let mut scanner = Scanner::new(text.as_bytes());
+        let mut out = Vec::new();
+        while let Some(item) = scanner.next_item()? {
+            let text = |b| std::str::from_utf8(b).unwrap().to_owned();
+            out.push(match item {
+                Item::Event(bytes, at) => format!("{at}{}", text(bytes)),
+                Item::Member(name, value) => format!("{}={}", text(name), text(value)),
+            });
+        }
+        Ok(out)
+    }
+
+    #[test]
+    fn both_forms_give_their_events() {
+        let array = parts(" [ {\"a\":1},\n{\"b\":\"}]\\\"\"} , ] ").unwrap();
+        assert_eq!(array, ["3{\"a\":1}", "12{\"b\":\"}]\\\"\"}"]);
+        let object = parts("{\"x\":[1,{}],\"traceEvents\":[{\"a\":{}}],\"y\":3}").unwrap();
+        assert_eq!(object, ["\"x\"=[1,{}]", "27{\"a\":{}}", "\"y\"=3"]);
+    }
+
+    #[test]
+    fn array_form_may_end_behind_any_event() {
+        for text in ["[", "[{}", "[{},", "[{}\n{}"] {
+            assert!(parts(text).is_ok(), "{text}");
+        }
+        for text in [
+            "[{",
+            "[{\"a",
+            "{\"traceEvents\":[{}",
+            "{\"traceEvents\":[{}]",
+            "{\"a\\",
+        ] {
+            let error = parts(text).unwrap_err();
+            assert_eq!(error.offset, text.len() as u64, "{text}");
+            assert_eq!(error.kind, kasuri_format::ErrorKind::Truncated);
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_an_error_with_its_offset() {
+        for (text, offset) in [("x", 0), ("[1]", 1), ("{1:2}", 1), ("{\"a\";2}", 4)] {
+            assert_eq!(parts(text).unwrap_err().offset, offset, "{text}");
+        }
+    }
+
+    #[test]
+    fn depth_costs_no_stack() {
+        let deep = "[".repeat(1 << 20);
+        assert!(parts(&format!("{{\"a\":{deep}")).is_err());
+    }
+}

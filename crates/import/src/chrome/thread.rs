@@ -1,0 +1,140 @@
+//! One thread's events -> annotations. Complete events (X) come in any order, often at their end; here they find their
+//! places among the others.
+use crate::category::{Category, argument, event};
+use crate::tape::Tape;
+use kasuri_format::ring::Kind;
+use kasuri_model::{ArgValue, StrIx, Time};
+
+/// What an event does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    Begin,
+    End,
+    /// With its end.
+    Complete(i64),
+    Instant,
+    /// A slice that need not nest: the critical sections of our own export.
+    HoldBegin,
+    HoldEnd,
+}
+
+/// One event, in ns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub time: i64,
+    pub what: What,
+    pub category: Category,
+    pub name: StrIx,
+    pub object: u64,
+    /// Arguments: the first, and how many.
+    pub args: (u32, u16),
+}
+
+/// A thread's events.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    pub name: StrIx,
+    /// The first end of an arrow.
+    pub first_arrow: Option<i64>,
+    pub rows: Vec<Row>,
+    pub args: Vec<(StrIx, ArgValue)>,
+}
+
+/// Slices that had to be cut because they overlap another without being inside it.
+#[derive(Debug, Default)]
+pub(super) struct Crossings(pub u64);
+
+/// An open complete event.
+struct Open {
+    end: i64,
+    category: Category,
+    name: StrIx,
+    object: u64,
+}
+
+impl Thread {
+    /// Its annotations.
+    pub fn into_tape(mut self, pid: i32, tid: i32, crossings: &mut Crossings) -> Tape {
+        let mut tape = Tape::new(pid, tid);
+        self.rows.sort_by_key(|row| row.time);
+        for same in self.rows.chunk_by_mut(|a, b| a.time == b.time) {
+            // Of those that begin together the longest is the outermost.
+            if same.len() > 1 && same.iter().all(|r| matches!(r.what, What::Complete(_))) {
+                same.sort_by_key(|row| match row.what {
+                    What::Complete(end) => std::cmp::Reverse(end),
+                    _ => std::cmp::Reverse(row.time),
+                });
+            }
+        }
+        let first_row = self.rows.first().map(|row| row.time);
+        // A thread that only has ends of arrows is there too.
+        if let Some(first) = first_row.into_iter().chain(self.first_arrow).min() {
+            tape.push(&event(Time(first), Kind::ThreadName, 0, self.name, 0));
+        }
+        let mut open: Vec<Open> = Vec::new();
+        let mut begun: Vec<(Category, StrIx, u64)> = Vec::new();
+        for row in &self.rows {
+            close(&mut open, row.time, &mut tape);
+            let time = Time(row.time);
+            match row.what {
+                What::Begin => {
+                    begun.push((row.category, row.name, row.object));
+                    tape.push(&row.category.begin(time, row.name, row.object));
+                    self.push_args(row, &mut tape);
+                }
+                What::End => {
+                    self.push_args(row, &mut tape);
+                    let (category, name, object) = begun.pop().unwrap_or_default();
+                    // A name tells which slice ends when others did not say so.
+                    let name = if category == Category::Work {
+                        row.name
+                    } else {
+                        name
+                    };
+                    tape.push(&category.end(time, name, object));
+                }
+                What::Complete(end) => {
+                    let within = open.last().map_or(i64::MAX, |outer| outer.end);
+                    crossings.0 += u64::from(end > within);
+                    tape.push(&row.category.begin(time, row.name, row.object));
+                    self.push_args(row, &mut tape);
+                    open.push(Open {
+                        end: end.min(within),
+                        category: row.category,
+                        name: row.name,
+                        object: row.object,
+                    });
+                }
+                What::Instant => {
+                    tape.push(&event(time, Kind::Instant, 0, row.name, 0));
+                    self.push_args(row, &mut tape);
+                }
+                What::HoldBegin => {
+                    tape.push(&Category::LockHold.begin(time, row.name, row.object));
+                }
+                What::HoldEnd => tape.push(&Category::LockHold.end(time, row.name, row.object)),
+            }
+        }
+        close(&mut open, i64::MAX, &mut tape);
+        tape.seal();
+        tape
+    }
+
+    fn push_args(&self, row: &Row, tape: &mut Tape) {
+        let (first, n) = (row.args.0 as usize, usize::from(row.args.1));
+        for &(name, value) in self.args.get(first..first + n).unwrap_or_default() {
+            tape.push(&argument(Time(row.time), name, value));
+        }
+    }
+}
+
+/// Ends what has ended by `now`, the innermost first.
+fn close(open: &mut Vec<Open>, now: i64, tape: &mut Tape) {
+    while let Some(slice) = open.pop_if(|slice| slice.end <= now) {
+        tape.push(
+            &slice
+                .category
+                .end(Time(slice.end), slice.name, slice.object),
+        );
+    }
+}

@@ -1,0 +1,642 @@
+//! LTTng's kernel events -> the scheduler's.
+//!
+//! Names and fields are those of lttng-modules; what other tracers call alike is read alike.
+use super::lane::{Lane, Next};
+use kasuri_format::ctf::{EventLayout, Head, Layout, LeafKind, Program, Value};
+use kasuri_model::input::{CpuEvents, Event, What};
+use kasuri_model::{PrevState, StrIx, Strings, Time};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Events that a fill makes.
+const BATCH: usize = 512;
+
+/// What an event is to the model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    Switch,
+    Waking,
+    Migrate,
+    Fork,
+    Exec,
+    Exit,
+    Rename,
+    IrqEntry,
+    IrqExit,
+    /// Interrupts without a handler of their own: timer, reschedule.
+    VectorEntry,
+    VectorExit,
+    SoftirqEntry,
+    SoftirqExit,
+    SyscallEntry,
+    SyscallExit,
+    LockBegin,
+    LockEnd,
+    Other,
+}
+
+const SOFTIRQS: [&str; 10] = [
+    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+];
+
+fn role(name: &str, has_waking: bool) -> Role {
+    match name {
+        "sched_switch" => Role::Switch,
+        "sched_waking" | "sched_wakeup_new" => Role::Waking,
+        // Later than sched_waking and on the wakee's CPU; better than nothing.
+        "sched_wakeup" if !has_waking => Role::Waking,
+        "sched_migrate_task" => Role::Migrate,
+        "sched_process_fork" => Role::Fork,
+        "sched_process_exec" => Role::Exec,
+        "sched_process_exit" => Role::Exit,
+        "task_rename" => Role::Rename,
+        "irq_handler_entry" => Role::IrqEntry,
+        "irq_handler_exit" => Role::IrqExit,
+        "irq_softirq_entry" => Role::SoftirqEntry,
+        "irq_softirq_exit" => Role::SoftirqExit,
+        "lock_contention_begin" => Role::LockBegin,
+        "lock_contention_end" => Role::LockEnd,
+        _ if name.starts_with("syscall_entry_") || name.starts_with("compat_syscall_entry_") => {
+            Role::SyscallEntry
+        }
+        _ if name.starts_with("syscall_exit_") || name.starts_with("compat_syscall_exit_") => {
+            Role::SyscallExit
+        }
+        _ if name.contains("irq_vectors_") && name.ends_with("_entry") => Role::VectorEntry,
+        _ if name.contains("irq_vectors_") && name.ends_with("_exit") => Role::VectorExit,
+        _ => Role::Other,
+    }
+}
+
+/// Fields that a role needs: numbers, then texts. Of several names for one field the first that is there counts.
+type Names = &'static [&'static [&'static str]];
+
+const fn fields(role: Role) -> (Names, Names) {
+    const TID: &[&str] = &["tid", "pid"];
+    match role {
+        Role::Switch => (
+            &[
+                &["prev_tid", "prev_pid"],
+                &["prev_state"],
+                &["next_tid", "next_pid"],
+            ],
+            &[&["prev_comm"], &["next_comm"]],
+        ),
+        Role::Waking => (&[TID, &["target_cpu"]], &[&["comm"]]),
+        Role::Migrate => (&[TID, &["orig_cpu"], &["dest_cpu"]], &[]),
+        Role::Fork => (
+            &[
+                &["parent_tid", "parent_pid"],
+                &["child_tid", "child_pid"],
+                &["child_pid"],
+                &["parent_pid"],
+            ],
+            &[&["child_comm"]],
+        ),
+        Role::Exec => (&[TID, &["old_tid", "old_pid"]], &[]),
+        Role::Exit => (&[TID], &[]),
+        Role::Rename => (&[TID], &[&["newcomm"]]),
+        Role::IrqEntry => (&[&["irq"]], &[&["name"]]),
+        Role::SoftirqEntry => (&[&["vec"]], &[]),
+        Role::LockBegin => (&[], &[&["name"]]),
+        _ => (&[], &[]),
+    }
+}
+
+/// Where a field is found.
+#[derive(Clone, Copy, Debug, Default)]
+enum Place {
+    /// Not there.
+    #[default]
+    None,
+    /// At that byte of a fixed body.
+    Fixed {
+        at: u32,
+        bytes: u8,
+        signed: bool,
+        big_endian: bool,
+    },
+    /// By decoding.
+    Leaf(u32),
+}
+
+const N_INTS: usize = 4;
+const N_TEXTS: usize = 2;
+
+/// One kind of event.
+#[derive(Clone, Debug)]
+struct Plan {
+    role: Role,
+    fixed: Option<u32>,
+    ints: [Place; N_INTS],
+    texts: [Place; N_TEXTS],
+    /// The thread that was running, as a context.
+    tid: Place,
+    /// System calls: the call's name.
+    name: StrIx,
+}
+
+fn place(program: &Program, names: &[&str]) -> Place {
+    let Some(leaf) = names.iter().find_map(|name| program.leaf(name)) else {
+        return Place::None;
+    };
+    let field = &program.leaves[leaf as usize];
+    match (field.offset, &field.kind) {
+        (
+            Some(at),
+            LeafKind::Int {
+                bits,
+                signed,
+                big_endian,
+                ..
+            },
+        ) => Place::Fixed {
+            at,
+            bytes: bits / 8,
+            signed: *signed,
+            big_endian: *big_endian,
+        },
+        (Some(at), LeafKind::Text(1)) => {
+            let next = program
+                .leaves
+                .iter()
+                .filter_map(|l| l.offset)
+                .filter(|&o| o > at)
+                .min();
+            let end = next.or(program.fixed).unwrap_or(at);
+            Place::Fixed {
+                at,
+                bytes: (end - at).min(255) as u8,
+                signed: false,
+                big_endian: false,
+            }
+        }
+        _ => Place::Leaf(leaf),
+    }
+}
+
+impl Plan {
+    fn new(event: &EventLayout, has_waking: bool, strings: &mut Strings) -> Plan {
+        let role = role(&event.name, has_waking);
+        let program = &event.program;
+        let (ints, texts) = fields(role);
+        let mut plan = Plan {
+            role,
+            fixed: program.fixed,
+            ints: Default::default(),
+            texts: Default::default(),
+            tid: Place::None,
+            name: StrIx::NONE,
+        };
+        for (to, names) in plan.ints.iter_mut().zip(ints) {
+            *to = place(program, names);
+        }
+        for (to, names) in plan.texts.iter_mut().zip(texts) {
+            *to = place(program, names);
+        }
+        // Without thread ids of their own, the names mean threads, not processes.
+        if role == Role::Fork && program.leaf("child_tid").is_none() {
+            plan.ints[2] = Place::None;
+        }
+        // A context: an event's own field of that name is about somebody else.
+        let context = program.leaf("tid").filter(|&leaf| {
+            program.leaves[leaf as usize].scope != kasuri_format::ctf::types::Scope::Payload
+        });
+        if context.is_some() {
+            plan.tid = place(program, &["tid"]);
+        }
+        if role == Role::SyscallEntry {
+            let name = event
+                .name
+                .split_once("syscall_entry_")
+                .map_or("", |(_, name)| name);
+            plan.name = strings.intern(name);
+        }
+        plan
+    }
+}
+
+/// What all CPUs of a trace share.
+pub(super) struct Kernel {
+    /// By stream class, by event.
+    plans: Vec<Vec<Plan>>,
+    states: PrevState,
+    softirqs: [StrIx; 10],
+    pub has_migrations: bool,
+}
+
+/// Whether the metadata describes scheduler events.
+pub(super) fn is_kernel(layout: &Layout) -> bool {
+    let mut events = layout.streams.iter().flat_map(|s| &s.events);
+    layout.metadata.env_text("domain") == Some("kernel")
+        || events.any(|e| {
+            e.name == "sched_switch"
+                && (e.program.leaf("next_tid").is_some() || e.program.leaf("next_pid").is_some())
+        })
+}
+
+impl Kernel {
+    pub fn new(layout: &Layout, strings: &mut Strings) -> Kernel {
+        let names = || {
+            layout
+                .streams
+                .iter()
+                .flat_map(|s| s.events.iter().map(|e| e.name.as_str()))
+        };
+        let has_waking = names().any(|n| n == "sched_waking");
+        let plans = layout.streams.iter().map(|stream| {
+            let events = stream.events.iter();
+            events.map(|e| Plan::new(e, has_waking, strings)).collect()
+        });
+        Kernel {
+            plans: plans.collect(),
+            states: states(layout.metadata.env_text("kernel_release").unwrap_or("")),
+            softirqs: SOFTIRQS.map(|name| strings.intern(name)),
+            has_migrations: names().any(|n| n == "sched_migrate_task"),
+        }
+    }
+}
+
+/// What `prev_state` means on a kernel: LTTng writes the kernel's own bits, whose meaning changed.
+fn states(release: &str) -> PrevState {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|n| n.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let plus = match version {
+        (0, _) => return PrevState::newest(),
+        v if v >= (4, 14) => return PrevState::newest(),
+        v if v >= (4, 2) => 2048,
+        _ => 1024,
+    };
+    PrevState::from_format(&format!(
+        "print fmt: REC->prev_state & ({plus}-1) ? __print_flags(REC->prev_state & ({plus}-1), \"|\", {{ 1, \"S\"}}, \
+         {{ 2, \"D\" }}, {{ 4, \"T\" }}, {{ 8, \"t\" }}, {{ 16, \"Z\" }}, {{ 32, \"X\" }}, {{ 64, \"x\" }}, \
+         {{ 128, \"K\"}}, {{ 256, \"W\" }}, {{ 512, \"P\" }}) : \"R\", REC->prev_state & {plus} ? \"+\" : \"\""
+    ))
+}
+
+/// Field values of one event.
+#[derive(Default)]
+struct Values<'a> {
+    ints: [Option<i64>; N_INTS],
+    texts: [&'a [u8]; N_TEXTS],
+    tid: Option<i64>,
+}
+
+impl Values<'_> {
+    fn int(&self, ix: usize) -> i64 {
+        self.ints[ix].unwrap_or(-1)
+    }
+}
+
+#[inline]
+fn fixed_int(body: &[u8], place: Place) -> Option<i64> {
+    let Place::Fixed {
+        at,
+        bytes,
+        signed,
+        big_endian,
+    } = place
+    else {
+        return None;
+    };
+    let raw = body.get(at as usize..at as usize + usize::from(bytes))?;
+    let mut word = [0; 8];
+    let n = raw.len().min(8);
+    let value = if big_endian {
+        word[8 - n..].copy_from_slice(&raw[..n]);
+        u64::from_be_bytes(word)
+    } else {
+        word[..n].copy_from_slice(&raw[..n]);
+        u64::from_le_bytes(word)
+    };
+    let shift = 64 - 8 * n as u32;
+    Some(match signed {
+        true if shift < 64 => ((value << shift) as i64) >> shift,
+        _ => value as i64,
+    })
+}
+
+fn fixed_text(body: &[u8], place: Place) -> &[u8] {
+    match place {
+        Place::Fixed { at, bytes, .. } => body
+            .get(at as usize..at as usize + usize::from(bytes))
+            .unwrap_or(&[]),
+        _ => &[],
+    }
+}
+
+/// Text up to its first zero.
+pub(super) fn trim(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
+/// Names of threads as bytes -> strings, most often the same few.
+#[derive(Default)]
+struct Comms {
+    seen: HashMap<[u8; 16], StrIx>,
+    last: [([u8; 16], StrIx); 2],
+}
+
+impl Comms {
+    #[inline]
+    fn get(&mut self, bytes: &[u8], slot: usize, strings: &mut Strings) -> StrIx {
+        let Some(key) = bytes.first_chunk::<16>() else {
+            return intern(trim(bytes), strings);
+        };
+        let last = &mut self.last[slot];
+        if last.0 == *key && last.1.is_some() {
+            return last.1;
+        }
+        let name = match self.seen.get(key) {
+            Some(&name) => name,
+            None => {
+                let name = intern(trim(bytes), strings);
+                self.seen.insert(*key, name);
+                name
+            }
+        };
+        *last = (*key, name);
+        name
+    }
+}
+
+pub(super) fn intern(text: &[u8], strings: &mut Strings) -> StrIx {
+    match text {
+        b"" => StrIx::NONE,
+        text => strings.intern(&String::from_utf8_lossy(text)),
+    }
+}
+
+/// A lane with its next event looked at.
+struct Ahead<'a> {
+    lane: Lane<'a>,
+    next: Option<Next>,
+}
+
+/// One CPU's events: of all channels that it wrote to.
+pub(super) struct KernelCpu<'a> {
+    kernel: Rc<Kernel>,
+    lanes: Vec<Ahead<'a>>,
+    is_started: bool,
+    comms: Comms,
+    /// Who runs, as the last switch says.
+    current: i32,
+    /// Interrupts that are being handled.
+    interrupts: u32,
+}
+
+impl<'a> KernelCpu<'a> {
+    pub fn new(kernel: Rc<Kernel>, lanes: Vec<Lane<'a>>) -> KernelCpu<'a> {
+        let lanes = lanes.into_iter().map(|lane| Ahead { lane, next: None });
+        KernelCpu {
+            kernel,
+            lanes: lanes.collect(),
+            is_started: false,
+            comms: Comms::default(),
+            current: -1,
+            interrupts: 0,
+        }
+    }
+
+    /// The lane whose next event is oldest, and the next oldest time of the others.
+    fn oldest(&self) -> Option<(usize, i64)> {
+        let time = |a: &Ahead<'_>| match a.next {
+            Some(Next::Event(time, _) | Next::Lost(time)) => Some(time),
+            None => None,
+        };
+        let mut best: Option<(usize, i64)> = None;
+        let mut second = i64::MAX;
+        for (ix, lane) in self.lanes.iter().enumerate() {
+            let Some(time) = time(lane) else { continue };
+            match best {
+                Some((_, oldest)) if time >= oldest => second = second.min(time),
+                _ => {
+                    second = second.min(best.map_or(i64::MAX, |b| b.1));
+                    best = Some((ix, time));
+                }
+            }
+        }
+        best.map(|(ix, _)| (ix, second))
+    }
+
+    /// Reads one event of a lane.
+    #[inline]
+    fn take(
+        &mut self,
+        ix: usize,
+        strings: &mut Strings,
+        out: &mut Vec<Event>,
+    ) -> Result<(), kasuri_format::Error> {
+        let lane = &mut self.lanes[ix];
+        let next = lane.next.take();
+        match next {
+            Some(Next::Event(time, head)) => {
+                match self.event(ix, time, head, strings) {
+                    Ok(event) => out.extend(event),
+                    Err(error) => {
+                        let lost = self.lanes[ix].lane.damaged(error)?;
+                        self.lost(lost, out);
+                    }
+                };
+            }
+            Some(lost) => self.lost(lost, out),
+            None => {}
+        }
+        let lane = &mut self.lanes[ix];
+        lane.next = lane.lane.next()?;
+        Ok(())
+    }
+
+    fn lost(&mut self, next: Next, out: &mut Vec<Event>) {
+        let (Next::Lost(time) | Next::Event(time, _)) = next;
+        (self.current, self.interrupts) = (-1, 0);
+        out.push(Event {
+            time: Time(time),
+            context: -1,
+            in_interrupt: false,
+            what: What::Lost,
+        });
+    }
+
+    #[inline]
+    fn event(
+        &mut self,
+        ix: usize,
+        time: i64,
+        head: Head,
+        strings: &mut Strings,
+    ) -> Result<Option<Event>, kasuri_format::Error> {
+        let lane = &mut self.lanes[ix].lane;
+        let plan = &self.kernel.plans[lane.stream][head.class as usize];
+        if plan.role == Role::Other {
+            lane.reader.skip(head)?;
+            return Ok(None);
+        }
+        let mut values = Values::default();
+        if let Some(bytes) = plan.fixed {
+            let body = lane.fixed(bytes)?;
+            for (to, &place) in values.ints.iter_mut().zip(&plan.ints) {
+                *to = fixed_int(body, place);
+            }
+            for (to, &place) in values.texts.iter_mut().zip(&plan.texts) {
+                *to = fixed_text(body, place);
+            }
+            values.tid = fixed_int(body, plan.tid);
+        } else {
+            lane.body(head, |leaf, value| {
+                let is = |place: Place| matches!(place, Place::Leaf(l) if l == leaf);
+                match value {
+                    Value::Bytes(text) => {
+                        for (to, &place) in values.texts.iter_mut().zip(&plan.texts) {
+                            if is(place) {
+                                *to = text;
+                            }
+                        }
+                    }
+                    value => {
+                        for (to, &place) in values.ints.iter_mut().zip(&plan.ints) {
+                            if is(place) {
+                                *to = value.int();
+                            }
+                        }
+                        if is(plan.tid) {
+                            values.tid = value.int();
+                        }
+                    }
+                }
+            })?;
+        }
+        let (role, name) = (plan.role, plan.name);
+        Ok(self.mapped(role, name, time, &values, strings))
+    }
+
+    #[inline]
+    fn mapped(
+        &mut self,
+        role: Role,
+        name: StrIx,
+        time: i64,
+        v: &Values<'_>,
+        strings: &mut Strings,
+    ) -> Option<Event> {
+        let mut context = v.tid.map_or(self.current, |tid| tid as i32);
+        let in_interrupt = self.interrupts > 0;
+        let tid = v.int(0) as i32;
+        let what = match role {
+            Role::Switch => {
+                context = tid;
+                self.current = v.int(2) as i32;
+                What::Switch {
+                    prev: tid,
+                    prev_comm: self.comms.get(v.texts[0], 0, strings),
+                    left_as: self.kernel.states.get(v.ints[1].unwrap_or(0)),
+                    next: self.current,
+                    next_comm: self.comms.get(v.texts[1], 1, strings),
+                }
+            }
+            Role::Waking => What::Waking {
+                tid,
+                comm: self.comms.get(v.texts[0], 0, strings),
+                cpu: v.int(1) as i32,
+            },
+            Role::Migrate => What::Migrate {
+                tid,
+                from: v.int(1) as u16,
+                to: v.int(2) as u16,
+            },
+            Role::Fork => {
+                let process = v.ints[2].map(|pid| pid as i32);
+                What::Fork {
+                    parent: tid,
+                    child: v.int(1) as i32,
+                    comm: self.comms.get(v.texts[0], 0, strings),
+                    pid: process,
+                    same_process: process.map(|pid| Some(i64::from(pid)) == v.ints[3]),
+                }
+            }
+            Role::Exec => What::Exec {
+                tid,
+                old_tid: v.int(1) as i32,
+            },
+            Role::Exit => What::Exit {
+                tid,
+                at_once: false,
+            },
+            Role::Rename => What::Rename {
+                tid,
+                comm: self.comms.get(v.texts[0], 0, strings),
+            },
+            Role::IrqEntry => {
+                self.interrupts += 1;
+                What::IrqEntry {
+                    name: intern(trim(v.texts[0]), strings),
+                }
+            }
+            Role::IrqExit => {
+                self.interrupts = self.interrupts.saturating_sub(1);
+                What::IrqExit
+            }
+            Role::VectorEntry => {
+                self.interrupts += 1;
+                return None;
+            }
+            Role::VectorExit => {
+                self.interrupts = self.interrupts.saturating_sub(1);
+                return None;
+            }
+            Role::SoftirqEntry => What::SoftirqEntry {
+                name: self
+                    .kernel
+                    .softirqs
+                    .get(v.int(0) as usize)
+                    .copied()
+                    .unwrap_or_default(),
+            },
+            Role::SoftirqExit => What::SoftirqExit,
+            Role::SyscallEntry => What::SyscallEntry { name },
+            Role::SyscallExit => What::SyscallExit,
+            Role::LockBegin => What::LockBegin {
+                name: intern(trim(v.texts[0]), strings),
+            },
+            Role::LockEnd => What::LockEnd,
+            Role::Other => return None,
+        };
+        Some(Event {
+            time: Time(time),
+            context,
+            in_interrupt,
+            what,
+        })
+    }
+}
+
+impl CpuEvents for KernelCpu<'_> {
+    fn fill(
+        &mut self,
+        strings: &mut Strings,
+        out: &mut Vec<Event>,
+    ) -> Result<(), kasuri_model::Error> {
+        if !std::mem::replace(&mut self.is_started, true) {
+            for lane in &mut self.lanes {
+                lane.next = lane.lane.next()?;
+            }
+        }
+        while out.len() < BATCH {
+            let Some((ix, limit)) = self.oldest() else {
+                break;
+            };
+            // A run of events of one channel needs no look at the others.
+            while out.len() < BATCH {
+                self.take(ix, strings, out)?;
+                match self.lanes[ix].next {
+                    Some(Next::Event(time, _) | Next::Lost(time)) if time < limit => {}
+                    _ => break,
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! One stream file's events one after the other, with what is lost between them.
+use super::clocks::ToNs;
+use super::files::{Stream, named};
+use crate::Options;
+use kasuri_format::ctf::{Head, Layout, Packet, Reader, Value};
+use kasuri_model::Time;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Events that are missing.
+#[derive(Clone, Debug)]
+pub(super) struct Met {
+    pub cause: String,
+    pub cpu: Option<u16>,
+    pub from: i64,
+    pub to: i64,
+    pub count: u64,
+    pub remedy: &'static str,
+}
+
+/// What all lanes found missing.
+pub(super) type Losses = Rc<RefCell<Vec<Met>>>;
+
+/// What comes next in a lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    /// An event, whose body is to be read.
+    Event(i64, Head),
+    /// Events are missing from this time on.
+    Lost(i64),
+}
+
+/// A stream file.
+pub(super) struct Lane<'a> {
+    name: &'a str,
+    pub reader: Reader<'a>,
+    packets: Vec<Packet>,
+    /// The packet being read is `packets[at - 1]`.
+    at: usize,
+    in_packet: bool,
+    pub stream: usize,
+    clocks: Rc<Vec<ToNs>>,
+    losses: Losses,
+    salvage: bool,
+    /// Discarded so far, and number of the last packet, of the current stream.
+    discarded: u64,
+    sequence: Option<u64>,
+    last: i64,
+    /// The first loss may be from before the recording.
+    pub cpu: Option<u16>,
+}
+
+impl<'a> Lane<'a> {
+    /// `clocks`: one for each stream class.
+    pub fn new(
+        layout: &Rc<Layout>,
+        stream: &Stream<'a>,
+        clocks: Rc<Vec<ToNs>>,
+        losses: Losses,
+        options: &Options,
+    ) -> Lane<'a> {
+        let cpu = stream.packets.iter().find_map(|p| p.cpu);
+        Lane {
+            name: stream.name,
+            reader: Reader::new(layout.clone(), stream.bytes),
+            packets: stream.packets.clone(),
+            at: 0,
+            in_packet: false,
+            stream: stream.packets.first().map_or(0, |p| p.stream),
+            clocks,
+            losses,
+            salvage: options.salvage,
+            discarded: 0,
+            sequence: None,
+            last: i64::MIN,
+            cpu: cpu.and_then(|cpu| u16::try_from(cpu).ok()),
+        }
+    }
+
+    fn ns(&self, cycles: u64) -> i64 {
+        self.clocks
+            .get(self.stream)
+            .map_or(0, |clock| clock.ns(cycles))
+    }
+
+    /// What comes next; none at the end.
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Next>, kasuri_format::Error> {
+        loop {
+            if self.in_packet {
+                match self.reader.head() {
+                    Ok(Some(head)) => {
+                        self.last = self.ns(head.cycles);
+                        return Ok(Some(Next::Event(self.last, head)));
+                    }
+                    Ok(None) => {
+                        self.in_packet = false;
+                        if let Some(lost) = self.after_packet() {
+                            return Ok(Some(lost));
+                        }
+                    }
+                    Err(error) => return self.damaged(error).map(Some),
+                }
+            }
+            let Some(&packet) = self.packets.get(self.at) else {
+                return Ok(None);
+            };
+            let lost = self.before_packet(&packet);
+            self.at += 1;
+            self.stream = packet.stream;
+            match self.reader.enter(&packet) {
+                Ok(()) => self.in_packet = true,
+                Err(error) => return self.damaged(error).map(Some),
+            }
+            if lost.is_some() {
+                return Ok(lost);
+            }
+        }
+    }
+
+    /// The rest of a damaged packet is lost, or all is, as the options say.
+    #[cold]
+    pub fn damaged(&mut self, error: kasuri_format::Error) -> Result<Next, kasuri_format::Error> {
+        let error = named(self.name, error);
+        if !self.salvage {
+            return Err(error);
+        }
+        self.reader.leave();
+        self.in_packet = false;
+        let packet = self.at.checked_sub(1).and_then(|at| self.packets.get(at));
+        let end = packet
+            .and_then(|p| p.end)
+            .map_or(self.last, |end| self.ns(end));
+        self.losses.borrow_mut().push(Met {
+            cause: error.to_string(),
+            cpu: self.cpu,
+            from: self.last,
+            to: end.max(self.last),
+            count: 0,
+            remedy: "",
+        });
+        Ok(Next::Lost(self.last))
+    }
+
+    /// Packets that are not there.
+    fn before_packet(&mut self, packet: &Packet) -> Option<Next> {
+        let before = std::mem::replace(&mut self.sequence, packet.sequence)?;
+        let missing = packet
+            .sequence?
+            .checked_sub(before + 1)
+            .filter(|&n| n > 0)?;
+        let from = self.last;
+        let to = packet.begin.map_or(from, |begin| self.ns(begin));
+        self.losses.borrow_mut().push(Met {
+            cause: format!("{missing} packets missing"),
+            cpu: self.cpu,
+            from,
+            to: to.max(from),
+            count: 0,
+            remedy: "packets were overwritten or not sent: larger sub-buffers (lttng enable-channel --subbuf-size)",
+        });
+        Some(Next::Lost(from))
+    }
+
+    /// Events that found no room. The counter stands in the packet after whose last event they are missing: it is
+    /// written when the tracer goes on to the next.
+    fn after_packet(&mut self) -> Option<Next> {
+        let packet = self.packets.get(self.at.checked_sub(1)?)?;
+        let now = packet.discarded?;
+        let count = now.checked_sub(self.discarded).filter(|&n| n > 0)?;
+        self.discarded = now;
+        let from = match self.last {
+            i64::MIN => packet.begin.map_or(0, |begin| self.ns(begin)),
+            last => last,
+        };
+        let next = self
+            .packets
+            .get(self.at)
+            .and_then(|p| p.begin)
+            .or(packet.end);
+        let to = next.map_or(from, |cycles| self.ns(cycles)).max(from);
+        self.losses.borrow_mut().push(Met {
+            cause: "ring buffer full".into(),
+            cpu: self.cpu,
+            from,
+            to,
+            count,
+            remedy: "more or larger sub-buffers: lttng enable-channel --num-subbuf --subbuf-size",
+        });
+        Some(Next::Lost(from))
+    }
+
+    /// Bytes of a fixed body.
+    pub fn fixed(&mut self, bytes: u32) -> Result<&'a [u8], kasuri_format::Error> {
+        self.reader.fixed(bytes)
+    }
+
+    /// Decodes a body.
+    pub fn body(
+        &mut self,
+        head: Head,
+        each: impl FnMut(u32, Value<'a>),
+    ) -> Result<(), kasuri_format::Error> {
+        self.reader.body(head, each)
+    }
+}
+
+/// Losses as the model has them; times are counted from `origin` by then.
+pub(super) fn publish(losses: &Losses, trace: &mut kasuri_model::Trace) {
+    let origin = trace.origin_monotonic_ns;
+    for met in losses.borrow().iter() {
+        let at = |ns: i64| Time(ns.saturating_sub(origin)).clamp(trace.span.start, trace.span.end);
+        trace.losses.push(kasuri_model::Loss {
+            cause: met.cause.clone(),
+            cpu: met.cpu,
+            thread: kasuri_model::ThreadIx::NONE,
+            when: at(met.from)..at(met.to),
+            count: met.count,
+            remedy: met.remedy.to_owned(),
+        });
+    }
+}
+
+impl<'a> Lane<'a> {
+    /// The stream file's name.
+    pub fn file_name(&self) -> &'a str {
+        self.name.rsplit('/').next().unwrap_or(self.name)
+    }
+
+    /// A lane whose losses nobody hears of: another will read the same again.
+    pub fn quiet(mut self) -> Lane<'a> {
+        self.losses = Losses::default();
+        self
+    }
+}

@@ -1,0 +1,271 @@
+//! Common Trace Format 1.8 and 2: LTTng's kernel and user-space traces, and what other tracers write.
+//!
+//! A recording is a directory with one trace or several below it: each `metadata`, and the streams beside it. Traces
+//! with scheduler events give CPUs, all others annotations.
+mod clocks;
+mod files;
+mod kernel;
+mod lane;
+mod pairs;
+mod user;
+
+use crate::{Error, File, Kind, Opened, Options};
+use clocks::{Clocks, ToNs};
+use files::{Source, sources};
+use kasuri_format::ctf::{Layout, Value};
+use kasuri_model::input::KnownThread;
+use kasuri_model::{Info, Strings, Time};
+use kernel::{Kernel, KernelCpu};
+use lane::{Lane, Losses, Met, Next};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use user::User;
+
+/// Whether there is CTF metadata among the files.
+pub(crate) fn detect(files: &[File<'_>]) -> bool {
+    files.iter().any(files::is_metadata)
+}
+
+/// Opens all traces of a directory.
+///
+/// # Errors
+/// Metadata or packets that make no sense; damage in user-space streams, which are read at once.
+pub(crate) fn open<'a>(
+    files: &'a [File<'a>],
+    options: &Options,
+    strings: &mut Strings,
+) -> Result<Opened<'a>, Error> {
+    let sources = sources(files, options)?;
+    let layouts: Vec<Rc<Layout>> = sources.iter().map(|s| s.layout.clone()).collect();
+    let clocks = Clocks::of(&layouts);
+    let mut opened = Opened::new(Kind::Ctf, clocks.domain);
+    opened.realtime_offset_ns = clocks.realtime_offset_ns;
+    opened.info = info(&sources);
+    let losses = Losses::default();
+    let mut user = User::default();
+    let mut extent: Option<(i64, i64)> = None;
+    for source in &sources {
+        let layout = &source.layout;
+        let to_ns: Vec<ToNs> = (0..layout.streams.len())
+            .map(|s| clocks.to_ns(layout, s))
+            .collect();
+        let to_ns = Rc::new(to_ns);
+        extent = joined(extent, packet_extent(source, &to_ns));
+        let lane = |stream| Lane::new(layout, stream, to_ns.clone(), losses.clone(), options);
+        if kernel::is_kernel(layout) {
+            extent = match extent {
+                None => scan(source, &lane)?,
+                known => known,
+            };
+            opened.setup.known.extend(statedump(source, &lane)?);
+            let kernel = Rc::new(Kernel::new(layout, strings));
+            opened.setup.has_migrations |= kernel.has_migrations;
+            let mut by_cpu: BTreeMap<u16, Vec<Lane<'a>>> = BTreeMap::new();
+            for stream in &source.streams {
+                let lane = lane(stream);
+                let cpu = lane.cpu.unwrap_or(by_cpu.len() as u16);
+                // No machine has as many; a damaged number must not make a table of them.
+                if cpu < 8192 {
+                    by_cpu.entry(cpu).or_default().push(lane);
+                }
+            }
+            // The first packets were overwritten: what was before is not known.
+            let late = |p: &kasuri_format::ctf::Packet| p.sequence.is_some_and(|n| n > 0);
+            let mut firsts = source.streams.iter().filter_map(|s| s.packets.first());
+            opened.setup.starts_late |= firsts.any(late);
+            for (cpu, lanes) in by_cpu {
+                opened.setup.recorded.push(cpu.into());
+                opened.setup.n_cpus = opened.setup.n_cpus.max(usize::from(cpu) + 1);
+                let events = KernelCpu::new(kernel.clone(), lanes);
+                opened.cpus.push((cpu, Box::new(events)));
+            }
+        } else {
+            let lanes = source.streams.iter().map(lane).collect();
+            let name = source
+                .layout
+                .metadata
+                .env_text("trace_name")
+                .unwrap_or(source.name);
+            let read = user.read(layout, name, lanes, strings);
+            read.map_err(kasuri_model::Error::from)?;
+        }
+    }
+    extent = joined(extent, user.extent);
+    let (start, end) = extent.unwrap_or((0, 0));
+    opened.setup.span = Time(start)..Time(end);
+    opened.setup.known.append(&mut user.known);
+    opened.setup.known.sort_by_key(|known| known.time);
+    if user.without_thread > 0 {
+        opened.info.missing.push(format!(
+            "{} events do not say which thread made them: they stand on tracks of their streams (lttng add-context -u -t vtid -t vpid)",
+            user.without_thread
+        ));
+    }
+    let processes = std::mem::take(&mut user.processes);
+    opened.streams = user.streams();
+    for source in sources {
+        losses
+            .borrow_mut()
+            .extend(source.damage.into_iter().map(|error| Met {
+                cause: error.to_string(),
+                cpu: None,
+                from: start,
+                to: end,
+                count: 0,
+                remedy: "",
+            }));
+    }
+    opened.finish = Box::new(move |trace| {
+        for process in &mut trace.processes {
+            let named = processes.iter().find(|(pid, _)| *pid == process.pid);
+            process.name = named.map_or(process.name, |(_, name)| *name);
+        }
+        lane::publish(&losses, trace);
+    });
+    Ok(opened)
+}
+
+fn joined(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    }
+}
+
+/// From the first packet's begin to the last one's end, where packets say it.
+fn packet_extent(source: &Source<'_>, clocks: &[ToNs]) -> Option<(i64, i64)> {
+    let packets = source.streams.iter().flat_map(|s| &s.packets);
+    let spans = packets.filter_map(|p| {
+        let clock = clocks.get(p.stream)?;
+        Some((clock.ns(p.begin?), clock.ns(p.end?)))
+    });
+    spans.fold(None, |all, one| joined(all, Some(one)))
+}
+
+/// The same from events, where packets do not say it: all are looked at.
+fn scan<'a, 's>(
+    source: &'s Source<'a>,
+    lane: &impl Fn(&'s files::Stream<'a>) -> Lane<'a>,
+) -> Result<Option<(i64, i64)>, Error> {
+    let mut extent = None;
+    for stream in &source.streams {
+        let mut lane = lane(stream);
+        while let Some(next) = lane.next().map_err(kasuri_model::Error::from)? {
+            if let Next::Event(time, head) = next {
+                extent = joined(extent, Some((time, time)));
+                if let Err(error) = lane.reader.skip(head) {
+                    lane.damaged(error).map_err(kasuri_model::Error::from)?;
+                }
+            }
+        }
+    }
+    Ok(extent)
+}
+
+/// Threads that existed before: LTTng lists them when recording begins. Reading stops where the list ends.
+fn statedump<'a, 's>(
+    source: &'s Source<'a>,
+    lane: &impl Fn(&'s files::Stream<'a>) -> Lane<'a>,
+) -> Result<Vec<KnownThread>, Error> {
+    let mut out = Vec::new();
+    let mut end = i64::MAX;
+    let streams = &source.layout.streams;
+    let has = |stream: usize, name: &str| streams[stream].events.iter().any(|e| e.name == name);
+    for stream in &source.streams {
+        let mut lane = lane(stream).quiet();
+        if stream.packets.is_empty() || !has(lane.stream, "lttng_statedump_process_state") {
+            continue;
+        }
+        while let Some(next) = lane.next().map_err(kasuri_model::Error::from)? {
+            let Next::Event(time, head) = next else {
+                continue;
+            };
+            if time > end {
+                break;
+            }
+            let event = &streams[lane.stream].events[head.class as usize];
+            let read = match event.name.as_str() {
+                "lttng_statedump_process_state" => {
+                    let mut known = KnownThread {
+                        time: Time(time),
+                        ..KnownThread::default()
+                    };
+                    let leaves = &event.program.leaves;
+                    let read = lane.body(head, |leaf, value| {
+                        let name = leaves[leaf as usize].name.as_str();
+                        let id = value.int().map_or(0, |n| n as i32);
+                        match (name, value) {
+                            ("tid", _) => known.tid = id,
+                            ("pid", _) => known.pid = id,
+                            ("ppid", _) => known.ppid = id,
+                            ("name", Value::Bytes(text)) => {
+                                known.comm =
+                                    String::from_utf8_lossy(kernel::trim(text)).into_owned();
+                            }
+                            _ => {}
+                        }
+                    });
+                    if read.is_ok() && known.tid > 0 {
+                        out.push(known);
+                    }
+                    read
+                }
+                "lttng_statedump_end" => {
+                    end = end.min(time);
+                    break;
+                }
+                _ => lane.reader.skip(head),
+            };
+            if let Err(error) = read {
+                lane.damaged(error).map_err(kasuri_model::Error::from)?;
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Facts that the traces' environments tell.
+fn info(sources: &[Source<'_>]) -> Info {
+    let mut info = Info::default();
+    let mut tracers: Vec<String> = Vec::new();
+    let mut major = 1;
+    for source in sources {
+        let metadata = &source.layout.metadata;
+        major = major.max(metadata.major);
+        let text = |name: &str| metadata.env_text(name).unwrap_or("").to_owned();
+        let set = |to: &mut String, value: String| {
+            if to.is_empty() {
+                *to = value;
+            }
+        };
+        set(&mut info.host, text("hostname"));
+        set(&mut info.kernel, text("kernel_release"));
+        set(&mut info.machine, text("machine"));
+        if kernel::is_kernel(&source.layout) {
+            info.kernel_source = "tracefs".into();
+            let clocks = &metadata.clocks;
+            info.kernel_clock = clocks.first().map_or(String::new(), |c| c.name.clone());
+        }
+        let version = |name| {
+            metadata
+                .env_int(name)
+                .map_or(String::new(), |n| format!(".{n}"))
+        };
+        let numbers =
+            version("tracer_major") + &version("tracer_minor") + &version("tracer_patchlevel");
+        let tracer = text("tracer_name");
+        if !tracer.is_empty() {
+            let tracer = format!("{tracer} {}", numbers.trim_start_matches('.'));
+            let tracer = tracer.trim_end().to_owned();
+            if !tracers.contains(&tracer) {
+                tracers.push(tracer);
+            }
+        }
+    }
+    if info.kernel_source.is_empty() {
+        info.kernel_source = "none".into();
+    }
+    info.recorder = tracers.join(", ");
+    info.format = if major == 1 { "CTF 1.8" } else { "CTF 2" }.into();
+    info
+}

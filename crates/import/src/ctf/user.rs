@@ -1,0 +1,557 @@
+//! User-space events -> annotations of their threads.
+//!
+//! A stream holds the events of all threads that ran on one CPU, the passes want those of one thread; so all are read
+//! once and kept on tapes. Threads are known by the contexts `vtid` and `vpid`. Without them an event belongs to its
+//! stream, which becomes a track; slices are not made there, as beginnings and ends of several threads would mix.
+use super::kernel::{intern, trim};
+use super::lane::{Lane, Next};
+use super::pairs::{LockStep, Meaning, Named, meanings};
+use crate::tape::Tape;
+use kasuri_format::ctf::{Layout, Leaf, LeafKind, Program, Value, types::Scope};
+use kasuri_format::ring::{ArgType, Kind};
+use kasuri_model::input::{Annotation, AnnotationEvents, KnownThread};
+use kasuri_model::{StrIx, Strings, Time};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
+
+/// Longest text of an array argument.
+const MAX_ARRAY: usize = 1024;
+
+/// What a field is to its event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Use {
+    /// The thread.
+    Tid,
+    /// The process.
+    Pid,
+    /// The thread's name.
+    Name,
+    /// An argument of this name.
+    Arg(StrIx),
+    /// An element of an argument.
+    Element(StrIx),
+    /// LTTng's length of a sequence: the sequence has it.
+    Hidden,
+}
+
+/// How to read one kind of event.
+#[derive(Debug)]
+struct Plan {
+    named: Named,
+    /// By leaf.
+    uses: Vec<Use>,
+}
+
+/// A value that outlives its packet.
+#[derive(Clone, Debug)]
+enum Held {
+    Int(i64),
+    Uint(u64),
+    Float(f64),
+    Text(StrIx),
+}
+
+impl Held {
+    /// As an argument's type and payload.
+    fn words(&self) -> (ArgType, u64) {
+        match self {
+            Held::Int(n) => (ArgType::I64, *n as u64),
+            Held::Uint(n) => (ArgType::U64, *n),
+            Held::Float(x) => (ArgType::F64, x.to_bits()),
+            Held::Text(text) => (ArgType::Str, u64::from(text.0)),
+        }
+    }
+}
+
+/// The event that is being read.
+#[derive(Default)]
+struct Current {
+    tid: Option<i64>,
+    pid: Option<i64>,
+    name: StrIx,
+    args: Vec<(StrIx, Held)>,
+    /// Arguments of several elements so far.
+    arrays: Vec<(StrIx, String)>,
+    /// Numbers by leaf that the meaning needs.
+    first: u64,
+    status: Option<i64>,
+    text: StrIx,
+    /// Kasuri's own: the value.
+    value: Option<Held>,
+}
+
+/// A thread's annotations so far.
+struct Thread {
+    tape: Tape,
+    /// Its name as the last event said.
+    name: StrIx,
+}
+
+/// Threads of a directory's user-space traces.
+#[derive(Default)]
+pub(super) struct User {
+    threads: HashMap<(i32, i32), Thread>,
+    pub known: Vec<KnownThread>,
+    /// Names of processes that have a trace of their own.
+    pub processes: Vec<(i32, StrIx)>,
+    /// First and last stamp.
+    pub extent: Option<(i64, i64)>,
+    /// Events without a thread.
+    pub without_thread: u64,
+    /// Tracks by process so far.
+    tracks: HashMap<i32, i32>,
+}
+
+fn uses(program: &Program, leaf: &Leaf, strings: &mut Strings) -> Use {
+    let is_context = leaf.scope < Scope::Payload;
+    match leaf.name.as_str() {
+        "vtid" if is_context => Use::Tid,
+        "vpid" if is_context => Use::Pid,
+        // barectf and others that have no namespaces.
+        "tid" if is_context => Use::Tid,
+        "pid" if is_context => Use::Pid,
+        "procname" if is_context => Use::Name,
+        name => {
+            let hidden = name
+                .strip_prefix('_')
+                .and_then(|n| n.strip_suffix("_length"));
+            if hidden.is_some_and(|base| program.leaf(base).is_some()) {
+                return Use::Hidden;
+            }
+            let name = strings.intern(name);
+            if leaf.repeated {
+                Use::Element(name)
+            } else {
+                Use::Arg(name)
+            }
+        }
+    }
+}
+
+impl User {
+    /// Reads all events of a trace.
+    ///
+    /// # Errors
+    /// Damage, unless the lanes salvage.
+    pub fn read(
+        &mut self,
+        layout: &Rc<Layout>,
+        trace_name: &str,
+        lanes: Vec<Lane<'_>>,
+        strings: &mut Strings,
+    ) -> Result<(), kasuri_format::Error> {
+        let mut named = meanings(layout, strings).into_iter();
+        let mut plans: Vec<Vec<Plan>> = Vec::new();
+        for stream in &layout.streams {
+            let mut meanings = named.next().unwrap_or_default().into_iter();
+            let mut of_stream = Vec::new();
+            for event in &stream.events {
+                let leaves = event.program.leaves.iter();
+                let none = Named {
+                    meaning: Meaning::Instant,
+                    name: StrIx::NONE,
+                    plain: StrIx::NONE,
+                };
+                of_stream.push(Plan {
+                    named: meanings.next().unwrap_or(none),
+                    uses: leaves
+                        .map(|leaf| uses(&event.program, leaf, strings))
+                        .collect(),
+                });
+            }
+            plans.push(of_stream);
+        }
+        let of_process = layout
+            .metadata
+            .env_int("vpid")
+            .and_then(|pid| i32::try_from(pid).ok());
+        // Buffers of one process: its name is known from the trace itself.
+        if let (Some(pid), Some(name)) = (of_process, layout.metadata.env_text("procname")) {
+            self.processes.push((pid, strings.intern(name)));
+        }
+        for lane in lanes {
+            let track = self.track_of(of_process.unwrap_or(0), trace_name, &lane);
+            self.lane(layout, lane, &plans, (of_process, track), strings)?;
+        }
+        Ok(())
+    }
+
+    /// The track for a stream's events that belong to no thread: a negative thread id.
+    fn track_of(&mut self, pid: i32, trace_name: &str, lane: &Lane<'_>) -> Track {
+        let next = self.tracks.entry(pid).or_default();
+        *next -= 1;
+        let stream = match lane.cpu {
+            Some(cpu) => format!("CPU {cpu}"),
+            None => lane.file_name().to_owned(),
+        };
+        Track {
+            pid,
+            tid: *next,
+            name: match trace_name {
+                "" => stream,
+                trace => format!("{trace} {stream}"),
+            },
+        }
+    }
+
+    fn lane(
+        &mut self,
+        layout: &Rc<Layout>,
+        mut lane: Lane<'_>,
+        plans: &[Vec<Plan>],
+        (process, track): (Option<i32>, Track),
+        strings: &mut Strings,
+    ) -> Result<(), kasuri_format::Error> {
+        let mut current = Current::default();
+        while let Some(next) = lane.next()? {
+            let Next::Event(time, head) = next else {
+                continue;
+            };
+            let plan = &plans[lane.stream][head.class as usize];
+            let leaves = &layout.streams[lane.stream].events[head.class as usize]
+                .program
+                .leaves;
+            current.args.clear();
+            current.arrays.clear();
+            (current.tid, current.pid, current.status) = (None, None, None);
+            (current.name, current.text) = (StrIx::NONE, StrIx::NONE);
+            (current.first, current.value) = (0, None);
+            let read = lane.body(head, |leaf, value| {
+                current.value(leaf, value, plan, &leaves[leaf as usize], strings);
+            });
+            if let Err(error) = read {
+                lane.damaged(error)?;
+                continue;
+            }
+            current.end_arrays(strings);
+            self.extent = Some(match self.extent {
+                Some((first, last)) => (first.min(time), last.max(time)),
+                None => (time, time),
+            });
+            let tid = current
+                .tid
+                .and_then(|tid| i32::try_from(tid).ok())
+                .filter(|&tid| tid != 0);
+            let pid = current
+                .pid
+                .and_then(|pid| i32::try_from(pid).ok())
+                .or(process);
+            match (tid, pid) {
+                (Some(tid), pid) => {
+                    // A thread of an unknown process is one of its own.
+                    let thread = self.thread(pid.unwrap_or(tid), tid, time, &current, strings);
+                    thread.add(time, plan.named, &current, true, strings);
+                }
+                (None, Some(pid)) if current.pid.is_some() => {
+                    self.without_thread += 1;
+                    let thread = self.on_track(
+                        &Track {
+                            pid,
+                            ..track.clone()
+                        },
+                        time,
+                        strings,
+                    );
+                    thread.add(time, plan.named, &current, false, strings);
+                }
+                _ => {
+                    self.without_thread += 1;
+                    let thread = self.on_track(&track, time, strings);
+                    // A stream that is no CPU's has one writer: its pairs are slices.
+                    let slices = lane.cpu.is_none();
+                    thread.add(time, plan.named, &current, slices, strings);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn thread(
+        &mut self,
+        pid: i32,
+        tid: i32,
+        time: i64,
+        current: &Current,
+        strings: &Strings,
+    ) -> &mut Thread {
+        let thread = match self.threads.entry((pid, tid)) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Thread::new(pid, tid)),
+        };
+        if current.name.is_some() && thread.name != current.name {
+            if !thread.name.is_some() {
+                self.known.push(KnownThread {
+                    time: Time(time),
+                    pid,
+                    tid,
+                    ppid: 0,
+                    comm: strings.get(current.name).to_owned(),
+                });
+            }
+            thread.name = current.name;
+        }
+        thread
+    }
+
+    fn on_track(&mut self, track: &Track, time: i64, strings: &mut Strings) -> &mut Thread {
+        match self.threads.entry((track.pid, track.tid)) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let thread = entry.insert(Thread::new(track.pid, track.tid));
+                let name = strings.intern(&track.name);
+                thread.push(time, Kind::ThreadName, 0, name, 0);
+                thread
+            }
+        }
+    }
+
+    /// All streams.
+    pub fn streams<'a>(self) -> Vec<Box<dyn AnnotationEvents + 'a>> {
+        let mut threads: Vec<((i32, i32), Thread)> = self.threads.into_iter().collect();
+        threads.sort_by_key(|(ids, _)| *ids);
+        let tapes = threads.into_iter().map(|(_, mut thread)| {
+            thread.tape.seal();
+            Box::new(thread.tape) as Box<dyn AnnotationEvents + 'a>
+        });
+        tapes.collect()
+    }
+}
+
+/// Where events without a thread go.
+#[derive(Clone)]
+struct Track {
+    pid: i32,
+    tid: i32,
+    name: String,
+}
+
+impl Current {
+    #[inline]
+    fn value(
+        &mut self,
+        leaf: u32,
+        value: Value<'_>,
+        plan: &Plan,
+        field: &Leaf,
+        strings: &mut Strings,
+    ) {
+        match plan.named.meaning {
+            Meaning::Message(msg) if msg == leaf => {
+                if let Value::Bytes(bytes) = value {
+                    self.text = intern(trim(bytes), strings);
+                }
+                return;
+            }
+            Meaning::Call(addr) if addr == leaf => {
+                self.first = value.int().unwrap_or(0) as u64;
+                return;
+            }
+            Meaning::Own(_) if field.scope == Scope::Payload => {
+                match (field.name.as_str(), value) {
+                    ("name", Value::Bytes(bytes)) => self.text = intern(bytes, strings),
+                    ("object" | "lock" | "flow", value) => {
+                        self.first = value.int().unwrap_or(0) as u64;
+                    }
+                    ("wait" | "shared", value) => self.status = value.int(),
+                    (_, value) => self.value = Some(held(field, value, strings)),
+                }
+                return;
+            }
+            Meaning::Lock(_, lock, status) => {
+                if lock == leaf {
+                    self.first = value.int().unwrap_or(0) as u64;
+                }
+                if status == Some(leaf) {
+                    self.status = value.int();
+                }
+            }
+            _ => {}
+        }
+        match plan.uses[leaf as usize] {
+            Use::Tid => self.tid = value.int(),
+            Use::Pid => self.pid = value.int(),
+            Use::Name => {
+                if let Value::Bytes(bytes) = value {
+                    self.name = intern(trim(bytes), strings);
+                }
+            }
+            Use::Arg(name) => {
+                let held = held(field, value, strings);
+                self.args.push((name, held));
+            }
+            Use::Element(name) => self.element(name, field, value),
+            Use::Hidden => {}
+        }
+    }
+
+    fn element(&mut self, name: StrIx, field: &Leaf, value: Value<'_>) {
+        let at = match self.arrays.iter().position(|(n, _)| *n == name) {
+            Some(at) => at,
+            None => {
+                self.arrays.push((name, String::from("[")));
+                self.arrays.len() - 1
+            }
+        };
+        let text = &mut self.arrays[at].1;
+        if text.len() > MAX_ARRAY {
+            return;
+        }
+        if text.len() > 1 {
+            text.push_str(", ");
+        }
+        let shown = match (value, field.label(value)) {
+            (_, Some(label)) => label.to_owned(),
+            (Value::Int(n), _) => n.to_string(),
+            (Value::Uint(n), _) => n.to_string(),
+            (Value::Float(x), _) => x.to_string(),
+            (Value::Bytes(bytes), _) => String::from_utf8_lossy(trim(bytes)).into_owned(),
+        };
+        text.push_str(&shown);
+        if text.len() > MAX_ARRAY {
+            text.push_str(", ...");
+        }
+    }
+
+    fn end_arrays(&mut self, strings: &mut Strings) {
+        for (name, mut text) in self.arrays.drain(..) {
+            text.push(']');
+            let text = strings.intern(&text);
+            self.args.push((name, Held::Text(text)));
+        }
+    }
+}
+
+/// A value as an argument; one with a name as that name.
+fn held(field: &Leaf, value: Value<'_>, strings: &mut Strings) -> Held {
+    if let Some(label) = field.label(value) {
+        return Held::Text(strings.intern(label));
+    }
+    match value {
+        Value::Int(n) => Held::Int(n),
+        Value::Uint(n) => Held::Uint(n),
+        Value::Float(x) => Held::Float(x),
+        Value::Bytes(bytes) => Held::Text(match field.kind {
+            LeafKind::Text(1) => strings.intern(&String::from_utf8_lossy(trim(bytes))),
+            LeafKind::Text(_) => strings.intern(&String::from_utf8_lossy(bytes).replace('\0', "")),
+            _ => strings.intern(&hex(bytes)),
+        }),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let shown = bytes.iter().take(MAX_ARRAY / 2);
+    shown.map(|b| format!("{b:02x}")).collect()
+}
+
+impl Thread {
+    fn new(pid: i32, tid: i32) -> Thread {
+        Thread {
+            tape: Tape::new(pid, tid),
+            name: StrIx::NONE,
+        }
+    }
+
+    fn push(&mut self, time: i64, kind: Kind, aux: u16, name: StrIx, a: u64) {
+        self.tape.push(&Annotation {
+            time: Time(time),
+            kind: kind as u8,
+            aux,
+            name,
+            a,
+            b: 0,
+        });
+    }
+
+    fn args(&mut self, time: i64, current: &Current) {
+        self.args_of(time, current, 0);
+    }
+
+    /// `b`: 1 for arguments of the innermost slice, also after instants in it.
+    fn args_of(&mut self, time: i64, current: &Current, b: u64) {
+        for (name, held) in &current.args {
+            let (ty, a) = held.words();
+            self.tape.push(&Annotation {
+                time: Time(time),
+                kind: Kind::Arg as u8,
+                aux: ty as u16,
+                name: *name,
+                a,
+                b,
+            });
+        }
+    }
+
+    /// One event. `slices`: whether beginnings and ends belong together here.
+    fn add(
+        &mut self,
+        time: i64,
+        named: Named,
+        current: &Current,
+        slices: bool,
+        strings: &mut Strings,
+    ) {
+        let Named {
+            meaning,
+            name,
+            plain,
+        } = named;
+        match meaning {
+            Meaning::Own(kind) => {
+                let aux = current.status.unwrap_or(0) as u16;
+                let value = current.value.as_ref().map(Held::words);
+                let (aux, a) = match (kind, value) {
+                    (Kind::Arg, Some((ty, a))) => (ty as u16, a),
+                    (Kind::Counter, Some((_, a))) => (0, a),
+                    _ => (aux, current.first),
+                };
+                self.push(time, kind, aux, current.text, a);
+            }
+            Meaning::Message(_) => {
+                self.push(time, Kind::Message, 0, current.text, 0);
+                self.args(time, current);
+            }
+            Meaning::Begin if slices => {
+                self.push(time, Kind::Begin, 0, name, 0);
+                self.args(time, current);
+            }
+            Meaning::End if slices => {
+                // What is known at the end is the slice's too.
+                self.args_of(time, current, 1);
+                self.push(time, Kind::End, 0, name, 0);
+            }
+            Meaning::Call(_) if slices => {
+                let function = strings.intern(&format!("{:#x}", current.first));
+                self.push(time, Kind::Begin, 0, function, 0);
+                self.args(time, current);
+            }
+            Meaning::Return if slices => {
+                self.push(time, Kind::End, 0, StrIx::NONE, 0);
+            }
+            Meaning::Lock(step, ..) if slices => {
+                let failed = current.status.is_some_and(|status| status != 0);
+                let kind = match (step, failed) {
+                    (LockStep::Request, _) => Some(Kind::LockRequest),
+                    (LockStep::Acquired, false) | (LockStep::Tried, false) => {
+                        Some(Kind::LockAcquired)
+                    }
+                    (LockStep::Acquired, true) => Some(Kind::LockGivenUp),
+                    (LockStep::Released, false) => Some(Kind::LockReleased),
+                    (LockStep::Tried | LockStep::Released, true) => None,
+                };
+                if let Some(kind) = kind {
+                    self.push(time, kind, 0, StrIx::NONE, current.first);
+                }
+            }
+            Meaning::Instant
+            | Meaning::Begin
+            | Meaning::End
+            | Meaning::Call(_)
+            | Meaning::Return
+            | Meaning::Lock(..) => {
+                self.push(time, Kind::Instant, 0, plain, 0);
+                self.args(time, current);
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What can be wrong with another tool's trace.
+
+/// Why a trace could not be turned into columns.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Damaged, or of a version that is not read.
+    #[error("{file}: {error}")]
+    Format {
+        /// The file's name.
+        file: String,
+        /// What, where, remedy.
+        error: Box<kasuri_format::Error>,
+    },
+    /// The columns could not be made; damage met while events were read is here too.
+    #[error(transparent)]
+    Model(#[from] kasuri_model::Error),
+    /// No reader knows the content.
+    #[error(
+        "{file}: byte 0: found {head:02x?}, needed a kasuri recording or a trace of one of: {known}",
+        known = crate::known().join(", ")
+    )]
+    Unknown {
+        /// The file's name.
+        file: String,
+        /// Its first bytes.
+        head: Vec<u8>,
+    },
+    /// A compressed file grows beyond what is sensible.
+    #[error("{file}: unpacks to more than {limit} bytes; unpack it by hand if it is no bomb")]
+    TooLarge {
+        /// The file's name.
+        file: String,
+        /// Bytes.
+        limit: u64,
+    },
+    /// A compressed file that cannot be unpacked.
+    #[error("{file}: cannot be unpacked: {error}")]
+    Unpack {
+        /// The file's name.
+        file: String,
+        /// Why not.
+        error: std::io::Error,
+    },
+}
+
+impl Error {
+    /// An error of `file`'s bytes.
+    pub fn format(file: &str, error: kasuri_format::Error) -> Error {
+        Error::Format {
+            file: file.to_owned(),
+            error: Box::new(error),
+        }
+    }
+
+    /// No reader knows these.
+    pub fn unknown(files: &[crate::File<'_>]) -> Error {
+        let first = files.first().copied().unwrap_or_default();
+        Error::Unknown {
+            file: first.name.to_owned(),
+            head: first.bytes.iter().take(8).copied().collect(),
+        }
+    }
+
+    /// In which way the bytes are wrong, when it is the bytes.
+    pub fn kind(&self) -> Option<kasuri_format::ErrorKind> {
+        match self {
+            Error::Format { error, .. } => Some(error.kind),
+            Error::Model(kasuri_model::Error::Format(error)) => Some(error.kind),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! ftrace's text -> events: `trace`, `trace_pipe`, `trace-cmd report`, and systrace's HTML, which has such text inside.
+//!
+//! One pass notes where each CPU's lines are, and takes in what belongs to no CPU: marks, losses, processes. The
+//! lines are read again when their CPU's events are asked for.
+use crate::marks::Marks;
+use crate::{Clock, Error, File, Kind, Opened, Options};
+use base64::Engine;
+use kasuri_format::ftrace_text::{self, Line};
+use kasuri_format::{Error as FormatError, ErrorKind};
+use kasuri_model::input::{CpuEvents, Event, KnownThread, Setup, What};
+use kasuri_model::{EventCost, Info, Loss, Strings, TextEvent, TextEvents, ThreadIx, Time, Trace};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io::Read;
+use std::rc::Rc;
+
+/// Events made at once.
+const BATCH: usize = 512;
+/// Lines that are looked at to tell what a file is.
+const LOOK_LINES: usize = 100;
+/// Bytes that are looked at.
+const LOOK_BYTES: usize = 1 << 16;
+/// No machine has more CPUs.
+const CPUS_MAX: u32 = 8192;
+const SCRIPT: &[u8] = b"class=\"trace-data\"";
+/// Compressed text inside HTML may unpack to this many times its size.
+const RATIO: u64 = 1000;
+
+pub(crate) fn detect(files: &[File<'_>]) -> bool {
+    let [file] = files else {
+        return false;
+    };
+    if is_html(file.bytes) {
+        return find(file.bytes, SCRIPT).is_some();
+    }
+    let head = &file.bytes[..file.bytes.len().min(LOOK_BYTES)];
+    if head.contains(&0) {
+        return false;
+    }
+    let mut lines = head.split(|&b| b == b'\n').take(LOOK_LINES);
+    head.starts_with(b"# tracer:")
+        || lines.any(|line| matches!(ftrace_text::parse(line), ftrace_text::Kind::Event(_)))
+}
+
+fn is_html(bytes: &[u8]) -> bool {
+    let head = bytes[..bytes.len().min(1024)].trim_ascii_start();
+    head.first() == Some(&b'<')
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    let first = *wanted.first()?;
+    let mut from = 0;
+    while let Some(at) = text[from..].iter().position(|&b| b == first) {
+        if text[from + at..].starts_with(wanted) {
+            return Some(from + at);
+        }
+        from += at + 1;
+    }
+    None
+}
+
+/// A stretch of text and where it begins in the file.
+struct Part<'a> {
+    text: Cow<'a, [u8]>,
+    offset: u64,
+}
+
+/// The text of a file: itself, or the scripts of class `trace-data` of an HTML page.
+fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, FormatError> {
+    if !is_html(bytes) {
+        return Ok(vec![Part {
+            text: Cow::Borrowed(bytes),
+            offset: 0,
+        }]);
+    }
+    let mut out = Vec::new();
+    let mut at = 0;
+    while let Some(found) = find(&bytes[at..], SCRIPT) {
+        let tag = at + found;
+        let Some(open) = bytes[tag..].iter().position(|&b| b == b'>') else {
+            break;
+        };
+        let from = tag + open + 1;
+        let Some(len) = find(&bytes[from..], b"</script>") else {
+            return Err(FormatError::truncated(
+                "trace in HTML",
+                from as u64,
+                (bytes.len() - from) as u64,
+                (bytes.len() - from) as u64 + 9,
+            ));
+        };
+        out.push(Part {
+            text: script(&bytes[from..from + len], from as u64)?,
+            offset: from as u64,
+        });
+        at = from + len;
+    }
+    Ok(out)
+}
+
+/// Text as it is, or base64 of zlib or gzip.
+fn script(content: &[u8], offset: u64) -> Result<Cow<'_, [u8]>, FormatError> {
+    let packed: Vec<u8> = (content.iter().copied())
+        .filter(|b| !b.is_ascii_whitespace())
+        .take(content.len())
+        .collect();
+    let is_base64 = |b: &u8| b.is_ascii_alphanumeric() || b"+/=".contains(b);
+    if packed.len() < 16 || !packed.iter().all(is_base64) {
+        return Ok(Cow::Borrowed(content));
+    }
+    let bad = |found: String| {
+        FormatError::damaged(
+            "compressed trace in HTML",
+            offset,
+            found,
+            "base64 of zlib or gzip",
+        )
+    };
+    let packed = (base64::engine::general_purpose::STANDARD.decode(packed))
+        .map_err(|e| bad(e.to_string()))?;
+    let limit = (packed.len() as u64).saturating_mul(RATIO).max(64 << 20);
+    let mut out = Vec::new();
+    let unpacked = if packed.starts_with(&[0x1f, 0x8b]) {
+        flate2::read::MultiGzDecoder::new(&packed[..])
+            .take(limit + 1)
+            .read_to_end(&mut out)
+    } else {
+        flate2::read::ZlibDecoder::new(&packed[..])
+            .take(limit + 1)
+            .read_to_end(&mut out)
+    };
+    unpacked.map_err(|e| bad(e.to_string()))?;
+    if out.len() as u64 > limit {
+        let found = format!("more than {limit} bytes");
+        return Err(FormatError::new(
+            ErrorKind::Limit,
+            "compressed trace in HTML",
+            offset,
+            found,
+            format!("at most {RATIO} times its size"),
+        ));
+    }
+    Ok(Cow::Owned(out))
+}
+
+/// What one pass over the lines finds.
+#[derive(Default)]
+struct Survey {
+    /// By CPU: part and place of each line that says something of that CPU.
+    cpus: Vec<Vec<(u32, u32)>>,
+    span: Option<(i64, i64)>,
+    marks: Marks,
+    has_marks: bool,
+    pids: HashMap<i32, i32>,
+    comms: HashMap<i32, kasuri_model::StrIx>,
+    counts: HashMap<Box<[u8]>, u64>,
+    lost: Vec<(u32, i64, u64)>,
+    overwritten: u64,
+    header_cpus: u32,
+    n_events: u64,
+    n_other: u64,
+    /// Offset and number of the first line that was not understood, and its beginning.
+    first_other: Option<(u64, u64, String)>,
+}
+
+impl Survey {
+    fn cpu(&mut self, cpu: u32) -> &mut Vec<(u32, u32)> {
+        let ix = cpu as usize;
+        if ix >= self.cpus.len() {
+            self.cpus.resize(ix + 1, Vec::new());
+        }
+        &mut self.cpus[ix]
+    }
+
+    fn line(
+        &mut self,
+        line: &[u8],
+        place: (u32, u32),
+        offset: u64,
+        number: u64,
+        strings: &mut Strings,
+    ) {
+        match ftrace_text::parse(line) {
+            ftrace_text::Kind::Event(event) if event.cpu < CPUS_MAX => {
+                self.event(&event, place, strings)
+            }
+            ftrace_text::Kind::Lost { cpu, count } if cpu < CPUS_MAX => {
+                let at = self.span.map_or(0, |(_, last)| last);
+                self.lost.push((cpu, at, count));
+                self.cpu(cpu).push(place);
+            }
+            ftrace_text::Kind::Header {
+                kept,
+                written,
+                cpus,
+            } => {
+                self.overwritten += written.saturating_sub(kept);
+                self.header_cpus = self.header_cpus.max(cpus.min(CPUS_MAX));
+            }
+            ftrace_text::Kind::Comment => {}
+            _ => {
+                self.n_other += 1;
+                if self.first_other.is_none() {
+                    let head = String::from_utf8_lossy(&line[..line.len().min(60)]).into_owned();
+                    self.first_other = Some((offset, number, head));
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Line<'_>, place: (u32, u32), strings: &mut Strings) {
+        self.n_events += 1;
+        let (first, last) = self.span.unwrap_or((event.time, event.time));
+        self.span = Some((first.min(event.time), last.max(event.time)));
+        match self.counts.get_mut(event.event) {
+            Some(count) => *count += 1,
+            None => {
+                self.counts.insert(event.event.into(), 1);
+            }
+        }
+        if let Some(pid) = event.pid {
+            self.pids.insert(event.tid, pid);
+        }
+        if event.tid > 0 && !self.comms.contains_key(&event.tid) && event.comm != b"<...>" {
+            let comm = strings.intern(&String::from_utf8_lossy(event.comm));
+            self.comms.insert(event.tid, comm);
+        }
+        let mark = match event.event {
+            b"tracing_mark_write" => Some(event.text),
+            // trace-cmd's way.
+            b"print" => find(event.text, b"tracing_mark_write: ").map(|at| &event.text[at + 20..]),
+            _ => None,
+        };
+        match mark {
+            Some(text) => {
+                self.has_marks = true;
+                let pid = event.pid.unwrap_or(0);
+                self.marks
+                    .add(Time(event.time), event.tid, pid, text, strings);
+            }
+            None => self.cpu(event.cpu).push(place),
+        }
+    }
+}
+
+pub(crate) fn open<'a>(
+    files: &'a [File<'a>],
+    options: &Options,
+    strings: &mut Strings,
+) -> Result<Opened<'a>, Error> {
+    let file = files.first().copied().unwrap_or_default();
+    let wrong = |error| Error::format(file.name, error);
+    let parts = parts(file.bytes).map_err(wrong)?;
+    let mut survey = Survey::default();
+    for (ix, part) in parts.iter().enumerate() {
+        let mut at = 0;
+        for (number, line) in part.text.split(|&b| b == b'\n').enumerate() {
+            // 4 GiB of text in one piece: the places are 32 bits.
+            let Ok(place) = u32::try_from(at) else {
+                let found = format!("{} bytes", part.text.len());
+                return Err(wrong(
+                    FormatError::new(
+                        ErrorKind::Limit,
+                        "ftrace text",
+                        part.offset,
+                        found,
+                        "at most 4 GiB",
+                    )
+                    .remedy("record with trace-cmd"),
+                ));
+            };
+            survey.line(
+                line,
+                (ix as u32, place),
+                part.offset + at as u64,
+                number as u64 + 1,
+                strings,
+            );
+            at += line.len() + 1;
+        }
+    }
+    if let Some((offset, number, head)) = &survey.first_other
+        && !options.salvage
+        && survey.n_other > survey.n_events
+    {
+        let found = format!(
+            "{head:?} in line {number}, and {} more like it",
+            survey.n_other - 1
+        );
+        return Err(wrong(FormatError::damaged(
+            "ftrace text",
+            *offset,
+            found,
+            "\"COMM-TID [CPU] TIME: EVENT: ...\" in most lines",
+        )));
+    }
+    if survey.n_events == 0 {
+        return Err(wrong(FormatError::new(
+            ErrorKind::Truncated,
+            "ftrace text",
+            0,
+            "no event",
+            "one at least",
+        )));
+    }
+    let mut opened = Opened::new(Kind::FtraceText, Clock::Sched);
+    opened.setup = setup(&survey, strings);
+    opened.info = info(&survey, is_html(file.bytes));
+    let has_waking = survey.counts.contains_key(&b"sched_waking"[..]);
+    let marks = std::mem::take(&mut survey.marks);
+    opened.realtime_offset_ns = marks.realtime_offset_ns();
+    if survey.has_marks {
+        for stream in marks.streams(strings) {
+            opened.streams.push(Box::new(stream));
+        }
+    }
+    let parts: Rc<Vec<Part<'a>>> = Rc::new(parts);
+    for (cpu, lines) in std::mem::take(&mut survey.cpus).into_iter().enumerate() {
+        if !lines.is_empty() {
+            let source = CpuSource {
+                parts: parts.clone(),
+                lines,
+                next: 0,
+                events: TextEvents::new(has_waking, ""),
+                last: opened.setup.span.start,
+            };
+            opened.cpus.push((cpu as u16, Box::new(source)));
+        }
+    }
+    opened.finish = Box::new(move |trace| finish(&survey, trace));
+    Ok(opened)
+}
+
+fn setup(survey: &Survey, strings: &Strings) -> Setup {
+    let (first, last) = survey.span.unwrap_or_default();
+    let known = survey.pids.iter().map(|(&tid, &pid)| KnownThread {
+        time: Time(first),
+        pid,
+        tid,
+        ppid: 0,
+        comm: survey
+            .comms
+            .get(&tid)
+            .map_or("", |&comm| strings.get(comm))
+            .to_owned(),
+    });
+    let mut known: Vec<KnownThread> = known.filter(|k| k.tid > 0).collect();
+    known.sort_by_key(|k| k.tid);
+    Setup {
+        span: Time(first)..Time(last),
+        n_cpus: survey.header_cpus as usize,
+        known,
+        // Each CPU's buffer begins where it was not overwritten yet.
+        starts_late: true,
+        has_migrations: survey.counts.contains_key(&b"sched_migrate_task"[..]),
+        ..Setup::default()
+    }
+}
+
+fn info(survey: &Survey, is_html: bool) -> Info {
+    let has = |name: &str| survey.counts.contains_key(name.as_bytes());
+    let mut missing = Vec::new();
+    if !has("sched_switch") {
+        missing.push("no switches were recorded: who ran where and when is unknown; `trace-cmd record -e sched` records them".to_owned());
+    } else if !has("sched_waking") && !has("sched_wakeup") {
+        missing.push("no wake-ups were recorded: who woke whom is unknown; `trace-cmd record -e sched` records them".to_owned());
+    }
+    missing.push("times are cut to what the text prints, mostly microseconds: what is shorter is 0; trace.dat has them whole".to_owned());
+    let mut counts: Vec<_> = survey.counts.iter().collect();
+    counts.sort();
+    Info {
+        format: if is_html {
+            "ftrace text in HTML"
+        } else {
+            "ftrace text"
+        }
+        .into(),
+        kernel_source: if has("sched_switch") {
+            "tracefs"
+        } else {
+            "none"
+        }
+        .into(),
+        event_costs: (counts.iter())
+            .map(|(name, n)| EventCost {
+                name: String::from_utf8_lossy(name).into_owned(),
+                n: **n,
+                n_program: **n,
+                ..EventCost::default()
+            })
+            .collect(),
+        missing,
+        ..Info::default()
+    }
+}
+
+fn finish(survey: &Survey, trace: &mut Trace) {
+    let start = survey.span.map_or(0, |(first, _)| first);
+    trace.n_kernel_events = survey.n_events;
+    let whole = trace.span.clone();
+    let loss = |cause: String, cpu, count, when, remedy: &str| Loss {
+        cause,
+        cpu,
+        thread: ThreadIx::NONE,
+        when,
+        count,
+        remedy: remedy.to_owned(),
+    };
+    for &(cpu, at, count) in &survey.lost {
+        let at = Time(at.saturating_sub(start));
+        let remedy = "record with larger buffers (buffer_size_kb)";
+        trace.losses.push(loss(
+            "kernel buffer overrun".into(),
+            Some(cpu as u16),
+            count,
+            at..at,
+            remedy,
+        ));
+    }
+    if survey.overwritten > 0 {
+        let remedy = "record with larger buffers (buffer_size_kb), or with trace-cmd";
+        trace.losses.push(loss(
+            "overwritten before it was read".into(),
+            None,
+            survey.overwritten,
+            whole.start..whole.start,
+            remedy,
+        ));
+    }
+    if let Some((offset, number, head)) = &survey.first_other {
+        let cause =
+            format!("lines not understood, the first at byte {offset}, line {number}: {head:?}");
+        trace
+            .losses
+            .push(loss(cause, None, survey.n_other, whole, ""));
+    }
+    trace
+        .losses
+        .sort_by_key(|l| (l.when.start, l.cpu, l.thread));
+}
+
+/// One CPU's events.
+struct CpuSource<'a> {
+    parts: Rc<Vec<Part<'a>>>,
+    /// Part and place of each line.
+    lines: Vec<(u32, u32)>,
+    next: usize,
+    events: TextEvents,
+    last: Time,
+}
+
+impl CpuEvents for CpuSource<'_> {
+    fn fill(
+        &mut self,
+        strings: &mut Strings,
+        out: &mut Vec<Event>,
+    ) -> Result<(), kasuri_model::Error> {
+        while out.len() < BATCH {
+            let Some(&(part, at)) = self.lines.get(self.next) else {
+                break;
+            };
+            self.next += 1;
+            let text = &self.parts[part as usize].text[at as usize..];
+            let line = text.split(|&b| b == b'\n').next().unwrap_or_default();
+            let line = match ftrace_text::parse(line) {
+                ftrace_text::Kind::Event(line) => line,
+                _ => {
+                    out.push(Event {
+                        time: self.last,
+                        context: -1,
+                        in_interrupt: false,
+                        what: What::Lost,
+                    });
+                    continue;
+                }
+            };
+            self.last = self.last.max(Time(line.time));
+            let (name, text) = (
+                String::from_utf8_lossy(line.event),
+                String::from_utf8_lossy(line.text),
+            );
+            let event = TextEvent {
+                name: &name,
+                text: &text,
+                time: Time(line.time),
+                context: line.tid,
+                in_interrupt: line.in_interrupt,
+            };
+            out.extend(self.events.event(&event, strings));
+        }
+        Ok(())
+    }
+}

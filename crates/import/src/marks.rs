@@ -1,0 +1,334 @@
+//! Text that programs write to `trace_marker` (ftrace's `tracing_mark_write`), as slices, instants and counters.
+//!
+//! The convention is Android's: `B|pid|name` and `E|pid` begin and end a slice of the writing thread, `C|pid|name|value`
+//! sets a counter, `I|pid|name` is an instant; `S|pid|name|cookie` .. `F|pid|name|cookie` and, on a named track,
+//! `G|pid|track|name|cookie` .. `H|pid|track|cookie` are slices that belong to a process and not to a thread, and
+//! `N|pid|track|name` is an instant of such a track. What is none of these is a message.
+use crate::tracks::Tracks;
+use kasuri_format::ring::Kind;
+use kasuri_model::input::Annotation;
+use kasuri_model::{AnnotationVec, StrIx, Strings, Time};
+use std::collections::HashMap;
+
+/// Marks of many threads, in any order.
+#[derive(Default, Debug)]
+pub(crate) struct Marks {
+    threads: HashMap<i32, Thread>,
+    tracks: Tracks,
+    realtime_offset_ns: Option<i64>,
+}
+
+#[derive(Default, Debug)]
+struct Thread {
+    /// Its process, as the file says.
+    pid: i32,
+    /// As its own marks say; those of a thread in a container may be another namespace's.
+    own_pid: i32,
+    events: Vec<Annotation>,
+}
+
+/// What a text says.
+#[derive(Debug, PartialEq)]
+enum Mark<'a> {
+    Begin(i32, &'a str),
+    End,
+    Instant(&'a str),
+    Counter(&'a str, f64),
+    AsyncBegin {
+        pid: i32,
+        track: &'a str,
+        name: &'a str,
+        cookie: u64,
+    },
+    AsyncEnd {
+        pid: i32,
+        track: &'a str,
+        cookie: u64,
+    },
+    AsyncInstant {
+        pid: i32,
+        track: &'a str,
+        name: &'a str,
+    },
+    /// CLOCK_REALTIME at this moment, ns.
+    Realtime(i64),
+    /// What another clock says at this moment, of no use here.
+    OtherClock,
+    Message,
+}
+
+impl Mark<'_> {
+    fn parse(text: &str) -> Mark<'_> {
+        let sync = text.strip_prefix("trace_event_clock_sync: ");
+        if let Some((key, value)) = sync.and_then(|s| s.split_once('=')) {
+            return clock_sync(key, value).unwrap_or(Mark::Message);
+        }
+        if text == "E" {
+            return Mark::End;
+        }
+        let Some((kind, rest)) = text.split_once('|') else {
+            return Mark::Message;
+        };
+        fields(kind, rest).unwrap_or(Mark::Message)
+    }
+}
+
+fn clock_sync<'a>(key: &str, value: &str) -> Option<Mark<'a>> {
+    match key {
+        // Milliseconds.
+        "realtime_ts" => {
+            let ms: i64 = value.trim().parse().ok()?;
+            Some(Mark::Realtime(ms.checked_mul(1_000_000)?))
+        }
+        "parent_ts" => Some(Mark::OtherClock),
+        _ => None,
+    }
+}
+
+fn fields<'a>(kind: &str, rest: &'a str) -> Option<Mark<'a>> {
+    let (pid, rest) = rest.split_once('|').unwrap_or((rest, ""));
+    let pid = || pid.trim().parse::<i32>().ok();
+    // Names may hold a bar; numbers come last.
+    let cookie = |text: &str| {
+        let text = text.trim();
+        let signed = || text.parse::<i64>().map(|n| n as u64);
+        text.parse::<u64>().or_else(|_| signed()).ok()
+    };
+    match kind {
+        "B" => Some(Mark::Begin(pid()?, rest)),
+        "E" => Some(Mark::End),
+        "I" => pid().map(|_| Mark::Instant(rest)),
+        "C" => {
+            let (name, value) = rest.rsplit_once('|')?;
+            Some(Mark::Counter(name, value.trim().parse().ok()?))
+        }
+        "S" | "F" => {
+            let (name, number) = rest.rsplit_once('|')?;
+            let (pid, cookie) = (pid()?, cookie(number)?);
+            Some(match kind {
+                "S" => Mark::AsyncBegin {
+                    pid,
+                    track: name,
+                    name,
+                    cookie,
+                },
+                _ => Mark::AsyncEnd {
+                    pid,
+                    track: name,
+                    cookie,
+                },
+            })
+        }
+        "G" => {
+            let (track, rest) = rest.split_once('|')?;
+            let (name, number) = rest.rsplit_once('|')?;
+            Some(Mark::AsyncBegin {
+                pid: pid()?,
+                track,
+                name,
+                cookie: cookie(number)?,
+            })
+        }
+        "H" => {
+            // Older writers repeat the name before the cookie.
+            let (track, rest) = rest.split_once('|')?;
+            let number = rest.rsplit('|').next()?;
+            Some(Mark::AsyncEnd {
+                pid: pid()?,
+                track,
+                cookie: cookie(number)?,
+            })
+        }
+        "N" => {
+            let (track, name) = rest.split_once('|')?;
+            Some(Mark::AsyncInstant {
+                pid: pid()?,
+                track,
+                name,
+            })
+        }
+        _ => None,
+    }
+}
+
+impl Marks {
+    /// One text that thread `tid` wrote; `pid`: its process, 0: the file does not say.
+    pub fn add(&mut self, time: Time, tid: i32, pid: i32, text: &[u8], strings: &mut Strings) {
+        let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
+        let text = String::from_utf8_lossy(&text[..end]);
+        let text = text.trim_end_matches('\n');
+        let thread = self.threads.entry(tid).or_default();
+        if pid != 0 {
+            thread.pid = pid;
+        }
+        let event = |kind: Kind, name: StrIx| Annotation {
+            time,
+            kind: kind as u8,
+            name,
+            ..Annotation::default()
+        };
+        let event = match Mark::parse(text) {
+            Mark::Begin(pid, name) => {
+                if thread.own_pid == 0 {
+                    thread.own_pid = pid;
+                }
+                event(Kind::Begin, strings.intern(name))
+            }
+            Mark::End => event(Kind::End, StrIx::NONE),
+            Mark::Instant(name) => event(Kind::Instant, strings.intern(name)),
+            Mark::Counter(name, value) => Annotation {
+                a: value.to_bits(),
+                ..event(Kind::Counter, strings.intern(name))
+            },
+            Mark::Message => event(Kind::Message, strings.intern(text)),
+            Mark::AsyncBegin {
+                pid,
+                track,
+                name,
+                cookie,
+            } => {
+                let (track, name) = (strings.intern(track), strings.intern(name));
+                return self.tracks.begin(time, pid, track, cookie, name);
+            }
+            Mark::AsyncEnd { pid, track, cookie } => {
+                let track = strings.intern(track);
+                return self.tracks.end(time, pid, track, cookie);
+            }
+            Mark::AsyncInstant { pid, track, name } => {
+                let (track, name) = (strings.intern(track), strings.intern(name));
+                return self.tracks.instant(time, pid, track, name);
+            }
+            Mark::Realtime(ns) => {
+                self.realtime_offset_ns = Some(ns.saturating_sub(time.0));
+                return;
+            }
+            Mark::OtherClock => return,
+        };
+        thread.events.push(event);
+    }
+
+    /// CLOCK_REALTIME minus the trace's clock, when a mark said it (to a millisecond).
+    pub fn realtime_offset_ns(&self) -> Option<i64> {
+        self.realtime_offset_ns
+    }
+
+    /// One stream for each thread, and those of the tracks.
+    pub fn streams(self, strings: &mut Strings) -> Vec<AnnotationVec> {
+        let mut threads: Vec<(i32, Thread)> = self.threads.into_iter().collect();
+        threads.retain(|(_, thread)| !thread.events.is_empty());
+        threads.sort_by_key(|(tid, _)| *tid);
+        let mut out: Vec<AnnotationVec> = threads
+            .into_iter()
+            .map(|(tid, mut thread)| {
+                thread.events.sort_by_key(|e| e.time);
+                let said = [thread.pid, thread.own_pid, tid];
+                AnnotationVec {
+                    pid: said.into_iter().find(|&pid| pid != 0).unwrap_or(tid),
+                    tid,
+                    events: thread.events,
+                    at: 0,
+                }
+            })
+            .collect();
+        out.extend(self.tracks.streams(strings));
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_understood() {
+        for (text, mark) in [
+            ("B|12|draw|x", Mark::Begin(12, "draw|x")),
+            ("B|12|", Mark::Begin(12, "")),
+            ("E", Mark::End),
+            ("E|12", Mark::End),
+            ("I|12|vsync", Mark::Instant("vsync")),
+            ("C|12|bytes free|-3", Mark::Counter("bytes free", -3.0)),
+            (
+                "S|12|load|7",
+                Mark::AsyncBegin {
+                    pid: 12,
+                    track: "load",
+                    name: "load",
+                    cookie: 7,
+                },
+            ),
+            (
+                "F|12|load|-1",
+                Mark::AsyncEnd {
+                    pid: 12,
+                    track: "load",
+                    cookie: u64::MAX,
+                },
+            ),
+            (
+                "G|12|net|get|7",
+                Mark::AsyncBegin {
+                    pid: 12,
+                    track: "net",
+                    name: "get",
+                    cookie: 7,
+                },
+            ),
+            (
+                "H|12|net|7",
+                Mark::AsyncEnd {
+                    pid: 12,
+                    track: "net",
+                    cookie: 7,
+                },
+            ),
+            (
+                "H|12|net|get|7",
+                Mark::AsyncEnd {
+                    pid: 12,
+                    track: "net",
+                    cookie: 7,
+                },
+            ),
+            (
+                "N|12|net|up",
+                Mark::AsyncInstant {
+                    pid: 12,
+                    track: "net",
+                    name: "up",
+                },
+            ),
+            ("trace_event_clock_sync: parent_ts=12.5", Mark::OtherClock),
+            (
+                "trace_event_clock_sync: realtime_ts=1700000000123",
+                Mark::Realtime(1_700_000_000_123_000_000),
+            ),
+            ("B|x|y", Mark::Message),
+            ("C|1|y|z", Mark::Message),
+            ("S|1|y", Mark::Message),
+            ("hello", Mark::Message),
+            ("", Mark::Message),
+            ("B", Mark::Message),
+            ("trace_event_clock_sync: x=y", Mark::Message),
+        ] {
+            assert_eq!(Mark::parse(text), mark, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn each_thread_has_its_stream_in_time_order() {
+        let mut strings = Strings::default();
+        let mut marks = Marks::default();
+        marks.add(Time(20), 6, 0, b"E\n", &mut strings);
+        marks.add(Time(10), 6, 0, b"B|5|a\n\0junk", &mut strings);
+        marks.add(Time(15), 7, 5, b"C|5|n|2.5\n", &mut strings);
+        let streams = marks.streams(&mut strings);
+        let who: Vec<(i32, i32, usize)> = (streams.iter())
+            .map(|s| (s.pid, s.tid, s.events.len()))
+            .collect();
+        assert_eq!(who, [(5, 6, 2), (5, 7, 1)]);
+        assert_eq!(streams[0].events[0].time, Time(10));
+        assert_eq!(strings.get(streams[0].events[0].name), "a");
+        assert_eq!(f64::from_bits(streams[1].events[0].a), 2.5);
+    }
+}

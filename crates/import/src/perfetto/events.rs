@@ -1,0 +1,424 @@
+//! Track events -> the annotations of threads and tracks.
+use super::sequence::Sequence;
+use super::tracks::{Row, TrackTable};
+use crate::category::{Category, argument, event};
+use crate::flow_ends::{FlowEnds, Role};
+use crate::marks::Marks;
+use crate::tape::Tape;
+use crate::tracks::Tracks;
+use kasuri_format::perfetto::wire::Message;
+use kasuri_format::perfetto::{ArgValue, TrackEvent, each_arg};
+use kasuri_format::{Error, ring};
+use kasuri_model::{Places, StrIx, Strings, Time};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const INSTANT: u64 = 3;
+const COUNTER: u64 = 4;
+const STATE: u64 = 5;
+
+/// A slice that has begun.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    category: Category,
+    name: StrIx,
+    object: u64,
+    row: (i32, i32),
+}
+
+/// What events say so far.
+#[derive(Default)]
+pub(super) struct Events {
+    pub tapes: BTreeMap<(i32, i32), Tape>,
+    /// Counters of processes that have no thread of their own here.
+    pub counters: BTreeMap<i32, Tape>,
+    pub asynchronous: Tracks,
+    /// Texts that programs wrote to the kernel's trace.
+    pub marks: Marks,
+    pub flows: FlowEnds,
+    pub places: Places,
+    pub span: Option<Range<i64>>,
+    /// Slices of tracks, by track.
+    begun: HashMap<u64, Vec<Begun>>,
+    /// Samples of threads' CPU time and instructions, which the kernel's events tell better.
+    pub n_thread_costs: u64,
+}
+
+impl Events {
+    /// One event at `ns` of the trace's time.
+    pub fn event(
+        &mut self,
+        ns: i64,
+        e: &TrackEvent,
+        sequence: &mut Sequence,
+        tracks: &mut TrackTable,
+        strings: &mut Strings,
+    ) -> Result<(), Error> {
+        let time = Time(ns);
+        let span = self.span.get_or_insert(ns..ns);
+        (span.start, span.end) = (span.start.min(ns), span.end.max(ns));
+        let (uuid, row) = row(e, sequence, tracks, strings);
+        let name = self.name(e, sequence, strings);
+        let category = if e.category.is_empty() {
+            let iid = &e.category_iid;
+            sequence.categories.get(iid).copied().unwrap_or_default()
+        } else {
+            Category::of(&e.category)
+        };
+        for (i, &(track, value)) in e.extra.iter().enumerate() {
+            let track = track.or_else(|| sequence.extra_tracks.get(i).copied());
+            if let Some(uuid) = track {
+                self.counter(time, uuid, value, sequence, tracks, strings);
+            }
+        }
+        let legacy = e.legacy.as_ref();
+        match (e.kind, legacy.map_or(0, |l| l.phase)) {
+            (BEGIN, _) | (0, b'B') => {
+                self.begin(time, uuid, row, category, name, e, sequence, strings)?;
+            }
+            (END, _) | (0, b'E') => {
+                self.args(time, row, category, e, sequence, strings)?;
+                self.end(time, uuid, row);
+            }
+            (INSTANT | STATE, _) | (0, b'I' | b'i' | b'R') => {
+                // Ends of our own export's arrows are drawn by the arrows.
+                let is_drawn = category != Category::Arrow;
+                if is_drawn {
+                    let instant = event(time, ring::Kind::Instant, 0, name, 0);
+                    self.push(row, &instant);
+                    self.args(time, row, category, e, sequence, strings)?;
+                }
+            }
+            (COUNTER, _) => {
+                if let Some(value) = e.value {
+                    self.counter(time, uuid, value, sequence, tracks, strings);
+                }
+            }
+            (0, b'X') => {
+                self.begin(time, uuid, row, category, name, e, sequence, strings)?;
+                let us = legacy.and_then(|l| l.duration_us).unwrap_or(0).max(0);
+                let end = ns.saturating_add(us.saturating_mul(1000));
+                self.end(Time(end), uuid, row);
+            }
+            (0, phase) => self.asynchronous(time, phase, row, name, e),
+            _ => {}
+        }
+        self.flows(time, row, category, name, e);
+        Ok(())
+    }
+
+    fn name(&mut self, e: &TrackEvent, sequence: &Sequence, strings: &mut Strings) -> StrIx {
+        let iid = match (e.name_iid, &e.legacy) {
+            (0, Some(legacy)) => legacy.name_iid,
+            (iid, _) => iid,
+        };
+        let name = match &*e.name {
+            "" => sequence.event_names.get(&iid).copied().unwrap_or_default(),
+            text => strings.intern(text),
+        };
+        if let Some(place) = sequence.locations.get(&e.location_iid) {
+            self.places.entry(name).or_insert_with(|| place.clone());
+        }
+        match sequence.log_texts.get(&e.log_iid) {
+            Some(&text) if !name.is_some() => text,
+            _ => name,
+        }
+    }
+
+    fn tape(&mut self, row: Row) -> &mut Tape {
+        self.tapes
+            .entry((row.pid, row.tid))
+            .or_insert_with(|| Tape::new(row.pid, row.tid))
+    }
+
+    fn push(&mut self, row: Row, annotation: &kasuri_model::input::Annotation) {
+        let is_new = !self.tapes.contains_key(&(row.pid, row.tid));
+        let tape = self.tape(row);
+        if let (true, Some(name)) = (is_new, row.name) {
+            tape.push(&event(annotation.time, ring::Kind::ThreadName, 0, name, 0));
+        }
+        tape.push(annotation);
+    }
+
+    #[expect(clippy::too_many_arguments)]
+    fn begin(
+        &mut self,
+        time: Time,
+        uuid: u64,
+        row: Row,
+        category: Category,
+        name: StrIx,
+        e: &TrackEvent,
+        sequence: &Sequence,
+        strings: &mut Strings,
+    ) -> Result<(), Error> {
+        let object = match category.has_object() {
+            true => object(e, sequence, strings)?,
+            false => 0,
+        };
+        // Critical sections may cross the work around them: other tools give them tracks of their own.
+        let row = match (category, row.thread) {
+            (Category::LockHold, Some((pid, tid))) => Row {
+                pid,
+                tid,
+                name: None,
+                ..row
+            },
+            _ => row,
+        };
+        self.begun.entry(uuid).or_default().push(Begun {
+            category,
+            name,
+            object,
+            row: (row.pid, row.tid),
+        });
+        self.push(row, &category.begin(time, name, object));
+        if category == Category::LockHold {
+            return Ok(());
+        }
+        self.args(time, row, category, e, sequence, strings)
+    }
+
+    fn end(&mut self, time: Time, uuid: u64, row: Row) {
+        let begun = self.begun.get_mut(&uuid).and_then(Vec::pop);
+        let (category, name, object, (pid, tid)) = match begun {
+            Some(b) => (b.category, b.name, b.object, b.row),
+            None => (Category::Work, StrIx::NONE, 0, (row.pid, row.tid)),
+        };
+        let name = match category {
+            Category::Work => StrIx::NONE,
+            _ => name,
+        };
+        let row = if (pid, tid) == (row.pid, row.tid) {
+            row
+        } else {
+            Row {
+                pid,
+                tid,
+                name: None,
+                ..row
+            }
+        };
+        self.push(row, &category.end(time, name, object));
+    }
+
+    fn args(
+        &mut self,
+        time: Time,
+        row: Row,
+        category: Category,
+        e: &TrackEvent,
+        sequence: &Sequence,
+        strings: &mut Strings,
+    ) -> Result<(), Error> {
+        let (Some(message), true) = (e.message, e.has_args) else {
+            return Ok(());
+        };
+        let found = owned_args(message, sequence, strings)?;
+        for (name, iid, value) in found {
+            let name = match &*name {
+                "" => sequence.arg_names.get(&iid).copied().unwrap_or_default(),
+                text => strings.intern(text),
+            };
+            if category.has_object() && strings.get(name) == "object" {
+                continue;
+            }
+            use kasuri_model::ArgValue as Model;
+            let value = match value {
+                Owned::Number(value) => value,
+                Owned::Text(text) => Model::Str(strings.intern(&text)),
+                Owned::TextIid(iid) => match sequence.arg_texts.get(&iid) {
+                    Some(&text) => Model::Str(text),
+                    None => continue,
+                },
+            };
+            self.push(row, &argument(time, name, value));
+        }
+        Ok(())
+    }
+
+    fn counter(
+        &mut self,
+        time: Time,
+        uuid: u64,
+        value: f64,
+        sequence: &mut Sequence,
+        tracks: &mut TrackTable,
+        strings: &mut Strings,
+    ) {
+        let row = tracks.row(uuid, strings);
+        let Some(counter) = row.counter else {
+            return;
+        };
+        if counter.is_thread_cost {
+            self.n_thread_costs += 1;
+            return;
+        }
+        let mut value = value * counter.multiplier;
+        if counter.is_incremental {
+            let sum = sequence.sums.entry(uuid).or_default();
+            *sum += value;
+            value = *sum;
+        }
+        let name = row.name.unwrap_or_default();
+        let tape = (self.counters.entry(row.pid)).or_insert_with(|| Tape::new(row.pid, row.pid));
+        tape.push(&event(time, ring::Kind::Counter, 0, name, value.to_bits()));
+    }
+
+    fn flows(&mut self, time: Time, row: Row, category: Category, name: StrIx, e: &TrackEvent) {
+        // A slice's name is not its arrows'.
+        let name = if category == Category::Arrow {
+            name
+        } else {
+            StrIx::NONE
+        };
+        let end = (row.pid, row.tid);
+        if !e.flows.is_empty() || !e.ending_flows.is_empty() || e.legacy.is_some() {
+            // A thread that only has ends of arrows is there too.
+            if !self.tapes.contains_key(&end) {
+                self.push(
+                    row,
+                    &event(
+                        time,
+                        ring::Kind::ThreadName,
+                        0,
+                        row.name.unwrap_or_default(),
+                        0,
+                    ),
+                );
+            }
+        }
+        for &id in &e.flows {
+            self.flows.add(id, time, end, Role::Step, name);
+        }
+        for &id in &e.ending_flows {
+            self.flows.add(id, time, end, Role::End, name);
+        }
+        let Some(legacy) = &e.legacy else {
+            return;
+        };
+        let bound = legacy.bind_id.map(|id| (id, legacy.direction));
+        let phased = match legacy.phase {
+            b's' => legacy.id.map(|id| (id, 2)),
+            b't' => legacy.id.map(|id| (id, 3)),
+            b'f' => legacy.id.map(|id| (id, 1)),
+            _ => None,
+        };
+        for (id, direction) in bound.into_iter().chain(phased) {
+            let role = match direction {
+                1 => Role::End,
+                2 => Role::Begin,
+                _ => Role::Step,
+            };
+            self.flows.add(id ^ (1 << 63), time, end, role, StrIx::NONE);
+        }
+    }
+
+    /// Chrome's asynchronous events: joined by id, in a process unless the id is global.
+    fn asynchronous(&mut self, time: Time, phase: u8, row: Row, name: StrIx, e: &TrackEvent) {
+        let Some(id) = e.legacy.as_ref().and_then(|l| l.id) else {
+            return;
+        };
+        match phase {
+            b'b' | b'S' => self.asynchronous.begin(time, row.pid, name, id, name),
+            b'e' | b'F' => self.asynchronous.end(time, row.pid, name, id),
+            b'n' | b'T' | b'p' => self.asynchronous.instant(time, row.pid, name, name),
+            _ => {}
+        }
+    }
+}
+
+/// The track of an event, and its row.
+fn row(
+    e: &TrackEvent,
+    sequence: &Sequence,
+    tracks: &mut TrackTable,
+    strings: &mut Strings,
+) -> (u64, Row) {
+    let thread = |pid, tid| {
+        let row = Row {
+            pid,
+            tid,
+            name: None,
+            thread: Some((pid, tid)),
+            counter: None,
+        };
+        // Ids of tracks have no such pattern but by chance.
+        let uuid = 0x7468_7264_0000_0000 ^ ((pid as u64) << 40) ^ u64::from(tid as u32);
+        (uuid, row)
+    };
+    if let Some((Some(pid), Some(tid))) = e.legacy.as_ref().map(|l| (l.pid, l.tid))
+        && tid > 0
+    {
+        return thread(pid, tid);
+    }
+    match (e.track.or(sequence.track), sequence.thread) {
+        (None, Some((pid, tid))) => thread(pid, tid),
+        (uuid, _) => {
+            let uuid = uuid.unwrap_or(0);
+            (uuid, tracks.row(uuid, strings))
+        }
+    }
+}
+
+/// An event's arguments: name, its number, value.
+fn owned_args(
+    message: Message<'_>,
+    sequence: &Sequence,
+    strings: &Strings,
+) -> Result<Vec<(String, u64, Owned)>, Error> {
+    let mut found = Vec::new();
+    let names = arg_names(sequence, strings);
+    let mut each = |name: &str, iid, value: ArgValue<'_>| {
+        found.push((name.to_owned(), iid, owned(value)));
+    };
+    each_arg(message, &names, &mut each)?;
+    Ok(found)
+}
+
+enum Owned {
+    Number(kasuri_model::ArgValue),
+    Text(String),
+    TextIid(u64),
+}
+
+fn owned(value: ArgValue<'_>) -> Owned {
+    use kasuri_model::ArgValue as Model;
+    match value {
+        ArgValue::Bool(v) => Owned::Text(v.to_string()),
+        ArgValue::Uint(v) | ArgValue::Pointer(v) => Owned::Number(Model::Uint(v)),
+        ArgValue::Int(v) => Owned::Number(Model::Int(v)),
+        ArgValue::Double(v) => Owned::Number(Model::Float(v)),
+        ArgValue::Text(text) => Owned::Text(text.into_owned()),
+        ArgValue::TextIid(iid) => Owned::TextIid(iid),
+    }
+}
+
+fn arg_names<'a>(sequence: &'a Sequence, strings: &'a Strings) -> impl Fn(u64) -> String + 'a {
+    |iid| match sequence.arg_names.get(&iid) {
+        Some(&name) => strings.get(name).to_owned(),
+        None => String::new(),
+    }
+}
+
+/// The argument `object` of a wait or a critical section.
+fn object(e: &TrackEvent, sequence: &Sequence, strings: &Strings) -> Result<u64, Error> {
+    let Some(message) = e.message else {
+        return Ok(0);
+    };
+    let mut object = 0;
+    let names = arg_names(sequence, strings);
+    let mut each = |name: &str, iid, value: ArgValue<'_>| {
+        if name == "object" || name.is_empty() && names(iid) == "object" {
+            object = match value {
+                ArgValue::Uint(v) | ArgValue::Pointer(v) => v,
+                ArgValue::Int(v) => v as u64,
+                _ => 0,
+            };
+        }
+    };
+    each_arg(message, &names, &mut each)?;
+    Ok(object)
+}

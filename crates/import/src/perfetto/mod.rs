@@ -1,0 +1,483 @@
+//! Perfetto's protobuf traces: the kernel's events (ftrace bundles, compact or not), track events, processes.
+//!
+//! The file is walked twice, packet by packet. First what describes: clocks, tracks, processes, and where bundles lie; then
+//! the track events, which need the clocks and are kept packed ([`crate::tape`]). Bundles are decoded when the passes ask.
+mod blocks;
+mod clocks;
+mod cpu;
+mod events;
+mod sequence;
+mod tracks;
+
+use crate::tape::Carriers;
+use crate::{Clock, Error, File, Kind, Opened, Options};
+use blocks::{Blocks, Place};
+use clocks::{BOOTTIME, Clocks, MONOTONIC, REALTIME};
+use cpu::{Cpu, Kernel};
+use events::Events;
+use kasuri_format::Error as Damage;
+use kasuri_format::perfetto::{
+    Bundle, ClockSnapshot, Data, Found, Ftrace, Packet, Packets, SystemInfo, TrackDescriptor,
+    TrackEvent, is_trace, processes,
+};
+use kasuri_model::input::{AnnotationEvents, KnownThread};
+use kasuri_model::{Loss, PrevState, Strings, ThreadIx, Time, Trace};
+use sequence::Sequence;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use tracks::TrackTable;
+
+/// No machine has more; a damaged number must not make a table of them.
+const MAX_CPUS: u32 = 8192;
+/// All compressed packets together: what a trace may always unpack to, and how many times its size it may.
+const ALWAYS: u64 = 1 << 30;
+const RATIO: u64 = 100;
+
+/// Whether it is a Perfetto trace.
+pub(crate) fn detect(files: &[File<'_>]) -> bool {
+    matches!(files, [file] if is_trace(file.bytes))
+}
+
+/// What the first walk finds.
+struct Reader<'a> {
+    blocks: Blocks<'a>,
+    clocks: Clocks,
+    tracks: TrackTable,
+    known: Vec<KnownThread>,
+    process_names: HashMap<i32, String>,
+    system: SystemInfo,
+    bundles: BTreeMap<u16, Vec<Place>>,
+    found: Found,
+    damage: Vec<Damage>,
+    /// Packets of writers that lost some before, and packets without a known time.
+    n_incomplete: u64,
+    n_timeless: u64,
+    salvage: bool,
+}
+
+/// Opens the trace.
+pub(crate) fn open<'a>(
+    files: &'a [File<'a>],
+    options: &Options,
+    strings: &mut Strings,
+) -> Result<Opened<'a>, Error> {
+    let file = files.first().copied().unwrap_or_default();
+    let mut reader = Reader {
+        blocks: Blocks::new(file.bytes),
+        clocks: Clocks::default(),
+        tracks: TrackTable::default(),
+        known: Vec::new(),
+        process_names: HashMap::new(),
+        system: SystemInfo::default(),
+        bundles: BTreeMap::new(),
+        found: Found::default(),
+        damage: Vec::new(),
+        n_incomplete: 0,
+        n_timeless: 0,
+        salvage: options.salvage,
+    };
+    let format = |error| Error::format(file.name, error);
+    reader.describe(file.bytes).map_err(format)?;
+    reader.clocks.sort();
+    let events = reader.track_events(file.bytes, strings).map_err(format)?;
+    reader.finish(events, strings).map_err(format)
+}
+
+impl<'a> Reader<'a> {
+    /// An error ends reading, or is noted when what can be read is wanted.
+    fn note(&mut self, result: Result<(), Damage>) -> Result<(), Damage> {
+        match result {
+            Err(error) if self.salvage => {
+                if self.damage.len() < 1000 {
+                    self.damage.push(error);
+                }
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// First walk: all but track events.
+    fn describe(&mut self, file: &'a [u8]) -> Result<(), Damage> {
+        let mut packets = Packets::new(file, 0);
+        let (mut unpacked, limit) = (0u64, ALWAYS.max((file.len() as u64).saturating_mul(RATIO)));
+        while let Some(packet) = self.next(&mut packets)? {
+            let result = match self.blocks.add(&packet) {
+                Ok(None) => self.packet(&packet, 0),
+                Ok(Some((block, bytes))) => {
+                    unpacked += bytes.len() as u64;
+                    if unpacked > limit {
+                        let found = format!("more than {limit} bytes");
+                        return Err(kasuri_format::perfetto::unpack_error(packet.offset, found));
+                    }
+                    self.describe_block(block, &bytes, packet.offset)
+                }
+                Err(error) => Err(error),
+            };
+            self.note(result)?;
+        }
+        Ok(())
+    }
+
+    fn describe_block(&mut self, block: u32, bytes: &[u8], offset: u64) -> Result<(), Damage> {
+        let mut packets = Packets::new(bytes, 0);
+        loop {
+            let here = |mut error: Damage| {
+                error.offset = offset;
+                error
+            };
+            match packets.next_packet().map_err(here)? {
+                Some(packet) => self.packet(&packet, block).map_err(here)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The next packet of the file. One whose content is damaged is left out when what can be read is wanted.
+    fn next<'p>(&mut self, packets: &mut Packets<'p>) -> Result<Option<Packet<'p>>, Damage> {
+        loop {
+            let before = packets.offset();
+            match packets.next_packet() {
+                Err(error) => {
+                    self.note(Err(error))?;
+                    if packets.offset() == before {
+                        return Ok(None);
+                    }
+                }
+                ok => return ok,
+            }
+        }
+    }
+
+    fn packet(&mut self, packet: &Packet, block: u32) -> Result<(), Damage> {
+        match packet.data {
+            Data::Ftrace(message) => {
+                let start = message.offset() as usize;
+                let bundle = Bundle::parse(message)?;
+                let found = bundle.scan(&mut |_| ())?;
+                self.found.waking |= found.waking;
+                self.found.migrate |= found.migrate;
+                if bundle.cpu < MAX_CPUS {
+                    let end = start + message.bytes().len();
+                    let bundles = self.bundles.entry(bundle.cpu as u16).or_default();
+                    bundles.push(Place { block, start, end });
+                }
+            }
+            Data::ClockSnapshot(message) => {
+                self.clocks
+                    .add(&ClockSnapshot::parse(message)?, packet.sequence);
+            }
+            Data::ProcessTree(message) => {
+                let time = Time(packet.timestamp.unwrap_or(0) as i64);
+                processes(message, |p| {
+                    let comm = p.name.rsplit('/').next().unwrap_or(&p.name);
+                    if p.tid == p.pid && !p.name.is_empty() {
+                        self.process_names.insert(p.pid, comm.to_owned());
+                    }
+                    self.known.push(KnownThread {
+                        time,
+                        pid: p.pid,
+                        tid: p.tid,
+                        ppid: p.ppid,
+                        comm: comm.to_owned(),
+                    });
+                })?;
+            }
+            Data::TrackDescriptor(message) => {
+                let described = self.tracks.describe(&TrackDescriptor::parse(message)?);
+                if let Some(thread) = described.filter(|t| t.tid > 0) {
+                    self.known.push(KnownThread {
+                        time: Time(i64::MIN),
+                        pid: thread.pid,
+                        tid: thread.tid,
+                        ppid: 0,
+                        comm: thread.name,
+                    });
+                }
+            }
+            Data::SystemInfo(message) => self.system = SystemInfo::parse(message)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Second walk.
+    fn track_events(&mut self, file: &'a [u8], strings: &mut Strings) -> Result<Events, Damage> {
+        let mut events = Events::default();
+        let mut sequences = HashMap::new();
+        let mut packets = Packets::new(file, 0);
+        let mut block = 0;
+        // What is damaged was noted by the first walk.
+        let noted = std::mem::take(&mut self.damage);
+        while let Some(packet) = self.next(&mut packets)? {
+            if !matches!(packet.data, Data::Deflated(_) | Data::Zstd(_)) {
+                let result = self.track_event(&packet, &mut sequences, &mut events, strings);
+                self.note(result)?;
+                continue;
+            }
+            block += 1;
+            if block > self.blocks.n_packed() {
+                break;
+            }
+            let Ok(bytes) = self.blocks.get(block) else {
+                continue;
+            };
+            let mut inner = Packets::new(bytes.all(), 0);
+            while let Ok(Some(inner)) = inner.next_packet() {
+                let result = self.track_event(&inner, &mut sequences, &mut events, strings);
+                let result = result.map_err(|mut error| {
+                    error.offset = packet.offset;
+                    error
+                });
+                self.note(result)?;
+            }
+        }
+        if !noted.is_empty() {
+            self.damage = noted;
+        }
+        Ok(events)
+    }
+
+    fn track_event(
+        &mut self,
+        packet: &Packet,
+        sequences: &mut HashMap<u32, Sequence>,
+        events: &mut Events,
+        strings: &mut Strings,
+    ) -> Result<(), Damage> {
+        let sequence = sequences.entry(packet.sequence).or_default();
+        let is_whole = sequence.enter(packet, strings)?;
+        match packet.data {
+            Data::ClockSnapshot(message) => {
+                self.clocks
+                    .pass(&ClockSnapshot::parse(message)?, packet.sequence);
+            }
+            Data::ProcessDescriptor(message) => {
+                let track = TrackDescriptor::of_process(message)?;
+                if let Some((pid, name)) = track.process {
+                    sequence.pid = Some(pid);
+                    self.process_names.entry(pid).or_insert(name.into_owned());
+                }
+            }
+            Data::ThreadDescriptor(message) => {
+                let (track, reference_us) = TrackDescriptor::of_thread(message)?;
+                if let Some((pid, tid, name)) = track.thread {
+                    let tid = i32::try_from(tid).unwrap_or(0);
+                    sequence.thread = Some((pid, tid));
+                    sequence.last_us = reference_us;
+                    self.known.push(KnownThread {
+                        time: Time(i64::MIN),
+                        pid,
+                        tid,
+                        ppid: 0,
+                        comm: name.into_owned(),
+                    });
+                }
+            }
+            Data::Ftrace(message) => {
+                let (bundle, clocks) = (Bundle::parse(message)?, &self.clocks);
+                bundle.scan(&mut |event| {
+                    if let (Some(ns), Ftrace::Print { buf }, Some(tid)) = (
+                        cpu::time(clocks, &bundle, event.time),
+                        event.what,
+                        event.pid,
+                    ) {
+                        events.marks.add(Time(ns), tid, 0, buf, strings);
+                    }
+                })?;
+            }
+            Data::TrackEvent(message) => {
+                if !is_whole {
+                    self.n_incomplete += 1;
+                    return Ok(());
+                }
+                let e = TrackEvent::parse(message)?;
+                match self.time(packet, &e, sequence) {
+                    Some(ns) => events.event(ns, &e, sequence, &mut self.tracks, strings)?,
+                    None => self.n_timeless += 1,
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn time(&mut self, packet: &Packet, e: &TrackEvent, sequence: &mut Sequence) -> Option<i64> {
+        if let Some(stamp) = packet.timestamp {
+            let clock = packet.clock.or(sequence.clock).filter(|&clock| clock != 0);
+            return match clock {
+                Some(clock) => self.clocks.time(clock, packet.sequence, stamp),
+                None => i64::try_from(stamp).ok(),
+            };
+        }
+        let us = match (e.absolute_us, e.delta_us) {
+            (Some(us), _) => us,
+            (None, Some(delta)) => {
+                sequence.last_us = sequence.last_us.saturating_add(delta);
+                sequence.last_us
+            }
+            (None, None) => return None,
+        };
+        // Old writers count CLOCK_MONOTONIC, and may have no snapshot.
+        let ns = us.saturating_mul(1000);
+        self.clocks.convert((MONOTONIC, 0), ns).or(Some(ns))
+    }
+
+    fn finish(mut self, mut events: Events, strings: &mut Strings) -> Result<Opened<'a>, Damage> {
+        let clocks = std::mem::take(&mut self.clocks);
+        let clock = match clocks.trace {
+            BOOTTIME if clocks.offset(BOOTTIME, MONOTONIC) == Some(0) => Clock::Monotonic,
+            BOOTTIME => Clock::Boottime,
+            MONOTONIC => Clock::Monotonic,
+            REALTIME => Clock::Realtime,
+            _ => Clock::Other,
+        };
+        let mut opened = Opened::new(Kind::Perfetto, clock);
+        opened.realtime_offset_ns = clocks.offset(clocks.trace, REALTIME);
+        let kernel = Rc::new(Kernel {
+            blocks: Rc::new(std::mem::replace(&mut self.blocks, Blocks::new(&[]))),
+            clocks: Rc::new(RefCell::new(clocks)),
+            machine: self.system.machine.clone(),
+            states: PrevState::newest(),
+            has_waking: self.found.waking,
+            salvage: self.salvage,
+            gaps: RefCell::default(),
+            n_unread: RefCell::default(),
+        });
+        let mut span = events.span.clone();
+        for (&cpu, bundles) in &self.bundles {
+            opened.setup.recorded.push(cpu.into());
+            for place in bundles.first().into_iter().chain(bundles.last()) {
+                kernel.extend(place, &mut span);
+            }
+        }
+        if self.system.tool.starts_with("kasuri") {
+            // Our own export's first and last snapshot are the recording's start and end.
+            for ns in kernel.clocks.borrow().extent() {
+                let span = span.get_or_insert(ns..ns);
+                (span.start, span.end) = (span.start.min(ns), span.end.max(ns));
+            }
+        }
+        let span = span.unwrap_or(0..0);
+        opened.setup.span = Time(span.start)..Time(span.end);
+        opened.setup.n_cpus = (self.system.n_cpus.min(MAX_CPUS)) as usize;
+        opened.setup.has_migrations = self.found.migrate;
+        for known in &mut self.known {
+            known.time = known.time.max(opened.setup.span.start);
+        }
+        opened.setup.known = std::mem::take(&mut self.known);
+        opened.setup.known.sort_by_key(|known| known.time);
+        for (cpu, bundles) in std::mem::take(&mut self.bundles) {
+            let events = Cpu::new(kernel.clone(), cpu, bundles);
+            opened.cpus.push((cpu, Box::new(events)));
+        }
+        self.streams(&mut events, &mut opened, strings);
+        self.facts(&events, &mut opened);
+        opened.places = std::mem::take(&mut events.places);
+        let names = self.names();
+        opened.finish = Box::new(move |trace| {
+            name_processes(trace, &names);
+            events.flows.publish(trace);
+            losses(trace, &kernel, &self.damage);
+        });
+        Ok(opened)
+    }
+
+    fn names(&self) -> HashMap<i32, String> {
+        let mut names = self.process_names.clone();
+        for (pid, name) in self.tracks.process_names() {
+            names.insert(pid, name.to_owned());
+        }
+        names
+    }
+
+    fn streams(&self, events: &mut Events, opened: &mut Opened<'a>, strings: &mut Strings) {
+        let known = opened.setup.known.iter().map(|k| (k.pid, k.tid));
+        let mut carriers = Carriers::new(known);
+        for ((pid, tid), mut tape) in std::mem::take(&mut events.tapes) {
+            carriers.add(pid, tid, tape.first_time());
+            tape.seal();
+            opened.streams.push(Box::new(tape));
+        }
+        for (pid, mut tape) in std::mem::take(&mut events.counters) {
+            tape.set_tid(carriers.of(pid));
+            tape.seal();
+            opened.streams.push(Box::new(tape));
+        }
+        for stream in std::mem::take(&mut events.marks).streams(strings) {
+            opened.streams.push(Box::new(stream));
+        }
+        for stream in std::mem::take(&mut events.asynchronous).streams(strings) {
+            opened.streams.push(Box::new(stream));
+        }
+        // A thread lives from its first stream's first event on.
+        opened.streams.sort_by_key(|stream| stream.first_time());
+    }
+
+    fn facts(&self, events: &Events, opened: &mut Opened<'a>) {
+        let info = &mut opened.info;
+        info.kernel = self.system.release.clone();
+        info.machine = self.system.machine.clone();
+        info.recorder = self.system.tool.clone();
+        let has_kernel = !opened.cpus.is_empty();
+        info.kernel_source = if has_kernel { "tracefs" } else { "none" }.into();
+        info.kernel_clock = if has_kernel { "boot" } else { "" }.into();
+        for (n, what) in [
+            (
+                self.n_incomplete,
+                "track events whose names were lost with earlier packets: they are left out",
+            ),
+            (
+                self.n_timeless,
+                "track events of clocks that no snapshot relates to the trace's: they are left out",
+            ),
+            (
+                events.n_thread_costs,
+                "samples of threads' CPU time or instructions: not read",
+            ),
+        ] {
+            if n > 0 {
+                info.missing.push(format!("{n} {what}"));
+            }
+        }
+    }
+}
+
+fn name_processes(trace: &mut Trace, names: &HashMap<i32, String>) {
+    for i in 0..trace.processes.len() {
+        if let Some(name) = names.get(&trace.processes[i].pid) {
+            trace.processes[i].name = trace.strings.intern(name);
+        }
+    }
+}
+
+fn losses(trace: &mut Trace, kernel: &Kernel, damage: &[Damage]) {
+    let origin = trace.origin_monotonic_ns;
+    let at = |time: Time| Time(time.0.saturating_sub(origin));
+    for gap in kernel.gaps.borrow().iter() {
+        trace.losses.push(Loss {
+            cause: "kernel buffer overrun".into(),
+            cpu: Some(gap.cpu),
+            thread: ThreadIx::NONE,
+            when: at(gap.from)..at(gap.to),
+            count: 0,
+            remedy: "record with a larger buffer_size_kb in ftrace_config".into(),
+        });
+    }
+    let damage = damage
+        .iter()
+        .map(|error| (0, format!("file damaged at byte {}", error.offset)));
+    let n_unread = *kernel.n_unread.borrow();
+    let unread = (n_unread > 0).then(|| (n_unread, "kernel events of an unknown clock".to_owned()));
+    for (count, cause) in damage.chain(unread) {
+        trace.losses.push(Loss {
+            cause,
+            cpu: None,
+            thread: ThreadIx::NONE,
+            when: trace.span.clone(),
+            count,
+            remedy: String::new(),
+        });
+    }
+}

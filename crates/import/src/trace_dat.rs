@@ -1,0 +1,388 @@
+//! `trace.dat` of trace-cmd -> streams of events.
+//!
+//! Pages are looked through once before the passes read them: to know from when to when they reach, which events there
+//! are, and what programs wrote to `trace_marker`. That costs a few ns for each event, and no memory.
+//!
+//! A file may hold several buffers (instances). Each event type is taken from the buffer that has most of it, so that
+//! a type recorded twice counts once; a CPU's events of several buffers are merged by stamp.
+mod pages;
+mod survey;
+
+use crate::{Clock, Error, File, Kind, Opened, Options};
+use kasuri_format::trace_dat::TraceDat;
+use kasuri_format::tracefs::{EventFormat, PageLayout};
+use kasuri_format::{Error as FormatError, Result as FormatResult};
+use kasuri_model::input::CpuEvents;
+use kasuri_model::{EventCost, Info, Loss, RawEvents, RawSetup, Strings, ThreadIx, Time, Trace};
+use pages::{Gap, Met, Pages, Several, Stamps};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use survey::Survey;
+
+/// Numbers of CPUs beyond this are damage.
+const CPUS_MAX: u32 = 8192;
+
+pub(crate) fn detect(files: &[File<'_>]) -> bool {
+    matches!(files, [file] if TraceDat::is(file.bytes))
+}
+
+pub(crate) fn open<'a>(
+    files: &'a [File<'a>],
+    options: &Options,
+    strings: &mut Strings,
+) -> Result<Opened<'a>, Error> {
+    let file = files.first().copied().unwrap_or_default();
+    let fail = |error| Error::format(file.name, error);
+    let (dat, damage) = match options.salvage {
+        true => TraceDat::salvage(file.bytes).map_err(fail)?,
+        false => (TraceDat::parse(file.bytes).map_err(fail)?, Vec::new()),
+    };
+    let mut faults = Faults {
+        salvage: options.salvage,
+        errors: damage,
+    };
+    let formats = formats(&dat, &mut faults).map_err(fail)?;
+    let main_clock = main_clock(&dat);
+    let mut survey = Survey::new(&formats);
+    for buffer in &dat.buffers {
+        let same_clock = dat.clock(buffer) == main_clock;
+        survey
+            .buffer(file.bytes, &dat, buffer, same_clock, &mut faults, strings)
+            .map_err(fail)?;
+    }
+    let source = Source {
+        bytes: file.bytes,
+        dat,
+        formats,
+        survey,
+        faults,
+    };
+    source.opened(strings).map_err(fail)
+}
+
+/// The clock of the top buffer, or of the first that has pages.
+fn main_clock(dat: &TraceDat<'_>) -> String {
+    let with_pages = |b: &&kasuri_format::trace_dat::Buffer| b.cpus.iter().any(|c| c.bytes > 0);
+    let buffer = dat.buffers.iter().find(with_pages);
+    buffer.map_or(String::new(), |b| dat.clock(b).to_owned())
+}
+
+/// All format files, parsed.
+fn formats(dat: &TraceDat<'_>, faults: &mut Faults) -> FormatResult<Vec<EventFormat>> {
+    let mut out = Vec::with_capacity(dat.formats.len());
+    for (name, text) in &dat.formats {
+        match EventFormat::parse(name, text) {
+            Ok(format) => out.push(format),
+            Err(error) => faults.keep(error)?,
+        }
+    }
+    Ok(out)
+}
+
+/// Damage: ends the reading, or is noted when what is left is to be kept.
+struct Faults {
+    salvage: bool,
+    errors: Vec<FormatError>,
+}
+
+impl Faults {
+    fn keep(&mut self, error: FormatError) -> FormatResult<()> {
+        if !self.salvage {
+            return Err(error);
+        }
+        if self.errors.len() < 1000 {
+            self.errors.push(error);
+        }
+        Ok(())
+    }
+}
+
+/// A file whose headers were read and whose pages were looked through.
+struct Source<'a> {
+    bytes: &'a [u8],
+    dat: TraceDat<'a>,
+    formats: Vec<EventFormat>,
+    survey: Survey,
+    faults: Faults,
+}
+
+impl<'a> Source<'a> {
+    fn opened(mut self, strings: &mut Strings) -> FormatResult<Opened<'a>> {
+        let options = &self.dat.options;
+        let clock_name = main_clock(&self.dat);
+        let clock = if options.is_date {
+            Clock::Realtime
+        } else if options.offset_ns != 0 {
+            Clock::Other
+        } else {
+            clock_of(&clock_name)
+        };
+        let mut out = Opened::new(Kind::TraceDat, clock);
+        let marks = std::mem::take(&mut self.survey.marks);
+        out.realtime_offset_ns = match clock {
+            Clock::Realtime => Some(0),
+            _ => marks.realtime_offset_ns(),
+        };
+        let (start, end) = self.survey.extent.unwrap_or((Time(0), Time(0)));
+        out.setup.span = start..end;
+        out.setup.n_cpus = self.dat.n_cpus.min(CPUS_MAX) as usize;
+        out.setup.has_migrations = self.count("sched/sched_migrate_task") > 0;
+        let met = Rc::new(RefCell::new(Met::default()));
+        out.cpus = self.cpus(&met)?;
+        out.setup.recorded = out.cpus.iter().map(|(n, _)| u32::from(*n)).collect();
+        let streams = marks.streams(strings).into_iter();
+        out.streams = streams.map(|s| Box::new(s) as _).collect();
+        out.info = self.info(&clock_name);
+        let n_events = self.survey.n_events();
+        let stats = self.dat.options.cpu_stats;
+        let cmdlines = self.dat.cmdlines;
+        let damage = self.faults.errors;
+        out.finish = Box::new(move |trace| {
+            trace.n_kernel_events = n_events;
+            name_threads(trace, &cmdlines);
+            let met = met.take();
+            losses(trace, &met.gaps, &stats);
+            for error in damage.iter().chain(&met.errors) {
+                trace.losses.push(file_damage(trace, error));
+            }
+            trace.losses.sort_by_key(|l| (l.when.start, l.cpu));
+        });
+        Ok(out)
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        let format = self.formats.iter().find(|f| f.name == name);
+        format.map_or(0, |f| self.survey.count(f.id))
+    }
+
+    /// One stream for each CPU.
+    fn cpus(&self, met: &Rc<RefCell<Met>>) -> FormatResult<Vec<(u16, Box<dyn CpuEvents + 'a>)>> {
+        let has_waking = self.count("sched/sched_waking") > 0;
+        let mut by_cpu: BTreeMap<u16, Vec<Pages<'a>>> = BTreeMap::new();
+        for (ix, buffer) in self.dat.buffers.iter().enumerate() {
+            let layout = PageLayout::from_meta(&self.dat.page_meta(buffer))?;
+            let formats = self.survey.formats_of(ix, &self.formats);
+            if formats.is_empty() {
+                continue;
+            }
+            let machine = self.machine();
+            let setup = RawSetup {
+                big_endian: self.dat.big_endian,
+                machine: &machine,
+                has_waking,
+                switch_format: (self.dat.formats.get("sched/sched_switch"))
+                    .map_or("", String::as_str),
+            };
+            for data in buffer.cpus.iter().filter(|c| c.bytes > 0) {
+                if data.cpu >= CPUS_MAX {
+                    continue;
+                }
+                by_cpu.entry(data.cpu as u16).or_default().push(Pages::new(
+                    data.cpu as u16,
+                    buffer.chunks(data, self.bytes, self.dat.big_endian),
+                    layout,
+                    RawEvents::new(&formats, &setup),
+                    Stamps::new(&self.dat, buffer, data.cpu),
+                    met.clone(),
+                    self.faults.salvage,
+                    self.survey.extent.map_or(Time(0), |(start, _)| start),
+                ));
+            }
+        }
+        let one = |(cpu, mut pages): (u16, Vec<Pages<'a>>)| {
+            let events: Box<dyn CpuEvents + 'a> = match pages.len() {
+                1 => Box::new(pages.remove(0)),
+                _ => Box::new(Several::new(pages)),
+            };
+            (cpu, events)
+        };
+        Ok(by_cpu.into_iter().map(one).collect())
+    }
+
+    /// `Linux HOST RELEASE MACHINE`.
+    fn uname(&self) -> [&str; 3] {
+        let mut words = self.dat.options.uname.split_whitespace().skip(1);
+        let mut next = || words.next().unwrap_or("");
+        [next(), next(), next()]
+    }
+
+    fn machine(&self) -> String {
+        self.uname()[2].to_owned()
+    }
+
+    fn info(&self, clock: &str) -> Info {
+        let [host, kernel, machine] = self.uname().map(str::to_owned);
+        let version = self.dat.options.writer.split_whitespace().next();
+        let mut counted: Vec<EventCost> = self
+            .formats
+            .iter()
+            .map(|f| EventCost {
+                name: f.name.clone(),
+                n: self.survey.count(f.id),
+                n_program: self.survey.count(f.id),
+                ..EventCost::default()
+            })
+            .filter(|e| e.n > 0)
+            .collect();
+        counted.sort_by(|a, b| a.name.cmp(&b.name));
+        Info {
+            format: format!("trace.dat version {}", self.dat.version),
+            host,
+            kernel,
+            machine,
+            kernel_source: "tracefs".into(),
+            kernel_clock: clock.to_owned(),
+            recorder: version.map_or("trace-cmd".into(), |v| format!("trace-cmd {v}")),
+            event_costs: counted,
+            missing: self.missing(clock),
+            ..Info::default()
+        }
+    }
+
+    /// What the file cannot show.
+    fn missing(&self, clock: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        let has = |name: &str| self.count(name) > 0;
+        if !has("sched/sched_switch") {
+            out.push("no sched_switch events: who ran when is not known; `trace-cmd record -e sched_switch` records them".into());
+        }
+        match (has("sched/sched_waking"), has("sched/sched_wakeup")) {
+            (true, _) => {}
+            (false, true) => out.push("no sched_waking events: wakers and latencies are those of sched_wakeup, which comes later and from the woken thread's CPU; `trace-cmd record -e sched_waking` records them".into()),
+            (false, false) => out.push("no sched_waking events: who woke whom, and how long it waited for a CPU, is not known; `trace-cmd record -e sched_waking` records them".into()),
+        }
+        if matches!(clock, "x86-tsc" | "tsc2nsec") && self.dat.options.tsc_to_ns.is_none() {
+            out.push("stamps count CPU ticks and the file does not say how long one is: all times are in ticks; `trace-cmd record -C mono` records ns".into());
+        }
+        if matches!(clock, "counter" | "uptime") {
+            out.push(format!("stamps of the clock {clock} are no ns: durations mean nothing; `trace-cmd record -C mono` records ns"));
+        }
+        for name in &self.survey.other_clocks {
+            out.push(format!("the buffer of instance {name:?} has another clock than the others and is left out; record all with -C mono"));
+        }
+        for text in &self.dat.texts {
+            out.push(format!(
+                "the buffer {:?} of a latency tracer is text and is left out",
+                text.name
+            ));
+        }
+        for guest in &self.dat.options.guests {
+            out.push(format!("guest {:?} with {} CPUs was traced in a file of its own (session {:#x}); `kasuri merge` puts them together", guest.name, guest.cpus.len(), guest.trace_id));
+        }
+        if let Some(shift) = &self.dat.options.time_shift {
+            out.push(format!(
+                "a guest's trace on its host's clock (session {:#x})",
+                shift.peer
+            ));
+        }
+        if !self.survey.unknown.is_empty() {
+            let n: u64 = self.survey.unknown.values().sum();
+            out.push(format!(
+                "{n} events of {} types have no format file and are left out",
+                self.survey.unknown.len()
+            ));
+        }
+        out
+    }
+}
+
+fn clock_of(name: &str) -> Clock {
+    match name {
+        "mono" => Clock::Monotonic,
+        "mono_raw" => Clock::MonotonicRaw,
+        "boot" => Clock::Boottime,
+        "local" | "global" | "perf" | "" => Clock::Sched,
+        _ => Clock::Other,
+    }
+}
+
+/// Threads that no event named have the name that the kernel had saved at the end.
+fn name_threads(trace: &mut Trace, cmdlines: &[(i32, String)]) {
+    let names: HashMap<i32, &str> = cmdlines.iter().map(|(t, n)| (*t, n.as_str())).collect();
+    for ix in 0..trace.threads.len() {
+        let thread = &trace.threads[ix];
+        let Some(name) = names.get(&thread.tid) else {
+            continue;
+        };
+        if !trace.strings.get(thread.name).is_empty() {
+            continue;
+        }
+        let process = thread.process.ix();
+        let is_main = thread.tid == trace.processes[process].pid;
+        let name = trace.strings.intern(name);
+        trace.threads[ix].name = name;
+        if is_main && trace.strings.get(trace.processes[process].name).is_empty() {
+            trace.processes[process].name = name;
+        }
+    }
+}
+
+/// Gaps that pages told of, with the counts that the kernel's statistics give.
+fn losses(trace: &mut Trace, gaps: &[Gap], stats: &[kasuri_format::trace_dat::CpuStat]) {
+    const OVERRUN: &str = "kernel buffer overrun";
+    let remedy = "record with a larger buffer: `trace-cmd record -b KB`";
+    let origin = trace.origin_monotonic_ns;
+    let at = |time: Time| Time(time.0.saturating_sub(origin));
+    let mut sums: BTreeMap<u32, [u64; 3]> = BTreeMap::new();
+    for stat in stats {
+        let sum = sums.entry(stat.cpu).or_default();
+        sum[0] += stat.overrun;
+        sum[1] += stat.dropped;
+        sum[2] += stat.commit_overrun;
+    }
+    let mut counted: Vec<u16> = Vec::new();
+    for gap in gaps {
+        let mut count = gap.count;
+        if count.is_none() && !gap.damaged && !counted.contains(&gap.cpu) {
+            counted.push(gap.cpu);
+            count = sums.get(&u32::from(gap.cpu)).map(|sum| sum[0]);
+        }
+        trace.losses.push(Loss {
+            cause: if gap.damaged { "page damaged" } else { OVERRUN }.into(),
+            cpu: Some(gap.cpu),
+            thread: ThreadIx::NONE,
+            when: at(gap.from)..at(gap.to),
+            count: count.unwrap_or(0),
+            remedy: if gap.damaged { "record again" } else { remedy }.into(),
+        });
+    }
+    for (cpu, [overrun, dropped, nested]) in sums {
+        let Ok(cpu) = u16::try_from(cpu) else {
+            continue;
+        };
+        let known = gaps.iter().any(|g| g.cpu == cpu && !g.damaged);
+        let rows = [
+            (if known { 0 } else { overrun }, OVERRUN, remedy),
+            (dropped, "kernel buffer full", remedy),
+            (
+                nested,
+                "kernel commit overrun",
+                "none: interrupts nested too deep for the kernel's buffer",
+            ),
+        ];
+        for (count, cause, remedy) in rows {
+            if count > 0 {
+                trace.losses.push(Loss {
+                    cause: cause.into(),
+                    cpu: Some(cpu),
+                    thread: ThreadIx::NONE,
+                    when: trace.span.clone(),
+                    count,
+                    remedy: remedy.into(),
+                });
+            }
+        }
+    }
+}
+
+fn file_damage(trace: &Trace, error: &FormatError) -> Loss {
+    Loss {
+        cause: format!("file damaged: {error}"),
+        cpu: None,
+        thread: ThreadIx::NONE,
+        when: trace.span.clone(),
+        count: 0,
+        remedy: String::new(),
+    }
+}

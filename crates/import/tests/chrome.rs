@@ -1,0 +1,96 @@
+//! Chrome JSON of several writers: the answers of a reader that knows decimal numbers, and no bytes that do harm.
+//! tests/golden/chrome/make records them.
+mod harm;
+use kasuri_import::{File, Options, load, unpack};
+use kasuri_model::{Time, Trace};
+use serde_json::Value;
+
+fn golden(name: &str) -> Vec<u8> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/chrome");
+    let bytes = std::fs::read(format!("{folder}/{name}")).unwrap();
+    unpack(name, &bytes).unwrap().into_owned()
+}
+
+fn read(bytes: &[u8]) -> Trace {
+    let file = File {
+        name: "t.json",
+        bytes,
+    };
+    let trace = load(&[file], &Options::default()).unwrap();
+    let problems = trace.broken_rules();
+    assert!(problems.is_empty(), "{problems:?}");
+    trace
+}
+
+type Row = (i32, i32, String, i64, i64);
+/// Process, thread, name, when.
+type InstantRow = (i32, i32, String, i64);
+
+fn rows(trace: &Trace) -> (Vec<Row>, Vec<InstantRow>) {
+    let who = |thread: kasuri_model::ThreadIx| {
+        let row = &trace.threads[thread.ix()];
+        (trace.processes[row.process.ix()].pid, row.tid)
+    };
+    let at = |time: Time| trace.origin_monotonic_ns + time.ns();
+    let s = &trace.slices;
+    let slice = |i: usize| {
+        let (pid, tid) = who(s.thread[i]);
+        let name = trace.strings.get(s.name[i]).to_owned();
+        (pid, tid, name, at(s.start[i]), (s.end[i] - s.start[i]).ns())
+    };
+    let whole = (0..s.start.len()).filter(|&i| s.open[i] == 0).map(slice);
+    // Rows of tracks are asynchronous slices.
+    let mut slices: Vec<_> = whole.filter(|r| r.1 >= 0).collect();
+    let p = &trace.instants;
+    let point = |i: usize| {
+        let (pid, tid) = who(p.thread[i]);
+        (
+            pid,
+            tid,
+            trace.strings.get(p.name[i]).to_owned(),
+            at(p.time[i]),
+        )
+    };
+    let mut points: Vec<_> = (0..p.time.len()).map(point).filter(|r| r.1 >= 0).collect();
+    slices.sort();
+    points.sort();
+    (slices, points)
+}
+
+fn compare(name: &str, file: &str) {
+    let (slices, points) = rows(&read(&golden(file)));
+    let wanted: Value = serde_json::from_slice(&golden(&format!("{name}.expected.json"))).unwrap();
+    let mut theirs: Vec<Row> = serde_json::from_value(wanted["slices"].clone()).unwrap();
+    theirs.sort();
+    let differ = slices.iter().zip(&theirs).find(|(a, b)| a != b);
+    assert_eq!(differ, None, "{name}");
+    assert_eq!(slices.len(), theirs.len(), "{name}");
+    let mut theirs: Vec<(i32, i32, String, i64)> =
+        serde_json::from_value(wanted["instants"].clone()).unwrap();
+    theirs.sort();
+    assert_eq!(points, theirs, "{name}");
+}
+
+#[test]
+fn slices_of_viztracer_to_the_nanosecond() {
+    compare("viztracer", "viztracer.json.gz");
+}
+
+#[test]
+fn slices_of_node() {
+    compare("node", "node.json");
+}
+
+#[test]
+fn slices_of_chromium_in_an_array_that_does_not_end() {
+    compare("chromium", "chromium.json.gz");
+}
+
+#[test]
+fn cut_and_flipped_files_do_no_harm() {
+    let node = golden("node.json");
+    harm::cut_everywhere("node.json", &node[..2000], 1);
+    harm::flip_everywhere("node.json", &node[..2000], 1);
+    harm::cut_everywhere("node.json", &node, 499);
+    harm::flip_everywhere("node.json", &node, 499);
+}

@@ -1,0 +1,201 @@
+//! What tracefs prints, plain and inside HTML. tests/golden/ftrace_text/make records it and says what its lines mean.
+use base64::Engine;
+use kasuri_import::{File, Options, load};
+use kasuri_model::{ThreadIx, Time, Trace};
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/golden/ftrace_text")
+        .join(name)
+}
+
+fn text() -> Vec<u8> {
+    std::fs::read(golden("trace.txt")).unwrap()
+}
+
+fn read(bytes: &[u8], salvage: bool) -> Result<Trace, kasuri_import::Error> {
+    let name = "trace.txt";
+    load(&[File { name, bytes }], &Options { salvage })
+}
+
+fn stamp(trace: &Trace, time: Time) -> i64 {
+    trace.origin_monotonic_ns + time.ns()
+}
+
+fn tid(trace: &Trace, thread: ThreadIx) -> i64 {
+    match thread.is_some() {
+        true => trace.threads[thread.ix()].tid.into(),
+        false => -1,
+    }
+}
+
+fn rows(value: &Value) -> Vec<Vec<i64>> {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+/// Every switch and wake-up of the text, to the stamp.
+fn compare(trace: &Trace) {
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+    let expected: Value =
+        serde_json::from_slice(&std::fs::read(golden("trace.expected.json")).unwrap()).unwrap();
+    let on = &trace.occupancy;
+    let mut compared = 0;
+    let theirs = rows(&expected["occupancy"]);
+    for row in &theirs {
+        let cpu = &trace.cpus[row[0] as usize];
+        let found = cpu.occupancy.clone().map(|ix| ix as usize).any(|ix| {
+            let who = match on.idle[ix] {
+                true => 0,
+                false => tid(trace, on.thread[ix]),
+            };
+            stamp(trace, on.start[ix]) == row[1] && who == row[2]
+        });
+        // Of several switches within one microsecond only the last took time.
+        let same = theirs
+            .iter()
+            .filter(|other| other[0] == row[0] && other[1] == row[1])
+            .count();
+        assert!(found || same > 1, "{row:?}");
+        compared += usize::from(found);
+    }
+    assert!(
+        compared * 10 > theirs.len() * 9 && compared > 50,
+        "{compared} of {}",
+        theirs.len()
+    );
+    let wakes = &trace.wakeups;
+    let ours: Vec<Vec<i64>> = (0..wakes.time.len())
+        .map(|ix| vec![stamp(trace, wakes.time[ix]), tid(trace, wakes.wakee[ix])])
+        .collect();
+    let mut theirs: Vec<Vec<i64>> = rows(&expected["wakeups"])
+        .iter()
+        .map(|row| vec![row[0], row[2]])
+        .collect();
+    let mut sorted = ours.clone();
+    sorted.sort();
+    theirs.sort();
+    assert_eq!(sorted, theirs);
+}
+
+#[test]
+fn switches_and_wakeups_are_those_of_the_text() {
+    let trace = read(&text(), false).unwrap();
+    compare(&trace);
+    assert!(trace.losses.is_empty(), "{:?}", trace.losses);
+    assert_eq!(trace.info.format, "ftrace text");
+}
+
+#[test]
+fn marks_become_slices_and_counters() {
+    let trace = read(&text(), false).unwrap();
+    let names: Vec<&str> = trace
+        .slices
+        .name
+        .iter()
+        .map(|&name| trace.strings.get(name))
+        .collect();
+    assert_eq!(names, ["run the program"]);
+    assert!((trace.slices.end[0] - trace.slices.start[0]).ns() > 1_000_000);
+    assert_eq!(trace.counters[0].value, [20.0]);
+}
+
+fn html(content: &[u8]) -> Vec<u8> {
+    let mut out =
+        b"<!DOCTYPE html>\n<html><body>\n<script class=\"trace-data\" type=\"application/text\">"
+            .to_vec();
+    out.extend_from_slice(content);
+    out.extend_from_slice(b"</script>\n</body></html>\n");
+    out
+}
+
+#[test]
+fn text_inside_html_plain_and_compressed() {
+    let plain = read(&html(&text()), false).unwrap();
+    compare(&plain);
+    assert_eq!(plain.info.format, "ftrace text in HTML");
+    let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    packer.write_all(&text()).unwrap();
+    let packed = base64::engine::general_purpose::STANDARD.encode(packer.finish().unwrap());
+    compare(&read(&html(packed.as_bytes()), false).unwrap());
+}
+
+#[test]
+fn a_bomb_inside_html_is_refused() {
+    let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    let zeros = vec![b'\n'; 1 << 20];
+    (0..100).for_each(|_| packer.write_all(&zeros).unwrap());
+    let packed = base64::engine::general_purpose::STANDARD.encode(packer.finish().unwrap());
+    let error = read(&html(packed.as_bytes()), false)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("needed at most"), "{error}");
+}
+
+#[test]
+fn losses_and_other_columns() {
+    let text = b"# tracer: nop\n#\n# entries-in-buffer/entries-written: 3/10   #P:2\n#\n\
+        a b-7  (     7) [001] d..2. 1.000000: sched_switch: prev_comm=a b prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120\n\
+        CPU:1 [LOST 5 EVENTS]\n\
+        a b-7  (     7) [001] d..2. 1.000500: sched_waking: comm=x-8 pid=8 prio=120 target_cpu=000\n\
+        what is this\n";
+    let trace = read(text, false).unwrap();
+    let causes: Vec<(&str, u64)> = trace
+        .losses
+        .iter()
+        .map(|l| (l.cause.as_str(), l.count))
+        .collect();
+    assert!(causes.contains(&("kernel buffer overrun", 5)), "{causes:?}");
+    assert!(
+        causes.contains(&("overwritten before it was read", 7)),
+        "{causes:?}"
+    );
+    assert!(
+        causes
+            .iter()
+            .any(|(cause, n)| cause.contains("line 8") && *n == 1),
+        "{causes:?}"
+    );
+    assert_eq!(trace.cpus.len(), 2);
+}
+
+#[test]
+fn what_is_mostly_noise_is_an_error_with_its_line() {
+    let mut noise = b"a-1 [000] 1.0: x: y\n".to_vec();
+    noise.extend_from_slice(b"noise\nmore\nand more\n");
+    let error = read(&noise, false).err().unwrap().to_string();
+    assert!(
+        error.contains("byte 20") && error.contains("line 2"),
+        "{error}"
+    );
+    assert!(read(&noise, true).is_ok());
+}
+
+#[test]
+fn cut_and_damaged_text_never_panics() {
+    let all = text();
+    for n in (0..all.len()).step_by(all.len() / 60 + 1).chain(0..60) {
+        let _ = read(&all[..n], false);
+        let _ = read(&html(&all[..n])[..n], false);
+    }
+    let mut seed = 0x5eed_u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for _ in 0..60 {
+        let mut bad = all.clone();
+        for _ in 0..20 {
+            let at = random() as usize % bad.len();
+            bad[at] = random() as u8;
+        }
+        if let Ok(trace) = read(&bad, true) {
+            assert_eq!(trace.broken_rules(), Vec::<String>::new());
+        }
+    }
+}

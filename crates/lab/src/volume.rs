@@ -1,0 +1,255 @@
+//! `kasuri overhead --volume`: how much each selection of events writes, at rest or while a program runs.
+//!
+//! Each selection is recorded as `kasuri record -a --events` does it, the recorder's own events among the others; bytes are
+//! counted in the kernel's pages, then the recording is packed. Selections are recorded one after another, not at once: what all
+//! events write would otherwise contain what looking at the rest causes.
+use crate::error::{Error, Result};
+use crate::pages::{bytes_of, each_event};
+use kasuri_format::meta::{Host, Meta};
+use kasuri_format::tracefs::{EventFormat, PageLayout};
+use kasuri_record::{Notice, Options as Record, Target};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Name and version of the JSON.
+pub const SCHEMA: &str = "kasuri.volume/1";
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Names of selections, with their events as `system:name`.
+    pub selections: Vec<(String, Vec<String>)>,
+    /// How long each is recorded, at most.
+    pub time: Duration,
+    /// Runs meanwhile, once for each selection; none: the system as it is.
+    pub program: Vec<OsString>,
+    /// For recordings.
+    pub scratch: PathBuf,
+    /// Where ring sessions are made.
+    pub shm_dir: PathBuf,
+}
+
+/// The result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Volume {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Machine, kernel, CPUs.
+    pub host: Host,
+    /// What ran; empty: the system at rest, or whatever it did.
+    pub program: Vec<String>,
+    /// One for each selection.
+    pub selections: Vec<Written>,
+    /// What was left out, and why.
+    pub missing: Vec<String>,
+}
+
+/// What one selection wrote.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Written {
+    /// The selection.
+    pub name: String,
+    /// The time that the following is of: that asked for, up to the last event; of a program, from its first event. While
+    /// hundreds of events are switched on, some are on already: that time is left out.
+    pub seconds: f64,
+    /// Events that were written.
+    pub events: u64,
+    /// Events that found no room.
+    pub lost: u64,
+    /// Bytes of the kernel's pages, their headers and unused ends among them; the share of those events.
+    pub page_bytes: u64,
+    /// Bytes of the packed file; the share of those events.
+    pub packed_bytes: u64,
+    /// CPUs, in the order of [`Kind::cpu_bytes`].
+    pub cpus: Vec<u32>,
+    /// By kind, most bytes first.
+    pub kinds: Vec<Kind>,
+}
+
+/// What one kind of event wrote.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Kind {
+    /// `system/name`.
+    pub name: String,
+    /// How many.
+    pub events: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their bytes on each CPU.
+    pub cpu_bytes: Vec<u64>,
+}
+
+/// Records each selection. `progress` hears the name of each; false ends the measurement after what is there.
+///
+/// # Errors
+/// When nothing can be recorded.
+pub fn measure(options: &Options, progress: &mut dyn FnMut(&str) -> bool) -> Result<Volume> {
+    let mut volume = Volume {
+        schema: SCHEMA,
+        host: kasuri_record::host::host(),
+        program: (options.program.iter())
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        selections: Vec::new(),
+        missing: Vec::new(),
+    };
+    for (name, events) in &options.selections {
+        if !progress(name) {
+            break;
+        }
+        let (written, missing) = record(options, name, events)?;
+        for text in missing {
+            let text = format!("{name}: {text}");
+            volume.missing.push(text);
+        }
+        // Ctrl-C ends a recording early; what follows is then not wanted either.
+        let is_cut =
+            options.program.is_empty() && written.seconds < 0.9 * options.time.as_secs_f64();
+        volume.selections.push(written);
+        if is_cut {
+            let text = "interrupted: the last selection was recorded for less than was asked for";
+            volume.missing.push(text.to_owned());
+            break;
+        }
+    }
+    if volume.selections.is_empty() {
+        return Err(Error::Interrupted);
+    }
+    Ok(volume)
+}
+
+fn record(options: &Options, name: &str, events: &[String]) -> Result<(Written, Vec<String>)> {
+    let output = options.scratch.join("volume.kasuri");
+    let mut how = Record::new(Target::System(options.program.clone()), output.clone());
+    how.duration = Some(options.time);
+    how.events = events.to_vec();
+    how.pack = false;
+    how.shm_dir = options.shm_dir.clone();
+    let mut missing = Vec::new();
+    let summary = kasuri_record::record(&how, &mut |notice| match notice {
+        Notice::Warning(text) => missing.push(text),
+        Notice::Started { missing: lacks } => missing.extend_from_slice(lacks),
+        _ => {}
+    })?;
+    if let Some(failure) = summary.failure {
+        return Err(failure.into());
+    }
+    let dir = summary.dir.ok_or(Error::Interrupted)?;
+    let written = read(options, name, &dir, summary.kernel_lost);
+    let packed = kasuri_record::pack::pack(&dir, &output, &mut |_| {});
+    let removed = std::fs::remove_dir_all(&dir);
+    let _ = std::fs::remove_file(&output);
+    let (mut written, share) = written?;
+    written.page_bytes = (written.page_bytes as f64 * share) as u64;
+    written.packed_bytes = (packed?.bytes as f64 * share) as u64;
+    removed.map_err(|e| Error::File(dir, e))?;
+    Ok((written, missing))
+}
+
+/// Counts what is in a recording directory; and which share of its events that was.
+fn read(options: &Options, name: &str, dir: &Path, lost: u64) -> Result<(Written, f64)> {
+    let path = dir.join("meta.json");
+    let refused = |e| Error::File(path.clone(), e);
+    let text = std::fs::read(&path).map_err(refused)?;
+    let meta: Meta = serde_json::from_slice(&text).map_err(|e| refused(e.into()))?;
+    let layout = PageLayout::from_meta(&meta.kernel).unwrap_or(PageLayout::LE64);
+    let names: HashMap<u16, &str> = (meta.kernel.formats.iter())
+        .filter_map(|(name, text)| Some((EventFormat::parse(name, text).ok()?.id, name.as_str())))
+        .collect();
+    let files: Vec<(u32, PathBuf)> = (meta.host.online.iter())
+        .map(|&cpu| (cpu, dir.join(format!("cpu{cpu}.raw"))))
+        .filter(|(_, path)| path.is_file())
+        .collect();
+    let span = Span::find(options, &meta, &layout, &files)?;
+    let mut written = Written {
+        name: name.to_owned(),
+        seconds: span.seconds,
+        lost,
+        cpus: files.iter().map(|(cpu, _)| *cpu).collect(),
+        ..Written::default()
+    };
+    let mut kinds: HashMap<u16, Kind> = HashMap::new();
+    for (ix, (_, path)) in files.iter().enumerate() {
+        written.page_bytes += std::fs::metadata(path).map_or(0, |m| m.len());
+        each_event(path, &layout, |id, event| {
+            if event.stamp < span.from {
+                return;
+            }
+            let kind = kinds.entry(id).or_insert_with(|| Kind {
+                name: names
+                    .get(&id)
+                    .map_or_else(|| format!("event {id}"), |n| (*n).to_owned()),
+                cpu_bytes: vec![0; files.len()],
+                ..Kind::default()
+            });
+            kind.events += 1;
+            kind.bytes += bytes_of(event);
+            kind.cpu_bytes[ix] += bytes_of(event);
+        })?;
+    }
+    written.kinds = kinds.into_values().collect();
+    written
+        .kinds
+        .sort_by(|a, b| (b.bytes, &a.name).cmp(&(a.bytes, &b.name)));
+    written.events = written.kinds.iter().map(|k| k.events).sum();
+    let share = written.events as f64 / span.events.max(1) as f64;
+    Ok((written, share))
+}
+
+/// The part of a recording in which everything was on.
+struct Span {
+    /// First stamp of it.
+    from: u64,
+    seconds: f64,
+    /// Events of the whole recording.
+    events: u64,
+}
+
+impl Span {
+    fn find(
+        options: &Options,
+        meta: &Meta,
+        layout: &PageLayout,
+        files: &[(u32, PathBuf)],
+    ) -> Result<Span> {
+        let root = meta.root_pids.first().copied();
+        // The second field of each event is the thread that met it (`common_pid`, after type, flags and preempt_count).
+        let tid = |data: &[u8]| {
+            data.get(4..8)?
+                .first_chunk::<4>()
+                .map(|b| i32::from_ne_bytes(*b))
+        };
+        let (mut first, mut last, mut begun, mut events) = (u64::MAX, 0, u64::MAX, 0);
+        for (_, path) in files {
+            each_event(path, layout, |_, event| {
+                first = first.min(event.stamp);
+                last = last.max(event.stamp);
+                events += 1;
+                if root.is_some() && tid(event.data) == root {
+                    begun = begun.min(event.stamp);
+                }
+            })?;
+        }
+        let end = meta.end.unwrap_or(meta.start);
+        let ns = end.monotonic_ns.saturating_sub(meta.start.monotonic_ns) as f64;
+        let ticks = end.native.saturating_sub(meta.start.native) as f64;
+        let per_ns = match meta.kernel.clock == "x86-tsc" && ns > 0.0 {
+            true => ticks / ns,
+            false => 1.0,
+        };
+        let asked = (options.time.as_nanos() as f64 * per_ns) as u64;
+        let from = match root {
+            Some(_) if begun != u64::MAX => begun,
+            _ => last.saturating_sub(asked),
+        }
+        .max(first);
+        Ok(Span {
+            from,
+            seconds: last.saturating_sub(from) as f64 / per_ns.max(1e-9) * 1e-9,
+            events,
+        })
+    }
+}

@@ -1,0 +1,370 @@
+//! Kernel events that come as text (`prev_comm=sh prev_pid=7 ... ==> next_comm=...`), through the same mapping as all
+//! others ([`crate::kernel_events`]).
+use crate::input::Event;
+use crate::kernel_events::{Role, Values};
+use crate::{PrevState, StrIx, Strings, Time};
+
+/// The text of one event, as the kernel prints it or as trace-cmd's plugins do.
+#[derive(Clone, Copy, Debug)]
+pub struct TextEvent<'a> {
+    /// `sched_switch`.
+    pub name: &'a str,
+    /// What stands behind the name.
+    pub text: &'a str,
+    /// When.
+    pub time: Time,
+    /// Thread that was on the CPU.
+    pub context: i32,
+    /// Raised inside a hardware interrupt.
+    pub in_interrupt: bool,
+}
+
+/// Turns such events into what the passes read.
+#[derive(Clone, Debug)]
+pub struct TextEvents {
+    states: PrevState,
+    has_waking: bool,
+    machine: String,
+}
+
+struct Found {
+    context: i32,
+    ints: [Option<i64>; 3],
+    names: [StrIx; 2],
+}
+
+impl Values for Found {
+    fn context(&self) -> Option<i32> {
+        Some(self.context)
+    }
+
+    fn int(&self, field: usize) -> Option<i64> {
+        self.ints[field]
+    }
+
+    fn name(&self, field: usize) -> StrIx {
+        self.names[field]
+    }
+}
+
+/// As `common_flags` has it (TRACE_FLAG_HARDIRQ).
+const HARDIRQ: i64 = 8;
+
+impl TextEvents {
+    /// `has_waking`: sched_waking was recorded; else sched_wakeup stands in. `machine`: `uname -m`, "" when not known.
+    pub fn new(has_waking: bool, machine: &str) -> TextEvents {
+        TextEvents {
+            states: PrevState::newest(),
+            has_waking,
+            machine: machine.to_owned(),
+        }
+    }
+
+    /// What an event says; none: nothing that matters, or its text is not understood.
+    pub fn event(&self, event: &TextEvent<'_>, strings: &mut Strings) -> Option<Event> {
+        let system = match event.name {
+            "irq_handler_entry" | "irq_handler_exit" | "softirq_entry" | "softirq_exit" => "irq",
+            "sys_enter" | "sys_exit" => "raw_syscalls",
+            "contention_begin" | "contention_end" => "lock",
+            "task_newtask" | "task_rename" => "task",
+            _ => "sched",
+        };
+        let role = match (system, event.name) {
+            // The common ones without building a name.
+            (_, "sched_switch") => Role::Switch,
+            (_, "sched_waking" | "sched_wakeup_new") => Role::Waking,
+            _ => Role::of(&format!("{system}/{}", event.name), self.has_waking),
+        };
+        let mut found = Found {
+            context: event.context,
+            ints: [None; 3],
+            names: [StrIx::NONE; 2],
+        };
+        let flags = Some(if event.in_interrupt { HARDIRQ } else { 0 });
+        let text = event.text;
+        let ints = &mut found.ints;
+        let names = &mut found.names;
+        match role {
+            Role::Switch => {
+                let (prev, next) = switch(text)?;
+                *ints = [Some(prev.tid), Some(prev.state), Some(next.tid)];
+                *names = [prev.comm, next.comm].map(|comm| name(comm, strings));
+            }
+            Role::Waking => {
+                let (comm, tid, cpu) = waking(text)?;
+                *ints = [Some(tid), cpu, flags];
+                names[0] = name(comm, strings);
+            }
+            Role::Migrate => {
+                *ints = [
+                    int(text, "pid"),
+                    int(text, "orig_cpu"),
+                    int(text, "dest_cpu"),
+                ]
+            }
+            Role::Fork => {
+                *ints = [int(text, "pid"), int(text, "child_pid"), None];
+                names[0] = name(between(text, "child_comm=", " child_pid=")?, strings);
+            }
+            Role::NewTask => {
+                let clone_flags = value(text, "clone_flags")?;
+                let clone_flags = i64::from_str_radix(clone_flags.trim_start_matches("0x"), 16);
+                *ints = [int(text, "pid"), clone_flags.ok(), None];
+                names[0] = name(between(text, "comm=", " clone_flags=")?, strings);
+            }
+            Role::Exec => *ints = [int(text, "pid"), int(text, "old_pid"), None],
+            Role::Exit => ints[0] = int(text, "pid"),
+            Role::Rename => {
+                ints[0] = int(text, "pid");
+                names[0] = name(between(text, "newcomm=", " oom_score_adj=")?, strings);
+            }
+            Role::IrqEntry => names[0] = name(text.split_once("name=")?.1.trim_end(), strings),
+            Role::SoftirqEntry => {
+                let vector = int(text, "vec")?;
+                names[0] = role.name_of(vector, "", strings)?;
+            }
+            Role::SyscallEntry => {
+                let number = text.strip_prefix("NR ")?.split(' ').next()?.parse().ok()?;
+                names[0] = role.name_of(number, &self.machine, strings)?;
+            }
+            Role::LockBegin => {
+                ints[1] = flags;
+                names[0] = role.name_of(lock_flags(between(text, "flags=", ")")?), "", strings)?;
+            }
+            Role::LockEnd => ints[0] = flags,
+            Role::IrqExit | Role::SoftirqExit | Role::SyscallExit => {}
+            Role::LockCall(..) | Role::Other => return None,
+        }
+        let needs_thread = !matches!(
+            role,
+            Role::IrqEntry
+                | Role::IrqExit
+                | Role::SoftirqEntry
+                | Role::SoftirqExit
+                | Role::SyscallEntry
+                | Role::SyscallExit
+                | Role::LockBegin
+                | Role::LockEnd
+        );
+        if needs_thread {
+            found.ints[0]?;
+        }
+        role.event(event.time, &found, &self.states)
+    }
+}
+
+fn name(text: &str, strings: &mut Strings) -> StrIx {
+    match text {
+        "" => StrIx::NONE,
+        text => strings.intern(text),
+    }
+}
+
+/// The value of ` key=value`, the last of that key: a name before it may hold anything.
+fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let mut end = text.len();
+    while let Some(at) = text[..end].rfind(key) {
+        let before = text[..at].chars().next_back().is_none_or(|c| c == ' ');
+        if let Some(rest) = text[at + key.len()..].strip_prefix('=')
+            && before
+        {
+            return rest.split([' ', ')']).next();
+        }
+        end = at;
+    }
+    None
+}
+
+fn int(text: &str, key: &str) -> Option<i64> {
+    value(text, key)?.parse().ok()
+}
+
+/// From the first `from` to the last `to` behind it.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(from)?;
+    Some(&rest[..rest.rfind(to)?])
+}
+
+struct Side<'a> {
+    comm: &'a str,
+    tid: i64,
+    state: i64,
+}
+
+/// `prev_comm=sh prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=x next_pid=3 next_prio=120`, or trace-cmd's
+/// `sh:7 [120] S ==> x:3 [120]`.
+fn switch(text: &str) -> Option<(Side<'_>, Side<'_>)> {
+    let side = |text, comm: &str, tid: &str, state: &str| -> Option<Side<'_>> {
+        Some(Side {
+            comm: between(text, &format!("{comm}="), &format!(" {tid}="))?,
+            tid: int(text, tid)?,
+            state: match state {
+                "" => 0,
+                state => state_bits(value(text, state)?),
+            },
+        })
+    };
+    if text.starts_with("prev_comm=") {
+        let (prev, next) = text.split_at(text.rfind(" ==> next_comm=")?);
+        let prev = side(prev, "prev_comm", "prev_pid", "prev_state")?;
+        return Some((prev, side(next, "next_comm", "next_pid", "")?));
+    }
+    let (prev, next) = text.rsplit_once(" ==> ")?;
+    let (comm, tid, state) = plugin(prev)?;
+    let prev = Side {
+        comm,
+        tid,
+        state: state_bits(state),
+    };
+    let (comm, tid, _) = plugin(next)?;
+    Some((
+        prev,
+        Side {
+            comm,
+            tid,
+            state: 0,
+        },
+    ))
+}
+
+/// `sh:7 [120] S`: name, thread, what follows.
+fn plugin(text: &str) -> Option<(&str, i64, &str)> {
+    let (who, rest) = text.rsplit_once(" [")?;
+    let (comm, tid) = who.rsplit_once(':')?;
+    let (_, rest) = rest.split_once(']')?;
+    Some((comm, tid.parse().ok()?, rest.trim()))
+}
+
+/// `comm=sh pid=7 prio=120 target_cpu=001`, or trace-cmd's `sh:7 [120] CPU:001`: name, thread, CPU.
+fn waking(text: &str) -> Option<(&str, i64, Option<i64>)> {
+    if text.starts_with("comm=") {
+        let comm = between(text, "comm=", " pid=")?;
+        return Some((comm, int(text, "pid")?, int(text, "target_cpu")));
+    }
+    let (comm, tid, rest) = plugin(text)?;
+    let cpu = rest
+        .rsplit_once("CPU:")
+        .and_then(|(_, cpu)| cpu.trim().parse().ok());
+    Some((comm, tid, cpu))
+}
+
+/// The letters of `prev_state` as [`PrevState::newest`] numbers them.
+fn state_bits(text: &str) -> i64 {
+    let bit = |letter| match letter {
+        'S' => 1,
+        'D' => 2,
+        'T' => 4,
+        't' => 8,
+        'X' | 'x' => 0x10,
+        'Z' => 0x20,
+        'P' => 0x40,
+        'I' => 0x80,
+        '+' => 0x100,
+        _ => 0,
+    };
+    text.chars().map(bit).fold(0, |all, bit| all | bit)
+}
+
+/// `SPIN|READ` as LCB_F_* numbers them.
+fn lock_flags(text: &str) -> i64 {
+    let bit = |word: &str| match word.trim() {
+        "SPIN" => 1,
+        "READ" => 2,
+        "WRITE" => 4,
+        "RT" => 8,
+        "PERCPU" => 16,
+        "MUTEX" => 32,
+        word => word
+            .strip_prefix("0x")
+            .and_then(|hex| i64::from_str_radix(hex, 16).ok())
+            .unwrap_or(0),
+    };
+    text.split('|').map(bit).fold(0, |all, bit| all | bit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ThreadState;
+    use crate::input::What;
+
+    fn what(name: &str, text: &str) -> Option<(What, Strings)> {
+        let mut strings = Strings::default();
+        let event = TextEvent {
+            name,
+            text,
+            time: Time(5),
+            context: 9,
+            in_interrupt: false,
+        };
+        let event = TextEvents::new(true, "x86_64").event(&event, &mut strings)?;
+        Some((event.what, strings))
+    }
+
+    #[test]
+    fn switches_in_both_ways_and_with_odd_names() {
+        for text in [
+            "prev_comm=a prev_pid=1 prev_pid=7 prev_prio=120 prev_state=R+ ==> next_comm=x ==> y next_pid=3 next_prio=120",
+            "a prev_pid=1:7 [120] R+ ==> x:3 [120]",
+        ] {
+            let (what, strings) = what("sched_switch", text).unwrap();
+            let What::Switch {
+                prev,
+                prev_comm,
+                left_as,
+                next,
+                ..
+            } = what
+            else {
+                panic!("{what:?}");
+            };
+            assert_eq!(
+                (prev, next, left_as),
+                (7, 3, ThreadState::RunnablePreempted),
+                "{text}"
+            );
+            assert!(strings.get(prev_comm).starts_with("a prev_pid=1"), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_kind_that_matters_is_read_and_damage_is_left_out() {
+        let good = [
+            ("sched_waking", "comm=a pid=3 prio=120 target_cpu=001"),
+            ("sched_waking", "a b:3 [120] CPU:001"),
+            (
+                "sched_migrate_task",
+                "comm=a pid=3 prio=120 orig_cpu=0 dest_cpu=1",
+            ),
+            (
+                "sched_process_fork",
+                "comm=a pid=3 child_comm=b child_pid=4",
+            ),
+            ("sched_process_exec", "filename=/bin/sh pid=3 old_pid=3"),
+            ("sched_process_exit", "comm=a pid=3 prio=120"),
+            (
+                "task_newtask",
+                "pid=4 comm=a clone_flags=3d0f00 oom_score_adj=0",
+            ),
+            ("task_rename", "pid=3 oldcomm=a newcomm=b oom_score_adj=0"),
+            ("irq_handler_entry", "irq=24 name=virtio0"),
+            ("irq_handler_exit", "irq=24 ret=handled"),
+            ("softirq_entry", "vec=1 [action=TIMER]"),
+            ("sys_enter", "NR 1 (1, 2, 3)"),
+            ("sys_exit", "NR 1 = 3"),
+            ("contention_begin", "00000000deadbeef (flags=SPIN|READ)"),
+            ("contention_end", "00000000deadbeef (ret=0)"),
+        ];
+        for (name, text) in good {
+            assert!(what(name, text).is_some(), "{name}: {text}");
+        }
+        for (name, text) in [
+            ("sched_switch", "prev_comm= ==> "),
+            ("sched_waking", "comm=a pid=x"),
+            ("sched_stat_runtime", "comm=a pid=3"),
+            ("softirq_entry", "vec="),
+        ] {
+            assert!(what(name, text).is_none(), "{name}: {text}");
+        }
+    }
+}

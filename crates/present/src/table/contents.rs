@@ -1,0 +1,138 @@
+//! What is in a file, as text: `kasuri info`.
+use super::grid::{Grid, number, text};
+use super::units::{count, duration, plural, printable};
+use super::{Layout, Page, wrap};
+use kasuri_analyze::{Can, Contents};
+
+/// The description as text, ending with a line feed. `name`: the file's.
+pub fn contents(name: &str, contents: &Contents, layout: &Layout) -> String {
+    let mut page = Page {
+        layout,
+        text: String::new(),
+    };
+    page.file(name, contents);
+    page.events(contents);
+    page.lost(contents);
+    page.answers(contents);
+    page.text
+}
+
+impl Page<'_> {
+    fn file(&mut self, name: &str, c: &Contents) {
+        let by = match c.recorder.as_str() {
+            "" => String::new(),
+            tool => format!(", written by {}", printable(tool)),
+        };
+        let title = self.styled("1", &format!("{}: {}{by}", printable(name), c.format));
+        self.line(&title);
+        self.fact("duration", &duration(c.duration_ns as f64));
+        let machine = [&c.cpu_model, &c.machine, &c.kernel, &c.host];
+        let machine: Vec<String> = (machine.iter().filter(|part| !part.is_empty()))
+            .map(|part| printable(part))
+            .collect();
+        if !machine.is_empty() {
+            self.fact("machine", &machine.join(", "));
+        }
+        let cpus = match (c.n_cpus as usize, c.recorded_cpus.len()) {
+            (0, _) => "not known".to_owned(),
+            (all, recorded) if all == recorded => format!("{all}, all recorded"),
+            (all, 0) => format!("{all}, scheduling not recorded"),
+            (all, recorded) => format!("{all}, {recorded} of them recorded"),
+        };
+        self.fact("CPUs", &cpus);
+        if !c.command.is_empty() {
+            self.fact("command", &printable(&c.command.join(" ")));
+        }
+        if !c.clock.is_empty() {
+            self.fact("clock", &printable(&c.clock));
+        }
+        let threads = plural(u64::from(c.threads), "thread");
+        let processes = match c.processes {
+            1 => "1 process".to_owned(),
+            n => format!("{n} processes"),
+        };
+        self.fact("seen", &format!("{threads} of {processes}"));
+    }
+
+    fn events(&mut self, c: &Contents) {
+        let title = format!(
+            "{} of the kernel, {} of the program",
+            count(c.n_kernel_events),
+            count(c.n_annotation_events)
+        );
+        self.heading("events", &title);
+        for (head, kinds) in [("EVENT", &c.events), ("WHAT THEY TELL", &c.rows)] {
+            if kinds.is_empty() {
+                continue;
+            }
+            let mut grid = Grid::new(&[number("COUNT", 0), text(head)]);
+            let shown = self.shown(kinds.len());
+            for kind in &kinds[..shown] {
+                grid.row([count(kind.count), kind.name.clone()]);
+            }
+            self.grid(grid, shown, kinds.len());
+        }
+    }
+
+    fn lost(&mut self, c: &Contents) {
+        if c.losses.is_empty() && c.missing.is_empty() {
+            self.heading("lost", "nothing");
+            return;
+        }
+        self.heading("lost", "or not recorded");
+        for loss in &c.losses {
+            let many = match loss.count {
+                0 => "events".to_owned(),
+                n => plural(n, "event"),
+            };
+            let at = loss
+                .cpu
+                .map_or(String::new(), |cpu| format!(" on CPU {cpu}"));
+            let remedy = match loss.remedy.as_str() {
+                "" => String::new(),
+                remedy => format!("; {remedy}"),
+            };
+            let line = format!(
+                "{many} by {}{at}, in {}{remedy}",
+                loss.cause,
+                plural(loss.gaps, "gap")
+            );
+            self.paragraph(&printable(&line));
+        }
+        for text in &c.missing {
+            self.paragraph(&printable(text));
+        }
+    }
+
+    fn paragraph(&mut self, text: &str) {
+        let room = self.layout.width.saturating_sub(2).max(20);
+        for line in wrap(text, room) {
+            self.line(&format!("  {line}"));
+        }
+    }
+
+    fn answers(&mut self, c: &Contents) {
+        const TOPIC: usize = 28;
+        const CAN: usize = 8;
+        self.heading("what it can answer", "");
+        let room = (self.layout.width).saturating_sub(2 + TOPIC + CAN).max(20);
+        for answer in &c.answers {
+            let why = match (answer.can, answer.remedy.as_str()) {
+                (Can::Yes, _) => answer.command.to_owned(),
+                (_, "") => answer.why.clone(),
+                (_, remedy) => format!("{}; to get it: {remedy}", answer.why),
+            };
+            for (ix, part) in wrap(&why, room).into_iter().enumerate() {
+                let (topic, can) = match ix {
+                    0 => (answer.topic, answer.can.word()),
+                    _ => ("", ""),
+                };
+                let can = self.styled(
+                    if answer.can == Can::Yes { "1" } else { "2" },
+                    &format!("{can:<CAN$}"),
+                );
+                self.line(&format!("  {topic:<TOPIC$}{can}{part}"));
+            }
+        }
+    }
+}

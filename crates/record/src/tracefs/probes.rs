@@ -1,0 +1,83 @@
+//! Uprobes of ours: in a group named as the tracing instance that records them, and gone with it.
+//!
+//! A group belongs to the instance of its name. The instance is made before its probes and removed before them, so that a
+//! group without an instance is nobody's: the next recorder removes what one that was killed left behind.
+use super::read;
+use rustix::fs::{Mode, OFlags, openat};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+
+const FILE: &str = "uprobe_events";
+
+/// Probes that exist; removed when dropped.
+#[derive(Debug)]
+pub struct Probes {
+    root: OwnedFd,
+    names: Vec<String>,
+}
+
+/// The group of an instance's probes: only letters, digits and underscores may be in it.
+pub fn group_of(instance: &str) -> String {
+    instance.replace('-', "_")
+}
+
+impl Probes {
+    /// Makes them: `GROUP/EVENT` and what uprobe_events takes.
+    ///
+    /// # Errors
+    /// When the kernel refuses one; none is left behind then.
+    pub fn add(root: &OwnedFd, definitions: &[(String, String)]) -> io::Result<Probes> {
+        let mut probes = Probes {
+            root: rustix::io::fcntl_dupfd_cloexec(root, 3)?,
+            names: Vec::new(),
+        };
+        for (name, text) in definitions {
+            append(root, text)?;
+            probes.names.push(name.clone());
+        }
+        Ok(probes)
+    }
+}
+
+impl Drop for Probes {
+    fn drop(&mut self) {
+        for name in &self.names {
+            // One that another tracer has switched on stays; the next recorder tries again.
+            let _ = append(&self.root, &format!("-:{name}"));
+        }
+    }
+}
+
+/// A new line of the file. It must be opened for appending: else opening it removes all probes there are.
+fn append(root: impl AsFd, text: &str) -> io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
+    let fd = openat(root, FILE, flags, Mode::empty())?;
+    File::from(fd).write_all(format!("{text}\n").as_bytes())
+}
+
+/// Removes the probes of our groups that have no instance. No uprobes in this kernel: nothing to do. `instances` is asked
+/// after the probes are known: one whose probes come in between is alive.
+pub fn reap(
+    root: &OwnedFd,
+    is_ours: impl Fn(&str) -> bool,
+    instances: impl FnOnce() -> Vec<String>,
+) {
+    let text = read(root, FILE).unwrap_or_default();
+    // `p:GROUP/EVENT PATH:OFFSET ...`
+    let ours: Vec<(&str, &str)> = text
+        .lines()
+        .filter_map(|line| line.split([':', ' ']).nth(1))
+        .filter_map(|name| Some((name, name.split_once('/')?.0)))
+        .filter(|(_, group)| is_ours(&group.replace('_', "-")))
+        .collect();
+    if ours.is_empty() {
+        return;
+    }
+    let alive: Vec<String> = instances().iter().map(|name| group_of(name)).collect();
+    for (name, group) in ours {
+        if !alive.iter().any(|alive| alive == group) {
+            let _ = append(root, &format!("-:{name}"));
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Locks that nobody can stand in front of, seen by uprobes on the functions that take and give them: `--lock-function`.
+//!
+//! For each pair of functions three events in a group of the recorder's own: the lock function's entry (request), its
+//! return (acquired), and the unlock function's entry (released). They are removed with the recorder's tracing instance,
+//! whatever happens: see [`crate::tracefs::Instance`]. How they become locks: crates/model/src/lock_calls.rs.
+use crate::error::{Error, Result};
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// First part of the names of our events, before the function's number; the model knows them.
+pub const REQUEST: &str = "lock_request_";
+/// As [`REQUEST`].
+pub const ACQUIRED: &str = "lock_acquired_";
+/// As [`REQUEST`].
+pub const RELEASED: &str = "lock_released_";
+
+/// A pair of functions, found in its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockFunction {
+    /// The lock function's name as it was asked for.
+    pub name: String,
+    binary: PathBuf,
+    lock: Place,
+    unlock: Option<Place>,
+}
+
+/// Where a function begins in the file, and what says which lock it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    offset: u64,
+    /// A fetch argument of uprobe_events; none: there is one lock only.
+    lock: Option<String>,
+}
+
+/// Finds the functions that `--lock-function` names.
+///
+/// # Errors
+/// When one cannot be found, with what there is instead.
+pub fn find(wanted: &[String], command: &[OsString]) -> Result<Vec<LockFunction>> {
+    wanted.iter().map(|text| find_one(text, command)).collect()
+}
+
+fn find_one(text: &str, command: &[OsString]) -> Result<LockFunction> {
+    let unfit = |why: String| Error::LockFunction {
+        wanted: text.to_owned(),
+        why,
+    };
+    let (binary, functions) = split_binary(text);
+    let binary = match binary {
+        Some(name) => program_file(name.as_ref()),
+        None => match command.first() {
+            Some(program) => program_file(program),
+            None => {
+                return Err(unfit(
+                    "no program is started here, so name the file: BINARY:LOCK,UNLOCK".into(),
+                ));
+            }
+        },
+    };
+    let binary = binary
+        .canonicalize()
+        .map_err(|e| unfit(format!("{}: {e}", binary.display())))?;
+    let path = binary.as_os_str().as_bytes();
+    if path.iter().any(|b| b.is_ascii_whitespace()) {
+        return Err(unfit(format!(
+            "{}: the kernel takes no path with spaces; make a link without",
+            binary.display()
+        )));
+    }
+    let file = std::fs::File::open(&binary).map_err(|e| Error::file("open", &binary, e))?;
+    // SAFETY: a private read-only mapping; a file that shrinks meanwhile is as bad for exec, which comes next.
+    let bytes = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| Error::file("map", &binary, e))?;
+    let elf =
+        object::File::parse(&bytes[..]).map_err(|e| unfit(format!("{}: {e}", binary.display())))?;
+    if elf.section_by_name(".gopclntab").is_some() || elf.section_by_name(".go.buildinfo").is_some()
+    {
+        return Err(unfit(format!(
+            "{} is a Go program: its stacks move, and a probe on a function's return would make it crash; \
+             `kasuri record --syscalls` shows its futex calls",
+            binary.display()
+        )));
+    }
+    let (lock, unlock) = match functions.split_once(',') {
+        Some((lock, unlock)) => (lock, Some(unlock)),
+        None => (functions, None),
+    };
+    let place = |function: &str| {
+        place(&elf, function).map_err(|why| unfit(format!("{}: {why}", binary.display())))
+    };
+    Ok(LockFunction {
+        name: lock.split('@').next().unwrap_or(lock).to_owned(),
+        lock: place(lock)?,
+        unlock: unlock.map(place).transpose()?,
+        binary,
+    })
+}
+
+/// `BINARY:FUNCTIONS`; a double colon is part of a name.
+fn split_binary(text: &str) -> (Option<&str>, &str) {
+    match text.split_once(':') {
+        Some((binary, rest)) if !rest.starts_with(':') && !binary.contains(',') => {
+            (Some(binary), rest)
+        }
+        _ => (None, text),
+    }
+}
+
+/// A path, or a command of PATH.
+fn program_file(name: &std::ffi::OsStr) -> PathBuf {
+    crate::locks::find_program(name).unwrap_or_else(|| name.into())
+}
+
+/// `SYMBOL[+OFFSET][@ARGUMENT]`.
+fn place(elf: &object::File<'_>, text: &str) -> std::result::Result<Place, String> {
+    let (function, argument) = match text.rsplit_once('@') {
+        Some((function, argument)) => (function, argument),
+        None => (text, "1"),
+    };
+    let (name, inside) = match function.rsplit_once('+') {
+        Some((name, offset)) => {
+            let digits = offset.strip_prefix("0x").unwrap_or(offset);
+            let inside = u64::from_str_radix(digits, 16);
+            (
+                name,
+                inside.map_err(|_| format!("`{offset}` is no offset such as 0x10"))?,
+            )
+        }
+        None => (function, 0),
+    };
+    let address = symbol(elf, name)? + inside;
+    let segment = elf
+        .segments()
+        .find(|s| (s.address()..s.address() + s.size()).contains(&address))
+        .ok_or_else(|| format!("`{name}` lies in no segment that is loaded"))?;
+    Ok(Place {
+        offset: address - segment.address() + segment.file_range().0,
+        lock: fetch(argument)?,
+    })
+}
+
+/// The address of a function: by its whole name, else by part of one when only one function has it.
+fn symbol(elf: &object::File<'_>, wanted: &str) -> std::result::Result<u64, String> {
+    let mut functions: Vec<(String, u64)> = elf
+        .symbols()
+        .chain(elf.dynamic_symbols())
+        .filter(|s| s.kind() == SymbolKind::Text && !s.is_undefined())
+        .filter_map(|s| Some((s.name().ok()?.to_owned(), s.address())))
+        .collect();
+    functions.sort();
+    functions.dedup();
+    if let Some((_, address)) = functions.iter().find(|(name, _)| name == wanted) {
+        return Ok(*address);
+    }
+    if functions.is_empty() {
+        return Err(
+            "no symbols: it is stripped; build it with them, or name a file that has them".into(),
+        );
+    }
+    // As C++ and Rust write `a::b` in symbols: the length before each part.
+    let mangled = wanted.split("::").fold(String::new(), |mut out, part| {
+        let _ = write!(out, "{}{part}", part.len());
+        out
+    });
+    let parts = |text: &str| -> Vec<&(String, u64)> {
+        functions.iter().filter(|f| f.0.contains(text)).collect()
+    };
+    let mut found = parts(&mangled);
+    // Its closures have its name inside theirs.
+    let whole: Vec<_> = found.iter().filter(|f| ends_with(&f.0, &mangled)).collect();
+    match (&whole[..], &found[..]) {
+        ([(_, address)], _) | (_, [(_, address)]) => return Ok(*address),
+        _ => {}
+    }
+    if found.is_empty() {
+        found = parts(wanted.rsplit("::").next().unwrap_or(wanted));
+    }
+    if found.is_empty() {
+        return Err(format!(
+            "no function `{wanted}`; it may be inlined: `nm` shows what there is"
+        ));
+    }
+    let shown: Vec<&str> = found
+        .iter()
+        .take(6)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let more = if found.len() > 6 { ", ..." } else { "" };
+    Err(format!(
+        "no function is called `{wanted}`; name one of: {}{more}",
+        shown.join(", ")
+    ))
+}
+
+/// Whether a mangled name ends with these parts: nothing but arguments (C++) or a hash (Rust) follows.
+fn ends_with(name: &str, parts: &str) -> bool {
+    let rest = name.rsplit_once(parts).map_or("", |(_, rest)| rest);
+    rest.starts_with('E') || rest.starts_with("17h") && rest.len() == 20
+}
+
+/// Where the lock's address is when the function is entered.
+fn fetch(argument: &str) -> std::result::Result<Option<String>, String> {
+    let bits = usize::BITS;
+    let registers: &[&str] = match std::env::consts::ARCH {
+        "x86_64" => &["di", "si", "dx", "cx", "r8", "r9"],
+        "aarch64" => &["x0", "x1", "x2", "x3", "x4", "x5"],
+        "riscv64" => &["a0", "a1", "a2", "a3", "a4", "a5"],
+        "arm" => &["r0", "r1", "r2", "r3"],
+        _ => &[],
+    };
+    let is_name = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    let register = match argument.parse::<usize>() {
+        Ok(0) => return Ok(None),
+        Ok(n) => *registers.get(n - 1).ok_or_else(|| {
+            format!("argument {n} is in no register here; name one with @REGISTER")
+        })?,
+        Err(_) if is_name(argument) => argument,
+        Err(_) => {
+            return Err(format!(
+                "`@{argument}`: the argument's number, 0 for none, or a register's name"
+            ));
+        }
+    };
+    Ok(Some(format!("%{register}:x{bits}")))
+}
+
+/// Name and definition of each event for uprobe_events, in this group.
+pub(crate) fn definitions(functions: &[LockFunction], group: &str) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    for (n, f) in functions.iter().enumerate() {
+        let mut add = |kind: char, event: &str, place: &Place, fetched: bool| {
+            let name = format!("{group}/{event}{n}");
+            let mut text = format!("{kind}:{name} {}:{:#x}", f.binary.display(), place.offset);
+            if let Some(lock) = place.lock.as_ref().filter(|_| fetched) {
+                let _ = write!(text, " lock={lock}");
+            }
+            out.push((name, text));
+        };
+        add('p', REQUEST, &f.lock, true);
+        add('r', ACQUIRED, &f.lock, false);
+        if let Some(unlock) = &f.unlock {
+            add('p', RELEASED, unlock, true);
+        }
+    }
+    out
+}
+
+/// Why the kernel did not take the probes.
+pub(crate) fn unavailable(cause: &std::io::Error) -> String {
+    match cause.raw_os_error() {
+        Some(libc::ENOENT) => "this kernel has no uprobes (CONFIG_UPROBE_EVENTS): annotate the lock with KASURI_LOCK_* instead".into(),
+        Some(libc::EACCES | libc::EPERM) => "uprobes need root; `sudo kasuri record --lock-function ...`".into(),
+        _ => format!("the kernel refuses the probe: {cause}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_comes_before_a_single_colon() {
+        assert_eq!(
+            split_binary("./a:lock,unlock"),
+            (Some("./a"), "lock,unlock")
+        );
+        assert_eq!(split_binary("lock,unlock"), (None, "lock,unlock"));
+        assert_eq!(
+            split_binary("a::b::lock,a::b::unlock"),
+            (None, "a::b::lock,a::b::unlock")
+        );
+        assert_eq!(split_binary("./a:b::lock"), (Some("./a"), "b::lock"));
+    }
+
+    #[test]
+    fn the_argument_is_a_number_a_register_or_none() {
+        assert_eq!(fetch("0"), Ok(None));
+        assert_eq!(fetch("ax"), Ok(Some(format!("%ax:x{}", usize::BITS))));
+        assert!(fetch("1").unwrap().unwrap().starts_with('%'));
+        assert!(fetch("99").is_err() && fetch("a b").is_err() && fetch("").is_err());
+    }
+
+    /// Of this very program: functions whose names are known, by whole name, by part, and by none.
+    #[test]
+    fn functions_are_found_by_name_or_part_of_it() {
+        let exe = std::env::current_exe().unwrap();
+        let one = |functions: &str| find_one(&format!("{}:{functions}", exe.display()), &[]);
+        let found = one("main").unwrap();
+        assert_eq!(found.name, "main");
+        assert!(found.unlock.is_none() && found.lock.lock.is_some());
+        let part = one("uprobes::split_binary,uprobes::find_one@0").unwrap();
+        assert_ne!(part.lock.offset, part.unlock.as_ref().unwrap().offset);
+        let text = definitions(&[part], "kasuri_1_00000000");
+        assert_eq!(text.len(), 3);
+        assert!(
+            text[0].1.contains(" lock=%")
+                && !text[1].1.contains("lock=%")
+                && !text[2].1.contains("lock=%")
+        );
+        let error = one("no_such_function_at_all").unwrap_err().to_string();
+        assert!(
+            error.contains("no function `no_such_function_at_all`"),
+            "{error}"
+        );
+        assert!(
+            one("uprobes")
+                .unwrap_err()
+                .to_string()
+                .contains("name one of")
+        );
+        assert!(
+            find_one("lock,unlock", &[])
+                .unwrap_err()
+                .to_string()
+                .contains("BINARY:")
+        );
+    }
+}
