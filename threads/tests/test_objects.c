@@ -280,15 +280,16 @@ static void group_waits_for_all(void) {
     CHECK_EQ(tree.nodes, 1023);
     CHECK_EQ(ito_group_destroy(&tree.group), 0);
 }
-static void sleepy(void *arg) {
-    ito_sleep_ns(*(uint64_t *)arg);
+static void waits_for_unit(void *arg) {
+    CHECK_EQ(ito_sem_wait(arg), 0);
 }
 static void group_wait_gives_up(void) {
     ito_group g = ITO_GROUP_INIT;
-    uint64_t long_ns = 40 * MS;
-    CHECK_EQ(ito_group_run(&g, sleepy, &long_ns), 0);
+    ito_sem s = ITO_SEM_INIT(0);
+    CHECK_EQ(ito_group_run(&g, waits_for_unit, &s), 0);
     CHECK_EQ(ito_group_wait_until(&g, in_ms(1)), ETIMEDOUT);
     CHECK_EQ(ito_group_destroy(&g), EBUSY);
+    CHECK_EQ(ito_sem_post(&s), 0);
     CHECK_EQ(ito_group_wait(&g), 0);
 }
 
@@ -409,11 +410,16 @@ static void *sleep_long(void *arg) {
     CHECK_EQ(ito_sleep_ns(300 * MS), 0);
     return NULL;
 }
-/* Not a speed: sleepers that keep a CPU busy would use 300 ms and more. */
+/* Not a speed: sleepers that keep a CPU busy use 300 ms and more each time. Time that a virtual machine's host takes
+ * away counts as ours, so one quiet turn of many is enough. */
 static void sleepers_use_no_cpu(void) {
-    uint64_t before = cpu_ns();
-    team_run(50, sleep_long, NULL);
-    CHECK(cpu_ns() - before < 200 * MS);
+    uint64_t used = UINT64_MAX;
+    for (int turn = 0; turn < 20 && used >= 200 * MS; turn++) {
+        uint64_t before = cpu_ns();
+        team_run(50, sleep_long, NULL);
+        used = cpu_ns() - before;
+    }
+    CHECK(used < 200 * MS);
 }
 
 static const struct check_test tests[] = {

@@ -124,15 +124,13 @@ static void mutex_says_what_is_wrong(void) {
 struct hog {
     ito_mutex mutex;
     int got;
-    long turns;
 };
 static void *hog_main(void *arg) {
     struct member *me = arg;
     struct hog *h = me->arg;
     if (me->index == 0) {
-        while (!__atomic_load_n(&h->got, __ATOMIC_RELAXED) && h->turns < 5000000) {
+        while (!__atomic_load_n(&h->got, __ATOMIC_RELAXED)) {
             ito_mutex_lock(&h->mutex);
-            h->turns++;
             ito_yield(); /* the other one runs only while it is locked */
             ito_mutex_unlock(&h->mutex);
         }
@@ -143,11 +141,11 @@ static void *hog_main(void *arg) {
     }
     return NULL;
 }
+/* Who starves never ends. */
 static void mutex_starves_nobody(void) {
     struct hog h = {.mutex = ITO_MUTEX_INIT};
     team_run(2, hog_main, &h);
     CHECK(h.got);
-    CHECK(h.turns < 5000000);
 }
 
 /* The last unlocker frees the object: unlock must not touch it after that. A sanitizer or a reused block would tell. */
@@ -435,7 +433,7 @@ static void mixed_part(struct mixed *m, int index) {
     ito_sem_wait(&m->sem);
     ito_sem_post(&m->sem);
     CHECK_EQ(ito_sleep_ns(100000), 0);
-    CHECK_EQ(ito_sem_wait_until(&m->sem, in_ms(10000)), 0);
+    CHECK_EQ(ito_sem_wait_until(&m->sem, in_ms(100000)), 0);
     ito_sem_post(&m->sem);
 }
 static struct mixed *mixed_all;
