@@ -94,6 +94,7 @@ static void yield_slow(void) {
         ito__prim_yield();
         return;
     }
+    w->yields_left = 64;
     struct ito_thread *me = w->hot.current;
     ito__expose(me);
     ito__deque_disown(w, w->hot.bottom, me); /* before a slot is popped: it looks below the bottom */
@@ -119,8 +120,8 @@ void ito_yield(void) {
     yield_slow();
 }
 #else
-/* Apart, so that the fast path has no registers to save. */
-static __attribute__((noinline, noreturn)) void yield_at_slow(void *sp) {
+/* Apart, so that the fast path has no registers to save. It comes by jumps, so nobody has aligned the stack. */
+static __attribute__((noinline, noreturn, force_align_arg_pointer)) void yield_at_slow(void *sp) {
     yield_slow();
     ito__context_jump(sp, NULL, NULL);
 }
@@ -136,12 +137,14 @@ void ito__yield_at(void *sp) {
     struct ito_thread *me = hot->current;
     /* No request, nobody's continuation below us (he goes first), our stack our own, and not the turn of the other
      * queues. */
-    if (LIKELY(load_relaxed(&hot->ask) == 0 && w->hot.bottom == w->base && me->flags & ITO__OWN_STACK &&
-               ++w->tick % 64 != 0)) {
+    if (LIKELY(ITO__PEEK(hot->ask) == 0 && w->hot.bottom == w->base && me->flags & ITO__OWN_STACK &&
+               --w->yields_left != 0)) {
         store_relaxed(&w->rq_busy, 1);
         compiler_barrier(); /* ORDER as in enter_owner() */
         struct ito_thread *next = w->rq.head;
-        if (LIKELY(load_acquire(&w->rq_frozen) == 0 && next != NULL && w->urgent.head == NULL && me->priority <= 0)) {
+        uint32_t frozen = ITO__PEEK(w->rq_frozen);
+        compiler_barrier();
+        if (LIKELY(frozen == 0 && next != NULL && w->urgent.head == NULL && me->priority <= 0)) {
             me->next = NULL;
             w->rq.tail->next = me; /* next->next when it is alone */
             /* Each store by itself: gcc makes one vector of the two, and the next yield's load waits for it. */
@@ -149,7 +152,7 @@ void ito__yield_at(void *sp) {
             store_relaxed(&w->rq.head, next->next);
             me->sp = sp;
             w->hot.current = next;
-            ito__context_jump_release(next->sp, &w->rq_busy);
+            ito__context_jump_release(&next->sp, &w->rq_busy);
         }
         store_release(&w->rq_busy, 0);
     }

@@ -61,6 +61,7 @@ struct worker {
     struct ito__queue urgent; /* threads of a priority above 0; rq_busy guards it too */
     uint32_t urgent_picks;    /* owner: picks at which the urgent could go before others */
     uint32_t tick;            /* owner: picks so far */
+    uint32_t yields_left;     /* owner: fast yields, until one looks into the other queues too */
     uint32_t index;
     uint64_t rng;                                /* owner */
     struct ito__stack *stacks[ITO__STACK_CACHE]; /* owner: of the default size */

@@ -53,6 +53,7 @@ static bool prepare(struct worker *w, uint32_t index) {
     w->sched.bind = -1;
     w->sched.name = "scheduler";
     w->hot.ask = 0;
+    w->yields_left = 1;
     return ito__deque_start(w);
 }
 

@@ -179,14 +179,13 @@ ITO__INLINE int ito__join(ito_thread *thread, void **result) {
  * resumes. No call, as nothing returns to it: a call without its ret makes later rets miss (15 ns).
  */
 ITO__INLINE void ito__leave_to_yield(void) {
-    __asm__ volatile("pushq %%r15\n\tpushq %%r14\n\tpushq %%r13\n\tpushq %%r12\n\tpushq %%rbp\n\tpushq %%rbx\n\t"
-                     "leaq 1f(%%rip), %%rax\n\tpushq %%rax\n\t"
-                     "movq %%rsp, %%rdi\n\t" ITO__CFI_END
-                     "andq $-16, %%rsp\n\tpushq $0\n\tjmp *ito__yield_at@GOTPCREL(%%rip)\n\t" ITO__CFI_BACK "1:\n\t"
-                     :
-                     :
-                     : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc",
-                       ITO__CLOBBER_VECTOR);
+    __asm__ volatile(
+        "pushq %%r15\n\tpushq %%r14\n\tpushq %%r13\n\tpushq %%r12\n\tpushq %%rbp\n\tpushq %%rbx\n\t"
+        "leaq 1f(%%rip), %%rax\n\tpushq %%rax\n\t"
+        "movq %%rsp, %%rdi\n\t" ITO__CFI_END "jmp *ito__yield_at@GOTPCREL(%%rip)\n\t" ITO__CFI_BACK "1:\n\t"
+        :
+        :
+        : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc", ITO__CLOBBER_VECTOR);
 }
 
 /* errno is the kernel thread's: carry it over. */

@@ -40,12 +40,12 @@ static inline __attribute__((always_inline, noreturn)) void ito__context_jump(vo
     __builtin_unreachable();
 }
 
-/* The same, but after() is one store of 0 to *flag, when the old stack is left. */
-static inline __attribute__((always_inline, noreturn)) void ito__context_jump_release(void *to, uint32_t *flag) {
-    __asm__ volatile(ITO__CFI_END "movq %[to], %%rsp\n\tmovl $0, (%[flag])\n\t" ITO__X86_RESUME ITO__CFI_BACK
-                     : [to] "+d"(to), [flag] "+c"(flag)
-                     :
-                     : "rax", "memory");
+/* The same to *to, but after() is one store of 0 to *flag, when the old stack is left. */
+static inline __attribute__((always_inline, noreturn)) void ito__context_jump_release(void *const *to, uint32_t *flag) {
+    __asm__ volatile(ITO__CFI_END "movq %[to], %%rsp\n\tmovl $0, %[flag]\n\t" ITO__X86_RESUME ITO__CFI_BACK
+                     : [flag] "=m"(*flag)
+                     : [to] "m"(*to)
+                     : "memory");
     __builtin_unreachable();
 }
 
