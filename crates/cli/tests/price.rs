@@ -331,7 +331,10 @@ fn volume_counts_what_each_selection_writes_while_a_program_runs() {
         .sum();
     assert_eq!(enter["bytes"], cpus);
     for of in [timeline, syscalls] {
-        assert!((0.0..20.5).contains(&of["seconds"].as_f64().unwrap()), "{of}");
+        assert!(
+            (0.0..20.5).contains(&of["seconds"].as_f64().unwrap()),
+            "{of}"
+        );
         assert_eq!(of["lost"], 0);
     }
     // A few dozen switches are less than a block's own table; a storm of system calls is not.

@@ -91,15 +91,6 @@ impl Directory {
         &self.path
     }
 
-    /// Points the `session` link at the ring session.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub fn link_session(&self, session: &Path) -> Result<()> {
-        let link = self.path.join("session");
-        std::os::unix::fs::symlink(session, &link).map_err(|e| Error::file("make", &link, e))
-    }
-
     /// Replaces `meta.json` as a whole.
     ///
     /// # Errors

@@ -249,31 +249,25 @@ fn examine_memory(report: &mut Report, shm_dir: &Path) {
 
 /// Sessions of killed recorders hold annotations that `kasuri recover` wants, and memory.
 fn examine_orphans(report: &mut Report, shm_dir: &Path) {
-    let entries = std::fs::read_dir(shm_dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|e| e.path());
-    let ours = |path: &Path| {
-        path.file_name()
-            .is_some_and(|n| n.to_string_lossy().starts_with("kasuri-"))
-    };
-    let dead = |path: &Path| path.join("control").exists() && !crate::session::is_alive(path);
-    let orphans: Vec<String> = entries
-        .filter(|p| ours(p) && dead(p))
-        .map(|p| p.display().to_string())
-        .collect();
+    let orphans = crate::session::orphans(shm_dir);
     if orphans.is_empty() {
         return report.ok("orphaned sessions", "none");
     }
-    let remedy = "`kasuri recover NAME.kasuri.d` where the recording was made, or `rm -r` them";
-    report.add(
-        "orphaned sessions",
-        State::Info,
-        orphans.join(", "),
-        "",
-        remedy,
-    );
+    for orphan in orphans {
+        let path = orphan.path.display();
+        let remedy = match &orphan.recording {
+            Some(recording) if recording.is_dir() => {
+                format!("`kasuri recover {}`", recording.display())
+            }
+            Some(recording) => format!(
+                "{} is not there: when it was moved, `kasuri recover` it where it is now; when it was removed, `rm -r {path}`",
+                recording.display()
+            ),
+            None => format!("`rm -r {path}`"),
+        };
+        let found = format!("{path}, of a recorder that was killed");
+        report.add("orphaned sessions", State::Info, found, "", &remedy);
+    }
 }
 
 fn examine_disk(report: &mut Report, dir: &Path) {

@@ -15,7 +15,7 @@ use crate::options::{Options, Target};
 use crate::pack::Amend;
 use crate::procs::Snapshots;
 use crate::rings::Collector;
-use crate::session::{Session, SessionOptions, policy_name};
+use crate::session::{self, Session, SessionOptions, policy_name};
 use crate::signals::{ENDING, Signals};
 use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta};
 use kasuri_format::ring::{Policy, SessionState};
@@ -218,7 +218,7 @@ impl<'a> Recorder<'a> {
             owner: foreign_owner(&options.target),
         };
         let session = Session::create(&session_options, dir.path())?;
-        dir.link_session(session.path())?;
+        session::tie(session.path(), dir.path())?;
         let collector = Collector::new(session.path(), dir.path())?;
         let meta = Meta {
             version: META_VERSION,

@@ -212,6 +212,47 @@ fn flock_of(kind: libc::c_int) -> libc::flock {
     lock
 }
 
+/// A link in the session's directory to the recording directory, so that a dead recorder's session tells whose it was.
+const RECORDING: &str = "recording";
+
+/// Ties a session to its recording, each by a link to the other.
+///
+/// # Errors
+/// When a link cannot be made.
+pub fn tie(session: &Path, recording: &Path) -> Result<()> {
+    let link = |target: &Path, link: PathBuf| {
+        std::os::unix::fs::symlink(target, &link).map_err(|e| Error::file("make", &link, e))
+    };
+    let absolute = std::path::absolute(recording).map_err(|e| Error::file("find", recording, e))?;
+    link(&absolute, session.join(RECORDING))?;
+    link(session, recording.join("session"))
+}
+
+/// A session whose recorder was killed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Orphan {
+    /// Its directory.
+    pub path: PathBuf,
+    /// The recording directory that it was made for; none: not known. It may have been moved or removed since.
+    pub recording: Option<PathBuf>,
+}
+
+/// The sessions in `shm_dir` whose recorders were killed.
+pub fn orphans(shm_dir: &Path) -> Vec<Orphan> {
+    let entries = std::fs::read_dir(shm_dir).into_iter().flatten().flatten();
+    let ours = entries.filter(|e| e.file_name().to_string_lossy().starts_with("kasuri-"));
+    let mut orphans: Vec<Orphan> = ours
+        .map(|entry| entry.path())
+        .filter(|path| path.join("control").exists() && !is_alive(path))
+        .map(|path| Orphan {
+            recording: std::fs::read_link(path.join(RECORDING)).ok(),
+            path,
+        })
+        .collect();
+    orphans.sort_by(|a, b| a.path.cmp(&b.path));
+    orphans
+}
+
 /// Tells the programs of a dead recorder's session to stop writing.
 pub fn stop_orphaned(dir: &Path) {
     if let Ok(control) = Shared::open(&dir.join("control"))

@@ -124,6 +124,35 @@ fn next_run_removes_the_instance_of_a_killed_recorder_and_only_that() {
     assert_eq!(sessions_of(dead.id()), Vec::<String>::new());
 }
 
+/// Rings of a killed recorder stay until they are recovered; doctor says how, also when the recording is gone.
+#[test]
+fn doctor_tells_whose_the_rings_of_killed_recorders_are() {
+    let dir = scratch();
+    let killed = |name: &str| {
+        let program = ["record", "-q", "-o", name, "--", "sleep", "30"];
+        let mut recorder = start(kasuri(dir.path()).args(program));
+        let recording = dir.path().join(format!("{name}.d"));
+        wait_until("it records", || recording.join("meta.json").exists());
+        signal(recorder.id(), Signal::KILL);
+        recorder.wait().unwrap();
+        let [session] = &sessions_of(recorder.id())[..] else {
+            panic!("SIGKILL leaves its session");
+        };
+        (recording, session.clone())
+    };
+    let (kept, _) = killed("kept.kasuri");
+    let (removed, session) = killed("removed.kasuri");
+    std::fs::remove_dir_all(removed).unwrap();
+    let doctor = run(kasuri(dir.path()).arg("doctor"));
+    let text = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    let recover = format!("`kasuri recover {}`", kept.display());
+    let remove = format!("`rm -r /dev/shm/{session}`");
+    assert!(text.contains(&recover) && text.contains(&remove), "{text}");
+    let recovered = run(kasuri(dir.path()).args(["recover", "kept.kasuri.d"]));
+    assert!(recovered.status.success(), "{}", said(&recovered));
+    std::fs::remove_dir_all(format!("/dev/shm/{session}")).unwrap();
+}
+
 #[test]
 fn a_panic_leaves_no_instance() {
     use kasuri_record::tracefs::{Instance, InstanceOptions, Tracefs};
