@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* What a lock and an unlock cost. `pair KIND ROUNDS`: an uncontended pair, CPU ns, one number for each round; KIND
- * mutex, rdlock, spin. `pair contended HOLD_NS THINK_NS PAIRS`: two threads with one mutex, wall ns per pair. */
+ * mutex, rwlock, spin. `pair contended HOLD_NS THINK_NS ROUNDS`: two threads with one mutex, wall ns per pair. Each
+ * line: with the C library's own functions, through what is preloaded, a stamp. */
 #define _GNU_SOURCE
 #include "kasuri.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,14 +42,17 @@ static double stamp_ns(void) {
     return (now(CLOCK_THREAD_CPUTIME_ID) - start) / PAIRS;
 }
 
+/* The C library's own, and what is preloaded before it. */
+static void functions(const char *name, call **plain, call **preloaded) {
+    *(void **)plain = dlsym(dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD), name);
+    *(void **)preloaded = dlsym(RTLD_DEFAULT, name);
+}
+
 /* In turns, so that both meet the same machine: C library alone, through whatever is preloaded, a bare stamp. */
 static void compare(void *object, const char *lock, const char *unlock, int rounds) {
-    void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
     call *plain[2], *preloaded[2];
-    *(void **)&plain[0] = dlsym(libc, lock);
-    *(void **)&plain[1] = dlsym(libc, unlock);
-    *(void **)&preloaded[0] = dlsym(RTLD_DEFAULT, lock);
-    *(void **)&preloaded[1] = dlsym(RTLD_DEFAULT, unlock);
+    functions(lock, &plain[0], &preloaded[0]);
+    functions(unlock, &plain[1], &preloaded[1]);
     for (int r = -3; r < rounds; r++) {
         double base = pair_ns(plain[0], plain[1], object), with = pair_ns(preloaded[0], preloaded[1], object);
         if (r >= 0)
@@ -55,7 +60,11 @@ static void compare(void *object, const char *lock, const char *unlock, int roun
     }
 }
 
-static long hold_loops, think_loops, pairs;
+struct contest {
+    long hold_loops, think_loops, pairs;
+    call *lock, *unlock;
+    pthread_barrier_t *start;
+};
 static volatile unsigned long shared;
 
 static void loops(long n) {
@@ -64,12 +73,14 @@ static void loops(long n) {
 }
 
 static void *contend(void *p) {
-    for (long i = 0; i < pairs; i++) {
-        pthread_mutex_lock(&mutex);
+    struct contest *c = p;
+    pthread_barrier_wait(c->start);
+    for (long i = 0; i < c->pairs; i++) {
+        c->lock(&mutex);
         shared = shared + 1;
-        loops(hold_loops);
-        pthread_mutex_unlock(&mutex);
-        loops(think_loops);
+        loops(c->hold_loops);
+        c->unlock(&mutex);
+        loops(c->think_loops);
     }
     return p;
 }
@@ -85,29 +96,56 @@ static double loops_per_ns(void) {
     return 1e6 / best;
 }
 
+static double contend_ns(struct contest *c) {
+    pthread_t other;
+    pthread_create(&other, NULL, contend, c);
+    double start = now(CLOCK_MONOTONIC);
+    contend(c);
+    pthread_join(other, NULL);
+    return (now(CLOCK_MONOTONIC) - start) / (double)(2 * c->pairs);
+}
+
+/* In turns of a few ms: a machine that changes its speed changes it for both. */
+static void compare_contended(double hold_ns, double think_ns, int rounds) {
+    double rate = loops_per_ns();
+    pthread_barrier_t start;
+    pthread_barrier_init(&start, NULL, 2);
+    struct contest plain = {
+        (long)(rate * hold_ns), (long)(rate * think_ns), (long)(1e7 / (hold_ns + think_ns)), 0, 0, &start};
+    struct contest preloaded = plain;
+    functions("pthread_mutex_lock", &plain.lock, &preloaded.lock);
+    functions("pthread_mutex_unlock", &plain.unlock, &preloaded.unlock);
+    for (int r = -3; r < rounds; r++) {
+        double base = contend_ns(&plain), with = contend_ns(&preloaded);
+        if (r >= 0)
+            printf("%.3f %.3f 0\n", base, with);
+    }
+}
+
+static void *sleeper(void *p) {
+    sem_wait(p);
+    return p;
+}
+
 int main(int argc, char **argv) {
     const char *kind = argc > 1 ? argv[1] : "mutex";
     int rounds = argc > 2 ? atoi(argv[2]) : 9;
-    pthread_spin_init(&spinlock, 0);
     if (!strcmp(kind, "contended") && argc > 4) {
-        double rate = loops_per_ns();
-        pthread_t t[2];
-        hold_loops = (long)(rate * atof(argv[2]));
-        think_loops = (long)(rate * atof(argv[3]));
-        pairs = atol(argv[4]);
-        double start = now(CLOCK_MONOTONIC);
-        for (int i = 0; i < 2; i++)
-            pthread_create(&t[i], NULL, contend, NULL);
-        for (int i = 0; i < 2; i++)
-            pthread_join(t[i], NULL);
-        printf("%.3f\n", (now(CLOCK_MONOTONIC) - start) / (double)(2 * pairs));
+        compare_contended(atof(argv[2]), atof(argv[3]), atoi(argv[4]));
         return 0;
     }
+    /* The C library's lock of a process with one thread is no atomic operation. Locks are for programs with more. */
+    static sem_t end;
+    pthread_t thread;
+    pthread_create(&thread, NULL, sleeper, &end);
+    pthread_spin_init(&spinlock, 0);
     if (!strcmp(kind, "mutex"))
         compare(&mutex, "pthread_mutex_lock", "pthread_mutex_unlock", rounds);
     else if (!strcmp(kind, "rwlock"))
         compare(&rwlock, "pthread_rwlock_rdlock", "pthread_rwlock_unlock", rounds);
     else
         compare((void *)(uintptr_t)&spinlock, "pthread_spin_lock", "pthread_spin_unlock", rounds);
+    sem_post(&end);
+    pthread_join(thread, NULL);
     return 0;
 }

@@ -4,6 +4,8 @@
 #include "real.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static uint32_t type_of(const void *lock) {
     /* glibc's kinds: sysdeps/nptl, PTHREAD_MUTEX_*_NP. */
@@ -32,10 +34,48 @@ static int is_ours(int r) {
 __attribute__((noinline)) static int look(const pthread_mutex_t *m) {
     return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & HOLDER_MASK ? EBUSY : -1;
 }
+
+/* __kind of normal mutexes, process-private, without elision: nearly all. Another, which no mutex has, until
+ * probe_check_mutex() has seen that the C library treats them as below. */
+static int normal_kind = -1;
+
+/* What the C library's trylock does with them, here: its call and jump table, and its load before the atomic operation,
+ * cost 3 ns more than its lock, so a probe that tried and did nothing else would cost as much. Return: as trylock, or
+ * -1 for another kind of mutex. */
+static inline __attribute__((always_inline)) int try_normal(pthread_mutex_t *m, uint32_t tid) {
+    int free = 0;
+    if (KASURI__UNLIKELY(m->__data.__kind != normal_kind))
+        return -1;
+    /* ORDER acquire; pairs with the release in the C library's unlock. */
+    if (KASURI__UNLIKELY(
+            !__atomic_compare_exchange_n(&m->__data.__lock, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+        return EBUSY;
+    m->__data.__owner = (int)tid;
+    m->__data.__nusers++;
+    return 0;
+}
+
 static inline __attribute__((always_inline)) int try_first(pthread_mutex_t *m) {
     if (KASURI__UNLIKELY(m->__data.__kind & ROBUST))
         return look(m);
     return RESOLVED(pthread_mutex_trylock)(m);
+}
+
+static int looks(const pthread_mutex_t *m, int lock, int owner, unsigned users) {
+    return m->__data.__kind == 0 && m->__data.__lock == lock && m->__data.__owner == owner &&
+           m->__data.__nusers == users;
+}
+void probe_check_mutex(void) {
+    pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+    int tid = (int)syscall(SYS_gettid);
+    int ok = looks(&m, 0, 0, 0);
+    ok &= RESOLVED(pthread_mutex_lock)(&m) == 0 && looks(&m, 1, tid, 1);
+    ok &= RESOLVED(pthread_mutex_unlock)(&m) == 0 && looks(&m, 0, 0, 0);
+    ok &= RESOLVED(pthread_mutex_trylock)(&m) == 0 && looks(&m, 1, tid, 1);
+    ok &= RESOLVED(pthread_mutex_trylock)(&m) == EBUSY && looks(&m, 1, tid, 1);
+    ok &= RESOLVED(pthread_mutex_unlock)(&m) == 0 && looks(&m, 0, 0, 0);
+    if (ok)
+        normal_kind = 0;
 }
 
 /* The lock was tried: `r`. What is neither ours nor busy is an error whose words are those of the function called. */
@@ -59,44 +99,45 @@ __attribute__((noinline)) static int lock_contended(pthread_mutex_t *m, int r, u
     return r;
 }
 
+/* Light mode, counted ahead, and not a normal mutex, or not free. */
+__attribute__((noinline)) static int lock_counted(pthread_mutex_t *m, int r, uintptr_t caller) {
+    if (r < 0)
+        r = try_first(m);
+    if (KASURI__LIKELY(r == 0))
+        return 0;
+    probe_count_back(m);
+    return lock_contended(m, r, caller);
+}
+
 __attribute__((cold, noinline)) static int lock_unrecorded(pthread_mutex_t *m, uintptr_t caller) {
     if (!probe_wake())
         return REAL(pthread_mutex_lock)(m);
     return lock_contended(m, try_first(m), caller);
 }
 
-/* Light mode: counts the acquisition before it is tried, so that nothing is left to do between the lock's own atomic
- * operations; a store there waits for the one and holds up the other. Return: 0 when it is to be recorded, or the lock
- * is new. A signal handler that locks in between loses at most its own count. */
-static inline __attribute__((always_inline)) int count_ahead(const pthread_mutex_t *m) {
+/* The full mode; light mode's holds that are to be recorded, and locks that are new; a process that nobody records. */
+__attribute__((noinline)) static int lock_recorded(pthread_mutex_t *m, uintptr_t caller) {
     struct probe_thread *t = probe_self;
-    struct probe_entry *e;
-    if (KASURI__UNLIKELY(!t))
-        return 0;
-    e = probe_entry_of(t, m);
-    if (KASURI__UNLIKELY(e->object != (uintptr_t)m || t->n_recorded || e->until <= 1))
-        return 0;
-    e->until--;
-    return 1;
+    int r = -1;
+    if (KASURI__UNLIKELY(kasuri__gate_load() != 1))
+        return lock_unrecorded(m, caller);
+    if (KASURI__LIKELY(t && t->tid))
+        r = try_normal(m, t->tid);
+    if (KASURI__UNLIKELY(r < 0))
+        r = try_first(m);
+    if (KASURI__UNLIKELY(r != 0))
+        return lock_contended(m, r, caller);
+    PROBE_TAKEN(m, type_of, caller);
 }
 
+/* Tail calls only, here and in unlock: no register is saved on the way of the light mode. */
 PROBE_EXPORT int pthread_mutex_lock(pthread_mutex_t *m) {
+    const struct probe_thread *t = probe_count_ahead(m);
     int r;
-    if (KASURI__UNLIKELY(kasuri__gate_load() != 1))
-        return lock_unrecorded(m, PROBE_CALLER());
-    if (KASURI__UNLIKELY(m->__data.__kind & ROBUST))
-        return lock_contended(m, look(m), PROBE_CALLER());
-    if (probe_is_light && count_ahead(m)) {
-        r = RESOLVED(pthread_mutex_trylock)(m);
-        if (KASURI__LIKELY(r == 0))
-            return 0;
-        probe_entry_of(probe_self, m)->until++;
-        return lock_contended(m, r, PROBE_CALLER());
-    }
-    r = RESOLVED(pthread_mutex_trylock)(m);
-    if (KASURI__UNLIKELY(r != 0))
-        return lock_contended(m, r, PROBE_CALLER());
-    PROBE_TAKEN(m, type_of);
+    if (KASURI__UNLIKELY(!t))
+        return lock_recorded(m, PROBE_CALLER());
+    r = try_normal(m, t->tid);
+    return KASURI__LIKELY(r == 0) ? 0 : lock_counted(m, r, PROBE_CALLER());
 }
 
 PROBE_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m) {
@@ -143,22 +184,17 @@ __attribute__((cold, noinline)) static int unlock_unrecorded(pthread_mutex_t *m)
     return probe_wake() && probe_leaving(m) ? unlock_recorded(m) : REAL(pthread_mutex_unlock)(m);
 }
 
-/* Light mode while some hold of the thread is recorded: perhaps this one. */
+/* Light mode while some hold of the thread is recorded, perhaps this one; or a thread that has recorded none. */
 __attribute__((noinline)) static int unlock_sampled(pthread_mutex_t *m) {
-    return probe_ends_recorded(probe_self, m) ? unlock_recorded(m) : RESOLVED(pthread_mutex_unlock)(m);
+    return probe_leaving(m) ? unlock_recorded(m) : RESOLVED(pthread_mutex_unlock)(m);
 }
 
-/* Tail calls only: no register is saved on the way of the light mode. */
 PROBE_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m) {
-    struct probe_thread *t;
+    if (KASURI__LIKELY(probe_counting != 0))
+        return RESOLVED(pthread_mutex_unlock)(m);
     if (KASURI__UNLIKELY(kasuri__gate_load() != 1))
         return unlock_unrecorded(m);
-    if (KASURI__LIKELY(!probe_is_light))
-        return unlock_recorded(m);
-    t = probe_self;
-    if (KASURI__UNLIKELY(t && t->n_recorded))
-        return unlock_sampled(m);
-    return RESOLVED(pthread_mutex_unlock)(m);
+    return probe_is_light ? unlock_sampled(m) : unlock_recorded(m);
 }
 
 PROBE_EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attributes) {

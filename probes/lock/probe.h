@@ -61,7 +61,16 @@ struct probe_thread {
 typedef uint32_t probe_type_of(const void *lock);
 
 extern __thread struct probe_thread *probe_self PROBE_HIDDEN __attribute__((tls_model("initial-exec")));
+/* Light mode: probe_self while no hold of the thread is being recorded, the usual case; else null. So one test on the
+ * way of a lock or unlock says that there is nothing to do but count. Where the gate has closed it stays: the counters
+ * run down, and who finds one at its end looks at the gate. */
+extern __thread struct probe_thread *probe_counting PROBE_HIDDEN __attribute__((tls_model("initial-exec")));
 extern int probe_is_light PROBE_HIDDEN; /* set once, before the gate opens */
+
+/* mutex.c, rwlock.c: whether the C library's locks are those that the fast ways know. Called once, functions resolved.
+ */
+PROBE_COLD void probe_check_mutex(void);
+PROBE_COLD void probe_check_rwlock(void);
 
 /* thread.c */
 PROBE_COLD int probe_wake(void);
@@ -109,38 +118,46 @@ static inline __attribute__((always_inline)) struct probe_entry *probe_entry_of(
     return &t->entries[((uintptr_t)lock >> 3 ^ (uintptr_t)lock >> 11) % PROBE_ENTRIES];
 }
 
-/* The lock was free and is ours: the usual case, inside the critical section, with no call and few registers. What else
- * there may be is behind one tail call. The pointer is the parent's in a forked child; the entries are wiped then, and
- * none is ours. */
-#define PROBE_TAKEN(lock, type_of)                                                                                     \
+/* Light mode: counts the acquisition before it is tried, so that nothing is left to do between the lock's own atomic
+ * operations; a store there waits for the one and holds up the other. Return: null when it is to be recorded, or the
+ * lock is new, or the mode is another; else the thread. A signal handler that locks in between loses at most its own
+ * count. The pointer is the parent's in a forked child; the entries are wiped then, and none is ours. */
+static inline __attribute__((always_inline)) const struct probe_thread *probe_count_ahead(const void *lock) {
+    struct probe_thread *t = probe_counting;
+    struct probe_entry *e;
+    if (KASURI__UNLIKELY(!t))
+        return 0;
+    e = probe_entry_of(t, lock);
+    if (KASURI__UNLIKELY(e->object != (uintptr_t)lock || e->until <= 1))
+        return 0;
+    e->until--;
+    return t;
+}
+/* The try that was counted failed. */
+static inline __attribute__((always_inline)) void probe_count_back(const void *lock) {
+    probe_entry_of(probe_self, lock)->until++;
+}
+
+/* The lock was free and is ours, and was not counted ahead: the full mode, inside the critical section, with no call
+ * and few registers. What else there may be is behind one tail call. */
+#define PROBE_TAKEN(lock, type_of, caller)                                                                             \
     do {                                                                                                               \
         struct probe_thread *t_ = probe_self;                                                                          \
-        if (KASURI__UNLIKELY(probe_is_light)) {                                                                        \
-            if (KASURI__LIKELY(t_ != 0)) {                                                                             \
-                struct probe_entry *e_ = probe_entry_of(t_, lock);                                                     \
-                if (KASURI__LIKELY(e_->object == (uintptr_t)(lock) && !t_->n_recorded && e_->until > 1)) {             \
-                    e_->until--;                                                                                       \
-                    return 0;                                                                                          \
-                }                                                                                                      \
+        const uint64_t stamp_ = probe_is_light ? 0 : kasuri__stamp();                                                  \
+        struct kasuri__writer *w_ = kasuri__writer;                                                                    \
+        if (KASURI__LIKELY(stamp_ && t_ && w_ && probe_entry_of(t_, lock)->object == (uintptr_t)(lock) &&              \
+                           !((uintptr_t)(lock) >> 47))) {                                                              \
+            const uint64_t pos_ = kasuri__reserve(w_, 16);                                                             \
+            if (KASURI__LIKELY((pos_ & KASURI__OFF_MASK) + 16 <= __atomic_load_n(&w_->limit, __ATOMIC_RELAXED))) {     \
+                uint64_t *slot_ = kasuri__slot(pos_);                                                                  \
+                __atomic_store_n(slot_ + 1, KASURI_EV_LOCK_TAKEN | 1u << 8 | (uint64_t)(uintptr_t)(lock) << 16,        \
+                                 __ATOMIC_RELAXED);                                                                    \
+                kasuri__commit(slot_, stamp_);                                                                         \
+                return 0;                                                                                              \
             }                                                                                                          \
-            return probe_taken_slowly(lock, type_of, PROBE_CALLER(), 0);                                               \
-        } else {                                                                                                       \
-            const uint64_t stamp_ = kasuri__stamp();                                                                   \
-            struct kasuri__writer *w_ = kasuri__writer;                                                                \
-            if (KASURI__LIKELY(t_ && w_ && probe_entry_of(t_, lock)->object == (uintptr_t)(lock) &&                    \
-                               !((uintptr_t)(lock) >> 47))) {                                                          \
-                const uint64_t pos_ = kasuri__reserve(w_, 16);                                                         \
-                if (KASURI__LIKELY((pos_ & KASURI__OFF_MASK) + 16 <= __atomic_load_n(&w_->limit, __ATOMIC_RELAXED))) { \
-                    uint64_t *slot_ = kasuri__slot(pos_);                                                              \
-                    __atomic_store_n(slot_ + 1, KASURI_EV_LOCK_TAKEN | 1u << 8 | (uint64_t)(uintptr_t)(lock) << 16,    \
-                                     __ATOMIC_RELAXED);                                                                \
-                    kasuri__commit(slot_, stamp_);                                                                     \
-                    return 0;                                                                                          \
-                }                                                                                                      \
-                return probe_taken_reserved(lock, stamp_, pos_);                                                       \
-            }                                                                                                          \
-            return probe_taken_slowly(lock, type_of, PROBE_CALLER(), stamp_);                                          \
+            return probe_taken_reserved(lock, stamp_, pos_);                                                           \
         }                                                                                                              \
+        return probe_taken_slowly(lock, type_of, caller, stamp_);                                                      \
     } while (0)
 
 /* The same where a few ns more do not matter, and for the shared mode. */

@@ -25,14 +25,23 @@ __attribute__((cold, noinline)) static int lock_slowly(pthread_spinlock_t *l, in
     return r;
 }
 
+__attribute__((noinline)) static int lock_counted(pthread_spinlock_t *l, int r, uintptr_t caller) {
+    probe_count_back(LOCK);
+    return lock_slowly(l, r, caller);
+}
+
 PROBE_EXPORT int pthread_spin_lock(pthread_spinlock_t *l) {
     int r;
+    if (probe_count_ahead(LOCK)) {
+        r = RESOLVED(pthread_spin_trylock)(l);
+        return KASURI__LIKELY(r == 0) ? 0 : lock_counted(l, r, PROBE_CALLER());
+    }
     if (KASURI__UNLIKELY(kasuri__gate_load() != 1))
         return lock_slowly(l, -1, PROBE_CALLER());
     r = RESOLVED(pthread_spin_trylock)(l);
     if (KASURI__UNLIKELY(r != 0))
         return lock_slowly(l, r, PROBE_CALLER());
-    PROBE_TAKEN(LOCK, type_of);
+    PROBE_TAKEN(LOCK, type_of, PROBE_CALLER());
 }
 
 PROBE_EXPORT int pthread_spin_trylock(pthread_spinlock_t *l) {
@@ -50,10 +59,14 @@ __attribute__((noinline)) static int unlock_recorded(pthread_spinlock_t *l) {
     return r;
 }
 
-PROBE_EXPORT int pthread_spin_unlock(pthread_spinlock_t *l) {
+__attribute__((noinline)) static int unlock_looking(pthread_spinlock_t *l) {
     if (KASURI__UNLIKELY(kasuri__gate_load() != 1) && !probe_wake())
         return REAL(pthread_spin_unlock)(l);
     return probe_leaving(LOCK) ? unlock_recorded(l) : RESOLVED(pthread_spin_unlock)(l);
+}
+
+PROBE_EXPORT int pthread_spin_unlock(pthread_spinlock_t *l) {
+    return KASURI__LIKELY(probe_counting != 0) ? RESOLVED(pthread_spin_unlock)(l) : unlock_looking(l);
 }
 
 PROBE_EXPORT int pthread_spin_init(pthread_spinlock_t *l, int shared) {

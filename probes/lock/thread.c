@@ -16,6 +16,7 @@
 #define SEEN_STEPS 32u
 
 __thread struct probe_thread *probe_self = 0;
+__thread struct probe_thread *probe_counting = 0;
 int probe_is_light = 0;
 
 /* One per process, in pages that fork wipes. */
@@ -54,8 +55,11 @@ int probe_wake(void) {
         if (mode && !getauxval(AT_SECURE)) {
             probe_is_light = !strcmp(mode, "light");
             process = map_process();
-            if (process)
+            if (process) {
+                probe_check_mutex();
+                probe_check_rwlock();
                 kasuri__start();
+            }
         }
         errno = saved;
         __atomic_store_n(&started, 2, __ATOMIC_RELEASE);
@@ -118,6 +122,7 @@ struct probe_thread *probe_adopt(void) {
     if (!process)
         return 0;
     probe_self = new_thread((uint32_t)syscall(SYS_gettid));
+    probe_counting = probe_is_light ? probe_self : 0;
     errno = saved;
     return probe_self;
 }
@@ -193,6 +198,7 @@ int probe_record_hold(struct probe_thread *t, const void *lock, uint32_t shared)
     t->recorded[t->n_recorded].nested = 0;
     t->recorded[t->n_recorded].mode = shared;
     t->n_recorded++;
+    probe_counting = 0;
     return 1;
 }
 
@@ -232,6 +238,8 @@ int probe_ends_recorded(struct probe_thread *t, const void *lock) {
             return 0;
         }
         t->recorded[i] = t->recorded[--t->n_recorded];
+        if (!t->n_recorded)
+            probe_counting = t;
         return 1;
     }
     return 0;
