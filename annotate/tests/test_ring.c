@@ -135,9 +135,13 @@ static int grow_ends_at_max_bytes(void) {
 
 static int discard_counts_what_it_drops(void) {
     struct reader_options o = {.policy = KASURI_POLICY_DISCARD, .first_chunks = 4, .chunk_bytes = 4096};
-    struct reader_totals t = run(&o, "plain", "2", "200000");
-    EXPECT(t.lost > 0 && t.lost == t.lost_by[KASURI_LOST_FULL]);
-    EXPECT(t.chunks > 4 && t.segments == 1); /* it did recycle */
+    struct reader_totals t = {0};
+    /* A reader that gets no CPU while the program runs frees nothing. */
+    for (int i = 0; i < 20 && t.chunks <= 4; i++) {
+        t = run(&o, "plain", "2", "200000");
+        EXPECT(t.lost > 0 && t.lost == t.lost_by[KASURI_LOST_FULL] && t.segments == 1);
+    }
+    EXPECT(t.chunks > 4); /* it did recycle */
     o.first_chunks = 1;
     o.no_free = 1;
     t = run(&o, "plain", "3", "10000"); /* three of four threads never get a chunk */

@@ -79,6 +79,24 @@ static struct truth *row(const void *object) {
     return &truths->rows[n];
 }
 
+/* Whether somebody sleeps until `m` is free, by glibc's word in it. */
+static int is_waited_for(pthread_mutex_t *m) {
+    return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) > 1;
+}
+
+/* Whether the thread sleeps. */
+static int is_asleep(pid_t tid) {
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    const char *line = fgets(text, sizeof text, file);
+    fclose(file);
+    const char *name_end = line ? strrchr(line, ')') : NULL;
+    return name_end && name_end[1] == ' ' && name_end[2] == 'S';
+}
+
 /* A critical section with its truth. */
 #define SECTION(object, lock, body, unlock)                                                                            \
     do {                                                                                                               \
@@ -143,14 +161,20 @@ static void *waiter(void *p) {
     waits_here();
     return p;
 }
+/* A while, which begins when somebody waits for `first`. */
+static void until_waited_for(void) {
+    sem_wait(&asked);
+    while (!is_waited_for(&first))
+        usleep(1000);
+    usleep(30000);
+}
 static int holder(void) {
     pthread_t t;
     sem_init(&held, 0, 0);
     sem_init(&asked, 0, 0);
     pthread_create(&t, NULL, waiter, NULL);
     truths->holder = (uint32_t)gettid();
-    SECTION(&first, pthread_mutex_lock(&first), (sem_post(&held), sem_wait(&asked), usleep(30000)),
-            pthread_mutex_unlock(&first));
+    SECTION(&first, pthread_mutex_lock(&first), (sem_post(&held), until_waited_for()), pthread_mutex_unlock(&first));
     pthread_join(t, NULL);
     puts("holder");
     return 0;
@@ -158,10 +182,18 @@ static int holder(void) {
 
 /* -- convoy: everyone queues for one lock that is nearly always held -- */
 
+/* The first who comes lets the others come too: somebody waits, also where one runs after the other. */
+static void hold_up(void) {
+    static int is_held_up;
+    if (!is_held_up++)
+        while (!is_waited_for(&first))
+            usleep(1000);
+    spin_ns(20000);
+}
 static void *convoy_thread(void *p) {
     pthread_barrier_wait(&barrier);
     for (int i = 0; i < 100; i++)
-        SECTION(&first, pthread_mutex_lock(&first), spin_ns(20000), pthread_mutex_unlock(&first));
+        SECTION(&first, pthread_mutex_lock(&first), hold_up(), pthread_mutex_unlock(&first));
     return p;
 }
 static int convoy(void) {
@@ -344,8 +376,9 @@ static void say_others(void) {
     SAY(sem_clockwait(&sem, CLOCK_PROCESS_CPUTIME_ID, &past));
     struct sigaction act = {.sa_handler = no_op};
     sigaction(SIGALRM, &act, NULL);
-    ualarm(3000, 0);
-    SAY(sem_wait(&sem));                     /* EINTR */
+    ualarm(3000, 3000);  /* again and again: the first may come before it waits */
+    SAY(sem_wait(&sem)); /* EINTR */
+    ualarm(0, 0);
     SAY(pthread_join(pthread_self(), NULL)); /* EDEADLK */
     SAY(mtx_init(&mtx, mtx_plain));
     SAY(mtx_lock(&mtx));
@@ -561,11 +594,22 @@ static int counted(void) {
 }
 
 static pthread_once_t slow_once = PTHREAD_ONCE_INIT;
+static pid_t once_tids[3];
+static int once_runs_now;
+/* Lasts until the two others wait for its end. */
 static void slow_function(void) {
-    usleep(20000);
+    __atomic_store_n(&once_runs_now, 1, __ATOMIC_RELAXED);
+    for (int i = 1; i < 3; i++)
+        while (!is_asleep(__atomic_load_n(&once_tids[i], __ATOMIC_RELAXED)))
+            usleep(1000);
 }
+/* The first runs it. The others come later: whoever comes at the same moment waits unseen (probe.md). */
 static void *once_thread(void *p) {
+    long self = (long)p;
     pthread_barrier_wait(&barrier);
+    while (self > 0 && !__atomic_load_n(&once_runs_now, __ATOMIC_RELAXED))
+        usleep(100);
+    __atomic_store_n(&once_tids[self], gettid(), __ATOMIC_RELAXED);
     pthread_once(&slow_once, slow_function);
     return p;
 }
@@ -579,8 +623,8 @@ static void *barrier_thread(void *p) {
 static int waits(void) {
     pthread_t t[3];
     pthread_barrier_init(&barrier, NULL, 3);
-    for (int i = 0; i < 3; i++)
-        pthread_create(&t[i], NULL, once_thread, NULL);
+    for (long i = 0; i < 3; i++)
+        pthread_create(&t[i], NULL, once_thread, (void *)i);
     for (int i = 0; i < 3; i++)
         pthread_join(t[i], NULL);
     for (int i = 0; i < 3; i++)
