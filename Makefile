@@ -57,7 +57,9 @@ test: deps build test-c test-cross test-rust test-model test-viewer test-sanitiz
 test-c: c ## C, C++ and Fortran tests
 	ctest --test-dir build --output-on-failure -j 2
 
+# perf, trace-cmd and the tests that compare with them look for tracefs in its usual place.
 test-rust: c viewer ## Rust unit, property and end-to-end tests
+	[ -d /sys/kernel/tracing/events ] || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing || true
 	cargo test --workspace --locked --no-fail-fast
 
 test-model: ## model checks of the lock-free protocols, with their negative controls
