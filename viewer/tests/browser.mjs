@@ -28,5 +28,5 @@ export async function launch() {
     console.log("skipped: no chromium in PATH and CHROMIUM is not set; install chromium");
     process.exit(process.env.CI === "true" ? 1 : 0);
   }
-  return chromium.launch({ executablePath: path, args: FLAGS });
+  return chromium.launch({ executablePath: path, args: FLAGS, timeout: 120_000 });
 }

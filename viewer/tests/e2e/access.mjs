@@ -45,6 +45,7 @@ export const access = ["light", "dark"].map((theme) => ({
     for (const [state, act] of STATES) {
       await act(page);
       await page.waitForTimeout(150);
+      await settled();
       wrong.push(...(await faults(page)).map((fault) => `${state}: ${fault}`));
     }
     assert.deepEqual(wrong, []);

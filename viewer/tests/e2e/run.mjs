@@ -39,7 +39,7 @@ let failed = 0;
 for (const { name, file, theme, size, run } of [...scenarios, ...access]) {
   if (!files[file] || !name.includes(process.env.ONLY ?? "")) continue;
   const page = await browser.newPage({ viewport: size ?? { width: 1440, height: 900 }, colorScheme: theme ?? "light" });
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(60_000);
   const trouble = [];
   page.on("console", (message) => {
     if (message.type() === "error" || message.type() === "warning") trouble.push(`console: ${message.text()}`);
@@ -55,9 +55,10 @@ for (const { name, file, theme, size, run } of [...scenarios, ...access]) {
     out: (name) => join(out, name),
     open: async (fragment = "") => {
       await page.goto(pathToFileURL(files[file]).href + fragment);
-      await page.waitForFunction(() => window.kasuri?.times.ready !== undefined || window.kasuri?.error, null, { timeout: 20_000 });
+      await page.waitForFunction(() => window.kasuri?.times.ready !== undefined || window.kasuri?.error);
     },
-    settled: () => page.waitForFunction(() => window.kasuri.app.complete && !window.kasuri.app.recording.busy),
+    // `complete` is the last frame's: one that is asked for and not drawn yet may want more.
+    settled: () => page.waitForFunction(() => [window.kasuri.app, window.kasuri.other].every((app) => !app || (app.frame === 0 && app.complete && !app.recording.busy))),
     view: () => page.evaluate(() => ({ ...window.kasuri.app.view })),
     html: () => readFileSync(files[file], "utf8"),
     bytes: () => statSync(files[file]).size,
