@@ -84,6 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 struct Side {
     trace: kasuri_model::Trace,
     account: Account,
+    locks: kasuri_analyze::Locks,
     summary: serde_json::Value,
     title: String,
     label: String,
@@ -96,6 +97,7 @@ impl Side {
         let summary = kasuri_analyze::summary(&trace, &kasuri_analyze::Options::default());
         Ok(Side {
             account: Account::new(&trace, trace.span.clone()),
+            locks: kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default()),
             summary: serde_json::to_value(&summary).context("cannot encode the summary")?,
             trace,
             title: title.to_owned(),
@@ -112,15 +114,15 @@ impl Side {
             places: Some(&self.trace.places),
             level: self.level,
             account: Some(&self.account),
-            panels: panels(&self.trace),
+            locks: Some(&self.locks),
+            panels: panels(&self.trace, &self.locks),
             ..html::Options::default()
         }
     }
 }
 
 /// Tabs for what needs locks: a recording without any has none.
-fn panels(trace: &kasuri_model::Trace) -> Vec<html::Panel> {
-    let locks = kasuri_analyze::locks(trace, &kasuri_analyze::Options::default());
+fn panels(trace: &kasuri_model::Trace, locks: &kasuri_analyze::Locks) -> Vec<html::Panel> {
     if locks.locks.is_empty() {
         return Vec::new();
     }
@@ -135,7 +137,7 @@ fn panels(trace: &kasuri_model::Trace) -> Vec<html::Panel> {
         .then(|| kasuri_predict::predict(trace, None, &wanted).ok())
         .flatten();
     let tabs = [
-        Some(kasuri_present::panels::locks(&locks)),
+        Some(kasuri_present::panels::locks(locks)),
         prediction.as_ref().map(kasuri_present::panels::prediction),
     ];
     tabs.into_iter().flatten().collect()

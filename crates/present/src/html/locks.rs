@@ -23,7 +23,7 @@ pub struct Lock {
     pub name: StrIx,
     /// Lanes of holds; those of waits follow.
     pub hold_lanes: u32,
-    /// Slices, and their time.
+    /// Slices, and their time; what the analysis counted once it is told ([`tell`]).
     pub holds: u64,
     /// See `holds`.
     pub waits: u64,
@@ -90,6 +90,26 @@ pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {
         locks.push(lock);
     }
     (locks, without)
+}
+
+/// The analysis' numbers for those locks that it knows. Slices alone have less: where a task was suspended while it waited or held,
+/// its thread's slice ends, and goes on in another.
+pub fn tell(trace: &Trace, answer: &kasuri_analyze::Locks, locks: &mut [Lock]) {
+    let known: HashMap<(i32, u64), &kasuri_analyze::LockRow> = answer
+        .locks
+        .iter()
+        .map(|row| ((row.pid, row.object), row))
+        .collect();
+    for lock in locks {
+        let process = trace.processes.get(lock.process.ix());
+        let Some(row) = process.and_then(|p| known.get(&(p.pid, lock.object))) else {
+            continue;
+        };
+        lock.holds = row.used.holds;
+        lock.hold_ns = row.used.hold_wall_ns.max(0) as u64;
+        lock.waits = row.used.contended;
+        lock.wait_ns = row.used.wait_ns.max(0) as u64;
+    }
 }
 
 /// `rows`, sorted by start, in at most `most` sequences without overlaps; and how many are in none.

@@ -42,6 +42,8 @@ pub struct Options<'a> {
     pub places: Option<&'a Places>,
     /// Where every CPU-second went; drawn as a stacked area, added up for any part.
     pub account: Option<&'a kasuri_analyze::account::Account>,
+    /// How locks were used: the numbers of their rows, as in the tab; none: what their slices add up to.
+    pub locks: Option<&'a kasuri_analyze::Locks>,
     /// Tables of other analyses, a tab each.
     pub panels: Vec<Panel>,
     /// Deflate level 1 (fast) to 9 (small).
@@ -58,6 +60,7 @@ impl Default for Options<'_> {
             summary: None,
             places: None,
             account: None,
+            locks: None,
             panels: Vec::new(),
             level: 5,
             workers: 0,
@@ -123,6 +126,9 @@ fn write_all(recordings: &[(&Trace, &Options)], out: &mut impl Write) -> Result<
     for &(trace, options) in recordings {
         let mut plan = lines::plan(trace);
         account::add(trace, options.account, &mut plan);
+        if let Some(answer) = options.locks {
+            locks::tell(trace, answer, &mut plan.locks);
+        }
         let packed = blocks::pack(trace, &plan, options);
         let index = index::encode(trace, &plan, &packed, options)?;
         stats.slices += trace.slices.start.len() as u64;

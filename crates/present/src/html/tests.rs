@@ -429,6 +429,42 @@ fn a_lock_has_lanes_for_who_holds_it_and_who_waits() {
 }
 
 #[test]
+fn a_locks_row_has_the_numbers_of_the_tab() {
+    use SliceKind::{LockHold as Hold, LockWait as Wait};
+    let trace = locks(&[
+        (0, Hold, 7, 0, 900),
+        (1, Wait, 7, 100, 200),
+        (0, Hold, 9, 5, 20),
+    ]);
+    let pid = trace.processes[trace.threads[0].process.ix()].pid;
+    // Slice 1 ends where the task was suspended; it waited until 900.
+    let answer = kasuri_analyze::Locks {
+        locks: vec![kasuri_analyze::LockRow {
+            pid,
+            object: 7,
+            used: kasuri_analyze::Use {
+                holds: 1,
+                hold_wall_ns: 900,
+                contended: 1,
+                wait_ns: 800,
+                ..Default::default()
+            },
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let mut plan = lines::plan(&trace);
+    assert_eq!(plan.locks[0].wait_ns, 100);
+    super::locks::tell(&trace, &answer, &mut plan.locks);
+    let [first, second] = &plan.locks[..] else {
+        panic!("{:?}", plan.locks);
+    };
+    assert_eq!((first.waits, first.wait_ns, first.hold_ns), (1, 800, 900));
+    // Not in the tab: what its slices say.
+    assert_eq!((second.object, second.hold_ns), (9, 15));
+}
+
+#[test]
 fn waiters_beyond_the_lanes_are_counted() {
     let rows: Vec<_> = (0..9)
         .map(|i| (0, SliceKind::LockWait, 7, i, 100 + i))
