@@ -93,6 +93,7 @@ fn locks_are_one_row_each_and_acquisitions_refer_to_them() {
         "name",
         "object",
         "address",
+        "source",
         "threads",
         "holds",
         "contended",
@@ -102,7 +103,10 @@ fn locks_are_one_row_each_and_acquisitions_refer_to_them() {
     // a: held by 10 1000..8000 and 9000..9300, by 11 8100..8600; 11 waited 2400..8100.
     assert_eq!(
         picked("lock", &columns),
-        ["a 160 0xa0 2 3 1 5700 7800", "b 176 0xb0 1 1 0 0 100"]
+        [
+            "a 160 0xa0 annotation 2 3 1 5700 7800",
+            "b 176 0xb0 annotation 1 1 0 0 100"
+        ]
     );
     let holds = picked(
         "lock_hold",

@@ -36,6 +36,8 @@ table! {
     name: Text;
     /// `mutex`, `recursive`, `error_check`, `adaptive`, `rwlock`, `spin` or `other`.
     kind: Text;
+    /// Who said so: `probe`, `ito`, `uprobe`, or `annotation` (KASURI_LOCK_* of kasuri.h).
+    source: Text;
     /// Where it was initialised, or first used.
     first_site: Option<Text>;
     /// Threads that took it.
@@ -102,6 +104,7 @@ fn locks(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
                 (None, None) => "".into(),
             },
             kind: kind(life.map(|l| l.kind).unwrap_or_default()).into(),
+            source: life.map_or("annotation", |l| l.source.word()).into(),
             first_site: life.and_then(|l| name(l.first_site)),
             threads: answer.threads.cast_signed(),
             holds: used.holds.cast_signed(),
