@@ -10,8 +10,12 @@ pub struct Machine {
     pub wake_latency_short_ns: f64,
     /// ...and for [`LONG_NS`].
     pub wake_latency_long_ns: f64,
-    /// What the waker pays for that call.
+    /// What the waker pays for that call, where the other CPU has been idle for [`IDLE_NS`].
     pub wake_call_ns: f64,
+    /// The same for [`SHORT_NS`]...
+    pub wake_call_short_ns: f64,
+    /// ...and for [`LONG_NS`].
+    pub wake_call_long_ns: f64,
     /// What the waker pays when the thread is put in a busy CPU's queue.
     pub wake_local_ns: f64,
     /// From finding a lock taken until the kernel looks whether it still is: a release within this time is noticed.
@@ -40,6 +44,8 @@ impl Default for Machine {
             wake_latency_long_ns: 40_000.0,
             fall_ns: 200.0,
             wake_call_ns: 8_000.0,
+            wake_call_short_ns: 7_000.0,
+            wake_call_long_ns: 12_000.0,
             wake_local_ns: 800.0,
             retry_ns: 300.0,
             switch_ns: 1_000.0,
@@ -62,22 +68,26 @@ pub const LONG_NS: f64 = 1_000_000.0;
 impl Machine {
     /// From the call that wakes a thread until it runs on a CPU that has been idle for so long: it sleeps deeper with time.
     pub fn latency(&self, idle_ns: f64) -> f64 {
-        let between = |a: (f64, f64), b: (f64, f64)| {
-            let share = (idle_ns / a.0).ln() / (b.0 / a.0).ln();
-            a.1 + (b.1 - a.1) * share
-        };
-        let idle = idle_ns.clamp(SHORT_NS, LONG_NS);
-        let [short, middle, long] = [
-            (SHORT_NS, self.wake_latency_short_ns),
-            (IDLE_NS, self.wake_latency_ns),
-            (LONG_NS, self.wake_latency_long_ns),
-        ];
-        match idle {
-            i if i >= LONG_NS => long.1,
-            i if i >= IDLE_NS => between(middle, long),
-            i if i > SHORT_NS => between(short, middle),
-            _ => short.1,
-        }
+        after(
+            idle_ns,
+            [
+                self.wake_latency_short_ns,
+                self.wake_latency_ns,
+                self.wake_latency_long_ns,
+            ],
+        )
+    }
+
+    /// What the waker pays for that call.
+    pub fn call(&self, idle_ns: f64) -> f64 {
+        after(
+            idle_ns,
+            [
+                self.wake_call_short_ns,
+                self.wake_call_ns,
+                self.wake_call_long_ns,
+            ],
+        )
     }
 
     /// From two measurements, some time apart: others on the machine can only have made one of them dearer.
@@ -88,6 +98,8 @@ impl Machine {
             wake_latency_short_ns: least(|m| m.wake_latency_short_ns),
             wake_latency_long_ns: least(|m| m.wake_latency_long_ns),
             wake_call_ns: least(|m| m.wake_call_ns),
+            wake_call_short_ns: least(|m| m.wake_call_short_ns),
+            wake_call_long_ns: least(|m| m.wake_call_long_ns),
             wake_local_ns: least(|m| m.wake_local_ns),
             retry_ns: least(|m| m.retry_ns),
             // A window, not a price.
@@ -107,6 +119,8 @@ impl Machine {
             wake_latency_long_ns: 0.0,
             fall_ns: 0.0,
             wake_call_ns: 0.0,
+            wake_call_short_ns: 0.0,
+            wake_call_long_ns: 0.0,
             wake_local_ns: 0.0,
             retry_ns: 0.0,
             switch_ns: 0.0,
@@ -126,11 +140,27 @@ impl Machine {
             wake_latency_long_ns: self.wake_latency_long_ns * factor,
             fall_ns: self.fall_ns * factor,
             wake_call_ns: self.wake_call_ns * factor,
+            wake_call_short_ns: self.wake_call_short_ns * factor,
+            wake_call_long_ns: self.wake_call_long_ns * factor,
             wake_local_ns: self.wake_local_ns * factor,
             retry_ns: self.retry_ns * factor,
             switch_ns: self.switch_ns * factor,
             transfer_ns: self.transfer_ns * factor,
             ..*self
         }
+    }
+}
+
+/// Between the three points, by the logarithm of the time.
+fn after(idle_ns: f64, [short, middle, long]: [f64; 3]) -> f64 {
+    let between = |a: (f64, f64), b: (f64, f64)| {
+        let share = (idle_ns / a.0).ln() / (b.0 / a.0).ln();
+        a.1 + (b.1 - a.1) * share
+    };
+    match idle_ns {
+        i if i >= LONG_NS => long,
+        i if i >= IDLE_NS => between((IDLE_NS, middle), (LONG_NS, long)),
+        i if i > SHORT_NS => between((SHORT_NS, short), (IDLE_NS, middle)),
+        _ => short,
     }
 }

@@ -473,12 +473,7 @@ impl<'a> World<'a> {
         }
         self.out.joined_ns += self.now - self.threads[waiter as usize].join_since;
         // The recording has the price of waking on one CPU in the waker's time already.
-        let m = self.setup.machine;
-        let more = if self.make_ready(waiter, Some(cpu)) {
-            m.wake_call_ns - m.wake_local_ns
-        } else {
-            0.0
-        };
+        let more = self.make_ready(waiter, Some(cpu)) - self.setup.machine.wake_local_ns;
         if more > 0.0 {
             self.burst(cpu, more);
         }
@@ -505,15 +500,10 @@ impl<'a> World<'a> {
             self.leave(cpu);
             return true;
         }
-        let m = self.setup.machine;
         let mut cost = 0.0;
         for other in std::mem::take(&mut self.arrived[round as usize]) {
             self.out.joined_ns += self.now - self.threads[other as usize].join_since;
-            cost += if self.make_ready(other, Some(cpu)) {
-                m.wake_call_ns
-            } else {
-                m.wake_local_ns
-            };
+            cost += self.make_ready(other, Some(cpu));
         }
         if cost > 0.0 {
             self.burst(cpu, cost);

@@ -601,6 +601,8 @@ fn replay_charges_sleeping_and_waking() {
         wake_latency_ns: 30_000.0,
         wake_latency_long_ns: 30_000.0,
         wake_call_ns: 8_000.0,
+        wake_call_short_ns: 8_000.0,
+        wake_call_long_ns: 8_000.0,
         retry_ns: 300.0,
         switch_ns: 1_000.0,
         ..Machine::ideal()
@@ -617,8 +619,11 @@ fn replay_charges_sleeping_and_waking() {
 
 /// It sleeps deeper with time: 10 us after 3 us, 20 after 50, 40 after a millisecond.
 #[test]
-fn wake_latency_grows_with_idleness() {
+fn waking_costs_more_with_idleness() {
     let machine = Machine {
+        wake_call_short_ns: 1_000.0,
+        wake_call_ns: 2_000.0,
+        wake_call_long_ns: 4_000.0,
         wake_latency_short_ns: 10_000.0,
         wake_latency_ns: 20_000.0,
         wake_latency_long_ns: 40_000.0,
@@ -632,6 +637,7 @@ fn wake_latency_grows_with_idleness() {
         (1e9, 40_000.0),
     ] {
         assert!((machine.latency(idle) - want).abs() < 1e-6, "{idle}");
+        assert!((machine.call(idle) - want / 10.0).abs() < 1e-6, "{idle}");
     }
     // Half way by the logarithm.
     let middle = machine.latency((50e3f64 * 1e6).sqrt());

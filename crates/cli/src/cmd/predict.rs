@@ -169,6 +169,8 @@ pub fn machine(is_other: bool) -> Machine {
     Machine {
         wake_latency_ns: costs.wake_latency_ns,
         wake_call_ns: costs.wake_call_ns,
+        wake_call_short_ns: costs.wake_call_short_ns,
+        wake_call_long_ns: costs.wake_call_long_ns,
         wake_local_ns: costs.wake_local_ns,
         switch_ns: costs.switch_ns,
         wake_latency_short_ns: costs.wake_latency_short_ns,

@@ -41,8 +41,8 @@ impl World<'_> {
         }
     }
 
-    /// The thread wants a CPU. True: it was sent to another, idle one than the waker's.
-    pub(super) fn make_ready(&mut self, thread: u32, waker_cpu: Option<usize>) -> bool {
+    /// The thread wants a CPU. Returns what that costs the waker: most when it was sent to another, idle one.
+    pub(super) fn make_ready(&mut self, thread: u32, waker_cpu: Option<usize>) -> f64 {
         let slept = self.now - self.threads[thread as usize].sleeps_since;
         let most = (self.least() - 0.5 * self.setup.machine.slice_ns)
             .min(self.threads[thread as usize].charged + slept);
@@ -57,22 +57,22 @@ impl World<'_> {
         } else {
             None
         };
+        let machine = self.setup.machine;
         let Some(cpu) = idle else {
             self.queue(thread);
-            return false;
+            return machine.wake_local_ns;
         };
-        let machine = self.setup.machine;
         self.cpus[cpu].thread = thread;
         self.cpus[cpu].arriving = true;
         self.n_busy += 1;
-        let is_remote = waker_cpu.is_some_and(|waker| waker != cpu);
-        let latency = if is_remote {
-            machine.latency(self.now - self.cpus[cpu].idle_since)
+        let idle_ns = self.now - self.cpus[cpu].idle_since;
+        let (latency, cost) = if waker_cpu.is_some_and(|waker| waker != cpu) {
+            (machine.latency(idle_ns), machine.call(idle_ns))
         } else {
-            machine.switch_ns
+            (machine.switch_ns, machine.wake_local_ns)
         };
         self.at(self.now + latency, What::Arrive(cpu as u32));
-        is_remote
+        cost
     }
 
     pub(super) fn queue(&mut self, thread: u32) {

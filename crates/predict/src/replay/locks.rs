@@ -134,11 +134,7 @@ impl World<'_> {
                 cost += m.wake_local_ns;
                 continue;
             }
-            cost += if self.make_ready(sleeper, Some(cpu)) {
-                m.wake_call_ns
-            } else {
-                m.wake_local_ns
-            };
+            cost += self.make_ready(sleeper, Some(cpu));
         }
         if cost > 0.0 {
             self.burst(cpu, cost);
