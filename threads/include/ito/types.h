@@ -3,7 +3,8 @@
  * ito/types.h - what a worker, a thread and a deque slot are. Read this first.
  *
  * Private: programs see only pointers. It is installed because the header-inline version (ito/inline.h) reads these
- * fields; ITO_ABI changes whenever a field that inline code touches moves, and ito_init of another ABI refuses.
+ * fields. Whenever one that inline code touches moves, the number of ITO_PRIVATE in src/ito.map changes: the dynamic
+ * linker refuses a program built with another header.
  */
 #ifndef ITO_TYPES_H
 #define ITO_TYPES_H
@@ -11,7 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ITO_ABI 2u
 #define ITO__FREE_MAX 64u /* descriptors a worker keeps for itself */
 
 /*
