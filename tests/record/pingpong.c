@@ -28,6 +28,9 @@ int main(int argc, char **argv) {
         return 2;
     if (fork() == 0) {
         char c;
+        /* It ends with the other, also when that is killed. */
+        close(there[1]);
+        close(back[0]);
         while (n-- > 0)
             if (read(there[0], &c, 1) != 1 || write(back[1], &c, 1) != 1)
                 _exit(1);
