@@ -1,14 +1,15 @@
 //! The governor's eyes and hands: counts events in what was just written, reads how much CPU time was used, switches events.
 //!
-//! A budget is a share of the CPU time of the recorded program: every event of the system is charged to it, so what the
-//! program itself paid is never more. Of a whole system it is a share of all busy CPU time.
+//! A budget is a share of the program's CPU time, kept by what the program's own threads pay: the figure that `kasuri stat` gives. What
+//! other programs pay for being seen beside it is theirs, and told apart there; a storm of theirs must not blind the recording of a
+//! program that does little. Of a whole system (`-a`) it is a share of all busy CPU time, and everybody's events count.
 use crate::error::Result;
 use crate::governor::{Decision, Governor};
 use crate::kernel::Source;
-use crate::options::Options;
+use crate::options::{Options, Target};
 use crate::tracefs::DEFAULT_EVENTS;
 use kasuri_format::meta::{BudgetChange, KernelMeta, cost_at};
-use kasuri_format::tracefs::{EventFormat, Page, PageLayout};
+use kasuri_format::tracefs::{EventFormat, Field, Page, PageLayout};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
@@ -30,11 +31,10 @@ pub struct Budget {
     /// The mean of what all events of the last step cost.
     each_ns: f64,
     budget: f64,
-    names: HashMap<u16, String>,
+    kinds: HashMap<u16, Kind>,
     layout: PageLayout,
     last: Instant,
-    /// The processes asked for; empty: the whole system.
-    roots: Vec<i32>,
+    family: Family,
     looked: Instant,
     /// CPU time used up to the last look; falls when a child goes that nobody waited for.
     last_busy_ns: f64,
@@ -53,13 +53,17 @@ impl Budget {
             return None;
         }
         let formats = meta.formats.iter();
-        let names: HashMap<u16, String> = formats
+        let kinds: HashMap<u16, Kind> = formats
             .filter_map(|(name, text)| {
                 let format = EventFormat::parse(name, text).ok()?;
-                Some((format.id, name.clone()))
+                Some((format.id, Kind::of(name, &format)))
             })
             .collect();
-        let events: Vec<String> = names.values().cloned().collect();
+        let events: Vec<String> = kinds.values().map(|kind| kind.name.clone()).collect();
+        let roots = match options.target {
+            Target::System(_) => Vec::new(),
+            _ => roots.to_vec(),
+        };
         let warm = options.costs.warm.iter();
         let costs = warm.map(|(name, ns)| (name.clone(), ns[0])).collect();
         let timeline: Vec<&str> = DEFAULT_EVENTS.iter().map(|(name, _)| *name).collect();
@@ -68,12 +72,12 @@ impl Budget {
             apart: options.costs.apart.clone(),
             each_ns: 0.0,
             budget,
-            names,
+            kinds,
             layout: PageLayout::from_meta(meta).ok()?,
             last: Instant::now(),
-            roots: roots.to_vec(),
             looked: Instant::now(),
-            last_busy_ns: used_ns(roots),
+            last_busy_ns: used_ns(&roots),
+            family: Family::of(roots),
             busy_rate: 1.0,
             counted: Vec::new(),
             changes: Vec::new(),
@@ -97,7 +101,7 @@ impl Budget {
         let since = self.looked.elapsed();
         if since >= LOOK {
             self.looked = Instant::now();
-            let used = used_ns(&self.roots);
+            let used = used_ns(&self.family.roots);
             let before = std::mem::replace(&mut self.last_busy_ns, used);
             self.busy_rate = (used - before).max(0.0) / since.as_nanos() as f64;
         }
@@ -149,7 +153,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Events by name since the last call, from a sample of the pages.
+    /// Events that the program paid for since the last call, by name, from a sample of the pages.
     fn count(
         &mut self,
         source: &mut crate::kernel::TracefsSource,
@@ -171,13 +175,92 @@ impl Budget {
                 };
                 for event in page.events().map_while(|e| e.ok()) {
                     let id = event.id(self.layout.big_endian);
-                    if let Some(name) = id.and_then(|id| self.names.get(&id)) {
-                        *counts.entry(name.clone()).or_insert(0.0) += pages as f64 / looked as f64;
+                    let Some(kind) = id.and_then(|id| self.kinds.get(&id)) else {
+                        continue;
+                    };
+                    let payer = kind.payer.as_ref();
+                    let tid = payer.and_then(|f| f.int(event.data, 0, self.layout.big_endian));
+                    if self.family.is_ours(tid) {
+                        let name = kind.name.clone();
+                        *counts.entry(name).or_insert(0.0) += pages as f64 / looked as f64;
                     }
                 }
             }
         }
         Ok(counts)
+    }
+}
+
+/// An event type.
+#[derive(Debug)]
+struct Kind {
+    name: String,
+    /// The field that names the thread whose time an event takes.
+    payer: Option<Field>,
+}
+
+impl Kind {
+    /// A switch is paid by the thread that comes: the kernel has read its clock for the one that leaves.
+    fn of(name: &str, format: &EventFormat) -> Kind {
+        let field = match name {
+            "sched/sched_switch" => "next_pid",
+            _ => "common_pid",
+        };
+        Kind {
+            name: name.to_owned(),
+            payer: format.find(field).map(|ix| format.fields[ix].clone()),
+        }
+    }
+}
+
+/// The processes asked for and their descendants.
+#[derive(Debug)]
+struct Family {
+    /// Empty: the whole system.
+    roots: Vec<i32>,
+    /// By thread id.
+    known: HashMap<i64, bool>,
+}
+
+impl Family {
+    fn of(roots: Vec<i32>) -> Family {
+        Family {
+            roots,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Whether this thread's time is the program's. A thread of which nobody knows any more is taken for one of the program: a budget is
+    /// rather kept too well. An idle CPU is nobody's.
+    fn is_ours(&mut self, tid: Option<i64>) -> bool {
+        let Some(tid) = tid.filter(|_| !self.roots.is_empty()) else {
+            return true;
+        };
+        if let Some(&known) = self.known.get(&tid) {
+            return known;
+        }
+        let Some(found) = self.descends(tid) else {
+            return true;
+        };
+        self.known.insert(tid, found);
+        found
+    }
+
+    fn descends(&self, tid: i64) -> Option<bool> {
+        let mut tid = tid;
+        while tid > 1 {
+            let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+            let number = |key: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(key));
+                line.and_then(|text| text.trim().parse::<i64>().ok())
+            };
+            let process = number("Tgid:")?;
+            if self.roots.iter().any(|&root| i64::from(root) == process) {
+                return Some(true);
+            }
+            tid = number("PPid:")?;
+        }
+        Some(false)
     }
 }
 
@@ -230,4 +313,33 @@ fn busy_ns() -> f64 {
 fn thread_cpu_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_of_a_descendant_is_the_programs_and_others_are_not() {
+        let me = std::process::id() as i32;
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let its = i64::from(child.id());
+        let mine = rustix::thread::gettid().as_raw_nonzero().get().into();
+        let parent = i64::from(std::os::unix::process::parent_id());
+        let mut family = Family::of(vec![me]);
+        // The test's own thread is not the process's first.
+        assert!(family.is_ours(Some(mine)) && family.is_ours(Some(its)));
+        assert!(!family.is_ours(Some(parent)) && !family.is_ours(Some(0)));
+        let mut other = Family::of(vec![child.id() as i32]);
+        assert!(other.is_ours(Some(its)) && !other.is_ours(Some(mine)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // Who cannot be asked any more is charged.
+        assert!(Family::of(vec![me]).is_ours(Some(i64::from(i32::MAX))));
+        // A whole system: everybody.
+        assert!(Family::of(Vec::new()).is_ours(Some(parent)) && family.is_ours(None));
+    }
 }
