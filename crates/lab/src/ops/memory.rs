@@ -8,7 +8,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// farther apart, or most of them are no faults.
 const FAULT_AROUND: usize = 64 * 1024;
 const FAULTS: usize = 256;
+/// LMbench's lat_mmap: a byte is written every so often in the first tenth of the mapping.
 const MAPPED: usize = 1 << 20;
+const TOUCHED: usize = MAPPED / 10;
 const STEP: usize = 16 * 1024;
 
 fn file(bytes: usize) -> io::Result<OwnedFd> {
@@ -17,20 +19,20 @@ fn file(bytes: usize) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// A shared mapping for reading.
+/// A shared mapping.
 struct Mapping {
     at: *mut libc::c_void,
     bytes: usize,
 }
 
 impl Mapping {
-    fn new(fd: &OwnedFd, bytes: usize) -> io::Result<Mapping> {
+    fn new(fd: &OwnedFd, bytes: usize, access: libc::c_int) -> io::Result<Mapping> {
         // SAFETY: a new mapping at an address of the kernel's choice.
         let at = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 bytes,
-                libc::PROT_READ,
+                access,
                 libc::MAP_SHARED,
                 fd.as_raw_fd(),
                 0,
@@ -46,6 +48,13 @@ impl Mapping {
         assert!(offset < self.bytes);
         // SAFETY: within the mapping, whose file is as long as the mapping and never shrinks.
         unsafe { std::ptr::read_volatile(self.at.cast::<u8>().add(offset)) };
+    }
+
+    /// Only of a mapping for writing.
+    fn write(&self, offset: usize) {
+        assert!(offset < self.bytes);
+        // SAFETY: as in `touch`; nobody else reads the file.
+        unsafe { std::ptr::write_volatile(self.at.cast::<u8>().add(offset), 1) };
     }
 }
 
@@ -110,7 +119,11 @@ struct PageFault(Mapping);
 pub fn page_fault() -> io::Result<Box<dyn Operation>> {
     let bytes = FAULTS * FAULT_AROUND;
     let fd = file(bytes)?;
-    Ok(Box::new(PageFault(Mapping::new(&fd, bytes)?)))
+    Ok(Box::new(PageFault(Mapping::new(
+        &fd,
+        bytes,
+        libc::PROT_READ,
+    )?)))
 }
 
 impl Operation for PageFault {
@@ -144,8 +157,8 @@ pub fn map_unmap() -> io::Result<Box<dyn Operation>> {
 impl Operation for MapUnmap {
     fn run(&mut self, n: u64, annotated: bool) -> io::Result<f64> {
         timed(n, annotated, || {
-            let mapping = Mapping::new(&self.0, MAPPED)?;
-            (0..MAPPED).step_by(STEP).for_each(|at| mapping.touch(at));
+            let mapping = Mapping::new(&self.0, MAPPED, libc::PROT_READ | libc::PROT_WRITE)?;
+            (0..TOUCHED).step_by(STEP).for_each(|at| mapping.write(at));
             Ok(())
         })
     }

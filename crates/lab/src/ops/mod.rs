@@ -181,7 +181,7 @@ pub const ALL: &[Definition] = &[
     },
     Definition {
         name: "mmap",
-        what: "mmap(2) of 1 MiB of a file, a touch each 16 KiB, munmap(2)",
+        what: "mmap(2) of 1 MiB of a file, a write each 16 KiB of its first tenth, munmap(2)",
         switches: false,
         subtracts: false,
         open: memory::map_unmap,
