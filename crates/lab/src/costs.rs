@@ -1,96 +1,88 @@
-//! What events cost on this machine, measured once and remembered.
+//! What events cost on this machine, measured and remembered.
 //!
 //! The file `$XDG_CACHE_HOME/kasuri/event-costs.json` (usually below `~/.cache`) belongs to one kernel, CPU model and
 //! version of kasuri; with another it is measured anew. Losing it costs some seconds.
 //!
-//! A cost that a busy machine left unclear is remembered too, and measured again by the first recording after
-//! [`RETRY_S`]: a user who records ten times in a row waits once.
+//! A shared machine has moods: what an event costs changes by a half from one tenth of a second to the next, and over hours. So costs are
+//! medians of rounds that are spread over time: the first recording measures in [`PASSES`] passes, and later ones, at most one in
+//! [`REFRESH_S`], make one pass more, whose rounds take the place of the oldest.
 //!
 //! Events of one subsystem are measured together ([`Probe::measure_together`] says why); each takes as large a share of the cost as it has
 //! of the sum of what they cost alone. What none of our operations provokes costs as the mean.
 use crate::error::{Error, Result};
-use crate::events::{Effort, Probe, Table, Together, provoker_of};
+use crate::events::{Probe, Table, provoker_of};
 use crate::ops;
 use crate::stats::{Estimate, median};
 use crate::tracer::Kernel;
 use crate::worker::Worker;
 use kasuri_record::UnitCosts;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 /// The name under which the cost of an annotation is kept.
 pub const ANNOTATION: &str = "annotation";
 
-/// How long an unclear cost is left alone, seconds.
-const RETRY_S: u64 = 3600;
-/// A cost is unclear when its interval is longer than this share of it.
-const UNCLEAR: f64 = 0.2;
-/// The same of an event alone, of which only its share in the cost of all is wanted.
-const UNCLEAR_ALONE: f64 = 0.6;
-/// Rounds end after this time, whatever is known then: somebody waits for a recording to begin.
-const PATIENCE: Duration = Duration::from_millis(400);
+/// What was measured so long ago is improved by one more pass, seconds.
+const REFRESH_S: u64 = 60;
+/// Passes in which a cost is measured first.
+const PASSES: usize = 9;
+/// Rounds that are remembered of each figure: as many as there are passes in the first half hour of constant use.
+const REMEMBERED: usize = 40;
+/// On a machine that is too busy no further pass begins after this time, and no further round of a pass: somebody waits for
+/// a recording to begin.
+const PATIENCE: Duration = Duration::from_secs(8);
+const PATIENCE_OF_PASS: Duration = Duration::from_secs(1);
+/// Rounds of an annotation in a pass: they need no switching of events, and are short.
+const ANNOTATION_ROUNDS: usize = 9;
 
-/// ns per event with its 95 % interval.
+/// Rounds in which an event was measured, in order of time: ns from one event to the next untraced, ns that it adds.
+type Rounds = Vec<[f64; 2]>;
+
+/// Keeps the newest.
+fn remember(all: &mut Rounds, round: [f64; 2]) {
+    all.push(round.map(|ns| (ns * 10.0).round() / 10.0));
+    all.drain(..all.len().saturating_sub(REMEMBERED));
+}
+
+fn added(rounds: &Rounds) -> Option<Estimate> {
+    median(&rounds.iter().map(|r| r[1]).collect::<Vec<_>>())
+}
+
+/// What is remembered of an event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Median.
-    pub ns: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// ns from one event to the next in a loop of nothing else.
-    pub apart_ns: f64,
-    /// The same four where other work is done in between, the more the farther apart: (ns apart, median, lower, upper end).
-    pub apart: Vec<[f64; 4]>,
-    /// Unclear: to be measured again from then on, seconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_at: Option<u64>,
+    /// With the others of its subsystem, by how much other work was done between two events; what each costs on average.
+    rounds: Vec<Rounds>,
+    /// Alone, without other work.
+    alone: Rounds,
+    /// How often it comes in an operation beside the others.
+    per_operation: f64,
+    /// When it was measured last, seconds since 1970.
+    at: u64,
 }
 
 impl Cost {
-    /// Whether the interval tells the cost from nothing, and is not much longer than the cost.
-    fn is_clear(&self) -> bool {
-        self.low > 0.0 && self.high - self.low <= UNCLEAR * self.ns
+    fn add(&mut self, work: usize, round: [f64; 2], now: u64) {
+        self.at = now;
+        let n = self.rounds.len().max(work + 1);
+        self.rounds.resize(n, Rounds::new());
+        remember(&mut self.rounds[work], round);
     }
 
-    /// So many times this.
-    fn times(&self, share: f64) -> Cost {
-        let apart = self.apart.iter();
-        Cost {
-            ns: self.ns * share,
-            low: self.low * share,
-            high: self.high * share,
-            apart_ns: self.apart_ns,
-            apart: apart
-                .map(|&[apart_ns, ns, low, high]| [apart_ns, ns * share, low * share, high * share])
-                .collect(),
-            retry_at: self.retry_at,
-        }
-    }
-
-    /// What is to be remembered when `new` was measured at `now`, and `self` is what was known.
-    fn improved(known: Option<Cost>, new: Cost, now: u64) -> Cost {
-        let mut best = match known {
-            Some(old) if old.high - old.low < new.high - new.low => old,
-            _ => new,
+    /// ns apart, then median and interval, by rising distance; a cost below nothing is chance, as a cost it is nothing.
+    fn curve(&self) -> Vec<[f64; 4]> {
+        let point = |rounds: &Rounds| {
+            let apart = median(&rounds.iter().map(|r| r[0]).collect::<Vec<_>>())?;
+            let added = added(rounds)?;
+            let [ns, low, high] = [added.median, added.low, added.high].map(|ns| ns.max(0.0));
+            Some([apart.median.max(1.0), ns, low, high])
         };
-        best.retry_at = (!best.is_clear()).then_some(now + RETRY_S);
-        best
-    }
-}
-
-impl From<Estimate> for Cost {
-    fn from(e: Estimate) -> Cost {
-        // A cost below nothing is chance; as a cost it is nothing.
-        Cost {
-            ns: e.median.max(0.0),
-            low: e.low.max(0.0),
-            high: e.high.max(0.0),
-            ..Cost::default()
-        }
+        let mut points: Vec<_> = self.rounds.iter().filter_map(point).collect();
+        points.sort_by(|a, b| a[0].total_cmp(&b[0]));
+        make_rise(&mut points);
+        points
     }
 }
 
@@ -144,6 +136,11 @@ impl Costs {
             })
     }
 
+    /// Makes another pass due for all that is known.
+    pub fn age(&mut self) {
+        self.events.values_mut().for_each(|cost| cost.at = 0);
+    }
+
     /// Remembers; a cache that cannot be written is only slower.
     pub fn store(&self) {
         let write = || -> std::io::Result<()> {
@@ -151,20 +148,24 @@ impl Costs {
             let dir = path.parent().unwrap_or(Path::new("."));
             std::fs::create_dir_all(dir)?;
             let part = dir.join(format!("event-costs.{}.part", std::process::id()));
-            std::fs::write(&part, serde_json::to_vec_pretty(self)?)?;
+            std::fs::write(&part, serde_json::to_vec(self)?)?;
             std::fs::rename(&part, &path)
         };
         let _ = write();
     }
 
-    /// Which of `wanted` are not known yet, or were unclear so long ago that another try is due.
+    /// Whether one of `wanted` was never measured: that takes seconds.
+    pub fn lack(&self, wanted: &[String]) -> bool {
+        let known = |name: &String| self.events.contains_key(name) || self.unknown.contains(name);
+        !wanted.iter().all(known)
+    }
+
+    /// Which of `wanted` are not known yet, or were measured so long ago that another pass is due.
     pub fn missing<'a>(&self, wanted: &'a [String]) -> Vec<&'a str> {
         let now = now();
         let due = |name: &str| match self.events.get(name) {
             // A clock that was set back must not make it wait for years.
-            Some(cost) => cost
-                .retry_at
-                .is_some_and(|at| !(now..=now + RETRY_S).contains(&at)),
+            Some(cost) => !(cost.at..cost.at + REFRESH_S).contains(&now),
             None => !self.unknown.iter().any(|u| u == name),
         };
         let names = wanted.iter().map(String::as_str);
@@ -178,22 +179,39 @@ impl Costs {
             let Some(cost) = self.events.get(name) else {
                 continue;
             };
-            let warm = [cost.ns, cost.low, cost.high];
-            costs.warm.insert(name.clone(), warm);
-            if !cost.apart.is_empty() {
-                let first = [cost.apart_ns, cost.ns, cost.low, cost.high];
-                let rest = cost.apart.iter().copied();
-                let all = std::iter::once(first).chain(rest).collect();
-                costs.apart.insert(name.clone(), all);
+            let share = self.share(name, wanted);
+            let mut curve = cost.curve();
+            let costs_of = curve.iter_mut().flat_map(|point| &mut point[1..]);
+            costs_of.for_each(|ns| *ns *= share);
+            let Some(&[_, ns, low, high]) = curve.first() else {
+                continue;
+            };
+            costs.warm.insert(name.clone(), [ns, low, high]);
+            if curve.len() > 1 {
+                costs.apart.insert(name.clone(), curve);
             }
         }
         costs
     }
 
-    fn add(&mut self, name: &str, cost: Cost) {
-        let known = self.events.get(name).cloned();
-        let cost = Cost::improved(known, cost, now());
-        self.events.insert(name.to_owned(), cost);
+    /// What an event costs as a multiple of what those of its subsystem cost on average, from what each costs alone: a share in the cost
+    /// of all, not a cost, because events share costs. Where one of them cannot be told from nothing alone, all cost the same.
+    fn share(&self, name: &str, wanted: &[String]) -> f64 {
+        let system = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
+        let others = wanted.iter().filter(|other| system(other) == system(name));
+        let (mut hits, mut cost, mut own) = (0.0, 0.0, None);
+        for (other, known) in others.filter_map(|other| Some((other, self.events.get(other)?))) {
+            let Some(alone) = added(&known.alone) else {
+                continue;
+            };
+            if alone.low <= 0.0 {
+                return 1.0;
+            }
+            hits += known.per_operation;
+            cost += known.per_operation * alone.median;
+            own = (other == name).then_some(alone.median).or(own);
+        }
+        own.map_or(1.0, |own| own * hits / cost)
     }
 }
 
@@ -208,11 +226,9 @@ pub struct Bench {
     pub scratch: PathBuf,
     /// Where ring sessions are made.
     pub shm_dir: PathBuf,
-    /// Differences taken of each event.
-    pub rounds: u32,
 }
 
-/// Measures those of `wanted` that `costs` lacks, and adds them.
+/// Measures those of `wanted` that `costs` lacks, or that are due, and adds them.
 ///
 /// # Errors
 /// When there is nothing to measure with.
@@ -222,9 +238,10 @@ pub fn learn(costs: &mut Costs, wanted: &[String], bench: &Bench) -> Result<()> 
         .into_iter()
         .map(str::to_owned)
         .collect();
+    let passes = if costs.lack(wanted) { PASSES } else { 1 };
     let (executable, arguments) = &bench.worker;
     if missing.iter().any(|name| name == ANNOTATION) {
-        costs.add(ANNOTATION, annotation(bench)?.into());
+        annotation(costs, bench, passes)?;
     }
     if missing.iter().all(|name| name == ANNOTATION) {
         return Ok(());
@@ -243,110 +260,81 @@ pub fn learn(costs: &mut Costs, wanted: &[String], bench: &Bench) -> Result<()> 
         let system = name.split('/').next().unwrap_or_default();
         systems.entry(system).or_default().push(name);
     }
-    for (system, names) in systems {
-        let rows: Vec<usize> = names.iter().filter_map(|name| table.find(name)).collect();
-        let measured = match provoker_of(system) {
-            Some(ix) => match system_of_events(&mut probe, &table, &rows, ix, bench.rounds) {
-                // What cannot be run here provokes nothing.
-                Err(Error::Operation(..)) => None,
-                measured => measured?,
-            },
-            None => None,
-        };
-        for name in names {
-            match &measured {
-                Some((cost, shares)) => {
-                    let share = table.find(name).and_then(|row| shares.get(&row));
-                    costs.add(name, cost.times(share.copied().unwrap_or(1.0)));
-                }
-                None => costs.unknown.push(name.clone()),
-            }
+    // Each pass goes through all subsystems: the machine's moods are for all alike.
+    let start = Instant::now();
+    for pass in 0..passes {
+        if pass > 0 && start.elapsed() > PATIENCE {
+            break;
+        }
+        for (system, names) in &systems {
+            learn_system(costs, &mut probe, &table, system, names)?;
         }
     }
     Ok(())
 }
 
-/// What the events of a subsystem cost on average, and what each costs as a multiple of that, by row of the table.
-type Measured = (Cost, BTreeMap<usize, f64>);
+/// One pass over the events of a subsystem.
+fn learn_system(
+    costs: &mut Costs,
+    probe: &mut Probe<'_>,
+    table: &Table,
+    system: &str,
+    names: &[&String],
+) -> Result<()> {
+    let rows: Vec<usize> = names.iter().filter_map(|name| table.find(name)).collect();
+    if let Some(ix) = provoker_of(system) {
+        match pass(costs, probe, table, &rows, ix) {
+            // What cannot be run here provokes nothing.
+            Err(Error::Operation(..)) => {}
+            measured => measured?,
+        }
+    }
+    for &name in names {
+        if !costs.events.contains_key(name) && !costs.unknown.contains(name) {
+            costs.unknown.push(name.clone());
+        }
+    }
+    Ok(())
+}
 
-fn system_of_events(
+/// One round of each amount of work, and of each event alone.
+fn pass(
+    costs: &mut Costs,
     probe: &mut Probe<'_>,
     table: &Table,
     rows: &[usize],
     ix: usize,
-    rounds: u32,
-) -> Result<Option<Measured>> {
-    let Some(cost) = curve(probe, table, rows, ix, rounds)? else {
-        return Ok(None);
-    };
-    let effort = Effort {
-        rounds,
-        patience: PATIENCE / 2,
-        work: 0,
-    };
-    let mut alone = BTreeMap::new();
-    for &row in rows {
-        let measured = probe.measure_together(table, &[row], ix, &effort)?;
-        alone.extend(measured.map(|measured| (row, measured)));
+) -> Result<()> {
+    let of = |row: usize| table.events[row].name.clone();
+    let mut provoked = HashMap::new();
+    let start = Instant::now();
+    for work in 0..=ops::WORK_MOST {
+        if work > 0 && start.elapsed() > PATIENCE_OF_PASS {
+            break;
+        }
+        let Some(round) = probe.measure_together(table, rows, ix, work)? else {
+            break;
+        };
+        for &row in rows {
+            let cost = costs.events.entry(of(row)).or_default();
+            cost.add(work as usize, [round.apart_ns, round.added_ns], now());
+        }
+        if work == 0 {
+            provoked = round.per_operation;
+        }
     }
-    Ok(Some((cost, shares(&alone))))
-}
-
-/// What each event costs as a multiple of the mean, from what each costs alone: a share in the cost of all, not a cost, because events
-/// share costs. Where one of them is unclear alone, all cost the same.
-fn shares(alone: &BTreeMap<usize, Together>) -> BTreeMap<usize, f64> {
-    let unclear = |e: &Estimate| e.low <= 0.0 || e.high - e.low > UNCLEAR_ALONE * e.median;
-    if alone.values().any(|measured| unclear(&measured.each_ns)) {
-        return BTreeMap::new();
+    for (&row, &per_operation) in &provoked {
+        if start.elapsed() > PATIENCE_OF_PASS {
+            break;
+        }
+        let Some(round) = probe.measure_together(table, &[row], ix, 0)? else {
+            continue;
+        };
+        let cost = costs.events.entry(of(row)).or_default();
+        cost.per_operation = per_operation;
+        remember(&mut cost.alone, [round.apart_ns, round.added_ns]);
     }
-    let hits: f64 = alone.values().map(|m| m.per_operation).sum();
-    let cost = alone.values().map(|m| m.per_operation * m.each_ns.median);
-    let mean = cost.sum::<f64>() / hits;
-    let share = |m: &Together| m.each_ns.median / mean;
-    alone.iter().map(|(&row, m)| (row, share(m))).collect()
-}
-
-/// Events measured together, with nothing in between and with more and more.
-fn curve(
-    probe: &mut Probe<'_>,
-    table: &Table,
-    rows: &[usize],
-    ix: usize,
-    rounds: u32,
-) -> Result<Option<Cost>> {
-    let mut effort = Effort {
-        rounds,
-        patience: PATIENCE,
-        work: 0,
-    };
-    let Some(alone) = probe.measure_together(table, rows, ix, &effort)? else {
-        return Ok(None);
-    };
-    let mut points = vec![point(&alone)];
-    for work in 1..=ops::WORK_MOST {
-        effort.work = work;
-        effort.patience = PATIENCE / 2;
-        let measured = probe.measure_together(table, rows, ix, &effort)?;
-        points.extend(measured.as_ref().map(point));
-    }
-    points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-    make_rise(&mut points);
-    let [apart_ns, ns, low, high] = points.remove(0);
-    Ok(Some(Cost {
-        ns,
-        low,
-        high,
-        apart_ns,
-        apart: points,
-        retry_at: None,
-    }))
-}
-
-/// ns apart, then median and interval; a cost below nothing is chance, as a cost it is nothing.
-fn point(measured: &Together) -> [f64; 4] {
-    let each = measured.each_ns;
-    let [ns, low, high] = [each.median, each.low, each.high].map(|ns| ns.max(0.0));
-    [measured.apart_ns.max(1.0), ns, low, high]
+    Ok(())
 }
 
 /// Caches that were used for more never make an event cheaper: neighbours that say so are chance, and all take their mean, the clearer
@@ -370,8 +358,8 @@ fn make_rise(points: &mut [[f64; 4]]) {
     }
 }
 
-/// ns of one annotation: half of what a slice adds to the shortest operation.
-fn annotation(bench: &Bench) -> Result<Estimate> {
+/// One annotation: half of what a slice adds to the shortest operation.
+fn annotation(costs: &mut Costs, bench: &Bench, passes: usize) -> Result<()> {
     let session = crate::worker::session(&bench.shm_dir, &bench.scratch)?;
     let (executable, arguments) = &bench.worker;
     let mut worker = Worker::start(executable, arguments, Some(session.path()))?;
@@ -380,18 +368,15 @@ fn annotation(bench: &Bench) -> Result<Estimate> {
         .position(|op| op.name == "null call")
         .expect("a fixed table");
     let n = worker.calibrate(null_call, 5e5)?;
-    let mut samples = Vec::new();
-    let start = Instant::now();
-    for _ in 0..bench.rounds {
-        if start.elapsed() > PATIENCE {
-            break;
-        }
-        let before = worker.shortest(null_call, n, false)?;
-        let with = worker.shortest(null_call, n, true)?;
-        let after = worker.shortest(null_call, n, false)?;
-        samples.push((with - (before + after) / 2.0) / (2.0 * n as f64));
+    let cost = costs.events.entry(ANNOTATION.to_owned()).or_default();
+    for _ in 0..passes * ANNOTATION_ROUNDS {
+        let before = worker.run(null_call, n, false)?;
+        let with = worker.run(null_call, n, true)?;
+        let after = worker.run(null_call, n, false)?;
+        let off = (before + after) / 2.0;
+        cost.add(0, [off, with - off].map(|ns| ns / (2.0 * n as f64)), now());
     }
-    Ok(median(&samples).unwrap_or_default())
+    Ok(())
 }
 
 #[cfg(test)]
@@ -401,42 +386,54 @@ mod tests {
     #[test]
     fn what_is_known_is_not_measured_again() {
         let mut costs = Costs::default();
-        costs.events.insert("a/b".to_owned(), Cost::default());
+        let known = Cost {
+            at: now(),
+            ..Cost::default()
+        };
+        costs.events.insert("a/b".to_owned(), known);
         costs.unknown.push("c/d".to_owned());
         let wanted = ["a/b", "c/d", "e/f"].map(str::to_owned);
         assert_eq!(costs.missing(&wanted), ["e/f"]);
     }
 
     #[test]
-    fn an_unclear_cost_is_remembered_and_tried_again_after_an_hour() {
-        let cost = |ns, low, high| Cost {
-            ns,
-            low,
-            high,
-            ..Cost::default()
-        };
-        let unclear = Cost::improved(None, cost(50.0, 0.0, 100.0), 1000);
-        assert_eq!(unclear.retry_at, Some(1000 + RETRY_S));
-        // A better one replaces it, a worse one does not.
-        let clear = Cost::improved(Some(unclear), cost(60.0, 55.0, 66.0), 9000);
-        assert_eq!((clear.ns, clear.retry_at), (60.0, None));
-        let kept = Cost::improved(Some(clear.clone()), cost(70.0, 10.0, 90.0), 9000);
-        assert_eq!(kept, clear);
-
+    fn a_cost_is_measured_again_after_a_minute() {
         let mut costs = Costs::default();
-        let mut with = |name: &str, retry_at| {
+        let mut with = |name: &str, at| {
             let cost = Cost {
-                retry_at,
+                at,
                 ..Cost::default()
             };
             costs.events.insert(name.to_owned(), cost);
         };
-        with("a/soon", Some(now() + 60));
-        with("a/due", Some(now() - 1));
-        with("a/clock_was_set_back", Some(now() + 10 * RETRY_S));
-        with("a/clear", None);
-        let wanted = ["a/soon", "a/due", "a/clock_was_set_back", "a/clear"].map(str::to_owned);
+        with("a/just_now", now() - 1);
+        with("a/due", now() - REFRESH_S - 1);
+        with("a/clock_was_set_back", now() + 10 * REFRESH_S);
+        let wanted = ["a/just_now", "a/due", "a/clock_was_set_back"].map(str::to_owned);
         assert_eq!(costs.missing(&wanted), ["a/due", "a/clock_was_set_back"]);
+        assert!(!costs.lack(&wanted) && costs.lack(&["a/new".to_owned()]));
+    }
+
+    #[test]
+    fn the_oldest_rounds_are_forgotten() {
+        let mut cost = Cost::default();
+        let mut add = |n: usize, ns: f64| {
+            (0..n).for_each(|_| cost.add(0, [100.0, ns], 7));
+            (cost.curve()[0][1], cost.rounds[0].len(), cost.at)
+        };
+        assert_eq!(add(REMEMBERED, 10.0), (10.0, REMEMBERED, 7));
+        // Still the minority; then most of them.
+        assert_eq!(add(REMEMBERED / 2 - 1, 20.0), (10.0, REMEMBERED, 7));
+        assert_eq!(add(2, 20.0), (20.0, REMEMBERED, 7));
+    }
+
+    #[test]
+    fn a_cost_is_never_negative() {
+        let mut cost = Cost::default();
+        for ns in [-0.5, -2.0, 1.0] {
+            cost.add(0, [10.0, ns], 1);
+        }
+        assert_eq!(cost.curve(), [[10.0, 0.0, 0.0, 1.0]]);
     }
 
     #[test]
@@ -456,39 +453,26 @@ mod tests {
 
     #[test]
     fn events_share_the_cost_of_all_as_they_cost_alone() {
-        let alone = |ns: f64, spread: f64, per_operation| Together {
-            apart_ns: 100.0,
-            each_ns: Estimate {
-                median: ns,
-                low: ns - spread,
-                high: ns + spread,
-                n: 7,
-            },
-            per_operation,
+        let wanted = ["s/switch", "s/waking", "t/other"].map(str::to_owned);
+        let shares = |waking_ns: f64, spread: f64| {
+            let mut costs = Costs::default();
+            let mut add = |name: &String, ns: f64, per_operation| {
+                let mut cost = Cost {
+                    per_operation,
+                    alone: vec![[100.0, ns - spread], [100.0, ns], [100.0, ns + spread]],
+                    ..Cost::default()
+                };
+                cost.add(0, [10.0, 100.0], 1);
+                costs.events.insert(name.clone(), cost);
+            };
+            add(&wanted[0], 300.0, 2.0);
+            add(&wanted[1], waking_ns, 1.0);
+            add(&wanted[2], 7.0 + spread, 1.0);
+            let warm = costs.of(&wanted).warm;
+            wanted.clone().map(|name| warm[&name][0])
         };
-        let of = |waking| shares(&BTreeMap::from([(3, alone(300.0, 10.0, 2.0)), (5, waking)]));
         // Two of 300 and one of 150 are three of 250.
-        assert_eq!(
-            of(alone(150.0, 10.0, 1.0)),
-            BTreeMap::from([(3, 1.2), (5, 0.6)])
-        );
-        assert_eq!(of(alone(150.0, 60.0, 1.0)), BTreeMap::new());
-        let cost = Cost {
-            ns: 100.0,
-            apart: vec![[10.0, 200.0, 190.0, 210.0]],
-            ..Cost::default()
-        };
-        assert_eq!(cost.times(1.5).apart, [[10.0, 300.0, 285.0, 315.0]]);
-    }
-
-    #[test]
-    fn a_cost_is_never_negative() {
-        let cost = Cost::from(Estimate {
-            median: -0.5,
-            low: -2.0,
-            high: 1.0,
-            n: 9,
-        });
-        assert_eq!((cost.ns, cost.low, cost.high), (0.0, 0.0, 1.0));
+        assert_eq!(shares(150.0, 10.0), [120.0, 60.0, 100.0]);
+        assert_eq!(shares(150.0, 160.0), [100.0; 3]);
     }
 }

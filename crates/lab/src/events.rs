@@ -27,8 +27,8 @@ pub(crate) const HEADER_BYTES: u32 = 4;
 const RESOLVED_NS: f64 = 20_000.0;
 /// Length of a run: shorter than the time slices that others may take in between.
 const BATCH_NS: f64 = 5e5;
-/// Groups of rounds of which a median is taken: with so many the interval is all of them, and holds the true one in 98 % of all cases.
-const GROUPS: usize = 7;
+/// The same where runs are not repeated: short beside the moods of a shared machine, long beside the switching of events.
+const ROUND_NS: f64 = 4e6;
 /// An operation provokes an event when it is hit at least this often in each.
 const PROVOKED: f64 = 0.4;
 
@@ -96,47 +96,15 @@ impl Table {
     }
 }
 
-/// How hard to try.
-#[derive(Clone, Copy, Debug)]
-pub struct Effort {
-    /// Differences taken.
-    pub rounds: u32,
-    /// No round begins after this time.
-    pub patience: Duration,
-    /// How much else is done before each operation ([`ops::set_work`]).
-    pub work: u32,
-}
-
-/// What events cost that were measured together.
-#[derive(Clone, Copy, Debug)]
+/// A round in which events were measured together.
+#[derive(Clone, Debug)]
 pub struct Together {
-    /// ns from one event to the next, untraced.
+    /// ns from one event to the next untraced.
     pub apart_ns: f64,
     /// ns that each adds.
-    pub each_ns: Estimate,
-    /// How many there are in one operation.
-    pub per_operation: f64,
-}
-
-impl Together {
-    /// Of rounds (off, on), in groups of neighbouring ones: the shortest of a group on, less the shortest of it off. What else a machine
-    /// does only ever adds, and lasts longer than one round: neighbours share it.
-    fn of(rounds: &[(f64, f64)], hits: f64, operations: f64) -> Option<Together> {
-        let shortest = |times: &mut dyn Iterator<Item = f64>| times.fold(f64::INFINITY, f64::min);
-        let groups = rounds.chunks(rounds.len().div_ceil(GROUPS).max(1));
-        let (off, added): (Vec<f64>, Vec<f64>) = groups
-            .map(|group| {
-                let off = shortest(&mut group.iter().map(|r| r.0)) / hits;
-                let on = shortest(&mut group.iter().map(|r| r.1)) / hits;
-                (off, on - off)
-            })
-            .unzip();
-        Some(Together {
-            apart_ns: median(&off)?.median,
-            each_ns: median(&added)?,
-            per_operation: hits / operations,
-        })
-    }
+    pub added_ns: f64,
+    /// How often each came in one operation, by row of the table.
+    pub per_operation: HashMap<usize, f64>,
 }
 
 /// Everything that is measured with.
@@ -252,9 +220,9 @@ impl Probe<'_> {
         Ok(())
     }
 
-    /// ns per hit while all of `rows` are on together, in operation `ix`. Events share costs: the first event of system calls
+    /// One round: ns per hit while all of `rows` are on together, in operation `ix`; none when it provokes none. Events share costs: the first event of system calls
     /// sends each call through the kernel's slow path, a second one does not do so again; so the costs of events measured one by
-    /// one add up to more than both cost.
+    /// one add up to more than both cost. `work`: how much else is done before each operation ([`ops::set_work`]).
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -263,53 +231,44 @@ impl Probe<'_> {
         table: &Table,
         rows: &[usize],
         ix: usize,
-        effort: &Effort,
+        work: u32,
     ) -> Result<Option<Together>> {
-        self.worker.set_work(effort.work)?;
-        let measured = self.together(table, rows, ix, effort);
+        self.worker.set_work(work)?;
+        let measured = self.together(table, rows, ix);
         self.worker.set_work(0)?;
         measured
     }
 
-    fn together(
-        &mut self,
-        table: &Table,
-        rows: &[usize],
-        ix: usize,
-        effort: &Effort,
-    ) -> Result<Option<Together>> {
+    fn together(&mut self, table: &Table, rows: &[usize], ix: usize) -> Result<Option<Together>> {
         let names: Vec<String> = rows.iter().map(|&r| table.events[r].name.clone()).collect();
-        // With other work an operation is long and its events are few.
-        let batch_ns = BATCH_NS * f64::from(1 + effort.work.min(1));
-        let n = self.worker.calibrate(ix, batch_ns)?;
-        // The hits are counted here and now, with just these on.
+        let n = self.worker.calibrate(ix, ROUND_NS)?;
+        // Not the shortest of several runs: that would tell what an event costs at the machine's best. A program meets it as it is, with
+        // whoever shares the host's cores; so do neighbouring runs.
+        let before = self.worker.run(ix, n, false)?;
         self.kernel.on(&names, self.scratch)?;
-        self.worker.run(ix, n, false)?;
+        let on = self.worker.run(ix, n, false)?;
         let counts = self.collect(Some(self.cpu))?;
         self.kernel.off()?;
-        let ours = |id: &u16| table.by_id.get(id).is_some_and(|r| rows.contains(r));
-        let hits: u64 = counts
-            .iter()
-            .filter(|(id, _)| ours(id))
-            .map(|(_, n)| n)
-            .sum();
-        if (hits as f64) < PROVOKED * n as f64 {
+        let after = self.worker.run(ix, n, false)?;
+        let of_row = |(id, count): (u16, u64)| Some((*table.by_id.get(&id)?, count));
+        let hits = counts.into_iter().filter_map(of_row);
+        let hits: HashMap<usize, f64> = hits
+            .filter(|(row, count)| rows.contains(row) && *count as f64 >= PROVOKED * n as f64)
+            .map(|(row, count)| (row, count as f64))
+            .collect();
+        if hits.is_empty() {
             return Ok(None);
         }
-        let mut pairs = Vec::new();
-        let start = Instant::now();
-        for _ in 0..effort.rounds {
-            if start.elapsed() > effort.patience {
-                break;
-            }
-            let before = self.worker.shortest(ix, n, false)?;
-            self.kernel.on(&names, self.scratch)?;
-            let on = self.worker.shortest(ix, n, false)?;
-            self.kernel.off()?;
-            let after = self.worker.shortest(ix, n, false)?;
-            pairs.push((before.min(after), on));
-        }
-        Ok(Together::of(&pairs, hits as f64, n as f64))
+        let all: f64 = hits.values().sum();
+        let off = (before + after) / 2.0;
+        Ok(Some(Together {
+            apart_ns: off / all,
+            added_ns: (on - off) / all,
+            per_operation: hits
+                .into_iter()
+                .map(|(row, h)| (row, h / n as f64))
+                .collect(),
+        }))
     }
 
     /// Counts every event of the system for `time` from when `begin` returns; hits per second into the table.

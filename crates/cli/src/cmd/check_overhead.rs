@@ -3,7 +3,7 @@
 use crate::message;
 use anyhow::{Context, bail};
 use kasuri_lab::stats::{Estimate, median};
-use kasuri_record::{Options, Target};
+use kasuri_record::{Options, Target, UnitCosts};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -15,11 +15,16 @@ struct Run {
     cpu_s: f64,
 }
 
-/// Runs the program `pairs` times each way; the last recording stays.
+/// Runs the program `pairs` times each way; the last recording stays. `price`: what events cost now, beside each pair.
 ///
 /// # Errors
 /// When the target is no program, or it fails: runs that fail are not comparable.
-pub fn run(options: &Options, pairs: u32, quiet: bool) -> anyhow::Result<ExitCode> {
+pub fn run(
+    options: &mut Options,
+    mut price: impl FnMut(&Options) -> UnitCosts,
+    pairs: u32,
+    quiet: bool,
+) -> anyhow::Result<ExitCode> {
     let Target::Program(_) = &options.target else {
         bail!("--check-overhead runs the program again and again: name one after --");
     };
@@ -29,6 +34,7 @@ pub fn run(options: &Options, pairs: u32, quiet: bool) -> anyhow::Result<ExitCod
         if !quiet {
             message::note(format_args!("pair {} of {pairs}", pair + 1));
         }
+        options.costs = price(options);
         // Whoever goes first finds colder caches: in turn.
         let (plain, traced) = if pair % 2 == 0 {
             (plain(options)?, traced(options)?)

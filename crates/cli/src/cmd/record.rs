@@ -144,10 +144,11 @@ enum Locks {
 /// Command lines that name nothing to record.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut options = options(&args)?;
-    options.costs = unit_costs(&options, args.quiet);
     if args.check_overhead {
-        return super::check_overhead::run(&options, args.repeat, args.quiet);
+        let price = |options: &Options| unit_costs(options, args.quiet, true);
+        return super::check_overhead::run(&mut options, price, args.repeat, args.quiet);
     }
+    options.costs = unit_costs(&options, args.quiet, false);
     let mut reporter = Reporter {
         quiet: args.quiet,
         bar: None,
@@ -222,19 +223,22 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What the events to be recorded cost here: remembered, else measured now. A recording without them only lacks its own
-/// price, so nothing here is an error.
-fn unit_costs(options: &Options, quiet: bool) -> UnitCosts {
+/// What the events to be recorded cost here: remembered, else, or with `anew`, measured now. A recording without them only lacks its
+/// own price, so nothing here is an error.
+fn unit_costs(options: &Options, quiet: bool, anew: bool) -> UnitCosts {
     let mut wanted = vec![ANNOTATION.to_owned()];
     if options.kernel {
         let events = options.kernel_events().into_iter().map(|(name, _)| name);
         wanted.extend(events.filter(|name| !name.ends_with("/*")));
     }
     let mut costs = Costs::load();
+    if anew {
+        costs.age();
+    }
     if !costs.missing(&wanted).is_empty()
         && let Ok(place) = crate::lab::Place::new(None)
     {
-        if !quiet {
+        if !quiet && costs.lack(&wanted) {
             message::note("measuring what tracing costs on this machine: a few seconds, once");
         }
         let bench = Bench {
@@ -242,7 +246,6 @@ fn unit_costs(options: &Options, quiet: bool) -> UnitCosts {
             worker: place.worker.clone(),
             scratch: place.scratch.path().to_owned(),
             shm_dir: place.shm_dir.clone(),
-            rounds: 21,
         };
         // Without tracefs the annotations' cost is still learnt.
         let _ = learn(&mut costs, &wanted, &bench);
