@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 /// The command under test, in `dir`, silent about what this machine lacks.
 pub fn kasuri(dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kasuri"));
+    // A shell starts what it puts into the background, these tests too, with SIGINT ignored, and so kasuri ignores it.
+    let mut command = Command::new("env");
     command
+        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_kasuri")])
         .current_dir(dir)
         .stdin(Stdio::null())
         .env_remove("KASURI_SESSION");
