@@ -8,10 +8,14 @@ use std::time::{Duration, Instant};
 
 /// The command under test, in `dir`, silent about what this machine lacks.
 pub fn kasuri(dir: &Path) -> Command {
-    // A shell starts what it puts into the background, these tests too, with SIGINT ignored, and so kasuri ignores it.
+    // A shell starts what it puts into the background, these tests too, with SIGINT and SIGQUIT ignored, nohup with SIGHUP,
+    // and kasuri lets what is ignored stay so.
     let mut command = Command::new("env");
     command
-        .args(["--default-signal=INT", env!("CARGO_BIN_EXE_kasuri")])
+        .args([
+            "--default-signal=HUP,INT,QUIT,TERM",
+            env!("CARGO_BIN_EXE_kasuri"),
+        ])
         .current_dir(dir)
         .stdin(Stdio::null())
         .env_remove("KASURI_SESSION");
