@@ -34,8 +34,8 @@ pub(crate) enum Role {
 const IN_INTERRUPT: i64 = 0x08 | 0x40;
 /// `clone_flags`: CLONE_THREAD.
 const CLONE_THREAD: i64 = 0x1_0000;
-/// As the kernel numbers them.
-const SOFTIRQS: [&str; 10] = [
+/// Names of softirqs, as the kernel numbers them.
+pub const SOFTIRQS: [&str; 10] = [
     "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 

@@ -35,7 +35,7 @@ mod vec_source;
 pub use build::build;
 pub use error::Error;
 pub use kasuri_format::meta::cost_at;
-pub use kernel_events::{RawEvents, RawSetup};
+pub use kernel_events::{RawEvents, RawSetup, SOFTIRQS};
 pub use prev_state::PrevState;
 pub use query::{OccupancyRow, StateRow};
 pub use syscalls::name as syscall_name;

@@ -4,7 +4,7 @@
 use super::lane::{Lane, Next};
 use kasuri_format::ctf::{EventLayout, Head, Layout, LeafKind, Program, Value};
 use kasuri_model::input::{CpuEvents, Event, What};
-use kasuri_model::{PrevState, StrIx, Strings, Time};
+use kasuri_model::{PrevState, SOFTIRQS, StrIx, Strings, Time};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -34,10 +34,6 @@ pub(super) enum Role {
     LockEnd,
     Other,
 }
-
-const SOFTIRQS: [&str; 10] = [
-    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
-];
 
 fn role(name: &str, has_waking: bool) -> Role {
     match name {

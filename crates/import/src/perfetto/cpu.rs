@@ -4,7 +4,7 @@ use super::clocks::{BOOTTIME, Clocks, MONOTONIC_RAW};
 use kasuri_format::perfetto::wire::Message;
 use kasuri_format::perfetto::{Bundle, Ftrace, FtraceEvent, Name};
 use kasuri_model::input::{CpuEvents, Event, What};
-use kasuri_model::{Error, PrevState, StrIx, Strings, ThreadState, Time};
+use kasuri_model::{Error, PrevState, SOFTIRQS, StrIx, Strings, ThreadState, Time};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,10 +16,6 @@ const IN_INTERRUPT: u32 = 0x08 | 0x40;
 const CLONE_THREAD: u64 = 0x1_0000;
 /// `FtraceClock`.
 const CLOCK_MONO_RAW: u64 = 4;
-/// As the kernel numbers them.
-const SOFTIRQS: [&str; 10] = [
-    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
-];
 
 /// Events that were overwritten.
 #[derive(Clone, Copy, Debug)]

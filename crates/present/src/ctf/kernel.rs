@@ -6,7 +6,7 @@ use super::class::{Class, Ty};
 use super::stream::{StreamWriter, comm, text};
 use super::{Directory, File};
 use crate::label;
-use kasuri_model::{KernelSpanKind, StrIx, ThreadIx, ThreadState, Time, Trace};
+use kasuri_model::{KernelSpanKind, SOFTIRQS, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::collections::HashMap;
 use std::io;
 
@@ -85,9 +85,6 @@ const FIXED: &[(&str, &[(&str, Ty)])] = &[
         ],
     ),
     ("lttng_statedump_end", &[]),
-];
-const SOFTIRQS: [&str; 10] = [
-    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
 ];
 
 /// Kinds of events before names make several of them; the order is that of equal stamps.
