@@ -5,15 +5,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Pages read at once.
-const PAGES: usize = 256;
+/// Bytes read at once: a multiple of all pages, which are powers of two.
+const CHUNK: usize = 1 << 20;
 
 /// Bytes of an event in the kernel's buffer, its header among them.
 pub fn bytes_of(event: &RawEvent<'_>) -> u64 {
     event.data.len() as u64 + u64::from(crate::events::HEADER_BYTES)
 }
 
-/// Calls `f` with the id of each event in `path`, and the event. Damaged pages are left out.
+/// Calls `f` with the id of each event in `path`, and the event; bytes of the pages' headers and events. Damaged pages are left out.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -21,14 +21,15 @@ pub fn each_event(
     path: &Path,
     layout: &PageLayout,
     mut f: impl FnMut(u16, &RawEvent<'_>),
-) -> Result<()> {
+) -> Result<u64> {
     let refused = |e| Error::File(path.to_owned(), e);
     let mut file = File::open(path).map_err(refused)?;
     let bytes = file.metadata().map_err(refused)?.len();
     // Not more than there is: most files of a short look are a page or two.
-    let whole = (bytes as usize / layout.page_bytes).min(PAGES) * layout.page_bytes;
-    let mut buffer = vec![0; whole];
     let mut left = bytes as usize / layout.page_bytes * layout.page_bytes;
+    let whole = left.min(CHUNK);
+    let mut buffer = vec![0; whole];
+    let mut used = 0;
     while left > 0 {
         let now = left.min(whole);
         file.read_exact(&mut buffer[..now]).map_err(refused)?;
@@ -37,6 +38,7 @@ pub fn each_event(
             let Ok(page) = Page::parse(page, layout, 0) else {
                 continue;
             };
+            used += (layout.data_offset + page.event_bytes()) as u64;
             for event in page.events().map_while(|e| e.ok()) {
                 if let Some(id) = event.id(layout.big_endian) {
                     f(id, &event);
@@ -44,5 +46,5 @@ pub fn each_event(
             }
         }
     }
-    Ok(())
+    Ok(used)
 }

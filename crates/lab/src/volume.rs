@@ -59,7 +59,7 @@ pub struct Written {
     pub events: u64,
     /// Events that found no room.
     pub lost: u64,
-    /// Bytes of the kernel's pages, their headers and unused ends among them; the share of those events.
+    /// Bytes of the kernel's pages up to their last event, headers among them; the share of those events.
     pub page_bytes: u64,
     /// Bytes of the packed file; the share of those events.
     pub packed_bytes: u64,
@@ -173,8 +173,7 @@ fn read(options: &Options, name: &str, dir: &Path, lost: u64) -> Result<(Written
     };
     let mut kinds: HashMap<u16, Kind> = HashMap::new();
     for (ix, (_, path)) in files.iter().enumerate() {
-        written.page_bytes += std::fs::metadata(path).map_or(0, |m| m.len());
-        each_event(path, &layout, |id, event| {
+        written.page_bytes += each_event(path, &layout, |id, event| {
             if event.stamp < span.from {
                 return;
             }

@@ -19,8 +19,8 @@ const STEP: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(100);
 /// For events whose cost is not known.
 const UNKNOWN_NS: f64 = 150.0;
-/// Pages looked at in a step, for each CPU.
-const SAMPLE_PAGES: u64 = 8;
+/// So much of the pages of each CPU is looked at in a step, but at least one page.
+const SAMPLE_BYTES: u64 = 128 * 1024;
 
 /// A budget while it is kept.
 #[derive(Debug)]
@@ -166,7 +166,7 @@ impl Budget {
             let from = self.counted[ix].min(bytes);
             let pages = (bytes - from) / page_bytes;
             self.counted[ix] = from + pages * page_bytes;
-            let looked = pages.min(SAMPLE_PAGES);
+            let looked = pages.min((SAMPLE_BYTES / page_bytes).max(1));
             for k in 0..looked {
                 let at = from + (k * pages / looked) * page_bytes;
                 let bytes = source.read_back(ix, at)?;

@@ -504,6 +504,7 @@ impl<'a> Recorder<'a> {
         }
         let losses = self.source.losses(false);
         self.dir.add_losses(&losses)?;
+        self.source.drain_waiting()?;
         let pids: Vec<i32> = self
             .meta
             .root_pids

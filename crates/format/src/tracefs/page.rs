@@ -202,6 +202,11 @@ impl<'a> Page<'a> {
         })
     }
 
+    /// Bytes of its events, their headers among them.
+    pub fn event_bytes(&self) -> usize {
+        self.data.len()
+    }
+
     /// The page's events; an error ends it.
     pub fn events(&self) -> PageEvents<'a> {
         PageEvents {

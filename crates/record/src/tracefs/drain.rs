@@ -1,11 +1,12 @@
-//! Moving full ring-buffer pages from the kernel to files without looking at them.
+//! Moving full pages (sub-buffers of the ring, which may be larger than a page of memory) from the kernel to files without looking at
+//! them.
 //!
 //! splice(2) moves only pages that are full; a read(2) always hands over a whole page even when it
-//! holds one event, so reading is kept for the very end (reading all the time wrote ten times the
+//! holds one event, so reading is kept for the very end and for what waits long (reading all the time wrote ten times the
 //! bytes in the same test).
 use super::open_file;
 use crate::error::{Error, Result};
-use rustix::fs::{Mode, OFlags, ftruncate, openat};
+use rustix::fs::{Mode, OFlags, SeekFrom, ftruncate, openat, seek};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::os::fd::{AsFd, OwnedFd};
@@ -170,8 +171,11 @@ impl Drain {
         Ok(true)
     }
 
-    /// One page by read(2); false when the buffer is empty.
-    fn read_page(&mut self, ix: usize) -> Result<bool> {
+    /// One page of the `ix`-th CPU by read(2), full or not; false when the buffer is empty.
+    ///
+    /// # Errors
+    /// As [`Drain::full_pages`].
+    pub fn read_page(&mut self, ix: usize) -> Result<bool> {
         let cpu = &mut self.cpus[ix];
         let n = match rustix::io::read(&cpu.source, &mut self.page[..]) {
             Ok(0) | Err(Errno::AGAIN | Errno::NODEV) => return Ok(false),
@@ -179,21 +183,28 @@ impl Drain {
             Ok(n) => n,
             Err(e) => return Err(Error::file("read the buffer for", &cpu.path, e)),
         };
-        self.page[n..].fill(0);
+        // The unused end, mostly all of it, takes no room on the disk.
+        let used = self.page[..n].iter().rposition(|&b| b != 0);
+        let used = used.map_or(0, |last| last + 1);
         let mut done = 0;
-        while done < self.page.len() {
-            match rustix::io::write(&cpu.target, &self.page[done..]) {
-                Ok(0) => break,
+        let mut written = Ok(());
+        while done < used && written.is_ok() {
+            match rustix::io::write(&cpu.target, &self.page[done..used]) {
+                Ok(0) => written = Err(Errno::NOSPC),
                 Ok(n) => done += n,
                 Err(Errno::INTR) => {}
-                Err(e) => {
-                    self.cpus[ix].bytes += done as u64;
-                    self.cut(ix);
-                    return Err(Error::file("write", &self.cpus[ix].path, e));
-                }
+                Err(e) => written = Err(e),
             }
         }
-        cpu.bytes += done as u64;
+        let end = cpu.bytes + self.page_bytes as u64;
+        let extended = written
+            .and_then(|()| ftruncate(&cpu.target, end))
+            .and_then(|()| seek(&cpu.target, SeekFrom::Start(end)));
+        if let Err(e) = extended {
+            self.cut(ix);
+            return Err(Error::file("write", &self.cpus[ix].path, e));
+        }
+        cpu.bytes = end;
         Ok(true)
     }
 
@@ -203,5 +214,72 @@ impl Drain {
         cpu.bytes -= cpu.bytes % self.page_bytes as u64;
         let _ = ftruncate(&cpu.target, cpu.bytes);
         while matches!(rustix::io::read(&self.pipe_read, &mut self.page[..]), Ok(n) if n > 0) {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tracefs::{Instance, InstanceOptions, Tracefs, write};
+    use kasuri_format::meta::KernelMeta;
+    use kasuri_format::tracefs::{Page, PageLayout};
+
+    #[test]
+    fn what_is_read_before_its_page_is_full_is_read_once() {
+        let Ok(tracefs) = Tracefs::open() else {
+            return println!("skipped: no tracefs");
+        };
+        let options = InstanceOptions {
+            buffer_kb: 4096,
+            tsc: false,
+            events: Vec::new(),
+            functions: Vec::new(),
+        };
+        let instance = Instance::create(&tracefs, &options).unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let page_bytes = instance.page_bytes;
+        let mut drain =
+            Drain::open(instance.dir(), &instance.cpus, page_bytes, files.path()).unwrap();
+        instance.set_tracing(true).unwrap();
+        let write_marks = |from: u32, to: u32| {
+            for n in from..to {
+                let mark = format!("{n} of some, with text that fills pages sooner");
+                write(instance.dir(), "trace_marker", &mark).unwrap();
+            }
+        };
+        // A few hundred bytes, then a good part of a page, then pages.
+        let several = 4 * page_bytes / 40;
+        for (from, to) in [(0, 10), (10, 30), (30, 31), (31, several)] {
+            write_marks(from, to);
+            for ix in 0..instance.cpus.len() {
+                drain.read_page(ix).unwrap();
+            }
+        }
+        write_marks(several, 2 * several);
+        drain.full_pages().unwrap();
+        instance.set_tracing(false).unwrap();
+        drain.rest().unwrap();
+
+        let layout = PageLayout::from_meta(&KernelMeta {
+            page_bytes,
+            header_page: instance.header_page.clone(),
+            big_endian: cfg!(target_endian = "big"),
+            ..KernelMeta::default()
+        })
+        .unwrap();
+        let mut seen = vec![0; 2 * several as usize];
+        for cpu in &instance.cpus {
+            let bytes = std::fs::read(files.path().join(format!("cpu{cpu}.raw"))).unwrap();
+            assert_eq!(bytes.len() % page_bytes as usize, 0);
+            for page in bytes.chunks_exact(page_bytes as usize) {
+                for event in Page::parse(page, &layout, 0).unwrap().events() {
+                    // Type, flags, preempt count and thread; the address of the writer; the text.
+                    let text = String::from_utf8_lossy(&event.unwrap().data[16..]).into_owned();
+                    let number = text.split(' ').next().unwrap().parse::<usize>().unwrap();
+                    seen[number] += 1;
+                }
+            }
+        }
+        assert!(seen.iter().all(|&times| times == 1), "{seen:?}");
     }
 }

@@ -55,7 +55,7 @@ pub struct Instance {
     pub clock: String,
     /// Buffer of each CPU, KiB, as granted.
     pub buffer_kb: u64,
-    /// Bytes of a ring-buffer page.
+    /// Bytes of a sub-buffer of the ring: what tracefs hands over at once.
     pub page_bytes: u32,
     /// Text of `header_page`.
     pub header_page: String,
@@ -223,14 +223,32 @@ fn remove(parent: impl AsFd, name: &str) -> io::Result<()> {
 
 /// Sets the size, halving it while the kernel has no memory for it.
 fn set_buffer(dir: &OwnedFd, wanted_kb: u64) -> io::Result<u64> {
+    let page_kb = rustix::param::page_size() as u64 / 1024;
     let mut kb = wanted_kb;
+    let mut sub_buffer_kb = sub_buffer_kb(kb).max(page_kb);
     loop {
+        // Kernels before 6.8 have sub-buffers of a page and no such file.
+        let _ = write(dir, "buffer_subbuf_size_kb", &sub_buffer_kb.to_string());
         match write(dir, "buffer_size_kb", &kb.to_string()) {
             Ok(()) => return Ok(kb),
+            Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && sub_buffer_kb > page_kb => {
+                // There may be pages, but not next to each other.
+                sub_buffer_kb = page_kb;
+            }
             Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && kb > 512 => kb /= 2,
             Err(e) => return Err(e),
         }
     }
+}
+
+/// The sub-buffer is what goes from the kernel to us at once. Each that does costs the traced program 1.2 us on x86-64, and us 3 us,
+/// whatever its size: with 64 KiB a program that meets an event each 70 ns pays a fifth less for each than with 4 KiB, and we half.
+/// Small buffers are still divided into many.
+fn sub_buffer_kb(buffer_kb: u64) -> u64 {
+    const MOST_KB: u64 = 64;
+    const AT_LEAST: u64 = 64;
+    let kb = (buffer_kb / AT_LEAST).clamp(1, MOST_KB);
+    1 << kb.ilog2()
 }
 
 /// `system/*` and `*/*` become the events that there are.
@@ -318,7 +336,13 @@ fn for_each_dead(tracefs: &Tracefs, mut act: impl FnMut(&OwnedFd, &OwnedFd, &str
 
 #[cfg(test)]
 mod tests {
-    use super::is_ours;
+    use super::{is_ours, sub_buffer_kb};
+
+    #[test]
+    fn buffers_are_divided_into_many_sub_buffers() {
+        let kb = [16384, 4096, 4095, 512, 64, 1].map(sub_buffer_kb);
+        assert_eq!(kb, [64, 64, 32, 8, 1, 1]);
+    }
 
     #[test]
     fn only_names_that_a_recorder_gives_are_ours() {

@@ -1,4 +1,4 @@
-//! What the kernel says it lost, per CPU.
+//! What the kernel says of each CPU's buffer: what it lost, what waits in it.
 use super::open_file;
 use rustix::fs::OFlags;
 use std::io;
@@ -13,6 +13,8 @@ pub struct CpuStats {
     pub dropped: u64,
     /// Events lost because an interrupt found the buffer full of an unfinished write.
     pub commit_overrun: u64,
+    /// Bytes of events that nobody has read yet.
+    pub unread_bytes: u64,
 }
 
 impl CpuStats {
@@ -31,6 +33,7 @@ impl CpuStats {
                 "overrun" => stats.overrun = value,
                 "dropped events" => stats.dropped = value,
                 "commit overrun" => stats.commit_overrun = value,
+                "bytes" => stats.unread_bytes = value,
                 _ => {}
             }
         }
@@ -89,7 +92,8 @@ mod tests {
             CpuStats {
                 overrun: 7,
                 dropped: 5,
-                commit_overrun: 2
+                commit_overrun: 2,
+                unread_bytes: 12
             }
         );
     }
