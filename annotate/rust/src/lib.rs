@@ -11,15 +11,18 @@
 //! step(1);
 //! ```
 //!
-//! Run the program under `kasuri record`. Without a recorder a call is a function call, one load and one branch. All
+//! Run the program under `kasuri record`. Without a recorder a macro is one load and one branch, a function a call more. All
 //! functions: any thread, never block, never fail; what cannot be kept is counted by the recorder. A name is
 //! registered at its first use.
 
 use std::ffi::CString;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 mod ffi {
     unsafe extern "C" {
-        pub fn kasuri_enabled() -> i32;
+        // Hidden, so each module of a program has its own; the C code is part of this crate.
+        #[link_name = "kasuri__gate"]
+        pub static GATE: super::Gate;
         pub fn kasuri_intern(name: *const std::ffi::c_char) -> u32;
         pub fn kasuri_begin(site: u32);
         pub fn kasuri_end();
@@ -43,10 +46,31 @@ mod ffi {
     }
 }
 
-/// Whether a recorder listens.
+/// `struct kasuri_gate` of kasuri.h.
+#[repr(C)]
+struct Gate {
+    magic: u64,
+    gate: AtomicU32,
+    reserved: u32,
+}
+
+#[inline(always)]
+fn gate() -> u32 {
+    // SAFETY: the static lives as long as the program, and is shared only through the atomic word.
+    unsafe { ffi::GATE.gate.load(Ordering::Relaxed) }
+}
+
+/// Whether a recorder listens. Cost: one load.
+#[inline(always)]
 pub fn enabled() -> bool {
-    // SAFETY: reads one word.
-    unsafe { ffi::kasuri_enabled() != 0 }
+    gate() == 1
+}
+
+/// Whether a recorder listens, or asks to be attached to: the annotation that sees this attaches.
+#[doc(hidden)]
+#[inline(always)]
+pub fn wanted() -> bool {
+    gate() != 0
 }
 
 /// A registered name.
@@ -81,7 +105,7 @@ macro_rules! name {
 #[macro_export]
 macro_rules! slice {
     ($text:literal) => {
-        if $crate::enabled() {
+        if $crate::wanted() {
             Some($crate::Slice::begin($crate::name!($text)))
         } else {
             None
@@ -93,7 +117,7 @@ macro_rules! slice {
 #[macro_export]
 macro_rules! instant {
     ($text:literal) => {
-        if $crate::enabled() {
+        if $crate::wanted() {
             $crate::instant($crate::name!($text));
         }
     };
@@ -103,7 +127,7 @@ macro_rules! instant {
 #[macro_export]
 macro_rules! counter {
     ($text:literal, $value:expr) => {
-        if $crate::enabled() {
+        if $crate::wanted() {
             $crate::counter($crate::name!($text), $value);
         }
     };
@@ -113,7 +137,7 @@ macro_rules! counter {
 #[macro_export]
 macro_rules! arg {
     ($key:literal, $value:expr) => {
-        if $crate::enabled() {
+        if $crate::wanted() {
             $crate::Arg::emit(&$value, $crate::name!($key));
         }
     };
@@ -123,7 +147,7 @@ macro_rules! arg {
 #[macro_export]
 macro_rules! message {
     ($($text:tt)*) => {
-        if $crate::enabled() {
+        if $crate::wanted() {
             $crate::message($crate::Name::NONE, &::std::format!($($text)*));
         }
     };
@@ -273,4 +297,27 @@ pub fn message(name: Name, text: &str) {
 pub fn thread_name(text: &str) {
     // SAFETY: the callee reads len bytes and keeps none.
     unsafe { ffi::kasuri_thread_name(text.as_ptr(), text.len() as u64) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn macros_notice_a_recorder_that_asks_to_be_attached_to() {
+        let macros: [fn(); 5] = [
+            || drop(slice!("slice")),
+            || instant!("instant"),
+            || counter!("counter", 1.0),
+            || arg!("arg", 1u64),
+            || message!("message"),
+        ];
+        for (ix, annotate) in macros.into_iter().enumerate() {
+            // SAFETY: as in gate().
+            unsafe { ffi::GATE.gate.store(2, Ordering::Relaxed) };
+            annotate();
+            // Nobody left a session for this process: whoever looked for it has taken the request back.
+            assert_eq!(gate(), 0, "macro {ix}");
+        }
+    }
 }
