@@ -136,7 +136,7 @@ impl Operation for PageFault {
             check(unsafe { libc::madvise(self.0.at, self.0.bytes, libc::MADV_DONTNEED) })?;
             let batch = left.min(FAULTS as u64);
             let mut ix = 0usize;
-            total += timed(batch, annotated, || {
+            total += timed(batch, annotated, &mut || {
                 // 97 and 256 have no common factor: every window once, in no order that anybody reads ahead.
                 ix = (ix + 97) % FAULTS;
                 self.0.touch(ix * FAULT_AROUND);
@@ -156,7 +156,7 @@ pub fn map_unmap() -> io::Result<Box<dyn Operation>> {
 
 impl Operation for MapUnmap {
     fn run(&mut self, n: u64, annotated: bool) -> io::Result<f64> {
-        timed(n, annotated, || {
+        timed(n, annotated, &mut || {
             let mapping = Mapping::new(&self.0, MAPPED, libc::PROT_READ | libc::PROT_WRITE)?;
             (0..TOUCHED).step_by(STEP).for_each(|at| mapping.write(at));
             Ok(())

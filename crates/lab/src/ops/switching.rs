@@ -104,14 +104,14 @@ impl Operation for Ring {
         let passes = n.div_ceil(self.n * PARTS).max(1);
         let (mut ring, mut overhead) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..PARTS {
-            let part = timed(passes, annotated, || {
+            let part = timed(passes, annotated, &mut || {
                 send(&self.first)?;
                 receive(&self.last)?;
                 touch(&self.set);
                 Ok(())
             })?;
             ring = ring.min(part);
-            let part = timed(passes, false, || {
+            let part = timed(passes, false, &mut || {
                 for (from, to, set) in &self.own {
                     send(to)?;
                     receive(from)?;
@@ -133,7 +133,7 @@ struct RoundTrip {
 
 impl Operation for RoundTrip {
     fn run(&mut self, n: u64, annotated: bool) -> io::Result<f64> {
-        timed(n, annotated, || {
+        timed(n, annotated, &mut || {
             send(&self.to)?;
             receive(&self.from).map(|_| ())
         })
