@@ -296,7 +296,7 @@ impl Source {
     }
 
     /// Moves what waits in sub-buffers that do not fill, as [`Source::losses`] saw it: called each second, so that a recorder that is
-    /// killed loses less than [`WAITING_BYTES`] of a CPU and its last second.
+    /// killed loses what came in the last two seconds at most, or less than [`WAITING_BYTES`] of a quiet CPU.
     ///
     /// # Errors
     /// When a file cannot be written.

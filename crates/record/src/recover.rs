@@ -86,7 +86,7 @@ fn complete(mut meta: Meta) -> Amend {
     if !meta.complete && meta.end.is_none() {
         anchors.extend(same_boot(&meta.start, &now).then_some(now));
         meta.missing.push(
-            "the recorder did not end in order: kernel events that it had not drained are missing (less than 4 KiB of each CPU and those of its last second), and all after it".to_owned(),
+            "the recorder did not end in order: kernel events that it had not drained are missing (those of the last two seconds at most, on a quiet CPU the last 4 KiB), and all after it".to_owned(),
         );
     }
     Amend {
