@@ -1,7 +1,13 @@
 //! Kills at many points: what is left is readable, and emitted == kept + lost.
 use crate::support::*;
 use kasuri_format::container::{BlockKind, Recording};
+use kasuri_format::meta::KernelMeta;
+use kasuri_format::tracefs::{Page, PageLayout};
+use kasuri_record::tracefs::{Drain, Instance, InstanceOptions, Tracefs};
 use rustix::process::Signal;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -220,4 +226,87 @@ fn recover_names_what_is_no_recording() {
         assert_eq!(output.status.code(), Some(1), "{name}");
         assert!(said(&output).contains(name), "{name}: {}", said(&output));
     }
+}
+
+/// What a recorder leaves when it is killed: pages that fill are handed over at once, one that does not is read after a while.
+#[test]
+fn events_wait_seconds_for_their_page_to_fill_and_no_longer() {
+    if !can_trace() {
+        return;
+    }
+    // The recorder itself wakes fifty times a second: a tenth of a page. On a machine that does much else pages fill, and this shows nothing.
+    in_one_of_five(|| {
+        let dir = scratch();
+        let record = ["record", "-q", "-o", "run.kasuri", "--", "sleep", "300"];
+        let mut recorder = start(kasuri(dir.path()).args(record));
+        let recording = dir.path().join("run.kasuri.d");
+        wait_until("it records", || recording.join("meta.json").exists());
+        let program = program_of(&recorder, "sleep");
+        std::thread::sleep(std::time::Duration::from_secs(5));
+        signal(recorder.id(), Signal::KILL);
+        recorder.wait().unwrap();
+        signal(program, Signal::KILL);
+        let recovered = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
+        assert!(recovered.status.success(), "{}", said(&recovered));
+        assert!(facts(&dir.path().join("run.kasuri")).kernel > 100);
+    });
+}
+
+#[test]
+fn what_is_read_before_its_page_is_full_is_read_once() {
+    if !can_trace() {
+        return;
+    }
+    let options = InstanceOptions {
+        buffer_kb: 4096,
+        tsc: false,
+        events: Vec::new(),
+        functions: Vec::new(),
+    };
+    let instance = Instance::create(&Tracefs::open().unwrap(), &options).unwrap();
+    let (files, page_bytes) = (scratch(), instance.page_bytes);
+    let mut drain = Drain::open(instance.dir(), &instance.cpus, page_bytes, files.path()).unwrap();
+    instance.set_tracing(true).unwrap();
+    let marker = format!("/proc/self/fd/{}/trace_marker", instance.dir().as_raw_fd());
+    let mut marker = File::options().write(true).open(marker).unwrap();
+    let mut write_marks = |from: u32, to: u32| {
+        for n in from..to {
+            let mark = format!("{n} of some, with text that fills pages sooner");
+            marker.write_all(mark.as_bytes()).unwrap();
+        }
+    };
+    // A few hundred bytes, then a good part of a page, then pages.
+    let several = 4 * page_bytes / 40;
+    for (from, to) in [(0, 10), (10, 30), (30, 31), (31, several)] {
+        write_marks(from, to);
+        for ix in 0..instance.cpus.len() {
+            drain.read_page(ix).unwrap();
+        }
+    }
+    write_marks(several, 2 * several);
+    drain.full_pages().unwrap();
+    instance.set_tracing(false).unwrap();
+    drain.rest().unwrap();
+
+    let layout = PageLayout::from_meta(&KernelMeta {
+        page_bytes,
+        header_page: instance.header_page.clone(),
+        big_endian: cfg!(target_endian = "big"),
+        ..KernelMeta::default()
+    })
+    .unwrap();
+    let mut seen = vec![0; 2 * several as usize];
+    for cpu in &instance.cpus {
+        let bytes = std::fs::read(files.path().join(format!("cpu{cpu}.raw"))).unwrap();
+        assert_eq!(bytes.len() % page_bytes as usize, 0);
+        for page in bytes.chunks_exact(page_bytes as usize) {
+            for event in Page::parse(page, &layout, 0).unwrap().events() {
+                // Type, flags, preempt count and thread; the address of the writer; the text.
+                let text = String::from_utf8_lossy(&event.unwrap().data[16..]).into_owned();
+                let number = text.split(' ').next().unwrap().parse::<usize>().unwrap();
+                seen[number] += 1;
+            }
+        }
+    }
+    assert!(seen.iter().all(|&times| times == 1), "{seen:?}");
 }
