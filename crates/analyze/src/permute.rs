@@ -28,11 +28,17 @@ pub(crate) struct Measure {
 /// For each measure, how often chance alone gets as far; none when there are too few runs to tell anything at 5 %.
 /// All measures must have as many runs before as the first, and after.
 pub(crate) fn p_values(measures: &[Measure]) -> Option<Vec<f64>> {
+    let first = measures.first()?;
+    let ways = choose(first.before.len() + first.after.len(), first.before.len());
+    p_values_of(measures, ways)
+}
+
+/// The same for a given number of ways.
+fn p_values_of(measures: &[Measure], ways: u64) -> Option<Vec<f64>> {
     let (n, m) = (
         measures.first()?.before.len(),
         measures.first()?.after.len(),
     );
-    let ways = choose(n + m, n)?;
     // Calling all runs by the other name changes nothing: with as many on both sides each way counts twice.
     let least = if n == m { 2.0 } else { 1.0 } / ways as f64;
     if n < 2 || m < 2 || least > 0.05 {
@@ -62,12 +68,18 @@ fn logarithms(measure: &Measure) -> Vec<f64> {
     runs().map(|x| x.max(least).ln()).collect()
 }
 
-fn choose(n: usize, k: usize) -> Option<u64> {
+/// n choose k; from 2^64 on `u64::MAX`: more than anybody goes through, and the sampling begins far below.
+fn choose(n: usize, k: usize) -> u64 {
     let mut ways: u64 = 1;
-    for i in 0..k as u64 {
-        ways = ways.checked_mul(n as u64 - i)? / (i + 1);
+    // The smaller of k and n - k: else a count that fits may pass through products that do not.
+    for i in 0..k.min(n - k) as u128 {
+        // Each is a binomial coefficient itself, so the division leaves no rest.
+        match u64::try_from(u128::from(ways) * (n as u128 - i) / (i + 1)) {
+            Ok(more) => ways = more,
+            Err(_) => return u64::MAX,
+        }
     }
-    Some(ways)
+    ways
 }
 
 /// |difference of the means| over its standard error.
@@ -188,6 +200,72 @@ mod tests {
         ));
         let p = p_values(&family).unwrap();
         assert!(p[20] <= 0.05, "{}", p[20]);
+    }
+
+    #[test]
+    fn ways_are_counted_or_more_than_fit() {
+        assert_eq!((choose(8, 4), choose(5, 0), choose(5, 5)), (70, 1, 1));
+        // 62 over 31 fits, a product on the way to it does in 128 bits only; 67 over 33 is the last that fits.
+        assert_eq!(choose(62, 31), 465_428_353_255_261_088);
+        assert_eq!(choose(67, 33), 14_226_520_737_620_288_370);
+        assert_eq!(choose(68, 34), u64::MAX);
+        assert_eq!(choose(400, 200), u64::MAX);
+        // One run beside very many: as many ways as runs.
+        assert_eq!(choose(1_000_001, 1_000_000), 1_000_001);
+    }
+
+    #[test]
+    fn p_of_many_runs_a_side_is_known() {
+        for n in [31, 32, 33, 34, 40, 200] {
+            let before: Vec<f64> = (0..n).map(|i| 1.0 + f64::from(i % 7) * 0.01).collect();
+            let after: Vec<f64> = before.iter().map(|x| x * 1.2).collect();
+            let p = p_values(&[measure(&before, &after), measure(&before, &before)])
+                .unwrap_or_else(|| panic!("{n} a side are not too few"));
+            // Only the way things were gets as far: one of those sampled. Equal groups: every way does.
+            assert_eq!(p, [1.0 / MAX_WAYS as f64, 1.0], "{n} a side");
+        }
+    }
+
+    #[test]
+    fn sampled_p_is_the_exact_one() {
+        // 8 and 8 runs have 12,870 ways, gone through; sampled, the same p comes out but for the scatter of a share
+        // of 20,000: sqrt(p (1 - p) / 20,000), times five.
+        let mut seed = 3u64;
+        let mut noise = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as f64 / f64::from(1u32 << 31)
+        };
+        for case in 0..8 {
+            let shift = 0.1 * f64::from(case);
+            let before: Vec<f64> = (0..8).map(|_| 1.0 + noise()).collect();
+            let after: Vec<f64> = (0..8).map(|_| 1.0 + shift + noise()).collect();
+            let m = [measure(&before, &after)];
+            let exact = p_values(&m).unwrap()[0];
+            let sampled = p_values_of(&m, u64::MAX).unwrap()[0];
+            let scatter = (exact * (1.0 - exact) / MAX_WAYS as f64).sqrt();
+            assert!(
+                (sampled - exact).abs() <= 5.0 * scatter + 1.0 / MAX_WAYS as f64,
+                "case {case}: {sampled} sampled, {exact} exact"
+            );
+        }
+    }
+
+    #[test]
+    fn sampled_p_finds_chance_as_often_as_it_says() {
+        // Noise against noise, 34 runs a side, whose ways no 64 bits count: p <= 0.05 in about one of twenty.
+        let mut seed = 11u64;
+        let mut noise = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) as f64 / f64::from(1u32 << 31)
+        };
+        let found = (0..40)
+            .filter(|_| {
+                let runs: Vec<f64> = (0..68).map(|_| 1.0 + noise()).collect();
+                p_values(&[measure(&runs[..34], &runs[34..])]).unwrap()[0] <= 0.05
+            })
+            .count();
+        // More than 8 once in 5,000 times for a true 5 %; the seed is fixed.
+        assert!(found <= 8, "{found} of 40");
     }
 
     #[test]
