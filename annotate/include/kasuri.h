@@ -247,6 +247,8 @@ struct kasuri__writer {
 #define KASURI__TEST_POINT(n) ((void)0) /* the kill tests die at point n */
 #endif
 #define KASURI__OFF_MASK 0xffffffu
+#define KASURI__OFF_LOST 0x200000u /* where no chunk reaches: the largest has 1 MiB */
+#define KASURI__OFF_HIGH 0x400000u
 
 /* ThreadSanitizer cannot see that a chunk went from a dead thread through another process to this one. Tell it. */
 #if defined(__SANITIZE_THREAD__)
@@ -899,6 +901,18 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
     KASURI__TSAN_RELEASE(chunk);
 }
 
+/* A reservation that fails raises the position all the same, and 16 MiB of them would carry into its address part: the
+ * next event would be written anywhere. So whoever comes out of line brings it back, whatever becomes of the event:
+ * also for a thread without a chunk, behind a gate that closes, and in a forked child that cannot attach. A handler
+ * that interrupts this may have done it already. 12 MiB remain, and a handler that interrupts an emit adds 2 kB at
+ * most: 6,000 of them would have to nest. */
+KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
+    uint64_t pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
+    if (KASURI__UNLIKELY((pos & KASURI__OFF_MASK) > KASURI__OFF_HIGH))
+        __atomic_compare_exchange_n(&w->pos, &pos, (pos & ~(uint64_t)KASURI__OFF_MASK) | KASURI__OFF_LOST, 0,
+                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 /* Nothing was free at the last try and nothing has been freed since: count and go, about 20 ns. Signals are not
  * blocked; `counting` keeps a handler that finds a free chunk from handing this one over under our feet.
  * Return: whether the event is dealt with. */
@@ -911,11 +925,7 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
         (t->stalled_cause != KASURI_LOST_FROZEN ||
          __atomic_load_n(&c->control->state, __ATOMIC_RELAXED) == KASURI_SESSION_FROZEN) &&
         ++t->stalled_events % 4096) { /* now and then: does the recorder live? */
-        uint64_t pos = __atomic_load_n(&t->w.pos, __ATOMIC_RELAXED);
         kasuri__count_lost(c, t, t->stalled_cause);
-        if ((pos & KASURI__OFF_MASK) > 0x400000) /* keep the failed reservations from reaching the address */
-            __atomic_compare_exchange_n(&t->w.pos, &pos, (pos & ~(uint64_t)KASURI__OFF_MASK) + t->room + 16, 0,
-                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED);
         dealt = 1;
     }
     __asm__ volatile("" : : : "memory");
@@ -1125,7 +1135,7 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
         kasuri__start_chunk(c, t);
         return 1;
     }
-    t->stalled = t->now.chunk != 0;
+    t->stalled = 1;
     return 0;
 }
 
@@ -1623,10 +1633,15 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
-    if (c && t && (!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))
-        return;
-    if (c && t && t->stalled && (pos & KASURI__OFF_MASK) > t->room && kasuri__count_stalled(c, t))
-        return;
+    if (c && t) {
+        kasuri__clamp(&t->w);
+        if ((!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))
+            return;
+        /* The first event that does not fit into a chunk tells where the chunk's events end: not here. */
+        if (t->stalled && bytes <= KASURI_EVENT_MAX && (!t->now.chunk || (pos & KASURI__OFF_MASK) > t->room) &&
+            kasuri__count_stalled(c, t))
+            return;
+    }
     kasuri__block_signals(mask);
     c = kasuri__get_client();
     if (c)

@@ -158,6 +158,23 @@ static int overwrite_keeps_the_newest(void) {
     return failed;
 }
 
+/* One chunk, which the first thread keeps: 3 million events of the second fail to find room, which is 60 times what its
+ * position may rise by before it would carry into an address. */
+static int a_thread_without_a_chunk_only_counts(void) {
+    struct reader_options o = {.first_chunks = 1, .chunk_bytes = 4096, .flight_chunks = 1, .no_free = 1};
+    o.max_bytes = 4096 + o.chunk_bytes; /* one segment of one chunk */
+    for (o.policy = KASURI_POLICY_GROW; o.policy <= KASURI_POLICY_OVERWRITE; o.policy++) {
+        struct reader_totals t = run(&o, "plain", "1", "3000000");
+        EXPECT(t.chunks == 1 && t.lost >= 5999000);
+        EXPECT(t.lost_by[KASURI_LOST_FULL] >= 3000000); /* the second thread's, all of them */
+        EXPECT(t.lost == t.lost_by[KASURI_LOST_FULL] + t.lost_by[KASURI_LOST_OVERWRITTEN]);
+    }
+    o.policy = KASURI_POLICY_DISCARD;
+    o.clock = KASURI_CLOCK_MONOTONIC;
+    EXPECT(run(&o, "plain", "1", "3000000").lost >= 5999000);
+    return failed;
+}
+
 static int monotonic_clock_loses_nothing(void) {
     struct reader_options o = {.first_chunks = 2, .chunk_bytes = 4096, .clock = KASURI_CLOCK_MONOTONIC};
     struct reader_totals t = run(&o, "plain", "2", "100000");
@@ -482,6 +499,7 @@ static const struct {
     TEST(grow_ends_at_max_bytes),
     TEST(discard_counts_what_it_drops),
     TEST(overwrite_keeps_the_newest),
+    TEST(a_thread_without_a_chunk_only_counts),
     TEST(monotonic_clock_loses_nothing),
     TEST(frozen_flight_recorder_drops),
     TEST(causes_are_told_apart),

@@ -203,6 +203,31 @@ static void measure_grow(void) {
     result("annotate.enabled_grow", &grow, "ns", "annotate.rdtsc", ratio_of(&grow, &stamp), NULL);
 }
 
+/* Events that find no room: of a thread whose one chunk is full, and of one that never got any. */
+static void *lost_without_chunk(void *out) {
+    struct series *s = out;
+    enabled();
+    for (int i = 0; i < ROUNDS; i++) {
+        s[0].v[i] = bare_stamp();
+        s[1].v[i] = enabled();
+    }
+    return NULL;
+}
+static void measure_lost(void) {
+    struct series with[2], without[2];
+    pthread_t t;
+    enabled();
+    for (int i = 0; i < ROUNDS; i++) {
+        with[0].v[i] = bare_stamp();
+        with[1].v[i] = enabled();
+    }
+    result("annotate.lost", &with[1], "ns", "annotate.rdtsc", ratio_of(&with[1], &with[0]), "<= 2.5 ratio");
+    pthread_create(&t, NULL, lost_without_chunk, without);
+    pthread_join(t, NULL);
+    result("annotate.lost_without_chunk", &without[1], "ns", "annotate.rdtsc", ratio_of(&without[1], &without[0]),
+           "<= 2.5 ratio");
+}
+
 static void measure_disabled(void) {
     struct series off, empty;
     for (int i = 0; i < ROUNDS; i++) {
@@ -214,7 +239,14 @@ static void measure_disabled(void) {
 
 /* -- the recorder -- */
 
-static struct kasuri_control *make_session(char *dir, size_t size, uint32_t first_chunks) {
+struct session {
+    const char *mode;
+    uint32_t first_chunks; /* 0: no session */
+    uint64_t max_bytes;
+    int drains, may_lose;
+};
+
+static struct kasuri_control *make_session(char *dir, size_t size, const struct session *o) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char path[300];
     snprintf(dir, size, "/dev/shm/kasuri-bench-XXXXXX");
@@ -233,8 +265,8 @@ static struct kasuri_control *make_session(char *dir, size_t size, uint32_t firs
     k->policy = KASURI_POLICY_GROW;
     k->clock = KASURI_CLOCK_NATIVE;
     k->chunk_bytes = 32768;
-    k->max_bytes = 1ull << 30;
-    k->first_chunks = first_chunks;
+    k->max_bytes = o->max_bytes;
+    k->first_chunks = o->first_chunks;
     k->magic = KASURI_MAGIC_CONTROL;
     return k;
 }
@@ -304,11 +336,11 @@ static void remove_session(const char *dir) {
         fprintf(stderr, "bench_annotate: cannot remove %s\n", dir);
 }
 
-static int run_child(const char *self, const char *mode, int drains, uint32_t first_chunks) {
+static int run_child(const char *self, const struct session *o) {
     char dir[100] = "";
     int status = 0;
-    struct kasuri_control *k = first_chunks ? make_session(dir, sizeof dir, first_chunks) : NULL;
-    if (first_chunks && !k) {
+    struct kasuri_control *k = o->first_chunks ? make_session(dir, sizeof dir, o) : NULL;
+    if (o->first_chunks && !k) {
         perror("bench_annotate: session");
         return 1;
     }
@@ -318,12 +350,12 @@ static int run_child(const char *self, const char *mode, int drains, uint32_t fi
             setenv("KASURI_SESSION", dir, 1);
         else
             unsetenv("KASURI_SESSION");
-        execl(self, self, mode, (char *)NULL);
+        execl(self, self, o->mode, (char *)NULL);
         _exit(127);
     }
     struct rings rings = {.dir = dir, .pid = pid};
     while (waitpid(pid, &status, k ? WNOHANG : 0) == 0) {
-        if (drains)
+        if (o->drains)
             drain(&rings, k);
         usleep(1000);
     }
@@ -337,7 +369,7 @@ static int run_child(const char *self, const char *mode, int drains, uint32_t fi
     }
     for (int i = 0; i < rings.n; i++)
         for (int cause = 0; cause < KASURI_LOST_CAUSES; cause++)
-            if (rings.s[i]->lost[cause])
+            if (rings.s[i]->lost[cause] && !o->may_lose)
                 status = 1; /* a figure with losses is none */
     if (k)
         remove_session(dir);
@@ -352,8 +384,18 @@ int main(int argc, char **argv) {
         measure_grow();
     else if (!strcmp(mode, "disabled"))
         measure_disabled();
-    else
-        return run_child("/proc/self/exe", "enabled", 1, 2000) || run_child("/proc/self/exe", "grow", 0, 64) ||
-               run_child("/proc/self/exe", "disabled", 0, 0);
+    else if (!strcmp(mode, "lost"))
+        measure_lost();
+    else {
+        static const struct session sessions[] = {
+            {"enabled", 2000, 1ull << 30, 1, 0},
+            {"grow", 64, 1ull << 30, 0, 0},
+            {"lost", 1, 4096 + 32768, 0, 1}, /* one chunk */
+            {"disabled", 0, 0, 0, 0},
+        };
+        for (unsigned i = 0; i < sizeof sessions / sizeof *sessions; i++)
+            if (run_child("/proc/self/exe", &sessions[i]))
+                return 1;
+    }
     return 0;
 }
