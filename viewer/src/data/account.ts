@@ -4,7 +4,6 @@ import { Kind } from "./index";
 import { itemsBetween, overlap, Patience, scan, unitsBetween } from "./query";
 import type { Line, Recording } from "./recording";
 
-export const N_CLASSES = 16;
 /** Items drawn one by one; with more in view, the mix is as good. */
 const MAX_ITEMS = 30_000;
 
@@ -19,11 +18,14 @@ export interface Sums {
 export class Account {
   /** A line for each CPU. */
   readonly lines: Line[];
+  /** Keys of the classes, by number: the file's own list. */
+  readonly classes: string[];
   /** Bytes of shares by line, class and bucket. */
   private mixes: Uint8Array[][] = [];
 
   constructor(private readonly recording: Recording) {
     this.lines = recording.lines.filter((line) => line.kind === Kind.Account);
+    this.classes = recording.index.account?.classes.map(([key]) => key) ?? [];
   }
 
   get buckets(): number {
@@ -38,7 +40,7 @@ export class Account {
       mixes.map(async ([block, offset]) => {
         const bytes = await this.recording.block(block);
         let at = offset;
-        return Array.from({ length: N_CLASSES }, () => {
+        return this.classes.map(() => {
           const column = Uint8Array.from(words(bytes, at, buckets));
           at += columnBytes(bytes, at, buckets);
           return column;
@@ -56,7 +58,7 @@ export class Account {
    * [width][class]. From the segments themselves where few are in view, else from the mix. `complete` false: more was asked for.
    */
   shares(t0: number, t1: number, width: number, cpus: Set<number> | undefined): { shares: Float32Array; complete: boolean } {
-    const shares = new Float32Array(width * N_CLASSES);
+    const shares = new Float32Array(width * this.classes.length);
     const chosen = this.chosen(cpus);
     let complete = true;
     for (const l of chosen) {
@@ -67,6 +69,7 @@ export class Account {
 
   private fromItems(shares: Float32Array, line: Line, t0: number, t1: number, width: number, weight: number, report: (known: boolean) => void): boolean {
     const { recording } = this;
+    const nClasses = this.classes.length;
     const nsPerPixel = (t1 - t0) / width;
     // A pixel wider than a bucket needs no items.
     if (this.mixes.length > 0 && nsPerPixel > recording.length / this.buckets) return false;
@@ -89,7 +92,9 @@ export class Account {
         const x0 = Math.max(0, (unit.start[i]! - t0) / nsPerPixel);
         const x1 = Math.min(width, (unit.end[i]! - t0) / nsPerPixel);
         const value = unit.value[i]!;
-        for (let p = Math.floor(x0); p < x1; p++) shares[p * N_CLASSES + value]! += (Math.min(x1, p + 1) - Math.max(x0, p)) * weight;
+        // A class that the file does not list would be counted in the next pixel.
+        if (value >= nClasses) continue;
+        for (let p = Math.floor(x0); p < x1; p++) shares[p * nClasses + value]! += (Math.min(x1, p + 1) - Math.max(x0, p)) * weight;
       }
     }
     return true;
@@ -99,6 +104,7 @@ export class Account {
     const mix = this.mixes[l];
     if (!mix) return;
     const n = this.buckets;
+    const nClasses = this.classes.length;
     const first = (t0 * n) / this.recording.length;
     const perPixel = ((t1 - t0) * n) / this.recording.length / width;
     for (let p = 0; p < width; p++) {
@@ -107,11 +113,11 @@ export class Account {
       const b1 = Math.max(b0 + 1, Math.floor(x + perPixel));
       if (b0 < 0 || b0 >= n) continue;
       const each = weight / 255 / (b1 - b0);
-      for (let c = 0; c < N_CLASSES; c++) {
+      for (let c = 0; c < nClasses; c++) {
         const column = mix[c]!;
         let sum = 0;
         for (let b = b0; b < b1 && b < n; b++) sum += column[b]!;
-        if (sum > 0) shares[p * N_CLASSES + c]! += sum * each;
+        if (sum > 0) shares[p * nClasses + c]! += sum * each;
       }
     }
   }
@@ -121,13 +127,13 @@ export class Account {
     const account = this.recording.index.account;
     if (!account) return undefined;
     const chosen = this.chosen(cpus).map((l) => this.lines[l]!);
-    const sums: Sums = { capacity: 0, cpus: chosen.length, classes: new Float64Array(N_CLASSES), causes: new Float64Array(account.causes.length) };
+    const sums: Sums = { capacity: 0, cpus: chosen.length, classes: new Float64Array(this.classes.length), causes: new Float64Array(account.causes.length) };
     const patience = new Patience(cancelled);
     for (const line of chosen) {
       const go = await scan(this.recording, line, t0, t1, (unit, i0, i1) => {
         for (let i = i0; i < i1; i++) {
           const ns = overlap(unit.start[i]!, unit.end[i]!, t0, t1);
-          if (ns === 0) continue;
+          if (ns === 0 || unit.value[i]! >= sums.classes.length) continue;
           sums.classes[unit.value[i]!]! += ns;
           sums.causes[cell(unit, 1, i)]! += ns;
           sums.capacity += ns;

@@ -1,22 +1,23 @@
 // The account over time as a stacked area.
-import { N_CLASSES, type Account } from "../data/account";
+import type { Account } from "../data/account";
 import type { Viewport } from "../view/viewport";
-import { CLASS_ORDER, classColour, css, type Theme } from "./palette";
+import { classColour, classOrder, css, type Theme } from "./palette";
 import { SvgPen, type Pen } from "./pen";
 
 /** Paints pixels of an area `width` x `height`; all classes of a pixel column from the bottom up. */
-function image(shares: Float32Array, width: number, height: number, dark: boolean): ImageData {
+function image(shares: Float32Array, classes: string[], width: number, height: number, dark: boolean): ImageData {
   const picture = new ImageData(width, height);
   const pixels = new Uint32Array(picture.data.buffer);
-  const inks = CLASS_ORDER.map((c) => {
-    const rgb = classColour(c, dark);
+  const order = classOrder(classes);
+  const inks = order.map((c) => {
+    const rgb = classColour(classes[c], dark);
     return (0xff000000 | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
   });
   for (let x = 0; x < width; x++) {
     let sum = 0;
     let y = height;
-    for (let k = 0; k < N_CLASSES; k++) {
-      const share = shares[x * N_CLASSES + CLASS_ORDER[k]!]!;
+    for (let k = 0; k < order.length; k++) {
+      const share = shares[x * order.length + order[k]!]!;
       if (share === 0) continue;
       sum += share;
       const top = Math.max(0, Math.round(height * (1 - sum)));
@@ -35,7 +36,7 @@ export function drawArea(pen: Pen, account: Account, cpus: Set<number> | undefin
   const rows = Math.max(1, Math.round(height * dpr));
   const { shares, complete } = account.shares(view.t0, view.t1, width, cpus);
   if (pen instanceof SvgPen) {
-    outlines(pen, shares, width, view.width, y, height, theme.dark);
+    outlines(pen, shares, account.classes, width, view.width, y, height, theme.dark);
     return complete;
   }
   if (!scratch) return complete;
@@ -43,24 +44,24 @@ export function drawArea(pen: Pen, account: Account, cpus: Set<number> | undefin
     scratch.width = width;
     scratch.height = rows;
   }
-  scratch.getContext("2d")!.putImageData(image(shares, width, rows, theme.dark), 0, 0);
+  scratch.getContext("2d")!.putImageData(image(shares, account.classes, width, rows, theme.dark), 0, 0);
   (pen as CanvasRenderingContext2D).drawImage(scratch, 0, y, view.width, height);
   return complete;
 }
 
 /** The same as shapes: one for each class. */
-function outlines(pen: SvgPen, shares: Float32Array, n: number, width: number, y: number, height: number, dark: boolean): void {
+function outlines(pen: SvgPen, shares: Float32Array, classes: string[], n: number, width: number, y: number, height: number, dark: boolean): void {
   const below = new Float32Array(n);
-  for (const c of CLASS_ORDER) {
+  for (const c of classOrder(classes)) {
     let any = false;
-    for (let x = 0; x < n && !any; x++) any = shares[x * N_CLASSES + c]! > 0;
+    for (let x = 0; x < n && !any; x++) any = shares[x * classes.length + c]! > 0;
     if (!any) continue;
-    pen.fillStyle = css(classColour(c, dark));
+    pen.fillStyle = css(classColour(classes[c], dark));
     pen.beginPath();
     const at = (x: number): number => (x / n) * width;
     pen.moveTo(0, y + height * (1 - below[0]!));
     for (let x = 0; x < n; x++) {
-      const top = y + height * (1 - below[x]! - shares[x * N_CLASSES + c]!);
+      const top = y + height * (1 - below[x]! - shares[x * classes.length + c]!);
       pen.lineTo(at(x), top);
       pen.lineTo(at(x + 1), top);
     }
@@ -71,6 +72,6 @@ function outlines(pen: SvgPen, shares: Float32Array, n: number, width: number, y
     }
     pen.closePath();
     pen.fill();
-    for (let x = 0; x < n; x++) below[x]! += shares[x * N_CLASSES + c]!;
+    for (let x = 0; x < n; x++) below[x]! += shares[x * classes.length + c]!;
   }
 }

@@ -56,15 +56,47 @@ export function stateColour(state: number, dark: boolean): Rgb {
   return (dark ? STATES_DARK : STATES_LIGHT)[state] ?? STATES_LIGHT[State.Unknown]!;
 }
 
-/** Classes of the account from the bottom of the stack to its top: what the program is for, then losses by kind. */
-export const CLASS_ORDER = [0, 1, 2, 3, 13, 4, 5, 6, 7, 8, 10, 11, 12, 9, 15, 14];
+/**
+ * Classes of the account by key, from the bottom of the stack to its top: what the program is for, then losses by kind; in the light and
+ * in the dark theme. Okabe-Ito and lighter kin: neighbours in the stack differ in lightness, so that they part without colour too.
+ */
+const CLASSES: [string, Rgb, Rgb][] = [
+  ["work", 0x009e73, 0x1fae85],
+  ["kernel", 0x7fd1b9, 0x7fd1b9],
+  ["runtime", 0xcc79a7, 0xd08bb2],
+  ["tracing", 0x8c6bb1, 0x9a7cc0],
+  ["irq", 0x5a3d7a, 0x7d5fa0],
+  ["lock_wait", 0xd55e00, 0xe8701a],
+  ["barrier_wait", 0xf0b429, 0xf0b429],
+  ["sync_wait", 0x8f6a00, 0xa98a2a],
+  ["io_wait", 0x7a4988, 0x9a68aa],
+  ["sleep", 0xd9b8e0, 0xcfaad8],
+  ["throttled", 0xc2185b, 0xe0457b],
+  ["oversubscribed", 0x0a4f86, 0x2f7fc1],
+  ["interference", 0x56b4e9, 0x6cc0f0],
+  ["scheduling", 0xb5d9ee, 0xa9cfe4],
+  ["no_work", 0xdfe3e8, 0x333c45],
+  ["other", 0x6d7680, 0x5c6670],
+  ["unknown", 0x9aa3ad, 0x7d8791],
+];
 
-// Okabe-Ito and lighter kin: neighbours in the stack differ in lightness, so that they part without colour too.
-const CLASSES_LIGHT: Rgb[] = [0x009e73, 0x7fd1b9, 0xcc79a7, 0x8c6bb1, 0xd55e00, 0xf0b429, 0x8f6a00, 0x7a4988, 0xd9b8e0, 0xdfe3e8, 0x0a4f86, 0x56b4e9, 0xb5d9ee, 0x5a3d7a, 0x9aa3ad, 0x6d7680];
-const CLASSES_DARK: Rgb[] = [0x1fae85, 0x7fd1b9, 0xd08bb2, 0x9a7cc0, 0xe8701a, 0xf0b429, 0xa98a2a, 0x9a68aa, 0xcfaad8, 0x333c45, 0x2f7fc1, 0x6cc0f0, 0xa9cfe4, 0x7d5fa0, 0x7d8791, 0x5c6670];
+const BY_KEY = new Map(CLASSES.map(([key, light, dark], rank) => [key, { rank, light, dark }]));
 
-export function classColour(c: number, dark: boolean): Rgb {
-  return (dark ? CLASSES_DARK : CLASSES_LIGHT)[c] ?? 0x808080;
+/** Colour of the class with this key; undefined: this viewer does not know it. */
+export function knownClassColour(key: string | undefined, dark: boolean): Rgb | undefined {
+  const known = BY_KEY.get(key ?? "");
+  return known && (dark ? known.dark : known.light);
+}
+
+/** The same, grey where it is not known. */
+export function classColour(key: string | undefined, dark: boolean): Rgb {
+  return knownClassColour(key, dark) ?? 0x808080;
+}
+
+/** Numbers of the file's classes from the bottom of the stack to its top; those that this viewer does not know are topmost. */
+export function classOrder(keys: string[]): number[] {
+  const rank = (c: number): number => BY_KEY.get(keys[c]!)?.rank ?? CLASSES.length;
+  return keys.map((_, c) => c).sort((a, b) => rank(a) - rank(b));
 }
 
 const MUTED: Rgb[] = [0x88ccee, 0x44aa99, 0xddcc77, 0xcc6677, 0x6f74c4, 0x999933, 0xb56ba8, 0x4e9a5b, 0xb07aa1, 0x7d9bc1];
@@ -203,7 +235,7 @@ export class Colours {
 
   of(kind: Kind, value: number): Rgb {
     if (kind === Kind.State) return stateColour(value, this.dark);
-    if (kind === Kind.Account) return classColour(value, this.dark);
+    if (kind === Kind.Account) return classColour(this.index.account?.classes[value]?.[0], this.dark);
     const key = value * 16 + kind;
     let rgb = this.known.get(key);
     if (rgb === undefined) {

@@ -1,5 +1,5 @@
 // The account of a part of the recording: where its CPU time went, and what caused the losses.
-import { CLASS_ORDER, classColour, css } from "../draw/palette";
+import { classColour, classOrder, css } from "../draw/palette";
 import type { Sums } from "../data/account";
 import { duration, percent } from "../view/units";
 import type { App } from "./app";
@@ -49,13 +49,13 @@ export function accountParts(app: App, sums: Sums, length: number): HTMLElement[
   const { account } = index;
   if (!account || sums.capacity <= 0) return [h("p", { class: "muted" }, "Nothing was recorded of the CPUs here.")];
   const { dark } = app.theme;
-  const used = CLASS_ORDER.filter((c) => sums.classes[c]! > 0);
+  const used = classOrder(account.classes.map(([key]) => key)).filter((c) => sums.classes[c]! > 0);
   const useful = used.reduce((sum, c) => sum + (account.classes[c]![3] ? sums.classes[c]! : 0), 0);
   const cpus = (ns: number): string => (ns / Math.max(1, length)).toFixed(2);
   const bar = h("div", { class: "share-bar wide", role: "img", "aria-label": used.map((c) => `${account.classes[c]![1]} ${percent(sums.classes[c]!, sums.capacity)}`).join(", ") });
-  append(bar, used.map((c) => h("i", { style: `width:${(100 * sums.classes[c]!) / sums.capacity}%;--c:${css(classColour(c, dark))}`, title: `${account.classes[c]![1]} ${percent(sums.classes[c]!, sums.capacity)}` })));
+  append(bar, used.map((c) => h("i", { style: `width:${(100 * sums.classes[c]!) / sums.capacity}%;--c:${css(classColour(account.classes[c]![0], dark))}`, title: `${account.classes[c]![1]} ${percent(sums.classes[c]!, sums.capacity)}` })));
   const rows = used.map((c): Cell[] => [
-    swatched(css(classColour(c, dark)), account.classes[c]![1]),
+    swatched(css(classColour(account.classes[c]![0], dark)), account.classes[c]![1]),
     { value: sums.classes[c]!, text: duration(sums.classes[c]!) },
     { value: sums.classes[c]!, text: cpus(sums.classes[c]!) },
     { value: sums.classes[c]!, text: percent(sums.classes[c]!, sums.capacity) },
@@ -68,7 +68,7 @@ export function accountParts(app: App, sums: Sums, length: number): HTMLElement[
   const causes = losses.slice(0, CAUSES).map(({ ns, cause }): Cell[] => {
     const go = cause.thread >= 0 ? () => app.go({ thread: cause.thread }) : cause.object !== "" && index.locks.some((lock) => lock.object === cause.object) ? () => app.go({ lock: cause.object }) : undefined;
     const text = causeText(app, cause);
-    return [swatched(css(classColour(cause.class, dark)), account.classes[cause.class]![1]), { value: text, text, ...(go && { go }) }, { value: ns, text: duration(ns) }, { value: ns, text: cpus(ns) }];
+    return [swatched(css(classColour(account.classes[cause.class]![0], dark)), account.classes[cause.class]![1]), { value: text, text, ...(go && { go }) }, { value: ns, text: duration(ns) }, { value: ns, text: cpus(ns) }];
   });
   return [
     h("p", { class: "headline" }, h("strong", {}, `${cpus(useful)} of ${cpus(sums.capacity)} CPUs`), ` did the program's own work (${percent(useful, sums.capacity)}).`),

@@ -145,7 +145,7 @@ export class App {
     const cpus = this.accountCpus()?.size ?? this.account.lines.length;
     const rows = [...shares].map((share, c) => ({ share, c })).filter(({ share }) => share > 0.002).sort((a, b) => b.share - a.share);
     return rows.slice(0, 8).map(({ share, c }) =>
-      h("div", { class: "swatch" }, h("i", { style: `--c:${css(classColour(c, theme.dark))}` }), `${classes[c]![1]} `, h("span", { class: "muted" }, `${(share * cpus).toFixed(2)} of ${cpus} CPUs`)),
+      h("div", { class: "swatch" }, h("i", { style: `--c:${css(classColour(classes[c]![0], theme.dark))}` }), `${classes[c]![1]} `, h("span", { class: "muted" }, `${(share * cpus).toFixed(2)} of ${cpus} CPUs`)),
     );
   }
 
