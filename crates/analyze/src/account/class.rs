@@ -38,10 +38,12 @@ pub enum Class {
     Unknown = 14,
     /// Known, and none of the above.
     Other = 15,
+    /// A thread was ready and the CPU limit of its cgroup kept it off.
+    Throttled = 16,
 }
 
 /// Number of classes.
-pub const N_CLASSES: usize = 16;
+pub const N_CLASSES: usize = 17;
 
 /// Nanoseconds by class.
 pub type Sums = [i64; N_CLASSES];
@@ -65,6 +67,7 @@ impl Class {
         Class::Irq,
         Class::Unknown,
         Class::Other,
+        Class::Throttled,
     ];
 
     /// Its name in JSON.
@@ -86,6 +89,7 @@ impl Class {
             Class::Irq => "irq",
             Class::Unknown => "unknown",
             Class::Other => "other",
+            Class::Throttled => "throttled",
         }
     }
 
@@ -108,6 +112,7 @@ impl Class {
             Class::Irq => "interrupts",
             Class::Unknown => "unknown",
             Class::Other => "other",
+            Class::Throttled => "throttled",
         }
     }
 
@@ -130,6 +135,7 @@ impl Class {
             Class::Irq => "took the CPU",
             Class::Unknown => "lost or not recorded",
             Class::Other => "none of the above",
+            Class::Throttled => "kept off by a CPU limit",
         }
     }
 

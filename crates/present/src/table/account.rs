@@ -30,6 +30,7 @@ fn mark(class: Class) -> (char, u8) {
         Class::Irq => ('i', 37),
         Class::Unknown => ('?', 240),
         Class::Other => ('o', 240),
+        Class::Throttled => ('Q', 161),
     }
 }
 
@@ -99,6 +100,8 @@ pub fn cause_text(cause: &CauseSummary, with_place: bool) -> String {
             "ready threads that were kept to another CPU (placement, affinity)".into()
         }
         (Class::Scheduling, _) => "wake-up delays".into(),
+        (Class::Throttled, _) if name.is_empty() => "the CPU limit of its cgroup".into(),
+        (Class::Throttled, _) => format!("the CPU limit of its cgroup, {name}"),
         (Class::Irq, _) => format!("interrupt {name}"),
         (Class::Kernel, _) => format!("system call {name}"),
         (Class::Unknown, _) => "unknown: events lost or not recorded".into(),

@@ -10,7 +10,7 @@ table! {
     pub(crate) static ACCOUNT = "account", AccountRow from account;
     /// Id, unique in the run.
     account_id: i64, "id";
-    /// `work`, `kernel`, `runtime`, `tracing`, `lock_wait`, `barrier_wait`, `sync_wait`, `io_wait`, `sleep`, `no_work`, `oversubscribed`, `interference`, `scheduling`, `irq`, `unknown` or `other`.
+    /// `work`, `kernel`, `runtime`, `tracing`, `lock_wait`, `barrier_wait`, `sync_wait`, `io_wait`, `sleep`, `no_work`, `oversubscribed`, `interference`, `scheduling`, `irq`, `unknown`, `other` or `throttled`.
     class: Text;
     /// Whether it is what the program is for: `work` and `kernel`.
     is_useful: bool;
