@@ -38,6 +38,47 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+#[test]
+fn a_mistyped_option_of_record_is_not_taken_for_the_program() {
+    let dir = scratch("mistyped");
+    for args in [
+        &["record", "--budgte", "2%", "--", "true"][..],
+        &["record", "--quite", "true"],
+        &["record", "-z", "true"],
+    ] {
+        let output = kasuri(args).current_dir(&dir).output().unwrap();
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains("unexpected argument"), "{message}");
+        assert!(message.contains(args[1]), "{message}");
+    }
+    // From the program on everything is the program's, and after `--` a program may have any name.
+    let record = ["record", "-q", "--no-kernel", "-o", "run.kasuri"];
+    for program in [
+        &["sh", "-c", "exit 7"][..],
+        &["sh", "-c", "exit 7", "--budgte", "-o", "x"],
+        &["--", "sh", "-c", "exit 7"],
+        &["sh", "--", "-c"],
+    ] {
+        let args = [&record[..], program].concat();
+        let output = kasuri(&args).current_dir(&dir).output().unwrap();
+        // `sh -- -c` looks for a script of the name -c: the program got both words.
+        let wanted = if program.last() == Some(&"-c") { 2 } else { 7 };
+        assert_eq!(
+            output.status.code(),
+            Some(wanted),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+    }
+    let output = kasuri(&[&record[..], &["--", "--budgte"]].concat())
+        .current_dir(&dir)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
 /// Runs every reader on `file`: each must exit with 1, print nothing on stdout and one line with the needed words.
 fn every_reader_says(dir: &Path, file: &str, needed: &[&str]) {
     let out = dir.join("out");

@@ -33,8 +33,8 @@ Exit status: the program's (128 + N when signal N killed it); 125 when kasuri fa
 /// program unless told otherwise. Without root, annotations and the program's own context switches
 /// are recorded; `kasuri doctor` says what this machine allows.
 ///
-/// Ctrl-C goes to the program; when it ends the recording is finished. A second Ctrl-C
-/// finishes the recording at once.
+/// Ctrl-C goes to the program; when it ends the recording is finished. A second Ctrl-C, a second
+/// or more after the first, finishes the recording at once.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -121,11 +121,8 @@ pub struct Args {
     quiet: bool,
 
     /// Program to run, with its arguments
-    #[arg(
-        value_name = "PROGRAM",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    // What begins with a hyphen is the program's from the program on; before it, it is an option of ours, mistyped.
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     program: Vec<OsString>,
 }
 
@@ -310,10 +307,15 @@ fn summary_line(summary: &Summary) -> String {
         ),
     };
     let budget = summary.budget.map_or(String::new(), |(share, changes)| {
-        format!(
-            "; kernel events cost {:.2} % of the CPU time used, switched {changes} times to keep the budget",
-            share * 100.0
-        )
+        // Nothing costs more than all there was: such an estimate is none.
+        let cost = match share {
+            ..=1.0 => format!(
+                "kernel events cost {:.2} % of the CPU time used",
+                share * 100.0
+            ),
+            _ => "what kernel events cost is not known".to_owned(),
+        };
+        format!("; {cost}, switched {changes} times to keep the budget")
     });
     format!("{place}: {events}{megabytes:.1} MB, {lost}{budget}")
 }
