@@ -419,7 +419,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// The program's signals are passed on: it decides whether to end. The second request ends the recording.
+    /// The program's signals are passed on: it decides whether to end. The second request ends the recording. Signals within a
+    /// second are one request; without a program the first ends the recording.
     fn on_signal(&mut self, signal: crate::signals::Arrived, notify: Notify<'_>) -> Step {
         if signal.signal == libc::SIGUSR2 {
             self.trigger(notify);
@@ -429,13 +430,16 @@ impl<'a> Recorder<'a> {
             self.child_changed = true;
             return Step::GoOn;
         }
-        self.ending_signals += 1;
         let Some(child) = &self.child else {
             return Step::End;
         };
         if !signal.from_terminal {
             child.signal(signal.signal);
         }
+        if signal.is_repeated {
+            return Step::GoOn;
+        }
+        self.ending_signals += 1;
         if self.ending_signals > 1 {
             notify(Notice::Note(
                 "recording stopped; the program goes on".to_owned(),

@@ -5,9 +5,10 @@
 //! says so to background jobs and nohup.
 use crate::error::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::cell::Cell;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,13 @@ pub struct Arrived {
     pub signal: i32,
     /// The terminal's driver sent it to the whole foreground group: the program has it already.
     pub from_terminal: bool,
+    /// It ends a recording, and asks for the same thing as one that came less than [`ONE_REQUEST`] before.
+    pub is_repeated: bool,
 }
+
+/// Ending signals within this time of the first are one request: timeout(1) sends its signal to the program it started and then to
+/// the whole group, an init system SIGTERM and SIGHUP. Who wants to say more than that presses the key again later.
+pub const ONE_REQUEST: Duration = Duration::from_secs(1);
 
 /// Signals that end a recording.
 pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
@@ -26,6 +33,8 @@ pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::S
 pub struct Signals {
     fd: OwnedFd,
     before: libc::sigset_t,
+    /// When the last request to end came that repeated no other.
+    asked: Cell<Option<Instant>>,
 }
 
 impl Signals {
@@ -59,7 +68,11 @@ impl Signals {
         }
         // SAFETY: signalfd returned a new descriptor that nobody else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Signals { fd, before })
+        Ok(Signals {
+            fd,
+            before,
+            asked: Cell::new(None),
+        })
     }
 
     /// The mask from before, for a program to start with.
@@ -94,12 +107,24 @@ impl Signals {
         }
     }
 
-    /// Whether the user wants an end, now.
+    /// Whether the user wants an end, now: asked for it since the last look, and not only repeated what was seen before.
     pub fn is_ending(&self) -> bool {
         self.wait(None, Duration::ZERO)
             .0
             .iter()
-            .any(|arrived| ENDING.contains(&arrived.signal))
+            .any(|arrived| ENDING.contains(&arrived.signal) && !arrived.is_repeated)
+    }
+
+    /// Whether an ending signal that comes now belongs to the request before; else it is one.
+    fn repeats(&self, now: Instant) -> bool {
+        let repeats = self
+            .asked
+            .get()
+            .is_some_and(|then| now.saturating_duration_since(then) < ONE_REQUEST);
+        if !repeats {
+            self.asked.set(Some(now));
+        }
+        repeats
     }
 
     fn take(&self) -> Vec<Arrived> {
@@ -113,9 +138,11 @@ impl Signals {
             if n != size as isize {
                 return arrived;
             }
+            let signal = info.ssi_signo as i32;
             arrived.push(Arrived {
-                signal: info.ssi_signo as i32,
+                signal,
                 from_terminal: info.ssi_code == libc::SI_KERNEL,
+                is_repeated: ENDING.contains(&signal) && self.repeats(Instant::now()),
             });
         }
     }

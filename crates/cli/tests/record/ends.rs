@@ -63,7 +63,9 @@ fn second_interrupt_ends_the_recording_of_a_program_that_ignores_it() {
         let pending = u64::from_str_radix(pending.unwrap().trim(), 16).unwrap();
         pending >> (Signal::INT.as_raw() - 1) & 1 == 0
     });
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    // So are two within a second.
+    signal(recorder.id(), Signal::INT);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
     assert!(
         recorder.try_wait().unwrap().is_none(),
         "one interrupt is the program's business"
@@ -80,6 +82,37 @@ fn second_interrupt_ends_the_recording_of_a_program_that_ignores_it() {
     let _ = Command::new("pkill")
         .args(["-P", &program.to_string()])
         .status();
+}
+
+/// timeout(1) interrupts the program it started and then its whole group: both reach the recorder, one after the other, and the
+/// second must not be taken for the wish to leave the recording unpacked.
+#[test]
+fn two_interrupts_at_once_leave_a_packed_recording() {
+    // With this many events packing takes long enough to meet the second; wherever it comes, the answer is the same.
+    let emitter = program("emitter");
+    for pause_ms in [0, 1, 3, 10, 30, 100] {
+        let dir = scratch();
+        let mut recorder = start(
+            kasuri(dir.path())
+                .args(["record", "-q", "--no-kernel", "-o", "run.kasuri", "--"])
+                .arg(&emitter)
+                .args(["2", "1000000000", "counts", "1"]),
+        );
+        let chunks = dir.path().join("run.kasuri.d");
+        wait_until("there is something to pack", || {
+            let files = std::fs::read_dir(&chunks).into_iter().flatten().flatten();
+            let sizes = files.filter_map(|f| Some(f.metadata().ok()?.len()));
+            sizes.sum::<u64>() > 8 << 20
+        });
+        signal(recorder.id(), Signal::INT);
+        std::thread::sleep(std::time::Duration::from_millis(pause_ms));
+        if recorder.try_wait().unwrap().is_none() {
+            signal(recorder.id(), Signal::INT);
+        }
+        recorder.wait().unwrap();
+        assert!(!chunks.exists(), "{pause_ms} ms: it was not packed");
+        assert!(facts(&dir.path().join("run.kasuri")).annotations > 0);
+    }
 }
 
 #[test]
