@@ -517,6 +517,32 @@ mod tests {
         assert!(by("CTF 2").starts_with("lttng"));
     }
 
+    /// A recorder that was killed while rings were full leaves an end at the last event kept, and losses after it.
+    #[test]
+    fn losses_behind_the_end_belong_to_the_whole_recording() {
+        let mut trace = with_switches("kasuri", "tracefs");
+        trace.span = Time(0)..Time(100);
+        trace.losses.push(Loss {
+            cause: "ring full".into(),
+            cpu: None,
+            thread: ThreadIx::NONE,
+            when: Time(150)..Time(170),
+            count: 13_888,
+            remedy: String::new(),
+        });
+        let losses = |range| {
+            let options = crate::Options {
+                range,
+                ..crate::Options::default()
+            };
+            let counts = crate::summary(&trace, &options).losses.into_iter();
+            counts.map(|loss| loss.count).collect::<Vec<_>>()
+        };
+        assert_eq!(losses(None), [13_888]);
+        assert_eq!(contents(&trace).losses[0].count, 13_888);
+        assert!(losses(Some(Time(0)..Time(50))).is_empty());
+    }
+
     #[test]
     fn losses_and_foreign_switches_make_answers_partial() {
         let mut trace = with_switches("kasuri", "tracefs");

@@ -129,7 +129,8 @@ fn known(trace: &Trace) -> Known {
     }
 }
 
-/// The trace's losses that touch the range, by cause, CPU and thread; most first.
+/// The trace's losses that touch the range, by cause, CPU and thread; most first. With the whole recording all of them: where the
+/// recorder was killed, what programs lost after the last event that is kept lies behind the end of what can be shown.
 fn losses(cut: &Cut<'_>) -> Vec<LossSummary> {
     let mut out: Vec<LossSummary> = Vec::new();
     let tid = |loss: &Loss| {
@@ -137,7 +138,8 @@ fn losses(cut: &Cut<'_>) -> Vec<LossSummary> {
             .is_some()
             .then(|| cut.trace.threads[loss.thread.ix()].tid)
     };
-    let touches = |loss: &&Loss| loss.when.start <= cut.to && loss.when.end >= cut.from;
+    let touches =
+        |loss: &&Loss| cut.whole || (loss.when.start <= cut.to && loss.when.end >= cut.from);
     for loss in cut.trace.losses.iter().filter(touches) {
         let same = |row: &&mut LossSummary| {
             row.cause == loss.cause && row.cpu == loss.cpu && row.tid == tid(loss)

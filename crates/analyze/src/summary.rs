@@ -438,7 +438,7 @@ pub struct TracingCost {
     pub system_ns: i64,
     /// CPU time of the program, as the kernel accounts it.
     pub program_cpu_ns: Option<i64>,
-    /// `cost_ns` as a share of the program's CPU time; none: nothing was measured.
+    /// `cost_ns` as a share of the program's CPU time; none: nothing was measured, or the estimate is more than all of that time.
     pub share: Option<f64>,
     /// By kind, dearest first.
     pub events: Vec<EventKind>,

@@ -62,7 +62,12 @@ pub fn tracing(trace: &Trace, on_cpu_ns: i64) -> TracingCost {
         .sort_by(|a, b| (b.cost_ns, &a.name).cmp(&(a.cost_ns, &b.name)));
     out.program_cpu_ns = (used_ns > 0).then_some(used_ns);
     let priced = !out.events.is_empty();
-    out.share = (priced && used_ns > 0).then(|| sums[0] / used_ns as f64);
+    // What tracing cost is part of the CPU time that was used. An estimate of more than all of it is wrong, by how much nobody knows: the
+    // program met its events in another state of the machine than the one in which their costs were measured, or it did not run
+    // where its CPU time was counted. Then there is no share.
+    out.share = (priced && used_ns > 0)
+        .then(|| sums[0] / used_ns as f64)
+        .filter(|&share| share <= 1.0);
     out
 }
 
@@ -166,6 +171,17 @@ mod tests {
         assert_eq!((cost.cost_ns, cost.system_ns), (15_000, 50_000));
         assert_eq!(cost.share, Some(0.01));
         assert_eq!((cost.events[0].count, cost.events[0].program), (1000, 300));
+    }
+
+    #[test]
+    fn a_cost_above_all_that_was_used_has_no_share() {
+        let cost = |used_ns| {
+            let events = kind("annotation", 1000, Some([50.0, 40.0, 60.0]));
+            tracing(&trace(vec![events]), used_ns)
+        };
+        assert_eq!(cost(50_000).share, Some(1.0));
+        assert_eq!((cost(49_999).share, cost(49_999).cost_ns), (None, 50_000));
+        assert_eq!(cost(26).share, None);
     }
 
     #[test]

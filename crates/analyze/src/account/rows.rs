@@ -178,10 +178,12 @@ pub(crate) fn summarise(
 fn traced(cut: &Cut<'_>, scheduler_events: u64, tracing: &TracingCost) -> (u64, i64) {
     let is_priced = tracing.unpriced == 0 && !tracing.events.is_empty();
     if cut.whole && is_priced {
-        return (
-            tracing.events.iter().map(|e| e.program).sum(),
-            tracing.cost_ns,
-        );
+        let events = tracing.events.iter().map(|e| e.program).sum();
+        // An estimate of more than all CPU time that was used is no knowledge: nothing is taken from the work for it.
+        let is_possible = tracing
+            .program_cpu_ns
+            .is_none_or(|used| tracing.cost_ns <= used);
+        return (events, if is_possible { tracing.cost_ns } else { 0 });
     }
     let cost_ns = |name: &str, otherwise: f64| {
         let mut costs = cut.trace.info.event_costs.iter();

@@ -27,13 +27,20 @@ fn tracing(s: &Summary) -> Option<String> {
     let t = &s.tracing;
     let mut parts = Vec::new();
     if let Some(share) = t.share {
-        let of_cpu = |ns: i64| share * ns as f64 / t.cost_ns.max(1) as f64 * 100.0;
+        // No part is more than the whole, whatever the interval says.
+        let of_cpu = |ns: i64| (share * ns as f64 / t.cost_ns.max(1) as f64).min(1.0) * 100.0;
         parts.push(format!(
             "cost the program {} of its CPU time ({:.1}..{:.1}): {}",
             percent(share),
             of_cpu(t.low_ns),
             of_cpu(t.high_ns),
             ns(t.cost_ns)
+        ));
+    } else if let Some(used) = t.program_cpu_ns.filter(|&used| used < t.cost_ns) {
+        parts.push(format!(
+            "cost not known: by what events cost when measured alone it is {}, more than the {} of CPU time that the program used",
+            ns(t.cost_ns),
+            ns(used)
         ));
     } else if !t.events.is_empty() {
         parts.push(format!("cost the program {}", ns(t.cost_ns)));
