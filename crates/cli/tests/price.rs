@@ -174,6 +174,37 @@ fn overhead_without_privileges_measures_annotations_and_names_the_rest() {
     );
 }
 
+/// A user without a home that he can write does not pay for the measurement at every recording.
+#[test]
+fn costs_are_remembered_without_a_home() {
+    if !rustix::process::geteuid().is_root() {
+        return skipped("needs root to become somebody else");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
+    let binary = dir.path().join("kasuri");
+    std::fs::copy(env!("CARGO_BIN_EXE_kasuri"), &binary).unwrap();
+    let said = |runtime: &std::path::Path| {
+        let out = Command::new(&binary)
+            .args(["record", "-o", "run.kasuri", "--no-kernel", "--", "true"])
+            .uid(65534)
+            .gid(65534)
+            .current_dir(dir.path())
+            .env_remove("XDG_CACHE_HOME")
+            .env("HOME", "/nonexistent")
+            .env("XDG_RUNTIME_DIR", runtime)
+            .output()
+            .unwrap();
+        assert!(out.status.success());
+        String::from_utf8_lossy(&out.stderr).into_owned()
+    };
+    let first = said(dir.path());
+    assert!(first.contains("measuring what tracing costs"), "{first}");
+    assert!(!first.contains("cannot be remembered"), "{first}");
+    let second = said(dir.path());
+    assert!(!second.contains("measuring"), "{second}");
+}
+
 /// In a network of its own, whose loopback is down, there is no TCP connection: that row is missing, with its reason, and no other.
 #[test]
 fn an_operation_that_cannot_be_run_is_named_and_the_others_are_measured() {

@@ -6,7 +6,7 @@
 //! | [`worker`] | the process that runs them |
 //! | [`config`], [`tracer`] | what is switched on meanwhile |
 //! | [`events`] | `kasuri events`: what each tracepoint costs |
-//! | [`costs`] | what was measured, remembered between runs |
+//! | [`costs`], `cache` | what was measured, remembered between runs; where |
 //! | [`overhead`] | `kasuri overhead`: operations x configurations |
 //! | [`lmbench`] | LMbench's own programs in place of our operations |
 //! | [`volume`] | `kasuri overhead --volume`: MB/s by selection, event kind and CPU |
@@ -14,6 +14,7 @@
 //! | [`stats`] | medians with intervals |
 //!
 //! Like `kasuri-record` it touches the kernel; nothing here prints or exits.
+mod cache;
 pub mod config;
 pub mod costs;
 mod error;

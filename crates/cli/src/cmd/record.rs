@@ -235,7 +235,8 @@ fn unit_costs(options: &Options, quiet: bool, anew: bool) -> UnitCosts {
     if !costs.missing(&wanted).is_empty()
         && let Ok(place) = crate::lab::Place::new(None)
     {
-        if !quiet && costs.lack(&wanted) {
+        let lacked = costs.lack(&wanted);
+        if !quiet && lacked {
             message::note("measuring what tracing costs on this machine: a few seconds, once");
         }
         let bench = Bench {
@@ -246,7 +247,11 @@ fn unit_costs(options: &Options, quiet: bool, anew: bool) -> UnitCosts {
         };
         // Without tracefs the annotations' cost is still learnt.
         let _ = learn(&mut costs, &wanted, &bench);
-        costs.store();
+        if !costs.store() && lacked && !quiet {
+            message::note(
+                "it cannot be remembered and will be measured again: name a directory of yours in XDG_CACHE_HOME",
+            );
+        }
     }
     costs.of(&wanted)
 }
