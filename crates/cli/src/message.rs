@@ -1,6 +1,10 @@
 //! What the user reads on stderr: lower case, no full stop, prefix `kasuri: error:`, `warning:` or `note:`.
 //! Writing to a closed stderr is ignored: there is nobody left to tell.
+//!
+//! Messages name files and programs, and whoever named those may have wanted to talk to the terminal: whatever could steer it is
+//! replaced here, once for all messages.
 use clap::error::ErrorKind;
+use kasuri_present::table::units::printable;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,7 +24,10 @@ pub fn note(text: impl Display) {
     line("note", &text.to_string());
 }
 
+/// A text of several lines keeps them; its later ones are set in, so that none can pass for a message of its own.
 fn line(severity: &str, text: &str) {
+    let lines: Vec<String> = text.lines().map(printable).collect();
+    let text = lines.join("\n  ");
     let _ = writeln!(std::io::stderr().lock(), "kasuri: {severity}: {text}");
 }
 
@@ -37,10 +44,8 @@ pub fn usage(error: &clap::Error) -> ExitCode {
         }
         _ => {
             let text = error.render().to_string();
-            line(
-                "error",
-                text.strip_prefix("error: ").unwrap_or(&text).trim_end(),
-            );
+            let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+            let _ = writeln!(std::io::stderr().lock(), "kasuri: error: {text}");
             ExitCode::from(crate::exit::USAGE)
         }
     }

@@ -2,6 +2,7 @@
 use crate::config::{Config, Kind};
 use crate::error::{Error, Result};
 use kasuri_record::clock::StampClock;
+use kasuri_record::safefs::Held;
 use kasuri_record::tracefs::{Catalogue, Drain, Instance, InstanceOptions, Tracefs};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -111,7 +112,8 @@ impl Kernel {
     /// When the files cannot be made.
     pub fn new_files(&mut self, dir: &Path) -> Result<()> {
         let i = &self.instance;
-        self.drain = Some(Drain::open(i.dir(), &i.cpus, i.page_bytes, dir)?);
+        let dir = Held::open(dir).map_err(|e| Error::File(dir.to_owned(), e))?;
+        self.drain = Some(Drain::open(i.dir(), &i.cpus, i.page_bytes, &dir)?);
         Ok(())
     }
 

@@ -5,10 +5,10 @@
 //! each gate; the program does the rest at its next annotation, in its own thread. Nothing is injected
 //! and no thread is stopped.
 use crate::error::{Error, Result};
+use crate::safefs::{self, Held};
+use crate::sigbus::Guarded;
 use object::{Object, ObjectSection, ObjectSegment};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 const GATE_SECTION: &str = ".kasuri.gate";
@@ -23,7 +23,8 @@ const GATE_ASKED: u32 = 2;
 pub struct Attachment {
     pid: i32,
     gates: Vec<u64>,
-    link: PathBuf,
+    /// Where the link lies that names the session; none: no gate was found.
+    place: Option<Held>,
 }
 
 /// One file mapped by the process.
@@ -41,17 +42,23 @@ impl Attachment {
         let mut attachment = Attachment {
             pid,
             gates: find_gates(pid)?,
-            link: PathBuf::from(format!("/dev/shm/kasuri-attach-{pid}")),
+            place: None,
         };
         if attachment.gates.is_empty() {
             return Ok(attachment);
         }
-        let _ = std::fs::remove_file(&attachment.link);
-        symlink(session, &attachment.link).map_err(|e| Error::file("make", &attachment.link, e))?;
+        let place = Path::new("/dev/shm");
+        let place = Held::open(place).map_err(|e| Error::file("open", place, e))?;
+        let name = link_name(pid);
+        let _ = place.remove(&name);
+        place
+            .make_link(session, &name)
+            .map_err(|e| Error::file("make", &place.named(&name), e))?;
         if let Some((uid, gid)) = crate::procs::owner(pid) {
             // The program follows the link only when its owner is the program's user or root.
-            let _ = std::os::unix::fs::lchown(&attachment.link, Some(uid), Some(gid));
+            let _ = place.give_link(&name, uid, gid);
         }
+        attachment.place = Some(place);
         attachment.gates.retain(|&gate| ask(pid, gate));
         Ok(attachment)
     }
@@ -69,8 +76,15 @@ impl Drop for Attachment {
                 let _ = write_memory(self.pid, gate + 8, GATE_OFF);
             }
         }
-        let _ = std::fs::remove_file(&self.link);
+        if let Some(place) = &self.place {
+            let _ = place.remove(link_name(self.pid));
+        }
     }
+}
+
+/// Where the program looks.
+fn link_name(pid: i32) -> String {
+    format!("kasuri-attach-{pid}")
 }
 
 fn ask(pid: i32, gate: u64) -> bool {
@@ -89,16 +103,15 @@ fn find_gates(pid: i32) -> Result<Vec<u64>> {
     })?;
     let mut gates = Vec::new();
     for (file, mappings) in by_file(&maps) {
-        // Through the process's root directory: it may live in a container.
-        let Ok(opened) = File::open(format!("/proc/{pid}/root{file}")) else {
+        // In the process's own root directory: it may live in a container. Something else may have the name by now, a FIFO
+        // or a link, and the file may be cut while it is parsed.
+        let Ok(opened) = safefs::open_in_root_of(pid, Path::new(file)) else {
             continue;
         };
-        // SAFETY: read-only and private; a file cut short while we parse it raises SIGBUS, as it would in
-        // the program that runs from it.
-        let Ok(bytes) = (unsafe { memmap2::Mmap::map(&opened) }) else {
+        let Ok(map) = Guarded::read_only(&opened) else {
             continue;
         };
-        gates.extend(gates_in(&bytes, &mappings));
+        gates.extend(gates_in(map.bytes(), &mappings));
     }
     gates.retain(|&gate| read_gate(pid, gate).is_some());
     gates.sort_unstable();

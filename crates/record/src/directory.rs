@@ -1,21 +1,22 @@
 //! The recording directory. Spec: docs/format.md.
+use crate::bounds::MAX_NAMES;
 use crate::error::{Error, Result};
+use crate::output::{self, Kind};
+use crate::safefs::{Access, Held};
 use kasuri_format::meta::{Anchor, KernelLoss, Meta, Proc, to_lines};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// A recording directory being written. It holds a flock(2) on the directory, by which others know.
 #[derive(Debug)]
 pub struct Directory {
-    path: PathBuf,
+    held: Held,
     anchors: File,
     losses: File,
     procs: File,
-    _lock: OwnedFd,
 }
 
 /// `NAME.kasuri.d` for `NAME.kasuri`.
@@ -23,6 +24,21 @@ pub fn path_for(output: &Path) -> PathBuf {
     let mut name = output.as_os_str().to_owned();
     name.push(".d");
     PathBuf::from(name)
+}
+
+/// Where to record what is to become `output`: beside it; for a device or a pipe, which has no beside, among temporary files.
+///
+/// # Errors
+/// When `output` is something that must not be written.
+pub fn place_for(output: &Path) -> Result<PathBuf> {
+    let kind = output::kind(output).map_err(|e| Error::file("write", output, e))?;
+    Ok(match kind {
+        Kind::File => path_for(output),
+        Kind::Stream => {
+            let (pid, random) = (std::process::id(), crate::random_u32());
+            std::env::temp_dir().join(format!("kasuri-{pid}-{random:08x}.kasuri.d"))
+        }
+    })
 }
 
 /// `NAME.kasuri` for `NAME.kasuri.d`, and for `NAME`.
@@ -41,54 +57,54 @@ pub fn output_for(dir: &Path) -> PathBuf {
 ///
 /// # Errors
 /// [`Error::Busy`] when a recorder has it.
-pub fn lock(path: &Path) -> Result<OwnedFd> {
-    let open = crate::tracefs::open_dir(rustix::fs::CWD, &path.to_string_lossy());
-    let dir = open.map_err(|e| Error::file("open", path, e))?;
-    match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+pub fn lock(dir: &Held) -> Result<()> {
+    match flock(dir, FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy {
-            path: path.to_owned(),
+            path: dir.path().to_owned(),
         }),
         // A file system without locks (some network ones): go on without.
-        _ => Ok(dir),
+        _ => Ok(()),
     }
 }
 
 impl Directory {
-    /// Makes the directory.
+    /// Makes the directory, for its user alone.
     ///
     /// # Errors
     /// When it exists, with the reason, or cannot be made.
     pub fn create(path: &Path) -> Result<Directory> {
-        match std::fs::create_dir(path) {
+        let failed = |e| Error::file("make", path, e);
+        let (parent, name) = Held::parent_of(path).map_err(failed)?;
+        let held = match parent.make(&name) {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-                lock(path)?;
+                lock(&Held::open(path).map_err(|e| Error::file("open", path, e))?)?;
                 return Err(Error::LeftOver {
                     path: path.to_owned(),
                 });
             }
-            other => other.map_err(|e| Error::file("make", path, e))?,
-        }
-        let lock = lock(path)?;
+            other => other.map_err(failed)?.called(path),
+        };
+        lock(&held)?;
         let file = |name: &str| {
-            let path = path.join(name);
-            File::options()
-                .create(true)
-                .append(true)
-                .open(&path)
-                .map_err(|e| Error::file("make", &path, e))
+            held.file(name, Access::New)
+                .map_err(|e| Error::file("make", &held.named(name), e))
         };
         Ok(Directory {
-            path: path.to_owned(),
             anchors: file("anchors.jsonl")?,
             losses: file("kernel-loss.jsonl")?,
             procs: file("procs.jsonl")?,
-            _lock: lock,
+            held,
         })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.held.path()
+    }
+
+    /// Itself, held.
+    pub fn held(&self) -> &Held {
+        &self.held
     }
 
     /// Replaces `meta.json` as a whole.
@@ -96,7 +112,7 @@ impl Directory {
     /// # Errors
     /// When it cannot be written; the old one is still there.
     pub fn write_meta(&self, meta: &Meta) -> Result<()> {
-        write_meta(&self.path, meta)
+        write_meta(&self.held, meta)
     }
 
     /// Adds clock anchors.
@@ -104,7 +120,7 @@ impl Directory {
     /// # Errors
     /// When they cannot be written.
     pub fn add_anchors(&mut self, rows: &[Anchor]) -> Result<()> {
-        append(&mut self.anchors, &self.path, "anchors.jsonl", rows)
+        append(&mut self.anchors, &self.held, "anchors.jsonl", rows)
     }
 
     /// Adds loss counts.
@@ -112,7 +128,7 @@ impl Directory {
     /// # Errors
     /// When they cannot be written.
     pub fn add_losses(&mut self, rows: &[KernelLoss]) -> Result<()> {
-        append(&mut self.losses, &self.path, "kernel-loss.jsonl", rows)
+        append(&mut self.losses, &self.held, "kernel-loss.jsonl", rows)
     }
 
     /// Adds threads.
@@ -120,29 +136,75 @@ impl Directory {
     /// # Errors
     /// When they cannot be written.
     pub fn add_procs(&mut self, rows: &[Proc]) -> Result<()> {
-        append(&mut self.procs, &self.path, "procs.jsonl", rows)
+        append(&mut self.procs, &self.held, "procs.jsonl", rows)
     }
 
     /// Removes it with all it holds.
     pub fn discard(self) {
-        let _ = std::fs::remove_dir_all(&self.path);
+        remove(&self.held);
     }
 }
 
-fn append<T: Serialize>(file: &mut File, dir: &Path, name: &str, rows: &[T]) -> Result<()> {
+/// Removes what a recorder makes in a recording directory, file by file, then the directory. Whatever else lies there stays, and
+/// the directory with it: says whether it is gone.
+pub fn remove(dir: &Held) -> bool {
+    for name in dir.names(MAX_NAMES).unwrap_or_default() {
+        if is_recording_file(&name) {
+            let _ = dir.remove(&name);
+        }
+    }
+    let gone = || -> std::io::Result<()> {
+        let (parent, name) = Held::parent_of(&std::path::absolute(dir.path())?)?;
+        parent.remove_directory(&name, dir)
+    };
+    gone().is_ok()
+}
+
+/// Whether a recorder makes files of this name.
+fn is_recording_file(name: &str) -> bool {
+    let of_cpu = |prefix: &str| {
+        let number = name
+            .strip_prefix(prefix)
+            .and_then(|n| n.strip_suffix(".raw"));
+        number.is_some_and(|n| n.parse::<u32>().is_ok())
+    };
+    let of_client = |suffix: &str| {
+        let client = name.strip_suffix(suffix);
+        client.is_some_and(|client| crate::ringfile::client_id(client).is_some())
+    };
+    FILES.contains(&name)
+        || of_cpu("cpu")
+        || of_cpu("perf")
+        || [".chunks", ".sites", ".lost"].into_iter().any(of_client)
+}
+
+/// Files of every recording directory; besides them one for each CPU and some for each client.
+const FILES: [&str; 6] = [
+    "meta.json",
+    "meta.json.new",
+    "anchors.jsonl",
+    "kernel-loss.jsonl",
+    "procs.jsonl",
+    crate::session::SESSION,
+];
+
+fn append<T: Serialize>(file: &mut File, dir: &Held, name: &str, rows: &[T]) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
     file.write_all(to_lines(rows).as_bytes())
-        .map_err(|e| Error::file("write", &dir.join(name), e))
+        .map_err(|e| Error::file("write", &dir.named(name), e))
 }
 
 /// Replaces `meta.json` in `dir` as a whole.
 ///
 /// # Errors
 /// When it cannot be written; the old one is still there.
-pub fn write_meta(dir: &Path, meta: &Meta) -> Result<()> {
-    let (new, path) = (dir.join("meta.json.new"), dir.join("meta.json"));
-    std::fs::write(&new, meta.to_json()).map_err(|e| Error::file("write", &new, e))?;
-    std::fs::rename(&new, &path).map_err(|e| Error::file("rename", &new, e))
+pub fn write_meta(dir: &Held, meta: &Meta) -> Result<()> {
+    let (new, name) = ("meta.json.new", "meta.json");
+    dir.file(new, Access::Replace)
+        .and_then(|mut file| file.write_all(meta.to_json().as_bytes()))
+        .map_err(|e| Error::file("write", &dir.named(new), e))?;
+    dir.rename(new, name)
+        .map_err(|e| Error::file("rename", &dir.named(new), e))
 }

@@ -2,6 +2,7 @@
 use crate::clock::{StampClock, current_clocksource};
 use crate::host;
 use crate::perf::{self, Reach};
+use crate::quote::shell_word;
 use crate::tracefs::{
     self, DEFAULT_EVENTS, IRQ_EVENTS, Instance, InstanceOptions, SYSCALL_EVENTS, Tracefs,
     Unavailable,
@@ -254,14 +255,15 @@ fn examine_orphans(report: &mut Report, shm_dir: &Path) {
         return report.ok("orphaned sessions", "none");
     }
     for orphan in orphans {
-        let path = orphan.path.display();
+        let path = shell_word(&orphan.path);
+        // Whoever made the session chose the recording's name: a command is offered only for one that agrees.
         let remedy = match &orphan.recording {
-            Some(recording) if recording.is_dir() => {
-                format!("`kasuri recover {}`", recording.display())
+            Some(recording) if orphan.recording_agrees => {
+                format!("`kasuri recover {}`", shell_word(recording))
             }
             Some(recording) => format!(
-                "{} is not there: when it was moved, `kasuri recover` it where it is now; when it was removed, `rm -r {path}`",
-                recording.display()
+                "{} is not its recording (any more): when that was moved, `kasuri recover` it where it is now; when it was removed, `rm -r {path}`",
+                shell_word(recording)
             ),
             None => format!("`rm -r {path}`"),
         };

@@ -9,6 +9,7 @@ use crate::directory::{self, Directory};
 use crate::error::Result;
 use crate::kernel::Source;
 use crate::options::Flight;
+use crate::output::{self, Kind};
 use crate::procs::Snapshots;
 use crate::recorder::{Notice, Notify, Recorder, Summary};
 use crate::signals::Signals;
@@ -67,6 +68,10 @@ fn numbered_output(output: &Path, number: u32) -> PathBuf {
 }
 
 fn with_number(output: &Path, number: u32) -> PathBuf {
+    // A device stays what it is.
+    if matches!(output::kind(output), Ok(Kind::Stream)) {
+        return output.to_owned();
+    }
     let stem = output
         .file_stem()
         .unwrap_or(output.as_os_str())
@@ -119,10 +124,10 @@ impl Recorder<'_> {
         flight.snapshots += 1;
         let number = flight.snapshots;
         let output = numbered_output(&self.options.output, number);
-        let mut dir = Directory::create(&directory::path_for(&with_number(
+        let mut dir = Directory::create(&directory::place_for(&with_number(
             &self.options.output,
             number,
-        )))?;
+        ))?)?;
         let copied = self.copy_frozen(&mut dir);
         let result = copied.and_then(|raw_bytes| {
             self.summary.raw_bytes += raw_bytes;
@@ -149,10 +154,10 @@ impl Recorder<'_> {
         let end = clock::anchor();
         let kernel = self
             .source
-            .redirect(dir.path())
+            .redirect(dir.held())
             .and_then(|()| self.source.finish());
         let kernel_bytes = self.source.bytes();
-        let rings = self.collector.snapshot(dir.path());
+        let rings = self.collector.snapshot(dir.held());
         self.source.resume();
         self.session.set_state(SessionState::Recording);
         self.session.add_freed();
@@ -165,12 +170,13 @@ impl Recorder<'_> {
         dir.add_anchors(&anchors)?;
         dir.add_procs(&Snapshots::default().everything())?;
         let start = anchors[0];
-        let meta = Meta {
+        let mut meta = Meta {
             start,
             end: Some(end),
             complete: true,
             ..self.meta.clone()
         };
+        meta.missing.extend(self.collector.refused());
         dir.write_meta(&meta)?;
         Ok(kernel_bytes + ring_bytes)
     }

@@ -2,6 +2,7 @@
 use crate::error::Result;
 use crate::options::{Options, Target};
 use crate::perf::{self, Perf, Reach};
+use crate::safefs::Held;
 use crate::tracefs::{self, CpuStats, Drain, Instance, InstanceOptions, StatsFiles, Tracefs};
 use kasuri_format::meta::{KernelLoss, KernelMeta};
 use std::collections::HashMap;
@@ -88,7 +89,7 @@ pub struct Moved {
 ///
 /// # Errors
 /// When a file of the recording cannot be made.
-pub fn open(options: &Options, dir: &Path) -> Result<Opened> {
+pub fn open(options: &Options, dir: &Held) -> Result<Opened> {
     let mut opened = Opened {
         source: Source::None,
         missing: Vec::new(),
@@ -118,7 +119,7 @@ pub fn open(options: &Options, dir: &Path) -> Result<Opened> {
 
 fn open_tracefs(
     options: &Options,
-    dir: &Path,
+    dir: &Held,
     opened: &mut Opened,
 ) -> Result<Option<TracefsSource>> {
     let tracefs = match Tracefs::open() {
@@ -251,7 +252,7 @@ impl Source {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn start(&mut self, tids: &[i32], dir: &Path) -> Result<()> {
+    pub fn start(&mut self, tids: &[i32], dir: &Held) -> Result<()> {
         match self {
             Source::Tracefs(source) => source
                 .instance
@@ -347,7 +348,7 @@ impl Source {
     ///
     /// # Errors
     /// When they cannot be made.
-    pub fn redirect(&mut self, dir: &Path) -> Result<()> {
+    pub fn redirect(&mut self, dir: &Held) -> Result<()> {
         if let Source::Tracefs(source) = self {
             let instance = &source.instance;
             source.drain = Drain::open(instance.dir(), &instance.cpus, instance.page_bytes, dir)?;

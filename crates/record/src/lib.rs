@@ -15,12 +15,15 @@
 //! | [`costs`] | what waking, sleeping and sharing data cost on this machine |
 //! | `attach` | annotations of a running program |
 //! | [`directory`], [`pack`] | the files |
+//! | [`safefs`], `sigbus`, `bounds` | what keeps strangers out |
 mod attach;
+mod bounds;
 mod budget;
 mod child;
 pub mod clock;
 pub mod costs;
 pub mod directory;
+mod discover;
 pub mod doctor;
 mod error;
 mod flight;
@@ -29,17 +32,21 @@ pub mod host;
 mod kernel;
 pub mod locks;
 mod options;
+pub mod output;
 pub mod pack;
 pub mod perf;
 pub mod prim;
 pub mod procs;
+mod quote;
 mod recorder;
 mod recover;
 mod ringfile;
 mod rings;
+pub mod safefs;
 pub mod selection;
 pub mod session;
 mod shm;
+mod sigbus;
 mod signals;
 mod symbols;
 mod testhook;
@@ -48,6 +55,7 @@ pub mod uprobes;
 
 pub use error::{Error, Result};
 pub use options::{Flight, LockProbe, Options, Target, UnitCosts};
+pub use quote::shell_word;
 pub use recorder::{Notice, Notify, Summary, children_cpu_ns, record};
 pub use recover::{Recovered, recover};
 

@@ -3,8 +3,12 @@
 //! The encoders of kasuri-format do the work, in as many threads as there are CPUs, a bounded number of
 //! slices at a time. The file appears under its name only when it is whole; until then the
 //! directory is the recording.
+use crate::bounds::{MAX_META_BYTES, MAX_NAMES, MAX_SITES_BYTES, MAX_TABLE_BYTES};
 use crate::error::{Error, Result};
+use crate::output::{self, Readers};
 use crate::recorder::{Notice, Notify, Summary};
+use crate::safefs::{Access, Held};
+use crate::sigbus::Guarded;
 use crate::symbols::Symbols;
 use kasuri_format::container::{
     EncodeOptions, EncodedBlocks, Writer, encode_annotation_blocks, encode_kernel_blocks,
@@ -15,7 +19,7 @@ use kasuri_format::ring::{Chunk, Lost, SiteTable, parse_chunks, streams};
 use kasuri_format::tracefs::{EventTable, PageLayout};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -53,7 +57,7 @@ impl Packed {
 /// A file mapped for reading.
 struct Input {
     path: PathBuf,
-    map: memmap2::Mmap,
+    map: Guarded,
 }
 
 /// One client's annotations.
@@ -88,7 +92,8 @@ enum Job<'a> {
 /// # Errors
 /// [`Error::Pack`], with the directory to try again with.
 pub fn pack(dir: &Path, output: &Path, notify: Notify<'_>) -> Result<Packed> {
-    pack_amended(dir, output, &Amend::default(), &|| false, notify)
+    let held = Held::open(dir).map_err(|e| Error::file("open", dir, e))?;
+    pack_amended(&held, output, &Amend::default(), &|| false, notify)
 }
 
 /// What is known better than the directory says; not written there, its disk may be full.
@@ -102,41 +107,30 @@ pub(crate) struct Amend {
 
 /// [`pack`] with amendments; given up when `stop` says so.
 pub(crate) fn pack_amended(
-    dir: &Path,
+    dir: &Held,
     output: &Path,
     amend: &Amend,
     stop: &dyn Fn() -> bool,
     notify: Notify<'_>,
 ) -> Result<Packed> {
-    let mut part = output.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let packed = pack_into(
-        dir,
-        amend,
-        &mut Outside {
-            part: &part,
+    let mut pack = || {
+        let made = output::create(output, Readers::Private);
+        let (file, pending) = made.map_err(|e| format!("cannot make {}: {e}", output.display()))?;
+        let mut outside = Outside {
+            output,
+            file: Some(file),
             stop,
             notify,
-        },
-    )
-    .and_then(|packed| {
+        };
+        let packed = pack_into(dir, amend, &mut outside)?;
         crate::testhook::point("rename");
-        std::fs::rename(&part, output).map_err(|e| {
-            format!(
-                "cannot rename {} to {}: {e}",
-                part.display(),
-                output.display()
-            )
-        })?;
+        let appeared = pending.commit();
+        appeared.map_err(|e| format!("cannot make {}: {e}", output.display()))?;
         Ok(packed)
-    });
-    packed.map_err(|why| {
-        let _ = std::fs::remove_file(&part);
-        Error::Pack {
-            dir: dir.to_owned(),
-            why,
-        }
+    };
+    pack().map_err(|why| Error::Pack {
+        dir: dir.path().to_owned(),
+        why,
     })
 }
 
@@ -145,20 +139,22 @@ type Text<T> = std::result::Result<T, String>;
 
 /// What packing has to do with besides the directory.
 struct Outside<'a> {
-    part: &'a Path,
+    output: &'a Path,
+    /// What is written; taken once.
+    file: Option<File>,
     stop: &'a dyn Fn() -> bool,
     notify: Notify<'a>,
 }
 
-fn pack_into(dir: &Path, amend: &Amend, outside: &mut Outside<'_>) -> Text<Packed> {
-    let part = outside.part;
+fn pack_into(dir: &Held, amend: &Amend, outside: &mut Outside<'_>) -> Text<Packed> {
+    let output = outside.output;
     let meta = match &amend.meta {
         Some(meta) => meta.clone(),
         None => read_meta(dir)?,
     };
     let mut packed = Packed::default();
-    let write_error = |e: std::io::Error| format!("cannot write {}: {e}", part.display());
-    let file = File::create(part).map_err(|e| format!("cannot make {}: {e}", part.display()))?;
+    let write_error = |e: io::Error| format!("cannot write {}: {e}", output.display());
+    let file = outside.file.take().ok_or("it was packed already")?;
     let mut writer =
         Writer::new(BufWriter::with_capacity(1 << 20, file), &meta).map_err(write_error)?;
     let mut anchors: Vec<Anchor> = lines(dir, "anchors.jsonl", &mut packed);
@@ -172,8 +168,8 @@ fn pack_into(dir: &Path, amend: &Amend, outside: &mut Outside<'_>) -> Text<Packe
     let client_losses = read_client_losses(dir, &mut packed)?;
     writer.client_losses(&client_losses).map_err(write_error)?;
     let mut symbols = Symbols::default();
-    for (id, path) in numbered(dir, "p", ".sites")? {
-        if let Some(mut table) = read_sites(&path, id, &mut packed) {
+    for (id, name) in numbered(dir, "p", ".sites")? {
+        if let Some(mut table) = read_sites(dir, &name, id, &mut packed) {
             symbols.name_sites(&mut table);
             writer.sites(&table).map_err(write_error)?;
         }
@@ -189,19 +185,29 @@ fn pack_into(dir: &Path, amend: &Amend, outside: &mut Outside<'_>) -> Text<Packe
 }
 
 /// Reads `meta.json`.
-pub(crate) fn read_meta(dir: &Path) -> Text<Meta> {
-    let path = dir.join("meta.json");
-    let bytes = std::fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+pub(crate) fn read_meta(dir: &Held) -> Text<Meta> {
+    let path = dir.named("meta.json");
+    let bytes = dir.read("meta.json", MAX_META_BYTES);
+    let bytes = bytes.map_err(|e| format!("cannot read {}: {e}", path.display()))?;
     Meta::parse(&bytes).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Rows of a `.jsonl` file up to the first bad line.
+/// Rows of a `.jsonl` file up to the first bad line; one that cannot be read is damage, one that is not there is none.
 pub(crate) fn lines<T: serde::de::DeserializeOwned>(
-    dir: &Path,
+    dir: &Held,
     name: &'static str,
     packed: &mut Packed,
 ) -> Vec<T> {
-    let bytes = std::fs::read(dir.join(name)).unwrap_or_default();
+    let bytes = match dir.read(name, MAX_TABLE_BYTES) {
+        Ok(bytes) => bytes,
+        Err(e) => {
+            let missing = e.kind() == io::ErrorKind::NotFound;
+            packed
+                .damage
+                .extend((!missing).then(|| format!("{}: {e}", dir.named(name).display())));
+            return Vec::new();
+        }
+    };
     let (rows, error) = parse_lines(name, &bytes);
     packed.damage.extend(error.map(|e| e.to_string()));
     rows
@@ -216,13 +222,11 @@ fn last_losses(losses: &[KernelLoss]) -> u64 {
 }
 
 /// Files `<prefix><numbers><suffix>` with their numbers: `cpu3.raw`, `p12-0.chunks`.
-fn numbered(dir: &Path, prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), PathBuf)>> {
-    let entries =
-        std::fs::read_dir(dir).map_err(|e| format!("cannot read {}: {e}", dir.display()))?;
+fn numbered(dir: &Held, prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), String)>> {
+    let names = dir.names(MAX_NAMES);
+    let names = names.map_err(|e| format!("cannot read {}: {e}", dir.path().display()))?;
     let mut files = Vec::new();
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
+    for name in names {
         let Some(middle) = name
             .strip_prefix(prefix)
             .and_then(|n| n.strip_suffix(suffix))
@@ -231,37 +235,40 @@ fn numbered(dir: &Path, prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), Pat
         };
         let (first, second) = middle.split_once('-').unwrap_or((middle, "0"));
         if let (Ok(first), Ok(second)) = (first.parse(), second.parse()) {
-            files.push(((first, second), entry.path()));
+            files.push(((first, second), name));
         }
     }
     files.sort();
     Ok(files)
 }
 
-fn map(path: PathBuf) -> Text<Option<Input>> {
-    let failed = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
-    let file = File::open(&path).map_err(failed)?;
-    if file.metadata().map_err(failed)?.len() == 0 {
-        return Ok(None);
-    }
-    // SAFETY: the directory is locked by us and its recorder has ended; nobody cuts its files.
-    let map = unsafe { memmap2::Mmap::map(&file) }.map_err(failed)?;
-    Ok(Some(Input { path, map }))
+fn map(dir: &Held, name: &str) -> Text<Option<Input>> {
+    let path = dir.named(name);
+    let map = || -> io::Result<Option<Guarded>> {
+        let file = dir.file(name, Access::Read)?;
+        match file.metadata()?.len() {
+            0 => Ok(None),
+            _ => Guarded::read_only(&file).map(Some),
+        }
+    };
+    let map = map().map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    Ok(map.map(|map| Input { path, map }))
 }
 
-fn inputs(dir: &Path, prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), Input)>> {
+fn inputs(dir: &Held, prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), Input)>> {
     let mut all = Vec::new();
-    for (id, path) in numbered(dir, prefix, suffix)? {
-        all.extend(map(path)?.map(|input| (id, input)));
+    for (id, name) in numbered(dir, prefix, suffix)? {
+        all.extend(map(dir, &name)?.map(|input| (id, input)));
     }
     Ok(all)
 }
 
-fn read_client_losses(dir: &Path, packed: &mut Packed) -> Text<Vec<ClientLoss>> {
+fn read_client_losses(dir: &Held, packed: &mut Packed) -> Text<Vec<ClientLoss>> {
     let mut rows = Vec::new();
-    for ((pid, generation), path) in numbered(dir, "p", ".lost")? {
-        let bytes =
-            std::fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    for ((pid, generation), name) in numbered(dir, "p", ".lost")? {
+        let path = dir.named(&name);
+        let bytes = dir.read(&name, MAX_META_BYTES);
+        let bytes = bytes.map_err(|e| format!("cannot read {}: {e}", path.display()))?;
         match ClientLoss::parse(pid, generation, &bytes) {
             Ok(loss) if loss.lost.iter().all(|&n| n == 0) => {}
             Ok(loss) => {
@@ -274,9 +281,13 @@ fn read_client_losses(dir: &Path, packed: &mut Packed) -> Text<Vec<ClientLoss>> 
     Ok(rows)
 }
 
-fn read_sites(path: &Path, id: (u32, u32), packed: &mut Packed) -> Option<SiteTable> {
-    let bytes = std::fs::read(path).ok()?;
-    match SiteTable::salvage(&bytes) {
+fn read_sites(dir: &Held, name: &str, id: (u32, u32), packed: &mut Packed) -> Option<SiteTable> {
+    let path = dir.named(name);
+    let read = dir.read(name, MAX_SITES_BYTES);
+    let salvaged = read
+        .map_err(|e| e.to_string())
+        .and_then(|bytes| SiteTable::salvage(&bytes).map_err(|e| e.to_string()));
+    match salvaged {
         Ok((mut table, error)) => {
             packed
                 .damage
@@ -292,7 +303,7 @@ fn read_sites(path: &Path, id: (u32, u32), packed: &mut Packed) -> Option<SiteTa
 }
 
 fn write_events(
-    dir: &Path,
+    dir: &Held,
     meta: &Meta,
     writer: &mut Writer<BufWriter<File>>,
     packed: &mut Packed,
@@ -333,7 +344,7 @@ fn write_events(
             crate::testhook::point("pack");
             writer
                 .blocks(&blocks)
-                .map_err(|e| format!("cannot write {}: {e}", outside.part.display()))?;
+                .map_err(|e| format!("cannot write {}: {e}", outside.output.display()))?;
             packed.count(job, &blocks);
             done += job.bytes();
         }
@@ -386,7 +397,7 @@ fn client<'a>(
     meta: &Meta,
     packed: &mut Packed,
 ) -> ClientInput<'a> {
-    let (chunks, error) = parse_chunks(&input.map);
+    let (chunks, error) = parse_chunks(input.map.bytes());
     packed
         .damage
         .extend(error.map(|e| format!("{}: {e}", input.path.display())));
@@ -425,7 +436,7 @@ fn jobs<'a>(
                 input.map.len() - whole
             ));
         }
-        for (i, pages) in input.map[..whole].chunks(slice_bytes).enumerate() {
+        for (i, pages) in input.map.bytes()[..whole].chunks(slice_bytes).enumerate() {
             jobs.push(Job::Kernel {
                 cpu: *cpu,
                 path: &input.path,
@@ -438,7 +449,7 @@ fn jobs<'a>(
         jobs.push(Job::Perf {
             cpu: *cpu,
             path: &input.path,
-            bytes: &input.map,
+            bytes: input.map.bytes(),
         });
     }
     for client in clients {

@@ -5,10 +5,11 @@
 //! and opened before it runs anything. An inherited event can only be read through a ring per CPU,
 //! hence (program, CPU) pairs and not one event for all CPUs.
 use crate::error::{Error, Result};
+use crate::safefs::{Access, Held};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// struct perf_event_attr as of PERF_ATTR_SIZE_VER5; what is not named is 0.
@@ -134,7 +135,7 @@ impl Perf {
     ///
     /// # Errors
     /// When the kernel refuses or a file cannot be made.
-    pub fn open(reach: Reach, tids: &[i32], cpus: &[u32], dir: &Path) -> Result<Perf> {
+    pub fn open(reach: Reach, tids: &[i32], cpus: &[u32], dir: &Held) -> Result<Perf> {
         let mut perf = Perf {
             reach,
             rings: Vec::new(),
@@ -151,7 +152,7 @@ impl Perf {
         Ok(perf)
     }
 
-    fn open_cpu(&mut self, cpu: u32, tids: &[i32], dir: &Path) -> Result<()> {
+    fn open_cpu(&mut self, cpu: u32, tids: &[i32], dir: &Held) -> Result<()> {
         let refused = |cause| Error::System {
             what: "open a perf event",
             cause,
@@ -166,8 +167,10 @@ impl Perf {
             };
             match leader {
                 None => {
-                    let path = dir.join(format!("perf{cpu}.raw"));
-                    let file = File::create(&path).map_err(|e| Error::file("make", &path, e))?;
+                    let name = format!("perf{cpu}.raw");
+                    let path = dir.named(&name);
+                    let file = dir.file(&name, Access::New);
+                    let file = file.map_err(|e| Error::file("make", &path, e))?;
                     let (map, page_bytes) = map_ring(&event).map_err(refused)?;
                     let data_bytes = map.len() - page_bytes;
                     self.rings.push(Ring {

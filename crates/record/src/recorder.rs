@@ -163,7 +163,7 @@ impl<'a> Recorder<'a> {
         }
         let cpu_at_start = cpu_ns();
         let open_files = OpenFiles::raise();
-        let dir = Directory::create(&directory::path_for(&options.output))?;
+        let dir = Directory::create(&directory::place_for(&options.output)?)?;
         match Recorder::prepare_in(options, &dir) {
             Ok((session, collector, opened, meta, tick_max)) => Ok(Recorder {
                 options,
@@ -200,7 +200,7 @@ impl<'a> Recorder<'a> {
         options: &Options,
         dir: &Directory,
     ) -> Result<(Session, Collector, kernel::Opened, Meta, Duration)> {
-        let opened = kernel::open(options, dir.path())?;
+        let opened = kernel::open(options, dir.held())?;
         let stamps = StampClock::choose();
         let policy = match (options.flight.is_some(), options.discard) {
             (true, _) => Policy::Overwrite,
@@ -218,8 +218,8 @@ impl<'a> Recorder<'a> {
             owner: foreign_owner(&options.target),
         };
         let session = Session::create(&session_options, dir.path())?;
-        session::tie(session.path(), dir.path())?;
-        let collector = Collector::new(session.path(), dir.path())?;
+        session.tie(dir.held())?;
+        let collector = Collector::new(session.dir(), dir.held());
         let meta = Meta {
             version: META_VERSION,
             recorder: concat!("kasuri ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -337,7 +337,7 @@ impl<'a> Recorder<'a> {
             Target::Process(pid) => crate::procs::threads(pid).into_iter().collect(),
             _ => self.meta.root_pids.clone(),
         };
-        let started = self.source.start(&tids, self.dir.path());
+        let started = self.source.start(&tids, self.dir.held());
         match (&self.source, started) {
             (Source::Perf { .. }, Err(error)) => {
                 self.meta.missing.push(format!(
@@ -561,6 +561,10 @@ impl<'a> Recorder<'a> {
         if let Err(error) = self.write_rest() {
             self.summary.failure.get_or_insert(error);
         }
+        for line in self.collector.refused() {
+            notify(Notice::Warning(line.clone()));
+            self.meta.missing.push(line);
+        }
         self.summary.raw_bytes = self.source.bytes() + self.collector.bytes();
         self.summary.kernel_lost = self.source.lost();
         self.close(signals, notify)
@@ -579,7 +583,7 @@ impl<'a> Recorder<'a> {
         if let Err(error) = self.dir.write_meta(&self.meta) {
             summary.failure.get_or_insert(error);
         }
-        let _ = std::fs::remove_file(self.dir.path().join("session"));
+        let _ = self.dir.held().remove(session::SESSION);
         drop(session);
         summary.exit_status = self.meta.exit_status;
         summary.missing = self.meta.missing;
@@ -641,7 +645,7 @@ fn finish_pack(
         return;
     }
     match crate::pack::pack_amended(
-        &path,
+        dir.held(),
         &options.output,
         &Amend::default(),
         &|| signals.is_ending(),

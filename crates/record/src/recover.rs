@@ -2,13 +2,15 @@
 use crate::clock;
 use crate::directory;
 use crate::error::{Error, Result};
+use crate::output::{self as out, Readers};
 use crate::pack::{self, Amend, Packed};
 use crate::recorder::{Notice, Notify};
 use crate::rings::Collector;
-use crate::session;
+use crate::safefs::{self, Held};
+use crate::session::{self, Left};
+use crate::sigbus::Guarded;
 use kasuri_format::container::{BlockKind, Recording, Writer};
 use kasuri_format::meta::{Anchor, Meta};
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,53 +30,71 @@ const STOP_GRACE: Duration = Duration::from_millis(5);
 /// Packs what is left of a recording into `output` (default: the name it was to have). A directory is removed
 /// when its recording is safe in the file; a damaged file stays.
 ///
+/// The recording may come from anybody: its link to a session is believed only when that is one, in `shm_dir`, made for this
+/// recording; and of both directories only the files that Kasuri makes are removed, one by one.
+///
 /// # Errors
 /// [`Error::Busy`] while its recorder lives; [`Error::NotARecording`]; [`Error::Pack`].
-pub fn recover(path: &Path, output: Option<&Path>, notify: Notify<'_>) -> Result<Recovered> {
+pub fn recover(
+    path: &Path,
+    output: Option<&Path>,
+    shm_dir: &Path,
+    notify: Notify<'_>,
+) -> Result<Recovered> {
     match std::fs::metadata(path) {
-        Ok(meta) if meta.is_dir() => recover_directory(path, output, notify),
+        Ok(meta) if meta.is_dir() => recover_directory(path, output, shm_dir, notify),
         Ok(_) => recover_file(path, output, notify),
         Err(e) => Err(Error::file("open", path, e)),
     }
 }
 
-fn recover_directory(dir: &Path, output: Option<&Path>, notify: Notify<'_>) -> Result<Recovered> {
+fn recover_directory(
+    path: &Path,
+    output: Option<&Path>,
+    shm_dir: &Path,
+    notify: Notify<'_>,
+) -> Result<Recovered> {
     let not_a_recording = |why| Error::NotARecording {
-        path: dir.to_owned(),
+        path: path.to_owned(),
         why,
     };
-    let _lock = directory::lock(dir)?;
-    if !dir.join("meta.json").exists() {
+    let dir = Held::open(path).map_err(|e| Error::file("open", path, e))?;
+    directory::lock(&dir)?;
+    if dir.stat_of("meta.json").is_err() {
         return Err(not_a_recording(
             "it has no meta.json; a recorder killed before it began leaves that, remove it"
                 .to_owned(),
         ));
     }
-    let meta = pack::read_meta(dir).map_err(not_a_recording)?;
-    let link = dir.join("session");
-    let session = std::fs::read_link(&link)
-        .ok()
-        .filter(|session| session.is_dir());
-    if let Some(session) = &session {
-        if session::is_alive(session) {
+    let mut meta = pack::read_meta(&dir).map_err(not_a_recording)?;
+    let output = output.map_or_else(|| directory::output_for(path), Path::to_owned);
+    out::kind(&output).map_err(|e| Error::file("write", &output, e))?;
+    let left = Left::of(&dir, shm_dir).map_err(|e| {
+        not_a_recording(format!(
+            "its link `session` names no session of its own ({e}); remove that link to recover without what it names"
+        ))
+    })?;
+    if let Some(left) = &left {
+        if session::is_alive(left.dir()) {
             return Err(Error::Busy {
-                path: dir.to_owned(),
+                path: path.to_owned(),
             });
         }
-        session::stop_orphaned(session);
+        left.stop();
         std::thread::sleep(STOP_GRACE);
-        Collector::resume(session, dir)?.finish()?;
+        let mut collector = Collector::resume(left.dir(), &dir)?;
+        collector.finish()?;
+        meta.missing.extend(collector.refused());
         crate::testhook::point("recovered");
     } else {
-        crate::ringfile::repair_chunk_files(dir)?;
+        crate::ringfile::repair_chunk_files(&dir)?;
     }
     let amend = complete(meta);
-    let output = output.map_or_else(|| directory::output_for(dir), Path::to_owned);
-    let packed = pack::pack_amended(dir, &output, &amend, &|| false, notify)?;
-    if let Some(session) = session {
-        let _ = std::fs::remove_dir_all(session);
+    let packed = pack::pack_amended(&dir, &output, &amend, &|| false, notify)?;
+    if let Some(left) = left {
+        left.remove();
     }
-    let _ = std::fs::remove_dir_all(dir);
+    directory::remove(&dir);
     Ok(Recovered { output, packed })
 }
 
@@ -105,7 +125,7 @@ fn same_boot(then: &Anchor, now: &Anchor) -> bool {
 }
 
 fn recover_file(path: &Path, output: Option<&Path>, notify: Notify<'_>) -> Result<Recovered> {
-    let file = File::open(path).map_err(|e| Error::file("open", path, e))?;
+    let file = safefs::open_regular(path).map_err(|e| Error::file("open", path, e))?;
     let not_a_recording = |why: String| Error::NotARecording {
         path: path.to_owned(),
         why,
@@ -118,9 +138,9 @@ fn recover_file(path: &Path, output: Option<&Path>, notify: Notify<'_>) -> Resul
     {
         return Err(not_a_recording("it is empty".to_owned()));
     }
-    // SAFETY: a file that is cut short while we read it raises SIGBUS; nobody writes to a finished recording.
-    let bytes = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| Error::file("read", path, e))?;
-    let (recording, errors) = Recording::salvage(&bytes);
+    let map = Guarded::read_only(&file).map_err(|e| Error::file("read", path, e))?;
+    let bytes = map.bytes();
+    let (recording, errors) = Recording::salvage(bytes);
     if recording.meta().version == 0 {
         let why = errors
             .first()
@@ -128,7 +148,7 @@ fn recover_file(path: &Path, output: Option<&Path>, notify: Notify<'_>) -> Resul
         return Err(not_a_recording(why));
     }
     let output = output.map_or_else(|| path.with_extension("recovered.kasuri"), Path::to_owned);
-    let mut packed = salvage_into(&recording, &bytes, &output, notify)
+    let mut packed = salvage_into(&recording, bytes, &output, notify)
         .map_err(|e| Error::file("write", &output, e))?;
     packed.damage = errors
         .iter()
@@ -143,10 +163,9 @@ fn salvage_into(
     output: &Path,
     notify: Notify<'_>,
 ) -> std::io::Result<Packed> {
-    let mut part = output.as_os_str().to_owned();
-    part.push(".part");
+    let (file, pending) = out::create(output, Readers::Private)?;
     let mut packed = Packed::default();
-    let mut writer = Writer::new(BufWriter::new(File::create(&part)?), recording.meta())?;
+    let mut writer = Writer::new(BufWriter::new(file), recording.meta())?;
     let blocks = recording.table_blocks().iter().chain(recording.blocks());
     let total = blocks.clone().count() as u64;
     for (ix, info) in blocks.enumerate() {
@@ -164,7 +183,7 @@ fn salvage_into(
     }
     let (out, n) = writer.finish()?;
     out.into_inner().map_err(|e| e.into_error())?.flush()?;
-    std::fs::rename(&part, output)?;
+    pending.commit()?;
     packed.bytes = n;
     Ok(packed)
 }

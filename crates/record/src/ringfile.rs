@@ -1,17 +1,17 @@
 //! Ring files and the files made of them: names, mapping, chunks, repair after a crash.
+use crate::bounds::{MAX_NAMES, MAX_SITES_BYTES};
 use crate::error::{Error, Result};
+use crate::safefs::{Access, Held};
 use crate::shm::Shared;
 use kasuri_format::ring::{
     self, ABI_VERSION, ChunkHeader, ChunkState, LOST_CAUSES, MAGIC_SEGMENT, SEQ_EMPTYING,
     SLOT_BYTES,
 };
-use rustix::fs::Dir;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::mem::{offset_of, size_of};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
@@ -46,7 +46,7 @@ impl RingName {
 }
 
 /// `p<pid>-<gen>` taken apart.
-fn client_id(name: &str) -> Option<(u32, u32)> {
+pub(crate) fn client_id(name: &str) -> Option<(u32, u32)> {
     let (pid, generation) = name.strip_prefix('p')?.split_once('-')?;
     Some((pid.parse().ok()?, generation.parse().ok()?))
 }
@@ -54,7 +54,7 @@ fn client_id(name: &str) -> Option<(u32, u32)> {
 /// Lists a directory only when it changed.
 #[derive(Debug)]
 pub struct DirWatch {
-    dir: OwnedFd,
+    dir: Held,
     last: Option<(i64, i64)>,
 }
 
@@ -63,14 +63,12 @@ pub struct DirWatch {
 const STAMP_GRAIN: Duration = Duration::from_millis(40);
 
 impl DirWatch {
-    /// Opens the directory.
-    ///
-    /// # Errors
-    /// When it is not there.
-    pub fn open(path: &Path) -> Result<DirWatch> {
-        let dir = crate::tracefs::open_dir(rustix::fs::CWD, &path.to_string_lossy())
-            .map_err(|e| Error::file("open", path, e))?;
-        Ok(DirWatch { dir, last: None })
+    /// Of this directory.
+    pub fn new(dir: &Held) -> DirWatch {
+        DirWatch {
+            dir: dir.clone(),
+            last: None,
+        }
     }
 
     /// Makes the next look a full one.
@@ -80,7 +78,7 @@ impl DirWatch {
 
     /// All names, when something may have changed since the last call.
     pub fn changed(&mut self) -> Option<Vec<String>> {
-        let stat = rustix::fs::fstat(&self.dir).ok()?;
+        let stat = self.dir.stat().ok()?;
         let stamp = (stat.st_mtime as i64, stat.st_mtime_nsec as i64);
         if self.last == Some(stamp) {
             return None;
@@ -90,12 +88,7 @@ impl DirWatch {
             .unwrap_or_default();
         let changed = Duration::new(stamp.0.max(0) as u64, stamp.1 as u32);
         self.last = (age > changed + STAMP_GRAIN).then_some(stamp);
-        let entries = Dir::read_from(&self.dir).ok()?.filter_map(|e| e.ok());
-        Some(
-            entries
-                .map(|e| e.file_name().to_string_lossy().into_owned())
-                .collect(),
-        )
+        self.dir.names(MAX_NAMES).ok()
     }
 }
 
@@ -103,7 +96,8 @@ impl DirWatch {
 #[derive(Debug)]
 pub struct Segment {
     map: Shared,
-    path: PathBuf,
+    dir: Held,
+    name: String,
     index: u32,
     n_chunks: usize,
     chunk_bytes: usize,
@@ -115,8 +109,8 @@ impl Segment {
     ///
     /// # Errors
     /// When it is not (yet) a ring file.
-    pub fn open(path: &Path, name: &RingName) -> std::result::Result<Segment, NotYet> {
-        let map = Shared::open(path).map_err(|_| NotYet)?;
+    pub fn open(dir: &Held, file: &str, name: &RingName) -> std::result::Result<Segment, NotYet> {
+        let map = Shared::open(dir, file).map_err(|_| NotYet)?;
         if map.len() < size_of::<ring::Segment>() {
             return Err(NotYet);
         }
@@ -146,7 +140,8 @@ impl Segment {
         }
         Ok(Segment {
             map,
-            path: path.to_owned(),
+            dir: dir.clone(),
+            name: file.to_owned(),
             index: name.index,
             n_chunks,
             chunk_bytes,
@@ -156,12 +151,24 @@ impl Segment {
 
     /// Whether its program is gone: nobody but us maps it.
     pub fn is_only_ours(&mut self) -> bool {
-        self.map.is_only_ours(&self.path).unwrap_or(false)
+        self.map
+            .is_only_ours(&self.dir, &self.name)
+            .unwrap_or(false)
     }
 
-    /// Its file.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Its file's name in the session.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The session it lies in.
+    pub fn dir(&self) -> &Held {
+        &self.dir
+    }
+
+    /// Whether its program cut the file short: nothing that is read from it means anything any more.
+    pub fn is_broken(&self) -> bool {
+        self.map.is_broken()
     }
 
     /// k of `.ring<k>`.
@@ -284,7 +291,11 @@ impl Segment {
         // SAFETY: both parts are readable for the length given; the kernel only reads them.
         let n = unsafe { libc::writev(out.as_raw_fd(), parts.as_ptr(), 2) };
         if n < 0 {
-            return Err(io::Error::last_os_error());
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() == Some(libc::EFAULT) {
+                self.map.set_broken();
+            }
+            return Err(error);
         }
         if n as usize == used {
             return Ok(used as u64);
@@ -344,27 +355,45 @@ impl Segment {
     }
 }
 
-/// Chunk numbers of one stream: all below `next`, and a few above that came early.
+/// Chunk numbers of one stream: all below `next`, and runs of some above that came early.
 #[derive(Debug, Default)]
 pub struct SeqSet {
     next: u64,
-    early: BTreeSet<u64>,
+    /// First number of each run, and the one after its last.
+    early: BTreeMap<u64, u64>,
 }
 
 impl SeqSet {
     /// Whether `seq` was inserted.
     pub fn contains(&self, seq: u64) -> bool {
-        seq < self.next || self.early.contains(&seq)
+        let run = self.early.range(..=seq).next_back();
+        seq < self.next || run.is_some_and(|(_, &end)| seq < end)
     }
 
     /// Inserts `seq`.
     pub fn insert(&mut self, seq: u64) {
-        if seq >= self.next {
-            self.early.insert(seq);
+        if self.contains(seq) || seq == u64::MAX {
+            return;
         }
-        while self.early.remove(&self.next) {
-            self.next += 1;
+        let before = self.early.range(..seq).next_back();
+        let mut run = match before {
+            Some((&start, &end)) if end == seq => start..seq + 1,
+            _ => seq..seq + 1,
+        };
+        if let Some(end) = self.early.remove(&run.end) {
+            run.end = end;
         }
+        if run.start == self.next {
+            self.early.remove(&run.start);
+            self.next = run.end;
+        } else {
+            self.early.insert(run.start, run.end);
+        }
+    }
+
+    /// How much there is to remember.
+    pub fn weight(&self) -> usize {
+        1 + self.early.len()
     }
 }
 
@@ -381,34 +410,34 @@ pub struct Have {
 ///
 /// # Errors
 /// When a file cannot be read or cut.
-pub fn repair_chunk_files(dir: &Path) -> Result<BTreeMap<(u32, u32), Have>> {
+pub fn repair_chunk_files(dir: &Held) -> Result<BTreeMap<(u32, u32), Have>> {
     let mut all = BTreeMap::new();
-    for entry in std::fs::read_dir(dir)
-        .map_err(|e| Error::file("read", dir, e))?
-        .flatten()
-    {
-        let name = entry.file_name().to_string_lossy().into_owned();
+    let names = dir.names(MAX_NAMES);
+    for name in names.map_err(|e| Error::file("read", dir.path(), e))? {
         let Some(id) = name.strip_suffix(".chunks").and_then(client_id) else {
             continue;
         };
-        let path = entry.path();
-        let bytes = std::fs::read(&path).map_err(|e| Error::file("read", &path, e))?;
-        let mut have = Have::default();
-        for chunk in ring::parse_chunks(&bytes).0 {
-            have.bytes = chunk.offset + u64::from(chunk.header.used);
-            have.streams
-                .entry(chunk.header.stream)
-                .or_default()
-                .insert(chunk.header.seq);
-        }
-        if have.bytes < bytes.len() as u64 {
-            let file = File::options()
-                .write(true)
-                .open(&path)
-                .map_err(|e| Error::file("open", &path, e))?;
-            file.set_len(have.bytes)
-                .map_err(|e| Error::file("cut", &path, e))?;
-        }
+        let read = || -> io::Result<Have> {
+            // Not Append, which would make it: it is there.
+            let file = dir.file(&name, Access::Shared)?;
+            let mut have = Have::default();
+            if file.metadata()?.len() == 0 {
+                return Ok(have);
+            }
+            let map = crate::sigbus::Guarded::read_only(&file)?;
+            for chunk in ring::parse_chunks(map.bytes()).0 {
+                have.bytes = chunk.offset + u64::from(chunk.header.used);
+                have.streams
+                    .entry(chunk.header.stream)
+                    .or_default()
+                    .insert(chunk.header.seq);
+            }
+            if have.bytes < map.len() as u64 {
+                file.set_len(have.bytes)?;
+            }
+            Ok(have)
+        };
+        let have = read().map_err(|e| Error::file("repair", &dir.named(&name), e))?;
         all.insert(id, have);
     }
     Ok(all)
@@ -418,13 +447,10 @@ pub fn repair_chunk_files(dir: &Path) -> Result<BTreeMap<(u32, u32), Have>> {
 ///
 /// # Errors
 /// When one cannot be copied; the others were.
-pub fn copy_sites(session: &Path, dir: &Path) -> Result<()> {
+pub fn copy_sites(session: &Held, dir: &Held) -> Result<()> {
     let mut result = Ok(());
-    for entry in std::fs::read_dir(session)
-        .map_err(|e| Error::file("read", session, e))?
-        .flatten()
-    {
-        let name = entry.file_name().to_string_lossy().into_owned();
+    let names = session.names(MAX_NAMES);
+    for name in names.map_err(|e| Error::file("read", session.path(), e))? {
         if let Some(id) = name.strip_suffix(".sites").and_then(client_id) {
             result = result.and(copy_client_sites(session, dir, id));
         }
@@ -432,25 +458,40 @@ pub fn copy_sites(session: &Path, dir: &Path) -> Result<()> {
     result
 }
 
-/// Copies the site definitions of one client; a client without any has no file.
+/// Copies the site definitions of one client; a client without any has no file, and one that is no file is none.
 ///
 /// # Errors
 /// When the copy cannot be written.
-pub fn copy_client_sites(session: &Path, dir: &Path, id: (u32, u32)) -> Result<()> {
+pub fn copy_client_sites(session: &Held, dir: &Held, id: (u32, u32)) -> Result<()> {
     let name = format!("p{}-{}.sites", id.0, id.1);
-    let flags =
-        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC;
-    let Ok(source) = rustix::fs::open(session.join(&name), flags, rustix::fs::Mode::empty()) else {
+    let Ok(mut source) = session.file(&name, Access::Read) else {
         return Ok(());
     };
-    let target = dir.join(name);
-    let mut out = File::create(&target).map_err(|e| Error::file("make", &target, e))?;
-    io::copy(&mut File::from(source), &mut out).map_err(|e| Error::file("write", &target, e))?;
+    let failed = |what, e| Error::file(what, &dir.named(&name), e);
+    let mut out = dir
+        .file(&name, Access::Replace)
+        .map_err(|e| failed("make", e))?;
+    copy_text(&mut source, &mut out).map_err(|e| failed("write", e))
+}
+
+/// Copies up to [`MAX_SITES_BYTES`], and no further than there is anything: a file of any length that holds nothing costs its program
+/// nothing, and would fill our disk.
+fn copy_text(source: &mut File, out: &mut File) -> io::Result<()> {
+    let mut block = vec![0u8; 1 << 16];
+    let mut left = MAX_SITES_BYTES as usize;
+    while left > 0 {
+        let n = source.read(&mut block[..left.min(1 << 16)])?;
+        if block[..n].iter().all(|&b| b == 0) {
+            break;
+        }
+        out.write_all(&block[..n])?;
+        left -= n;
+    }
     Ok(())
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     #[test]
@@ -476,8 +517,7 @@ mod tests {
     }
 
     /// A ring file with one chunk, OWNED by stream 1 and with number `seq`.
-    fn one_chunk(dir: &Path, seq: u64) -> Segment {
-        let name = RingName::parse("p1-0.ring0").expect("a ring's name");
+    pub(crate) fn one_chunk_bytes(seq: u64) -> Vec<u8> {
         let mut bytes = vec![0u8; 8192];
         let mut put = |offset: usize, value: &[u8]| {
             bytes[offset..offset + value.len()].copy_from_slice(value);
@@ -501,9 +541,14 @@ mod tests {
         );
         put(4096 + offset_of!(ChunkHeader, seq), &seq.to_le_bytes());
         put(4096 + offset_of!(ChunkHeader, stream), &1u32.to_le_bytes());
-        let path = dir.join("p1-0.ring0");
-        std::fs::write(&path, bytes).expect("a file");
-        Segment::open(&path, &name).expect("a sound segment")
+        bytes
+    }
+
+    fn one_chunk(dir: &std::path::Path, seq: u64) -> Segment {
+        let name = RingName::parse("p1-0.ring0").expect("a ring's name");
+        std::fs::write(dir.join("p1-0.ring0"), one_chunk_bytes(seq)).expect("a file");
+        let dir = Held::open(dir).expect("a directory");
+        Segment::open(&dir, "p1-0.ring0", &name).expect("a sound segment")
     }
 
     #[test]
@@ -521,6 +566,37 @@ mod tests {
     }
 
     #[test]
+    fn site_files_are_copied_as_far_as_they_hold_anything() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let (from, to) = (scratch.path().join("s"), scratch.path().join("d"));
+        std::fs::create_dir(&from).unwrap();
+        std::fs::create_dir(&to).unwrap();
+        let (session, dir) = (Held::open(&from).unwrap(), Held::open(&to).unwrap());
+        let copied = |id| {
+            copy_client_sites(&session, &dir, id).unwrap();
+            let copy = to.join(format!("p{}-{}.sites", id.0, id.1));
+            std::fs::metadata(copy).map(|m| m.len()).ok()
+        };
+        // Sparse: 20 GB that nobody wrote.
+        let sparse = File::create(from.join("p1-0.sites")).unwrap();
+        sparse.set_len(20 << 30).unwrap();
+        assert_eq!(copied((1, 0)), Some(0));
+        // Longer than any program's names.
+        let large = File::create(from.join("p2-0.sites")).unwrap();
+        large.set_len(2 * MAX_SITES_BYTES).unwrap();
+        for block in 0..2 * MAX_SITES_BYTES >> 16 {
+            rustix::io::pwrite(&large, b"x", block << 16).unwrap();
+        }
+        assert_eq!(copied((2, 0)), Some(MAX_SITES_BYTES));
+        // Neither waited for nor followed.
+        let fifo = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(&session, "p3-0.sites", fifo, 0o600.into(), 0).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", from.join("p4-0.sites")).unwrap();
+        std::fs::create_dir(from.join("p5-0.sites")).unwrap();
+        assert_eq!([3, 4, 5].map(|pid| copied((pid, 0))), [None; 3]);
+    }
+
+    #[test]
     fn seq_sets_remember_early_and_late_numbers() {
         let mut set = SeqSet::default();
         for seq in [0, 1, 3, 4, 2, 9] {
@@ -530,5 +606,16 @@ mod tests {
         }
         assert_eq!((set.next, set.early.len()), (5, 1));
         assert!(!set.contains(5));
+        for seq in [7, 6, 8] {
+            set.insert(seq);
+        }
+        assert_eq!((set.next, set.early.get(&6)), (5, Some(&10)));
+        set.insert(5);
+        assert_eq!((set.next, set.weight()), (10, 1));
+        // Far apart and at the end of all numbers.
+        for seq in [u64::MAX, u64::MAX - 1, 1 << 40] {
+            set.insert(seq);
+        }
+        assert!(set.contains(u64::MAX - 1) && set.contains(1 << 40) && !set.contains(11));
     }
 }

@@ -6,14 +6,17 @@
 //! Crash safety. A chunk is copied to the file, then zeroed (events first, header last), then marked
 //! FREE. Whenever this process is killed, `kasuri recover` finds each chunk in the file, in the
 //! ring, or in both; it goes by (stream, seq), so "both" counts once.
+use crate::bounds::{MAX_CLIENTS, MAX_OPEN_FILES, MAX_RINGS, MAX_STREAMS};
+use crate::discover::Discovery;
 use crate::error::{Error, Result};
-use crate::ringfile::{self, RingName, Segment, SeqSet};
+use crate::ringfile::{self, Segment, SeqSet};
+use crate::safefs::{Access, Held};
 use crate::session::Session;
 use kasuri_format::ring::{ChunkState, LOST_CAUSES};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// With so many more open chunks than threads seemed to need, many have probably ended: a program of thousands of
 /// short threads would take new memory for each.
@@ -40,6 +43,10 @@ struct Client {
     owned_then: usize,
     /// All its chunks were taken and its ring files removed.
     done: bool,
+    /// Runs of chunk numbers in `have` beyond one for each stream.
+    early: usize,
+    /// Too much to remember: nothing more is taken from it.
+    given_up: bool,
 }
 
 /// A chunk waiting in a ring.
@@ -62,33 +69,71 @@ pub struct Collected {
     pub bytes: u64,
 }
 
+/// What programs did that no program that only annotates does; none of it ends the recording.
+#[derive(Debug, Default)]
+struct Refused {
+    /// Ring files beyond [`MAX_CLIENTS`] or [`MAX_RINGS`].
+    too_many: u64,
+    /// Ring files cut by their program.
+    cut: u64,
+    /// Clients with more streams than all others, when there were too many.
+    given_up: u64,
+    /// Some of them.
+    examples: Vec<String>,
+}
+
+impl Refused {
+    fn example(&mut self, name: String) {
+        if self.examples.len() < 3 {
+            self.examples.push(name);
+        }
+    }
+
+    /// As lines for what a recording is missing.
+    fn lines(&self) -> Vec<String> {
+        let whose = match self.examples[..] {
+            [] => String::new(),
+            _ => format!(" (such as {})", self.examples.join(", ")),
+        };
+        let kinds = [
+            (self.too_many, "ring files beyond what a session may have"),
+            (self.cut, "ring files that their program cut short"),
+            (self.given_up, "clients with too many streams"),
+        ];
+        let seen = kinds.iter().filter(|(n, _)| *n > 0);
+        seen.map(|(n, what)| {
+            format!(
+                "annotations of a program that misbehaved, how many is not known: {n} {what}{whose}"
+            )
+        })
+        .collect()
+    }
+}
+
 /// Collects from one session directory into one recording directory.
 #[derive(Debug)]
 pub struct Collector {
-    session: PathBuf,
-    dir: PathBuf,
+    session: Held,
+    dir: Held,
     clients: BTreeMap<ClientId, Client>,
-    seen: HashSet<String>,
-    watch: ringfile::DirWatch,
+    discovery: Discovery,
+    refused: Refused,
     bytes: u64,
     found: Vec<Found>,
 }
 
 impl Collector {
     /// Begins to watch `session`; nothing is written into `dir` before a program annotates.
-    ///
-    /// # Errors
-    /// When the session directory cannot be opened.
-    pub fn new(session: &Path, dir: &Path) -> Result<Collector> {
-        Ok(Collector {
-            session: session.to_owned(),
-            dir: dir.to_owned(),
+    pub fn new(session: &Held, dir: &Held) -> Collector {
+        Collector {
+            session: session.clone(),
+            dir: dir.clone(),
             clients: BTreeMap::new(),
-            seen: HashSet::new(),
-            watch: ringfile::DirWatch::open(session)?,
+            discovery: Discovery::new(session),
+            refused: Refused::default(),
             bytes: 0,
             found: Vec::new(),
-        })
+        }
     }
 
     /// As [`Collector::new`], where an earlier collector may have been killed: cuts half-written chunks
@@ -96,8 +141,8 @@ impl Collector {
     ///
     /// # Errors
     /// When a file of the recording cannot be read or cut.
-    pub fn resume(session: &Path, dir: &Path) -> Result<Collector> {
-        let mut collector = Collector::new(session, dir)?;
+    pub fn resume(session: &Held, dir: &Held) -> Result<Collector> {
+        let mut collector = Collector::new(session, dir);
         for (id, have) in ringfile::repair_chunk_files(dir)? {
             let client = collector
                 .clients
@@ -130,18 +175,26 @@ impl Collector {
     pub fn tick(&mut self, session: Option<&Session>) -> Result<Collected> {
         self.discover();
         let mut sum = Collected::default();
+        let mut open = self.clients.values().filter(|c| c.out.is_some()).count();
         for (&id, client) in &mut self.clients {
             let owned = client.find(false, &mut self.found);
             if owned > 2 * client.owned_then + MANY_OWNED {
                 client.hand_over_dead(id.0);
                 client.owned_then = client.find(false, &mut self.found);
             }
+            let was_open = client.out.is_some();
             let result = client.take(id, &self.dir, &mut self.found, false, &mut sum);
+            open += usize::from(client.out.is_some() && !was_open);
+            if open > most_open() && client.out.take().is_some() {
+                open -= 1;
+            }
+            client.drop_cut(&mut self.refused);
             if result.is_err() {
                 self.bytes += sum.bytes;
                 result?;
             }
         }
+        self.give_up_heaviest();
         self.bytes += sum.bytes;
         if sum.freed > 0
             && let Some(session) = session
@@ -183,13 +236,14 @@ impl Collector {
     /// # Errors
     /// As [`Collector::tick`]; what could be written was.
     pub fn finish(&mut self) -> Result<()> {
-        self.watch.force();
-        self.discover();
+        self.discover_all();
         let mut first_error = None;
         let mut sum = Collected::default();
         for (&id, client) in &mut self.clients {
             client.find(true, &mut self.found);
             let taken = client.take(id, &self.dir, &mut self.found, true, &mut sum);
+            client.out = None;
+            client.drop_cut(&mut self.refused);
             let lost = client.write_lost(id, &self.dir);
             first_error = first_error.or(taken.err()).or(lost.err());
         }
@@ -205,13 +259,13 @@ impl Collector {
     ///
     /// # Errors
     /// When `dir` cannot be written.
-    pub fn snapshot(&mut self, dir: &Path) -> Result<u64> {
-        self.watch.force();
-        self.discover();
+    pub fn snapshot(&mut self, dir: &Held) -> Result<u64> {
+        self.discover_all();
         let mut bytes = 0;
         for (&id, client) in &mut self.clients {
             client.find(true, &mut self.found);
             bytes += client.copy(id, dir, &mut self.found)?;
+            client.drop_cut(&mut self.refused);
             client.write_lost(id, dir)?;
         }
         ringfile::copy_sites(&self.session, dir)?;
@@ -229,29 +283,58 @@ impl Collector {
 
     /// Finds new ring files.
     pub fn discover(&mut self) {
-        let Some(names) = self.watch.changed() else {
-            return;
-        };
-        for name in names {
-            if self.seen.contains(&name) {
-                continue;
-            }
-            let Some(ring) = RingName::parse(&name) else {
-                continue;
-            };
-            match Segment::open(&self.session.join(&name), &ring) {
-                Ok(segment) => {
-                    let client = self
-                        .clients
-                        .entry((ring.pid, ring.generation))
-                        .or_insert_with(|| Client::new(ring.pid));
-                    client.segments.push(segment);
-                    client.done = false;
-                    self.seen.insert(name);
+        self.look(false);
+    }
+
+    /// As [`Collector::discover`], and looks once more at those that were not ready.
+    fn discover_all(&mut self) {
+        self.look(true);
+    }
+
+    fn look(&mut self, all: bool) {
+        let mut n_rings: usize = self.clients.values().map(|c| c.segments.len()).sum();
+        let (clients, refused) = (&self.clients, &mut self.refused);
+        let mut n_clients = clients.len();
+        let ready = self.discovery.look(all, |ring| {
+            let is_new = !clients.contains_key(&(ring.pid, ring.generation));
+            let fits = n_rings < MAX_RINGS && (!is_new || n_clients < MAX_CLIENTS);
+            match fits {
+                true => {
+                    n_rings += 1;
+                    n_clients += usize::from(is_new);
                 }
-                // Its program is still making it; look again in the next tick.
-                Err(ringfile::NotYet) => self.watch.force(),
+                false => {
+                    refused.too_many += 1;
+                    refused.example(format!("p{}-{}", ring.pid, ring.generation));
+                }
             }
+            fits
+        });
+        for (ring, segment) in ready {
+            let client = self
+                .clients
+                .entry((ring.pid, ring.generation))
+                .or_insert_with(|| Client::new(ring.pid));
+            if !client.given_up {
+                client.segments.push(segment);
+                client.done = false;
+            }
+        }
+    }
+
+    /// Whether programs did what cannot be counted in events: lines for what the recording is missing.
+    pub fn refused(&self) -> Vec<String> {
+        self.refused.lines()
+    }
+
+    fn give_up_heaviest(&mut self) {
+        while self.clients.values().map(Client::weight).sum::<usize>() > MAX_STREAMS {
+            let Some((id, client)) = self.clients.iter_mut().max_by_key(|(_, c)| c.weight()) else {
+                return;
+            };
+            client.give_up();
+            self.refused.given_up += 1;
+            self.refused.example(format!("p{}-{}", id.0, id.1));
         }
     }
 
@@ -261,11 +344,13 @@ impl Collector {
         };
         client.write_lost(id, &self.dir)?;
         for segment in client.segments.drain(..) {
-            let _ = std::fs::remove_file(segment.path());
+            let _ = self.session.remove(segment.name());
         }
         client.done = true;
         client.out = None;
         client.newest = HashMap::new();
+        client.have = HashMap::new();
+        client.early = 0;
         ringfile::copy_client_sites(&self.session, &self.dir, id)
     }
 }
@@ -282,7 +367,36 @@ impl Client {
             is_in_proc: None,
             owned_then: 0,
             done: false,
+            early: 0,
+            given_up: false,
         }
+    }
+
+    /// What it costs to remember it.
+    fn weight(&self) -> usize {
+        self.have.len() + self.early + self.newest.len()
+    }
+
+    /// Forgets all but what its file has.
+    fn give_up(&mut self) {
+        self.segments = Vec::new();
+        self.have = HashMap::new();
+        self.newest = HashMap::new();
+        self.early = 0;
+        self.out = None;
+        self.given_up = true;
+        self.done = true;
+    }
+
+    /// Leaves the ring files alone that their program cut: what they held is gone.
+    fn drop_cut(&mut self, refused: &mut Refused) {
+        self.segments.retain(|segment| {
+            if segment.is_broken() {
+                refused.cut += 1;
+                refused.example(segment.name().to_owned());
+            }
+            !segment.is_broken()
+        });
     }
 
     /// Lists the chunks that owners handed over; with `open`, those they still write into too. Returns how many
@@ -312,7 +426,7 @@ impl Client {
     fn take(
         &mut self,
         id: ClientId,
-        dir: &Path,
+        dir: &Held,
         found: &mut [Found],
         end: bool,
         sum: &mut Collected,
@@ -328,15 +442,23 @@ impl Client {
                     .is_some_and(|have| have.contains(f.seq))
             {
                 let out = open_out(&mut self.out, id, dir, self.out_bytes)?;
-                let written = segment.write_to(f.chunk, out).map_err(|cause| {
+                let written = segment.write_to(f.chunk, out);
+                if written.is_err() || segment.is_broken() {
                     // No half chunk stays behind: what is in the file is whole.
                     let _ = out.set_len(self.out_bytes);
-                    Error::file("write", &chunks_path(dir, id), cause)
-                })?;
+                }
+                if segment.is_broken() {
+                    continue;
+                }
+                let written =
+                    written.map_err(|cause| Error::file("write", &chunks_path(dir, id), cause))?;
                 self.out_bytes += written;
                 sum.bytes += written;
                 sum.chunks += 1;
-                self.have.entry(f.stream).or_default().insert(f.seq);
+                let have = self.have.entry(f.stream).or_default();
+                let before = have.weight();
+                have.insert(f.seq);
+                self.early = self.early + have.weight() - before;
                 let newest = self.newest.entry(segment.tid(f.chunk)).or_insert(f.stream);
                 *newest = (*newest).max(f.stream);
             }
@@ -350,13 +472,16 @@ impl Client {
     }
 
     /// Appends a copy of each chunk found to the client's file in `dir`.
-    fn copy(&self, id: ClientId, dir: &Path, found: &mut [Found]) -> Result<u64> {
+    fn copy(&self, id: ClientId, dir: &Held, found: &mut [Found]) -> Result<u64> {
         found.sort_unstable_by_key(|f| (f.stream, f.seq));
         let (mut out, mut copy, mut bytes) = (None, Vec::new(), 0);
         for f in found.iter() {
             // Reused while it was copied, by an event that was on its way when we froze: it is lost, and
             // counted in the chunk's new life.
-            if self.segments[f.segment].snapshot(f.chunk, &mut copy) == Some((f.stream, f.seq)) {
+            let segment = &self.segments[f.segment];
+            if segment.snapshot(f.chunk, &mut copy) == Some((f.stream, f.seq))
+                && !segment.is_broken()
+            {
                 let out = open_out(&mut out, id, dir, bytes)?;
                 out.write_all(&copy)
                     .map_err(|e| Error::file("write", &chunks_path(dir, id), e))?;
@@ -424,16 +549,12 @@ impl Client {
     /// Whether /proc/PID is this client's process.
     fn is_in_proc(&mut self, pid: u32) -> bool {
         *self.is_in_proc.get_or_insert_with(|| {
-            let parts: Vec<_> = self
-                .segments
-                .first()
-                .map_or(Vec::new(), |s| s.path().iter().rev().take(2).collect());
-            let parts: Vec<_> = parts
-                .iter()
-                .rev()
-                .map(|part| part.to_string_lossy())
-                .collect();
-            crate::procs::maps(pid as i32, &format!("/{}", parts.join("/")))
+            let Some(first) = self.segments.first() else {
+                return crate::procs::maps(pid as i32, "/");
+            };
+            let session = first.dir().path().file_name().unwrap_or_default();
+            let end = format!("/{}/{}", session.to_string_lossy(), first.name());
+            crate::procs::maps(pid as i32, &end)
         })
     }
 
@@ -446,7 +567,7 @@ impl Client {
             && self.segments.iter_mut().all(Segment::is_only_ours)
     }
 
-    fn write_lost(&self, id: ClientId, dir: &Path) -> Result<()> {
+    fn write_lost(&self, id: ClientId, dir: &Held) -> Result<()> {
         let Some(first) = self.segments.iter().find(|s| s.index() == 0) else {
             return Ok(());
         };
@@ -454,32 +575,39 @@ impl Client {
         for count in first.lost() {
             bytes.extend_from_slice(&count.to_le_bytes());
         }
-        let path = dir.join(format!("p{}-{}.lost", id.0, id.1));
-        File::create(&path)
+        let name = format!("p{}-{}.lost", id.0, id.1);
+        dir.file(&name, Access::Replace)
             .and_then(|mut f| f.write_all(&bytes))
-            .map_err(|e| Error::file("write", &path, e))
+            .map_err(|e| Error::file("write", &dir.named(&name), e))
     }
 }
 
-fn chunks_path(dir: &Path, id: ClientId) -> PathBuf {
-    dir.join(format!("p{}-{}.chunks", id.0, id.1))
+/// How many files may be kept open, by the limit that this process got.
+fn most_open() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(MAX_OPEN_FILES, |n| MAX_OPEN_FILES.min(n as usize / 4))
+}
+
+fn chunks_name(id: ClientId) -> String {
+    format!("p{}-{}.chunks", id.0, id.1)
+}
+
+fn chunks_path(dir: &Held, id: ClientId) -> PathBuf {
+    dir.named(&chunks_name(id))
 }
 
 fn open_out<'a>(
     out: &'a mut Option<File>,
     id: ClientId,
-    dir: &Path,
+    dir: &Held,
     bytes: u64,
 ) -> Result<&'a mut File> {
     if out.is_none() {
-        let path = chunks_path(dir, id);
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(|e| Error::file("make", &path, e))?;
+        let file = dir
+            .file(&chunks_name(id), Access::Append)
+            .map_err(|e| Error::file("make", &chunks_path(dir, id), e))?;
         file.set_len(bytes)
-            .map_err(|e| Error::file("cut", &path, e))?;
+            .map_err(|e| Error::file("cut", &chunks_path(dir, id), e))?;
         *out = Some(file);
     }
     Ok(out.as_mut().expect("opened above"))

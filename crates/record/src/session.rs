@@ -1,14 +1,17 @@
 //! The ring session: the directory through which programs hand their annotations to this recorder.
 //!
 //! Layout and protocol: annotate/include/kasuri.h part 1, docs/design/ring.md.
+//!
+//! The directory lies where anybody may make files, and with `-p` it belongs to another user in the end: all work in it goes
+//! through [`crate::safefs`], and it is given away last, when nothing is left to be made in it by name.
+use crate::bounds::MAX_NAMES;
 use crate::clock::StampClock;
 use crate::error::{Error, Result};
+use crate::safefs::{self, Access, Held};
 use crate::shm::Shared;
 use kasuri_format::ring::{ABI_VERSION, Clock, Control, MAGIC_CONTROL, Policy, SessionState};
-use rustix::fs::{Mode, mkdir};
 use std::fs::File;
 use std::mem::{offset_of, size_of};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -48,69 +51,88 @@ pub struct SessionOptions {
 /// A live session; its directory is removed when dropped.
 #[derive(Debug)]
 pub struct Session {
-    path: PathBuf,
+    parent: Held,
+    name: String,
+    dir: Held,
     control: Shared,
-    /// Holds the write lock by which programs and `kasuri recover` know that this recorder lives.
-    _lock: File,
+    /// Whose it becomes by [`Session::tie`].
+    owner: Option<(u32, u32)>,
+    /// The control file. Holds the write lock by which programs and `kasuri recover` know that this recorder lives.
+    lock: File,
 }
 
 impl Session {
-    /// Makes the directory in shared memory, or below `fallback` where there is none.
+    /// Makes the directory in shared memory, or in `fallback` where there is none.
     ///
     /// # Errors
     /// When neither place can be written.
     pub fn create(options: &SessionOptions, fallback: &Path) -> Result<Session> {
-        match Session::create_in(&options.shm_dir, options) {
-            Ok(session) => Ok(session),
-            Err(_) => Session::create_in(fallback, options),
+        let made = Session::create_in(&options.shm_dir, options);
+        match (made, options.owner) {
+            (Ok(session), _) => Ok(session),
+            // The recording's directory is ours alone: a program of another user could not come in.
+            (Err(error), Some(_)) => Err(error),
+            (Err(_), None) => Session::create_in(fallback, options),
         }
     }
 
     fn create_in(parent: &Path, options: &SessionOptions) -> Result<Session> {
         let name = format!("kasuri-{}-{:08x}", std::process::id(), crate::random_u32());
-        let path = std::path::absolute(parent)
-            .map_err(|e| Error::file("find", parent, e))?
-            .join(name);
-        mkdir(&path, Mode::from_raw_mode(0o700)).map_err(|e| Error::file("make", &path, e))?;
-        let made = Session::fill(&path, options);
-        if made.is_err() {
-            let _ = std::fs::remove_dir_all(&path);
-        }
-        made
-    }
-
-    fn fill(path: &Path, options: &SessionOptions) -> Result<Session> {
-        let file_path = path.join("control");
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&file_path)
-            .map_err(|e| Error::file("make", &file_path, e))?;
-        // Allocated, not only sized: a page that cannot be had is an error here and a SIGBUS later.
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, CONTROL_BYTES)
-            .map_err(|e| Error::file("allocate", &file_path, e))?;
-        lock(&file, libc::F_WRLCK).map_err(|e| Error::file("lock", &file_path, e))?;
-        let control = Shared::map(&file).map_err(|e| Error::file("map", &file_path, e))?;
-        announce(&control, options);
-        if let Some((uid, gid)) = options.owner {
-            for p in [path, file_path.as_path()] {
-                std::os::unix::fs::chown(p, Some(uid), Some(gid))
-                    .map_err(|e| Error::file("give away", p, e))?;
+        let parent = std::path::absolute(parent)
+            .and_then(|path| Held::open(&path))
+            .map_err(|e| Error::file("open", parent, e))?;
+        let path = parent.named(&name);
+        let dir = parent
+            .make(&name)
+            .map_err(|e| Error::file("make", &path, e))?;
+        let filled = fill(&dir, options).map_err(|e| Error::file("make", &dir.named(CONTROL), e));
+        match filled {
+            Ok((control, lock)) => Ok(Session {
+                parent,
+                name,
+                dir,
+                control,
+                owner: options.owner,
+                lock,
+            }),
+            Err(error) => {
+                remove(&parent, &name, &dir);
+                Err(error)
             }
         }
-        let _ = std::fs::set_permissions(path, PermissionsExt::from_mode(0o700));
-        Ok(Session {
-            path: path.to_owned(),
-            control,
-            _lock: file,
-        })
+    }
+
+    /// Ties the session to its recording, each by a link to the other, then gives it to the programs' user: from here on the
+    /// recorder makes nothing in it.
+    ///
+    /// # Errors
+    /// When a link cannot be made, or the directory not be given away.
+    pub fn tie(&self, recording: &Held) -> Result<()> {
+        let absolute = std::path::absolute(recording.path())
+            .map_err(|e| Error::file("find", recording.path(), e))?;
+        self.dir
+            .make_link(&absolute, RECORDING)
+            .map_err(|e| Error::file("make", &self.dir.named(RECORDING), e))?;
+        recording
+            .make_link(self.path(), SESSION)
+            .map_err(|e| Error::file("make", &recording.named(SESSION), e))?;
+        let Some((uid, gid)) = self.owner else {
+            return Ok(());
+        };
+        // The file first: in a directory of theirs another one could stand in its place. Both by descriptor all the same.
+        safefs::give(&self.lock, uid, gid)
+            .and_then(|()| safefs::give(&self.dir, uid, gid))
+            .map_err(|e| Error::file("give away", self.path(), e))
+    }
+
+    /// Its directory, held.
+    pub fn dir(&self) -> &Held {
+        &self.dir
     }
 
     /// The directory, for KASURI_SESSION.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.dir.path()
     }
 
     /// Tells all programs.
@@ -146,9 +168,42 @@ impl Drop for Session {
         self.set_state(SessionState::Stopped);
         // In a panic it stays, and the recording directory with the link to it: `kasuri recover` takes it from there.
         if !std::thread::panicking() {
-            let _ = std::fs::remove_dir_all(&self.path);
+            remove(&self.parent, &self.name, &self.dir);
         }
     }
+}
+
+/// Makes the control file and takes its lock.
+fn fill(dir: &Held, options: &SessionOptions) -> std::io::Result<(Shared, File)> {
+    let file = dir.file(CONTROL, Access::New)?;
+    // Allocated, not only sized: a page that cannot be had is an error here and a SIGBUS later.
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, CONTROL_BYTES)?;
+    lock(&file, libc::F_WRLCK)?;
+    let control = Shared::map(&file)?;
+    announce(&control, options);
+    Ok((control, file))
+}
+
+/// Removes what Kasuri makes in a session, then the directory; anything else that lies in it keeps it there.
+fn remove(parent: &Held, name: &str, dir: &Held) {
+    for file in dir.names(MAX_NAMES).unwrap_or_default() {
+        if is_session_file(&file) {
+            let _ = dir.remove(&file);
+        }
+    }
+    let _ = parent.remove_directory(name, dir);
+}
+
+/// Whether Kasuri makes files of this name in a session.
+fn is_session_file(name: &str) -> bool {
+    let is_sites = |name: &str| {
+        let client = name.strip_suffix(".sites");
+        client.is_some_and(|client| crate::ringfile::client_id(client).is_some())
+    };
+    name == CONTROL
+        || name == RECORDING
+        || crate::ringfile::RingName::parse(name).is_some()
+        || is_sites(name)
 }
 
 fn announce(control: &Shared, options: &SessionOptions) {
@@ -189,13 +244,9 @@ fn lock(file: &File, kind: libc::c_int) -> std::io::Result<()> {
 }
 
 /// Whether a recorder holds the session in `dir`.
-pub fn is_alive(dir: &Path) -> bool {
+pub fn is_alive(dir: &Held) -> bool {
     use std::os::fd::AsRawFd;
-    let Ok(file) = File::options()
-        .read(true)
-        .write(true)
-        .open(dir.join("control"))
-    else {
+    let Ok(file) = dir.file(CONTROL, Access::Read) else {
         return false;
     };
     let mut lock = flock_of(libc::F_WRLCK);
@@ -212,21 +263,12 @@ fn flock_of(kind: libc::c_int) -> libc::flock {
     lock
 }
 
+/// The page that tells programs about the session.
+const CONTROL: &str = "control";
 /// A link in the session's directory to the recording directory, so that a dead recorder's session tells whose it was.
 const RECORDING: &str = "recording";
-
-/// Ties a session to its recording, each by a link to the other.
-///
-/// # Errors
-/// When a link cannot be made.
-pub fn tie(session: &Path, recording: &Path) -> Result<()> {
-    let link = |target: &Path, link: PathBuf| {
-        std::os::unix::fs::symlink(target, &link).map_err(|e| Error::file("make", &link, e))
-    };
-    let absolute = std::path::absolute(recording).map_err(|e| Error::file("find", recording, e))?;
-    link(&absolute, session.join(RECORDING))?;
-    link(session, recording.join("session"))
-}
+/// A link in the recording directory to the session.
+pub(crate) const SESSION: &str = "session";
 
 /// A session whose recorder was killed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -235,33 +277,156 @@ pub struct Orphan {
     pub path: PathBuf,
     /// The recording directory that it was made for; none: not known. It may have been moved or removed since.
     pub recording: Option<PathBuf>,
+    /// Whether that directory is there, belongs to us or to the session's owner, and names this session.
+    pub recording_agrees: bool,
 }
 
-/// The sessions in `shm_dir` whose recorders were killed.
+/// The sessions in `shm_dir` whose recorders were killed: ours, and for root those of all users.
 pub fn orphans(shm_dir: &Path) -> Vec<Orphan> {
-    let entries = std::fs::read_dir(shm_dir).into_iter().flatten().flatten();
-    let ours = entries.filter(|e| e.file_name().to_string_lossy().starts_with("kasuri-"));
-    let mut orphans: Vec<Orphan> = ours
-        .map(|entry| entry.path())
-        .filter(|path| path.join("control").exists() && !is_alive(path))
-        .map(|path| Orphan {
-            recording: std::fs::read_link(path.join(RECORDING)).ok(),
-            path,
+    let Ok(parent) = Held::open(shm_dir) else {
+        return Vec::new();
+    };
+    let names = parent.names(MAX_NAMES).unwrap_or_default();
+    let mut orphans: Vec<Orphan> = names
+        .iter()
+        .filter_map(|name| Some((name, genuine(&parent, name).ok()?)))
+        .filter(|(_, dir)| !is_alive(dir))
+        .map(|(name, dir)| {
+            let path = shm_dir.join(name);
+            let recording = dir.link(RECORDING).ok();
+            let recording_agrees = recording.as_deref().is_some_and(|r| names_it(r, &dir));
+            Orphan {
+                path,
+                recording,
+                recording_agrees,
+            }
         })
         .collect();
     orphans.sort_by(|a, b| a.path.cmp(&b.path));
     orphans
 }
 
-/// Tells the programs of a dead recorder's session to stop writing.
-pub fn stop_orphaned(dir: &Path) {
-    if let Ok(control) = Shared::open(&dir.join("control"))
-        && control.len() >= 128
-        && control.load_u64(0) == MAGIC_CONTROL
-    {
-        // ORDER release; as Session::set_state.
-        control
-            .u32_at(offset_of!(Control, state))
-            .store(SessionState::Stopped as u32, Ordering::Release);
+/// Whether the recording directory at `path` is one of ours or of the session's user, and its link names this session.
+fn names_it(path: &Path, session: &Held) -> bool {
+    let agrees = || -> std::io::Result<bool> {
+        let (parent, name) = Held::parent_of(path)?;
+        let recording = parent.directory(&name)?;
+        let owner = recording.stat()?.st_uid;
+        let ours = owner == rustix::process::geteuid().as_raw();
+        let theirs = owner == session.stat()?.st_uid;
+        let back = recording.link(SESSION)?;
+        Ok((ours || theirs) && back.file_name() == session.path().file_name())
+    };
+    agrees().unwrap_or(false)
+}
+
+/// Opens the entry `name` of `parent` if it is a session: named like one, with a control file that says so, both of one owner, who is
+/// our own user (for root, which gives sessions away: any).
+///
+/// # Errors
+/// What is not as it must be.
+fn genuine(parent: &Held, name: &str) -> std::io::Result<Held> {
+    let not = |why: &str| std::io::Error::other(why.to_owned());
+    if !is_session_name(name) {
+        return Err(not("its name is not that of a session"));
+    }
+    let dir = parent.directory(name)?;
+    let (of_dir, me) = (dir.stat()?, rustix::process::geteuid());
+    if of_dir.st_uid != me.as_raw() && !me.is_root() {
+        return Err(not("it belongs to another user"));
+    }
+    let control = dir.file(CONTROL, Access::Read)?;
+    let of_control = rustix::fs::fstat(&control)?;
+    if of_control.st_uid != of_dir.st_uid {
+        return Err(not("its control file belongs to another user than it does"));
+    }
+    let mut magic = [0u8; 8];
+    rustix::io::pread(&control, &mut magic[..], 0)?;
+    match u64::from_le_bytes(magic) == MAGIC_CONTROL {
+        true => Ok(dir),
+        false => Err(not("its control file does not begin as one")),
+    }
+}
+
+/// `kasuri-<pid>-<8 hexadecimal digits>`.
+fn is_session_name(name: &str) -> bool {
+    let parts = name.strip_prefix("kasuri-").and_then(|n| n.split_once('-'));
+    parts.is_some_and(|(pid, random)| {
+        pid.parse::<u32>().is_ok()
+            && random.len() == 8
+            && random.bytes().all(|b| b.is_ascii_hexdigit())
+    })
+}
+
+/// The session of a dead recorder, which a recording directory names.
+#[derive(Debug)]
+pub struct Left {
+    parent: Held,
+    name: String,
+    dir: Held,
+}
+
+impl Left {
+    /// Opens the session that the link in `recording` names; none: the link or the session is not there any more.
+    ///
+    /// # Errors
+    /// When what is there is no session of this recording: the recording may come from anybody, and its link may name anything.
+    pub fn of(recording: &Held, shm_dir: &Path) -> std::io::Result<Option<Left>> {
+        let Ok(path) = recording.link(SESSION) else {
+            return Ok(None);
+        };
+        if path.symlink_metadata().is_err() {
+            return Ok(None);
+        }
+        let not = |why: String| std::io::Error::other(format!("{}: {why}", path.display()));
+        let (parent, name) = Held::parent_of(&path).map_err(|e| not(e.to_string()))?;
+        let name = name.to_string_lossy().into_owned();
+        // Shared memory, or the recording itself where there was none.
+        let is_in = |place: std::io::Result<Held>| {
+            let same = |place: Held| {
+                let (a, b) = (place.stat().ok()?, parent.stat().ok()?);
+                Some((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+            };
+            place.ok().and_then(same).unwrap_or(false)
+        };
+        if !is_in(Held::open(shm_dir)) && !is_in(Ok(recording.clone())) {
+            return Err(not(format!(
+                "it does not lie in {}, where sessions are; set KASURI_SHM_DIR when it was recorded with that",
+                shm_dir.display()
+            )));
+        }
+        let dir = genuine(&parent, &name).map_err(|e| not(e.to_string()))?;
+        let back = dir.link(RECORDING).map_err(|e| not(e.to_string()))?;
+        // A recording that was moved is found where it is now; one that is still there is another one.
+        if let Ok(other) = Held::open(&back) {
+            let (a, b) = (other.stat()?, recording.stat()?);
+            if (a.st_dev, a.st_ino) != (b.st_dev, b.st_ino) {
+                return Err(not(format!("it belongs to {}", back.display())));
+            }
+        }
+        Ok(Some(Left { parent, name, dir }))
+    }
+
+    /// Its directory, held.
+    pub fn dir(&self) -> &Held {
+        &self.dir
+    }
+
+    /// Tells the programs to stop writing.
+    pub fn stop(&self) {
+        if let Ok(control) = Shared::open(&self.dir, CONTROL)
+            && control.len() >= 128
+            && control.load_u64(0) == MAGIC_CONTROL
+        {
+            // ORDER release; as Session::set_state.
+            control
+                .u32_at(offset_of!(Control, state))
+                .store(SessionState::Stopped as u32, Ordering::Release);
+        }
+    }
+
+    /// Removes what Kasuri made, file by file.
+    pub fn remove(&self) {
+        remove(&self.parent, &self.name, &self.dir);
     }
 }

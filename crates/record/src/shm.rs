@@ -2,17 +2,19 @@
 //!
 //! Everything here is written by other processes at any time, so no `&[u8]` or `&T` of plain data is
 //! ever made of it: words are read as atomics, bulk bytes leave only through copies and write(2).
-use rustix::fs::{OFlags, fstat};
+//! Its length is theirs too: see [`crate::sigbus`].
+use crate::safefs::{Access, Held};
+use crate::sigbus::Guarded;
+use rustix::fs::fstat;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A shared mapping of a whole file.
 #[derive(Debug)]
 pub struct Shared {
-    map: memmap2::MmapRaw,
+    map: Guarded,
 }
 
 impl Shared {
@@ -30,28 +32,43 @@ impl Shared {
             ));
         }
         Ok(Shared {
-            map: memmap2::MmapOptions::new().map_raw(file)?,
+            map: Guarded::shared(file)?,
         })
     }
 
-    /// Opens without following a symbolic link, and maps.
+    /// Opens and maps `name` in `dir`.
     ///
     /// # Errors
     /// As [`Shared::map`], or when the file cannot be opened.
-    pub fn open(path: &Path) -> io::Result<Shared> {
-        Shared::map(&open_shared(path)?)
+    pub fn open(dir: &Held, name: &str) -> io::Result<Shared> {
+        Shared::map(&dir.file(name, Access::Shared)?)
     }
 
-    /// Whether nobody but us has `path` mapped or open for writing; unknown counts as nobody. Takes and gives back
+    /// Whether its program cut the file: what was read since may be zeroes that it does not hold.
+    pub fn is_broken(&self) -> bool {
+        self.map.is_broken()
+    }
+
+    /// Marks it as cut: a system call that reads it has said so.
+    pub fn set_broken(&self) {
+        self.map.set_broken();
+    }
+
+    /// Whether nobody but us has `name` mapped or open for writing; unknown counts as nobody. Takes and gives back
     /// a write lease, which the kernel grants to the only writer of a file. Unlike a look into /proc that works
     /// across pid namespaces, and knows no reused pids.
     ///
     /// # Errors
     /// When the file cannot be mapped anew.
-    pub fn is_only_ours(&mut self, path: &Path) -> io::Result<bool> {
-        let file = open_shared(path)?;
+    pub fn is_only_ours(&mut self, dir: &Held, name: &str) -> io::Result<bool> {
+        let file = dir.file(name, Access::Shared)?;
         // Our earlier mapping counts as another writer; from here on there is one, and it is this file's.
-        *self = Shared::map(&file)?;
+        let anew = Shared::map(&file)?;
+        if self.is_broken() || anew.len() < self.len() {
+            self.set_broken();
+            return Err(io::Error::other("it was cut"));
+        }
+        *self = anew;
         let fd = file.as_raw_fd();
         // SAFETY: the descriptor is open; a lease that is given back at once never signals anybody.
         let granted = unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) } == 0;
@@ -110,7 +127,7 @@ impl Shared {
         // the protocol says is committed.
         unsafe {
             std::ptr::copy_nonoverlapping(
-                self.map.as_ptr().add(offset),
+                self.map.as_mut_ptr().cast_const().add(offset),
                 out.as_mut_ptr(),
                 out.len(),
             )
@@ -133,16 +150,7 @@ impl Shared {
     /// When the range lies outside the mapping.
     pub fn pointer(&self, offset: usize, len: usize) -> *const u8 {
         assert!(offset <= self.len() && len <= self.len() - offset);
-        self.map.as_ptr().wrapping_add(offset)
-    }
-}
-
-fn open_shared(path: &Path) -> io::Result<File> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = File::from(rustix::fs::open(path, flags, rustix::fs::Mode::empty())?);
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("not a file")),
+        self.map.as_mut_ptr().cast_const().wrapping_add(offset)
     }
 }
 
@@ -152,21 +160,16 @@ mod tests {
 
     #[test]
     fn another_mapping_is_noticed_until_it_ends() {
-        let dir = std::env::temp_dir().join(format!(
-            "kasuri-shm-{}-{:x}",
-            std::process::id(),
-            crate::random_u32()
-        ));
-        std::fs::create_dir(&dir).unwrap();
-        let path = dir.join("p1-0.ring0");
-        std::fs::write(&path, vec![1u8; 8192]).unwrap();
-        let mut ours = Shared::open(&path).unwrap();
-        assert!(ours.is_only_ours(&path).unwrap());
-        let theirs = Shared::open(&path).unwrap();
-        assert!(!ours.is_only_ours(&path).unwrap());
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = Held::open(scratch.path()).unwrap();
+        let name = "p1-0.ring0";
+        std::fs::write(scratch.path().join(name), vec![1u8; 8192]).unwrap();
+        let mut ours = Shared::open(&dir, name).unwrap();
+        assert!(ours.is_only_ours(&dir, name).unwrap());
+        let theirs = Shared::open(&dir, name).unwrap();
+        assert!(!ours.is_only_ours(&dir, name).unwrap());
         drop(theirs);
-        assert!(ours.is_only_ours(&path).unwrap());
+        assert!(ours.is_only_ours(&dir, name).unwrap());
         assert_eq!(ours.load_u32(4096), 0x0101_0101);
-        std::fs::remove_dir_all(dir).unwrap();
     }
 }

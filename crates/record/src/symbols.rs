@@ -78,10 +78,10 @@ impl Symbols {
 
 impl Module {
     fn read(path: &Path) -> Option<Module> {
-        let file = std::fs::File::open(path).ok()?;
-        // SAFETY: a private read-only mapping of a file that the recorded program has mapped too.
-        let bytes = unsafe { memmap2::Mmap::map(&file) }.ok()?;
-        let elf = object::File::parse(&bytes[..]).ok()?;
+        // The program says which file: it may name a FIFO or a device, and cut what it named.
+        let file = crate::safefs::open_regular(path).ok()?;
+        let map = crate::sigbus::Guarded::read_only(&file).ok()?;
+        let elf = object::File::parse(map.bytes()).ok()?;
         let lowest = elf.segments().map(|s| s.address()).min()?;
         let mut module = Module {
             base: lowest & !0xfff,

@@ -1,7 +1,7 @@
 //! `kasuri doctor`: what this machine allows.
 use kasuri_record::doctor::{Check, Report, State, examine};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -28,9 +28,7 @@ pub struct Args {
 /// # Errors
 /// When stdout cannot be written.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let shm_dir =
-        std::env::var_os("KASURI_SHM_DIR").map_or_else(|| PathBuf::from("/dev/shm"), PathBuf::from);
-    let report = examine(&shm_dir, Path::new("."));
+    let report = examine(&super::shm_dir(), Path::new("."));
     let text = if args.json {
         serde_json::to_string_pretty(&json(&report))?
     } else {

@@ -80,6 +80,11 @@ fn joined(a: &str, b: &str) -> String {
     format!("{a}\n\n{b}")
 }
 
+/// Where sessions are made.
+pub fn shm_dir() -> std::path::PathBuf {
+    std::env::var_os("KASURI_SHM_DIR").map_or_else(|| "/dev/shm".into(), Into::into)
+}
+
 /// The whole command line, for help, completions and manual pages.
 pub fn command() -> clap::Command {
     Cli::command()

@@ -178,11 +178,8 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         Some(output) => output.clone(),
         None => PathBuf::from(default_name(&target)),
     };
-    if output.is_dir() {
-        bail!(
-            "cannot write {}: it is a directory; name a file with -o",
-            output.display()
-        );
+    if let Err(why) = kasuri_record::output::kind(&output) {
+        bail!("cannot write {}: {why}", output.display());
     }
     let mut options = Options::new(target, output);
     options.duration = args.duration;

@@ -265,7 +265,8 @@ fn what_is_read_before_its_page_is_full_is_read_once() {
     };
     let instance = Instance::create(&Tracefs::open().unwrap(), &options).unwrap();
     let (files, page_bytes) = (scratch(), instance.page_bytes);
-    let mut drain = Drain::open(instance.dir(), &instance.cpus, page_bytes, files.path()).unwrap();
+    let held = kasuri_record::safefs::Held::open(files.path()).unwrap();
+    let mut drain = Drain::open(instance.dir(), &instance.cpus, page_bytes, &held).unwrap();
     instance.set_tracing(true).unwrap();
     let marker = format!("/proc/self/fd/{}/trace_marker", instance.dir().as_raw_fd());
     let mut marker = File::options().write(true).open(marker).unwrap();

@@ -6,7 +6,8 @@
 //! bytes in the same test).
 use super::open_file;
 use crate::error::{Error, Result};
-use rustix::fs::{Mode, OFlags, SeekFrom, ftruncate, openat, seek};
+use crate::safefs::{Access, Held};
+use rustix::fs::{OFlags, SeekFrom, ftruncate, seek};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use std::os::fd::{AsFd, OwnedFd};
@@ -45,7 +46,7 @@ impl Drain {
     ///
     /// # Errors
     /// When a file cannot be opened or made.
-    pub fn open(instance: impl AsFd, cpus: &[u32], page_bytes: u32, dir: &Path) -> Result<Drain> {
+    pub fn open(instance: impl AsFd, cpus: &[u32], page_bytes: u32, dir: &Held) -> Result<Drain> {
         let (pipe_read, pipe_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|e| Error::system("make a pipe", e))?;
         // 256 pages in one call; an unprivileged limit may leave us with less, which only costs calls.
@@ -63,13 +64,14 @@ impl Drain {
             let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
             let source = open_file(&instance, &name, OFlags::NONBLOCK)
                 .map_err(|e| Error::file("open", Path::new(&name), e))?;
-            let path = dir.join(format!("cpu{cpu}.raw"));
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-            let target = openat(rustix::fs::CWD, &path, flags, Mode::from_raw_mode(0o644))
+            let name = format!("cpu{cpu}.raw");
+            let path = dir.named(&name);
+            let target = dir
+                .file(&name, Access::Replace)
                 .map_err(|e| Error::file("make", &path, e))?;
             drain.cpus.push(CpuFile {
                 source,
-                target,
+                target: target.into(),
                 path,
                 bytes: 0,
             });

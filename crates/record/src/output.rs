@@ -1,0 +1,261 @@
+//! Where a result goes: the one way in which any command writes the file that its user named.
+//!
+//! A regular file is written beside its name and renamed when it is whole, so it is either complete or not there. What is no
+//! regular file is never replaced: a character device or a FIFO is written through (`-o /dev/null`), anything else is refused. A
+//! symbolic link is refused as well, whatever it points to: in a directory that others may write, anybody may have put it there
+//! to have root write where it points. Only the system's own names for open files (`/dev/stdout`, `/dev/fd/1`) are followed.
+use crate::safefs::{Access, Held};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// How the file that a user named is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Beside its name, then renamed.
+    File,
+    /// As it is: it was there and is no file.
+    Stream,
+}
+
+/// Who may read a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// As the umask says.
+    Umask,
+    /// When root writes it: root. A recording names all programs of the machine, and holds what they annotated.
+    Private,
+}
+
+/// A result that is being written; unless it is committed, nothing appears.
+#[derive(Debug)]
+pub struct Pending {
+    /// None: written through.
+    beside: Option<Beside>,
+}
+
+#[derive(Debug)]
+struct Beside {
+    dir: Held,
+    name: OsString,
+    part: OsString,
+    /// Device and inode of what is written.
+    id: (u64, u64),
+    done: bool,
+}
+
+/// Longest wait for somebody to read a FIFO.
+const FIFO_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// What lies at `path`, and how it would be written; to be asked before any work is done.
+///
+/// # Errors
+/// When it must not be written; why, and what to do.
+pub fn kind(path: &Path) -> io::Result<Kind> {
+    match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => kind_of(path, &stat),
+        Err(rustix::io::Errno::NOENT) => Ok(Kind::File),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn kind_of(path: &Path, stat: &Stat) -> io::Result<Kind> {
+    let refused = |why: &str| Err(io::Error::other(why.to_owned()));
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(Kind::File),
+        FileType::CharacterDevice => Ok(Kind::Stream),
+        FileType::Fifo => {
+            let me = rustix::process::geteuid().as_raw();
+            match stat.st_uid == me || stat.st_uid == 0 {
+                true => Ok(Kind::Stream),
+                false => refused("it is a FIFO of another user"),
+            }
+        }
+        FileType::Symlink if is_open_file(path) => Ok(Kind::Stream),
+        FileType::Symlink => refused("it is a symbolic link; name the file that it points to"),
+        FileType::Directory => refused("it is a directory; name a file in it"),
+        FileType::BlockDevice => refused("it is a disk"),
+        _ => refused("it is no file"),
+    }
+}
+
+/// The system's names for files that are open already.
+fn is_open_file(path: &Path) -> bool {
+    let names = ["/dev/stdout", "/dev/stderr"];
+    let number = |below: &str| {
+        path.strip_prefix(below)
+            .is_ok_and(|n| n.to_str().is_some_and(|n| n.parse::<u32>().is_ok()))
+    };
+    names.iter().any(|name| path == Path::new(name)) || number("/dev/fd") || number("/proc/self/fd")
+}
+
+/// Opens what is to be written for `path`: see the module.
+///
+/// # Errors
+/// As [`kind`], or when it cannot be made.
+pub fn create(path: &Path, readers: Readers) -> io::Result<(File, Pending)> {
+    if kind(path)? == Kind::Stream {
+        return Ok((open_stream(path)?, Pending { beside: None }));
+    }
+    let (dir, name) = Held::parent_of(path)?;
+    let mut part = name.clone();
+    part.push(".part");
+    let file = dir.file(&part, Access::Replace)?;
+    let root = rustix::process::geteuid().is_root();
+    if readers == Readers::Umask || !root {
+        rustix::fs::fchmod(&file, Mode::from_raw_mode(0o666 & !umask()))?;
+    }
+    let stat = fstat(&file)?;
+    let id = (stat.st_dev, stat.st_ino);
+    let beside = Some(Beside {
+        dir,
+        name,
+        part,
+        id,
+        done: false,
+    });
+    Ok((file, Pending { beside }))
+}
+
+fn open_stream(path: &Path) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+    let begun = std::time::Instant::now();
+    let file = loop {
+        match open(path, flags | OFlags::NONBLOCK, Mode::empty()) {
+            // A FIFO that nobody reads yet.
+            Err(rustix::io::Errno::NXIO) if begun.elapsed() < FIFO_PATIENCE => {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            other => break other?,
+        }
+    };
+    // It may have been exchanged since it was looked at; a disk is not written in any case.
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::BlockDevice {
+        return Err(io::Error::other("it is a disk"));
+    }
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(File::from(file))
+}
+
+/// The only way to learn it without changing it, which other threads would notice.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("Umask:"));
+    line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok())
+        .unwrap_or(0o022)
+}
+
+impl Pending {
+    /// Makes the result appear under its name.
+    ///
+    /// # Errors
+    /// When something else came to lie there meanwhile.
+    pub fn commit(mut self) -> io::Result<()> {
+        let Some(beside) = &mut self.beside else {
+            return Ok(());
+        };
+        let now = beside.dir.stat_of(&beside.part)?;
+        if (now.st_dev, now.st_ino) != beside.id {
+            return Err(io::Error::other("another process writes it as well"));
+        }
+        if let Ok(stat) = beside.dir.stat_of(&beside.name)
+            && FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
+        {
+            return Err(io::Error::other(
+                "something that is no file has come to lie there",
+            ));
+        }
+        beside.dir.rename(&beside.part, &beside.name)?;
+        beside.done = true;
+        Ok(())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let mine = self.dir.stat_of(&self.part);
+        if !self.done && mine.is_ok_and(|s| (s.st_dev, s.st_ino) == self.id) {
+            let _ = self.dir.remove(&self.part);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
+
+    fn put(path: &Path, text: &str) -> io::Result<()> {
+        let (mut file, pending) = create(path, Readers::Private)?;
+        file.write_all(text.as_bytes())?;
+        pending.commit()
+    }
+
+    #[test]
+    fn only_regular_files_are_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        put(&at("file"), "one").unwrap();
+        put(&at("file"), "two").unwrap();
+        assert_eq!(std::fs::read(at("file")).unwrap(), b"two");
+        symlink(at("file"), at("link")).unwrap();
+        symlink(at("nowhere"), at("dangling")).unwrap();
+        std::fs::create_dir(at("dir")).unwrap();
+        for name in ["link", "dangling", "dir"] {
+            put(&at(name), "three").unwrap_err();
+        }
+        assert_eq!(std::fs::read(at("file")).unwrap(), b"two");
+        assert!(at("link").is_symlink() && !at("nowhere").exists());
+        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().collect();
+        assert_eq!(left.len(), 4, "no half file: {left:?}");
+        let mode = std::fs::metadata(at("file")).unwrap().permissions().mode();
+        if rustix::process::geteuid().is_root() {
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn devices_and_fifos_are_written_through() {
+        put(Path::new("/dev/null"), "gone").unwrap();
+        let null = std::fs::metadata("/dev/null").unwrap().file_type();
+        assert!(null.is_char_device());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fifo");
+        let mode = Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, mode, 0).unwrap();
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::read(path).unwrap()
+        });
+        put(&path, "through").unwrap();
+        assert_eq!(reader.join().unwrap(), b"through");
+        let fifo = std::fs::symlink_metadata(&path).unwrap().file_type();
+        assert!(fifo.is_fifo());
+    }
+
+    #[test]
+    fn what_came_to_lie_there_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        let (_file, pending) = create(&path, Readers::Umask).unwrap();
+        symlink("/etc/passwd", &path).unwrap();
+        pending.commit().unwrap_err();
+        assert!(path.is_symlink());
+        std::fs::remove_file(&path).unwrap();
+        let (_file, pending) = create(&path, Readers::Umask).unwrap();
+        let (_other, theirs) = create(&path, Readers::Umask).unwrap();
+        pending.commit().unwrap_err();
+        theirs.commit().unwrap();
+    }
+
+    #[test]
+    fn an_uncommitted_result_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(create(&dir.path().join("run"), Readers::Umask).unwrap());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
