@@ -86,6 +86,7 @@ fn write(path: &str, meta: &Meta, table: &EventTable, machine: Machine) -> Resul
         tid,
         ppid: 1,
         comm: comm(tid),
+        ..Proc::default()
     };
     writer.procs(&(0..THREADS).map(|t| proc(PID + t)).collect::<Vec<_>>())?;
     let site = |(i, name): (usize, &&str)| Site {

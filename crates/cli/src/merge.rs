@@ -478,6 +478,7 @@ fn procs(trace: &Trace) -> Vec<Proc> {
             tid: thread.tid,
             ppid: parent.map_or(0, |p| p.pid),
             comm: trace.strings.get(thread.name).to_owned(),
+            ..Proc::default()
         }
     };
     trace.threads.iter().map(row).collect()

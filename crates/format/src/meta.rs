@@ -185,6 +185,20 @@ pub struct Proc {
     pub ppid: i32,
     /// Name.
     pub comm: String,
+    /// In a pid name space of its own: what its client's files call the process...
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ns_pid: i32,
+    /// ...and the thread. With `pid` 0: the client was gone before its process was found; `ns_pid` may be a number
+    /// out here or in there.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ns_tid: i32,
+    /// The client of that process.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ns_gen: u32,
+}
+
+fn is_zero<T: Default + PartialEq>(n: &T) -> bool {
+    *n == T::default()
 }
 
 /// Events lost by threads of one client that never got a chunk (`p<pid>-<gen>.lost`).

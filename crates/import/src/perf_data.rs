@@ -228,6 +228,7 @@ fn setup(data: &PerfData<'_>, root: Option<(i32, &str)>, has_migrations: bool) -
         // Event by event and CPU by CPU, but for a program that perf starts: there the exec begins all of them.
         starts_late: !data.attrs.iter().any(|attr| attr.enable_on_exec),
         has_migrations,
+        ..Setup::default()
     }
 }
 

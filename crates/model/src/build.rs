@@ -1,11 +1,13 @@
 //! Streams -> [`Trace`]: runs the passes in order and puts every row in its final place.
 use crate::annotate;
+use crate::inner::{ClientId, InnerName, stream_owners};
 use crate::input::{AnnotationEvents, CpuEvents, Setup};
 use crate::lock_calls::{self, Either};
 use crate::merge::{Lane, merge};
 use crate::sched::{IDLE, Sched};
 use crate::table::{Order, Table};
-use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, Time, Trace};
+use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, Trace};
+use std::collections::{HashMap, HashSet};
 
 /// The columns of a recording whose events come from `cpus` (with their numbers) and `streams`.
 ///
@@ -44,7 +46,8 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
     merge(lanes, &mut strings, |number, event| {
         sched.event(number, event)
     })?;
-    let owners = stream_owners(&mut sched, &streams);
+    let mut streams = streams;
+    let (owners, inner) = stream_owners(&mut sched, &mut streams, &setup, &mut strings);
     sched.table.add_sleepers(&setup.root_pids);
     let calls = std::mem::take(&mut sched.lock_calls);
     let mut trace = publish(sched, &setup, strings)?;
@@ -59,6 +62,7 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
     let streams = of_clients.chain(of_probes).collect();
     annotate::annotate(&mut trace.trace, streams)?;
     annotate::slice_ranges(&mut trace.trace);
+    trace.trace.name_inner(inner, &trace.order);
     trace.trace.name_processes();
     Ok(trace.trace)
 }
@@ -74,24 +78,6 @@ fn keep_freed_buffers() {
 struct Published {
     trace: Trace,
     order: Order,
-}
-
-/// The thread of each stream, as a row of the table.
-fn stream_owners<S: AnnotationEvents>(sched: &mut Sched, streams: &[S]) -> Vec<u32> {
-    let mut by_tid = sched.table.by_tid();
-    let mut owners = Vec::with_capacity(streams.len());
-    for stream in streams {
-        let first = stream.first_time().unwrap_or(Time::MIN);
-        let n_rows = sched.table.rows.len();
-        let row = sched
-            .table
-            .for_annotations(&by_tid, stream.pid(), stream.tid(), first);
-        if sched.table.rows.len() > n_rows {
-            by_tid.entry(stream.tid()).or_default().push(row);
-        }
-        owners.push(row);
-    }
-    owners
 }
 
 fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Published, Error> {
@@ -215,6 +201,39 @@ fn publish_states(trace: &mut Trace, table: &Table, n: usize, order: &Order) {
 }
 
 impl Trace {
+    /// Notes what threads are called in pid name spaces of their own, and translates what the program said of them.
+    fn name_inner(&mut self, inner: Vec<(ClientId, i32, u32)>, order: &Order) {
+        self.inner_names = inner
+            .into_iter()
+            .map(|(client, tid, row)| InnerName {
+                client,
+                tid,
+                thread: order.thread(row),
+            })
+            .collect();
+        if self.inner_names.is_empty() {
+            return;
+        }
+        let threads = &self.threads;
+        let outer: HashMap<_, i32> = self
+            .inner_names
+            .iter()
+            .map(|name| {
+                let thread = &threads[name.thread.ix()];
+                ((thread.process, name.tid), thread.tid)
+            })
+            .collect();
+        let inside: HashSet<_> = outer.keys().map(|(process, _)| *process).collect();
+        let waits = &mut self.lock_waits;
+        for (thread, holder) in waits.thread.iter().zip(&mut waits.holder) {
+            let process = threads[thread.ix()].process;
+            if *holder != 0 && inside.contains(&process) {
+                // A thread that never annotated: the lock's word for it means somebody else out here.
+                *holder = outer.get(&(process, *holder)).copied().unwrap_or(0);
+            }
+        }
+    }
+
     /// A process bears its main thread's name, also when annotations gave the main thread another.
     fn name_processes(&mut self) {
         for process in &mut self.processes {

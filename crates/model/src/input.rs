@@ -196,6 +196,28 @@ pub trait AnnotationEvents {
     fn pid(&self) -> i32;
     /// Thread id.
     fn tid(&self) -> i32;
+    /// Which client of that number it is.
+    fn generation(&self) -> u32 {
+        0
+    }
+    /// Stamps of at most `n` of its events, from its beginning on, ascending or nearly so; the stream is rewound.
+    fn sample(&mut self, strings: &mut Strings, n: usize) -> Vec<Time> {
+        let mut out = Vec::new();
+        self.rewind();
+        for _ in 0..n {
+            let before = out.len();
+            // Damage shows when the stream is read for good.
+            let mut batch = Vec::new();
+            let whole = self.fill(strings, &mut batch).is_ok();
+            out.append(&mut batch);
+            if !whole || out.len() == before {
+                break;
+            }
+        }
+        self.rewind();
+        let step = out.len().div_ceil(n.max(1)).max(1);
+        out.iter().step_by(step).map(|e| e.time).collect()
+    }
     /// Appends the next events to `out`, as many as are at hand and at least one; none at the end. May intern text.
     ///
     /// # Errors
@@ -237,6 +259,10 @@ pub struct Setup {
     pub root_pids: Vec<i32>,
     /// Threads that /proc showed, oldest first.
     pub known: Vec<KnownThread>,
+    /// Threads whose annotations bear numbers of a pid name space of their own.
+    pub inner: Vec<crate::InnerThread>,
+    /// Clients (number, generation) that were gone before it was known whether their numbers are such.
+    pub in_doubt: Vec<(i32, u32)>,
     /// The CPUs' streams start some time after `span.start`: what was before is unknown (flight recorder).
     pub starts_late: bool,
     /// CPUs whose events were recorded, also those that had none.

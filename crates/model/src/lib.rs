@@ -15,6 +15,7 @@ mod annotate;
 mod build;
 mod check;
 mod error;
+mod inner;
 pub mod input;
 mod kernel_events;
 mod load;
@@ -34,6 +35,7 @@ mod vec_source;
 
 pub use build::build;
 pub use error::Error;
+pub use inner::{InnerName, InnerThread};
 pub use kasuri_format::meta::cost_at;
 pub use kernel_events::{RawEvents, RawSetup, SOFTIRQS};
 pub use prev_state::PrevState;

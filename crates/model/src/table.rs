@@ -59,6 +59,8 @@ pub(crate) struct Proc {
     pub ppid: i32,
     /// Parent's row, when it had one.
     pub parent: u32,
+    /// Belongs to the program although no event says so.
+    pub is_ours: bool,
 }
 
 /// A thread that /proc showed.
@@ -261,7 +263,12 @@ impl Table {
             ppid => ppid,
         };
         let row = self.processes.len() as u32;
-        self.processes.push(Proc { pid, ppid, parent });
+        self.processes.push(Proc {
+            pid,
+            ppid,
+            parent,
+            is_ours: false,
+        });
         self.by_pid.insert(pid, row);
         row
     }
@@ -317,6 +324,18 @@ impl Table {
         }
     }
 
+    /// A thread that is known from its annotations alone.
+    pub fn add_unseen(&mut self, tid: i32, first: Time, process: u32, name: StrIx) -> u32 {
+        let row = self.push(tid, self.origin.max(first), process, false);
+        self.rows[row as usize].name = name;
+        row
+    }
+
+    /// The row of the process that has this pid now.
+    pub fn current_process(&self, pid: i32) -> u32 {
+        self.by_pid.get(&pid).copied().unwrap_or(NONE)
+    }
+
     fn lives(&self, row: u32) -> bool {
         self.rows.get(row as usize).is_some_and(|row| !row.dead)
     }
@@ -368,14 +387,14 @@ impl Table {
         false
     }
 
-    fn is_target(&self, process: u32, roots: &[i32]) -> bool {
+    pub fn is_target(&self, process: u32, roots: &[i32]) -> bool {
         if roots.is_empty() {
             return true;
         }
         let mut at = process;
         for _ in 0..=self.processes.len().min(1 << 16) {
             let proc = &self.processes[at as usize];
-            if roots.contains(&proc.pid) {
+            if proc.is_ours || roots.contains(&proc.pid) {
                 return true;
             }
             if proc.parent == NONE || proc.parent == at {

@@ -128,6 +128,8 @@ pub struct Trace {
     pub lock_waits: LockWaits,
     /// Light lock probe: how many acquisitions a recorded one stands for.
     pub lock_counts: LockCounts,
+    /// What threads in pid name spaces of their own call themselves; those that annotate.
+    pub inner_names: Vec<crate::InnerName>,
     /// What is missing.
     pub losses: Vec<Loss>,
     /// Number of events the recording holds: kernel and annotation.

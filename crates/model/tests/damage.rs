@@ -100,6 +100,7 @@ fn recording() -> Vec<u8> {
             tid: 7,
             ppid: 1,
             comm: "seven".into(),
+            ..Proc::default()
         }])
         .unwrap();
     let loss = |ns, overrun| KernelLoss {

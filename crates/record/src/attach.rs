@@ -25,6 +25,7 @@ pub struct Attachment {
     gates: Vec<u64>,
     /// Where the link lies that names the session; none: no gate was found.
     place: Option<Held>,
+    link: String,
 }
 
 /// One file mapped by the process.
@@ -43,20 +44,20 @@ impl Attachment {
             pid,
             gates: find_gates(pid)?,
             place: None,
+            link: link_name(pid),
         };
         if attachment.gates.is_empty() {
             return Ok(attachment);
         }
         let place = Path::new("/dev/shm");
         let place = Held::open(place).map_err(|e| Error::file("open", place, e))?;
-        let name = link_name(pid);
-        let _ = place.remove(&name);
+        let _ = place.remove(&attachment.link);
         place
-            .make_link(session, &name)
-            .map_err(|e| Error::file("make", &place.named(&name), e))?;
+            .make_link(session, &attachment.link)
+            .map_err(|e| Error::file("make", &place.named(&attachment.link), e))?;
         if let Some((uid, gid)) = crate::procs::owner(pid) {
             // The program follows the link only when its owner is the program's user or root.
-            let _ = place.give_link(&name, uid, gid);
+            let _ = place.give_link(&attachment.link, uid, gid);
         }
         attachment.place = Some(place);
         attachment.gates.retain(|&gate| ask(pid, gate));
@@ -77,14 +78,15 @@ impl Drop for Attachment {
             }
         }
         if let Some(place) = &self.place {
-            let _ = place.remove(link_name(self.pid));
+            let _ = place.remove(&self.link);
         }
     }
 }
 
-/// Where the program looks.
+/// Where the program looks: it goes by its own number, which in a container is not ours.
 fn link_name(pid: i32) -> String {
-    format!("kasuri-attach-{pid}")
+    let number = crate::namespaces::own_number(pid);
+    format!("kasuri-attach-{number}")
 }
 
 fn ask(pid: i32, gate: u64) -> bool {

@@ -196,6 +196,16 @@ fn append<T: Serialize>(file: &mut File, dir: &Held, name: &str, rows: &[T]) -> 
         .map_err(|e| Error::file("write", &dir.named(name), e))
 }
 
+/// Adds threads to a recording directory whose recorder is gone.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn append_procs(dir: &Held, rows: &[Proc]) -> Result<()> {
+    let file = dir.file("procs.jsonl", Access::Append);
+    let mut file = file.map_err(|e| Error::file("open", &dir.named("procs.jsonl"), e))?;
+    append(&mut file, dir, "procs.jsonl", rows)
+}
+
 /// Replaces `meta.json` in `dir` as a whole.
 ///
 /// # Errors

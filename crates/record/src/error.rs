@@ -41,6 +41,12 @@ pub enum Error {
         /// What execve said.
         cause: io::Error,
     },
+    /// /proc is that of another pid name space.
+    #[error(
+        "/proc shows this process under another number: it is that of an outer pid name space; \
+         `mount -t proc proc /proc` in this one (`unshare -pf --mount-proc`), or run kasuri outside"
+    )]
+    ForeignProc,
     /// The process to attach to does not exist.
     #[error("no process {pid}: find one with `pgrep NAME`")]
     NoProcess {

@@ -169,6 +169,7 @@ impl Recorder<'_> {
         };
         dir.add_anchors(&anchors)?;
         dir.add_procs(&Snapshots::default().everything())?;
+        dir.add_procs(self.collector.names())?;
         let start = anchors[0];
         let mut meta = Meta {
             start,

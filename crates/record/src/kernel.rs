@@ -105,7 +105,19 @@ pub fn open(options: &Options, dir: &Held) -> Result<Opened> {
             .push("kernel events were not asked for (--no-kernel)".to_owned());
         return Ok(opened);
     }
-    match open_tracefs(options, dir, &mut opened)? {
+    let tracefs = match crate::namespaces::is_initial() {
+        true => open_tracefs(options, dir, &mut opened)?,
+        false => {
+            let why =
+                "this is a pid name space of its own, and tracefs tells the host's process numbers";
+            no_lock_functions(options, || format!("{why}; run kasuri on the host"))?;
+            let lost = "no wakers, run-queue waits, other programs or interrupts";
+            let remedy = "`kasuri record` on the host, or the container with `--pid=host`";
+            opened.missing.push(format!("{why}: {lost}; {remedy}"));
+            None
+        }
+    };
+    match tracefs {
         Some(source) => opened.source = Source::Tracefs(Box::new(source)),
         None => {
             open_perf(options, &mut opened);

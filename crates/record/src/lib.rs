@@ -13,6 +13,7 @@
 //! | [`perf`] | context switches without privileges |
 //! | [`session`], `rings`, `ringfile` | annotations out of shared memory |
 //! | [`costs`] | what waking, sleeping and sharing data cost on this machine |
+//! | `namespaces` | programs in pid name spaces of their own |
 //! | `attach` | annotations of a running program |
 //! | [`directory`], [`pack`] | the files |
 //! | [`safefs`], `sigbus`, `bounds` | what keeps strangers out |
@@ -31,6 +32,7 @@ pub mod governor;
 pub mod host;
 mod kernel;
 pub mod locks;
+mod namespaces;
 mod options;
 pub mod output;
 pub mod pack;

@@ -39,6 +39,16 @@ pub fn has_thread(pid: i32, tid: i32) -> bool {
     !looked.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
 
+/// All processes.
+pub fn all() -> impl Iterator<Item = i32> {
+    ids("/proc")
+}
+
+/// The process's parent; 0: not known.
+pub fn parent(pid: i32) -> i32 {
+    stat(pid).map_or(0, |(_, ppid, _)| ppid)
+}
+
 fn ids(dir: &str) -> impl Iterator<Item = i32> {
     read_dir(dir)
         .into_iter()
@@ -104,6 +114,7 @@ impl Snapshots {
                     tid,
                     ppid,
                     comm,
+                    ..Proc::default()
                 });
             }
         }

@@ -156,6 +156,9 @@ pub(crate) struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     fn prepare(options: &'a Options) -> Result<Recorder<'a>> {
+        if !crate::namespaces::proc_is_ours() {
+            return Err(Error::ForeignProc);
+        }
         if let Target::Process(pid) = options.target
             && crate::procs::start_time(pid).is_none()
         {
@@ -470,6 +473,10 @@ impl<'a> Recorder<'a> {
             Ok(collected) => collected,
             Err(error) => return self.stop_writing(error, notify),
         };
+        let names = self.collector.take_names();
+        if let Err(error) = self.dir.add_procs(&names) {
+            return self.stop_writing(error, notify);
+        }
         // Buffers hold at least ten ticks of what came now, or we look more often.
         let freed = collected.freed * u64::from(CHUNK_BYTES);
         let busy = moved.fill > 0.1 || freed > 4 << 20;
@@ -624,7 +631,8 @@ impl<'a> Recorder<'a> {
             .copied()
             .chain(self.collector.pids().map(|p| p as i32))
             .collect();
-        let news = self.snapshots.news(pids);
+        let mut news = self.snapshots.news(pids);
+        news.extend(self.collector.take_names());
         let procs = self.dir.add_procs(&news);
         kernel.and(rings).and(losses).and(anchors).and(procs)
     }

@@ -85,6 +85,7 @@ fn recover_directory(
         let mut collector = Collector::resume(left.dir(), &dir)?;
         collector.finish()?;
         meta.missing.extend(collector.refused());
+        directory::append_procs(&dir, &collector.take_names())?;
         crate::testhook::point("recovered");
     } else {
         crate::ringfile::repair_chunk_files(&dir)?;

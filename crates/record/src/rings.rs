@@ -9,9 +9,11 @@
 use crate::bounds::{MAX_CLIENTS, MAX_OPEN_FILES, MAX_RINGS, MAX_STREAMS};
 use crate::discover::Discovery;
 use crate::error::{Error, Result};
+use crate::namespaces::{NameSpaces, Place};
 use crate::ringfile::{self, Segment, SeqSet};
 use crate::safefs::{Access, Held};
 use crate::session::Session;
+use kasuri_format::meta::Proc;
 use kasuri_format::ring::{ChunkState, LOST_CAUSES};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -36,9 +38,10 @@ struct Client {
     newest: HashMap<u32, u32>,
     /// Start time of the process when it was found, so that a reused pid is not taken for it.
     start_time: Option<u64>,
-    /// Whether /proc/PID is this client's process: not so when it lives in a pid namespace of its own, where
-    /// the numbers mean other processes. Looked at when it first matters.
-    is_in_proc: Option<bool>,
+    /// Which process of /proc it is: not that of its own number when it lives in a pid name space of its own.
+    place: Place,
+    /// Elsewhere: streams whose threads were looked for.
+    looked_for: HashSet<u32>,
     /// Chunks that threads owned when the dead were last looked for.
     owned_then: usize,
     /// All its chunks were taken and its ring files removed.
@@ -120,6 +123,7 @@ pub struct Collector {
     refused: Refused,
     bytes: u64,
     found: Vec<Found>,
+    names: NameSpaces,
 }
 
 impl Collector {
@@ -133,6 +137,7 @@ impl Collector {
             refused: Refused::default(),
             bytes: 0,
             found: Vec::new(),
+            names: NameSpaces::default(),
         }
     }
 
@@ -160,12 +165,23 @@ impl Collector {
         self.bytes
     }
 
-    /// Processes that annotate.
+    /// Processes that annotate, as /proc numbers them; those that were found there.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         let mut last = 0;
         self.clients
-            .keys()
-            .filter_map(move |&(pid, _)| (std::mem::replace(&mut last, pid) != pid).then_some(pid))
+            .iter()
+            .filter_map(|(id, client)| client.in_proc(id.0))
+            .filter_map(move |pid| (std::mem::replace(&mut last, pid) != pid).then_some(pid))
+    }
+
+    /// All of those so far.
+    pub fn names(&self) -> &[Proc] {
+        self.names.rows()
+    }
+
+    /// Threads of other pid name spaces that were translated since the last call, for `procs.jsonl`.
+    pub fn take_names(&mut self) -> Vec<Proc> {
+        self.names.take_rows()
     }
 
     /// One tick: finds new ring files, copies the full chunks and frees them.
@@ -281,14 +297,24 @@ impl Collector {
             .sum()
     }
 
-    /// Finds new ring files.
+    /// Finds new ring files, and whose they are.
     pub fn discover(&mut self) {
         self.look(false);
+        self.find_places(false);
     }
 
     /// As [`Collector::discover`], and looks once more at those that were not ready.
     fn discover_all(&mut self) {
         self.look(true);
+        self.find_places(true);
+    }
+
+    fn find_places(&mut self, all: bool) {
+        self.names.begin_round(all);
+        for (&id, client) in &mut self.clients {
+            client.find_place(id, &mut self.names);
+            client.translate(id, &mut self.names);
+        }
     }
 
     fn look(&mut self, all: bool) {
@@ -364,7 +390,8 @@ impl Client {
             have: HashMap::new(),
             newest: HashMap::new(),
             start_time: crate::procs::start_time(pid as i32),
-            is_in_proc: None,
+            place: Place::Later,
+            looked_for: HashSet::new(),
             owned_then: 0,
             done: false,
             early: 0,
@@ -528,42 +555,73 @@ impl Client {
         }
         // Asked after the headers were read: a thread that wrote one and is not there has ended.
         let gone = self.is_gone(pid);
-        if !gone && !self.is_in_proc(pid) {
-            return;
-        }
-        let listed = if gone {
-            HashSet::new()
-        } else {
-            crate::procs::threads(pid as i32)
+        let listed = match (gone, self.place) {
+            (true, _) => HashSet::new(),
+            (false, Place::Here) => crate::procs::threads(pid as i32),
+            (false, Place::Elsewhere(outer)) => NameSpaces::living(outer),
+            (false, Place::Doubt | Place::Later) => return,
         };
+        let is_here = self.place == Place::Here;
         for (ix, chunk, tid, stream) in open {
             let tid_now = tid as i32;
             let lives = !gone
-                && (listed.contains(&tid_now) || crate::procs::has_thread(pid as i32, tid_now));
+                && (listed.contains(&tid_now)
+                    || (is_here && crate::procs::has_thread(pid as i32, tid_now)));
             if !lives || self.newest[&tid] > stream {
                 self.segments[ix].set_full(chunk);
             }
         }
     }
 
-    /// Whether /proc/PID is this client's process.
-    fn is_in_proc(&mut self, pid: u32) -> bool {
-        *self.is_in_proc.get_or_insert_with(|| {
-            let Some(first) = self.segments.first() else {
-                return crate::procs::maps(pid as i32, "/");
-            };
-            let session = first.dir().path().file_name().unwrap_or_default();
-            let end = format!("/{}/{}", session.to_string_lossy(), first.name());
-            crate::procs::maps(pid as i32, &end)
-        })
+    /// Its process's number in /proc, when that is known.
+    fn in_proc(&self, pid: u32) -> Option<u32> {
+        match self.place {
+            Place::Here => Some(pid),
+            Place::Elsewhere(outer) => Some(outer as u32),
+            Place::Doubt | Place::Later => None,
+        }
+    }
+
+    /// Looks for its process, until that was done once.
+    fn find_place(&mut self, id: ClientId, names: &mut NameSpaces) {
+        let Some(first) = self.segments.first() else {
+            return;
+        };
+        if self.place != Place::Later {
+            return;
+        }
+        let session = first.dir().path().file_name().unwrap_or_default();
+        // As it ends in /proc/PID/maps, whatever mount name space the process lives in.
+        let end = format!("/{}/{}", session.to_string_lossy(), first.name());
+        self.place = names.place(id, &end);
+        if let Place::Elsewhere(outer) = self.place {
+            self.start_time = crate::procs::start_time(outer);
+        }
+    }
+
+    /// In a pid name space of its own: looks up the threads of streams that are new, while they live.
+    fn translate(&mut self, id: ClientId, names: &mut NameSpaces) {
+        let Place::Elsewhere(outer) = self.place else {
+            return;
+        };
+        for segment in &self.segments {
+            segment.for_each(|chunk, _| {
+                let (stream, tid) = (segment.stream_and_seq(chunk).0, segment.tid(chunk));
+                if stream != 0 && tid != 0 && self.looked_for.insert(stream) {
+                    names.thread(id, outer, tid as i32);
+                }
+            });
+        }
     }
 
     fn is_gone(&mut self, pid: u32) -> bool {
+        let id = pid;
+        let pid = self.in_proc(id).unwrap_or(id);
         let elsewhere = match crate::procs::start_time(pid as i32) {
             None => true,
             Some(now) => self.start_time.is_some_and(|then| then != now),
         };
-        (elsewhere || self.is_in_proc == Some(false))
+        (elsewhere || self.in_proc(id).is_none())
             && self.segments.iter_mut().all(Segment::is_only_ours)
     }
 

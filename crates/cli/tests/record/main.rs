@@ -4,5 +4,6 @@ mod ends;
 mod ito;
 mod limits;
 mod modes;
+mod namespaces;
 mod programs;
 mod support;

@@ -90,6 +90,7 @@ pub fn recording() -> Vec<u8> {
         tid: PID as i32,
         ppid: 1,
         comm: "sample".into(),
+        ..Proc::default()
     };
     let mut writer = Writer::new(Vec::new(), &meta).unwrap();
     writer.anchors(&[anchor(START_NS), anchor(end_ns)]).unwrap();

@@ -15,6 +15,7 @@ const MAX_SITE: u32 = 1 << 22;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MetLoss {
     pub pid: i32,
+    pub generation: u32,
     pub tid: i32,
     pub loss: StreamLoss,
 }
@@ -92,6 +93,7 @@ pub(super) struct Stream<'r> {
     clients: Rc<Clients<'r>>,
     names: Rc<Vec<StrIx>>,
     pid: i32,
+    generation: u32,
     tid: i32,
     first: Option<Time>,
     blocks: Vec<usize>,
@@ -118,6 +120,7 @@ impl<'r> Stream<'r> {
         Stream {
             names: names.client(ids[0], ids[1]),
             pid: ids[0] as i32,
+            generation: ids[1],
             tid: ids[3] as i32,
             first: first.map(|stamp| clients.time(stamp)),
             clients,
@@ -152,6 +155,7 @@ impl<'r> Stream<'r> {
             self.most_read = self.read;
             let met = self.block.losses.iter().map(|&loss| MetLoss {
                 pid: self.pid,
+                generation: self.generation,
                 tid: self.tid,
                 loss,
             });
@@ -211,6 +215,10 @@ impl AnnotationEvents for Stream<'_> {
 
     fn tid(&self) -> i32 {
         self.tid
+    }
+
+    fn generation(&self) -> u32 {
+        self.generation
     }
 
     fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Annotation>) -> Result<(), Error> {

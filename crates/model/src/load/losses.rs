@@ -121,7 +121,8 @@ fn annotations(
             (0, _) | (_, 0) => trace.span.clone(),
             (first, last) => clients.time(first)..clients.time(last),
         };
-        let thread = thread_at(trace, met.pid, met.tid, when.start);
+        let thread = inner_thread(trace, met)
+            .unwrap_or_else(|| thread_at(trace, met.pid, met.tid, when.start));
         let (cause, remedy) = cause(Lost::from_number(met.loss.cause));
         out.push(Loss {
             cause: cause.into(),
@@ -154,6 +155,15 @@ fn annotations(
             });
         }
     }
+}
+
+/// The thread of a client in a pid name space of its own.
+fn inner_thread(trace: &Trace, met: &super::annotation::MetLoss) -> Option<ThreadIx> {
+    let client = (met.pid, met.generation);
+    let mut names = trace.inner_names.iter();
+    names
+        .find(|name| name.client == client && name.tid == met.tid)
+        .map(|name| name.thread)
 }
 
 fn thread_at(trace: &Trace, pid: i32, tid: i32, time: Time) -> ThreadIx {

@@ -7,7 +7,7 @@ mod perf;
 
 use crate::build::build;
 use crate::input::{KnownThread, Setup};
-use crate::{Duration, Error, EventCost, Info, Places, Strings, Time, Trace};
+use crate::{Duration, Error, EventCost, Info, InnerThread, Places, Strings, Time, Trace};
 use annotation::{Clients, SiteNames, Stream};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{BlockKind, Recording};
@@ -82,6 +82,7 @@ impl Trace {
         trace.info = info(meta);
         trace.info.missing.extend(hidden_switches(&trace));
         trace.info.missing.extend(kept_budget(meta, &trace));
+        trace.info.missing.extend(nameless(&trace));
         let events = |kind| {
             recording
                 .blocks()
@@ -180,7 +181,8 @@ fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
     } else {
         Time(0)
     };
-    let known = recording.procs().iter().map(|p| KnownThread {
+    let seen = || recording.procs().iter().filter(|p| p.pid != 0);
+    let known = seen().map(|p| KnownThread {
         time: at(p.monotonic_ns),
         pid: p.pid,
         tid: p.tid,
@@ -189,7 +191,21 @@ fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
     });
     let mut known: Vec<KnownThread> = known.collect();
     known.sort_by_key(|k| k.time);
+    let inner: Vec<InnerThread> = seen()
+        .filter(|p| p.ns_pid != 0)
+        .map(|p| InnerThread {
+            time: at(p.monotonic_ns),
+            pid: p.pid,
+            tid: p.tid,
+            client: (p.ns_pid, p.ns_gen),
+            ns_tid: p.ns_tid,
+        })
+        .collect();
+    let in_doubt = recording.procs().iter().filter(|p| p.pid == 0);
+    let in_doubt = in_doubt.map(|p| (p.ns_pid, p.ns_gen)).collect();
     Setup {
+        inner,
+        in_doubt,
         span: start..end.max(start),
         n_cpus: (meta.host.n_cpus as usize).min(usize::from(u16::MAX)),
         root_pids: meta.root_pids.clone(),
@@ -335,6 +351,24 @@ fn kept_budget(meta: &Meta, trace: &Trace) -> Vec<String> {
         )
     }));
     out
+}
+
+/// In words, when threads of a pid name space could not be told.
+fn nameless(trace: &Trace) -> Option<String> {
+    let mut threads: Vec<_> = trace.inner_names.iter().map(|name| name.thread).collect();
+    threads.retain(|t| trace.threads[t.ix()].tid < 0);
+    threads.sort_unstable();
+    threads.dedup();
+    (!threads.is_empty()).then(|| {
+        format!(
+            "{} of a pid name space (a container) ended before the kernel's number of it was known: its annotations are \
+             shown under \"thread N of PID (name space)\", N and PID being its own numbers, without what the scheduler did with it",
+            match threads.len() {
+                1 => "1 thread".to_owned(),
+                n => format!("{n} threads"),
+            }
+        )
+    })
 }
 
 /// In words, when the kernel hid switches.
