@@ -289,6 +289,7 @@ fn kernel(
 ) -> anyhow::Result<Trace> {
     let mut setup = Setup {
         span,
+        keeps_events: true,
         ..Setup::default()
     };
     let mut cpus: BTreeMap<u16, Moved<'_>> = BTreeMap::new();
@@ -414,7 +415,7 @@ fn write<W: Write>(
         page_bytes,
         formats,
         cpus,
-    } = kernel_pages(trace);
+    } = kernel_pages(trace)?;
     let recorded = trace.cpus.iter().enumerate().filter(|(_, c)| c.recorded);
     let recorded: Vec<u32> = recorded.map(|(n, _)| n as u32).collect();
     let made = KernelMeta {

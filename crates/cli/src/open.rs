@@ -41,24 +41,37 @@ impl Input {
     /// # Errors
     /// The path, and what is wrong there.
     pub fn load(&self) -> anyhow::Result<Trace> {
+        self.read(false)
+    }
+
+    /// As [`Input::load`], with the scheduler's events themselves: for exports that hold events.
+    ///
+    /// # Errors
+    /// As [`Input::load`].
+    pub fn load_with_events(&self) -> anyhow::Result<Trace> {
+        self.read(true)
+    }
+
+    fn read(&self, keeps_events: bool) -> anyhow::Result<Trace> {
         let files = Files::read(&self.file)?;
         let progress = progress(files.bytes(), &self.file);
         let trace = match files.one() {
-            Some(bytes) if Recording::is_one(bytes) => self.understand(bytes),
-            _ => self.import(&files),
+            Some(bytes) if Recording::is_one(bytes) => self.understand(bytes, keeps_events),
+            _ => self.import(&files, keeps_events),
         };
         progress.finish_and_clear();
         trace
     }
 
     /// Another tool's trace.
-    fn import(&self, files: &Files) -> anyhow::Result<Trace> {
+    fn import(&self, files: &Files, keeps_events: bool) -> anyhow::Result<Trace> {
         let unpacked = files.unpack()?;
         let parts: Vec<import::File> = (files.all.iter().zip(&unpacked))
             .map(|((name, _), bytes)| import::File { name, bytes })
             .collect();
         let options = import::Options {
             salvage: self.salvage,
+            keeps_events,
         };
         import::load(&parts, &options).map_err(|error| {
             let hint = self.hint(error.kind());
@@ -70,9 +83,13 @@ impl Input {
         })
     }
 
-    fn understand(&self, bytes: &[u8]) -> anyhow::Result<Trace> {
+    fn understand(&self, bytes: &[u8], keeps_events: bool) -> anyhow::Result<Trace> {
         let (recording, errors) = self.recording(bytes)?;
-        let mut trace = Trace::load(&recording).map_err(|error| self.damaged(error.into()))?;
+        let loaded = match keeps_events {
+            true => Trace::load_with_events(&recording),
+            false => Trace::load(&recording),
+        };
+        let mut trace = loaded.map_err(|error| self.damaged(error.into()))?;
         for error in errors {
             trace.losses.push(file_damage(&trace, &error));
         }
@@ -215,7 +232,10 @@ pub fn with_traces<R>(
     let mut strings = kasuri_model::Strings::default();
     let mut opened = Vec::new();
     for (path, files) in &parts {
-        let options = import::Options { salvage };
+        let options = import::Options {
+            salvage,
+            keeps_events: false,
+        };
         opened.push((*path, import::open(files, &options, &mut strings)?));
     }
     then(Traces {

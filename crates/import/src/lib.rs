@@ -39,6 +39,8 @@ pub struct File<'a> {
 pub struct Options {
     /// Keep what can be read of a damaged file; what cannot becomes a loss.
     pub salvage: bool,
+    /// Keep the scheduler's events beside the columns, for exports.
+    pub keeps_events: bool,
 }
 
 /// A format.
@@ -143,7 +145,9 @@ pub fn open<'a>(
     strings: &mut Strings,
 ) -> Result<Opened<'a>, Error> {
     let reader = reader(files).ok_or_else(|| Error::unknown(files))?;
-    (reader.open)(files, options, strings)
+    let mut opened = (reader.open)(files, options, strings)?;
+    opened.setup.keeps_events = options.keeps_events;
+    Ok(opened)
 }
 
 /// Reads a whole trace.

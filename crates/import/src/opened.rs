@@ -94,6 +94,7 @@ impl<'a> Opened<'a> {
         if trace.info.format.is_empty() {
             self.kind.name().clone_into(&mut trace.info.format);
         }
+        trace.info.missing.extend(trace.hidden_switches());
         trace.places = self.places;
         trace.n_annotation_events = n_annotations.get();
         (self.finish)(&mut trace);

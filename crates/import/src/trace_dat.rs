@@ -20,6 +20,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use survey::Survey;
 
+const MIGRATE: &str = "sched/sched_migrate_task";
+/// In exports of ours: when recording began and ended.
+const RECORDING: &str = "kasuri/recording";
 /// Numbers of CPUs beyond this are damage.
 const CPUS_MAX: u32 = 8192;
 
@@ -127,14 +130,16 @@ impl<'a> Source<'a> {
         let (start, end) = self.survey.extent.unwrap_or((Time(0), Time(0)));
         out.setup.span = start..end;
         out.setup.n_cpus = self.dat.n_cpus.min(CPUS_MAX) as usize;
-        out.setup.has_migrations = self.count("sched/sched_migrate_task") > 0;
+        // In an export of ours the type is there exactly when migrations were recorded.
+        let has = |name: &str| self.formats.iter().any(|f| f.name == name);
+        out.setup.has_migrations = self.count(MIGRATE) > 0 || (has(RECORDING) && has(MIGRATE));
         let met = Rc::new(RefCell::new(Met::default()));
         out.cpus = self.cpus(&met)?;
         out.setup.recorded = out.cpus.iter().map(|(n, _)| u32::from(*n)).collect();
         let streams = marks.streams(strings).into_iter();
         out.streams = streams.map(|s| Box::new(s) as _).collect();
         out.info = self.info(&clock_name);
-        let n_events = self.survey.n_events();
+        let n_events = self.survey.n_events() - self.count(RECORDING);
         let stats = self.dat.options.cpu_stats;
         let cmdlines = self.dat.cmdlines;
         let damage = self.faults.errors;
@@ -223,7 +228,7 @@ impl<'a> Source<'a> {
                 n_program: self.survey.count(f.id),
                 ..EventCost::default()
             })
-            .filter(|e| e.n > 0)
+            .filter(|e| e.n > 0 && e.name != RECORDING)
             .collect();
         counted.sort_by(|a, b| a.name.cmp(&b.name));
         Info {

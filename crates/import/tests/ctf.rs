@@ -39,7 +39,13 @@ fn read(files: &[(String, Vec<u8>)], salvage: bool) -> Result<Trace, kasuri_impo
         .iter()
         .map(|(name, bytes)| File { name, bytes })
         .collect();
-    load(&files, &Options { salvage })
+    load(
+        &files,
+        &Options {
+            salvage,
+            ..Options::default()
+        },
+    )
 }
 
 fn expected(name: &str) -> Value {

@@ -18,7 +18,13 @@ fn text() -> Vec<u8> {
 
 fn read(bytes: &[u8], salvage: bool) -> Result<Trace, kasuri_import::Error> {
     let name = "trace.txt";
-    load(&[File { name, bytes }], &Options { salvage })
+    load(
+        &[File { name, bytes }],
+        &Options {
+            salvage,
+            ..Options::default()
+        },
+    )
 }
 
 fn stamp(trace: &Trace, time: Time) -> i64 {

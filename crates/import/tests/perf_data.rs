@@ -35,7 +35,13 @@ fn expected(name: &str) -> Value {
 }
 
 fn read(name: &str, bytes: &[u8], salvage: bool) -> Result<Trace, kasuri_import::Error> {
-    load(&[File { name, bytes }], &Options { salvage })
+    load(
+        &[File { name, bytes }],
+        &Options {
+            salvage,
+            ..Options::default()
+        },
+    )
 }
 
 fn trace(name: &str) -> Trace {

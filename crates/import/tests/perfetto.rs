@@ -139,7 +139,14 @@ fn a_cut_file_says_where_and_salvage_keeps_the_rest() {
         error.starts_with("t.pftrace: protobuf field: byte 119"),
         "{error}"
     );
-    let kept = load(&[file], &Options { salvage: true }).unwrap();
+    let kept = load(
+        &[file],
+        &Options {
+            salvage: true,
+            ..Options::default()
+        },
+    )
+    .unwrap();
     let whole = trace("chromium");
     assert!(kept.slices.start.len() + 2 >= whole.slices.start.len());
     assert!(

@@ -27,7 +27,13 @@ fn try_read(bytes: &[u8], salvage: bool) -> Result<Trace, Error> {
         name: "trace.dat",
         bytes,
     };
-    load(&[file], &Options { salvage })
+    load(
+        &[file],
+        &Options {
+            salvage,
+            ..Options::default()
+        },
+    )
 }
 
 type PerThread = BTreeMap<i32, i64>;

@@ -37,6 +37,10 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
                 sched.first_event(lane.number, event);
             }
         }
+    } else if let Some(keeper) = &mut sched.keeper {
+        for lane in lanes.iter().filter(|lane| lane.head().is_some()) {
+            keeper.begins_late(lane.number, setup.span.start);
+        }
     }
     for &number in &setup.recorded {
         if let Some(cpu) = sched.cpus.get_mut(number as usize) {
@@ -111,6 +115,10 @@ fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Publ
     trace.kernel_spans = spans.publish(&sched.table, &order, setup.span.end);
     publish_wakeups(&mut trace, &mut sched, &order);
     publish_migrations(&mut trace, &mut sched, &order);
+    trace.sched_events = sched.keeper.take().map(|mut keeper| {
+        keeper.log.renumber(|old| order.thread(old));
+        keeper.log
+    });
     publish_occupancy(&mut trace, &mut sched, &order);
     publish_states(&mut trace, &sched.table, n_states, &order);
     Ok(Published { trace, order })

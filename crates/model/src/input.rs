@@ -269,4 +269,6 @@ pub struct Setup {
     pub recorded: Vec<u32>,
     /// Migrations are recorded as events; else they are told by where threads come on.
     pub has_migrations: bool,
+    /// Keep the scheduler's events beside the columns, for exports ([`crate::SchedLog`]).
+    pub keeps_events: bool,
 }

@@ -7,6 +7,7 @@
 //! | `load` | a recording's blocks as such events |
 //! | `kernel_events` | kernel event types and their fields -> such events |
 //! | `merge`, `sched`, `spans`, `table`, `tape` | kernel events -> threads, states, occupancy, wake-ups, spans |
+//! | `sched_log` | the scheduler's events themselves, kept for exports |
 //! | `annotate` | annotation events -> slices, tasks, flows, counters |
 //! | `build` | runs the passes, puts rows in their final order |
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ mod merge;
 mod prev_state;
 mod query;
 mod sched;
+mod sched_log;
 mod spans;
 mod syscalls;
 mod table;
@@ -40,6 +42,7 @@ pub use kasuri_format::meta::cost_at;
 pub use kernel_events::{RawEvents, RawSetup, SOFTIRQS};
 pub use prev_state::PrevState;
 pub use query::{OccupancyRow, StateRow};
+pub use sched_log::{OnCpu, SchedEvent, SchedLog, SchedWhat};
 pub use syscalls::name as syscall_name;
 pub use text_events::{TextEvent, TextEvents};
 pub use time::{Duration, Time};

@@ -75,3 +75,20 @@ impl Trace {
         &self.processes[self.threads[thread.ix()].process.ix()]
     }
 }
+
+impl Trace {
+    /// In words, when the kernel hid switches.
+    pub fn hidden_switches(&self) -> Option<String> {
+        let hidden: Vec<String> = (self.cpus.iter().enumerate())
+            .filter(|(_, cpu)| cpu.hidden_switches > 0)
+            .map(|(number, cpu)| format!("{} on CPU {number}", cpu.hidden_switches))
+            .collect();
+        (!hidden.is_empty()).then(|| {
+        format!(
+            "this kernel hid switches ({}): a thread found running there counts as running since it was woken, so \
+             its wait for the CPU is not known (a fault of some virtual machines; no remedy)",
+            hidden.join(", ")
+        )
+    })
+    }
+}

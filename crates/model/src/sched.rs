@@ -8,10 +8,19 @@
 //! No event hashes, and none allocates but to grow a column. Each thread has its own tape of states.
 use crate::input::{Event, Setup, What};
 use crate::lock_calls::LockCall;
+use crate::sched_log::{Keeper, is_sight, kept};
 use crate::spans::Spans;
 use crate::table::{NONE, Table};
 use crate::tape::StateLog;
 use crate::{Duration, StrIx, Strings, ThreadState, Time};
+
+/// What an event's keeper must know of the time before it.
+struct Before {
+    /// The event told who was on its CPU.
+    is_news: bool,
+    /// The thread that it is about was born and neither woken nor run.
+    is_fresh: bool,
+}
 
 /// What a CPU does now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +75,8 @@ pub(crate) struct Sched {
     pub migrations: MigrationLog,
     pub spans: Spans,
     pub lock_calls: Vec<LockCall>,
+    /// The events themselves, when they are to be kept.
+    pub keeper: Option<Keeper>,
     pub n_events: u64,
     start: Time,
     end: Time,
@@ -93,6 +104,7 @@ impl Sched {
             migrations: MigrationLog::default(),
             spans: Spans::new(setup.n_cpus),
             lock_calls: Vec::new(),
+            keeper: (setup.keeps_events).then(|| Keeper::new(setup.n_cpus, setup.has_migrations)),
             n_events: 0,
             start: setup.span.start,
             end: setup.span.end,
@@ -118,12 +130,46 @@ impl Sched {
         // The merge goes forward; a stamp that goes back within its CPU is taken as the one before.
         let time = event.time.min(self.end).max(self.now);
         self.now = time;
-        if on.current == Current::Unknown && !matches!(event.what, What::Lost) {
+        let before = self.keeper.is_some().then(|| self.before(cpu, event));
+        let is_unknown = self.cpus[usize::from(cpu)].current == Current::Unknown;
+        if is_unknown && !matches!(event.what, What::Lost) {
             self.learn(cpu, time, event);
         } else {
             self.check_current(cpu, time, event);
         }
         self.cpus[usize::from(cpu)].last = time;
+        self.apply(cpu, time, event);
+        if let (Some(keeper), Some(before)) = (&mut self.keeper, before) {
+            let is_again = before.is_fresh;
+            let kept = kept(&self.table, cpu, time, event, is_again);
+            keeper.event(&kept, is_sight(&event.what), before.is_news);
+        }
+    }
+
+    /// What the events' keeper must know of the time before an event.
+    fn before(&self, cpu: u16, event: &Event) -> Before {
+        let tid = match event.what {
+            What::Waking { tid, .. } => tid,
+            What::Fork { child, .. } => child,
+            _ => -1,
+        };
+        let row = self.table.find(tid);
+        let current = self.cpus[usize::from(cpu)].current;
+        Before {
+            is_news: current == Current::Unknown
+                || self.contradicts(cpu, event).is_some()
+                || !self.lives(event.context),
+            is_fresh: row != NONE && self.table.rows[row as usize].fresh,
+        }
+    }
+
+    fn lives(&self, tid: i32) -> bool {
+        let row = self.table.find(tid);
+        row != NONE && !self.table.rows[row as usize].dead
+    }
+
+    #[inline]
+    fn apply(&mut self, cpu: u16, time: Time, event: &Event) {
         match event.what {
             What::Switch {
                 prev,
@@ -169,6 +215,13 @@ impl Sched {
                 self.table.get_named(tid, comm, time);
             }
             What::Lost => self.lost(cpu, time),
+            _ => self.in_kernel(cpu, time, event),
+        }
+    }
+
+    /// Events that move no thread.
+    fn in_kernel(&mut self, cpu: u16, time: Time, event: &Event) {
+        match event.what {
             What::SyscallEntry { name } => {
                 let row = self.table.get(event.context, time);
                 self.spans
@@ -194,15 +247,18 @@ impl Sched {
                 object,
                 name,
             } => {
+                // The idle thread calls no function: only damage says so.
                 let thread = self.table.get(event.context, time);
-                self.lock_calls.push(LockCall {
-                    thread,
-                    time,
-                    step,
-                    function,
-                    object,
-                    name,
-                });
+                if thread != NONE {
+                    self.lock_calls.push(LockCall {
+                        thread,
+                        time,
+                        step,
+                        function,
+                        object,
+                        name,
+                    });
+                }
             }
             What::IrqEntry { .. }
             | What::IrqExit
@@ -214,6 +270,8 @@ impl Sched {
                 };
                 self.spans.interrupt(cpu, time, thread, &event.what);
             }
+            // The scheduler's own.
+            _ => {}
         }
     }
 
@@ -239,19 +297,26 @@ impl Sched {
     /// a virtual machine), so that may be somebody else than who was last switched in.
     #[inline]
     fn check_current(&mut self, cpu: u16, time: Time, event: &Event) {
-        let (tid, is_switch) = match event.what {
-            What::Switch { prev, .. } => (prev, true),
-            What::In { .. } | What::Out { .. } | What::Exec { .. } | What::Lost => return,
-            _ => (event.context, false),
+        if let Some(tid) = self.contradicts(cpu, event) {
+            let is_switch = matches!(event.what, What::Switch { .. });
+            self.hidden_switch(cpu, time, tid, is_switch);
+        }
+    }
+
+    /// The thread that an event finds on the CPU, if it is another than who was thought to be there.
+    #[inline]
+    fn contradicts(&self, cpu: u16, event: &Event) -> Option<i32> {
+        let tid = match event.what {
+            What::Switch { prev, .. } => prev,
+            What::In { .. } | What::Out { .. } | What::Exec { .. } | What::Lost => return None,
+            _ => event.context,
         };
         let agrees = match self.cpus[usize::from(cpu)].current {
             Current::Idle => tid == 0,
             Current::Thread(row) => tid > 0 && self.table.find(tid) == row,
             Current::Unknown | Current::Other => true,
         };
-        if tid >= 0 && !agrees {
-            self.hidden_switch(cpu, time, tid, is_switch);
-        }
+        (tid >= 0 && !agrees).then_some(tid)
     }
 
     /// `tid` is on the CPU and was not switched in. Between the CPU's last event and now the thread before it left,

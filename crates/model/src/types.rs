@@ -108,6 +108,8 @@ pub struct Trace {
     pub wakeups: Wakeups,
     /// Moves of a thread to another CPU.
     pub migrations: Migrations,
+    /// The scheduler's events as they were recorded; none: not kept ([`crate::input::Setup::keeps_events`]).
+    pub sched_events: Option<crate::SchedLog>,
     /// Annotated slices, waits and critical sections.
     pub slices: Slices,
     /// Arguments of slices and instants, values as text or number.

@@ -9,6 +9,12 @@ pub struct Exported {
     pub left_out: Vec<String>,
 }
 
+/// In the notes of formats that hold states only: nothing that is read back can count switches then.
+pub(crate) const NO_EVENTS: &str = "scheduler events (states are shown, as `kasuri` infers them)";
+/// In the notes of formats that hold the scheduler's events.
+pub(crate) const NO_TARGET: &str =
+    "which processes are the recorded program (a reader takes all for it)";
+
 /// A writer that knows how much went through it.
 pub(crate) struct Counted<W> {
     pub out: W,

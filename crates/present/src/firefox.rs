@@ -75,6 +75,7 @@ fn left_out(trace: &Trace) -> Vec<String> {
     let of_cpu = |k: &KernelSpanKind| matches!(k, KernelSpanKind::Irq | KernelSpanKind::Softirq);
     let mut out = Vec::new();
     for (n, what) in [
+        (trace.occupancy.start.len(), crate::export::NO_EVENTS),
         (
             trace.cpus.len(),
             "rows of CPUs (a wake-up says on which CPU)",

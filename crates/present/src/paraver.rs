@@ -68,6 +68,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     prv.sink.out.flush()?;
     let mut left_out = Vec::new();
     for (n, what) in [
+        (trace.occupancy.start.len(), crate::export::NO_EVENTS),
         (trace.args.name.len(), "arguments"),
         (trace.losses.len(), "losses"),
         (

@@ -54,6 +54,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
 fn left_out(trace: &Trace, n_holds: u64) -> Vec<String> {
     let mut out = Vec::new();
     for (n, what) in [
+        (trace.occupancy.start.len(), crate::export::NO_EVENTS),
         (trace.cpus.len(), "which CPU ran a thread, and who woke it"),
         (n_holds as usize, "critical sections (they need not nest)"),
         (trace.instants.time.len(), "instants"),

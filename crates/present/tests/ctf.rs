@@ -47,7 +47,11 @@ fn read(files: &BTreeMap<String, Vec<u8>>) -> Trace {
         .iter()
         .map(|(name, bytes)| File { name, bytes })
         .collect();
-    load(&files, &Options::default()).unwrap()
+    let options = Options {
+        keeps_events: true,
+        ..Options::default()
+    };
+    load(&files, &options).unwrap()
 }
 
 fn export(trace: &Trace, version: Version) -> BTreeMap<String, Vec<u8>> {

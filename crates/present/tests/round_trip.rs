@@ -272,6 +272,7 @@ impl Machine {
             span: Time(0)..Time(self.now.max(END)),
             n_cpus: self.on_cpu.len(),
             known,
+            keeps_events: true,
             ..Setup::default()
         };
         self.streams.retain(|s| !s.events.is_empty());

@@ -101,7 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Format::Ctf => ctf::Version::V2,
             _ => ctf::Version::V1_8,
         };
-        let trace = args.input.load()?;
+        let trace = args.input.load_with_events()?;
         let done = output::write_directory(&path, |file| ctf::write(&trace, version, file))?;
         say(&done, Some(&path));
         return Ok(ExitCode::SUCCESS);
@@ -111,7 +111,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         &args.input.file,
         matches!(args.format, Format::Perfetto | Format::TraceDat),
     )?;
-    let trace = args.input.load()?;
+    let trace = match args.format {
+        Format::Perfetto | Format::TraceDat => args.input.load_with_events()?,
+        _ => args.input.load()?,
+    };
     let done: Exported = output.write(|out| match args.format {
         Format::Perfetto => perfetto::write(&trace, out),
         Format::ChromeJson => chrome::write(&trace, out),

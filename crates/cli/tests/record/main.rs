@@ -1,6 +1,7 @@
 //! `kasuri record`, `recover` and `doctor` end to end: real programs, a real kernel, real kills.
 mod crash;
 mod ends;
+mod exports;
 mod ito;
 mod limits;
 mod modes;

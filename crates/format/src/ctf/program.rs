@@ -178,6 +178,13 @@ impl Program {
         named.max_by_key(|(_, l)| l.scope).map(|(ix, _)| ix as u32)
     }
 
+    /// The leaf of that name in a context: an event's own field of that name may be about somebody else.
+    pub fn context_leaf(&self, name: &str) -> Option<u32> {
+        let mut named = self.leaves.iter().enumerate();
+        let found = named.find(|(_, l)| l.name == name && l.scope != Scope::Payload);
+        found.map(|(ix, _)| ix as u32)
+    }
+
     /// Whether it depends on slots of that range.
     pub(crate) fn uses(&self, slots: std::ops::Range<u32>) -> bool {
         self.ops.iter().any(|op| match op {

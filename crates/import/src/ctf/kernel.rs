@@ -133,9 +133,11 @@ struct Plan {
 }
 
 fn place(program: &Program, names: &[&str]) -> Place {
-    let Some(leaf) = names.iter().find_map(|name| program.leaf(name)) else {
-        return Place::None;
-    };
+    let leaf = names.iter().find_map(|name| program.leaf(name));
+    leaf.map_or(Place::None, |leaf| place_of(program, leaf))
+}
+
+fn place_of(program: &Program, leaf: u32) -> Place {
     let field = &program.leaves[leaf as usize];
     match (field.offset, &field.kind) {
         (
@@ -194,12 +196,8 @@ impl Plan {
         if role == Role::Fork && program.leaf("child_tid").is_none() {
             plan.ints[2] = Place::None;
         }
-        // A context: an event's own field of that name is about somebody else.
-        let context = program.leaf("tid").filter(|&leaf| {
-            program.leaves[leaf as usize].scope != kasuri_format::ctf::types::Scope::Payload
-        });
-        if context.is_some() {
-            plan.tid = place(program, &["tid"]);
+        if let Some(leaf) = program.context_leaf("tid") {
+            plan.tid = place_of(program, leaf);
         }
         if role == Role::SyscallEntry {
             let name = event

@@ -26,6 +26,18 @@ impl Trace {
     /// When a block is damaged (open the file with [`Recording::salvage`] to leave those out), when stamps need clock
     /// anchors that the recording lacks, or when it has more rows than 32 bits count.
     pub fn load(recording: &Recording<'_>) -> Result<Trace, Error> {
+        Trace::read(recording, false)
+    }
+
+    /// As [`Trace::load`], and keeps the scheduler's events for an export ([`Trace::sched_events`]).
+    ///
+    /// # Errors
+    /// As [`Trace::load`].
+    pub fn load_with_events(recording: &Recording<'_>) -> Result<Trace, Error> {
+        Trace::read(recording, true)
+    }
+
+    fn read(recording: &Recording<'_>, keeps_events: bool) -> Result<Trace, Error> {
         let meta = recording.meta();
         let anchors = recording.all_anchors();
         let kernel_clock = clock(
@@ -52,6 +64,7 @@ impl Trace {
         let streams = streams(recording, &clients, &names);
         let gaps = Rc::new(RefCell::new(Vec::new()));
         let mut setup = setup(recording, &clocks, origin_ns);
+        setup.keeps_events = keeps_events;
         let start = setup.span.start;
         let kernel_cpus = blocks_by_cpu(recording, BlockKind::Kernel);
         let (mut payers, mut apart_ns) = (Vec::new(), None);
@@ -80,7 +93,7 @@ impl Trace {
         trace.origin_monotonic_ns = origin_ns;
         trace.origin_realtime_ns = realtime(meta, origin_ns);
         trace.info = info(meta);
-        trace.info.missing.extend(hidden_switches(&trace));
+        trace.info.missing.extend(trace.hidden_switches());
         trace.info.missing.extend(kept_budget(meta, &trace));
         trace.info.missing.extend(nameless(&trace));
         let events = |kind| {
@@ -217,6 +230,7 @@ fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
         },
         starts_late: flight,
         has_migrations: false,
+        keeps_events: false,
     }
 }
 
@@ -367,21 +381,6 @@ fn nameless(trace: &Trace) -> Option<String> {
                 1 => "1 thread".to_owned(),
                 n => format!("{n} threads"),
             }
-        )
-    })
-}
-
-/// In words, when the kernel hid switches.
-fn hidden_switches(trace: &Trace) -> Option<String> {
-    let hidden: Vec<String> = (trace.cpus.iter().enumerate())
-        .filter(|(_, cpu)| cpu.hidden_switches > 0)
-        .map(|(number, cpu)| format!("{} on CPU {number}", cpu.hidden_switches))
-        .collect();
-    (!hidden.is_empty()).then(|| {
-        format!(
-            "this kernel hid switches ({}): a thread found running there counts as running since it was woken, so \
-             its wait for the CPU is not known (a fault of some virtual machines; no remedy)",
-            hidden.join(", ")
         )
     })
 }

@@ -55,6 +55,9 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
 
 fn left_out(trace: &Trace) -> Vec<String> {
     let mut left_out = Vec::new();
+    if !trace.occupancy.start.is_empty() {
+        left_out.push(crate::export::NO_EVENTS.to_owned());
+    }
     if !trace.wakeups.time.is_empty() {
         left_out.push("wake-up arrows (the waker's name is in the runnable state)".to_string());
     }

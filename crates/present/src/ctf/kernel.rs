@@ -1,17 +1,20 @@
-//! The scheduler's events under LTTng's names, rebuilt from the model's columns.
+//! The scheduler's events ([`crate::sched_events`]) and spans inside the kernel, under LTTng's names.
 //!
-//! Each boundary of two rows of a CPU's occupancy was one sched_switch, each wake-up one sched_waking. Births, moves and
-//! spans inside the kernel go to the CPU on which the thread was. Events are ordered in one list of 16 bytes each.
+//! A span's begin and end go to the CPU on which its thread was. Events are ordered in one list of 24 bytes each. Each has LTTng's
+//! context `tid`, who ran (`lttng add-context -k -t tid`): where a kernel hides switches it says more than the switch before.
 use super::class::{Class, Ty};
 use super::stream::{StreamWriter, comm, text};
 use super::{Directory, File};
 use crate::label;
-use kasuri_model::{KernelSpanKind, SOFTIRQS, StrIx, ThreadIx, ThreadState, Time, Trace};
+use crate::sched_events::{self, Record, Task, Told, recorded};
+use kasuri_model::{KernelSpanKind, SOFTIRQS, SchedLog, StrIx, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 use std::io;
 
-/// The model does not keep priorities; this is the kernel's number for a normal thread, less 100 as LTTng has it.
-const PRIORITY: i32 = 20;
+/// LTTng counts priorities from 100 less than the kernel.
+const PRIORITY: i32 = sched_events::PRIORITY - 100;
+/// Of every event: who ran; 0 idle, -1 not known.
+pub(super) const CONTEXT: &[(&str, Ty)] = &[("tid", Ty::I32)];
 /// A handler's number is not kept either.
 const IRQ: i32 = 0;
 
@@ -37,13 +40,24 @@ const FIXED: &[(&str, &[(&str, Ty)])] = &[
     ("sched_waking", WAKE),
     ("sched_wakeup_new", WAKE),
     (
-        "sched_migrate_task",
+        "sched_process_exec",
         &[
-            ("comm", Ty::Comm),
+            ("filename", Ty::Text),
             ("tid", Ty::I32),
-            ("prio", Ty::I32),
-            ("orig_cpu", Ty::I32),
-            ("dest_cpu", Ty::I32),
+            ("old_tid", Ty::I32),
+        ],
+    ),
+    (
+        "sched_process_exit",
+        &[("comm", Ty::Comm), ("tid", Ty::I32), ("prio", Ty::I32)],
+    ),
+    (
+        "task_rename",
+        &[
+            ("tid", Ty::I32),
+            ("oldcomm", Ty::Comm),
+            ("newcomm", Ty::Comm),
+            ("oom_score_adj", Ty::I32),
         ],
     ),
     (
@@ -87,19 +101,27 @@ const FIXED: &[(&str, &[(&str, Ty)])] = &[
     ("lttng_statedump_end", &[]),
 ];
 
+/// Not among the fixed: without migrations recorded there is no class for them, and a reader infers them.
+const MIGRATE: &str = "sched_migrate_task";
+const MIGRATE_FIELDS: &[(&str, Ty)] = &[
+    ("comm", Ty::Comm),
+    ("tid", Ty::I32),
+    ("prio", Ty::I32),
+    ("orig_cpu", Ty::I32),
+    ("dest_cpu", Ty::I32),
+];
+
 /// Kinds of events before names make several of them; the order is that of equal stamps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum What {
     Dump,
-    Lost,
     SpanEnd,
-    Migrate,
-    Fork,
-    Waking,
-    Switch,
+    Sched,
     SpanBegin,
     /// Of a span of no length: after its begin.
     EmptyEnd,
+    /// A gap begins with the event before it.
+    Lost,
 }
 
 /// An event that is to be written: its kind, and its row in the table of that kind.
@@ -110,6 +132,8 @@ pub(super) struct Classes {
     pub all: Vec<Class>,
     /// System calls: entry's class; the exit's is the next.
     calls: HashMap<StrIx, u16>,
+    /// The class of migrations, when they were recorded.
+    migrate: Option<u16>,
 }
 
 impl Classes {
@@ -118,7 +142,12 @@ impl Classes {
         let mut out = Classes {
             all: fixed.collect(),
             calls: HashMap::new(),
+            migrate: None,
         };
+        if (trace.sched_events.as_ref()).is_some_and(|log| log.has_migrations) {
+            out.migrate = Some(out.all.len() as u16);
+            out.all.push(Class::new(MIGRATE, MIGRATE_FIELDS));
+        }
         let spans = &trace.kernel_spans;
         for (kind, name) in spans.kind.iter().zip(&spans.name) {
             // The head holds 65535 kinds.
@@ -152,16 +181,11 @@ pub(super) fn write(
     uuid: [u8; 16],
     directory: &mut Directory<'_>,
 ) -> io::Result<u64> {
-    let mut entries = entries(trace);
+    let log = sched_events::log(trace)?;
+    let mut entries = entries(trace, &log);
     entries.sort();
     let mut n = 0;
-    for (cpu, row) in trace
-        .cpus
-        .iter()
-        .enumerate()
-        .filter(|(_, cpu)| cpu.recorded)
-    {
-        let cpu = cpu as u16;
+    for cpu in recorded(trace) {
         let first = entries.partition_point(|e| e.0 < cpu);
         let end = entries.partition_point(|e| e.0 <= cpu);
         let file = directory(&format!("kernel/channel0_{cpu}"))?;
@@ -169,8 +193,8 @@ pub(super) fn write(
         let out = StreamWriter::new(file, uuid, cpu.into(), Some(cpu.into()), origin, begin);
         let mut writer = Writer {
             trace,
+            log: &log,
             classes,
-            first_row: row.occupancy.start,
             cpu,
             out,
         };
@@ -203,37 +227,16 @@ fn cpu_of(trace: &Trace, thread: ThreadIx, time: Time) -> u16 {
         .unwrap_or(0)
 }
 
-fn entries(trace: &Trace) -> Vec<Entry> {
-    let mut out: Vec<Entry> = Vec::with_capacity(trace.n_kernel_events as usize);
-    let start = trace.span.start;
-    let first = trace.cpus.iter().position(|cpu| cpu.recorded).unwrap_or(0) as u16;
-    out.push((first, start, What::Dump, 0));
-    for (cpu, row) in trace.cpus.iter().enumerate() {
-        for at in row.occupancy.clone() {
-            let ix = at as usize;
-            let known = trace.occupancy.thread[ix].is_some() || trace.occupancy.idle[ix];
-            let is_first = at == row.occupancy.start;
-            // What is not known at first needs no event; what stops being known does.
-            if !known && !is_first {
-                out.push((cpu as u16, trace.occupancy.start[ix], What::Lost, at));
-            } else if known && !is_first {
-                out.push((cpu as u16, trace.occupancy.start[ix], What::Switch, at));
-            }
-        }
-    }
-    let w = &trace.wakeups;
-    let rows = |n: usize| 0..n as u32;
-    out.extend(
-        rows(w.time.len()).map(|i| (w.cpu[i as usize], w.time[i as usize], What::Waking, i)),
-    );
-    let m = &trace.migrations;
-    let moves = rows(m.time.len());
-    out.extend(moves.map(|i| (m.from_cpu[i as usize], m.time[i as usize], What::Migrate, i)));
-    for (i, thread) in trace.threads.iter().enumerate() {
-        if thread.alive.start > start && !thread.states.is_empty() {
-            let cpu = cpu_of(trace, ThreadIx(i as u32), thread.alive.start);
-            out.push((cpu, thread.alive.start, What::Fork, i as u32));
-        }
+fn entries(trace: &Trace, log: &SchedLog) -> Vec<Entry> {
+    let mut out: Vec<Entry> = Vec::with_capacity(log.len());
+    let first = recorded(trace).next().unwrap_or(0);
+    out.push((first, trace.span.start, What::Dump, 0));
+    for (i, event) in log.iter().enumerate() {
+        let what = match event.what {
+            kasuri_model::SchedWhat::Lost => What::Lost,
+            _ => What::Sched,
+        };
+        out.push((event.cpu, event.time, what, i as u32));
     }
     let s = &trace.kernel_spans;
     for i in 0..s.start.len() {
@@ -261,8 +264,8 @@ fn entries(trace: &Trace) -> Vec<Entry> {
 
 struct Writer<'a> {
     trace: &'a Trace,
+    log: &'a SchedLog,
     classes: &'a Classes,
-    first_row: u32,
     cpu: u16,
     out: StreamWriter<File>,
 }
@@ -278,28 +281,27 @@ impl Writer<'_> {
                 });
                 self.out.lost(lost.map_or(1, |l| l.count))
             }
-            What::Switch => self.switch(ix, time),
-            What::Waking => self.waking(ix, time),
-            What::Migrate => {
-                let m = &self.trace.migrations;
-                let (name, tid) = self.comm(m.thread[ix]);
-                let (from, to) = (i32::from(m.from_cpu[ix]), i32::from(m.to_cpu[ix]));
-                self.out.event(time, id("sched_migrate_task"), |out| {
-                    comm(out, &name);
-                    put(out, &[tid, PRIORITY, from, to]);
-                })
-            }
-            What::Fork => self.fork(ix, time),
+            What::Sched => match self.log.get(ix) {
+                Some(event) => self.sched(&sched_events::record(self.trace, &event)),
+                None => Ok(()),
+            },
             What::SpanBegin => self.span(ix, time, true),
             What::SpanEnd | What::EmptyEnd => self.span(ix, time, false),
         }
     }
 
-    fn comm(&self, thread: ThreadIx) -> (String, i32) {
-        match self.trace.threads.get(thread.ix()) {
-            Some(row) => (label::thread(self.trace, thread).into_owned(), row.tid),
-            None => (format!("swapper/{}", self.cpu), 0),
-        }
+    /// An event of class `class` while `context` ran.
+    fn event(
+        &mut self,
+        time: Time,
+        class: u16,
+        context: i32,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) -> io::Result<()> {
+        self.out.event(time, class, |out| {
+            put(out, &[context]);
+            body(out);
+        })
     }
 
     /// Threads that were there before: as LTTng lists them.
@@ -313,164 +315,161 @@ impl Writer<'_> {
             let pid = process.map_or(thread.tid, |p| p.pid);
             let parent = process.and_then(|p| self.trace.processes.get(p.parent.ix()));
             let parent = parent.map_or(0, |p| p.pid);
-            let (name, tid) = self.comm(ThreadIx(i as u32));
-            // Status 5: waits. LTTng's numbers.
-            self.out
-                .event(start, id("lttng_statedump_process_state"), |out| {
-                    put(out, &[tid, tid, pid, pid, parent, parent]);
-                    comm(out, &name);
-                    put(out, &[0, 0, 0, 5, 0, 0]);
-                })?;
+            let (name, tid) = (label::thread(self.trace, ThreadIx(i as u32)), thread.tid);
+            // Status 5: waits. LTTng's numbers. Who ran is not said.
+            self.event(start, id("lttng_statedump_process_state"), -1, |out| {
+                put(out, &[tid, tid, pid, pid, parent, parent]);
+                comm(out, &name);
+                put(out, &[0, 0, 0, 5, 0, 0]);
+            })?;
         }
-        self.out.event(start, id("lttng_statedump_end"), |_| ())
+        self.event(start, id("lttng_statedump_end"), -1, |_| ())
     }
 
-    fn switch(&mut self, ix: usize, time: Time) -> io::Result<()> {
-        let occupancy = &self.trace.occupancy;
-        let prev = match ix as u32 > self.first_row {
-            true => occupancy.thread[ix - 1],
-            false => ThreadIx::NONE,
-        };
-        // After a gap it is not known who left: the idle thread then, whose states nobody counts.
-        let next = occupancy.thread[ix];
-        let (prev_comm, prev_tid) = self.comm(prev);
-        let (next_comm, next_tid) = self.comm(next);
-        let state = self.prev_state(prev, time);
-        self.out.event(time, id("sched_switch"), |out| {
-            comm(out, &prev_comm);
-            put(out, &[prev_tid, PRIORITY]);
-            out.extend(state.to_le_bytes());
-            comm(out, &next_comm);
-            put(out, &[next_tid, PRIORITY]);
-        })
-    }
-
-    /// The first state that the thread took at `time`.
-    fn state_at(&self, thread: ThreadIx, time: Time) -> Option<ThreadState> {
-        let rows = self.trace.threads.get(thread.ix())?.states.clone();
-        let starts = &self.trace.states.start[rows.start as usize..rows.end as usize];
-        let at = starts.partition_point(|&start| start < time);
-        (starts.get(at) == Some(&time)).then(|| self.trace.states.state[rows.start as usize + at])
-    }
-
-    /// What the kernel (4.14 and later) writes into prev_state.
-    fn prev_state(&self, thread: ThreadIx, time: Time) -> i64 {
-        match self.state_at(thread, time) {
-            Some(ThreadState::RunnablePreempted | ThreadState::RunnableWoken) => 0x100,
-            Some(ThreadState::Sleeping) => 0x01,
-            Some(ThreadState::DiskSleep) => 0x02,
-            Some(ThreadState::Stopped) => 0x04,
-            Some(ThreadState::Dead) => 0x10,
-            Some(ThreadState::Idle) => 0x80,
-            // A thread that has no later state has ended.
-            None if self
-                .trace
-                .threads
-                .get(thread.ix())
-                .is_some_and(|t| t.alive.end == time) =>
-            {
-                0x10
-            }
-            Some(ThreadState::Running | ThreadState::Unknown) | None => 0,
+    /// A scheduler's event; one that an interrupt raised stands between an interrupt's begin and end.
+    fn sched(&mut self, record: &Record<'_>) -> io::Result<()> {
+        let (time, context) = (record.time, record.context);
+        if record.in_interrupt {
+            let class = id("kasuri_irq_vectors_entry");
+            self.event(time, class, context, |out| put(out, &[0]))?;
         }
-    }
-
-    fn waking(&mut self, ix: usize, time: Time) -> io::Result<()> {
-        let w = &self.trace.wakeups;
-        let wakee = w.wakee[ix];
-        let Some(thread) = self.trace.threads.get(wakee.ix()) else {
-            return Ok(());
-        };
-        let is_new = thread.alive.start == time && time > self.trace.span.start;
-        let class = if is_new {
-            "sched_wakeup_new"
-        } else {
-            "sched_waking"
-        };
-        // The CPU that it was last on: where it goes may be decided after this.
-        let before = Time(time.ns() - i64::from(!is_new));
-        let target = i32::from(cpu_of(self.trace, wakee, before));
-        let (name, tid) = self.comm(wakee);
-        let interrupt = !w.waker[ix].is_some();
-        if interrupt {
-            self.out
-                .event(time, id("kasuri_irq_vectors_entry"), |out| put(out, &[0]))?;
+        if let Some(class) = self.class(&record.what) {
+            self.event(time, class, context, |out| fields(out, &record.what))?;
         }
-        self.out.event(time, id(class), |out| {
-            comm(out, &name);
-            put(out, &[tid, PRIORITY, target]);
-        })?;
-        if interrupt {
-            self.out
-                .event(time, id("kasuri_irq_vectors_exit"), |out| put(out, &[0]))?;
+        if record.in_interrupt {
+            let class = id("kasuri_irq_vectors_exit");
+            self.event(time, class, context, |out| put(out, &[0]))?;
         }
         Ok(())
     }
 
-    fn fork(&mut self, ix: usize, time: Time) -> io::Result<()> {
-        let child = &self.trace.threads[ix];
-        let process = self.trace.processes.get(child.process.ix());
-        let pid = process.map_or(child.tid, |p| p.pid);
-        let parent = match pid == child.tid {
-            true => process
-                .and_then(|p| self.trace.processes.get(p.parent.ix()))
-                .map_or(0, |p| p.pid),
-            false => pid,
-        };
-        let maker = self.trace.processes.iter().find(|p| p.pid == parent);
-        let maker = maker.map_or(String::new(), |p| self.trace.strings.get(p.name).to_owned());
-        let (name, tid) = self.comm(ThreadIx(ix as u32));
-        self.out.event(time, id("sched_process_fork"), |out| {
-            comm(out, &maker);
-            put(out, &[parent, parent]);
-            comm(out, &name);
-            put(out, &[tid, pid]);
-        })
+    fn class(&self, what: &Told<'_>) -> Option<u16> {
+        Some(id(match what {
+            Told::Switch { .. } => "sched_switch",
+            Told::Waking { is_new: true, .. } => "sched_wakeup_new",
+            Told::Waking { .. } => "sched_waking",
+            Told::Migrate { .. } => return self.classes.migrate,
+            Told::NewTask { .. } => "sched_process_fork",
+            Told::Exec { .. } => "sched_process_exec",
+            Told::Exit { .. } => "sched_process_exit",
+            Told::Rename { .. } => "task_rename",
+            Told::Lost => return None,
+        }))
     }
 
     fn span(&mut self, ix: usize, time: Time, begins: bool) -> io::Result<()> {
         let spans = &self.trace.kernel_spans;
         let name = self.trace.strings.get(spans.name[ix]);
+        let thread = self.trace.threads.get(spans.thread[ix].ix());
+        let is_of_thread = matches!(
+            spans.kind[ix],
+            KernelSpanKind::Syscall | KernelSpanKind::LockContention
+        );
+        // An interrupt may end on another thread than it began on: then it does not say who runs.
+        let context = match thread {
+            Some(thread) if begins || is_of_thread => thread.tid,
+            _ => -1,
+        };
         match (spans.kind[ix], begins) {
-            (KernelSpanKind::Irq, true) => self.out.event(time, id("irq_handler_entry"), |out| {
-                put(out, &[IRQ]);
-                text(out, name);
-            }),
-            (KernelSpanKind::Irq, false) => self
-                .out
-                .event(time, id("irq_handler_exit"), |out| put(out, &[IRQ, 1])),
+            (KernelSpanKind::Irq, true) => {
+                self.event(time, id("irq_handler_entry"), context, |out| {
+                    put(out, &[IRQ]);
+                    text(out, name);
+                })
+            }
+            (KernelSpanKind::Irq, false) => {
+                let class = id("irq_handler_exit");
+                self.event(time, class, context, |out| put(out, &[IRQ, 1]))
+            }
             (KernelSpanKind::Softirq, begins) => {
-                let class = if begins {
-                    "irq_softirq_entry"
-                } else {
-                    "irq_softirq_exit"
-                };
-                let vector = SOFTIRQS
-                    .iter()
-                    .position(|n| *n == name)
-                    .unwrap_or(SOFTIRQS.len());
-                self.out
-                    .event(time, id(class), |out| put(out, &[vector as i32]))
+                let class = id(match begins {
+                    true => "irq_softirq_entry",
+                    false => "irq_softirq_exit",
+                });
+                let vector = SOFTIRQS.iter().position(|n| *n == name);
+                let vector = vector.unwrap_or(SOFTIRQS.len()) as i32;
+                self.event(time, class, context, |out| put(out, &[vector]))
             }
             (KernelSpanKind::Syscall, begins) => {
                 let Some(&class) = self.classes.calls.get(&spans.name[ix]) else {
                     return Ok(());
                 };
                 match begins {
-                    true => self.out.event(time, class, |_| ()),
-                    false => self
-                        .out
-                        .event(time, class + 1, |out| out.extend(0i64.to_le_bytes())),
+                    true => self.event(time, class, context, |_| ()),
+                    false => self.event(time, class + 1, context, |out| {
+                        out.extend(0i64.to_le_bytes());
+                    }),
                 }
             }
             (KernelSpanKind::LockContention, true) => {
-                self.out
-                    .event(time, id("lock_contention_begin"), |out| text(out, name))
+                let class = id("lock_contention_begin");
+                self.event(time, class, context, |out| text(out, name))
             }
             (KernelSpanKind::LockContention, false) => {
-                self.out.event(time, id("lock_contention_end"), |_| ())
+                self.event(time, id("lock_contention_end"), context, |_| ())
             }
         }
+    }
+}
+
+/// The fields of a scheduler's event, in the order of its class.
+fn fields(out: &mut Vec<u8>, what: &Told<'_>) {
+    let task = |out: &mut Vec<u8>, task: &Task<'_>| {
+        comm(out, &task.name);
+        put(out, &[task.tid, PRIORITY]);
+    };
+    match what {
+        Told::Switch {
+            prev,
+            prev_state,
+            next,
+        } => {
+            task(out, prev);
+            out.extend(prev_state.to_le_bytes());
+            task(out, next);
+        }
+        Told::Waking {
+            task: wakee,
+            target_cpu,
+            ..
+        } => {
+            task(out, wakee);
+            put(out, &[*target_cpu]);
+        }
+        Told::Migrate {
+            task: moved,
+            from,
+            to,
+        } => {
+            task(out, moved);
+            put(out, &[(*from).into(), (*to).into()]);
+        }
+        Told::NewTask {
+            parent,
+            task: child,
+            pids,
+            ..
+        } => {
+            comm(out, &parent.name);
+            put(out, &[parent.tid, pids[0]]);
+            comm(out, &child.name);
+            put(out, &[child.tid, pids[1]]);
+        }
+        Told::Exec {
+            task: thread,
+            old_tid,
+        } => {
+            text(out, &thread.name);
+            put(out, &[thread.tid, *old_tid]);
+        }
+        Told::Exit { task: thread } => task(out, thread),
+        Told::Rename { task: thread } => {
+            put(out, &[thread.tid]);
+            comm(out, &thread.name);
+            comm(out, &thread.name);
+            put(out, &[0]);
+        }
+        Told::Lost => {}
     }
 }
 

@@ -43,7 +43,7 @@ pub fn write(
         let classes = kernel::Classes::new(trace);
         let description = Description {
             uuid: uuid(trace, 0),
-            context: &[],
+            context: kernel::CONTEXT,
             has_cpu: true,
             env: env(trace, "kernel", "lttng-modules"),
             clock_offset_ns: clock_offset(trace),
@@ -154,6 +154,7 @@ fn left_out(trace: &Trace) -> Vec<String> {
     if trace.cpus.iter().any(|cpu| cpu.recorded) {
         out.push("thread priorities (shown as 20), names of threads beyond 15 bytes".to_owned());
     }
+    out.extend(crate::sched_events::notes(trace));
     if trace.kernel_spans.kind.contains(&KernelSpanKind::Irq) {
         out.push("numbers of interrupts (shown as 0)".into());
     }

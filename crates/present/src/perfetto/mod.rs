@@ -23,19 +23,17 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     let mut packets = Packets::new(trace, out);
     header(trace, &mut packets)?;
     process_tree(trace, &mut packets)?;
-    let unknown = sched::write(trace, &mut packets)?;
+    let gaps = sched::write(trace, &mut packets)?;
     tracks::write(trace, &mut packets)?;
     // The last one says when recording ended.
     snapshot(trace, &mut packets, trace.span.end)?;
     let mut left_out = vec!["thread priorities (shown as 120)".to_string()];
-    if !trace.migrations.time.is_empty() {
-        left_out.push("migration events (a thread's CPU is shown)".into());
-    }
-    if unknown > 0 {
+    if gaps > 0 {
         left_out.push(format!(
-            "{unknown} stretches of lost scheduler events (shown as idle, and marked lost)"
+            "how many scheduler events were lost in {gaps} gaps (that there were some is kept)"
         ));
     }
+    left_out.extend(crate::sched_events::notes(trace));
     Ok(Exported {
         records: packets.finish()?,
         left_out,

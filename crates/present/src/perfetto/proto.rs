@@ -238,7 +238,7 @@ pub struct FtraceEvent {
     pub pid: Option<u32>,
     #[prost(uint32, optional, tag = "5")]
     pub common_flags: Option<u32>,
-    #[prost(oneof = "Event", tags = "4, 20, 114, 235")]
+    #[prost(oneof = "Event", tags = "4, 20, 114, 235, 236, 237, 238, 491")]
     pub event: Option<Event>,
 }
 
@@ -252,6 +252,14 @@ pub enum Event {
     SchedWakeupNew(SchedWaking),
     #[prost(message, tag = "235")]
     TaskNewtask(TaskNewtask),
+    #[prost(message, tag = "236")]
+    TaskRename(TaskRename),
+    #[prost(message, tag = "237")]
+    SchedProcessExec(SchedProcessExec),
+    #[prost(message, tag = "238")]
+    SchedProcessExit(SchedProcessExit),
+    #[prost(message, tag = "491")]
+    SchedMigrateTask(SchedMigrateTask),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -295,4 +303,46 @@ pub struct TaskNewtask {
     pub comm: Option<String>,
     #[prost(uint64, optional, tag = "3")]
     pub clone_flags: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct TaskRename {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(string, optional, tag = "2")]
+    pub oldcomm: Option<String>,
+    #[prost(string, optional, tag = "3")]
+    pub newcomm: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SchedProcessExec {
+    #[prost(string, optional, tag = "1")]
+    pub filename: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub old_pid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SchedProcessExit {
+    #[prost(string, optional, tag = "1")]
+    pub comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub pid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct SchedMigrateTask {
+    #[prost(string, optional, tag = "1")]
+    pub comm: Option<String>,
+    #[prost(int32, optional, tag = "2")]
+    pub pid: Option<i32>,
+    #[prost(int32, optional, tag = "3")]
+    pub prio: Option<i32>,
+    #[prost(int32, optional, tag = "4")]
+    pub orig_cpu: Option<i32>,
+    #[prost(int32, optional, tag = "5")]
+    pub dest_cpu: Option<i32>,
 }

@@ -1,17 +1,18 @@
 //! Event types of the exported file: their format files, and their bytes. Ids are the file's own; ftrace/print has the
 //! kernel's, which readers know by heart.
-use crate::label;
-use crate::sched_events::PRIORITY;
-use kasuri_model::{ThreadIx, Trace};
+use crate::sched_events::{PRIORITY, Record, Task, Told};
 
 const PRINT: u16 = 5;
 const SWITCH: u16 = 320;
 const WAKING: u16 = 321;
 const WAKEUP_NEW: u16 = 322;
 const MIGRATE: u16 = 323;
+const NEWTASK: u16 = 324;
+const RENAME: u16 = 325;
+const EXEC: u16 = 326;
+const EXIT: u16 = 327;
+const RECORDING: u16 = 328;
 
-/// `common_flags`: inside an interrupt.
-const HARDIRQ: u8 = 0x08;
 /// Where the fields of a type begin: after those that all have.
 const COMMON: usize = 8;
 
@@ -50,6 +51,36 @@ const MIGRATE_FIELDS: Fields = &[
 ];
 const MIGRATE_PRINT: &str = r#""comm=%s pid=%d prio=%d orig_cpu=%d dest_cpu=%d", REC->comm, REC->pid, REC->prio, REC->orig_cpu, REC->dest_cpu"#;
 
+const NEWTASK_FIELDS: Fields = &[
+    ("pid_t pid", 4, true),
+    ("char comm[16]", 16, false),
+    ("unsigned long clone_flags", 8, false),
+];
+const NEWTASK_PRINT: &str =
+    r#""pid=%d comm=%s clone_flags=%lx", REC->pid, REC->comm, REC->clone_flags"#;
+const RENAME_FIELDS: Fields = &[
+    ("pid_t pid", 4, true),
+    ("char oldcomm[16]", 16, false),
+    ("char newcomm[16]", 16, false),
+];
+const RENAME_PRINT: &str =
+    r#""pid=%d oldcomm=%s newcomm=%s", REC->pid, REC->oldcomm, REC->newcomm"#;
+const EXEC_FIELDS: Fields = &[
+    ("char comm[16]", 16, false),
+    ("pid_t pid", 4, true),
+    ("pid_t old_pid", 4, true),
+];
+const EXEC_PRINT: &str = r#""comm=%s pid=%d old_pid=%d", REC->comm, REC->pid, REC->old_pid"#;
+const EXIT_FIELDS: Fields = &[
+    ("char comm[16]", 16, false),
+    ("pid_t pid", 4, true),
+    ("int prio", 4, true),
+];
+const EXIT_PRINT: &str = r#""comm=%s pid=%d prio=%d", REC->comm, REC->pid, REC->prio"#;
+/// Kasuri's own: when recording began and ended, on each CPU that was recorded.
+const RECORDING_FIELDS: Fields = &[("int ends", 4, true)];
+const RECORDING_PRINT: &str = r#""ends=%d", REC->ends"#;
+
 fn format(name: &str, id: u16, fields: Fields, print: &str) -> String {
     let mut out = format!("name: {name}\nID: {id}\nformat:\n{COMMON_FIELDS}\n");
     let mut offset = COMMON;
@@ -77,37 +108,50 @@ pub fn print_format() -> String {
     out
 }
 
-/// Format files of the scheduler's events.
-pub fn sched_formats() -> [String; 4] {
-    [
-        format("sched_switch", SWITCH, SWITCH_FIELDS, SWITCH_PRINT),
-        format("sched_waking", WAKING, WAKING_FIELDS, WAKING_PRINT),
-        format("sched_wakeup_new", WAKEUP_NEW, WAKING_FIELDS, WAKING_PRINT),
-        format("sched_migrate_task", MIGRATE, MIGRATE_FIELDS, MIGRATE_PRINT),
-    ]
+/// Format files of the events, by `system/event`. Without migrations recorded there is no type for them: a reader
+/// infers them from where threads run then.
+pub fn formats(has_migrations: bool) -> Vec<(&'static str, String)> {
+    let all = [
+        ("sched/sched_switch", SWITCH, SWITCH_FIELDS, SWITCH_PRINT),
+        ("sched/sched_waking", WAKING, WAKING_FIELDS, WAKING_PRINT),
+        (
+            "sched/sched_wakeup_new",
+            WAKEUP_NEW,
+            WAKING_FIELDS,
+            WAKING_PRINT,
+        ),
+        (MIGRATE_NAME, MIGRATE, MIGRATE_FIELDS, MIGRATE_PRINT),
+        ("sched/sched_process_exec", EXEC, EXEC_FIELDS, EXEC_PRINT),
+        ("sched/sched_process_exit", EXIT, EXIT_FIELDS, EXIT_PRINT),
+        ("task/task_newtask", NEWTASK, NEWTASK_FIELDS, NEWTASK_PRINT),
+        ("task/task_rename", RENAME, RENAME_FIELDS, RENAME_PRINT),
+        (
+            "kasuri/recording",
+            RECORDING,
+            RECORDING_FIELDS,
+            RECORDING_PRINT,
+        ),
+    ];
+    let all = all.into_iter();
+    all.filter(|(name, ..)| has_migrations || *name != MIGRATE_NAME)
+        .map(|(path, id, fields, print)| {
+            let name = path.split_once('/').map_or(path, |(_, name)| name);
+            (path, format(name, id, fields, print))
+        })
+        .collect()
 }
 
-/// Who a thread is for the kernel: its id, and its name as 15 bytes and a NUL. None: CPU `cpu`'s idle thread.
-#[derive(Clone, Copy)]
-pub struct Task {
-    pub tid: i32,
-    comm: [u8; 16],
-}
+const MIGRATE_NAME: &str = "sched/sched_migrate_task";
 
-impl Task {
-    pub fn of(trace: &Trace, thread: ThreadIx, cpu: u16) -> Task {
-        let idle = || (0, format!("swapper/{cpu}").into());
-        let named = |t: &kasuri_model::Thread| (t.tid, label::thread(trace, thread));
-        let (tid, name): (i32, std::borrow::Cow<'_, str>) =
-            trace.threads.get(thread.ix()).map_or_else(idle, named);
-        let mut comm = [0; 16];
-        let mut n = name.len().min(15);
-        while !name.is_char_boundary(n) {
-            n -= 1;
-        }
-        comm[..n].copy_from_slice(&name.as_bytes()[..n]);
-        Task { tid, comm }
+/// A name as 15 bytes and a NUL.
+fn comm(name: &str) -> [u8; 16] {
+    let mut comm = [0; 16];
+    let mut n = name.len().min(15);
+    while !name.is_char_boundary(n) {
+        n -= 1;
     }
+    comm[..n].copy_from_slice(&name.as_bytes()[..n]);
+    comm
 }
 
 /// One event's bytes, built again and again in the same room.
@@ -134,41 +178,55 @@ impl Bytes {
         self
     }
 
-    fn task(&mut self, task: Task) -> &mut Bytes {
-        self.bytes.extend_from_slice(&task.comm);
-        self.int(task.tid).int(PRIORITY)
+    fn comm(&mut self, task: &Task<'_>) -> &mut Bytes {
+        self.bytes.extend_from_slice(&comm(&task.name));
+        self
     }
 
-    pub fn switch(&mut self, prev: Task, prev_state: i64, next: Task) -> &[u8] {
-        self.start(SWITCH, 0, prev.tid)
-            .task(prev)
-            .long(prev_state)
-            .task(next);
-        &self.bytes
+    fn task(&mut self, task: &Task<'_>) -> &mut Bytes {
+        self.comm(task).int(task.tid).int(PRIORITY)
     }
 
-    /// `waker`: none for an interrupt, raised while `context` ran.
-    pub fn waking(
-        &mut self,
-        waker: Option<i32>,
-        context: i32,
-        wakee: Task,
-        cpu: u16,
-        new: bool,
-    ) -> &[u8] {
-        let id = if new { WAKEUP_NEW } else { WAKING };
-        let flags = if waker.is_none() { HARDIRQ } else { 0 };
-        self.start(id, flags, waker.unwrap_or(context))
-            .task(wakee)
-            .int(cpu.into());
-        &self.bytes
+    /// A scheduler event; none where events are missing.
+    pub fn event(&mut self, record: &Record<'_>) -> Option<&[u8]> {
+        let id = match &record.what {
+            Told::Switch { .. } => SWITCH,
+            Told::Waking { is_new: true, .. } => WAKEUP_NEW,
+            Told::Waking { .. } => WAKING,
+            Told::Migrate { .. } => MIGRATE,
+            Told::NewTask { .. } => NEWTASK,
+            Told::Exec { .. } => EXEC,
+            Told::Exit { .. } => EXIT,
+            Told::Rename { .. } => RENAME,
+            Told::Lost => return None,
+        };
+        let out = self.start(id, record.flags(), record.context);
+        match &record.what {
+            Told::Switch {
+                prev,
+                prev_state,
+                next,
+            } => out.task(prev).long(*prev_state).task(next),
+            Told::Waking {
+                task, target_cpu, ..
+            } => out.task(task).int(*target_cpu),
+            Told::Migrate { task, from, to } => {
+                out.task(task).int((*from).into()).int((*to).into())
+            }
+            Told::NewTask {
+                task, clone_flags, ..
+            } => out.int(task.tid).comm(task).long(*clone_flags as i64),
+            Told::Exec { task, old_tid } => out.comm(task).int(task.tid).int(*old_tid),
+            Told::Exit { task } => out.task(task),
+            Told::Rename { task } => out.int(task.tid).comm(task).comm(task),
+            Told::Lost => out,
+        };
+        Some(&self.bytes)
     }
 
-    pub fn migrate(&mut self, context: i32, task: Task, from: u16, to: u16) -> &[u8] {
-        self.start(MIGRATE, 0, context)
-            .task(task)
-            .int(from.into())
-            .int(to.into());
+    /// When recording began, or ended.
+    pub fn recording(&mut self, ends: bool) -> &[u8] {
+        self.start(RECORDING, 0, 0).int(ends.into());
         &self.bytes
     }
 

@@ -8,11 +8,12 @@ mod marks;
 mod pages;
 
 use crate::Exported;
-use crate::sched_events::{SchedWhat, prev_state, sched_events};
-use events::{Bytes, Task};
-use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time, Trace};
+use crate::sched_events::{Record, Told, log, record, recorded};
+use events::Bytes;
+use kasuri_model::{SliceKind, ThreadIx, Time, Trace};
 use marks::Mark;
 use pages::{PAGE, Pages};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Option ids.
@@ -31,14 +32,16 @@ const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0
 /// # Errors
 /// Those of `out`.
 pub fn write<W: Write>(trace: &Trace, mut out: W) -> io::Result<Exported> {
-    let mut cpus = Cpus::new(trace);
-    sched_events(trace, &mut |event| {
-        cpus.event(event.cpu, event.time, event.what);
-        Ok(())
-    })?;
+    let mut cpus = Cpus::new(trace, true);
+    cpus.bound(trace.span.start, false);
+    let log = log(trace)?;
+    for event in log.iter() {
+        cpus.event(&record(trace, &event));
+    }
+    cpus.bound(trace.span.end, true);
     let (cpus, gaps) = cpus.finish();
     let records = cpus.iter().map(|c| c.n_events).sum();
-    let header = header(trace, &cpus);
+    let header = header(trace, &cpus, log.has_migrations);
     out.write_all(&header)?;
     for cpu in &cpus {
         out.write_all(&cpu.bytes)?;
@@ -64,30 +67,23 @@ pub struct KernelPages {
 }
 
 /// The pages of a trace's scheduler events; stamps are CLOCK_MONOTONIC.
-pub fn kernel_pages(trace: &Trace) -> KernelPages {
-    let mut cpus = Cpus::new(trace);
-    cpus.marks.iter_mut().for_each(Vec::clear);
-    let done = sched_events(trace, &mut |event| {
-        cpus.event(event.cpu, event.time, event.what);
-        Ok(())
-    });
-    debug_assert!(done.is_ok(), "nothing is written here");
+///
+/// # Errors
+/// The trace was loaded without its events.
+pub fn kernel_pages(trace: &Trace) -> io::Result<KernelPages> {
+    let mut cpus = Cpus::new(trace, false);
+    let log = log(trace)?;
+    for event in log.iter() {
+        cpus.event(&record(trace, &event));
+    }
     let (pages, _) = cpus.finish();
-    let names = [
-        "sched_switch",
-        "sched_waking",
-        "sched_wakeup_new",
-        "sched_migrate_task",
-    ];
-    let formats = names.iter().zip(events::sched_formats());
-    KernelPages {
+    let formats = events::formats(log.has_migrations).into_iter();
+    Ok(KernelPages {
         header_page: HEADER_PAGE,
         page_bytes: PAGE as u32,
-        formats: formats
-            .map(|(n, text)| (format!("sched/{n}"), text))
-            .collect(),
+        formats: formats.map(|(n, text)| (n.to_owned(), text)).collect(),
         cpus: pages.into_iter().map(|p| p.bytes).collect(),
-    }
+    })
 }
 
 /// The CPUs' pages while they are made.
@@ -96,32 +92,25 @@ struct Cpus<'t> {
     pages: Vec<Pages>,
     /// Marks of each CPU that are not written yet, first last.
     marks: Vec<Vec<Mark>>,
-    /// Who runs there.
+    /// Who runs there, as the events say: whose marks come before what takes it away.
     running: Vec<ThreadIx>,
     bytes: Bytes,
     gaps: u64,
 }
 
 impl<'t> Cpus<'t> {
-    fn new(trace: &'t Trace) -> Cpus<'t> {
-        let n = trace.cpus.len().max(1);
+    fn new(trace: &'t Trace, with_marks: bool) -> Cpus<'t> {
         let mut marks = marks::marks(trace);
         marks.iter_mut().for_each(|m| m.reverse());
-        // Who was there before the first switch.
-        let first = |cpu: &kasuri_model::Cpu| {
-            let row = cpu.occupancy.start as usize;
-            match cpu.occupancy.is_empty() {
-                true => ThreadIx::NONE,
-                false => trace.occupancy.thread[row],
-            }
-        };
-        let mut running: Vec<ThreadIx> = trace.cpus.iter().map(first).collect();
-        running.resize(n, ThreadIx::NONE);
+        if !with_marks {
+            marks.iter_mut().for_each(Vec::clear);
+        }
+        let n = marks.len();
         Cpus {
             trace,
             pages: (0..n).map(|_| Pages::default()).collect(),
             marks,
-            running,
+            running: vec![ThreadIx::NONE; n],
             bytes: Bytes::default(),
             gaps: 0,
         }
@@ -132,63 +121,49 @@ impl<'t> Cpus<'t> {
         u64::try_from(ns).unwrap_or(0)
     }
 
-    fn event(&mut self, cpu: u16, time: Time, what: SchedWhat) {
-        self.marks_before(cpu, time, &what);
-        let (at, stamp, trace) = (usize::from(cpu), self.stamp(time), self.trace);
-        let context = Task::of(trace, self.running[at], cpu).tid;
-        match what {
-            SchedWhat::Switch {
-                prev,
-                left_as,
-                next,
-                after_gap,
-            } => {
-                self.running[at] = next;
-                // The first row of a CPU says who was there, and is no event - unless it is all there is.
-                let rows = &trace.cpus[at].occupancy;
-                let is_first = trace.occupancy.start[rows.start as usize] == time && after_gap;
-                if is_first && rows.len() > 1 && self.pages[at].n_events == 0 && !prev.is_some() {
-                    return;
+    /// When recording began or ended, on each CPU that was recorded.
+    fn bound(&mut self, time: Time, ends: bool) {
+        let stamp = self.stamp(time);
+        for cpu in recorded(self.trace).map(usize::from) {
+            if ends {
+                while let Some(mark) = self.marks[cpu].pop() {
+                    self.mark(mark);
                 }
-                let (prev, next) = (Task::of(trace, prev, cpu), Task::of(trace, next, cpu));
-                // Woken before it left: it left asleep, as far as the kernel said (docs/design/states.md).
-                let left_as = match left_as {
-                    ThreadState::RunnableWoken => ThreadState::Sleeping,
-                    other => other,
-                };
-                let prev_state = prev_state(left_as);
-                self.pages[at].push(stamp, self.bytes.switch(prev, prev_state, next));
             }
-            SchedWhat::Gap { .. } => {
+            self.pages[cpu].push(stamp, self.bytes.recording(ends));
+        }
+    }
+
+    fn event(&mut self, record: &Record<'_>) {
+        let at = usize::from(record.cpu);
+        if at >= self.pages.len() {
+            return;
+        }
+        self.marks_before(record);
+        let stamp = self.stamp(record.time);
+        match self.bytes.event(record) {
+            Some(bytes) => self.pages[at].push(stamp, bytes),
+            None => {
                 self.gaps += 1;
-                self.running[at] = ThreadIx::NONE;
                 self.pages[at].gap();
             }
-            SchedWhat::Waking {
-                waker,
-                wakee,
-                target_cpu,
-                is_new,
-            } => {
-                let waker = trace.threads.get(waker.ix()).map(|t| t.tid);
-                let wakee = Task::of(trace, wakee, cpu);
-                let bytes = self.bytes.waking(waker, context, wakee, target_cpu, is_new);
-                self.pages[at].push(stamp, bytes);
-            }
-            SchedWhat::Migrate { thread, from, to } => {
-                let task = Task::of(trace, thread, cpu);
-                self.pages[at].push(stamp, self.bytes.migrate(context, task, from, to));
-            }
+        }
+        match &record.what {
+            Told::Switch { next, .. } => self.running[at] = next.thread,
+            Told::Lost => self.running[at] = ThreadIx::NONE,
+            _ => {}
         }
     }
 
     /// Marks that come before an event: older ones, and of the same stamp those of a thread that a switch takes away.
-    fn marks_before(&mut self, cpu: u16, time: Time, what: &SchedWhat) {
-        let leaves = match what {
-            SchedWhat::Switch { prev, .. } | SchedWhat::Gap { prev, .. } => *prev,
+    fn marks_before(&mut self, record: &Record<'_>) {
+        let (cpu, time) = (record.cpu, record.time);
+        let at = usize::from(cpu);
+        let leaves = match &record.what {
+            Told::Switch { prev, .. } => prev.thread,
+            Told::Lost => self.running[at],
             _ => ThreadIx::NONE,
         };
-        let at = usize::from(cpu);
         while let Some(mark) = self.marks[at].pop_if(|m| {
             m.time < time || (m.time == time && m.thread.is_some() && m.thread == leaves)
         }) {
@@ -199,13 +174,12 @@ impl<'t> Cpus<'t> {
     fn mark(&mut self, mark: Mark) {
         let text = mark.text(self.trace);
         let (at, stamp) = (usize::from(mark.cpu), self.stamp(mark.time));
-        let task = Task::of(self.trace, mark.thread, mark.cpu);
         // A track is no thread: its process's main thread speaks for it.
         let tid = match self.trace.threads.get(mark.thread.ix()) {
             Some(row) if row.tid <= 0 => {
                 (self.trace.processes.get(row.process.ix())).map_or(0, |p| p.pid)
             }
-            _ => task.tid,
+            row => row.map_or(0, |row| row.tid),
         };
         self.pages[at].push(stamp, self.bytes.print(tid, &text));
     }
@@ -221,7 +195,7 @@ impl<'t> Cpus<'t> {
     }
 }
 
-fn header(trace: &Trace, cpus: &[Pages]) -> Vec<u8> {
+fn header(trace: &Trace, cpus: &[Pages], has_migrations: bool) -> Vec<u8> {
     let mut out = b"\x17\x08\x44tracing6\0\0\x08".to_vec();
     out.extend_from_slice(&(PAGE as u32).to_le_bytes());
     let blob = |out: &mut Vec<u8>, text: &str| {
@@ -238,11 +212,18 @@ fn header(trace: &Trace, cpus: &[Pages]) -> Vec<u8> {
     );
     out.extend_from_slice(&1u32.to_le_bytes());
     blob(&mut out, &events::print_format());
-    out.extend_from_slice(&1u32.to_le_bytes());
-    out.extend_from_slice(b"sched\0");
-    let formats = events::sched_formats();
-    out.extend_from_slice(&(formats.len() as u32).to_le_bytes());
-    formats.iter().for_each(|text| blob(&mut out, text));
+    let mut systems: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (path, text) in events::formats(has_migrations) {
+        let system = path.split_once('/').map_or(path, |(system, _)| system);
+        systems.entry(system).or_default().push(text);
+    }
+    out.extend_from_slice(&(systems.len() as u32).to_le_bytes());
+    for (system, formats) in systems {
+        out.extend_from_slice(system.as_bytes());
+        out.push(0);
+        out.extend_from_slice(&(formats.len() as u32).to_le_bytes());
+        formats.iter().for_each(|text| blob(&mut out, text));
+    }
     // No symbols, no formats of trace_printk.
     out.extend_from_slice(&[0; 8]);
     blob(&mut out, &cmdlines(trace));
@@ -300,6 +281,7 @@ fn left_out(trace: &Trace, gaps: u64) -> Vec<String> {
         "thread priorities (shown as 120)".to_owned(),
         "which process a thread belongs to, but for those with annotations".to_owned(),
     ];
+    out.extend(crate::sched_events::notes(trace));
     let mut some = |n: usize, what: &str| {
         if n > 0 {
             out.push(format!("{n} {what}"));

@@ -175,7 +175,63 @@ fn scheduler(trace: &mut Trace) {
             trace.strings.intern("clone3"),
         ],
     };
+    trace.sched_events = Some(events());
     trace.n_kernel_events = 10;
+}
+
+/// The events that the columns above come from.
+fn events() -> SchedLog {
+    use ThreadState::*;
+    let mut log = SchedLog::default();
+    log.has_migrations = true;
+    let mut add = |cpu, ns, context, in_interrupt, what| {
+        log.push(&SchedEvent {
+            cpu,
+            time: Time(ns),
+            context,
+            in_interrupt,
+            what,
+        });
+    };
+    let switch = |prev, left_as, next| SchedWhat::Switch {
+        prev,
+        left_as,
+        next,
+    };
+    let waking = |wakee, target_cpu, is_new| SchedWhat::Waking {
+        wakee,
+        target_cpu,
+        is_new,
+    };
+    let [main, worker, stranger] = [MAIN, WORKER, STRANGER].map(OnCpu::Thread);
+    let idle = OnCpu::Idle;
+    add(0, 100, 0, false, switch(idle, RunnablePreempted, main));
+    let birth = SchedWhat::Fork {
+        parent: MAIN,
+        child: WORKER,
+    };
+    add(0, 150, 100, false, birth);
+    add(0, 150, 100, false, waking(WORKER, 1, true));
+    let moved = SchedWhat::Migrate {
+        thread: WORKER,
+        from: 0,
+        to: 1,
+    };
+    add(0, 160, 100, false, moved);
+    add(1, 200, 0, false, switch(idle, RunnablePreempted, worker));
+    add(0, 400, 100, true, waking(STRANGER, 0, false));
+    add(
+        0,
+        400,
+        100,
+        false,
+        switch(main, RunnablePreempted, stranger),
+    );
+    add(0, 500, 7, false, switch(stranger, Idle, main));
+    add(1, 600, 101, false, switch(worker, Sleeping, idle));
+    add(0, 790, 100, false, waking(WORKER, 1, false));
+    add(1, 800, 0, false, switch(idle, RunnablePreempted, worker));
+    log
 }
 
 fn annotations(trace: &mut Trace) {
