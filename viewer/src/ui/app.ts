@@ -397,19 +397,11 @@ export class App {
   }
 
   private open(line: Line): void {
-    const { index } = this.recording;
-    const isCpu = line.kind === Kind.Cpu || line.kind === Kind.Irq || line.kind === Kind.Softirq;
-    const wanted = isCpu ? ["cpus"] : [];
-    const process = isCpu || line.kind === Kind.Lock ? undefined : index.processes[index.threads[line.owner]?.process ?? -1];
-    if (process && !process.target) wanted.push("others");
     this.choices.filter = "";
     this.shell.filter.value = "";
     this.layout = this.arranger.arrange(this.choices);
-    for (const id of wanted) this.openTrack(id);
-    if (process) this.openTrack(`p${process.pid}`);
-    if (line.kind === Kind.Lock) this.openTrack("locks");
-    const id = isCpu ? `cpu${line.owner}` : `t${index.threads[line.owner]?.tid ?? -1}`;
-    this.choices.hidden.delete(id);
+    for (const id of this.arranger.above(line)) this.openTrack(id);
+    this.choices.hidden.delete(this.arranger.idOf(line));
     this.rearrange();
   }
 

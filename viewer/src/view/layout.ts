@@ -56,6 +56,12 @@ export interface Layout {
   nHidden: number;
 }
 
+/** Ids of what there is once. */
+const ACCOUNT_ID = "account";
+const CPUS_ID = "cpus";
+const OTHERS_ID = "others";
+const LOCKS_ID = "locks";
+
 const HEAD = 26;
 const PAD = 3;
 const ACCOUNT = 70;
@@ -120,7 +126,7 @@ function rowsOf(lines: Line[], role = (line: Line): RowRole => ROLES[line.kind])
 
 /** Where CPU time went, over time; drawn from all lines of the account, so it has no rows of its own. */
 function accountTrack(): Track {
-  return { id: "account", kind: "account", title: "Account", detail: "", y: 0, height: ACCOUNT, rows: [], ref: -1, pinned: false, indent: 0 };
+  return { id: ACCOUNT_ID, kind: "account", title: "Account", detail: "", y: 0, height: ACCOUNT, rows: [], ref: -1, pinned: false, indent: 0 };
 }
 
 /** Builds layouts of one recording; the parts that never change are worked out once. */
@@ -179,9 +185,9 @@ export class Arranger {
     const tracks: Track[] = [];
     const cpus = this.index.cpus.map((_, cpu) => cpu).filter((cpu) => this.index.cpus[cpu] === 1 || this.owned.cpu[cpu]!.length > 0);
     if (cpus.length > 0) {
-      const isOpen = open("cpus", true);
+      const isOpen = open(CPUS_ID, true);
       if (this.index.account) tracks.push(accountTrack());
-      tracks.push(this.group("cpus", "CPUs", `${cpus.length}`, isOpen));
+      tracks.push(this.group(CPUS_ID, "CPUs", `${cpus.length}`, isOpen));
       if (isOpen) tracks.push(...cpus.map((cpu) => this.cpu(cpu)));
     }
     this.index.counters.forEach((counter, c) => {
@@ -193,9 +199,9 @@ export class Arranger {
     for (const p of targets) this.process(tracks, p, true, open, choices);
     this.locks(tracks, open);
     if (others.length > 0) {
-      const isOpen = open("others", false);
+      const isOpen = open(OTHERS_ID, false);
       const threads = others.flatMap((p) => this.threadsOf(p));
-      const group = this.group("others", "Other processes", `${others.length}`, isOpen);
+      const group = this.group(OTHERS_ID, "Other processes", `${others.length}`, isOpen);
       if (!isOpen) group.density = this.stateLines(threads);
       tracks.push(group);
       if (isOpen) for (const p of others) this.process(tracks, p, false, open, choices);
@@ -206,15 +212,15 @@ export class Arranger {
   private locks(tracks: Track[], open: (id: string, byDefault: boolean) => boolean): void {
     const { locks, locks_without_row: without } = this.index;
     if (locks.length === 0) return;
-    const isOpen = open("locks", locks.length <= 12);
+    const isOpen = open(LOCKS_ID, locks.length <= 12);
     const detail = without > 0 ? `${locks.length} of ${locks.length + without}, those waited for longest` : `${locks.length}, longest waits first`;
-    tracks.push(this.group("locks", "Locks", detail, isOpen));
+    tracks.push(this.group(LOCKS_ID, "Locks", detail, isOpen));
     if (isOpen) locks.forEach((_, l) => tracks.push(this.lock(l)));
   }
 
   private lock(l: number): Track {
     const lock = this.index.locks[l]!;
-    const id = `l${lock.object}${this.index.processes[lock.process] && lock.process > 0 ? `.${this.index.processes[lock.process]!.pid}` : ""}`;
+    const id = this.lockId(l);
     const role = (line: Line): RowRole => (line.depth < lock.hold_lanes ? "hold" : "wait");
     const rest = { y: 0, ref: l, pinned: false, indent: 1 };
     return { id, kind: "lock", title: this.name(lock.name) || lock.object, detail: lock.object, ...this.rows(id, this.owned.lock[l]!, role), ...rest };
@@ -242,8 +248,75 @@ export class Arranger {
     return built;
   }
 
+  /** The id of a line's track. The one place where ids are made: others ask for them. */
+  idOf(line: Line): string {
+    switch (line.kind) {
+      case Kind.Cpu:
+      case Kind.Irq:
+      case Kind.Softirq:
+        return this.cpuId(line.owner);
+      case Kind.Counter:
+        return this.counterId(line.owner);
+      case Kind.Lock:
+        return this.lockId(line.owner);
+      case Kind.Account:
+        return ACCOUNT_ID;
+      default:
+        return this.threadId(line.owner);
+    }
+  }
+
+  /** The ids of the groups and processes that must be open for a line's track to show, outermost first. */
+  above(line: Line): string[] {
+    switch (line.kind) {
+      case Kind.Cpu:
+      case Kind.Irq:
+      case Kind.Softirq:
+        return [CPUS_ID];
+      case Kind.Lock:
+        return [LOCKS_ID];
+      case Kind.Account:
+        return [];
+    }
+    const { counters, processes, threads } = this.index;
+    const p = line.kind === Kind.Counter ? counters[line.owner]?.process : threads[line.owner]?.process;
+    const process = processes[p ?? -1];
+    if (p === undefined || !process) return [];
+    return process.target ? [this.processId(p)] : [OTHERS_ID, this.processId(p)];
+  }
+
+  private cpuId(cpu: number): string {
+    return `cpu${cpu}`;
+  }
+
+  private counterId(c: number): string {
+    return `c${c}`;
+  }
+
+  private processId(p: number): string {
+    return `p${this.index.processes[p]?.pid ?? -1}${this.twin("p", p)}`;
+  }
+
+  private threadId(t: number): string {
+    return `t${this.index.threads[t]?.tid ?? -1}${this.twin("t", t)}`;
+  }
+
+  /** Locks of the first process have their address alone; several of one address are told apart as processes and threads are. */
+  private lockId(l: number): string {
+    const lock = this.index.locks[l];
+    if (!lock) return "l";
+    const process = lock.process > 0 ? this.index.processes[lock.process] : undefined;
+    const base = (ix: number): string => `${this.index.locks[ix]!.object} ${this.index.locks[ix]!.process}`;
+    this.cachedLocks ??= groupBy(this.index.locks.keys(), base);
+    const position = this.cachedLocks.get(base(l))!.indexOf(l);
+    const owner = process ? `.${process.pid}${this.twin("p", lock.process)}` : "";
+    return `l${lock.object}${owner}${position > 0 ? `~${position}` : ""}`;
+  }
+
+  private cachedLocks: Map<string, number[]> | undefined;
+
   private cpu(cpu: number): Track {
-    const id = `cpu${cpu}`;
+    const id = this.cpuId(cpu);
     const detail = this.index.cpus[cpu] ? "" : "not recorded";
     const rest = { y: 0, ref: cpu, pinned: false, indent: 1 };
     return { id, kind: "cpu", title: `CPU ${cpu}`, detail, ...this.rows(id, this.owned.cpu[cpu]!), ...rest };
@@ -258,7 +331,7 @@ export class Arranger {
   ): void {
     const process = this.index.processes[p]!;
     const threads = this.threadsOf(p);
-    const id = `p${process.pid}${this.twin("p", p)}`;
+    const id = this.processId(p);
     const isOpen = open(id, byDefault);
     const head: Track = {
       id,
@@ -287,8 +360,8 @@ export class Arranger {
   /** Tells apart two rows of the index with the same id of the kernel's. */
   private twin(kind: "p" | "t", ix: number): string {
     const same = kind === "p" ? this.pids() : this.tids();
-    const id = kind === "p" ? this.index.processes[ix]!.pid : this.index.threads[ix]!.tid;
-    const position = same.get(id)!.indexOf(ix);
+    const id = kind === "p" ? this.index.processes[ix]?.pid : this.index.threads[ix]?.tid;
+    const position = id === undefined ? 0 : same.get(id)!.indexOf(ix);
     return position > 0 ? `.${position}` : "";
   }
 
@@ -303,7 +376,7 @@ export class Arranger {
   }
 
   private counter(c: number): Track {
-    const id = `c${c}`;
+    const id = this.counterId(c);
     const counter = this.index.counters[c]!;
     const rest = { y: 0, ref: c, pinned: false, indent: 1 };
     return { id, kind: "counter", title: this.name(counter.name), detail: "", ...this.rows(id, [this.owned.counter[c]!]), ...rest };
@@ -311,7 +384,7 @@ export class Arranger {
 
   private thread(t: number): Track {
     const thread = this.index.threads[t]!;
-    const id = `t${thread.tid}${this.twin("t", t)}`;
+    const id = this.threadId(t);
     const lines = this.owned.thread[t]!;
     const rest = { y: 0, ref: t, pinned: false, indent: 1 };
     return { id, kind: "thread", title: this.name(thread.name) || `thread ${thread.tid}`, detail: `tid ${thread.tid}`, ...this.rows(id, lines), ...rest };

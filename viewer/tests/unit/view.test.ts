@@ -64,3 +64,28 @@ void test("rows are where the layout says; pinned ones first, hidden ones nowher
   const filtered = arranger.arrange({ toggled: new Set(), hidden: new Set(), pinned: [], filter: "tid 11" });
   assert.deepEqual(filtered.tracks.map((track) => track.id), ["p1", "t11"]);
 });
+
+void test("ids used again have tracks of their own, found from any line of theirs", () => {
+  const recording = recordingOf(["n"], [0, 1, 2].map((t) => [{ start: t, end: t + 5, name: 0, kind: 0 }]));
+  const { index, lines } = recording;
+  // The second process and its thread have the ids of the first's; the third is a stranger with the same ids.
+  const [process] = index.processes;
+  const part = (n: number, target: boolean): typeof process => ({ ...process!, pid: 7, target, threads: [n, n + 1] });
+  index.processes = [part(0, true), part(1, true), part(2, false)] as typeof index.processes;
+  index.threads.forEach((thread, t) => Object.assign(thread, { tid: 9, process: t }));
+  const arranger = new Arranger(index, lines);
+  const closed = ["p7", "p7.1"];
+  for (const [t, line] of lines.entries()) {
+    const id = arranger.idOf(line);
+    assert.equal(id, ["t9", "t9.1", "t9.2"][t]);
+    const above = arranger.above(line);
+    assert.deepEqual(above, [["p7"], ["p7.1"], ["others", "p7.2"]][t]);
+    // All is closed but what is above the line: then exactly its track shows.
+    const toggled = new Set(closed.filter((p) => !above.includes(p)));
+    for (const other of above.filter((a) => a === "others" || a === "p7.2")) toggled.add(other);
+    const { tracks } = arranger.arrange({ toggled, hidden: new Set(), pinned: [], filter: "" });
+    const shown = tracks.filter((track) => track.kind === "thread");
+    assert.deepEqual(shown.map((track) => track.id), [id]);
+    assert.equal(shown[0]!.rows[0]!.line, line);
+  }
+});
