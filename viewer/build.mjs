@@ -1,5 +1,6 @@
 // Builds dist/viewer.html, the template that the Rust side fills with a recording; with --tests, the unit tests too.
 import { build } from "esbuild";
+import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -19,6 +20,24 @@ function place(text, mark, value) {
   return parts.join(value);
 }
 
+/**
+ * What a report may do: run this one script and workers made of it, style itself, show pictures of its own. No network, no
+ * plugin, no other script, eval or frame; nothing moves where links and forms lead. Tags with data are no scripts.
+ */
+function policy(js) {
+  const hash = createHash("sha256").update(js).digest("base64");
+  const rules = {
+    "default-src": "'none'",
+    "script-src": `'sha256-${hash}'`,
+    "worker-src": "blob:",
+    "style-src": "'unsafe-inline'",
+    "img-src": "data: blob:",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+  };
+  return Object.entries(rules).map((rule) => rule.join(" ")).join("; ");
+}
+
 async function page() {
   // The workers' program is text inside the page's: from file:// a worker can only be started from a blob.
   const worker = await bundle("src/worker.ts", { format: "iife", minify: true });
@@ -28,6 +47,7 @@ async function page() {
     if (new RegExp(`</${what}`, "i").test(text)) throw new Error(`the ${what} holds its own end tag`);
   }
   let html = readFileSync(join(here, "src/template.html"), "utf8");
+  html = place(html, "/*kasuri:policy*/", policy(js));
   html = place(html, "/*kasuri:css*/", css);
   html = place(html, "/*kasuri:js*/", js);
   for (const mark of ["<!--kasuri:title-->", "<!--kasuri:first-->", "<!--kasuri:rest-->"]) {

@@ -1,5 +1,6 @@
 // Starts the report: index, first picture, then the rest of the page as it is parsed.
 import type { Index } from "./data/index";
+import { printable } from "./data/printable";
 import { fromBase64, inflate } from "./data/inflate";
 import { startWorkers } from "./data/workers";
 import { Recording } from "./data/recording";
@@ -57,7 +58,7 @@ async function read(prefix: string, decoder: Decoder): Promise<Recording> {
   const text = document.getElementById(`${prefix}-index`)?.textContent;
   if (!text) throw new Error("the file holds no recording");
   const bytes = await inflate(fromBase64(text));
-  const index = JSON.parse(new TextDecoder().decode(bytes)) as Index;
+  const index = JSON.parse(printable(new TextDecoder().decode(bytes))) as Index;
   const recording = new Recording(index, (tag, from, length) => tagText(prefix, tag, from, length), decoder);
   await recording.loadOverview();
   return recording;

@@ -63,11 +63,16 @@ i{display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:6px
 th,td{padding:3px 12px;text-align:right;border-bottom:1px solid var(--grid)}th{background:var(--head);font-weight:600}
 th:first-child,td:first-child{text-align:left}small{color:var(--muted);font-size:12px}";
 
+/// No script, no network, no plugin; nothing moves where links and forms lead.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
 /// The page.
 pub fn html(page: &Page) -> String {
     let title = escape(&page.title);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\
          <title>{title}</title><style>{STYLE}</style>\n<h1>{title}</h1>\n"
     );
     for fact in &page.facts {
@@ -280,5 +285,14 @@ mod tests {
         };
         assert!((LEFT..=WIDTH).contains(&only), "{only}");
         assert!(html.contains("<td>-</td>"));
+    }
+    #[test]
+    fn page_allows_no_script_and_no_network() {
+        let html = html(&page(Vec::new()));
+        let policy =
+            html.find("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'");
+        // It holds from where it stands on: before anything that could load.
+        assert!(policy.expect("a policy") < html.find("<style>").expect("a style"));
+        assert!(!html.contains("<script"));
     }
 }

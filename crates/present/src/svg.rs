@@ -174,7 +174,7 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => "&gt;".into(),
             '&' => "&amp;".into(),
             '"' => "&quot;".into(),
-            c if c.is_control() => " ".into(),
+            c if crate::table::units::steers(c) => " ".into(),
             c => c.to_string(),
         })
         .collect()

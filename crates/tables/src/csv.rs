@@ -1,5 +1,10 @@
 //! One table as CSV (RFC 4180): a header, then a line for each row; a missing value is an empty field, a text that is empty is `""`.
+//!
+//! Spreadsheets run a cell that begins with `=`, `+`, `-`, `@`, a tab or a carriage return as a formula, and names come from the traced
+//! program: such a text gets an apostrophe before it, which spreadsheets take for "text follows". Numbers are written as they are, and
+//! Parquet and `kasuri sql` hold every text unchanged.
 use crate::{Batch, Data, Result, Source, Table, Values};
+use std::borrow::Cow;
 use std::io::Write;
 
 /// Writes all rows of a table. Returns how many.
@@ -43,6 +48,11 @@ fn field(column: &Data<'_>, row: usize, line: &mut Vec<u8>) -> Result<()> {
 }
 
 fn text(text: &str, line: &mut Vec<u8>) {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = match is_formula {
+        true => Cow::Owned(format!("'{text}")),
+        false => Cow::Borrowed(text),
+    };
     let is_plain = !text.is_empty() && !text.contains([',', '"', '\n', '\r']);
     if is_plain {
         line.extend_from_slice(text.as_bytes());
@@ -51,4 +61,26 @@ fn text(text: &str, line: &mut Vec<u8>) {
     line.push(b'"');
     line.extend_from_slice(text.replace('"', "\"\"").as_bytes());
     line.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_text_is_never_a_formula() {
+        for (text, wanted) in [
+            ("=1+2", "'=1+2"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "\"'\r=1\""),
+            ("=a,\"b\"", "\"'=a,\"\"b\"\"\""),
+            ("a=1", "a=1"),
+            ("", "\"\""),
+        ] {
+            let mut line = Vec::new();
+            super::text(text, &mut line);
+            assert_eq!(String::from_utf8(line).unwrap(), wanted);
+        }
+    }
 }

@@ -1,13 +1,14 @@
 // What a person does with a report, and what must then be so.
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 
 /** Where the middle of item `index` of the first line for which `test` holds is on the page. */
 async function locate(page, test, index) {
+  // The text is run by the debugger: the page itself may make no code of text.
+  const line = await page.evaluateHandle(`(() => { const { app } = window.kasuri; return app.recording.lines.find((line) => ${test}); })()`);
   return page.evaluate(
-    async ({ source, index }) => {
+    async ({ line, index }) => {
       const { app } = window.kasuri;
-      const test = new Function("line", "app", `return ${source}`);
-      const line = app.recording.lines.find((line) => test(line, app));
       app.reveal(line);
       const unit = await app.recording.unit(line, 0);
       const box = app.shell.canvas.getBoundingClientRect();
@@ -18,7 +19,7 @@ async function locate(page, test, index) {
       app.show([middle - 3e6, middle + 3e6]);
       return { x: box.left + app.x(middle), y: box.top + 34 + top + row.y + row.height / 2 };
     },
-    { source: test, index },
+    { line, index },
   );
 }
 
@@ -38,6 +39,58 @@ const addressHas = (page, part) => page.waitForFunction((part) => location.hash.
 const text = (page, where) => page.locator(where).innerText();
 
 export const scenarios = [
+  {
+    name: "a report can reach no network, run no other code and lead no form or link elsewhere",
+    file: "demo",
+    run: async ({ page, open, settled, trouble }) => {
+      await open();
+      await settled();
+      assert.deepEqual(trouble, [], "the report itself asks for nothing that is refused");
+      // A server that would hear of anything that got out.
+      let heard = 0;
+      const server = createServer((_, response) => {
+        heard++;
+        response.end();
+      });
+      await new Promise((done) => server.listen(0, "127.0.0.1", done));
+      const there = `http://127.0.0.1:${server.address().port}/`;
+      const refused = await page.evaluate(async (there) => {
+        const refused = new Set();
+        document.addEventListener("securitypolicyviolation", (e) => refused.add(e.effectiveDirective));
+        // In a timer: the debugger, in whose call this runs, is free of the page's rules.
+        const fails = (what) => new Promise((done) => setTimeout(() => Promise.resolve().then(what).then(() => done("ran"), () => done("failed"))));
+        const add = (tag, attributes) => document.body.append(Object.assign(document.createElement(tag), attributes));
+        const out = { fetch: await fails(() => window.fetch(there)), file: await fails(() => window.fetch(location.href)), eval: await fails(() => new Function("return 1")()) };
+        add("img", { src: `${there}a.png` });
+        add("script", { textContent: "window.injected = true" });
+        add("script", { src: `${there}a.js` });
+        add("iframe", { src: there });
+        add("object", { data: there });
+        add("base", { href: there });
+        add("button", { id: "injected", onclick: null });
+        document.getElementById("injected").setAttribute("onclick", "window.injected = true");
+        document.getElementById("injected").click();
+        const form = document.createElement("form");
+        form.action = there;
+        document.body.append(form);
+        form.submit();
+        for (let i = 0; i < 200 && !refused.has("form-action"); i++) await new Promise((done) => setTimeout(done, 50));
+        return { ...out, base: document.baseURI.startsWith("http"), injected: window.injected === true, refused: [...refused].sort() };
+      }, there);
+      assert.deepEqual({ ...refused, refused: undefined }, { fetch: "failed", file: "failed", eval: "failed", base: false, injected: false, refused: undefined });
+      for (const rule of ["base-uri", "connect-src", "form-action", "frame-src", "img-src", "object-src", "script-src-attr", "script-src-elem"]) {
+        assert(refused.refused.includes(rule), `${rule} is not refused: ${refused.refused}`);
+      }
+      assert(page.url().startsWith("file:"), page.url());
+      assert.equal(heard, 0, "nothing went out");
+      // The control: the server does hear.
+      await page.context().request.get(there);
+      assert.equal(heard, 1);
+      server.close();
+      // Each refusal is an error on the console, and a request that was not sent.
+      trouble.length = 0;
+    },
+  },
   {
     name: "the first view fits the recorded program and needs no network",
     file: "demo",
@@ -527,7 +580,7 @@ export const scenarios = [
         const { t0, t1 } = app.area;
         const cpus = app.accountCpus();
         const sums = await app.account.sums(t0, t1, cpus, () => false);
-        const expected = new Array(16).fill(0);
+        const expected = new Array(sums.classes.length).fill(0);
         for (const line of app.recording.lines.filter((line) => line.kind === 9 && cpus.has(line.owner))) {
           const unit = await app.recording.unit(line, 0);
           for (let i = 0; i < unit.n; i++) expected[unit.value[i]] += Math.max(0, Math.min(unit.end[i], t1) - Math.max(unit.start[i], t0));

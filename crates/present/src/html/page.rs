@@ -73,6 +73,7 @@ fn write_tag(packed: &Packed, prefix: &str, tag: usize, out: &mut impl Write) ->
 
 /// `text` as HTML.
 fn escape(text: &str) -> String {
+    let text = crate::table::units::printable(text);
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

@@ -58,11 +58,21 @@ pub fn plural(n: u64, one: &str) -> String {
     format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// The text with whatever could steer a terminal replaced: names come from the traced program.
+/// The text with whatever could steer a terminal, or turn what stands beside it around, replaced: names come from the traced program.
 pub fn printable(text: &str) -> String {
     text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .map(|c| if steers(c) { '\u{fffd}' } else { c })
         .collect()
+}
+
+/// Whether a character shows nothing of its own and changes how others show: a control character, or one of Unicode's
+/// marks, embeddings, overrides and isolates of direction, with which `a<U+202E>cod.exe` reads as another name than it is.
+pub fn steers(c: char) -> bool {
+    let turns = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    c.is_control() || turns
 }
 
 #[cfg(test)]
@@ -109,5 +119,14 @@ mod tests {
     #[test]
     fn printable_disarms_escape_sequences() {
         assert_eq!(printable("a\u{1b}[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+    }
+
+    #[test]
+    fn printable_disarms_changes_of_direction_and_keeps_other_writing() {
+        let marks = "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}";
+        assert_eq!(printable(marks), "\u{fffd}".repeat(12));
+        let names =
+            "sch\u{f6}n \u{7d63} \u{627}\u{644}\u{639} \u{5e9}\u{5dc}\u{5d5}\u{5dd} \u{1f980}";
+        assert_eq!(printable(names), names);
     }
 }
