@@ -57,8 +57,9 @@ struct kasuri_control {
     uint32_t flight_chunks; /*  44  OVERWRITE: chunks per thread */
     uint32_t trigger;       /*  48  atomic: programs add 1, the recorder saves a snapshot for each change */
     uint32_t recorder_pid;  /*  52  for messages only; liveness is the OFD lock */
-    uint32_t freed;         /*  56  atomic: the recorder adds 1 when it has freed chunks */
-    uint32_t reserved[17];  /*  60 */
+    uint32_t freed;         /*  56  atomic: the recorder adds 1 when it has freed chunks, and to make programs look again */
+    uint32_t refused;       /*  60  atomic: clients that found no room for their files or for one chunk */
+    uint64_t lost[8];       /*  64  atomic: events lost by clients that have no segment [KASURI_LOST_CAUSES] */
 };                          /* 128 */
 
 /* First bytes of p<pid>-<gen>.sites. A forked child whose sites were registered by its parent names
@@ -644,7 +645,10 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 
-#define KASURI__MAX_SEGMENTS 128
+#define KASURI__MAX_SEGMENTS 128 /* of a session */
+#define KASURI__MAX_GRAVES 64
+#define KASURI__MAX_OPEN 4
+#define KASURI__SESSION_MAX 4096 /* PATH_MAX */
 #define KASURI__MAX_WRITERS 8192 /* threads alive at once; more lose their events (cause FULL) */
 #define KASURI__MAX_FLIGHT 256   /* OVERWRITE: chunks of one thread */
 #define KASURI__DEFERRED 4
@@ -653,6 +657,7 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
 #define KASURI__STRING_MAX 4000u
 #define KASURI__YIELDS 20
 #define KASURI__SLEEPS 2000 /* of 100 us */
+#define KASURI__SETTLES 100
 
 #ifdef __cplusplus
 extern "C" {
@@ -673,7 +678,7 @@ struct kasuri__chunk_ref {
  * thread that attaches the process to another session sets to 0. */
 struct kasuri__thread {
     struct kasuri__writer w;
-    uint64_t room; /* chunk_bytes of the session */
+    uint64_t room; /* bytes of a chunk that are used */
     uint64_t seq;  /* of the next chunk */
     struct kasuri__chunk_ref now;
     /* Full chunks in which an interrupted emit of this thread has a slot open, oldest first. */
@@ -684,7 +689,8 @@ struct kasuri__thread {
     uint32_t counting; /* depth of count_stalled() calls that use now.chunk */
     uint32_t stalled, stalled_cause, stalled_freed, stalled_events;
     uint32_t own_head, n_own; /* OVERWRITE: ring of own chunks in client.flight */
-    uint32_t padding[18];
+    uint64_t left;            /* by who leaves a session: w.pos then; holder of `attaching` */
+    uint32_t padding[16];
 };
 
 struct kasuri__segment_ref {
@@ -694,20 +700,32 @@ struct kasuri__segment_ref {
     uint32_t n_chunks, chunk_bytes;
 };
 
+/* Memory over a segment of a session that was left, for emits that had a slot open in it: unmapped when all have
+ * committed. */
+struct kasuri__grave {
+    void *at;
+    uint64_t bytes;
+    const uint64_t *open[KASURI__MAX_OPEN];
+    uint32_t n_open; /* above MAX_OPEN: not known, it stays */
+};
+
 /* One per module and process, in pages that fork wipes: a child, however it was made, finds state 0. */
 struct kasuri__client {
     uint32_t state;                        /* 0 new or just forked, 1 attached */
     uint32_t attaching, defining, growing; /* try-locks */
+    uint32_t inside;                       /* threads in the slow path; what they may touch stays mapped */
     uint32_t epoch;                        /* counts sessions; a thread of an older one has no chunk */
     uint32_t pid, gen, clock, policy, chunk_bytes, flight_chunks;
     uint32_t next_stream, n_threads, reclaim, hint;
-    uint32_t first_segment, n_segments; /* of this session, in segments[]; entries are never reused */
-    uint32_t sites_broken;
+    uint32_t first_segment, n_segments; /* of this session, in segments[]; entries are reused when nobody is inside */
+    uint32_t sites_broken, n_graves, has_barrier;
+    uint32_t room;        /* the smallest chunk_bytes of all sessions: what fits into one fitted into those before */
     uint64_t grow_failed; /* 1 << 32 | control->freed then: not tried again before something is freed */
     uint64_t total_bytes, max_bytes, next_chunks, sites_bytes;
     struct kasuri_control *control;
     struct kasuri__chunk_ref *flight; /* [MAX_WRITERS][MAX_FLIGHT], OVERWRITE only, touched as needed */
     struct kasuri__segment_ref segments[KASURI__MAX_SEGMENTS];
+    struct kasuri__grave graves[KASURI__MAX_GRAVES];
     struct kasuri__thread threads[KASURI__MAX_WRITERS];
 };
 
@@ -725,13 +743,13 @@ struct kasuri__process {
     struct kasuri__block *first, *last;
     uint32_t next_id, epoch, started;
     uint32_t pid, gen; /* as last attached: the parent's, in a child */
-    char session[200];
+    char session[KASURI__SESSION_MAX], asked[KASURI__SESSION_MAX];
 };
 
 KASURI__HIDDEN struct kasuri_gate kasuri__gate __attribute__((section(".kasuri.gate"))) = {KASURI_MAGIC_GATE, 0, 0};
 KASURI__HIDDEN __thread struct kasuri__writer *kasuri__writer __attribute__((tls_model(KASURI_TLS_MODEL))) = 0;
 extern struct kasuri__process kasuri__process __attribute__((visibility("hidden")));
-KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, {0}};
+KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}};
 
 #define KASURI__COLD static __attribute__((unused, cold, noinline))
 
@@ -798,48 +816,63 @@ KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
     KASURI__CALL(SYS_rt_sigprocmask, 2, old, 0, 8);
 }
 
-/* session/p<pid>-<gen><suffix><k>; session/control when suffix is null. */
-KASURI__COLD void kasuri__path(char *out, uint32_t gen, const char *suffix, uint32_t k) {
-    const char *from = kasuri__process.session;
-    char *base = out;
-    uint32_t numbers[3], i;
-    while (*from)
-        *out++ = *from++;
-    *out++ = '/';
-    numbers[0] = kasuri__process.client->pid;
-    numbers[1] = gen;
-    numbers[2] = k;
-    for (i = 0; suffix && i < 3; i++) {
-        char digits[10];
-        int n = 0;
-        uint32_t v = numbers[i];
-        if (i == 0)
-            *out++ = 'p';
-        if (i == 1)
-            *out++ = '-';
-        if (i == 2) {
-            for (from = suffix; *from;)
-                *out++ = *from++;
-            if (suffix[1] == 's')
-                break; /* .sites has no number */
-        }
-        do
-            digits[n++] = (char)('0' + v % 10);
-        while (v /= 10);
-        while (n)
-            *out++ = digits[--n];
-    }
-    for (from = suffix ? "" : "control"; *from;)
-        *out++ = *from++;
-    *out = 0;
-    (void)base;
+KASURI__COLD char *kasuri__digits(char *out, uint32_t v) {
+    char digits[10];
+    int n = 0;
+    do
+        digits[n++] = (char)('0' + v % 10);
+    while (v /= 10);
+    while (n)
+        *out++ = digits[--n];
+    return out;
 }
 
-KASURI__COLD int kasuri__open(const char *path, int flags) {
-    return (int)KASURI__CALL(SYS_openat, -100 /* AT_FDCWD */, path, flags, 0600);
+/* What a file of the session is for: .sites, .ring<k>, control. */
+enum { KASURI__SITES = -1, KASURI__CONTROL = -2 };
+
+/* p<pid>-<gen>.sites, p<pid>-<gen>.ring<k> or control. */
+KASURI__COLD void kasuri__name(char *out, const struct kasuri__client *c, int file) {
+    const char *from = file == KASURI__CONTROL ? "control" : file == KASURI__SITES ? ".sites" : ".ring";
+    if (file != KASURI__CONTROL) {
+        *out++ = 'p';
+        out = kasuri__digits(out, c->pid);
+        *out++ = '-';
+        out = kasuri__digits(out, c->gen);
+    }
+    while (*from)
+        *out++ = *from++;
+    if (file >= 0)
+        out = kasuri__digits(out, (uint32_t)file);
+    *out = 0;
 }
+
 KASURI__COLD void kasuri__close(int fd) {
     KASURI__CALL(SYS_close, fd, 0, 0, 0);
+}
+
+/* Open a file of the session, by way of its directory: a path may have 4,096 bytes, and a thread's stack not much more.
+ */
+KASURI__COLD int kasuri__open(const struct kasuri__client *c, int file, int flags) {
+    char name[48];
+    int dir = (int)KASURI__CALL(SYS_openat, -100 /* AT_FDCWD */, kasuri__process.session,
+                                010000000 /* O_PATH */ | KASURI__O_CLOEXEC, 0),
+        fd = dir;
+    if (dir < 0)
+        return dir;
+    kasuri__name(name, c, file);
+    fd = (int)KASURI__CALL(SYS_openat, dir, name, flags, 0600);
+    kasuri__close(dir);
+    return fd;
+}
+
+KASURI__COLD void kasuri__unlink(const struct kasuri__client *c, int file) {
+    char name[48];
+    int dir = (int)KASURI__CALL(SYS_openat, -100, kasuri__process.session, 010000000 | KASURI__O_CLOEXEC, 0);
+    if (dir < 0)
+        return;
+    kasuri__name(name, c, file);
+    KASURI__CALL(SYS_unlinkat, dir, name, 0, 0);
+    kasuri__close(dir);
 }
 
 KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
@@ -850,16 +883,27 @@ KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
 }
 
-/* For another thread that grows or registers: a while, in case it does not run; in all not above 0.2 s or so. */
-KASURI__COLD int kasuri__wait_a_little(uint32_t *waits) {
+/* For another thread: a while, in case it does not run. Return: 0 after `sleeps` of them. */
+KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
     struct kasuri__timespec t = {0, 100000};
-    if (++*waits > KASURI__YIELDS + KASURI__SLEEPS)
+    if (++*waits > KASURI__YIELDS + sleeps)
         return 0;
     if (*waits <= KASURI__YIELDS)
         KASURI__CALL(SYS_sched_yield, 0, 0, 0, 0);
     else
         KASURI__CALL(SYS_nanosleep, &t, 0, 0, 0);
     return 1;
+}
+/* For one that grows or registers: in all not above 0.2 s or so. */
+KASURI__COLD int kasuri__wait_a_little(uint32_t *waits) {
+    return kasuri__wait_up_to(waits, KASURI__SLEEPS);
+}
+
+/* Nobody listens any more in session `epoch`. A recorder that has just asked to be attached to is not overheard. */
+KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
+    uint32_t on = 1;
+    if (!c || __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) == epoch)
+        __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* The recorder holds an OFD write lock on `control` while it lives. Unsure counts as alive. */
@@ -869,12 +913,10 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
         int64_t start, length;
         int32_t pid;
     } lock = {0 /* F_RDLCK */, 0, 0, 0, 0};
-    char path[256];
     int fd;
     if (__atomic_load_n(&c->control->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED)
         return 0;
-    kasuri__path(path, 0, 0, 0);
-    fd = kasuri__open(path, KASURI__O_CLOEXEC);
+    fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
         return fd != -2; /* ENOENT: it has tidied up */
     if (KASURI__CALL(SYS_fcntl, fd, 36 /* F_OFD_GETLK */, &lock, 0) < 0)
@@ -889,8 +931,10 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
     struct kasuri_chunk *chunk = t ? t->now.chunk : 0;
     uint64_t stamp;
     if (!chunk) {
-        if (__atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE) > c->first_segment)
-            __atomic_fetch_add(&c->segments[c->first_segment].header->lost[cause], 1, __ATOMIC_RELAXED);
+        uint64_t *lost = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE) > c->first_segment
+                             ? c->segments[c->first_segment].header->lost
+                             : c->control->lost;
+        __atomic_fetch_add(&lost[cause], 1, __ATOMIC_RELAXED);
         return;
     }
     stamp = kasuri__now(c);
@@ -917,8 +961,9 @@ KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
  * blocked; `counting` keeps a handler that finds a free chunk from handing this one over under our feet.
  * Return: whether the event is dealt with. */
 KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__thread *t) {
+    uint32_t depth = t->counting; /* a fork in a handler wipes the field under us */
     int dealt = 0;
-    __atomic_store_n(&t->counting, t->counting + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->counting, depth + 1, __ATOMIC_RELAXED);
     __asm__ volatile("" : : : "memory");
     if (t->stalled && kasuri__gate_load() == 1 && t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) &&
         t->stalled_freed == __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED) &&
@@ -928,8 +973,9 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
         kasuri__count_lost(c, t, t->stalled_cause);
         dealt = 1;
     }
-    __asm__ volatile("" : : : "memory");
-    __atomic_store_n(&t->counting, t->counting - 1, __ATOMIC_RELAXED);
+    /* ORDER release; pairs with the acquire load in is_quiet: whoever then unmaps the chunk finds us out of it. The
+     * store above needs no fence: who leaves a session has a barrier of all threads (ring.md, race 11). */
+    __atomic_store_n(&t->counting, depth, __ATOMIC_RELEASE);
     return dealt;
 }
 
@@ -1010,22 +1056,26 @@ KASURI__COLD void kasuri__retire(struct kasuri__thread *t, struct kasuri__chunk_
 KASURI__COLD int kasuri__grow(struct kasuri__client *c);
 
 /* A free chunk, growing if the policy says so. */
-KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__chunk_ref *out) {
+KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thread *t, struct kasuri__chunk_ref *out) {
     uint32_t waits = 0, freed = __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED), expected;
     for (;;) {
         if (kasuri__take_free(c, out))
             return 1;
-        if (c->policy == KASURI_POLICY_DISCARD ||
+        if ((c->policy == KASURI_POLICY_DISCARD && c->n_segments > c->first_segment) ||
             __atomic_load_n(&c->total_bytes, __ATOMIC_RELAXED) + c->chunk_bytes + 4096 > c->max_bytes ||
             __atomic_load_n(&c->grow_failed, __ATOMIC_RELAXED) == (1ull << 32 | freed))
             return 0;
         expected = 0;
         if (__atomic_compare_exchange_n(&c->growing, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
             int got = kasuri__take_free(c, out); /* somebody else may just have grown */
+            if (!got && t->epoch != __atomic_load_n(&c->epoch, __ATOMIC_RELAXED)) {
+                __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE);
+                return 0; /* the process has gone to another session meanwhile */
+            }
             if (!got && kasuri__recorder_lives(c)) {
                 __atomic_store_n(&c->grow_failed, kasuri__grow(c) ? 0 : 1ull << 32 | freed, __ATOMIC_RELAXED);
             } else if (!got) {
-                __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+                kasuri__close_gate(c, t->epoch);
             }
             __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE);
             if (got)
@@ -1112,10 +1162,10 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
     t->stalled_freed = __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED); /* first, so that none is missed */
     t->stalled_cause = KASURI_LOST_FULL;
     if (__atomic_load_n(&c->control->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED) {
-        __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+        kasuri__close_gate(c, t->epoch);
         return 0;
     }
-    if ((!overwrite || t->n_own < c->flight_chunks) && kasuri__get_chunk(c, &fresh)) {
+    if ((!overwrite || t->n_own < c->flight_chunks) && kasuri__get_chunk(c, t, &fresh)) {
         fresh.chunk->seq = t->seq++;
         fresh.chunk->stream = t->stream;
         fresh.chunk->tid = t->tid;
@@ -1161,15 +1211,13 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     uint32_t index = c->n_segments - c->first_segment, n;
     uint64_t room = c->max_bytes - c->total_bytes, header, bytes;
     struct kasuri__segment_ref *s = &c->segments[c->n_segments];
-    char path[256];
     int fd;
     void *base = 0;
     if (c->n_segments == KASURI__MAX_SEGMENTS || c->total_bytes + c->chunk_bytes + 4096 > c->max_bytes)
         return 0;
     n = (uint32_t)(c->next_chunks * c->chunk_bytes > KASURI__SEGMENT_MAX ? KASURI__SEGMENT_MAX / c->chunk_bytes
                                                                          : c->next_chunks);
-    kasuri__path(path, c->gen, ".ring", index);
-    fd = kasuri__open(path, KASURI__O_CREATE);
+    fd = kasuri__open(c, (int)index, KASURI__O_CREATE);
     if (fd < 0)
         return 0;
     for (;; n /= 2) {
@@ -1184,7 +1232,7 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
         base = kasuri__map(0, bytes, 0x8001 /* MAP_SHARED | MAP_POPULATE */, fd);
     kasuri__close(fd);
     if (!base) {
-        KASURI__CALL(SYS_unlinkat, -100, path, 0, 0);
+        kasuri__unlink(c, (int)index);
         return 0;
     }
     s->header = (struct kasuri_segment *)base;
@@ -1228,13 +1276,11 @@ KASURI__COLD void kasuri__unlock(uint32_t *lock) {
 
 /* Append to the sites file with one write. After a short one (disk full) the torn end is cut off again. */
 KASURI__COLD int kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
-    char path[256];
     int fd;
     long r;
     if (c->sites_broken)
         return 0;
-    kasuri__path(path, c->gen, ".sites", 0);
-    fd = kasuri__open(path, 02 | 02000 | KASURI__O_CLOEXEC); /* O_RDWR | O_APPEND */
+    fd = kasuri__open(c, KASURI__SITES, 02 | 02000 | KASURI__O_CLOEXEC); /* O_RDWR | O_APPEND */
     if (fd < 0)
         return 0;
     r = KASURI__CALL(SYS_write, fd, data, bytes, 0);
@@ -1340,13 +1386,10 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
 }
 
 /* Map and check the session's control page. */
-KASURI__COLD struct kasuri_control *kasuri__open_control(void) {
-    char path[256];
+KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     uint32_t b;
-    int fd;
-    kasuri__path(path, 0, 0, 0);
-    fd = kasuri__open(path, 02 | KASURI__O_CLOEXEC);
+    int fd = kasuri__open(c, KASURI__CONTROL, 02 | KASURI__O_CLOEXEC);
     if (fd < 0)
         return 0;
     if (KASURI__CALL(SYS_lseek, fd, 0, 2 /* SEEK_END */, 0) >= (long)sizeof *k)
@@ -1364,30 +1407,186 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(void) {
     return 0;
 }
 
-/* Leave the session before: stragglers now write into memory of our own, which nobody reads. */
-KASURI__COLD void kasuri__leave(struct kasuri__client *c) {
-    uint32_t i, n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
+/* -- leaving a session (ring.md, race 11) -- */
+
+/* A full barrier in each thread of the process. */
+KASURI__COLD int kasuri__barrier(struct kasuri__client *c) {
+    if (!c->has_barrier) /* the first time takes some 10 ms in a program with threads */
+        c->has_barrier = KASURI__CALL(SYS_membarrier, 16 /* REGISTER_PRIVATE_EXPEDITED, Linux 4.14 */, 0, 0, 0) == 0;
+    return c->has_barrier && KASURI__CALL(SYS_membarrier, 8 /* PRIVATE_EXPEDITED */, 0, 0, 0) == 0;
+}
+
+KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
+    uint32_t n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
+    return n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS;
+}
+
+/* Whether we are alone in the slow path, and nobody counts a loss. None comes in while we hold `attaching`. */
+KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
+    uint32_t i, n = kasuri__n_threads(c);
+    /* ORDER acquire, both; pair with the releases when they are left. */
+    if (__atomic_load_n(&c->inside, __ATOMIC_ACQUIRE) != 1)
+        return 0;
+    for (i = 0; i < n; i++)
+        if (__atomic_load_n(&c->threads[i].counting, __ATOMIC_ACQUIRE))
+            return 0;
+    return 1;
+}
+
+/* Take away all positions: what is reserved from now on lies in no chunk. A thread's own unlocked addition may undo the
+ * exchange; the barrier ends it, and a look tells. An exchange, since an addition between a load and a store would go
+ * unseen (models/ring, control `positions_taken_by_load_and_store`). Return: whether all are gone; `left` then says how
+ * far each had come. */
+KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
+    uint32_t i, n = kasuri__n_threads(c), round, some = 1;
+    for (i = 0; i < n; i++)
+        c->threads[i].left = 0;
+    for (round = 0; some && round < 10; round++) {
+        for (i = some = 0; i < n; i++) {
+            struct kasuri__thread *t = &c->threads[i];
+            uint64_t pos = __atomic_load_n(&t->w.pos, __ATOMIC_RELAXED);
+            if (pos >> 24) {
+                t->left = __atomic_exchange_n(&t->w.pos, 0, __ATOMIC_RELAXED);
+                some = 1;
+            }
+        }
+        if (some && !kasuri__barrier(c))
+            return 0;
+    }
+    return !some;
+}
+
+KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
+    return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -3; /* ESRCH */
+}
+
+/* How far an OWNED chunk of the session that is left was reserved; 0: not known. */
+KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes) {
+    uint32_t i, n = kasuri__n_threads(c), end;
+    if (chunk->used)
+        return chunk->used;
+    for (i = 0; i < n; i++) {
+        const struct kasuri__thread *t = &c->threads[i];
+        if (t->epoch + 1 != c->epoch || (t->left >> 24 << 12) != (uint64_t)(uintptr_t)chunk)
+            continue;
+        end = (uint32_t)(t->left & KASURI__OFF_MASK);
+        return end <= c->room && end <= bytes
+                   ? end
+                   : 0; /* beyond: an emit that was the first not to fit has not said so yet */
+    }
+    return kasuri__lives(c, chunk->tid) ? 0 : (uint32_t)sizeof *chunk;
+}
+
+/* Add the slots of a chunk that are reserved and not committed, by a thread that lives. */
+KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes,
+                                    struct kasuri__grave *g) {
+    const uint64_t *words = (const uint64_t *)(const void *)chunk;
+    uint32_t end = kasuri__reserved_end(c, chunk, bytes), i = sizeof *chunk / 8;
+    if (!end)
+        g->n_open = KASURI__MAX_OPEN + 1;
+    while (i < end / 8 && g->n_open <= KASURI__MAX_OPEN) {
+        uint32_t slots = (uint32_t)(__atomic_load_n(&words[i + 1], __ATOMIC_RELAXED) >> 8 & 0xff);
+        /* ORDER acquire; pairs with the release of the commit: whoever committed has left the chunk. */
+        if (!__atomic_load_n(&words[i], __ATOMIC_ACQUIRE)) {
+            if (!kasuri__lives(c, chunk->tid))
+                return;
+            if (g->n_open < KASURI__MAX_OPEN)
+                g->open[g->n_open] = &words[i];
+            g->n_open++;
+        }
+        i += 2 * (slots ? slots : 1);
+    }
+}
+
+/* What is still open in a segment; nothing is when nobody holds a chunk of it. */
+KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct kasuri__segment_ref *s) {
+    struct kasuri__grave g = {s->header, s->bytes, {0, 0, 0, 0}, 0};
+    uint32_t i;
+    for (i = 0; i < s->n_chunks && g.n_open <= KASURI__MAX_OPEN; i++)
+        if (__atomic_load_n(&kasuri__states(s)[i], __ATOMIC_RELAXED) == KASURI_CHUNK_OWNED)
+            kasuri__find_open(c, (struct kasuri_chunk *)(void *)(s->chunks + (uint64_t)i * s->chunk_bytes),
+                              s->chunk_bytes, &g);
+    return g;
+}
+
+/* Memory of our own in place of what was mapped there: late writers find it, and nobody reads it. */
+KASURI__COLD void kasuri__bury(void *at, uint64_t bytes) {
+    kasuri__map(at, bytes, KASURI__ANONYMOUS | 0x10 /* MAP_FIXED */, -1);
+}
+
+/* Unmap the graves whose late writers have committed. */
+KASURI__COLD void kasuri__clear_graves(struct kasuri__client *c) {
+    uint32_t i, k, n = 0;
+    for (i = 0; i < c->n_graves; i++) {
+        struct kasuri__grave *g = &c->graves[i];
+        for (k = 0; g->n_open <= KASURI__MAX_OPEN && k < g->n_open && __atomic_load_n(g->open[k], __ATOMIC_ACQUIRE);)
+            k++;
+        if (k == g->n_open)
+            KASURI__CALL(SYS_munmap, g->at, g->bytes, 0, 0);
+        else
+            c->graves[n++] = *g;
+    }
+    c->n_graves = n;
+}
+
+/* With nobody inside and no position left: unmap each segment once nothing is open in it. An emit that was preempted
+ * there gets a while to end; what is open even then (a handler above it sleeps) is given memory of our own. */
+KASURI__COLD void kasuri__release(struct kasuri__client *c) {
+    uint32_t i, waits = 0;
+    for (i = c->first_segment; i < c->n_segments; i++) {
+        struct kasuri__grave g;
+        do
+            g = kasuri__dig(c, &c->segments[i]);
+        while (g.n_open && kasuri__wait_up_to(&waits, KASURI__SETTLES));
+        if (!g.n_open) {
+            KASURI__CALL(SYS_munmap, g.at, g.bytes, 0, 0);
+            continue;
+        }
+        kasuri__bury(g.at, g.bytes);
+        if (c->n_graves < KASURI__MAX_GRAVES)
+            c->graves[c->n_graves++] = g;
+    }
+    kasuri__clear_graves(c);
+    KASURI__CALL(SYS_munmap, c->control, 4096, 0, 0);
+    c->control = 0;
+    c->first_segment = 0;
+    /* ORDER release: as when one is added; nobody looks before the next session. */
+    __atomic_store_n(&c->n_segments, 0, __ATOMIC_RELEASE);
+}
+
+/* Leave the session before. `again`: another will follow, so what this one had is given back if it can be shown that
+ * nobody can touch it any more; else it is buried, and its entries in segments[] are not used again. */
+KASURI__COLD void kasuri__leave(struct kasuri__client *c, int again) {
+    uint32_t i, n = kasuri__n_threads(c), waits = 0, quiet = 0;
+    __atomic_store_n(&c->state, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&c->epoch, ++kasuri__process.epoch, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the one in start_chunk */
-    for (i = 0; i < n && i < KASURI__MAX_WRITERS; i++)
+    for (i = 0; i < n; i++)
         __atomic_store_n(&c->threads[i].w.limit, 0, __ATOMIC_RELAXED);
-    for (i = c->first_segment; i < c->n_segments; i++)
-        kasuri__map(c->segments[i].header, c->segments[i].bytes, KASURI__ANONYMOUS | 0x10 /* MAP_FIXED */, -1);
-    if (c->control)
-        kasuri__map(c->control, 4096, KASURI__ANONYMOUS | 0x10, -1);
-    c->first_segment = c->n_segments;
-    c->state = 0;
+    if (!c->control)
+        return;
+    if (again && kasuri__barrier(c)) {
+        while (!(quiet = (uint32_t)kasuri__is_quiet(c)) && kasuri__wait_up_to(&waits, KASURI__SETTLES)) {
+        }
+        quiet = quiet && kasuri__take_positions(c);
+    }
+    if (quiet) {
+        kasuri__release(c);
+    } else {
+        for (i = c->first_segment; i < c->n_segments; i++)
+            kasuri__bury(c->segments[i].header, c->segments[i].bytes);
+        kasuri__bury(c->control, 4096); /* stays c->control: those inside look at it */
+        c->first_segment = c->n_segments;
+    }
 }
 
 /* p<pid>-<gen>.sites for the first free gen, with all sites known so far. */
 KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
     struct kasuri_sites_header h = {KASURI_MAGIC_SITES, KASURI_ABI_VERSION, sizeof h, 0, 0, 0, 0, 0, {0}};
     struct kasuri__block *b;
-    char path[256];
     int fd = -17;
     for (c->gen = 0; fd == -17 /* EEXIST */ && c->gen < 65536; c->gen++) {
-        kasuri__path(path, c->gen, ".sites", 0);
-        fd = kasuri__open(path, KASURI__O_CREATE);
+        fd = kasuri__open(c, KASURI__SITES, KASURI__O_CREATE);
     }
     if (fd < 0)
         return 0;
@@ -1406,12 +1605,16 @@ KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_
 }
 
 KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
-    struct kasuri_control *k = kasuri__open_control();
+    struct kasuri_control *k = kasuri__open_control(c);
     if (!k)
         return 0;
-    c->control = k;
-    if (!kasuri__recorder_lives(c) || !kasuri__create_sites(c, parent_pid, parent_gen))
+    c->control = k; /* one of before, if any, is buried for those who may look at it still */
+    if (!kasuri__recorder_lives(c))
         return 0;
+    if (!kasuri__create_sites(c, parent_pid, parent_gen)) {
+        __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
+        return 0;
+    }
     c->clock = KASURI__NATIVE ? k->clock : (uint32_t)KASURI_CLOCK_MONOTONIC;
     c->policy = k->policy;
     c->chunk_bytes = k->chunk_bytes;
@@ -1420,6 +1623,8 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     c->flight_chunks = k->flight_chunks < 1                    ? 1
                        : k->flight_chunks > KASURI__MAX_FLIGHT ? KASURI__MAX_FLIGHT
                                                                : k->flight_chunks;
+    if (!c->room || c->room > c->chunk_bytes)
+        c->room = c->chunk_bytes;
     c->total_bytes = 0;
     c->grow_failed = 0;
     c->hint = 0;
@@ -1430,21 +1635,32 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
             return 0;
         KASURI__CALL(SYS_madvise, c->flight, bytes, 18, 0);
     }
-    return kasuri__grow(c);
+    /* Without room for a chunk we attach all the same: what is lost is counted, and there may be room later. */
+    if (!kasuri__grow(c)) {
+        c->grow_failed = 1ull << 32 | __atomic_load_n(&k->freed, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
+    }
+    return 1;
 }
 
-/* Attach to kasuri__process.session. Holder of `attaching`. */
+/* Attach to kasuri__process.asked. Holder of `attaching`, inside. */
 KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     struct kasuri__process *p = &kasuri__process;
     uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
     int ok;
-    kasuri__leave(c);
     c->pid = pid;
-    if (!kasuri__try_lock(&c->defining)) /* kasuri_intern in another thread */
+    kasuri__leave(c, 1);
+    if (!kasuri__try_lock(&c->defining))  /* kasuri_intern in another thread */
+        return 0;                         /* the gate stays: the next event tries again */
+    if (!kasuri__try_lock(&c->growing)) { /* one that is still inside */
+        kasuri__unlock(&c->defining);
         return 0;
+    }
+    __builtin_memcpy(p->session, p->asked, sizeof p->session);
     ok = kasuri__join(c, forked ? p->pid : 0, forked ? p->gen : 0);
+    kasuri__unlock(&c->growing);
     if (ok) {
-        c->state = 1;
+        __atomic_store_n(&c->state, 1, __ATOMIC_RELAXED);
         p->pid = pid;
         p->gen = c->gen;
     }
@@ -1457,30 +1673,26 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
 /* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>,
  * which must belong to our user or root. A session whose recorder still lives is kept. */
 KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
-    char path[64] = "/dev/shm/kasuri-attach-", *session = kasuri__process.session, *to = path + 23;
-    const uint64_t size = sizeof kasuri__process.session;
-    uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), v = pid, keep = 0;
+    char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
+    const uint64_t size = sizeof kasuri__process.asked;
+    uint32_t keep = 0;
     uint32_t status[64] = {0}; /* struct statx; [5] is the owner */
     long r = -1;
-    while (v /= 10)
-        to++;
-    do
-        *to-- = (char)('0' + pid % 10);
-    while (pid /= 10);
+    *kasuri__digits(path + 23, (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) = 0;
     if (c->state == 1 && kasuri__recorder_lives(c))
         keep = 1;
     else if (kasuri__call(SYS_statx, -100, (long)path, 0x100 /* AT_SYMLINK_NOFOLLOW */, 8, (long)status, 0) == 0 &&
              (status[5] == 0 || status[5] == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
-        r = KASURI__CALL(SYS_readlinkat, -100, path, session, size);
+        r = KASURI__CALL(SYS_readlinkat, -100, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
         __atomic_store_n(&kasuri__gate.gate, keep, __ATOMIC_RELEASE);
         return (int)keep;
     }
-    session[r] = 0;
+    asked[r] = 0;
     return kasuri__attach(c);
 }
 
-/* Make the client ready as the gate asks. Return: whether events are to be kept. */
+/* Make the client ready as the gate asks. Inside. Return: whether events are to be kept. */
 KASURI__COLD int kasuri__ready(struct kasuri__client *c) {
     uint32_t gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
     int ok;
@@ -1512,7 +1724,7 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
         struct kasuri__thread *t = &c->threads[__atomic_fetch_add(&c->reclaim, 1, __ATOMIC_RELAXED) %
                                                (n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS)];
         uint32_t old = __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE);
-        if (old && old != tid && KASURI__CALL(SYS_tgkill, c->pid, old, 0, 0) != -3 /* ESRCH */)
+        if (old && old != tid && kasuri__lives(c, old))
             continue;
         if (kasuri__claim(t, old, tid))
             return t;
@@ -1528,7 +1740,7 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
         t = kasuri__new_thread(c, (uint32_t)KASURI__CALL(SYS_gettid, 0, 0, 0, 0));
         if (!t)
             return 0;
-        t->epoch = 0;
+        t->epoch = t->counting = 0;
     }
     if (t->epoch != c->epoch) {
         uint32_t i;
@@ -1538,8 +1750,8 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
         for (i = 0; i < KASURI__DEFERRED; i++)
             t->deferred[i].chunk = 0;
         t->seq = 0;
-        t->stalled = t->own_head = t->n_own = t->counting = 0;
-        t->room = c->chunk_bytes;
+        t->stalled = t->own_head = t->n_own = 0;
+        t->room = c->room;
         t->stream = __atomic_add_fetch(&c->next_stream, 1, __ATOMIC_RELAXED);
         t->epoch = c->epoch;
     }
@@ -1604,7 +1816,7 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
     slot = kasuri__reserve_slow(c, t, pos, size);
     if (!slot) {
         if (t->stalled && t->stalled_events++ % 4096 == 0 && !kasuri__recorder_lives(c))
-            __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+            kasuri__close_gate(c, t->epoch);
         kasuri__count_lost(c, t, t->stalled_cause);
         return;
     }
@@ -1612,20 +1824,40 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
 }
 
 /* With clock MONOTONIC every event comes this way, reserved already; and texts, which reserve here. Signals may
- * come, as on the fast path. Return: 0 when the event needs the rest of the slow path; *pos then says why. */
+ * come, as on the fast path. A slot that was reserved is filled, whatever has become of its session: until it is, its
+ * memory stays (ring.md, race 11). Return: 0 when the event needs the rest of the slow path; *pos then says why. */
 KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__thread *t, int32_t id, uint32_t kind,
                                        uint64_t *pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), off;
-    if (kasuri__gate_load() != 1 || id < 0 || bytes > KASURI_EVENT_MAX || !t->room ||
-        t->epoch != __atomic_load_n(&c->epoch, __ATOMIC_RELAXED))
-        return 0;
-    if (!*pos)
+    uint32_t is_ours = t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED);
+    if (!*pos) {
+        if (!is_ours || kasuri__gate_load() != 1 || id < 0 || bytes > KASURI_EVENT_MAX || !t->room)
+            return 0;
         *pos = kasuri__reserve(&t->w, size);
+    }
     off = *pos & KASURI__OFF_MASK;
     if (!(*pos >> 24) || off < sizeof(struct kasuri_chunk) || off + size > t->room)
         return 0;
     kasuri__fill(c, kasuri__slot(*pos), kind, id, stamp, size, payload, bytes);
-    return 1;
+    if (!is_ours)
+        *pos = 0; /* that was for nobody: again, for the session of now */
+    return (int)is_ours;
+}
+
+/* Whether there is any point: while another thread attaches, ready() would say no. */
+KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
+    return !__atomic_load_n(&c->attaching, __ATOMIC_RELAXED) ||
+           (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
+}
+
+/* Signals blocked. ORDER seq_cst: before the look at gate and state in ready(), as who leaves a session looks at
+ * `inside` after it has changed them: one of the two sees the other. */
+KASURI__COLD void kasuri__enter(struct kasuri__client *c) {
+    __atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
+}
+/* ORDER release; pairs with the acquire load in is_quiet: whoever then unmaps finds us out of it. */
+KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
+    __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
 
 KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
@@ -1642,12 +1874,17 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
             kasuri__count_stalled(c, t))
             return;
     }
+    if (c && !kasuri__may_enter(c))
+        return;
     kasuri__block_signals(mask);
     c = kasuri__get_client();
-    if (c)
+    if (c) {
+        kasuri__enter(c);
         kasuri__emit_blocked(c, site, id, kind, pos, stamp, payload, bytes);
-    else
-        __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+        kasuri__exit(c);
+    } else {
+        kasuri__close_gate(0, 0);
+    }
     KASURI__TSAN_RELEASE(kasuri__writer);
     kasuri__unblock_signals(mask);
 }
@@ -1685,8 +1922,16 @@ KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const 
 
 KASURI__HIDDEN void kasuri__trigger(void) {
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
-    if (c && c->state == 1)
-        __atomic_fetch_add(&c->control->trigger, 1, __ATOMIC_RELAXED);
+    uint64_t mask[2];
+    if (!c)
+        return;
+    kasuri__block_signals(mask);
+    kasuri__enter(c);
+    /* ORDER release; pairs with the recorder's acquire load: what led to it is in the rings when it is seen. */
+    if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1)
+        __atomic_fetch_add(&c->control->trigger, 1, __ATOMIC_RELEASE);
+    kasuri__exit(c);
+    kasuri__unblock_signals(mask);
 }
 
 KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
@@ -1726,17 +1971,19 @@ KASURI__HIDDEN void kasuri__start(void) {
     const char *session = getenv("KASURI_SESSION");
     uint64_t mask[2];
     struct kasuri__client *c;
-    uint32_t n = kasuri__length(session);
+    uint64_t n = session ? __builtin_strlen(session) : 0;
     if (p->started || getauxval(23 /* AT_SECURE */))
         return;
     p->started = 1;
-    if (!n || n >= sizeof p->session)
+    if (!n || n >= sizeof p->asked)
         return;
     kasuri__block_signals(mask);
     c = kasuri__get_client();
     if (c && !__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE)) {
-        kasuri__append(p->session, session, n);
+        __builtin_memcpy(p->asked, session, n + 1);
+        kasuri__enter(c);
         kasuri__attach(c);
+        kasuri__exit(c);
         kasuri__unlock(&c->attaching);
     }
     kasuri__unblock_signals(mask);
@@ -1757,10 +2004,7 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
     uint32_t i, j;
     for (i = c->first_segment; i < c->n_segments; i++) {
         struct kasuri__segment_ref *s = &c->segments[i], again = *s;
-        char path[256];
-        int fd;
-        kasuri__path(path, c->gen, ".ring", i - c->first_segment);
-        fd = kasuri__open(path, 02 | KASURI__O_CLOEXEC);
+        int fd = kasuri__open(c, (int)(i - c->first_segment), 02 | KASURI__O_CLOEXEC);
         if (fd < 0)
             continue;
         again.header = (struct kasuri_segment *)kasuri__map(0, s->bytes, 1 /* MAP_SHARED */, fd);
@@ -1796,7 +2040,7 @@ KASURI__HIDDEN void kasuri__stop(void) {
     if (c->state == 1 && c->pid == (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) {
         __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
         kasuri__hand_over_all(c);
-        kasuri__leave(c);
+        kasuri__leave(c, 0);
     }
     kasuri__unblock_signals(mask);
 }

@@ -12,6 +12,7 @@ struct counts {
     uint64_t enabled;       /* kasuri_enabled(), as last seen */
     uint64_t result;        /* of the program's work */
     uint64_t handlers;      /* signal handlers that annotated */
+    uint64_t hold, held;    /* test -> program: one thread stays at HOLD_POINT; program -> test: it is there */
 };
 
 #endif

@@ -33,9 +33,9 @@ struct client {
 };
 
 struct reader {
-    char path[200];
+    char path[4200];
     int lock_fd;
-    int no_free;
+    int no_free, is_live;
     struct kasuri_control *control;
     reader_visit *visit;
     void *context;
@@ -62,7 +62,7 @@ static int take_lock(const char *path) {
 }
 
 static void remove_files(struct reader *r) {
-    char path[500];
+    char path[4500];
     DIR *dir = opendir(r->path);
     struct dirent *e;
     while (dir && (e = readdir(dir))) {
@@ -83,7 +83,7 @@ static void remove_latest(void) {
 
 struct reader *reader_open(const struct reader_options *o, reader_visit *visit, void *context) {
     struct reader *r = calloc(1, sizeof *r);
-    char path[256];
+    char path[4300];
     snprintf(r->path, sizeof r->path, "%s/kasuri-test-XXXXXX", o->root ? o->root : "/dev/shm");
     if (!mkdtemp(r->path)) {
         free(r);
@@ -111,6 +111,7 @@ struct reader *reader_open(const struct reader_options *o, reader_visit *visit, 
     k->magic = KASURI_MAGIC_CONTROL;
     r->lock_fd = o->no_lock ? -1 : take_lock(path);
     r->no_free = o->no_free;
+    r->is_live = o->is_live;
     r->visit = visit;
     r->context = context;
     latest = r;
@@ -140,6 +141,9 @@ static void read_events(struct reader *r, struct client *c, struct kasuri_chunk 
             i += 2 * (slots ? slots : 1);
             continue;
         }
+        if (r->is_live &&
+            (!slots || i + 2 * slots > end / 8 || !(word1 & 0xff) || (word1 & 0xff) > KASURI_EV_LOCK_GIVEN_UP))
+            return; /* the payload of a record whose head was not there yet when we looked */
         CHECK(slots && i + 2 * slots <= end / 8, "word1 %llx at %u", (unsigned long long)word1, i * 8);
         struct reader_event e = {.pid = c->pid,
                                  .gen = c->gen,
@@ -166,7 +170,8 @@ static void read_events(struct reader *r, struct client *c, struct kasuri_chunk 
     }
 }
 
-static void drain(struct reader *r, struct client *c, struct kasuri_segment *s, uint32_t i, int reaped) {
+/* `frees`: not at the end of a recording, when the owner may be writing still. */
+static void drain(struct reader *r, struct client *c, struct kasuri_segment *s, uint32_t i, int reaped, int frees) {
     struct kasuri_chunk *chunk = chunk_at(s, i);
     uint32_t end = chunk->used ? chunk->used : s->chunk_bytes;
     CHECK(end >= sizeof *chunk && end <= s->chunk_bytes && end % 16 == 0, "used %u", end);
@@ -179,6 +184,8 @@ static void drain(struct reader *r, struct client *c, struct kasuri_segment *s, 
         r->totals.lost_by[k] += chunk->lost[k];
         r->totals.lost += chunk->lost[k];
     }
+    if (!frees)
+        return;
     memset(chunk, 0, s->chunk_bytes);
     __atomic_store_n(&states(s)[i], KASURI_CHUNK_FREE, __ATOMIC_RELEASE);
     __atomic_fetch_add(&r->control->freed, 1, __ATOMIC_RELAXED);
@@ -201,7 +208,7 @@ static int owner_is_dead(struct client *c, struct kasuri_chunk *chunk) {
 }
 
 static void map_segments(struct reader *r, struct client *c) {
-    char path[300];
+    char path[4300];
     while (c->n_segments < MAX_SEGMENTS) {
         snprintf(path, sizeof path, "%s/p%u-%u.ring%u", r->path, c->pid, c->gen, c->n_segments);
         int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -260,9 +267,9 @@ static void pass(struct reader *r, int all) {
                 uint32_t state = __atomic_load_n(&states(c->segments[k])[i], __ATOMIC_ACQUIRE);
                 CHECK(state <= KASURI_CHUNK_FULL, "state %u", state);
                 if (state == KASURI_CHUNK_FULL)
-                    drain(r, c, c->segments[k], i, 0);
+                    drain(r, c, c->segments[k], i, 0, !all);
                 else if (state == KASURI_CHUNK_OWNED && (all || owner_is_dead(c, chunk_at(c->segments[k], i))))
-                    drain(r, c, c->segments[k], i, 1);
+                    drain(r, c, c->segments[k], i, 1, !all);
             }
     }
 }
@@ -279,10 +286,14 @@ void reader_finish(struct reader *r) {
             r->totals.lost_by[k] += r->clients[n].segments[0]->lost[k];
             r->totals.lost += r->clients[n].segments[0]->lost[k];
         }
+    for (int k = 0; k < KASURI_LOST_CAUSES; k++) {
+        r->totals.lost_by[k] += r->control->lost[k];
+        r->totals.lost += r->control->lost[k];
+    }
 }
 
 static void load_sites(struct reader *r, struct client *c) {
-    char path[300];
+    char path[4300];
     struct stat st;
     snprintf(path, sizeof path, "%s/p%u-%u.sites", r->path, c->pid, c->gen);
     int fd = open(path, O_RDONLY | O_CLOEXEC);

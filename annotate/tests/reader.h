@@ -28,6 +28,7 @@ struct reader_options {
     uint32_t policy, clock, chunk_bytes, first_chunks, flight_chunks;
     uint64_t max_bytes;
     int no_free; /* drain nothing until the end */
+    int is_live; /* the program may write while we finish */
     int no_lock; /* do not hold the recorder's lock */
 };
 

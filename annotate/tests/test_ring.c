@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -60,6 +62,7 @@ static pid_t start(const char *session, const char *mode, const char *a, const c
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* some would run for ever */
         setenv("KASURI_TEST_COUNTS", counts_path, 1);
         if (session)
             setenv("KASURI_SESSION", session, 1);
@@ -353,9 +356,75 @@ static int full_disk_is_counted(void) {
     close(fd);
     waitpid(start(reader_path(r), "plain", "2", "1000"), &status, 0); /* no room at all: disabled */
     EXPECT(status == 0 && counts->enabled == 0 && counts->done == 3000);
+    EXPECT(reader_control(r)->refused == 1);
     reader_close(r);
     umount(root);
     rmdir(root);
+    return failed;
+}
+
+/* Room for the names, not for a chunk: each event is counted, and when there is room it is used. */
+static int room_for_no_chunk_is_counted(void) {
+    char root[] = "/tmp/kasuri-small-XXXXXX", file[64];
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+        return skip("needs root to mount a small tmpfs");
+    if (!mkdtemp(root) || mount("tmpfs", root, "tmpfs", 0, "size=100k") != 0)
+        return skip("cannot mount a small tmpfs");
+    snprintf(file, sizeof file, "%s/filler", root);
+    for (uint32_t policy = KASURI_POLICY_GROW; policy <= KASURI_POLICY_OVERWRITE; policy++) {
+        struct reader_options o = {.root = root, .policy = policy, .first_chunks = 2, .chunk_bytes = 4096};
+        struct reader *r = reader_open(&o, NULL, NULL);
+        int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        static char zeros[4096];
+        off_t size = 0;
+        while (write(fd, zeros, sizeof zeros) > 0)
+            size += (off_t)sizeof zeros;
+        EXPECT(ftruncate(fd, size - 4096) == 0);
+        close(fd);
+        pid_t pid = start(reader_path(r), "linger", "1000", NULL);
+        while (__atomic_load_n(&counts->done, __ATOMIC_RELAXED) < 10000)
+            usleep(1000);
+        struct kasuri_control *k = reader_control(r);
+        EXPECT(__atomic_load_n(&k->lost[KASURI_LOST_FULL], __ATOMIC_RELAXED) > 9000 && k->refused == 1);
+        unlink(file);
+        __atomic_fetch_add(&k->freed, 1, __ATOMIC_RELAXED);
+        uint64_t done = counts->done;
+        while (__atomic_load_n(&counts->done, __ATOMIC_RELAXED) < done + 10000)
+            usleep(1000);
+        counts->stop = 1;
+        int status = drive(r, pid);
+        const struct reader_totals *t = reader_totals(r);
+        show(t);
+        EXPECT(status == 0 && counts->started == t->kept + t->lost);
+        EXPECT(t->kept > 100 && t->segments > 0);
+        reader_close(r);
+    }
+    umount(root);
+    rmdir(root);
+    return failed;
+}
+
+/* A recorder without a /dev/shm makes the session in the recording's directory, wherever that is. */
+static int a_session_may_be_anywhere(void) {
+    static char path[4000];
+    const char *part = "/a-directory-with-a-name-of-sixty-four-bytes-as-builds-make-them-";
+    struct reader_options o = {.root = path};
+    snprintf(path, sizeof path, "/dev/shm/kasuri-long-%d", getpid());
+    size_t top = strlen(path);
+    do {
+        EXPECT(mkdir(path, 0700) == 0);
+        struct reader_totals t = run(&o, "fork", "100", "1");
+        EXPECT(t.lost == 0 && t.kept > 0);
+        for (int i = 0; i < 8 && strlen(path) + strlen(part) < 3900; i++) {
+            strcat(path, part);
+            EXPECT(i == 7 || mkdir(path, 0700) == 0);
+        }
+    } while (!failed && strlen(path) + strlen(part) < 3900);
+    EXPECT(strlen(path) > 3000);
+    while (strlen(path) >= top) {
+        rmdir(path);
+        *strrchr(path, '/') = 0;
+    }
     return failed;
 }
 
@@ -435,6 +504,139 @@ static int running_program_attaches_twice(void) {
     return failed;
 }
 
+/* VmSize, kB. */
+static long memory_of(pid_t pid) {
+    char path[64], line[200];
+    long kb = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "VmSize: %ld", &kb) == 1)
+            break;
+    if (f)
+        fclose(f);
+    return kb;
+}
+
+static int files_of(pid_t pid) {
+    char path[64];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir))
+        n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+static uint32_t gate_of(pid_t pid) {
+    uint32_t gate = 0;
+    struct iovec to = {&gate, 4}, from = {(void *)(uintptr_t)(counts->gate + 8), 4};
+    return process_vm_readv(pid, &to, 1, &from, 1, 0) == 4 ? gate : 0;
+}
+
+/* One short recording of a running program; whether it had events. `hold`: a thread is to stay in an emit of it. */
+static int attach_once(pid_t pid, const struct reader_options *o, int hold) {
+    struct reader *r = reader_open(o, NULL, NULL);
+    ask_to_attach(pid, reader_path(r));
+    for (int i = 0; i < 100000 && gate_of(pid) != 1; i++)
+        usleep(50);
+    uint64_t done = __atomic_load_n(&counts->done, __ATOMIC_RELAXED);
+    for (int i = 0; i < 100000 && __atomic_load_n(&counts->done, __ATOMIC_RELAXED) < done + 20; i++)
+        usleep(50);
+    if (hold)
+        __atomic_store_n(&counts->hold, 1, __ATOMIC_RELEASE);
+    for (int i = 0; hold && i < 100000 && !__atomic_load_n(&counts->held, __ATOMIC_ACQUIRE); i++)
+        usleep(50);
+    __atomic_store_n(&reader_control(r)->state, KASURI_SESSION_STOPPED, __ATOMIC_RELEASE);
+    reader_finish(r);
+    int got = reader_totals(r)->kept > 0 && reader_totals(r)->unnamed == 0;
+    reader_close(r);
+    return got;
+}
+
+/* A server is recorded for months, a moment at a time: what one recording had is given back to the next. */
+static int attach_many(int times, const char *threads, const char *signals, long slack_kb) {
+    struct reader_options o = {.first_chunks = 16, .chunk_bytes = 4096, .no_free = 1, .is_live = 1};
+    pid_t pid = start(NULL, "attached", threads, signals);
+    char link[64];
+    long memory = 0;
+    int files = 0, status, empty = 0;
+    while (!counts->gate)
+        usleep(1000);
+    for (int i = 0; i < times; i++) {
+        o.chunk_bytes = i % 8 < 4 ? 4096 : 8192; /* what fits into a chunk changes, too */
+        o.policy = i % 3 == 2 ? KASURI_POLICY_OVERWRITE : KASURI_POLICY_GROW;
+        o.clock = i % 5 == 4 ? KASURI_CLOCK_MONOTONIC : KASURI_CLOCK_NATIVE;
+        empty += !attach_once(pid, &o, 0);
+        if (i == 15) { /* all modes had their turn */
+            memory = memory_of(pid);
+            files = files_of(pid);
+        }
+        if (waitpid(pid, &status, WNOHANG) != 0) {
+            fprintf(stderr, "ended with status %x in recording %d\n", status, i);
+            return failed = 1;
+        }
+    }
+    printf("%d recordings, %d without events; %ld kB then, %ld kB now\n", times, empty, memory, memory_of(pid));
+    EXPECT(empty == 0);
+    EXPECT(memory_of(pid) <= memory + slack_kb);
+    EXPECT(files_of(pid) == files);
+    __atomic_store_n(&counts->stop, 1, __ATOMIC_RELEASE);
+    waitpid(pid, &status, 0);
+    EXPECT(status == 0);
+    snprintf(link, sizeof link, "/dev/shm/kasuri-attach-%d", pid);
+    unlink(link);
+    return failed;
+}
+
+static int ten_thousand_recordings_leave_nothing(void) {
+    return attach_many(10000, "3", "0", 4096); /* the old way: 700 MB */
+}
+
+/* A thread that is off its CPU within an emit while two more recorders come and go writes where nobody reads, and its
+ * memory goes when it has. Points: slot reserved, committed next, payload half written. */
+static int an_emit_may_outlast_its_recording(void) {
+    struct reader_options o = {.first_chunks = 4, .chunk_bytes = 4096, .no_free = 1, .is_live = 1};
+    for (int point = 1; point <= 3; point++) {
+        char text[8], link[64];
+        int status;
+        snprintf(text, sizeof text, "%d", point);
+        setenv("HOLD_POINT", text, 1);
+        pid_t pid = start(NULL, "attached", "2", "0");
+        while (!counts->gate)
+            usleep(1000);
+        for (int i = 0; i < 4; i++) /* so that nothing more is mapped for the first time */
+            EXPECT(attach_once(pid, &o, 0));
+        long memory = memory_of(pid);
+        EXPECT(attach_once(pid, &o, 1));
+        EXPECT(counts->held);
+        o.chunk_bytes = 16384; /* too large for the place of the one before */
+        EXPECT(attach_once(pid, &o, 0));
+        o.chunk_bytes = 4096;
+        EXPECT(attach_once(pid, &o, 0));
+        EXPECT(memory_of(pid) > memory); /* it is kept for the one that is held */
+        __atomic_store_n(&counts->hold, 0, __ATOMIC_RELEASE);
+        usleep(20000);
+        EXPECT(waitpid(pid, &status, WNOHANG) == 0);
+        EXPECT(attach_once(pid, &o, 0));
+        EXPECT(memory_of(pid) <= memory);
+        counts->stop = 1;
+        waitpid(pid, &status, 0);
+        EXPECT(status == 0);
+        snprintf(link, sizeof link, "/dev/shm/kasuri-attach-%d", pid);
+        unlink(link);
+    }
+    return failed;
+}
+
+/* Threads and handlers that may be anywhere in an emit when its memory is to go. An emit that stays there, since its
+ * handler sleeps, keeps a segment until the next recording. */
+static int attaching_in_a_signal_storm_is_safe(void) {
+    return attach_many(300, "6", "1", 16384);
+}
+
 /* -- kills; `work` is the build that dies at a point -- */
 
 static int ring_kill_at(int point, const char *after, const struct reader_options *o, uint64_t slack) {
@@ -512,8 +714,13 @@ static const struct {
     TEST(no_session_changes_nothing),
     TEST(bad_control_is_refused),
     TEST(full_disk_is_counted),
+    TEST(room_for_no_chunk_is_counted),
+    TEST(a_session_may_be_anywhere),
     TEST(program_outlives_its_recorder),
     TEST(running_program_attaches_twice),
+    TEST(ten_thousand_recordings_leave_nothing),
+    TEST(an_emit_may_outlast_its_recording),
+    TEST(attaching_in_a_signal_storm_is_safe),
     TEST(kill_loses_at_most_the_open_record),
 };
 

@@ -27,8 +27,13 @@ static struct counts *counts;
 #ifdef WORK_KILLS
 static int kill_point;
 static long kill_after;
-/* Dies when point KILL_POINT is passed the KILL_AFTER-th time. */
+static int hold_point;
+/* Dies when point KILL_POINT is passed the KILL_AFTER-th time; stays at point HOLD_POINT while the test says so. */
 static void test_point(int n) {
+    if (n == hold_point && __atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE) &&
+        __atomic_exchange_n(&counts->held, 1, __ATOMIC_ACQ_REL) == 0)
+        while (__atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE))
+            usleep(100);
     if (n == kill_point && __atomic_sub_fetch(&kill_after, 1, __ATOMIC_RELAXED) == 0) {
         kill(getpid(), SIGKILL);
         for (;;)
@@ -220,6 +225,41 @@ static void mode_linger(long events_a_round) {
     }
 }
 
+static void *attached_main(void *pause) {
+    uint64_t i = 0;
+    while (!__atomic_load_n(&counts->stop, __ATOMIC_ACQUIRE)) {
+        for (int k = 0; k < 100; k++, i++)
+            emit(i);
+        if (pause)
+            usleep(100);
+    }
+    while (!stormed)
+        usleep(1000);
+    return NULL;
+}
+
+/* Threads that annotate without end, for recorders that come and go. Or with a storm of signals whose handlers
+ * annotate; then every other thread never sleeps, so that it is taken off its CPU anywhere. The first thread annotates
+ * once. */
+static void mode_attached(long threads, long with_signals) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    pthread_t t[64], other;
+    handler_events = 30;
+    sigaction(SIGUSR1, &action, NULL);
+    emit(6);
+    for (long i = 0; i < threads; i++)
+        pthread_create(&t[i], NULL, attached_main, (void *)(uintptr_t)(!with_signals || i % 2));
+    if (with_signals)
+        pthread_create(&other, NULL, storm, &t[0]);
+    while (!__atomic_load_n(&counts->stop, __ATOMIC_ACQUIRE))
+        usleep(1000);
+    stormed = 1;
+    if (with_signals)
+        pthread_join(other, NULL);
+    for (long i = 0; i < threads; i++)
+        pthread_join(t[i], NULL);
+}
+
 /* -- causes -- */
 
 static void mode_big(void) {
@@ -257,6 +297,7 @@ int main(int argc, char **argv) {
     counts->gate = (uint64_t)(uintptr_t)&kasuri__gate;
 #ifdef WORK_KILLS
     kill_after = getenv("KILL_AFTER") ? atol(getenv("KILL_AFTER")) : 1;
+    hold_point = getenv("HOLD_POINT") ? atoi(getenv("HOLD_POINT")) : 0;
     kill_point = getenv("KILL_POINT") ? atoi(getenv("KILL_POINT")) : 0;
 #endif
     if (!strcmp(mode, "plain"))
@@ -273,6 +314,8 @@ int main(int argc, char **argv) {
         mode_plugin(argv[2], b);
     else if (!strcmp(mode, "linger"))
         mode_linger(a);
+    else if (!strcmp(mode, "attached"))
+        mode_attached(a, b);
     else if (!strcmp(mode, "big"))
         mode_big();
     else if (!strcmp(mode, "names"))

@@ -52,8 +52,10 @@ pub struct Control {
     pub recorder_pid: u32,
     /// The recorder adds 1 when it has freed chunks.
     pub freed: u32,
-    /// 0.
-    pub reserved: [u32; 17],
+    /// Clients that found no room for their files or for one chunk.
+    pub refused: u32,
+    /// Events lost by clients that have no segment.
+    pub lost: [u64; LOST_CAUSES],
 }
 
 /// `struct kasuri_sites_header`.
@@ -187,7 +189,8 @@ layout!(
     trigger = 48,
     recorder_pid = 52,
     freed = 56,
-    reserved = 60
+    refused = 60,
+    lost = 64
 );
 layout!(
     SitesHeader,

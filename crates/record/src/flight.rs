@@ -158,11 +158,13 @@ impl Recorder<'_> {
             .and_then(|()| self.source.finish());
         let kernel_bytes = self.source.bytes();
         let rings = self.collector.snapshot(dir.held());
+        let unplaced = crate::rings::write_unplaced(dir.held(), self.session.lost());
         self.source.resume();
         self.session.set_state(SessionState::Recording);
         self.session.add_freed();
         kernel?;
         let ring_bytes = rings?;
+        unplaced?;
         let anchors: Vec<Anchor> = match &self.flight {
             Some(flight) => flight.anchors.iter().copied().chain([end]).collect(),
             None => vec![end],

@@ -14,7 +14,7 @@ use crate::kernel::{self, Source};
 use crate::options::{Options, Target};
 use crate::pack::Amend;
 use crate::procs::Snapshots;
-use crate::rings::Collector;
+use crate::rings::{self, Collector};
 use crate::session::{self, Session, SessionOptions, policy_name};
 use crate::signals::{ENDING, Signals};
 use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta};
@@ -140,6 +140,7 @@ pub(crate) struct Recorder<'a> {
     budget: Option<crate::budget::Budget>,
     pub(crate) summary: Summary,
     removed: Vec<String>,
+    refused_said: bool,
     child: Option<Child>,
     attachment: Option<Attachment>,
     pidfd: Option<OwnedFd>,
@@ -180,6 +181,7 @@ impl<'a> Recorder<'a> {
                 budget: None,
                 summary: Summary::default(),
                 removed: opened.removed,
+                refused_said: false,
                 child: None,
                 attachment: None,
                 pidfd: None,
@@ -492,8 +494,37 @@ impl<'a> Recorder<'a> {
         if self.summary.failure.is_some() {
             return;
         }
+        if self.session.refused() > 0 {
+            // Those who found no room try again when something was freed: somebody else may have made room.
+            self.session.add_freed();
+            self.say_refused(notify);
+        }
         if let Err(error) = self.second() {
             self.stop_writing(error, notify);
+        }
+    }
+
+    /// Programs that found no room for their annotations, and what helps.
+    fn refusal(&self) -> String {
+        let place = self.session.path().parent().unwrap_or(self.session.path());
+        format!(
+            "{} annotated programs found no room for their annotations in {}, so that some or all of those are missing; each needs 40 kB at least and up to --ring-mb: `mount -o remount,size=1G {}`, `docker run --shm-size=1g`, or another place in KASURI_SHM_DIR",
+            self.session.refused(),
+            place.display(),
+            place.display()
+        )
+    }
+
+    fn say_refused(&mut self, notify: Notify<'_>) {
+        if !std::mem::replace(&mut self.refused_said, true) {
+            notify(Notice::Warning(self.refusal()));
+        }
+    }
+
+    fn name_refused(&mut self, notify: Notify<'_>) {
+        if self.session.refused() > 0 {
+            self.say_refused(notify);
+            self.meta.missing.push(self.refusal());
         }
     }
 
@@ -542,6 +573,7 @@ impl<'a> Recorder<'a> {
 
     fn end(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
         self.source.stop();
+        self.name_refused(notify);
         if self.flight.is_some() {
             return self.flight_end(signals, notify);
         }
@@ -621,6 +653,7 @@ impl<'a> Recorder<'a> {
     fn write_rest(&mut self) -> Result<()> {
         let kernel = self.source.finish();
         let rings = self.collector.finish();
+        let unplaced = rings::write_unplaced(self.dir.held(), self.session.lost());
         let losses = self.source.losses(true);
         let losses = self.dir.add_losses(&losses);
         let anchors = self.dir.add_anchors(self.meta.end.as_slice());
@@ -634,7 +667,12 @@ impl<'a> Recorder<'a> {
         let mut news = self.snapshots.news(pids);
         news.extend(self.collector.take_names());
         let procs = self.dir.add_procs(&news);
-        kernel.and(rings).and(losses).and(anchors).and(procs)
+        kernel
+            .and(rings)
+            .and(unplaced)
+            .and(losses)
+            .and(anchors)
+            .and(procs)
     }
 }
 

@@ -86,6 +86,7 @@ fn recover_directory(
         collector.finish()?;
         meta.missing.extend(collector.refused());
         directory::append_procs(&dir, &collector.take_names())?;
+        crate::rings::write_unplaced(&dir, left.lost())?;
         crate::testhook::point("recovered");
     } else {
         crate::ringfile::repair_chunk_files(&dir)?;

@@ -629,15 +629,27 @@ impl Client {
         let Some(first) = self.segments.iter().find(|s| s.index() == 0) else {
             return Ok(());
         };
-        let mut bytes = Vec::with_capacity(8 * LOST_CAUSES);
-        for count in first.lost() {
-            bytes.extend_from_slice(&count.to_le_bytes());
-        }
-        let name = format!("p{}-{}.lost", id.0, id.1);
-        dir.file(&name, Access::Replace)
-            .and_then(|mut f| f.write_all(&bytes))
-            .map_err(|e| Error::file("write", &dir.named(&name), e))
+        write_losses(dir, id, first.lost())
     }
+}
+
+/// Losses of programs that had no room for a ring, if there are any: those of client 0-0, which is nobody.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_unplaced(dir: &Held, lost: [u64; LOST_CAUSES]) -> Result<()> {
+    match lost.iter().any(|&n| n != 0) {
+        false => Ok(()),
+        true => write_losses(dir, (0, 0), lost),
+    }
+}
+
+fn write_losses(dir: &Held, id: ClientId, lost: [u64; LOST_CAUSES]) -> Result<()> {
+    let bytes: Vec<u8> = lost.iter().flat_map(|count| count.to_le_bytes()).collect();
+    let name = format!("p{}-{}.lost", id.0, id.1);
+    dir.file(&name, Access::Replace)
+        .and_then(|mut f| f.write_all(&bytes))
+        .map_err(|e| Error::file("write", &dir.named(&name), e))
 }
 
 /// How many files may be kept open, by the limit that this process got.

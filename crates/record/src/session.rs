@@ -9,7 +9,9 @@ use crate::clock::StampClock;
 use crate::error::{Error, Result};
 use crate::safefs::{self, Access, Held};
 use crate::shm::Shared;
-use kasuri_format::ring::{ABI_VERSION, Clock, Control, MAGIC_CONTROL, Policy, SessionState};
+use kasuri_format::ring::{
+    ABI_VERSION, Clock, Control, LOST_CAUSES, MAGIC_CONTROL, Policy, SessionState,
+};
 use std::fs::File;
 use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
@@ -153,6 +155,16 @@ impl Session {
             .load(Ordering::Acquire)
     }
 
+    /// How many clients found no room for their files or for one chunk.
+    pub fn refused(&self) -> u32 {
+        self.control.load_u32(offset_of!(Control, refused))
+    }
+
+    /// Events lost by clients that have no room.
+    pub fn lost(&self) -> [u64; LOST_CAUSES] {
+        lost(&self.control)
+    }
+
     /// Tells programs that chunks were freed.
     pub fn add_freed(&self) {
         // ORDER release; pairs with the acquire load of `freed` by a thread that found no chunk: the
@@ -204,6 +216,10 @@ fn is_session_file(name: &str) -> bool {
         || name == RECORDING
         || crate::ringfile::RingName::parse(name).is_some()
         || is_sites(name)
+}
+
+fn lost(control: &Shared) -> [u64; LOST_CAUSES] {
+    std::array::from_fn(|cause| control.load_u64(offset_of!(Control, lost) + 8 * cause))
 }
 
 fn announce(control: &Shared, options: &SessionOptions) {
@@ -412,12 +428,20 @@ impl Left {
         &self.dir
     }
 
+    fn control(&self) -> Option<Shared> {
+        let control = Shared::open(&self.dir, CONTROL).ok()?;
+        (control.len() >= size_of::<Control>() && control.load_u64(0) == MAGIC_CONTROL)
+            .then_some(control)
+    }
+
+    /// Events lost by programs without room.
+    pub fn lost(&self) -> [u64; LOST_CAUSES] {
+        self.control().as_ref().map_or([0; LOST_CAUSES], lost)
+    }
+
     /// Tells the programs to stop writing.
     pub fn stop(&self) {
-        if let Ok(control) = Shared::open(&self.dir, CONTROL)
-            && control.len() >= 128
-            && control.load_u64(0) == MAGIC_CONTROL
-        {
+        if let Some(control) = self.control() {
             // ORDER release; as Session::set_state.
             control
                 .u32_at(offset_of!(Control, state))

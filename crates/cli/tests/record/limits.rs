@@ -72,6 +72,45 @@ fn full_shared_memory_costs_counted_events_and_harms_nobody() {
     assert!(facts.annotations > 0);
 }
 
+/// /dev/shm too small for one chunk: each event is counted, and what to do is said.
+#[test]
+fn shared_memory_too_small_for_a_chunk_is_said_and_counted() {
+    let dir = scratch();
+    // Control page, links and names fit, 32 KiB do not.
+    let script = "mount -t tmpfs -o size=28k none /dev/shm && \
+        $KASURI record -o run.kasuri -- $EMITTER 4 40000 counts 0";
+    let Some(output) = in_namespace(dir.path(), script) else {
+        return;
+    };
+    assert!(output.status.success(), "{}", said(&output));
+    let facts = facts(&dir.path().join("run.kasuri"));
+    let emitted = counted(&dir.path().join("counts"));
+    assert_eq!((facts.annotations, facts.lost), (0, emitted));
+    assert_eq!(emitted, 160_000);
+    let said = said(&output);
+    assert!(said.contains("160000 annotations LOST"), "{said}");
+    assert!(said.contains("--shm-size"), "{said}");
+}
+
+/// A recording directory may lie as deep as a path can be long, and the session in it.
+#[test]
+fn a_session_below_a_long_path_records() {
+    let dir = scratch();
+    let mut deep = dir.path().to_owned();
+    while deep.as_os_str().len() < 1500 {
+        deep.push("a-build-directory-with-a-name-of-some-sixty-four-bytes-and-so-on");
+    }
+    std::fs::create_dir_all(&deep).expect("a deep directory");
+    let output = run(kasuri(&deep)
+        .env("KASURI_SHM_DIR", dir.path().join("nowhere"))
+        .args(["record", "-q", "-o", "run.kasuri", "--"])
+        .arg(program("emitter"))
+        .args(["2", "10000", "counts"]));
+    assert!(output.status.success(), "{}", said(&output));
+    let facts = facts(&deep.join("run.kasuri"));
+    assert_eq!((facts.annotations, facts.lost), (20_000, 0));
+}
+
 #[test]
 fn without_shared_memory_rings_go_to_the_disk() {
     let dir = scratch();

@@ -141,10 +141,10 @@ fn annotations(
             .filter(|(_, count)| **count > 0)
         {
             let (cause, remedy) = cause(Lost::from_number(number as u8));
-            let cause = format!(
-                "{cause} (threads of process {} that never got a chunk)",
-                client.pid
-            );
+            let cause = match client.pid {
+                0 => format!("{cause} (programs that found no room for one chunk)"),
+                pid => format!("{cause} (threads of process {pid} that never got a chunk)"),
+            };
             out.push(Loss {
                 cause,
                 cpu: None,
