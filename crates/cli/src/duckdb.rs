@@ -1,5 +1,6 @@
 //! DuckDB as a program of its own: found, not built in. Compiling it into this command would take half an hour; its package
 //! takes seconds, and brings the prompt with history, completion and all formats.
+use crate::programs;
 use anyhow::{Context, bail};
 use std::ffi::OsString;
 use std::fs::File;
@@ -32,11 +33,8 @@ impl DuckDb {
             }
             return Ok(found);
         }
-        let on_path = std::env::var_os("PATH").unwrap_or_default();
-        let on_path = std::env::split_paths(&on_path).map(|dir| dir.join("duckdb"));
-        let of_python = || packaged(Path::new("python3"));
-        on_path
-            .filter(|path| path.is_file())
+        let of_python = || programs::find("python3").and_then(|python| packaged(&python));
+        programs::all("duckdb")
             .map(|path| interpreter(&path).and_then(|i| packaged(&i)).unwrap_or(path))
             .chain(std::iter::once_with(of_python).flatten())
             .map(DuckDb)
@@ -100,7 +98,8 @@ fn interpreter(path: &Path) -> Option<PathBuf> {
 fn packaged(python: &Path) -> Option<PathBuf> {
     let code = "import duckdb_cli, os; print(os.path.join(os.path.dirname(duckdb_cli.__file__), 'duckdb'))";
     let mut command = Command::new(python);
-    command.args(["-c", code]).stdin(Stdio::null());
+    // -I: neither the working directory nor PYTHONPATH says what `duckdb_cli` is. A recording lies beside a stranger's files.
+    command.args(["-I", "-c", code]).stdin(Stdio::null());
     let output = command.stderr(Stdio::null()).output().ok()?;
     let path = PathBuf::from(std::str::from_utf8(&output.stdout).ok()?.trim());
     (output.status.success() && path.is_file()).then_some(path)

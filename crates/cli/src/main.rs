@@ -7,6 +7,7 @@ mod merge;
 mod message;
 mod open;
 mod output;
+mod programs;
 mod range;
 mod source;
 

@@ -1,5 +1,7 @@
-//! Where a command's result goes: a file that is either complete or not there, or stdout.
+//! Where a command's result goes: stdout, or a file that is either complete or not there. What may be written and how:
+//! [`kasuri_record::output`].
 use anyhow::{Context, bail};
+use kasuri_record::output::{self, Readers};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub enum Output {
     /// stdout (`-`).
     Stdout,
-    /// A file; written under another name, then renamed.
+    /// A file, a device or a pipe.
     File(PathBuf),
 }
 
@@ -32,7 +34,18 @@ impl Output {
                 path.display()
             );
         }
-        Ok(Output::File(path))
+        Output::to(path)
+    }
+
+    /// The file named `path`, for what is made of no file.
+    ///
+    /// # Errors
+    /// When it is something that must not be written.
+    pub fn to(path: PathBuf) -> anyhow::Result<Output> {
+        match output::kind(&path) {
+            Ok(_) => Ok(Output::File(path)),
+            Err(why) => bail!("cannot write {}: {why}", path.display()),
+        }
     }
 
     /// The file's name; none for stdout.
@@ -64,18 +77,7 @@ impl Output {
                 Ok(done)
             }
             Output::File(path) => {
-                let target = temporary(path);
-                let result = write_file(&target, write);
-                let result = result.and_then(|done| {
-                    if &target != path {
-                        std::fs::rename(&target, path)?;
-                    }
-                    Ok(done)
-                });
-                if result.is_err() && &target != path {
-                    let _ = std::fs::remove_file(&target);
-                }
-                result.with_context(|| format!("{}: cannot write", path.display()))
+                write_file(path, write).with_context(|| format!("{}: cannot write", path.display()))
             }
         }
     }
@@ -99,6 +101,8 @@ pub fn write_directory<T>(
         bail!("{name}: is there already, needed a new directory; remove it or use -o OTHER");
     }
     let target = beside(path);
+    // Not create_dir_all: in a directory that others may write, what is there already may be anybody's.
+    std::fs::create_dir(&target).with_context(|| format!("{name}: cannot write"))?;
     let mut file = |name: &str| -> io::Result<Box<dyn Write>> {
         let path = target.join(name);
         if let Some(parent) = path.parent() {
@@ -123,18 +127,12 @@ fn write_file<T, E>(
 where
     E: Into<anyhow::Error>,
 {
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let (file, pending) = output::create(path, Readers::Umask)?;
+    let mut out = BufWriter::with_capacity(1 << 20, file);
     let done = write(&mut out).map_err(Into::into)?;
     out.flush()?;
+    pending.commit()?;
     Ok(done)
-}
-
-/// A name beside the file, so that the rename stays in one file system. Devices and pipes are written as they are.
-fn temporary(path: &Path) -> PathBuf {
-    if path.exists() && !path.is_file() {
-        return path.to_path_buf();
-    }
-    beside(path)
 }
 
 /// Another name in the same directory.

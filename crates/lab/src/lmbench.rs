@@ -79,8 +79,7 @@ impl Lmbench {
         // lat_pagefault wants a megabyte at least; pages of zeros would all be one.
         let bytes = vec![1u8; 8 << 20];
         std::fs::write(&file, bytes).map_err(|e| Error::File(file.clone(), e))?;
-        let made_hello =
-            !Path::new(HELLO).exists() && std::fs::copy(dir.join("hello"), HELLO).is_ok();
+        let made_hello = copy_hello(&dir.join("hello")).is_ok();
         Ok(Lmbench {
             dir,
             cpu,
@@ -102,7 +101,7 @@ impl Lmbench {
             return Some(format!("{name}: there is no {program} in {dir}"));
         }
         let needs_hello = matches!(name, "exec proc" | "sh proc");
-        (needs_hello && !Path::new(HELLO).exists())
+        (needs_hello && !is_hello_ours())
             .then(|| format!("{name}: LMbench needs a copy of its program hello as {HELLO}"))
     }
 
@@ -160,6 +159,23 @@ impl Drop for Lmbench {
             let _ = std::fs::remove_file(HELLO);
         }
     }
+}
+
+/// Makes [`HELLO`], which must not be there: nothing that somebody else put into its place is written or followed.
+fn copy_hello(from: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut to = std::fs::File::create_new(HELLO)?;
+    io::copy(&mut std::fs::File::open(from)?, &mut to)?;
+    to.set_permissions(std::fs::Permissions::from_mode(0o755))
+}
+
+/// Whether what LMbench will run as [`HELLO`] is ours, or root's, and nobody else can change it.
+fn is_hello_ours() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let me = rustix::process::geteuid().as_raw();
+    std::fs::symlink_metadata(HELLO).is_ok_and(|meta| {
+        meta.is_file() && (meta.uid() == me || meta.uid() == 0) && meta.mode() & 0o022 == 0
+    })
 }
 
 /// The figure in what one of the programs printed.

@@ -48,7 +48,9 @@ impl Packed {
     pub fn add_to(&self, summary: &mut Summary) {
         summary.kernel_events += self.kernel_events;
         summary.annotation_events += self.annotation_events;
-        summary.annotations_lost += self.annotations_lost;
+        summary.annotations_lost = summary
+            .annotations_lost
+            .saturating_add(self.annotations_lost);
         summary.kernel_lost = summary.kernel_lost.max(self.kernel_lost);
         summary.bytes += self.bytes;
     }
@@ -216,9 +218,14 @@ pub(crate) fn lines<T: serde::de::DeserializeOwned>(
 fn last_losses(losses: &[KernelLoss]) -> u64 {
     let last: HashMap<u32, u64> = losses
         .iter()
-        .map(|l| (l.cpu, l.overrun + l.dropped + l.commit_overrun))
+        .map(|l| (l.cpu, added([l.overrun, l.dropped, l.commit_overrun])))
         .collect();
-    last.values().sum()
+    added(last.into_values())
+}
+
+/// The sum of counts that a program, or whoever sent the recording, may have made up.
+fn added(counts: impl IntoIterator<Item = u64>) -> u64 {
+    counts.into_iter().fold(0, u64::saturating_add)
 }
 
 /// Files `<prefix><numbers><suffix>` with their numbers: `cpu3.raw`, `p12-0.chunks`.
@@ -272,7 +279,8 @@ fn read_client_losses(dir: &Held, packed: &mut Packed) -> Text<Vec<ClientLoss>> 
         match ClientLoss::parse(pid, generation, &bytes) {
             Ok(loss) if loss.lost.iter().all(|&n| n == 0) => {}
             Ok(loss) => {
-                packed.annotations_lost += loss.lost.iter().sum::<u64>();
+                packed.annotations_lost =
+                    added([packed.annotations_lost].into_iter().chain(loss.lost));
                 rows.push(loss);
             }
             Err(error) => packed.damage.push(format!("{}: {error}", path.display())),
@@ -409,7 +417,8 @@ fn client<'a>(
             .iter()
             .enumerate()
             .filter(|(cause, _)| !overwritten(*cause));
-        packed.annotations_lost += lost.map(|(_, &n)| u64::from(n)).sum::<u64>();
+        let lost = added(lost.map(|(_, &n)| u64::from(n)));
+        packed.annotations_lost = packed.annotations_lost.saturating_add(lost);
     }
     ClientInput {
         pid: id.0,

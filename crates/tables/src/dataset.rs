@@ -5,7 +5,7 @@
 //! into a table with the columns `machine` and `run`, of which they open only the files that a query asks for.
 use crate::{Error, Result, Source, TABLES, Table, csv, parquet};
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Which run it is: the two columns that every table has before its own.
@@ -76,7 +76,13 @@ fn write_file(
     // A name that neither engine reads, should this process be killed.
     let unfinished = folder.join(format!(".{name}.{}.tmp", std::process::id()));
     let result = (|| {
-        let file = File::create(&unfinished).map_err(Error::file(&unfinished))?;
+        // Files only: a link or a device of that name is somebody else's, and is neither followed nor replaced.
+        if fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_file()) {
+            let why = io::Error::other("is there and no regular file");
+            return Err(Error::file(&path)(why));
+        }
+        let _ = fs::remove_file(&unfinished);
+        let file = File::create_new(&unfinished).map_err(Error::file(&unfinished))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
         let rows = write(&mut out)?;
         out.flush().map_err(Error::file(&unfinished))?;

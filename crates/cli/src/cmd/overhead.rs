@@ -1,6 +1,7 @@
 //! `kasuri overhead`: what tracing costs here, by operation and configuration.
 use crate::lab::{Place, Stop};
 use crate::message;
+use crate::output::Output;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::config::{Config, STANDARD};
@@ -131,8 +132,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ));
     }
     if let Some(path) = &args.html {
-        std::fs::write(path, kasuri_present::price::html(&chart(&result)))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        let page = kasuri_present::price::html(&chart(&result));
+        Output::to(path.clone())?.write(|out| out.write_all(page.as_bytes()))?;
         message::note(format_args!("saved {}", path.display()));
     }
     let mut out = std::io::stdout().lock();

@@ -102,7 +102,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let prediction = kasuri_predict::predict(&trace, second.as_ref(), &options)
         .with_context(|| format!("{}: cannot predict", args.source.name()))?;
     if let Some(path) = args.svg {
-        let output = Output::new(path, std::path::Path::new(""), false)?;
+        let output = Output::to(path)?;
         output.write(|out| out.write_all(kasuri_present::svg::speedup(&prediction).as_bytes()))?;
     }
     let mut out = std::io::stdout().lock();

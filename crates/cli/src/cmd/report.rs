@@ -144,7 +144,8 @@ fn panels(trace: &kasuri_model::Trace, locks: &kasuri_analyze::Locks) -> Vec<htm
 }
 
 fn open_in_browser(path: &Path) -> anyhow::Result<()> {
-    let mut opener = Command::new("xdg-open");
+    let opener = crate::programs::find("xdg-open").unwrap_or_else(|| "/usr/bin/xdg-open".into());
+    let mut opener = Command::new(opener);
     let opener = opener
         .arg(path)
         .stdin(Stdio::null())

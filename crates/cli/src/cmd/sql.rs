@@ -2,6 +2,7 @@
 use crate::duckdb::{DuckDb, quoted};
 use crate::message;
 use crate::open::Input;
+use crate::output::Output;
 use anyhow::{Context, bail};
 use kasuri_tables::queries::{QUERIES, Query, query};
 use kasuri_tables::{Source, TABLES, Table, dataset, parquet};
@@ -111,28 +112,35 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let text = answered(&text, is_set);
+    // DuckDB writes where nobody else may; the file that the user named is ours to write.
+    let written = scratch.path().join("answer");
+    let answer = quoted(&written.to_string_lossy());
     let (mode, text) = match (args.format, &args.output) {
-        (Format::Parquet, Some(out)) => {
-            let out = quoted(&out.to_string_lossy());
-            (
-                "-batch",
-                format!("COPY (\n{text}\n) TO {out} (FORMAT parquet)"),
-            )
-        }
+        (Format::Parquet, Some(_)) => (
+            "-batch",
+            format!("COPY (\n{text}\n) TO {answer} (FORMAT parquet)"),
+        ),
         (Format::Csv, _) => ("-csv", text),
         (Format::Json, _) => ("-json", text),
         _ => ("-batch", text),
     };
-    let output = args.output.filter(|_| args.format != Format::Parquet);
-    let output = output.map(|path| format!(".output {}", quoted(&path.to_string_lossy())));
+    let output = args.output.map(Output::to).transpose()?;
+    let told = output.is_some() && args.format != Format::Parquet;
+    let told = told.then(|| format!(".output {answer}"));
     let mut more: Vec<OsString> = vec![mode.into(), "-bail".into()];
     if args.format == Format::Pretty {
         more.extend(["-cmd", ".mode duckbox", "-cmd", ".maxrows 200"].map(OsString::from));
     }
-    for command in output.into_iter().chain([text]) {
+    for command in told.into_iter().chain([text]) {
         more.extend(["-c".into(), OsString::from(command)]);
     }
-    finished(engine.run(&setup, &more)?)
+    let status = engine.run(&setup, &more)?;
+    if let Some(output) = output.filter(|_| status.success()) {
+        let mut answer = std::fs::File::open(&written)
+            .with_context(|| format!("{}: cannot read", written.display()))?;
+        output.write(|out| std::io::copy(&mut answer, out))?;
+    }
+    finished(status)
 }
 
 const NO_QUERY: &str = "no query of that name; `kasuri sql --list` lists them";

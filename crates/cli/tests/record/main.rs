@@ -2,9 +2,11 @@
 mod crash;
 mod ends;
 mod exports;
+mod hostile;
 mod ito;
 mod limits;
 mod modes;
 mod namespaces;
 mod programs;
+mod strangers;
 mod support;

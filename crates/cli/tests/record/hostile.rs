@@ -1,0 +1,208 @@
+//! Programs that attack their recorder: it ends in time, takes little memory, writes only where it should, and keeps what the
+//! program beside the hostile one annotated.
+use crate::support::*;
+use kasuri_format::container::{BlockKind, Recording};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Far more than any of these takes on a loaded machine; a recorder that waits for a stranger takes for ever.
+const PATIENCE: Duration = Duration::from_secs(200);
+/// docs/security.md: what a session can make the recorder use.
+const MAX_MEMORY_KIB: u64 = 1 << 20;
+
+/// Waits for the recorder; says what it said and the most memory that it had. Kills it when it does not end.
+fn ended(mut recorder: Child, what: &str) -> (Option<i32>, String, u64) {
+    use std::io::Read;
+    let begun = Instant::now();
+    let (mut most, mut said) = (0, String::new());
+    let status = loop {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", recorder.id()));
+        let text = text.unwrap_or_default();
+        let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|l| l.split_whitespace().next()?.parse().ok());
+        most = most.max(kib.unwrap_or(0));
+        if let Some(status) = recorder.try_wait().unwrap() {
+            break status;
+        }
+        if begun.elapsed() > PATIENCE {
+            let _ = recorder.kill();
+            panic!("{what}: the recorder does not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let stderr = recorder
+        .stderr
+        .take()
+        .map(|mut e| e.read_to_string(&mut said));
+    assert!(stderr.is_none_or(|read| read.is_ok()));
+    (status.code(), said, most)
+}
+
+/// Annotations of one process: kept, and lost by its own count.
+fn balance_of(file: &Path, pid: u32) -> (u64, u64) {
+    let bytes = std::fs::read(file).unwrap();
+    let recording = Recording::parse(&bytes).unwrap();
+    let (mut kept, mut lost) = (0, 0);
+    for (ix, info) in recording.blocks().iter().enumerate() {
+        if info.kind == BlockKind::Annotation {
+            let block = recording.annotation_block(ix).unwrap();
+            if block.pid == pid {
+                kept += block.len() as u64;
+                lost += block.losses.iter().map(|l| l.count).sum::<u64>();
+            }
+        }
+    }
+    let of_client = recording.client_losses().iter().filter(|l| l.pid == pid);
+    lost += of_client.flat_map(|l| l.lost).sum::<u64>();
+    (kept, lost)
+}
+
+/// Records the hostile program and, beside it, one that only annotates; `limits` is shell in front of the recorder.
+fn beside(way: &str, seed: &str, limits: &str) -> String {
+    let dir = scratch();
+    let victim = dir.path().join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    let programs = "EMITTER=$1; HOSTILE=$2; shift 2; $EMITTER 2 60000 counts 300 & echo $! >pid; \
+        $HOSTILE \"$@\"; echo $? >hostile; wait";
+    let recorder = Command::new("bash")
+        .args(["-c", &format!("{limits} exec \"$@\""), "limited"])
+        .args(["env", "--default-signal=HUP,INT,QUIT,TERM"])
+        .arg(env!("CARGO_BIN_EXE_kasuri"))
+        .args(["record", "--no-kernel", "-o", "run.kasuri", "--"])
+        .args(["sh", "-c", programs, "sh"])
+        .args([program("emitter"), program("hostile")])
+        .args([way, seed])
+        .current_dir(dir.path())
+        .env("VICTIM", &victim)
+        .env_remove("KASURI_SESSION")
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let session = recorder.id();
+    let what = format!("{way} {seed}");
+    let (code, said, most) = ended(recorder, &what);
+    assert_eq!(code, Some(0), "{what}: {said}");
+    assert!(most < MAX_MEMORY_KIB, "{what}: {most} KiB");
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert_eq!(read("hostile").trim(), "0", "{what}: it came to its end");
+    assert_eq!(read("victim"), "precious", "{what}");
+    let pid = read("pid").trim().parse().unwrap();
+    let (kept, lost) = balance_of(&dir.path().join("run.kasuri"), pid);
+    let emitted = counted(&dir.path().join("counts"));
+    assert_eq!(
+        kept + lost,
+        emitted,
+        "{what}: kept {kept}, lost {lost}: {said}"
+    );
+    assert_eq!(emitted, 120_000, "{what}: the recorder lived");
+    let size = std::fs::metadata(dir.path().join("run.kasuri"))
+        .unwrap()
+        .len();
+    assert!(size < 200 << 20, "{what}: {size} bytes");
+    for command in ["stat", "info"] {
+        let output = run(kasuri(dir.path()).args([command, "run.kasuri"]));
+        assert!(output.status.success(), "{what}: {command}: {output:?}");
+    }
+    let mut there: Vec<String> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .flatten()
+        .map(|e| e.file_name().to_string_lossy().into_owned())
+        .collect();
+    there.sort();
+    let expected = ["counts", "hostile", "pid", "run.kasuri", "victim"];
+    assert_eq!(there, expected, "{what}: nothing else was written");
+    // Directories under the names of files stay, and names with numbers too large, and the session with them: nothing is removed
+    // that Kasuri does not make.
+    for name in sessions_of(session) {
+        assert!(matches!(way, "things" | "claims"), "{way}: {name} was left");
+        std::fs::remove_dir_all(Path::new("/dev/shm").join(name)).unwrap();
+    }
+    said
+}
+
+#[test]
+fn rings_cut_at_any_time_end_neither_the_recorder_nor_another_program() {
+    let said: Vec<String> = ["1", "2"].map(|seed| beside("cut", seed, "")).into();
+    let told = said
+        .iter()
+        .any(|text| text.contains("ring files that their program cut short"));
+    assert!(told, "{said:?}");
+}
+
+#[test]
+fn a_ring_exchanged_for_a_shorter_one_harms_nobody() {
+    beside("exchange", "1", "");
+}
+
+#[test]
+fn fifos_links_and_directories_in_place_of_files_are_passed_over() {
+    beside("things", "1", "");
+}
+
+#[test]
+fn absurd_claims_and_files_of_nothing_cost_nothing() {
+    beside("claims", "1", "");
+}
+
+#[test]
+fn garbage_in_a_ring_harms_nobody() {
+    for seed in ["1", "2"] {
+        beside("garbage", seed, "");
+    }
+}
+
+#[test]
+fn streams_without_end_are_bounded() {
+    let said = beside("streams", "1", "");
+    assert!(said.contains("clients with too many streams"), "{said}");
+}
+
+#[test]
+fn more_clients_than_files_that_may_be_open_harm_nobody() {
+    beside("crowd", "1500", "ulimit -n 128;");
+}
+
+#[test]
+fn the_recorder_survives_its_control_page() {
+    for way in ["cut-control", "garbage-in-control"] {
+        let dir = scratch();
+        let mut command = kasuri(dir.path());
+        let command = command.args(["record", "--no-kernel", "-o", "run.kasuri", "--"]);
+        let recorder = command.arg(program("hostile")).args([way, "1"]);
+        let recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
+        let pid = recorder.id();
+        let (code, said, most) = ended(recorder, way);
+        assert_eq!(code, Some(0), "{way}: {said}");
+        assert!(most < MAX_MEMORY_KIB, "{way}: {most} KiB");
+        assert_eq!(facts(&dir.path().join("run.kasuri")).annotations, 0);
+        assert!(sessions_of(pid).is_empty(), "{way}");
+    }
+}
+
+#[test]
+fn a_fifo_under_the_name_of_a_mapped_file_does_not_hold_up_the_recorder() {
+    let dir = scratch();
+    let mut hostile = Command::new(program("hostile"));
+    let mut hostile = hostile.arg("deleted").arg(dir.path()).spawn().unwrap();
+    wait_until("it has put the FIFO there", || {
+        dir.path().join("ready").exists()
+    });
+    let mut command = kasuri(dir.path());
+    command.args([
+        "record",
+        "--no-kernel",
+        "-o",
+        "run.kasuri",
+        "--duration",
+        "50ms",
+        "-p",
+    ]);
+    let recorder = command.arg(hostile.id().to_string()).stderr(Stdio::piped());
+    let (code, said, _) = ended(recorder.spawn().unwrap(), "deleted");
+    hostile.kill().unwrap();
+    hostile.wait().unwrap();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("has no annotations"), "{said}");
+}
