@@ -177,7 +177,9 @@ pub(crate) fn tasks(cut: &Cut<'_>) -> TaskSummary {
         out.count += 1;
         out.ended += u64::from(task.ended != Time::MAX);
         if task.created != Time::MIN && task.started != Time::MAX {
-            out.queued_ns += (task.started - task.created).ns().max(0);
+            // Stamps may be anything: a program that misbehaves has tasks that wait for centuries.
+            let queued = (task.started - task.created).ns().max(0);
+            out.queued_ns = out.queued_ns.saturating_add(queued);
         }
     }
     let mut runs: Vec<(u32, Time, ThreadIx)> = Vec::new();
