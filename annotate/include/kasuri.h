@@ -2095,10 +2095,29 @@ static inline void kasuri__unused(const char *format, ...) { (void)format; }
 #define KASURI_ARG_STR(key, s) KASURI__UNUSED1(s)
 #define KASURI_MESSAGE(...) do { if (0) { kasuri__unused(__VA_ARGS__); } } while (0)
 #define KASURI_THREAD_NAME(s) KASURI__UNUSED1(s)
+#ifndef KASURI__NO_RUNTIME_NAMES
+/* Complete: annotate/tests/check_api compares. */
 static inline uint32_t kasuri_intern(const char *name) { return name ? 1 : 0; }
 static inline void kasuri_begin(uint32_t site) { (void)site; }
 static inline void kasuri_end(void) {}
 static inline void kasuri_instant(uint32_t site) { (void)site; }
+static inline void kasuri_counter(uint32_t site, double value) { (void)site; (void)value; }
+static inline void kasuri_wait_begin(uint32_t site, uint32_t kind, uint64_t object) { (void)site; (void)kind; (void)object; }
+static inline void kasuri_wait_end(uint32_t site, uint32_t kind, uint64_t object) { (void)site; (void)kind; (void)object; }
+static inline void kasuri_lock_request(uint32_t site, uint32_t mode, uint64_t lock) { (void)site; (void)mode; (void)lock; }
+static inline void kasuri_lock_acquired(uint32_t site, uint32_t mode, uint64_t lock) { (void)site; (void)mode; (void)lock; }
+static inline void kasuri_lock_released(uint32_t site, uint32_t mode, uint64_t lock) { (void)site; (void)mode; (void)lock; }
+static inline void kasuri_task_event(uint32_t kind, uint32_t site, uint64_t task, uint64_t other) { (void)kind; (void)site; (void)task; (void)other; }
+static inline void kasuri_flow_out(uint32_t site, uint64_t flow) { (void)site; (void)flow; }
+static inline void kasuri_flow_in(uint32_t site, uint64_t flow) { (void)site; (void)flow; }
+static inline void kasuri_arg_i64(uint32_t key, int64_t v) { (void)key; (void)v; }
+static inline void kasuri_arg_u64(uint32_t key, uint64_t v) { (void)key; (void)v; }
+static inline void kasuri_arg_f64(uint32_t key, double v) { (void)key; (void)v; }
+static inline void kasuri_arg_str(uint32_t key, const char *s, uint64_t bytes) { (void)key; (void)s; (void)bytes; }
+static inline void kasuri_message(uint32_t site, const char *s, uint64_t bytes) { (void)site; (void)s; (void)bytes; }
+static inline void kasuri_thread_name(const char *s, uint64_t bytes) { (void)s; (void)bytes; }
+static inline void kasuri_trigger(uint32_t site) { (void)site; }
+#endif
 
 /* clang-format on */
 #endif /* KASURI_DISABLE */

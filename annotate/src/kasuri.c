@@ -36,12 +36,25 @@ EXPORT void kasuri_trigger(uint32_t site);
 int kasuri_enabled(void) {
     return kasuri__inline_enabled();
 }
+
+#ifndef KASURI_DISABLE
 uint32_t kasuri_intern(const char *name) {
     return kasuri__intern(name);
 }
-
 #define EMIT1(id, kind) KASURI__NAMELESS(kasuri__emit1(kasuri__g, 0, (id), (kind)))
 #define EMIT2(id, kind, a, b) KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (id), (kind), (a), (b)))
+#define TEXT(id, kind, s, bytes) KASURI__NAMELESS(kasuri__slow_bytes(0, (id), (kind), (s), (bytes)))
+#define TRIGGER(id) KASURI__NAMELESS((kasuri__emit1(kasuri__g, 0, (id), KASURI_EV_TRIGGER), kasuri__trigger()))
+#else /* a system for which annotations compile to nothing: the library is there, and does nothing */
+uint32_t kasuri_intern(const char *name) {
+    return name ? 1 : 0;
+}
+#define kasuri__bits(v) (v)
+#define EMIT1(id, kind) ((void)(id), (void)(kind))
+#define EMIT2(id, kind, a, b) ((void)(id), (void)(kind), (void)(a), (void)(b))
+#define TEXT(id, kind, s, bytes) ((void)(id), (void)(kind), (void)(s), (void)(bytes))
+#define TRIGGER(id) ((void)(id))
+#endif
 
 void kasuri_begin(uint32_t site) {
     EMIT1(ID(site), KASURI_EV_BEGIN);
@@ -90,14 +103,14 @@ void kasuri_arg_f64(uint32_t key, double v) {
     EMIT2(ID(key), KASURI_EV_ARG | (uint32_t)KASURI_ARG_F64 << 16, kasuri__bits(v), 0);
 }
 void kasuri_arg_str(uint32_t key, const char *s, uint64_t bytes) {
-    KASURI__NAMELESS(kasuri__slow_bytes(0, ID(key), KASURI_EV_ARG | (uint32_t)KASURI_ARG_STR << 16, s, bytes));
+    TEXT(ID(key), KASURI_EV_ARG | (uint32_t)KASURI_ARG_STR << 16, s, bytes);
 }
 void kasuri_message(uint32_t site, const char *s, uint64_t bytes) {
-    KASURI__NAMELESS(kasuri__slow_bytes(0, ID(site), KASURI_EV_MESSAGE, s, bytes));
+    TEXT(ID(site), KASURI_EV_MESSAGE, s, bytes);
 }
 void kasuri_thread_name(const char *s, uint64_t bytes) {
-    KASURI__NAMELESS(kasuri__slow_bytes(0, 0, KASURI_EV_THREAD_NAME, s, bytes));
+    TEXT(0, KASURI_EV_THREAD_NAME, s, bytes);
 }
 void kasuri_trigger(uint32_t site) {
-    KASURI__NAMELESS((kasuri__emit1(kasuri__g, 0, ID(site), KASURI_EV_TRIGGER), kasuri__trigger()));
+    TRIGGER(ID(site));
 }

@@ -5,7 +5,28 @@
 
 #include "kasuri.h"
 
-#define EVERY_MACRO_EVENTS 34
+/* Every function, as other languages call them. */
+static void every_function(uint32_t name, int is_enabled) {
+    kasuri_begin(name);
+    kasuri_arg_i64(name, is_enabled);
+    kasuri_arg_u64(name, 1);
+    kasuri_arg_f64(name, 0.5);
+    kasuri_arg_str(name, "text", 4);
+    kasuri_end();
+    kasuri_instant(name);
+    kasuri_counter(name, 0.5);
+    kasuri_wait_begin(name, KASURI_WAIT_IO, 3);
+    kasuri_wait_end(name, KASURI_WAIT_IO, 3);
+    kasuri_lock_request(name, KASURI_LOCK_EXCLUSIVE, 4);
+    kasuri_lock_acquired(name, KASURI_LOCK_EXCLUSIVE, 4);
+    kasuri_lock_released(name, KASURI_LOCK_EXCLUSIVE, 4);
+    kasuri_task_event(KASURI_EV_TASK_CREATE, name, 5, 0);
+    kasuri_flow_out(name, 6);
+    kasuri_flow_in(name, 6);
+    kasuri_message(name, "hello", 5);
+    kasuri_thread_name("main", 4);
+    kasuri_trigger(name);
+}
 
 static void every_macro(void) {
     int lock = 0;
@@ -45,8 +66,9 @@ static void every_macro(void) {
     else
         KASURI_MESSAGE("hello %d", lock);
     KASURI_TRIGGER("trigger");
-    kasuri_begin(name);
-    kasuri_end();
+    KASURI_LOCK_ACQUIRED_AS(&lock, KASURI_LOCK_SHARED);
+    KASURI_LOCK_RELEASED_AS(&lock, KASURI_LOCK_SHARED);
+    every_function(name, kasuri_enabled());
 }
 
 #endif
