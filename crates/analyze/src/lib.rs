@@ -106,6 +106,7 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
         out.migrations += row.migrations;
         out.wakeups += row.wakeups;
     }
+    out.cpu_time = cpu_time(trace, &out).filter(|_| cut.whole);
     out.tracing = tracing::tracing(trace, if cut.whole { out.on_cpu_ns } else { 0 });
     let scheduler_events = out.switches + out.wakeups + out.migrations;
     out.account = account::summarise(&cut, scheduler_events, &out.tracing, &out.annotations);
@@ -117,6 +118,19 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
     out.threads = rows;
     out.hints = hints::hints(&cut, &out);
     out
+}
+
+/// None without a number to compare with on either side.
+fn cpu_time(trace: &Trace, summary: &Summary) -> Option<CpuTime> {
+    let kernel_ns = trace.info.program_cpu?.ns();
+    let seen_ns = summary.on_cpu_ns;
+    let unseen_ns = kernel_ns.saturating_sub(seen_ns);
+    (summary.known.switches && kernel_ns > 0).then(|| CpuTime {
+        kernel_ns,
+        seen_ns,
+        unseen_ns,
+        unseen_share: unseen_ns as f64 / kernel_ns as f64,
+    })
 }
 
 fn known(trace: &Trace) -> Known {

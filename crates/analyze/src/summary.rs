@@ -45,6 +45,8 @@ pub struct Summary {
     pub on_cpu_ns: i64,
     /// `on_cpu_ns / capacity_ns`; none when the kernel's events were not recorded.
     pub cpu_use: Option<f64>,
+    /// The program's CPU time as the kernel accounts it, beside `on_cpu_ns`; none where it is not known, and of a part of the recording.
+    pub cpu_time: Option<CpuTime>,
     /// Times a target thread was taken off a CPU.
     pub switches: u64,
     /// Of these, while it could still run.
@@ -87,6 +89,20 @@ pub struct Summary {
     pub losses: Vec<LossSummary>,
     /// What the recording cannot show, and the command that would grant it.
     pub missing: Vec<String>,
+}
+
+/// What the events showed of the program's CPU time, beside what the kernel counted. They differ where a kernel hides switches, where
+/// events were lost or paused, and by what ran before the first event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CpuTime {
+    /// User and system time of the program and of all its descendants that were waited for (getrusage).
+    pub kernel_ns: i64,
+    /// `on_cpu_ns` of the whole recording.
+    pub seen_ns: i64,
+    /// `kernel_ns - seen_ns`: negative where more was inferred than ran.
+    pub unseen_ns: i64,
+    /// `unseen_ns / kernel_ns`.
+    pub unseen_share: f64,
 }
 
 /// What the recording's sources can tell. False: the numbers concerned are 0 or none because nobody looked.

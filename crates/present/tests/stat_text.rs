@@ -31,6 +31,7 @@ fn stat_says_the_findings_in_words() {
     for needed in [
         "./examples/quake --threads 2",
         "1.62 of 2 CPUs busy (81.0 %), ran on 2",
+        "4.00 s by the kernel's own account; the events show 3.90 s: 2.5 % not seen",
         "24,690 (642 preemptions among them), 24 migrations",
         "p50 4.21 us, p99 81.2 us, max 1.30 ms",
         "smvp: 31 % imbalance, cost 0.420 CPU-s over 2,000 rounds of 2 threads; slowest in 99.0 %: thread quake-2 (4712)",
@@ -43,6 +44,24 @@ fn stat_says_the_findings_in_words() {
     ] {
         assert!(page.contains(needed), "{needed}\n{page}");
     }
+}
+
+#[test]
+fn stat_says_when_more_was_inferred_than_ran() {
+    let mut summary = summary();
+    summary.cpu_time = Some(CpuTime {
+        kernel_ns: 1_000_000_000,
+        seen_ns: 1_050_000_000,
+        unseen_ns: -50_000_000,
+        unseen_share: -0.05,
+    });
+    let page = page(&summary, 120);
+    assert!(
+        page.contains("the events show 1.05 s: 5.0 % more than ran"),
+        "{page}"
+    );
+    summary.cpu_time = None;
+    assert!(!self::page(&summary, 120).contains("own account"));
 }
 
 #[test]

@@ -3,7 +3,7 @@ use super::Page;
 use super::account::small_bar;
 use super::grid::{Grid, cut, number, text, word};
 use super::units::{count, duration, percent, plural, printable};
-use kasuri_analyze::{Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary};
+use kasuri_analyze::{CpuTime, Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary};
 
 fn ns(value: i64) -> String {
     duration(value as f64)
@@ -85,6 +85,9 @@ impl Page<'_> {
         self.fact("machine", &what);
         self.fact("wall", &wall(s));
         self.fact("CPU use", &cpu_use(s));
+        if let Some(account) = &s.cpu_time {
+            self.fact("CPU time", &cpu_time(account));
+        }
         if s.known.switches {
             let text = format!(
                 "{} ({} among them), {}",
@@ -457,6 +460,18 @@ fn cpu_use(s: &Summary) -> String {
         ),
         None => "not recorded".into(),
     }
+}
+
+/// How much of the CPU time that the kernel counted the events showed.
+fn cpu_time(account: &CpuTime) -> String {
+    let (kernel, seen) = (ns(account.kernel_ns), ns(account.seen_ns));
+    let share = percent(account.unseen_share.abs());
+    let how_far = match account.unseen_ns {
+        1.. => format!("{share} not seen"),
+        0 => "all of it".to_owned(),
+        _ => format!("{share} more than ran"),
+    };
+    format!("{kernel} by the kernel's own account; the events show {seen}: {how_far}")
 }
 
 /// Work, span, what they allow, and what the heaviest chain consists of.

@@ -68,6 +68,12 @@ pub fn summary() -> Summary {
         capacity_ns: 4_026_000_000,
         on_cpu_ns: 3_261_000_000,
         cpu_use: Some(0.81),
+        cpu_time: Some(CpuTime {
+            kernel_ns: 4_000_000_000,
+            seen_ns: 3_900_000_000,
+            unseen_ns: 100_000_000,
+            unseen_share: 0.025,
+        }),
         switches: 24_690,
         preemptions: 642,
         migrations: 24,
