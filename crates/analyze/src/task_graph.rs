@@ -252,7 +252,9 @@ impl Sweep<'_, '_> {
         };
         let (mut task, mut span) = (last, self.chains[last.ix()].span);
         let mut via = self.chains[last.ix()].via;
-        loop {
+        // A chain passes each join and each creation once, but in a damaged recording, where tasks create or join each
+        // other in a circle.
+        for _ in 0..=2 * tasks.len() {
             let chain = self.chains[task.ix()];
             if via.is_some() {
                 // The strands since that join, then on from the end of what was joined.

@@ -76,6 +76,16 @@ fn part(name: &str, tasks: u64, ns: i64) -> PathPart {
     }
 }
 
+/// Only a damaged recording says so; the walk back along the chain must end all the same.
+#[test]
+fn a_task_that_created_itself_has_an_end() {
+    let mut s = Story::default();
+    s.put(0, 0, CREATE, "a", 1, 1);
+    s.put(0, 0, START, "", 1, 0);
+    s.put(0, 60, END, "", 1, 0);
+    assert_eq!(s.graph(Vec::new(), 100).map(|g| g.work_ns), Some(60));
+}
+
 /// main 0..100, in it child "a" 20..60 on the same thread; joined at 60. Nothing runs beside anything.
 ///
 ///     main 20 -> a 40 -> main 40: work 100. a could have run beside main from 20 to the join, where main had 0 to do:

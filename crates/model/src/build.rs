@@ -21,7 +21,11 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
 ) -> Result<Trace, Error> {
     keep_freed_buffers();
     let (mut setup, mut strings) = (setup, strings);
-    setup.span.end = setup.span.end.max(setup.span.start);
+    setup.span.start = setup.span.start.within_horizon();
+    setup.span.end = setup.span.end.within_horizon().max(setup.span.start);
+    for known in &mut setup.known {
+        known.time = known.time.within_horizon();
+    }
     setup.n_cpus = cpus
         .iter()
         .map(|(n, _)| usize::from(*n) + 1)

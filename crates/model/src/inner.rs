@@ -119,7 +119,7 @@ pub(crate) fn stream_owners<S: AnnotationEvents>(
 }
 
 fn first<S: AnnotationEvents>(stream: &S) -> Time {
-    stream.first_time().unwrap_or(Time::MIN)
+    stream.first_time().map_or(Time::MIN, Time::within_horizon)
 }
 
 /// The outer number of a thread of `client` that called itself `ns_tid` at `time`: a number may be given out again.

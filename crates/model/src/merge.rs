@@ -62,7 +62,11 @@ impl<C: CpuEvents> Lane<C> {
     fn refill(&mut self, strings: &mut Strings) -> Result<(), Error> {
         self.batch.clear();
         self.at = 0;
-        self.source.fill(strings, &mut self.batch)
+        self.source.fill(strings, &mut self.batch)?;
+        for event in &mut self.batch {
+            event.time = event.time.within_horizon();
+        }
+        Ok(())
     }
 
     /// Takes the events whose keys do not pass `limit`. Returns the next key; none at the end.

@@ -18,6 +18,20 @@ impl Time {
     /// After everything.
     pub const MAX: Time = Time(i64::MAX);
 
+    /// No event of a [`crate::Trace`] is further from the origin than this, 2.28 years: what a stamp claims beyond it is
+    /// damage. Any two times of a trace can so be subtracted, and a length be multiplied by a number of CPUs.
+    pub const HORIZON: Time = Time(1 << 56);
+
+    /// The nearest time within [`Time::HORIZON`].
+    pub const fn within_horizon(self) -> Time {
+        let far = Time::HORIZON.0;
+        match self.0 {
+            ns if ns > far => Time(far),
+            ns if ns < -far => Time(-far),
+            _ => self,
+        }
+    }
+
     /// Nanoseconds since the recording's origin.
     pub const fn ns(self) -> i64 {
         self.0

@@ -491,7 +491,7 @@ fn facts(trace: &Trace, threads: &[ThreadIx]) -> Extract {
         }
     }
     let all: i64 = on_cpu.values().sum();
-    out.n_cpus = on_cpu.values().filter(|&&ns| ns * 100 > all).count();
+    out.n_cpus = on_cpu.values().filter(|&&ns| ns > all / 100).count();
     out.wall_ns = (last - first).ns().max(0) as u64;
     out.unknown = if total > 0 {
         unknown as f64 / total as f64

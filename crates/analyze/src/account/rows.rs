@@ -143,7 +143,7 @@ pub(crate) fn summarise(
     let capacity_ns = wall_ns.saturating_mul(account.n_cpus() as i64);
     let mut sums = account.sums(cut.from, cut.to);
     let (traced_events, tracing) = traced(cut, scheduler_events, tracing);
-    let tracing = tracing.clamp(0, sums[Class::Work as usize]);
+    let tracing = tracing.min(sums[Class::Work as usize]).max(0);
     sums[Class::Work as usize] -= tracing;
     sums[Class::Tracing as usize] += tracing;
     let useful = sums[Class::Work as usize] + sums[Class::Kernel as usize];

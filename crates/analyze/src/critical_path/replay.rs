@@ -229,7 +229,8 @@ fn run(clock: &mut Clock, spins: &[Spin], change: &Change, stop: Time) -> i64 {
                 _ if factor == crate::account::track::NONE => WHOLE,
                 _ => i64::from(factor),
             };
-            ns += (end - at).ns() * factor / WHOLE;
+            let all = i128::from((end - at).ns()) * i128::from(factor);
+            ns += (all / i128::from(WHOLE)) as i64;
         }
         at = end;
     }

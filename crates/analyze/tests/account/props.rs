@@ -1,9 +1,11 @@
 //! Random traces, sensible and not: the account adds up, and its parts do.
 use crate::story::nonzero;
+use kasuri_analyze::Options;
 use kasuri_analyze::account::{Account, Class};
 use kasuri_model::input::{Annotation, Event, Setup, What};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
 use proptest::prelude::*;
+use std::ops::Range;
 
 fn what() -> impl Strategy<Value = What> {
     let tid = 0i32..6;
@@ -28,15 +30,30 @@ fn what() -> impl Strategy<Value = What> {
     ]
 }
 
-fn cpus() -> impl Strategy<Value = Vec<Vec<Event>>> {
-    let event = (0i64..200, -1i32..6, any::<bool>(), what()).prop_map(
-        |(ns, context, in_interrupt, what)| Event {
-            time: Time(ns),
-            context,
-            in_interrupt,
-            what,
-        },
-    );
+/// Stamps as a damaged or hostile file may claim them, among sensible ones.
+fn hostile_time() -> impl Strategy<Value = i64> {
+    let near = |x: i64| (-3i64..4).prop_map(move |d| x.saturating_add(d));
+    prop_oneof![
+        4 => 0i64..200,
+        1 => near(i64::MAX),
+        1 => near(i64::MIN),
+        1 => near(1 << 62),
+        1 => near(-(1 << 62)),
+        1 => near(1 << 56),
+        1 => any::<i64>(),
+    ]
+}
+
+fn cpus(time: impl Strategy<Value = i64>) -> impl Strategy<Value = Vec<Vec<Event>>> {
+    let event =
+        (time, -1i32..6, any::<bool>(), what()).prop_map(|(ns, context, in_interrupt, what)| {
+            Event {
+                time: Time(ns),
+                context,
+                in_interrupt,
+                what,
+            }
+        });
     let cpu = prop::collection::vec(event, 0..80).prop_map(|mut events: Vec<Event>| {
         events.sort_by_key(|e| e.time);
         events
@@ -44,17 +61,18 @@ fn cpus() -> impl Strategy<Value = Vec<Vec<Event>>> {
     prop::collection::vec(cpu, 1..5)
 }
 
-fn streams() -> impl Strategy<Value = Vec<AnnotationVec>> {
+fn streams(
+    time: impl Strategy<Value = i64>,
+    kinds: std::ops::Range<u8>,
+) -> impl Strategy<Value = Vec<AnnotationVec>> {
     let event =
-        (0i64..220, 1u8..16, 0u16..6, 0u32..5, 0u64..3).prop_map(|(ns, kind, aux, name, a)| {
-            Annotation {
-                time: Time(ns),
-                kind,
-                aux,
-                name: StrIx(name),
-                a,
-                b: 0,
-            }
+        (time, kinds, 0u16..6, 0u32..5, 0u64..3).prop_map(|(ns, kind, aux, name, a)| Annotation {
+            time: Time(ns),
+            kind,
+            aux,
+            name: StrIx(name),
+            a,
+            b: 0,
         });
     let stream = (1i32..3, 1i32..6, prop::collection::vec(event, 0..100)).prop_map(
         |(pid, tid, mut events)| {
@@ -75,13 +93,14 @@ fn trace(
     streams: Vec<AnnotationVec>,
     targets: Vec<i32>,
     perf: bool,
+    span: Range<Time>,
 ) -> Trace {
     let mut strings = Strings::default();
     for name in ["a", "ito: find work", "c", "ito worker 1", "e"] {
         strings.intern(name);
     }
     let setup = Setup {
-        span: Time(10)..Time(150),
+        span,
         n_cpus: cpus.len(),
         root_pids: targets,
         recorded: vec![0],
@@ -103,9 +122,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_trace_adds_up(cpus in cpus(), streams in streams(), targets in prop::collection::vec(1i32..6, 0..3),
+    fn any_trace_adds_up(cpus in cpus(0i64..200), streams in streams(0i64..220, 1..16), targets in prop::collection::vec(1i32..6, 0..3),
                          perf in any::<bool>(), cuts in (0i64..170, 0i64..170, 0i64..170)) {
-        let trace = trace(cpus, streams, targets, perf);
+        let trace = trace(cpus, streams, targets, perf, Time(10)..Time(150));
         let whole = Account::new(&trace, trace.span.clone());
         let n = whole.n_cpus() as i64;
         let sums = whole.sums(whole.from, whole.to);
@@ -155,5 +174,33 @@ proptest! {
         let late: i64 = whole.by_cause(whole.from, whole.to).iter().zip(&whole.causes)
             .filter(|(_, c)| !c.on_cpu && matches!(c.class, Class::Interference | Class::Oversubscribed)).map(|(ns, _)| ns).sum();
         prop_assert!(on_cpu <= ran && ran <= on_cpu + late, "{} {} {}", on_cpu, ran, late);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What a file claims about times is its own affair: no stamp makes an answer panic, and the account still adds up.
+    /// (Built with overflow checks, as tests are, this also finds every sum that would wrap.)
+    #[test]
+    fn no_stamp_is_too_hostile(cpus in cpus(hostile_time()), streams in streams(hostile_time(), 1..32),
+                               targets in prop::collection::vec(1i32..6, 0..3), perf in any::<bool>(),
+                               span in (hostile_time(), hostile_time()), part in (hostile_time(), hostile_time())) {
+        let trace = trace(cpus, streams, targets, perf, Time(span.0)..Time(span.1));
+        prop_assert_eq!(trace.broken_rules(), Vec::<String>::new());
+        let whole = Account::new(&trace, trace.span.clone());
+        let length = (trace.span.end - trace.span.start).ns();
+        prop_assert_eq!(whole.sums(whole.from, whole.to).iter().sum::<i64>(), whole.n_cpus() as i64 * length);
+        for range in [None, Some(Time(part.0)..Time(part.1))] {
+            for all_processes in [false, true] {
+                let options = Options { range: range.clone(), all_processes, ..Options::default() };
+                let summary = kasuri_analyze::summary(&trace, &options);
+                prop_assert_eq!(summary.account.classes.iter().map(|c| c.ns).sum::<i64>(), summary.account.capacity_ns);
+                let _ = kasuri_analyze::compare::compare(&[summary.clone()], &[summary]);
+                let _ = kasuri_analyze::locks(&trace, &options);
+            }
+        }
+        let _ = kasuri_analyze::critical_path::critical_path(&trace);
+        let _ = kasuri_analyze::contents(&trace);
     }
 }

@@ -42,7 +42,11 @@ impl<S: AnnotationEvents> Cursor<S> {
     fn refill(&mut self, strings: &mut Strings) -> Result<(), Error> {
         self.batch.clear();
         self.at = 0;
-        self.stream.fill(strings, &mut self.batch)
+        self.stream.fill(strings, &mut self.batch)?;
+        for event in &mut self.batch {
+            event.time = event.time.within_horizon();
+        }
+        Ok(())
     }
 
     fn time(&self) -> Option<Time> {

@@ -493,7 +493,7 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
     let on_path: Vec<String> = graph
         .path
         .iter()
-        .filter(|part| part.ns * 20 >= graph.span_ns && part.ns > 0)
+        .filter(|part| part.ns >= graph.span_ns / 20 && part.ns > 0)
         .take(3)
         .map(|part| {
             let share = percent(part.ns as f64 / graph.span_ns.max(1) as f64);
