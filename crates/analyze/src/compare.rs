@@ -18,6 +18,9 @@ pub struct Comparison {
     pub after: Side,
     /// Mean wall time before over mean wall time after: above 1 is faster. None when a side has no time.
     pub speed_up: Option<f64>,
+    /// What is known of the wall time: `faster` or `slower` by more than noise, `may_be_noise`, or, with too few runs,
+    /// `not_known`: then `speed_up` is that of these runs only.
+    pub verdict: &'static str,
     /// Whether there are enough runs to tell a change from noise: the least p that they can show is at most 0.05.
     pub can_tell: bool,
     /// The whole runs.
@@ -141,6 +144,12 @@ pub fn compare(before: &[Summary], after: &[Summary]) -> Comparison {
         |side: &[Summary]| side.iter().map(|s| s.wall_ns as f64).sum::<f64>() / side.len() as f64;
     let speed_up = wall(before) / wall(after);
     out.speed_up = (speed_up.is_finite() && speed_up > 0.0).then_some(speed_up);
+    out.verdict = match out.totals.first().and_then(|wall| wall.changed) {
+        None => "not_known",
+        Some(false) => "may_be_noise",
+        Some(true) if speed_up > 1.0 => "faster",
+        Some(true) => "slower",
+    };
     out
 }
 
@@ -276,7 +285,10 @@ mod tests {
             &[run(200, &[("a", 100), ("gone", 7)])],
             &[run(100, &[("a", 40), ("new", 5)])],
         );
-        assert_eq!((c.speed_up, c.can_tell), (Some(2.0), false));
+        assert_eq!(
+            (c.speed_up, c.can_tell, c.verdict),
+            (Some(2.0), false, "not_known")
+        );
         let rows: Vec<_> = c
             .regions
             .iter()
@@ -306,6 +318,7 @@ mod tests {
             ("wall", Some(true))
         );
         assert_eq!(c.speed_up, Some(1002.0 / 802.0));
+        assert_eq!(c.verdict, "faster");
     }
 
     #[test]

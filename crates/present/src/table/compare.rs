@@ -30,14 +30,16 @@ pub fn render_comparison(comparison: &Comparison, layout: &Layout) -> String {
 
 impl Page<'_> {
     fn sides(&mut self, c: &Comparison) {
-        let verdict = self.styled("1", &verdict(c));
-        self.line(&verdict);
+        for line in super::wrap(&verdict(c), self.layout.width.max(20)) {
+            let line = self.styled("1", &line);
+            self.line(&line);
+        }
         self.fact("before", &side(&c.before));
         self.fact("after", &side(&c.after));
         if !c.can_tell {
             self.fact(
                 "noise",
-                "too few runs to tell a change from noise: give 4 or more of each (--before A1 A2 A3 A4 --after B1 B2 B3 B4)",
+                "too few runs to tell a change from noise (--before A1 A2 A3 A4 --after B1 B2 B3 B4, taken in turns)",
             );
         } else {
             self.fact(
@@ -91,22 +93,28 @@ impl Page<'_> {
     }
 }
 
+/// What is known first: a ratio of too few runs is the ratio of these runs, and of nothing more.
 fn verdict(c: &Comparison) -> String {
-    let is_noise = c.totals.first().and_then(|wall| wall.changed) == Some(false);
     let Some(speed) = c.speed_up else {
         return "nothing to compare".into();
     };
     let text = if (0.995..1.005).contains(&speed) {
-        "as fast as before".to_string()
+        "as fast".to_string()
     } else if speed > 1.0 {
-        format!("{speed:.2} times as fast as before")
+        format!("{speed:.2} times as fast")
     } else {
-        format!("{:.2} times as slow as before", 1.0 / speed)
+        format!("{:.2} times as slow", 1.0 / speed)
     };
-    if is_noise {
-        format!("{text}, which may be noise")
-    } else {
-        text
+    let of = match (c.before.runs, c.after.runs) {
+        (1, 1) => "in this one pair".to_string(),
+        (b, a) => format!("by the means of {b} and {} here", plural(a, "run")),
+    };
+    match c.verdict {
+        "not_known" => format!(
+            "{text} {of}; not known whether that is more than noise: give 4 or more runs of each"
+        ),
+        "may_be_noise" => format!("{text} as before, which may be noise"),
+        _ => format!("{text} as before"),
     }
 }
 
