@@ -132,7 +132,7 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS (needs a nightly toolchain and c
 	cd fuzz && for t in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run $$t -- -max_total_time=$(FUZZ_SECONDS); done
 
 # ---- bench --------------------------------------------------------------------------------------------------------
-BENCHES := account annotate examples ito load locks overhead viewer predict
+BENCHES := account annotate examples hints ito load locks overhead viewer predict
 bench: $(BENCHES:%=bench-%) ## run all benchmarks; results in target/bench/*.json
 
 bench-%: build ## run one benchmark: annotate, examples, load or viewer

@@ -1,7 +1,9 @@
 //! What to try next, in plain words, each with what it may gain and, where there is one, the command.
 //!
-//! A hint is a rule over the answers of the other modules. Rules name a cause only where the numbers can mean nothing
-//! else; below [`WORTH`] of the capacity they are silent.
+//! A hint is a rule over the answers of the other modules. Each rule says when it is given and when it must not be, and
+//! has been followed on real programs and measured (docs/design/hints.md, bench/hints/run): a rule that was not is not
+//! here. Below [`WORTH`] of the capacity they are silent, and so they are in doubt: advice that harms costs more than
+//! advice that is missing.
 use crate::cut::Cut;
 use crate::{Hint, Summary};
 use kasuri_model::{StateRow, ThreadState, Time};
@@ -9,8 +11,14 @@ use std::collections::HashMap;
 
 /// Share of the capacity that a cause must cost before it is worth a line.
 const WORTH: f64 = 0.02;
+/// Share of the capacity that other programs may use at most where a hint is about the program itself: with fewer threads
+/// it would get a smaller part of the machine.
+const OTHERS: f64 = 0.1;
 /// Waits shorter than this end before the kernel could have moved the thread: it is no finding that it did not.
 const MISPLACED_NS: i64 = 500_000;
+/// In all, a thread waits so long for a CPU beside an idle one only when it is kept off that one: the kernel looks for
+/// work for an idle CPU at once, and again every few milliseconds.
+const KEPT_NS: i64 = 50_000_000;
 
 /// The hints, most to gain first.
 pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary) -> Vec<Hint> {
@@ -21,73 +29,63 @@ pub(crate) fn hints(cut: &Cut<'_>, summary: &Summary) -> Vec<Hint> {
     let ready = long_ready(cut);
     let mut out = Vec::new();
     out.extend(oversubscription(summary));
-    out.extend(interference(summary));
-    out.extend(misplaced(cut, &ready));
-    out.extend(interrupts(summary));
-    out.extend(migrations(summary));
+    out.extend(interference(cut, summary));
+    out.extend(misplaced(cut, summary, &ready));
     out.retain(|hint| hint.cost_ns >= worth);
     out.sort_by_key(|hint| (std::cmp::Reverse(hint.cost_ns), hint.kind));
     out
-}
-
-/// The recorded command as a shell would read it; `PROGRAM` when there is none.
-fn program(summary: &Summary) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=".contains(c);
-    let word = |w: &String| match !w.is_empty() && w.chars().all(is_plain) {
-        true => w.clone(),
-        false => format!("'{}'", w.replace('\'', "'\\''")),
-    };
-    match summary.command.is_empty() {
-        true => "PROGRAM".into(),
-        false => summary
-            .command
-            .iter()
-            .map(word)
-            .collect::<Vec<_>>()
-            .join(" "),
-    }
 }
 
 fn seconds(ns: i64) -> String {
     format!("{:.3} s", ns as f64 * 1e-9)
 }
 
-/// `3`, or `0-2,5`: as taskset takes it.
-fn cpu_list(cpus: &[u32]) -> String {
-    let mut parts: Vec<(u32, u32)> = Vec::new();
-    for &cpu in cpus {
-        match parts.last_mut() {
-            Some((_, last)) if *last + 1 == cpu => *last = cpu,
-            _ => parts.push((cpu, cpu)),
-        }
-    }
-    let text = |(a, b): &(u32, u32)| match a == b {
-        true => a.to_string(),
-        false => format!("{a}-{b}"),
-    };
-    parts.iter().map(text).collect::<Vec<_>>().join(",")
+/// What of the capacity went to these classes.
+fn lost_to(summary: &Summary, classes: &[&str]) -> i64 {
+    let of = |class: &&crate::account::ClassSum| classes.contains(&class.class);
+    let found = summary.account.classes.iter().filter(of);
+    found.fold(0, |sum, class| sum.saturating_add(class.ns))
 }
 
-/// More of the program's threads than CPUs want to run.
+/// More threads of one process than CPUs want to run at a time, and they wait for each other: whoever comes last to a
+/// meeting may have had no CPU.
+///
+/// Not given: where threads belong to several processes (`make -j`: each is one thread, and how many run at a time is not
+/// how many there were); where nobody waits for another (pigz: more threads cost it nothing); where they wait for input
+/// (more threads hide that); where other programs use the machine (more threads get more of it).
 fn oversubscription(summary: &Summary) -> Option<Hint> {
-    let own = summary.interference.iter().filter(|i| i.is_target);
-    let cost_ns: i64 = own.map(|i| i.delayed_ns).sum();
-    // Threads that did not want a tenth of a CPU are helpers, not workers.
-    let wants = |t: &&crate::ThreadSummary| {
-        t.is_target && (t.on_cpu_ns + t.runnable_ns) * 10 > summary.wall_ns
-    };
-    let workers: Vec<_> = summary.threads.iter().filter(wants).collect();
-    if workers.len() <= summary.n_cpus as usize {
+    let mut threads: HashMap<i32, (usize, i64)> = HashMap::new();
+    for t in summary.threads.iter().filter(|t| t.is_target) {
+        let wanted = t.on_cpu_ns.saturating_add(t.runnable_ns);
+        // Threads that did not want a tenth of a CPU are helpers, not workers.
+        if wanted > summary.wall_ns / 10 {
+            let process = threads.entry(t.pid).or_default();
+            *process = (process.0 + 1, process.1.saturating_add(wanted));
+        }
+    }
+    let (_, (workers, wanted)) = threads
+        .into_iter()
+        .max_by_key(|&(pid, (_, ns))| (ns, -pid))?;
+    let mean = wanted as f64 / summary.wall_ns.max(1) as f64;
+    let few = f64::from(summary.n_cpus);
+    if workers <= summary.n_cpus as usize || mean <= few {
         return None;
     }
-    let wanted: i64 = workers.iter().map(|t| t.on_cpu_ns + t.runnable_ns).sum();
-    let mean = wanted as f64 / summary.wall_ns.max(1) as f64;
+    let share = |ns: i64| ns as f64 / summary.capacity_ns as f64;
+    let others = summary.cpus.iter().map(|c| c.other_ns);
+    let waits_for_input = lost_to(summary, &["io_wait", "sleep"]);
+    if share(others.sum()) > OTHERS || share(waits_for_input) > WORTH {
+        return None;
+    }
+    let cost_ns = lost_to(
+        summary,
+        &["oversubscribed", "barrier_wait", "sync_wait", "scheduling"],
+    );
     Some(Hint {
         kind: "oversubscription",
         cost_ns,
         text: format!(
-            "oversubscribed: {} threads on {} CPUs; {mean:.1} of them wanted to run at any time, and they waited {} for each other; start one thread for each CPU",
-            workers.len(),
+            "oversubscribed: {workers} threads on {0} CPUs, {mean:.1} of them wanted to run at any time, and {1} of CPU time was lost while they waited for each other; measure {0} threads against these (OpenMP: OMP_NUM_THREADS={0}; kasuri compare): with equal parts of the work that was 1.4 times as fast, with uneven ones, which more threads even out, 0.8 times",
             summary.n_cpus,
             seconds(cost_ns),
         ),
@@ -95,61 +93,81 @@ fn oversubscription(summary: &Summary) -> Option<Hint> {
     })
 }
 
-/// Somebody else took the CPU.
-fn interference(summary: &Summary) -> Option<Hint> {
-    let others: Vec<_> = (summary.interference.iter())
-        .filter(|i| !i.is_target && i.delayed_ns > 0)
-        .collect();
-    let cost_ns = others.iter().map(|i| i.delayed_ns).sum();
-    let first = others.first()?;
-    let free: Vec<u32> = (summary.cpus.iter())
-        .filter(|c| c.other_ns * 20 < summary.wall_ns)
-        .map(|c| c.cpu)
-        .collect();
-    let more = match others.len() {
-        1 => String::new(),
-        n => format!(" and {} more", n - 1),
-    };
-    let who = format!("{} ({}){more}", first.process, first.pid);
-    let is_partial = !free.is_empty() && free.len() < summary.cpus.len();
-    let (cure, command) = match is_partial {
-        true => (
-            format!("CPU {} had no such company", cpu_list(&free)),
-            format!("taskset -c {} {}", cpu_list(&free), program(summary)),
-        ),
-        false => (
-            "stop it, or run it with a lower priority".into(),
-            format!("sudo renice -n 19 -p {}", first.pid),
-        ),
-    };
+/// Kernel threads: their priority is not for sale.
+fn is_of_kernel(cut: &Cut<'_>, process: usize) -> bool {
+    let info = &cut.trace.processes[process];
+    let parent = cut.trace.processes.get(info.parent.ix()).map(|p| p.pid);
+    let name = cut.trace.strings.get(info.name);
+    let starts = ["kworker/", "ksoftirqd/", "migration/", "rcu_", "irq/"];
+    info.pid == 2 || parent == Some(2) || starts.iter().any(|start| name.starts_with(start))
+}
+
+/// One other process took the CPU.
+///
+/// Not given: where many did, each a little (the next takes its place); where it has ended, or is the kernel's. Never a
+/// `taskset` away from it: a program on fewer CPUs is slower by more than what it is freed from.
+fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
+    let others = || summary.interference.iter().filter(|i| !i.is_target);
+    let first = others().next()?;
+    let all: i64 = others().map(|i| i.delayed_ns).sum();
+    let mut processes = cut.trace.processes.iter();
+    let process = processes.rposition(|p| p.pid == first.pid)?;
+    let threads = &cut.trace.processes[process].threads;
+    let is_there = (threads.start..threads.end)
+        .any(|t| cut.trace.threads[t as usize].alive.end >= cut.trace.span.end);
+    if first.delayed_ns < all / 2 || !is_there || is_of_kernel(cut, process) {
+        return None;
+    }
     Some(Hint {
         kind: "interference",
-        cost_ns,
+        cost_ns: first.delayed_ns,
         text: format!(
-            "interference: {who} ran while threads of the program were ready, and cost them {}; {cure}",
-            seconds(cost_ns)
+            "interference: {} ({}) ran while threads of the program were ready, and delayed them by {}; end it, or give it the lowest priority: then it runs slower (no help where it is in another cgroup, as of a container)",
+            first.process,
+            first.pid,
+            seconds(first.delayed_ns)
         ),
-        command: Some(command),
+        // Where the kernel groups processes by session, a priority holds inside one only, and the group has its own.
+        command: Some(format!(
+            "sudo renice -n 19 -p {0}; echo 19 | sudo tee /proc/{0}/autogroup",
+            first.pid
+        )),
     })
 }
 
 /// Target threads' long waits for a CPU, in order of their start.
-fn long_ready(cut: &Cut<'_>) -> Vec<StateRow> {
-    let mut out: Vec<StateRow> = Vec::new();
+fn long_ready(cut: &Cut<'_>) -> Vec<(usize, StateRow)> {
+    let mut out: Vec<(usize, StateRow)> = Vec::new();
     for thread in cut.threads().filter(|t| cut.is_target(*t)) {
-        out.extend(cut.trace.states_of(thread).filter(|row| {
+        let rows = cut.trace.states_of(thread).filter(|row| {
             matches!(
                 row.state,
                 ThreadState::RunnableWoken | ThreadState::RunnablePreempted
             ) && cut.overlap(row.start, row.end) >= MISPLACED_NS
-        }));
+        });
+        out.extend(rows.map(|row| (thread.ix(), row)));
     }
-    out.sort_by_key(|row| row.start);
+    out.sort_by_key(|(thread, row)| (row.start, *thread));
     out
 }
 
-/// Threads wait in one CPU's queue while another CPU is idle: pinned together, or balanced late.
-fn misplaced(cut: &Cut<'_>, ready: &[StateRow]) -> Option<Hint> {
+/// The CPUs on which a thread was ever seen.
+fn seen_on(cut: &Cut<'_>, thread: usize) -> Vec<u16> {
+    let rows = cut.trace.states_of(kasuri_model::ThreadIx(thread as u32));
+    let mut cpus: Vec<u16> = rows
+        .filter(|row| row.state == ThreadState::Running)
+        .map(|row| row.cpu)
+        .collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    cpus
+}
+
+/// A thread waits in one CPU's queue while another CPU, on which it never ran, is idle: it is kept off that one.
+///
+/// Not given: where the thread was ever seen on the idle CPU, or waited beside it for less than [`KEPT_NS`] in all: then the
+/// kernel came late, and pinning was not measured to help.
+fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> Option<Hint> {
     let idle: Vec<Vec<(Time, Time)>> = (0..cut.trace.cpus.len())
         .map(|cpu| {
             let rows = cut.trace.occupancy_of(cpu).filter(|row| row.idle);
@@ -157,10 +175,11 @@ fn misplaced(cut: &Cut<'_>, ready: &[StateRow]) -> Option<Hint> {
                 .collect()
         })
         .collect();
+    let mut seen: HashMap<usize, Vec<u16>> = HashMap::new();
     // Idle time before this moment has been promised to a thread already.
     let mut taken = vec![cut.from; idle.len()];
-    let mut found: HashMap<(u16, usize), i64> = HashMap::new();
-    for row in ready {
+    let mut found: HashMap<(u16, usize, usize), i64> = HashMap::new();
+    for (thread, row) in ready {
         let free_on = |cpu: usize| {
             let (from, to) = (row.start.max(taken[cpu]), row.end.min(cut.to));
             let first = idle[cpu].partition_point(|i| i.1 <= from);
@@ -169,111 +188,32 @@ fn misplaced(cut: &Cut<'_>, ready: &[StateRow]) -> Option<Hint> {
                 .map(|i| (i.1.min(to) - i.0.max(from)).ns().max(0))
                 .sum::<i64>()
         };
-        let others = (0..idle.len()).filter(|&cpu| cpu != usize::from(row.cpu));
-        let best = others.map(|cpu| (free_on(cpu), cpu)).max();
+        let seen = seen.entry(*thread).or_insert_with(|| seen_on(cut, *thread));
+        let strange = |cpu: &usize| !seen.contains(&(*cpu as u16)) && seen.contains(&row.cpu);
+        let best = (0..idle.len())
+            .filter(strange)
+            .map(|cpu| (free_on(cpu), cpu))
+            .max();
         if let Some((ns, cpu)) = best.filter(|b| b.0 > 0) {
             taken[cpu] = taken[cpu].max(row.end);
-            *found.entry((row.cpu, cpu)).or_default() += ns;
+            *found.entry((row.cpu, cpu, *thread)).or_default() += ns;
         }
     }
+    found.retain(|_, ns| *ns >= KEPT_NS);
     let cost_ns = found.values().sum();
-    let (&(queue, idle), _) = found
-        .iter()
-        .max_by_key(|((queue, idle), ns)| (**ns, std::cmp::Reverse((*queue, *idle))))?;
+    let worst = |(key, ns): &(&(u16, usize, usize), &i64)| (**ns, std::cmp::Reverse(**key));
+    let (&(queue, idle, thread), _) = found.iter().max_by_key(worst)?;
+    let info = &cut.trace.threads[thread];
     Some(Hint {
         kind: "misplaced",
         cost_ns,
         text: format!(
-            "a CPU was idle while threads waited for another: {} in all, most of it on CPU {queue} with CPU {idle} idle; either two threads are pinned to one CPU (while it runs: grep Cpus_allowed_list /proc/PID/task/*/status), or they run so briefly that the kernel moves them too late: pin them to CPUs of their own",
-            seconds(cost_ns)
+            "{} of CPU time idle beside ready threads that never ran there: most of it on CPU {idle}, while thread {} ({}) waited for CPU {queue}; an affinity, a cpuset or numactl keeps it there: let it run on all {} CPUs (while it runs, see)",
+            seconds(cost_ns),
+            cut.trace.strings.get(info.name),
+            info.tid,
+            summary.n_cpus,
         ),
-        command: None,
+        command: Some("grep Cpus_allowed_list /proc/PID/task/*/status".into()),
     })
-}
-
-/// One CPU handles the interrupts of all.
-fn interrupts(summary: &Summary) -> Option<Hint> {
-    let of = |c: &crate::CpuSummary| c.irq_ns.unwrap_or(0);
-    let total: i64 = summary.cpus.iter().map(of).sum();
-    let worst = summary.cpus.iter().max_by_key(|c| of(c))?;
-    if summary.cpus.len() < 2 || of(worst) * 10 < total * 8 {
-        return None;
-    }
-    let rest: Vec<u32> = (summary.cpus.iter())
-        .map(|c| c.cpu)
-        .filter(|&cpu| cpu != worst.cpu)
-        .collect();
-    Some(Hint {
-        kind: "interrupts",
-        cost_ns: of(worst),
-        text: format!(
-            "CPU {} takes {:.0} % of the interrupts, {} in all; keep the program off it, or spread them (/proc/irq/*/smp_affinity_list)",
-            worst.cpu,
-            of(worst) as f64 / total as f64 * 100.0,
-            seconds(total)
-        ),
-        command: Some(format!(
-            "taskset -c {} {}",
-            cpu_list(&rest),
-            program(summary)
-        )),
-    })
-}
-
-/// Threads that move while they could run.
-fn migrations(summary: &Summary) -> Option<Hint> {
-    let moved = |g: &&crate::MigrationGroup| g.why == "balance";
-    let groups: Vec<_> = summary.migration_groups.iter().filter(moved).collect();
-    let (cost_ns, count) = (
-        groups.iter().map(|g| g.off_cpu_ns).sum(),
-        groups.iter().map(|g| g.count).sum::<u64>(),
-    );
-    let busy =
-        (summary.threads.iter()).filter(|t| t.is_target && t.on_cpu_ns * 10 > summary.wall_ns);
-    let busy = busy.count();
-    if busy == 0 || busy > summary.n_cpus as usize {
-        return None;
-    }
-    let (how, command) = match busy {
-        1 => {
-            let quiet = summary.cpus.iter().min_by_key(|c| c.other_ns)?;
-            let command = format!("taskset -c {} {}", quiet.cpu, program(summary));
-            ("pin it".to_string(), command)
-        }
-        n => (
-            format!(
-                "pin its {n} threads to CPUs of their own (OpenMP: as below; pthreads: pthread_setaffinity_np)"
-            ),
-            format!("OMP_PROC_BIND=true OMP_PLACES=cores {}", program(summary)),
-        ),
-    };
-    Some(Hint {
-        kind: "migrations",
-        cost_ns,
-        text: format!(
-            "the kernel moved ready threads to another CPU {count} times, after {} without one; {how}",
-            seconds(cost_ns)
-        ),
-        command: Some(command),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_lists_are_as_taskset_takes_them() {
-        assert_eq!(cpu_list(&[3]), "3");
-        assert_eq!(cpu_list(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
-    }
-
-    #[test]
-    fn commands_are_quoted() {
-        let summary = Summary {
-            command: vec!["sh".into(), "-c".into(), "it's".into()],
-            ..Summary::default()
-        };
-        assert_eq!(program(&summary), "sh -c 'it'\\''s'");
-    }
 }

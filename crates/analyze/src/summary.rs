@@ -431,7 +431,7 @@ pub struct MigrationGroup {
 /// What to try next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Hint {
-    /// `oversubscription`, `interference`, `misplaced`, `interrupts` or `migrations`.
+    /// `oversubscription`, `interference` or `misplaced`.
     pub kind: &'static str,
     /// CPU time that it concerns, at most what can be gained.
     pub cost_ns: i64,

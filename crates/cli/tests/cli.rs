@@ -402,7 +402,11 @@ fn cli_compare_shows_two_sides_and_wants_two() {
     let output = run(&["compare", &one, &one]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
-    for needed in ["as fast in this one pair; not known whether that is more than noise", "solve", "too few runs to tell"] {
+    for needed in [
+        "as fast in this one pair; not known whether that is more than noise",
+        "solve",
+        "too few runs to tell",
+    ] {
         assert!(text.contains(needed), "{needed}: {text}");
     }
     let json = run(&["compare", "--json", "--before", &one, &one, "--after", &one]);

@@ -1,5 +1,6 @@
 //! The account: golden traces with hand-computed answers, what must not change an answer, random traces.
 mod critical_path;
 mod golden;
+mod hints;
 mod props;
 mod story;

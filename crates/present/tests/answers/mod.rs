@@ -191,7 +191,7 @@ pub fn summary() -> Summary {
             kind: "interference",
             cost_ns: 12_300_000,
             text: "interference: python3 (99) ran while threads of the program were ready".into(),
-            command: Some("taskset -c 1 ./examples/quake --threads 2".into()),
+            command: Some("sudo renice -n 19 -p 99".into()),
         }],
         losses: vec![LossSummary {
             cause: "kernel buffer overrun".into(),

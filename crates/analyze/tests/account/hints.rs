@@ -1,0 +1,201 @@
+//! Each hint: a trace where it must appear, and those where it must not (docs/design/hints.md).
+use crate::story::{BARRIER, Story};
+use kasuri_analyze::{Hint, Options, summary};
+use kasuri_model::ThreadState::{RunnablePreempted as Preempted, Sleeping};
+
+const MS: i64 = 1_000_000;
+
+fn hints(story: Story, end: i64) -> Vec<Hint> {
+    summary(&story.load(end), &Options::default()).hints
+}
+
+fn kinds(story: Story, end: i64) -> Vec<&'static str> {
+    hints(story, end).iter().map(|h| h.kind).collect()
+}
+
+/// Two CPUs, three threads in turns for 4 ms each; at the end CPU 1 is idle while thread 12 catches up and the others wait for it.
+fn three_on_two(threads: [i32; 3]) -> Story {
+    let [a, b, c] = threads;
+    let mut s = Story::new(2);
+    s.known = threads.iter().copied().filter(|t| *t < 70).collect();
+    s.switch(0, 0, 0, Sleeping, a);
+    s.switch(1, 0, 0, Sleeping, b);
+    s.wake(0, MS / 10, a, c, 0);
+    let turns = [(a, c), (c, a), (a, c), (c, a)];
+    for (n, (from, to)) in turns.into_iter().enumerate() {
+        s.switch(0, (n as i64 + 1) * 4 * MS, from, Preempted, to);
+    }
+    // CPU 0: c still has to catch up 8 ms; b and a are done and wait at the barrier.
+    s.switch(0, 20 * MS, a, Sleeping, c);
+    s.switch(1, 20 * MS, b, Sleeping, 0);
+    s.wake(0, 28 * MS, c, a, 0);
+    s.wake(0, 28 * MS, c, b, 1);
+    s.switch(1, 28 * MS + 10_000, 0, Sleeping, b);
+    s.switch(0, 28 * MS + 10_000, c, Sleeping, a);
+    s
+}
+
+fn with_barrier(mut s: Story) -> Story {
+    s.wait(11, 20 * MS, 28 * MS, BARRIER, "meet");
+    s.wait(10, 20 * MS, 28 * MS, BARRIER, "meet");
+    s
+}
+
+#[test]
+fn threads_that_wait_for_each_other_on_few_cpus_are_oversubscribed() {
+    let found = hints(with_barrier(three_on_two([10, 11, 12])), 30 * MS);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].kind, "oversubscription");
+    assert!(found[0].text.contains("measure 2 threads against these"), "{found:?}");
+    assert_eq!(found[0].command, None);
+}
+
+/// As `make -j2` does: at any time two processes, over all its time many.
+#[test]
+fn processes_one_after_the_other_are_not() {
+    let mut s = Story::new(2);
+    s.known = vec![10];
+    s.switch(0, 0, 0, Sleeping, 10);
+    for n in 0..8 {
+        let (cpu, from) = ((n % 2) as usize, (n / 2) * 8 * MS + MS);
+        let child = 20 + n as i32;
+        let fork = kasuri_model::input::What::Fork {
+            parent: 10,
+            child,
+            comm: kasuri_model::StrIx::NONE,
+            pid: Some(child),
+            same_process: Some(false),
+        };
+        s.other(0, from - MS / 2, 10, fork);
+        if cpu == 0 {
+            s.switch(0, from, 10, Preempted, child);
+            s.switch(0, from + 7 * MS, child, Sleeping, 10);
+        } else {
+            s.switch(1, from, 0, Sleeping, child);
+            s.switch(1, from + 7 * MS, child, Sleeping, 0);
+        }
+    }
+    assert_eq!(kinds(s, 40 * MS), Vec::<&str>::new());
+}
+
+/// As pigz does: more threads than CPUs, and both CPUs always busy.
+#[test]
+fn threads_that_wait_for_nobody_are_not() {
+    let mut s = Story::new(2);
+    s.known = vec![10, 11, 12];
+    s.switch(0, 0, 0, Sleeping, 10);
+    s.switch(1, 0, 0, Sleeping, 11);
+    s.wake(0, MS / 10, 10, 12, 0);
+    for n in 1..7 {
+        let (from, to) = if n % 2 == 1 { (10, 12) } else { (12, 10) };
+        s.switch(0, n * 4 * MS, from, Preempted, to);
+    }
+    assert_eq!(kinds(s, 28 * MS), Vec::<&str>::new());
+}
+
+/// The waits are for a device: more threads hide them.
+#[test]
+fn threads_that_wait_for_input_are_not() {
+    let mut s = three_on_two([10, 11, 12]);
+    s.wait(11, 20 * MS, 28 * MS, 4, "read");
+    s.wait(10, 20 * MS, 28 * MS, 4, "read");
+    assert_eq!(kinds(s, 30 * MS), Vec::<&str>::new());
+}
+
+/// Others have the machine: with fewer threads the program would get less of it. And many others, each a little, are not one
+/// whom to renice.
+#[test]
+fn nothing_is_advised_where_many_others_run() {
+    let mut s = Story::new(2);
+    s.known = vec![10, 11, 12];
+    s.switch(0, 0, 0, Sleeping, 10);
+    s.switch(1, 0, 0, Sleeping, 11);
+    for n in 0..6 {
+        let (from, other) = (n * 4 * MS + 2 * MS, 90 + n as i32);
+        s.switch(0, from, 10, Preempted, other);
+        s.switch(0, from + 2 * MS, other, Sleeping, 10);
+    }
+    assert_eq!(kinds(s, 26 * MS), Vec::<&str>::new());
+}
+
+/// One other takes CPU 1 half of the time: never a taskset to CPU 0, where both threads would share one CPU.
+fn disturbed(other: i32, until: i64) -> Story {
+    let mut s = Story::new(2);
+    s.known = vec![10, 11];
+    s.switch(0, 0, 0, Sleeping, 10);
+    s.switch(1, 0, 0, Sleeping, 11);
+    for n in 0..5 {
+        let from = n * 4 * MS + 2 * MS;
+        s.switch(1, from, 11, Preempted, other);
+        s.switch(1, from + 2 * MS, other, Sleeping, 11);
+    }
+    if until < 30 * MS {
+        let exit = kasuri_model::input::What::Exit {
+            tid: other,
+            at_once: true,
+        };
+        s.other(1, until, other, exit);
+    }
+    s
+}
+
+#[test]
+fn one_other_program_may_be_reniced_and_nothing_is_pinned() {
+    let found = hints(disturbed(90, 30 * MS), 30 * MS);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].kind, "interference");
+    assert_eq!(
+        found[0].command.as_deref(),
+        Some("sudo renice -n 19 -p 90; echo 19 | sudo tee /proc/90/autogroup")
+    );
+    assert!(!found[0].text.contains("taskset"), "{found:?}");
+}
+
+#[test]
+fn a_program_that_has_ended_is_not_reniced() {
+    let found = hints(disturbed(90, 25 * MS), 30 * MS);
+    assert!(found.iter().all(|h| h.kind != "interference"), "{found:?}");
+}
+
+/// Threads 10 and 11 take turns on CPU 0, 4 ms each, while CPU 1 is idle; `once`: 11 was once on CPU 1.
+fn pinned_together(once: bool) -> Story {
+    let mut s = Story::new(2);
+    s.known = vec![10, 11];
+    s.switch(0, 0, 0, Sleeping, 10);
+    if once {
+        s.switch(1, 0, 0, Sleeping, 11);
+        s.switch(1, MS, 11, Sleeping, 0);
+        s.wake(0, 2 * MS, 10, 11, 0);
+    } else {
+        s.switch(1, 0, 99, Sleeping, 0);
+        s.wake(0, MS / 10, 10, 11, 0);
+    }
+    for n in 1..40 {
+        let (from, to) = if n % 2 == 1 { (10, 11) } else { (11, 10) };
+        s.switch(0, n * 4 * MS, from, Preempted, to);
+    }
+    s
+}
+
+#[test]
+fn threads_kept_to_one_cpu_beside_an_idle_one() {
+    let found = hints(pinned_together(false), 160 * MS);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].kind, "misplaced");
+    assert!(found[0].text.contains("let it run on all 2 CPUs"));
+}
+
+/// Who was seen on the idle CPU is not kept off it; and 20 ms are no proof.
+#[test]
+fn late_balancing_is_no_pinning() {
+    assert_eq!(
+        hints(pinned_together(true), 160 * MS)
+            .iter()
+            .filter(|h| h.text.contains("thread t11"))
+            .count(),
+        0
+    );
+    let mut s = pinned_together(false);
+    s.cpus[0].retain(|e| e.time.0 <= 20 * MS);
+    assert_eq!(kinds(s, 22 * MS), Vec::<&str>::new());
+}
