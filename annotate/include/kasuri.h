@@ -149,7 +149,7 @@ enum kasuri_kind {
     KASURI_EV_INSTANT = 3,        /* name          -                  -                                */
     KASURI_EV_COUNTER = 4,        /* name          -                  f64 value, 0                     */
     KASURI_EV_WAIT_BEGIN = 5,     /* place or 0    kasuri_wait_kind   u64 object, 0                    */
-    KASURI_EV_WAIT_END = 6,       /* place or 0    kasuri_wait_kind   u64 object, 0                    */
+    KASURI_EV_WAIT_END = 6,       /* place or 0    kasuri_wait_kind   u64 object, 1: its time limit ended it */
     KASURI_EV_LOCK_REQUEST = 7,   /* place or 0    kasuri_lock_mode   u64 object, 0                    */
     KASURI_EV_LOCK_ACQUIRED = 8,  /* "                                                                 */
     KASURI_EV_LOCK_RELEASED = 9,  /* "                                                                 */

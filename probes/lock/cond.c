@@ -11,6 +11,7 @@ void probe_wait_begin(struct probe_wait *w, uint32_t kind, const void *object, c
     w->kind = kind;
     w->object = object;
     w->mutex = 0;
+    w->timed_out = 0;
     if (mutex && (!probe_is_light || (probe_self && probe_ends_recorded(probe_self, mutex)))) {
         probe_emit_left(mutex, 0, stamp);
         w->mutex = mutex;
@@ -22,7 +23,7 @@ void probe_wait_begin(struct probe_wait *w, uint32_t kind, const void *object, c
 void probe_wait_end(void *wait) {
     struct probe_wait *w = wait;
     uint64_t stamp = kasuri__stamp();
-    probe_emit_long(KASURI_EV_WAIT_END, w->kind, w->object, 0, stamp);
+    probe_emit_long(KASURI_EV_WAIT_END, w->kind, w->object, w->timed_out ? 1 : 0, stamp);
     if (w->mutex && (!probe_is_light || (probe_self && probe_record_hold(probe_self, w->mutex, 0))))
         probe_emit_taken(w->mutex, 0, stamp);
 }
@@ -42,6 +43,7 @@ static int without_mutex(int r) {
         PROBE_WAIT(r, w, call);                                                                                        \
         if (without_mutex(r))                                                                                          \
             w.mutex = 0;                                                                                               \
+        w.timed_out = r == ETIMEDOUT;                                                                                  \
         probe_wait_end(&w);                                                                                            \
         return r;                                                                                                      \
     } while (0)
@@ -68,6 +70,7 @@ PROBE_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, c
         PROBE_WAIT(r, w, call);                                                                                        \
         if (r == thrd_error)                                                                                           \
             w.mutex = 0;                                                                                               \
+        w.timed_out = r == thrd_timedout;                                                                              \
         probe_wait_end(&w);                                                                                            \
         return r;                                                                                                      \
     } while (0)

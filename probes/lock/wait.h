@@ -10,6 +10,7 @@ struct probe_wait {
     uint32_t kind; /* enum kasuri_wait_kind */
     const void *object;
     const void *mutex; /* that a condition variable gives back; else null */
+    int timed_out;     /* the time limit ended it, and nobody else */
 };
 
 /* The wait begins; a mutex is about to be released by it. */

@@ -433,3 +433,64 @@ fn prediction_learns_from_a_second_run() {
         said(&out)
     );
 }
+
+/// CPython waits for its global lock with a time limit of 5 ms, again and again: under the probe that is a lock with a name;
+/// without it nobody can tell it from a sleep, and nothing more is said.
+#[test]
+fn pythons_gil_has_a_name_under_the_probe() {
+    if !can_probe() || !two_cpus() {
+        return;
+    }
+    let python = "/usr/bin/python3";
+    let dynamic = Command::new("nm").args(["-D", python]).output();
+    let has_symbol = |out: &Output| String::from_utf8_lossy(&out.stdout).contains(" _PyRuntime\n");
+    if !dynamic.as_ref().is_ok_and(has_symbol) {
+        return support::skip("no python3 with the symbol _PyRuntime");
+    }
+    let _alone = alone();
+    let dir = scratch();
+    let code = "import threading\n\
+                def work():\n\
+                \x20   x = 0\n\
+                \x20   for i in range(1500000): x += i * i\n\
+                ts = [threading.Thread(target=work) for _ in range(2)]\n\
+                [t.start() for t in ts]; [t.join() for t in ts]\n";
+    let record = |name: &str, options: &[&str]| {
+        let path = dir.path().join(name);
+        let mut command = kasuri(dir.path());
+        command
+            .args(["record", "-q"])
+            .args(options)
+            .arg("-o")
+            .arg(&path);
+        let done = run(command.args(["--", python, "-c", code]));
+        assert!(done.status.success(), "{}", said(&done));
+        path
+    };
+    let with = record("with.kasuri", &["--locks"]);
+    let summary = json(&run(kasuri(dir.path()).args(["stat", "--json"]).arg(&with)));
+    let waits = summary["waits"].as_array().expect("waits");
+    let gil: Vec<&Value> = (waits.iter())
+        .filter(|w| w["name"] == "GIL (_PyRuntime)")
+        .collect();
+    assert_eq!(gil.len(), 1, "{waits:?}");
+    assert_eq!(gil[0]["kind"], "lock_wait");
+    assert!(gil[0]["threads"].as_i64() >= Some(2), "{gil:?}");
+    // Each worker's own time: it waited for a lock, and slept for nothing else.
+    let workers = summary["account"]["threads"].as_array().expect("threads");
+    let of = |t: &Value, class: &str| {
+        let classes = t["classes"].as_array().expect("classes");
+        (classes.iter().find(|c| c["class"] == class)).map_or(0, |c| c["ns"].as_i64().unwrap_or(0))
+    };
+    let waited: i64 = workers.iter().map(|t| of(t, "lock_wait")).sum();
+    assert!(waited > 10_000_000, "{workers:?}");
+    let without = record("without.kasuri", &[]);
+    let page = text(&run(kasuri(dir.path())
+        .arg("stat")
+        .arg(&without)
+        .env("COLUMNS", "250")));
+    assert!(
+        !page.contains("to a timer, a device or the network"),
+        "{page}"
+    );
+}

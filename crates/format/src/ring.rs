@@ -332,9 +332,9 @@ numbered!(
         Instant = 3,
         /// A value; a: f64 bits.
         Counter = 4,
-        /// A wait begins; aux: [`WaitKind`], a: object.
+        /// A wait begins; aux: [`WaitKind`], a: object, b: of a condition, the mutex that goes with it, or 0.
         WaitBegin = 5,
-        /// A wait ends; as above.
+        /// A wait ends; as above, b: 1 when its time limit ended it.
         WaitEnd = 6,
         /// A lock is wanted; aux: [`LockMode`], a: object.
         LockRequest = 7,

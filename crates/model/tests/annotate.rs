@@ -573,3 +573,72 @@ fn probed_functions_are_locks_without_the_price_of_the_probes() {
     let uprobe = kasuri_model::types::LockSource::Uprobe;
     assert_eq!(sources, [(0xa0, uprobe), (0xb0, uprobe)]);
 }
+
+/// A condition waited for in turns of 5 ms: (start, end) of its slices, with their kind and name.
+fn waits(trace: &Trace) -> Vec<(i64, i64, SliceKind, &str)> {
+    let s = &trace.slices;
+    let rows = (0..s.start.len()).filter(|&r| s.kind[r] != LockHold);
+    rows.map(|r| {
+        let name = trace.strings.get(s.name[r]);
+        (s.start[r].ns(), s.end[r].ns(), s.kind[r], name)
+    })
+    .collect()
+}
+
+/// The waits of one thread for the condition 0xc of the mutex 0xa: (begin, end, whether the time limit ended it); as the probe
+/// writes them. `mutex`: the mutex's symbol.
+fn timed_waits(mutex: &str, turns: &[(i64, i64, bool)]) -> Trace {
+    let symbol = kasuri_format::ring::lock_type::SYMBOL;
+    let mut p = Program::default();
+    p.stream(1).put(5, Kind::LockDefine, "x", 1, 0xa, 0);
+    p.put(5, Kind::LockDefine, mutex, symbol, 0xa, 0);
+    p.put(5, Kind::LockTaken, "", 0, 0xa, 0);
+    for &(begin, end, timed_out) in turns {
+        p.put(begin, Kind::LockLeft, "", 0, 0xa, 0);
+        p.put(begin, Kind::WaitBegin, "take", 3, 0xc, 0xa);
+        p.put(end, Kind::WaitEnd, "", 3, 0xc, u64::from(timed_out));
+        p.put(end, Kind::LockTaken, "", 0, 0xa, 0);
+    }
+    p.load()
+}
+
+#[test]
+fn a_wait_whose_time_limit_ends_it_and_that_goes_on_is_one() {
+    let trace = timed_waits("m", &[(10, 20, true), (21, 30, true), (32, 40, false)]);
+    assert_eq!(waits(&trace), [(10, 40, Cond, "take")]);
+    // Signalled: the next wait is another one.
+    let trace = timed_waits("m", &[(10, 20, false), (21, 30, false)]);
+    assert_eq!(
+        waits(&trace),
+        [(10, 20, Cond, "take"), (21, 30, Cond, "take")]
+    );
+}
+
+#[test]
+fn a_wait_after_other_work_is_another() {
+    let mut p = Program::default();
+    p.stream(1).put(10, Kind::WaitBegin, "take", 3, 0xc, 0xa);
+    p.put(20, Kind::WaitEnd, "", 3, 0xc, 1);
+    p.begin(21, "work").end(22, "work");
+    p.put(23, Kind::WaitBegin, "take", 3, 0xc, 0xa);
+    p.put(30, Kind::WaitEnd, "", 3, 0xc, 1);
+    // Another condition.
+    p.put(31, Kind::WaitBegin, "take", 3, 0xd, 0xa);
+    p.put(40, Kind::WaitEnd, "", 3, 0xd, 0);
+    let found: Vec<_> = waits(&p.load()).iter().map(|w| (w.0, w.1)).collect();
+    assert_eq!(found, [(10, 20), (21, 22), (23, 30), (31, 40)]);
+}
+
+#[test]
+fn pythons_condition_is_the_gil() {
+    let turns = [(10, 20, true), (21, 30, false)];
+    for mutex in ["_PyRuntime", "_PyRuntime+440"] {
+        let trace = timed_waits(mutex, &turns);
+        assert_eq!(waits(&trace), [(10, 30, LockWait, "GIL (_PyRuntime)")]);
+        let gil = trace.lock_of(trace.threads[0].process, 0xc, Time(10));
+        let gil = &trace.locks[gil.unwrap().ix()];
+        assert_eq!(trace.strings.get(gil.name), "GIL (_PyRuntime)");
+    }
+    let trace = timed_waits("_PyRuntimeless", &turns);
+    assert_eq!(waits(&trace), [(10, 30, Cond, "take")]);
+}

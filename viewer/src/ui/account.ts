@@ -89,7 +89,7 @@ const NOTES: Record<string, string> = {
   ended: "after the program ended",
   wake_up: "being woken",
   placement: "queued at another CPU",
-  interrupt: "ended by a timer, a device or the network",
+  interrupt: "ended by an interrupt: a timer, a device, the network, or a time limit",
   process: "ended by another process",
   endless: "did not end in this recording",
   stopped: "stopped",

@@ -165,7 +165,7 @@ pub enum Note {
     /// Ready behind another thread of the program while this CPU was idle: the kernel's choice, or the thread may not
     /// run here.
     Placement = 6,
-    /// An interrupt ended the wait: a timer, a device, the network.
+    /// An interrupt ended the wait: a timer (also a time limit on waiting for another thread), a device, the network.
     Interrupt = 7,
     /// Another process ended the wait: `process`.
     Process = 8,

@@ -477,6 +477,7 @@ impl<'t> Sweep<'t> {
     fn blocked(&mut self, thread: usize, now: Time) -> (u32, Class, u8) {
         let s = &self.trace.slices;
         let wait = self.specials[thread].get(now).0;
+        self.workers[thread].wait = wait;
         if wait != NONE {
             let (class, rank) = match s.kind[wait as usize] {
                 SliceKind::LockWait => (Class::LockWait, 0),

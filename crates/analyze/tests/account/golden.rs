@@ -261,3 +261,33 @@ fn what_does_not_matter_changes_nothing() {
     assert_eq!(build(-5_000, 3_000, false), expected);
     assert_eq!(build(0, 0, true), expected);
 }
+
+/// 10 waits for a condition 100..1000 and looks at it by the clock: a timer wakes it at 400 and at 700, 11's signal at 1000. All of
+/// the wait is for 11, which runs meanwhile (beside 12: no serial phase); the timer is no cause.
+#[test]
+fn a_wait_that_looks_by_the_clock_is_for_who_ends_it() {
+    let mut s = Story::new(3);
+    s.known = vec![11, 12];
+    s.switch(0, 100, 10, Sleeping, 0);
+    for tick in [400, 700] {
+        s.wake(0, tick, 0, 10, 0);
+        s.switch(0, tick, 0, RunnablePreempted, 10);
+        s.switch(0, tick + 10, 10, Sleeping, 0);
+    }
+    s.wake(1, 1000, 11, 10, 0);
+    s.switch(0, 1000, 0, RunnablePreempted, 10);
+    for cpu in [1, 2] {
+        s.switch(cpu, 1199, 10 + cpu as i32, RunnablePreempted, 0);
+        s.switch(cpu, 1199, 0, RunnablePreempted, 10 + cpu as i32);
+    }
+    s.wait(10, 90, 1000, 3, "full");
+    let trace = s.load(1200);
+    let a = account(&trace);
+    let sums = nonzero(&a.sums(a.from, a.to));
+    assert!(
+        !sums.iter().any(|(class, _)| *class == Class::Sleep),
+        "{sums:?}"
+    );
+    // 90..1000 of CPU 0.
+    assert!(sums.contains(&(Class::SyncWait, 910)), "{sums:?}");
+}

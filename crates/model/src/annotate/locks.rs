@@ -7,7 +7,7 @@ use crate::{
     ThreadIx, Time, Trace,
 };
 use kasuri_format::ring::lock_type;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// An event that defines a lock, or names it.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,8 @@ pub(crate) struct LockFacts {
     definitions: Vec<Definition>,
     waits: LockWaits,
     counts: LockCounts,
+    /// Conditions and the mutexes that went with them, as (thread, condition, mutex).
+    conditions: HashSet<(ThreadIx, u64, u64)>,
 }
 
 /// How much there was, to go back to.
@@ -39,6 +41,10 @@ impl LockFacts {
             kind: e.aux,
             site: e.name,
         });
+    }
+
+    pub fn condition(&mut self, thread: ThreadIx, condition: u64, mutex: u64) {
+        self.conditions.insert((thread, condition, mutex));
     }
 
     pub fn request(&mut self, thread: ThreadIx, time: Time, e: &Annotation) {
@@ -91,6 +97,7 @@ impl LockFacts {
         c.time.extend(more.time);
         c.object.extend(more.object);
         c.n.extend(more.n);
+        self.conditions.extend(own.conditions);
     }
 
     /// Fills the tables of locks, and gives their slices the locks' names.
@@ -121,10 +128,67 @@ impl LockFacts {
                 lock.name = trace.strings.intern(&name);
             }
         }
+        self.find_gil(trace, slices, &mut locks);
         trace.locks = locks;
         if !trace.locks.is_empty() {
             name_slices(trace, slices, names);
         }
+    }
+}
+
+/// CPython's state: conditions with a mutex in it are its global interpreter lock's.
+const PYTHON: &str = "_PyRuntime";
+/// What that lock is called.
+const GIL: &str = "GIL (_PyRuntime)";
+
+impl LockFacts {
+    /// CPython's global interpreter lock is no lock of the C library: a flag, a mutex around it, and two conditions: for who
+    /// wants it, and for who gave it up and waits until somebody has it. A wait on one of them is a wait for a lock, and the
+    /// two are one object. Who holds it is not seen.
+    fn find_gil(&self, trace: &mut Trace, slices: &mut Slices, locks: &mut Vec<Lock>) {
+        let process = |thread: ThreadIx| trace.threads[thread.ix()].process;
+        let key = |l: &Lock| (l.process, l.object);
+        // By process: the conditions; the first stands for all.
+        let mut found: HashMap<ProcessIx, Vec<u64>> = HashMap::new();
+        for &(thread, condition, mutex) in &self.conditions {
+            let of = (process(thread), mutex);
+            let at = locks.partition_point(|l| key(l) < of);
+            let is_python = |l: &Lock| {
+                let name = trace.strings.get(l.name);
+                let inside = name.strip_prefix(PYTHON);
+                key(l) == of && inside.is_some_and(|rest| rest.is_empty() || rest.starts_with('+'))
+            };
+            if locks.get(at).is_some_and(is_python) {
+                found.entry(of.0).or_default().push(condition);
+            }
+        }
+        if found.is_empty() {
+            return;
+        }
+        for conditions in found.values_mut() {
+            conditions.sort_unstable();
+        }
+        let name = trace.strings.intern(GIL);
+        for row in 0..slices.start.len() {
+            let of = trace.threads[slices.thread[row].ix()].process;
+            if slices.kind[row] == SliceKind::Cond
+                && let Some(conditions) = found.get(&of)
+                && conditions.contains(&slices.object[row])
+            {
+                slices.kind[row] = SliceKind::LockWait;
+                slices.object[row] = conditions[0];
+                slices.name[row] = name;
+            }
+        }
+        locks.extend(found.iter().map(|(&process, conditions)| Lock {
+            process,
+            object: conditions[0],
+            since: Time::MIN,
+            source: LockSource::Probe,
+            name,
+            ..Lock::default()
+        }));
+        locks.sort_by_key(|l| (l.process, l.object, l.since));
     }
 }
 

@@ -20,6 +20,12 @@ const MAX_DEPTH: usize = 4096;
 /// More ends without a beginning than this are a program that only ends: the rest is left out.
 const MAX_ORPHANS: usize = 256;
 
+/// A wait whose time limit ends it and that begins again within this time is one wait: who waits looks whether there is
+/// something else to do, and waits on (CPython does so every 5 ms for its global lock).
+const SAME_WAIT_NS: i64 = 1_000_000;
+/// So many critical sections may lie between the two at most; the mutex of a condition is one.
+const SAME_WAIT_ROWS: usize = 8;
+
 /// In [`Slicer::nest`]: the place of a slice whose task was stolen while what it had created ran on above.
 const STOLEN: u32 = u32::MAX;
 
@@ -71,6 +77,8 @@ pub(crate) struct Slicer {
     has_holds: bool,
     /// Tasks that run here, outermost first, with their place in `nest`; its length for those that are too deep for it.
     tasks: Vec<(TaskIx, usize)>,
+    /// Row of the last wait, if a time limit ended it.
+    timed_out: Option<usize>,
     /// Instant that the next argument belongs to.
     last_instant: InstantIx,
     /// Time of the last event.
@@ -104,6 +112,7 @@ impl Slicer {
             orphans: Vec::new(),
             has_holds: false,
             tasks: Vec::new(),
+            timed_out: None,
             last_instant: InstantIx::NONE,
             name: StrIx::NONE,
             n_events: 0,
@@ -133,11 +142,23 @@ impl Slicer {
             Kind::Counter => shared.counter(e.name, self.now, f64::from_bits(e.a)),
             Kind::WaitBegin => {
                 let (kind, name) = wait_kind(e.aux, &shared.names);
-                self.begin(or(e.name, name), kind, e.a, 0, out);
+                if kind == SliceKind::Cond && e.b != 0 {
+                    out.locks.condition(self.thread, e.a, e.b);
+                }
+                if !self.waits_on(kind, e.a, out) {
+                    self.begin(or(e.name, name), kind, e.a, 0, out);
+                }
             }
             Kind::WaitEnd => {
                 let (kind, name) = wait_kind(e.aux, &shared.names);
+                let innermost = self.nest.last().copied();
                 self.end_of(kind, e.a, or(e.name, name), out);
+                let row = innermost
+                    .filter(|&row| row != STOLEN)
+                    .map(|row| row as usize);
+                self.timed_out = row.filter(|&row| {
+                    e.b == 1 && out.slices.kind[row] == kind && out.slices.object[row] == e.a
+                });
             }
             Kind::LockRequest => {
                 out.locks.request(self.thread, self.now, e);
@@ -273,6 +294,27 @@ impl Slicer {
             Some(at) => self.close_from(floor + at, open::END_UNSEEN, out),
             None => self.orphan(SliceKind::Work, or(name, unseen), TaskIx::NONE, 0, out),
         }
+    }
+
+    /// Goes on with the wait that a time limit has just ended, if this is the same again and nothing else was in between.
+    #[inline]
+    fn waits_on(&mut self, kind: SliceKind, object: u64, out: &mut Out) -> bool {
+        let Some(row) = self.timed_out.take() else {
+            return false;
+        };
+        let s = &mut out.slices;
+        let is_same = s.kind[row] == kind
+            && s.object[row] == object
+            && usize::from(s.depth[row]) == self.nest.len()
+            && (self.now - s.end[row]).ns() <= SAME_WAIT_NS
+            && s.start.len() - row <= SAME_WAIT_ROWS
+            && s.kind[row + 1..].iter().all(|k| *k == SliceKind::LockHold);
+        if is_same {
+            s.end[row] = Time::MAX;
+            self.nest.push(row as u32);
+            self.last_instant = InstantIx::NONE;
+        }
+        is_same
     }
 
     /// The end of a wait of this kind at this object.

@@ -88,7 +88,7 @@ fn what(e: &PathEntry) -> String {
         ("run", false) => code,
         ("ready", _) => format!("{}: ready, waiting for a CPU", printable(&e.thread)),
         ("outside", _) => format!(
-            "{}: asleep until a timer, a device or another program",
+            "{}: asleep until an interrupt or another program",
             printable(&e.thread)
         ),
         _ => "unknown: events lost or not recorded".into(),

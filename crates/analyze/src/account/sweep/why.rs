@@ -1,26 +1,59 @@
 //! Why a CPU does no useful work now: what its ready or missing threads wait for.
 use super::{DYING_NS, Doing, MAX_CHAIN, On, Sweep, Wake, Why, is_runtime_name};
+use crate::account::barrier::is_ready;
 use crate::account::class::{Class, Note};
 use crate::account::track::NONE;
-use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time};
+use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time, open};
 
 impl Sweep<'_> {
-    /// What ends the current state of a blocked thread.
+    /// What ends the wait of a blocked thread: of an annotated wait that looks after its condition by the clock, who ends
+    /// the whole of it.
     pub(super) fn wake_up(&self, thread: usize) -> Wake {
-        let worker = &self.workers[thread];
-        let states = &self.trace.states;
-        let next = worker.row as usize + 1;
-        if next >= worker.end as usize {
-            return Wake::Never;
+        match self.next_wake_up(thread) {
+            Wake::Interrupt => self.end_of_wait(thread).unwrap_or(Wake::Interrupt),
+            known => known,
         }
-        let by = states.by[next];
-        match states.state[next] {
+    }
+
+    /// The last wake-up inside the annotated wait that the thread is in, if it was not an interrupt's.
+    fn end_of_wait(&self, thread: usize) -> Option<Wake> {
+        let worker = &self.workers[thread];
+        let slices = &self.trace.slices;
+        let wait = worker.wait as usize;
+        if worker.wait == NONE || slices.open[wait] & open::END_UNSEEN != 0 {
+            return None;
+        }
+        let states = &self.trace.states;
+        let rows = worker.row as usize + 1..worker.end as usize;
+        let inside = states.start[rows.clone()].partition_point(|&t| t <= slices.end[wait]);
+        let mut rows = rows.start..rows.start + inside;
+        let sleeps = |row: usize| {
+            let state = states.state[row];
+            state != ThreadState::Running && !is_ready(state)
+        };
+        let last = rows.rfind(|&row| !sleeps(row) && sleeps(row - 1))?;
+        Some(self.wake_at(thread, last))
+    }
+
+    /// What ends the current state of a blocked thread.
+    fn next_wake_up(&self, thread: usize) -> Wake {
+        let worker = &self.workers[thread];
+        let next = worker.row as usize + 1;
+        match next >= worker.end as usize {
+            true => Wake::Never,
+            false => self.wake_at(thread, next),
+        }
+    }
+
+    /// Who woke the thread so that it came into the state of this row.
+    fn wake_at(&self, thread: usize, row: usize) -> Wake {
+        let states = &self.trace.states;
+        let (by, time) = (states.by[row], states.start[row]);
+        match states.state[row] {
             ThreadState::RunnableWoken if !by.is_some() => Wake::Interrupt,
-            ThreadState::RunnableWoken if self.is_target[by.ix()] => {
-                Wake::Own(by, states.start[next])
-            }
+            ThreadState::RunnableWoken if self.is_target[by.ix()] => Wake::Own(by, time),
             ThreadState::RunnableWoken => Wake::Process(by),
-            _ => self.woken_at(thread, states.start[next]),
+            _ => self.woken_at(thread, time),
         }
     }
 
