@@ -27,8 +27,18 @@
 
 enum phase { IMBALANCE, LOCK, SERIAL, DISK, EQUAL, PHASES };
 
+/* A stretch in which a thread waited for a lock or for the disk; without the part in which it was ready again. */
+struct stretch {
+    int64_t from, to;
+    bool is_disk;
+};
+
+enum { STRETCHES = 48 };
+
 /* What one thread knows of one round, ns. */
 struct note {
+    struct stretch waits[STRETCHES]; /* in their order */
+    int n_waits;
     int64_t came, left;                   /* at the barrier at the round's end, and away from it */
     int64_t delayed, ready_at_barrier;    /* ready without a CPU, before the barrier and at it */
     int64_t lock, disk;                   /* waiting, without being ready */
@@ -89,6 +99,13 @@ static int64_t since(struct stamp from, int64_t *delayed) {
     return to.wall - from.wall - (to.ready - from.ready);
 }
 
+/* A wait that began at @from and is over, @length of it blocked: for what others wait who wait for this thread. */
+static void remember(struct note *note, struct stamp from, int64_t length, bool is_disk) {
+    if (note->n_waits == STRETCHES)
+        example_fail("more waits in a round than can be remembered");
+    note->waits[note->n_waits++] = (struct stretch){from.wall, from.wall + length, is_disk};
+}
+
 /* Computes until the thread has been on a CPU for so long; how long it wanted to and was not is added to @delayed. */
 static void compute(int64_t cpu_ns, int64_t *delayed) {
     struct stamp from = stamp();
@@ -121,7 +138,9 @@ static void lock_phase(const struct plan *plan, int member, uint64_t seed, struc
         KASURI_LOCK_REQUEST(table);
         pthread_mutex_lock(&table->mutex);
         KASURI_LOCK_ACQUIRED(table);
-        note->lock += since(asked, &note->delayed);
+        int64_t waited = since(asked, &note->delayed);
+        note->lock += waited;
+        remember(note, asked, waited, false);
         {
             KASURI_SCOPE("update");
             compute(inside, &note->delayed);
@@ -187,7 +206,9 @@ static void disk(const struct plan *plan, int member, int fd, struct note *note)
         if (pwrite(fd, block, sizeof block, 0) != (ssize_t)sizeof block || fdatasync(fd) != 0 ||
             now() - begin.wall < 100000)
             usleep(1000);
-        note->disk += since(begin, &note->delayed);
+        int64_t waited = since(begin, &note->delayed);
+        note->disk += waited;
+        remember(note, begin, waited, true);
         KASURI_WAIT_END(KASURI_WAIT_IO, file);
     }
 }
@@ -253,6 +274,19 @@ static int64_t between(int64_t value, int64_t least, int64_t most) {
     return value < least ? least : value > most ? most : value;
 }
 
+/* Of @waiter's waiting at the barrier until @kept before the last one came: how long the last one itself waited for a
+ * lock or the disk. The rule (docs/design/account.md): a wait is charged to what it was for at each instant, and a lock
+ * wait or I/O ends the chain; what was computed is imbalance. */
+static void passed_on(const struct note *waiter, const struct note *last, int64_t kept, int64_t *lock, int64_t *disk) {
+    for (int w = 0; w < last->n_waits; w++) {
+        const struct stretch *wait = &last->waits[w];
+        int64_t from = wait->from > waiter->came ? wait->from : waiter->came;
+        int64_t to = wait->to < last->came - kept ? wait->to : last->came - kept;
+        if (to > from)
+            *(wait->is_disk ? disk : lock) += to - from;
+    }
+}
+
 /* What the stamps of one round say; @before: those of the round before, or NULL. Valid with one pinned thread for each
  * CPU: then a CPU that does not run its thread is lost to what the thread waits for, or to who runs there while the
  * thread is ready. */
@@ -283,8 +317,13 @@ static void judge(const struct note *notes, const struct note *before, int threa
         /* Without what had kept it, the last would have come so much earlier; and so would the others. */
         int64_t own_delayed = n->delayed + (before ? before[i].ready_at_barrier : 0);
         int64_t kept = between(last_delayed - own_delayed, 0, notes[last].came - n->came);
+        int64_t lock = 0, disk = 0;
+        if (i != last)
+            passed_on(n, &notes[last], kept, &lock, &disk);
         truth->ready += kept;
-        truth->barrier += n->left - n->came - n->ready_at_barrier - kept;
+        truth->lock += lock;
+        truth->disk += disk;
+        truth->barrier += n->left - n->came - n->ready_at_barrier - kept - lock - disk;
     }
 }
 

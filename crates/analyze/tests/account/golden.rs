@@ -291,3 +291,22 @@ fn a_wait_that_looks_by_the_clock_is_for_who_ends_it() {
     // 90..1000 of CPU 0.
     assert!(sums.contains(&(Class::SyncWait, 910)), "{sums:?}");
 }
+
+/// As [`imbalance`], but the last thread is in I/O 400..700, in the kernel and on its CPU: it waits for the disk all the same, and so
+/// does who waits for it.
+#[test]
+fn a_wait_for_a_thread_in_the_kernel_for_io_is_io() {
+    let mut s = imbalance();
+    s.wait(11, 400, 700, 4, "write");
+    let trace = s.load(1200);
+    let a = account(&trace);
+    // CPU 1: 11 itself in I/O, 300. CPU 0: 10 waits for it, 300; then for its work, 300 (and 1 of 11 at the barrier).
+    assert_eq!(
+        nonzero(&a.sums(a.from, a.to)),
+        [
+            (Class::Work, 2400 - 901),
+            (Class::BarrierWait, 301),
+            (Class::IoWait, 600)
+        ]
+    );
+}

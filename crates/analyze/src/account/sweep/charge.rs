@@ -115,6 +115,8 @@ impl Sweep<'_> {
         }
     }
 
+    /// A cause, cut by what the thread that is waited for does meanwhile: its annotation names the cause; while it waits for
+    /// a lock or the disk itself, asleep or spinning, that is the cause (docs/design/account.md, "From a blocked thread").
     fn charge_code(&mut self, lane: usize, why: Why, from: Time, to: Time) {
         let mut cause = why.cause;
         if !why.runner.is_some() {
@@ -126,9 +128,19 @@ impl Sweep<'_> {
             let code =
                 self.codes[runner].get_or_insert_with(|| track::code(self.trace, why.runner));
             let (name, until) = code.get(at);
-            let end = until.min(to);
+            let (row, waits_until) = self.specials[runner].get(at);
+            let end = until.min(waits_until).min(to);
             cause.code = StrIx(name);
-            self.put(lane, at, end, cause);
+            let passed_on = match self.trace.slices.kind.get(row as usize) {
+                Some(SliceKind::LockWait) => Some(Class::LockWait),
+                Some(SliceKind::Io) => Some(Class::IoWait),
+                _ => None,
+            };
+            let part = passed_on.map_or(cause, |class| Cause {
+                on_cpu: cause.on_cpu,
+                ..self.named(class, row).cause
+            });
+            self.put(lane, at, end, part);
             at = end;
         }
     }
