@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define MAX_SEGMENTS 32
+#define SEEN (1u << 18)
 #define CHECK(ok, ...)                                                                                                 \
     do {                                                                                                               \
         if (!(ok)) {                                                                                                   \
@@ -40,6 +41,8 @@ struct reader {
     reader_visit *visit;
     void *context;
     struct reader_totals totals;
+    uint64_t seen[SEEN]; /* chunks, hashed by client, stream and seq */
+    uint32_t n_seen;
     uint32_t n_clients;
     struct client clients[READER_MAX_CLIENTS];
 };
@@ -170,12 +173,31 @@ static void read_events(struct reader *r, struct client *c, struct kasuri_chunk 
     }
 }
 
+/* No two chunks of a stream have one number: whoever goes by it would drop the second. */
+static void check_number(struct reader *r, const struct client *c, const struct kasuri_chunk *chunk) {
+    uint64_t key = (uint64_t)(c - r->clients + 1) << 52 | (uint64_t)chunk->stream << 32 | (uint32_t)chunk->seq;
+    uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 46);
+    if (r->n_seen > SEEN / 2)
+        return;
+    for (; r->seen[at]; at = (at + 1) % SEEN)
+        CHECK(r->seen[at] != key, "stream %u has two chunks %llu", chunk->stream, (unsigned long long)chunk->seq);
+    r->seen[at] = key;
+    r->n_seen++;
+}
+
 /* `frees`: not at the end of a recording, when the owner may be writing still. */
 static void drain(struct reader *r, struct client *c, struct kasuri_segment *s, uint32_t i, int reaped, int frees) {
     struct kasuri_chunk *chunk = chunk_at(s, i);
     uint32_t end = chunk->used ? chunk->used : s->chunk_bytes;
     CHECK(end >= sizeof *chunk && end <= s->chunk_bytes && end % 16 == 0, "used %u", end);
     if (chunk->stream) {
+        uint64_t lost = 0;
+        for (int k = 0; k < KASURI_LOST_CAUSES; k++)
+            lost += chunk->lost[k];
+        check_number(r, c, chunk);
+        CHECK(r->is_live || !lost || (chunk->lost_first && chunk->lost_last >= chunk->lost_first),
+              "%llu lost from %llu to %llu", (unsigned long long)lost, (unsigned long long)chunk->lost_first,
+              (unsigned long long)chunk->lost_last);
         r->totals.chunks++;
         r->totals.reaped += (uint64_t)reaped;
     }

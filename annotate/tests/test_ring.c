@@ -476,6 +476,68 @@ static void ask_to_attach(pid_t pid, const char *session) {
     EXPECT(process_vm_writev(pid, &from, 1, &to, 1, 0) == 4);
 }
 
+static uint32_t gate_of(pid_t pid) {
+    uint32_t gate = 0;
+    struct iovec to = {&gate, 4}, from = {(void *)(uintptr_t)(counts->gate + 8), 4};
+    return process_vm_readv(pid, &to, 1, &from, 1, 0) == 4 ? gate : 0;
+}
+
+/* A stranger may make the link of any process in /dev/shm: it is followed only when it is our user's or root's. */
+static int a_strangers_session_is_refused(void) {
+    struct reader_options o = {.first_chunks = 4, .chunk_bytes = 4096};
+    char link[64];
+    int status;
+    if (geteuid() != 0)
+        return skip("needs root to give a link away");
+    struct reader *r = reader_open(&o, NULL, NULL);
+    pid_t pid = start(NULL, "linger", "200", NULL);
+    while (!counts->gate)
+        usleep(1000);
+    snprintf(link, sizeof link, "/dev/shm/kasuri-attach-%d", pid);
+    for (int theirs = 1; theirs >= 0; theirs--) {
+        uint32_t asked = 2;
+        struct iovec from = {&asked, 4}, to = {(void *)(uintptr_t)(counts->gate + 8), 4};
+        unlink(link);
+        EXPECT(symlink(reader_path(r), link) == 0);
+        EXPECT(!theirs || lchown(link, 65534, 65534) == 0);
+        EXPECT(process_vm_writev(pid, &from, 1, &to, 1, 0) == 4);
+        for (int i = 0; i < 10000 && gate_of(pid) == 2; i++)
+            usleep(1000);
+        EXPECT(gate_of(pid) == (theirs ? 0 : 1));
+    }
+    counts->stop = 1;
+    status = drive(r, pid);
+    EXPECT(status == 0 && reader_totals(r)->clients == 1);
+    unlink(link);
+    reader_close(r);
+    return failed;
+}
+
+/* The environment of a set-user-id program is whoever's called it. */
+static int set_user_id_programs_do_not_attach(void) {
+    struct reader_options o = {0};
+    static char path[4096], control[20000];
+    const char *plain = work;
+    if (geteuid() != 0)
+        return skip("needs root to make a set-user-id program");
+    snprintf(path, sizeof path, "%s.setuid-%d", work, getpid());
+    snprintf(control, sizeof control, "cp '%s' '%s' && chown 65534 '%s' && chmod 4755 '%s'", work, path, path, path);
+    EXPECT(system(control) == 0 && chmod(counts_path, 0666) == 0);
+    for (int is_setuid = 1; is_setuid >= 0; is_setuid--) {
+        struct reader *r = reader_open(&o, NULL, NULL);
+        snprintf(control, sizeof control, "%s/control", reader_path(r));
+        EXPECT(chmod(control, 0666) == 0 && chmod(reader_path(r), 0777) == 0);
+        work = is_setuid ? path : plain;
+        int status = drive(r, start(reader_path(r), "plain", "1", "1000"));
+        EXPECT(status == 0 && counts->enabled == (is_setuid ? 0 : 1));
+        EXPECT(reader_totals(r)->clients == (is_setuid ? 0 : 1));
+        reader_close(r);
+    }
+    work = plain;
+    unlink(path);
+    return failed;
+}
+
 static int running_program_attaches_twice(void) {
     struct reader_options o = {.first_chunks = 4, .chunk_bytes = 4096};
     pid_t pid = start(NULL, "linger", "200", NULL);
@@ -518,22 +580,22 @@ static long memory_of(pid_t pid) {
     return kb;
 }
 
+/* Open files; the fewest of many looks, as one is open for a moment when a ring grows. */
 static int files_of(pid_t pid) {
     char path[64];
-    int n = 0;
+    int fewest = 1 << 20;
     snprintf(path, sizeof path, "/proc/%d/fd", pid);
-    DIR *dir = opendir(path);
-    while (dir && readdir(dir))
-        n++;
-    if (dir)
-        closedir(dir);
-    return n;
-}
-
-static uint32_t gate_of(pid_t pid) {
-    uint32_t gate = 0;
-    struct iovec to = {&gate, 4}, from = {(void *)(uintptr_t)(counts->gate + 8), 4};
-    return process_vm_readv(pid, &to, 1, &from, 1, 0) == 4 ? gate : 0;
+    for (int look = 0; look < 20; look++, usleep(500)) {
+        int n = 0;
+        DIR *dir = opendir(path);
+        while (dir && readdir(dir))
+            n++;
+        if (dir)
+            closedir(dir);
+        if (n < fewest)
+            fewest = n;
+    }
+    return fewest;
 }
 
 /* One short recording of a running program; whether it had events. `hold`: a thread is to stay in an emit of it. */
@@ -717,6 +779,8 @@ static const struct {
     TEST(room_for_no_chunk_is_counted),
     TEST(a_session_may_be_anywhere),
     TEST(program_outlives_its_recorder),
+    TEST(a_strangers_session_is_refused),
+    TEST(set_user_id_programs_do_not_attach),
     TEST(running_program_attaches_twice),
     TEST(ten_thousand_recordings_leave_nothing),
     TEST(an_emit_may_outlast_its_recording),
