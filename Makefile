@@ -122,6 +122,8 @@ lint: deps viewer ## formatting and static checks, as CI runs them
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
 	cd viewer && npm run --silent typecheck && npm run --silent lint
+	tests/lint/session-paths
+	tools/audit
 
 fmt: ## format everything
 	cargo fmt --all

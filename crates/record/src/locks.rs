@@ -118,15 +118,15 @@ pub(crate) fn find_program(name: &OsStr) -> Option<PathBuf> {
 /// Why the loader will not put the probe in front of this program's locks; none: it will, or the file says nothing.
 fn why_not(program: &Path) -> Option<String> {
     let shown = program.display();
-    let file = std::fs::File::open(program).ok()?;
+    let file = crate::safefs::open_regular(program).ok()?;
     let mode = file.metadata().ok()?.permissions().mode();
-    // SAFETY: a private read-only mapping; a file that shrinks meanwhile is as bad for exec, which comes next.
-    let bytes = unsafe { memmap2::Mmap::map(&file) }.ok()?;
+    let map = crate::sigbus::Guarded::read_only(&file).ok()?;
+    let bytes = map.bytes();
     // Scripts, and formats of other machines, are the loader's business: 64-bit little-endian ELF only.
     if bytes.get(..6) != Some(b"\x7fELF\x02\x01") {
         return None;
     }
-    if !is_dynamic(&bytes) {
+    if !is_dynamic(bytes) {
         return Some(format!(
             "locks of {shown}: it is statically linked, nothing can stand in front of its locks; name its functions with \
              --lock-function LOCK,UNLOCK; --syscalls shows its futex calls"

@@ -79,7 +79,7 @@ impl DirWatch {
     /// All names, when something may have changed since the last call.
     pub fn changed(&mut self) -> Option<Vec<String>> {
         let stat = self.dir.stat().ok()?;
-        let stamp = (stat.st_mtime as i64, stat.st_mtime_nsec as i64);
+        let stamp = (stat.st_mtime, stat.st_mtime_nsec as i64);
         if self.last == Some(stamp) {
             return None;
         }
@@ -584,7 +584,7 @@ pub(crate) mod tests {
         // Longer than any program's names.
         let large = File::create(from.join("p2-0.sites")).unwrap();
         large.set_len(2 * MAX_SITES_BYTES).unwrap();
-        for block in 0..2 * MAX_SITES_BYTES >> 16 {
+        for block in 0..(2 * MAX_SITES_BYTES) >> 16 {
             rustix::io::pwrite(&large, b"x", block << 16).unwrap();
         }
         assert_eq!(copied((2, 0)), Some(MAX_SITES_BYTES));

@@ -171,7 +171,7 @@ impl Collector {
         self.clients
             .iter()
             .filter_map(|(id, client)| client.in_proc(id.0))
-            .filter_map(move |pid| (std::mem::replace(&mut last, pid) != pid).then_some(pid))
+            .filter(move |&pid| std::mem::replace(&mut last, pid) != pid)
     }
 
     /// All of those so far.
@@ -663,7 +663,7 @@ fn chunks_name(id: ClientId) -> String {
 }
 
 fn chunks_path(dir: &Held, id: ClientId) -> PathBuf {
-    dir.named(&chunks_name(id))
+    dir.named(chunks_name(id))
 }
 
 fn open_out<'a>(
@@ -674,7 +674,7 @@ fn open_out<'a>(
 ) -> Result<&'a mut File> {
     if out.is_none() {
         let file = dir
-            .file(&chunks_name(id), Access::Append)
+            .file(chunks_name(id), Access::Append)
             .map_err(|e| Error::file("make", &chunks_path(dir, id), e))?;
         file.set_len(bytes)
             .map_err(|e| Error::file("cut", &chunks_path(dir, id), e))?;

@@ -454,3 +454,82 @@ impl Left {
         remove(&self.parent, &self.name, &self.dir);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    fn session_for(owner: Option<(u32, u32)>, shm_dir: &Path) -> Session {
+        let options = SessionOptions {
+            policy: Policy::Grow,
+            clock: StampClock::Monotonic,
+            chunk_bytes: 4096,
+            max_bytes: 1 << 20,
+            first_chunks: 1,
+            flight_chunks: 1,
+            shm_dir: shm_dir.to_owned(),
+            owner,
+        };
+        Session::create(&options, shm_dir).unwrap()
+    }
+
+    /// Whoever will own the session puts a link in the place of its control file, and a directory in that of the session, at the
+    /// worst moment: just before both are given away.
+    #[test]
+    fn what_was_made_is_given_away_and_not_what_bears_its_name() {
+        if !rustix::process::geteuid().is_root() {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "needs root");
+            return println!("skipped: needs root");
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for name in ["shm", "recording", "roots"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        std::fs::write(at("shadow"), "precious").unwrap();
+        let session = session_for(Some((65534, 65534)), &at("shm"));
+        let made = at("made");
+        std::fs::rename(session.path().join("control"), at("control")).unwrap();
+        symlink(at("shadow"), session.path().join("control")).unwrap();
+        std::fs::rename(session.path(), &made).unwrap();
+        symlink(at("roots"), session.path()).unwrap();
+        session.tie(&Held::open(&at("recording")).unwrap()).unwrap();
+        let owner = |path: PathBuf| std::fs::symlink_metadata(path).unwrap().uid();
+        assert_eq!((owner(at("shadow")), owner(at("roots"))), (0, 0));
+        assert_eq!((owner(at("control")), owner(made)), (65534, 65534));
+        drop(session);
+        assert!(at("shadow").exists() && at("roots").exists());
+    }
+
+    #[test]
+    fn only_what_kasuri_makes_is_removed() {
+        let ours = [
+            "control",
+            "recording",
+            "p1-0.ring0",
+            "p4294967295-7.ring12",
+            "p12-3.sites",
+        ];
+        let others = [
+            "control2",
+            "p1.ring0",
+            "p1-0.chunks",
+            "x.sites",
+            "notes",
+            "..",
+        ];
+        assert!(ours.iter().all(|name| is_session_file(name)));
+        assert!(!others.iter().any(|name| is_session_file(name)));
+        assert!(is_session_name("kasuri-12-0123abcd"));
+        for name in [
+            "kasuri-attach-12",
+            "kasuri-12",
+            "kasuri-x-0123abcd",
+            "kasuri-1-012/abcd",
+            "home",
+        ] {
+            assert!(!is_session_name(name), "{name}");
+        }
+    }
+}

@@ -70,11 +70,11 @@ fn find_one(text: &str, command: &[OsString]) -> Result<LockFunction> {
             binary.display()
         )));
     }
-    let file = std::fs::File::open(&binary).map_err(|e| Error::file("open", &binary, e))?;
-    // SAFETY: a private read-only mapping; a file that shrinks meanwhile is as bad for exec, which comes next.
-    let bytes = unsafe { memmap2::Mmap::map(&file) }.map_err(|e| Error::file("map", &binary, e))?;
-    let elf =
-        object::File::parse(&bytes[..]).map_err(|e| unfit(format!("{}: {e}", binary.display())))?;
+    let file = crate::safefs::open_regular(&binary).map_err(|e| Error::file("open", &binary, e))?;
+    let map = crate::sigbus::Guarded::read_only(&file);
+    let map = map.map_err(|e| Error::file("map", &binary, e))?;
+    let elf = object::File::parse(map.bytes())
+        .map_err(|e| unfit(format!("{}: {e}", binary.display())))?;
     if elf.section_by_name(".gopclntab").is_some() || elf.section_by_name(".go.buildinfo").is_some()
     {
         return Err(unfit(format!(
