@@ -13,6 +13,8 @@
 //!   sleeper runs `wake_latency_ns` later if a CPU is idle, else when one is free, and then tries again, writing 2.
 //! - A section whose last owner was on another CPU costs `transfer_ns` more: its data comes from there.
 //! - A spin lock's waiters stay on their CPUs; who of them gets it is drawn by lot.
+//! - Locks that threads take in both orders can stop them for ever, here as in the program. A thread whose wait closes such a circle takes
+//!   the lock away from its holder, whose release of it then does nothing; the answer names the locks.
 //! - CPUs are shared fairly, as `replay/cpus.rs` says. Who is woken takes an idle CPU, his last one by preference.
 //!
 //! Rejected: keeping the recorded order of acquisitions (on one CPU it is the order of time slices, and says nothing about
@@ -21,7 +23,7 @@ use crate::machine::Machine;
 use crate::program::{Program, Step};
 use crate::rng::Rng;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
 mod cpus;
 mod locks;
@@ -54,9 +56,16 @@ pub struct Outcome {
     pub locks: Vec<LockUse>,
     /// Time in waits for other threads: events and barriers, summed over threads, ns.
     pub joined_ns: f64,
-    /// Circular waits that had to be broken: the order of events of the recording does not fit this schedule.
+    /// Waits that had to be broken: circles of locks, or an order of events of the recording that does not fit this schedule.
     pub forced: u64,
+    /// Of these, circles of locks: each thread held one and waited for the next one's.
+    pub deadlocks: u64,
+    /// The locks of such circles, each set once and in ascending order; the first [`DEADLOCKS`].
+    pub deadlocked: Vec<Vec<u32>>,
 }
+
+/// Sets of locks that a replay remembers as deadlocked.
+pub const DEADLOCKS: usize = 16;
 
 impl Outcome {
     /// Time spent waiting for locks, ns.
@@ -120,8 +129,10 @@ struct Thread {
     /// CPU time left of an interrupted burst, as this machine counts.
     left: f64,
     then: Then,
+    /// The lock it waits for, and whether to share it.
+    wants: Option<(u32, bool)>,
     /// When the wait that goes on began: one for locks, one for other threads.
-    lock_wait_since: f64,
+    lock_wait_since: Option<f64>,
     join_since: f64,
     last_cpu: usize,
     /// CPU time used, up to `runs_since` while it has a CPU (else NaN), and what its sleeps are charged.
@@ -130,8 +141,10 @@ struct Thread {
     sleeps_since: f64,
     /// The charge at which its turn is over.
     turn_end: f64,
-    /// Locks held, outermost first.
-    held: Vec<u32>,
+    /// Number of locks held.
+    n_held: usize,
+    /// Those held together with others: how often, and since which [`Lock::epoch`]. Of a lock that is held alone the lock knows.
+    shares: HashMap<u32, (u32, u32)>,
 }
 
 struct Lock {
@@ -144,8 +157,10 @@ struct Lock {
     /// Threads that spin, with their CPU.
     spinners: Vec<(u32, bool, usize)>,
     owner_cpu: usize,
-    /// Since when it is held, or was released to somebody who sleeps.
-    held_since: f64,
+    /// Since when it is held, or was released to somebody who sleeps. None: it is free.
+    held_since: Option<f64>,
+    /// Counts how often it was taken away from its holders, so that their releases of it are known for what they are.
+    epoch: u32,
     used: LockUse,
 }
 
@@ -176,6 +191,13 @@ enum What {
     Look(u32),
     /// The thread's delay is over.
     Delay(u32),
+}
+
+/// What a thread waits for besides locks.
+#[derive(Clone, Copy)]
+enum Join {
+    Event(u32),
+    Round(u32),
 }
 
 /// What takes no part in the order of events.
@@ -241,6 +263,12 @@ struct World<'a> {
     posted: Vec<bool>,
     waiter: Vec<u32>,
     arrived: Vec<Vec<u32>>,
+    /// Waits for events and rounds in the order of their beginnings; many are over.
+    waits: VecDeque<Join>,
+    /// Delays that go on.
+    n_away: usize,
+    /// Spinning threads that made way to others since last anything moved.
+    stuck: usize,
     out: Outcome,
     n_lock_waiting: usize,
     n_done: usize,
@@ -257,14 +285,16 @@ impl<'a> World<'a> {
             todo: 0.0,
             left: 0.0,
             then: Then::Go,
-            lock_wait_since: 0.0,
+            wants: None,
+            lock_wait_since: None,
             join_since: 0.0,
             last_cpu: i % n_cpus,
             charged: 0.0,
             runs_since: f64::NAN,
             sleeps_since: 0.0,
             turn_end: 0.0,
-            held: Vec::new(),
+            n_held: 0,
+            shares: HashMap::new(),
         };
         let lock = |_| Lock {
             owner: NOBODY,
@@ -273,7 +303,8 @@ impl<'a> World<'a> {
             sleepers: VecDeque::new(),
             spinners: Vec::new(),
             owner_cpu: usize::MAX,
-            held_since: f64::NAN,
+            held_since: None,
+            epoch: 0,
             used: LockUse::default(),
         };
         let cpu = Cpu {
@@ -301,6 +332,9 @@ impl<'a> World<'a> {
             posted: vec![false; program.n_events as usize],
             waiter: vec![NOBODY; program.n_events as usize],
             arrived: vec![Vec::new(); program.rounds.len()],
+            waits: VecDeque::new(),
+            n_away: 0,
+            stuck: 0,
             out: Outcome::default(),
             n_lock_waiting: 0,
             n_done: 0,
@@ -323,6 +357,7 @@ impl<'a> World<'a> {
         match self.program.scripts[thread as usize].steps.first() {
             Some(&Step::Wait(event)) => {
                 self.waiter[event as usize] = thread;
+                self.waits.push_back(Join::Event(event));
                 self.threads[thread as usize].pc = 1;
                 true
             }
@@ -346,6 +381,9 @@ impl<'a> World<'a> {
                 if self.force() {
                     continue;
                 }
+                // Nothing to break either: the rest of the program is left out, and that is said.
+                self.out.forced += (self.threads.len() - self.n_done) as u64;
+                self.last_end = self.now;
                 return;
             };
             if let What::Burst(cpu, epoch) = what
@@ -360,8 +398,16 @@ impl<'a> World<'a> {
                     self.cpus[cpu as usize].arriving = false;
                     self.start(cpu as usize);
                 }
-                What::Look(which) => self.look(which),
+                What::Look(which) => {
+                    self.look(which);
+                    // All that run spin for ever: each had its turns, and nothing else will come.
+                    if self.stuck > 2 * self.threads.len() + 64 && self.n_away == 0 {
+                        self.stuck = 0;
+                        self.force();
+                    }
+                }
                 What::Delay(thread) => {
+                    self.n_away -= 1;
                     self.make_ready(thread, None);
                 }
             }
@@ -386,7 +432,7 @@ impl<'a> World<'a> {
     /// How long a piece of recorded work takes here and now.
     fn scaled(&mut self, ix: usize, ns: f64) -> f64 {
         let mut factor = 1.0 + self.setup.jitter * (2.0 * self.rng.uniform() - 1.0);
-        if self.threads[ix].held.is_empty() && self.n_busy > 1 {
+        if self.threads[ix].n_held == 0 && self.n_busy > 1 {
             let others = (self.cpus.len().min(self.threads.len()) - 1).max(1);
             let share = ((self.n_busy - 1) as f64 / others as f64).min(1.0);
             factor *= 1.0 + (self.setup.machine.slowdown - 1.0) * share;
@@ -402,6 +448,7 @@ impl<'a> World<'a> {
             if self.threads[ix].todo > 0.0 {
                 let piece = self.threads[ix].todo.min(PIECE_NS);
                 self.threads[ix].todo -= piece;
+                self.stuck = 0;
                 let ns = self.scaled(ix, piece);
                 return self.burst(cpu, ns);
             }
@@ -443,6 +490,7 @@ impl<'a> World<'a> {
                 return self.leave(cpu);
             };
             self.threads[ix].pc += 1;
+            self.stuck = 0;
             let is_over = match step {
                 Step::Compute(ns) => {
                     self.threads[ix].todo = ns as f64;
@@ -452,6 +500,7 @@ impl<'a> World<'a> {
                 Step::Release(lock) => self.release(lock, cpu),
                 Step::Delay(ns) => {
                     self.at(self.now + ns as f64, What::Delay(thread));
+                    self.n_away += 1;
                     self.leave(cpu);
                     true
                 }
@@ -486,6 +535,7 @@ impl<'a> World<'a> {
         }
         let thread = self.cpus[cpu].thread;
         self.waiter[event as usize] = thread;
+        self.waits.push_back(Join::Event(event));
         self.threads[thread as usize].join_since = self.now;
         self.leave(cpu);
         true
@@ -495,6 +545,9 @@ impl<'a> World<'a> {
         let thread = self.cpus[cpu].thread;
         let here = &mut self.arrived[round as usize];
         if here.len() + 1 < self.program.rounds[round as usize] as usize {
+            if here.is_empty() {
+                self.waits.push_back(Join::Round(round));
+            }
             here.push(thread);
             self.threads[thread as usize].join_since = self.now;
             self.leave(cpu);
@@ -511,30 +564,47 @@ impl<'a> World<'a> {
         cost > 0.0
     }
 
-    /// Nothing moves any more: the recording's order of events does not fit this schedule. Lets the first waiter go on.
+    /// Nothing moves any more: locks are waited for in a circle, or the recording's order of events does not fit this
+    /// schedule. Lets somebody go on; false: nobody waits.
     fn force(&mut self) -> bool {
-        self.out.forced += 1;
-        if let Some(event) = self.waiter.iter().position(|&w| w != NOBODY) {
-            let thread = std::mem::replace(&mut self.waiter[event], NOBODY);
-            self.posted[event] = true;
-            self.make_ready(thread, None);
+        if let Some(thread) = self.find_circle() {
+            self.break_in(thread);
             return true;
         }
-        if let Some(round) = self.arrived.iter().position(|a| !a.is_empty()) {
-            for thread in std::mem::take(&mut self.arrived[round]) {
-                self.make_ready(thread, None);
-            }
-            return true;
-        }
-        for lock in 0..self.locks.len() {
-            if let Some((thread, shared)) = self.locks[lock].sleepers.pop_front() {
-                self.locks[lock].owner = NOBODY;
-                self.locks[lock].sharers = 0;
-                self.threads[thread as usize].then = Then::Retry(lock as u32, shared);
-                self.make_ready(thread, None);
+        while let Some(join) = self.waits.pop_front() {
+            let moved = match join {
+                Join::Event(event) => self.force_event(event),
+                Join::Round(round) => self.force_round(round),
+            };
+            if moved {
+                self.out.forced += 1;
                 return true;
             }
         }
-        false
+        let waits = |t: &Thread| t.wants.is_some();
+        let Some(thread) = self.threads.iter().position(waits) else {
+            return false;
+        };
+        self.out.forced += 1;
+        self.break_in(thread as u32);
+        true
+    }
+
+    fn force_event(&mut self, event: u32) -> bool {
+        let thread = std::mem::replace(&mut self.waiter[event as usize], NOBODY);
+        if thread == NOBODY {
+            return false;
+        }
+        self.posted[event as usize] = true;
+        self.make_ready(thread, None);
+        true
+    }
+
+    fn force_round(&mut self, round: u32) -> bool {
+        let here = std::mem::take(&mut self.arrived[round as usize]);
+        for &thread in &here {
+            self.make_ready(thread, None);
+        }
+        !here.is_empty()
     }
 }

@@ -134,6 +134,7 @@ impl World<'_> {
     fn preempt(&mut self, cpu: usize) {
         let c = self.cpus[cpu];
         if c.spins {
+            self.stuck += 1;
             self.stop_spinning(cpu);
         } else {
             self.threads[c.thread as usize].left = c.until - self.now;
