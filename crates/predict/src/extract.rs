@@ -10,7 +10,7 @@ use crate::program::{Lock, Program, Script, Step};
 use kasuri_model::{
     LockKind, ProcessIx, SliceKind, StateRow, ThreadIx, ThreadState, Time, Trace, open,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// Why a recording cannot be replayed.
@@ -72,6 +72,8 @@ enum Gap {
 
 /// Between a wait that timed out and the same wait begun again.
 const AGAIN_NS: i64 = 1_000_000;
+/// Waits of the thread that may lie between those two.
+const AGAIN_WAITS: usize = 64;
 
 struct Reader<'a> {
     trace: &'a Trace,
@@ -79,6 +81,8 @@ struct Reader<'a> {
     script_of: Vec<u32>,
     marks: Vec<Vec<Mark>>,
     program: Program,
+    locks: HashMap<(ProcessIx, u64), u32>,
+    spins: HashSet<(ProcessIx, u64)>,
     suspended: usize,
 }
 
@@ -95,6 +99,11 @@ pub fn extract(trace: &Trace, annotation_ns: f64) -> Result<Extract, Unfit> {
         script_of: vec![u32::MAX; trace.threads.len()],
         marks: Vec::new(),
         program: Program::default(),
+        locks: HashMap::new(),
+        spins: (trace.locks.iter())
+            .filter(|l| l.kind == LockKind::Spin)
+            .map(|l| (l.process, l.object))
+            .collect(),
         suspended: 0,
     };
     reader.find_threads();
@@ -157,18 +166,17 @@ impl Reader<'_> {
         self.marks[self.script_of[thread.ix()] as usize].push(Mark { time, rank, step });
     }
 
-    fn lock(&mut self, locks: &mut HashMap<(ProcessIx, u64), u32>, row: usize) -> u32 {
+    fn lock(&mut self, row: usize) -> u32 {
         let s = &self.trace.slices;
         let process = self.trace.threads[s.thread[row].ix()].process;
-        *locks.entry((process, s.object[row])).or_insert_with(|| {
+        let key = (process, s.object[row]);
+        *self.locks.entry(key).or_insert_with(|| {
             let name = self.trace.strings.get(s.name[row]).trim_start_matches('&');
             self.program.locks.push(Lock {
                 name: name.into(),
                 pid: self.trace.processes[process.ix()].pid,
                 object: s.object[row],
-                spins: self.trace.locks.iter().any(|l| {
-                    l.kind == LockKind::Spin && l.process == process && l.object == s.object[row]
-                }),
+                spins: self.spins.contains(&key),
             });
             self.program.locks.len() as u32 - 1
         })
@@ -179,17 +187,6 @@ impl Reader<'_> {
         let trace = self.trace;
         let s = &trace.slices;
         let rows = trace.threads[thread.ix()].slices.clone();
-        let mut locks: HashMap<(ProcessIx, u64), u32> = self
-            .program
-            .locks
-            .iter()
-            .enumerate()
-            .filter_map(|(ix, l)| {
-                let process = trace.threads[thread.ix()].process;
-                (trace.processes[process.ix()].pid == l.pid)
-                    .then_some(((process, l.object), ix as u32))
-            })
-            .collect();
         let mut gaps = Vec::new();
         let mut open_until: HashMap<u32, Time> = HashMap::new();
         for row in rows.start as usize..rows.end as usize {
@@ -202,7 +199,7 @@ impl Reader<'_> {
             }
             match s.kind[row] {
                 SliceKind::LockHold if end > start && s.open[row] & open::BEGIN_UNSEEN == 0 => {
-                    let lock = self.lock(&mut locks, row);
+                    let lock = self.lock(row);
                     // A recursive lock's inner holds change nothing.
                     if open_until.get(&lock).is_some_and(|&until| start < until) {
                         continue;
@@ -412,8 +409,10 @@ fn begins_again(gaps: &[(Time, Time, Gap)], time: Time) -> bool {
         return false;
     };
     let after = gaps.partition_point(|g| g.0 < end);
+    // The same wait follows at once: not behind very many others.
     gaps[after..]
         .iter()
+        .take(AGAIN_WAITS)
         .take_while(|g| (g.0 - end).ns() < AGAIN_NS)
         .any(|g| g.2 == Gap::Cond(object))
 }
@@ -432,20 +431,28 @@ fn gap_at(gaps: &[(Time, Time, Gap)], time: Time) -> Option<(Time, Time, Gap)> {
 /// price of taking a free lock, and stays.
 fn cut_out(running: &mut Vec<(Time, Time)>, gaps: &[(Time, Time, Gap)]) {
     const PRICE_NS: i64 = 1_000;
+    // In order of their starts; one inside or across another is one with it.
+    let mut away: Vec<(Time, Time)> = Vec::new();
+    for &(from, to, kind) in gaps {
+        if matches!(kind, Gap::Cond(_)) || (to - from).ns() < PRICE_NS {
+            continue;
+        }
+        match away.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => away.push((from, to)),
+        }
+    }
     let mut out = Vec::with_capacity(running.len());
     let mut next = 0;
     for &(mut start, end) in running.iter() {
-        while next < gaps.len() && gaps[next].1 <= start {
+        while away.get(next).is_some_and(|gap| gap.1 <= start) {
             next += 1;
         }
         let mut gap = next;
-        while let Some(&(from, to, kind)) = gaps.get(gap)
+        while let Some(&(from, to)) = away.get(gap)
             && from < end
         {
             gap += 1;
-            if matches!(kind, Gap::Cond(_)) || (to - from).ns() < PRICE_NS || to <= start {
-                continue;
-            }
             if from > start {
                 out.push((start, from));
             }

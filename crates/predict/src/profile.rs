@@ -8,93 +8,116 @@ pub fn load(program: &Program) -> Load {
     let n: u64 = program.acquisitions().iter().sum();
     let n_threads = program.workers().max(1);
     let rounds = if n == 0 { n_threads as f64 } else { n as f64 };
-    let outside = program.work_ns().saturating_sub(program.inside_ns());
+    let mut outside = program.work_ns().saturating_sub(program.inside_ns());
+    let mut holds: Vec<u64> = holds.into_iter().filter(|&h| h > 0).collect();
+    if holds.len() > MOST_LOCKS {
+        // So little is each of the others held that nobody meets there.
+        holds.sort_unstable_by(|a, b| b.cmp(a));
+        outside += holds.drain(MOST_LOCKS..).sum::<u64>();
+    }
     Load {
         n_threads,
         compute: outside as f64 / rounds,
         delay: program.delay_ns() as f64 / rounds,
-        holds: holds
-            .iter()
-            .filter(|&&h| h > 0)
-            .map(|&h| h as f64 / rounds)
-            .collect(),
+        holds: holds.iter().map(|&h| h as f64 / rounds).collect(),
     }
 }
 
+/// Locks that the models tell apart, most held first.
+const MOST_LOCKS: usize = 256;
+
 /// The program's parts between waits for each other as a graph; locks are left out, delays count as time.
 pub fn graph(program: &Program) -> Graph {
-    #[derive(Clone, Default)]
-    struct Open {
-        time: f64,
-        after: Vec<u32>,
-    }
     let n = program.scripts.len();
-    let mut graph = Graph::default();
-    let mut open = vec![Open::default(); n];
-    let mut pc = vec![0; n];
-    let mut posted: Vec<Option<u32>> = vec![None; program.n_events as usize];
-    let mut arrived: Vec<Vec<usize>> = vec![Vec::new(); program.rounds.len()];
-    // Threads that stand at a barrier.
-    let mut stands = vec![false; n];
-    let close = |graph: &mut Graph, open: &mut Open| {
-        let task = graph.task(open.time, std::mem::take(&mut open.after));
-        *open = Open {
-            time: 0.0,
-            after: vec![task],
-        };
-        task
+    let mut walk = Walk {
+        program,
+        graph: Graph::default(),
+        open: vec![Open::default(); n],
+        pc: vec![0; n],
+        posted: vec![None; program.n_events as usize],
+        waiter: vec![Vec::new(); program.n_events as usize],
+        arrived: vec![Vec::new(); program.rounds.len()],
+        ready: (0..n).rev().collect(),
     };
-    let mut moved = true;
-    while moved {
-        moved = false;
-        for thread in 0..n {
-            while !stands[thread]
-                && let Some(&step) = program.scripts[thread].steps.get(pc[thread])
-            {
-                match step {
-                    Step::Compute(ns) | Step::Delay(ns) => open[thread].time += ns as f64,
-                    Step::Post(event) => {
-                        posted[event as usize] = Some(close(&mut graph, &mut open[thread]))
-                    }
-                    Step::Wait(event) => {
-                        let Some(task) = posted[event as usize] else {
-                            break;
-                        };
-                        close(&mut graph, &mut open[thread]);
-                        open[thread].after.push(task);
-                    }
-                    Step::Barrier(round) => {
-                        let all = program.rounds[round as usize] as usize;
-                        let here = &mut arrived[round as usize];
-                        here.push(thread);
-                        stands[thread] = true;
-                        if here.len() == all {
-                            let here = std::mem::take(here);
-                            let tasks: Vec<u32> = here
-                                .iter()
-                                .map(|&t| close(&mut graph, &mut open[t]))
-                                .collect();
-                            for &t in &here {
-                                open[t].after = tasks.clone();
-                                stands[t] = false;
-                                pc[t] += usize::from(t != thread);
-                            }
-                            stands[thread] = false;
-                        }
-                        if stands[thread] {
-                            moved = true;
-                            break;
-                        }
-                    }
-                    Step::Acquire(..) | Step::Release(_) => {}
+    while let Some(thread) = walk.ready.pop() {
+        walk.go(thread);
+    }
+    for thread in walk.open {
+        walk.graph.task(thread.time, thread.after);
+    }
+    walk.graph
+}
+
+#[derive(Clone, Default)]
+struct Open {
+    time: f64,
+    after: Vec<u32>,
+}
+
+/// All threads on their way through the program; each step is made once.
+struct Walk<'a> {
+    program: &'a Program,
+    graph: Graph,
+    open: Vec<Open>,
+    pc: Vec<usize>,
+    posted: Vec<Option<u32>>,
+    /// Who waits for each event.
+    waiter: Vec<Vec<usize>>,
+    arrived: Vec<Vec<usize>>,
+    /// Those that can go on.
+    ready: Vec<usize>,
+}
+
+impl Walk<'_> {
+    /// Ends the thread's open task; the next one comes after it.
+    fn close(&mut self, thread: usize) -> u32 {
+        let open = std::mem::take(&mut self.open[thread]);
+        let task = self.graph.task(open.time, open.after);
+        self.open[thread].after.push(task);
+        task
+    }
+
+    fn go(&mut self, thread: usize) {
+        while let Some(&step) = self.program.scripts[thread].steps.get(self.pc[thread]) {
+            match step {
+                Step::Compute(ns) | Step::Delay(ns) => self.open[thread].time += ns as f64,
+                Step::Post(event) => {
+                    let task = self.close(thread);
+                    self.posted[event as usize] = Some(task);
+                    self.ready.append(&mut self.waiter[event as usize]);
                 }
-                pc[thread] += 1;
-                moved = true;
+                Step::Wait(event) => {
+                    let Some(task) = self.posted[event as usize] else {
+                        return self.waiter[event as usize].push(thread);
+                    };
+                    self.close(thread);
+                    self.open[thread].after.push(task);
+                }
+                Step::Barrier(round) => {
+                    self.arrived[round as usize].push(thread);
+                    // Who stands here goes on behind it.
+                    self.pc[thread] += 1;
+                    if self.arrived[round as usize].len()
+                        == self.program.rounds[round as usize] as usize
+                    {
+                        self.pass(round);
+                    }
+                    return;
+                }
+                Step::Acquire(..) | Step::Release(_) => {}
             }
+            self.pc[thread] += 1;
         }
     }
-    for thread in open {
-        graph.task(thread.time, thread.after);
+
+    /// All have come: through one task of no time, as each after each would be a square of edges.
+    fn pass(&mut self, round: u32) {
+        let here = std::mem::take(&mut self.arrived[round as usize]);
+        let tasks = here.iter().map(|&thread| self.close(thread)).collect();
+        let met = self.graph.task(0.0, tasks);
+        for &thread in &here {
+            self.open[thread].after = vec![met];
+        }
+        self.ready.extend(here);
     }
-    graph
 }

@@ -2,6 +2,8 @@
 //! `Acquire` of the same lock by the same thread; every event that is waited for is posted once, or never (then nobody
 //! waits for it in the replay either).
 
+use std::collections::HashMap;
+
 /// What a thread does next. Times are CPU time of the recording, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -70,14 +72,58 @@ impl Program {
     pub fn hold_ns(&self) -> Vec<u64> {
         let mut out = vec![0; self.locks.len()];
         for script in &self.scripts {
-            let mut held: Vec<u32> = Vec::new();
+            // CPU time of the thread when it took what it holds: as many locks may be held at once as there are.
+            let mut since: HashMap<u32, u64> = HashMap::new();
+            let mut done = 0;
             for step in &script.steps {
                 match *step {
-                    Step::Acquire(lock, _) => held.push(lock),
-                    Step::Release(lock) => held.retain(|&h| h != lock),
-                    Step::Compute(ns) => held.iter().for_each(|&h| out[h as usize] += ns),
+                    Step::Acquire(lock, _) => {
+                        since.entry(lock).or_insert(done);
+                    }
+                    Step::Release(lock) => {
+                        if let Some(from) = since.remove(&lock) {
+                            out[lock as usize] += done - from;
+                        }
+                    }
+                    Step::Compute(ns) => done += ns,
                     _ => {}
                 }
+            }
+            for (lock, from) in since {
+                out[lock as usize] += done - from;
+            }
+        }
+        out
+    }
+
+    /// For each lock, how long it is held alone: by all threads together, and by the one that holds it longest, ns. Delays inside
+    /// count, as nobody else gets the lock meanwhile.
+    pub fn serial_ns(&self) -> Vec<(u64, u64)> {
+        let mut out = vec![(0, 0); self.locks.len()];
+        for script in &self.scripts {
+            let mut since: HashMap<u32, u64> = HashMap::new();
+            let mut own: HashMap<u32, u64> = HashMap::new();
+            let mut now = 0;
+            for step in &script.steps {
+                match *step {
+                    Step::Acquire(lock, false) => {
+                        since.entry(lock).or_insert(now);
+                    }
+                    Step::Release(lock) => {
+                        if let Some(from) = since.remove(&lock) {
+                            *own.entry(lock).or_default() += now - from;
+                        }
+                    }
+                    Step::Compute(ns) | Step::Delay(ns) => now += ns,
+                    _ => {}
+                }
+            }
+            for (lock, from) in since {
+                *own.entry(lock).or_default() += now - from;
+            }
+            for (lock, ns) in own {
+                let of = &mut out[lock as usize];
+                *of = (of.0 + ns, of.1.max(ns));
             }
         }
         out
@@ -119,10 +165,10 @@ impl Program {
 
     /// Threads that do a twentieth or more of an equal share of the work: the others only start and wait.
     pub fn workers(&self) -> usize {
-        let most = self.scripts.iter().map(Script::work_ns).max().unwrap_or(0);
-        self.scripts
-            .iter()
-            .filter(|s| s.work_ns() * 20 >= most.max(1))
+        let work: Vec<u64> = self.scripts.iter().map(Script::work_ns).collect();
+        let most = work.iter().copied().max().unwrap_or(0).max(1);
+        work.iter()
+            .filter(|&&ns| ns.saturating_mul(20) >= most)
             .count()
     }
 }

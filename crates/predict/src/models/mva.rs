@@ -47,7 +47,22 @@ pub struct Solution {
 
 /// Rounds per unit of time of `n` customers.
 pub fn throughput(network: &Network, n: usize) -> f64 {
-    solve(network, n).throughput
+    within(network, n, 4_000_000).throughput
+}
+
+/// The exact answer where that takes no more than so many operations, else [`approximate`].
+pub fn within(network: &Network, n: usize, operations: usize) -> Solution {
+    let k = network.stations.len().max(1);
+    let exact = if network.stations.iter().all(|s| s.n_servers == 1) {
+        n.saturating_mul(k)
+    } else {
+        n.saturating_mul(n).saturating_mul(k).saturating_mul(k)
+    };
+    if exact <= operations {
+        solve(network, n)
+    } else {
+        approximate(network, n)
+    }
 }
 
 /// The exact answer, by the convolution algorithm: one station after the other is added to the normalising constants.
@@ -166,6 +181,44 @@ fn single_servers(network: &Network, n: usize) -> Solution {
     out
 }
 
+/// Seidmann's transformation, and then Schweitzer's and Bard's: who arrives finds the queue that there is on average without its
+/// own share. Takes no longer with more customers, and is the nearer to the exact answer the more there are.
+pub fn approximate(network: &Network, n: usize) -> Solution {
+    let mut simple = network.clone();
+    for station in &mut simple.stations {
+        let m = station.n_servers.max(1) as f64;
+        simple.delay += station.demand * (m - 1.0) / m;
+        *station = Station::new(station.demand / m, 1);
+    }
+    let k = simple.stations.len();
+    let others = (n.max(1) - 1) as f64 / n.max(1) as f64;
+    let mut out = Solution {
+        throughput: 0.0,
+        response: vec![0.0; k],
+        queue: vec![n as f64 / k.max(1) as f64; k],
+    };
+    for _ in 0..1_000 {
+        for (i, station) in simple.stations.iter().enumerate() {
+            out.response[i] = station.demand * (1.0 + others * out.queue[i]);
+        }
+        let round = simple.delay + out.response.iter().sum::<f64>();
+        let before = out.throughput;
+        out.throughput = if round > 0.0 { n as f64 / round } else { 0.0 };
+        for i in 0..k {
+            out.queue[i] = out.response[i] * out.throughput;
+        }
+        if (out.throughput - before).abs() <= 1e-9 * out.throughput {
+            break;
+        }
+    }
+    for (i, station) in network.stations.iter().enumerate() {
+        let m = station.n_servers.max(1) as f64;
+        out.response[i] += station.demand * (m - 1.0) / m;
+        out.queue[i] = out.response[i] * out.throughput;
+    }
+    out
+}
+
 /// Seidmann's transformation: for very large networks, where the exact answer takes too long.
 pub fn seidmann(network: &Network, n: usize) -> Solution {
     let mut simple = network.clone();
@@ -229,6 +282,25 @@ mod tests {
         let servers = throughput(&network(0.0, &[(5.0, 8), (1.0, 1)]), 8);
         let delay = throughput(&network(5.0, &[(1.0, 1)]), 8);
         assert!((servers - delay).abs() < 1e-12);
+    }
+
+    #[test]
+    fn mva_approximation_is_near() {
+        for (delay, stations) in [
+            (10.0, &[(1.0, 64), (0.01, 1)][..]),
+            (0.0, &[(1.0, 1), (0.7, 1), (0.2, 1)]),
+            (5.0, &[(1.0, 8)]),
+        ] {
+            let net = network(delay, stations);
+            for n in [40, 200, 1000] {
+                let exact = solve(&net, n).throughput;
+                let error = approximate(&net, n).throughput / exact - 1.0;
+                assert!(error.abs() < 0.05, "{n} at {stations:?}: {error}");
+            }
+            // Where it is too much work the approximation is what is given, and in no time.
+            let many = throughput(&net, 1_000_000);
+            assert!(many.is_finite() && many > 0.0);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub fn throughput(load: &Load) -> f64 {
 
 /// Share of the threads' time spent waiting for locks.
 pub fn wait_ratio(load: &Load) -> f64 {
-    let answer = mva::solve(&network(load), load.n_threads);
+    let answer = mva::within(&network(load), load.n_threads, 4_000_000);
     let waiting: f64 = answer.response.iter().sum::<f64>() - load.hold();
     waiting.max(0.0) * answer.throughput / load.n_threads as f64
 }

@@ -6,6 +6,9 @@
 //! (blocking lock, threads > CPUs); for one lock [`super::ctmc`] is exact.
 use super::{Load, mva};
 
+/// For one network in one iteration: with more the approximate answer is taken.
+const OPERATIONS: usize = 250_000;
+
 /// Rounds per unit of time on `n_cpus`.
 pub fn throughput(load: &Load, n_cpus: usize) -> f64 {
     let n = load.n_threads;
@@ -23,7 +26,7 @@ pub fn throughput(load: &Load, n_cpus: usize) -> f64 {
         let stretch = if n_cpus >= n {
             1.0
         } else {
-            mva::solve(&cpus, n).response[0] / cpu
+            mva::within(&cpus, n, OPERATIONS).response[0] / cpu
         };
         let locks = mva::Network {
             delay: load.delay + load.compute * stretch,
@@ -33,7 +36,7 @@ pub fn throughput(load: &Load, n_cpus: usize) -> f64 {
                 .map(|&h| mva::Station::new(h * stretch, 1))
                 .collect(),
         };
-        let answer = mva::solve(&locks, n);
+        let answer = mva::within(&locks, n, OPERATIONS);
         let wait = answer.response.iter().sum::<f64>() - load.hold() * stretch;
         let last = rate;
         rate = answer.throughput;
