@@ -207,6 +207,126 @@ fn locks_taken_in_both_orders_are_found() {
         (i.first_then_second, i.second_then_first, i.tid_a, i.tid_b),
         (1, 1, 10, 11)
     );
+    assert!(i.can_deadlock && i.guard.is_none());
+    assert_eq!(l.order_cycles, []);
+}
+
+/// Threads from 10 on: each takes its locks one inside the other, and gives them back.
+fn nested(threads: &[&[u64]]) -> Locks {
+    let mut strings = Strings::default();
+    strings.intern("worker");
+    let streams = threads.iter().enumerate().map(|(i, locks)| {
+        let from = 1_000 * i as i64;
+        let mut put = |at: usize, kind: u8, object: u64| Annotation {
+            time: Time(from + 100 * at as i64),
+            kind,
+            aux: 0,
+            name: strings.intern(&format!("&{object:x}")),
+            a: object,
+            b: 0,
+        };
+        let mut events: Vec<Annotation> = (locks.iter().enumerate())
+            .map(|(at, &lock)| put(at + 1, ACQUIRED, lock))
+            .collect();
+        let n = locks.len();
+        events
+            .extend((locks.iter().rev().enumerate()).map(|(at, &l)| put(n + at + 1, RELEASED, l)));
+        AnnotationVec {
+            pid: 10,
+            tid: 10 + i as i32,
+            events,
+            at: 0,
+        }
+    });
+    let streams = streams.collect();
+    let tids = 10..10 + threads.len() as i32;
+    let setup = Setup {
+        root_pids: vec![10],
+        n_cpus: 1,
+        recorded: vec![0],
+        known: tids.map(known).collect(),
+        span: Time(0)..Time(1_000 * threads.len() as i64),
+        ..Setup::default()
+    };
+    let cpus = vec![Vec::new()];
+    let input = Input {
+        setup,
+        strings,
+        cpus,
+        streams,
+    };
+    locks(&input.build().unwrap(), &Options::default())
+}
+
+#[test]
+fn locks_in_a_circle_are_found_and_those_guarded_are_told() {
+    let steps = |l: &Locks| -> Vec<(String, String, i32)> {
+        let of = l.order_cycles.iter().flat_map(|c| &c.steps);
+        of.map(|s| (s.held.clone(), s.taken.clone(), s.tid))
+            .collect()
+    };
+    let step = |held: &str, taken: &str, tid| (held.to_string(), taken.to_string(), tid);
+    // a inside which b, b inside which c, c inside which a.
+    let l = nested(&[&[0xa, 0xb], &[0xb, 0xc], &[0xc, 0xa]]);
+    assert_eq!(l.inversions, []);
+    let circle = [step("a", "b", 10), step("b", "c", 11), step("c", "a", 12)];
+    assert_eq!(steps(&l), circle);
+    // Through what was given back meanwhile as well: a is still held when c is taken, and only b was innermost.
+    let l = nested(&[&[0xa, 0xb, 0xc], &[0xc, 0xa]]);
+    assert_eq!(l.inversions.len(), 1);
+    assert_eq!(
+        (&*l.inversions[0].first, &*l.inversions[0].second),
+        ("a", "c")
+    );
+    assert!(l.inversions[0].can_deadlock);
+    assert_eq!(l.order_cycles, [], "the pair says it");
+    // No circle.
+    let l = nested(&[&[0xa, 0xb], &[0xb, 0xc], &[0xa, 0xc]]);
+    assert_eq!((l.inversions.len(), l.order_cycles.len()), (0, 0));
+    // A guard around both orders, and around a circle.
+    let l = nested(&[&[0x1, 0xa, 0xb], &[0x1, 0xb, 0xa]]);
+    assert_eq!(l.inversions.len(), 1);
+    assert_eq!(l.inversions[0].guard.as_deref(), Some("1"));
+    assert!(!l.inversions[0].can_deadlock);
+    let l = nested(&[&[0x1, 0xa, 0xb], &[0x1, 0xb, 0xc], &[0x1, 0xc, 0xa]]);
+    assert_eq!((l.inversions.len(), l.order_cycles.len()), (0, 0));
+    // Around one of them only it is none.
+    let l = nested(&[&[0x1, 0xa, 0xb], &[0xb, 0xa]]);
+    assert!(l.inversions[0].can_deadlock);
+}
+
+#[test]
+fn locks_not_seen_are_not_zero() {
+    let l = nested(&[&[]]);
+    assert_eq!((l.total.lock_ratio, l.total.wait_ratio), (None, None));
+    assert_eq!(l.total.contended_share, None);
+    assert!(l.not_seen.unwrap().contains("without --locks"));
+    // Seen, but nobody knows when threads ran: no share of what is not known, neither 0 nor all of it.
+    let l = nested(&[&[0xa]]);
+    assert_eq!(l.not_seen, None);
+    for u in [
+        &l.total,
+        &l.locks[0].used,
+        &l.threads[0].used,
+        &l.processes[0].used,
+    ] {
+        assert_eq!((u.lock_ratio, u.wait_ratio), (None, None));
+        assert_eq!(u.contended_share, Some(0.0));
+    }
+}
+
+#[test]
+fn locks_inside_one_another_count_once() {
+    // 10 is on a CPU but for 3000..5000 and 6000..7000. It holds A 1000..8000 and 9000..9300, B 9100..9200 within.
+    let l = answer();
+    let of = |tid: i32| &l.threads.iter().find(|t| t.tid == tid).unwrap().used;
+    assert_eq!(of(10).hold_cpu_ns, 4_000 + 300 + 100);
+    assert_eq!(of(10).inside_cpu_ns, 4_000 + 300);
+    let all: i64 = l.threads.iter().map(|t| t.used.inside_cpu_ns).sum();
+    assert_eq!(l.total.inside_cpu_ns, all);
+    for lock in &l.locks {
+        assert_eq!(lock.used.inside_cpu_ns, lock.used.hold_cpu_ns);
+    }
 }
 
 #[test]

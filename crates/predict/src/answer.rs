@@ -5,24 +5,25 @@ use serde::Serialize;
 /// Format of the JSON.
 pub const SCHEMA: &str = "kasuri.predict/1";
 
-/// How much a program's locks cost it on two CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// How much a program's locks cost it: the worse of what they leave of the speed on two CPUs and how far they let it grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Efficiency 0.95 and more.
+    /// Efficiency 0.95 and more, and no lock caps the speed-up below 10.
     Low,
-    /// 0.75 to 0.95.
+    /// 0.75 and more, and no cap below 2.5.
     Medium,
-    /// Below.
+    /// The rest.
     High,
 }
 
 impl Class {
-    /// The class of an efficiency on two CPUs.
-    pub fn of(efficiency: f64) -> Class {
-        if efficiency >= 0.95 {
+    /// The class of an efficiency on two CPUs and of the lowest cap of a lock; none: no lock caps it.
+    pub fn of(efficiency: f64, cap: Option<f64>) -> Class {
+        let cap = cap.unwrap_or(f64::INFINITY);
+        if efficiency >= 0.95 && cap >= 10.0 {
             Class::Low
-        } else if efficiency >= 0.75 {
+        } else if efficiency >= 0.75 && cap >= 2.5 {
             Class::Medium
         } else {
             Class::High
@@ -125,6 +126,36 @@ pub struct Measured {
     pub speedup: f64,
 }
 
+/// A lock that bounds the speed-up on any number of CPUs: only one thread at a time is inside.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cap {
+    /// Its name.
+    pub lock: String,
+    /// The program on one CPU / the time that the lock is held: no number of CPUs makes it faster, unless the lock is held for less.
+    pub speedup: f64,
+}
+
+/// Locks that the replay found taken in a circle, each held by a thread that waited for the next.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Deadlock {
+    /// Their names.
+    pub locks: Vec<String>,
+}
+
+impl Deadlock {
+    /// As people read it.
+    pub fn text(&self) -> String {
+        match &self.locks[..] {
+            [one] => format!("takes `{one}` while it holds it"),
+            [one, two] => format!("takes `{one}` and `{two}` in both orders"),
+            locks => {
+                let names: Vec<String> = locks.iter().map(|l| format!("`{l}`")).collect();
+                format!("takes {} in a circle", names.join(", "))
+            }
+        }
+    }
+}
+
 /// One lock of the recorded program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LockProfile {
@@ -167,12 +198,18 @@ pub struct Prediction {
     pub work_ns: u64,
     /// Longest chain of work that depends on itself, ns; locks not counted.
     pub span_ns: u64,
-    /// CPU time inside locks / CPU time.
-    pub lock_ratio: f64,
-    /// Speed-up on two CPUs / what it would be without locks.
-    pub lock_efficiency: f64,
-    /// From that.
-    pub class: Class,
+    /// CPU time inside locks / CPU time; none: no lock was seen.
+    pub lock_ratio: Option<f64>,
+    /// Speed-up on two CPUs / what it would be without locks; none: no lock was seen.
+    pub lock_efficiency: Option<f64>,
+    /// Speed-up on two CPUs without locks, over today's program on one CPU.
+    pub without_locks: f64,
+    /// The lock that lets the speed-up grow least; none: no lock is shared by threads.
+    pub cap: Option<Cap>,
+    /// From efficiency and cap; none: no lock was seen.
+    pub class: Option<Class>,
+    /// Locks that can stop the program for ever, as found on the way; empty: the replay met none.
+    pub deadlocks: Vec<Deadlock>,
     /// Costs of the machine that the prediction is for.
     pub machine: Machine,
     /// Predicted.

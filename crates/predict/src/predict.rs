@@ -7,7 +7,8 @@ use crate::program::Program;
 use crate::replay::{LockUse, Outcome, Setup, replay};
 use crate::{profile, whatif};
 use kasuri_model::Trace;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::rc::Rc;
 
 /// What to predict.
 #[derive(Clone, Debug)]
@@ -65,7 +66,9 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
     let load = profile::load(program);
     let graph = profile::graph(program);
     let points: Vec<Point> = options.cpus.iter().map(|&cpus| runs.point(cpus)).collect();
-    let efficiency = runs.lock_efficiency();
+    let (efficiency, without_locks) = runs.lock_efficiency();
+    let cap = runs.cap();
+    let has_locks = !program.locks.is_empty();
     let mut out = Prediction {
         schema: SCHEMA,
         command: Vec::new(),
@@ -76,9 +79,12 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
         workers: program.workers(),
         work_ns: program.work_ns(),
         span_ns: graph.span() as u64,
-        lock_ratio: ratio(program.inside_ns(), program.work_ns()),
-        lock_efficiency: efficiency,
-        class: Class::of(efficiency),
+        lock_ratio: has_locks.then(|| ratio(program.inside_ns(), program.work_ns())),
+        lock_efficiency: has_locks.then_some(efficiency),
+        without_locks,
+        class: has_locks.then(|| Class::of(efficiency, cap.as_ref().map(|c| c.speedup))),
+        cap,
+        deadlocks: runs.deadlocks(),
         machine: runs.machine,
         locks: runs.lock_profiles(&points),
         points,
@@ -94,6 +100,14 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
         out.what_if = changes(&mut runs, &out);
     }
     out
+}
+
+/// A speed-up, at most as many times as there are CPUs; 1 for a program of no time.
+fn over(one: f64, many: f64, cpus: usize) -> f64 {
+    if one <= 0.0 {
+        return 1.0;
+    }
+    (one / many.max(1.0)).min(cpus.max(1) as f64)
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
@@ -118,10 +132,13 @@ struct Runs<'a> {
     transfer: Vec<f64>,
     inflation: Vec<Option<f64>>,
     measured: Vec<Measured>,
-    known: HashMap<(usize, Variant), (f64, Outcome)>,
+    known: HashMap<(usize, Variant), Rc<(f64, Outcome)>>,
     more: HashMap<usize, Option<f64>>,
     seeds: u64,
+    /// The most waits that one replay had to break, but for circles of locks.
     forced: u64,
+    /// Locks of such circles.
+    deadlocked: BTreeSet<Vec<u32>>,
     second_is_useless: bool,
 }
 
@@ -150,6 +167,7 @@ impl<'a> Runs<'a> {
             more: HashMap::new(),
             seeds: if steps > 1_000_000 { 1 } else { 3 },
             forced: 0,
+            deadlocked: BTreeSet::new(),
             second_is_useless: false,
         }
     }
@@ -172,12 +190,15 @@ impl<'a> Runs<'a> {
         let (hold_a, n_a) = (a.hold_ns(), a.acquisitions());
         let (hold_b, n_b) = (b.hold_ns(), b.acquisitions());
         let mut transfer = Vec::new();
+        // Addresses differ between runs, names do not; of equal names, the same in the order of first use.
+        let mut of_name: HashMap<&str, VecDeque<usize>> = HashMap::new();
+        for (j, lock) in b.locks.iter().enumerate() {
+            of_name.entry(&lock.name).or_default().push_back(j);
+        }
         for (i, lock) in a.locks.iter().enumerate() {
-            // Addresses differ between runs, names do not; of equal names, the same in the order of first use.
-            let nth = a.locks[..i].iter().filter(|l| l.name == lock.name).count();
-            let same = (0..b.locks.len())
-                .filter(|&j| b.locks[j].name == lock.name)
-                .nth(nth);
+            let same = of_name
+                .get_mut(lock.name.as_str())
+                .and_then(VecDeque::pop_front);
             let moved = plain.locks[i].moved as f64 / plain.locks[i].n.max(1) as f64;
             let cost = same
                 .filter(|&j| n_a[i] >= 50 && n_b[j] >= 50 && hold_a[i] > 0)
@@ -242,7 +263,7 @@ impl<'a> Runs<'a> {
     }
 
     /// The recorded program on so many CPUs; more CPUs than threads change nothing.
-    fn get(&mut self, cpus: usize, variant: Variant) -> (f64, Outcome) {
+    fn get(&mut self, cpus: usize, variant: Variant) -> Rc<(f64, Outcome)> {
         let cpus = cpus.min(self.first.program.scripts.len()).max(1);
         if let Some(known) = self.known.get(&(cpus, variant)) {
             return known.clone();
@@ -254,13 +275,19 @@ impl<'a> Runs<'a> {
                 (outcome.wall_ns, outcome)
             }
         };
-        self.forced += answer.1.forced;
+        let outcome = &answer.1;
+        self.forced = self.forced.max(outcome.forced - outcome.deadlocks);
+        self.deadlocked.extend(outcome.deadlocked.iter().cloned());
+        let answer = Rc::new(answer);
         self.known.insert((cpus, variant), answer.clone());
         answer
     }
 
+    /// Over the same program on one CPU. More than there are CPUs is not said: there it would be one CPU that loses time, not
+    /// many that gain.
     fn speedup(&mut self, cpus: usize, variant: Variant) -> f64 {
-        self.get(1, variant).0 / self.get(cpus, variant).0.max(1.0)
+        let one = self.get(1, variant).0;
+        over(one, self.get(cpus, variant).0, cpus)
     }
 
     fn point(&mut self, cpus: usize) -> Point {
@@ -271,7 +298,8 @@ impl<'a> Runs<'a> {
         );
         // A replay's own scatter and what no model knows: two per cent at least.
         let (low, high) = (a.min(b).min(speedup) * 0.98, a.max(b).max(speedup) * 1.02);
-        let (wall, outcome) = self.get(cpus, Variant::Expected);
+        let run = self.get(cpus, Variant::Expected);
+        let (wall, outcome) = (run.0, &run.1);
         let busy = outcome.busy_ns / (outcome.wall_ns.max(1.0) * cpus as f64);
         let workers = self.first.program.workers();
         let lock_wait = outcome.lock_wait_ns();
@@ -281,9 +309,9 @@ impl<'a> Runs<'a> {
             low,
             high: high.min(cpus as f64),
             more_threads: self.more_threads(cpus),
-            cpu_use: busy,
+            cpu_use: busy.min(1.0),
             wait_ratio: lock_wait / (lock_wait + self.first.program.work_ns() as f64).max(1.0),
-            limit: self.limit(cpus, speedup, wall, &outcome, workers),
+            limit: self.limit(cpus, speedup, wall, outcome, workers),
         }
     }
 
@@ -298,11 +326,9 @@ impl<'a> Runs<'a> {
             return known;
         }
         let answer = whatif::more_threads(&self.first.program, k).map(|program| {
-            self.get(1, Variant::Expected).0
-                / self
-                    .run(&program, cpus, Variant::Expected, 1)
-                    .wall_ns
-                    .max(1.0)
+            let one = self.get(1, Variant::Expected).0;
+            let many = self.run(&program, cpus, Variant::Expected, 1);
+            over(one, many.wall_ns, cpus)
         });
         self.more.insert(cpus, answer);
         answer
@@ -373,14 +399,51 @@ impl<'a> Runs<'a> {
         }
     }
 
-    fn lock_efficiency(&mut self) -> f64 {
+    /// What locks leave of the speed on two CPUs, and the speed-up there without them.
+    fn lock_efficiency(&mut self) -> (f64, f64) {
         if self.first.program.locks.is_empty() {
-            return 1.0;
+            return (1.0, self.speedup(2, Variant::Expected));
         }
         let free = whatif::without_lock(&self.first.program, None);
         let without = self.mean(&free, 2).0;
         let with = self.get(2, Variant::Expected).0;
-        (without / with.max(1.0)).min(1.0)
+        let one = self.get(1, Variant::Expected).0;
+        // A program that is as fast with its locks as without loses nothing by them, whatever the replay's scatter says.
+        let efficiency = over(without, with, 1).min(1.0);
+        let speedup = over(one, with, 2) / efficiency.max(1e-9);
+        (efficiency, speedup.min(2.0))
+    }
+
+    /// The lock that threads take in turns for longest.
+    fn cap(&mut self) -> Option<Cap> {
+        let one = self.get(1, Variant::Expected).0;
+        let serial = self.first.program.serial_ns();
+        // Where one thread holds it nearly always the program waits for that thread, lock or no lock.
+        let shared = |&(_, &(all, most)): &(usize, &(u64, u64))| (all - most) * 20 >= all.max(1);
+        let (lock, &(ns, _)) = serial
+            .iter()
+            .enumerate()
+            .filter(shared)
+            .max_by_key(|&(ix, &(all, _))| (all, std::cmp::Reverse(ix)))?;
+        // What the replay reaches is no bound's to forbid: its times scatter by a per cent.
+        let reached = self
+            .known
+            .iter()
+            .filter(|((_, v), _)| *v == Variant::Expected);
+        let reached = reached.map(|((cpus, _), run)| over(one, run.0, *cpus));
+        let reached = reached.fold(1.0, f64::max);
+        Some(Cap {
+            lock: self.first.program.locks[lock].name.clone(),
+            speedup: (one / ns.max(1) as f64).max(reached),
+        })
+    }
+
+    fn deadlocks(&self) -> Vec<Deadlock> {
+        let name = |&lock: &u32| self.first.program.locks[lock as usize].name.clone();
+        let names = |locks: &Vec<u32>| Deadlock {
+            locks: locks.iter().map(name).collect(),
+        };
+        self.deadlocked.iter().map(names).collect()
     }
 
     fn lock_profiles(&mut self, points: &[Point]) -> Vec<LockProfile> {
@@ -405,11 +468,15 @@ impl<'a> Runs<'a> {
                 (i, profile)
             })
             .collect();
-        for (i, profile) in &mut out {
-            profile.saturates_at = points.iter().map(|p| p.cpus).find(|&cpus| {
-                let (wall, outcome) = self.get(cpus, Variant::Expected);
-                outcome.locks[*i].held_ns > 0.85 * wall && is_wanted(&outcome.locks[*i], wall)
-            });
+        for point in points {
+            let run = self.get(point.cpus, Variant::Expected);
+            let (wall, used) = (run.0, &run.1.locks);
+            for (i, profile) in &mut out {
+                let is_full = used[*i].held_ns > 0.85 * wall && is_wanted(&used[*i], wall);
+                if is_full && profile.saturates_at.is_none() {
+                    profile.saturates_at = Some(point.cpus);
+                }
+            }
         }
         out.sort_by(|a, b| b.1.ratio.total_cmp(&a.1.ratio));
         out.into_iter().map(|(_, profile)| profile).collect()
@@ -432,6 +499,12 @@ impl<'a> Runs<'a> {
         }
         if first.disturbed_ns * 20 > first.wall_ns {
             out.push("other programs used this CPU while it was recorded".into());
+        }
+        for deadlock in self.deadlocks() {
+            out.push(format!(
+                "{}: can deadlock; in the replay one of the threads goes on",
+                deadlock.text()
+            ));
         }
         if self.forced > 0 {
             out.push(format!(
@@ -513,7 +586,12 @@ fn models_beside(
         });
         out.push(ModelAnswer {
             name: "Amdahl".into(),
-            speedup: each(&|c| Some(models::amdahl::speedup(p.lock_ratio, c.min(n)))),
+            speedup: each(&|c| {
+                Some(models::amdahl::speedup(
+                    p.lock_ratio.unwrap_or(0.0),
+                    c.min(n),
+                ))
+            }),
             note: "the lock ratio as the serial part".into(),
         });
     }
@@ -604,7 +682,7 @@ fn changes(runs: &mut Runs<'_>, p: &Prediction) -> Vec<WhatIf> {
             .map(|&c| {
                 let c = c.min(n).max(1);
                 *known.entry(c).or_insert_with(|| {
-                    one / runs.run(&program, c, Variant::Expected, 1).wall_ns.max(1.0)
+                    over(one, runs.run(&program, c, Variant::Expected, 1).wall_ns, c)
                 })
             })
             .collect();

@@ -388,7 +388,7 @@ fn replay_agrees_with_the_referee_on_200_random_programs() {
     assert!(worst.0 < 0.05, "seed {seed}: {worst:?}");
 }
 
-/// The class is what locks leave of the speed on two CPUs.
+/// The class is what locks leave of the speed on two CPUs, and how far the busiest lets it grow.
 #[test]
 fn class_is_the_referees() {
     let seed = 99;
@@ -425,19 +425,32 @@ fn class_is_the_referees() {
         };
         let got = kasuri_predict::from_extracts(&extract, None, &options);
         assert!(
-            (got.lock_efficiency - efficiency).abs() < 0.03,
-            "seed {seed}, case {case}: {truth:?}: {} {efficiency}",
+            (got.lock_efficiency.unwrap() - efficiency).abs() < 0.03,
+            "seed {seed}, case {case}: {truth:?}: {:?} {efficiency}",
             got.lock_efficiency
         );
+        // What is inside the busiest lock bounds any number of CPUs.
+        let work: f64 = rounds.iter().flatten().map(|r| r.compute + r.hold).sum();
+        let inside = |lock| {
+            let of = rounds.iter().flatten().filter(|r| r.lock == lock);
+            of.map(|r| r.hold).sum::<f64>()
+        };
+        let cap = work / (0..truth.locks).map(inside).fold(0.0, f64::max);
+        let said = got.cap.as_ref().unwrap().speedup;
+        assert!((said / cap - 1.0).abs() < 0.02, "{said}, not {cap}");
         // At the very border either is right.
-        if [0.95, 0.75]
-            .iter()
-            .any(|b: &f64| (efficiency - b).abs() < 0.01)
-        {
+        let near = |value: f64, borders: [f64; 2], by: f64| {
+            borders.iter().any(|b| (value / b - 1.0).abs() < by)
+        };
+        if near(efficiency, [0.95, 0.75], 0.01) || near(cap, [10.0, 2.5], 0.02) {
             continue;
         }
-        let class = Class::of(efficiency);
-        assert_eq!(got.class, class, "seed {seed}, case {case}: {truth:?}");
+        let class = Class::of(efficiency, Some(cap));
+        assert_eq!(
+            got.class,
+            Some(class),
+            "seed {seed}, case {case}: {truth:?}"
+        );
         seen[class as usize] += 1;
     }
     assert!(seen.iter().all(|&n| n >= 3), "{seen:?}");

@@ -17,5 +17,6 @@ pub mod speedscope;
 pub mod svg;
 pub mod table;
 pub mod trace_dat;
+pub mod verdict;
 
 pub use export::Exported;

@@ -40,7 +40,7 @@ pub fn locks(l: &Locks) -> Panel {
             maybe(u.wait_ratio),
             ns(u.wait_ns),
             u.holds.into(),
-            u.contended_share.into(),
+            maybe(u.contended_share),
             ns(u.hold_p50_ns),
             ns(u.hold_p99_ns),
             ns(u.hold_max_ns),
@@ -101,6 +101,7 @@ pub fn locks(l: &Locks) -> Panel {
     let edges = l.waits_for.iter().take(200).map(|w| {
         let who = |name: &str, tid: i32| match tid {
             0 => format!("tasks {name}"),
+            -1 => name.into(),
             tid => format!("{name} {tid}"),
         };
         let nobody = w.holder.is_empty() && w.holder_tid == 0;
@@ -137,15 +138,30 @@ pub fn locks(l: &Locks) -> Panel {
             i.second.clone().into(),
             i.first_then_second.into(),
             i.second_then_first.into(),
+            i.place_a.clone().into(),
+            i.place_b.clone().into(),
+            match (&i.guard, i.can_deadlock) {
+                (_, true) => "yes".into(),
+                (Some(guard), _) => format!("no: guarded by {guard}").into(),
+                (None, _) => "seen in one thread only".into(),
+            },
         ]
     });
     let inversions = Table {
-        caption: "locks taken in both orders: a deadlock waits to happen".into(),
+        caption: "locks taken in both orders: threads that do so at once stop each other for ever"
+            .into(),
         columns: columns(&[
             ("lock", Unit::Text, ""),
             ("other", Unit::Text, ""),
             ("this first", Unit::Count, ""),
             ("the other first", Unit::Count, ""),
+            (
+                "the other taken at",
+                Unit::Text,
+                "the place, as far as known",
+            ),
+            ("this one taken at", Unit::Text, "the other way round"),
+            ("can deadlock", Unit::Text, ""),
         ]),
         rows: crossed.collect(),
     };
@@ -173,7 +189,7 @@ fn tasks(l: &Locks) -> Table {
             maybe(u.lock_ratio),
             ns(u.wait_ns),
             u.holds.into(),
-            u.contended_share.into(),
+            maybe(u.contended_share),
         ]
     });
     Table {

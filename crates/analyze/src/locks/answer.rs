@@ -6,10 +6,15 @@ pub const LOCKS_SCHEMA: &str = "kasuri.locks/1";
 /// A shorter wait was the price of taking a free lock, not a wait.
 pub const CONTENDED_NS: i64 = 300;
 
-/// How locks were used. Times in ns; ratios are shares of 1, `None` when it is not known when threads ran.
+/// The holder's name in [`WaitsFor`] where too many held the lock during a wait to tell them apart.
+pub const MANY: &str = "(many)";
+/// Rows of [`Locks::inversions`] and [`Locks::order_cycles`] at most.
+pub const MAX_INVERSIONS: usize = 256;
+
+/// How locks were used. Times in ns; ratios are shares of 1, `None` when it is not known when threads ran, or nothing was seen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Use {
-    /// CPU time inside / CPU time of the process (of the thread, in rows of threads).
+    /// `inside_cpu_ns` / CPU time of the process (of the thread, in rows of threads).
     pub lock_ratio: Option<f64>,
     /// Waiting / execution time: CPU time and the time blocked in such waits.
     pub wait_ratio: Option<f64>,
@@ -25,6 +30,8 @@ pub struct Use {
     pub hold_blocked_ns: i64,
     /// ...not known.
     pub hold_unknown_ns: i64,
+    /// On a CPU inside any lock: of nested holds each moment counts once. In rows of one lock: as `hold_cpu_ns`.
+    pub inside_cpu_ns: i64,
     /// By the wall clock.
     pub hold_p50_ns: i64,
     /// By the wall clock.
@@ -35,8 +42,8 @@ pub struct Use {
     pub requests: u64,
     /// Those that waited for [`CONTENDED_NS`] or more.
     pub contended: u64,
-    /// contended / acquisitions.
-    pub contended_share: f64,
+    /// contended / acquisitions; none: holds are a sample.
+    pub contended_share: Option<f64>,
     /// Time of those waits...
     pub wait_ns: i64,
     /// ...of it on a CPU: spinning, going to sleep, waking up.
@@ -60,7 +67,9 @@ pub struct LockRow {
     pub source: &'static str,
     /// Threads, or tasks of a runtime, that took it.
     pub threads: u32,
-    /// While somebody waited, the holder was on a CPU...
+    /// While somebody waited, somebody held it; the rest of the waiting it was free, and the waiter on its way to a CPU.
+    pub holder_ns: i64,
+    /// Of that, the holder was on a CPU...
     pub holder_running_ns: i64,
     /// ...ready without one...
     pub holder_preempted_ns: i64,
@@ -156,9 +165,9 @@ pub struct WaitsFor {
     pub waiter: String,
     /// Its tid; 0: tasks.
     pub waiter_tid: i32,
-    /// The thread, or the tasks of this name, that held the lock meanwhile; "" when nobody did: it was on its way to the waiter.
+    /// The thread, or the tasks of this name, that held the lock meanwhile; "" when nobody did: it was on its way to the waiter; [`MANY`]: too many to tell apart.
     pub holder: String,
-    /// Its tid; 0: nobody, or tasks.
+    /// Its tid; 0: nobody, or tasks; -1: many.
     pub holder_tid: i32,
     /// The lock.
     pub lock: String,
@@ -185,8 +194,38 @@ pub struct Inversion {
     pub second_then_first: u64,
     /// A thread that did the former...
     pub tid_a: i32,
-    /// ...and one that did the latter; the same: no deadlock between these two.
+    /// ...and one that did the latter; the same: no other thread was seen to do either.
     pub tid_b: i32,
+    /// Where `second` was taken the first way: the place, as far as known; "": not known.
+    pub place_a: String,
+    /// Where `first` was taken the other way.
+    pub place_b: String,
+    /// A lock that was held each time, both ways: while it is, the two orders do not meet. None: there is none.
+    pub guard: Option<String>,
+    /// Two threads can stop each other for ever: there are two of them, and no guard.
+    pub can_deadlock: bool,
+}
+
+/// One step of a circle of locks: `taken` while `held` is held.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OrderStep {
+    /// The lock that is held.
+    pub held: String,
+    /// The lock that is taken.
+    pub taken: String,
+    /// Times.
+    pub times: u64,
+    /// A thread that did it.
+    pub tid: i32,
+    /// Where, as far as known; "": not known.
+    pub place: String,
+}
+
+/// Three or more locks that are taken in a circle; no two of them in both orders.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct OrderCycle {
+    /// Each lock held while the next is taken; the last one's `taken` is the first one's `held`.
+    pub steps: Vec<OrderStep>,
 }
 
 /// A system call of one process.
@@ -240,7 +279,7 @@ pub struct Locks {
     pub total: Use,
     /// CPU time in system calls / CPU time; none: not recorded.
     pub syscall_ratio: Option<f64>,
-    /// Waiting for the kernel's own locks / CPU time; none: not recorded, or never.
+    /// Waiting for the kernel's own locks / CPU time and the time blocked in that; none: not recorded, or never.
     pub kernel_contention_ratio: Option<f64>,
     /// System calls by process and call, most CPU time first; empty: not recorded.
     pub syscalls: Vec<SyscallRow>,
@@ -248,6 +287,10 @@ pub struct Locks {
     pub kernel_locks: Vec<KernelLockRow>,
     /// Asleep in futex calls outside every recorded wait: locks that nobody stood in front of; none: system calls were not recorded.
     pub unseen_futex_ns: Option<i64>,
+    /// Why no acquisition is in the recording; none: there are some. What is not seen is not 0.
+    pub not_seen: Option<String>,
+    /// The lock probe that was asked for: `full`, `light`; "": none.
+    pub lock_probe: String,
     /// The light probe recorded a sample of the holds: holds and lock ratios are of that sample, waits are complete.
     pub sampled: bool,
     /// Each lock, most waited for first.
@@ -264,6 +307,8 @@ pub struct Locks {
     pub waits: Vec<WaitRow>,
     /// Who kept whom waiting, most time first.
     pub waits_for: Vec<WaitsFor>,
-    /// Locks taken in both orders.
+    /// Locks taken in both orders, most often first; at most [`MAX_INVERSIONS`].
     pub inversions: Vec<Inversion>,
+    /// Longer circles of the lock order, where no two locks of it were taken in both orders.
+    pub order_cycles: Vec<OrderCycle>,
 }

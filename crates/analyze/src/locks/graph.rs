@@ -1,98 +1,31 @@
-//! Between acquisitions: who waited while whom held, queues that do not end, orders that cross.
-use super::answer::{CONTENDED_NS, Convoy, Inversion, WaitsFor};
-use super::holds::{self, Acquisition, LockKey, Owner, Read};
-use kasuri_model::{ProcessIx, StrIx, TaskIx, ThreadIx, Time, Trace};
+//! Between acquisitions: who waited while whom held, and queues that do not end.
+//!
+//! A wait of one among thousands of threads meets thousands of holds, so pairs of waits and holds are not gone through:
+//! each lock's holds are laid end to end with running sums, and a wait asks for the sums between its ends. Who held is
+//! told apart where [`PASSED`] holds passed the wait or fewer, or so many threads took the lock; else the holders
+//! are *many*. Time and memory are linear in the acquisitions.
+use super::answer::{CONTENDED_NS, Convoy, MANY, WaitsFor};
+use super::holds::{Acquisition, LockKey, Owner, StatesOf};
+use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
 use std::collections::{BTreeMap, HashMap};
 
-/// Part of a wait during which one thread held the lock.
-pub(super) struct Meeting {
-    pub lock: LockKey,
-    pub waiter: Owner,
-    /// None: nobody held it, it was on its way.
-    pub holder: Option<Owner>,
-    pub ns: i64,
-    pub running_ns: i64,
-    pub preempted_ns: i64,
-    pub blocked_ns: i64,
-}
+/// Holds that are told apart in one wait, and threads at one lock.
+const PASSED: usize = 256;
+/// Edges of the waits-for graph; later ones go to *many*.
+const EDGES: usize = 65_536;
 
-/// Every contended wait, cut into the holds that overlap it and the rest.
-pub(super) fn meetings(trace: &Trace, all: &[Acquisition]) -> Vec<Meeting> {
-    let mut holds: HashMap<LockKey, Vec<(Time, Time, &Acquisition)>> = HashMap::new();
-    for a in all {
-        if let Some((from, to)) = a.hold {
-            holds.entry(a.lock).or_default().push((from, to, a));
-        }
-    }
-    let key = |h: &(Time, Time, &Acquisition)| (h.0, h.1, h.2.owner());
-    holds.values_mut().for_each(|h| h.sort_unstable_by_key(key));
-    let mut out = Vec::new();
-    for a in all {
-        let Some((from, to)) = a.wait.filter(|(a, b)| (*b - *a).ns() >= CONTENDED_NS) else {
-            continue;
-        };
-        let of_lock = holds.get(&a.lock).map_or(&[][..], |h| h);
-        // Exclusive holds do not overlap; shared ones may: then each is met, and the first counts.
-        let first = of_lock.partition_point(|h| h.1 <= from);
-        let mut known = from;
-        for &(start, end, holder) in of_lock[first.min(of_lock.len())..]
-            .iter()
-            .take_while(|h| h.0 < to)
-        {
-            let (start, end) = (start.max(known), end.min(to));
-            if holder.owner() == a.owner() || end <= start {
-                continue;
-            }
-            let [running_ns, preempted_ns, blocked_ns] = doing(trace, holder, start, end);
-            let ns = (end - start).ns();
-            out.push(Meeting {
-                lock: a.lock,
-                waiter: a.owner(),
-                holder: Some(holder.owner()),
-                ns,
-                running_ns,
-                preempted_ns,
-                blocked_ns,
-            });
-            if start > known {
-                out.push(nobody(a, (start - known).ns()));
-            }
-            known = end;
-        }
-        if to > known {
-            out.push(nobody(a, (to - known).ns()));
-        }
-    }
-    out
-}
+/// Time: of all, and of it with the holder running, ready, asleep.
+type Split = [i64; 4];
 
-fn nobody(a: &Acquisition, ns: i64) -> Meeting {
-    Meeting {
-        lock: a.lock,
-        waiter: a.owner(),
-        holder: None,
-        ns,
-        running_ns: 0,
-        preempted_ns: 0,
-        blocked_ns: 0,
-    }
-}
-
-/// What a holder did in a part of its hold: running, ready, asleep. A task's worker runs others while it sleeps, so of a
-/// task it is its shares of the whole hold.
-fn doing(trace: &Trace, holder: &Acquisition, from: Time, to: Time) -> [i64; 3] {
-    let whole = holder.hold_ns().unwrap_or(0);
-    if !holder.task.is_some() || whole <= 0 {
-        return holds::doing(trace, holder.thread, from, to);
-    }
-    let share = (to - from).ns() as f64 / whole as f64;
-    [holder.running_ns, holder.preempted_ns, holder.blocked_ns].map(|ns| (ns as f64 * share) as i64)
+fn add(sum: &mut Split, more: Split) {
+    sum.iter_mut().zip(more).for_each(|(sum, ns)| *sum += ns);
 }
 
 /// A row's who: a thread, or all tasks of one name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Nobody,
+    Many,
     Thread(ThreadIx),
     Tasks(ProcessIx, StrIx),
 }
@@ -104,54 +37,238 @@ fn who_is(trace: &Trace, owner: Owner) -> Who {
     }
 }
 
-/// The waits-for graph: one edge for each waiter, holder and lock.
-pub(super) fn waits_for(
-    trace: &Trace,
-    read: &Read,
-    name: &dyn Fn(LockKey) -> String,
-) -> Vec<WaitsFor> {
-    let mut edges: BTreeMap<(Who, Who, LockKey), [i64; 4]> = BTreeMap::new();
-    for m in meetings(trace, &read.all) {
-        let holder = m.holder.map_or(Who::Nobody, |h| who_is(trace, h));
-        let edge = edges
-            .entry((who_is(trace, m.waiter), holder, m.lock))
-            .or_default();
-        for (sum, ns) in edge
-            .iter_mut()
-            .zip([m.ns, m.running_ns, m.preempted_ns, m.blocked_ns])
-        {
-            *sum += ns;
+/// Holds of one lock, or those of one owner, that do not overlap: of shared ones that do, the first counts.
+#[derive(Default)]
+struct Track<'a> {
+    from: Vec<Time>,
+    to: Vec<Time>,
+    holder: Vec<&'a Acquisition>,
+    /// Before each, and of all.
+    sums: Vec<Split>,
+}
+
+impl<'a> Track<'a> {
+    fn push(&mut self, from: Time, to: Time, holder: &'a Acquisition, states: &mut StatesOf<'_>) {
+        let mut sum = self.sums.last().copied().unwrap_or_default();
+        if self.sums.is_empty() {
+            self.sums.push(sum);
+        }
+        add(&mut sum, doing(states, holder, from, to));
+        self.sums.push(sum);
+        self.from.push(from);
+        self.to.push(to);
+        self.holder.push(holder);
+    }
+
+    /// Which holds overlap an interval.
+    fn within(&self, from: Time, to: Time) -> std::ops::Range<usize> {
+        let first = self.to.partition_point(|&t| t <= from);
+        first..self.from.partition_point(|&f| f < to).max(first)
+    }
+
+    /// What lies of hold `i` in an interval that it overlaps.
+    fn part(&self, i: usize, from: Time, to: Time, states: &mut StatesOf<'_>) -> Split {
+        if from <= self.from[i] && self.to[i] <= to {
+            let (a, b) = (self.sums[i], self.sums[i + 1]);
+            return [0, 1, 2, 3].map(|k| b[k] - a[k]);
+        }
+        let (from, to) = (from.max(self.from[i]), to.min(self.to[i]));
+        doing(states, self.holder[i], from, to)
+    }
+
+    /// What lies of all holds in an interval.
+    fn sum(&self, from: Time, to: Time, states: &mut StatesOf<'_>) -> Split {
+        let within = self.within(from, to);
+        if within.len() <= 2 {
+            let mut sum = Split::default();
+            within.for_each(|i| add(&mut sum, self.part(i, from, to, states)));
+            return sum;
+        }
+        let (first, last) = (within.start, within.end - 1);
+        let (a, b) = (self.sums[first + 1], self.sums[last]);
+        let mut sum = [0, 1, 2, 3].map(|k| b[k] - a[k]);
+        add(&mut sum, self.part(first, from, to, states));
+        add(&mut sum, self.part(last, from, to, states));
+        sum
+    }
+}
+
+/// What a holder did in a part of its hold. A task's worker runs others while it sleeps, so of a task it is its shares of
+/// the whole hold.
+fn doing(states: &mut StatesOf<'_>, holder: &Acquisition, from: Time, to: Time) -> Split {
+    let ns = (to - from).ns();
+    let whole = holder.hold_ns().unwrap_or(0);
+    if !holder.task.is_some() || whole <= 0 {
+        let [running, ready, asleep, _] = states.of(holder.thread).within(from, to);
+        return [ns, running, ready, asleep];
+    }
+    let share = ns as f64 / whole as f64;
+    let of = |part: i64| (part as f64 * share) as i64;
+    [
+        ns,
+        of(holder.running_ns),
+        of(holder.preempted_ns),
+        of(holder.blocked_ns),
+    ]
+}
+
+/// All holds of one lock.
+#[derive(Default)]
+struct Holds<'a> {
+    all: Track<'a>,
+    /// Those of each owner; empty where there are more than [`PASSED`] of them.
+    by_owner: BTreeMap<Owner, Track<'a>>,
+    is_crowd: bool,
+}
+
+impl<'a> Holds<'a> {
+    fn new(mut holds: Vec<(Time, Time, &'a Acquisition)>, states: &mut StatesOf<'_>) -> Holds<'a> {
+        holds.sort_unstable_by_key(|h| (h.0, h.1, h.2.owner()));
+        let mut out = Holds::default();
+        let mut known = Time::MIN;
+        for (from, to, holder) in holds {
+            let from = from.max(known);
+            if to <= from {
+                continue;
+            }
+            known = to;
+            out.all.push(from, to, holder, states);
+            if out.is_crowd {
+                continue;
+            }
+            let own = out.by_owner.entry(holder.owner()).or_default();
+            own.push(from, to, holder, states);
+            if out.by_owner.len() > PASSED {
+                out.is_crowd = true;
+                out.by_owner.clear();
+            }
+        }
+        out
+    }
+
+    /// Tells `met` of each holder that a wait of `waiter` met, and of those not told apart (none).
+    fn met(
+        &self,
+        waiter: Owner,
+        (from, to): (Time, Time),
+        states: &mut StatesOf<'_>,
+        mut met: impl FnMut(Option<Owner>, Split),
+    ) {
+        let within = self.all.within(from, to);
+        if within.len() <= PASSED {
+            for i in within {
+                let holder = self.all.holder[i].owner();
+                if holder != waiter {
+                    met(Some(holder), self.all.part(i, from, to, states));
+                }
+            }
+        } else if self.is_crowd {
+            met(None, self.all.sum(from, to, states));
+        } else {
+            for (&holder, track) in self.by_owner.iter().filter(|(h, _)| **h != waiter) {
+                met(Some(holder), track.sum(from, to, states));
+            }
         }
     }
-    let who = |who: Who| match who {
-        Who::Nobody => (String::new(), 0),
-        Who::Thread(t) => {
-            let info = &trace.threads[t.ix()];
-            (trace.strings.get(info.name).to_string(), info.tid)
+}
+
+/// Who waited for whom, and what holders did while others waited.
+pub(super) struct Meetings {
+    edges: BTreeMap<(Who, Who, LockKey), Split>,
+    /// By lock: the holder running, ready, asleep.
+    pub blame: HashMap<LockKey, Split>,
+}
+
+/// Who waited, from when to when.
+type Wait = (Owner, (Time, Time));
+
+/// Every contended wait, cut into the holds that overlap it and the rest.
+pub(super) fn meetings(trace: &Trace, all: &[Acquisition]) -> Meetings {
+    let mut waits: BTreeMap<LockKey, Vec<Wait>> = BTreeMap::new();
+    for a in all {
+        if let Some(wait) = a.wait.filter(|(a, b)| (*b - *a).ns() >= CONTENDED_NS) {
+            waits.entry(a.lock).or_default().push((a.owner(), wait));
         }
-        Who::Tasks(_, name) => (trace.strings.get(name).to_string(), 0),
+    }
+    let mut holds: HashMap<LockKey, Vec<(Time, Time, &Acquisition)>> = HashMap::new();
+    for a in all.iter().filter(|a| waits.contains_key(&a.lock)) {
+        if let Some((from, to)) = a.hold {
+            holds.entry(a.lock).or_default().push((from, to, a));
+        }
+    }
+    let mut states = StatesOf::new(trace);
+    let mut out = Meetings {
+        edges: BTreeMap::new(),
+        blame: HashMap::new(),
     };
-    let mut out: Vec<WaitsFor> = edges
-        .into_iter()
-        .map(
-            |((waiter, holder, lock), [ns, running_ns, preempted_ns, blocked_ns])| {
-                let ((waiter, waiter_tid), (holder, holder_tid)) = (who(waiter), who(holder));
-                WaitsFor {
-                    waiter,
-                    waiter_tid,
-                    holder,
-                    holder_tid,
-                    lock: name(lock),
-                    ns,
-                    running_ns,
-                    preempted_ns,
-                    blocked_ns,
+    for (lock, waits) in waits {
+        let holds = Holds::new(holds.remove(&lock).unwrap_or_default(), &mut states);
+        let mut blame = Split::default();
+        for (waiter, wait) in waits {
+            let who = who_is(trace, waiter);
+            let mut nobody = (wait.1 - wait.0).ns();
+            holds.met(waiter, wait, &mut states, |holder, split| {
+                if split[0] > 0 {
+                    nobody -= split[0];
+                    add(&mut blame, split);
+                    let holder = holder.map_or(Who::Many, |h| who_is(trace, h));
+                    out.edge(who, holder, lock, split);
                 }
-            },
-        )
-        .collect();
-    out.sort_by_key(|w| (std::cmp::Reverse(w.ns), w.waiter_tid, w.holder_tid));
+            });
+            if nobody > 0 {
+                out.edge(who, Who::Nobody, lock, [nobody, 0, 0, 0]);
+            }
+        }
+        out.blame.insert(lock, blame);
+    }
     out
+}
+
+impl Meetings {
+    fn edge(&mut self, waiter: Who, holder: Who, lock: LockKey, split: Split) {
+        let is_full = self.edges.len() >= EDGES;
+        let key = (waiter, holder, lock);
+        let key = match is_full && holder > Who::Many && !self.edges.contains_key(&key) {
+            true => (waiter, Who::Many, lock),
+            false => key,
+        };
+        add(self.edges.entry(key).or_default(), split);
+    }
+
+    /// The waits-for graph: one edge for each waiter, holder and lock.
+    pub fn waits_for(self, trace: &Trace, name: &dyn Fn(LockKey) -> String) -> Vec<WaitsFor> {
+        let who = |who: Who| match who {
+            Who::Nobody => (String::new(), 0),
+            Who::Many => (MANY.to_string(), -1),
+            Who::Thread(t) => {
+                let info = &trace.threads[t.ix()];
+                (trace.strings.get(info.name).to_string(), info.tid)
+            }
+            Who::Tasks(_, name) => (trace.strings.get(name).to_string(), 0),
+        };
+        let mut out: Vec<WaitsFor> = self
+            .edges
+            .into_iter()
+            .map(
+                |((waiter, holder, lock), [ns, running_ns, preempted_ns, blocked_ns])| {
+                    let ((waiter, waiter_tid), (holder, holder_tid)) = (who(waiter), who(holder));
+                    WaitsFor {
+                        waiter,
+                        waiter_tid,
+                        holder,
+                        holder_tid,
+                        lock: name(lock),
+                        ns,
+                        running_ns,
+                        preempted_ns,
+                        blocked_ns,
+                    }
+                },
+            )
+            .collect();
+        out.sort_by_key(|w| (std::cmp::Reverse(w.ns), w.waiter_tid, w.holder_tid));
+        out
+    }
 }
 
 /// The longest chain of acquisitions of one lock that each waited while the one before held it; shorter ones than
@@ -196,48 +313,4 @@ pub(super) fn convoy(all: &[&Acquisition]) -> Option<Convoy> {
         }
     }
     best
-}
-
-/// Pairs of locks that were taken in both orders.
-pub(super) fn inversions(
-    trace: &Trace,
-    read: &Read,
-    name: &dyn Fn(LockKey) -> String,
-) -> Vec<Inversion> {
-    let mut orders: BTreeMap<(LockKey, LockKey), (u64, ThreadIx)> = BTreeMap::new();
-    let mut held: Vec<(Time, LockKey)> = Vec::new();
-    let mut last: Owner = (TaskIx::NONE, ThreadIx::NONE);
-    let mut all: Vec<&Acquisition> = read.all.iter().filter(|a| a.hold.is_some()).collect();
-    all.sort_by_key(|a| (a.owner(), a.hold));
-    for a in all {
-        let Some((from, to)) = a.hold else {
-            continue;
-        };
-        if last != a.owner() {
-            held.clear();
-            last = a.owner();
-        }
-        held.retain(|h| h.0 > from);
-        for &(_, outer) in held.iter().filter(|h| h.1 != a.lock) {
-            let order = orders.entry((outer, a.lock)).or_insert((0, a.thread));
-            order.0 += 1;
-        }
-        held.push((to, a.lock));
-    }
-    let mut out = Vec::new();
-    for (&(first, second), &(n, thread)) in &orders {
-        if first < second
-            && let Some(&(m, other)) = orders.get(&(second, first))
-        {
-            out.push(Inversion {
-                first: name(first),
-                second: name(second),
-                first_then_second: n,
-                second_then_first: m,
-                tid_a: trace.threads[thread.ix()].tid,
-                tid_b: trace.threads[other.ix()].tid,
-            });
-        }
-    }
-    out
 }

@@ -29,6 +29,10 @@ pub(super) struct Acquisition {
     pub unknown_ns: i64,
     /// On a CPU while waiting.
     pub spun_ns: i64,
+    /// Held together with others.
+    pub is_shared: bool,
+    /// On a CPU in the part of the hold that no earlier hold of its owner covers: of nested holds each moment counts once.
+    pub inside_ns: i64,
 }
 
 impl Acquisition {
@@ -85,16 +89,20 @@ pub(super) fn read(cut: &Cut<'_>) -> Read {
         matches!(kind, SliceKind::LockWait | SliceKind::LockHold)
     });
     spans.sort_by_key(|s| (s.owner, s.from, s.kind));
-    // Waits not yet followed by their hold.
-    let mut waits: Vec<usize> = Vec::new();
+    // Waits not yet followed by their hold, by lock and end: the last of each.
+    let mut waits: HashMap<(LockKey, Time), usize> = HashMap::new();
     // A recursive lock's inner holds are part of the outer one.
     let mut outer: HashMap<LockKey, Time> = HashMap::new();
+    // Until when the owner's holds so far last.
+    let mut covered = Time::MIN;
+    let mut states = StatesOf::new(cut.trace);
     let mut last = None;
     for span in spans {
         if last != Some(span.owner) {
             last = Some(span.owner);
             waits.clear();
             outer.clear();
+            covered = Time::MIN;
         }
         let mut a = Acquisition {
             thread: span.thread,
@@ -108,13 +116,15 @@ pub(super) fn read(cut: &Cut<'_>) -> Read {
             blocked_ns: 0,
             unknown_ns: 0,
             spun_ns: 0,
+            is_shared: false,
+            inside_ns: 0,
         };
         out.names.entry(span.lock).or_insert(span.name);
         if span.kind == SliceKind::LockWait {
             a.wait = Some((span.from, span.to));
             a.site = span.site;
             a.spun_ns = span.states[0];
-            waits.push(out.all.len());
+            waits.insert((span.lock, span.to), out.all.len());
             out.all.push(a);
             continue;
         }
@@ -125,12 +135,8 @@ pub(super) fn read(cut: &Cut<'_>) -> Read {
             continue;
         }
         outer.insert(span.lock, span.to);
-        let waited = waits.iter().rposition(|&w| {
-            let wait = &out.all[w];
-            wait.lock == span.lock && wait.wait.is_some_and(|(_, end)| end == span.from)
-        });
-        let at = match waited {
-            Some(i) => waits.remove(i),
+        let at = match waits.remove(&(span.lock, span.from)) {
+            Some(i) => i,
             None => {
                 out.all.push(a);
                 out.all.len() - 1
@@ -138,7 +144,19 @@ pub(super) fn read(cut: &Cut<'_>) -> Read {
         };
         let a = &mut out.all[at];
         a.hold = Some((span.from, span.to));
+        a.is_shared = span.open & open::SHARED != 0;
         [a.running_ns, a.preempted_ns, a.blocked_ns, a.unknown_ns] = span.states;
+        a.inside_ns = match covered {
+            until if until <= span.from => a.running_ns,
+            until if until >= span.to => 0,
+            // A task's parts are on several threads: of it the share.
+            until if a.task.is_some() => {
+                let share = (span.to - until).ns() as f64 / (span.to - span.from).ns() as f64;
+                (a.running_ns as f64 * share) as i64
+            }
+            until => states.of(span.thread).within(until, span.to)[0],
+        };
+        covered = covered.max(span.to);
     }
     let asked = |a: &Acquisition| a.wait.or(a.hold).map(|(from, _)| from);
     out.all.sort_by_key(|a| (a.thread, asked(a)));
@@ -219,46 +237,52 @@ fn joined(mut spans: Vec<Span>) -> Vec<Span> {
     out
 }
 
-/// A thread's states as running sums: how much of each lies in an interval.
-pub(super) struct States {
-    start: Vec<Time>,
-    /// Time before each row, by class: running, ready, asleep, unknown.
-    before: Vec<[i64; 4]>,
-    class: Vec<u8>,
+/// Rows between two running sums of [`States`].
+const MARK: usize = 16;
+
+/// A thread's states with running sums every [`MARK`] rows: how much of each lies in an interval, however long.
+pub(super) struct States<'t> {
+    start: &'t [Time],
+    state: &'t [ThreadState],
+    /// Time before each `MARK`th row: running, ready, asleep, unknown.
+    marks: Vec<[i64; 4]>,
+    /// When the last row ends.
     end: Time,
 }
 
-impl States {
-    pub fn new(trace: &Trace, thread: ThreadIx) -> States {
+impl<'t> States<'t> {
+    pub fn new(trace: &'t Trace, thread: ThreadIx) -> States<'t> {
+        let info = &trace.threads[thread.ix()];
+        let rows = info.states.start as usize..info.states.end as usize;
+        let start = &trace.states.start[rows.clone()];
         let mut out = States {
-            start: Vec::new(),
-            before: Vec::new(),
-            class: Vec::new(),
-            end: Time::MIN,
+            start,
+            state: &trace.states.state[rows],
+            marks: Vec::with_capacity(start.len() / MARK + 1),
+            end: start.last().map_or(Time::MIN, |&s| s.max(info.alive.end)),
         };
         let mut sums = [0; 4];
-        for row in trace.states_of(thread) {
-            let class = match row.state {
-                ThreadState::Running => 0,
-                ThreadState::RunnableWoken | ThreadState::RunnablePreempted => 1,
-                ThreadState::Unknown => 3,
-                _ => 2,
-            };
-            out.start.push(row.start);
-            out.before.push(sums);
-            out.class.push(class);
-            sums[class as usize] += (row.end - row.start).ns();
-            out.end = row.end;
+        for row in 0..start.len() {
+            if row % MARK == 0 {
+                out.marks.push(sums);
+            }
+            out.add(row, &mut sums);
         }
         out
+    }
+
+    fn add(&self, row: usize, sums: &mut [i64; 4]) {
+        let end = self.start.get(row + 1).copied().unwrap_or(self.end);
+        sums[class(self.state[row])] += (end - self.start[row]).ns();
     }
 
     fn until(&self, time: Time) -> [i64; 4] {
         let Some(row) = self.start.partition_point(|&s| s <= time).checked_sub(1) else {
             return [0; 4];
         };
-        let mut sums = self.before[row];
-        sums[self.class[row] as usize] += (time.min(self.end) - self.start[row]).ns().max(0);
+        let mut sums = self.marks[row / MARK];
+        (row / MARK * MARK..row).for_each(|row| self.add(row, &mut sums));
+        sums[class(self.state[row])] += (time.min(self.end) - self.start[row]).ns().max(0);
         sums
     }
 
@@ -272,43 +296,44 @@ impl States {
     }
 }
 
-/// A thread's CPU time in an interval, cut to the range.
-pub(super) fn on_cpu(cut: &Cut<'_>, thread: ThreadIx, from: Time, to: Time) -> i64 {
-    let (from, to) = (from.max(cut.from), to.min(cut.to));
-    let info = &cut.trace.threads[thread.ix()];
-    let rows = info.states.start as usize..info.states.end as usize;
-    let starts = &cut.trace.states.start[rows.clone()];
-    let first = starts.partition_point(|&s| s <= from).saturating_sub(1);
-    cut.trace
-        .states_of(thread)
-        .skip(first)
-        .take_while(|r| r.start < to)
-        .filter(|r| r.state == ThreadState::Running)
-        .map(|r| (r.end.min(to) - r.start.max(from)).ns().max(0))
-        .sum()
+fn class(state: ThreadState) -> usize {
+    match state {
+        ThreadState::Running => 0,
+        ThreadState::RunnableWoken | ThreadState::RunnablePreempted => 1,
+        ThreadState::Unknown => 3,
+        _ => 2,
+    }
 }
 
-/// What a thread did in an interval: running, ready, asleep.
-pub(super) fn doing(trace: &Trace, thread: ThreadIx, from: Time, to: Time) -> [i64; 3] {
-    let info = &trace.threads[thread.ix()];
-    let rows = info.states.start as usize..info.states.end as usize;
-    let starts = &trace.states.start[rows];
-    let first = starts.partition_point(|&s| s <= from).saturating_sub(1);
-    let mut out = [0; 3];
-    for row in trace
-        .states_of(thread)
-        .skip(first)
-        .take_while(|r| r.start < to)
-    {
-        let ns = (row.end.min(to) - row.start.max(from)).ns().max(0);
-        match row.state {
-            ThreadState::Running => out[0] += ns,
-            ThreadState::RunnableWoken | ThreadState::RunnablePreempted => out[1] += ns,
-            ThreadState::Unknown => {}
-            _ => out[2] += ns,
+/// The [`States`] of threads, made when first asked for.
+pub(super) struct StatesOf<'t> {
+    trace: &'t Trace,
+    known: HashMap<ThreadIx, States<'t>>,
+}
+
+impl<'t> StatesOf<'t> {
+    pub fn new(trace: &'t Trace) -> StatesOf<'t> {
+        StatesOf {
+            trace,
+            known: HashMap::new(),
         }
     }
-    out
+
+    pub fn of(&mut self, thread: ThreadIx) -> &States<'t> {
+        let trace = self.trace;
+        self.known
+            .entry(thread)
+            .or_insert_with(|| States::new(trace, thread))
+    }
+
+    /// A thread's CPU time in an interval, cut to the range.
+    pub fn on_cpu(&mut self, cut: &Cut<'_>, thread: ThreadIx, from: Time, to: Time) -> i64 {
+        let (from, to) = (from.max(cut.from), to.min(cut.to));
+        match from < to {
+            true => self.of(thread).within(from, to)[0],
+            false => 0,
+        }
+    }
 }
 
 /// Each lock's name: as annotated, else its address. Several of one name in a process are numbered by address.

@@ -1,6 +1,6 @@
 //! The kernel's side of waiting: system calls by process, the kernel's own locks by type and caller, futex waits that no lock explains.
 use super::answer::{KernelLockRow, SyscallRow};
-use super::holds;
+use super::holds::StatesOf;
 use crate::cut::Cut;
 use kasuri_model::{KernelSpanKind, ProcessIx, SliceKind, StrIx, ThreadIx, Time};
 use std::cmp::Reverse;
@@ -20,6 +20,7 @@ fn rows<'c>(cut: &'c Cut<'_>, kind: KernelSpanKind) -> impl Iterator<Item = usiz
 /// System calls by process and call, most CPU time first.
 pub(super) fn syscalls(cut: &Cut<'_>) -> Vec<SyscallRow> {
     let (trace, k) = (cut.trace, &cut.trace.kernel_spans);
+    let mut states = StatesOf::new(trace);
     let mut sums: HashMap<(ProcessIx, StrIx), SyscallRow> = HashMap::new();
     for row in rows(cut, KernelSpanKind::Syscall) {
         let thread = k.thread[row];
@@ -36,7 +37,7 @@ pub(super) fn syscalls(cut: &Cut<'_>) -> Vec<SyscallRow> {
         let ns = cut.overlap(k.start[row], k.end[row]);
         sum.count += 1;
         sum.wall_ns += ns;
-        sum.cpu_ns += holds::on_cpu(cut, thread, k.start[row], k.end[row]);
+        sum.cpu_ns += states.on_cpu(cut, thread, k.start[row], k.end[row]);
         sum.max_ns = sum.max_ns.max(ns);
     }
     let mut out: Vec<SyscallRow> = sums.into_values().collect();
@@ -94,6 +95,7 @@ pub(super) fn unseen_futex_ns(cut: &Cut<'_>) -> Option<i64> {
     let is_futex: Vec<bool> = (0..trace.strings.len())
         .map(|ix| trace.strings.get(StrIx(ix as u32)).starts_with("futex"))
         .collect();
+    let mut states = StatesOf::new(trace);
     let mut total = 0;
     for row in rows(cut, KernelSpanKind::Syscall).filter(|&r| is_futex[k.name[r].0 as usize]) {
         let thread = k.thread[row];
@@ -101,7 +103,7 @@ pub(super) fn unseen_futex_ns(cut: &Cut<'_>) -> Option<i64> {
         if is_explained(cut, thread, from, to) {
             continue;
         }
-        total += (to - from).ns() - holds::on_cpu(cut, thread, from, to);
+        total += (to - from).ns() - states.on_cpu(cut, thread, from, to);
     }
     Some(total)
 }

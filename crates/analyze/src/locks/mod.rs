@@ -7,6 +7,7 @@ mod graph;
 mod holds;
 mod kernel;
 mod list;
+mod order;
 mod owners;
 
 pub use answer::*;
@@ -33,10 +34,12 @@ pub fn locks(trace: &Trace, options: &crate::Options) -> Locks {
     let names = holds::names(trace, &read);
     let name_of = |key: LockKey| names.get(&key).cloned().unwrap_or_default();
     tables(&cut, &read.all, &cpu, &name_of, &mut out);
+    let meetings = graph::meetings(trace, &read.all);
+    blame(trace, &meetings, &mut out);
     out.tasks = owners::tasks(&cut, &read.all);
     out.waits = owners::waits(&cut);
-    out.waits_for = graph::waits_for(trace, &read, &name_of);
-    out.inversions = graph::inversions(trace, &read, &name_of);
+    out.waits_for = meetings.waits_for(trace, &name_of);
+    order::find(trace, &read, &name_of, &mut out);
     out.syscall_ratio = kernel_ratio(&cut, KernelSpanKind::Syscall, out.cpu_ns);
     out.kernel_contention_ratio = kernel_ratio(&cut, KernelSpanKind::LockContention, out.cpu_ns);
     out.syscalls = kernel::syscalls(&cut);
@@ -45,9 +48,46 @@ pub fn locks(trace: &Trace, options: &crate::Options) -> Locks {
     if cut.whole && out.knows_states && !read.all.is_empty() {
         on_path(trace, &read.all, &mut out);
     }
-    out.sampled = trace.info.lock_probe == "light";
     out.total.finish(&mut Vec::new(), out.cpu_ns);
+    out.lock_probe = trace.info.lock_probe.clone();
+    out.sampled = out.lock_probe == "light";
+    if out.sampled {
+        // Waits are all there, holds are not: neither is a share of the other.
+        out.forget_contended_shares();
+    }
+    out.not_seen = read.all.is_empty().then(|| not_seen(&out));
     out
+}
+
+/// Why no acquisition is in the recording, as far as it says.
+fn not_seen(locks: &Locks) -> String {
+    let probe = match locks.lock_probe.as_str() {
+        "" => "recorded without --locks: nothing stood in front of the program's locks",
+        _ => {
+            "the lock probe saw none: the program takes none, or ones that it cannot stand in front of (Rust's std, Go, OpenMP runtimes, static programs)"
+        }
+    };
+    let futex = match locks.unseen_futex_ns {
+        None => "; waits in futex calls were not looked for (--syscalls)".into(),
+        Some(0) => "; no thread slept in a futex call, so none was waited for long".into(),
+        Some(ns) => format!(
+            "; threads slept {:.1} ms in futex calls, so something was waited for",
+            ns as f64 / 1e6
+        ),
+    };
+    format!("{probe}{futex}")
+}
+
+impl Locks {
+    fn forget_contended_shares(&mut self) {
+        let rows = (self.locks.iter_mut().map(|l| &mut l.used))
+            .chain(self.threads.iter_mut().map(|t| &mut t.used))
+            .chain(self.processes.iter_mut().map(|p| &mut p.used))
+            .chain(self.tasks.iter_mut().map(|t| &mut t.used))
+            .chain(self.sites.iter_mut().map(|s| &mut s.used));
+        rows.chain([&mut self.total])
+            .for_each(|used| used.contended_share = None);
+    }
 }
 
 /// CPU time of each shown thread within the range.
@@ -99,19 +139,17 @@ fn tables(
             site.1.extend(a.hold_ns());
         }
     }
-    let process_cpu = |p: ProcessIx| {
-        cpu.iter()
-            .filter(|(t, _)| trace.threads[t.ix()].process == p)
-            .map(|(_, ns)| ns)
-            .sum::<i64>()
-    };
-    let cpus: HashMap<ProcessIx, i64> = by_process.keys().map(|&p| (p, process_cpu(p))).collect();
+    let mut cpus: HashMap<ProcessIx, i64> = HashMap::new();
+    for (thread, ns) in cpu {
+        *cpus.entry(trace.threads[thread.ix()].process).or_default() += ns;
+    }
     let mut of_lock: HashMap<LockKey, Vec<&Acquisition>> = HashMap::new();
     all.iter()
         .for_each(|a| of_lock.entry(a.lock).or_default().push(a));
     out.locks = by_lock
         .into_iter()
         .map(|(key, (mut used, mut lengths, threads))| {
+            used.inside_cpu_ns = used.hold_cpu_ns;
             used.finish(&mut lengths, cpus.get(&key.0).copied().unwrap_or(0));
             let (kind, source) = owners::kind_and_source(trace, key);
             LockRow {
@@ -123,6 +161,7 @@ fn tables(
                 threads: threads.len() as u32,
                 path_share: None,
                 convoy: graph::convoy(&of_lock[&key]),
+                holder_ns: 0,
                 holder_running_ns: 0,
                 holder_preempted_ns: 0,
                 holder_blocked_ns: 0,
@@ -130,7 +169,6 @@ fn tables(
             }
         })
         .collect();
-    blame(trace, all, out);
     out.locks.sort_by_key(|l| {
         (
             std::cmp::Reverse((l.used.wait_ns, l.used.hold_cpu_ns)),
@@ -176,6 +214,7 @@ fn tables(
     out.sites = by_site
         .into_iter()
         .map(|((key, place), (mut used, mut lengths))| {
+            used.inside_cpu_ns = used.hold_cpu_ns;
             used.finish(&mut lengths, cpus.get(&key.0).copied().unwrap_or(0));
             SiteRow {
                 lock: name_of(key),
@@ -189,19 +228,20 @@ fn tables(
 }
 
 /// What holders did while others waited, lock by lock.
-fn blame(trace: &Trace, all: &[Acquisition], out: &mut Locks) {
+fn blame(trace: &Trace, meetings: &graph::Meetings, out: &mut Locks) {
     let index: HashMap<(i32, u64), usize> = out
         .locks
         .iter()
         .enumerate()
         .map(|(i, l)| ((l.pid, l.object), i))
         .collect();
-    for met in graph::meetings(trace, all) {
-        let pid = trace.processes[met.lock.0.ix()].pid;
-        if let Some(&i) = index.get(&(pid, met.lock.1)) {
-            out.locks[i].holder_running_ns += met.running_ns;
-            out.locks[i].holder_preempted_ns += met.preempted_ns;
-            out.locks[i].holder_blocked_ns += met.blocked_ns;
+    for (lock, &[held, running, preempted, blocked]) in &meetings.blame {
+        let pid = trace.processes[lock.0.ix()].pid;
+        if let Some(&i) = index.get(&(pid, lock.1)) {
+            out.locks[i].holder_ns += held;
+            out.locks[i].holder_running_ns += running;
+            out.locks[i].holder_preempted_ns += preempted;
+            out.locks[i].holder_blocked_ns += blocked;
         }
     }
 }
@@ -218,22 +258,36 @@ fn on_path(trace: &Trace, all: &[Acquisition], out: &mut Locks) {
     for &(thread, from, to) in path.iter().rev() {
         of_thread.entry(thread).or_default().push((from, to));
     }
+    // Length of a thread's stretches before each, and of all: a hold may last over very many.
+    let mut before: HashMap<ThreadIx, Vec<i64>> = HashMap::new();
+    for (&thread, stretches) in &of_thread {
+        let mut sum = 0;
+        let sums = before.entry(thread).or_default();
+        for (from, to) in stretches {
+            sums.push(sum);
+            sum += (*to - *from).ns();
+        }
+        sums.push(sum);
+    }
+    let until = |thread: ThreadIx, time: Time| {
+        let stretches = &of_thread[&thread];
+        let n = stretches.partition_point(|s| s.0 < time);
+        let over = n.checked_sub(1).map_or(0, |last| {
+            (stretches[last].1 - time.min(stretches[last].1)).ns()
+        });
+        before[&thread][n] - over
+    };
     let mut sums: HashMap<(i32, u64), i64> = HashMap::new();
     for a in all {
-        let Some(stretches) = of_thread.get(&a.thread) else {
+        if !of_thread.contains_key(&a.thread) {
             continue;
-        };
+        }
         let pid = trace.processes[a.lock.0.ix()].pid;
         let sum = sums.entry((pid, a.lock.1)).or_default();
         // While a task waits its worker does something else.
         let wait = a.wait.filter(|_| !a.task.is_some());
         for (from, to) in wait.into_iter().chain(a.hold) {
-            let first = stretches.partition_point(|s| s.1 <= from);
-            *sum += stretches[first..]
-                .iter()
-                .take_while(|s| s.0 < to)
-                .map(|s| (s.1.min(to) - s.0.max(from)).ns())
-                .sum::<i64>();
+            *sum += until(a.thread, to) - until(a.thread, from);
         }
     }
     for lock in &mut out.locks {
@@ -242,22 +296,25 @@ fn on_path(trace: &Trace, all: &[Acquisition], out: &mut Locks) {
     }
 }
 
-/// Time in kernel spans of a kind / CPU time, when they were recorded. Of system calls the CPU time: a blocked call is
-/// no work.
+/// Time in kernel spans of a kind as a share, when they were recorded. System calls: their CPU time / CPU time; a blocked call
+/// is no work. Contention: as a wait ratio, waiting / CPU time and the time blocked in it.
 fn kernel_ratio(cut: &Cut<'_>, kind: KernelSpanKind, cpu_ns: i64) -> Option<f64> {
     let k = &cut.trace.kernel_spans;
     let mut spans = (0..k.start.len())
         .filter(|&row| k.kind[row] == kind)
         .peekable();
     spans.peek()?;
-    let ns: i64 = spans
-        .filter(|&row| k.thread[row].is_some() && cut.is_shown(k.thread[row]))
-        .map(|row| match kind {
-            KernelSpanKind::Syscall => holds::on_cpu(cut, k.thread[row], k.start[row], k.end[row]),
-            _ => cut.overlap(k.start[row], k.end[row]),
-        })
-        .sum();
-    (cpu_ns > 0).then(|| ns as f64 / cpu_ns as f64)
+    let mut states = holds::StatesOf::new(cut.trace);
+    let (mut all, mut running) = (0, 0);
+    for row in spans.filter(|&row| k.thread[row].is_some() && cut.is_shown(k.thread[row])) {
+        all += cut.overlap(k.start[row], k.end[row]);
+        running += states.on_cpu(cut, k.thread[row], k.start[row], k.end[row]);
+    }
+    let (part, whole) = match kind {
+        KernelSpanKind::Syscall => (running, cpu_ns),
+        _ => (all, cpu_ns + all - running),
+    };
+    (cpu_ns > 0).then(|| (part as f64 / whole.max(1) as f64).min(1.0))
 }
 
 impl Use {
@@ -266,6 +323,7 @@ impl Use {
             self.holds += 1;
             self.hold_wall_ns += ns;
             self.hold_cpu_ns += a.running_ns;
+            self.inside_cpu_ns += a.inside_ns;
             self.hold_preempted_ns += a.preempted_ns;
             self.hold_blocked_ns += a.blocked_ns;
             self.hold_unknown_ns += a.unknown_ns;
@@ -287,18 +345,16 @@ impl Use {
             self.hold_p99_ns = percentile(lengths, 99);
             self.hold_max_ns = lengths.iter().copied().max().unwrap_or(0);
         }
-        if cpu_ns > 0 {
-            self.lock_ratio = Some(self.hold_cpu_ns as f64 / cpu_ns as f64);
-        }
-        let all = cpu_ns + self.wait_ns - self.wait_spin_ns;
-        if all > 0 {
-            self.wait_ratio = Some(self.wait_ns as f64 / all as f64);
-        }
+        // Without CPU time nobody knows when threads ran, and nothing is a share of it. Without an acquisition nothing was seen.
         let n = self.holds.max(self.requests);
-        self.contended_share = if n > 0 {
-            self.contended as f64 / n as f64
-        } else {
-            0.0
-        };
+        if n == 0 {
+            return;
+        }
+        if cpu_ns > 0 {
+            let all = cpu_ns + self.wait_ns - self.wait_spin_ns;
+            self.lock_ratio = Some((self.inside_cpu_ns as f64 / cpu_ns as f64).min(1.0));
+            self.wait_ratio = Some((self.wait_ns as f64 / all.max(1) as f64).min(1.0));
+        }
+        self.contended_share = Some(self.contended as f64 / n as f64);
     }
 }

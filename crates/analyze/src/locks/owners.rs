@@ -53,7 +53,10 @@ fn cpu_of_tasks(cut: &Cut<'_>) -> HashMap<Named, i64> {
             if s.kind[row] != SliceKind::TaskRun || !s.task[row].is_some() {
                 continue;
             }
-            open.retain(|o| o.0 < s.depth[row]);
+            // Depths of those open grow inwards.
+            while open.last().is_some_and(|o| o.0 >= s.depth[row]) {
+                open.pop();
+            }
             let (from, to) = (s.start[row].max(cut.from), s.end[row].min(cut.to));
             let ns = if from < to {
                 states.within(from, to)[0]

@@ -62,8 +62,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .flatten();
     if args.json {
         let mut value = serde_json::to_value(&locks)?;
-        value["class"] = prediction.as_ref().map(|p| p.class.word()).into();
-        value["lock_efficiency_2_cpus"] = prediction.as_ref().map(|p| p.lock_efficiency).into();
+        let verdict = kasuri_present::verdict::Verdict::new(&locks, prediction.as_ref());
+        let p = verdict.prediction;
+        value["class"] = p.and_then(|p| p.class).map(|c| c.word()).into();
+        value["lock_efficiency_2_cpus"] = p.and_then(|p| p.lock_efficiency).into();
+        value["speedup_2_cpus"] = p.and_then(|p| p.at(2)).map(|q| q.speedup).into();
+        value["speedup_2_cpus_without_locks"] = p.map(|p| p.without_locks).into();
+        value["cap"] = serde_json::to_value(p.and_then(|p| p.cap.as_ref()))?;
+        value["look_at"] = verdict.advice.map(|a| a.text()).into();
         kasuri_present::json::write(&value, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -99,8 +99,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         options.cpus.sort_unstable();
         options.cpus.dedup();
     }
-    let prediction = kasuri_predict::predict(&trace, second.as_ref(), &options)
+    let mut prediction = kasuri_predict::predict(&trace, second.as_ref(), &options)
         .with_context(|| format!("{}: cannot predict", args.source.name()))?;
+    if !prediction.deadlocks.is_empty() {
+        // Where they are taken, the recording itself says best.
+        let orders = kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default());
+        let places = orders.inversions.iter().filter(|i| i.can_deadlock);
+        let places = places.take(10).map(table::inversion);
+        prediction.notes.splice(0..0, places);
+    }
     if let Some(path) = args.svg {
         let output = Output::to(path)?;
         output.write(|out| out.write_all(kasuri_present::svg::speedup(&prediction).as_bytes()))?;

@@ -2,7 +2,8 @@
 use super::grid::{Grid, number, text, word};
 use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page};
-use kasuri_analyze::{Locks, Use};
+use crate::verdict::Verdict;
+use kasuri_analyze::{Inversion, Locks, OrderCycle, OrderStep, Use};
 use kasuri_predict::Prediction;
 
 /// The locks as text, ending with a line feed. The class needs a prediction.
@@ -19,7 +20,7 @@ pub fn render(locks: &Locks, prediction: Option<&Prediction>, layout: &Layout) -
         page.kernel_tables(locks);
         page.fact(
             "locks",
-            "none recorded: `kasuri record --locks` puts a probe in front of them; for static programs and locks of your own name their functions (--lock-function LOCK,UNLOCK), or annotate them (KASURI_LOCK_*); docs/guide/locks.md",
+            "none seen: `kasuri record --locks` puts a probe in front of pthread locks; for static programs and locks of your own name their functions (--lock-function LOCK,UNLOCK), or annotate them (KASURI_LOCK_*); docs/guide/locks.md",
         );
         return page.text;
     }
@@ -42,6 +43,19 @@ fn maybe(share: Option<f64>) -> String {
     share.map_or("-".into(), percent)
 }
 
+/// How many acquisitions waited, of how many where all are counted.
+fn contended(u: &Use) -> String {
+    let waited = plural(u.contended, "contended acquisition");
+    match u.contended_share {
+        Some(share) => format!(
+            "{waited} of {} ({})",
+            count(u.holds.max(u.requests)),
+            percent(share)
+        ),
+        None => waited,
+    }
+}
+
 fn part(of: i64, whole: i64) -> String {
     if whole > 0 {
         percent(of as f64 / whole as f64)
@@ -53,15 +67,19 @@ fn part(of: i64, whole: i64) -> String {
 impl Page<'_> {
     fn lock_facts(&mut self, locks: &Locks, prediction: Option<&Prediction>) {
         let t = &locks.total;
-        if !locks.knows_states {
+        if let Some(why) = &locks.not_seen {
+            self.fact("lock ratio", &format!("not seen: {why}"));
+            self.fact("wait ratio", "not seen");
+        } else if t.lock_ratio.is_none() {
             self.fact("ratios", "not known: the recording does not say when threads ran (record as root; `kasuri doctor`)");
+            self.fact("waits", &format!("{} in {}", ns(t.wait_ns), contended(t)));
         } else {
             self.fact(
                 "lock ratio",
                 &format!(
-                    "{}: {} of {} CPU time inside critical sections (by the wall clock they last {})",
+                    "{}: {} of {} CPU time inside critical sections (by the wall clock, all of them added, {})",
                     maybe(t.lock_ratio),
-                    ns(t.hold_cpu_ns),
+                    ns(t.inside_cpu_ns),
                     ns(locks.cpu_ns),
                     ns(t.hold_wall_ns)
                 ),
@@ -69,12 +87,10 @@ impl Page<'_> {
             self.fact(
                 "wait ratio",
                 &format!(
-                    "{}: {} waiting in {} of {} ({})",
+                    "{}: {} waiting in {}",
                     maybe(t.wait_ratio),
                     ns(t.wait_ns),
-                    plural(t.contended, "contended acquisition"),
-                    count(t.holds),
-                    percent(t.contended_share)
+                    contended(t)
                 ),
             );
         }
@@ -101,21 +117,12 @@ impl Page<'_> {
         if locks.sampled {
             self.fact("sampled", "the light probe keeps a sample of the holds: ratios and counts of holds are too low, waits are complete; record with --locks=full for all");
         }
-        if let Some(p) = prediction {
-            let two = p.at(2).map_or(String::new(), |q| {
-                format!("; {:.2}x on 2 CPUs is predicted", q.speedup)
-            });
-            self.fact(
-                "class",
-                &format!(
-                    "{}: on two CPUs the locks leave {} of the speed{two}",
-                    p.class.word(),
-                    percent(p.lock_efficiency)
-                ),
-            );
+        let verdict = Verdict::new(locks, prediction);
+        if let Some(class) = verdict.class_text() {
+            self.fact("class", &printable(&class));
         }
-        if let Some(advice) = advice(locks) {
-            self.fact("look at", &advice);
+        if let Some(advice) = verdict.advice {
+            self.fact("look at", &printable(&advice.text()));
         }
     }
 
@@ -152,7 +159,7 @@ impl Page<'_> {
                 maybe(u.wait_ratio),
                 ns(u.wait_ns),
                 count(u.holds),
-                percent(u.contended_share),
+                maybe(u.contended_share),
                 ns(u.hold_p50_ns),
                 ns(u.hold_p99_ns),
                 ns(u.hold_max_ns),
@@ -251,10 +258,10 @@ impl Page<'_> {
                 } else {
                     printable(&w.holder)
                 },
-                if nobody {
-                    "-".into()
-                } else {
-                    tid(w.holder_tid)
+                match w.holder_tid {
+                    _ if nobody => "-".into(),
+                    -1 => "-".into(),
+                    other => tid(other),
                 },
                 printable(&w.lock),
                 ns(w.ns),
@@ -343,7 +350,7 @@ impl Page<'_> {
                 maybe(u.wait_ratio),
                 ns(u.wait_ns),
                 count(u.holds),
-                percent(u.contended_share),
+                maybe(u.contended_share),
             ]
         };
         let columns = |what, id| {
@@ -443,65 +450,65 @@ impl Page<'_> {
     }
 
     fn inversions(&mut self, locks: &Locks) {
-        if locks.inversions.is_empty() {
+        if locks.inversions.is_empty() && locks.order_cycles.is_empty() {
             return;
         }
         self.heading(
             "locks taken in both orders",
             "two threads that do so at once stop each other for ever",
         );
-        for i in &locks.inversions {
-            let same = if i.tid_a == i.tid_b {
-                format!(" (both seen in thread {} only)", i.tid_a)
-            } else {
-                format!(" (thread {} the one way, {} the other)", i.tid_a, i.tid_b)
-            };
-            self.item(&printable(&format!(
-                "`{}` then `{}`: {} times; `{}` then `{}`: {} times{same}",
-                i.first,
-                i.second,
-                count(i.first_then_second),
-                i.second,
-                i.first,
-                count(i.second_then_first)
-            )));
+        let shown = self.shown(locks.inversions.len());
+        for i in &locks.inversions[..shown] {
+            self.item(&printable(&inversion(i)));
+        }
+        if shown < locks.inversions.len() {
+            let more = locks.inversions.len() - shown;
+            self.item(&format!("{more} more pairs: --top 0 shows all"));
+        }
+        for cycle in &locks.order_cycles {
+            self.item(&printable(&circle(cycle)));
         }
     }
 }
 
-/// The first thing to look at.
-fn advice(locks: &Locks) -> Option<String> {
-    if let Some(i) = locks.inversions.iter().find(|i| i.tid_a != i.tid_b) {
-        return Some(format!(
-            "`{}` and `{}` are taken in both orders: a deadlock waits to happen",
-            i.first, i.second
-        ));
+fn place(place: &str) -> String {
+    match place {
+        "" => String::new(),
+        place => format!(" at {place}"),
     }
-    let worst = locks.locks.first().filter(|l| l.used.wait_ns > 0)?;
-    let u = &worst.used;
-    let waited = u.wait_ns as f64;
-    let name = &worst.name;
-    let held =
-        (worst.holder_running_ns + worst.holder_preempted_ns + worst.holder_blocked_ns) as f64;
-    Some(if u.wait_ratio.is_some_and(|r| r < 0.01) {
+}
+
+/// Two locks in both orders: how often, by whom, where, and whether that can deadlock.
+pub fn inversion(i: &Inversion) -> String {
+    let whether = match &i.guard {
+        _ if i.can_deadlock => "can deadlock".into(),
+        Some(guard) => format!("not while `{guard}` is held around both, as it was each time"),
+        None => format!("seen in thread {} only", i.tid_a),
+    };
+    format!(
+        "`{a}` then `{b}`: {}, thread {}{}; `{b}` then `{a}`: {}, thread {}{}: {whether}",
+        plural(i.first_then_second, "time"),
+        i.tid_a,
+        place(&i.place_a),
+        plural(i.second_then_first, "time"),
+        i.tid_b,
+        place(&i.place_b),
+        a = i.first,
+        b = i.second,
+    )
+}
+
+fn circle(cycle: &OrderCycle) -> String {
+    let step = |s: &OrderStep| {
+        let times = plural(s.times, "time");
         format!(
-            "nothing here: even `{name}`, the most waited for, costs {} of the time",
-            maybe(u.wait_ratio)
+            "`{}` then `{}` ({times}, thread {}{})",
+            s.held,
+            s.taken,
+            s.tid,
+            place(&s.place)
         )
-    } else if worst.holder_blocked_ns as f64 > 0.3 * waited {
-        format!("`{name}`: its holders sleep while others wait; do I/O and other waits outside it")
-    } else if worst.holder_preempted_ns as f64 > 0.3 * waited {
-        format!(
-            "`{name}`: its holders are preempted while others wait; use fewer threads than CPUs, or hold it for shorter"
-        )
-    } else if held < 0.5 * waited {
-        format!(
-            "`{name}`: most of the waiting is waking up, not waiting for work inside (holds p50 {}); take it less often, in batches, or spin before sleeping",
-            ns(u.hold_p50_ns)
-        )
-    } else {
-        format!(
-            "`{name}`: the work inside keeps others waiting; move work out of it, or split it (`kasuri predict` says what that brings)"
-        )
-    })
+    };
+    let steps: Vec<String> = cycle.steps.iter().map(step).collect();
+    format!("in a circle: {}: can deadlock", steps.join(", "))
 }

@@ -14,7 +14,7 @@ pub use account::cause_text;
 pub use compare::render_comparison;
 pub use contents::contents;
 pub use critical_path::render_critical_path;
-pub use locks::render as locks;
+pub use locks::{inversion, render as locks};
 pub use predict::render as predict;
 
 use kasuri_analyze::Summary;

@@ -3,7 +3,7 @@ use super::grid::{Grid, number, text, word};
 use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page, plot};
 use crate::label::limit;
-use kasuri_predict::{Limit, Prediction};
+use kasuri_predict::{Limit, Point, Prediction};
 
 /// The prediction as text, ending with a line feed.
 pub fn render(p: &Prediction, layout: &Layout) -> String {
@@ -44,15 +44,24 @@ impl Page<'_> {
                 100.0 * replayed
             ),
         );
-        if !p.locks.is_empty() {
+        if let (Some(ratio), Some(efficiency), Some(class)) =
+            (p.lock_ratio, p.lock_efficiency, p.class)
+        {
+            let cap = p.cap.as_ref().map_or(String::new(), |cap| {
+                format!(
+                    ", and `{}` bounds any number of CPUs at {}",
+                    cap.lock,
+                    times(cap.speedup)
+                )
+            });
             self.fact(
                 "locks",
-                &format!(
-                    "{} of the CPU time is inside locks; on two CPUs they leave {} of the speed: a {} lock ratio",
-                    percent(p.lock_ratio),
-                    percent(p.lock_efficiency),
-                    p.class.word()
-                ),
+                &printable(&format!(
+                    "{} of the CPU time is inside locks; on two CPUs they leave {} of the speed{cap}: class {}",
+                    percent(ratio),
+                    percent(efficiency),
+                    class.word()
+                )),
             );
         }
         let m = &p.machine;
@@ -278,6 +287,8 @@ fn verdict(p: &Prediction) -> String {
             "more CPUs make it slower: {text}, because of {}",
             cause(&two.limit)
         );
+    } else if let Some(text_of_more) = started_with_more(p, best) {
+        text += &text_of_more;
     } else if knee.cpus == two.cpus {
         text += &format!(", and no more on any number: {}", cause(&next.limit));
     } else if knee.cpus == p.points[p.points.len() - 1].cpus {
@@ -308,6 +319,21 @@ fn verdict(p: &Prediction) -> String {
         );
     }
     text
+}
+
+/// For a program that has no more threads than these, but may start as many as there are CPUs: what it gets with its own, and
+/// what with more. None: not that kind of program, or they bring nothing.
+fn started_with_more(p: &Prediction, best: f64) -> Option<String> {
+    let more = |q: &Point| Some((q.cpus, q.more_threads?));
+    let (cpus, most) = (p.points.iter().filter_map(more)).max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (most > 1.05 * best).then(|| {
+        format!(
+            ", at most {} with its {}; with as many threads as CPUs up to {} (on {cpus})",
+            times(best),
+            plural(p.workers as u64, "busy thread"),
+            times(most)
+        )
+    })
 }
 
 fn cause(of: &Limit) -> String {

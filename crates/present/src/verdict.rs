@@ -1,0 +1,180 @@
+//! What `kasuri locks` says in sum: one set of numbers, from which class, prediction and advice all follow, so that none
+//! contradicts another. docs/guide/locks.md has the rule for people.
+use crate::table::units::percent;
+use kasuri_analyze::{Inversion, LockRow, Locks, OrderCycle};
+use kasuri_predict::{Class, Prediction};
+
+/// A lock that is waited for less than this share of the time costs this recording nothing worth a look.
+pub const WORTH_A_LOOK: f64 = 0.01;
+
+/// The numbers and what follows from them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict<'a> {
+    /// None: no replay (a part of a recording, no locks, no scheduler events).
+    pub prediction: Option<&'a Prediction>,
+    /// The most waited for lock's share of this recording; none: not known.
+    pub waited: Option<f64>,
+    /// What to look at first; none: nothing can be said.
+    pub advice: Option<Advice<'a>>,
+}
+
+/// What to look at.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Advice<'a> {
+    /// Two locks in both orders.
+    Inversion(&'a Inversion),
+    /// Three or more in a circle.
+    Circle(&'a OrderCycle),
+    /// Class low (or not known), and next to no waits here.
+    Nothing(&'a LockRow),
+    /// Next to no waits here, but a higher class: this lock is what makes it.
+    NotHereYet(&'a str),
+    /// Its holders sleep while others wait.
+    HolderSleeps(&'a LockRow),
+    /// Its holders have no CPU while others wait.
+    HolderPreempted(&'a LockRow),
+    /// It is free while others wait: they are waking up.
+    WakingUp(&'a LockRow),
+    /// The work inside.
+    WorkInside(&'a LockRow),
+}
+
+impl<'a> Verdict<'a> {
+    /// The rule. In this order:
+    /// 1. what can deadlock;
+    /// 2. a lock that this recording waits for, with its cause: what is measured goes before what is predicted;
+    /// 3. without such waits, where the class is medium or high: the lock that it is for;
+    /// 4. without such waits, and the class low or not known: nothing.
+    pub fn new(locks: &'a Locks, prediction: Option<&'a Prediction>) -> Verdict<'a> {
+        let worst = locks.locks.first();
+        let prediction = prediction.filter(|p| p.class.is_some());
+        let waited = worst.and_then(|w| w.used.wait_ratio);
+        Verdict {
+            prediction,
+            waited,
+            advice: advice(locks, prediction, waited),
+        }
+    }
+
+    /// The class in words; none without a prediction.
+    pub fn class_text(&self) -> Option<String> {
+        let p = self.prediction?;
+        let (class, efficiency) = (p.class?, p.lock_efficiency?);
+        let two = p.at(2).map_or(String::new(), |q| {
+            format!(
+                " ({:.2}x is predicted there, {:.2}x without them)",
+                q.speedup, p.without_locks
+            )
+        });
+        let cap = p.cap.as_ref().map_or(String::new(), |cap| {
+            format!("; `{}` {}", cap.lock, cap_text(cap.speedup))
+        });
+        Some(format!(
+            "{}: on two CPUs the locks leave {} of the speed{two}{cap}",
+            class.word(),
+            percent(efficiency)
+        ))
+    }
+}
+
+fn cap_text(speedup: f64) -> String {
+    if speedup < 1000.0 {
+        format!("lets no number of CPUs make it more than {speedup:.1}x as fast")
+    } else {
+        "bounds it nowhere near".into()
+    }
+}
+
+fn advice<'a>(
+    locks: &'a Locks,
+    prediction: Option<&'a Prediction>,
+    waited: Option<f64>,
+) -> Option<Advice<'a>> {
+    if let Some(inversion) = locks.inversions.iter().find(|i| i.can_deadlock) {
+        return Some(Advice::Inversion(inversion));
+    }
+    if let Some(circle) = locks.order_cycles.first() {
+        return Some(Advice::Circle(circle));
+    }
+    let worst = locks.locks.first()?;
+    if waited.is_some_and(|w| w >= WORTH_A_LOOK) {
+        return cause(worst);
+    }
+    match prediction.and_then(|p| Some((p, p.class?))) {
+        Some((p, Class::Medium | Class::High)) => {
+            let busiest = p.locks.first().map(|l| l.name.as_str());
+            let cap = p.cap.as_ref().map(|c| c.lock.as_str());
+            cap.or(busiest).map(Advice::NotHereYet)
+        }
+        // Unknown is not next to nothing.
+        _ if waited.is_none() && worst.used.wait_ns > 0 => cause(worst),
+        _ => Some(Advice::Nothing(worst)),
+    }
+}
+
+/// Why the lock is waited for; none: nobody knows what its holders did.
+fn cause(lock: &LockRow) -> Option<Advice<'_>> {
+    let waited = lock.used.wait_ns as f64;
+    let known = lock.holder_running_ns + lock.holder_preempted_ns + lock.holder_blocked_ns;
+    if lock.holder_blocked_ns as f64 > 0.3 * waited {
+        Some(Advice::HolderSleeps(lock))
+    } else if lock.holder_preempted_ns as f64 > 0.3 * waited {
+        Some(Advice::HolderPreempted(lock))
+    } else if (lock.holder_ns as f64) < 0.5 * waited {
+        Some(Advice::WakingUp(lock))
+    } else if known * 2 > lock.holder_ns {
+        Some(Advice::WorkInside(lock))
+    } else {
+        None
+    }
+}
+
+impl Advice<'_> {
+    /// As people read it.
+    pub fn text(&self) -> String {
+        match self {
+            Advice::Inversion(i) => format!(
+                "it takes `{}` and `{}` in both orders: it can deadlock",
+                i.first, i.second
+            ),
+            Advice::Circle(circle) => {
+                let names: Vec<String> = circle
+                    .steps
+                    .iter()
+                    .map(|s| format!("`{}`", s.held))
+                    .collect();
+                format!("it takes {} in a circle: it can deadlock", names.join(", "))
+            }
+            Advice::Nothing(lock) if lock.used.wait_ns == 0 => {
+                "nothing here: no lock was waited for".into()
+            }
+            Advice::Nothing(lock) => format!(
+                "nothing here: even `{}`, the most waited for, costs {} of the time",
+                lock.name,
+                lock.used
+                    .wait_ratio
+                    .map_or("next to nothing".into(), percent)
+            ),
+            Advice::NotHereYet(name) => format!(
+                "`{name}`: in this recording next to nothing waits for it, on more CPUs threads would; hold it for less, take it less often, or split it (`kasuri predict` says what that brings)"
+            ),
+            Advice::HolderSleeps(lock) => format!(
+                "`{}`: its holders sleep while others wait; do I/O and other waits outside it",
+                lock.name
+            ),
+            Advice::HolderPreempted(lock) => format!(
+                "`{}`: its holders are preempted while others wait; use fewer threads than CPUs, or hold it for shorter",
+                lock.name
+            ),
+            Advice::WakingUp(lock) => format!(
+                "`{}`: most of the waiting is waking up, not waiting for work inside (holds p50 {}); take it less often, in batches, or spin before sleeping",
+                lock.name,
+                crate::table::units::duration(lock.used.hold_p50_ns as f64)
+            ),
+            Advice::WorkInside(lock) => format!(
+                "`{}`: the work inside keeps others waiting; move work out of it, or split it (`kasuri predict` says what that brings)",
+                lock.name
+            ),
+        }
+    }
+}
