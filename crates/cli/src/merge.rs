@@ -487,27 +487,30 @@ fn procs(trace: &Trace) -> Vec<Proc> {
 
 /// Two readings of each CPU's counters: none lost at the start, all at the end.
 fn losses(trace: &Trace) -> Vec<KernelLoss> {
-    let mut sums: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
+    let mut sums: BTreeMap<u32, [u64; 4]> = BTreeMap::new();
     for loss in &trace.losses {
         if let Some(cpu) = loss.cpu {
             let sum = sums.entry(cpu.into()).or_default();
             match loss.cause.as_str() {
                 "kernel buffer overrun" => sum[0] += loss.count,
                 "kernel buffer full" => sum[1] += loss.count,
+                "kernel commit overrun" => sum[2] += loss.count,
+                "disk full" => sum[3] += loss.count,
                 _ => {}
             }
         }
     }
     let ns = |time: Time| time.ns().max(0) as u64;
-    let readings = sums.into_iter().filter(|(_, sum)| *sum != [0; 2]);
+    let readings = sums.into_iter().filter(|(_, sum)| *sum != [0; 4]);
     readings
-        .flat_map(|(cpu, [overrun, dropped])| {
+        .flat_map(|(cpu, [overrun, dropped, nested, unwritten])| {
             let at = |monotonic_ns, share: u64| KernelLoss {
                 monotonic_ns,
                 cpu,
                 overrun: overrun * share,
                 dropped: dropped * share,
-                commit_overrun: 0,
+                commit_overrun: nested * share,
+                unwritten: unwritten * share,
             };
             [at(ns(trace.span.start), 0), at(ns(trace.span.end), 1)]
         })

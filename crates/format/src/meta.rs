@@ -169,6 +169,9 @@ pub struct KernelLoss {
     pub dropped: u64,
     /// Events lost because interrupts nested too deep in one commit.
     pub commit_overrun: u64,
+    /// Events that left the buffer or waited in it when the disk had no room for them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unwritten: u64,
 }
 
 /// A thread known from /proc.

@@ -138,7 +138,7 @@ fn record(options: &Options, name: &str, events: &[String]) -> Result<(Written, 
         return Err(failure.into());
     }
     let dir = summary.dir.ok_or(Error::Interrupted)?;
-    let written = read(options, name, &dir, summary.kernel_lost);
+    let written = read(options, name, &dir, summary.losses.kernel);
     let packed = kasuri_record::pack::pack(&dir, &output, &mut |_| {});
     let removed = std::fs::remove_dir_all(&dir);
     let _ = std::fs::remove_file(&output);

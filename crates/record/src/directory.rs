@@ -7,8 +7,13 @@ use kasuri_format::meta::{Anchor, KernelLoss, Meta, Proc, to_lines};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+
+/// A file that only takes room: what the end of a recording writes even when the disk is full (metadata, loss counts, anchors).
+const RESERVE: &str = "reserve";
+/// Metadata with the format of every event takes most of it.
+const RESERVE_BYTES: u64 = 512 << 10;
 
 /// A recording directory being written. It holds a flock(2) on the directory, by which others know.
 #[derive(Debug)]
@@ -97,6 +102,22 @@ impl Directory {
         })
     }
 
+    /// Takes the room for the end of the recording. A disk that has not even that much is full soon, and its recording ends without.
+    pub fn reserve(&self) {
+        let allocate = |file: File| {
+            rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES)
+        };
+        let made = self.held.file(RESERVE, Access::Replace);
+        if made.is_ok_and(|file| allocate(file).is_err()) {
+            self.use_reserve();
+        }
+    }
+
+    /// Gives that room to whoever writes now.
+    pub fn use_reserve(&self) {
+        use_reserve(&self.held);
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         self.held.path()
@@ -145,6 +166,11 @@ impl Directory {
     }
 }
 
+/// Gives the room that was kept for the end of a recording.
+pub fn use_reserve(dir: &Held) {
+    let _ = dir.remove(RESERVE);
+}
+
 /// Removes what a recorder makes in a recording directory, file by file, then the directory. Whatever else lies there stays, and
 /// the directory with it: says whether it is gone.
 pub fn remove(dir: &Held) -> bool {
@@ -179,9 +205,10 @@ fn is_recording_file(name: &str) -> bool {
 }
 
 /// Files of every recording directory; besides them one for each CPU and some for each client.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "meta.json",
     "meta.json.new",
+    RESERVE,
     "anchors.jsonl",
     "kernel-loss.jsonl",
     "procs.jsonl",
@@ -192,8 +219,14 @@ fn append<T: Serialize>(file: &mut File, dir: &Held, name: &str, rows: &[T]) -> 
     if rows.is_empty() {
         return Ok(());
     }
-    file.write_all(to_lines(rows).as_bytes())
-        .map_err(|e| Error::file("write", &dir.named(name), e))
+    let failed = |e| Error::file("write", &dir.named(name), e);
+    let before = file.metadata().map_err(failed)?.len();
+    file.write_all(to_lines(rows).as_bytes()).map_err(|e| {
+        // Half a line would hide what is written after it when there is room again.
+        let _ = file.set_len(before);
+        let _ = file.seek(SeekFrom::Start(before));
+        failed(e)
+    })
 }
 
 /// Adds threads to a recording directory whose recorder is gone.

@@ -2,8 +2,10 @@
 //!
 //! A file is opened when its name is first seen. One that its program is still making is put to the end of a queue, of which each
 //! look takes a few: thousands of files that never become rings cost each tick the same as none.
-use crate::ringfile::{DirWatch, NotYet, RingName, Segment};
+use crate::error::{Error, Result};
+use crate::ringfile::{DirWatch, NotYet, RingName, Segment, is_shortage};
 use crate::safefs::Held;
+use crate::shm::Shared;
 use std::collections::{HashSet, VecDeque};
 
 /// Unfinished files that one look tries.
@@ -59,6 +61,22 @@ impl Discovery {
             }
         }
         ready
+    }
+
+    /// Whether all files that are rings could be opened; to be asked at the end.
+    ///
+    /// # Errors
+    /// When one could not be for want of descriptors or memory.
+    pub fn check(&self) -> Result<()> {
+        for (name, _) in &self.waiting {
+            match Shared::open(&self.session, name) {
+                Err(e) if is_shortage(&e) => {
+                    return Err(Error::file("open", &self.session.named(name), e));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Puts what is new into the queue; says how many.

@@ -6,17 +6,20 @@
 //! write meanwhile, and had no room for, they count as lost (cause: frozen).
 use crate::clock;
 use crate::directory::{self, Directory};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::Source;
 use crate::options::Flight;
 use crate::output::{self, Kind};
 use crate::procs::Snapshots;
-use crate::recorder::{Notice, Notify, Recorder, Summary};
+use crate::recorder::{LeftInRings, Notice, Notify, Recorder, Summary};
 use crate::signals::Signals;
 use kasuri_format::clock::ClockMap;
 use kasuri_format::meta::{Anchor, Meta};
 use kasuri_format::ring::SessionState;
 use std::path::{Path, PathBuf};
+
+/// Kernel buffers are emptied by reading them.
+const UNSAVED_KERNEL: &str = "kernel events of a snapshot that could not be saved";
 
 /// What a flight recorder remembers between snapshots.
 #[derive(Debug)]
@@ -88,7 +91,15 @@ impl Recorder<'_> {
     pub(crate) fn trigger(&mut self, notify: Notify<'_>) {
         if let Err(error) = self.snapshot(notify) {
             notify(Notice::Warning(format!("snapshot not saved: {error}")));
+            let is_kept = matches!(error, Error::Pack { .. });
+            if !is_kept && matches!(self.source, Source::Tracefs(_)) {
+                let why = UNSAVED_KERNEL.to_owned();
+                self.summary.losses.unknown.push(why);
+            }
+            self.copied = is_kept;
             self.summary.failure.get_or_insert(error);
+        } else {
+            self.copied = true;
         }
     }
 
@@ -128,23 +139,47 @@ impl Recorder<'_> {
             &self.options.output,
             number,
         ))?)?;
-        let copied = self.copy_frozen(&mut dir);
-        let result = copied.and_then(|raw_bytes| {
-            self.summary.raw_bytes += raw_bytes;
-            if !self.options.pack {
-                self.summary.dir = Some(dir.path().to_owned());
-                return Ok(());
+        match self.copy_frozen(&mut dir) {
+            Ok(raw_bytes) => self.summary.raw_bytes += raw_bytes,
+            // Half a snapshot is none, and takes the room that the next one needs. The rings still have it all.
+            Err(error) => {
+                dir.discard();
+                return Err(error);
             }
-            let packed = crate::pack::pack(dir.path(), &output, notify)?;
-            packed.add_to(&mut self.summary);
-            Ok(())
-        });
-        if result.is_ok() && self.options.pack {
-            dir.discard();
-            notify(Notice::Saved(&output));
-            self.summary.files.push(output);
         }
-        result
+        if !self.options.pack {
+            self.summary.dir = Some(dir.path().to_owned());
+            self.summary.losses.add(&crate::pack::losses(dir.held()));
+            return Ok(());
+        }
+        let packed = crate::pack::pack(dir.path(), &output, notify)?;
+        packed.add_to(&mut self.summary);
+        dir.discard();
+        notify(Notice::Saved(&output));
+        self.summary.files.push(output);
+        Ok(())
+    }
+
+    /// The rings of a snapshot that could not be saved at the end stay for `kasuri recover`; what it needs besides goes to the
+    /// recording directory.
+    fn leave_rings(&mut self) {
+        self.summary.left = Some(LeftInRings {
+            session: self.session.path().to_owned(),
+            bytes: self.collector.waiting(),
+        });
+        let end = clock::anchor();
+        self.meta.end = Some(end);
+        if matches!(self.source, Source::Tracefs(_)) {
+            self.meta.missing.push(UNSAVED_KERNEL.to_owned());
+        }
+        self.dir.use_reserve();
+        let anchors: Vec<Anchor> = match &self.flight {
+            Some(flight) => flight.anchors.iter().copied().chain([end]).collect(),
+            None => vec![end],
+        };
+        if let Err(error) = self.dir.add_anchors(&anchors) {
+            self.summary.failure.get_or_insert(error);
+        }
     }
 
     /// The frozen part: as short as copying allows.
@@ -188,10 +223,12 @@ impl Recorder<'_> {
     pub(crate) fn flight_end(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
         self.meta.exit_status = self.exit_status();
         self.meta.recorder_cpu_ns = Some(self.cpu_so_far());
-        if self.summary.failure.is_none() {
-            self.trigger(notify);
-        }
+        // Also when one before could not be saved: there may be room now.
+        self.trigger(notify);
         self.session.set_state(SessionState::Stopped);
+        if !self.copied {
+            self.leave_rings();
+        }
         self.close(signals, notify)
     }
 }

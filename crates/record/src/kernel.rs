@@ -5,6 +5,7 @@ use crate::perf::{self, Perf, Reach};
 use crate::safefs::Held;
 use crate::tracefs::{self, CpuStats, Drain, Instance, InstanceOptions, StatsFiles, Tracefs};
 use kasuri_format::meta::{KernelLoss, KernelMeta};
+use kasuri_format::tracefs::{Page, PageLayout};
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub enum Source {
         reach: Reach,
         /// The open events.
         perf: Option<Perf>,
+        /// Records of each CPU that could not be written, once they were counted.
+        unwritten: Vec<(u32, u64)>,
     },
     /// None.
     None,
@@ -36,11 +39,32 @@ pub struct TracefsSource {
     last: HashMap<u32, CpuStats>,
     /// Bytes in each CPU's file a second ago.
     sizes_before: Vec<u64>,
+    /// Events of each CPU that could not be written, once they were counted.
+    unwritten: HashMap<u32, u64>,
     /// The instance.
     pub instance: Instance,
 }
 
 impl TracefsSource {
+    /// Counts, after tracing ended, what no file took: in pages that left the kernel, and in its buffers.
+    fn count_unwritten(&mut self, meta: &KernelMeta) {
+        let mut counts = HashMap::new();
+        self.stats.read(|cpu, stats| {
+            counts.insert(cpu, stats.unread);
+        });
+        if let Ok(layout) = PageLayout::from_meta(meta) {
+            let pages = self.drain.unwritten().zip(&self.instance.cpus);
+            for (bytes, &cpu) in pages {
+                for page in bytes.chunks_exact(layout.page_bytes) {
+                    let page = Page::parse(page, &layout, 0);
+                    let events = page.map_or(0, |p| p.events().filter(|e| e.is_ok()).count());
+                    *counts.entry(cpu).or_default() += events as u64;
+                }
+            }
+        }
+        self.unwritten = counts;
+    }
+
     /// Switches each event on or off.
     ///
     /// # Errors
@@ -177,6 +201,7 @@ fn open_tracefs(
         stats,
         last: HashMap::new(),
         sizes_before: Vec::new(),
+        unwritten: HashMap::new(),
         instance,
     }))
 }
@@ -189,6 +214,14 @@ fn no_lock_functions(options: &Options, why: impl FnOnce() -> String) -> Result<
             wanted: wanted.clone(),
             why: why(),
         }),
+    }
+}
+
+fn perf_source(reach: Reach) -> Source {
+    Source::Perf {
+        reach,
+        perf: None,
+        unwritten: Vec::new(),
     }
 }
 
@@ -210,13 +243,28 @@ fn open_perf(options: &Options, opened: &mut Opened) {
         return;
     }
     if !(options.irq || options.syscalls || !options.events.is_empty()) {
-        opened.source = Source::Perf { reach, perf: None };
+        opened.source = perf_source(reach);
         return;
     }
     opened.missing.push(
         "interrupts, system calls and --events need tracefs; `sudo kasuri record ...`".to_owned(),
     );
-    opened.source = Source::Perf { reach, perf: None };
+    opened.source = perf_source(reach);
+}
+
+/// Two rows for each CPU that lost something: none at first, all now.
+fn rises(unwritten: &[(u32, u64)]) -> Vec<KernelLoss> {
+    let now = crate::clock::monotonic_ns();
+    let lossy = unwritten.iter().filter(|(_, n)| *n > 0);
+    let row = |monotonic_ns, cpu, unwritten| KernelLoss {
+        monotonic_ns,
+        cpu,
+        unwritten,
+        ..KernelLoss::default()
+    };
+    lossy
+        .flat_map(|&(cpu, n)| [row(now.saturating_sub(1), cpu, 0), row(now, cpu, n)])
+        .collect()
 }
 
 impl Source {
@@ -270,7 +318,7 @@ impl Source {
                 .instance
                 .set_tracing(true)
                 .map_err(|e| crate::error::Error::file("write", Path::new("tracing_on"), e)),
-            Source::Perf { reach, perf } => {
+            Source::Perf { reach, perf, .. } => {
                 *perf = Some(Perf::open(
                     *reach,
                     tids,
@@ -370,12 +418,14 @@ impl Source {
 
     /// Loss counts that changed since the last call; the first call gives all.
     pub fn losses(&mut self, all: bool) -> Vec<KernelLoss> {
-        let Source::Tracefs(source) = self else {
-            return Vec::new();
+        let source = match self {
+            Source::Tracefs(source) => source,
+            Source::Perf { unwritten, .. } => return rises(unwritten),
+            Source::None => return Vec::new(),
         };
         let monotonic_ns = crate::clock::monotonic_ns();
         let mut rows = Vec::new();
-        let last = &mut source.last;
+        let (last, unwritten) = (&mut source.last, &source.unwritten);
         source.stats.read(|cpu, stats| {
             let CpuStats {
                 overrun,
@@ -384,6 +434,7 @@ impl Source {
                 ..
             } = stats;
             let before = last.insert(cpu, stats);
+            let unwritten = unwritten.get(&cpu).copied().unwrap_or(0);
             if before.is_none_or(|b| b.lost() != stats.lost()) || all {
                 rows.push(KernelLoss {
                     monotonic_ns,
@@ -391,17 +442,24 @@ impl Source {
                     overrun,
                     dropped,
                     commit_overrun,
+                    unwritten,
                 });
             }
         });
         rows
     }
 
-    /// Events lost so far, all CPUs.
-    pub fn lost(&self) -> u64 {
+    /// Counts what could not be written, for the next [`Source::losses`]: after [`Source::finish`] failed.
+    pub fn count_unwritten(&mut self) {
+        let meta = self.meta();
         match self {
-            Source::Tracefs(source) => source.last.values().map(CpuStats::lost).sum(),
-            _ => 0,
+            Source::Tracefs(source) => source.count_unwritten(&meta),
+            Source::Perf {
+                perf: Some(perf),
+                unwritten,
+                ..
+            } => *unwritten = perf.unwritten(),
+            _ => {}
         }
     }
 

@@ -32,6 +32,7 @@ pub mod governor;
 pub mod host;
 mod kernel;
 pub mod locks;
+mod losses;
 mod namespaces;
 mod options;
 pub mod output;
@@ -56,9 +57,10 @@ pub mod tracefs;
 pub mod uprobes;
 
 pub use error::{Error, Result};
+pub use losses::Losses;
 pub use options::{Flight, LockProbe, Options, Target, UnitCosts};
 pub use quote::shell_word;
-pub use recorder::{Notice, Notify, Summary, children_cpu_ns, record};
+pub use recorder::{LeftInRings, Notice, Notify, Summary, children_cpu_ns, record};
 pub use recover::{Recovered, recover};
 
 /// A number nobody guesses, for names.

@@ -5,19 +5,21 @@
 //! directory is the recording.
 use crate::bounds::{MAX_META_BYTES, MAX_NAMES, MAX_SITES_BYTES, MAX_TABLE_BYTES};
 use crate::error::{Error, Result};
+use crate::losses::Losses;
 use crate::output::{self, Readers};
+use crate::perf;
 use crate::recorder::{Notice, Notify, Summary};
 use crate::safefs::{Access, Held};
 use crate::sigbus::Guarded;
 use crate::symbols::Symbols;
 use kasuri_format::container::{
-    EncodeOptions, EncodedBlocks, Writer, encode_annotation_blocks, encode_kernel_blocks,
-    encode_perf_blocks,
+    BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,
+    encode_kernel_blocks, encode_perf_blocks,
 };
 use kasuri_format::meta::{Anchor, ClientLoss, KernelLoss, Meta, Proc, parse_lines};
-use kasuri_format::ring::{Chunk, Lost, SiteTable, parse_chunks, streams};
+use kasuri_format::ring::{Chunk, LOST_CAUSES, Lost, SiteTable, parse_chunks, streams};
 use kasuri_format::tracefs::{EventTable, PageLayout};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -33,10 +35,8 @@ pub struct Packed {
     pub kernel_events: u64,
     /// Annotations kept.
     pub annotation_events: u64,
-    /// Annotations that programs counted as lost; not those that a flight recorder overwrote.
-    pub annotations_lost: u64,
-    /// Kernel events that the kernel counted as lost.
-    pub kernel_lost: u64,
+    /// What it does not have.
+    pub losses: Losses,
     /// Bytes of the file.
     pub bytes: u64,
     /// What was damaged and left out.
@@ -48,11 +48,39 @@ impl Packed {
     pub fn add_to(&self, summary: &mut Summary) {
         summary.kernel_events += self.kernel_events;
         summary.annotation_events += self.annotation_events;
-        summary.annotations_lost = summary
-            .annotations_lost
-            .saturating_add(self.annotations_lost);
-        summary.kernel_lost = summary.kernel_lost.max(self.kernel_lost);
+        summary.losses.add(&self.losses);
+        summary.damage.extend_from_slice(&self.damage);
         summary.bytes += self.bytes;
+    }
+
+    /// Counts what a packed file says of its losses.
+    pub(crate) fn count_recording(&mut self, recording: &Recording<'_>) {
+        self.count_kernel_losses(recording.kernel_losses());
+        for client in recording.client_losses() {
+            self.count_annotations(not_overwritten(client.lost, recording.meta()));
+        }
+        let blocks = recording.blocks().iter().enumerate();
+        for (ix, _) in blocks.filter(|(_, b)| b.kind == BlockKind::Annotation) {
+            let Ok(block) = recording.annotation_block(ix) else {
+                continue;
+            };
+            for loss in &block.losses {
+                let cause = usize::from(loss.cause);
+                if cause < LOST_CAUSES {
+                    let mut counts = [0; LOST_CAUSES];
+                    counts[cause] = loss.count;
+                    self.count_annotations(not_overwritten(counts, recording.meta()));
+                }
+            }
+        }
+    }
+
+    /// What is damaged may have been events.
+    pub(crate) fn doubt(&mut self) {
+        if !self.damage.is_empty() {
+            let why = format!("{} left out", self.damage[0]);
+            self.losses.unknown.push(why);
+        }
     }
 }
 
@@ -95,7 +123,7 @@ enum Job<'a> {
 /// [`Error::Pack`], with the directory to try again with.
 pub fn pack(dir: &Path, output: &Path, notify: Notify<'_>) -> Result<Packed> {
     let held = Held::open(dir).map_err(|e| Error::file("open", dir, e))?;
-    pack_amended(&held, output, &Amend::default(), &|| false, notify)
+    pack_amended(&[&held], output, &Amend::default(), &|| false, notify)
 }
 
 /// What is known better than the directory says; not written there, its disk may be full.
@@ -108,8 +136,10 @@ pub(crate) struct Amend {
 }
 
 /// [`pack`] with amendments; given up when `stop` says so.
+///
+/// `dirs`: the recording directory, then what it had no room for.
 pub(crate) fn pack_amended(
-    dir: &Held,
+    dirs: &[&Held],
     output: &Path,
     amend: &Amend,
     stop: &dyn Fn() -> bool,
@@ -124,16 +154,40 @@ pub(crate) fn pack_amended(
             stop,
             notify,
         };
-        let packed = pack_into(dir, amend, &mut outside)?;
+        let packed = pack_into(dirs, amend, &mut outside)?;
         crate::testhook::point("rename");
         let appeared = pending.commit();
         appeared.map_err(|e| format!("cannot make {}: {e}", output.display()))?;
         Ok(packed)
     };
     pack().map_err(|why| Error::Pack {
-        dir: dir.path().to_owned(),
+        dir: dirs[0].path().to_owned(),
         why,
     })
+}
+
+/// What a recording directory that is not packed says of its losses.
+pub(crate) fn losses(dir: &Held) -> Losses {
+    let mut packed = Packed::default();
+    let count = |packed: &mut Packed| -> Text<()> {
+        let meta = read_meta(dir)?;
+        let rows: Vec<KernelLoss> = lines(dir, "kernel-loss.jsonl", packed);
+        packed.count_kernel_losses(&rows);
+        read_client_losses(&[dir], &meta, packed)?;
+        for (id, input) in inputs(&[dir], "p", ".chunks")? {
+            client(id, &[(id, input)], &meta, packed);
+        }
+        for (_, input) in inputs(&[dir], "perf", ".raw")? {
+            let lost = perf::lost(input.map.bytes());
+            packed.losses.kernel = packed.losses.kernel.saturating_add(lost);
+        }
+        Ok(())
+    };
+    if let Err(why) = count(&mut packed) {
+        packed.damage.push(why);
+    }
+    packed.doubt();
+    packed.losses
 }
 
 /// Errors in here are texts: all end in [`Error::Pack`].
@@ -148,41 +202,45 @@ struct Outside<'a> {
     notify: Notify<'a>,
 }
 
-fn pack_into(dir: &Held, amend: &Amend, outside: &mut Outside<'_>) -> Text<Packed> {
+fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<Packed> {
     let output = outside.output;
     let meta = match &amend.meta {
         Some(meta) => meta.clone(),
-        None => read_meta(dir)?,
+        None => read_meta(dirs[0])?,
     };
     let mut packed = Packed::default();
     let write_error = |e: io::Error| format!("cannot write {}: {e}", output.display());
     let file = outside.file.take().ok_or("it was packed already")?;
     let mut writer =
         Writer::new(BufWriter::with_capacity(1 << 20, file), &meta).map_err(write_error)?;
-    let mut anchors: Vec<Anchor> = lines(dir, "anchors.jsonl", &mut packed);
+    let mut anchors: Vec<Anchor> = lines(dirs[0], "anchors.jsonl", &mut packed);
     anchors.extend_from_slice(&amend.anchors);
     writer.anchors(&anchors).map_err(write_error)?;
-    let procs: Vec<Proc> = lines(dir, "procs.jsonl", &mut packed);
+    let procs = dirs
+        .iter()
+        .map(|dir| lines(dir, "procs.jsonl", &mut packed));
+    let procs: Vec<Proc> = procs.collect::<Vec<_>>().concat();
     writer.procs(&procs).map_err(write_error)?;
-    let losses: Vec<KernelLoss> = lines(dir, "kernel-loss.jsonl", &mut packed);
-    packed.kernel_lost = last_losses(&losses);
+    let losses: Vec<KernelLoss> = lines(dirs[0], "kernel-loss.jsonl", &mut packed);
+    packed.count_kernel_losses(&losses);
     writer.kernel_losses(&losses).map_err(write_error)?;
-    let client_losses = read_client_losses(dir, &mut packed)?;
+    let client_losses = read_client_losses(dirs, &meta, &mut packed)?;
     writer.client_losses(&client_losses).map_err(write_error)?;
     let mut symbols = Symbols::default();
-    for (id, name) in numbered(dir, "p", ".sites")? {
+    for (id, (dir, name)) in newest(dirs, "p", ".sites")? {
         if let Some(mut table) = read_sites(dir, &name, id, &mut packed) {
             symbols.name_sites(&mut table);
             writer.sites(&table).map_err(write_error)?;
         }
     }
-    write_events(dir, &meta, &mut writer, &mut packed, outside)?;
+    write_events(dirs, &meta, &mut writer, &mut packed, outside)?;
     let (out, bytes) = writer.finish().map_err(write_error)?;
     out.into_inner()
         .map_err(|e| write_error(e.into_error()))?
         .flush()
         .map_err(write_error)?;
     packed.bytes = bytes;
+    packed.doubt();
     Ok(packed)
 }
 
@@ -213,19 +271,6 @@ pub(crate) fn lines<T: serde::de::DeserializeOwned>(
     let (rows, error) = parse_lines(name, &bytes);
     packed.damage.extend(error.map(|e| e.to_string()));
     rows
-}
-
-fn last_losses(losses: &[KernelLoss]) -> u64 {
-    let last: HashMap<u32, u64> = losses
-        .iter()
-        .map(|l| (l.cpu, added([l.overrun, l.dropped, l.commit_overrun])))
-        .collect();
-    added(last.into_values())
-}
-
-/// The sum of counts that a program, or whoever sent the recording, may have made up.
-fn added(counts: impl IntoIterator<Item = u64>) -> u64 {
-    counts.into_iter().fold(0, u64::saturating_add)
 }
 
 /// Files `<prefix><numbers><suffix>` with their numbers: `cpu3.raw`, `p12-0.chunks`.
@@ -262,25 +307,50 @@ fn map(dir: &Held, name: &str) -> Text<Option<Input>> {
     Ok(map.map(|map| Input { path, map }))
 }
 
-fn inputs(dir: &Held, prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), Input)>> {
-    let mut all = Vec::new();
-    for (id, name) in numbered(dir, prefix, suffix)? {
-        all.extend(map(dir, &name)?.map(|input| (id, input)));
+/// Of each number the file in the last directory that has one: files of which a later one replaces the earlier.
+fn newest<'d>(
+    dirs: &[&'d Held],
+    prefix: &str,
+    suffix: &str,
+) -> Text<BTreeMap<(u32, u32), (&'d Held, String)>> {
+    let mut files = BTreeMap::new();
+    for &dir in dirs {
+        let found = numbered(dir, prefix, suffix)?.into_iter();
+        files.extend(found.map(|(id, name)| (id, (dir, name))));
     }
+    Ok(files)
+}
+
+/// All files of these names, by number: files of which a later one goes on where the earlier ended.
+fn inputs(dirs: &[&Held], prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), Input)>> {
+    let mut all = Vec::new();
+    for dir in dirs {
+        for (id, name) in numbered(dir, prefix, suffix)? {
+            all.extend(map(dir, &name)?.map(|input| (id, input)));
+        }
+    }
+    all.sort_by_key(|(id, _)| *id);
     Ok(all)
 }
 
-fn read_client_losses(dir: &Held, packed: &mut Packed) -> Text<Vec<ClientLoss>> {
+/// Without those that a flight recorder overwrote: that is its job.
+fn not_overwritten(mut lost: [u64; LOST_CAUSES], meta: &Meta) -> [u64; LOST_CAUSES] {
+    if meta.mode == "flight" {
+        lost[Lost::Overwritten as usize] = 0;
+    }
+    lost
+}
+
+fn read_client_losses(dirs: &[&Held], meta: &Meta, packed: &mut Packed) -> Text<Vec<ClientLoss>> {
     let mut rows = Vec::new();
-    for ((pid, generation), name) in numbered(dir, "p", ".lost")? {
+    for ((pid, generation), (dir, name)) in newest(dirs, "p", ".lost")? {
         let path = dir.named(&name);
         let bytes = dir.read(&name, MAX_META_BYTES);
         let bytes = bytes.map_err(|e| format!("cannot read {}: {e}", path.display()))?;
         match ClientLoss::parse(pid, generation, &bytes) {
             Ok(loss) if loss.lost.iter().all(|&n| n == 0) => {}
             Ok(loss) => {
-                packed.annotations_lost =
-                    added([packed.annotations_lost].into_iter().chain(loss.lost));
+                packed.count_annotations(not_overwritten(loss.lost, meta));
                 rows.push(loss);
             }
             Err(error) => packed.damage.push(format!("{}: {error}", path.display())),
@@ -311,7 +381,7 @@ fn read_sites(dir: &Held, name: &str, id: (u32, u32), packed: &mut Packed) -> Op
 }
 
 fn write_events(
-    dir: &Held,
+    dirs: &[&Held],
     meta: &Meta,
     writer: &mut Writer<BufWriter<File>>,
     packed: &mut Packed,
@@ -321,13 +391,13 @@ fn write_events(
     packed.damage.extend(errors.iter().map(|e| e.to_string()));
     let layout = PageLayout::from_meta(&meta.kernel).map_err(|e| e.to_string())?;
     let (kernel, perf, chunks) = (
-        inputs(dir, "cpu", ".raw")?,
-        inputs(dir, "perf", ".raw")?,
-        inputs(dir, "p", ".chunks")?,
+        inputs(dirs, "cpu", ".raw")?,
+        inputs(dirs, "perf", ".raw")?,
+        inputs(dirs, "p", ".chunks")?,
     );
     let clients: Vec<ClientInput<'_>> = chunks
-        .iter()
-        .map(|(id, input)| client(*id, input, meta, packed))
+        .chunk_by(|(a, _), (b, _)| a == b)
+        .map(|files| client(files[0].0, files, meta, packed))
         .collect();
     let jobs = jobs(&kernel, &perf, &clients, layout.page_bytes, packed);
     let options = EncodeOptions::default();
@@ -401,24 +471,21 @@ fn in_parallel<'a>(
 
 fn client<'a>(
     id: (u32, u32),
-    input: &'a Input,
+    files: &'a [((u32, u32), Input)],
     meta: &Meta,
     packed: &mut Packed,
 ) -> ClientInput<'a> {
-    let (chunks, error) = parse_chunks(input.map.bytes());
-    packed
-        .damage
-        .extend(error.map(|e| format!("{}: {e}", input.path.display())));
-    let overwritten = |cause: usize| cause == Lost::Overwritten as usize && meta.mode == "flight";
+    let mut chunks = Vec::new();
+    for (_, input) in files {
+        let (more, error) = parse_chunks(input.map.bytes());
+        chunks.extend(more);
+        packed
+            .damage
+            .extend(error.map(|e| format!("{}: {e}", input.path.display())));
+    }
     for chunk in &chunks {
-        let lost = chunk
-            .header
-            .lost
-            .iter()
-            .enumerate()
-            .filter(|(cause, _)| !overwritten(*cause));
-        let lost = added(lost.map(|(_, &n)| u64::from(n)));
-        packed.annotations_lost = packed.annotations_lost.saturating_add(lost);
+        let lost = chunk.header.lost.map(u64::from);
+        packed.count_annotations(not_overwritten(lost, meta));
     }
     ClientInput {
         pid: id.0,
@@ -488,6 +555,24 @@ impl Job<'_> {
 }
 
 impl Packed {
+    fn count_annotations(&mut self, lost: [u64; LOST_CAUSES]) {
+        for (sum, n) in self.losses.annotations.iter_mut().zip(lost) {
+            *sum = sum.saturating_add(n);
+        }
+    }
+
+    /// The counts of each CPU only rise: the last one says it.
+    fn count_kernel_losses(&mut self, rows: &[KernelLoss]) {
+        let last: HashMap<u32, &KernelLoss> = rows.iter().map(|row| (row.cpu, row)).collect();
+        for row in last.values() {
+            for n in [row.overrun, row.dropped, row.commit_overrun] {
+                self.losses.kernel = self.losses.kernel.saturating_add(n);
+            }
+            self.losses.kernel_unwritten =
+                self.losses.kernel_unwritten.saturating_add(row.unwritten);
+        }
+    }
+
     fn count(&mut self, job: &Job<'_>, blocks: &EncodedBlocks) {
         let (path, offset) = match job {
             Job::Kernel { path, offset, .. } => (path.display().to_string(), *offset),
@@ -498,7 +583,11 @@ impl Packed {
         };
         match job {
             Job::Annotations { .. } => self.annotation_events += blocks.n_events,
-            _ => self.kernel_events += blocks.n_events,
+            Job::Kernel { .. } => self.kernel_events += blocks.n_events,
+            Job::Perf { bytes, .. } => {
+                self.kernel_events += blocks.n_events;
+                self.losses.kernel = self.losses.kernel.saturating_add(perf::lost(bytes));
+            }
         }
         for error in &blocks.errors {
             self.damage

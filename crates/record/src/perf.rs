@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::safefs::{Access, Held};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,6 +71,7 @@ pub enum Reach {
 /// One ring, drained into one file.
 #[derive(Debug)]
 struct Ring {
+    cpu: u32,
     map: memmap2::MmapRaw,
     page_bytes: usize,
     data_bytes: usize,
@@ -174,6 +175,7 @@ impl Perf {
                     let (map, page_bytes) = map_ring(&event).map_err(refused)?;
                     let data_bytes = map.len() - page_bytes;
                     self.rings.push(Ring {
+                        cpu,
                         map,
                         page_bytes,
                         data_bytes,
@@ -207,9 +209,44 @@ impl Perf {
         Ok(sum)
     }
 
+    /// Records that wait in each CPU's ring: what is lost when no file takes them.
+    pub fn unwritten(&self) -> Vec<(u32, u64)> {
+        let count = |ring: &Ring| {
+            let mut n = 0;
+            each_record(&ring.waiting().1.concat(), |_, _| n += 1);
+            (ring.cpu, n)
+        };
+        self.rings.iter().map(count).collect()
+    }
+
     /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.rings.iter().map(|ring| ring.bytes).sum()
+    }
+}
+
+/// Records that the kernel had no room for in the ring, as it says among those that it had.
+pub(crate) fn lost(bytes: &[u8]) -> u64 {
+    const RECORD_LOST: u32 = 2;
+    let mut sum = 0u64;
+    each_record(bytes, |kind, record| {
+        // Header, the event's id, how many.
+        if let (RECORD_LOST, Some(n)) = (kind, record.get(16..24)) {
+            sum = sum.saturating_add(u64::from_ne_bytes(n.try_into().expect("eight bytes")));
+        }
+    });
+    sum
+}
+
+/// The records of a ring, back to back, each with its kind.
+fn each_record(bytes: &[u8], mut each: impl FnMut(u32, &[u8])) {
+    let mut rest = bytes;
+    while let Some(header) = rest.get(..8) {
+        let kind = u32::from_ne_bytes(header[..4].try_into().expect("four bytes"));
+        let size = usize::from(u16::from_ne_bytes([header[6], header[7]]));
+        let (record, after) = rest.split_at(size.clamp(8, rest.len()));
+        each(kind, record);
+        rest = after;
     }
 }
 
@@ -239,21 +276,31 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
     }
 
-    fn drain(&mut self) -> Result<u64> {
+    /// What the kernel has written and nobody has taken: two parts, for it may go round the end; and where it begins.
+    fn waiting(&self) -> (u64, [&[u8]; 2]) {
         // ORDER acquire; pairs with the kernel's barrier before it moves data_head: the records are seen.
         let head = self.word(DATA_HEAD).load(Ordering::Acquire);
         let tail = self.word(DATA_TAIL).load(Ordering::Relaxed);
         let length = (head - tail).min(self.data_bytes as u64) as usize;
         let start = (tail % self.data_bytes as u64) as usize;
         let first = length.min(self.data_bytes - start);
-        for (at, n) in [(start, first), (0, length - first)] {
+        let parts = [(start, first), (0, length - first)].map(|(at, n)| {
             // SAFETY: the range lies in the data pages; the kernel does not write between tail and head.
-            let part = unsafe {
-                std::slice::from_raw_parts(self.map.as_ptr().add(self.page_bytes + at), n)
-            };
-            self.file
-                .write_all(part)
-                .map_err(|e| Error::file("write", &self.path, e))?;
+            unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(self.page_bytes + at), n) }
+        });
+        (tail, parts)
+    }
+
+    fn drain(&mut self) -> Result<u64> {
+        let (tail, parts) = self.waiting();
+        let length = parts.iter().map(|part| part.len()).sum::<usize>();
+        for part in parts {
+            if let Err(e) = (&self.file).write_all(part) {
+                // Whole or not at all: what was written of it would come a second time.
+                let _ = self.file.set_len(self.bytes);
+                let _ = (&self.file).seek(SeekFrom::Start(self.bytes));
+                return Err(Error::file("write", &self.path, e));
+            }
         }
         // ORDER release; pairs with the kernel's read of data_tail: our copy is done before it overwrites.
         self.word(DATA_TAIL)

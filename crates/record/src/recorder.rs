@@ -11,6 +11,7 @@ use crate::clock::{self, StampClock};
 use crate::directory::{self, Directory};
 use crate::error::{Error, Result};
 use crate::kernel::{self, Source};
+use crate::losses::Losses;
 use crate::options::{Options, Target};
 use crate::pack::Amend;
 use crate::procs::Snapshots;
@@ -81,10 +82,12 @@ pub struct Summary {
     pub kernel_events: u64,
     /// Annotations kept (known once packed).
     pub annotation_events: u64,
-    /// Kernel events lost.
-    pub kernel_lost: u64,
-    /// Annotations lost (known once packed).
-    pub annotations_lost: u64,
+    /// What was lost.
+    pub losses: Losses,
+    /// What the files do not have because it was damaged.
+    pub damage: Vec<String>,
+    /// What programs had written and no file took: kept in shared memory for `kasuri recover`.
+    pub left: Option<LeftInRings>,
     /// Bytes of the packed files; of the directory when it was not packed.
     pub bytes: u64,
     /// Bytes recorded, before packing.
@@ -97,6 +100,15 @@ pub struct Summary {
     pub missing: Vec<String>,
     /// Why the recording is not all it should be; what was kept is readable.
     pub failure: Option<Error>,
+}
+
+/// Annotations that could be written nowhere, and wait for room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftInRings {
+    /// The session's directory.
+    pub session: PathBuf,
+    /// How much there is.
+    pub bytes: u64,
 }
 
 /// Makes a recording. Blocks until it is over and packed.
@@ -141,6 +153,10 @@ pub(crate) struct Recorder<'a> {
     pub(crate) summary: Summary,
     removed: Vec<String>,
     refused_said: bool,
+    /// The last snapshot is in a directory or a file.
+    pub(crate) copied: bool,
+    /// Anchors and metadata for which the disk had no room.
+    pub(crate) amend: Amend,
     child: Option<Child>,
     attachment: Option<Attachment>,
     pidfd: Option<OwnedFd>,
@@ -182,6 +198,8 @@ impl<'a> Recorder<'a> {
                 summary: Summary::default(),
                 removed: opened.removed,
                 refused_said: false,
+                copied: false,
+                amend: Amend::default(),
                 child: None,
                 attachment: None,
                 pidfd: None,
@@ -267,6 +285,7 @@ impl<'a> Recorder<'a> {
         self.dir.write_meta(&self.meta)?;
         self.dir.add_anchors(&[self.meta.start])?;
         self.dir.add_procs(&procs)?;
+        self.dir.reserve();
         if let Some(flight) = &mut self.flight {
             flight.add_anchor(self.meta.start);
         }
@@ -455,11 +474,11 @@ impl<'a> Recorder<'a> {
     }
 
     fn on_tick(&mut self, notify: Notify<'_>) {
-        if self.summary.failure.is_some() {
-            return;
-        }
         if self.flight.is_some() {
             self.flight_tick(notify);
+            return;
+        }
+        if self.summary.failure.is_some() {
             return;
         }
         let moved = match self.source.drain() {
@@ -491,7 +510,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn on_second(&mut self, notify: Notify<'_>) {
-        if self.summary.failure.is_some() {
+        if self.summary.failure.is_some() && self.flight.is_none() {
             return;
         }
         if self.session.refused() > 0 {
@@ -598,14 +617,18 @@ impl<'a> Recorder<'a> {
             self.summary.budget = Some(budget.result());
         }
         if let Err(error) = self.write_rest() {
-            self.summary.failure.get_or_insert(error);
+            let text = error.to_string();
+            let first = self.summary.failure.get_or_insert(error);
+            if first.to_string() != text {
+                notify(Notice::Warning(text));
+            }
         }
         for line in self.collector.refused() {
             notify(Notice::Warning(line.clone()));
+            self.summary.losses.unknown.push(line.clone());
             self.meta.missing.push(line);
         }
         self.summary.raw_bytes = self.source.bytes() + self.collector.bytes();
-        self.summary.kernel_lost = self.source.lost();
         self.close(signals, notify)
     }
 
@@ -615,21 +638,37 @@ impl<'a> Recorder<'a> {
         let session = self.session;
         drop(self.source);
         let mut summary = self.summary;
+        self.dir.use_reserve();
         summary.recorder_cpu_ns = cpu_ns().saturating_sub(self.cpu_at_start);
         self.meta.recorder_cpu_ns = Some(summary.recorder_cpu_ns);
         self.meta.complete = summary.failure.is_none();
         crate::testhook::point("meta");
         if let Err(error) = self.dir.write_meta(&self.meta) {
             summary.failure.get_or_insert(error);
+            self.amend.meta = Some(self.meta.clone());
         }
-        let _ = self.dir.held().remove(session::SESSION);
-        drop(session);
+        let is_left = summary.left.is_some();
+        if is_left {
+            session.keep();
+        } else {
+            let _ = self.dir.held().remove(session::SESSION);
+            drop(session);
+        }
         summary.exit_status = self.meta.exit_status;
         summary.missing = self.meta.missing;
         notify(Notice::Stopped);
         match self.flight {
-            Some(_) => self.dir.discard(),
-            None => finish_pack(self.options, self.dir, &mut summary, signals, notify),
+            Some(_) if !is_left => self.dir.discard(),
+            // Packed without what is left, it would never come to the rest of it.
+            _ if is_left => leave(&self.dir, &mut summary),
+            _ => finish_pack(
+                self.options,
+                self.dir,
+                &self.amend,
+                &mut summary,
+                signals,
+                notify,
+            ),
         }
         if let Some(child) = self
             .child
@@ -649,14 +688,28 @@ impl<'a> Recorder<'a> {
         cpu_ns().saturating_sub(self.cpu_at_start)
     }
 
-    /// Each part is tried whatever became of the others.
+    /// Each part is tried whatever became of the others. What the rings still hold then stays there; kernel events for which there is no
+    /// room are counted, and the rest is little: room was kept for it.
     fn write_rest(&mut self) -> Result<()> {
         let kernel = self.source.finish();
+        if kernel.is_err() {
+            self.source.count_unwritten();
+        }
         let rings = self.collector.finish();
+        self.dir.use_reserve();
         let unplaced = rings::write_unplaced(self.dir.held(), self.session.lost());
+        if rings.is_err() || unplaced.is_err() {
+            self.summary.left = Some(LeftInRings {
+                session: self.session.path().to_owned(),
+                bytes: self.collector.waiting(),
+            });
+        }
         let losses = self.source.losses(true);
         let losses = self.dir.add_losses(&losses);
         let anchors = self.dir.add_anchors(self.meta.end.as_slice());
+        if anchors.is_err() {
+            self.amend.anchors.extend(self.meta.end);
+        }
         let pids: Vec<i32> = self
             .meta
             .root_pids
@@ -680,20 +733,18 @@ impl<'a> Recorder<'a> {
 fn finish_pack(
     options: &Options,
     dir: Directory,
+    amend: &Amend,
     summary: &mut Summary,
     signals: &Signals,
     notify: Notify<'_>,
 ) {
-    let path = dir.path().to_owned();
     if !options.pack {
-        summary.dir = Some(path);
-        summary.bytes = summary.raw_bytes;
-        return;
+        return leave(&dir, summary);
     }
     match crate::pack::pack_amended(
-        dir.held(),
+        &[dir.held()],
         &options.output,
-        &Amend::default(),
+        amend,
         &|| signals.is_ending(),
         notify,
     ) {
@@ -703,10 +754,22 @@ fn finish_pack(
             summary.files.push(options.output.clone());
         }
         Err(error) => {
-            summary.dir = Some(path);
-            summary.bytes = summary.raw_bytes;
+            leave(&dir, summary);
+            // That the disk was full is no news; what to do now is.
+            notify(Notice::Warning(error.to_string()));
             summary.failure.get_or_insert(error);
         }
+    }
+}
+
+/// The directory is the recording.
+fn leave(dir: &Directory, summary: &mut Summary) {
+    summary.dir = Some(dir.path().to_owned());
+    summary.bytes = summary.raw_bytes;
+    summary.losses.add(&crate::pack::losses(dir.held()));
+    if summary.left.is_some() {
+        // Half a file here, its whole there: all of it is counted then.
+        summary.losses.unknown = vec!["`kasuri recover` will count it".to_owned()];
     }
 }
 

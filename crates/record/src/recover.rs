@@ -1,11 +1,11 @@
 //! Saving what a crash left: a recording directory, or a damaged `.kasuri` file.
 use crate::clock;
-use crate::directory;
+use crate::directory::{self, Directory};
 use crate::error::{Error, Result};
 use crate::output::{self as out, Readers};
 use crate::pack::{self, Amend, Packed};
 use crate::recorder::{Notice, Notify};
-use crate::rings::Collector;
+use crate::rings::{Collector, write_unplaced};
 use crate::safefs::{self, Held};
 use crate::session::{self, Left};
 use crate::sigbus::Guarded;
@@ -74,6 +74,8 @@ fn recover_directory(
             "its link `session` names no session of its own ({e}); remove that link to recover without what it names"
         ))
     })?;
+    directory::use_reserve(&dir);
+    let (mut rest, mut doubts) = (None, Vec::new());
     if let Some(left) = &left {
         if session::is_alive(left.dir()) {
             return Err(Error::Busy {
@@ -82,22 +84,75 @@ fn recover_directory(
         }
         left.stop();
         std::thread::sleep(STOP_GRACE);
-        let mut collector = Collector::resume(left.dir(), &dir)?;
-        collector.finish()?;
-        meta.missing.extend(collector.refused());
-        directory::append_procs(&dir, &collector.take_names())?;
-        crate::rings::write_unplaced(&dir, left.lost())?;
+        let (refused, more) = collect(left, &dir, &output)?;
+        rest = more;
+        doubts.extend(refused.iter().cloned());
+        meta.missing.extend(refused);
         crate::testhook::point("recovered");
     } else {
         crate::ringfile::repair_chunk_files(&dir)?;
     }
+    if !meta.complete && meta.end.is_none() && meta.kernel.source != "none" {
+        doubts.push("kernel events that its killed recorder had not drained".to_owned());
+    }
     let amend = complete(meta);
-    let packed = pack::pack_amended(&dir, &output, &amend, &|| false, notify)?;
+    let dirs: Vec<&Held> = std::iter::once(&dir)
+        .chain(rest.as_ref().map(Directory::held))
+        .collect();
+    let packed = pack::pack_amended(&dirs, &output, &amend, &|| false, notify);
+    if let Some(rest) = rest {
+        rest.discard();
+    }
+    let mut packed = packed?;
+    packed.losses.unknown.extend(doubts);
     if let Some(left) = left {
         left.remove();
     }
     directory::remove(&dir);
     Ok(Recovered { output, packed })
+}
+
+/// Takes what is left in the rings of `session`: into `dir`, or when that cannot be written (its disk is still full, it may only be
+/// read) into a directory beside `output`. Says what cannot be counted, and which directory that is.
+fn collect(left: &Left, dir: &Held, output: &Path) -> Result<(Vec<String>, Option<Directory>)> {
+    let mut collector = Collector::resume(left.dir(), dir)?;
+    let finished = collector
+        .finish()
+        .and_then(|()| directory::append_procs(dir, &collector.take_names()))
+        .and_then(|()| write_unplaced(dir, left.lost()));
+    let Err(first) = finished else {
+        return Ok((collector.refused(), None));
+    };
+    let mut name = output.as_os_str().to_owned();
+    name.push(".rest");
+    let other = directory::place_for(Path::new(&name))?;
+    // Nothing of it outlives us: one that a killed `kasuri recover` left is of no use.
+    if let Ok(stale) = Held::open(&other)
+        && directory::lock(&stale).is_ok()
+    {
+        directory::remove(&stale);
+    }
+    let Ok(mut other) = Directory::create(&other) else {
+        return Err(first);
+    };
+    let collected =
+        Collector::resume_into(left.dir(), dir, Some(other.held())).and_then(|mut collector| {
+            collector.finish()?;
+            Ok((collector.refused(), collector.take_names()))
+        });
+    let collected = collected.and_then(|(refused, names)| {
+        other.add_procs(&names)?;
+        write_unplaced(other.held(), left.lost())?;
+        Ok(refused)
+    });
+    match collected {
+        Ok(refused) => Ok((refused, Some(other))),
+        // What is said is what stood in the way of the plain one.
+        Err(_) => {
+            other.discard();
+            Err(first)
+        }
+    }
 }
 
 /// A killed recorder wrote no end and perhaps but one anchor, which makes no line between clocks. While the
@@ -156,6 +211,8 @@ fn recover_file(path: &Path, output: Option<&Path>, notify: Notify<'_>) -> Resul
         .iter()
         .map(|e| format!("{}: {e}", path.display()))
         .collect();
+    packed.count_recording(&recording);
+    packed.doubt();
     Ok(Recovered { output, packed })
 }
 

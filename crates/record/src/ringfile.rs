@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::safefs::{Access, Held};
 use crate::shm::Shared;
 use kasuri_format::ring::{
-    self, ABI_VERSION, ChunkHeader, ChunkState, LOST_CAUSES, MAGIC_SEGMENT, SEQ_EMPTYING,
+    self, ABI_VERSION, ChunkHeader, ChunkState, LOST_CAUSES, Lost, MAGIC_SEGMENT, SEQ_EMPTYING,
     SLOT_BYTES,
 };
 use std::collections::{BTreeMap, HashMap};
@@ -88,7 +88,12 @@ impl DirWatch {
             .unwrap_or_default();
         let changed = Duration::new(stamp.0.max(0) as u64, stamp.1 as u32);
         self.last = (age > changed + STAMP_GRAIN).then_some(stamp);
-        self.dir.names(MAX_NAMES).ok()
+        let names = self.dir.names(MAX_NAMES).ok();
+        // Out of descriptors, say: looked at again.
+        if names.is_none() {
+            self.force();
+        }
+        names
     }
 }
 
@@ -212,6 +217,26 @@ impl Segment {
         }
         let stream = self.map.load_u32(at + offset_of!(ChunkHeader, stream));
         (stream, seq)
+    }
+
+    /// Of a chunk that its owner is emptying for its next use, or was killed in it: what it had lost in its lives before, and the events
+    /// of this one as overwritten. To the event while the lengths of its records stand, which go last; then to the slot.
+    pub fn emptied(&self, chunk: usize) -> [u64; LOST_CAUSES] {
+        let at = self.at(chunk);
+        if self.map.load_u64(at + offset_of!(ChunkHeader, seq)) != SEQ_EMPTYING {
+            return [0; LOST_CAUSES];
+        }
+        let field = offset_of!(ChunkHeader, lost);
+        let mut lost =
+            std::array::from_fn(|cause| u64::from(self.map.load_u32(at + field + 4 * cause)));
+        let used = self.map.load_u32(at + offset_of!(ChunkHeader, used)) as usize;
+        let mut offset = HEADER_BYTES;
+        while offset + SLOT_BYTES <= used.min(self.chunk_bytes) {
+            let word = self.map.load_u64(at + offset + 8);
+            offset += ((word >> 8 & 0xff) as usize).max(1) * SLOT_BYTES;
+            lost[Lost::Overwritten as usize] += 1;
+        }
+        lost
     }
 
     /// The thread that owns it.
@@ -443,6 +468,14 @@ pub fn repair_chunk_files(dir: &Held) -> Result<BTreeMap<(u32, u32), Have>> {
     Ok(all)
 }
 
+/// Whether we are short of something, and the file may be as it should.
+pub fn is_shortage(e: &io::Error) -> bool {
+    matches!(
+        e.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)
+    )
+}
+
 /// Copies the site definitions of all clients.
 ///
 /// # Errors
@@ -464,8 +497,11 @@ pub fn copy_sites(session: &Held, dir: &Held) -> Result<()> {
 /// When the copy cannot be written.
 pub fn copy_client_sites(session: &Held, dir: &Held, id: (u32, u32)) -> Result<()> {
     let name = format!("p{}-{}.sites", id.0, id.1);
-    let Ok(mut source) = session.file(&name, Access::Read) else {
-        return Ok(());
+    let mut source = match session.file(&name, Access::Read) {
+        Ok(source) => source,
+        // It has names, and we cannot see them.
+        Err(e) if is_shortage(&e) => return Err(Error::file("read", &session.named(&name), e)),
+        Err(_) => return Ok(()),
     };
     let failed = |what, e| Error::file(what, &dir.named(&name), e);
     let mut out = dir

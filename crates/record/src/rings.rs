@@ -147,17 +147,38 @@ impl Collector {
     /// # Errors
     /// When a file of the recording cannot be read or cut.
     pub fn resume(session: &Held, dir: &Held) -> Result<Collector> {
-        let mut collector = Collector::new(session, dir);
+        Collector::resume_into(session, dir, None)
+    }
+
+    /// As [`Collector::resume`]; what the files in `dir` lack goes to another directory.
+    ///
+    /// # Errors
+    /// As [`Collector::resume`].
+    pub fn resume_into(session: &Held, dir: &Held, other: Option<&Held>) -> Result<Collector> {
+        let mut collector = Collector::new(session, other.unwrap_or(dir));
         for (id, have) in ringfile::repair_chunk_files(dir)? {
             let client = collector
                 .clients
                 .entry(id)
                 .or_insert_with(|| Client::new(id.0));
             client.have = have.streams;
-            client.out_bytes = have.bytes;
+            client.out_bytes = if other.is_some() { 0 } else { have.bytes };
             collector.bytes += have.bytes;
         }
         Ok(collector)
+    }
+
+    /// Bytes of events that programs have written and no file has taken, after [`Collector::finish`].
+    pub fn waiting(&mut self) -> u64 {
+        let mut bytes = 0;
+        for client in self.clients.values() {
+            client.find(true, &mut self.found);
+            let waits = self.found.iter().filter(|f| !client.has(f));
+            bytes += waits
+                .map(|f| client.segments[f.segment].used(f.chunk) as u64)
+                .sum::<u64>();
+        }
+        bytes
     }
 
     /// Bytes in the recording's chunk files.
@@ -265,7 +286,8 @@ impl Collector {
         }
         self.bytes += sum.bytes;
         let sites = ringfile::copy_sites(&self.session, &self.dir);
-        match first_error.or(sites.err()) {
+        let unopened = self.discovery.check();
+        match first_error.or(sites.err()).or(unopened.err()) {
             Some(error) => Err(error),
             None => Ok(()),
         }
@@ -462,12 +484,7 @@ impl Client {
         for f in found.iter() {
             let segment = &self.segments[f.segment];
             // Stream 0: zeroed by a recorder that was killed before it said so; or never written.
-            if f.stream != 0
-                && !self
-                    .have
-                    .get(&f.stream)
-                    .is_some_and(|have| have.contains(f.seq))
-            {
+            if !self.has(f) {
                 let out = open_out(&mut self.out, id, dir, self.out_bytes)?;
                 let written = segment.write_to(f.chunk, out);
                 if written.is_err() || segment.is_broken() {
@@ -496,6 +513,12 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// Whether its file has the chunk, or there is nothing to have.
+    fn has(&self, f: &Found) -> bool {
+        let have = || self.have.get(&f.stream);
+        f.stream == 0 || have().is_some_and(|have| have.contains(f.seq))
     }
 
     /// Appends a copy of each chunk found to the client's file in `dir`.
@@ -629,7 +652,16 @@ impl Client {
         let Some(first) = self.segments.iter().find(|s| s.index() == 0) else {
             return Ok(());
         };
-        write_losses(dir, id, first.lost())
+        let mut lost = first.lost();
+        // What a flight recorder's thread is about to forget is in no chunk of this copy.
+        for segment in &self.segments {
+            segment.for_each(|chunk, _| {
+                let emptied = segment.emptied(chunk);
+                let sums = lost.iter_mut().zip(emptied);
+                sums.for_each(|(sum, n)| *sum = sum.saturating_add(n));
+            });
+        }
+        write_losses(dir, id, lost)
     }
 }
 

@@ -61,6 +61,8 @@ pub struct Session {
     owner: Option<(u32, u32)>,
     /// The control file. Holds the write lock by which programs and `kasuri recover` know that this recorder lives.
     lock: File,
+    /// It stays when it is dropped.
+    kept: bool,
 }
 
 impl Session {
@@ -96,6 +98,7 @@ impl Session {
                 control,
                 owner: options.owner,
                 lock,
+                kept: false,
             }),
             Err(error) => {
                 remove(&parent, &name, &dir);
@@ -135,6 +138,11 @@ impl Session {
     /// The directory, for KASURI_SESSION.
     pub fn path(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Ends it and leaves its files: what is in them could not be written.
+    pub fn keep(mut self) {
+        self.kept = true;
     }
 
     /// Tells all programs.
@@ -179,7 +187,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.set_state(SessionState::Stopped);
         // In a panic it stays, and the recording directory with the link to it: `kasuri recover` takes it from there.
-        if !std::thread::panicking() {
+        if !std::thread::panicking() && !self.kept {
             remove(&self.parent, &self.name, &self.dir);
         }
     }

@@ -35,6 +35,8 @@ pub struct Signals {
     before: libc::sigset_t,
     /// When the last request to end came that repeated no other.
     asked: Cell<Option<Instant>>,
+    /// When the last look ended: what a look finds came after that, perhaps long ago when the recorder had much else to do.
+    looked: Cell<Instant>,
 }
 
 impl Signals {
@@ -72,6 +74,7 @@ impl Signals {
             fd,
             before,
             asked: Cell::new(None),
+            looked: Cell::new(Instant::now()),
         })
     }
 
@@ -94,7 +97,7 @@ impl Signals {
             tv_sec: time.as_secs() as i64,
             tv_nsec: i64::from(time.subsec_nanos()),
         };
-        match poll(&mut fds[..n_fds], Some(&time)) {
+        let found = match poll(&mut fds[..n_fds], Some(&time)) {
             Ok(n) if n > 0 => {
                 let arrived = if fds[0].revents().is_empty() {
                     Vec::new()
@@ -104,7 +107,9 @@ impl Signals {
                 (arrived, n_fds == 2 && !fds[1].revents().is_empty())
             }
             _ => (Vec::new(), false),
-        }
+        };
+        self.looked.set(Instant::now());
+        found
     }
 
     /// Whether the user wants an end, now: asked for it since the last look, and not only repeated what was seen before.
@@ -115,14 +120,15 @@ impl Signals {
             .any(|arrived| ENDING.contains(&arrived.signal) && !arrived.is_repeated)
     }
 
-    /// Whether an ending signal that comes now belongs to the request before; else it is one.
-    fn repeats(&self, now: Instant) -> bool {
+    /// Whether an ending signal that is found now may belong to the request before; else it is one.
+    fn repeats(&self) -> bool {
+        let came = self.looked.get();
         let repeats = self
             .asked
             .get()
-            .is_some_and(|then| now.saturating_duration_since(then) < ONE_REQUEST);
+            .is_some_and(|then| came.saturating_duration_since(then) < ONE_REQUEST);
         if !repeats {
-            self.asked.set(Some(now));
+            self.asked.set(Some(Instant::now()));
         }
         repeats
     }
@@ -142,7 +148,7 @@ impl Signals {
             arrived.push(Arrived {
                 signal,
                 from_terminal: info.ssi_code == libc::SI_KERNEL,
-                is_repeated: ENDING.contains(&signal) && self.repeats(Instant::now()),
+                is_repeated: ENDING.contains(&signal) && self.repeats(),
             });
         }
     }

@@ -158,8 +158,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(failure) = &summary.failure {
         message::error(&anyhow::anyhow!("{failure}"));
     }
+    for damage in &summary.damage {
+        message::warning(format_args!("left out: {damage}"));
+    }
     if !args.quiet {
         message::note(summary_line(&summary));
+    }
+    // Said in any case: only the user can make the room.
+    if let (Some(left), Some(dir)) = (&summary.left, &summary.dir) {
+        message::warning(format_args!(
+            "{:.1} MB of annotations could not be written and wait in {}: make room (or name a file elsewhere with -o), then \
+             `kasuri recover {}`; they last as long as the machine runs",
+            left.bytes as f64 / 1e6,
+            left.session.display(),
+            kasuri_record::shell_word(dir)
+        ));
     }
     Ok(exit_code(&summary))
 }
@@ -295,12 +308,7 @@ fn summary_line(summary: &Summary) -> String {
         (None, Some(dir)) => dir.display().to_string(),
         (None, None) => "nothing kept".to_owned(),
     };
-    let lost = match (summary.kernel_lost, summary.annotations_lost) {
-        (0, 0) => "none lost".to_owned(),
-        (kernel, 0) => format!("{kernel} kernel events LOST (try --buffer-mb 64)"),
-        (0, own) => format!("{own} annotations LOST (try --ring-mb)"),
-        (kernel, own) => format!("{kernel} kernel events and {own} annotations LOST"),
-    };
+    let lost = summary.losses.to_string();
     let events = match summary.files.is_empty() {
         true => String::new(),
         false => format!(

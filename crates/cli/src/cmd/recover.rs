@@ -46,11 +46,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !args.quiet {
         let packed = &recovered.packed;
         message::note(format_args!(
-            "{}: {} kernel events, {} annotations, {:.1} MB",
+            "{}: {} kernel events, {} annotations, {:.1} MB, {}",
             recovered.output.display(),
             packed.kernel_events,
             packed.annotation_events,
-            packed.bytes as f64 / 1e6
+            packed.bytes as f64 / 1e6,
+            packed.losses
         ));
     }
     Ok(ExitCode::SUCCESS)

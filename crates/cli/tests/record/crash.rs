@@ -72,15 +72,6 @@ fn recorder_killed_at_any_point_leaves_a_readable_recording() {
     }
 }
 
-/// Whether a process has `dir` as its working directory.
-fn runs_here(dir: &Path) -> bool {
-    let dir = dir.canonicalize().unwrap();
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    entries
-        .filter_map(|e| std::fs::read_link(e.path().join("cwd")).ok())
-        .any(|cwd| cwd == dir)
-}
-
 #[test]
 fn recover_killed_at_any_point_can_be_repeated() {
     if !cfg!(debug_assertions) {

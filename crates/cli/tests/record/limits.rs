@@ -18,6 +18,7 @@ fn in_namespace(dir: &Path, script: &str) -> Option<Output> {
         .current_dir(dir)
         .env("KASURI", env!("CARGO_BIN_EXE_kasuri"))
         .env("EMITTER", program("emitter"))
+        .env("PINGPONG", program("pingpong"))
         .output();
     Some(output.expect("unshare runs"))
 }
@@ -50,6 +51,225 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
     );
     let facts = facts(&dir.path().join("saved.kasuri"));
     assert!(facts.annotations > 1_000, "{facts:?}\n{text}");
+}
+
+/// What the disk has no room for is kept in shared memory, and `recover` gives all of it: into the same disk once there is room, or
+/// elsewhere. At several sizes, so that it is full at another moment each time: with chunks, names or counts.
+#[test]
+fn what_a_full_disk_does_not_take_is_kept_for_recover() {
+    for (kib, room) in [
+        (1200, false),
+        (1333, true),
+        (2000, false),
+        (2777, true),
+        (8000, true),
+    ] {
+        let dir = scratch();
+        let (recover, saved) = match room {
+            true => (
+                "mount -o remount,size=64m . && $KASURI recover run.kasuri.d",
+                "run.kasuri",
+            ),
+            false => (
+                "$KASURI recover run.kasuri.d -o ../saved.kasuri",
+                "../saved.kasuri",
+            ),
+        };
+        let script = format!(
+            "mkdir full && mount -t tmpfs -o size={kib}k none full && cd full && \
+            $KASURI record --no-kernel -o run.kasuri -- $EMITTER 2 4000000 ../counts 0; echo $? > ../status; \
+            {recover} 2> ../recovered && cp -n {saved} ../saved.kasuri; cat ../recovered >&2; \
+            ls -A . ../ > ../left; ls /dev/shm > ../sessions",
+        );
+        let Some(output) = in_namespace(
+            dir.path(),
+            &format!("mount -t tmpfs none /dev/shm; {script}"),
+        ) else {
+            return;
+        };
+        let text = said(&output);
+        let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        assert_eq!(read("status").trim(), "125", "{kib} KiB: {text}");
+        let before = text.split("kasuri recover").next().unwrap();
+        assert!(!before.contains("none lost"), "{kib} KiB: {text}");
+        assert!(
+            text.contains("could not be written and wait in"),
+            "{kib} KiB: {text}"
+        );
+        let facts = facts(&dir.path().join("saved.kasuri"));
+        let emitted = counted(&dir.path().join("counts"));
+        assert_eq!(facts.annotations + facts.lost, emitted, "{kib} KiB: {text}");
+        assert_eq!(facts.names.len(), 3, "{kib} KiB: {facts:?}");
+        assert_eq!(read("sessions"), "", "{kib} KiB");
+        assert!(
+            !read("left").contains("kasuri.d"),
+            "{kib} KiB: {}",
+            read("left")
+        );
+        // It says by cause what was lost, or that nothing was.
+        let said = read("recovered");
+        assert_eq!(
+            said.contains("LOST (ring full"),
+            facts.lost > 0,
+            "{kib} KiB: {said}"
+        );
+        assert_eq!(
+            said.contains("none lost"),
+            facts.lost == 0,
+            "{kib} KiB: {said}"
+        );
+    }
+}
+
+/// Kernel events for which there is no room are counted: those on their way, and those in the kernel's buffers.
+#[test]
+fn kernel_events_that_a_full_disk_does_not_take_are_counted() {
+    if !can_trace() {
+        return;
+    }
+    let dir = scratch();
+    let script = "mkdir full && mount -t tmpfs -o size=2m none full && cd full && \
+        $KASURI record -o run.kasuri --events sched:sched_switch -- $PINGPONG 150000; \
+        mount -o remount,size=64m .; $KASURI recover run.kasuri.d >&2; cp run.kasuri ..";
+    let Some(output) = in_namespace(dir.path(), script) else {
+        return;
+    };
+    let text = said(&output);
+    assert!(text.contains("No space left"), "{text}");
+    assert!(text.contains("kernel events LOST (disk full)"), "{text}");
+    assert!(!text.contains("none lost"), "{text}");
+    let facts = facts(&dir.path().join("run.kasuri"));
+    assert!(facts.kernel_unwritten > 0 && facts.kernel > 0, "{facts:?}");
+    let number = text
+        .split(" kernel events LOST (disk full)")
+        .next()
+        .unwrap();
+    let number = number.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap();
+    assert_eq!(number.parse(), Ok(facts.kernel_unwritten), "{text}");
+}
+
+/// The disk is full when the recording is packed: nothing is missing in the directory, and that is what is said.
+#[test]
+fn a_disk_that_is_full_when_it_is_packed_keeps_the_directory_whole() {
+    let dir = scratch();
+    // The program takes what is left of the disk when it has annotated.
+    let script = "mkdir full && mount -t tmpfs -o size=8m none full && cd full && \
+        $KASURI record --no-kernel -o run.kasuri -- sh -c '$EMITTER 1 40000 ../counts 0; sleep 1.5; \
+            cat /dev/zero > filler; true'; \
+        ls; rm filler; $KASURI recover run.kasuri.d >&2; cp run.kasuri ..";
+    let Some(output) = in_namespace(dir.path(), script) else {
+        return;
+    };
+    let text = said(&output);
+    assert!(text.contains("No space left"), "{text}");
+    let facts = facts(&dir.path().join("run.kasuri"));
+    let emitted = counted(&dir.path().join("counts"));
+    assert_eq!((facts.annotations, facts.lost), (emitted, 0), "{text}");
+}
+
+/// The name of the result has become a directory's: all is written, only the last step fails.
+#[test]
+fn a_result_that_cannot_get_its_name_is_kept() {
+    let dir = scratch();
+    let emitter = program("emitter");
+    let script = format!("{} 1 40000 counts 0; mkdir run.kasuri", emitter.display());
+    let record = [
+        "record",
+        "--no-kernel",
+        "-o",
+        "run.kasuri",
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ];
+    let output = run(kasuri(dir.path()).args(record));
+    assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+    assert!(
+        said(&output).contains("kasuri recover run.kasuri.d"),
+        "{}",
+        said(&output)
+    );
+    // Nothing was lost, and that is known.
+    assert!(said(&output).contains("none lost"), "{}", said(&output));
+    let recover = ["recover", "run.kasuri.d", "-o", "saved.kasuri"];
+    let output = run(kasuri(dir.path()).args(recover));
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(facts(&dir.path().join("saved.kasuri")).annotations, 40_000);
+}
+
+/// A flight recorder whose snapshot finds the disk full goes on, and leaves its rings when even the last one does.
+#[test]
+fn a_snapshot_for_which_there_is_no_room_stays_in_the_rings() {
+    let dir = scratch();
+    let script = "mount -t tmpfs none /dev/shm; \
+        mkdir full && mount -t tmpfs -o size=2m none full && cd full && \
+        $KASURI record --no-kernel --flight -o run.kasuri -- $EMITTER 2 200000 ../counts 0; \
+        $KASURI recover run.kasuri.d -o ../saved.kasuri >&2; ls /dev/shm > ../sessions";
+    let Some(output) = in_namespace(dir.path(), script) else {
+        return;
+    };
+    let text = said(&output);
+    assert!(text.contains("snapshot not saved"), "{text}");
+    let facts = facts(&dir.path().join("saved.kasuri"));
+    let emitted = counted(&dir.path().join("counts"));
+    assert_eq!(facts.annotations + facts.lost, emitted, "{text}");
+    assert!(facts.annotations > 100_000, "{facts:?}");
+    let sessions = std::fs::read_to_string(dir.path().join("sessions")).unwrap();
+    assert_eq!(sessions, "", "{text}");
+}
+
+/// 200 processes and 64 files: each client's file is open only while it is written.
+#[test]
+fn few_open_files_lose_nothing() {
+    let dir = scratch();
+    let script = format!(
+        "for i in $(seq 200); do {} 1 20 counts.$i 0 & done; wait",
+        program("emitter").display()
+    );
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_kasuri"))
+        .args(["record", "-o", "run.kasuri", "--", "sh", "-c", &script])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let facts = facts(&dir.path().join("run.kasuri"));
+    assert_eq!(
+        (facts.annotations, facts.lost),
+        (4000, 0),
+        "{}",
+        said(&output)
+    );
+    assert!(said(&output).contains("none lost"), "{}", said(&output));
+}
+
+/// The equation with less shared memory than one chunk for each thread, and threads that start when it is full.
+#[test]
+fn small_shared_memory_and_late_threads_lose_by_count() {
+    for kib in [600, 2048] {
+        for threads in [2, 40] {
+            let dir = scratch();
+            let script = format!(
+                "mkdir shm && mount -t tmpfs -o size={kib}k none shm && \
+                 KASURI_SHM_DIR=$PWD/shm $KASURI record --no-kernel -o run.kasuri -- $EMITTER {threads} 40000 counts 0"
+            );
+            let Some(output) = in_namespace(dir.path(), &script) else {
+                return;
+            };
+            let what = format!("{kib} KiB, {threads} threads: {}", said(&output));
+            assert!(output.status.success(), "{what}");
+            let facts = facts(&dir.path().join("run.kasuri"));
+            let emitted = counted(&dir.path().join("counts"));
+            assert_eq!(facts.annotations + facts.lost, emitted, "{what}");
+            assert_eq!(
+                said(&output).contains("none lost"),
+                facts.lost == 0,
+                "{what}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -229,8 +229,21 @@ pub fn start(command: &mut Command) -> Child {
 
 /// Sends a signal.
 pub fn signal(pid: u32, signal: Signal) {
-    let pid = Pid::from_raw(pid as i32).expect("a pid");
-    kill_process(pid, signal).expect("kill");
+    try_signal(pid, signal).expect("kill");
+}
+
+/// Sends a signal to a process that may be gone.
+pub fn try_signal(pid: u32, signal: Signal) -> rustix::io::Result<()> {
+    kill_process(Pid::from_raw(pid as i32).expect("a pid"), signal)
+}
+
+/// Whether a process has `dir` as its working directory.
+pub fn runs_here(dir: &Path) -> bool {
+    let dir = dir.canonicalize().unwrap();
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|e| std::fs::read_link(e.path().join("cwd")).ok())
+        .any(|cwd| cwd == dir)
 }
 
 /// What a packed file holds.
@@ -242,6 +255,8 @@ pub struct Facts {
     pub lost: u64,
     /// Lost kernel events.
     pub kernel_lost: u64,
+    /// Kernel events for which the disk had no room.
+    pub kernel_unwritten: u64,
     /// Annotations of each process.
     pub by_pid: BTreeMap<u32, u64>,
     /// Streams with annotations.
@@ -303,6 +318,12 @@ pub fn facts(path: &Path) -> Facts {
         .map(|l| (l.cpu, l.overrun + l.dropped + l.commit_overrun))
         .collect();
     facts.kernel_lost = last.values().sum();
+    let last: BTreeMap<u32, u64> = recording
+        .kernel_losses()
+        .iter()
+        .map(|l| (l.cpu, l.unwritten))
+        .collect();
+    facts.kernel_unwritten = last.values().sum();
     for table in recording.sites().tables() {
         facts
             .names

@@ -55,6 +55,11 @@ fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut V
             rise(|r| r.dropped),
             rise(|r| r.commit_overrun),
         );
+        let unwritten = rise(|r| r.unwritten);
+        if unwritten > 0 {
+            let remedy = "make more room where the recording is written";
+            out.push(loss("disk full", cpu, when.clone(), unwritten, remedy));
+        }
         if overrun > 0 {
             let inside = met.iter_mut().filter(|(g, _)| {
                 g.cpu == cpu && g.why == Why::Overrun && g.from < when.end && g.to > when.start
@@ -141,8 +146,11 @@ fn annotations(
             .filter(|(_, count)| **count > 0)
         {
             let (cause, remedy) = cause(Lost::from_number(number as u8));
+            // Overwritten, and in no chunk of the copy: it was being emptied.
+            let is_overwritten = number == Lost::Overwritten as usize;
             let cause = match client.pid {
                 0 => format!("{cause} (programs that found no room for one chunk)"),
+                pid if is_overwritten => format!("{cause} (threads of process {pid})"),
                 pid => format!("{cause} (threads of process {pid} that never got a chunk)"),
             };
             out.push(Loss {

@@ -28,6 +28,8 @@ struct CpuFile {
     target: OwnedFd,
     path: PathBuf,
     bytes: u64,
+    /// Whole pages that left the kernel and could not be written yet.
+    unwritten: Vec<u8>,
 }
 
 /// The open buffers of an instance, each with its file.
@@ -74,6 +76,7 @@ impl Drain {
                 target: target.into(),
                 path,
                 bytes: 0,
+                unwritten: Vec::new(),
             });
         }
         Ok(drain)
@@ -82,11 +85,13 @@ impl Drain {
     /// Moves all full pages.
     ///
     /// # Errors
-    /// When a file cannot be written: each file then still ends on a whole page.
+    /// When a file cannot be written: each file then still ends on a whole page, and what was on its way is tried again first the next
+    /// time.
     pub fn full_pages(&mut self) -> Result<Drained> {
         let mut sum = Drained::default();
         for ix in 0..self.cpus.len() {
             let before = self.cpus[ix].bytes;
+            self.write_waiting(ix)?;
             while self.splice_once(ix)? {}
             let moved = self.cpus[ix].bytes - before;
             sum.bytes += moved;
@@ -105,6 +110,11 @@ impl Drain {
             while self.read_page(ix)? {}
         }
         Ok(())
+    }
+
+    /// The pages of each CPU that left the kernel and could not be written.
+    pub fn unwritten(&self) -> impl Iterator<Item = &[u8]> {
+        self.cpus.iter().map(|cpu| &cpu.unwritten[..])
     }
 
     /// Bytes written so far.
@@ -165,7 +175,7 @@ impl Drain {
                 Err(Errno::INTR) => {}
                 failed => {
                     let e = failed.err().unwrap_or(Errno::NOSPC);
-                    self.cut(ix);
+                    self.take_back(ix);
                     return Err(Error::file("write", &self.cpus[ix].path, e));
                 }
             }
@@ -178,6 +188,7 @@ impl Drain {
     /// # Errors
     /// As [`Drain::full_pages`].
     pub fn read_page(&mut self, ix: usize) -> Result<bool> {
+        self.write_waiting(ix)?;
         let cpu = &mut self.cpus[ix];
         let n = match rustix::io::read(&cpu.source, &mut self.page[..]) {
             Ok(0) | Err(Errno::AGAIN | Errno::NODEV) => return Ok(false),
@@ -185,36 +196,79 @@ impl Drain {
             Ok(n) => n,
             Err(e) => return Err(Error::file("read the buffer for", &cpu.path, e)),
         };
-        // The unused end, mostly all of it, takes no room on the disk.
-        let used = self.page[..n].iter().rposition(|&b| b != 0);
+        let cpu = &mut self.cpus[ix];
+        cpu.unwritten.extend_from_slice(&self.page[..n]);
+        cpu.unwritten.resize(self.page_bytes, 0);
+        self.write_waiting(ix)?;
+        Ok(true)
+    }
+
+    /// Writes the pages that are still to be written: all of them, or none.
+    fn write_waiting(&mut self, ix: usize) -> Result<()> {
+        let cpu = &mut self.cpus[ix];
+        if cpu.unwritten.is_empty() {
+            return Ok(());
+        }
+        // The unused end, mostly all of a page that was read, takes no room on the disk.
+        let used = cpu.unwritten.iter().rposition(|&b| b != 0);
         let used = used.map_or(0, |last| last + 1);
         let mut done = 0;
         let mut written = Ok(());
         while done < used && written.is_ok() {
-            match rustix::io::write(&cpu.target, &self.page[done..used]) {
+            match rustix::io::write(&cpu.target, &cpu.unwritten[done..used]) {
                 Ok(0) => written = Err(Errno::NOSPC),
                 Ok(n) => done += n,
                 Err(Errno::INTR) => {}
                 Err(e) => written = Err(e),
             }
         }
-        let end = cpu.bytes + self.page_bytes as u64;
+        let end = cpu.bytes + cpu.unwritten.len() as u64;
         let extended = written
             .and_then(|()| ftruncate(&cpu.target, end))
             .and_then(|()| seek(&cpu.target, SeekFrom::Start(end)));
         if let Err(e) = extended {
-            self.cut(ix);
-            return Err(Error::file("write", &self.cpus[ix].path, e));
+            cpu.cut();
+            return Err(Error::file("write", &cpu.path, e));
         }
         cpu.bytes = end;
-        Ok(true)
+        cpu.unwritten = Vec::new();
+        Ok(())
     }
 
-    /// After a failed write: drops the half page at the end and what is left in the pipe.
-    fn cut(&mut self, ix: usize) {
+    /// After a failed write of spliced pages: takes the half page at the end of the file, and what is left in the pipe, into memory.
+    fn take_back(&mut self, ix: usize) {
         let cpu = &mut self.cpus[ix];
-        cpu.bytes -= cpu.bytes % self.page_bytes as u64;
-        let _ = ftruncate(&cpu.target, cpu.bytes);
-        while matches!(rustix::io::read(&self.pipe_read, &mut self.page[..]), Ok(n) if n > 0) {}
+        let half = (cpu.bytes % self.page_bytes as u64) as usize;
+        cpu.bytes -= half as u64;
+        cpu.unwritten.resize(half, 0);
+        let mut done = 0;
+        while done < half {
+            match rustix::io::pread(
+                &cpu.target,
+                &mut cpu.unwritten[done..],
+                cpu.bytes + done as u64,
+            ) {
+                Ok(n) if n > 0 => done += n,
+                Err(Errno::INTR) => {}
+                // What cannot be read back reads as zeroes: an empty page, or half of one.
+                _ => break,
+            }
+        }
+        loop {
+            match rustix::io::read(&self.pipe_read, &mut self.page[..]) {
+                Ok(n) if n > 0 => cpu.unwritten.extend_from_slice(&self.page[..n]),
+                Err(Errno::INTR) => {}
+                _ => break,
+            }
+        }
+        cpu.cut();
+    }
+}
+
+impl CpuFile {
+    /// Cuts off what was written beyond the last whole page.
+    fn cut(&self) {
+        let _ = ftruncate(&self.target, self.bytes);
+        let _ = seek(&self.target, SeekFrom::Start(self.bytes));
     }
 }

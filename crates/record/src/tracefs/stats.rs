@@ -15,6 +15,8 @@ pub struct CpuStats {
     pub commit_overrun: u64,
     /// Bytes of events that nobody has read yet.
     pub unread_bytes: u64,
+    /// Events that nobody has read yet.
+    pub unread: u64,
 }
 
 impl CpuStats {
@@ -34,6 +36,7 @@ impl CpuStats {
                 "dropped events" => stats.dropped = value,
                 "commit overrun" => stats.commit_overrun = value,
                 "bytes" => stats.unread_bytes = value,
+                "entries" => stats.unread = value,
                 _ => {}
             }
         }
@@ -93,7 +96,8 @@ mod tests {
                 overrun: 7,
                 dropped: 5,
                 commit_overrun: 2,
-                unread_bytes: 12
+                unread_bytes: 12,
+                unread: 3,
             }
         );
     }

@@ -1,0 +1,125 @@
+//! What is known of the events that a recording does not have: counted by cause, or said to be unknown. "Nothing was lost" is
+//! claimed only by one whose counts are all here.
+use kasuri_format::ring::{LOST_CAUSES, Lost};
+
+/// Events that were emitted and are not kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Kernel events that found their buffer full, as the kernel counts them.
+    pub kernel: u64,
+    /// Kernel events that the recorder had no room for on the disk.
+    pub kernel_unwritten: u64,
+    /// Annotations, by [`Lost`]; those that a flight recorder overwrote are not lost.
+    pub annotations: [u64; LOST_CAUSES],
+    /// Of what it is not known how much was lost, and why.
+    pub unknown: Vec<String>,
+}
+
+impl Losses {
+    /// Adds what another file of the same recording lacks.
+    pub fn add(&mut self, other: &Losses) {
+        // The kernel's counters run on over all snapshots.
+        self.kernel = self.kernel.max(other.kernel);
+        self.kernel_unwritten = self.kernel_unwritten.saturating_add(other.kernel_unwritten);
+        for (sum, n) in self.annotations.iter_mut().zip(other.annotations) {
+            *sum = sum.saturating_add(n);
+        }
+        for why in &other.unknown {
+            if !self.unknown.contains(why) {
+                self.unknown.push(why.clone());
+            }
+        }
+    }
+
+    /// Annotations lost, all causes.
+    pub fn annotations_lost(&self) -> u64 {
+        self.annotations
+            .iter()
+            .fold(0, |sum, &n| sum.saturating_add(n))
+    }
+
+    /// Each loss, most important first: how many of what, why, and what to do about it next time.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut add = |n: u64, what: &str, why: &str| {
+            if n > 0 {
+                lines.push(format!("{n} {what} LOST ({why})"));
+            }
+        };
+        add(
+            self.kernel,
+            "kernel events",
+            "buffer full: try --buffer-mb 64",
+        );
+        add(self.kernel_unwritten, "kernel events", "disk full");
+        for (cause, &n) in self.annotations.iter().enumerate() {
+            let why = match Lost::from_number(cause as u8) {
+                Some(Lost::Full) => "ring full: try --ring-mb".to_owned(),
+                Some(lost) => lost.as_str().to_owned(),
+                None => format!("cause {cause}, unknown to this kasuri"),
+            };
+            add(n, "annotations", &why);
+        }
+        lines
+    }
+}
+
+impl std::fmt::Display for Losses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut lines = self.lines();
+        match (lines.is_empty(), self.unknown.is_empty()) {
+            (true, true) => return f.write_str("none lost"),
+            (_, false) => {
+                lines.push(format!(
+                    "what else was lost is not known: {}",
+                    self.unknown.join("; ")
+                ));
+                if lines.len() == 1 {
+                    lines[0] = lines[0].replacen("what else", "what", 1);
+                }
+            }
+            _ => {}
+        }
+        f.write_str(&lines.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_to_be_lost_only_when_that_is_known() {
+        let mut losses = Losses::default();
+        assert_eq!(losses.to_string(), "none lost");
+        losses.unknown.push("page 3 is damaged".into());
+        assert_eq!(
+            losses.to_string(),
+            "what was lost is not known: page 3 is damaged"
+        );
+        losses.kernel_unwritten = 7;
+        losses.annotations[Lost::Full as usize] = 80_000;
+        assert_eq!(
+            losses.to_string(),
+            "7 kernel events LOST (disk full), 80000 annotations LOST (ring full: try --ring-mb), \
+             what else was lost is not known: page 3 is damaged"
+        );
+    }
+
+    #[test]
+    fn losses_of_snapshots_add_up() {
+        let one = Losses {
+            kernel: 5,
+            annotations: [1; LOST_CAUSES],
+            unknown: vec!["x".into()],
+            ..Losses::default()
+        };
+        let mut sum = one.clone();
+        sum.add(&one);
+        assert_eq!(
+            (sum.kernel, sum.annotations_lost()),
+            (5, 2 * LOST_CAUSES as u64)
+        );
+        assert_eq!(sum.unknown.len(), 1);
+    }
+}
