@@ -13,7 +13,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
 .PHONY: help deps build c viewer rust demo test lint fmt clean bench install \
-        test-c test-rust test-viewer test-sanitizers test-model test-cross test-account test-python test-fleet test-docs fuzz
+        test-c test-rust test-viewer test-sanitizers test-model test-cross test-account test-kills test-python test-fleet test-docs fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,10 @@ test-c: c ## C, C++ and Fortran tests
 test-rust: c viewer ## Rust unit, property and end-to-end tests
 	[ -d /sys/kernel/tracing/events ] || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing || true
 	cargo test --workspace --locked --no-fail-fast
+
+KILLS ?= 1000
+test-kills: c ## not part of test, takes half an hour: KILLS (1000) kills at random moments, nothing lost that is not counted; KASURI_SEED=N repeats one
+	KASURI_KILLS=$(KILLS) cargo test --locked -p kasuri-cli --test record -- --exact kills::kept_and_lost_are_what_was_emitted_whoever_is_killed --nocapture
 
 test-model: ## model checks of the lock-free protocols, with their negative controls
 	RUSTFLAGS="--cfg loom" cargo test --release --locked -p kasuri-model-ring --target-dir target/loom

@@ -4,6 +4,7 @@ mod ends;
 mod exports;
 mod hostile;
 mod ito;
+mod kills;
 mod limits;
 mod modes;
 mod namespaces;
