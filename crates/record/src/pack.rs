@@ -307,12 +307,11 @@ fn map(dir: &Held, name: &str) -> Text<Option<Input>> {
     Ok(map.map(|map| Input { path, map }))
 }
 
+/// Directory and name of a file, by its number.
+type Newest<'d> = BTreeMap<(u32, u32), (&'d Held, String)>;
+
 /// Of each number the file in the last directory that has one: files of which a later one replaces the earlier.
-fn newest<'d>(
-    dirs: &[&'d Held],
-    prefix: &str,
-    suffix: &str,
-) -> Text<BTreeMap<(u32, u32), (&'d Held, String)>> {
+fn newest<'d>(dirs: &[&'d Held], prefix: &str, suffix: &str) -> Text<Newest<'d>> {
     let mut files = BTreeMap::new();
     for &dir in dirs {
         let found = numbered(dir, prefix, suffix)?.into_iter();
