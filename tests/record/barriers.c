@@ -1,5 +1,5 @@
-/* A barrier-heavy program: THREADS threads meet ROUNDS times, after a little unequal work; in between short-lived threads come and go.
- * Prints its own CPU time as the kernel accounts it (getrusage): cpu_ns. */
+/* A barrier-heavy program: THREADS threads meet ROUNDS times, after a little unequal work; in between short-lived
+ * threads come and go. Prints its own CPU time as the kernel accounts it (getrusage): cpu_ns. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,20 +8,17 @@
 static pthread_barrier_t barrier;
 static int n_rounds;
 
-static unsigned work(unsigned seed, int n)
-{
+static unsigned work(unsigned seed, int n) {
     for (int i = 0; i < n; i++)
         seed = seed * 1664525u + 1013904223u;
     return seed;
 }
 
-static void *short_lived(void *seed)
-{
+static void *short_lived(void *seed) {
     return (void *)(size_t)work((unsigned)(size_t)seed, 20000);
 }
 
-static void *rounds(void *arg)
-{
+static void *rounds(void *arg) {
     unsigned seed = (unsigned)(size_t)arg;
     for (int i = 0; i < n_rounds; i++) {
         seed = work(seed, 2000 + (int)(seed % 20000));
@@ -35,8 +32,7 @@ static void *rounds(void *arg)
     return (void *)(size_t)seed;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     int n_threads = argc > 1 ? atoi(argv[1]) : 4;
     n_rounds = argc > 2 ? atoi(argv[2]) : 1000;
     pthread_t threads[64];

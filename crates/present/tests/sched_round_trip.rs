@@ -310,6 +310,27 @@ fn hidden_switches_gaps_births_and_deaths_come_back() {
     }
 }
 
+/// Files of other tools: gaps before the first event, also of no length, several buffers, other clocks.
+#[test]
+fn traces_of_trace_cmd_come_back() {
+    for name in ["lost.dat", "instances.dat", "tsc.dat", "offset.dat"] {
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/trace-dat/");
+        let bytes = std::fs::read(format!("{golden}{name}")).unwrap();
+        let options = Options {
+            keeps_events: true,
+            ..Options::default()
+        };
+        let file = File {
+            name,
+            bytes: &bytes,
+        };
+        let was = load(&[file], &options).unwrap();
+        for format in ["trace-dat", "perfetto", "ctf"] {
+            same(format, &was, &through(format, &was));
+        }
+    }
+}
+
 #[test]
 fn a_trace_without_its_events_is_refused() {
     let mut trace = recording(&[(0, 10, 0, 0, 1, 0, 0)], 1, false);

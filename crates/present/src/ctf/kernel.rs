@@ -7,8 +7,8 @@ use super::stream::{StreamWriter, comm, text};
 use super::{Directory, File};
 use crate::label;
 use crate::sched_events::{self, Record, Task, Told, recorded};
-use kasuri_model::{KernelSpanKind, SOFTIRQS, SchedLog, StrIx, ThreadIx, Time, Trace};
-use std::collections::HashMap;
+use kasuri_model::{KernelSpanKind, SOFTIRQS, SchedLog, SchedWhat, StrIx, ThreadIx, Time, Trace};
+use std::collections::{HashMap, HashSet};
 use std::io;
 
 /// LTTng counts priorities from 100 less than the kernel.
@@ -116,12 +116,13 @@ const MIGRATE_FIELDS: &[(&str, Ty)] = &[
 enum What {
     Dump,
     SpanEnd,
+    /// Of a span whose begin is the last event before a gap.
+    LastBegin,
+    /// The log's own order holds: a gap may begin between two of its events of one stamp.
     Sched,
     SpanBegin,
     /// Of a span of no length: after its begin.
     EmptyEnd,
-    /// A gap begins with the event before it.
-    Lost,
 }
 
 /// An event that is to be written: its kind, and its row in the table of that kind.
@@ -229,18 +230,22 @@ fn cpu_of(trace: &Trace, thread: ThreadIx, time: Time) -> u16 {
 
 fn entries(trace: &Trace, log: &SchedLog) -> Vec<Entry> {
     let mut out: Vec<Entry> = Vec::with_capacity(log.len());
+    let mut gaps = HashSet::new();
     let first = recorded(trace).next().unwrap_or(0);
     out.push((first, trace.span.start, What::Dump, 0));
     for (i, event) in log.iter().enumerate() {
-        let what = match event.what {
-            kasuri_model::SchedWhat::Lost => What::Lost,
-            _ => What::Sched,
-        };
-        out.push((event.cpu, event.time, what, i as u32));
+        if event.what == SchedWhat::Lost {
+            gaps.insert((event.cpu, event.time));
+        }
+        out.push((event.cpu, event.time, What::Sched, i as u32));
     }
     let s = &trace.kernel_spans;
     for i in 0..s.start.len() {
-        out.push((s.cpu[i], s.start[i], What::SpanBegin, i as u32));
+        let begin = match gaps.contains(&(s.cpu[i], s.start[i])) {
+            true => What::LastBegin,
+            false => What::SpanBegin,
+        };
+        out.push((s.cpu[i], s.start[i], begin, i as u32));
         // A thread may leave the kernel on another CPU than it entered.
         let of_thread = matches!(
             s.kind[i],
@@ -275,19 +280,22 @@ impl Writer<'_> {
         let ix = row as usize;
         match what {
             What::Dump => self.dump(),
-            What::Lost => {
-                let lost = self.trace.losses.iter().find(|l| {
-                    l.cpu == Some(self.cpu) && l.when.start <= time && time <= l.when.end
-                });
-                self.out.lost(lost.map_or(1, |l| l.count))
-            }
             What::Sched => match self.log.get(ix) {
+                Some(event) if event.what == SchedWhat::Lost => self.lost(time),
                 Some(event) => self.sched(&sched_events::record(self.trace, &event)),
                 None => Ok(()),
             },
-            What::SpanBegin => self.span(ix, time, true),
+            What::LastBegin | What::SpanBegin => self.span(ix, time, true),
             What::SpanEnd | What::EmptyEnd => self.span(ix, time, false),
         }
+    }
+
+    /// Events are missing from here on.
+    fn lost(&mut self, time: Time) -> io::Result<()> {
+        let mut losses = self.trace.losses.iter();
+        let of_this =
+            losses.find(|l| l.cpu == Some(self.cpu) && l.when.start <= time && time <= l.when.end);
+        self.out.lost(of_this.map_or(1, |l| l.count))
     }
 
     /// An event of class `class` while `context` ran.
