@@ -40,6 +40,54 @@ fn attaching_switches_on_the_annotations_of_a_running_program() {
     assert!(facts(&dir.path().join("again.kasuri")).annotations > 0);
 }
 
+/// More recordings of one process than a client has entries for segments: the last has its events, and the process has
+/// no more memory mapped than after the first few. (`annotate.ten_thousand_recordings_leave_nothing` does more.)
+#[test]
+fn a_server_is_recorded_again_and_again() {
+    let dir = scratch();
+    let mut program = Command::new(program("steps"))
+        .arg("10000000")
+        .spawn()
+        .unwrap();
+    wait_for_switches(program.id(), 5);
+    let pid = program.id().to_string();
+    let record = |duration: &str| {
+        let output = run(kasuri(dir.path())
+            .args([
+                "record",
+                "-q",
+                "--no-kernel",
+                "--no-pack",
+                "-o",
+                "run.kasuri",
+            ])
+            .args(["--duration", duration, "-p", &pid]));
+        assert!(output.status.success(), "{}", said(&output));
+        let _ = std::fs::remove_dir_all(dir.path().join("run.kasuri.d"));
+    };
+    let mapped = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmSize:"));
+        line.unwrap().to_owned()
+    };
+    // It attaches at its next slice, 5 ms later; where others have the CPUs, not every time.
+    (0..10).for_each(|_| record("30ms"));
+    let before = mapped();
+    (0..140).for_each(|_| record("30ms"));
+    assert_eq!(mapped(), before);
+    in_one_of_five(|| {
+        let _ = std::fs::remove_file(dir.path().join("run.kasuri"));
+        let last = ["record", "-q", "--no-kernel", "-o", "run.kasuri"];
+        let output = run(kasuri(dir.path())
+            .args(last)
+            .args(["--duration", "500ms", "-p", &pid]));
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(facts(&dir.path().join("run.kasuri")).annotations > 0);
+    });
+    program.kill().unwrap();
+    program.wait().unwrap();
+}
+
 #[test]
 fn attaching_to_nobody_is_an_error() {
     let dir = scratch();
