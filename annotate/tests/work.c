@@ -265,6 +265,9 @@ static void mode_attached(long threads, long with_signals) {
 static void mode_big(void) {
     static char text[3000];
     memset(text, 'x', sizeof text - 1);
+    if (!kasuri_intern("a name") || kasuri_intern("a name") != kasuri_intern("a name") ||
+        kasuri_intern("another") == kasuri_intern("a name"))
+        abort();
     for (int i = 0; i < 10; i++) {
         __atomic_fetch_add(&counts->started, 3, __ATOMIC_RELAXED);
         KASURI_MESSAGE("%s", text);
