@@ -199,3 +199,37 @@ fn comparison_says_what_changed_and_fits() {
         "2.00 times as fast by the means of 2 and 2 runs here; not known whether that is more";
     assert!(page.starts_with(known), "{page}");
 }
+
+/// Nothing is said that is not known: many small losses are a loss, one round is not always, few rounds tell nobody's pattern.
+#[test]
+fn stat_says_no_more_than_is_known() {
+    let mut small = summary();
+    let causes = &mut small.account.causes;
+    causes
+        .iter_mut()
+        .for_each(|c| c.ns = small.account.capacity_ns / 200);
+    let text = page(&small, 200);
+    assert!(
+        text.contains("lost, to causes of less than 1 % each"),
+        "{text}"
+    );
+    small.account.classes.retain(|c| c.class == "work");
+    small.account.capacity_ns = small.account.classes.iter().map(|c| c.ns).sum();
+    small.account.causes.clear();
+    let text = page(&small, 200);
+    assert!(text.contains("nothing was lost"), "{text}");
+    assert!(
+        text.contains("no cause took more than 1 % of them"),
+        "{text}"
+    );
+    assert!(!text.contains("of what was lost has a name"), "{text}");
+    let mut one = summary();
+    (one.imbalance[0].instances, one.imbalance[0].p_value) = (1, Some(0.5));
+    one.imbalance[0].cause = "unknown";
+    let text = page(&one, 200);
+    assert!(
+        text.contains("slowest in the one that was seen: thread"),
+        "{text}"
+    );
+    assert!(!text.contains("another thread is late each time"), "{text}");
+}

@@ -193,10 +193,10 @@ proptest! {
         prop_assert_eq!(whole.sums(whole.from, whole.to).iter().sum::<i64>(), whole.n_cpus() as i64 * length);
         for range in [None, Some(Time(part.0)..Time(part.1))] {
             for all_processes in [false, true] {
-                let options = Options { range: range.clone(), all_processes, ..Options::default() };
+                let options = Options { range: range.clone(), all_processes };
                 let summary = kasuri_analyze::summary(&trace, &options);
                 prop_assert_eq!(summary.account.classes.iter().map(|c| c.ns).sum::<i64>(), summary.account.capacity_ns);
-                let _ = kasuri_analyze::compare::compare(&[summary.clone()], &[summary]);
+                let _ = kasuri_analyze::compare::compare(std::slice::from_ref(&summary), std::slice::from_ref(&summary));
                 let _ = kasuri_analyze::locks(&trace, &options);
             }
         }

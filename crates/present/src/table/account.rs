@@ -211,10 +211,14 @@ impl Page<'_> {
     }
 
     fn account_notes(&mut self, a: &AccountSummary) {
-        let mut notes = vec![format!(
-            "{} of what was lost has a name",
-            percent(a.named_share)
-        )];
+        let is_lost = |c: &ClassSum| c.ns > 0 && !class_of(c.class).is_useful();
+        let mut notes = match a.classes.iter().any(is_lost) {
+            true => vec![format!(
+                "{} of what was lost has a name",
+                percent(a.named_share)
+            )],
+            false => vec!["nothing was lost".into()],
+        };
         if !a.knows_syscalls {
             notes.push("system calls are inside work (record --syscalls tells them apart)".into());
         }
@@ -282,7 +286,15 @@ fn headline_text(a: &AccountSummary) -> String {
         })
         .collect();
     let got = format!("you got {:.2} of {} CPUs", a.got_cpus, a.n_cpus);
+    let useful = |c: &&ClassSum| class_of(c.class).is_useful();
+    let useful: i64 = a.classes.iter().filter(useful).map(|c| c.ns).sum();
+    let lost = a.capacity_ns.saturating_sub(useful) as f64;
     match found.is_empty() {
+        // A sum of many small losses is a loss.
+        true if lost >= FINDING * a.capacity_ns as f64 => format!(
+            "{got}: {} lost, to causes of less than 1 % each",
+            percent(lost / a.capacity_ns as f64)
+        ),
         true => format!("{got}: no cause took more than 1 % of them"),
         false => format!("{got}: {}", found.join(", ")),
     }

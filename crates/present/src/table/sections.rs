@@ -547,7 +547,9 @@ fn imbalance_text(i: &Imbalance) -> String {
             format!("{} of {threads}", plural(i.instances, "round")),
         ),
     };
-    let how_often = if i.instances < 2 || i.worst_share > 0.9995 {
+    let how_often = if i.instances < 2 {
+        "in the one that was seen".to_string()
+    } else if i.worst_share > 0.9995 {
         "always".to_string()
     } else {
         format!("in {}", percent(i.worst_share))
@@ -578,9 +580,11 @@ fn late_text(i: &Imbalance) -> Option<String> {
         "mixed" => format!(
             "partly the split: {name} has {more:.0} % more to do than the mean, {saves:.0} % of the cost ({chance}); the rest changes from round to round"
         ),
-        _ => format!(
-            "another thread is late each time ({chance}): no constant split helps; give out the work in smaller pieces, or look for who disturbs"
+        "changing" => format!(
+            "another thread is late each time ({chance}): a better constant split would save {saves:.0} % of the cost; give out the work in smaller pieces, or look for who disturbs"
         ),
+        // Too few rounds to tell.
+        _ => return None,
     })
 }
 
