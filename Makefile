@@ -76,8 +76,10 @@ test-cross: ## libito's tests on aarch64, riscv64 and armv7, under qemu-user; wi
 test-viewer: c rust ## viewer unit tests, then a real browser, also with a recording made for it
 	@mkdir -p target/test
 	$(SUDO) $(KASURI) record -q -o target/test/quake.kasuri -- build/examples/quake -n 100 >target/test/quake.txt
+	@if [ -n "$(SUDO)" ]; then $(SUDO) chown "$$(id -u):$$(id -g)" target/test/quake.kasuri; fi
 	$(KASURI) report target/test/quake.kasuri -o target/test/quake.html
 	$(SUDO) $(KASURI) record -q --locks -o target/test/locks.kasuri -- build/examples/synthetic -n 3000 -h 2000 -r 0.3 >target/test/locks.txt
+	@if [ -n "$(SUDO)" ]; then $(SUDO) chown "$$(id -u):$$(id -g)" target/test/*.kasuri; fi
 	$(KASURI) report target/test/locks.kasuri -o target/test/locks.html
 	cd viewer && npm run --silent test && KASURI_REPORT=../target/test/quake.html KASURI_LOCKS_REPORT=../target/test/locks.html npm run --silent e2e
 
