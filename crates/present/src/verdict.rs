@@ -116,6 +116,10 @@ fn advice<'a>(
 fn cause(lock: &LockRow) -> Option<Advice<'_>> {
     let waited = lock.used.wait_ns as f64;
     let known = lock.holder_running_ns + lock.holder_preempted_ns + lock.holder_blocked_ns;
+    // Waits of which no hold is recorded (Python's GIL): who had it meanwhile is not known.
+    if lock.used.holds == 0 {
+        return None;
+    }
     if lock.holder_blocked_ns as f64 > 0.3 * waited {
         Some(Advice::HolderSleeps(lock))
     } else if lock.holder_preempted_ns as f64 > 0.3 * waited {

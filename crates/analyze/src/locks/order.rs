@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Locks held at once that are looked at in pairs, innermost first.
 const DEPTH: usize = 32;
+/// Locks taken within one tick of the clock that are looked behind.
+const TIES: usize = 4;
 /// Pairs of locks that are remembered.
 const PAIRS: usize = 100_000;
 /// Locks that may guard a pair which are remembered.
@@ -74,7 +76,8 @@ type Edges<'a> = BTreeMap<(LockKey, LockKey), Edge<'a>>;
 /// Finds circles of the lock order.
 pub(super) fn find(trace: &Trace, read: &Read, name: &dyn Fn(LockKey) -> String, out: &mut Locks) {
     let mut all: Vec<&Acquisition> = read.all.iter().filter(|a| a.hold.is_some()).collect();
-    all.sort_by_key(|a| (a.owner(), a.hold));
+    let key = |a: &&Acquisition| (a.owner(), a.hold.map(|(from, to)| (from, Reverse(to))));
+    all.sort_by_key(key);
     let edges = innermost(&all);
     let parts = parts(&edges);
     if parts.is_empty() {
@@ -133,12 +136,17 @@ fn walk<'a>(
     }
 }
 
+/// Whether a lock was surely held before the other was taken. Of two with one stamp nobody knows which came first.
+fn is_outer(held: &(Time, &Acquisition), taken: &Acquisition, now: Time) -> bool {
+    let before = held.1.hold.is_some_and(|(from, _)| from < now);
+    before && held.0 > now && held.1.lock != taken.lock
+}
+
 fn innermost<'a>(all: &[&'a Acquisition]) -> Edges<'a> {
     let mut edges = Edges::new();
-    walk(all, |held, taken, _| {
-        if let Some(&(_, outer)) = held.last()
-            && outer.lock != taken.lock
-        {
+    walk(all, |held, taken, now| {
+        let mut near = held.iter().rev().take(TIES);
+        if let Some(&(_, outer)) = near.find(|h| is_outer(h, taken, now)) {
             let edge = edges.entry((outer.lock, taken.lock));
             edge.or_insert_with(|| Edge::new(outer, taken))
                 .add(outer, taken);
@@ -157,7 +165,7 @@ fn pairs<'a>(all: &[&'a Acquisition], parts: &HashMap<LockKey, u32>) -> Edges<'a
             return;
         };
         let held: Vec<&Acquisition> = (held.iter().rev().take(depth))
-            .filter(|h| h.0 > now && h.1.lock != taken.lock)
+            .filter(|h| is_outer(h, taken, now))
             .map(|h| h.1)
             .collect();
         for &outer in held.iter().filter(|h| parts.get(&h.lock) == Some(part)) {
