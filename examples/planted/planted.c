@@ -11,6 +11,10 @@
  * profiler has to find from outside. It knows nothing of the recording; the annotations are for the profiler.
  *
  * --cure runs the same work without the cause.
+ *
+ * `throttled` is for a cgroup with a CPU limit of a fraction of a CPU: its threads want all CPUs for SHARE % of the
+ * time (-t) and sleep for the rest. Its truth is the kernel's: what `throttled_time` or `throttled_usec` in cpu.stat of
+ * the cgroup DIR rose by (--cgroup).
  */
 #define _GNU_SOURCE
 #include "../common/example.h"
@@ -55,6 +59,9 @@ struct plan {
     enum phase *phase; /* [rounds] */
     int rounds, threads, locks;
     bool cure;
+    int share;          /* throttled: % */
+    const char *cgroup; /* its directory */
+    int64_t throttled_ns;
     uint64_t seed;
     struct note *notes; /* [rounds][threads] */
     int64_t began, ended, cpu_ns;
@@ -213,6 +220,40 @@ static void disk(const struct plan *plan, int member, int fd, struct note *note)
     }
 }
 
+/* Of the cgroup, all CPUs together. */
+static int64_t throttled_ns(const char *cgroup) {
+    char path[512], key[64];
+    long long value, ns = -1;
+    snprintf(path, sizeof path, "%s/cpu.stat", cgroup);
+    FILE *stat = fopen(path, "re");
+    while (stat && fscanf(stat, "%63s %lld", key, &value) == 2) {
+        if (strcmp(key, "throttled_time") == 0)
+            ns = value;
+        else if (strcmp(key, "throttled_usec") == 0)
+            ns = value * 1000;
+    }
+    if (stat)
+        fclose(stat);
+    if (ns < 0)
+        example_fail("cpu.stat: cannot read, needed --cgroup DIR of a cgroup with a CPU limit");
+    return ns;
+}
+
+/* Threads that do not wait for each other: all that they lose, the limit took, or others. */
+static void throttled_phase(const struct plan *plan) {
+    const int64_t length = 100000000;
+    int64_t begin = now();
+    for (int i = 0; i < plan->rounds; i++) {
+        int64_t from = begin + i * length, until = from + length * plan->share / 100;
+        volatile double x = 1.0;
+        while (now() < until)
+            for (int k = 0; k < 2000; k++)
+                x = x * 0.999 + 0.001;
+        for (int64_t rest; (rest = from + length - now()) > 0;)
+            usleep((useconds_t)(rest / 1000 + 1));
+    }
+}
+
 static void member_run(struct team *team, int member, void *arg) {
     struct plan *plan = arg;
     pthread_barrier_t *rounds_end = &team->barrier;
@@ -226,8 +267,14 @@ static void member_run(struct team *team, int member, void *arg) {
     if (member == 0) {
         KASURI_BEGIN("planted");
         plan->began = now();
+        if (plan->cgroup)
+            plan->throttled_ns = throttled_ns(plan->cgroup);
     }
-    for (int round = 0; round < plan->rounds; round++) {
+    if (plan->share) {
+        throttled_phase(plan);
+        pthread_barrier_wait(rounds_end);
+    }
+    for (int round = 0; round < plan->rounds && !plan->share; round++) {
         struct note *note = &plan->notes[round * plan->threads + member];
         uint64_t seed = plan->seed + (uint64_t)round * 1000003;
         switch (plan->phase[round]) {
@@ -257,6 +304,8 @@ static void member_run(struct team *team, int member, void *arg) {
         note->left = came.wall + waited + note->ready_at_barrier;
     }
     if (member == 0) {
+        if (plan->cgroup)
+            plan->throttled_ns = throttled_ns(plan->cgroup) - plan->throttled_ns;
         plan->ended = now();
         KASURI_END();
     }
@@ -330,6 +379,12 @@ static void judge(const struct note *notes, const struct note *before, int threa
 static void print(const struct plan *plan, int cpus) {
     int64_t wall = plan->ended - plan->began, capacity = wall * cpus;
     bool fits = plan->threads <= cpus;
+    if (plan->share) {
+        printf("{\"cause\": \"throttled\", \"share\": %d, \"cpus\": %d, \"wall_us\": %.3f, \"capacity_us\": %.3f, "
+               "\"truth_us\": {\"throttled\": %.3f}}\n",
+               plan->share, cpus, (double)wall * 1e-3, (double)capacity * 1e-3, (double)plan->throttled_ns * 1e-3);
+        return;
+    }
     struct truth t = {0};
     for (int round = 0; round < plan->rounds && fits; round++)
         judge(&plan->notes[round * plan->threads], round ? &plan->notes[(round - 1) * plan->threads] : NULL,
@@ -370,6 +425,7 @@ static int usage(int status) {
     fprintf(
         status ? stderr : stdout,
         "usage: planted CAUSE [-n ROUNDS] [-s SEED] [--cure]\n"
+        "       planted throttled -t SHARE --cgroup DIR [-n ROUNDS]\n"
         "       planted disturb SECONDS\n"
         "causes: imbalance, lock, serial, io, oversubscription, interference (what `planted disturb` does to equal\n"
         "work), mix (of all but oversubscription)\n");
@@ -387,7 +443,7 @@ static enum phase phase_of(const struct plan *plan, int round) {
 
 int main(int argc, char **argv) {
     static const char *const causes[] = {"imbalance",        "lock",         "serial", "io",
-                                         "oversubscription", "interference", "mix"};
+                                         "oversubscription", "interference", "mix",    "throttled"};
     struct plan plan = {.cause = argc > 1 ? argv[1] : "", .rounds = 100, .seed = 1};
     bool known = false;
     if (strcmp(plan.cause, "--help") == 0)
@@ -403,9 +459,15 @@ int main(int argc, char **argv) {
             plan.rounds = atoi(argv[++i]);
         else if (strcmp(argv[i], "-s") == 0 && i + 1 < argc)
             plan.seed = strtoull(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "-t") == 0 && i + 1 < argc)
+            plan.share = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--cgroup") == 0 && i + 1 < argc)
+            plan.cgroup = argv[++i];
         else
             known = false;
     }
+    bool wants = strcmp(plan.cause, "throttled") == 0;
+    known &= wants ? plan.share > 0 && plan.share <= 100 && plan.cgroup : !plan.share && !plan.cgroup;
     if (!known || plan.rounds < 1 || plan.rounds > 100000)
         return usage(2);
     int cpus = example_cpus();

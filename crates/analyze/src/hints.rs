@@ -4,6 +4,7 @@
 //! has been followed on real programs and measured (docs/design/hints.md, bench/hints/run): a rule that was not is not
 //! here. Below [`WORTH`] of the capacity they are silent, and so they are in doubt: advice that harms costs more than
 //! advice that is missing.
+use crate::account::throttle::Throttled;
 use crate::cut::Cut;
 use crate::{Hint, Summary};
 use kasuri_model::{StateRow, ThreadState, Time};
@@ -138,12 +139,15 @@ fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
 /// Target threads' long waits for a CPU, in order of their start.
 fn long_ready(cut: &Cut<'_>) -> Vec<(usize, StateRow)> {
     let mut out: Vec<(usize, StateRow)> = Vec::new();
+    // What a CPU limit kept off would not have run elsewhere either.
+    let throttled = Throttled::new(cut.trace);
     for thread in cut.threads().filter(|t| cut.is_target(*t)) {
         let rows = cut.trace.states_of(thread).filter(|row| {
             matches!(
                 row.state,
                 ThreadState::RunnableWoken | ThreadState::RunnablePreempted
-            ) && cut.overlap(row.start, row.end) >= MISPLACED_NS
+            ) && cut.overlap(row.start, row.end) - throttled.overlap(row.cpu, row.start, row.end)
+                >= MISPLACED_NS
         });
         out.extend(rows.map(|row| (thread.ix(), row)));
     }

@@ -4,6 +4,7 @@
 //! threads wait and process p runs for t, p delays k threads by t each. Idle time delays nobody: then the queue's
 //! owner is being woken, or the kernel is about to move the thread.
 use crate::Interference;
+use crate::account::throttle::Throttled;
 use crate::cut::Cut;
 use crate::quick_map::QuickSet;
 use kasuri_model::{ThreadIx, ThreadState, Time};
@@ -37,8 +38,9 @@ pub(crate) fn interference(cut: &Cut<'_>) -> Vec<Interference> {
         })
         .collect();
     let queues = queues(cut, &mut tally);
+    let throttled = Throttled::new(trace);
     for (cpu, queue) in queues.iter().enumerate() {
-        sweep(cut, cpu, queue, &mut tally);
+        sweep(cut, cpu, queue, &throttled, &mut tally);
     }
     let mut out: Vec<Interference> = tally
         .iter()
@@ -103,7 +105,7 @@ fn queues(cut: &Cut<'_>, tally: &mut [Tally]) -> Vec<Vec<Waiting>> {
     queues
 }
 
-fn sweep(cut: &Cut<'_>, cpu: usize, queue: &[Waiting], tally: &mut [Tally]) {
+fn sweep(cut: &Cut<'_>, cpu: usize, queue: &[Waiting], throttled: &Throttled, tally: &mut [Tally]) {
     let mut active: Vec<&Waiting> = Vec::new();
     let mut next = 0;
     for run in cut.trace.occupancy_of(cpu) {
@@ -117,7 +119,9 @@ fn sweep(cut: &Cut<'_>, cpu: usize, queue: &[Waiting], tally: &mut [Tally]) {
         }
         let by = &mut tally[cut.trace.threads[run.thread.ix()].process.ix()];
         for waiting in active.iter().filter(|w| w.thread != run.thread) {
-            let ns = (run.end.min(waiting.end) - run.start.max(waiting.start)).ns();
+            let (from, to) = (run.start.max(waiting.start), run.end.min(waiting.end));
+            // What a limit kept off was delayed by nobody who ran.
+            let ns = (to - from).ns() - throttled.overlap(cpu as u16, from, to.max(from));
             if ns > 0 {
                 by.delayed_ns += ns;
                 by.threads.insert(waiting.thread);

@@ -200,6 +200,56 @@ pub struct Proc {
     pub ns_gen: u32,
 }
 
+/// What kept the program from CPUs that the machine has, at one instant. Three kinds of rows: a process and its cgroup (`pid`,
+/// `group`), a cgroup's CPU limit and how often it bit (`group`, `text`...), CPUs that the program may use (`cpus`).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LimitRow {
+    /// When it was read, CLOCK_MONOTONIC.
+    pub monotonic_ns: u64,
+    /// Process.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pid: i32,
+    /// Path of the cgroup, as /proc/PID/cgroup has it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The limit as its files have it: `cpu.max 30000 100000`; absent: no limit any more.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// So much CPU time in each period, us.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub quota_us: u64,
+    /// The period, us.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub period_us: u64,
+    /// `nr_throttled` of `cpu.stat`: periods in which it ran out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub n_throttled: u64,
+    /// How long its queues were kept from their CPUs, all CPUs together (`throttled_usec`, `throttled_time`).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub throttled_ns: u64,
+    /// CPUs that at least one thread of the program may use, by its affinity mask: `0-2,5`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cpus: String,
+    /// CPUs that its cpuset allows.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub cpuset: String,
+}
+
+impl LimitRow {
+    /// `0-2,5` as numbers; what is no such list counts as nothing.
+    pub fn cpu_list(text: &str) -> Vec<u32> {
+        let mut cpus = Vec::new();
+        for part in text.trim().split(',') {
+            let (from, to) = part.split_once('-').unwrap_or((part, part));
+            if let (Ok(from), Ok(to)) = (from.parse::<u32>(), to.parse::<u32>()) {
+                cpus.extend(from..=to.min(from.saturating_add(8191)));
+            }
+        }
+        cpus
+    }
+}
+
 fn is_zero<T: Default + PartialEq>(n: &T) -> bool {
     *n == T::default()
 }

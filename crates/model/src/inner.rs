@@ -21,6 +21,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Stamps of a stream that are compared with who was on a CPU.
 pub(crate) const SAMPLES: usize = 256;
 
+/// So many make up for switches that the kernel hid.
+const MANY_SAMPLES: usize = 8;
+
 /// (pid, generation) as the client's files are named.
 pub(crate) type ClientId = (i32, u32);
 
@@ -336,6 +339,11 @@ fn candidates(sched: &Sched, setup: &Setup, times: &[Time]) -> Vec<u32> {
         for row in running {
             *met.entry(row).or_default() += 1;
         }
+    }
+    // Who was on a CPU is inferred in part then: a few stamps prove nothing.
+    let is_inferred = sched.cpus.iter().any(|cpu| cpu.hidden > 0);
+    if is_inferred && known < MANY_SAMPLES {
+        return Vec::new();
     }
     let of_target = |row: u32| {
         let process = sched.table.rows[row as usize].process;

@@ -132,6 +132,8 @@ pub struct Trace {
     pub lock_counts: LockCounts,
     /// What threads in pid name spaces of their own call themselves; those that annotate.
     pub inner_names: Vec<crate::InnerName>,
+    /// What kept the program from CPUs that the machine has.
+    pub limits: Limits,
     /// What is missing.
     pub losses: Vec<Loss>,
     /// Number of events the recording holds: kernel and annotation.
@@ -616,6 +618,52 @@ pub struct LockCounts {
     pub object: Vec<u64>,
     /// How many since the thread's row before for this lock.
     pub n: Vec<u64>,
+}
+
+/// What kept the program from CPUs that the machine has, as the recorder read it.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// Cgroups with a CPU limit, on the way from the program's to the root; by path.
+    pub groups: Vec<GroupLimit>,
+    /// In which cgroup a process was since when: (when, process id, path), by time.
+    pub members: Vec<(Time, i32, String)>,
+    /// The CPUs that threads of the program might use, since when; by time. Empty: not known.
+    pub allowed: Vec<AllowedCpus>,
+}
+
+/// One cgroup's CPU limit.
+#[derive(Clone, Debug, Default)]
+pub struct GroupLimit {
+    /// Path.
+    pub group: String,
+    /// The limit as its files had it last: `cpu.max 30000 100000`.
+    pub text: StrIx,
+    /// How many CPUs that is.
+    pub cpus: f64,
+    /// Readings of its counters, by time: between two of them they rose, or not.
+    pub readings: Vec<LimitReading>,
+}
+
+/// One reading of a cgroup's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitReading {
+    /// When.
+    pub time: Time,
+    /// Periods so far in which it ran out.
+    pub n_throttled: u64,
+    /// How long its queues were kept from their CPUs so far, all CPUs together, ns.
+    pub throttled_ns: u64,
+}
+
+/// CPUs that threads of the program might use.
+#[derive(Clone, Debug, Default)]
+pub struct AllowedCpus {
+    /// From then on.
+    pub since: Time,
+    /// By the affinity mask of at least one thread.
+    pub cpus: Vec<u32>,
+    /// By the cpuset of its cgroup; empty: not known.
+    pub cpuset: Vec<u32>,
 }
 
 /// Events that are missing.

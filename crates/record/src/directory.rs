@@ -3,7 +3,7 @@ use crate::bounds::MAX_NAMES;
 use crate::error::{Error, Result};
 use crate::output::{self, Kind};
 use crate::safefs::{Access, Held};
-use kasuri_format::meta::{Anchor, KernelLoss, Meta, Proc, to_lines};
+use kasuri_format::meta::{Anchor, KernelLoss, LimitRow, Meta, Proc, to_lines};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use std::fs::File;
@@ -22,6 +22,7 @@ pub struct Directory {
     anchors: File,
     losses: File,
     procs: File,
+    limits: File,
 }
 
 /// `NAME.kasuri.d` for `NAME.kasuri`.
@@ -98,6 +99,7 @@ impl Directory {
             anchors: file("anchors.jsonl")?,
             losses: file("kernel-loss.jsonl")?,
             procs: file("procs.jsonl")?,
+            limits: file("limits.jsonl")?,
             held,
         })
     }
@@ -160,6 +162,14 @@ impl Directory {
         append(&mut self.procs, &self.held, "procs.jsonl", rows)
     }
 
+    /// Adds CPU limits.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn add_limits(&mut self, rows: &[LimitRow]) -> Result<()> {
+        append(&mut self.limits, &self.held, "limits.jsonl", rows)
+    }
+
     /// Removes it with all it holds.
     pub fn discard(self) {
         remove(&self.held);
@@ -205,13 +215,14 @@ fn is_recording_file(name: &str) -> bool {
 }
 
 /// Files of every recording directory; besides them one for each CPU and some for each client.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "meta.json",
     "meta.json.new",
     RESERVE,
     "anchors.jsonl",
     "kernel-loss.jsonl",
     "procs.jsonl",
+    "limits.jsonl",
     crate::session::SESSION,
 ];
 

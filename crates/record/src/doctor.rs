@@ -1,13 +1,16 @@
 //! What this machine allows: each capability, what is lost without it, and the command that grants it.
 use crate::clock::{StampClock, current_clocksource};
 use crate::host;
+use crate::limits::{self, Cgroups};
 use crate::perf::{self, Reach};
 use crate::quote::shell_word;
 use crate::tracefs::{
     self, DEFAULT_EVENTS, IRQ_EVENTS, Instance, InstanceOptions, SYSCALL_EVENTS, Tracefs,
     Unavailable,
 };
+use kasuri_format::meta::LimitRow;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// How a capability is.
@@ -86,6 +89,7 @@ pub fn examine(shm_dir: &Path, output_dir: &Path) -> Report {
     examine_memory(&mut report, shm_dir);
     examine_orphans(&mut report, shm_dir);
     examine_disk(&mut report, output_dir);
+    examine_limits(&mut report);
     examine_container(&mut report);
     report
 }
@@ -298,6 +302,54 @@ fn examine_disk(report: &mut Report, dir: &Path) {
         host::cpu_list("possible").len(),
     );
     report.ok("CPUs", format!("{online} online of {possible}"));
+}
+
+/// What would keep a program that is started here from CPUs.
+fn examine_limits(report: &mut Report) {
+    let cgroups = Cgroups::find();
+    let own = std::process::id() as i32;
+    let quotas = cgroups.quotas(own);
+    if quotas.is_empty() {
+        report.ok("CPU limit", "none");
+    }
+    for (group, quota) in quotas {
+        let (found, lost) = (
+            format!("{} of cgroup {group}: {:.2} CPUs", quota.text, quota.cpus()),
+            "programs started here are throttled when they use more; `kasuri stat` shows it",
+        );
+        let remedy = "raise it: `docker run --cpus N`, `resources.limits.cpu`, `systemctl set-property UNIT CPUQuota=`";
+        report.add("CPU limit", State::Info, found, lost, remedy);
+    }
+    let online: BTreeSet<u32> = host::cpu_list("online").into_iter().collect();
+    let cpuset = cgroups.cpuset(own);
+    let allowed: BTreeSet<u32> = LimitRow::cpu_list(&cpuset).into_iter().collect();
+    match cpuset.is_empty() || allowed.is_superset(&online) {
+        true => report.ok("cpuset", "all CPUs"),
+        false => {
+            let found = format!("CPU {cpuset} of {}", limits::list(&online));
+            report.add(
+                "cpuset",
+                State::Info,
+                found,
+                "",
+                "`docker run --cpuset-cpus`, cpuset.cpus of the cgroup",
+            );
+        }
+    }
+    let mask = limits::affinity(own).unwrap_or_else(|| online.clone());
+    match mask.is_superset(&online) {
+        true => report.ok("affinity", "all CPUs"),
+        false => {
+            let found = format!("CPU {} of {}", limits::list(&mask), limits::list(&online));
+            report.add(
+                "affinity",
+                State::Info,
+                found,
+                "",
+                "`taskset -cp 0-N $$` in this shell",
+            );
+        }
+    }
 }
 
 fn examine_container(report: &mut Report) {

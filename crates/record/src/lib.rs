@@ -14,6 +14,7 @@
 //! | [`session`], `rings`, `ringfile` | annotations out of shared memory |
 //! | [`costs`] | what waking, sleeping and sharing data cost on this machine |
 //! | `namespaces` | programs in pid name spaces of their own |
+//! | `limits` | CPU limits, cpusets, affinity |
 //! | `attach` | annotations of a running program |
 //! | [`directory`], [`pack`] | the files |
 //! | [`safefs`], `sigbus`, `bounds` | what keeps strangers out |
@@ -31,6 +32,7 @@ mod flight;
 pub mod governor;
 pub mod host;
 mod kernel;
+mod limits;
 pub mod locks;
 mod losses;
 mod namespaces;

@@ -16,7 +16,7 @@ use kasuri_format::container::{
     BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,
     encode_kernel_blocks, encode_perf_blocks,
 };
-use kasuri_format::meta::{Anchor, ClientLoss, KernelLoss, Meta, Proc, parse_lines};
+use kasuri_format::meta::{Anchor, ClientLoss, KernelLoss, LimitRow, Meta, Proc, parse_lines};
 use kasuri_format::ring::{Chunk, LOST_CAUSES, Lost, SiteTable, parse_chunks, streams};
 use kasuri_format::tracefs::{EventTable, PageLayout};
 use std::collections::{BTreeMap, HashMap};
@@ -221,6 +221,10 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
         .map(|dir| lines(dir, "procs.jsonl", &mut packed));
     let procs: Vec<Proc> = procs.collect::<Vec<_>>().concat();
     writer.procs(&procs).map_err(write_error)?;
+    let limits: Vec<LimitRow> = lines(dirs[0], "limits.jsonl", &mut packed);
+    if !limits.is_empty() {
+        writer.limits(&limits).map_err(write_error)?;
+    }
     let losses: Vec<KernelLoss> = lines(dirs[0], "kernel-loss.jsonl", &mut packed);
     packed.count_kernel_losses(&losses);
     writer.kernel_losses(&losses).map_err(write_error)?;

@@ -11,6 +11,7 @@ use crate::clock::{self, StampClock};
 use crate::directory::{self, Directory};
 use crate::error::{Error, Result};
 use crate::kernel::{self, Source};
+use crate::limits::Limits;
 use crate::losses::Losses;
 use crate::options::{Options, Target};
 use crate::pack::Amend;
@@ -148,6 +149,7 @@ pub(crate) struct Recorder<'a> {
     pub(crate) source: Source,
     pub(crate) meta: Meta,
     pub(crate) snapshots: Snapshots,
+    limits: Limits,
     pub(crate) flight: Option<crate::flight::FlightState>,
     budget: Option<crate::budget::Budget>,
     pub(crate) summary: Summary,
@@ -193,6 +195,7 @@ impl<'a> Recorder<'a> {
                 source: opened.source,
                 meta,
                 snapshots: Snapshots::default(),
+                limits: Limits::new(&crate::host::cpu_list("online")),
                 flight: options.flight.map(crate::flight::FlightState::new),
                 budget: None,
                 summary: Summary::default(),
@@ -309,6 +312,8 @@ impl<'a> Recorder<'a> {
                 &self.meta.root_pids,
             );
         }
+        let limits = self.limits.look(&self.meta.root_pids, false);
+        self.dir.add_limits(&limits)?;
         self.dir.write_meta(&self.meta)?;
         notify(Notice::Started {
             missing: &self.meta.missing,
@@ -494,6 +499,10 @@ impl<'a> Recorder<'a> {
             Ok(collected) => collected,
             Err(error) => return self.stop_writing(error, notify),
         };
+        let limits = self.limits.look(&self.meta.root_pids, false);
+        if let Err(error) = self.dir.add_limits(&limits) {
+            return self.stop_writing(error, notify);
+        }
         let names = self.collector.take_names();
         if let Err(error) = self.dir.add_procs(&names) {
             return self.stop_writing(error, notify);
@@ -719,7 +728,9 @@ impl<'a> Recorder<'a> {
             .collect();
         let mut news = self.snapshots.news(pids);
         news.extend(self.collector.take_names());
-        let procs = self.dir.add_procs(&news);
+        let limits = self.limits.look(&self.meta.root_pids, true);
+        let limits = self.dir.add_limits(&limits);
+        let procs = self.dir.add_procs(&news).and(limits);
         kernel
             .and(rings)
             .and(unplaced)

@@ -8,6 +8,7 @@
 //! do; or L was *delayed*: ready, without a CPU. With d the delay of a thread since it was let go from the barrier before, L would have
 //! come d_L earlier and thread i would have come d_i earlier, had nobody been delayed. So the last d_L - d_i of the
 //! wait are charged to who had the CPU - other programs, or other threads of this one - and the rest is imbalance.
+use super::throttle::Throttled;
 use kasuri_model::{ProcessIx, SliceKind, ThreadIx, ThreadState, Time, Trace};
 use std::collections::HashMap;
 
@@ -39,7 +40,7 @@ struct Delay {
 }
 
 /// All waits at barriers of target threads, by row.
-pub(crate) fn waits(trace: &Trace, is_target: &[bool]) -> Vec<BarrierWait> {
+pub(crate) fn waits(trace: &Trace, is_target: &[bool], throttled: &Throttled) -> Vec<BarrierWait> {
     let s = &trace.slices;
     let rows: Vec<u32> = (0..s.kind.len() as u32)
         .filter(|&row| {
@@ -87,7 +88,7 @@ pub(crate) fn waits(trace: &Trace, is_target: &[bool]) -> Vec<BarrierWait> {
         episodes.push(first..end);
         first = end;
     }
-    let delays = delays(trace, is_target, &out);
+    let delays = delays(trace, is_target, &out, throttled);
     for waits in episodes {
         episode(trace, &rows, &order[waits], &delays, &mut out);
     }
@@ -118,7 +119,12 @@ fn episode(trace: &Trace, rows: &[u32], waits: &[u32], delays: &[Delay], out: &m
 
 /// How long each wait's thread had been ready without a CPU since the last thread came to its barrier before: also while
 /// it was being let go from there.
-fn delays(trace: &Trace, is_target: &[bool], waits: &[BarrierWait]) -> Vec<Delay> {
+fn delays(
+    trace: &Trace,
+    is_target: &[bool],
+    waits: &[BarrierWait],
+    throttled: &Throttled,
+) -> Vec<Delay> {
     let s = &trace.slices;
     let mut out = Vec::with_capacity(waits.len());
     let mut states = 0..0;
@@ -142,7 +148,9 @@ fn delays(trace: &Trace, is_target: &[bool], waits: &[BarrierWait]) -> Vec<Delay
             let (start, end) = (trace.states.start[at].max(from), end.min(s.start[row]));
             if is_ready(trace.states.state[at]) && end > start {
                 let cpu = trace.states.cpu[at];
-                who_ran(trace, cpu, start, end, |runner, ns| {
+                who_ran(trace, cpu, start, end, |runner, from, to| {
+                    // A limit's work is charged while it lasts.
+                    let ns = (to - from).ns() - throttled.overlap(cpu, from, to);
                     if is_target[runner.ix()] {
                         delay.own_ns += ns;
                     } else {
@@ -175,7 +183,13 @@ pub(crate) fn is_ready(state: ThreadState) -> bool {
 }
 
 /// The threads that a CPU ran in a time, each with how long.
-fn who_ran(trace: &Trace, cpu: u16, start: Time, end: Time, mut each: impl FnMut(ThreadIx, i64)) {
+fn who_ran(
+    trace: &Trace,
+    cpu: u16,
+    start: Time,
+    end: Time,
+    mut each: impl FnMut(ThreadIx, Time, Time),
+) {
     let Some(info) = trace.cpus.get(usize::from(cpu)) else {
         return;
     };
@@ -189,9 +203,9 @@ fn who_ran(trace: &Trace, cpu: u16, start: Time, end: Time, mut each: impl FnMut
         } else {
             trace.span.end
         };
-        let ns = (until.min(end) - o.start[row].max(start)).ns();
-        if o.thread[row].is_some() && ns > 0 {
-            each(o.thread[row], ns);
+        let (from, to) = (o.start[row].max(start), until.min(end));
+        if o.thread[row].is_some() && from < to {
+            each(o.thread[row], from, to);
         }
         row += 1;
     }

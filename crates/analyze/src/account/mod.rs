@@ -7,19 +7,24 @@
 //! | `waiting` | who is charged for idle CPUs, in which order |
 //! | `barrier` | who came last, and what had kept him |
 //! | `track` | what a thread's annotations and kernel spans say, as step functions |
+//! | `allowed` | which CPUs the program might use |
+//! | `throttle` | when CPU limits kept the program off |
 //! | `segments` | the result as columns |
 //! | `rows`, `regions` | the result as rows of a table |
 //!
 //! Definitions, rules for ties, limits: docs/design/account.md.
+mod allowed;
 pub(crate) mod barrier;
 mod class;
 mod regions;
 mod rows;
 mod segments;
 pub(crate) mod sweep;
+pub(crate) mod throttle;
 pub(crate) mod track;
 mod waiting;
 
+pub use allowed::Bounds;
 pub use class::{Cause, Class, N_CLASSES, Note, Sums};
 pub use rows::{AccountSummary, CauseSummary, ClassSum, CpuAccount, RegionAccount, ThreadAccount};
 pub use segments::Segments;

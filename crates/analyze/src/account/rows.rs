@@ -1,5 +1,5 @@
 //! The account as rows: what `kasuri stat` prints and its JSON holds.
-use super::{Account, Cause, Class, Note, Sums, regions};
+use super::{Account, Bounds, Cause, Class, Note, Sums, allowed, regions};
 use crate::AnnotationSummary;
 use crate::cut::Cut;
 use crate::summary::TracingCost;
@@ -17,8 +17,10 @@ const SCHEDULER_EVENT_NS: f64 = 45.0;
 pub struct AccountSummary {
     /// `n_cpus * wall_ns`.
     pub capacity_ns: i64,
-    /// CPUs whose time is accounted for.
+    /// CPUs whose time is accounted for: those recorded that the program might use.
     pub n_cpus: u32,
+    /// What bounds the CPUs that it may use at once.
+    pub bounds: Bounds,
     /// CPUs that did the program's own work, on average: work and kernel work / wall time.
     pub got_cpus: f64,
     /// Of all that was lost, the share whose class is neither `unknown` nor `other`; 1 when nothing was lost.
@@ -154,6 +156,7 @@ pub(crate) fn summarise(
     AccountSummary {
         capacity_ns,
         n_cpus: account.n_cpus() as u32,
+        bounds: allowed::bounds(cut.trace, account.n_cpus()),
         got_cpus: per_wall(useful),
         named_share: 1.0 - unnamed as f64 / lost.max(1) as f64,
         knows_syscalls: spans.contains(&kasuri_model::KernelSpanKind::Syscall),

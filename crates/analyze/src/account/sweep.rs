@@ -11,9 +11,11 @@
 mod charge;
 mod why;
 
+use super::allowed;
 use super::barrier::{self, BarrierWait, is_ready};
 use super::class::{Cause, Class, Note, Sums};
 use super::segments::{Causes, Column, Segments};
+use super::throttle::Throttled;
 use super::track::{self, KernelTracks, NONE, Track};
 use super::waiting::Waiting;
 use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
@@ -54,7 +56,7 @@ struct Worker {
     chosen: u64,
     /// Since when it does what it does, and the clocks of its queue then.
     since: Time,
-    clocks: [i64; 4],
+    clocks: [i64; 5],
     /// Its own time by class; `Work` is what it ran, all in all.
     sums: Sums,
 }
@@ -107,8 +109,9 @@ struct Lane {
     ready: u32,
     /// The blocked thread that it is charged to.
     waiter: u32,
-    /// Time so far in which it ran the program, others, nobody, unknown; up to `clock_at`.
-    clocks: [i64; 4],
+    /// Time so far in which it ran the program, others, nobody, unknown, and in which a limit kept it from the program;
+    /// up to `clock_at`.
+    clocks: [i64; 5],
     clock_at: Time,
     column: Column,
 }
@@ -141,6 +144,7 @@ pub(crate) struct Sweep<'t> {
     kernel: KernelTracks,
     causes: Causes,
     is_perf: bool,
+    throttled: Throttled,
 }
 
 /// What the pass leaves behind.
@@ -179,6 +183,7 @@ impl<'t> Sweep<'t> {
             })
             .collect();
         let is_perf = trace.info.kernel_source == "perf";
+        let throttled = Throttled::new(trace);
         let mut sweep = Sweep {
             trace,
             from,
@@ -200,7 +205,7 @@ impl<'t> Sweep<'t> {
                     lane: NONE,
                     chosen: 0,
                     since: from,
-                    clocks: [0; 4],
+                    clocks: [0; 5],
                     sums: Sums::default(),
                 })
                 .collect(),
@@ -212,7 +217,7 @@ impl<'t> Sweep<'t> {
             evaluations: 0,
             chosen: Vec::new(),
             pending: Vec::new(),
-            barriers: barrier::waits(trace, &is_target),
+            barriers: barrier::waits(trace, &is_target, &throttled),
             is_target,
             specials,
             codes: vec![None; trace.threads.len()],
@@ -220,16 +225,18 @@ impl<'t> Sweep<'t> {
             kernel: KernelTracks::new(trace),
             causes: Causes::default(),
             is_perf,
+            throttled,
         };
         sweep.make_lanes();
         sweep
     }
 
-    /// CPUs whose events were recorded; all of the machine's when none were.
+    /// CPUs whose events were recorded, all of the machine's when none were; but for those that are closed to the program.
     fn make_lanes(&mut self) {
         let any = self.trace.cpus.iter().any(|c| c.recorded);
+        let closed = allowed::closed(self.trace);
         for (number, cpu) in self.trace.cpus.iter().enumerate() {
-            if cpu.recorded || !any {
+            if (cpu.recorded || !any) && !closed[number] {
                 self.lane_of[number] = self.lanes.len() as u32;
                 self.lanes.push(Lane {
                     cpu: number as u16,
@@ -240,7 +247,7 @@ impl<'t> Sweep<'t> {
                     done: self.trace.span.start,
                     ready: 0,
                     waiter: NONE,
-                    clocks: [0; 4],
+                    clocks: [0; 5],
                     clock_at: self.trace.span.start,
                     column: Column::default(),
                 });
@@ -268,6 +275,8 @@ impl<'t> Sweep<'t> {
     pub fn run(mut self) -> Done {
         let trace = self.trace;
         let marks = self.marks();
+        let edges = self.throttled.edges();
+        let mut edge = 0;
         let (wakes, moves) = (&trace.wakeups, &trace.migrations);
         let (mut mark, mut wake, mut moved) = (0, 0, 0);
         let mut heads: Vec<Time> = self.lanes.iter().map(|lane| self.head(lane)).collect();
@@ -282,9 +291,13 @@ impl<'t> Sweep<'t> {
             let now = first
                 .min(at(&wakes.time, wake))
                 .min(at(&moves.time, moved))
-                .min(mark_at(mark));
+                .min(mark_at(mark))
+                .min(at(&edges, edge));
             if now >= self.to {
                 break;
+            }
+            while at(&edges, edge) <= now {
+                edge += 1;
             }
             while mark_at(mark) <= now {
                 self.touch(marks[mark].1 as usize, now);
@@ -366,14 +379,20 @@ impl<'t> Sweep<'t> {
 
     fn advance_clock(&mut self, lane: usize, now: Time) {
         let info = &mut self.lanes[lane];
-        let ns = overlap(self.from, self.to, info.clock_at, now);
+        let (from, to) = (info.clock_at.max(self.from), now.min(self.to));
+        let ns = (to.0 - from.0).max(0);
+        let kept = match self.throttled.is_empty() {
+            true => 0,
+            false => self.throttled.overlap(info.cpu, from, to.max(from)).min(ns),
+        };
         let which = match info.on {
             On::Own(_) => 0,
             On::Other(_) => 1,
             On::Idle => 2,
             On::Unknown => 3,
         };
-        info.clocks[which] += ns;
+        info.clocks[which] += ns - kept;
+        info.clocks[THROTTLED] += kept;
         info.clock_at = now;
     }
 
@@ -519,7 +538,9 @@ impl<'t> Sweep<'t> {
                 continue;
             }
             claims -= 1;
+            let limit = self.throttled.at(self.lanes[lane].cpu, now);
             let why = match self.lanes[lane].on {
+                _ if limit.is_some() => throttling(limit),
                 On::Other(thread) => self.interference(thread),
                 _ => Why::of(Class::Scheduling, Note::WakeUp),
             };
@@ -538,6 +559,8 @@ impl<'t> Sweep<'t> {
     fn claim(&mut self, claims: u32, now: Time) {
         let pending = std::mem::take(&mut self.pending);
         let mut left = claims;
+        // They are kept off wherever they wait: another CPU would not have helped.
+        let limit = self.limit_of_all(now);
         for want_idle in [true, false] {
             for &lane in &pending {
                 let lane = lane as usize;
@@ -547,6 +570,7 @@ impl<'t> Sweep<'t> {
                 }
                 left -= 1;
                 let why = match on {
+                    _ if limit.is_some() => throttling(limit),
                     On::Other(thread) => self.interference(thread),
                     _ => Why::of(Class::Scheduling, Note::Placement),
                 };
@@ -564,6 +588,17 @@ impl<'t> Sweep<'t> {
             }
             !is_claimed
         });
+    }
+
+    /// The limit that holds in each queue with ready threads.
+    fn limit_of_all(&self, now: Time) -> Option<StrIx> {
+        if self.throttled.is_empty() {
+            return None;
+        }
+        let queues = self.lanes.iter().filter(|lane| lane.ready > 0);
+        let mut limits = queues.map(|lane| self.throttled.at(lane.cpu, now));
+        let first = limits.next()??;
+        limits.all(|limit| limit.is_some()).then_some(first)
     }
 
     #[inline]
@@ -619,6 +654,15 @@ enum Wake {
     /// An interrupt, or nobody knows who.
     Interrupt,
     Never,
+}
+
+/// In the clocks of a lane.
+const THROTTLED: usize = 4;
+
+fn throttling(limit: Option<StrIx>) -> Why {
+    let mut why = Why::of(Class::Throttled, Note::None);
+    why.cause.name = limit.unwrap_or(StrIx::NONE);
+    why
 }
 
 fn overlap(from: Time, to: Time, start: Time, end: Time) -> i64 {

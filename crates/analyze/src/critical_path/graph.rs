@@ -1,5 +1,6 @@
 //! Who waits for whom: what the walk and the replay both ask.
 use crate::account::barrier::{self, BarrierWait};
+use crate::account::throttle::Throttled;
 use crate::account::track::{self, NONE, Track};
 use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::collections::HashMap;
@@ -32,7 +33,7 @@ impl<'t> Graph<'t> {
             .iter()
             .map(|t| trace.processes[t.process.ix()].is_target && !t.states.is_empty())
             .collect();
-        let barriers = barrier::waits(trace, &is_target);
+        let barriers = barrier::waits(trace, &is_target, &Throttled::new(trace));
         let mut graph = Graph {
             span: program_span(trace, &is_target),
             spins: Vec::new(),

@@ -11,3 +11,4 @@ mod namespaces;
 mod programs;
 mod strangers;
 mod support;
+mod throttled;

@@ -73,6 +73,8 @@ pub enum BlockKind {
     Anchors = 2,
     /// Threads known from /proc.
     Procs = 3,
+    /// `limits.jsonl`.
+    Limits = 7,
     /// Losses of the kernel's buffers.
     KernelLosses = 4,
     /// Losses of threads without a chunk.
@@ -96,6 +98,7 @@ impl BlockKind {
             1 => BlockKind::Meta,
             2 => BlockKind::Anchors,
             3 => BlockKind::Procs,
+            7 => BlockKind::Limits,
             4 => BlockKind::KernelLosses,
             5 => BlockKind::ClientLosses,
             6 => BlockKind::Sites,

@@ -5,7 +5,7 @@ use super::frame::{
 };
 use super::{AnnotationBlock, KernelBlock, PerfBlock, pack};
 use crate::bytes::Cursor;
-use crate::meta::{Anchor, ClientLoss, KernelLoss, Meta, Proc, parse_lines};
+use crate::meta::{Anchor, ClientLoss, KernelLoss, LimitRow, Meta, Proc, parse_lines};
 use crate::ring::{SiteTable, Sites};
 use crate::tracefs::{EventFormat, EventTable};
 use crate::{Error, ErrorKind, Result};
@@ -24,6 +24,7 @@ pub struct Recording<'a> {
     meta: Meta,
     anchors: Vec<Anchor>,
     procs: Vec<Proc>,
+    limits: Vec<LimitRow>,
     kernel_losses: Vec<KernelLoss>,
     client_losses: Vec<ClientLoss>,
     sites: Sites,
@@ -142,6 +143,11 @@ impl<'a> Recording<'a> {
         &self.procs
     }
 
+    /// CPU limits, cpusets and affinity masks, and what they did.
+    pub fn limits(&self) -> &[LimitRow] {
+        &self.limits
+    }
+
     /// Losses of the kernel's buffers, cumulative.
     pub fn kernel_losses(&self) -> &[KernelLoss] {
         &self.kernel_losses
@@ -226,6 +232,7 @@ struct Parts {
     meta: Option<Meta>,
     anchors: Vec<Anchor>,
     procs: Vec<Proc>,
+    limits: Vec<LimitRow>,
     kernel_losses: Vec<KernelLoss>,
     client_losses: Vec<ClientLoss>,
     sites: Vec<SiteTable>,
@@ -256,6 +263,7 @@ impl Parts {
             }
             BlockKind::Anchors => extend(&mut self.anchors, "anchors table", &bytes),
             BlockKind::Procs => extend(&mut self.procs, "threads table", &bytes),
+            BlockKind::Limits => extend(&mut self.limits, "limits table", &bytes),
             BlockKind::KernelLosses => {
                 extend(&mut self.kernel_losses, "kernel losses table", &bytes)
             }
@@ -282,6 +290,7 @@ impl Parts {
             meta,
             anchors: self.anchors,
             procs: self.procs,
+            limits: self.limits,
             kernel_losses: self.kernel_losses,
             client_losses: self.client_losses,
             sites: Sites::new(self.sites),

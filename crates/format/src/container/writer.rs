@@ -5,7 +5,7 @@ use super::frame::{
     TRAILER_MAGIC, Trailer,
 };
 use super::{EncodedBlocks, pack};
-use crate::meta::{Anchor, ClientLoss, KernelLoss, Meta, Proc, to_lines};
+use crate::meta::{Anchor, ClientLoss, KernelLoss, LimitRow, Meta, Proc, to_lines};
 use crate::ring::SiteTable;
 use std::io::{self, Write};
 use zerocopy::IntoBytes;
@@ -49,6 +49,14 @@ impl<W: Write> Writer<W> {
     /// What the output reports; so for all that follow.
     pub fn anchors(&mut self, rows: &[Anchor]) -> io::Result<()> {
         self.table(BlockKind::Anchors, [0; 4], to_lines(rows).as_bytes())
+    }
+
+    /// Adds CPU limits.
+    ///
+    /// # Errors
+    /// See [`Writer::anchors`].
+    pub fn limits(&mut self, rows: &[LimitRow]) -> io::Result<()> {
+        self.table(BlockKind::Limits, [0; 4], to_lines(rows).as_bytes())
     }
 
     /// Adds threads known from /proc.

@@ -1,6 +1,7 @@
 //! A packed recording -> [`Trace`].
 mod annotation;
 mod kernel;
+mod limits;
 mod losses;
 mod payers;
 mod perf;
@@ -93,6 +94,13 @@ impl Trace {
         trace.origin_monotonic_ns = origin_ns;
         trace.origin_realtime_ns = realtime(meta, origin_ns);
         trace.info = info(meta);
+        trace.limits = limits::limits(recording.limits(), &mut trace.strings, |ns| {
+            Time(
+                i64::try_from(ns)
+                    .unwrap_or(i64::MAX)
+                    .saturating_sub(origin_ns),
+            )
+        });
         trace.info.missing.extend(trace.hidden_switches());
         trace.info.missing.extend(kept_budget(meta, &trace));
         trace.info.missing.extend(nameless(&trace));

@@ -285,7 +285,21 @@ fn headline_text(a: &AccountSummary) -> String {
             format!("{:.2} {lost}to {}", c.cpus, cause_text(c, true))
         })
         .collect();
-    let got = format!("you got {:.2} of {} CPUs", a.got_cpus, a.n_cpus);
+    let b = &a.bounds;
+    let of = match (b.closed_by, a.n_cpus) {
+        ("", n) => format!("{n} CPUs"),
+        (by, 1) => format!("the 1 CPU its {by} allows (machine: {})", b.machine_cpus),
+        (by, n) => format!("the {n} CPUs its {by} allows (machine: {})", b.machine_cpus),
+    };
+    let limit = match b.limit.as_str() {
+        "" => String::new(),
+        text => format!(
+            "; the CPU limit of its cgroup, {}, gives it {:.2}",
+            printable(text),
+            b.cpus
+        ),
+    };
+    let got = format!("you got {:.2} of {of}{limit}", a.got_cpus);
     let useful = |c: &&ClassSum| class_of(c.class).is_useful();
     let useful: i64 = a.classes.iter().filter(useful).map(|c| c.ns).sum();
     let lost = a.capacity_ns.saturating_sub(useful) as f64;

@@ -1,5 +1,5 @@
 //! Puts time of a CPU under its causes.
-use super::{On, Sweep, Why};
+use super::{On, Sweep, THROTTLED, Why};
 use crate::account::class::{Cause, Class, Note};
 use crate::account::track;
 use crate::account::track::NONE;
@@ -13,8 +13,12 @@ impl Sweep<'_> {
             self.advance_clock(queue as usize, now);
             let clocks = self.lanes[queue as usize].clocks;
             let worker = &mut self.workers[thread];
-            let classes = [Class::Oversubscribed, Class::Interference];
-            for (which, class) in classes.into_iter().enumerate() {
+            let classes = [
+                (0, Class::Oversubscribed),
+                (1, Class::Interference),
+                (THROTTLED, Class::Throttled),
+            ];
+            for (which, class) in classes {
                 let part = (clocks[which] - worker.clocks[which]).min(rest);
                 worker.sums[class as usize] += part;
                 rest -= part;

@@ -120,6 +120,11 @@ impl Sweep<'_> {
             let worker = &self.workers[at];
             match worker.doing {
                 Doing::Running => return self.why_running(context, ThreadIx(at as u32)),
+                Doing::Ready if self.throttled.at(worker.cpu, now).is_some() => {
+                    // Its own queue's CPU bears what the limit takes, as far as the kernel counted it; who waits for
+                    // it waits as for one that runs, only longer.
+                    return self.why_running(context, ThreadIx(at as u32));
+                }
                 Doing::Ready => {
                     return match context {
                         // What its delays cost is charged at the end of the wait, once.
@@ -249,7 +254,7 @@ impl Sweep<'_> {
 
     /// The thread that is waited for runs.
     fn why_running(&self, context: Option<(SliceKind, u32)>, runner: ThreadIx) -> Why {
-        let alone = self.n_running == 1 && self.n_ready == 0;
+        let alone = self.n_running + self.n_ready == 1;
         let (class, row) = match context {
             Some((SliceKind::Barrier, row)) => (Class::BarrierWait, row),
             Some((_, row)) if row != NONE && self.is_idle_worker(row) => {

@@ -1,0 +1,325 @@
+//! When CPU limits kept the program off: from switches, bounded by the kernel's counters.
+//!
+//! The kernel has no event for throttling. A cgroup that has used up its quota is taken off each CPU whose queue holds
+//! threads of it until the period ends; then `throttled_time` of its `cpu.stat` rises by what all those queues lost. So
+//! a *gap* is a stretch in which threads of the program are ready in a CPU's queue and none of the program runs there; and a gap is
+//! throttling as far as the counter rose while it lasted (or at its end: the recorder reads it every few milliseconds).
+//! Where gaps are longer than the rise, something else kept threads off too: the longest gaps are throttling, waits of
+//! microseconds and turns of other programs are not. Without counters nothing is throttling.
+use super::barrier::is_ready;
+use kasuri_model::{GroupLimit, ProcessIx, StrIx, Time, Trace};
+use std::ops::Range;
+
+/// Shorter gaps are wake-ups and switches.
+const SHORTEST_NS: i64 = 20_000;
+/// After it was let go a queue's thread may wait for its turn, and the counter may be read before it runs.
+const LATE_NS: i64 = 50_000_000;
+/// The counter has been seen to rise by some milliseconds more than a queue was held, and by as much less the next time (Linux 6.18,
+/// other programs on the same CPUs).
+const AHEAD_NS: i64 = 100_000_000;
+
+/// One stretch of throttling in a CPU's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub from: Time,
+    pub to: Time,
+    /// The limit, in the words of its files.
+    pub limit: StrIx,
+}
+
+/// What limits did on each CPU, by time, without overlaps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Throttled {
+    of_cpu: Vec<Vec<Stretch>>,
+}
+
+impl Throttled {
+    pub fn new(trace: &Trace) -> Throttled {
+        let mut out = Throttled {
+            of_cpu: vec![Vec::new(); trace.cpus.len()],
+        };
+        let rises: Vec<Vec<Rise>> = trace.limits.groups.iter().map(rises).collect();
+        let members = Members::new(trace);
+        for (group, mut rises) in trace.limits.groups.iter().zip(rises) {
+            if !rises.is_empty() {
+                let gaps = gaps(trace, &members, &group.group, &out);
+                share_out(gaps, &mut rises, group.text, &mut out);
+            }
+        }
+        out
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.of_cpu.iter().all(Vec::is_empty)
+    }
+
+    /// The limit that holds on this CPU at this time.
+    pub fn at(&self, cpu: u16, time: Time) -> Option<StrIx> {
+        let all = self.of_cpu.get(usize::from(cpu))?;
+        let at = all.partition_point(|s| s.from <= time).checked_sub(1)?;
+        (time < all[at].to).then_some(all[at].limit)
+    }
+
+    /// How much of from..to a limit held on this CPU, ns.
+    pub fn overlap(&self, cpu: u16, from: Time, to: Time) -> i64 {
+        let Some(all) = self.of_cpu.get(usize::from(cpu)) else {
+            return 0;
+        };
+        let first = all.partition_point(|s| s.to <= from);
+        let inside = all[first..].iter().take_while(|s| s.from < to);
+        inside
+            .map(|s| (s.to.min(to) - s.from.max(from)).ns().max(0))
+            .sum()
+    }
+
+    /// When something begins or ends, ascending.
+    pub fn edges(&self) -> Vec<Time> {
+        let all = self.of_cpu.iter().flatten();
+        let mut edges: Vec<Time> = all.flat_map(|s| [s.from, s.to]).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        edges
+    }
+}
+
+/// The counter rose between two readings, ns of it still to be explained.
+struct Rise {
+    when: Range<Time>,
+    left: i64,
+}
+
+fn rises(group: &GroupLimit) -> Vec<Rise> {
+    let pairs = group.readings.windows(2);
+    pairs
+        .filter(|p| p[1].throttled_ns > p[0].throttled_ns && p[1].n_throttled >= p[0].n_throttled)
+        .map(|p| Rise {
+            when: p[0].time..p[1].time,
+            left: i64::try_from(p[1].throttled_ns - p[0].throttled_ns).unwrap_or(i64::MAX),
+        })
+        .collect()
+}
+
+/// Which cgroup each process is in.
+struct Members<'t> {
+    trace: &'t Trace,
+}
+
+impl<'t> Members<'t> {
+    fn new(trace: &'t Trace) -> Members<'t> {
+        Members { trace }
+    }
+
+    /// Since when the process is inside `group`: its own rows, else its ancestors'; and until when.
+    fn inside(&self, process: ProcessIx, group: &str) -> Vec<Range<Time>> {
+        let rows = &self.trace.limits.members;
+        let mut at = process;
+        // A chain longer than this is damage.
+        for _ in 0..64 {
+            let Some(info) = self.trace.processes.get(at.ix()) else {
+                return Vec::new();
+            };
+            let own: Vec<_> = rows.iter().filter(|(_, pid, _)| *pid == info.pid).collect();
+            if own.is_empty() {
+                at = info.parent;
+                continue;
+            }
+            let ends = own.iter().skip(1).map(|row| row.0).chain([Time::MAX]);
+            // What it did before anybody looked is not known to be inside.
+            return own
+                .iter()
+                .zip(ends)
+                .filter(|((_, _, path), _)| is_under(path, group))
+                .map(|(row, end)| row.0..end)
+                .collect();
+        }
+        Vec::new()
+    }
+}
+
+fn is_under(path: &str, group: &str) -> bool {
+    group == "/"
+        || path == group
+        || path
+            .strip_prefix(group)
+            .is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// (CPU, from, to): threads of the program in the group are ready there and none of the program runs there.
+fn gaps(
+    trace: &Trace,
+    members: &Members<'_>,
+    group: &str,
+    known: &Throttled,
+) -> Vec<(usize, Time, Time)> {
+    let mut ready: Vec<Vec<(Time, Time)>> = vec![Vec::new(); trace.cpus.len()];
+    for process in 0..trace.processes.len() {
+        let info = &trace.processes[process];
+        if !info.is_target {
+            continue;
+        }
+        let inside = members.inside(ProcessIx(process as u32), group);
+        for thread in info.threads.start..info.threads.end {
+            for row in trace.states_of(kasuri_model::ThreadIx(thread)) {
+                let Some(queue) = ready.get_mut(usize::from(row.cpu)) else {
+                    continue;
+                };
+                if !is_ready(row.state) {
+                    continue;
+                }
+                let parts = inside
+                    .iter()
+                    .map(|i| (row.start.max(i.start), row.end.min(i.end)));
+                queue.extend(parts.filter(|(from, to)| from < to));
+            }
+        }
+    }
+    let mut out = Vec::new();
+    for (cpu, mut queue) in ready.into_iter().enumerate() {
+        queue.sort_unstable();
+        let busy = trace.occupancy_of(cpu).filter(|run| {
+            let process = trace.threads.get(run.thread.ix()).map(|t| t.process);
+            run.thread.is_some() && process.is_some_and(|p| trace.processes[p.ix()].is_target)
+        });
+        let mut taken: Vec<(Time, Time)> = busy.map(|run| (run.start, run.end)).collect();
+        taken.extend(known.of_cpu[cpu].iter().map(|s| (s.from, s.to)));
+        taken.sort_unstable();
+        without(&union(&queue), &union(&taken), |from, to| {
+            if (to - from).ns() >= SHORTEST_NS {
+                out.push((cpu, from, to));
+            }
+        });
+    }
+    out
+}
+
+/// Sorted intervals, joined where they touch.
+fn union(sorted: &[(Time, Time)]) -> Vec<(Time, Time)> {
+    let mut out: Vec<(Time, Time)> = Vec::new();
+    for &(from, to) in sorted {
+        match out.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => out.push((from, to)),
+        }
+    }
+    out
+}
+
+/// What of `all` is not in `taken`; both are unions.
+fn without(all: &[(Time, Time)], taken: &[(Time, Time)], mut each: impl FnMut(Time, Time)) {
+    let mut next = 0;
+    for &(from, to) in all {
+        let mut at = from;
+        while next < taken.len() && taken[next].1 <= from {
+            next += 1;
+        }
+        for &(start, end) in taken[next..].iter().take_while(|t| t.0 < to) {
+            if start > at {
+                each(at, start);
+            }
+            at = at.max(end);
+        }
+        if at < to {
+            each(at, to);
+        }
+    }
+}
+
+/// The longest gaps first, as far as the counter rose meanwhile; the latest rise first, as it comes at the end. What then is left of
+/// rises explains gaps that follow soon.
+fn share_out(
+    gaps: Vec<(usize, Time, Time)>,
+    rises: &mut [Rise],
+    limit: StrIx,
+    out: &mut Throttled,
+) {
+    let mut gaps: Vec<(i64, usize, Time, Time)> = gaps
+        .into_iter()
+        .map(|(cpu, from, to)| ((to - from).ns(), cpu, from, to))
+        .collect();
+    for ahead in [0, AHEAD_NS] {
+        gaps.sort_by_key(|&(wanted, cpu, from, _)| (std::cmp::Reverse(wanted), from, cpu));
+        for (wanted, _, from, to) in &mut gaps {
+            let first =
+                rises.partition_point(|rise| rise.when.end.ns() <= from.ns().saturating_sub(ahead));
+            let last = rises
+                .partition_point(|rise| rise.when.start.ns() < to.ns().saturating_add(LATE_NS));
+            for rise in rises[first.min(last)..last].iter_mut().rev() {
+                let part = rise.left.min(*wanted);
+                rise.left -= part;
+                *wanted -= part;
+            }
+        }
+    }
+    for (wanted, cpu, from, to) in gaps {
+        let to = Time(to.0 - wanted);
+        if from < to {
+            out.of_cpu[cpu].push(Stretch { from, to, limit });
+        }
+    }
+    for stretches in &mut out.of_cpu {
+        stretches.sort_unstable_by_key(|s| s.from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(at: i64) -> Time {
+        Time(at * 1_000_000)
+    }
+
+    fn shared(gaps: &[(i64, i64)], rises: &[(i64, i64, i64)]) -> Vec<(i64, i64)> {
+        let mut out = Throttled {
+            of_cpu: vec![Vec::new()],
+        };
+        let gaps = gaps.iter().map(|&(a, b)| (0, ms(a), ms(b))).collect();
+        let rise = |&(a, b, left)| Rise {
+            when: ms(a)..ms(b),
+            left: left * 1_000_000,
+        };
+        let mut rises: Vec<Rise> = rises.iter().map(rise).collect();
+        share_out(gaps, &mut rises, StrIx(0), &mut out);
+        let all = out.of_cpu[0].iter();
+        all.map(|s| (s.from.0 / 1_000_000, s.to.0 / 1_000_000))
+            .collect()
+    }
+
+    #[test]
+    fn gaps_are_throttling_as_far_as_the_counter_rose() {
+        assert_eq!(shared(&[(10, 90)], &[]), [], "never without the counter");
+        assert_eq!(shared(&[(10, 90)], &[(88, 92, 80)]), [(10, 90)]);
+        assert_eq!(
+            shared(&[(10, 90)], &[(80, 85, 60)]),
+            [(10, 70)],
+            "then others had its turn"
+        );
+        assert_eq!(
+            shared(&[(10, 90), (92, 95)], &[(88, 99, 80)]),
+            [(10, 90)],
+            "the longest first"
+        );
+        assert_eq!(shared(&[(10, 90)], &[(200, 210, 80)]), [], "long after it");
+        assert_eq!(
+            shared(&[(10, 90)], &[(20, 30, 10), (80, 92, 70)]),
+            [(10, 90)]
+        );
+    }
+
+    #[test]
+    fn what_is_taken_is_no_gap() {
+        let mut out = Vec::new();
+        let all = [(ms(0), ms(10)), (ms(20), ms(30))];
+        let taken = [(ms(2), ms(3)), (ms(8), ms(22))];
+        without(&all, &taken, |a, b| {
+            out.push((a.0 / 1_000_000, b.0 / 1_000_000))
+        });
+        assert_eq!(out, [(0, 2), (3, 8), (22, 30)]);
+    }
+
+    #[test]
+    fn a_group_holds_what_is_below_it() {
+        assert!(is_under("/a/b", "/a") && is_under("/a", "/a") && is_under("/a", "/"));
+        assert!(!is_under("/ab", "/a") && !is_under("/", "/a"));
+    }
+}

@@ -1,0 +1,43 @@
+//! Rows of `limits.jsonl` -> [`Limits`].
+use crate::{AllowedCpus, GroupLimit, LimitReading, Limits, Strings, Time};
+use kasuri_format::meta::LimitRow;
+
+/// `at`: a stamp of CLOCK_MONOTONIC as time.
+pub(super) fn limits(rows: &[LimitRow], strings: &mut Strings, at: impl Fn(u64) -> Time) -> Limits {
+    let mut out = Limits::default();
+    let mut rows: Vec<&LimitRow> = rows.iter().collect();
+    rows.sort_by_key(|row| row.monotonic_ns);
+    for row in rows {
+        let time = at(row.monotonic_ns);
+        if !row.cpus.is_empty() {
+            out.allowed.push(AllowedCpus {
+                since: time,
+                cpus: LimitRow::cpu_list(&row.cpus),
+                cpuset: LimitRow::cpu_list(&row.cpuset),
+            });
+        } else if row.pid != 0 {
+            out.members.push((time, row.pid, row.group.clone()));
+        } else if row.quota_us > 0 {
+            let known = out.groups.iter_mut().find(|g| g.group == row.group);
+            let group = match known {
+                Some(group) => group,
+                None => {
+                    out.groups.push(GroupLimit {
+                        group: row.group.clone(),
+                        ..GroupLimit::default()
+                    });
+                    out.groups.last_mut().expect("pushed above")
+                }
+            };
+            group.text = strings.intern(&row.text);
+            group.cpus = row.quota_us as f64 / row.period_us.max(1) as f64;
+            group.readings.push(LimitReading {
+                time,
+                n_throttled: row.n_throttled,
+                throttled_ns: row.throttled_ns,
+            });
+        }
+    }
+    out.groups.sort_by(|a, b| a.group.cmp(&b.group));
+    out
+}

@@ -1,0 +1,536 @@
+//! What keeps a program from CPUs that the machine has: CPU limits of cgroups, cpusets, affinity masks.
+//!
+//! A limit of any cgroup above the program's holds, so all on the way to the root are read. The kernel has no event for
+//! throttling; its counters (`cpu.stat`) are read at every tick while there is a limit, and the row before a rise is kept too:
+//! so the analysis knows within a tick when a queue was let go again. A program may move to another cgroup after its start
+//! (that is how containers and `cgexec` begin), its children too: where they are is looked at often in the beginning, then now and then.
+use kasuri_format::meta::LimitRow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Processes and threads that one look asks; more of them share the cgroup and mask of some that were asked, or are missed.
+const MAX_ASKED: usize = 128;
+/// Where the program is is looked at whenever a tenth of its time so far has gone by, and at least so often.
+const SELDOM: Duration = Duration::from_millis(250);
+/// Counters are read no more often.
+const COUNTERS: Duration = Duration::from_millis(4);
+
+/// One mounted hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mount {
+    dir: PathBuf,
+    /// Which cgroup is at `dir`.
+    root: String,
+    /// Version 1: the controller by which /proc/PID/cgroup names it; empty: version 2.
+    controller: &'static str,
+}
+
+/// Where the controllers are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cgroups {
+    cpu: Option<Mount>,
+    cpuset: Option<Mount>,
+}
+
+/// A CPU limit as its files have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// `cpu.max 30000 100000`.
+    pub text: String,
+    /// CPU time in a period, us.
+    pub quota_us: u64,
+    /// The period, us.
+    pub period_us: u64,
+}
+
+impl Quota {
+    /// How many CPUs that is.
+    pub fn cpus(&self) -> f64 {
+        self.quota_us as f64 / self.period_us.max(1) as f64
+    }
+}
+
+impl Cgroups {
+    /// The mounts of this process's mount name space.
+    pub fn find() -> Cgroups {
+        Cgroups::parse(&read_to_string("/proc/self/mountinfo").unwrap_or_default())
+    }
+
+    fn parse(mountinfo: &str) -> Cgroups {
+        let mount = |controller: &'static str| {
+            mountinfo.lines().find_map(|line| {
+                let (front, back) = line.split_once(" - ")?;
+                let front: Vec<&str> = front.split(' ').collect();
+                let back: Vec<&str> = back.split(' ').collect();
+                let (fs, options) = (*back.first()?, *back.get(2)?);
+                let fits = match controller {
+                    "" => fs == "cgroup2",
+                    name => fs == "cgroup" && options.split(',').any(|o| o == name),
+                };
+                fits.then(|| Mount {
+                    dir: PathBuf::from(front[4]),
+                    root: front[3].to_owned(),
+                    controller,
+                })
+            })
+        };
+        // Where both versions are mounted, a controller that version 1 has is not in version 2.
+        Cgroups {
+            cpu: mount("cpu").or_else(|| mount("")),
+            cpuset: mount("cpuset").or_else(|| mount("")),
+        }
+    }
+
+    /// The cgroup that limits a process's CPU time, of the text of /proc/PID/cgroup.
+    fn group(mount: &Mount, text: &str) -> Option<String> {
+        text.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':');
+            let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+            let fits = match mount.controller {
+                "" => id == "0" && controllers.is_empty(),
+                name => controllers.split(',').any(|c| c == name),
+            };
+            fits.then(|| path.to_owned())
+        })
+    }
+
+    /// `group` and all above it, as far as they are mounted, the innermost first.
+    fn upwards(mount: &Mount, group: &str) -> Vec<(String, PathBuf)> {
+        let mut out = Vec::new();
+        let mut at = group;
+        loop {
+            let below = match mount.root.as_str() {
+                "/" => Some(at),
+                root => at.strip_prefix(root),
+            };
+            match below {
+                Some(below) if !below.contains("..") => {
+                    out.push((at.to_owned(), mount.dir.join(below.trim_start_matches('/'))));
+                }
+                _ => break,
+            }
+            match at.rfind('/') {
+                Some(end) if at.len() > 1 => at = if end == 0 { "/" } else { &at[..end] },
+                _ => break,
+            }
+        }
+        if out.is_empty() {
+            out.push((group.to_owned(), mount.dir.clone()));
+        }
+        out
+    }
+
+    /// The CPU limits that hold for a process, the innermost cgroup first.
+    pub fn quotas(&self, pid: i32) -> Vec<(String, Quota)> {
+        let text = read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let Some(mount) = &self.cpu else {
+            return Vec::new();
+        };
+        let group = Cgroups::group(mount, &text).unwrap_or_else(|| "/".to_owned());
+        Cgroups::upwards(mount, &group)
+            .into_iter()
+            .filter_map(|(group, dir)| Some((group, quota(&dir)?)))
+            .collect()
+    }
+
+    /// The CPUs that a process's cpuset allows; empty: not known.
+    pub fn cpuset(&self, pid: i32) -> String {
+        let text = read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        let Some(mount) = &self.cpuset else {
+            return String::new();
+        };
+        let group = Cgroups::group(mount, &text).unwrap_or_else(|| "/".to_owned());
+        let files = [
+            "cpuset.cpus.effective",
+            "cpuset.effective_cpus",
+            "cpuset.cpus",
+        ];
+        let mut found = Cgroups::upwards(mount, &group)
+            .into_iter()
+            .flat_map(|(_, dir)| files.map(|file| dir.join(file)))
+            .filter_map(|path| read_to_string(path).ok())
+            .map(|text| text.trim().to_owned())
+            .filter(|text| !text.is_empty());
+        found.next().unwrap_or_default()
+    }
+}
+
+/// The CPU limit of the cgroup at `dir`, of either version.
+pub fn quota(dir: &Path) -> Option<Quota> {
+    let read = |name: &str| read_to_string(dir.join(name)).ok();
+    if let Some(text) = read("cpu.max") {
+        let mut words = text.split_ascii_whitespace();
+        let quota_us = words.next()?.parse().ok()?;
+        let period_us = words.next()?.parse().ok()?;
+        return Some(Quota {
+            text: format!("cpu.max {}", text.trim()),
+            quota_us,
+            period_us,
+        });
+    }
+    let quota_us = read("cpu.cfs_quota_us")?.trim().parse().ok()?;
+    let period_us = read("cpu.cfs_period_us")?.trim().parse().ok()?;
+    Some(Quota {
+        text: format!("cpu.cfs_quota_us {quota_us}, cpu.cfs_period_us {period_us}"),
+        quota_us,
+        period_us,
+    })
+}
+
+/// `nr_throttled` and the throttled time, ns, of a `cpu.stat` of either version.
+fn throttled(stat: &str) -> (u64, u64) {
+    let value = |key: &str| {
+        let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+        lines.find(|(k, _)| *k == key)?.1.trim().parse::<u64>().ok()
+    };
+    let ns = value("throttled_time").or_else(|| Some(value("throttled_usec")? * 1000));
+    (value("nr_throttled").unwrap_or(0), ns.unwrap_or(0))
+}
+
+/// CPUs that a thread may use.
+pub fn affinity(tid: i32) -> Option<BTreeSet<u32>> {
+    let pid = rustix::process::Pid::from_raw(tid)?;
+    let set = rustix::thread::sched_getaffinity(Some(pid)).ok()?;
+    let cpus = 0..rustix::thread::CpuSet::MAX_CPU;
+    Some(
+        cpus.filter(|&cpu| set.is_set(cpu))
+            .map(|cpu| cpu as u32)
+            .collect(),
+    )
+}
+
+/// `0-2,5`.
+pub fn list(cpus: &BTreeSet<u32>) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    let text = |(a, b): &(u32, u32)| match a == b {
+        true => a.to_string(),
+        false => format!("{a}-{b}"),
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+/// One cgroup on the way from the program's to the root.
+#[derive(Debug, Default)]
+struct Watched {
+    dir: PathBuf,
+    quota: Option<Quota>,
+    /// The last reading, and whether the recording has it.
+    last: LimitRow,
+    is_written: bool,
+}
+
+/// Watches the limits of a program.
+#[derive(Debug)]
+pub struct Limits {
+    cgroups: Cgroups,
+    online: BTreeSet<u32>,
+    groups: BTreeMap<String, Watched>,
+    of_process: BTreeMap<i32, String>,
+    cpus: (String, String),
+    /// The first look: not before the program is there.
+    began: Option<Instant>,
+    looked: Option<Instant>,
+    counted: Option<Instant>,
+}
+
+impl Limits {
+    /// Nothing was looked at yet.
+    pub fn new(online: &[u32]) -> Limits {
+        Limits {
+            cgroups: Cgroups::find(),
+            online: online.iter().copied().collect(),
+            groups: BTreeMap::new(),
+            of_process: BTreeMap::new(),
+            cpus: Default::default(),
+            began: None,
+            looked: None,
+            counted: None,
+        }
+    }
+
+    /// What is new, for `limits.jsonl`; `roots`: the program's processes. `end`: all is read once more.
+    pub fn look(&mut self, roots: &[i32], end: bool) -> Vec<LimitRow> {
+        let now = Instant::now();
+        let mut rows = Vec::new();
+        let is_due = |last: Option<Instant>, pause| last.is_none_or(|at| now >= at + pause);
+        let began = *self.began.get_or_insert(now);
+        let pause = ((now - began) / 10).min(SELDOM);
+        if end || is_due(self.looked, pause) {
+            self.looked = Some(now);
+            let pids = family(roots);
+            self.find_groups(&pids, &mut rows);
+            self.find_cpus(&pids, &mut rows);
+            self.counted = None;
+        }
+        if end || is_due(self.counted, COUNTERS) {
+            self.counted = Some(now);
+            for (group, watched) in &mut self.groups {
+                watched.count(group, end, &mut rows);
+            }
+        }
+        rows
+    }
+
+    fn find_groups(&mut self, pids: &[i32], rows: &mut Vec<LimitRow>) {
+        let Some(mount) = &self.cgroups.cpu else {
+            return;
+        };
+        for &pid in pids {
+            let Ok(text) = read_to_string(format!("/proc/{pid}/cgroup")) else {
+                continue;
+            };
+            let Some(group) = Cgroups::group(mount, &text) else {
+                continue;
+            };
+            if self.of_process.get(&pid) == Some(&group) {
+                continue;
+            }
+            for (path, dir) in Cgroups::upwards(mount, &group) {
+                self.groups.entry(path).or_insert_with(|| Watched {
+                    dir,
+                    ..Watched::default()
+                });
+            }
+            rows.push(LimitRow {
+                monotonic_ns: crate::clock::monotonic_ns(),
+                pid,
+                group: group.clone(),
+                ..LimitRow::default()
+            });
+            self.of_process.insert(pid, group);
+        }
+        // A limit may be set, changed or lifted at any time.
+        for watched in self.groups.values_mut() {
+            let quota = quota(&watched.dir);
+            if quota != watched.quota {
+                watched.quota = quota;
+                watched.last = LimitRow::default();
+            }
+        }
+    }
+
+    /// The union of the masks: most often the first thread asked may use all.
+    fn find_cpus(&mut self, pids: &[i32], rows: &mut Vec<LimitRow>) {
+        let mut union = BTreeSet::new();
+        'all: for &pid in pids {
+            for tid in crate::procs::threads(pid).into_iter().take(MAX_ASKED) {
+                union.extend(affinity(tid).unwrap_or_default());
+                if union.is_superset(&self.online) {
+                    break 'all;
+                }
+            }
+        }
+        let Some(&first) = pids.first().filter(|_| !union.is_empty()) else {
+            return;
+        };
+        union.retain(|cpu| self.online.contains(cpu));
+        let cpus = (list(&union), self.cgroups.cpuset(first));
+        if cpus != self.cpus {
+            self.cpus = cpus.clone();
+            rows.push(LimitRow {
+                monotonic_ns: crate::clock::monotonic_ns(),
+                cpus: cpus.0,
+                cpuset: cpus.1,
+                ..LimitRow::default()
+            });
+        }
+    }
+}
+
+impl Watched {
+    /// Reads the counters. The reading before a rise is written with it: the rise was in between.
+    fn count(&mut self, group: &str, end: bool, rows: &mut Vec<LimitRow>) {
+        let had_none = self.last.quota_us == 0;
+        let Some(quota) = &self.quota else {
+            if !had_none {
+                self.last = LimitRow::default();
+                rows.push(LimitRow {
+                    monotonic_ns: crate::clock::monotonic_ns(),
+                    group: group.to_owned(),
+                    ..LimitRow::default()
+                });
+            }
+            return;
+        };
+        let Ok(stat) = read_to_string(self.dir.join("cpu.stat")) else {
+            return;
+        };
+        let (n_throttled, throttled_ns) = throttled(&stat);
+        let row = LimitRow {
+            monotonic_ns: crate::clock::monotonic_ns(),
+            group: group.to_owned(),
+            text: quota.text.clone(),
+            quota_us: quota.quota_us,
+            period_us: quota.period_us,
+            n_throttled,
+            throttled_ns,
+            ..LimitRow::default()
+        };
+        let rose =
+            row.throttled_ns != self.last.throttled_ns || n_throttled != self.last.n_throttled;
+        if rose && !had_none && !self.is_written {
+            rows.push(self.last.clone());
+        }
+        self.is_written = rose || had_none || end;
+        if self.is_written {
+            rows.push(row.clone());
+        }
+        self.last = row;
+    }
+}
+
+/// The processes and their descendants, as many as are asked.
+fn family(roots: &[i32]) -> Vec<i32> {
+    let mut all: Vec<i32> = roots.to_vec();
+    let mut at = 0;
+    while at < all.len() && all.len() < MAX_ASKED {
+        let pid = all[at];
+        at += 1;
+        for tid in crate::procs::threads(pid).into_iter().take(MAX_ASKED) {
+            let children = read_to_string(format!("/proc/{pid}/task/{tid}/children"));
+            let children = children.unwrap_or_default();
+            let children = children
+                .split_ascii_whitespace()
+                .filter_map(|c| c.parse().ok());
+            for child in children {
+                if all.len() < MAX_ASKED && !all.contains(&child) {
+                    all.push(child);
+                }
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(dir: &Path, files: &[(&str, &str)]) {
+        std::fs::create_dir_all(dir).expect("a directory");
+        for (name, text) in files {
+            std::fs::write(dir.join(name), text).expect("a file");
+        }
+    }
+
+    #[test]
+    fn mounts_of_both_versions_are_found() {
+        let hybrid = "30 24 0:26 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n\
+                      31 24 0:27 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
+        let found = Cgroups::parse(hybrid);
+        let cpu = found.cpu.expect("a cpu controller");
+        assert_eq!(
+            (cpu.dir.as_path(), cpu.controller),
+            (Path::new("/sys/fs/cgroup/cpu"), "cpu")
+        );
+        assert_eq!(found.cpuset.expect("version 2").controller, "");
+        let own = "9:cpuset:/x\n3:cpu,cpuacct:/docker/1/q\n0::/init.scope\n";
+        assert_eq!(Cgroups::group(&cpu, own).as_deref(), Some("/docker/1/q"));
+        let two = Cgroups::parse("1 2 0:1 /docker/1 /sys/fs/cgroup rw - cgroup2 none rw\n").cpu;
+        assert_eq!(
+            Cgroups::group(&two.expect("version 2"), own).as_deref(),
+            Some("/init.scope")
+        );
+    }
+
+    #[test]
+    fn every_cgroup_on_the_way_up_counts() {
+        let mount = |root: &str| Mount {
+            dir: PathBuf::from("/m"),
+            root: root.to_owned(),
+            controller: "",
+        };
+        let names = |root: &str, group: &str| -> Vec<(String, String)> {
+            let up = Cgroups::upwards(&mount(root), group).into_iter();
+            up.map(|(g, d)| (g, d.display().to_string())).collect()
+        };
+        let row = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(
+            names("/", "/a/b"),
+            [row("/a/b", "/m/a/b"), row("/a", "/m/a"), row("/", "/m/")]
+        );
+        // A container's mount begins at its own cgroup.
+        assert_eq!(
+            names("/d/1", "/d/1/q"),
+            [row("/d/1/q", "/m/q"), row("/d/1", "/m/")]
+        );
+        // In a cgroup name space what is above cannot be seen.
+        assert_eq!(names("/", "/../x"), [row("/../x", "/m")]);
+    }
+
+    #[test]
+    fn limits_and_counters_of_version_2() {
+        let dir = tempfile::tempdir().expect("a directory");
+        files(dir.path(), &[("cpu.max", "30000 100000\n")]);
+        let found = quota(dir.path()).expect("a limit");
+        assert_eq!(
+            (found.text.as_str(), found.cpus()),
+            ("cpu.max 30000 100000", 0.3)
+        );
+        files(dir.path(), &[("cpu.max", "max 100000\n")]);
+        assert_eq!(quota(dir.path()), None);
+        let stat = "usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec 70\nnr_bursts 0\n";
+        assert_eq!(throttled(stat), (4, 70_000));
+    }
+
+    #[test]
+    fn limits_and_counters_of_version_1() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let period = ("cpu.cfs_period_us", "100000\n");
+        files(dir.path(), &[("cpu.cfs_quota_us", "3000\n"), period]);
+        let found = quota(dir.path()).expect("a limit");
+        assert_eq!(
+            found.text,
+            "cpu.cfs_quota_us 3000, cpu.cfs_period_us 100000"
+        );
+        assert_eq!((found.quota_us, found.period_us), (3000, 100_000));
+        files(dir.path(), &[("cpu.cfs_quota_us", "-1\n")]);
+        assert_eq!(quota(dir.path()), None);
+        assert_eq!(
+            throttled("nr_periods 1\nnr_throttled 17\nthrottled_time 1270320348\n"),
+            (17, 1_270_320_348)
+        );
+    }
+
+    #[test]
+    fn a_reading_is_written_when_it_rises_together_with_the_one_before() {
+        let dir = tempfile::tempdir().expect("a directory");
+        files(dir.path(), &[("cpu.max", "1000 10000\n")]);
+        let mut watched = Watched {
+            dir: dir.path().to_owned(),
+            quota: quota(dir.path()),
+            ..Watched::default()
+        };
+        let mut counts = Vec::new();
+        for (throttled, end) in [(5, false), (5, false), (5, false), (9, false), (9, true)] {
+            let stat = format!("nr_periods 1\nnr_throttled 1\nthrottled_usec {throttled}\n");
+            files(dir.path(), &[("cpu.stat", &stat)]);
+            let mut rows = Vec::new();
+            watched.count("/q", end, &mut rows);
+            counts.push(
+                rows.iter()
+                    .map(|r| r.throttled_ns / 1000)
+                    .collect::<Vec<_>>(),
+            );
+        }
+        assert_eq!(counts, [vec![5], vec![], vec![], vec![5, 9], vec![9]]);
+    }
+
+    #[test]
+    fn this_process_may_use_some_cpus() {
+        let own = affinity(std::process::id() as i32).expect("a mask");
+        assert!(!own.is_empty());
+        assert_eq!(
+            LimitRow::cpu_list(&list(&own)),
+            own.into_iter().collect::<Vec<_>>()
+        );
+    }
+}
