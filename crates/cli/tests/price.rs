@@ -180,15 +180,17 @@ fn costs_are_remembered_without_a_home() {
     if !rustix::process::geteuid().is_root() {
         return skipped("needs root to become somebody else");
     }
+    // Nobody else's number: what another program of this user remembered in /tmp would be found.
+    let user = 3_000_000_000 + std::process::id();
     let dir = tempfile::tempdir().unwrap();
-    std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
+    std::os::unix::fs::chown(dir.path(), Some(user), Some(user)).unwrap();
     let binary = dir.path().join("kasuri");
     std::fs::copy(env!("CARGO_BIN_EXE_kasuri"), &binary).unwrap();
     let said = |runtime: &std::path::Path| {
         let out = Command::new(&binary)
             .args(["record", "-o", "run.kasuri", "--no-kernel", "--", "true"])
-            .uid(65534)
-            .gid(65534)
+            .uid(user)
+            .gid(user)
             .current_dir(dir.path())
             .env_remove("XDG_CACHE_HOME")
             .env("HOME", "/nonexistent")
