@@ -13,7 +13,7 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 DEMO := target/demo/quake
 
 .PHONY: help deps build c viewer rust demo test lint fmt clean bench install \
-        test-c test-rust test-viewer test-sanitizers test-model test-cross test-account test-kills test-python test-fleet test-docs fuzz
+        test-c test-rust test-viewer test-sanitizers test-model test-cross test-account test-hostile test-kills test-python test-fleet test-docs fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,7 +51,7 @@ demo: deps build ## record a real parallel program and leave an HTML report
 	@printf '\nThe Gantt chart: %s\nOpen it in a browser; press ? there for help.\n' "$(CURDIR)/$(DEMO).html"
 
 # ---- test ---------------------------------------------------------------------------------------------------------
-test: deps build test-c test-cross test-rust test-model test-viewer test-sanitizers test-locks test-docs ## pass all tests
+test: deps build test-c test-cross test-rust test-model test-viewer test-sanitizers test-locks test-hostile test-docs ## pass all tests
 	@echo 'all tests passed'
 
 test-c: c ## C, C++ and Fortran tests
@@ -103,6 +103,11 @@ test-account: c rust ## not part of test, wants a quiet machine: the account aga
 
 test-locks: c rust ## real programs full of locks under the lock probe
 	$(SUDO) tests/locks/programs
+
+HOSTILE_SECONDS ?= 30
+test-hostile: c rust ## damaged and hostile files in every reading command, for HOSTILE_SECONDS (30)
+	tests/hostile/files --self-test
+	$(SUDO) tests/hostile/files --seconds $(HOSTILE_SECONDS)
 
 # The wheel is installed into an environment of its own, with DuckDB, and tested there.
 VENV := target/venv

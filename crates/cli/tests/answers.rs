@@ -1,0 +1,78 @@
+//! The answers of the reading commands on golden files, compared with those of the last version, whole.
+//!
+//! Other tests say what is right about an answer; these say that nothing else about it changed. A change that is meant is taken over with
+//! `INSTA_UPDATE=always cargo test -p kasuri-cli --test answers` and read in the diff of `tests/golden/answers`.
+//! `tests/golden/kasuri/make` made the recordings; the other tools' files have a `make` of their own.
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
+}
+
+/// `locks` replays on two CPUs with the waking times of the machine that it runs on: what follows from that is left out.
+fn without_measurements(text: &str) -> String {
+    let mut answer: serde_json::Value = serde_json::from_str(text).expect("JSON");
+    let fields = answer.as_object_mut().expect("an object");
+    fields.retain(|key, _| {
+        !["cap", "class", "look_at"].contains(&key.as_str())
+            && !key.starts_with("speedup")
+            && !key.contains("efficiency")
+    });
+    serde_json::to_string_pretty(&answer).expect("JSON")
+}
+
+/// What `kasuri COMMAND --json FILE` prints, as a snapshot named after both.
+fn check(command: &str, file: &str) {
+    let output = Command::new(env!("CARGO_BIN_EXE_kasuri"))
+        .args([command, "--json", file])
+        .current_dir(golden())
+        .env_clear()
+        .output()
+        .expect("the command was built with this test");
+    let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "kasuri {command} {file}: {errors}");
+    let text = match command {
+        "locks" => without_measurements(&text),
+        _ => text,
+    };
+    let settings = {
+        let mut settings = insta::Settings::new();
+        settings.set_snapshot_path(golden().join("answers"));
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        settings
+    };
+    let name = format!("{}-{command}", file.replace('/', "-"));
+    settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+/// The commands that answer from the file alone (`predict` measures the machine), on each of our own recordings: loops, locks, tasks, system calls, several processes, a mix of losses.
+#[test]
+fn answers_on_our_recordings_are_unchanged() {
+    for name in ["calls", "locks", "loops", "mix", "processes", "tasks"] {
+        for command in ["stat", "critical", "locks"] {
+            check(command, &format!("kasuri/{name}.kasuri"));
+        }
+    }
+}
+
+/// One file of each format of another tool.
+#[test]
+fn answers_on_other_tools_files_are_unchanged() {
+    for file in [
+        "chrome/node.json",
+        "ctf/kernel",
+        "ctf/ust-pid",
+        "ftrace_text/trace.txt",
+        "perf_data/sched.data",
+        "perfetto/sched.pftrace",
+        "trace-dat/lost.dat",
+    ] {
+        check("stat", file);
+        check("info", file);
+    }
+    check("critical", "ftrace_text/trace.txt");
+    check("locks", "ctf/ust");
+}
