@@ -4,6 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The command under test, in `dir`, silent about what this machine lacks.
@@ -49,8 +50,18 @@ pub fn program(name: &str) -> PathBuf {
     compile(&format!("tests/record/{name}.c"))
 }
 
-/// Compiles a C program of the repository; the path of the program.
+/// Compiles a C program of the repository, once: a program that runs must not be replaced, or `record -p` does not find its
+/// gates any more. The path of the program.
 pub fn compile(source: &str) -> PathBuf {
+    static COMPILED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(|e| e.into_inner());
+    compiled
+        .entry(source.to_owned())
+        .or_insert_with(|| compile_now(source))
+        .clone()
+}
+
+fn compile_now(source: &str) -> PathBuf {
     let source = repository().join(source);
     let name = source
         .file_stem()
@@ -76,7 +87,7 @@ pub fn compile(source: &str) -> PathBuf {
         .status()
         .expect("a C compiler");
     assert!(status.success(), "{} does not compile", source.display());
-    // Tests run side by side: each renames a whole program into place.
+    // Test programs run side by side: each renames a whole program into place.
     std::fs::rename(&mine, &target).expect("rename");
     target
 }
