@@ -84,9 +84,10 @@ test-viewer: c rust ## viewer unit tests, then a real browser, also with a recor
 	cd viewer && npm run --silent test && KASURI_REPORT=../target/test/quake.html KASURI_LOCKS_REPORT=../target/test/locks.html npm run --silent e2e
 
 # Each sanitizer in a build of its own, with clang: so the C parts are also known to pass with a second compiler.
-# Left out for their time: examples that compute for long (they run in test-c), compilers of other languages; under
+# Left out: a set-user-id program, which LeakSanitizer may not look into. Left out for their time: examples that compute for
+# long (they run in test-c), compilers of other languages; under
 # ThreadSanitizer the probe's test with thousands of locks, which takes a minute there.
-SAN_SLOW := ^example\.(ito|quake|mpeg2|art)\.|^annotate\.(compiles_everywhere|guide_examples)$$
+SAN_SLOW := ^example\.(ito|quake|mpeg2|art)\.|^annotate\.(compiles_everywhere|guide_examples|set_user_id_programs_do_not_attach)$$
 SAN_SLOW_thread := |^probes\.many_locks_and_short_threads$$
 test-sanitizers: ## C tests under ASan, UBSan and TSan
 	for s in address undefined thread; do \
