@@ -484,6 +484,16 @@ fn pythons_gil_has_a_name_under_the_probe() {
     };
     let waited: i64 = workers.iter().map(|t| of(t, "lock_wait")).sum();
     assert!(waited > 10_000_000, "{workers:?}");
+    // Who holds it is not recorded, so nothing is known of more CPUs.
+    let answer = json(&run(kasuri(dir.path())
+        .args(["locks", "--json"])
+        .arg(&with)));
+    assert!(
+        answer["class"].is_null() && answer["cap"].is_null(),
+        "{answer}"
+    );
+    let page = text(&run(kasuri(dir.path()).arg("locks").arg(&with)));
+    assert!(page.contains("not known: `GIL (_PyRuntime)`"), "{page}");
     let without = record("without.kasuri", &[]);
     let page = text(&run(kasuri(dir.path())
         .arg("stat")

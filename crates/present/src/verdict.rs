@@ -10,8 +10,11 @@ pub const WORTH_A_LOOK: f64 = 0.01;
 /// The numbers and what follows from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict<'a> {
-    /// None: no replay (a part of a recording, no locks, no scheduler events).
+    /// None: no replay (a part of a recording, no locks, no scheduler events), or one that cannot know what matters:
+    /// see [`Verdict::without_holds`].
     pub prediction: Option<&'a Prediction>,
+    /// A lock that is waited for and of which no hold is recorded (Python's GIL): the replay takes it for free.
+    pub without_holds: Option<&'a LockRow>,
     /// The most waited for lock's share of this recording; none: not known.
     pub waited: Option<f64>,
     /// What to look at first; none: nothing can be said.
@@ -47,17 +50,28 @@ impl<'a> Verdict<'a> {
     /// 4. without such waits, and the class low or not known: nothing.
     pub fn new(locks: &'a Locks, prediction: Option<&'a Prediction>) -> Verdict<'a> {
         let worst = locks.locks.first();
-        let prediction = prediction.filter(|p| p.class.is_some());
+        let without_holds = locks.locks.iter().find(|lock| {
+            let share = lock.used.wait_ratio;
+            lock.used.holds == 0 && lock.used.wait_ns > 0 && share.is_none_or(|w| w >= WORTH_A_LOOK)
+        });
+        let prediction = prediction.filter(|p| p.class.is_some() && without_holds.is_none());
         let waited = worst.and_then(|w| w.used.wait_ratio);
         Verdict {
             prediction,
+            without_holds,
             waited,
             advice: advice(locks, prediction, waited),
         }
     }
 
-    /// The class in words; none without a prediction.
+    /// The class in words, or why it is not known; none without a prediction.
     pub fn class_text(&self) -> Option<String> {
+        if let Some(lock) = self.without_holds {
+            return Some(format!(
+                "not known: `{}` is waited for, and who holds it is not recorded",
+                lock.name
+            ));
+        }
         let p = self.prediction?;
         let (class, efficiency) = (p.class?, p.lock_efficiency?);
         let two = p.at(2).map_or(String::new(), |q| {

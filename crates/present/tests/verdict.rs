@@ -1,6 +1,6 @@
 //! What `kasuri locks` says of one recording agrees with itself: class, prediction, advice and shares, over many random
 //! recordings, sound ones and nonsense.
-use kasuri_analyze::{Locks, Options, Use, locks};
+use kasuri_analyze::{LockRow, Locks, Options, Use, locks};
 use kasuri_model::input::{Annotation, Event, KnownThread, Setup};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
 use kasuri_predict::rng::Rng;
@@ -292,6 +292,14 @@ fn consistent(l: &Locks, p: Option<&Prediction>, what: &str) {
         text.contains("nothing here"),
         matches!(verdict.advice, Some(Advice::Nothing(_)))
     );
+    let is_unheld = |l: &LockRow| l.used.holds == 0 && l.used.wait_ratio >= Some(WORTH_A_LOOK);
+    if l.locks.iter().any(is_unheld) {
+        assert!(
+            verdict.prediction.is_none(),
+            "{what}: holders are not known"
+        );
+        assert!(text.contains("not known: "), "{what}: {text}");
+    }
     if let Some(p) = verdict.prediction {
         let (class, efficiency) = (p.class.expect("known"), p.lock_efficiency.expect("known"));
         let cap = p.cap.as_ref().map(|c| c.speedup);
