@@ -850,8 +850,8 @@ KASURI__COLD void kasuri__close(int fd) {
     KASURI__CALL(SYS_close, fd, 0, 0, 0);
 }
 
-/* Open a file of the session, by way of its directory: a path may have 4,096 bytes, and a thread's stack not much more.
- */
+/* Open a file of the session, relative to its directory: a path may have 4,096 bytes, and a thread's stack not much
+ * more. */
 KASURI__COLD int kasuri__open(const struct kasuri__client *c, int file, int flags) {
     char name[48];
     int dir = (int)KASURI__CALL(SYS_openat, -100 /* AT_FDCWD */, kasuri__process.session,

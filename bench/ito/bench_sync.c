@@ -2,8 +2,9 @@
 /*
  * What waiting on each other costs: an uncontended mutex, the hand-over between two threads by mutex and condition, a
  * million blocked threads woken at once. One worker, each beside the same on pthreads in the same run. Prints JSON
- * lines. bench_sync [THREADS]   THREADS blocked threads instead of a million, or as many as fit into half of the free
- * memory
+ * lines.
+ *
+ *   bench_sync [THREADS]   THREADS blocked threads instead of a million, or as many as fit into half of the free memory
  */
 #define _GNU_SOURCE
 #include <ito.h>

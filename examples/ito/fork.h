@@ -10,7 +10,7 @@
  *         if (f->n < 2) { f->value = f->n; return; }
  *         struct fib a = {f->n - 1, 0}, b = {f->n - 2, 0};
  *         FORK_ROOM(room, 1, fib);             room for one child
- *         FORK(room, 0, fib, &a);         may run beside what follows
+ *         FORK(room, 0, fib, &a);              may run beside what follows
  *         fib(&b);
  *         FORK_JOIN(room, 1, fib);             all of them have ended
  *         f->value = a.value + b.value;
@@ -21,9 +21,13 @@
  *
  * -DFORK_x chooses, x one of
  *   TEAM       uts only: no tasks, a static split
- *   SERIAL     a call                             INDIRECT  a call through a pointer: the floor for "call a thread's
- * function" ITO        ito_create, ito_join               ITO_FORK  ITO_FORK, ITO_SYNC OMP        OpenMP tasks TBB
- * oneTBB's task_group (compile as C++) MYTH       MassiveThreads, when the user has it
+ *   SERIAL     a call
+ *   INDIRECT   a call through a pointer: the floor for "call a thread's function"
+ *   ITO        ito_create, ito_join
+ *   ITO_FORK   ITO_FORK, ITO_SYNC
+ *   OMP        OpenMP tasks
+ *   TBB        oneTBB's task_group (compile as C++)
+ *   MYTH       MassiveThreads, when the user has it
  */
 #ifndef FORK_H
 #define FORK_H

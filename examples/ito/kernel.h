@@ -23,8 +23,8 @@ struct kernel__timed {
     int repeat;
 };
 
-/* The runtime starts once; the first run warms it (stacks, free lists, caches) and is not printed when there are more.
- */
+/* The runtime starts once; the first run warms it (stacks, free lists, caches) and is not printed when there are
+ * more. */
 static void kernel__timed(void *arg) {
     const struct kernel__timed *t = (const struct kernel__timed *)arg;
     const struct kernel *k = t->kernel;

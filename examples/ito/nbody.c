@@ -60,8 +60,8 @@ static int octant_of(const struct box *b, const struct star *s) {
     return (s->place[0] >= b->centre[0]) | (s->place[1] >= b->centre[1]) << 1 | (s->place[2] >= b->centre[2]) << 2;
 }
 
-/* The stars by octant, in the order they had within each: a counting sort through the same rows of the scratch array.
- */
+/* The stars by octant, in the order they had within each: a counting sort through the same rows of the scratch
+ * array. */
 static void sort_by_octant(const struct box *b, int begin[9]) {
     struct star *scratch = cluster.scratch + (b->first - cluster.stars);
     int at[8];

@@ -7,8 +7,9 @@
  *   state of the root       SHA-1 of 16 zero bytes and the seed (32 bits, big-endian)
  *   state of child i        SHA-1 of the parent's state and i (32 bits, big-endian)
  *   a node's random number  u = (last 32 bits of its state, without the sign bit) / 2^31
- *   geometric tree          floor(log(1 - u) / log(1 - 1/(1 + b))) children, at most 100, down to a depth d ("fixed"
- * shape) binomial tree           the root has b children; any other node has m when u < q, else none
+ *   geometric tree          floor(log(1 - u) / log(1 - 1/(1 + b))) children, at most 100, down to a depth d
+ *                           ("fixed" shape)
+ *   binomial tree           the root has b children; any other node has m when u < q, else none
  */
 #ifndef TREE_H
 #define TREE_H

@@ -67,8 +67,8 @@ extern __thread struct probe_thread *probe_self PROBE_HIDDEN __attribute__((tls_
 extern __thread struct probe_thread *probe_counting PROBE_HIDDEN __attribute__((tls_model("initial-exec")));
 extern int probe_is_light PROBE_HIDDEN; /* set once, before the gate opens */
 
-/* mutex.c, rwlock.c: whether the C library's locks are those that the fast ways know. Called once, functions resolved.
- */
+/* mutex.c, rwlock.c: whether the C library's locks have the layout that the fast paths know. Called once, after the
+ * real functions were resolved. */
 PROBE_COLD void probe_check_mutex(void);
 PROBE_COLD void probe_check_rwlock(void);
 

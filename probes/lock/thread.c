@@ -115,8 +115,8 @@ static struct probe_thread *new_thread(uint32_t tid) {
     return claim(&process->threads[n], 0, tid);
 }
 
-/* The thread's memory; null: none left. In a forked child the pointer is the parent's and what it points to is wiped.
- */
+/* The thread's memory; null: none left. In a forked child the pointer is the parent's, and what it points to is
+ * wiped. */
 struct probe_thread *probe_adopt(void) {
     int saved = errno;
     if (!process)

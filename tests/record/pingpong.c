@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* pingpong N - two processes on one CPU hand a byte back and forth N times: 2 N context switches, as fast as it goes.
- */
+/* pingpong N - two processes on one CPU hand a byte back and forth N times: 2 N context switches, as fast as it
+ * goes. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>

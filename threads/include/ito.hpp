@@ -101,8 +101,7 @@ template <class Rep, class Period> std::uint64_t deadline(const std::chrono::dur
 
 } // namespace detail
 
-/* -- the runtime ----------------------------------------------------------------------------------------------------
- */
+/* -- the runtime --------------------------------------------------------------------------------------------------- */
 
 /* ito_init for the life of an object. */
 class runtime {
@@ -134,8 +133,7 @@ inline ito_thread *get_id() noexcept {
 }
 } // namespace this_thread
 
-/* -- threads --------------------------------------------------------------------------------------------------------
- */
+/* -- threads ------------------------------------------------------------------------------------------------------- */
 
 struct attributes {
     std::size_t stack_bytes = 0;
@@ -273,8 +271,7 @@ template <class A, class B> void fork_join(A &&a, B &&b) {
         std::rethrow_exception(second);
 }
 
-/* -- mutexes --------------------------------------------------------------------------------------------------------
- */
+/* -- mutexes ------------------------------------------------------------------------------------------------------- */
 
 namespace detail {
 template <int Kind> class mutex_of {
@@ -357,8 +354,7 @@ class shared_mutex {
     ito_rwlock l = ITO_RWLOCK_INIT;
 };
 
-/* -- condition variable ---------------------------------------------------------------------------------------------
- */
+/* -- condition variable -------------------------------------------------------------------------------------------- */
 
 class condition_variable {
   public:
@@ -411,8 +407,7 @@ class condition_variable {
     ito_cond c = ITO_COND_INIT;
 };
 
-/* -- semaphore, barrier, once ---------------------------------------------------------------------------------------
- */
+/* -- semaphore, barrier, once -------------------------------------------------------------------------------------- */
 
 class counting_semaphore {
   public:
@@ -481,8 +476,7 @@ template <class F> void call_once(once_flag &flag, F &&f) {
     detail::check(r, "ito_once_call");
 }
 
-/* -- thread-local ---------------------------------------------------------------------------------------------------
- */
+/* -- thread-local -------------------------------------------------------------------------------------------------- */
 
 /* A T of its own for each thread, made when it is first asked for, destroyed when the thread ends; unlike a
  * thread_local, it moves along. */
@@ -511,8 +505,7 @@ template <class T> class thread_specific {
     ito_key key;
 };
 
-/* -- groups, loops --------------------------------------------------------------------------------------------------
- */
+/* -- groups, loops ------------------------------------------------------------------------------------------------- */
 
 /* Threads that are waited for together. The first exception that leaves one of them comes out of `wait`. */
 class task_group {
@@ -614,8 +607,7 @@ T parallel_reduce(std::size_t begin, std::size_t end, std::size_t grain, T ident
     return result;
 }
 
-/* -- promise and future ---------------------------------------------------------------------------------------------
- */
+/* -- promise and future -------------------------------------------------------------------------------------------- */
 
 template <class T> class future;
 

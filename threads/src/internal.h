@@ -217,8 +217,7 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork);
 void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot);
 void ito__keys_end(struct ito_thread *t);
 
-/* ---- scheduling (schedule.c, park.c) ------------------------------------------------------------------------------
- */
+/* ---- scheduling (schedule.c, park.c) ----------------------------------------------------------------------------- */
 
 /* What to resume: thread and the stack pointer of its context. */
 struct ito__next {

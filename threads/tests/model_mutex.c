@@ -3,7 +3,9 @@
  * Every schedule of three threads that lock and unlock a mutex twice, in the steps of threads/src/mutex.c and wait.c:
  * one in the critical section, nobody woken before its context is saved, nobody left asleep. Steps are single accesses
  * to the one word, in sequence: that word is only changed by atomic operations and by the holder of its queue bit, so
- * there is nothing else to reorder. model_mutex [CONTROL]   a broken step, which must be found: the exit status is 1
+ * there is nothing else to reorder.
+ *
+ *   model_mutex [CONTROL]   a broken step, which must be found: the exit status is 1
  */
 #include <stdbool.h>
 #include <stdint.h>

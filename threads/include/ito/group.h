@@ -12,8 +12,7 @@
 extern "C" {
 #endif
 
-/* -- task groups ----------------------------------------------------------------------------------------------------
- */
+/* -- task groups --------------------------------------------------------------------------------------------------- */
 
 typedef struct ito_group {
     uint32_t state; /* the queue bit alone; what follows is under it */
@@ -44,8 +43,7 @@ ITO_API int ito_group_run(ito_group *g, void (*fn)(void *arg), void *arg);
 ITO_API int ito_group_wait(ito_group *g);
 ITO_API int ito_group_wait_until(ito_group *g, uint64_t deadline_ns);
 
-/* -- loops ----------------------------------------------------------------------------------------------------------
- */
+/* -- loops --------------------------------------------------------------------------------------------------------- */
 
 /**
  * ito_for - call @body for pieces of [@begin, @end) that cover it once; pieces run at the same time where workers are
@@ -78,8 +76,7 @@ struct ito_reduction {
  */
 ITO_API int ito_reduce(size_t begin, size_t end, size_t grain, const struct ito_reduction *how, void *result);
 
-/* -- futures --------------------------------------------------------------------------------------------------------
- */
+/* -- futures ------------------------------------------------------------------------------------------------------- */
 
 typedef struct ito_future {
     uint32_t state;

@@ -30,8 +30,7 @@ struct ito__waiters {
     struct ito__waiter *head, *tail;
 };
 
-/* -- time -----------------------------------------------------------------------------------------------------------
- */
+/* -- time ---------------------------------------------------------------------------------------------------------- */
 
 #define ITO_FOREVER UINT64_MAX
 
@@ -52,8 +51,7 @@ ITO_API int ito_sleep_ns(uint64_t ns);
  */
 ITO_API int ito_sleep_until(uint64_t deadline_ns);
 
-/* -- mutex ----------------------------------------------------------------------------------------------------------
- */
+/* -- mutex --------------------------------------------------------------------------------------------------------- */
 
 enum ito_mutex_kind {
     ITO_MUTEX_NORMAL = 0,     /* knows no owner: locking it twice waits for ever, any thread may unlock it */
@@ -128,8 +126,7 @@ ITO_API int ito_mutex_lock_until(ito_mutex *m, uint64_t deadline_ns);
  */
 ITO_API int ito_mutex_unlock(ito_mutex *m);
 
-/* -- condition ------------------------------------------------------------------------------------------------------
- */
+/* -- condition ----------------------------------------------------------------------------------------------------- */
 
 typedef struct ito_cond {
     uint32_t word; /* the queue bit alone; what follows is under it */
@@ -173,8 +170,7 @@ ITO_API int ito_cond_wait_until(ito_cond *c, ito_mutex *m, uint64_t deadline_ns)
 ITO_API int ito_cond_signal(ito_cond *c);
 ITO_API int ito_cond_broadcast(ito_cond *c);
 
-/* -- read-write lock ------------------------------------------------------------------------------------------------
- */
+/* -- read-write lock ----------------------------------------------------------------------------------------------- */
 
 typedef struct ito_rwlock {
     uint32_t state;
@@ -212,8 +208,7 @@ ITO_API int ito_rwlock_wrlock_until(ito_rwlock *l, uint64_t deadline_ns);
  */
 ITO_API int ito_rwlock_unlock(ito_rwlock *l);
 
-/* -- semaphore ------------------------------------------------------------------------------------------------------
- */
+/* -- semaphore ----------------------------------------------------------------------------------------------------- */
 
 #define ITO_SEM_MAX 0x3fffffffu
 typedef struct ito_sem {
@@ -247,8 +242,7 @@ ITO_API int ito_sem_wait_until(ito_sem *s, uint64_t deadline_ns);
 ITO_API int ito_sem_post(ito_sem *s);
 ITO_API uint32_t ito_sem_value(const ito_sem *s); /* units there now; old when it is read */
 
-/* -- barrier --------------------------------------------------------------------------------------------------------
- */
+/* -- barrier ------------------------------------------------------------------------------------------------------- */
 
 typedef struct ito_barrier {
     uint32_t word;    /* the queue bit alone; what follows is under it */
@@ -274,8 +268,7 @@ ITO_API int ito_barrier_destroy(ito_barrier *b);          /* EBUSY: waited on */
  */
 ITO_API int ito_barrier_wait(ito_barrier *b);
 
-/* -- once -----------------------------------------------------------------------------------------------------------
- */
+/* -- once ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct ito_once {
     uint32_t state;
@@ -297,8 +290,7 @@ typedef struct ito_once {
  */
 ITO_API int ito_once_call(ito_once *o, int (*fn)(void *arg), void *arg);
 
-/* -- thread-local keys ----------------------------------------------------------------------------------------------
- */
+/* -- thread-local keys --------------------------------------------------------------------------------------------- */
 
 #define ITO_KEYS_MAX 1024
 #define ITO_KEY_ROUNDS 4 /* of destructors at exit, while they set new values */
