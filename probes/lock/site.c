@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * From an address of code or of a lock to a site of the trace: "module+0xoffset". The recorder puts the symbol's name
- * there (crates/record/src/symbols.rs), so that no symbol table is read while somebody waits for a lock.
+ * there (crates/record/src/files/symbols.rs), so that no symbol table is read while somebody waits for a lock.
  *
  * The module is found in /proc/self/maps. Not by dl_iterate_phdr or dladdr: they take the loader's lock, and a thread
  * that holds it (dlopen runs constructors under it) may want the very lock that the asking thread holds.

@@ -35,7 +35,7 @@ impl Place {
             .context("cannot make a directory for what the tracers write")?;
         let cpu = match cpu {
             Some(cpu) => cpu,
-            None => kasuri_record::costs::allowed_cpus()
+            None => kasuri_record::host::allowed_cpus()
                 .last()
                 .map(|&cpu| cpu as u32)
                 .context("this process may run on no CPU")?,

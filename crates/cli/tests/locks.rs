@@ -30,7 +30,7 @@ fn can_probe() -> bool {
 }
 
 fn two_cpus() -> bool {
-    let enough = kasuri_record::costs::allowed_cpus().len() > 1;
+    let enough = kasuri_record::host::allowed_cpus().len() > 1;
     if !enough {
         support::skip("needs two CPUs");
     }

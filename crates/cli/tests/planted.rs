@@ -27,7 +27,7 @@ fn can_check() -> bool {
         skip("examples are not built: make c");
         return false;
     }
-    if kasuri_record::costs::allowed_cpus().len() < 2 {
+    if kasuri_record::host::allowed_cpus().len() < 2 {
         skip("needs two CPUs");
         return false;
     }

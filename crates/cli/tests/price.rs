@@ -324,7 +324,7 @@ fn overhead_runs_an_lmbench_and_names_what_that_lacks() {
 #[test]
 fn one_cpu_is_enough_to_measure_on() {
     let dir = scratch("one-cpu");
-    let allowed = kasuri_record::costs::allowed_cpus()[0];
+    let allowed = kasuri_record::host::allowed_cpus()[0];
     let out = Command::new("taskset")
         .args(["-c", &allowed.to_string(), env!("CARGO_BIN_EXE_kasuri")])
         .args(["overhead", "--json", "--rounds", "2"])

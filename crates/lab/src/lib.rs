@@ -7,6 +7,7 @@
 //! | [`config`], [`tracer`] | what is switched on meanwhile |
 //! | [`events`] | `kasuri events`: what each tracepoint costs |
 //! | [`costs`], `cache` | what was measured, remembered between runs; where |
+//! | [`machine`] | what waking, sleeping and sharing data cost on this machine |
 //! | [`overhead`] | `kasuri overhead`: operations x configurations |
 //! | [`lmbench`] | LMbench's own programs in place of our operations |
 //! | [`volume`] | `kasuri overhead --volume`: MB/s by selection, event kind and CPU |
@@ -20,6 +21,7 @@ pub mod costs;
 mod error;
 pub mod events;
 pub mod lmbench;
+pub mod machine;
 pub mod ops;
 pub mod overhead;
 pub mod pages;

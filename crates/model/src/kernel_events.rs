@@ -65,7 +65,7 @@ impl Role {
         }
     }
 
-    /// `kasuri_PID_NUMBER/lock_STEP_FUNCTION`, as the recorder calls its probes (crates/record/src/uprobes.rs).
+    /// `kasuri_PID_NUMBER/lock_STEP_FUNCTION`, as the recorder calls its probes (crates/record/src/kernel/uprobes.rs).
     fn of_uprobe(name: &str) -> Option<Role> {
         let (group, event) = name.split_once('/')?;
         let (step, function) = event.strip_prefix("lock_")?.split_once('_')?;

@@ -1,13 +1,13 @@
 //! What this machine allows: each capability, what is lost without it, and the command that grants it.
 use crate::clock::{StampClock, current_clocksource};
 use crate::host;
-use crate::limits::{self, Cgroups};
-use crate::perf::{self, Reach};
-use crate::quote::shell_word;
-use crate::tracefs::{
+use crate::kernel::perf::{self, Reach};
+use crate::kernel::tracefs::{
     self, DEFAULT_EVENTS, IRQ_EVENTS, Instance, InstanceOptions, SYSCALL_EVENTS, Tracefs,
     Unavailable,
 };
+use crate::program::limits::{self, Cgroups};
+use crate::quote::shell_word;
 use kasuri_format::meta::LimitRow;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -254,7 +254,7 @@ fn examine_memory(report: &mut Report, shm_dir: &Path) {
 
 /// Sessions of killed recorders hold annotations that `kasuri recover` wants, and memory.
 fn examine_orphans(report: &mut Report, shm_dir: &Path) {
-    let orphans = crate::session::orphans(shm_dir);
+    let orphans = crate::rings::session::orphans(shm_dir);
     if orphans.is_empty() {
         return report.ok("orphaned sessions", "none");
     }

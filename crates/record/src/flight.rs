@@ -5,14 +5,14 @@
 //! a recording directory of its own, lets both go on, and only then packs. What programs wanted to
 //! write meanwhile, and had no room for, they count as lost (cause: frozen).
 use crate::clock;
-use crate::directory::{self, Directory};
 use crate::error::{Error, Result};
-use crate::kernel::Source;
+use crate::files::directory::{self, Directory};
+use crate::files::output::{self, Kind};
+use crate::kernel::source::Source;
 use crate::options::Flight;
-use crate::output::{self, Kind};
-use crate::procs::Snapshots;
+use crate::program::procs::Snapshots;
+use crate::program::signals::Signals;
 use crate::recorder::{LeftInRings, Notice, Notify, Recorder, Summary};
-use crate::signals::Signals;
 use kasuri_format::clock::ClockMap;
 use kasuri_format::meta::{Anchor, Meta};
 use kasuri_format::ring::SessionState;
@@ -149,10 +149,12 @@ impl Recorder<'_> {
         }
         if !self.options.pack {
             self.summary.dir = Some(dir.path().to_owned());
-            self.summary.losses.add(&crate::pack::losses(dir.held()));
+            self.summary
+                .losses
+                .add(&crate::files::pack::losses(dir.held()));
             return Ok(());
         }
-        let packed = crate::pack::pack(dir.path(), &output, notify)?;
+        let packed = crate::files::pack::pack(dir.path(), &output, notify)?;
         packed.add_to(&mut self.summary);
         dir.discard();
         notify(Notice::Saved(&output));
@@ -193,7 +195,7 @@ impl Recorder<'_> {
             .and_then(|()| self.source.finish());
         let kernel_bytes = self.source.bytes();
         let rings = self.collector.snapshot(dir.held());
-        let unplaced = crate::rings::write_unplaced(dir.held(), self.session.lost());
+        let unplaced = crate::rings::collector::write_unplaced(dir.held(), self.session.lost());
         self.source.resume();
         self.session.set_state(SessionState::Recording);
         self.session.add_freed();

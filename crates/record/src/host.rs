@@ -27,6 +27,16 @@ pub fn cpu_list(which: &str) -> Vec<u32> {
     list
 }
 
+/// The CPUs that this process may use.
+pub fn allowed_cpus() -> Vec<usize> {
+    let set = rustix::thread::sched_getaffinity(None);
+    let n = rustix::thread::CpuSet::MAX_CPU;
+    set.map_or_else(
+        |_| vec![0],
+        |set| (0..n).filter(|&cpu| set.is_set(cpu)).collect(),
+    )
+}
+
 /// "0-3,8" to numbers.
 fn parse_cpu_list(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();

@@ -3,67 +3,51 @@
 //! [`record`] makes a recording, [`recover`] saves one whose recorder was killed, [`doctor::examine`] says
 //! what a machine allows. Nothing here prints or exits: progress and messages are [`Notice`]s.
 //!
-//! | module | does |
+//! | room | holds |
 //! |---|---|
-//! | `recorder` | a recording from start to end |
-//! | `kernel` | chooses tracefs, perf or nothing |
-//! | [`tracefs`] | private instances, raw pages |
-//! | [`selection`] | named selections of events |
-//! | [`governor`], `budget` | which events are on so that they stay within a budget |
-//! | [`perf`] | context switches without privileges |
-//! | [`session`], `rings`, `ringfile` | annotations out of shared memory |
-//! | [`costs`] | what waking, sleeping and sharing data cost on this machine |
-//! | `namespaces` | programs in pid name spaces of their own |
-//! | `limits` | CPU limits, cpusets, affinity |
-//! | `attach` | annotations of a running program |
-//! | [`directory`], [`pack`] | the files |
-//! | [`safefs`], `sigbus`, `bounds` | what keeps strangers out |
-mod attach;
-mod bounds;
+//! | `recorder`, `flight` | a recording from start to end; the flight recorder |
+//! | `kernel` | kernel events: tracefs, perf, uprobes, selections |
+//! | `rings` | annotations: the session in shared memory, its ring files, the collector |
+//! | `budget` | which kernel events are on, so that they stay within a budget |
+//! | `program` | the program: its process, name spaces, CPU limits, attaching |
+//! | `files` | the recording directory, packing, recovering, the output file |
+//! | `guard` | files and mappings that strangers may change, bounds |
+//! | `prim` | everything that depends on the CPU |
+//!
+//! A room uses those below it in this order: recorder, files, budget, kernel and rings, program, guard.
+//! Callers find what is public under the crate's own name, whatever room it is in.
 mod budget;
-mod child;
 pub mod clock;
-pub mod costs;
-pub mod directory;
-mod discover;
 pub mod doctor;
 mod error;
+mod files;
 mod flight;
-pub mod governor;
+mod guard;
 pub mod host;
 mod kernel;
-mod limits;
-pub mod locks;
 mod losses;
-mod namespaces;
 mod options;
-pub mod output;
-pub mod pack;
-pub mod perf;
 pub mod prim;
-pub mod procs;
+mod program;
 mod quote;
 mod recorder;
-mod recover;
-mod ringfile;
 mod rings;
-pub mod safefs;
-pub mod selection;
-pub mod session;
-mod shm;
-mod sigbus;
-mod signals;
-mod symbols;
 mod testhook;
-pub mod tracefs;
-pub mod uprobes;
 
+pub use budget::governor;
 pub use error::{Error, Result};
+pub use files::{
+    directory, output, pack,
+    recover::{Recovered, recover},
+};
+pub use guard::safefs;
+pub use kernel::{perf, selection, tracefs, uprobes};
 pub use losses::Losses;
 pub use options::{Flight, LockProbe, Options, Target, UnitCosts};
+pub use program::{locks, procs};
 pub use quote::shell_word;
 pub use recorder::{LeftInRings, Notice, Notify, Summary, children_cpu_ns, record};
-pub use recover::{Recovered, recover};
+pub use rings::session;
 
 /// A number nobody guesses, for names.
 fn random_u32() -> u32 {

@@ -136,7 +136,7 @@ impl Options {
 
     /// Kernel events wanted, with what is lost without each.
     pub fn kernel_events(&self) -> Vec<(String, String)> {
-        use crate::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, LOCK_EVENTS, SYSCALL_EVENTS};
+        use crate::kernel::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, LOCK_EVENTS, SYSCALL_EVENTS};
         let groups = [
             (true, DEFAULT_EVENTS),
             (self.irq, IRQ_EVENTS),
@@ -155,7 +155,7 @@ impl Options {
         for event in &self.events {
             let name = event.replacen(':', "/", 1);
             if !events.iter().any(|(known, _)| *known == name) {
-                let lost = match crate::selection::purpose(&name) {
+                let lost = match crate::kernel::selection::purpose(&name) {
                     "" => format!("{event}, which was asked for"),
                     purpose => purpose.to_owned(),
                 };

@@ -5,20 +5,20 @@
 //! what makes the recording whole:
 //! start: directory, kernel source (still off), ring session, anchor, /proc, kernel on, program released;
 //! end: kernel off, programs told to stop, anchor, last pages, last chunks, loss counts, meta complete.
-use crate::attach::Attachment;
-use crate::child::{Child, OpenFiles};
 use crate::clock::{self, StampClock};
-use crate::directory::{self, Directory};
 use crate::error::{Error, Result};
-use crate::kernel::{self, Source};
-use crate::limits::Limits;
+use crate::files::directory::{self, Directory};
+use crate::files::pack::Amend;
+use crate::kernel::source::{self, Source};
 use crate::losses::Losses;
 use crate::options::{Options, Target};
-use crate::pack::Amend;
-use crate::procs::Snapshots;
-use crate::rings::{self, Collector};
-use crate::session::{self, Session, SessionOptions, policy_name};
-use crate::signals::{ENDING, Signals};
+use crate::program::attach::Attachment;
+use crate::program::child::{Child, OpenFiles};
+use crate::program::limits::Limits;
+use crate::program::procs::Snapshots;
+use crate::program::signals::{ENDING, Signals};
+use crate::rings::collector::{self, Collector};
+use crate::rings::session::{self, Session, SessionOptions, policy_name};
 use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta};
 use kasuri_format::ring::{Policy, SessionState};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -175,11 +175,11 @@ pub(crate) struct Recorder<'a> {
 
 impl<'a> Recorder<'a> {
     fn prepare(options: &'a Options) -> Result<Recorder<'a>> {
-        if !crate::namespaces::proc_is_ours() {
+        if !crate::program::namespaces::proc_is_ours() {
             return Err(Error::ForeignProc);
         }
         if let Target::Process(pid) = options.target
-            && crate::procs::start_time(pid).is_none()
+            && crate::program::procs::start_time(pid).is_none()
         {
             return Err(Error::NoProcess { pid });
         }
@@ -225,8 +225,8 @@ impl<'a> Recorder<'a> {
     fn prepare_in(
         options: &Options,
         dir: &Directory,
-    ) -> Result<(Session, Collector, kernel::Opened, Meta, Duration)> {
-        let opened = kernel::open(options, dir.held())?;
+    ) -> Result<(Session, Collector, source::Opened, Meta, Duration)> {
+        let opened = source::open(options, dir.held())?;
         let stamps = StampClock::choose();
         let policy = match (options.flight.is_some(), options.discard) {
             (true, _) => Policy::Overwrite,
@@ -329,7 +329,8 @@ impl<'a> Recorder<'a> {
         self.meta.lock_probe = probe.name().to_owned();
         let missing = &mut self.meta.missing;
         let before = missing.len();
-        self.lock_probe = crate::locks::environment(probe, self.options.command(), missing)?;
+        self.lock_probe =
+            crate::program::locks::environment(probe, self.options.command(), missing)?;
         // Its own locks are seen otherwise.
         if !self.meta.lock_functions.is_empty() {
             missing.truncate(before);
@@ -348,7 +349,7 @@ impl<'a> Recorder<'a> {
                 &self.open_files,
             )?;
             // The program's affinity, not ours: the recorder must not take its CPU.
-            crate::costs::pin_process(child.pid(), &self.options.cpus)?;
+            crate::program::child::pin_process(child.pid(), &self.options.cpus)?;
             self.meta.root_pids = vec![child.pid()];
             self.child = Some(child);
         }
@@ -363,7 +364,7 @@ impl<'a> Recorder<'a> {
     /// A perf source that turns out to be refused for this target is named as missing, no more.
     fn start_kernel(&mut self) -> Result<()> {
         let tids: Vec<i32> = match self.options.target {
-            Target::Process(pid) => crate::procs::threads(pid).into_iter().collect(),
+            Target::Process(pid) => crate::program::procs::threads(pid).into_iter().collect(),
             _ => self.meta.root_pids.clone(),
         };
         let started = self.source.start(&tids, self.dir.held());
@@ -443,14 +444,16 @@ impl<'a> Recorder<'a> {
         let look = std::mem::take(&mut self.child_changed) || look;
         match (&mut self.child, &self.options.target) {
             (Some(child), _) => look && child.poll_status().is_some(),
-            (None, Target::Process(pid)) => look && crate::procs::start_time(*pid).is_none(),
+            (None, Target::Process(pid)) => {
+                look && crate::program::procs::start_time(*pid).is_none()
+            }
             (None, _) => false,
         }
     }
 
     /// The program's signals are passed on: it decides whether to end. The second request ends the recording. Signals within a
     /// second are one request; without a program the first ends the recording.
-    fn on_signal(&mut self, signal: crate::signals::Arrived, notify: Notify<'_>) -> Step {
+    fn on_signal(&mut self, signal: crate::program::signals::Arrived, notify: Notify<'_>) -> Step {
         if signal.signal == libc::SIGUSR2 {
             self.trigger(notify);
             return Step::GoOn;
@@ -706,7 +709,7 @@ impl<'a> Recorder<'a> {
         }
         let rings = self.collector.finish();
         self.dir.use_reserve();
-        let unplaced = rings::write_unplaced(self.dir.held(), self.session.lost());
+        let unplaced = collector::write_unplaced(self.dir.held(), self.session.lost());
         if rings.is_err() || unplaced.is_err() {
             self.summary.left = Some(LeftInRings {
                 session: self.session.path().to_owned(),
@@ -752,7 +755,7 @@ fn finish_pack(
     if !options.pack {
         return leave(&dir, summary);
     }
-    match crate::pack::pack_amended(
+    match crate::files::pack::pack_amended(
         &[dir.held()],
         &options.output,
         amend,
@@ -777,7 +780,7 @@ fn finish_pack(
 fn leave(dir: &Directory, summary: &mut Summary) {
     summary.dir = Some(dir.path().to_owned());
     summary.bytes = summary.raw_bytes;
-    summary.losses.add(&crate::pack::losses(dir.held()));
+    summary.losses.add(&crate::files::pack::losses(dir.held()));
     if summary.left.is_some() {
         // Half a file here, its whole there: all of it is counted then.
         summary.losses.unknown = vec!["`kasuri recover` will count it".to_owned()];
@@ -803,7 +806,8 @@ fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
     let Target::Process(pid) = target else {
         return None;
     };
-    crate::procs::owner(*pid).filter(|&(uid, _)| uid != rustix::process::geteuid().as_raw())
+    crate::program::procs::owner(*pid)
+        .filter(|&(uid, _)| uid != rustix::process::geteuid().as_raw())
 }
 
 /// CPU time of all children that ended, and of theirs, ns.

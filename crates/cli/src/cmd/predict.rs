@@ -64,7 +64,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.published {
         return published();
     }
-    let allowed = kasuri_record::costs::allowed_cpus();
+    let allowed = kasuri_record::host::allowed_cpus();
     let mut costs = match &args.machine {
         Some(path) => machine_of(path)?,
         None => machine(args.other_machine),
@@ -170,7 +170,7 @@ fn machine_of(path: &std::path::Path) -> anyhow::Result<Machine> {
 /// The machine at hand, measured; assumed when it cannot be or is not the one.
 pub fn machine(is_other: bool) -> Machine {
     let assumed = Machine::default();
-    let Some(costs) = (!is_other).then(kasuri_record::costs::measure).flatten() else {
+    let Some(costs) = (!is_other).then(kasuri_lab::machine::measure).flatten() else {
         return assumed;
     };
     Machine {

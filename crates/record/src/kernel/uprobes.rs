@@ -2,7 +2,7 @@
 //!
 //! For each pair of functions three events in a group of the recorder's own: the lock function's entry (request), its
 //! return (acquired), and the unlock function's entry (released). They are removed with the recorder's tracing instance,
-//! whatever happens: see [`crate::tracefs::Instance`]. How they become locks: crates/model/src/lock_calls.rs.
+//! whatever happens: see [`crate::kernel::tracefs::Instance`]. How they become locks: crates/model/src/lock_calls.rs.
 use crate::error::{Error, Result};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::ffi::OsString;
@@ -70,8 +70,9 @@ fn find_one(text: &str, command: &[OsString]) -> Result<LockFunction> {
             binary.display()
         )));
     }
-    let file = crate::safefs::open_regular(&binary).map_err(|e| Error::file("open", &binary, e))?;
-    let map = crate::sigbus::Guarded::read_only(&file);
+    let file =
+        crate::guard::safefs::open_regular(&binary).map_err(|e| Error::file("open", &binary, e))?;
+    let map = crate::guard::sigbus::Guarded::read_only(&file);
     let map = map.map_err(|e| Error::file("map", &binary, e))?;
     let elf = object::File::parse(map.bytes())
         .map_err(|e| unfit(format!("{}: {e}", binary.display())))?;
@@ -110,7 +111,7 @@ fn split_binary(text: &str) -> (Option<&str>, &str) {
 
 /// A path, or a command of PATH.
 fn program_file(name: &std::ffi::OsStr) -> PathBuf {
-    crate::locks::find_program(name).unwrap_or_else(|| name.into())
+    crate::program::locks::find_program(name).unwrap_or_else(|| name.into())
 }
 
 /// `SYMBOL[+OFFSET][@ARGUMENT]`.

@@ -3,9 +3,9 @@
 //! A file is opened when its name is first seen. One that its program is still making is put to the end of a queue, of which each
 //! look takes a few: thousands of files that never become rings cost each tick the same as none.
 use crate::error::{Error, Result};
-use crate::ringfile::{DirWatch, NotYet, RingName, Segment, is_shortage};
-use crate::safefs::Held;
-use crate::shm::Shared;
+use crate::guard::safefs::Held;
+use crate::rings::ringfile::{DirWatch, NotYet, RingName, Segment, is_shortage};
+use crate::rings::shm::Shared;
 use std::collections::{HashSet, VecDeque};
 
 /// Unfinished files that one look tries.
@@ -121,7 +121,11 @@ mod tests {
             (0..n).map(|_| discovery.look(false, |_| true).len()).sum()
         };
         assert_eq!(looks(&mut discovery, 3), 0);
-        put("p7000-0.ring0", &crate::ringfile::tests::one_chunk_bytes(1)).unwrap();
+        put(
+            "p7000-0.ring0",
+            &crate::rings::ringfile::tests::one_chunk_bytes(1),
+        )
+        .unwrap();
         assert_eq!(looks(&mut discovery, 3001 / TRIES + 2), 1);
         assert_eq!(discovery.look(true, |_| true).len(), 0);
     }

@@ -1,9 +1,11 @@
 //! Where kernel events come from: tracefs, else perf, else nowhere; each step down is explained.
 use crate::error::Result;
+use crate::guard::safefs::Held;
+use crate::kernel::perf::{self, Perf, Reach};
+use crate::kernel::tracefs::{
+    self, CpuStats, Drain, Instance, InstanceOptions, StatsFiles, Tracefs,
+};
 use crate::options::{Options, Target};
-use crate::perf::{self, Perf, Reach};
-use crate::safefs::Held;
-use crate::tracefs::{self, CpuStats, Drain, Instance, InstanceOptions, StatsFiles, Tracefs};
 use kasuri_format::meta::{KernelLoss, KernelMeta};
 use kasuri_format::tracefs::{Page, PageLayout};
 use std::collections::HashMap;
@@ -129,7 +131,7 @@ pub fn open(options: &Options, dir: &Held) -> Result<Opened> {
             .push("kernel events were not asked for (--no-kernel)".to_owned());
         return Ok(opened);
     }
-    let tracefs = match crate::namespaces::is_initial() {
+    let tracefs = match crate::program::namespaces::is_initial() {
         true => open_tracefs(options, dir, &mut opened)?,
         false => {
             let why =
@@ -179,13 +181,13 @@ fn open_tracefs(
         buffer_kb: options.buffer_kb(n_cpus),
         tsc,
         events: options.kernel_events(),
-        functions: crate::uprobes::find(&options.lock_functions, options.command())?,
+        functions: crate::kernel::uprobes::find(&options.lock_functions, options.command())?,
     };
     opened.lock_functions = wanted.functions.iter().map(|f| f.name.clone()).collect();
     let instance = match Instance::create(&tracefs, &wanted) {
         Ok(instance) => instance,
         Err(e) => {
-            no_lock_functions(options, || crate::uprobes::unavailable(&e))?;
+            no_lock_functions(options, || crate::kernel::uprobes::unavailable(&e))?;
             opened.missing.push(format!(
                 "no tracing instance can be made ({e}): no kernel events; see `kasuri doctor`"
             ));

@@ -118,9 +118,9 @@ pub(crate) fn find_program(name: &OsStr) -> Option<PathBuf> {
 /// Why the loader will not put the probe in front of this program's locks; none: it will, or the file says nothing.
 fn why_not(program: &Path) -> Option<String> {
     let shown = program.display();
-    let file = crate::safefs::open_regular(program).ok()?;
+    let file = crate::guard::safefs::open_regular(program).ok()?;
     let mode = file.metadata().ok()?.permissions().mode();
-    let map = crate::sigbus::Guarded::read_only(&file).ok()?;
+    let map = crate::guard::sigbus::Guarded::read_only(&file).ok()?;
     let bytes = map.bytes();
     // Scripts, and formats of other machines, are the loader's business: 64-bit little-endian ELF only.
     if bytes.get(..6) != Some(b"\x7fELF\x02\x01") {

@@ -3,7 +3,7 @@
 //! `kasuri record --events locks,irq` and `kasuri events` know the same names. A user's own are in a small file,
 //! `$XDG_CONFIG_HOME/kasuri/selections` (usually `~/.config/kasuri/selections`), a line each:
 //! `NAME = EVENT, EVENT, ...`, where EVENT is `system:name`, `system:*` or another selection; `#` begins a comment.
-use crate::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, SYSCALL_EVENTS};
+use crate::kernel::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, SYSCALL_EVENTS};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@
 use super::events::{Catalogue, Formats, page_bytes};
 use super::probes::{self, Probes};
 use super::{Tracefs, open_dir, read, write};
-use crate::uprobes::{self, LockFunction};
+use crate::kernel::uprobes::{self, LockFunction};
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, flock, mkdirat, unlinkat};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,5 +1,6 @@
 //! What parallel work costs on this machine: waking a thread on another CPU, falling asleep, moving a cache line. Measured, in
 //! a fifth of a second, with futexes as the C library's mutex uses them.
+use kasuri_record::host::allowed_cpus;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -43,16 +44,6 @@ const WARM: u32 = 16;
 /// The same where each takes long, and the machine gives up looking after one.
 const WARM_LONG: u32 = 2;
 
-/// The CPUs that this process may use.
-pub fn allowed_cpus() -> Vec<usize> {
-    let set = rustix::thread::sched_getaffinity(None);
-    let n = rustix::thread::CpuSet::MAX_CPU;
-    set.map_or_else(
-        |_| vec![0],
-        |set| (0..n).filter(|&cpu| set.is_set(cpu)).collect(),
-    )
-}
-
 /// Measures on two CPUs; `None` where fewer may be used.
 pub fn measure() -> Option<Costs> {
     let cpus = allowed_cpus();
@@ -87,23 +78,6 @@ pub fn measure() -> Option<Costs> {
         transfer_ns: transfer(a, b),
         slowdown: slowdown(a, b),
     })
-}
-
-/// Lets a process, and what it starts, run on these CPUs only; none: changes nothing.
-///
-/// # Errors
-/// When they do not exist or are not allowed.
-pub(crate) fn pin_process(pid: i32, cpus: &[usize]) -> crate::Result<()> {
-    if cpus.is_empty() {
-        return Ok(());
-    }
-    let mut set = rustix::thread::CpuSet::new();
-    let max = rustix::thread::CpuSet::MAX_CPU;
-    cpus.iter()
-        .filter(|&&cpu| cpu < max)
-        .for_each(|&cpu| set.set(cpu));
-    rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(pid), &set)
-        .map_err(|e| crate::Error::system("give the program its CPUs", e))
 }
 
 fn pin(cpu: usize) {

@@ -266,3 +266,20 @@ fn in_child(
         libc::_exit(127)
     }
 }
+
+/// Lets a process, and what it starts, run on these CPUs only; none: changes nothing.
+///
+/// # Errors
+/// When they do not exist or are not allowed.
+pub fn pin_process(pid: i32, cpus: &[usize]) -> Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    let max = rustix::thread::CpuSet::MAX_CPU;
+    cpus.iter()
+        .filter(|&&cpu| cpu < max)
+        .for_each(|&cpu| set.set(cpu));
+    rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(pid), &set)
+        .map_err(|e| Error::system("give the program its CPUs", e))
+}

@@ -63,13 +63,16 @@ impl NameSpaces {
     pub fn place(&mut self, id: ClientId, end: &str) -> Place {
         // We map all rings.
         let is_other = id.0 != std::process::id();
-        if is_other && crate::procs::maps(id.0 as i32, end) {
+        if is_other && crate::program::procs::maps(id.0 as i32, end) {
             return Place::Here;
         }
         let is_fresh = self.list();
         let claims = |at: &&Inner| at.inner == id.0 as i32;
         let owner = self.listed.iter().filter(claims).map(|at| at.outer);
-        match owner.into_iter().find(|&pid| crate::procs::maps(pid, end)) {
+        match owner
+            .into_iter()
+            .find(|&pid| crate::program::procs::maps(pid, end))
+        {
             Some(outer) => {
                 self.say_threads(id, outer);
                 Place::Elsewhere(outer)
@@ -101,7 +104,7 @@ impl NameSpaces {
 
     /// Inner numbers of the living threads of /proc/OUTER.
     pub fn living(outer: i32) -> HashSet<i32> {
-        let ids = crate::procs::threads(outer).into_iter();
+        let ids = crate::program::procs::threads(outer).into_iter();
         ids.filter_map(|tid| innermost(&status(outer, tid)?).map(|(inner, _)| inner))
             .collect()
     }
@@ -119,10 +122,10 @@ impl NameSpaces {
 
     /// Reads the status of each thread that is new.
     fn say_threads(&mut self, id: ClientId, outer: i32) {
-        let listed = crate::procs::threads(outer);
+        let listed = crate::program::procs::threads(outer);
         let known = self.threads.entry(id).or_default();
         known.retain(|tid, _| listed.contains(tid));
-        let ppid = crate::procs::parent(outer);
+        let ppid = crate::program::procs::parent(outer);
         for tid in listed {
             if known.contains_key(&tid) {
                 continue;
@@ -166,7 +169,7 @@ impl NameSpaces {
         if self.listed_at.is_some_and(|at| now < at + self.rest) {
             return false;
         }
-        self.listed = crate::procs::all()
+        self.listed = crate::program::procs::all()
             .filter_map(|outer| {
                 let (inner, levels) = innermost(&status(outer, outer)?)?;
                 (levels > 1).then_some(Inner { outer, inner })

@@ -5,8 +5,8 @@
 //! each gate; the program does the rest at its next annotation, in its own thread. Nothing is injected
 //! and no thread is stopped.
 use crate::error::{Error, Result};
-use crate::safefs::{self, Held};
-use crate::sigbus::Guarded;
+use crate::guard::safefs::{self, Held};
+use crate::guard::sigbus::Guarded;
 use object::{Object, ObjectSection, ObjectSegment};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ impl Attachment {
         place
             .make_link(session, &attachment.link)
             .map_err(|e| Error::file("make", &place.named(&attachment.link), e))?;
-        if let Some((uid, gid)) = crate::procs::owner(pid) {
+        if let Some((uid, gid)) = crate::program::procs::owner(pid) {
             // The program follows the link only when its owner is the program's user or root.
             let _ = place.give_link(&attachment.link, uid, gid);
         }
@@ -85,7 +85,7 @@ impl Drop for Attachment {
 
 /// Where the program looks: it goes by its own number, which in a container is not ours.
 fn link_name(pid: i32) -> String {
-    let number = crate::namespaces::own_number(pid);
+    let number = crate::program::namespaces::own_number(pid);
     format!("kasuri-attach-{number}")
 }
 

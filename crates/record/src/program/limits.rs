@@ -321,7 +321,10 @@ impl Limits {
     fn find_cpus(&mut self, pids: &[i32], rows: &mut Vec<LimitRow>) {
         let mut union = BTreeSet::new();
         'all: for &pid in pids {
-            for tid in crate::procs::threads(pid).into_iter().take(MAX_ASKED) {
+            for tid in crate::program::procs::threads(pid)
+                .into_iter()
+                .take(MAX_ASKED)
+            {
                 union.extend(affinity(tid).unwrap_or_default());
                 if union.is_superset(&self.online) {
                     break 'all;
@@ -394,7 +397,10 @@ fn family(roots: &[i32]) -> Vec<i32> {
     while at < all.len() && all.len() < MAX_ASKED {
         let pid = all[at];
         at += 1;
-        for tid in crate::procs::threads(pid).into_iter().take(MAX_ASKED) {
+        for tid in crate::program::procs::threads(pid)
+            .into_iter()
+            .take(MAX_ASKED)
+        {
             let children = read_to_string(format!("/proc/{pid}/task/{tid}/children"));
             let children = children.unwrap_or_default();
             let children = children

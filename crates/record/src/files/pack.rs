@@ -3,15 +3,15 @@
 //! The encoders of kasuri-format do the work, in as many threads as there are CPUs, a bounded number of
 //! slices at a time. The file appears under its name only when it is whole; until then the
 //! directory is the recording.
-use crate::bounds::{MAX_META_BYTES, MAX_NAMES, MAX_SITES_BYTES, MAX_TABLE_BYTES};
 use crate::error::{Error, Result};
+use crate::files::output::{self, Readers};
+use crate::files::symbols::Symbols;
+use crate::guard::bounds::{MAX_META_BYTES, MAX_NAMES, MAX_SITES_BYTES, MAX_TABLE_BYTES};
+use crate::guard::safefs::{Access, Held};
+use crate::guard::sigbus::Guarded;
+use crate::kernel::perf;
 use crate::losses::Losses;
-use crate::output::{self, Readers};
-use crate::perf;
 use crate::recorder::{Notice, Notify, Summary};
-use crate::safefs::{Access, Held};
-use crate::sigbus::Guarded;
-use crate::symbols::Symbols;
 use kasuri_format::container::{
     BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,
     encode_kernel_blocks, encode_perf_blocks,

@@ -1,14 +1,14 @@
 //! Saving what a crash left: a recording directory, or a damaged `.kasuri` file.
 use crate::clock;
-use crate::directory::{self, Directory};
 use crate::error::{Error, Result};
-use crate::output::{self as out, Readers};
-use crate::pack::{self, Amend, Packed};
+use crate::files::directory::{self, Directory};
+use crate::files::output::{self as out, Readers};
+use crate::files::pack::{self, Amend, Packed};
+use crate::guard::safefs::{self, Held};
+use crate::guard::sigbus::Guarded;
 use crate::recorder::{Notice, Notify};
-use crate::rings::{Collector, write_unplaced};
-use crate::safefs::{self, Held};
-use crate::session::{self, Left};
-use crate::sigbus::Guarded;
+use crate::rings::collector::{Collector, write_unplaced};
+use crate::rings::session::{self, Left};
 use kasuri_format::container::{BlockKind, Recording, Writer};
 use kasuri_format::meta::{Anchor, Meta};
 use std::io::{BufWriter, Write};
@@ -90,7 +90,7 @@ fn recover_directory(
         meta.missing.extend(refused);
         crate::testhook::point("recovered");
     } else {
-        crate::ringfile::repair_chunk_files(&dir)?;
+        crate::rings::ringfile::repair_chunk_files(&dir)?;
     }
     if !meta.complete && meta.end.is_none() && meta.kernel.source != "none" {
         doubts.push("kernel events that its killed recorder had not drained".to_owned());

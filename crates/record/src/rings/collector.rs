@@ -6,13 +6,13 @@
 //! Crash safety. A chunk is copied to the file, then zeroed (events first, header last), then marked
 //! FREE. Whenever this process is killed, `kasuri recover` finds each chunk in the file, in the
 //! ring, or in both; it goes by (stream, seq), so "both" counts once.
-use crate::bounds::{MAX_CLIENTS, MAX_OPEN_FILES, MAX_RINGS, MAX_STREAMS};
-use crate::discover::Discovery;
 use crate::error::{Error, Result};
-use crate::namespaces::{NameSpaces, Place};
-use crate::ringfile::{self, Segment, SeqSet};
-use crate::safefs::{Access, Held};
-use crate::session::Session;
+use crate::guard::bounds::{MAX_CLIENTS, MAX_OPEN_FILES, MAX_RINGS, MAX_STREAMS};
+use crate::guard::safefs::{Access, Held};
+use crate::program::namespaces::{NameSpaces, Place};
+use crate::rings::discover::Discovery;
+use crate::rings::ringfile::{self, Segment, SeqSet};
+use crate::rings::session::Session;
 use kasuri_format::meta::Proc;
 use kasuri_format::ring::{ChunkState, LOST_CAUSES};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -411,7 +411,7 @@ impl Client {
             out_bytes: 0,
             have: HashMap::new(),
             newest: HashMap::new(),
-            start_time: crate::procs::start_time(pid as i32),
+            start_time: crate::program::procs::start_time(pid as i32),
             place: Place::Later,
             looked_for: HashSet::new(),
             owned_then: 0,
@@ -580,7 +580,7 @@ impl Client {
         let gone = self.is_gone(pid);
         let listed = match (gone, self.place) {
             (true, _) => HashSet::new(),
-            (false, Place::Here) => crate::procs::threads(pid as i32),
+            (false, Place::Here) => crate::program::procs::threads(pid as i32),
             (false, Place::Elsewhere(outer)) => NameSpaces::living(outer),
             (false, Place::Doubt | Place::Later) => return,
         };
@@ -589,7 +589,7 @@ impl Client {
             let tid_now = tid as i32;
             let lives = !gone
                 && (listed.contains(&tid_now)
-                    || (is_here && crate::procs::has_thread(pid as i32, tid_now)));
+                    || (is_here && crate::program::procs::has_thread(pid as i32, tid_now)));
             if !lives || self.newest[&tid] > stream {
                 self.segments[ix].set_full(chunk);
             }
@@ -618,7 +618,7 @@ impl Client {
         let end = format!("/{}/{}", session.to_string_lossy(), first.name());
         self.place = names.place(id, &end);
         if let Place::Elsewhere(outer) = self.place {
-            self.start_time = crate::procs::start_time(outer);
+            self.start_time = crate::program::procs::start_time(outer);
         }
     }
 
@@ -640,7 +640,7 @@ impl Client {
     fn is_gone(&mut self, pid: u32) -> bool {
         let id = pid;
         let pid = self.in_proc(id).unwrap_or(id);
-        let elsewhere = match crate::procs::start_time(pid as i32) {
+        let elsewhere = match crate::program::procs::start_time(pid as i32) {
             None => true,
             Some(now) => self.start_time.is_some_and(|then| then != now),
         };

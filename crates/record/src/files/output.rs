@@ -4,7 +4,7 @@
 //! regular file is never replaced: a character device or a FIFO is written through (`-o /dev/null`), anything else is refused. A
 //! symbolic link is refused as well, whatever it points to: in a directory that others may write, anybody may have put it there
 //! to have root write where it points. Only the system's own names for open files (`/dev/stdout`, `/dev/fd/1`) are followed.
-use crate::safefs::{Access, Held};
+use crate::guard::safefs::{Access, Held};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
 use std::ffi::OsString;
 use std::fs::File;

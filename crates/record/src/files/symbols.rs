@@ -79,8 +79,8 @@ impl Symbols {
 impl Module {
     fn read(path: &Path) -> Option<Module> {
         // The program says which file: it may name a FIFO or a device, and cut what it named.
-        let file = crate::safefs::open_regular(path).ok()?;
-        let map = crate::sigbus::Guarded::read_only(&file).ok()?;
+        let file = crate::guard::safefs::open_regular(path).ok()?;
+        let map = crate::guard::sigbus::Guarded::read_only(&file).ok()?;
         let elf = object::File::parse(map.bytes()).ok()?;
         let lowest = elf.segments().map(|s| s.address()).min()?;
         let mut module = Module {

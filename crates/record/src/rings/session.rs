@@ -3,12 +3,12 @@
 //! Layout and protocol: annotate/include/kasuri.h part 1, docs/design/ring.md.
 //!
 //! The directory lies where anybody may make files, and with `-p` it belongs to another user in the end: all work in it goes
-//! through [`crate::safefs`], and it is given away last, when nothing is left to be made in it by name.
-use crate::bounds::MAX_NAMES;
+//! through [`crate::guard::safefs`], and it is given away last, when nothing is left to be made in it by name.
 use crate::clock::StampClock;
 use crate::error::{Error, Result};
-use crate::safefs::{self, Access, Held};
-use crate::shm::Shared;
+use crate::guard::bounds::MAX_NAMES;
+use crate::guard::safefs::{self, Access, Held};
+use crate::rings::shm::Shared;
 use kasuri_format::ring::{
     ABI_VERSION, Clock, Control, LOST_CAUSES, MAGIC_CONTROL, Policy, SessionState,
 };
@@ -218,11 +218,11 @@ fn remove(parent: &Held, name: &str, dir: &Held) {
 fn is_session_file(name: &str) -> bool {
     let is_sites = |name: &str| {
         let client = name.strip_suffix(".sites");
-        client.is_some_and(|client| crate::ringfile::client_id(client).is_some())
+        client.is_some_and(|client| crate::rings::ringfile::client_id(client).is_some())
     };
     name == CONTROL
         || name == RECORDING
-        || crate::ringfile::RingName::parse(name).is_some()
+        || crate::rings::ringfile::RingName::parse(name).is_some()
         || is_sites(name)
 }
 

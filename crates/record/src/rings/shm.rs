@@ -2,9 +2,9 @@
 //!
 //! Everything here is written by other processes at any time, so no `&[u8]` or `&T` of plain data is
 //! ever made of it: words are read as atomics, bulk bytes leave only through copies and write(2).
-//! Its length is theirs too: see [`crate::sigbus`].
-use crate::safefs::{Access, Held};
-use crate::sigbus::Guarded;
+//! Its length is theirs too: see [`crate::guard::sigbus`].
+use crate::guard::safefs::{Access, Held};
+use crate::guard::sigbus::Guarded;
 use rustix::fs::fstat;
 use std::fs::File;
 use std::io;

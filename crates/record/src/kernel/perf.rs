@@ -5,7 +5,7 @@
 //! and opened before it runs anything. An inherited event can only be read through a ring per CPU,
 //! hence (program, CPU) pairs and not one event for all CPUs.
 use crate::error::{Error, Result};
-use crate::safefs::{Access, Held};
+use crate::guard::safefs::{Access, Held};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

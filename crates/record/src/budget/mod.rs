@@ -3,11 +3,13 @@
 //! A budget is a share of the program's CPU time, kept by what the program's own threads pay: the figure that `kasuri stat` gives. What
 //! other programs pay for being seen beside it is theirs, and told apart there; a storm of theirs must not blind the recording of a
 //! program that does little. Of a whole system (`-a`) it is a share of all busy CPU time, and everybody's events count.
+pub mod governor;
+
+use crate::budget::governor::{Decision, Governor};
 use crate::error::Result;
-use crate::governor::{Decision, Governor};
-use crate::kernel::Source;
+use crate::kernel::source::Source;
+use crate::kernel::tracefs::DEFAULT_EVENTS;
 use crate::options::{Options, Target};
-use crate::tracefs::DEFAULT_EVENTS;
 use kasuri_format::meta::{BudgetChange, KernelMeta, cost_at};
 use kasuri_format::tracefs::{EventFormat, Field, Page, PageLayout};
 use std::collections::{BTreeMap, HashMap};
@@ -138,7 +140,11 @@ impl Budget {
         (self.governor.share(), self.changes.len())
     }
 
-    fn act(&mut self, source: &mut crate::kernel::TracefsSource, decision: Decision) -> Result<()> {
+    fn act(
+        &mut self,
+        source: &mut crate::kernel::source::TracefsSource,
+        decision: Decision,
+    ) -> Result<()> {
         let before = thread_cpu_ns();
         source.select(|event| !decision.paused && !decision.off.iter().any(|o| o == event))?;
         let monotonic_ns = crate::clock::monotonic_ns();
@@ -156,7 +162,7 @@ impl Budget {
     /// Events that the program paid for since the last call, by name, from a sample of the pages.
     fn count(
         &mut self,
-        source: &mut crate::kernel::TracefsSource,
+        source: &mut crate::kernel::source::TracefsSource,
     ) -> Result<BTreeMap<String, f64>> {
         let mut counts = BTreeMap::new();
         let page_bytes = self.layout.page_bytes as u64;

@@ -6,7 +6,7 @@
 //! bytes in the same test).
 use super::open_file;
 use crate::error::{Error, Result};
-use crate::safefs::{Access, Held};
+use crate::guard::safefs::{Access, Held};
 use rustix::fs::{OFlags, SeekFrom, ftruncate, seek};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};

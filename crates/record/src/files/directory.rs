@@ -1,8 +1,8 @@
 //! The recording directory. Spec: docs/format.md.
-use crate::bounds::MAX_NAMES;
 use crate::error::{Error, Result};
-use crate::output::{self, Kind};
-use crate::safefs::{Access, Held};
+use crate::files::output::{self, Kind};
+use crate::guard::bounds::MAX_NAMES;
+use crate::guard::safefs::{Access, Held};
 use kasuri_format::meta::{Anchor, KernelLoss, LimitRow, Meta, Proc, to_lines};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
@@ -206,7 +206,7 @@ fn is_recording_file(name: &str) -> bool {
     };
     let of_client = |suffix: &str| {
         let client = name.strip_suffix(suffix);
-        client.is_some_and(|client| crate::ringfile::client_id(client).is_some())
+        client.is_some_and(|client| crate::rings::ringfile::client_id(client).is_some())
     };
     FILES.contains(&name)
         || of_cpu("cpu")
@@ -223,7 +223,7 @@ const FILES: [&str; 8] = [
     "kernel-loss.jsonl",
     "procs.jsonl",
     "limits.jsonl",
-    crate::session::SESSION,
+    crate::rings::session::SESSION,
 ];
 
 fn append<T: Serialize>(file: &mut File, dir: &Held, name: &str, rows: &[T]) -> Result<()> {

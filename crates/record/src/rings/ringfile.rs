@@ -1,8 +1,8 @@
 //! Ring files and the files made of them: names, mapping, chunks, repair after a crash.
-use crate::bounds::{MAX_NAMES, MAX_SITES_BYTES};
 use crate::error::{Error, Result};
-use crate::safefs::{Access, Held};
-use crate::shm::Shared;
+use crate::guard::bounds::{MAX_NAMES, MAX_SITES_BYTES};
+use crate::guard::safefs::{Access, Held};
+use crate::rings::shm::Shared;
 use kasuri_format::ring::{
     self, ABI_VERSION, ChunkHeader, ChunkState, LOST_CAUSES, Lost, MAGIC_SEGMENT, SEQ_EMPTYING,
     SLOT_BYTES,
@@ -449,7 +449,7 @@ pub fn repair_chunk_files(dir: &Held) -> Result<BTreeMap<(u32, u32), Have>> {
             if file.metadata()?.len() == 0 {
                 return Ok(have);
             }
-            let map = crate::sigbus::Guarded::read_only(&file)?;
+            let map = crate::guard::sigbus::Guarded::read_only(&file)?;
             for chunk in ring::parse_chunks(map.bytes()).0 {
                 have.bytes = chunk.offset + u64::from(chunk.header.used);
                 have.streams

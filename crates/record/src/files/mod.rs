@@ -1,0 +1,14 @@
+//! The files of a recording: the directory while it is made, the packed file afterwards.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`directory`] | the recording directory |
+//! | [`pack`] | the directory into one `.kasuri` file |
+//! | `recover` | what a killed recorder left |
+//! | [`output`] | how any command writes the file that its user named |
+//! | `symbols` | names of the places that lock probes reported |
+pub mod directory;
+pub mod output;
+pub mod pack;
+pub(crate) mod recover;
+pub(crate) mod symbols;

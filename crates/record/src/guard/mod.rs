@@ -1,0 +1,10 @@
+//! What keeps strangers out: the recorder often runs as root, beside programs that it must not trust.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`safefs`] | files in directories that others may write |
+//! | `sigbus` | mapped files that their owner may cut |
+//! | `bounds` | how much a session can make the recorder use |
+pub(crate) mod bounds;
+pub mod safefs;
+pub(crate) mod sigbus;

@@ -1,0 +1,14 @@
+//! Kernel events: where they come from, which are chosen.
+//!
+//! | module | does |
+//! |---|---|
+//! | `source` | chooses tracefs, perf or nothing, and drains it |
+//! | [`tracefs`] | private instances, raw pages |
+//! | [`perf`] | context switches without privileges |
+//! | [`uprobes`] | the functions that `--lock-function` names |
+//! | [`selection`] | named selections of events |
+pub mod perf;
+pub mod selection;
+pub(crate) mod source;
+pub mod tracefs;
+pub mod uprobes;

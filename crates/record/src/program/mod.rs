@@ -1,0 +1,18 @@
+//! The program that is recorded: starting it, attaching to it, and what the system says about its processes.
+//!
+//! | module | does |
+//! |---|---|
+//! | `child` | starts a program, held until recording has begun |
+//! | `attach` | switches on the annotations of a running program |
+//! | `signals` | the signals that end a recording, or are passed on |
+//! | [`procs`] | processes and threads, out of /proc |
+//! | `namespaces` | programs in pid name spaces of their own |
+//! | `limits` | CPU limits, cpusets, affinity |
+//! | [`locks`] | the lock probe's library |
+pub(crate) mod attach;
+pub(crate) mod child;
+pub(crate) mod limits;
+pub mod locks;
+pub(crate) mod namespaces;
+pub mod procs;
+pub(crate) mod signals;

@@ -1,0 +1,14 @@
+//! Annotations: from the shared memory of programs to files of the recording directory.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`session`] | the directory through which programs and recorder meet |
+//! | `discover` | finds ring files, however many others lie there |
+//! | `ringfile` | one ring file: its chunks, their states |
+//! | `shm` | shared memory that strangers write |
+//! | `collector` | copies full chunks to files and frees them |
+pub(crate) mod collector;
+pub(crate) mod discover;
+pub(crate) mod ringfile;
+pub mod session;
+pub(crate) mod shm;
