@@ -14,7 +14,7 @@ const FRAMES = 120;
 
 function generate(slices) {
   const file = join(dir, `viewer-${slices}.html`);
-  const cargo = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "kasuri-present", "--example", "bench_html", "--"];
+  const cargo = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "kasuri-report", "--example", "bench_html", "--"];
   // BENCH_HTML: the example, built before.
   const [program, ...args] = process.env.BENCH_HTML ? [process.env.BENCH_HTML] : cargo;
   return JSON.parse(execFileSync(program, [...args, file, String(slices), "flat"], { cwd: root, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] }));

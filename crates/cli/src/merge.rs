@@ -8,6 +8,7 @@ mod rings;
 
 use crate::open::Base;
 use anyhow::{Context, bail};
+use kasuri_export::trace_dat::{KernelPages, kernel_pages};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{
     EncodeOptions, EncodedBlocks, Writer, encode_annotation_blocks, encode_kernel_blocks,
@@ -18,7 +19,6 @@ use kasuri_format::tracefs::{EventTable, PageLayout};
 use kasuri_import::{Clock, Opened};
 use kasuri_model::input::{CpuEvents, Event, Setup};
 use kasuri_model::{AnnotationVec, Strings, Time, Trace};
-use kasuri_present::trace_dat::{KernelPages, kernel_pages};
 use rings::Sites;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -4,7 +4,7 @@
 //! Messages name files and programs, and whoever named those may have wanted to talk to the terminal: whatever could steer it is
 //! replaced here, once for all messages.
 use clap::error::ErrorKind;
-use kasuri_present::table::units::printable;
+use kasuri_text::table::units::printable;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! trace.dat there and back: what `kasuri export --format trace-dat` writes is read as the same trace.
+use kasuri_export::trace_dat;
 use kasuri_import::{File, Options, load};
 use kasuri_model::{ThreadIx, Trace};
-use kasuri_present::trace_dat;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

@@ -10,15 +10,19 @@
 //! | `sched_log` | the scheduler's events themselves, kept for exports |
 //! | `annotate` | annotation events -> slices, tasks, flows, counters |
 //! | `build` | runs the passes, puts rows in their final order |
+//! | [`label`] | what things are called when the recording gives them no name |
+//! | [`arrow`] | arrows between threads: flows, and from a task's creation to its first run |
 #![forbid(unsafe_code)]
 
 mod annotate;
+pub mod arrow;
 mod build;
 mod check;
 mod error;
 mod inner;
 pub mod input;
 mod kernel_events;
+pub mod label;
 mod load;
 mod lock_calls;
 mod merge;

@@ -1,4 +1,4 @@
-// Byte planes back to items. The layout is that of crates/present/src/html/columns.rs.
+// Byte planes back to items. The layout is that of crates/report/src/columns.rs.
 import { Kind } from "./index";
 
 /** Items of one unit; times in ns on the file's axis. */

@@ -1,4 +1,4 @@
-// Durations of a name's slices in bins: an octave cut into eight. Counted by crates/present/src/html/names.rs.
+// Durations of a name's slices in bins: an octave cut into eight. Counted by crates/report/src/names.rs.
 import type { NameRow } from "./index";
 
 export interface Bin {

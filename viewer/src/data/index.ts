@@ -1,4 +1,4 @@
-// What the file says about itself before any item is read. Written by crates/present/src/html/index.rs.
+// What the file says about itself before any item is read. Written by crates/report/src/index.rs.
 
 /** The only version of the data that this viewer reads; it travels in the same file. */
 export const FORMAT_VERSION = 2;

@@ -1,4 +1,4 @@
-// Levels of detail: what a line looks like when a pixel is wider than its items. Built by crates/present/src/html/lod.rs.
+// Levels of detail: what a line looks like when a pixel is wider than its items. Built by crates/report/src/lod.rs.
 import { columnBytes, words } from "./columns";
 import { Kind, State } from "./index";
 

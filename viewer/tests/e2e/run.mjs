@@ -14,7 +14,7 @@ mkdirSync(out, { recursive: true });
 
 function generate(name, slices, kind) {
   const file = join(out, `${name}.html`);
-  const cargo = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "kasuri-present", "--example", "bench_html", "--"];
+  const cargo = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "kasuri-report", "--example", "bench_html", "--"];
   // BENCH_HTML: the example, built before.
   const [program, ...args] = process.env.BENCH_HTML ? [process.env.BENCH_HTML] : cargo;
   execFileSync(program, [...args, file, String(slices), kind], { cwd: root, stdio: ["ignore", "ignore", "inherit"] });

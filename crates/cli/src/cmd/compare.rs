@@ -3,7 +3,7 @@ use crate::cmd::stat::{has_colour, screen_width};
 use crate::open::Input;
 use anyhow::bail;
 use kasuri_analyze::Summary;
-use kasuri_present::table::{self, Layout};
+use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,7 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let comparison = kasuri_analyze::compare::compare(&before, &after);
     let mut out = std::io::stdout().lock();
     if args.json {
-        kasuri_present::json::write(&comparison, &mut out)?;
+        kasuri_text::json::write(&comparison, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let layout = Layout {

@@ -1,7 +1,7 @@
 //! `kasuri critical FILE`.
 use crate::cmd::stat::{has_colour, screen_width};
 use crate::open::Input;
-use kasuri_present::table::{self, Layout};
+use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = kasuri_analyze::critical_path::critical_path(&trace);
     let mut out = std::io::stdout().lock();
     if args.json {
-        kasuri_present::json::write(&path, &mut out)?;
+        kasuri_text::json::write(&path, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     anyhow::ensure!(

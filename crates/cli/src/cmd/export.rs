@@ -7,7 +7,7 @@ use crate::message;
 use crate::open::Input;
 use crate::output::{self, Output};
 use anyhow::bail;
-use kasuri_present::{Exported, chrome, ctf, firefox, paraver, perfetto, speedscope, trace_dat};
+use kasuri_export::{Exported, chrome, ctf, firefox, paraver, perfetto, speedscope, trace_dat};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! `kasuri info FILE`.
 use super::stat::{has_colour, screen_width};
 use crate::open::Input;
-use kasuri_present::table::{self, Layout};
+use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let contents = kasuri_analyze::contents(&trace);
     let mut out = std::io::stdout().lock();
     if args.json {
-        kasuri_present::json::write(&contents, &mut out)?;
+        kasuri_text::json::write(&contents, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let layout = Layout {

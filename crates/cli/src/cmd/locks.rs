@@ -3,7 +3,7 @@ use super::predict::machine;
 use super::stat::{has_colour, screen_width};
 use crate::range::{self, TimeRange};
 use crate::source::Source;
-use kasuri_present::table::{self, Layout};
+use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .flatten();
     if args.json {
         let mut value = serde_json::to_value(&locks)?;
-        let verdict = kasuri_present::verdict::Verdict::new(&locks, prediction.as_ref());
+        let verdict = kasuri_text::verdict::Verdict::new(&locks, prediction.as_ref());
         let p = verdict.prediction;
         value["class"] = p.and_then(|p| p.class).map(|c| c.word()).into();
         value["lock_efficiency_2_cpus"] = p.and_then(|p| p.lock_efficiency).into();
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         value["speedup_2_cpus_without_locks"] = p.map(|p| p.without_locks).into();
         value["cap"] = serde_json::to_value(p.and_then(|p| p.cap.as_ref()))?;
         value["look_at"] = verdict.advice.map(|a| a.text()).into();
-        kasuri_present::json::write(&value, &mut out)?;
+        kasuri_text::json::write(&value, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let layout = Layout {

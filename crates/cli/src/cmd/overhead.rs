@@ -7,9 +7,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::config::{Config, STANDARD};
 use kasuri_lab::ops;
 use kasuri_lab::overhead::{Cell, Options, Overhead, Row, measure};
-use kasuri_present::price;
-use kasuri_present::table::grid::{Grid, number, text};
-use kasuri_present::table::units;
+use kasuri_text::price;
+use kasuri_text::table::grid::{Grid, number, text};
+use kasuri_text::table::units;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -132,7 +132,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ));
     }
     if let Some(path) = &args.html {
-        let page = kasuri_present::price::html(&chart(&result));
+        let page = kasuri_text::price::html(&chart(&result));
         Output::to(path.clone())?.write(|out| out.write_all(page.as_bytes()))?;
         message::note(format_args!("saved {}", path.display()));
     }

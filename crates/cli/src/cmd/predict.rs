@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::source::Source;
 use anyhow::Context;
 use kasuri_predict::{Machine, Options};
-use kasuri_present::table::{self, Layout};
+use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -110,11 +110,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = args.svg {
         let output = Output::to(path)?;
-        output.write(|out| out.write_all(kasuri_present::svg::speedup(&prediction).as_bytes()))?;
+        output.write(|out| out.write_all(kasuri_text::svg::speedup(&prediction).as_bytes()))?;
     }
     let mut out = std::io::stdout().lock();
     if args.json {
-        kasuri_present::json::write(&prediction, &mut out)?;
+        kasuri_text::json::write(&prediction, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let layout = Layout {
@@ -152,7 +152,7 @@ fn published() -> anyhow::Result<ExitCode> {
         "max_speedup_error_pct": worst(&|i| rows[i].3),
         "max_wait_error_points": worst(&|i| rows[i].4),
     });
-    kasuri_present::json::write(&value, std::io::stdout().lock())?;
+    kasuri_text::json::write(&value, std::io::stdout().lock())?;
     Ok(ExitCode::SUCCESS)
 }
 

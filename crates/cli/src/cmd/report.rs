@@ -4,7 +4,7 @@ use crate::open::Input;
 use crate::output::Output;
 use anyhow::{Context, bail};
 use kasuri_analyze::account::Account;
-use kasuri_present::html;
+use kasuri_report as html;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -137,8 +137,8 @@ fn panels(trace: &kasuri_model::Trace, locks: &kasuri_analyze::Locks) -> Vec<htm
         .then(|| kasuri_predict::predict(trace, None, &wanted).ok())
         .flatten();
     let tabs = [
-        Some(kasuri_present::panels::locks(locks)),
-        prediction.as_ref().map(kasuri_present::panels::prediction),
+        Some(kasuri_report::panels::locks(locks)),
+        prediction.as_ref().map(kasuri_report::panels::prediction),
     ];
     tabs.into_iter().flatten().collect()
 }

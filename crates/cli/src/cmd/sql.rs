@@ -148,7 +148,7 @@ const NO_QUERY: &str = "no query of that name; `kasuri sql --list` lists them";
 fn list(json: bool) -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     if json {
-        kasuri_present::json::write(&catalogue(), &mut out)?;
+        kasuri_text::json::write(&catalogue(), &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let width = QUERIES.iter().map(|q| q.name.len()).max().unwrap_or(0);

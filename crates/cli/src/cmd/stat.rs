@@ -1,7 +1,7 @@
 //! `kasuri stat FILE`.
 use crate::open::Input;
 use crate::range::{self, TimeRange};
-use kasuri_present::table::{self, Layout};
+use kasuri_text::table::{self, Layout};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let summary = kasuri_analyze::summary(&trace, &options);
     let mut out = std::io::stdout().lock();
     if args.json {
-        kasuri_present::json::write(&summary, &mut out)?;
+        kasuri_text::json::write(&summary, &mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let layout = Layout {

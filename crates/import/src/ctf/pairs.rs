@@ -124,7 +124,7 @@ fn own_provider(name: &str, field: &dyn Fn(&str) -> Option<u32>) -> Option<Meani
     }
 }
 
-/// What an event of Kasuri's export was (crates/present/src/ctf/user.rs).
+/// What an event of Kasuri's export was (crates/export/src/ctf/user.rs).
 fn own_kind(event: &str) -> Option<Kind> {
     Some(match event {
         "slice_begin" => Kind::Begin,

@@ -1,0 +1,454 @@
+//! Chrome's Trace Event Format, object form: what chrome://tracing, Perfetto, speedscope and many scripts read.
+//!
+//! Times are microseconds with three decimals, so no nanosecond is lost. A thread has two rows: its slices, and
+//! above them its kernel states (its tid plus [`STATE_ROW`]). CPUs are the rows of a process of their own, pid 0,
+//! which no real process has. Written event by event; memory does not grow with the recording.
+mod event;
+
+use crate::Exported;
+use crate::args::ArgCursor;
+use crate::exported::Counted;
+use event::{Arg, Event};
+use kasuri_model::{
+    ArgValue, InstantIx, KernelSpanKind, SliceIx, SliceKind, ThreadIx, ThreadState, Time, Trace,
+};
+use kasuri_model::{arrow, label};
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+/// A thread's states are drawn in the row with its tid plus this: above every tid Linux gives (4,194,304), and
+/// small enough for readers that keep 32 bits.
+pub const STATE_ROW: i64 = 1 << 23;
+
+/// The pseudo process whose rows are the CPUs.
+pub const CPUS_PID: i32 = 0;
+
+/// Rows of interrupts and softirqs in the pseudo process, plus the CPU's number.
+const IRQ_ROW: i64 = STATE_ROW;
+const SOFTIRQ_ROW: i64 = STATE_ROW * 2;
+
+/// Writes the whole recording into `out`.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
+    let mut json = Json {
+        trace,
+        sink: Counted { out, records: 0 },
+        line: Vec::new(),
+    };
+    json.sink.out.write_all(b"{\"traceEvents\":[")?;
+    json.metadata()?;
+    json.cpus()?;
+    json.states()?;
+    json.slices_and_instants()?;
+    json.counters()?;
+    json.arrows()?;
+    json.kernel_spans()?;
+    json.losses()?;
+    json.tail()?;
+    json.sink.out.flush()?;
+    Ok(Exported {
+        records: json.sink.records,
+        left_out: left_out(trace),
+    })
+}
+
+fn left_out(trace: &Trace) -> Vec<String> {
+    let mut left_out = Vec::new();
+    if !trace.occupancy.start.is_empty() {
+        left_out.push(crate::exported::NO_EVENTS.to_owned());
+    }
+    if !trace.wakeups.time.is_empty() {
+        left_out.push("wake-up arrows (the waker's name is in the runnable state)".to_string());
+    }
+    if !trace.migrations.time.is_empty() {
+        left_out.push("migration events (a thread's CPU is shown)".to_string());
+    }
+    left_out
+}
+
+struct Json<'a, W> {
+    trace: &'a Trace,
+    sink: Counted<W>,
+    line: Vec<u8>,
+}
+
+impl<'a, W: Write> Json<'a, W> {
+    fn emit(&mut self, event: &Event) -> io::Result<()> {
+        self.line.clear();
+        let separator: &[u8] = if self.sink.records == 0 {
+            b"\n"
+        } else {
+            b",\n"
+        };
+        self.line.extend_from_slice(separator);
+        event.put(&mut self.line);
+        self.sink.records += 1;
+        self.sink.out.write_all(&self.line)
+    }
+
+    /// CLOCK_MONOTONIC in ns.
+    fn ts(&self, time: Time) -> Option<i64> {
+        Some(self.trace.origin_monotonic_ns.saturating_add(time.ns()))
+    }
+
+    fn span(&self, name: Cow<'a, str>, row: (i32, i64), from: Time, to: Time) -> Event<'a> {
+        Event {
+            ph: "X",
+            name,
+            pid: row.0,
+            tid: row.1,
+            ts: self.ts(from),
+            dur: Some((to - from).ns()),
+            ..Event::default()
+        }
+    }
+
+    fn pid_tid(&self, thread: ThreadIx) -> (i32, i64) {
+        let Some(row) = self.trace.threads.get(thread.ix()) else {
+            return (CPUS_PID, -1);
+        };
+        let pid = self
+            .trace
+            .processes
+            .get(row.process.ix())
+            .map_or(row.tid, |p| p.pid);
+        (pid, row.tid.into())
+    }
+
+    fn name_row(
+        &mut self,
+        what: &'static str,
+        (pid, tid): (i32, i64),
+        name: &str,
+    ) -> io::Result<()> {
+        let args = vec![("name".into(), Arg::Text(name.into()))];
+        self.emit(&Event {
+            ph: "M",
+            name: what.into(),
+            pid,
+            tid,
+            args,
+            ..Event::default()
+        })
+    }
+
+    fn sort_row(
+        &mut self,
+        what: &'static str,
+        (pid, tid): (i32, i64),
+        index: i64,
+    ) -> io::Result<()> {
+        let args = vec![("sort_index".into(), Arg::Int(index))];
+        self.emit(&Event {
+            ph: "M",
+            name: what.into(),
+            pid,
+            tid,
+            args,
+            ..Event::default()
+        })
+    }
+
+    fn metadata(&mut self) -> io::Result<()> {
+        self.name_row("process_name", (CPUS_PID, 0), "CPUs")?;
+        self.sort_row("process_sort_index", (CPUS_PID, 0), -1)?;
+        for cpu in 0..self.trace.cpus.len() {
+            self.name_row("thread_name", (CPUS_PID, cpu as i64), &format!("CPU {cpu}"))?;
+        }
+        for process in &self.trace.processes {
+            let name = self.trace.strings.get(process.name);
+            self.name_row("process_name", (process.pid, 0), name)?;
+        }
+        for i in 0..self.trace.threads.len() {
+            let (pid, tid) = self.pid_tid(ThreadIx(i as u32));
+            let name = label::thread(self.trace, ThreadIx(i as u32));
+            self.name_row("thread_name", (pid, tid), &name)?;
+            self.sort_row("thread_sort_index", (pid, tid), 2 * i as i64 + 1)?;
+            if !self.trace.threads[i].states.is_empty() {
+                self.name_row(
+                    "thread_name",
+                    (pid, tid + STATE_ROW),
+                    &format!("{name}: state"),
+                )?;
+                self.sort_row("thread_sort_index", (pid, tid + STATE_ROW), 2 * i as i64)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn cpus(&mut self) -> io::Result<()> {
+        let occupancy = &self.trace.occupancy;
+        for (cpu, row) in self.trace.cpus.iter().enumerate() {
+            for i in row.occupancy.clone().map(|i| i as usize) {
+                let thread = occupancy.thread[i];
+                if !thread.is_some() {
+                    continue;
+                }
+                let is_last = i + 1 == row.occupancy.end as usize;
+                let end = if is_last {
+                    self.trace.span.end
+                } else {
+                    occupancy.start[i + 1]
+                };
+                let name = label::thread(self.trace, thread);
+                let mut event = self.span(name, (CPUS_PID, cpu as i64), occupancy.start[i], end);
+                let (pid, tid) = self.pid_tid(thread);
+                event.args = vec![
+                    ("pid".into(), Arg::Int(pid.into())),
+                    ("tid".into(), Arg::Int(tid)),
+                ];
+                self.emit(&event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn states(&mut self) -> io::Result<()> {
+        let states = &self.trace.states;
+        for (t, row) in self.trace.threads.iter().enumerate() {
+            let (pid, tid) = self.pid_tid(ThreadIx(t as u32));
+            for i in row.states.clone().map(|i| i as usize) {
+                if states.state[i] == ThreadState::Unknown {
+                    continue;
+                }
+                let is_last = i + 1 == row.states.end as usize;
+                let end = if is_last {
+                    row.alive.end
+                } else {
+                    states.start[i + 1]
+                };
+                let name = label::state(states.state[i]).into();
+                let mut event = self.span(name, (pid, tid + STATE_ROW), states.start[i], end);
+                event.cat = Some("state");
+                if states.cpu[i] != u16::MAX {
+                    event
+                        .args
+                        .push(("cpu".into(), Arg::Uint(states.cpu[i].into())));
+                }
+                if states.by[i].is_some() {
+                    event
+                        .args
+                        .push(("by".into(), Arg::Text(self.by(states.by[i]).into())));
+                }
+                self.emit(&event)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn by(&self, thread: ThreadIx) -> String {
+        format!(
+            "{} {}",
+            label::thread(self.trace, thread),
+            self.pid_tid(thread).1
+        )
+    }
+
+    fn slices_and_instants(&mut self) -> io::Result<()> {
+        let mut cursor = ArgCursor::default();
+        for i in 0..self.trace.slices.start.len() {
+            let slices = &self.trace.slices;
+            let row = self.pid_tid(slices.thread[i]);
+            let name = Cow::Borrowed(label::slice(self.trace, SliceIx(i as u32)));
+            let mut event = self.span(name, row, slices.start[i], slices.end[i]);
+            event.cat = Some(label::kind(slices.kind[i]));
+            event.args = self.args(i, &mut cursor);
+            if slices.kind[i] != SliceKind::LockHold {
+                self.emit(&event)?;
+                continue;
+            }
+            // Critical sections may cross the work around them: asynchronous slices need not nest.
+            let begin = Event {
+                ph: "b",
+                dur: None,
+                id: Some(i as u64 + 1),
+                ..event
+            };
+            self.emit(&begin)?;
+            let ts = self.ts(self.trace.slices.end[i]);
+            self.emit(&Event {
+                ph: "e",
+                ts,
+                args: Vec::new(),
+                ..begin
+            })?;
+        }
+        self.instants(cursor)
+    }
+
+    /// The arguments of slice `i`: its own and what the model knows.
+    fn args(&self, i: usize, cursor: &mut ArgCursor) -> Vec<(Cow<'a, str>, Arg<'a>)> {
+        let slices = &self.trace.slices;
+        let mut args = self.own_args(cursor.of_slice(&self.trace.args, SliceIx(i as u32)));
+        if slices.object[i] != 0 {
+            args.push((
+                "object".into(),
+                Arg::Text(format!("{:#x}", slices.object[i]).into()),
+            ));
+        }
+        if let Some(task) = self.trace.tasks.get(slices.task[i].ix()) {
+            args.push(("task".into(), Arg::Uint(task.id)));
+        }
+        if !label::not_seen(slices.open[i]).is_empty() {
+            args.push((
+                "not seen".into(),
+                Arg::Text(label::not_seen(slices.open[i]).into()),
+            ));
+        }
+        // An object's names are unique: the later one holds.
+        for i in (0..args.len()).rev() {
+            if args[i + 1..].iter().any(|(name, _)| *name == args[i].0) {
+                args.remove(i);
+            }
+        }
+        args
+    }
+
+    fn own_args(&self, rows: std::ops::Range<usize>) -> Vec<(Cow<'a, str>, Arg<'a>)> {
+        let (table, strings) = (&self.trace.args, &self.trace.strings);
+        let value = |value| match value {
+            ArgValue::Int(v) => Arg::Int(v),
+            ArgValue::Uint(v) => Arg::Uint(v),
+            ArgValue::Float(v) => Arg::Float(v),
+            ArgValue::Str(s) => Arg::Text(strings.get(s).into()),
+        };
+        rows.map(|row| (strings.get(table.name[row]).into(), value(table.value[row])))
+            .collect()
+    }
+
+    fn instants(&mut self, mut cursor: ArgCursor) -> io::Result<()> {
+        for i in 0..self.trace.instants.time.len() {
+            let (pid, tid) = self.pid_tid(self.trace.instants.thread[i]);
+            let name = label::named(self.trace, self.trace.instants.name[i], "instant").into();
+            let ts = self.ts(self.trace.instants.time[i]);
+            let args = self.own_args(cursor.of_instant(&self.trace.args, InstantIx(i as u32)));
+            self.emit(&Event {
+                ph: "i",
+                s: Some("t"),
+                name,
+                pid,
+                tid,
+                ts,
+                args,
+                ..Event::default()
+            })?;
+        }
+        Ok(())
+    }
+
+    fn counters(&mut self) -> io::Result<()> {
+        for counter in &self.trace.counters {
+            let pid = self
+                .trace
+                .processes
+                .get(counter.process.ix())
+                .map_or(CPUS_PID, |p| p.pid);
+            let name = label::named(self.trace, counter.name, "counter");
+            // A counter's value must be a number, and JSON has no NaN and no infinity.
+            let values = counter.time.iter().zip(&counter.value);
+            for (&time, &value) in values.filter(|(_, value)| value.is_finite()) {
+                let args = vec![("value".into(), Arg::Float(value))];
+                let ts = self.ts(time);
+                self.emit(&Event {
+                    ph: "C",
+                    name: name.into(),
+                    pid,
+                    ts,
+                    args,
+                    ..Event::default()
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn arrows(&mut self) -> io::Result<()> {
+        let trace = self.trace;
+        for arrow in arrow::arrows(trace) {
+            for (ph, bp, (time, thread)) in [("s", None, arrow.from), ("f", Some("e"), arrow.to)] {
+                let (pid, tid) = self.pid_tid(thread);
+                let name = label::named(trace, arrow.name, "arrow").into();
+                let (cat, ts, id) = (Some("arrow"), self.ts(time), Some(arrow.id));
+                self.emit(&Event {
+                    ph,
+                    bp,
+                    cat,
+                    name,
+                    pid,
+                    tid,
+                    ts,
+                    id,
+                    ..Event::default()
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kernel_spans(&mut self) -> io::Result<()> {
+        let spans = &self.trace.kernel_spans;
+        for i in 0..spans.start.len() {
+            let (row, cat) = match spans.kind[i] {
+                KernelSpanKind::Irq => ((CPUS_PID, IRQ_ROW + i64::from(spans.cpu[i])), "irq"),
+                KernelSpanKind::Softirq => {
+                    ((CPUS_PID, SOFTIRQ_ROW + i64::from(spans.cpu[i])), "softirq")
+                }
+                KernelSpanKind::Syscall => (self.pid_tid(spans.thread[i]), "system call"),
+                KernelSpanKind::LockContention => (self.pid_tid(spans.thread[i]), "kernel lock"),
+            };
+            let name = Cow::Borrowed(label::named(self.trace, spans.name[i], cat));
+            let mut event = self.span(name, row, spans.start[i], spans.end[i]);
+            event.cat = Some(cat);
+            self.emit(&event)?;
+        }
+        Ok(())
+    }
+
+    fn losses(&mut self) -> io::Result<()> {
+        let whole = &self.trace.span;
+        for loss in &self.trace.losses {
+            let row = match loss.cpu {
+                Some(cpu) => (CPUS_PID, i64::from(cpu)),
+                None => self.pid_tid(loss.thread),
+            };
+            let name = format!("lost events: {}", loss.cause).into();
+            let from = loss.when.start.max(whole.start);
+            let mut event = self.span(name, row, from, loss.when.end.min(whole.end).max(from));
+            event.cat = Some("lost events");
+            event.args = vec![
+                ("count".into(), Arg::Uint(loss.count)),
+                ("remedy".into(), Arg::Text(loss.remedy.as_str().into())),
+            ];
+            self.emit(&event)?;
+        }
+        Ok(())
+    }
+
+    fn tail(&mut self) -> io::Result<()> {
+        let info = &self.trace.info;
+        let is_known = self.trace.origin_realtime_ns != 0;
+        let realtime = is_known.then(|| {
+            self.trace
+                .origin_realtime_ns
+                .saturating_sub(self.trace.origin_monotonic_ns)
+        });
+        let other = serde_json::json!({
+            "command": info.command,
+            "host": info.host,
+            "kernel": info.kernel,
+            "machine": info.machine,
+            "cpu_model": info.cpu_model,
+            "recorder": info.recorder,
+            "clock": "CLOCK_MONOTONIC",
+            "start_monotonic_ns": self.trace.origin_monotonic_ns.saturating_add(self.trace.span.start.ns()),
+            "end_monotonic_ns": self.trace.origin_monotonic_ns.saturating_add(self.trace.span.end.ns()),
+            "realtime_minus_monotonic_ns": realtime,
+        });
+        write!(
+            self.sink.out,
+            "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{other}}}\n"
+        )
+    }
+}

@@ -1,0 +1,28 @@
+//! Columns -> files that other tools read. Knows the model and nothing above it.
+//!
+//! | module | writes |
+//! |---|---|
+//! | [`perfetto`] | Perfetto's protobuf |
+//! | [`chrome`] | Trace Event Format, JSON |
+//! | [`firefox`] | Firefox Profiler's processed profile, JSON |
+//! | [`speedscope`] | speedscope's evented profiles, JSON |
+//! | [`paraver`] | Paraver's .prv, .pcf and .row |
+//! | [`ctf`] | Common Trace Format 1.8 and 2, a directory |
+//! | [`trace_dat`] | trace-cmd's trace.dat |
+//! | `sched_events` | the scheduler's events, as formats with kernel events want them |
+//! | `args` | the arguments of each slice and instant |
+//! | `exported` | what each export reports back |
+#![forbid(unsafe_code)]
+
+mod args;
+pub mod chrome;
+pub mod ctf;
+mod exported;
+pub mod firefox;
+pub mod paraver;
+pub mod perfetto;
+mod sched_events;
+pub mod speedscope;
+pub mod trace_dat;
+
+pub use exported::Exported;

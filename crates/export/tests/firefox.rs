@@ -1,0 +1,419 @@
+//! The Firefox Profiler export against the types of a processed profile of version 70 (src/types/profile.ts and markers.ts
+//! of the profiler): every key it must have and none it does not know, columns of one length, indices that exist.
+mod common;
+use common::*;
+use kasuri_model::Trace;
+use serde_json::Value;
+
+fn exported(trace: &Trace) -> Value {
+    let mut out = Vec::new();
+    kasuri_export::firefox::write(trace, &mut out).unwrap();
+    serde_json::from_slice(&out).expect("valid JSON whatever the names")
+}
+
+struct Check(Vec<String>);
+
+impl Check {
+    fn that(&mut self, ok: bool, what: impl FnOnce() -> String) {
+        if !ok {
+            self.0.push(what());
+        }
+    }
+
+    /// Keys it must and may have.
+    fn keys(&mut self, value: &Value, what: &str, must: &[&str], may: &[&str]) {
+        let Some(object) = value.as_object() else {
+            return self.0.push(format!("{what} is no object"));
+        };
+        for key in must {
+            self.that(object.contains_key(*key), || format!("{what} lacks {key}"));
+        }
+        for key in object.keys() {
+            let known = must.contains(&key.as_str()) || may.contains(&key.as_str());
+            self.that(known, || format!("{what} has {key}"));
+        }
+    }
+
+    /// A table: all columns as long as it says.
+    fn table(&mut self, value: &Value, what: &str, columns: &[&str], other: &[&str]) -> usize {
+        let mut must = vec!["length"];
+        must.extend(columns);
+        self.keys(value, what, &must, other);
+        let n = value["length"].as_u64().unwrap_or(u64::MAX) as usize;
+        for column in columns {
+            let length = value[column].as_array().map(Vec::len);
+            self.that(length == Some(n), || format!("{what}.{column}: {length:?}"));
+        }
+        n
+    }
+
+    /// A column of indices below `n`; null and -1 where allowed.
+    fn indices(&mut self, column: &Value, what: &str, n: usize, or_none: bool) {
+        for value in column.as_array().into_iter().flatten() {
+            let is_none = value.is_null() || value.as_i64() == Some(-1);
+            let ok = is_none && or_none || value.as_u64().is_some_and(|i| (i as usize) < n);
+            self.that(ok, || format!("{what}: {value}"));
+        }
+    }
+
+    fn ascending(&mut self, column: &Value, what: &str) {
+        let numbers: Vec<f64> = column
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_f64)
+            .collect();
+        self.that(numbers.len() == column.as_array().unwrap().len(), || {
+            format!("{what}: no numbers")
+        });
+        self.that(numbers.is_sorted(), || format!("{what} goes back"));
+    }
+}
+
+const COLORS: [&str; 13] = [
+    "transparent",
+    "purple",
+    "green",
+    "orange",
+    "yellow",
+    "lightblue",
+    "blue",
+    "brown",
+    "magenta",
+    "red",
+    "lightred",
+    "darkgrey",
+    "grey",
+];
+
+fn violations(profile: &Value) -> Vec<String> {
+    let mut c = Check(Vec::new());
+    c.keys(
+        profile,
+        "profile",
+        &["meta", "libs", "shared", "threads"],
+        &["counters"],
+    );
+    let meta = &profile["meta"];
+    let must = [
+        "interval",
+        "startTime",
+        "processType",
+        "product",
+        "stackwalk",
+        "version",
+        "preprocessedProfileVersion",
+        "markerSchema",
+    ];
+    let may = [
+        "startTimeAsClockMonotonicNanosecondsSinceBoot",
+        "profilingStartTime",
+        "profilingEndTime",
+        "categories",
+        "sampleUnits",
+        "symbolicated",
+        "symbolicationNotSupported",
+        "usesOnlyOneStackType",
+        "importedFrom",
+        "platform",
+        "oscpu",
+        "CPUName",
+        "logicalCPUs",
+    ];
+    c.keys(meta, "meta", &must, &may);
+    c.that(meta["preprocessedProfileVersion"] == 70, || {
+        "version".into()
+    });
+    let categories = meta["categories"].as_array().unwrap();
+    for category in categories {
+        c.keys(
+            category,
+            "category",
+            &["name", "color", "subcategories"],
+            &[],
+        );
+        c.that(
+            COLORS.contains(&category["color"].as_str().unwrap()),
+            || format!("{category}"),
+        );
+        c.that(category["subcategories"][0] == "Other", || {
+            format!("{category}")
+        });
+    }
+    let shared = &profile["shared"];
+    let n_strings = shared["stringArray"].as_array().unwrap().len();
+    let n_funcs = c.table(
+        &shared["funcTable"],
+        "funcTable",
+        &[
+            "name",
+            "isJS",
+            "relevantForJS",
+            "resource",
+            "source",
+            "lineNumber",
+            "columnNumber",
+            "originalLocation",
+        ],
+        &[],
+    );
+    c.indices(
+        &shared["funcTable"]["name"],
+        "funcTable.name",
+        n_strings,
+        false,
+    );
+    let n_frames = c.table(
+        &shared["frameTable"],
+        "frameTable",
+        &[
+            "address",
+            "lib",
+            "inlineDepth",
+            "category",
+            "subcategory",
+            "func",
+            "nativeSymbol",
+            "innerWindowID",
+            "line",
+            "column",
+            "originalLocation",
+        ],
+        &[],
+    );
+    c.indices(
+        &shared["frameTable"]["func"],
+        "frameTable.func",
+        n_funcs,
+        false,
+    );
+    c.indices(
+        &shared["frameTable"]["category"],
+        "frameTable.category",
+        categories.len(),
+        false,
+    );
+    let n_stacks = c.table(
+        &shared["stackTable"],
+        "stackTable",
+        &["frame", "prefixOffset"],
+        &[],
+    );
+    c.indices(
+        &shared["stackTable"]["frame"],
+        "stackTable.frame",
+        n_frames,
+        false,
+    );
+    c.table(
+        &shared["resourceTable"],
+        "resourceTable",
+        &["name", "host", "type"],
+        &[],
+    );
+    c.table(
+        &shared["nativeSymbols"],
+        "nativeSymbols",
+        &["libIndex", "address", "name", "functionSize"],
+        &[],
+    );
+    c.table(
+        &shared["sources"],
+        "sources",
+        &[
+            "id",
+            "filename",
+            "startLine",
+            "startColumn",
+            "sourceMapURL",
+            "content",
+        ],
+        &[],
+    );
+    c.table(
+        &shared["sourceLocationTable"],
+        "sourceLocationTable",
+        &["source", "line", "column"],
+        &[],
+    );
+    let schemas: Vec<&str> = (meta["markerSchema"].as_array().unwrap().iter())
+        .map(|s| s["name"].as_str().unwrap())
+        .collect();
+    for schema in meta["markerSchema"].as_array().unwrap() {
+        c.keys(
+            schema,
+            "markerSchema",
+            &["name", "display", "fields"],
+            &["tooltipLabel", "tableLabel", "chartLabel", "isStackBased"],
+        );
+        for field in schema["fields"].as_array().unwrap() {
+            c.keys(field, "field", &["key", "format"], &["label"]);
+        }
+    }
+    let must = [
+        "processType",
+        "processStartupTime",
+        "processShutdownTime",
+        "registerTime",
+        "unregisterTime",
+        "pausedRanges",
+        "name",
+        "isMainThread",
+        "pid",
+        "tid",
+        "samples",
+        "markers",
+    ];
+    let threads = profile["threads"].as_array().unwrap();
+    for thread in threads {
+        c.keys(
+            thread,
+            "thread",
+            &must,
+            &["showMarkersInTimeline", "processName"],
+        );
+        c.that(thread["pid"].is_string() && thread["tid"].is_i64(), || {
+            "pid and tid".into()
+        });
+        let samples = &thread["samples"];
+        c.table(
+            samples,
+            "samples",
+            &["stack", "time", "weight", "threadCPUDelta"],
+            &["weightType"],
+        );
+        c.indices(&samples["stack"], "samples.stack", n_stacks, true);
+        c.ascending(&samples["time"], "samples.time");
+        let markers = &thread["markers"];
+        c.table(
+            markers,
+            "markers",
+            &["data", "name", "startTime", "endTime", "phase", "category"],
+            &[],
+        );
+        c.indices(&markers["name"], "markers.name", n_strings, false);
+        c.indices(
+            &markers["category"],
+            "markers.category",
+            categories.len(),
+            false,
+        );
+        c.ascending(&markers["startTime"], "markers.startTime");
+        for (i, phase) in markers["phase"].as_array().unwrap().iter().enumerate() {
+            let is_interval = phase == 1;
+            c.that(markers["endTime"][i].is_number() == is_interval, || {
+                format!("phase {phase}")
+            });
+            let of_type = markers["data"][i]["type"].as_str().unwrap();
+            c.that(schemas.contains(&of_type), || {
+                format!("no schema for {of_type}")
+            });
+        }
+    }
+    for counter in profile["counters"].as_array().into_iter().flatten() {
+        c.keys(
+            counter,
+            "counter",
+            &[
+                "name",
+                "category",
+                "description",
+                "pid",
+                "mainThreadIndex",
+                "samples",
+                "display",
+            ],
+            &[],
+        );
+        c.table(
+            &counter["samples"],
+            "counter.samples",
+            &["time", "count"],
+            &[],
+        );
+        c.ascending(&counter["samples"]["time"], "counter.samples.time");
+        let ix = counter["mainThreadIndex"].as_u64().unwrap() as usize;
+        c.that(ix < threads.len(), || "mainThreadIndex".into());
+    }
+    c.0
+}
+
+#[test]
+fn firefox_profile_follows_its_types() {
+    assert_eq!(violations(&exported(&sample())), [""; 0]);
+    assert_eq!(violations(&exported(&Trace::default())), [""; 0]);
+}
+
+#[test]
+fn firefox_check_finds_wrong_profiles() {
+    let mut profile = exported(&sample());
+    profile["threads"][1]["markers"]["name"][0] = 10_000.into();
+    profile["shared"]["stackTable"]["prefixOffset"]
+        .as_array_mut()
+        .unwrap()
+        .pop();
+    assert_eq!(
+        violations(&profile),
+        ["stackTable.prefixOffset: Some(8)", "markers.name: 10000"]
+    );
+}
+
+#[test]
+fn firefox_samples_are_states_with_their_cpu_time() {
+    let profile = exported(&sample());
+    let samples = &profile["threads"][1]["samples"];
+    // Unknown, running, preempted, running, end.
+    assert_eq!(samples["stack"], serde_json::json!([0, 1, 3, 1, null]));
+    assert_eq!(
+        samples["threadCPUDelta"],
+        serde_json::json!([null, 0, 300, 0, 500])
+    );
+    let time: Vec<f64> = samples["time"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t.as_f64().unwrap())
+        .collect();
+    assert_eq!(time, [0.0, 0.0001, 0.0004, 0.0005, 0.001]);
+}
+
+#[test]
+fn firefox_markers_are_slices_points_and_wakeups() {
+    let profile = exported(&sample());
+    let strings = profile["shared"]["stringArray"].as_array().unwrap();
+    let rows = |thread: usize| {
+        let m = &profile["threads"][thread]["markers"];
+        let n = m["length"].as_u64().unwrap() as usize;
+        let ns = |v: &Value| v.as_f64().map(|ms| (ms * 1e6).round() as i64);
+        let row = |i: usize| {
+            let name = strings[m["name"][i].as_u64().unwrap() as usize]
+                .as_str()
+                .unwrap();
+            (name, ns(&m["startTime"][i]), ns(&m["endTime"][i]))
+        };
+        (0..n).map(row).collect::<Vec<_>>()
+    };
+    let main = [
+        ("time", Some(110), Some(900)),
+        ("solve", Some(110), Some(300)),
+        ("clone3", Some(120), Some(140)),
+        ("lock held", Some(200), Some(350)),
+        (NASTY, Some(300), Some(300)),
+        (NASTY, Some(333), None),
+    ];
+    assert_eq!(rows(1), main);
+    let worker = [
+        ("wake-up", Some(150), None),
+        ("rows", Some(210), Some(590)),
+        ("barrier wait", Some(590), Some(990)),
+        ("wake-up", Some(790), None),
+    ];
+    assert_eq!(rows(2), worker);
+    let data = &profile["threads"][2]["markers"]["data"];
+    assert_eq!(data[0]["by"], "quake 100");
+    assert_eq!(data[2]["notSeen"], "end");
+    assert_eq!(
+        profile["counters"][0]["samples"]["count"],
+        serde_json::json!([0.5, 6.5])
+    );
+}

@@ -1,0 +1,58 @@
+//! Arrows between threads: the program's own flows, and from a task's creation to its first run.
+use crate::{SliceKind, StrIx, ThreadIx, Time, Trace};
+
+/// One arrow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Arrow {
+    /// Unique in the recording; the program's own flow ids may repeat.
+    pub id: u64,
+    /// Its name.
+    pub name: StrIx,
+    /// Tail.
+    pub from: (Time, ThreadIx),
+    /// Head.
+    pub to: (Time, ThreadIx),
+}
+
+/// Every arrow whose two ends are known: first the flows, then the tasks.
+pub fn arrows(trace: &Trace) -> impl Iterator<Item = Arrow> + '_ {
+    let flows = (0..trace.flows.id.len()).map(|i| Arrow {
+        id: i as u64 + 1,
+        name: trace.flows.name[i],
+        from: (trace.flows.from_time[i], trace.flows.from_thread[i]),
+        to: (trace.flows.to_time[i], trace.flows.to_thread[i]),
+    });
+    let runs = first_runs(trace);
+    let first_task_id = trace.flows.id.len() as u64 + 1;
+    let tasks = trace.tasks.iter().enumerate().filter_map(move |(i, task)| {
+        let to = runs[i]?;
+        (task.created != Time::MIN && task.creator.is_some()).then_some(Arrow {
+            id: first_task_id + i as u64,
+            name: task.name,
+            from: (task.created, task.creator),
+            to,
+        })
+    });
+    flows
+        .chain(tasks)
+        .filter(|a| a.from.1.is_some() && a.to.1.is_some())
+}
+
+/// When and where each task first ran.
+fn first_runs(trace: &Trace) -> Vec<Option<(Time, ThreadIx)>> {
+    let mut runs: Vec<Option<(Time, ThreadIx)>> = vec![None; trace.tasks.len()];
+    if trace.tasks.is_empty() {
+        return runs;
+    }
+    for (i, &kind) in trace.slices.kind.iter().enumerate() {
+        let task = trace.slices.task[i];
+        if kind == SliceKind::TaskRun && task.is_some() {
+            let run = (trace.slices.start[i], trace.slices.thread[i]);
+            let first = runs[task.ix()].get_or_insert(run);
+            if run.0 < first.0 {
+                *first = run;
+            }
+        }
+    }
+    runs
+}

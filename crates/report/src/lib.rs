@@ -1,0 +1,152 @@
+//! One recording as one self-contained HTML file: the report that `kasuri report` writes.
+//!
+//! Goal: ten million slices in a file that a browser opens in a second, offline. Method (docs/design/viewer.md has the
+//! format and the measurements): every row of the chart is a *line*, a sequence of items that do not overlap; a line is
+//! cut into *units* of [`columns::UNIT_ITEMS`] items, stored as byte planes; units are deflated as *blocks*, which the
+//! viewer inflates when it needs them. Lines too long to draw item by item get a *level-of-detail* pyramid, whose coarse
+//! part stands before the viewer's code, so that the picture is there before the rest of the file is parsed.
+//!
+//! [`lines`] decides what the rows are, [`columns`] and [`lod`] turn them into bytes, [`blocks`] deflates on all CPUs,
+//! [`index`] describes the rest as JSON, and [`page`] puts the parts into the template built by `make viewer`.
+mod account;
+mod blocks;
+mod columns;
+mod index;
+mod lines;
+mod locks;
+mod lod;
+mod names;
+mod page;
+mod panel;
+pub mod panels;
+#[cfg(test)]
+mod tests;
+
+pub use panel::{Cell, Chart, Column, Go, Panel, Series, SeriesStyle, Table, Unit, Value};
+
+use kasuri_model::{Places, Trace};
+use std::io::Write;
+
+/// Version of the data inside the file; the viewer beside it reads exactly this one.
+pub const FORMAT_VERSION: u32 = 2;
+
+/// What to write, and how.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    /// Heading of the page; empty: the recorded command.
+    pub title: String,
+    /// A short name that tells it from another recording in the same page; empty: the title.
+    pub label: String,
+    /// What `kasuri stat --json` says about the recording; shown as a panel.
+    pub summary: Option<serde_json::Value>,
+    /// Where names were annotated, for the details panel; none: what the trace knows of it.
+    pub places: Option<&'a Places>,
+    /// Where every CPU-second went; drawn as a stacked area, added up for any part.
+    pub account: Option<&'a kasuri_analyze::account::Account>,
+    /// How locks were used: the numbers of their rows, as in the tab; none: what their slices add up to.
+    pub locks: Option<&'a kasuri_analyze::Locks>,
+    /// Tables of other analyses, a tab each.
+    pub panels: Vec<Panel>,
+    /// Deflate level 1 (fast) to 9 (small).
+    pub level: u32,
+    /// Threads that encode and deflate; 0: one for each CPU.
+    pub workers: usize,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options {
+            title: String::new(),
+            label: String::new(),
+            summary: None,
+            places: None,
+            account: None,
+            locks: None,
+            panels: Vec::new(),
+            level: 5,
+            workers: 0,
+        }
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Size of the file, bytes.
+    pub bytes: u64,
+    /// Annotated slices in it.
+    pub slices: u64,
+    /// Everything that can be drawn: slices, states, occupancies, kernel spans, instants, counter values.
+    pub items: u64,
+    /// Rows of the chart.
+    pub lines: u32,
+    /// Items whose time had to be changed because they overlapped the one before them in the same row: 0 unless the
+    /// model broke its own rule.
+    pub clamped: u64,
+}
+
+/// Why no report was written.
+#[derive(thiserror::Error, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The output could not be written.
+    #[error("cannot write the report: {0}")]
+    Write(#[from] std::io::Error),
+    /// The recording's facts could not be put into JSON.
+    #[error("cannot encode the report's index: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Writes `trace` as one HTML file to `out`, which needs no buffering of its own.
+///
+/// Memory: the deflated file is held before it is written (about 6 bytes for each slice). Threads: `options.workers`
+/// are started and joined.
+///
+/// # Errors
+/// [`Error::Write`] when `out` fails; what was written until then is not a valid page. [`Error::Json`] when the summary
+/// cannot be encoded.
+pub fn write(trace: &Trace, options: &Options, out: &mut impl Write) -> Result<Stats, Error> {
+    write_all(&[(trace, options)], out)
+}
+
+/// Writes two recordings as one HTML file that shows them one above the other, on aligned time axes.
+///
+/// # Errors
+/// Those of [`write`].
+pub fn write_pair(
+    first: (&Trace, &Options),
+    second: (&Trace, &Options),
+    out: &mut impl Write,
+) -> Result<Stats, Error> {
+    write_all(&[first, second], out)
+}
+
+fn write_all(recordings: &[(&Trace, &Options)], out: &mut impl Write) -> Result<Stats, Error> {
+    let mut stats = Stats::default();
+    let mut parts = Vec::new();
+    for &(trace, options) in recordings {
+        let mut plan = lines::plan(trace);
+        account::add(trace, options.account, &mut plan);
+        if let Some(answer) = options.locks {
+            locks::tell(trace, answer, &mut plan.locks);
+        }
+        let packed = blocks::pack(trace, &plan, options);
+        let index = index::encode(trace, &plan, &packed, options)?;
+        stats.slices += trace.slices.start.len() as u64;
+        stats.items += plan
+            .lines
+            .iter()
+            .map(|line| line.rows.len() as u64)
+            .sum::<u64>();
+        stats.lines += plan.lines.len() as u32;
+        stats.clamped += packed.clamped;
+        parts.push(page::Part {
+            title: index::title(trace, options),
+            index,
+            packed,
+            level: options.level,
+        });
+    }
+    stats.bytes = page::write(&parts, out)?;
+    Ok(stats)
+}

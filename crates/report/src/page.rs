@@ -1,0 +1,97 @@
+//! Puts the parts into the template that `make viewer` builds.
+use super::blocks::{Packed, deflated};
+use flate2::{Compress, Compression};
+use std::io::{self, Write};
+
+const TEMPLATE: &str = include_str!(env!("KASURI_VIEWER_HTML"));
+/// Where in the template the parts go; viewer/build.mjs checks that each stands there once.
+const PLACES: [&str; 3] = [
+    "<!--kasuri:title-->",
+    "<!--kasuri:first-->",
+    "<!--kasuri:rest-->",
+];
+
+/// One recording of a page.
+pub struct Part {
+    /// Heading.
+    pub title: String,
+    /// JSON.
+    pub index: Vec<u8>,
+    /// Everything else.
+    pub packed: Packed,
+    /// Deflate level of the index.
+    pub level: u32,
+}
+
+/// Prefixes of the ids of each recording's tags; the viewer looks for them in this order.
+const PREFIXES: [&str; 2] = ["kasuri", "kasuri-b"];
+
+/// Writes the page of one or two recordings; returns its size in bytes.
+pub fn write(parts: &[Part], out: &mut impl Write) -> io::Result<u64> {
+    let mut out = Counted { out, bytes: 0 };
+    let (head, rest) = split(TEMPLATE, PLACES[0])?;
+    let (styles, rest) = split(rest, PLACES[1])?;
+    let (viewer, foot) = split(rest, PLACES[2])?;
+    let titles: Vec<&str> = parts.iter().map(|part| part.title.as_str()).collect();
+    out.write_all(head.as_bytes())?;
+    out.write_all(escape(&titles.join(" | ")).as_bytes())?;
+    out.write_all(styles.as_bytes())?;
+    for (part, prefix) in parts.iter().zip(PREFIXES) {
+        let mut deflate = Compress::new(Compression::new(part.level.clamp(1, 9)), false);
+        writeln!(
+            out,
+            "<script type=\"kasuri/index\" id=\"{prefix}-index\">{}</script>",
+            deflated(&mut deflate, &part.index, &[])
+        )?;
+        for tag in 0..part.packed.first_tags {
+            write_tag(&part.packed, prefix, tag, &mut out)?;
+        }
+    }
+    out.write_all(viewer.as_bytes())?;
+    for (part, prefix) in parts.iter().zip(PREFIXES) {
+        for tag in part.packed.first_tags..part.packed.tags.len() {
+            write_tag(&part.packed, prefix, tag, &mut out)?;
+        }
+    }
+    out.write_all(foot.as_bytes())?;
+    out.flush()?;
+    Ok(out.bytes)
+}
+
+fn split<'a>(text: &'a str, at: &str) -> io::Result<(&'a str, &'a str)> {
+    text.split_once(at)
+        .ok_or_else(|| io::Error::other(format!("the viewer's template has no {at}")))
+}
+
+fn write_tag(packed: &Packed, prefix: &str, tag: usize, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "<script type=\"kasuri/data\" id=\"{prefix}-{tag}\">")?;
+    for block in &packed.blocks[packed.tags[tag].clone()] {
+        out.write_all(block.text.as_bytes())?;
+    }
+    out.write_all(b"</script>\n")
+}
+
+/// `text` as HTML.
+fn escape(text: &str) -> String {
+    let text = kasuri_text::table::units::printable(text);
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+struct Counted<'a, W: Write> {
+    out: &'a mut W,
+    bytes: u64,
+}
+
+impl<W: Write> Write for Counted<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.out.write(bytes)?;
+        self.bytes += n as u64;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

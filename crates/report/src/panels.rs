@@ -1,0 +1,364 @@
+//! Tabs of the report: locks, and the predicted speed-up.
+use crate::{Cell, Chart, Column, Go, Panel, Series, SeriesStyle, Table, Unit};
+use kasuri_analyze::Locks;
+use kasuri_predict::Prediction;
+use kasuri_text::label::limit;
+
+fn columns(of: &[(&str, Unit, &str)]) -> Vec<Column> {
+    let column = |&(title, unit, help): &(&str, Unit, &str)| Column {
+        title: title.into(),
+        help: help.into(),
+        unit,
+    };
+    of.iter().map(column).collect()
+}
+
+fn ns(value: i64) -> Cell {
+    (value as f64).into()
+}
+
+fn share(part: i64, whole: i64) -> Cell {
+    if whole > 0 {
+        (part as f64 / whole as f64).into()
+    } else {
+        "".into()
+    }
+}
+
+fn maybe(value: Option<f64>) -> Cell {
+    value.map_or("".into(), Cell::from)
+}
+
+/// What `kasuri locks` says.
+pub fn locks(l: &Locks) -> Panel {
+    let rows = l.locks.iter().map(|lock| {
+        let u = &lock.used;
+        vec![
+            Cell::from(lock.name.clone()).link(Go::Lock(lock.object)),
+            lock.source.into(),
+            maybe(u.lock_ratio),
+            maybe(u.wait_ratio),
+            ns(u.wait_ns),
+            u.holds.into(),
+            maybe(u.contended_share),
+            ns(u.hold_p50_ns),
+            ns(u.hold_p99_ns),
+            ns(u.hold_max_ns),
+            share(lock.holder_running_ns, u.wait_ns),
+            share(lock.holder_preempted_ns, u.wait_ns),
+            share(lock.holder_blocked_ns, u.wait_ns),
+            maybe(lock.path_share),
+        ]
+    });
+    let locks = Table {
+        caption: "locks, most waited for first".into(),
+        columns: columns(&[
+            ("lock", Unit::Text, ""),
+            (
+                "source",
+                Unit::Text,
+                "who says so: the lock probe, ito itself, uprobes on named functions, or annotations",
+            ),
+            (
+                "lock ratio",
+                Unit::Ratio,
+                "CPU time inside / CPU time of the process",
+            ),
+            ("wait ratio", Unit::Ratio, "waiting / execution time"),
+            ("waited", Unit::Ns, "all waits of 300 ns and more"),
+            ("holds", Unit::Count, ""),
+            (
+                "contended",
+                Unit::Ratio,
+                "acquisitions that waited / acquisitions",
+            ),
+            ("hold p50", Unit::Ns, "by the wall clock"),
+            ("p99", Unit::Ns, ""),
+            ("max", Unit::Ns, ""),
+            (
+                "holder ran",
+                Unit::Ratio,
+                "share of the waiting in which the holder was on a CPU",
+            ),
+            (
+                "was preempted",
+                Unit::Ratio,
+                "share of the waiting in which the holder had no CPU",
+            ),
+            (
+                "was blocked",
+                Unit::Ratio,
+                "share of the waiting in which the holder slept; what is missing to 100 %: nobody held the lock, the waiter was waking up",
+            ),
+            (
+                "on path",
+                Unit::Ratio,
+                "share of the critical path on which it was held or asked for",
+            ),
+        ]),
+        rows: rows.collect(),
+    };
+    let edges = l.waits_for.iter().take(200).map(|w| {
+        let who = |name: &str, tid: i32| match tid {
+            0 => format!("tasks {name}"),
+            -1 => name.into(),
+            tid => format!("{name} {tid}"),
+        };
+        let nobody = w.holder.is_empty() && w.holder_tid == 0;
+        vec![
+            who(&w.waiter, w.waiter_tid).into(),
+            if nobody {
+                "nobody: waking up".into()
+            } else {
+                who(&w.holder, w.holder_tid).into()
+            },
+            w.lock.clone().into(),
+            ns(w.ns),
+            share(w.running_ns, w.ns),
+            share(w.preempted_ns, w.ns),
+            share(w.blocked_ns, w.ns),
+        ]
+    });
+    let waits = Table {
+        caption: "who waited for whom".into(),
+        columns: columns(&[
+            ("waiter", Unit::Text, ""),
+            ("holder", Unit::Text, ""),
+            ("lock", Unit::Text, ""),
+            ("time", Unit::Ns, ""),
+            ("holder ran", Unit::Ratio, ""),
+            ("was preempted", Unit::Ratio, ""),
+            ("was blocked", Unit::Ratio, ""),
+        ]),
+        rows: edges.collect(),
+    };
+    let crossed = l.inversions.iter().map(|i| {
+        vec![
+            i.first.clone().into(),
+            i.second.clone().into(),
+            i.first_then_second.into(),
+            i.second_then_first.into(),
+            i.place_a.clone().into(),
+            i.place_b.clone().into(),
+            match (&i.guard, i.can_deadlock) {
+                (_, true) => "yes".into(),
+                (Some(guard), _) => format!("no: guarded by {guard}").into(),
+                (None, _) => "seen in one thread only".into(),
+            },
+        ]
+    });
+    let inversions = Table {
+        caption: "locks taken in both orders: threads that do so at once stop each other for ever"
+            .into(),
+        columns: columns(&[
+            ("lock", Unit::Text, ""),
+            ("other", Unit::Text, ""),
+            ("this first", Unit::Count, ""),
+            ("the other first", Unit::Count, ""),
+            (
+                "the other taken at",
+                Unit::Text,
+                "the place, as far as known",
+            ),
+            ("this one taken at", Unit::Text, "the other way round"),
+            ("can deadlock", Unit::Text, ""),
+        ]),
+        rows: crossed.collect(),
+    };
+    let tables = [
+        Some(locks),
+        Some(waits),
+        (!l.tasks.is_empty()).then(|| tasks(l)),
+        (!l.waits.is_empty()).then(|| other_waits(l)),
+        (!l.inversions.is_empty()).then_some(inversions),
+    ];
+    Panel {
+        title: "Locks".into(),
+        intro: "Time on a CPU inside a lock makes the lock ratio; time by the wall clock is what others wait for.".into(),
+        tables: tables.into_iter().flatten().collect(),
+        ..Panel::default()
+    }
+}
+
+fn tasks(l: &Locks) -> Table {
+    let rows = l.tasks.iter().take(200).map(|t| {
+        let u = &t.used;
+        vec![
+            t.name.clone().into(),
+            u64::from(t.tasks).into(),
+            maybe(u.lock_ratio),
+            ns(u.wait_ns),
+            u.holds.into(),
+            maybe(u.contended_share),
+        ]
+    });
+    Table {
+        caption: "tasks that took locks, by name".into(),
+        columns: columns(&[
+            ("task", Unit::Text, ""),
+            ("tasks", Unit::Count, ""),
+            ("lock ratio", Unit::Ratio, "of their own CPU time"),
+            ("waited", Unit::Ns, ""),
+            ("holds", Unit::Count, ""),
+            ("contended", Unit::Ratio, ""),
+        ]),
+        rows: rows.collect(),
+    }
+}
+
+fn other_waits(l: &Locks) -> Table {
+    let rows = l.waits.iter().take(200).map(|w| {
+        vec![
+            w.kind.into(),
+            w.place.clone().into(),
+            ns(w.wait_ns),
+            w.count.into(),
+            ns(w.wait_max_ns),
+            u64::from(w.threads).into(),
+        ]
+    });
+    Table {
+        caption: "other waits: for what nobody holds".into(),
+        columns: columns(&[
+            ("for", Unit::Text, ""),
+            ("place", Unit::Text, ""),
+            ("waited", Unit::Ns, ""),
+            ("times", Unit::Count, ""),
+            ("max", Unit::Ns, ""),
+            ("threads", Unit::Count, "threads or tasks that waited"),
+        ]),
+        rows: rows.collect(),
+    }
+}
+
+/// What `kasuri predict` says.
+pub fn prediction(p: &Prediction) -> Panel {
+    let at = |f: &dyn Fn(&kasuri_predict::Point) -> f64| {
+        p.points
+            .iter()
+            .map(|q| (q.cpus as f64, f(q)))
+            .collect::<Vec<_>>()
+    };
+    // Beyond twice the best there is nothing to see.
+    let top = p.points.iter().map(|q| q.high).fold(2.0, f64::max);
+    let last = p
+        .points
+        .iter()
+        .map(|q| q.cpus)
+        .find(|&c| c as f64 > 4.0 * top)
+        .unwrap_or(256) as f64;
+    let near = |points: Vec<(f64, f64)>| {
+        points
+            .into_iter()
+            .filter(|q| q.0 <= last)
+            .collect::<Vec<_>>()
+    };
+    let mut series = vec![Series {
+        name: "predicted".into(),
+        band: p
+            .points
+            .iter()
+            .filter(|q| q.cpus as f64 <= last)
+            .map(|q| (q.low, q.high))
+            .collect(),
+        points: near(at(&|q| q.speedup)),
+        style: SeriesStyle::Line,
+    }];
+    series.push(Series {
+        name: "ideal".into(),
+        points: vec![(1.0, 1.0), (top.min(last), top.min(last))],
+        band: Vec::new(),
+        style: SeriesStyle::Dashed,
+    });
+    if !p.measured.is_empty() {
+        series.push(Series {
+            name: "measured".into(),
+            points: p
+                .measured
+                .iter()
+                .map(|m| (m.cpus as f64, m.speedup))
+                .collect(),
+            band: Vec::new(),
+            style: SeriesStyle::Dots,
+        });
+    }
+    let points = p.points.iter().map(|q| {
+        vec![
+            (q.cpus as u64).into(),
+            q.speedup.into(),
+            q.low.into(),
+            q.high.into(),
+            (q.speedup / q.cpus as f64).into(),
+            q.wait_ratio.into(),
+            maybe(q.more_threads),
+            limit(&q.limit).into(),
+        ]
+    });
+    let speedups = Table {
+        caption: "speed-up over one CPU".into(),
+        columns: columns(&[
+            ("CPUs", Unit::Count, ""),
+            ("speed-up", Unit::Factor, "the same threads, the same work"),
+            ("low", Unit::Factor, ""),
+            ("high", Unit::Factor, ""),
+            ("efficiency", Unit::Ratio, ""),
+            ("lock wait", Unit::Ratio, "share of the threads' time"),
+            (
+                "more threads",
+                Unit::Factor,
+                "if the program dealt the same work to as many threads as there are CPUs",
+            ),
+            ("limited by", Unit::Text, ""),
+        ]),
+        rows: points.collect(),
+    };
+    let compared: Vec<usize> = (0..p.points.len())
+        .filter(|&i| [2, 4, 8, 16, 64].contains(&p.points[i].cpus))
+        .collect();
+    let heads = |first: &str| {
+        let mut out = columns(&[(first, Unit::Text, "")]);
+        out.extend(compared.iter().map(|&i| Column {
+            title: format!("{} CPUs", p.points[i].cpus),
+            help: String::new(),
+            unit: Unit::Factor,
+        }));
+        out
+    };
+    let changes = p.what_if.iter().map(|w| {
+        let cells = compared.iter().map(|&i| Cell::from(w.speedup[i]));
+        std::iter::once(Cell::from(w.change.clone()))
+            .chain(cells)
+            .collect()
+    });
+    let what_if = Table {
+        caption: "what if".into(),
+        columns: heads("change"),
+        rows: changes.collect(),
+    };
+    let rows = p.models.iter().map(|m| {
+        let cells = compared.iter().map(|&i| maybe(m.speedup[i]));
+        std::iter::once(Cell::from(m.name.clone()))
+            .chain(cells)
+            .collect()
+    });
+    let models = Table {
+        caption: "models beside it".into(),
+        columns: heads("model"),
+        rows: rows.collect(),
+    };
+    let mut intro = format!("Believed: {}.", p.believed);
+    p.notes
+        .iter()
+        .for_each(|note| intro += &format!(" {note}."));
+    Panel {
+        title: "Prediction".into(),
+        intro,
+        charts: vec![Chart {
+            caption: "predicted speed-up".into(),
+            x_title: "CPUs".into(),
+            y_title: "speed-up".into(),
+            series,
+        }],
+        tables: vec![speedups, what_if, models],
+    }
+}

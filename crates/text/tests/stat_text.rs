@@ -1,0 +1,235 @@
+//! What `kasuri stat` prints, looked at from a screen's point of view.
+mod answers;
+use answers::{summary, thread};
+use kasuri_analyze::*;
+use kasuri_text::table::{Layout, render};
+use unicode_width::UnicodeWidthStr;
+
+fn page(summary: &Summary, width: usize) -> String {
+    let layout = Layout {
+        width,
+        next: "kasuri report quake.kasuri".into(),
+        ..Layout::default()
+    };
+    render(summary, &layout)
+}
+
+#[test]
+fn stat_fits_the_screen() {
+    for width in [72, 80, 100, 120, 200] {
+        let page = page(&summary(), width);
+        println!("{}\n{page}", "=".repeat(width));
+        for line in page.lines() {
+            assert!(line.width() <= width, "{} > {width}: {line}", line.width());
+        }
+    }
+}
+
+#[test]
+fn stat_says_the_findings_in_words() {
+    let page = page(&summary(), 120);
+    for needed in [
+        "./examples/quake --threads 2",
+        "1.62 of 2 CPUs busy (81.0 %), ran on 2",
+        "4.00 s by the kernel's own account; the events show 3.90 s: 2.5 % not seen",
+        "24,690 (642 preemptions among them), 24 migrations",
+        "p50 4.21 us, p99 81.2 us, max 1.30 ms",
+        "smvp: 31 % imbalance, cost 0.420 CPU-s over 2,000 rounds of 2 threads; slowest in 99.0 %: thread quake-2 (4712)",
+        "1,904 events on CPU 1 in 2 gaps between 1.00 ms and 3.50 ms: kernel buffer overrun",
+        "next time: record with --buffer-kb 65536",
+        "kasuri report quake.kasuri",
+        "you got 1.60 of 2 CPUs: 0.21 lost to imbalance in loop48 (solver.c:48), 0.10 to lock `queue` (queue.c:81), 0.09 to",
+        "100.000ms..123.000ms",
+        "kasuri stat --range A..B quake.kasuri",
+    ] {
+        assert!(page.contains(needed), "{needed}\n{page}");
+    }
+}
+
+#[test]
+fn stat_says_when_more_was_inferred_than_ran() {
+    let mut summary = summary();
+    summary.cpu_time = Some(CpuTime {
+        kernel_ns: 1_000_000_000,
+        seen_ns: 1_050_000_000,
+        unseen_ns: -50_000_000,
+        unseen_share: -0.05,
+    });
+    let page = page(&summary, 120);
+    assert!(
+        page.contains("the events show 1.05 s: 5.0 % more than ran"),
+        "{page}"
+    );
+    summary.cpu_time = None;
+    assert!(!self::page(&summary, 120).contains("own account"));
+}
+
+#[test]
+fn stat_without_kernel_events_shows_no_zeros_for_unknown() {
+    let mut summary = summary();
+    summary.known = Known::default();
+    summary.cpu_use = None;
+    summary.wake_latency_ns = None;
+    summary
+        .threads
+        .iter_mut()
+        .for_each(|t| t.wake_latency_ns = None);
+    let page = page(&summary, 120);
+    assert!(page.contains("CPU use    not recorded"), "{page}");
+    let row = page
+        .lines()
+        .find(|l| l.trim_start().starts_with("quake  "))
+        .unwrap();
+    assert!(!row.contains('0'), "{row}");
+    assert!(!page.contains("CPUs  (share"), "{page}");
+}
+
+#[test]
+fn stat_without_wakeups_says_what_ready_and_blocked_mean() {
+    let mut summary = summary();
+    summary.known = Known {
+        switches: true,
+        ..Known::default()
+    };
+    let page = page(&summary, 120);
+    assert!(
+        page.contains("ready: preempted; blocked: asleep, or woken"),
+        "{page}"
+    );
+    assert!(page.contains("READY"), "{page}");
+}
+
+#[test]
+fn stat_names_cannot_steer_the_terminal() {
+    let mut summary = summary();
+    let evil = "\u{1b}[2J\u{7}\r\n";
+    summary.command = vec![evil.into()];
+    summary.threads[0].name = evil.into();
+    summary.annotations[0].name = evil.into();
+    summary.imbalance[0].name = evil.into();
+    summary.imbalance[0].worst_thread = evil.into();
+    summary.waits[0].name = evil.into();
+    summary.interference[0].process = evil.into();
+    summary.losses[0].remedy = evil.into();
+    summary.missing[0] = evil.into();
+    summary.account.causes[0].name = evil.into();
+    summary.account.causes[0].code = evil.into();
+    summary.account.causes[0].thread = evil.into();
+    summary.account.causes[1].name = evil.into();
+    summary.account.regions[0].name = evil.into();
+    summary.host = evil.into();
+    assert!(
+        page(&summary, 100)
+            .chars()
+            .all(|c| c == '\n' || !c.is_control())
+    );
+}
+
+#[test]
+fn stat_top_limits_every_table_and_says_so() {
+    let mut summary = summary();
+    summary.threads = (0..50).map(|i| thread(5000 + i, "w", 1_000_000)).collect();
+    let layout = Layout {
+        top: 3,
+        ..Layout::default()
+    };
+    let page = render(&summary, &layout);
+    assert!(
+        page.contains("... and 47 more (--top 0 shows all)"),
+        "{page}"
+    );
+    let all = render(
+        &summary,
+        &Layout {
+            top: 0,
+            ..Layout::default()
+        },
+    );
+    assert!(all.contains("5049") && !all.contains(" more ("), "{all}");
+}
+
+#[test]
+fn stat_of_nothing_prints() {
+    assert!(page(&Summary::default(), 80).starts_with("whole system"));
+}
+
+#[test]
+fn comparison_says_what_changed_and_fits() {
+    use kasuri_analyze::compare::compare;
+    let side = |factor: f64, n: i64| -> Vec<Summary> {
+        let run = |i: i64| {
+            let mut s = summary();
+            s.wall_ns = (s.wall_ns as f64 * factor) as i64 + 1_000_000 * i;
+            s.annotations[0].total_ns =
+                (s.annotations[0].total_ns as f64 * factor) as i64 + 1_000 * i;
+            s
+        };
+        (0..n).map(run).collect()
+    };
+    let text = |n, width| {
+        let layout = Layout {
+            width,
+            ..Layout::default()
+        };
+        kasuri_text::table::render_comparison(&compare(&side(1.0, n), &side(0.5, n)), &layout)
+    };
+    for width in [72, 80, 120] {
+        let page = text(4, width);
+        for line in page.lines() {
+            assert!(line.width() <= width, "{} > {width}: {line}", line.width());
+        }
+    }
+    let page = text(4, 120);
+    let smvp = page
+        .lines()
+        .find(|l| l.trim_start().starts_with("smvp"))
+        .unwrap();
+    assert!(smvp.contains("-50.0 %") && smvp.ends_with('*'), "{page}");
+    let step = page
+        .lines()
+        .find(|l| l.trim_start().starts_with("step"))
+        .unwrap();
+    assert!(step.contains("0 %") && !step.ends_with('*'), "{page}");
+    assert!(page.starts_with("2.00 times as fast as before\n"), "{page}");
+    let page = text(1, 160);
+    let known = "2.00 times as fast in this one pair; not known whether that is more than noise: give 4 or more runs of each\n";
+    assert!(page.starts_with(known), "{page}");
+    let page = text(2, 160);
+    let known =
+        "2.00 times as fast by the means of 2 and 2 runs here; not known whether that is more";
+    assert!(page.starts_with(known), "{page}");
+}
+
+/// Nothing is said that is not known: many small losses are a loss, one round is not always, few rounds tell nobody's pattern.
+#[test]
+fn stat_says_no_more_than_is_known() {
+    let mut small = summary();
+    let causes = &mut small.account.causes;
+    causes
+        .iter_mut()
+        .for_each(|c| c.ns = small.account.capacity_ns / 200);
+    let text = page(&small, 200);
+    assert!(
+        text.contains("lost, to causes of less than 1 % each"),
+        "{text}"
+    );
+    small.account.classes.retain(|c| c.class == "work");
+    small.account.capacity_ns = small.account.classes.iter().map(|c| c.ns).sum();
+    small.account.causes.clear();
+    let text = page(&small, 200);
+    assert!(text.contains("nothing was lost"), "{text}");
+    assert!(
+        text.contains("no cause took more than 1 % of them"),
+        "{text}"
+    );
+    assert!(!text.contains("of what was lost has a name"), "{text}");
+    let mut one = summary();
+    (one.imbalance[0].instances, one.imbalance[0].p_value) = (1, Some(0.5));
+    one.imbalance[0].cause = "unknown";
+    let text = page(&one, 200);
+    assert!(
+        text.contains("slowest in the one that was seen: thread"),
+        "{text}"
+    );
+    assert!(!text.contains("another thread is late each time"), "{text}");
+}
