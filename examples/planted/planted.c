@@ -381,7 +381,7 @@ static void print(const struct plan *plan, int cpus) {
     bool fits = plan->threads <= cpus;
     if (plan->share) {
         printf("{\"cause\": \"throttled\", \"share\": %d, \"cpus\": %d, \"wall_us\": %.3f, \"capacity_us\": %.3f, "
-               "\"truth_us\": {\"throttled\": %.3f}}\n",
+               "\"truth_us\": {\"throttled_by_cpu_limit\": %.3f}}\n",
                plan->share, cpus, (double)wall * 1e-3, (double)capacity * 1e-3, (double)plan->throttled_ns * 1e-3);
         return;
     }
@@ -391,9 +391,9 @@ static void print(const struct plan *plan, int cpus) {
               plan->threads, &t);
     int64_t idle = fits ? 0 : capacity - plan->cpu_ns;
     printf("{\"cause\": \"%s\", \"cured\": %s, \"seed\": %llu, \"threads\": %d, \"cpus\": %d, \"wall_us\": %.3f, "
-           "\"capacity_us\": %.3f, \"cpu_us\": %.3f, \"truth_us\": {\"barrier_wait\": %.3f, \"lock_wait\": %.3f, "
-           "\"no_work\": %.3f, \"sync_wait\": %.3f, \"io_wait\": %.3f, \"ready\": %.3f, "
-           "\"oversubscribed\": %.3f}}\n",
+           "\"capacity_us\": %.3f, \"cpu_us\": %.3f, \"truth_us\": {\"load_imbalance\": %.3f, \"lock_wait\": %.3f, "
+           "\"low_parallelism\": %.3f, \"waiting_for_own_threads\": %.3f, \"io_wait\": %.3f, \"ready\": %.3f, "
+           "\"oversubscription\": %.3f}}\n",
            plan->cause, plan->cure ? "true" : "false", (unsigned long long)plan->seed, plan->threads, cpus,
            (double)wall * 1e-3, (double)capacity * 1e-3, (double)plan->cpu_ns * 1e-3, (double)t.barrier * 1e-3,
            (double)t.lock * 1e-3, (double)t.no_work * 1e-3, (double)t.sync * 1e-3, (double)t.disk * 1e-3,

@@ -74,19 +74,24 @@ fn oversubscription(summary: &Summary) -> Option<Hint> {
     }
     let share = |ns: i64| ns as f64 / summary.capacity_ns as f64;
     let others = summary.cpus.iter().map(|c| c.other_ns);
-    let waits_for_input = lost_to(summary, &["io_wait", "sleep"]);
+    let waits_for_input = lost_to(summary, &["io_wait", "external_wait"]);
     if share(others.sum()) > OTHERS || share(waits_for_input) > WORTH {
         return None;
     }
     let cost_ns = lost_to(
         summary,
-        &["oversubscribed", "barrier_wait", "sync_wait", "scheduling"],
+        &[
+            "oversubscription",
+            "load_imbalance",
+            "waiting_for_own_threads",
+            "scheduling_delay",
+        ],
     );
     Some(Hint {
         kind: "oversubscription",
         cost_ns,
         text: format!(
-            "oversubscribed: {workers} threads on {0} CPUs, {mean:.1} of them wanted to run at any time, and {1} of CPU time was lost while they waited for each other; measure {0} threads against these (OpenMP: OMP_NUM_THREADS={0}; kasuri compare): with equal parts of the work that was 1.4 times as fast, with uneven ones, which more threads even out, 0.8 times",
+            "oversubscription: {workers} threads on {0} CPUs, {mean:.1} of them wanted to run at any time, and {1} of CPU time was lost while they waited for each other; measure {0} threads against these (OpenMP: OMP_NUM_THREADS={0}; kasuri compare): with equal parts of the work that was 1.4 times as fast, with uneven ones, which more threads even out, 0.8 times",
             summary.n_cpus,
             seconds(cost_ns),
         ),

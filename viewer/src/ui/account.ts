@@ -83,7 +83,7 @@ export function accountParts(app: App, sums: Sums, length: number): HTMLElement[
 }
 
 const NOTES: Record<string, string> = {
-  serial: "one thread ran alone",
+  serial_phase: "one thread ran alone",
   few_threads: "fewer threads than CPUs",
   not_started: "before the program began",
   ended: "after the program ended",

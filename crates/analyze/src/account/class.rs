@@ -9,37 +9,37 @@ pub enum Class {
     #[default]
     Work = 0,
     /// In system calls; 0 unless they were recorded.
-    Kernel = 1,
+    SystemCalls = 1,
     /// In a task runtime: scheduling, stealing, looking for work.
-    Runtime = 2,
+    TaskRuntime = 2,
     /// Writing the recording's events: their number times a unit cost.
     Tracing = 3,
     /// A lock, spinning or blocked.
     LockWait = 4,
     /// A barrier, or several threads that are to be joined.
-    BarrierWait = 5,
+    LoadImbalance = 5,
     /// Another thread of the program: a condition, a queue, or something that nobody annotated.
-    SyncWait = 6,
+    WaitingForOwnThreads = 6,
     /// Input and output.
     IoWait = 7,
     /// A timer, the network, another program.
-    Sleep = 8,
+    ExternalWait = 8,
     /// Serial phases; fewer threads than CPUs; before the program began and after it ended.
-    NoWork = 9,
+    LowParallelism = 9,
     /// A thread that others wait for had no CPU because threads of the program had them.
-    Oversubscribed = 10,
+    Oversubscription = 10,
     /// Other programs ran while the program could have.
     Interference = 11,
     /// A thread was ready and a CPU idle: being woken, or kept to another CPU.
-    Scheduling = 12,
+    SchedulingDelay = 12,
     /// Interrupts while the program ran; 0 unless they were recorded.
-    Irq = 13,
+    Interrupts = 13,
     /// Nobody knows: events were lost, or not recorded.
     Unknown = 14,
     /// Known, and none of the above.
     Other = 15,
     /// A thread was ready and the CPU limit of its cgroup kept it off.
-    Throttled = 16,
+    ThrottledByCpuLimit = 16,
 }
 
 /// Number of classes.
@@ -52,67 +52,67 @@ impl Class {
     /// All, in the order of their numbers.
     pub const ALL: [Class; N_CLASSES] = [
         Class::Work,
-        Class::Kernel,
-        Class::Runtime,
+        Class::SystemCalls,
+        Class::TaskRuntime,
         Class::Tracing,
         Class::LockWait,
-        Class::BarrierWait,
-        Class::SyncWait,
+        Class::LoadImbalance,
+        Class::WaitingForOwnThreads,
         Class::IoWait,
-        Class::Sleep,
-        Class::NoWork,
-        Class::Oversubscribed,
+        Class::ExternalWait,
+        Class::LowParallelism,
+        Class::Oversubscription,
         Class::Interference,
-        Class::Scheduling,
-        Class::Irq,
+        Class::SchedulingDelay,
+        Class::Interrupts,
         Class::Unknown,
         Class::Other,
-        Class::Throttled,
+        Class::ThrottledByCpuLimit,
     ];
 
-    /// Its name in JSON.
+    /// Its name in JSON and SQL: the label in lower case, with underscores.
     pub const fn key(self) -> &'static str {
         match self {
             Class::Work => "work",
-            Class::Kernel => "kernel",
-            Class::Runtime => "runtime",
+            Class::SystemCalls => "system_calls",
+            Class::TaskRuntime => "task_runtime",
             Class::Tracing => "tracing",
             Class::LockWait => "lock_wait",
-            Class::BarrierWait => "barrier_wait",
-            Class::SyncWait => "sync_wait",
+            Class::LoadImbalance => "load_imbalance",
+            Class::WaitingForOwnThreads => "waiting_for_own_threads",
             Class::IoWait => "io_wait",
-            Class::Sleep => "sleep",
-            Class::NoWork => "no_work",
-            Class::Oversubscribed => "oversubscribed",
+            Class::ExternalWait => "external_wait",
+            Class::LowParallelism => "low_parallelism",
+            Class::Oversubscription => "oversubscription",
             Class::Interference => "interference",
-            Class::Scheduling => "scheduling",
-            Class::Irq => "irq",
+            Class::SchedulingDelay => "scheduling_delay",
+            Class::Interrupts => "interrupts",
             Class::Unknown => "unknown",
             Class::Other => "other",
-            Class::Throttled => "throttled",
+            Class::ThrottledByCpuLimit => "throttled_by_cpu_limit",
         }
     }
 
-    /// Its name for people.
+    /// Its name for people. docs/glossary.md defines each.
     pub const fn label(self) -> &'static str {
         match self {
             Class::Work => "work",
-            Class::Kernel => "kernel work",
-            Class::Runtime => "task runtime",
+            Class::SystemCalls => "system calls",
+            Class::TaskRuntime => "task runtime",
             Class::Tracing => "tracing",
             Class::LockWait => "lock wait",
-            Class::BarrierWait => "barrier, join",
-            Class::SyncWait => "own threads",
+            Class::LoadImbalance => "load imbalance",
+            Class::WaitingForOwnThreads => "waiting for own threads",
             Class::IoWait => "I/O wait",
-            Class::Sleep => "outside world",
-            Class::NoWork => "no work",
-            Class::Oversubscribed => "own threads in the way",
-            Class::Interference => "other programs",
-            Class::Scheduling => "scheduling delay",
-            Class::Irq => "interrupts",
+            Class::ExternalWait => "external wait",
+            Class::LowParallelism => "low parallelism",
+            Class::Oversubscription => "oversubscription",
+            Class::Interference => "interference",
+            Class::SchedulingDelay => "scheduling delay",
+            Class::Interrupts => "interrupts",
             Class::Unknown => "unknown",
             Class::Other => "other",
-            Class::Throttled => "throttled",
+            Class::ThrottledByCpuLimit => "throttled by CPU limit",
         }
     }
 
@@ -120,28 +120,28 @@ impl Class {
     pub const fn meaning(self) -> &'static str {
         match self {
             Class::Work => "the program's own code",
-            Class::Kernel => "inside system calls",
-            Class::Runtime => "scheduling tasks",
+            Class::SystemCalls => "the kernel on its behalf",
+            Class::TaskRuntime => "scheduling tasks",
             Class::Tracing => "writing this recording",
-            Class::LockWait => "spinning or blocked",
-            Class::BarrierWait => "for the slowest thread",
-            Class::SyncWait => "waiting for one of them",
-            Class::IoWait => "blocked on input, output",
-            Class::Sleep => "timer, network, a program",
-            Class::NoWork => "too few threads to run",
-            Class::Oversubscribed => "kept a late one off",
-            Class::Interference => "ran instead of this one",
-            Class::Scheduling => "ready, CPU still idle",
-            Class::Irq => "took the CPU",
-            Class::Unknown => "lost or not recorded",
+            Class::LockWait => "blocked or spinning",
+            Class::LoadImbalance => "waiting for the slowest thread",
+            Class::WaitingForOwnThreads => "a condition, a queue, a future",
+            Class::IoWait => "blocked on input or output",
+            Class::ExternalWait => "a timer, the network, another program",
+            Class::LowParallelism => "fewer threads to run than CPUs",
+            Class::Oversubscription => "own threads had the CPU it needed",
+            Class::Interference => "other programs had the CPU",
+            Class::SchedulingDelay => "a thread was ready, the CPU idle",
+            Class::Interrupts => "interrupt handlers had the CPU",
+            Class::Unknown => "events lost or not recorded",
             Class::Other => "none of the above",
-            Class::Throttled => "kept off by a CPU limit",
+            Class::ThrottledByCpuLimit => "the cgroup had used up its share",
         }
     }
 
     /// Whether it is what the program is for; the rest is lost.
     pub const fn is_useful(self) -> bool {
-        matches!(self, Class::Work | Class::Kernel)
+        matches!(self, Class::Work | Class::SystemCalls)
     }
 }
 
@@ -153,7 +153,7 @@ pub enum Note {
     #[default]
     None = 0,
     /// One thread ran alone.
-    Serial = 1,
+    SerialPhase = 1,
     /// Several ran; there were fewer threads than CPUs.
     FewThreads = 2,
     /// No thread of the program was alive yet.
@@ -186,7 +186,7 @@ impl Note {
     pub const fn key(self) -> &'static str {
         match self {
             Note::None => "",
-            Note::Serial => "serial",
+            Note::SerialPhase => "serial_phase",
             Note::FewThreads => "few_threads",
             Note::NotStarted => "not_started",
             Note::Ended => "ended",
@@ -222,4 +222,18 @@ pub struct Cause {
     pub thread: ThreadIx,
     /// What that thread was doing meanwhile: the innermost annotation that lasts.
     pub code: StrIx,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Class;
+
+    /// One word per idea: JSON and SQL say what people read.
+    #[test]
+    fn keys_are_the_words_of_the_labels() {
+        for class in Class::ALL {
+            let words = class.label().to_lowercase().replace('/', "");
+            assert_eq!(class.key(), words.replace(' ', "_"));
+        }
+    }
 }

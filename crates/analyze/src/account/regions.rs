@@ -36,7 +36,7 @@ pub(super) fn regions(
         .map(|(a, union)| {
             let wall_ns: i64 = union.iter().map(|(from, to)| (*to - *from).ns()).sum();
             let sums = inside(account, &union);
-            let useful = sums[Class::Work as usize] + sums[Class::Kernel as usize];
+            let useful = sums[Class::Work as usize] + sums[Class::SystemCalls as usize];
             RegionAccount {
                 name: a.name.clone(),
                 place: a.place.clone(),

@@ -21,11 +21,11 @@ pub struct AccountSummary {
     pub n_cpus: u32,
     /// What bounds the CPUs that it may use at once.
     pub bounds: Bounds,
-    /// CPUs that did the program's own work, on average: work and kernel work / wall time.
+    /// CPUs that did the program's own work, on average: work and system calls / wall time.
     pub got_cpus: f64,
     /// Of all that was lost, the share whose class is neither `unknown` nor `other`; 1 when nothing was lost.
     pub named_share: f64,
-    /// Whether system calls were recorded: if not, kernel work is inside work.
+    /// Whether system calls were recorded: if not, system calls are inside work.
     pub knows_syscalls: bool,
     /// Whether interrupts were recorded: if not, they are inside what they interrupted.
     pub knows_interrupts: bool,
@@ -113,7 +113,7 @@ pub struct ThreadAccount {
     pub name: String,
     /// How long it was alive in the range: the sum of `classes`.
     pub alive_ns: i64,
-    /// By class. Ready without a CPU: `oversubscribed` while threads of the program ran there, `interference` while others did.
+    /// By class. Ready without a CPU: `oversubscription` while threads of the program ran there, `interference` while others did.
     pub classes: Vec<ClassSum>,
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn summarise(
     let tracing = tracing.min(sums[Class::Work as usize]).max(0);
     sums[Class::Work as usize] -= tracing;
     sums[Class::Tracing as usize] += tracing;
-    let useful = sums[Class::Work as usize] + sums[Class::Kernel as usize];
+    let useful = sums[Class::Work as usize] + sums[Class::SystemCalls as usize];
     let lost = capacity_ns - useful;
     let unnamed = sums[Class::Unknown as usize] + sums[Class::Other as usize];
     let per_wall = |ns: i64| ns as f64 / wall_ns.max(1) as f64;

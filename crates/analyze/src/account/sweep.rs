@@ -500,9 +500,9 @@ impl<'t> Sweep<'t> {
         if wait != NONE {
             let (class, rank) = match s.kind[wait as usize] {
                 SliceKind::LockWait => (Class::LockWait, 0),
-                SliceKind::Barrier | SliceKind::Join => (Class::BarrierWait, 0),
+                SliceKind::Barrier | SliceKind::Join => (Class::LoadImbalance, 0),
                 SliceKind::Io => (Class::IoWait, 0),
-                _ => (Class::SyncWait, 1),
+                _ => (Class::WaitingForOwnThreads, 1),
             };
             if rank == 0 {
                 return (wait, class, rank);
@@ -514,15 +514,19 @@ impl<'t> Sweep<'t> {
             return (wait, Class::IoWait, 2);
         }
         let (class, rank) = match self.wake_up(thread) {
-            _ if matches!(state, ThreadState::Stopped | ThreadState::Idle) => (Class::Sleep, 3),
-            Wake::Own(waker, _) if self.is_child_end(thread, waker) => (Class::SyncWait, 4),
-            Wake::Own(..) => (Class::SyncWait, 1),
-            Wake::Process(_) | Wake::Interrupt => (Class::Sleep, 3),
-            Wake::Never => (Class::Sleep, 4),
+            _ if matches!(state, ThreadState::Stopped | ThreadState::Idle) => {
+                (Class::ExternalWait, 3)
+            }
+            Wake::Own(waker, _) if self.is_child_end(thread, waker) => {
+                (Class::WaitingForOwnThreads, 4)
+            }
+            Wake::Own(..) => (Class::WaitingForOwnThreads, 1),
+            Wake::Process(_) | Wake::Interrupt => (Class::ExternalWait, 3),
+            Wake::Never => (Class::ExternalWait, 4),
         };
         match wait {
             NONE => (NONE, class, rank),
-            _ => (wait, Class::SyncWait, rank),
+            _ => (wait, Class::WaitingForOwnThreads, rank),
         }
     }
 
@@ -542,7 +546,7 @@ impl<'t> Sweep<'t> {
             let why = match self.lanes[lane].on {
                 _ if limit.is_some() => throttling(limit),
                 On::Other(thread) => self.interference(thread),
-                _ => Why::of(Class::Scheduling, Note::WakeUp),
+                _ => Why::of(Class::SchedulingDelay, Note::WakeUp),
             };
             self.lanes[lane].waiter = NONE;
             self.say(lane, why, now);
@@ -572,7 +576,7 @@ impl<'t> Sweep<'t> {
                 let why = match on {
                     _ if limit.is_some() => throttling(limit),
                     On::Other(thread) => self.interference(thread),
-                    _ => Why::of(Class::Scheduling, Note::Placement),
+                    _ => Why::of(Class::SchedulingDelay, Note::Placement),
                 };
                 self.lanes[lane].waiter = u32::MAX - 1;
                 self.say(lane, why, now);
@@ -660,7 +664,7 @@ enum Wake {
 const THROTTLED: usize = 4;
 
 fn throttling(limit: Option<StrIx>) -> Why {
-    let mut why = Why::of(Class::Throttled, Note::None);
+    let mut why = Why::of(Class::ThrottledByCpuLimit, Note::None);
     why.cause.name = limit.unwrap_or(StrIx::NONE);
     why
 }

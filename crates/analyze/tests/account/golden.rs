@@ -28,13 +28,13 @@ fn imbalance_is_charged_to_the_region_of_the_last_thread() {
     // Idle: 400..1000 of CPU 0. On CPU 1, 11 is in the barrier 1000..1001.
     assert_eq!(
         nonzero(&a.sums(a.from, a.to)),
-        [(Class::Work, 2400 - 601), (Class::BarrierWait, 601)]
+        [(Class::Work, 2400 - 601), (Class::LoadImbalance, 601)]
     );
     assert_eq!(
         causes(&trace, &a),
         [
-            (Class::BarrierWait, "sync".into(), "".into(), 1),
-            (Class::BarrierWait, "sync".into(), "loop48".into(), 600),
+            (Class::LoadImbalance, "sync".into(), "".into(), 1),
+            (Class::LoadImbalance, "sync".into(), "loop48".into(), 600),
         ]
     );
     let cause = a.causes.iter().find(|c| c.code.is_some()).unwrap();
@@ -43,7 +43,7 @@ fn imbalance_is_charged_to_the_region_of_the_last_thread() {
     let own = |tid: i32| trace.threads.iter().position(|t| t.tid == tid).unwrap();
     assert_eq!(
         nonzero(&a.threads[own(10)]),
-        [(Class::Work, 600), (Class::BarrierWait, 600)]
+        [(Class::Work, 600), (Class::LoadImbalance, 600)]
     );
 }
 
@@ -54,11 +54,11 @@ fn a_range_is_a_part_of_the_whole() {
     let at = |ns| kasuri_model::Time(ns);
     assert_eq!(
         nonzero(&a.sums(at(300), at(500))),
-        [(Class::Work, 300), (Class::BarrierWait, 100)]
+        [(Class::Work, 300), (Class::LoadImbalance, 100)]
     );
     assert_eq!(
         nonzero(&a.cpu_sums(0, at(400), at(1000))),
-        [(Class::BarrierWait, 600)]
+        [(Class::LoadImbalance, 600)]
     );
     let part = kasuri_analyze::account::Account::new(&trace, at(300)..at(500));
     assert_eq!(
@@ -71,8 +71,8 @@ fn a_range_is_a_part_of_the_whole() {
         bins.iter().map(nonzero).collect::<Vec<_>>(),
         [
             vec![(Class::Work, 800)],
-            vec![(Class::Work, 400), (Class::BarrierWait, 400)],
-            vec![(Class::Work, 599), (Class::BarrierWait, 201)],
+            vec![(Class::Work, 400), (Class::LoadImbalance, 400)],
+            vec![(Class::Work, 599), (Class::LoadImbalance, 201)],
         ]
     );
 }
@@ -96,8 +96,8 @@ fn a_lock_is_charged_spinning_and_blocked() {
         causes(&trace, &a),
         [
             (Class::LockWait, "queue".into(), "".into(), 510),
-            (Class::NoWork, "".into(), "".into(), 10),
-            (Class::Scheduling, "".into(), "".into(), 10),
+            (Class::LowParallelism, "".into(), "".into(), 10),
+            (Class::SchedulingDelay, "".into(), "".into(), 10),
         ]
     );
     let spins = a.causes.iter().zip(a.by_cause(a.from, a.to));
@@ -131,9 +131,9 @@ fn a_serial_phase_names_the_code_that_ran() {
     assert_eq!(
         causes(&trace, &a),
         [
-            (Class::NoWork, "".into(), "".into(), 100),
-            (Class::NoWork, "".into(), "setup".into(), 400),
-            (Class::Scheduling, "".into(), "".into(), 20),
+            (Class::LowParallelism, "".into(), "".into(), 100),
+            (Class::LowParallelism, "".into(), "setup".into(), 400),
+            (Class::SchedulingDelay, "".into(), "".into(), 20),
         ]
     );
 }
@@ -183,8 +183,8 @@ fn too_many_threads_bear_the_wait_for_whom_they_kept_away() {
         nonzero(&a.sums(a.from, a.to)),
         [
             (Class::Work, 2000 - 401),
-            (Class::BarrierWait, 1),
-            (Class::Oversubscribed, 400),
+            (Class::LoadImbalance, 1),
+            (Class::Oversubscription, 400),
         ]
     );
 }
@@ -208,7 +208,7 @@ fn who_waits_for_a_reader_waits_for_the_disk() {
         [
             (Class::Work, 2000 - 400 - 400 - 300),
             (Class::IoWait, 800),
-            (Class::NoWork, 300),
+            (Class::LowParallelism, 300),
         ]
     );
 }
@@ -229,7 +229,7 @@ fn strangers_nobody_minds_and_lost_events() {
         nonzero(&a.sums(a.from, a.to)),
         [
             (Class::Work, 1000),
-            (Class::NoWork, 900),
+            (Class::LowParallelism, 900),
             (Class::Unknown, 100)
         ]
     );
@@ -285,11 +285,14 @@ fn a_wait_that_looks_by_the_clock_is_for_who_ends_it() {
     let a = account(&trace);
     let sums = nonzero(&a.sums(a.from, a.to));
     assert!(
-        !sums.iter().any(|(class, _)| *class == Class::Sleep),
+        !sums.iter().any(|(class, _)| *class == Class::ExternalWait),
         "{sums:?}"
     );
     // 90..1000 of CPU 0.
-    assert!(sums.contains(&(Class::SyncWait, 910)), "{sums:?}");
+    assert!(
+        sums.contains(&(Class::WaitingForOwnThreads, 910)),
+        "{sums:?}"
+    );
 }
 
 /// As [`imbalance`], but the last thread is in I/O 400..700, in the kernel and on its CPU: it waits for the disk all the same, and so
@@ -305,7 +308,7 @@ fn a_wait_for_a_thread_in_the_kernel_for_io_is_io() {
         nonzero(&a.sums(a.from, a.to)),
         [
             (Class::Work, 2400 - 901),
-            (Class::BarrierWait, 301),
+            (Class::LoadImbalance, 301),
             (Class::IoWait, 600)
         ]
     );

@@ -172,7 +172,7 @@ proptest! {
         }
         let on_cpu: i64 = whole.by_cause(whole.from, whole.to).iter().zip(&whole.causes).filter(|(_, c)| c.on_cpu).map(|(ns, _)| ns).sum();
         let late: i64 = whole.by_cause(whole.from, whole.to).iter().zip(&whole.causes)
-            .filter(|(_, c)| !c.on_cpu && matches!(c.class, Class::Interference | Class::Oversubscribed)).map(|(ns, _)| ns).sum();
+            .filter(|(_, c)| !c.on_cpu && matches!(c.class, Class::Interference | Class::Oversubscription)).map(|(ns, _)| ns).sum();
         prop_assert!(on_cpu <= ran && ran <= on_cpu + late, "{} {} {}", on_cpu, ran, late);
     }
 }

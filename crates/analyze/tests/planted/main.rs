@@ -72,7 +72,10 @@ fn account_of_planted_causes_is_exact() {
             let name = match trace.strings.get(cause.name) {
                 _ if matches!(
                     cause.class,
-                    Class::Work | Class::NoWork | Class::Scheduling | Class::Oversubscribed
+                    Class::Work
+                        | Class::LowParallelism
+                        | Class::SchedulingDelay
+                        | Class::Oversubscription
                 ) =>
                 {
                     ""
@@ -94,14 +97,14 @@ fn account_of_planted_causes_is_exact() {
     // The mixes are mixes: each cause is in many of them.
     println!("recordings with each class: {planted:?}");
     let classes = [
-        "barrier_wait",
+        "load_imbalance",
         "interference",
         "io_wait",
         "lock_wait",
-        "no_work",
-        "oversubscribed",
-        "scheduling",
-        "sync_wait",
+        "low_parallelism",
+        "oversubscription",
+        "scheduling_delay",
+        "waiting_for_own_threads",
     ];
     for class in classes {
         assert!(planted.get(class).is_some_and(|&n| n >= 40), "{class}");

@@ -41,7 +41,7 @@ fn charge_waits(s: &mut Scene, last: usize, came: &[i64], end: i64, name: &'stat
         let waited = end - came[thread];
         let kept = (s.delay[last] - s.delay[thread]).clamp(0, waited);
         s.add("interference", "chrome", kept);
-        s.add("barrier_wait", name, waited - kept);
+        s.add("load_imbalance", name, waited - kept);
     }
     s.delay.fill(0);
 }
@@ -101,13 +101,13 @@ pub fn serial(s: &mut Scene, dice: &mut Dice) {
     let last = others().map(|t| came[t]).max().unwrap_or(end);
     let is_join = dice.one_in(2);
     let (kind, class) = match is_join {
-        true => (JOIN, "barrier_wait"),
-        false => (COND, "sync_wait"),
+        true => (JOIN, "load_imbalance"),
+        false => (COND, "waiting_for_own_threads"),
     };
     let waits: Vec<i64> = others().map(|t| last - came[t]).collect();
     for waited in waits {
         s.add(class, "ready", waited);
-        s.add("no_work", "", end - last);
+        s.add("low_parallelism", "", end - last);
     }
     s.annotate(alone, start, BEGIN, 0, "merge", 0);
     s.annotate(alone, end, END, 0, "merge", 0);
@@ -246,7 +246,7 @@ pub fn too_many_threads(s: &mut Scene, dice: &mut Dice, serial_number: i32) {
                 RunnablePreempted,
                 Scene::tid(thread),
             );
-            s.add("scheduling", "", latency);
+            s.add("scheduling_delay", "", latency);
         }
     }
     s.switch(0, end, extra, Dead, first);
@@ -271,7 +271,7 @@ fn charge_the_wait(
         let (from, to) = (pair[0], pair[1]);
         let idle = came[1..].iter().filter(|&&c| c <= from).count() as i64;
         let misplaced = idle.min(i64::from(from < came_0));
-        s.add("scheduling", "", misplaced * (to - from));
+        s.add("scheduling_delay", "", misplaced * (to - from));
         // Without the one who came first, if that is not thread 0.
         let by_0 = from >= came_0 && came[1..].iter().any(|&c| c < came_0);
         for (waits, late) in [
@@ -279,8 +279,8 @@ fn charge_the_wait(
             (i64::from(by_0), delay - delay_0),
         ] {
             match from >= end - late {
-                true => s.add("oversubscribed", "", waits * (to - from)),
-                false => s.add("barrier_wait", name, waits * (to - from)),
+                true => s.add("oversubscription", "", waits * (to - from)),
+                false => s.add("load_imbalance", name, waits * (to - from)),
             }
         }
     }

@@ -167,7 +167,7 @@ impl Scene {
             Waker::Interrupt => self.waking(thread, to, 0, tid, thread),
         }
         self.switch(thread, to + latency, 0, ThreadState::RunnablePreempted, tid);
-        self.add("scheduling", "", latency);
+        self.add("scheduling_delay", "", latency);
     }
 
     /// The same, and a stranger uses the idle CPU in the middle of it: nobody of ours is hindered.

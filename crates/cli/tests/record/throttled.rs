@@ -101,7 +101,10 @@ fn plant_throttling() {
             spin.display()
         );
         let (stat, text) = account(dir.path(), &script);
-        let (found, truth) = (class_ns(&stat, "throttled"), group.throttled_ns());
+        let (found, truth) = (
+            class_ns(&stat, "throttled_by_cpu_limit"),
+            group.throttled_ns(),
+        );
         let capacity = stat["account"]["capacity_ns"].as_i64().expect("capacity");
         let points = (found - truth) as f64 / capacity as f64 * 100.0;
         assert!(truth > 0, "the kernel throttled nothing");
@@ -133,7 +136,10 @@ fn a_limit_that_is_not_reached_takes_nothing() {
     );
     let (stat, text) = account(dir.path(), &script);
     assert_eq!(
-        (class_ns(&stat, "throttled"), group.throttled_ns()),
+        (
+            class_ns(&stat, "throttled_by_cpu_limit"),
+            group.throttled_ns()
+        ),
         (0, 0),
         "{text}"
     );

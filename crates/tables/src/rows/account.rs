@@ -10,11 +10,11 @@ table! {
     pub(crate) static ACCOUNT = "account", AccountRow from account;
     /// Id, unique in the run.
     account_id: i64, "id";
-    /// `work`, `kernel`, `runtime`, `tracing`, `lock_wait`, `barrier_wait`, `sync_wait`, `io_wait`, `sleep`, `no_work`, `oversubscribed`, `interference`, `scheduling`, `irq`, `unknown`, `other` or `throttled`.
+    /// `work`, `system_calls`, `task_runtime`, `tracing`, `lock_wait`, `load_imbalance`, `waiting_for_own_threads`, `io_wait`, `external_wait`, `low_parallelism`, `oversubscription`, `interference`, `scheduling_delay`, `interrupts`, `unknown`, `other` or `throttled_by_cpu_limit`.
     class: Text;
-    /// Whether it is what the program is for: `work` and `kernel`.
+    /// Whether it is what the program is for: `work` and `system_calls`.
     is_useful: bool;
-    /// More about it: `serial`, `few_threads`, `late_thread`...
+    /// More about it: `serial_phase`, `few_threads`, `late_thread`...
     note: Option<Text>;
     /// The lock, barrier, wait, process, interrupt handler or system call.
     name: Option<Text>;

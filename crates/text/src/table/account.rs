@@ -15,22 +15,22 @@ const MAX_IN_HEADLINE: usize = 3;
 fn mark(class: Class) -> (char, u8) {
     match class {
         Class::Work => ('#', 34),
-        Class::Kernel => ('k', 71),
-        Class::Runtime => ('r', 143),
+        Class::SystemCalls => ('k', 71),
+        Class::TaskRuntime => ('r', 143),
         Class::Tracing => ('t', 246),
         Class::LockWait => ('L', 160),
-        Class::BarrierWait => ('B', 208),
-        Class::SyncWait => ('W', 172),
+        Class::LoadImbalance => ('B', 208),
+        Class::WaitingForOwnThreads => ('W', 172),
         Class::IoWait => ('D', 33),
-        Class::Sleep => ('Z', 68),
-        Class::NoWork => ('.', 244),
-        Class::Oversubscribed => ('O', 133),
+        Class::ExternalWait => ('Z', 68),
+        Class::LowParallelism => ('.', 244),
+        Class::Oversubscription => ('O', 133),
         Class::Interference => ('X', 169),
-        Class::Scheduling => ('s', 97),
-        Class::Irq => ('i', 37),
+        Class::SchedulingDelay => ('s', 97),
+        Class::Interrupts => ('i', 37),
         Class::Unknown => ('?', 240),
         Class::Other => ('o', 240),
-        Class::Throttled => ('Q', 161),
+        Class::ThrottledByCpuLimit => ('Q', 161),
     }
 }
 
@@ -59,12 +59,12 @@ pub fn cause_text(cause: &CauseSummary, with_place: bool) -> String {
     let text = match (class_of(cause.class), cause.note) {
         (Class::LockWait, _) if name.is_empty() => format!("lock {:#x}", cause.object),
         (Class::LockWait, _) => format!("lock `{name}`{}", place(&cause.place)),
-        (Class::BarrierWait, _) if has_code => {
+        (Class::LoadImbalance, _) if has_code => {
             format!("imbalance in {code}{}", place(&cause.code_place))
         }
-        (Class::BarrierWait, _) if !name.is_empty() => format!("waiting at {name}"),
-        (Class::BarrierWait, _) => format!("waiting for the end of {thread}"),
-        (Class::SyncWait, _) => {
+        (Class::LoadImbalance, _) if !name.is_empty() => format!("waiting at {name}"),
+        (Class::LoadImbalance, _) => format!("waiting for the end of {thread}"),
+        (Class::WaitingForOwnThreads, _) => {
             let at = if name.is_empty() {
                 String::new()
             } else {
@@ -79,31 +79,31 @@ pub fn cause_text(cause: &CauseSummary, with_place: bool) -> String {
         }
         (Class::IoWait, _) if name.is_empty() => "the disk (uninterruptible sleep)".into(),
         (Class::IoWait, _) => format!("I/O {name}"),
-        (Class::Sleep, "process") => format!("waiting for {}", cause.process),
-        (Class::Sleep, "interrupt") if name.is_empty() => "sleep that an interrupt ended: a timer, a device, the network, or a time limit on waiting for another thread".into(),
-        (Class::Sleep, "stopped") => "being stopped".into(),
-        (Class::Sleep, "endless") => "waits that did not end".into(),
-        (Class::Sleep, _) => format!("{name}: ended by an interrupt (a timer, a device, the network, or its own time limit)"),
-        (Class::NoWork, "serial") if has_code => format!("serial phase {code}: only {thread} ran"),
-        (Class::NoWork, "serial") => format!("a serial phase: only {thread} ran"),
-        (Class::NoWork, "not_started") => "the time before the program began".into(),
-        (Class::NoWork, "ended") => "the time after the program ended".into(),
-        (Class::NoWork, "idle_worker") => "workers that found no task".into(),
-        (Class::NoWork, _) => "fewer threads than CPUs".into(),
-        (Class::Oversubscribed, "late_thread") => {
+        (Class::ExternalWait, "process") => format!("waiting for {}", cause.process),
+        (Class::ExternalWait, "interrupt") if name.is_empty() => "sleep that an interrupt ended: a timer, a device, the network, or a time limit on waiting for another thread".into(),
+        (Class::ExternalWait, "stopped") => "being stopped".into(),
+        (Class::ExternalWait, "endless") => "waits that did not end".into(),
+        (Class::ExternalWait, _) => format!("{name}: ended by an interrupt (a timer, a device, the network, or its own time limit)"),
+        (Class::LowParallelism, "serial_phase") if has_code => format!("serial phase {code}: only {thread} ran"),
+        (Class::LowParallelism, "serial_phase") => format!("a serial phase: only {thread} ran"),
+        (Class::LowParallelism, "not_started") => "the time before the program began".into(),
+        (Class::LowParallelism, "ended") => "the time after the program ended".into(),
+        (Class::LowParallelism, "idle_worker") => "workers that found no task".into(),
+        (Class::LowParallelism, _) => "fewer threads than CPUs".into(),
+        (Class::Oversubscription, "late_thread") => {
             format!("{thread}, late: own threads had its CPU")
         }
-        (Class::Oversubscribed, _) => format!("{thread}, awaited: own threads had its CPU"),
+        (Class::Oversubscription, _) => format!("{thread}, awaited: own threads had its CPU"),
         (Class::Interference, _) if name.is_empty() => "other programs".into(),
         (Class::Interference, _) => name.clone(),
-        (Class::Scheduling, "placement") => {
+        (Class::SchedulingDelay, "placement") => {
             "ready threads that were kept to another CPU (placement, affinity)".into()
         }
-        (Class::Scheduling, _) => "wake-up delays".into(),
-        (Class::Throttled, _) if name.is_empty() => "the CPU limit of its cgroup".into(),
-        (Class::Throttled, _) => format!("the CPU limit of its cgroup, {name}"),
-        (Class::Irq, _) => format!("interrupt {name}"),
-        (Class::Kernel, _) => format!("system call {name}"),
+        (Class::SchedulingDelay, _) => "wake-up delays".into(),
+        (Class::ThrottledByCpuLimit, _) if name.is_empty() => "the CPU limit of its cgroup".into(),
+        (Class::ThrottledByCpuLimit, _) => format!("the CPU limit of its cgroup, {name}"),
+        (Class::Interrupts, _) => format!("interrupt {name}"),
+        (Class::SystemCalls, _) => format!("system call {name}"),
         (Class::Unknown, _) => "unknown: events lost or not recorded".into(),
         (class, _) => class.label().into(),
     };
@@ -351,7 +351,7 @@ fn shares(classes: &[ClassSum], capacity: i64, width: usize) -> Vec<(Class, usiz
 
 /// The slowest thread, where the cause is the lateness of one of several.
 fn who(cause: &CauseSummary) -> String {
-    let (Some(tid), Class::BarrierWait) = (cause.tid, class_of(cause.class)) else {
+    let (Some(tid), Class::LoadImbalance) = (cause.tid, class_of(cause.class)) else {
         return String::new();
     };
     let name = match cause.thread.as_str() {

@@ -221,7 +221,7 @@ fn account() -> AccountSummary {
     let classes = vec![
         class(Class::Work, 3_220_000_000),
         class(Class::LockWait, 205_000_000),
-        class(Class::BarrierWait, 420_000_000),
+        class(Class::LoadImbalance, 420_000_000),
         class(Class::Interference, 181_000_000),
     ];
     let cause = |class: Class, name: &str, code: &str, ns: i64| CauseSummary {
@@ -247,7 +247,7 @@ fn account() -> AccountSummary {
         named_share: 1.0,
         traced_events: 40_000,
         causes: vec![
-            cause(Class::BarrierWait, "sync", "loop48", 420_000_000),
+            cause(Class::LoadImbalance, "sync", "loop48", 420_000_000),
             cause(Class::LockWait, "queue", "", 205_000_000),
             cause(Class::Interference, "chrome", "", 181_000_000),
         ],

@@ -14,9 +14,9 @@ impl Sweep<'_> {
             let clocks = self.lanes[queue as usize].clocks;
             let worker = &mut self.workers[thread];
             let classes = [
-                (0, Class::Oversubscribed),
+                (0, Class::Oversubscription),
                 (1, Class::Interference),
-                (THROTTLED, Class::Throttled),
+                (THROTTLED, Class::ThrottledByCpuLimit),
             ];
             for (which, class) in classes {
                 let part = (clocks[which] - worker.clocks[which]).min(rest);
@@ -24,7 +24,7 @@ impl Sweep<'_> {
                 rest -= part;
             }
         }
-        self.workers[thread].sums[Class::Scheduling as usize] += rest;
+        self.workers[thread].sums[Class::SchedulingDelay as usize] += rest;
     }
 
     /// The pending CPUs go to blocked threads, one for each; a thread that has one of them already keeps it.
@@ -96,7 +96,7 @@ impl Sweep<'_> {
             return self.charge_code(lane, why, from, to);
         }
         let wait = self.barriers[why.barrier as usize];
-        let mut own = Why::of(Class::Oversubscribed, Note::LateThread);
+        let mut own = Why::of(Class::Oversubscription, Note::LateThread);
         own.cause.thread = wait.late;
         let mut other = Why::of(Class::Interference, Note::LateThread);
         if wait.other.is_some() {
@@ -156,7 +156,7 @@ impl Sweep<'_> {
         let has_irq = self.kernel.irq.get(cpu).is_some_and(|k| !k.is_empty());
         let has_syscalls = self.kernel.syscall.get(t).is_some_and(|k| !k.is_empty());
         let base = match self.is_runtime_thread[t] {
-            true => Class::Runtime,
+            true => Class::TaskRuntime,
             false => Class::Work,
         };
         if !has_irq && !has_syscalls && self.specials[t].is_empty() {
@@ -179,7 +179,7 @@ impl Sweep<'_> {
                 let (row, until) = self.kernel.syscall[t].get(at);
                 end = end.min(until);
                 if row != NONE && base == Class::Work {
-                    why.cause.class = Class::Kernel;
+                    why.cause.class = Class::SystemCalls;
                     why.cause.name = self.trace.kernel_spans.name[row as usize];
                 }
             }
@@ -192,7 +192,7 @@ impl Sweep<'_> {
                 let (row, until) = self.kernel.irq[cpu].get(at);
                 end = end.min(until);
                 if row != NONE {
-                    why = Why::of(Class::Irq, Note::None);
+                    why = Why::of(Class::Interrupts, Note::None);
                     why.cause.on_cpu = true;
                     why.cause.name = self.trace.kernel_spans.name[row as usize];
                 }
@@ -210,12 +210,12 @@ impl Sweep<'_> {
     fn on_cpu_in(&self, row: u32, why: &mut Why) {
         let class = match self.trace.slices.kind[row as usize] {
             SliceKind::LockWait => Class::LockWait,
-            SliceKind::Barrier | SliceKind::Join => Class::BarrierWait,
+            SliceKind::Barrier | SliceKind::Join => Class::LoadImbalance,
             SliceKind::Io => Class::IoWait,
-            _ if self.is_idle_worker(row) => Class::Runtime,
-            SliceKind::Cond | SliceKind::OtherWait => Class::SyncWait,
+            _ if self.is_idle_worker(row) => Class::TaskRuntime,
+            SliceKind::Cond | SliceKind::OtherWait => Class::WaitingForOwnThreads,
             SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold => {
-                if why.cause.class == Class::Runtime {
+                if why.cause.class == Class::TaskRuntime {
                     why.cause.class = Class::Work;
                 }
                 return;
@@ -223,7 +223,7 @@ impl Sweep<'_> {
         };
         *why = self.named(class, row);
         why.cause.on_cpu = true;
-        if class == Class::BarrierWait {
+        if class == Class::LoadImbalance {
             self.at_barrier(why, row);
         }
     }

@@ -96,16 +96,16 @@ impl Sweep<'_> {
     /// No thread waits: there are fewer threads than CPUs.
     pub(super) fn no_thread(&self) -> Why {
         match (self.n_running + self.n_ready, self.n_alive) {
-            (_, 0) if self.has_lived => Why::of(Class::NoWork, Note::Ended),
-            (_, 0) => Why::of(Class::NoWork, Note::NotStarted),
+            (_, 0) if self.has_lived => Why::of(Class::LowParallelism, Note::Ended),
+            (_, 0) => Why::of(Class::LowParallelism, Note::NotStarted),
             (0, _) if self.waiting.len() == 0 => Why::of(Class::Unknown, Note::Lost),
             (1, _) => self.serial(ThreadIx(self.runnable_xor)),
-            _ => Why::of(Class::NoWork, Note::FewThreads),
+            _ => Why::of(Class::LowParallelism, Note::FewThreads),
         }
     }
 
     fn serial(&self, thread: ThreadIx) -> Why {
-        let mut why = Why::of(Class::NoWork, Note::Serial);
+        let mut why = Why::of(Class::LowParallelism, Note::SerialPhase);
         why.cause.thread = thread;
         why.runner = thread;
         why
@@ -159,7 +159,7 @@ impl Sweep<'_> {
             } else if state == ThreadState::DiskSleep {
                 return Why::of(Class::IoWait, Note::None);
             } else if state == ThreadState::Stopped {
-                return Why::of(Class::Sleep, Note::Stopped);
+                return Why::of(Class::ExternalWait, Note::Stopped);
             }
             // Who comes last is known better than who lets go: some barriers do that in turns.
             if let Some(late) = self.late(worker.wait, at, now) {
@@ -181,7 +181,7 @@ impl Sweep<'_> {
                 end => return self.why_outside(context, &end),
             }
         }
-        Why::of(Class::SyncWait, Note::Endless)
+        Why::of(Class::WaitingForOwnThreads, Note::Endless)
     }
 
     /// The last thread of this use of a barrier, as long as it has not come.
@@ -203,17 +203,17 @@ impl Sweep<'_> {
     fn why_outside(&self, context: Option<(SliceKind, u32)>, end: &Wake) -> Why {
         let mut why = match context {
             Some((kind @ (SliceKind::Barrier | SliceKind::Join), row)) if row != NONE => {
-                let mut why = self.named(Class::BarrierWait, row);
+                let mut why = self.named(Class::LoadImbalance, row);
                 if kind == SliceKind::Barrier {
                     self.at_barrier(&mut why, row);
                 }
                 why
             }
             Some((_, row)) if row != NONE && !self.is_idle_worker(row) => {
-                self.named(Class::Sleep, row)
+                self.named(Class::ExternalWait, row)
             }
-            Some((_, row)) if row != NONE => Why::of(Class::NoWork, Note::IdleWorker),
-            _ => Why::of(Class::Sleep, Note::None),
+            Some((_, row)) if row != NONE => Why::of(Class::LowParallelism, Note::IdleWorker),
+            _ => Why::of(Class::ExternalWait, Note::None),
         };
         match *end {
             Wake::Process(by) => {
@@ -241,12 +241,12 @@ impl Sweep<'_> {
     /// The thread that is waited for has no CPU.
     fn why_ready(&self, thread: usize, cpu: u16) -> Why {
         let mut why = match self.lanes.get(self.lane_at(cpu) as usize).map(|l| l.on) {
-            Some(On::Own(_)) => Why::of(Class::Oversubscribed, Note::None),
+            Some(On::Own(_)) => Why::of(Class::Oversubscription, Note::None),
             Some(On::Other(by)) => self.interference(by),
             Some(On::Unknown) => Why::of(Class::Unknown, Note::Lost),
-            Some(On::Idle) | None => Why::of(Class::Scheduling, Note::WakeUp),
+            Some(On::Idle) | None => Why::of(Class::SchedulingDelay, Note::WakeUp),
         };
-        if why.cause.class == Class::Oversubscribed {
+        if why.cause.class == Class::Oversubscription {
             why.cause.thread = ThreadIx(thread as u32);
         }
         why
@@ -256,17 +256,17 @@ impl Sweep<'_> {
     fn why_running(&self, context: Option<(SliceKind, u32)>, runner: ThreadIx) -> Why {
         let alone = self.n_running + self.n_ready == 1;
         let (class, row) = match context {
-            Some((SliceKind::Barrier, row)) => (Class::BarrierWait, row),
+            Some((SliceKind::Barrier, row)) => (Class::LoadImbalance, row),
             Some((_, row)) if row != NONE && self.is_idle_worker(row) => {
                 return match alone {
                     true => self.serial(runner),
-                    false => Why::of(Class::NoWork, Note::IdleWorker),
+                    false => Why::of(Class::LowParallelism, Note::IdleWorker),
                 };
             }
             _ if alone => return self.serial(runner),
-            Some((SliceKind::Join, row)) => (Class::BarrierWait, row),
-            Some((_, row)) => (Class::SyncWait, row),
-            None => (Class::SyncWait, NONE),
+            Some((SliceKind::Join, row)) => (Class::LoadImbalance, row),
+            Some((_, row)) => (Class::WaitingForOwnThreads, row),
+            None => (Class::WaitingForOwnThreads, NONE),
         };
         let mut why = match row {
             NONE => Why::of(class, Note::None),
