@@ -352,7 +352,12 @@ impl Sched {
         // Woken while it was still leaving (`early`): it never slept.
         let is_ready = is_runnable(state) || self.table.rows[row as usize].pending != NONE;
         self.forget_wakeup(row);
-        let came = if is_ready {
+        // Taken off before, and yet the CPU went idle: a CPU limit held it back, nobody knows until when.
+        let was_held =
+            state == ThreadState::RunnablePreempted && before == Current::Idle && since <= last;
+        let came = if was_held {
+            time
+        } else if is_ready {
             since.max(last)
         } else {
             if state != ThreadState::Unknown {

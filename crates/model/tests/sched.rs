@@ -362,6 +362,32 @@ fn a_thread_woken_while_leaving_is_ready_for_a_hidden_switch() {
 }
 
 #[test]
+fn a_preempted_thread_that_an_idle_cpu_did_not_take_was_held_back() {
+    // A CPU limit takes 30 off at 100, and the CPU goes idle; 20 comes and goes. 30's coming back is hidden, and it leaves at 500.
+    let trace = load(
+        0..1000,
+        vec![vec![
+            switch(100, 30, RunnablePreempted, 0),
+            switch(300, 0, RunnablePreempted, 20),
+            switch(310, 20, Sleeping, 0),
+            switch(500, 30, RunnablePreempted, 0),
+            switch(600, 30, Sleeping, 0),
+        ]],
+    );
+    assert_eq!(
+        states(&trace, 30),
+        [
+            (0, Running, 0, 0),
+            (100, RunnablePreempted, 0, 0),
+            (500, RunnablePreempted, 0, 0),
+            (600, Sleeping, 0, 0)
+        ],
+        "not running from 310"
+    );
+    assert_eq!(trace.cpus[0].hidden_switches, 2);
+}
+
+#[test]
 fn what_was_on_the_cpu_before_a_hidden_switch_is_unknown_from_its_last_event() {
     // 20 comes at 100. The next event, at 400, finds the CPU idle: when 20 left is not known. 30 comes then.
     let trace = load(

@@ -4,19 +4,18 @@
 //! threads of it until the period ends; then `throttled_time` of its `cpu.stat` rises by what all those queues lost. So
 //! a *gap* is a stretch in which threads of the program are ready in a CPU's queue and none of the program runs there; and a gap is
 //! throttling as far as the counter rose while it lasted (or at its end: the recorder reads it every few milliseconds).
-//! Where gaps are longer than the rise, something else kept threads off too: the longest gaps are throttling, waits of
-//! microseconds and turns of other programs are not. Without counters nothing is throttling.
+//! Where gaps are longer than the rise, something else kept threads off too: waits of microseconds and turns of other
+//! programs are not throttling. Without counters nothing is throttling.
 use super::barrier::is_ready;
 use kasuri_model::{GroupLimit, ProcessIx, StrIx, Time, Trace};
 use std::ops::Range;
 
 /// Shorter gaps are wake-ups and switches.
 const SHORTEST_NS: i64 = 20_000;
-/// After it was let go a queue's thread may wait for its turn, and the counter may be read before it runs.
+/// Waits for a turn, and turns of other programs, are most often shorter.
+const LONG_NS: i64 = 4_000_000;
+/// The recorder may be kept off the CPU between reading a counter and the clock: a rise then seems to come after its gap.
 const LATE_NS: i64 = 50_000_000;
-/// The counter has been seen to rise by some milliseconds more than a queue was held, and by as much less the next time (Linux 6.18,
-/// other programs on the same CPUs).
-const AHEAD_NS: i64 = 100_000_000;
 
 /// One stretch of throttling in a CPU's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +79,15 @@ impl Throttled {
         edges.dedup();
         edges
     }
+}
+
+/// A stretch in which the queue of `cpu` may have been held, and how much of it no rise explains, ns.
+#[derive(Clone, Debug)]
+struct Gap {
+    cpu: usize,
+    from: Time,
+    to: Time,
+    left: i64,
 }
 
 /// The counter rose between two readings, ns of it still to be explained.
@@ -224,36 +232,47 @@ fn without(all: &[(Time, Time)], taken: &[(Time, Time)], mut each: impl FnMut(Ti
     }
 }
 
-/// The longest gaps first, as far as the counter rose meanwhile; the latest rise first, as it comes at the end. What then is left of
-/// rises explains gaps that follow soon.
+/// Shares the rises out to the gaps. A queue is let go when the counter rises, so a rise explains gaps that had begun by
+/// then and had not ended; the earliest rise first, and of its gaps the one that ends first, since fewer later rises can
+/// explain that one: no other order explains more. Long gaps go first, as throttling rarely ends within a millisecond;
+/// then what is left of the rises goes to gaps that had just ended, and to short ones.
 fn share_out(
     gaps: Vec<(usize, Time, Time)>,
     rises: &mut [Rise],
     limit: StrIx,
     out: &mut Throttled,
 ) {
-    let mut gaps: Vec<(i64, usize, Time, Time)> = gaps
+    let mut gaps: Vec<Gap> = gaps
         .into_iter()
-        .map(|(cpu, from, to)| ((to - from).ns(), cpu, from, to))
+        .map(|(cpu, from, to)| Gap {
+            cpu,
+            from,
+            to,
+            left: (to - from).ns(),
+        })
         .collect();
-    for ahead in [0, AHEAD_NS] {
-        gaps.sort_by_key(|&(wanted, cpu, from, _)| (std::cmp::Reverse(wanted), from, cpu));
-        for (wanted, _, from, to) in &mut gaps {
-            let first =
-                rises.partition_point(|rise| rise.when.end.ns() <= from.ns().saturating_sub(ahead));
-            let last = rises
-                .partition_point(|rise| rise.when.start.ns() < to.ns().saturating_add(LATE_NS));
-            for rise in rises[first.min(last)..last].iter_mut().rev() {
-                let part = rise.left.min(*wanted);
-                rise.left -= part;
-                *wanted -= part;
+    gaps.sort_by_key(|gap| (gap.to, gap.from, gap.cpu));
+    for (shortest, late) in [(LONG_NS, 0), (LONG_NS, LATE_NS), (0, LATE_NS)] {
+        for rise in rises.iter_mut() {
+            let ended = rise.when.start.ns().saturating_sub(late);
+            let first = gaps.partition_point(|gap| gap.to.ns() < ended);
+            for gap in &mut gaps[first..] {
+                if rise.left == 0 {
+                    break;
+                }
+                if gap.from < rise.when.end && (gap.to - gap.from).ns() >= shortest {
+                    let part = rise.left.min(gap.left);
+                    rise.left -= part;
+                    gap.left -= part;
+                }
             }
         }
     }
-    for (wanted, cpu, from, to) in gaps {
-        let to = Time(to.0 - wanted);
-        if from < to {
-            out.of_cpu[cpu].push(Stretch { from, to, limit });
+    for gap in gaps {
+        let to = Time(gap.to.0 - gap.left);
+        if gap.from < to {
+            let from = gap.from;
+            out.of_cpu[gap.cpu].push(Stretch { from, to, limit });
         }
     }
     for stretches in &mut out.of_cpu {
@@ -298,6 +317,11 @@ mod tests {
             shared(&[(10, 90), (92, 95)], &[(88, 99, 80)]),
             [(10, 90)],
             "the longest first"
+        );
+        // The first gap's rise comes when the second has begun: each keeps its own.
+        assert_eq!(
+            shared(&[(0, 35), (37, 55)], &[(30, 50, 35), (50, 70, 18)]),
+            [(0, 35), (37, 55)]
         );
         assert_eq!(shared(&[(10, 90)], &[(200, 210, 80)]), [], "long after it");
         assert_eq!(
