@@ -494,6 +494,13 @@ fn pythons_gil_has_a_name_under_the_probe() {
     );
     let page = text(&run(kasuri(dir.path()).arg("locks").arg(&with)));
     assert!(page.contains("not known: `GIL (_PyRuntime)`"), "{page}");
+    let refused = run(kasuri(dir.path()).arg("predict").arg(&with));
+    let reason = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success(), "{reason}");
+    assert!(
+        reason.contains("cannot predict: threads wait for `GIL (_PyRuntime)`"),
+        "{reason}"
+    );
     let without = record("without.kasuri", &[]);
     let page = text(&run(kasuri(dir.path())
         .arg("stat")

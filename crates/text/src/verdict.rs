@@ -50,10 +50,7 @@ impl<'a> Verdict<'a> {
     /// 4. without such waits, and the class low or not known: nothing.
     pub fn new(locks: &'a Locks, prediction: Option<&'a Prediction>) -> Verdict<'a> {
         let worst = locks.locks.first();
-        let without_holds = locks.locks.iter().find(|lock| {
-            let share = lock.used.wait_ratio;
-            lock.used.holds == 0 && lock.used.wait_ns > 0 && share.is_none_or(|w| w >= WORTH_A_LOOK)
-        });
+        let without_holds = without_holds(locks);
         let prediction = prediction.filter(|p| p.class.is_some() && without_holds.is_none());
         let waited = worst.and_then(|w| w.used.wait_ratio);
         Verdict {
@@ -89,6 +86,14 @@ impl<'a> Verdict<'a> {
             percent(efficiency)
         ))
     }
+}
+
+/// A lock that threads wait for while no hold of it is recorded: a replay would take it for free.
+pub fn without_holds(locks: &Locks) -> Option<&LockRow> {
+    locks.locks.iter().find(|lock| {
+        let share = lock.used.wait_ratio;
+        lock.used.holds == 0 && lock.used.wait_ns > 0 && share.is_none_or(|w| w >= WORTH_A_LOOK)
+    })
 }
 
 fn cap_text(speedup: f64) -> String {

@@ -99,12 +99,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         options.cpus.sort_unstable();
         options.cpus.dedup();
     }
+    let locks = kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default());
+    if let Some(lock) = kasuri_text::verdict::without_holds(&locks) {
+        anyhow::bail!(
+            "{}: cannot predict: threads wait for `{}`, and the recording does not show which thread holds it, so what it \
+             allows on more CPUs is not known",
+            args.source.name(),
+            lock.name
+        );
+    }
     let mut prediction = kasuri_predict::predict(&trace, second.as_ref(), &options)
         .with_context(|| format!("{}: cannot predict", args.source.name()))?;
     if !prediction.deadlocks.is_empty() {
         // Where they are taken, the recording itself says best.
-        let orders = kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default());
-        let places = orders.inversions.iter().filter(|i| i.can_deadlock);
+        let places = locks.inversions.iter().filter(|i| i.can_deadlock);
         let places = places.take(10).map(table::inversion);
         prediction.notes.splice(0..0, places);
     }
