@@ -10,7 +10,7 @@
 //! divided by the hits, are its costs.
 use crate::error::{Error, Result};
 use crate::ops;
-use crate::pages::each_event;
+use crate::pages::{HEADER_BYTES, each_event};
 use crate::stats::{Estimate, median};
 use crate::tracer::Kernel;
 use crate::worker::Worker;
@@ -21,8 +21,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Bytes of the header before an event's data in the ring buffer.
-pub(crate) const HEADER_BYTES: u32 = 4;
 /// Operations longer than this per hit cannot resolve what a hit costs: their own length varies by more.
 const RESOLVED_NS: f64 = 20_000.0;
 /// Length of a run: shorter than the time slices that others may take in between.

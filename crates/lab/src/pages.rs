@@ -8,9 +8,12 @@ use std::path::Path;
 /// Bytes read at once: a multiple of all pages, which are powers of two.
 const CHUNK: usize = 1 << 20;
 
+/// Bytes of the header before an event's data in the ring buffer.
+pub(crate) const HEADER_BYTES: u32 = 4;
+
 /// Bytes of an event in the kernel's buffer, its header among them.
 pub fn bytes_of(event: &RawEvent<'_>) -> u64 {
-    event.data.len() as u64 + u64::from(crate::events::HEADER_BYTES)
+    event.data.len() as u64 + u64::from(HEADER_BYTES)
 }
 
 /// Calls `f` with the id of each event in `path`, and the event; bytes of the pages' headers and events. Damaged pages are left out.

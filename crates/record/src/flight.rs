@@ -8,37 +8,51 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::files::directory::{self, Directory};
 use crate::files::output::{self, Kind};
+use crate::files::pack;
 use crate::kernel::source::Source;
+use crate::live::Live;
+use crate::notice::{Notice, Notify};
 use crate::options::Flight;
-use crate::program::procs::Snapshots;
-use crate::program::signals::Signals;
-use crate::recorder::{LeftInRings, Notice, Notify, Recorder, Summary};
+use crate::program::procs::{self, Snapshots};
+use crate::rings::collector::write_unplaced;
 use kasuri_format::clock::ClockMap;
-use kasuri_format::meta::{Anchor, Meta};
+use kasuri_format::meta::{Anchor, LimitRow, Meta};
 use kasuri_format::ring::SessionState;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// Kernel buffers are emptied by reading them.
 const UNSAVED_KERNEL: &str = "kernel events of a snapshot that could not be saved";
 
-/// What a flight recorder remembers between snapshots.
+/// A flight recorder, and what it remembers between snapshots. It may run for months: whatever it keeps is bounded by the time
+/// it keeps.
 #[derive(Debug)]
-pub(crate) struct FlightState {
+pub(crate) struct FlightRecorder {
     keep_ns: u64,
     anchors: Vec<Anchor>,
+    limits: Vec<LimitRow>,
     triggers_seen: u32,
     snapshots: u32,
+    /// The last snapshot is in a directory or a file.
+    is_saved: bool,
 }
 
-impl FlightState {
-    pub(crate) fn new(flight: Flight) -> FlightState {
+impl FlightRecorder {
+    pub(crate) fn new(flight: Flight) -> FlightRecorder {
         let keep_ns = u64::try_from(flight.keep.as_nanos()).unwrap_or(u64::MAX);
-        FlightState {
+        FlightRecorder {
             keep_ns,
             anchors: Vec::new(),
+            limits: Vec::new(),
             triggers_seen: 0,
             snapshots: 0,
+            is_saved: false,
         }
+    }
+
+    /// Whether the last snapshot is in a directory or a file.
+    pub(crate) fn is_saved(&self) -> bool {
+        self.is_saved
     }
 
     /// Adds an anchor and forgets those that no kept event needs: all but one before the kept time.
@@ -52,6 +66,84 @@ impl FlightState {
         self.anchors.drain(..needless);
     }
 
+    /// Adds CPU limits. Of those before the kept time the last of each kind is still in force; where a process was that has
+    /// ended since does not matter any more.
+    pub(crate) fn add_limits(
+        &mut self,
+        rows: Vec<LimitRow>,
+        now_ns: u64,
+        lives: impl Fn(i32) -> bool,
+    ) {
+        self.limits.extend(rows);
+        let oldest = now_ns.saturating_sub(self.keep_ns);
+        let mut later: HashSet<(i32, String, bool)> = HashSet::new();
+        let mut kept: Vec<LimitRow> = Vec::new();
+        for row in self.limits.drain(..).rev() {
+            let in_force = later.insert((row.pid, row.group.clone(), row.cpus.is_empty()));
+            let matters = row.pid == 0 || lives(row.pid);
+            if row.monotonic_ns >= oldest || (in_force && matters) {
+                kept.push(row);
+            }
+        }
+        kept.reverse();
+        self.limits = kept;
+    }
+
+    /// Looks for triggers of programs.
+    pub(crate) fn tick(&mut self, live: &mut Live<'_>, notify: Notify<'_>) {
+        live.collector.discover();
+        let triggers = live.session.triggers();
+        if self.triggers_seen != triggers {
+            self.triggers_seen = triggers;
+            self.save(live, notify);
+        }
+    }
+
+    /// Once a second: clocks, limits, and the chunks of threads that ended longer ago than is kept.
+    pub(crate) fn second(&mut self, live: &mut Live<'_>) {
+        self.add_anchor(clock::anchor());
+        self.read_limits(live, false);
+        let native = live.meta.annotations.clock == "native";
+        if live.collector.free_old(self.cutoff(native)) > 0 {
+            live.session.add_freed();
+        }
+    }
+
+    /// Saves a snapshot, or says why that could not be.
+    pub(crate) fn save(&mut self, live: &mut Live<'_>, notify: Notify<'_>) {
+        let saved = self.snapshot(live, notify);
+        let Err(error) = saved else {
+            self.is_saved = true;
+            return;
+        };
+        notify(Notice::Warning(format!("snapshot not saved: {error}")));
+        // What could not be packed is in its directory.
+        self.is_saved = matches!(error, Error::Pack { .. });
+        if !self.is_saved && matches!(live.source, Source::Tracefs(_)) {
+            let why = UNSAVED_KERNEL.to_owned();
+            live.summary.losses.unknown.push(why);
+        }
+        live.summary.failure.get_or_insert(error);
+    }
+
+    /// The rings of a snapshot that could not be saved at the end stay for `kasuri recover`; what it needs besides goes to the
+    /// recording directory.
+    pub(crate) fn leave_rings(&mut self, live: &mut Live<'_>, dir: &mut Directory) {
+        live.leave_rings();
+        let end = clock::anchor();
+        live.meta.end = Some(end);
+        if matches!(live.source, Source::Tracefs(_)) {
+            live.meta.missing.push(UNSAVED_KERNEL.to_owned());
+        }
+        dir.use_reserve();
+        let written = dir
+            .add_anchors(&self.anchors_until(end))
+            .and_then(|()| dir.add_limits(&self.limits));
+        if let Err(error) = written {
+            live.summary.failure.get_or_insert(error);
+        }
+    }
+
     /// The stamp, in the annotations' clock, before which nothing is kept.
     fn cutoff(&self, native: bool) -> u64 {
         let oldest = clock::monotonic_ns().saturating_sub(self.keep_ns);
@@ -59,6 +151,80 @@ impl FlightState {
             false => oldest,
             true => ClockMap::from_anchors(&self.anchors).map_or(0, |map| map.stamp_at(oldest)),
         }
+    }
+
+    fn anchors_until(&self, end: Anchor) -> Vec<Anchor> {
+        self.anchors.iter().copied().chain([end]).collect()
+    }
+
+    fn read_limits(&mut self, live: &mut Live<'_>, all: bool) {
+        let rows = live.read_limits(all);
+        let lives = |pid| procs::start_time(pid).is_some();
+        self.add_limits(rows, clock::monotonic_ns(), lives);
+    }
+
+    fn snapshot(&mut self, live: &mut Live<'_>, notify: Notify<'_>) -> Result<()> {
+        self.snapshots += 1;
+        let output = numbered_output(&live.options.output, self.snapshots);
+        // The first name without a number is that of the flight recorder's own directory.
+        let beside = with_number(&live.options.output, self.snapshots);
+        let mut dir = Directory::create(&directory::place_for(&beside)?)?;
+        match self.copy_frozen(live, &mut dir) {
+            Ok(raw_bytes) => live.summary.raw_bytes += raw_bytes,
+            // Half a snapshot is none, and takes the room that the next one needs. The rings still have it all.
+            Err(error) => {
+                dir.discard();
+                return Err(error);
+            }
+        }
+        if !live.options.pack {
+            live.summary.dir = Some(dir.path().to_owned());
+            live.summary.losses.add(&pack::losses(dir.held()));
+            return Ok(());
+        }
+        let packed = pack::pack(dir.path(), &output, notify)?;
+        packed.add_to(&mut live.summary);
+        dir.discard();
+        notify(Notice::Saved(&output));
+        live.summary.files.push(output);
+        Ok(())
+    }
+
+    /// Freezes, copies, lets go on: as short as copying allows. Then writes what the copy needs besides. Returns the bytes copied.
+    fn copy_frozen(&mut self, live: &mut Live<'_>, dir: &mut Directory) -> Result<u64> {
+        self.read_limits(live, true);
+        live.session.set_state(SessionState::Frozen);
+        live.source.stop();
+        let end = clock::anchor();
+        let source = &mut live.source;
+        let kernel = source.redirect(dir.held()).and_then(|()| source.finish());
+        let kernel_bytes = source.bytes();
+        let rings = live.collector.snapshot(dir.held());
+        let unplaced = write_unplaced(dir.held(), live.session.lost());
+        live.source.resume();
+        live.session.set_state(SessionState::Recording);
+        live.session.add_freed();
+        kernel?;
+        let ring_bytes = rings?;
+        unplaced?;
+        self.write_tables(live, dir, end)?;
+        Ok(kernel_bytes + ring_bytes)
+    }
+
+    fn write_tables(&self, live: &Live<'_>, dir: &mut Directory, end: Anchor) -> Result<()> {
+        let anchors = self.anchors_until(end);
+        dir.add_anchors(&anchors)?;
+        dir.add_limits(&self.limits)?;
+        dir.add_procs(&Snapshots::default().everything())?;
+        dir.add_procs(live.collector.names())?;
+        let mut meta = Meta {
+            start: anchors[0],
+            end: Some(end),
+            complete: true,
+            ..live.meta.clone()
+        };
+        meta.missing.extend(live.collector.refused());
+        dir.write_meta(&meta)
     }
 }
 
@@ -86,163 +252,6 @@ fn with_number(output: &Path, number: u32) -> PathBuf {
     output.with_file_name(format!("{stem}.{number}{extension}"))
 }
 
-impl Recorder<'_> {
-    /// A snapshot was asked for by signal.
-    pub(crate) fn trigger(&mut self, notify: Notify<'_>) {
-        if let Err(error) = self.snapshot(notify) {
-            notify(Notice::Warning(format!("snapshot not saved: {error}")));
-            let is_kept = matches!(error, Error::Pack { .. });
-            if !is_kept && matches!(self.source, Source::Tracefs(_)) {
-                let why = UNSAVED_KERNEL.to_owned();
-                self.summary.losses.unknown.push(why);
-            }
-            self.copied = is_kept;
-            self.summary.failure.get_or_insert(error);
-        } else {
-            self.copied = true;
-        }
-    }
-
-    /// Looks for triggers of programs.
-    pub(crate) fn flight_tick(&mut self, notify: Notify<'_>) {
-        self.collector.discover();
-        let triggers = self.session.triggers();
-        let Some(flight) = &mut self.flight else {
-            return;
-        };
-        if flight.triggers_seen != triggers {
-            flight.triggers_seen = triggers;
-            self.trigger(notify);
-        }
-    }
-
-    /// Frees the chunks of threads that ended longer ago than is kept.
-    pub(crate) fn flight_second(&mut self) {
-        let native = self.meta.annotations.clock == "native";
-        let cutoff = self
-            .flight
-            .as_ref()
-            .map_or(0, |flight| flight.cutoff(native));
-        if self.collector.free_old(cutoff) > 0 {
-            self.session.add_freed();
-        }
-    }
-
-    fn snapshot(&mut self, notify: Notify<'_>) -> Result<()> {
-        let Some(flight) = &mut self.flight else {
-            return Ok(());
-        };
-        flight.snapshots += 1;
-        let number = flight.snapshots;
-        let output = numbered_output(&self.options.output, number);
-        let mut dir = Directory::create(&directory::place_for(&with_number(
-            &self.options.output,
-            number,
-        ))?)?;
-        match self.copy_frozen(&mut dir) {
-            Ok(raw_bytes) => self.summary.raw_bytes += raw_bytes,
-            // Half a snapshot is none, and takes the room that the next one needs. The rings still have it all.
-            Err(error) => {
-                dir.discard();
-                return Err(error);
-            }
-        }
-        if !self.options.pack {
-            self.summary.dir = Some(dir.path().to_owned());
-            self.summary
-                .losses
-                .add(&crate::files::pack::losses(dir.held()));
-            return Ok(());
-        }
-        let packed = crate::files::pack::pack(dir.path(), &output, notify)?;
-        packed.add_to(&mut self.summary);
-        dir.discard();
-        notify(Notice::Saved(&output));
-        self.summary.files.push(output);
-        Ok(())
-    }
-
-    /// The rings of a snapshot that could not be saved at the end stay for `kasuri recover`; what it needs besides goes to the
-    /// recording directory.
-    fn leave_rings(&mut self) {
-        self.summary.left = Some(LeftInRings {
-            session: self.session.path().to_owned(),
-            bytes: self.collector.waiting(),
-        });
-        let end = clock::anchor();
-        self.meta.end = Some(end);
-        if matches!(self.source, Source::Tracefs(_)) {
-            self.meta.missing.push(UNSAVED_KERNEL.to_owned());
-        }
-        self.dir.use_reserve();
-        let anchors: Vec<Anchor> = match &self.flight {
-            Some(flight) => flight.anchors.iter().copied().chain([end]).collect(),
-            None => vec![end],
-        };
-        if let Err(error) = self.dir.add_anchors(&anchors) {
-            self.summary.failure.get_or_insert(error);
-        }
-    }
-
-    /// The frozen part: as short as copying allows.
-    fn copy_frozen(&mut self, dir: &mut Directory) -> Result<u64> {
-        self.session.set_state(SessionState::Frozen);
-        self.source.stop();
-        let end = clock::anchor();
-        let kernel = self
-            .source
-            .redirect(dir.held())
-            .and_then(|()| self.source.finish());
-        let kernel_bytes = self.source.bytes();
-        let rings = self.collector.snapshot(dir.held());
-        let unplaced = crate::rings::collector::write_unplaced(dir.held(), self.session.lost());
-        self.source.resume();
-        self.session.set_state(SessionState::Recording);
-        self.session.add_freed();
-        kernel?;
-        let ring_bytes = rings?;
-        unplaced?;
-        let anchors: Vec<Anchor> = match &self.flight {
-            Some(flight) => flight.anchors.iter().copied().chain([end]).collect(),
-            None => vec![end],
-        };
-        dir.add_anchors(&anchors)?;
-        dir.add_procs(&Snapshots::default().everything())?;
-        dir.add_procs(self.collector.names())?;
-        let start = anchors[0];
-        let mut meta = Meta {
-            start,
-            end: Some(end),
-            complete: true,
-            ..self.meta.clone()
-        };
-        meta.missing.extend(self.collector.refused());
-        dir.write_meta(&meta)?;
-        Ok(kernel_bytes + ring_bytes)
-    }
-
-    /// The end of the program is a reason to save, too: it may have crashed.
-    pub(crate) fn flight_end(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
-        self.meta.exit_status = self.exit_status();
-        self.meta.recorder_cpu_ns = Some(self.cpu_so_far());
-        // Also when one before could not be saved: there may be room now.
-        self.trigger(notify);
-        self.session.set_state(SessionState::Stopped);
-        if !self.copied {
-            self.leave_rings();
-        }
-        self.close(signals, notify)
-    }
-}
-
-/// Kernel events need buffers that overwrite: tracefs has them.
-pub(crate) fn only_overwriting(source: &mut Source, missing: &mut Vec<String>) {
-    if matches!(source, Source::Perf { .. }) {
-        *source = Source::None;
-        missing.push("the flight recorder needs tracefs for kernel events; `sudo kasuri record --flight ...`".to_owned());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,7 +267,7 @@ mod tests {
 
     #[test]
     fn anchors_are_kept_as_long_as_events_are() {
-        let mut state = FlightState::new(Flight {
+        let mut state = FlightRecorder::new(Flight {
             keep: Duration::from_secs(5),
         });
         for second in 0..100 {

@@ -25,11 +25,14 @@ mod flight;
 mod guard;
 pub mod host;
 mod kernel;
+mod live;
 mod losses;
+mod notice;
 mod options;
 pub mod prim;
 mod program;
 mod quote;
+mod random;
 mod recorder;
 mod rings;
 mod testhook;
@@ -43,17 +46,9 @@ pub use files::{
 pub use guard::safefs;
 pub use kernel::{perf, selection, tracefs, uprobes};
 pub use losses::Losses;
+pub use notice::{LeftInRings, Notice, Notify, Summary};
 pub use options::{Flight, LockProbe, Options, Target, UnitCosts};
 pub use program::{locks, procs};
 pub use quote::shell_word;
-pub use recorder::{LeftInRings, Notice, Notify, Summary, children_cpu_ns, record};
+pub use recorder::{children_cpu_ns, record};
 pub use rings::session;
-
-/// A number nobody guesses, for names.
-fn random_u32() -> u32 {
-    use std::hash::{BuildHasher, Hasher};
-    // RandomState is seeded by the system and differs at each call.
-    std::collections::hash_map::RandomState::new()
-        .build_hasher()
-        .finish() as u32
-}

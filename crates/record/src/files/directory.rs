@@ -41,7 +41,7 @@ pub fn place_for(output: &Path) -> Result<PathBuf> {
     Ok(match kind {
         Kind::File => path_for(output),
         Kind::Stream => {
-            let (pid, random) = (std::process::id(), crate::random_u32());
+            let (pid, random) = (std::process::id(), crate::random::random_u32());
             std::env::temp_dir().join(format!("kasuri-{pid}-{random:08x}.kasuri.d"))
         }
     })

@@ -11,7 +11,7 @@ use crate::guard::safefs::{Access, Held};
 use crate::guard::sigbus::Guarded;
 use crate::kernel::perf;
 use crate::losses::Losses;
-use crate::recorder::{Notice, Notify, Summary};
+use crate::notice::{Notice, Notify, Summary};
 use kasuri_format::container::{
     BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,
     encode_kernel_blocks, encode_perf_blocks,

@@ -6,7 +6,7 @@ use crate::files::output::{self as out, Readers};
 use crate::files::pack::{self, Amend, Packed};
 use crate::guard::safefs::{self, Held};
 use crate::guard::sigbus::Guarded;
-use crate::recorder::{Notice, Notify};
+use crate::notice::{Notice, Notify};
 use crate::rings::collector::{Collector, write_unplaced};
 use crate::rings::session::{self, Left};
 use kasuri_format::container::{BlockKind, Recording, Writer};

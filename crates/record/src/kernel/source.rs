@@ -148,7 +148,7 @@ pub fn open(options: &Options, dir: &Held) -> Result<Opened> {
         None => {
             open_perf(options, &mut opened);
             if options.flight.is_some() {
-                crate::flight::only_overwriting(&mut opened.source, &mut opened.missing);
+                only_overwriting(&mut opened.source, &mut opened.missing);
             }
         }
     }
@@ -252,6 +252,14 @@ fn open_perf(options: &Options, opened: &mut Opened) {
         "interrupts, system calls and --events need tracefs; `sudo kasuri record ...`".to_owned(),
     );
     opened.source = perf_source(reach);
+}
+
+/// Kernel events need buffers that overwrite: tracefs has them.
+fn only_overwriting(source: &mut Source, missing: &mut Vec<String>) {
+    if matches!(source, Source::Perf { .. }) {
+        *source = Source::None;
+        missing.push("the flight recorder needs tracefs for kernel events; `sudo kasuri record --flight ...`".to_owned());
+    }
 }
 
 /// Two rows for each CPU that lost something: none at first, all now.

@@ -212,6 +212,21 @@ impl Collector {
     pub fn tick(&mut self, session: Option<&Session>) -> Result<Collected> {
         self.discover();
         let mut sum = Collected::default();
+        let taken = self.take_full(&mut sum);
+        self.bytes += sum.bytes;
+        taken?;
+        self.give_up_heaviest();
+        if sum.freed > 0
+            && let Some(session) = session
+        {
+            session.add_freed();
+        }
+        Ok(sum)
+    }
+
+    /// Copies and frees the full chunks of all clients; few of their files are open at once.
+    fn take_full(&mut self, sum: &mut Collected) -> Result<()> {
+        let most_open = most_open();
         let mut open = self.clients.values().filter(|c| c.out.is_some()).count();
         for (&id, client) in &mut self.clients {
             let owned = client.find(false, &mut self.found);
@@ -220,25 +235,15 @@ impl Collector {
                 client.owned_then = client.find(false, &mut self.found);
             }
             let was_open = client.out.is_some();
-            let result = client.take(id, &self.dir, &mut self.found, false, &mut sum);
+            let taken = client.take(id, &self.dir, &mut self.found, false, sum);
             open += usize::from(client.out.is_some() && !was_open);
-            if open > most_open() && client.out.take().is_some() {
+            if open > most_open && client.out.take().is_some() {
                 open -= 1;
             }
             client.drop_cut(&mut self.refused);
-            if result.is_err() {
-                self.bytes += sum.bytes;
-                result?;
-            }
+            taken?;
         }
-        self.give_up_heaviest();
-        self.bytes += sum.bytes;
-        if sum.freed > 0
-            && let Some(session) = session
-        {
-            session.add_freed();
-        }
-        Ok(sum)
+        Ok(())
     }
 
     /// Hands over the chunks of threads that ended, and forgets processes that ended. Looked at about

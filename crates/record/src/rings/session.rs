@@ -81,7 +81,11 @@ impl Session {
     }
 
     fn create_in(parent: &Path, options: &SessionOptions) -> Result<Session> {
-        let name = format!("kasuri-{}-{:08x}", std::process::id(), crate::random_u32());
+        let name = format!(
+            "kasuri-{}-{:08x}",
+            std::process::id(),
+            crate::random::random_u32()
+        );
         let parent = std::path::absolute(parent)
             .and_then(|path| Held::open(&path))
             .map_err(|e| Error::file("open", parent, e))?;

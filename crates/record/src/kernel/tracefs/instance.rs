@@ -91,7 +91,11 @@ impl Instance {
     fn make(tracefs: &Tracefs) -> io::Result<Instance> {
         let parent = open_dir(tracefs.root(), "instances")?;
         for _ in 0..16 {
-            let name = format!("{PREFIX}{}-{:08x}", std::process::id(), crate::random_u32());
+            let name = format!(
+                "{PREFIX}{}-{:08x}",
+                std::process::id(),
+                crate::random::random_u32()
+            );
             mkdirat(&parent, name.as_str(), Mode::from_raw_mode(0o700))?;
             let dir = open_dir(&parent, &name)?;
             // Between mkdir and here another recorder's clean-up may have seen it without a lock and

@@ -1,0 +1,56 @@
+//! What a recording reads from, and what it says about itself: the parts that an ordinary recording and the flight
+//! recorder both work on.
+use crate::kernel::source::Source;
+use crate::notice::{LeftInRings, Summary};
+use crate::options::Options;
+use crate::program::limits::Limits;
+use crate::rings::collector::Collector;
+use crate::rings::session::Session;
+use kasuri_format::meta::{LimitRow, Meta};
+
+/// The sources of a recording that is being made.
+#[derive(Debug)]
+pub(crate) struct Live<'a> {
+    pub(crate) options: &'a Options,
+    /// Through which programs hand over annotations.
+    pub(crate) session: Session,
+    /// What reads them.
+    pub(crate) collector: Collector,
+    /// Kernel events.
+    pub(crate) source: Source,
+    /// CPU limits of the program.
+    pub(crate) limits: Limits,
+    pub(crate) meta: Meta,
+    pub(crate) summary: Summary,
+}
+
+impl Live<'_> {
+    /// Bytes that were recorded so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.source.bytes() + self.collector.bytes()
+    }
+
+    /// CPU limits that are new; with `all`, every counter is read once more.
+    pub(crate) fn read_limits(&mut self, all: bool) -> Vec<LimitRow> {
+        self.limits.look(&self.meta.root_pids, all)
+    }
+
+    /// The rings hold annotations that no file takes: the session has to stay for `kasuri recover`.
+    pub(crate) fn leave_rings(&mut self) {
+        self.summary.left = Some(LeftInRings {
+            session: self.session.path().to_owned(),
+            bytes: self.collector.waiting(),
+        });
+    }
+
+    /// Processes to look at in /proc: those that were started or attached to, and those that annotate.
+    pub(crate) fn pids(&self) -> Vec<i32> {
+        let annotating = self.collector.pids().map(|pid| pid as i32);
+        self.meta
+            .root_pids
+            .iter()
+            .copied()
+            .chain(annotating)
+            .collect()
+    }
+}

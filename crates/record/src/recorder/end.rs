@@ -1,0 +1,233 @@
+//! The end of a recording: taking the last of it, tidying up, packing.
+use super::{Recorder, children_cpu_ns, cpu_ns};
+use crate::clock;
+use crate::error::Result;
+use crate::files::directory::Directory;
+use crate::files::pack::{self, Amend};
+use crate::notice::{Notice, Notify, Summary};
+use crate::options::Options;
+use crate::program::child::Child;
+use crate::program::signals::{ENDING, Signals};
+use crate::rings::collector::write_unplaced;
+use crate::rings::session;
+use kasuri_format::ring::SessionState;
+use std::time::Duration;
+
+/// How long a program that was told to stop may take to finish the event it is writing.
+const STOP_GRACE: Duration = Duration::from_millis(2);
+
+impl Recorder<'_> {
+    /// Ends the recording, and packs it.
+    pub(super) fn end(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
+        self.live.source.stop();
+        self.name_refused(notify);
+        match self.flight.is_some() {
+            true => self.end_flight(notify),
+            false => self.end_ordinary(notify),
+        }
+        self.close(signals, notify)
+    }
+
+    /// Stops the programs, takes what they and the kernel have written, completes the metadata.
+    fn end_ordinary(&mut self, notify: Notify<'_>) {
+        self.live.session.set_state(SessionState::Stopped);
+        drop(self.attachment.take());
+        let is_running = |child: &Child| child.status().is_none();
+        if self.child.as_ref().is_none_or(is_running) {
+            std::thread::sleep(STOP_GRACE);
+        }
+        crate::testhook::point("end");
+        self.complete_meta();
+        if let Err(error) = self.write_rest() {
+            let text = error.to_string();
+            let first = self.live.summary.failure.get_or_insert(error);
+            if first.to_string() != text {
+                notify(Notice::Warning(text));
+            }
+        }
+        for line in self.live.collector.refused() {
+            notify(Notice::Warning(line.clone()));
+            self.live.summary.losses.unknown.push(line.clone());
+            self.live.meta.missing.push(line);
+        }
+        self.live.summary.raw_bytes = self.live.bytes();
+    }
+
+    /// The end of the program is a reason to save, too: it may have crashed.
+    fn end_flight(&mut self, notify: Notify<'_>) {
+        self.live.meta.exit_status = self.exit_status();
+        self.live.meta.recorder_cpu_ns = Some(self.cpu_so_far());
+        let Some(flight) = &mut self.flight else {
+            return;
+        };
+        // Also when one before could not be saved: there may be room now.
+        flight.save(&mut self.live, notify);
+        self.live.session.set_state(SessionState::Stopped);
+        if !flight.is_saved() {
+            flight.leave_rings(&mut self.live, &mut self.dir);
+        }
+    }
+
+    fn complete_meta(&mut self) {
+        let exit_status = self.exit_status();
+        let live = &mut self.live;
+        live.meta.end = Some(clock::anchor());
+        live.meta.exit_status = exit_status;
+        if exit_status.is_some() {
+            let used = children_cpu_ns().saturating_sub(self.children_at_start);
+            live.meta.program_cpu_ns = Some(used);
+        }
+        if let Some(budget) = &self.budget {
+            live.meta.budget = budget.changes.clone();
+            live.summary.budget = Some(budget.result());
+        }
+    }
+
+    /// Each part is tried whatever became of the others. What the rings still hold then stays there; kernel events for which
+    /// there is no room are counted, and the rest is little: room was kept for it.
+    fn write_rest(&mut self) -> Result<()> {
+        let live = &mut self.live;
+        let kernel = live.source.finish();
+        if kernel.is_err() {
+            live.source.count_unwritten();
+        }
+        let rings = live.collector.finish();
+        self.dir.use_reserve();
+        let unplaced = write_unplaced(self.dir.held(), live.session.lost());
+        if rings.is_err() || unplaced.is_err() {
+            live.leave_rings();
+        }
+        let tables = self.write_last_rows();
+        kernel.and(rings).and(unplaced).and(tables)
+    }
+
+    fn write_last_rows(&mut self) -> Result<()> {
+        let live = &mut self.live;
+        let losses = self.dir.add_losses(&live.source.losses(true));
+        let anchors = self.dir.add_anchors(live.meta.end.as_slice());
+        if anchors.is_err() {
+            self.amend.anchors.extend(live.meta.end);
+        }
+        let mut news = self.threads.news(live.pids());
+        news.extend(live.collector.take_names());
+        let procs = self.dir.add_procs(&news);
+        let limits = self.dir.add_limits(&live.read_limits(true));
+        losses.and(anchors).and(procs).and(limits)
+    }
+
+    /// Tidies up the kernel and shared memory, then packs.
+    fn close(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
+        drop(self.attachment.take());
+        self.write_last_meta();
+        let mut live = self.live;
+        drop(live.source);
+        let is_left = live.summary.left.is_some();
+        if is_left {
+            live.session.keep();
+        } else {
+            let _ = self.dir.held().remove(session::SESSION);
+            drop(live.session);
+        }
+        live.summary.exit_status = live.meta.exit_status;
+        live.summary.missing = live.meta.missing;
+        let mut summary = live.summary;
+        notify(Notice::Stopped);
+        match self.flight {
+            Some(_) if !is_left => self.dir.discard(),
+            // Packed without what is left, it would never come to the rest of it.
+            _ if is_left => leave(&self.dir, &mut summary),
+            _ => finish_pack(
+                self.options,
+                self.dir,
+                &self.amend,
+                &mut summary,
+                signals,
+                notify,
+            ),
+        }
+        if let (Some(child), Some(_)) = (&mut self.child, self.options.duration) {
+            summary.exit_status = Some(wait_for(child, signals));
+        }
+        Ok(summary)
+    }
+
+    fn write_last_meta(&mut self) {
+        self.dir.use_reserve();
+        let cpu_ns = self.cpu_so_far();
+        let live = &mut self.live;
+        live.summary.recorder_cpu_ns = cpu_ns;
+        live.meta.recorder_cpu_ns = Some(cpu_ns);
+        live.meta.complete = live.summary.failure.is_none();
+        crate::testhook::point("meta");
+        if let Err(error) = self.dir.write_meta(&live.meta) {
+            live.summary.failure.get_or_insert(error);
+            self.amend.meta = Some(live.meta.clone());
+        }
+    }
+
+    fn exit_status(&self) -> Option<i32> {
+        self.child.as_ref().and_then(Child::status)
+    }
+
+    fn cpu_so_far(&self) -> u64 {
+        cpu_ns().saturating_sub(self.cpu_at_start)
+    }
+}
+
+/// Packs, and says in the summary what came of it.
+fn finish_pack(
+    options: &Options,
+    dir: Directory,
+    amend: &Amend,
+    summary: &mut Summary,
+    signals: &Signals,
+    notify: Notify<'_>,
+) {
+    if !options.pack {
+        return leave(&dir, summary);
+    }
+    match pack::pack_amended(
+        &[dir.held()],
+        &options.output,
+        amend,
+        &|| signals.is_ending(),
+        notify,
+    ) {
+        Ok(packed) => {
+            packed.add_to(summary);
+            dir.discard();
+            summary.files.push(options.output.clone());
+        }
+        Err(error) => {
+            leave(&dir, summary);
+            // That the disk was full is no news; what to do now is.
+            notify(Notice::Warning(error.to_string()));
+            summary.failure.get_or_insert(error);
+        }
+    }
+}
+
+/// The directory is the recording.
+fn leave(dir: &Directory, summary: &mut Summary) {
+    summary.dir = Some(dir.path().to_owned());
+    summary.bytes = summary.raw_bytes;
+    summary.losses.add(&pack::losses(dir.held()));
+    if summary.left.is_some() {
+        // Half a file here, its whole there: all of it is counted then.
+        summary.losses.unknown = vec!["`kasuri recover` will count it".to_owned()];
+    }
+}
+
+/// The recording is over and the program goes on: only its signals and its exit status are still our business.
+fn wait_for(child: &mut Child, signals: &Signals) -> i32 {
+    loop {
+        if let Some(status) = child.poll_status() {
+            return status;
+        }
+        for arrived in signals.wait(None, Duration::from_secs(1)).0 {
+            if ENDING.contains(&arrived.signal) && !arrived.from_terminal {
+                child.signal(arrived.signal);
+            }
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! One recording from its start to its end.
+//!
+//! One thread does everything, in ticks of at most 20 ms: it moves full kernel pages and full chunks to files,
+//! and about once a second looks at clocks, loss counts, threads. The order of the steps at both ends is
+//! what makes the recording whole:
+//! start: directory, kernel source (still off), ring session, anchor, /proc, kernel on, program released;
+//! end: kernel off, programs told to stop, anchor, last pages, last chunks, loss counts, meta complete.
+mod end;
+mod start;
+
+use crate::budget::Budget;
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::files::directory::Directory;
+use crate::files::pack::Amend;
+use crate::flight::FlightRecorder;
+use crate::live::Live;
+use crate::notice::{Notice, Notify, Summary};
+use crate::options::{Options, Target};
+use crate::program::attach::Attachment;
+use crate::program::child::{Child, OpenFiles};
+use crate::program::procs::{self, Snapshots};
+use crate::program::signals::{Arrived, ENDING, Signals};
+use kasuri_format::ring::SessionState;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Bytes of a chunk: 2,040 events of 16 bytes, so a hand-over costs a hundredth of a nanosecond per event.
+const CHUNK_BYTES: u32 = 32 * 1024;
+
+/// Longest and shortest wait between two ticks. The buffers would allow twice the longest; ring memory that a
+/// program must take until we look again is what it costs.
+const TICK_MAX: Duration = Duration::from_millis(20);
+const TICK_MIN: Duration = Duration::from_millis(1);
+
+/// Makes a recording. Blocks until it is over and packed.
+///
+/// Must be called by the only thread of the process: it forks, and it takes the signals that
+/// end a process for itself until it returns.
+///
+/// # Errors
+/// When recording could not begin, or the program could not be run; nothing is left behind then. Failures
+/// later are in [`Summary::failure`].
+pub fn record(options: &Options, notify: Notify<'_>) -> Result<Summary> {
+    let signals = Signals::block(options.flight.is_some())?;
+    let mut recorder = Recorder::prepare(options)?;
+    match recorder.begin(&signals, notify) {
+        Ok(()) => {}
+        Err(error) => {
+            recorder.abandon();
+            return Err(error);
+        }
+    }
+    recorder.run(&signals, notify);
+    recorder.end(&signals, notify)
+}
+
+/// Why the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    GoOn,
+    End,
+}
+
+/// A recording that is being made.
+struct Recorder<'a> {
+    options: &'a Options,
+    dir: Directory,
+    live: Live<'a>,
+    /// Threads that the recording has the names of.
+    threads: Snapshots,
+    /// None: an ordinary recording.
+    flight: Option<FlightRecorder>,
+    budget: Option<Budget>,
+    /// Tracing instances of dead recorders that were removed.
+    removed: Vec<String>,
+    /// The user was told of programs that found no room.
+    refused_said: bool,
+    /// Anchors and metadata for which the disk had no room.
+    amend: Amend,
+    child: Option<Child>,
+    attachment: Option<Attachment>,
+    pidfd: Option<OwnedFd>,
+    open_files: OpenFiles,
+    /// What the lock probe adds to the program's environment.
+    lock_probe: Vec<(OsString, OsString)>,
+    /// Requests to end that came so far.
+    ending_signals: u32,
+    /// SIGCHLD came.
+    child_changed: bool,
+    /// How long to wait until the next tick.
+    tick: Duration,
+    tick_max: Duration,
+    cpu_at_start: u64,
+    children_at_start: u64,
+}
+
+impl<'a> Recorder<'a> {
+    fn run(&mut self, signals: &Signals, notify: Notify<'_>) {
+        let started = Instant::now();
+        let mut next_second = started + Duration::from_secs(1);
+        loop {
+            let wait = self.options.duration.map_or(self.tick, |d| {
+                self.tick.min(d.saturating_sub(started.elapsed()))
+            });
+            let (arrived, target_ended) =
+                signals.wait(self.pidfd.as_ref().map(|fd| fd.as_fd()), wait);
+            let mut step = Step::GoOn;
+            for signal in arrived {
+                if self.on_signal(signal, notify) == Step::End {
+                    step = Step::End;
+                }
+            }
+            crate::testhook::point("tick");
+            self.on_tick(notify);
+            let now = Instant::now();
+            let look = now >= next_second;
+            if look {
+                next_second = now + Duration::from_secs(1);
+                self.on_second(notify);
+            }
+            let timed_out = self.options.duration.is_some_and(|d| now - started >= d);
+            if step == Step::End || target_ended || timed_out || self.is_over(look) {
+                return;
+            }
+        }
+    }
+
+    /// Whether the program has ended: asked when SIGCHLD came, and now and then in case it did not.
+    fn is_over(&mut self, look: bool) -> bool {
+        let look = std::mem::take(&mut self.child_changed) || look;
+        match (&mut self.child, &self.options.target) {
+            (Some(child), _) => look && child.poll_status().is_some(),
+            (None, Target::Process(pid)) => look && procs::start_time(*pid).is_none(),
+            (None, _) => false,
+        }
+    }
+
+    /// The program's signals are passed on: it decides whether to end. The second request ends the recording. Signals within a
+    /// second are one request; without a program the first ends the recording.
+    fn on_signal(&mut self, signal: Arrived, notify: Notify<'_>) -> Step {
+        if signal.signal == libc::SIGUSR2 {
+            if let Some(flight) = &mut self.flight {
+                flight.save(&mut self.live, notify);
+            }
+            return Step::GoOn;
+        }
+        if !ENDING.contains(&signal.signal) {
+            self.child_changed = true;
+            return Step::GoOn;
+        }
+        let Some(child) = &self.child else {
+            return Step::End;
+        };
+        if !signal.from_terminal {
+            child.signal(signal.signal);
+        }
+        if signal.is_repeated {
+            return Step::GoOn;
+        }
+        self.ending_signals += 1;
+        if self.ending_signals > 1 {
+            notify(Notice::Note(
+                "recording stopped; the program goes on".to_owned(),
+            ));
+            return Step::End;
+        }
+        Step::GoOn
+    }
+
+    fn on_tick(&mut self, notify: Notify<'_>) {
+        if let Some(flight) = &mut self.flight {
+            return flight.tick(&mut self.live, notify);
+        }
+        if self.live.summary.failure.is_some() {
+            return;
+        }
+        if let Err(error) = self.drain() {
+            self.stop_writing(error, notify);
+        }
+    }
+
+    /// Moves what kernel and programs have written to the files, and decides how soon to look again.
+    fn drain(&mut self) -> Result<()> {
+        let live = &mut self.live;
+        let moved = live.source.drain()?;
+        if let Some(budget) = &mut self.budget {
+            budget.tick(&mut live.source)?;
+        }
+        let collected = live.collector.tick(Some(&live.session))?;
+        self.dir.add_limits(&live.read_limits(false))?;
+        self.dir.add_procs(&live.collector.take_names())?;
+        // Buffers hold at least ten ticks of what came now, or we look more often.
+        let freed = collected.freed * u64::from(CHUNK_BYTES);
+        let busy = moved.fill > 0.1 || freed > 4 << 20;
+        let calm = moved.fill < 0.02 && freed < 1 << 20;
+        if busy {
+            self.tick = (self.tick / 2).max(TICK_MIN);
+        } else if calm {
+            self.tick = (self.tick * 2).min(self.tick_max);
+        }
+        Ok(())
+    }
+
+    fn on_second(&mut self, notify: Notify<'_>) {
+        if self.live.summary.failure.is_some() && self.flight.is_none() {
+            return;
+        }
+        if self.live.session.refused() > 0 {
+            // Those who found no room try again when something was freed: somebody else may have made room.
+            self.live.session.add_freed();
+            self.say_refused(notify);
+        }
+        if let Err(error) = self.second() {
+            self.stop_writing(error, notify);
+        }
+    }
+
+    /// Programs that found no room for their annotations, and what helps.
+    fn refusal(&self) -> String {
+        let place = self
+            .live
+            .session
+            .path()
+            .parent()
+            .unwrap_or(self.live.session.path());
+        format!(
+            "{} annotated programs found no room for their annotations in {}, so that some or all of those are missing; each needs 40 kB at least and up to --ring-mb: `mount -o remount,size=1G {}`, `docker run --shm-size=1g`, or another place in KASURI_SHM_DIR",
+            self.live.session.refused(),
+            place.display(),
+            place.display()
+        )
+    }
+
+    fn say_refused(&mut self, notify: Notify<'_>) {
+        if !std::mem::replace(&mut self.refused_said, true) {
+            notify(Notice::Warning(self.refusal()));
+        }
+    }
+
+    fn name_refused(&mut self, notify: Notify<'_>) {
+        if self.live.session.refused() > 0 {
+            self.say_refused(notify);
+            self.live.meta.missing.push(self.refusal());
+        }
+    }
+
+    fn second(&mut self) -> Result<()> {
+        if let Some(flight) = &mut self.flight {
+            // Nothing goes to the directory: it may run for months.
+            flight.second(&mut self.live);
+            return Ok(());
+        }
+        self.dir.add_anchors(&[clock::anchor()])?;
+        if let Some(budget) = &self.budget
+            && budget.changes.len() != self.live.meta.budget.len()
+        {
+            // Pauses of the last second are all that a kill can lose.
+            self.live.meta.budget = budget.changes.clone();
+            self.dir.write_meta(&self.live.meta)?;
+        }
+        let losses = self.live.source.losses(false);
+        self.dir.add_losses(&losses)?;
+        self.live.source.drain_waiting()?;
+        let news = self.threads.news(self.live.pids());
+        self.dir.add_procs(&news)?;
+        self.live
+            .collector
+            .reap(Some(&self.live.session))
+            .map(|_| ())
+    }
+
+    /// The disk is full, or broken: programs and kernel stop writing, what is written stays, the program goes on.
+    fn stop_writing(&mut self, error: Error, notify: Notify<'_>) {
+        self.live.source.stop();
+        self.live.session.set_state(SessionState::Stopped);
+        let kept = self.live.bytes();
+        notify(Notice::Warning(format!(
+            "{error}; recording stopped, the first {:.1} MB are kept, the program goes on",
+            kept as f64 / 1e6
+        )));
+        self.live.summary.failure = Some(error);
+    }
+}
+
+/// CPU time of all children that ended, and of theirs, ns.
+pub fn children_cpu_ns() -> u64 {
+    // SAFETY: the kernel fills a struct of plain numbers, which may be all 0 before.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
+}
+
+/// CPU time of this process, ns.
+fn cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

@@ -1,0 +1,299 @@
+//! The start of a recording: everything up to the moment at which the program runs.
+use super::{CHUNK_BYTES, Recorder, TICK_MAX, TICK_MIN, children_cpu_ns, cpu_ns};
+use crate::budget::Budget;
+use crate::clock::{self, StampClock};
+use crate::error::{Error, Result};
+use crate::files::directory::{self, Directory};
+use crate::files::pack::Amend;
+use crate::flight::FlightRecorder;
+use crate::kernel::source::{self, Opened, Source};
+use crate::live::Live;
+use crate::notice::{Notice, Notify, Summary};
+use crate::options::{Options, Target};
+use crate::program::attach::Attachment;
+use crate::program::child::{Child, OpenFiles, pin_process};
+use crate::program::limits::Limits;
+use crate::program::procs::{self, Snapshots};
+use crate::program::signals::Signals;
+use crate::program::{locks, namespaces};
+use crate::rings::collector::Collector;
+use crate::rings::session::{Session, SessionOptions, policy_name};
+use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta};
+use kasuri_format::ring::Policy;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Chunks in a client's first segment: a thread each for a small program, half a MiB.
+const FIRST_CHUNKS: u32 = 16;
+/// Flight recorder: chunks per thread, 2 MiB or 130,000 short events.
+const FLIGHT_CHUNKS: u32 = 64;
+
+impl<'a> Recorder<'a> {
+    /// Opens everything that a recording needs; the kernel does not write yet.
+    pub(super) fn prepare(options: &'a Options) -> Result<Recorder<'a>> {
+        if !namespaces::proc_is_ours() {
+            return Err(Error::ForeignProc);
+        }
+        if let Target::Process(pid) = options.target
+            && procs::start_time(pid).is_none()
+        {
+            return Err(Error::NoProcess { pid });
+        }
+        let cpu_at_start = cpu_ns();
+        let open_files = OpenFiles::raise();
+        let dir = Directory::create(&directory::place_for(&options.output)?)?;
+        let opened = source::open(options, dir.held()).and_then(|mut opened| {
+            let removed = std::mem::take(&mut opened.removed);
+            Ok((open_live(options, &dir, opened)?, removed))
+        });
+        let (live, removed) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                dir.discard();
+                return Err(error);
+            }
+        };
+        let tick_max = live.source.patience().clamp(TICK_MIN, TICK_MAX);
+        Ok(Recorder {
+            options,
+            dir,
+            live,
+            threads: Snapshots::default(),
+            flight: options.flight.map(FlightRecorder::new),
+            budget: None,
+            removed,
+            refused_said: false,
+            amend: Amend::default(),
+            child: None,
+            attachment: None,
+            pidfd: None,
+            open_files,
+            lock_probe: Vec::new(),
+            ending_signals: 0,
+            child_changed: false,
+            // A flight recorder drains nothing: it only looks for triggers.
+            tick: match options.flight {
+                Some(_) => tick_max,
+                None => TICK_MIN,
+            },
+            tick_max,
+            cpu_at_start,
+            children_at_start: children_cpu_ns(),
+        })
+    }
+
+    /// Up to and including the moment at which the program runs.
+    pub(super) fn begin(&mut self, signals: &Signals, notify: Notify<'_>) -> Result<()> {
+        for name in std::mem::take(&mut self.removed) {
+            notify(Notice::Note(format!(
+                "removed tracing instance {name} of a recorder that was killed"
+            )));
+        }
+        if let (Target::System(_), Source::None) = (&self.options.target, &self.live.source) {
+            return Err(Error::Nothing {
+                why: self.live.meta.missing.join("; "),
+            });
+        }
+        self.prepare_lock_probe()?;
+        self.write_beginning()?;
+        // tracefs sees the fork then, and knows the program's threads from their first instant. perf events need
+        // the child to be opened on.
+        let early = matches!(self.live.source, Source::Tracefs(_));
+        if early {
+            self.start_kernel()?;
+        }
+        self.fork(signals)?;
+        if !early {
+            self.start_kernel()?;
+        }
+        if let Some(budget) = self.options.budget {
+            let meta = &self.live.meta;
+            self.budget = Budget::new(budget, self.options, &meta.kernel, &meta.root_pids);
+        }
+        let limits = self.live.read_limits(false);
+        self.dir.add_limits(&limits)?;
+        if let Some(flight) = &mut self.flight {
+            flight.add_limits(limits, clock::monotonic_ns(), |_| true);
+        }
+        self.dir.write_meta(&self.live.meta)?;
+        notify(Notice::Started {
+            missing: &self.live.meta.missing,
+        });
+        self.release(notify)
+    }
+
+    /// Nothing was recorded: leaves nothing behind.
+    pub(super) fn abandon(self) {
+        drop(self.child);
+        drop(self.live);
+        self.dir.discard();
+    }
+
+    /// Finds the probe's library. What it cannot see is named as missing.
+    fn prepare_lock_probe(&mut self) -> Result<()> {
+        let Some(probe) = self.options.locks else {
+            return Ok(());
+        };
+        self.live.meta.lock_probe = probe.name().to_owned();
+        let missing = &mut self.live.meta.missing;
+        let before = missing.len();
+        self.lock_probe = locks::environment(probe, self.options.command(), missing)?;
+        // Its own locks are seen otherwise.
+        if !self.live.meta.lock_functions.is_empty() {
+            missing.truncate(before);
+        }
+        Ok(())
+    }
+
+    /// What stands at the beginning of every recording. From here on a crash leaves something that `kasuri recover` understands.
+    fn write_beginning(&mut self) -> Result<()> {
+        let procs = self.threads.everything();
+        self.live.meta.start = clock::anchor();
+        self.dir.write_meta(&self.live.meta)?;
+        self.dir.add_anchors(&[self.live.meta.start])?;
+        self.dir.add_procs(&procs)?;
+        self.dir.reserve();
+        if let Some(flight) = &mut self.flight {
+            flight.add_anchor(self.live.meta.start);
+        }
+        let losses = self.live.source.losses(true);
+        self.dir.add_losses(&losses)
+    }
+
+    /// Makes the process that will become the program, or opens the one to attach to.
+    fn fork(&mut self, signals: &Signals) -> Result<()> {
+        if !self.options.command().is_empty() {
+            let child = Child::fork(
+                self.options.command(),
+                Some(self.live.session.path()),
+                &self.lock_probe,
+                signals.mask_before(),
+                &self.open_files,
+            )?;
+            // The program's affinity, not ours: the recorder must not take its CPU.
+            pin_process(child.pid(), &self.options.cpus)?;
+            self.live.meta.root_pids = vec![child.pid()];
+            self.child = Some(child);
+        }
+        if let Target::Process(pid) = self.options.target {
+            self.live.meta.root_pids = vec![pid];
+            self.pidfd =
+                Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        }
+        Ok(())
+    }
+
+    /// A perf source that turns out to be refused for this target is named as missing, no more.
+    fn start_kernel(&mut self) -> Result<()> {
+        let live = &mut self.live;
+        let tids: Vec<i32> = match self.options.target {
+            Target::Process(pid) => procs::threads(pid).into_iter().collect(),
+            _ => live.meta.root_pids.clone(),
+        };
+        let started = live.source.start(&tids, self.dir.held());
+        match (&live.source, started) {
+            (Source::Perf { .. }, Err(error)) => {
+                live.meta.missing.push(format!(
+                    "no context switches: {error}; `sudo kasuri record ...`"
+                ));
+                live.source = Source::None;
+                live.meta.kernel = live.source.meta();
+                Ok(())
+            }
+            (_, result) => result,
+        }
+    }
+
+    /// Lets the program run, or switches on the annotations of the one that runs.
+    fn release(&mut self, notify: Notify<'_>) -> Result<()> {
+        if let Some(child) = &mut self.child {
+            child.release()?;
+        }
+        if let Target::Process(pid) = self.options.target {
+            match Attachment::attach(pid, self.live.session.path()) {
+                Ok(attachment) if attachment.is_empty() => {
+                    notify(Notice::Note(format!(
+                        "process {pid} has no annotations: only kernel events are recorded"
+                    )));
+                }
+                Ok(attachment) => self.attachment = Some(attachment),
+                Err(error) => notify(Notice::Warning(format!(
+                    "annotations of process {pid} cannot be switched on: {error}"
+                ))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Makes the ring session beside the kernel source that was opened.
+fn open_live<'a>(options: &'a Options, dir: &Directory, opened: Opened) -> Result<Live<'a>> {
+    let stamps = StampClock::choose();
+    let policy = match (options.flight.is_some(), options.discard) {
+        (true, _) => Policy::Overwrite,
+        (false, true) => Policy::Discard,
+        (false, false) => Policy::Grow,
+    };
+    let session_options = SessionOptions {
+        policy,
+        clock: stamps,
+        chunk_bytes: CHUNK_BYTES,
+        max_bytes: options.ring_bytes(),
+        first_chunks: FIRST_CHUNKS,
+        flight_chunks: FLIGHT_CHUNKS,
+        shm_dir: options.shm_dir.clone(),
+        owner: foreign_owner(&options.target),
+    };
+    let session = Session::create(&session_options, dir.path())?;
+    session.tie(dir.held())?;
+    let collector = Collector::new(session.dir(), dir.held());
+    let meta = Meta {
+        version: META_VERSION,
+        recorder: concat!("kasuri ", env!("CARGO_PKG_VERSION")).to_owned(),
+        mode: options.mode().to_owned(),
+        command: command_line(options),
+        host: crate::host::host(),
+        kernel: opened.source.meta(),
+        annotations: AnnotationsMeta {
+            clock: stamps.name().to_owned(),
+            policy: policy_name(policy).to_owned(),
+            chunk_bytes: CHUNK_BYTES,
+        },
+        missing: opened.missing,
+        lock_functions: opened.lock_functions,
+        keep_ns: options.flight.map(|flight| flight.keep.as_nanos() as u64),
+        event_costs: options.costs.warm.clone(),
+        event_costs_apart: options.costs.apart.clone(),
+        ..Meta::default()
+    };
+    Ok(Live {
+        options,
+        session,
+        collector,
+        source: opened.source,
+        limits: Limits::new(&crate::host::cpu_list("online")),
+        meta,
+        summary: Summary::default(),
+    })
+}
+
+/// User and group of the programs, when they are not ours.
+fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
+    let Target::Process(pid) = target else {
+        return None;
+    };
+    procs::owner(*pid).filter(|&(uid, _)| uid != rustix::process::geteuid().as_raw())
+}
+
+/// What to call the recording: the program's command line, in `-p` mode that of the running process.
+fn command_line(options: &Options) -> Vec<String> {
+    if let Target::Process(pid) = options.target {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        return line
+            .split(|&byte| byte == 0)
+            .filter(|word| !word.is_empty())
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+    }
+    let words = options.command().iter();
+    words.map(|s| s.to_string_lossy().into_owned()).collect()
+}
