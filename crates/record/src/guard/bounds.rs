@@ -20,3 +20,5 @@ pub const MAX_RINGS: usize = 1 << 15;
 pub const MAX_STREAMS: usize = 1 << 19;
 /// Files of clients that are kept open for writing; others are opened again when there is something to write.
 pub const MAX_OPEN_FILES: usize = 256;
+/// Cgroups whose CPU limits are watched: the files of each are read up to 250 times a second.
+pub const MAX_CGROUPS: usize = 64;

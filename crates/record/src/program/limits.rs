@@ -4,6 +4,7 @@
 //! throttling; its counters (`cpu.stat`) are read at every tick while there is a limit, and the row before a rise is kept too:
 //! so the analysis knows within a tick when a queue was let go again. A program may move to another cgroup after its start
 //! (that is how containers and `cgexec` begin), its children too: where they are is looked at often in the beginning, then now and then.
+use crate::guard::bounds::MAX_CGROUPS;
 use kasuri_format::meta::LimitRow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -233,6 +234,8 @@ pub struct Limits {
     cgroups: Cgroups,
     online: BTreeSet<u32>,
     groups: BTreeMap<String, Watched>,
+    /// The program was in more cgroups than are watched.
+    is_crowded: bool,
     of_process: BTreeMap<i32, String>,
     cpus: (String, String),
     /// The first look: not before the program is there.
@@ -248,12 +251,23 @@ impl Limits {
             cgroups: Cgroups::find(),
             online: online.iter().copied().collect(),
             groups: BTreeMap::new(),
+            is_crowded: false,
             of_process: BTreeMap::new(),
             cpus: Default::default(),
             began: None,
             looked: None,
             counted: None,
         }
+    }
+
+    /// What the recording does not show of limits, in words.
+    pub fn missing(&self) -> Option<String> {
+        self.is_crowded.then(|| {
+            format!(
+                "CPU limits of more than {MAX_CGROUPS} cgroups: the program was in more, and what the limits of the others took \
+                 counts as interference or scheduling delay"
+            )
+        })
     }
 
     /// What is new, for `limits.jsonl`; `roots`: the program's processes. `end`: all is read once more.
@@ -294,6 +308,10 @@ impl Limits {
                 continue;
             }
             for (path, dir) in Cgroups::upwards(mount, &group) {
+                if self.groups.len() >= MAX_CGROUPS && !self.groups.contains_key(&path) {
+                    self.is_crowded = true;
+                    continue;
+                }
                 self.groups.entry(path).or_insert_with(|| Watched {
                     dir,
                     ..Watched::default()
@@ -307,6 +325,7 @@ impl Limits {
             });
             self.of_process.insert(pid, group);
         }
+        self.of_process.retain(|pid, _| pids.contains(pid));
         // A limit may be set, changed or lifted at any time.
         for watched in self.groups.values_mut() {
             let quota = quota(&watched.dir);
@@ -528,6 +547,42 @@ mod tests {
             );
         }
         assert_eq!(counts, [vec![5], vec![], vec![], vec![5, 9], vec![9]]);
+    }
+
+    #[test]
+    fn a_program_that_makes_cgroups_without_end_makes_the_recorder_watch_some() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut limits = Limits::new(&[0]);
+        assert_eq!(limits.missing(), None);
+        // Its own cgroup, below more than are watched.
+        let path = std::fs::read_to_string("/proc/self/cgroup").expect("cgroups");
+        let Some(mut mount) = limits.cgroups.cpu.take() else {
+            return;
+        };
+        let Some(own) = Cgroups::group(&mount, &path) else {
+            return;
+        };
+        mount.dir = dir.path().to_owned();
+        limits.cgroups.cpu = Some(mount);
+        for n in 0..MAX_CGROUPS {
+            limits
+                .groups
+                .insert(format!("/other-{n}"), Watched::default());
+        }
+        limits.of_process.insert(i32::MAX, "/gone".to_owned());
+        let mut rows = Vec::new();
+        limits.find_groups(&[std::process::id() as i32], &mut rows);
+        assert_eq!(limits.groups.len(), MAX_CGROUPS);
+        assert!(limits.missing().is_some());
+        assert_eq!(
+            rows.len(),
+            1,
+            "where the process is is written all the same"
+        );
+        assert_eq!(
+            (rows[0].group.as_str(), limits.of_process.len()),
+            (own.as_str(), 1)
+        );
     }
 
     #[test]

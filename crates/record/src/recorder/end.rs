@@ -50,6 +50,8 @@ impl Recorder<'_> {
             self.live.summary.losses.unknown.push(line.clone());
             self.live.meta.missing.push(line);
         }
+        let unwatched = self.live.limits.missing();
+        self.live.meta.missing.extend(unwatched);
         self.live.summary.raw_bytes = self.live.bytes();
     }
 
