@@ -41,7 +41,7 @@ async function motion(page, kind, share) {
   return page.evaluate(
     ({ kind, share, frames }) =>
       new Promise((resolve) => {
-        const { app } = window.kasuri;
+        const [app] = window.kasuri.views;
         const { length } = app.recording;
         const gaps = [];
         const script = [];
@@ -50,16 +50,16 @@ async function motion(page, kind, share) {
         const step = (now) => {
           if (n > 0) {
             gaps.push(now - last);
-            script.push(app.frameMs);
+            script.push(app.stage.frameMs);
           }
           last = now;
           if (n === frames) return resolve({ gaps, script });
           const part = n++ / frames;
           const width = kind === "zoom" ? length * 10 ** (-4 * part) : length * share;
           const from = kind === "zoom" ? length * 0.4 - width * 0.4 : (length - width) * (0.3 + (kind === "pan" ? part * share : 0));
-          app.view.t0 = from;
-          app.view.t1 = from + width;
-          app.draw();
+          app.state.view.t0 = from;
+          app.state.view.t1 = from + width;
+          app.stage.draw();
           requestAnimationFrame(step);
         };
         requestAnimationFrame(step);

@@ -5,9 +5,9 @@ import { fromBase64, inflate } from "./data/inflate";
 import { startWorkers } from "./data/workers";
 import { Recording } from "./data/recording";
 import { Address } from "./ui/address";
-import { App } from "./ui/app";
 import { fill, h } from "./ui/dom";
 import { Pair } from "./ui/pair";
+import { RecordingView } from "./ui/recording-view";
 import type { Decoder } from "./data/decode";
 
 /** The workers' program; build.mjs puts it here. */
@@ -16,12 +16,12 @@ declare const KASURI_WORKER: string;
 declare global {
   interface Window {
     /** For tests and benchmarks. */
-    kasuri?: { app?: App; other?: App; times: Record<string, number>; error?: string };
+    kasuri?: { views: readonly RecordingView[]; times: Record<string, number>; error?: string };
   }
 }
 
 const times: Record<string, number> = { script: performance.now() };
-window.kasuri = { times };
+window.kasuri = { views: [], times };
 
 const parsed = new Promise<void>((resolve) => {
   if (document.readyState !== "loading") resolve();
@@ -69,12 +69,8 @@ async function start(root: HTMLElement): Promise<void> {
   const first = await read("kasuri", decoder);
   const second = document.getElementById("kasuri-b-index") ? await read("kasuri-b", decoder) : undefined;
   const recordings = second ? [first, second] : [first];
-  if (second) {
-    const pair = new Pair([first, second], root);
-    window.kasuri = { app: pair.first, other: pair.second, times };
-  } else {
-    window.kasuri = { app: new App(first, root, new Address()), times };
-  }
+  const views = second ? new Pair([first, second], root).views : [new RecordingView(first, root, new Address())];
+  window.kasuri = { views, times };
   times.first = performance.now();
   const finest = Promise.all(recordings.map((recording) => recording.loadFinest()));
   await parsed;

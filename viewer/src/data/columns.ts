@@ -1,4 +1,5 @@
 // Byte planes back to items. The layout is that of crates/report/src/columns.rs.
+import { encodeNamed, kindOf } from "./value";
 import { Kind } from "./index";
 
 /** Items of one unit; times in ns on the file's axis. */
@@ -140,9 +141,9 @@ function values(kind: Kind, block: Uint8Array, columns: number[], n: number): Ui
   if (kind === Kind.Counter) return new Uint32Array(n);
   const value = words(block, columns[0]!, n);
   if (kind === Kind.Cpu || kind === Kind.State || kind === Kind.Lock || kind === Kind.Account) return value;
-  if (kind !== Kind.Slice) return value.map((name) => name << 4);
+  if (kind !== Kind.Slice) return value.map((name) => encodeNamed(name, 0));
   const kinds = words(block, columns[SliceColumn.KindOpen]!, n);
-  for (let i = 0; i < n; i++) value[i] = (value[i]! << 4) | (kinds[i]! & 15);
+  for (let i = 0; i < n; i++) value[i] = encodeNamed(value[i]!, kindOf(kinds[i]!));
   return value;
 }
 

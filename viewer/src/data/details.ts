@@ -1,4 +1,5 @@
 // What the details panel says about one item.
+import { KIND_BITS } from "./value";
 import { argumentsOf, cell, SliceColumn, StateColumn, type Argument } from "./columns";
 import { Kind, N_STATES, State } from "./index";
 import { itemAt, itemNumber, overlap, Patience, scan, type Item } from "./query";
@@ -56,7 +57,7 @@ export async function sliceDetails(recording: Recording, item: Item, cancelled: 
     args: argumentsOf(unit, i),
     object: cell(unit, SliceColumn.Object, i),
     task: cell(unit, SliceColumn.Task, i),
-    open: cell(unit, SliceColumn.KindOpen, i) >> 4,
+    open: cell(unit, SliceColumn.KindOpen, i) >> KIND_BITS,
   };
 }
 

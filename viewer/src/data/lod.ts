@@ -35,7 +35,7 @@ export function decodeLevel(block: Uint8Array, offset: number, n: number): Level
 }
 
 /** Whether a thread in this state did nothing that one looks for. */
-export function isBlocked(state: number): boolean {
+export function isFaint(state: number): boolean {
   return state === State.Unknown || state === State.Sleeping || state > State.Disk;
 }
 
@@ -56,8 +56,8 @@ export function halve(level: Level, kind: Kind): Level {
     const ca = cover[a]!;
     const cb = cover[b]!;
     if (ca === 0 && cb === 0) continue;
-    const fa = states && isBlocked(value[a]!) ? 0 : ca;
-    const fb = states && isBlocked(value[b]!) ? 0 : cb;
+    const fa = states && isFaint(value[a]!) ? 0 : ca;
+    const fb = states && isFaint(value[b]!) ? 0 : cb;
     const pick = fb > fa || (fa === fb && cb > ca) ? b : a;
     const shown = value[pick]!;
     half.value[i] = shown;

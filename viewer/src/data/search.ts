@@ -1,4 +1,5 @@
 // Which names are looked for, how many slices have them, and which is the next.
+import { nameOf } from "./value";
 import { Kind, type Index } from "./index";
 import { itemOf, itemsBetween, type Item, Patience, unitsBetween } from "./query";
 import type { Line, Recording } from "./recording";
@@ -63,7 +64,7 @@ function before(aStart: number, aLine: number, bStart: number, bLine: number): b
 export type Wanted = (value: number, ns: number) => boolean;
 
 export function wantedBy(found: Found): Wanted {
-  return (value) => found.matches[value >> 4] === 1;
+  return (value) => found.matches[nameOf(value)] === 1;
 }
 
 /**

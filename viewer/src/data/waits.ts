@@ -1,6 +1,7 @@
 // Why a thread did not run during a time: who ended each of its waits, who took its CPU, who held the lock.
+import { kindOf } from "./value";
 import { cell, StateColumn } from "./columns";
-import { Kind, State } from "./index";
+import { Kind, SliceKind, State } from "./index";
 import { itemAt, overlap, type Patience, scan, type Item } from "./query";
 import type { Line, Recording } from "./recording";
 
@@ -98,7 +99,7 @@ export async function sliceOfLock(recording: Recording, item: Item): Promise<Ite
   for (const line of recording.lines) {
     if (line.kind !== Kind.Slice || line.owner !== thread) continue;
     const found = await itemAt(recording, line, item.start);
-    if (found?.start === item.start && found.end === item.end && (found.value & 15) >= 6) return found;
+    if (found?.start === item.start && found.end === item.end && kindOf(found.value) >= SliceKind.LockWait) return found;
   }
   return undefined;
 }

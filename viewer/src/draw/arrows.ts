@@ -1,15 +1,15 @@
 // Arrows between threads: wake-ups and the program's own flows.
-import { MAX_ARROWS, type Arrow } from "../data/arrow";
+import { kindOf } from "../data/value";
+import { MAX_ARROWS, type Arrow, type ArrowKind } from "../data/arrow";
 import { cell, SliceColumn, StateColumn } from "../data/columns";
 import { Kind, SliceKind, State } from "../data/index";
 import { itemsBetween, unitsBetween } from "../data/query";
 import type { Line, Recording } from "../data/recording";
 import { xOf, type Viewport } from "../view/viewport";
-import { AXIS, visibleTracks, type Scene } from "./frame";
 import type { Layout } from "../view/layout";
-import type { Pen } from "./pen";
 import { stolen, type Tasks } from "../data/tasks";
-import type { ArrowKind } from "../data/arrow";
+import type { Pen } from "./pen";
+import { AXIS, visibleTracks, type Scene } from "./scene";
 
 export function arrowColour(kind: ArrowKind, dark: boolean): string {
   const colours: Record<ArrowKind, [string, string]> = { wake: ["#24292f", "#dfe6ee"], flow: ["#7b2fbf", "#d7a8ff"], create: ["#0b57d0", "#7ab4ff"], steal: ["#b3261e", "#ff9d8f"] };
@@ -40,7 +40,7 @@ export function moves(recording: Recording, lines: Line[], view: Viewport, out: 
       const [i0, i1] = itemsBetween(unit, view.t0, view.t1);
       if (i1 - i0 > 20_000) return;
       for (let i = i0; i < i1; i++) {
-        if ((unit.value[i]! & 15) !== SliceKind.TaskRun) continue;
+        if (kindOf(unit.value[i]!) !== SliceKind.TaskRun) continue;
         const task = cell(unit, SliceColumn.Task, i);
         if (task > 0) runs.push({ task, thread: line.owner, start: unit.start[i]!, end: unit.end[i]! });
       }

@@ -4,8 +4,8 @@ import { partition } from "../data/query";
 import type { Row } from "../view/layout";
 import { xOf } from "../view/viewport";
 import { css, nameColour } from "./palette";
-import type { Scene } from "./frame";
 import type { Pen } from "./pen";
+import type { Scene } from "./scene";
 
 const values = new WeakMap<Unit, Float64Array>();
 

@@ -1,7 +1,8 @@
 // The view as a picture in a file: the chart with the names of its rows, as SVG or PNG.
 import { duration } from "../view/units";
-import { AXIS, Painter, visibleTracks, type Scene } from "./frame";
+import { Painter } from "./frame";
 import { SvgPen, type Pen } from "./pen";
+import { AXIS, visibleTracks, type Scene } from "./scene";
 
 const NAMES = 220;
 const TOP = 30;

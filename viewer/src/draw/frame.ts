@@ -1,61 +1,20 @@
 // One frame of the chart: a function of the recording, the layout, the viewport and what is selected.
+import { kindOf, nameOf } from "../data/value";
 import { SLICE_KINDS, Kind, SliceKind, State, STATE_NAMES, type LossRow } from "../data/index";
-import type { Line, Recording } from "../data/recording";
-import { trackAt, type Layout, type Row, type Track } from "../view/layout";
+import type { Line } from "../data/recording";
+import type { Row, Track } from "../view/layout";
 import { nsPerPixel, xOf, type Viewport } from "../view/viewport";
 import { instant, tickLabel, tickStep } from "../view/units";
-import type { Arrow } from "../data/arrow";
-import type { Account } from "../data/account";
 import { drawArea } from "./area";
 import { drawArrows } from "./arrows";
 import { drawCounter } from "./counter";
 import { paintLine, type Span, type Style } from "./lines";
-import { css, isWait, onColour, type Colours, type Theme } from "./palette";
+import { css, isWait, onColour } from "./palette";
 import { SvgPen, type Pen } from "./pen";
+import { AXIS, threadName, visibleRows, visibleTracks, type Placed, type Scene } from "./scene";
 
-/** Height of the time axis above the rows, CSS pixels. */
-export const AXIS = 34;
 const MAX_LABELS = 3000;
 const FONT = "11px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
-
-/** What is marked in the chart. */
-export interface Marks {
-  selected: { line: Line; start: number; end: number } | undefined;
-  area: { t0: number; t1: number; y0: number; y1: number } | undefined;
-  /** Time under the pointer. */
-  cursor: number | undefined;
-  hover: { line: Line; start: number; end: number } | undefined;
-}
-
-export interface Scene {
-  recording: Recording;
-  layout: Layout;
-  view: Viewport;
-  colours: Colours;
-  theme: Theme;
-  marks: Marks;
-  arrows: Arrow[];
-  /** Which names are looked for; undefined: no search. */
-  matches: Uint8Array | undefined;
-  /** By name: whether it is too rare to be merged away. */
-  rare: Uint8Array;
-  /** For each line, the slices that are the longest of their name. */
-  /** What the axis calls 0. */
-  origin: number;
-  notes: { t0: number; t1: number; text: string }[];
-  notable: Map<number, { start: number; end: number; value: number }[]>;
-  /** Where CPU time went, and the CPUs that are asked for; undefined: all. */
-  account: Account;
-  accountCpus: Set<number> | undefined;
-  dpr: number;
-}
-
-/** A row on the screen. */
-export interface Placed {
-  row: Row;
-  track: Track;
-  y: number;
-}
 
 interface Label {
   x0: number;
@@ -197,7 +156,7 @@ export class Painter {
     const { y } = placed;
     const height = placed.row.height - 1;
     const rgb = scene.colours.of(line.kind, value);
-    if ((line.kind === Kind.Slice && isWait(value & 15)) || placed.row.role === "wait") {
+    if ((line.kind === Kind.Slice && isWait(kindOf(value))) || placed.row.role === "wait") {
       ctx.fillStyle = this.hatch(ctx, scene.theme.dark ? "#00000055" : "#ffffff88", 6);
       ctx.fillRect(x0, y, x1 - x0, height);
     }
@@ -207,7 +166,7 @@ export class Painter {
     const room = Math.min(x1, scene.view.width) - left - 3;
     const cut = fit(ctx, text, room);
     if (cut === "") return;
-    const dimmed = line.kind === Kind.Slice && scene.matches?.[value >> 4] === 0;
+    const dimmed = line.kind === Kind.Slice && scene.matches?.[nameOf(value)] === 0;
     ctx.fillStyle = dimmed ? scene.theme.muted : onColour(rgb);
     ctx.font = height < 12 ? "9px system-ui, sans-serif" : FONT;
     ctx.fillText(cut, left, y + height / 2 + 0.5);
@@ -297,16 +256,10 @@ function labelText(scene: Scene, line: Line, value: number): string {
   const { recording } = scene;
   if (line.kind === Kind.State) return STATE_NAMES[value] ?? "";
   if (line.kind === Kind.Cpu || line.kind === Kind.Lock) return threadName(recording, value - 1);
-  const name = recording.text(value >> 4);
-  const kind = value & 15;
+  const name = recording.text(nameOf(value));
+  const kind = kindOf(value);
   if (line.kind !== Kind.Slice || kind === SliceKind.Work || kind === SliceKind.TaskRun) return name;
   return name === "" ? (SLICE_KINDS[kind] ?? "") : kind === SliceKind.LockHold ? `${name} (held)` : name;
-}
-
-export function threadName(recording: Recording, t: number): string {
-  const thread = recording.index.threads[t];
-  if (!thread) return "unknown";
-  return recording.text(thread.name) || `thread ${thread.tid}`;
 }
 
 const widths = new Map<string, number>();
@@ -327,38 +280,6 @@ function fit(ctx: Pen, text: string, room: number): string {
   if (width <= room) return text;
   const letters = Math.floor((text.length * (room - 8)) / width);
   return letters < 2 ? "" : `${text.slice(0, letters)}\u2026`;
-}
-
-export function visibleTracks(scene: { layout: Layout; view: Viewport }): { track: Track; y: number }[] {
-  const { layout, view } = scene;
-  const found = layout.pinned.map((track) => ({ track, y: AXIS + track.y }));
-  const top = AXIS + layout.pinnedHeight;
-  for (const track of layout.tracks) {
-    const y = top + track.y - view.scroll;
-    if (y + track.height > top && y < view.height) found.push({ track, y });
-  }
-  return found;
-}
-
-function visibleRows(scene: Scene, pinned: boolean): Placed[] {
-  const placed: Placed[] = [];
-  for (const { track, y } of visibleTracks(scene)) {
-    if (track.pinned !== pinned) continue;
-    for (const row of track.rows) {
-      if (y + row.y + row.height > AXIS && y + row.y < scene.view.height) placed.push({ row, track, y: y + row.y });
-    }
-    if (track.density) density(placed, track, y);
-  }
-  return placed;
-}
-
-/** A closed group shows the states of its first threads as one thin row each, as many as fit. */
-function density(placed: Placed[], track: Track, y: number): void {
-  const lines = track.density!;
-  const room = track.height - 6;
-  const shown = lines.slice(0, room);
-  const height = Math.max(1, Math.floor(room / Math.max(1, shown.length)));
-  shown.forEach((line, i) => placed.push({ row: { line, role: "density", y: 0, height }, track, y: y + 3 + i * height }));
 }
 
 /** First tick and step; ticks are round numbers on an axis that begins at `origin`. */
@@ -478,7 +399,7 @@ function instants(ctx: Pen, scene: Scene, row: Row, y: number): boolean {
       ctx.lineTo(x, middle + 5);
       ctx.lineTo(x - 4, middle);
       ctx.fill();
-      const text = fit(ctx, recording.text(unit.value[i]! >> 4), next - x - 12);
+      const text = fit(ctx, recording.text(nameOf(unit.value[i]!)), next - x - 12);
       if (text !== "" && next - x > 30) {
         ctx.fillStyle = theme.text;
         ctx.fillText(text, x + 7, middle + 0.5);
@@ -487,11 +408,4 @@ function instants(ctx: Pen, scene: Scene, row: Row, y: number): boolean {
     }
   }
   return complete;
-}
-
-/** The track at a place of the canvas. */
-export function trackAtCanvas(scene: { layout: Layout; view: Viewport }, y: number): { track: Track; top: number } | undefined {
-  if (y < AXIS) return undefined;
-  const found = trackAt(scene.layout, y - AXIS, scene.view.scroll);
-  return found && { track: found.track, top: found.top + AXIS };
 }

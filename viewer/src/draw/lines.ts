@@ -6,8 +6,9 @@
 //   edge  its upper edge: shaded when it holds a whole item beside another (merged); the colour of something that must
 //         not be hidden (a rare name, a name's longest slice, a preemption) when that is not the body's colour
 //   mark  above the edge: more than one such thing is hidden here
+import { KIND_BITS } from "../data/value";
 import { Kind } from "../data/index";
-import { isBlocked, MERGED, pick, SEVERAL } from "../data/lod";
+import { isFaint, MERGED, pick, SEVERAL } from "../data/lod";
 import { itemsBetween, unitsBetween } from "../data/query";
 import type { Unit } from "../data/columns";
 import type { Line } from "../data/recording";
@@ -54,9 +55,9 @@ export function abgr(rgb: number, alpha: number): number {
   return ((alpha << 24) | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
 }
 
-/** Names are looked for and rare by name; a value of a named kind is name * 16 + kind. */
+/** Names are looked for and rare by name; see data/value.ts. */
 function keyShift(kind: Kind): number {
-  return kind === Kind.State || kind === Kind.Cpu || kind === Kind.Lock || kind === Kind.Account ? 0 : 4;
+  return kind === Kind.State || kind === Kind.Cpu || kind === Kind.Lock || kind === Kind.Account ? 0 : KIND_BITS;
 }
 
 /** Paints `line`; `units` gives a unit or undefined when it is not decoded (yet). False: something is missing. */
@@ -161,7 +162,7 @@ class ItemPainter {
       if (this.note !== 0 && this.note !== value + 1) this.several = true;
       this.note = value + 1;
     }
-    const blocked = this.states && isBlocked(value);
+    const blocked = this.states && isFaint(value);
     const weight = blocked ? filled * 1e-6 : filled;
     if (this.count === 1 || weight > this.best) {
       this.best = weight;
@@ -192,7 +193,7 @@ class ItemPainter {
     const p = this.pixel;
     if (p < 0 || this.count === 0) return;
     const { body, edge, mark, at } = this.target;
-    const blockedOnly = this.states && isBlocked(this.value);
+    const blockedOnly = this.states && isFaint(this.value);
     const cover = blockedOnly ? 255 : (255 * Math.min(1, this.filled)) | 0;
     body[at + p] = this.ink(this.value, Math.max(FAINTEST, cover));
     if (this.note !== 0 && this.note !== this.value + 1) edge[at + p] = this.ink(this.note - 1, 255);
@@ -250,7 +251,7 @@ function paintLevel(line: Line, span: Span, style: Style, target: Target): void 
         const cover = level.cover[b]!;
         if (cover === 0) continue;
         const value = level.value[b]!;
-        const weight = states && isBlocked(value) ? 0 : cover;
+        const weight = states && isFaint(value) ? 0 : cover;
         filled += weight;
         flags |= level.flags[b]!;
         const note = level.note[b]!;

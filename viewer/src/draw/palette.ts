@@ -1,5 +1,6 @@
 // Colours. States use the Okabe-Ito palette and slices Tol's muted one with three lightnesses: both stay apart for
 // people with any of the common colour-vision deficiencies. Waits and locks are told apart by hatching as well.
+import { encodeNamed, kindOf, nameOf } from "../data/value";
 import { Kind, SliceKind, State, type Index } from "../data/index";
 
 /** 0xRRGGBB. */
@@ -226,7 +227,7 @@ export class Colours {
     let inks = this.inksOf.get(kind);
     if (!inks) {
       const byThread = kind === Kind.Cpu || kind === Kind.Lock;
-      const size = kind === Kind.State || kind === Kind.Account ? 256 : byThread ? this.index.threads.length + 1 : this.index.strings.length * 16;
+      const size = kind === Kind.State || kind === Kind.Account ? 256 : byThread ? this.index.threads.length + 1 : encodeNamed(this.index.strings.length, 0);
       inks = new Inks((value) => this.of(kind, value), size);
       this.inksOf.set(kind, inks);
     }
@@ -248,10 +249,10 @@ export class Colours {
   private make(kind: Kind, value: number): Rgb {
     if (kind === Kind.Cpu || kind === Kind.Lock) return this.thread(value - 1);
     if (kind === Kind.Slice) {
-      const wait = WAITS[value & 15];
+      const wait = WAITS[kindOf(value)];
       if (wait) return wait[this.dark ? 1 : 0];
     }
-    const text = this.index.strings[Math.floor(value / 16)] ?? "";
+    const text = this.index.strings[nameOf(value)] ?? "";
     return paletteColour(this.given.get(text) ?? hash(text) % N_NAME_COLOURS, this.dark);
   }
 

@@ -1,59 +1,61 @@
 // The account of a part of the recording: where its CPU time went, and what caused the losses.
 import { classColour, classOrder, css } from "../draw/palette";
-import type { Sums } from "../data/account";
+import type { Account, Sums } from "../data/account";
+import type { CauseRow } from "../data/index";
+import type { Recording } from "../data/recording";
+import { trackAtCanvas } from "../draw/scene";
 import { duration, percent } from "../view/units";
-import type { App } from "./app";
+import { nsPerPixel, timeAt } from "../view/viewport";
 import { threadLabel } from "./describe";
-import { append, fill, h } from "./dom";
-import { swatched } from "./item";
+import { fill, h } from "./dom";
+import type { Selection } from "./selection";
+import type { ViewState } from "./state";
+import { chosenCpus, subjectOf } from "./subject";
 import { table, type Cell } from "./table";
+import { shareBar, swatch, swatched } from "./widgets";
 
 /** Causes shown; the rest is summed up by class anyway. */
 const CAUSES = 40;
 
-/** What the account is of: the marked area, the selected item's time, or what is in view. */
-export function subject(app: App): { t0: number; t1: number; cpus: Set<number> | undefined; text: string } {
-  const { area, selected, view, recording } = app;
-  const cpus = app.accountCpus();
-  const clamp = (t: number): number => Math.min(Math.max(t, 0), recording.length);
-  const [t0, t1, text] = area
-    ? [area.t0, area.t1, "the marked area"]
-    : selected && selected.end > selected.start
-      ? [selected.start, selected.end, "the selected item's time"]
-      : [view.t0, view.t1, "what is in view"];
-  return { t0: clamp(t0), t1: clamp(t1), cpus, text };
-}
-
 export class AccountTab {
-  readonly box = h("div", { class: "details" });
+  private readonly box = h("div", { class: "details" });
   private run = 0;
 
-  constructor(private readonly app: App) {}
+  constructor(
+    private readonly state: ViewState,
+    private readonly account: Account,
+    private readonly selection: Selection,
+  ) {}
+
+  /** The tab's element; what it shows is being worked out. */
+  open(): HTMLElement {
+    void this.update();
+    return this.box;
+  }
 
   async update(): Promise<void> {
     const run = ++this.run;
-    const { t0, t1, cpus, text } = subject(this.app);
-    const sums = await this.app.account.sums(t0, t1, cpus, () => run !== this.run);
+    const { t0, t1, cpus, text } = subjectOf(this.state);
+    const sums = await this.account.sums(t0, t1, cpus, () => run !== this.run);
     if (!sums || run !== this.run) return;
     const which = cpus ? `CPU ${[...cpus].join(", ")}` : `all ${sums.cpus} CPUs`;
     fill(
       this.box,
       h("div", { class: "heading" }, h("h2", {}, `Account of ${text}`), h("span", { class: "kind" }, `${duration(t1 - t0)} on ${which}`)),
-      ...accountParts(this.app, sums, t1 - t0),
+      ...accountParts(this.state, this.selection, sums, t1 - t0),
     );
   }
 }
 
-export function accountParts(app: App, sums: Sums, length: number): HTMLElement[] {
-  const { index } = app.recording;
+export function accountParts(state: ViewState, selection: Selection, sums: Sums, length: number): HTMLElement[] {
+  const { index } = state.recording;
   const { account } = index;
   if (!account || sums.capacity <= 0) return [h("p", { class: "muted" }, "Nothing was recorded of the CPUs here.")];
-  const { dark } = app.theme;
+  const { dark } = state.theme;
   const used = classOrder(account.classes.map(([key]) => key)).filter((c) => sums.classes[c]! > 0);
   const useful = used.reduce((sum, c) => sum + (account.classes[c]![3] ? sums.classes[c]! : 0), 0);
   const cpus = (ns: number): string => (ns / Math.max(1, length)).toFixed(2);
-  const bar = h("div", { class: "share-bar wide", role: "img", "aria-label": used.map((c) => `${account.classes[c]![1]} ${percent(sums.classes[c]!, sums.capacity)}`).join(", ") });
-  append(bar, used.map((c) => h("i", { style: `width:${(100 * sums.classes[c]!) / sums.capacity}%;--c:${css(classColour(account.classes[c]![0], dark))}`, title: `${account.classes[c]![1]} ${percent(sums.classes[c]!, sums.capacity)}` })));
+  const shares = used.map((c) => ({ colour: css(classColour(account.classes[c]![0], dark)), name: account.classes[c]![1], ns: sums.classes[c]!, percent: percent(sums.classes[c]!, sums.capacity) }));
   const rows = used.map((c): Cell[] => [
     swatched(css(classColour(account.classes[c]![0], dark)), account.classes[c]![1]),
     { value: sums.classes[c]!, text: duration(sums.classes[c]!) },
@@ -66,13 +68,13 @@ export function accountParts(app: App, sums: Sums, length: number): HTMLElement[
     .filter(({ ns, cause }) => ns > 0 && !account.classes[cause.class]![3])
     .sort((a, b) => b.ns - a.ns);
   const causes = losses.slice(0, CAUSES).map(({ ns, cause }): Cell[] => {
-    const go = cause.thread >= 0 ? () => app.go({ thread: cause.thread }) : cause.object !== "" && index.locks.some((lock) => lock.object === cause.object) ? () => app.go({ lock: cause.object }) : undefined;
-    const text = causeText(app, cause);
+    const go = cause.thread >= 0 ? () => selection.follow({ thread: cause.thread }) : cause.object !== "" && index.locks.some((lock) => lock.object === cause.object) ? () => selection.follow({ lock: cause.object }) : undefined;
+    const text = causeText(state.recording, cause);
     return [swatched(css(classColour(account.classes[cause.class]![0], dark)), account.classes[cause.class]![1]), { value: text, text, ...(go && { go }) }, { value: ns, text: duration(ns) }, { value: ns, text: cpus(ns) }];
   });
   return [
     h("p", { class: "headline" }, h("strong", {}, `${cpus(useful)} of ${cpus(sums.capacity)} CPUs`), ` did the program's own work (${percent(useful, sums.capacity)}).`),
-    bar,
+    shareBar(shares, sums.capacity, true),
     h(
       "div",
       { class: "columns tables" },
@@ -98,8 +100,7 @@ const NOTES: Record<string, string> = {
   idle_worker: "the task runtime had nothing to run",
 };
 
-function causeText(app: App, cause: NonNullable<App["recording"]["index"]["account"]>["causes"][number]): string {
-  const { recording } = app;
+function causeText(recording: Recording, cause: CauseRow): string {
   const process = recording.index.processes[cause.process];
   const processName = process ? recording.text(process.name) : "";
   const name = cause.name >= 0 ? recording.text(cause.name) : cause.object;
@@ -112,4 +113,20 @@ function causeText(app: App, cause: NonNullable<App["recording"]["index"]["accou
     cause.on_cpu && cause.class === 4 ? "spinning" : "",
   ];
   return parts.filter((part) => part !== "").join(", ") || "\u2013";
+}
+
+/** Classes shown for one place: the smallest shares are no more than a pixel. */
+const CLASSES_AT = 8;
+
+/** What the account says at a place of its row, largest share first; undefined elsewhere. */
+export function accountAt(state: ViewState, account: Account, x: number, y: number): HTMLElement[] | undefined {
+  const { recording, view, theme } = state;
+  const classes = recording.index.account?.classes;
+  if (!classes || trackAtCanvas(state, y)?.track.kind !== "account") return undefined;
+  const t = timeAt(view, x);
+  const cpus = chosenCpus(state);
+  const n = cpus?.size ?? account.lines.length;
+  const { shares } = account.shares(t, t + nsPerPixel(view), 1, cpus);
+  const rows = [...shares].map((share, c) => ({ share, c })).filter(({ share }) => share > 0.002).sort((a, b) => b.share - a.share);
+  return rows.slice(0, CLASSES_AT).map(({ share, c }) => swatch(css(classColour(classes[c]![0], theme.dark)), classes[c]![1], "", `${(share * n).toFixed(2)} of ${n} CPUs`));
 }

@@ -1,21 +1,35 @@
 // The totals of an area of the chart.
 import { areaTotals, type AreaTotals } from "../data/details";
 import { Kind, N_STATES, SLICE_KINDS, STATE_NAMES } from "../data/index";
+import type { Account } from "../data/account";
+import { kindOf, nameOf } from "../data/value";
 import { css, stateColour } from "../draw/palette";
 import { duration, instant, percent } from "../view/units";
 import { accountParts } from "./account";
-import type { App, Area } from "./app";
 import { lockName, threadLabel } from "./describe";
 import { h } from "./dom";
-import { swatched } from "./item";
+import type { Navigation } from "./navigation";
+import type { Selection } from "./selection";
+import type { Area, ViewState } from "./state";
+import { chosenCpus } from "./subject";
 import { table, type Cell, type Column } from "./table";
+import { swatched, tool } from "./widgets";
+
+/** What the details of an area use. */
+export interface AreaParts {
+  state: ViewState;
+  account: Account;
+  navigation: Navigation;
+  selection: Selection;
+  addNote: () => void;
+}
 
 export class AreaDetails {
   readonly box: HTMLElement;
   private readonly progress = h("progress", { max: 1, value: 0, "aria-label": "adding up" });
 
   constructor(
-    private readonly app: App,
+    private readonly parts: AreaParts,
     private readonly area: Area,
     private readonly cancelled: () => boolean,
   ) {
@@ -27,34 +41,35 @@ export class AreaDetails {
         "div",
         { class: "heading" },
         h("h2", {}, `${duration(area.t1 - area.t0)} of ${rows} row${rows === 1 ? "" : "s"}`),
-        h("span", { class: "kind" }, `from ${instant(area.t0 - app.origin)}`),
+        h("span", { class: "kind" }, `from ${instant(area.t0 - parts.state.origin)}`),
         this.progress,
         h("span", { class: "grow" }),
-        h("button", { type: "button", class: "tool", title: "write a note about it (b)", "data-do": "note", onclick: () => app.addNote() }, "Add note"),
-        h("button", { type: "button", class: "tool", title: "zoom to it (f)", "data-do": "zoom", onclick: () => app.fitSelection() }, "Zoom to it"),
+        tool("note", "write a note about it (b)", "Add note", parts.addNote),
+        tool("zoom", "zoom to it (f)", "Zoom to it", () => parts.navigation.showSelection()),
       ),
     );
   }
 
   async fill(): Promise<void> {
-    const { app, area, box } = this;
+    const { area, box } = this;
+    const { state, account, selection } = this.parts;
     const ids = new Set(area.tracks);
-    const tracks = [...app.layout.pinned, ...app.layout.tracks].filter((track) => ids.has(track.id));
+    const tracks = [...state.layout.pinned, ...state.layout.tracks].filter((track) => ids.has(track.id));
     const lines = tracks.flatMap((track) => track.rows.map((row) => row.line));
-    const sums = await app.account.sums(area.t0, area.t1, app.accountCpus(), this.cancelled);
-    if (sums && !this.cancelled()) box.append(...accountParts(app, sums, area.t1 - area.t0));
-    const totals = await areaTotals(app.recording, lines, area.t0, area.t1, this.cancelled, (part) => this.progress.setAttribute("value", String(part)));
+    const sums = await account.sums(area.t0, area.t1, chosenCpus(state), this.cancelled);
+    if (sums && !this.cancelled()) box.append(...accountParts(state, selection, sums, area.t1 - area.t0));
+    const totals = await areaTotals(state.recording, lines, area.t0, area.t1, this.cancelled, (part) => this.progress.setAttribute("value", String(part)));
     if (!totals || this.cancelled()) return;
     this.progress.remove();
     box.append(this.totals(totals, area.t1 - area.t0));
   }
 
   private totals(totals: AreaTotals, length: number): HTMLElement {
-    const { recording, colours, theme } = this.app;
+    const { recording, colours, theme } = this.parts.state;
     const tables: HTMLElement[] = [];
     if (totals.names.size > 0) {
       const rows = [...totals.names].map(([value, row]): Cell[] => [
-        swatched(css(colours.of(Kind.Slice, value)), recording.text(value >> 4), SLICE_KINDS[value & 15]),
+        swatched(css(colours.of(Kind.Slice, value)), recording.text(nameOf(value)), SLICE_KINDS[kindOf(value)]),
         row.count,
         { value: row.total, text: duration(row.total) },
         { value: row.total / row.count, text: duration(row.total / row.count) },

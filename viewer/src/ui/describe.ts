@@ -3,7 +3,8 @@ import { cell, CounterColumn, float, SpanColumn, StateColumn } from "../data/col
 import { Kind, SLICE_KINDS, STATE_NAMES } from "../data/index";
 import type { Item } from "../data/query";
 import type { Line, Recording } from "../data/recording";
-import { threadName } from "../draw/frame";
+import { kindOf, nameOf } from "../data/value";
+import { threadName } from "../draw/scene";
 
 export function threadLabel(recording: Recording, t: number): string {
   const thread = recording.index.threads[t];
@@ -48,9 +49,9 @@ export function itemTitle(recording: Recording, item: Item): string {
     case Kind.Counter:
       return `${recording.text(recording.index.counters[line.owner]?.name ?? -1)} = ${float(unit, CounterColumn.Value, i)}`;
     case Kind.Slice:
-      return recording.text(value >> 4) || (SLICE_KINDS[value & 15] ?? "?");
+      return recording.text(nameOf(value)) || (SLICE_KINDS[kindOf(value)] ?? "?");
     default:
-      return recording.text(value >> 4);
+      return recording.text(nameOf(value));
   }
 }
 
@@ -64,7 +65,7 @@ export function itemKind(recording: Recording, item: Item): string {
     case Kind.Cpu:
       return "on CPU";
     case Kind.Slice:
-      return SLICE_KINDS[item.value & 15] ?? "slice";
+      return SLICE_KINDS[kindOf(item.value)] ?? "slice";
     case Kind.Syscall:
       return "system call";
     case Kind.Irq:

@@ -1,10 +1,12 @@
 // The names of the rows, left of the chart, with what can be done to them.
-import { AXIS, visibleTracks } from "../draw/frame";
+import { AXIS, visibleTracks } from "../draw/scene";
 import type { Track } from "../view/layout";
 import { duration, percent } from "../view/units";
 import { Kind, State } from "../data/index";
-import type { App } from "./app";
 import { h } from "./dom";
+import type { Rows } from "./rows";
+import type { ViewState } from "./state";
+import { chosenCpus } from "./subject";
 
 export class Headers {
   private readonly elements = new Map<string, HTMLElement>();
@@ -12,17 +14,21 @@ export class Headers {
   private readonly rest: HTMLElement;
   private shown = "";
 
-  constructor(private readonly app: App) {
+  constructor(
+    private readonly state: ViewState,
+    private readonly rows: Rows,
+    host: HTMLElement,
+  ) {
     this.top = h("div", { class: "pinned-headers" });
     this.rest = h("div", { class: "track-headers" });
-    app.shell.headers.append(h("div", { class: "corner", style: `height:${AXIS - 1}px` }), this.top, this.rest);
+    host.append(h("div", { class: "corner", style: `height:${AXIS - 1}px` }), this.top, this.rest);
   }
 
   /** Puts the headers where the rows are. */
   update(): void {
-    const { layout, view } = this.app;
-    const tracks = visibleTracks(this.app);
-    const key = `${[...(this.app.accountCpus() ?? [])].join()};` + tracks.map(({ track }) => `${track.id}:${track.open ?? ""}:${track.pinned}`).join();
+    const { layout, view } = this.state;
+    const tracks = visibleTracks(this.state);
+    const key = `${[...(chosenCpus(this.state) ?? [])].join()};` + tracks.map(({ track }) => `${track.id}:${track.open ?? ""}:${track.pinned}`).join();
     if (key !== this.shown) {
       this.shown = key;
       this.rebuild(tracks.map(({ track }) => track));
@@ -60,7 +66,7 @@ export class Headers {
   }
 
   private element(track: Track): HTMLElement {
-    const { app } = this;
+    const { rows } = this;
     const folds = track.open !== undefined;
     const name = `${track.title} ${track.detail}`.trim();
     const label = folds
@@ -71,7 +77,7 @@ export class Headers {
             "data-do": "fold",
             "aria-expanded": String(track.open),
             title: `${track.open ? "close" : "open"} ${name}`,
-            onclick: () => app.toggleTrack(track),
+            onclick: () => rows.toggle(track),
           },
           h("span", { class: "triangle", "aria-hidden": "true" }, track.open ? "\u25be" : "\u25b8"),
           h("span", { class: "title" }, track.title),
@@ -83,11 +89,11 @@ export class Headers {
       if (track.kind !== "process") {
         const what = track.pinned ? "unpin" : "pin";
         buttons.append(
-          h("button", { "data-do": "pin", title: `${what} this row`, "aria-label": `${what} ${name}`, "aria-pressed": String(track.pinned), onclick: () => app.pin(track) }, track.pinned ? "\u2605" : "\u2606"),
+          h("button", { "data-do": "pin", title: `${what} this row`, "aria-label": `${what} ${name}`, "aria-pressed": String(track.pinned), onclick: () => rows.pin(track) }, track.pinned ? "\u2605" : "\u2606"),
         );
       }
       buttons.append(
-        h("button", { "data-do": "hide", title: "hide this row", "aria-label": `hide ${name}`, onclick: () => app.hide(track) }, "\u2715"),
+        h("button", { "data-do": "hide", title: "hide this row", "aria-label": `hide ${name}`, onclick: () => rows.hide(track) }, "\u2715"),
       );
     }
     const element = h(
@@ -102,15 +108,15 @@ export class Headers {
 
   private facts(track: Track): string {
     if (track.kind === "lock") {
-      const lock = this.app.recording.index.locks[track.ref];
+      const lock = this.state.recording.index.locks[track.ref];
       return lock ? `waited ${duration(lock.wait_ns)}, held ${duration(lock.hold_ns)}` : "";
     }
     if (track.kind === "account") {
-      const cpus = this.app.accountCpus();
+      const cpus = chosenCpus(this.state);
       return cpus ? `of CPU ${[...cpus].join(", ")}` : "where the time of all CPUs went";
     }
     if (track.kind !== "thread") return "";
-    const thread = this.app.recording.index.threads[track.ref];
+    const thread = this.state.recording.index.threads[track.ref];
     if (!thread || !track.rows.some((row) => row.line.kind === Kind.State)) return "";
     const alive = thread.alive[1] - thread.alive[0];
     return `${percent(thread.states[State.Running] ?? 0, alive)} on CPU`;

@@ -1,18 +1,28 @@
 // All slices of a name by duration, with the longest one click away.
 import { bars, binsOf, longestOf, quantile, type Bin } from "../data/histogram";
 import { Kind, type NameRow } from "../data/index";
+import { encodeNamed, nameOf } from "../data/value";
 import type { Item } from "../data/query";
 import { css } from "../draw/palette";
 import { count, duration } from "../view/units";
-import type { App } from "./app";
 import { threadLabel } from "./describe";
 import { h, svg } from "./dom";
+import type { Search } from "./search";
+import type { Selection } from "./selection";
+import type { ViewState } from "./state";
 
 const WIDTH = 360;
 const HEIGHT = 84;
 const BASE = 16;
 
-export function histogram(app: App, row: NameRow, selected?: Item): HTMLElement {
+/** What the histogram's bars and links use. */
+export interface HistogramParts {
+  state: ViewState;
+  selection: Selection;
+  search: Search;
+}
+
+export function histogram(parts: HistogramParts, row: NameRow, selected?: Item): HTMLElement {
   const bins = binsOf(row);
   const p50 = quantile(bins, 0.5);
   const p99 = quantile(bins, 0.99);
@@ -21,14 +31,14 @@ export function histogram(app: App, row: NameRow, selected?: Item): HTMLElement 
     { class: "muted quantiles" },
     `${count(row.count)} slices \u00b7 half are under ${duration(p50)}, 99 % under ${duration(p99)} \u00b7 mean ${duration(row.total / row.count)}`,
   );
-  return h("div", {}, h("h3", {}, "All of this name, by duration"), row.count > 1 ? picture(app, row, bins, selected) : null, facts, outliers(app, row, p50, selected));
+  return h("div", {}, h("h3", {}, "All of this name, by duration"), row.count > 1 ? picture(parts, row, bins, selected) : null, facts, outliers(parts, row, p50, selected));
 }
 
-function picture(app: App, row: NameRow, bins: Bin[], selected: Item | undefined): Node {
+function picture({ state, search }: HistogramParts, row: NameRow, bins: Bin[], selected: Item | undefined): Node {
   const drawn = bars(bins, 60);
   const most = Math.max(...drawn.map((bar) => bar.count));
   const step = WIDTH / drawn.length;
-  const colour = css(app.colours.of(Kind.Slice, (row.name << 4) | row.kind));
+  const colour = css(state.colours.of(Kind.Slice, encodeNamed(row.name, row.kind)));
   const own = selected ? selected.end - selected.start : -1;
   const label = `histogram of ${count(row.count)} durations from ${duration(drawn[0]!.from)} to ${duration(row.max)}`;
   const chart = svg("svg", { class: "histogram", viewBox: `0 0 ${WIDTH} ${HEIGHT + BASE}`, width: WIDTH, height: HEIGHT + BASE, role: "group", "aria-label": label });
@@ -38,7 +48,7 @@ function picture(app: App, row: NameRow, bins: Bin[], selected: Item | undefined
     const height = 3 + (HEIGHT - 5) * Math.sqrt(bar.count / most);
     const here = own >= bar.from && own < bar.to;
     const what = `${count(bar.count)} of ${duration(bar.from)} to ${duration(bar.to)}`;
-    const go = (): void => void app.step((value, ns) => value >> 4 === row.name && ns >= bar.from && ns < bar.to, 1);
+    const go = (): void => void search.stepTo((value, ns) => nameOf(value) === row.name && ns >= bar.from && ns < bar.to, 1);
     const rect = svg(
       "rect",
       { x: i * step + 0.5, y: HEIGHT - height, width: Math.max(1, step - 1), height, fill: colour, class: here ? "bin here" : "bin", tabindex: 0, role: "button", "aria-label": `go to one of ${what}`, onclick: go, onkeydown: (event: KeyboardEvent) => event.key === "Enter" && go() },
@@ -56,13 +66,13 @@ function picture(app: App, row: NameRow, bins: Bin[], selected: Item | undefined
 }
 
 /** The longest slices; how often the median they are says whether they are outliers. */
-function outliers(app: App, row: NameRow, p50: number, selected: Item | undefined): HTMLElement {
+function outliers({ state, selection }: HistogramParts, row: NameRow, p50: number, selected: Item | undefined): HTMLElement {
   const links = longestOf(row).map(({ line, item, start, ns }) => {
-    const owner = app.recording.lines[line]?.owner ?? -1;
+    const owner = state.recording.lines[line]?.owner ?? -1;
     const times = p50 > 0 && row.count > 2 ? ` ${(ns / p50).toFixed(ns / p50 >= 10 ? 0 : 1)}\u00d7` : "";
     const current = selected?.line.ix === line && selected.item === item;
-    const title = `in ${threadLabel(app.recording, owner)} at ${duration(start - app.origin)}${times === "" ? "" : `, ${times.trim()} the median`}`;
-    return h("button", { type: "button", class: current ? "chip here" : "chip", title, onclick: () => void app.selectNumber(line, item) }, duration(ns), times !== "" && h("span", { class: "muted" }, times));
+    const title = `in ${threadLabel(state.recording, owner)} at ${duration(start - state.origin)}${times === "" ? "" : `, ${times.trim()} the median`}`;
+    return h("button", { type: "button", class: current ? "chip here" : "chip", title, onclick: () => void selection.selectNumber(line, item) }, duration(ns), times !== "" && h("span", { class: "muted" }, times));
   });
   return h("div", { class: "chips" }, h("span", { class: "muted" }, row.count > 1 ? "Longest" : "The only one"), ...links);
 }

@@ -1,23 +1,41 @@
 // Mouse and keys.
-import { itemNumber } from "../data/query";
-import { occurrence } from "../data/details";
-import { AXIS } from "../draw/frame";
+import { AXIS } from "../draw/scene";
 import { clampRange, panned, timeAt, zoomed } from "../view/viewport";
-import type { App } from "./app";
+import type { Arrows } from "./arrows";
+import type { Navigation } from "./navigation";
+import type { Search } from "./search";
+import type { Selection } from "./selection";
+import type { Stage } from "./stage";
+import type { ViewState } from "./state";
+import type { Tooltip } from "./tooltip";
+
+/** What mouse and keys act on. */
+export interface InputParts {
+  state: ViewState;
+  stage: Stage;
+  navigation: Navigation;
+  selection: Selection;
+  search: Search;
+  arrows: Arrows;
+  tooltip: Tooltip;
+  help: HTMLDialogElement;
+  /** Arrow keys inside it scroll it, not the chart. */
+  panel: HTMLElement;
+  addNote: () => void;
+  focusSearch: () => void;
+  /** Whether keys are meant for this view. */
+  active: () => boolean;
+}
 
 /** Pixels that the pointer may move in a click. */
 const CLICK = 4;
 /** Share of the width that a key press moves by. */
 const STEP = 0.15;
 
-export function bindInput(app: App): void {
-  bindPointer(app);
-  bindWheel(app);
-  bindKeys(app);
-  app.shell.chart.addEventListener("scroll", () => {
-    app.view.scroll = app.shell.chart.scrollTop;
-    app.changed();
-  });
+export function bindInput(parts: InputParts): void {
+  bindPointer(parts);
+  bindWheel(parts);
+  bindKeys(parts);
 }
 
 interface Drag {
@@ -30,8 +48,9 @@ interface Drag {
   moved: boolean;
 }
 
-function bindPointer(app: App): void {
-  const { canvas } = app.shell;
+function bindPointer(parts: InputParts): void {
+  const { state, selection, navigation, tooltip } = parts;
+  const { canvas } = parts.stage;
   let drag: Drag | undefined;
   const place = (event: MouseEvent): [number, number] => {
     const box = canvas.getBoundingClientRect();
@@ -41,22 +60,22 @@ function bindPointer(app: App): void {
     if (event.button !== 0) return;
     const [x, y] = place(event);
     const what = y < AXIS ? "axis" : event.shiftKey ? "area" : "move";
-    drag = { what, x, y, t0: app.view.t0, t1: app.view.t1, scroll: app.view.scroll, moved: false };
+    drag = { what, x, y, t0: state.view.t0, t1: state.view.t1, scroll: state.view.scroll, moved: false };
     canvas.setPointerCapture(event.pointerId);
-    app.tooltip.hide();
+    tooltip.hide();
   });
   canvas.addEventListener("pointermove", (event) => {
     const [x, y] = place(event);
-    app.cursor = timeAt(app.view, x);
+    state.cursor = timeAt(state.view, x);
     if (!drag) {
-      if (y >= AXIS) void app.tooltip.at(x, y, event.clientX, event.clientY);
-      else app.tooltip.hide();
-      app.redraw();
+      if (y >= AXIS) void tooltip.at(x, y, event.clientX, event.clientY);
+      else tooltip.hide();
+      state.redraw();
       return;
     }
     if (!drag.moved && Math.hypot(x - drag.x, y - drag.y) < CLICK) return;
     drag.moved = true;
-    dragged(app, drag, x, y);
+    dragged(parts, drag, x, y);
   });
   const finish = (event: PointerEvent): void => {
     if (!drag) return;
@@ -65,113 +84,97 @@ function bindPointer(app: App): void {
     canvas.style.cursor = "";
     const [x, y] = place(event);
     if (!done.moved) {
-      app.rubber = undefined;
-      if (event.type === "pointerup" && done.what !== "axis") void app.selectAt(x, y);
+      state.rubber = undefined;
+      if (event.type === "pointerup" && done.what !== "axis") void selection.selectAt(x, y);
       return;
     }
-    dropped(app, done, x, y);
+    dropped(parts, done, x, y);
   };
   canvas.addEventListener("pointerup", finish);
   canvas.addEventListener("pointercancel", finish);
   canvas.addEventListener("pointerleave", () => {
-    app.cursor = undefined;
-    app.tooltip.hide();
-    app.redraw();
+    state.cursor = undefined;
+    tooltip.hide();
+    state.redraw();
   });
   canvas.addEventListener("dblclick", (event) => {
     const [x, y] = place(event);
-    void app.selectAt(x, y).then(() => app.selected && app.fitSelection());
+    void selection.selectAt(x, y).then(() => state.selected && navigation.showSelection());
   });
 }
 
-function dragged(app: App, drag: Drag, x: number, y: number): void {
-  const { view } = app;
+function dragged({ state, stage, navigation }: InputParts, drag: Drag, x: number, y: number): void {
+  const { view } = state;
   if (drag.what === "move") {
-    app.shell.canvas.style.cursor = "grabbing";
+    stage.canvas.style.cursor = "grabbing";
     const by = ((drag.x - x) / view.width) * (drag.t1 - drag.t0);
-    app.shell.chart.scrollTop = drag.scroll + drag.y - y;
-    app.show(clampRange(drag.t0 + by, drag.t1 + by, app.recording.length));
+    stage.chart.scrollTop = drag.scroll + drag.y - y;
+    navigation.show(clampRange(drag.t0 + by, drag.t1 + by, state.recording.length));
     return;
   }
-  const [t0, t1] = between(app, drag.x, x);
+  const [t0, t1] = between(state, drag.x, x);
   const bottom = view.height;
-  app.rubber =
+  state.rubber =
     drag.what === "axis" ? { t0, t1, y0: AXIS, y1: bottom } : { t0, t1, y0: Math.min(drag.y, y), y1: Math.max(drag.y, y) };
-  app.redraw();
+  state.redraw();
 }
 
-function dropped(app: App, drag: Drag, x: number, y: number): void {
+function dropped({ state, navigation, selection }: InputParts, drag: Drag, x: number, y: number): void {
   if (drag.what === "move") return;
-  const [t0, t1] = between(app, drag.x, x);
+  const [t0, t1] = between(state, drag.x, x);
   if (drag.what === "axis") {
-    app.rubber = undefined;
-    app.show(clampRange(t0, t1, app.recording.length));
+    state.rubber = undefined;
+    navigation.show(clampRange(t0, t1, state.recording.length));
   } else {
-    app.selectArea(t0, t1, Math.max(AXIS, Math.min(drag.y, y)), Math.max(drag.y, y));
+    selection.selectArea(t0, t1, Math.max(AXIS, Math.min(drag.y, y)), Math.max(drag.y, y));
   }
 }
 
-function between(app: App, x0: number, x1: number): [number, number] {
-  const a = timeAt(app.view, Math.min(x0, x1));
-  const b = timeAt(app.view, Math.max(x0, x1));
-  return [Math.max(0, a), Math.min(app.recording.length, b)];
+function between({ view, recording }: ViewState, x0: number, x1: number): [number, number] {
+  const a = timeAt(view, Math.min(x0, x1));
+  const b = timeAt(view, Math.max(x0, x1));
+  return [Math.max(0, a), Math.min(recording.length, b)];
 }
 
-function bindWheel(app: App): void {
-  app.shell.chart.addEventListener(
+function bindWheel({ state, stage, navigation }: InputParts): void {
+  stage.chart.addEventListener(
     "wheel",
     (event) => {
-      const box = app.shell.canvas.getBoundingClientRect();
+      const box = stage.canvas.getBoundingClientRect();
       const x = Math.max(0, event.clientX - box.left);
-      const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? app.view.height : 1;
+      const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? state.view.height : 1;
       if (event.ctrlKey || event.metaKey) {
         event.preventDefault();
         const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY * unit * 0.004)));
-        app.show(zoomed(app.view, factor, x, app.recording.length));
+        navigation.show(zoomed(state.view, factor, x, state.recording.length));
         return;
       }
       const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
       if (sideways === 0) return;
       event.preventDefault();
-      app.show(panned(app.view, sideways * unit, app.recording.length));
-      if (!event.shiftKey && event.deltaY !== 0) app.shell.chart.scrollTop += event.deltaY * unit;
+      navigation.show(panned(state.view, sideways * unit, state.recording.length));
+      if (!event.shiftKey && event.deltaY !== 0) stage.chart.scrollTop += event.deltaY * unit;
     },
     { passive: false },
   );
 }
 
-type Action = (app: App, event: KeyboardEvent) => void;
+type Action = (parts: InputParts, event: KeyboardEvent) => void;
 
 const zoom =
   (factor: number): Action =>
-  (app) => {
-    const x = app.cursor === undefined ? app.view.width / 2 : app.x(app.cursor);
-    app.show(zoomed(app.view, factor, x, app.recording.length));
+  ({ state, navigation }) => {
+    const x = state.cursor === undefined ? state.view.width / 2 : state.x(state.cursor);
+    navigation.show(zoomed(state.view, factor, x, state.recording.length));
   };
 const pan =
   (share: number): Action =>
-  (app, event) =>
-    app.show(panned(app.view, share * app.view.width * (event.shiftKey ? 4 : 1), app.recording.length));
+  ({ state, navigation }, event) =>
+    navigation.show(panned(state.view, share * state.view.width * (event.shiftKey ? 4 : 1), state.recording.length));
 const scroll =
   (pixels: number): Action =>
-  (app) =>
-    app.scrollTo(app.view.scroll + pixels);
-
-const neighbour =
-  (by: 1 | -1): Action =>
-  (app) => {
-    const { selected } = app;
-    if (selected) void itemNumber(app.recording, selected.line, selected.item + by).then((item) => item && app.select(item, true));
-  };
-
-const sameName =
-  (by: 1 | -1): Action =>
-  (app) => {
-    const { selected } = app;
-    if (!selected) return;
-    const cancelled = (): boolean => app.selected !== selected;
-    void occurrence(app.recording, selected, by, cancelled).then((item) => item && !cancelled() && app.select(item, true));
-  };
+  ({ state, navigation }) =>
+    navigation.scrollTo(state.view.scroll + pixels);
 
 const KEYS: Record<string, Action> = {
   w: zoom(1 / 1.35),
@@ -184,41 +187,41 @@ const KEYS: Record<string, Action> = {
   arrowright: pan(STEP),
   arrowup: scroll(-40),
   arrowdown: scroll(40),
-  f: (app) => app.fitSelection(),
-  "0": (app) => app.show(app.home()),
-  e: (app) => app.toggleArrows(),
-  j: (app) => void app.selectRow(1),
-  k: (app) => void app.selectRow(-1),
-  b: (app) => app.addNote(),
-  enter: (app) => app.fitSelection(),
-  t: (app) => app.setTheme(!app.theme.dark),
-  ",": neighbour(-1),
-  ".": neighbour(1),
-  "[": sameName(-1),
-  "]": sameName(1),
-  "?": (app) => app.shell.help.showModal(),
-  "/": (app) => app.shell.search.focus(),
-  n: (app, event) => void app.findNext(event.shiftKey ? -1 : 1),
-  escape: (app) => app.select(undefined),
+  f: ({ navigation }) => navigation.showSelection(),
+  enter: ({ navigation }) => navigation.showSelection(),
+  "0": ({ navigation }) => navigation.showHome(),
+  e: ({ arrows }) => arrows.toggle(),
+  j: ({ selection }) => void selection.selectRow(1),
+  k: ({ selection }) => void selection.selectRow(-1),
+  ",": ({ selection }) => void selection.selectNeighbour(-1),
+  ".": ({ selection }) => void selection.selectNeighbour(1),
+  "[": ({ selection }) => void selection.selectSameName(-1),
+  "]": ({ selection }) => void selection.selectSameName(1),
+  escape: ({ selection }) => selection.clear(),
+  b: ({ addNote }) => addNote(),
+  t: ({ state }) => state.setTheme(!state.theme.dark),
+  "?": ({ help }) => help.showModal(),
+  "/": ({ focusSearch }) => focusSearch(),
+  n: ({ search }, event) => void search.step(event.shiftKey ? -1 : 1),
 };
 
-function bindKeys(app: App): void {
+function bindKeys(parts: InputParts): void {
   document.addEventListener("keydown", (event) => {
     const target = event.target as HTMLElement;
-    if (target instanceof HTMLInputElement || event.altKey || event.metaKey || app.shell.help.open || !app.active()) return;
-    if (event.key === "Enter" && target !== app.shell.canvas) return;
+    if (target instanceof HTMLInputElement || event.altKey || event.metaKey || parts.help.open || !parts.active()) return;
+    // Enter on a button presses the button.
+    if (event.key === "Enter" && target !== parts.stage.canvas) return;
     if (event.ctrlKey) {
       if (event.key.toLowerCase() === "f") {
         event.preventDefault();
-        app.shell.search.focus();
+        parts.focusSearch();
       }
       return;
     }
-    const arrow = event.key.startsWith("Arrow");
-    if (arrow && app.shell.panel.contains(target)) return;
+    if (event.key.startsWith("Arrow") && parts.panel.contains(target)) return;
     const action = KEYS[event.key.toLowerCase()];
     if (!action) return;
     event.preventDefault();
-    action(app, event);
+    action(parts, event);
   });
 }

@@ -1,29 +1,32 @@
 // The details of one item.
 import { argumentsOf, type Argument } from "../data/columns";
-import { linesOf, occurrence, sliceDetails, stateDetails, type StateShare } from "../data/details";
+import { linesOf, sliceDetails, stateDetails, type StateShare } from "../data/details";
 import { Kind, SliceKind, State, STATE_NAMES } from "../data/index";
 import { itemAt, Patience, type Item } from "../data/query";
 import { holders, sliceOfLock, waitsOf, type Blame, type Waits } from "../data/waits";
+import type { TaskTable } from "../data/tasks";
+import { kindOf, nameOf } from "../data/value";
 import { css, stateColour } from "../draw/palette";
 import { duration, instant, percent } from "../view/units";
-import type { App } from "./app";
 import { itemKind, itemThread, itemTitle, lockName, ownerLabel, threadLabel } from "./describe";
-import { append, h } from "./dom";
+import { h } from "./dom";
 import { histogram } from "./histogram";
+import type { Navigation } from "./navigation";
+import type { Search } from "./search";
+import type { Selection } from "./selection";
+import type { ViewState } from "./state";
 import { table, type Cell } from "./table";
 import { taskFacts } from "./tasks";
+import { fact, link, shareBar, swatched, tool } from "./widgets";
 
-export function fact(list: HTMLElement, name: string, value: HTMLElement | string): void {
-  list.append(h("dt", {}, name), h("dd", {}, value));
-}
-
-export function swatched(colour: string, text: string, note?: string): Cell {
-  const node = h("span", { class: "swatch" }, h("i", { style: `--c:${colour}` }), text, note !== undefined && note !== "work" && h("span", { class: "muted" }, ` ${note}`));
-  return { value: text, text, node };
-}
-
-function link(text: string, go: () => void): HTMLElement {
-  return h("button", { type: "button", class: "link", onclick: go }, text);
+/** What the details of an item use. */
+export interface ItemParts {
+  state: ViewState;
+  selection: Selection;
+  search: Search;
+  navigation: Navigation;
+  tasks: TaskTable;
+  addNote: () => void;
 }
 
 /** Builds the details of `item`; they fill up while parts of the recording are read. */
@@ -33,7 +36,7 @@ export class ItemDetails {
   private readonly sides = h("div", { class: "sides" });
 
   constructor(
-    private readonly app: App,
+    private readonly parts: ItemParts,
     private readonly item: Item,
     private readonly cancelled: () => boolean,
   ) {
@@ -50,40 +53,39 @@ export class ItemDetails {
     else if (item.line.kind === Kind.Instant) this.args(argumentsOf(item.unit, item.i));
   }
 
+  private goTo(item: Item): void {
+    this.parts.selection.goTo(item);
+  }
+
   private side(...children: (HTMLElement | null)[]): void {
     if (children.some((child) => child !== null)) this.sides.append(h("div", { class: "side" }, ...children));
   }
 
   private heading(): HTMLElement {
-    const { app, item } = this;
-    const rgb = item.line.kind === Kind.Counter ? 0x888888 : app.colours.of(item.line.kind, item.value);
-    const step = (direction: 1 | -1): void => {
-      const cancelled = (): boolean => app.selected !== item;
-      void occurrence(app.recording, item, direction, cancelled).then((found) => {
-        if (found && !cancelled()) app.select(found, true);
-      });
-    };
+    const { item } = this;
+    const { state, selection, navigation, addNote } = this.parts;
+    const rgb = item.line.kind === Kind.Counter ? 0x888888 : state.colours.of(item.line.kind, item.value);
     return h(
       "div",
       { class: "heading" },
       h("i", { class: "colour", style: `--c:${css(rgb)}` }),
-      h("h2", {}, itemTitle(app.recording, item)),
-      h("span", { class: "kind" }, itemKind(app.recording, item)),
+      h("h2", {}, itemTitle(state.recording, item)),
+      h("span", { class: "kind" }, itemKind(state.recording, item)),
       h("span", { class: "grow" }),
-      h("button", { type: "button", class: "tool", title: "previous with this name in this row ([)", "data-do": "previous", onclick: () => step(-1) }, "\u2039 previous"),
-      h("button", { type: "button", class: "tool", title: "next with this name in this row (])", "data-do": "next", onclick: () => step(1) }, "next \u203a"),
-      h("button", { type: "button", class: "tool", title: "write a note about it (b)", "data-do": "note", onclick: () => app.addNote() }, "Add note"),
-      h("button", { type: "button", class: "tool", title: "zoom to it (f)", "data-do": "zoom", onclick: () => app.fitSelection() }, "Zoom to it"),
+      tool("previous", "previous with this name in this row ([)", "\u2039 previous", () => void selection.selectSameName(-1)),
+      tool("next", "next with this name in this row (])", "next \u203a", () => void selection.selectSameName(1)),
+      tool("note", "write a note about it (b)", "Add note", addNote),
+      tool("zoom", "zoom to it (f)", "Zoom to it", () => navigation.showSelection()),
     );
   }
 
   private common(): void {
-    const { app, item, facts } = this;
-    const { recording } = app;
+    const { item, facts } = this;
+    const { recording, origin } = this.parts.state;
     const { index } = recording;
-    const name = item.line.kind === Kind.Slice || item.line.kind === Kind.Instant ? item.value >> 4 : -1;
+    const name = item.line.kind === Kind.Slice || item.line.kind === Kind.Instant ? nameOf(item.value) : -1;
     if (item.line.kind !== Kind.Instant && item.line.kind !== Kind.Counter) fact(facts, "Duration", duration(item.end - item.start));
-    fact(facts, "Start", instant(item.start - app.origin));
+    fact(facts, "Start", instant(item.start - origin));
     const place = index.places[String(name)];
     if (place) fact(facts, "Place", place);
     const thread = itemThread(item);
@@ -98,53 +100,52 @@ export class ItemDetails {
 
   /** A thread's name that leads to what it did at `t`. */
   private threadLink(thread: number, t: number): HTMLElement | string {
-    const { app } = this;
-    const label = threadLabel(app.recording, thread);
-    const [states] = linesOf(app.recording, Kind.State, thread);
+    const { recording } = this.parts.state;
+    const label = threadLabel(recording, thread);
+    const [states] = linesOf(recording, Kind.State, thread);
     if (!states) return label;
-    return link(label, () => void itemAt(app.recording, states, t).then((item) => item && app.select(item, true)));
+    return link(label, () => void itemAt(recording, states, t).then((item) => item && this.goTo(item)));
   }
 
   private async slice(): Promise<void> {
-    const { app, item, facts } = this;
-    const { recording } = app;
-    const row = recording.index.names.find((row) => row.name === item.value >> 4);
+    const { item, facts } = this;
+    const { recording } = this.parts.state;
+    const row = recording.index.names.find((row) => row.name === nameOf(item.value));
     const found = await sliceDetails(recording, item, this.cancelled);
     if (this.cancelled()) return;
     fact(facts, "Self time", `${duration(found.self)} (${percent(found.self, item.end - item.start)})`);
     if (found.enclosing.length > 0) {
-      const path = found.enclosing.flatMap((above, i) => [...(i > 0 ? [" \u203a "] : []), link(itemTitle(recording, above), () => app.select(above, true))]);
+      const path = found.enclosing.flatMap((above, i) => [...(i > 0 ? [" \u203a "] : []), link(itemTitle(recording, above), () => this.goTo(above))]);
       fact(facts, "Inside", h("span", {}, ...path));
     }
     const object = found.object > 0 ? recording.index.objects[found.object - 1] : undefined;
-    if (object !== undefined) fact(facts, (item.value & 15) >= SliceKind.LockWait ? "Lock" : "Object", object);
-    if (found.task > 0) await taskFacts(app, facts, found.task - 1, this.cancelled);
+    if (object !== undefined) fact(facts, kindOf(item.value) >= SliceKind.LockWait ? "Lock" : "Object", object);
+    if (found.task > 0) await taskFacts(this.parts, facts, found.task - 1, this.cancelled);
     if (found.open & 1) fact(facts, "Note", "its beginning was not seen");
     if (found.open & 2) fact(facts, "Note", "its end was not seen");
     this.args(found.args);
-    if (row) this.side(histogram(app, row, item));
+    if (row) this.side(histogram(this.parts, row, item));
     if (found.share?.states.some((ns) => ns > 0)) this.side(this.shares(found.share, item.end - item.start));
     const patience = new Patience(this.cancelled);
     const [states] = linesOf(recording, Kind.State, item.line.owner);
     const waits = states && (await waitsOf(recording, states, item.start, item.end, patience));
     const process = recording.index.threads[item.line.owner]?.process ?? -1;
-    const held = object !== undefined && (item.value & 15) === SliceKind.LockWait ? await holders(recording, object, process, item.start, item.end, patience) : [];
+    const held = object !== undefined && kindOf(item.value) === SliceKind.LockWait ? await holders(recording, object, process, item.start, item.end, patience) : [];
     if (this.cancelled()) return;
     this.side(held.length > 0 ? this.blames("Who held the lock meanwhile", held, "held") : null, waits ? this.waits(waits) : null);
   }
 
   private shares(share: StateShare, length: number): HTMLElement {
-    const { dark } = this.app.theme;
+    const { dark } = this.parts.state.theme;
     const states = share.states.map((ns, state) => ({ ns, state })).filter(({ ns }) => ns > 0).sort((a, b) => b.ns - a.ns);
-    const bar = h("div", { class: "share-bar", role: "img", "aria-label": states.map(({ ns, state }) => `${STATE_NAMES[state]} ${percent(ns, length)}`).join(", ") });
-    append(bar, states.map(({ ns, state }) => h("i", { style: `width:${(100 * ns) / length}%;--c:${css(stateColour(state, dark))}` })));
+    const shares = states.map(({ ns, state }) => ({ colour: css(stateColour(state, dark)), name: STATE_NAMES[state] ?? "", ns, percent: percent(ns, length) }));
     const rows = states.map(({ ns, state }) => [swatched(css(stateColour(state, dark)), STATE_NAMES[state] ?? ""), duration(ns), percent(ns, length)]);
     const cpus = [...share.cpus].filter(([, ns]) => ns > 0).sort((a, b) => b[1] - a[1]).map(([cpu, ns]) => `CPU ${cpu} ${duration(ns)}`);
     return h(
       "div",
       {},
       h("h3", {}, "What the scheduler did meanwhile"),
-      bar,
+      shareBar(shares, length),
       table({ columns: [{ text: "state" }, { text: "time", number: true }, { text: "share", number: true }], rows }),
       cpus.length > 0 && h("p", { class: "muted" }, `ran on ${cpus.slice(0, 6).join(", ")}${cpus.length > 6 ? ", ..." : ""}; preempted ${share.preempted}\u00d7, moved ${share.migrated}\u00d7`),
     );
@@ -163,18 +164,19 @@ export class ItemDetails {
 
   /** Links to the longest wait of a row. */
   private stateLink(blame: Blame): HTMLElement {
-    const { app, item } = this;
+    const { item } = this;
+    const { recording } = this.parts.state;
     const owner = item.line.kind === Kind.Lock ? item.value - 1 : item.line.owner;
     return link(duration(blame.longest), () => {
-      const [states] = linesOf(app.recording, Kind.State, owner);
-      if (states) void itemAt(app.recording, states, blame.start + blame.longest / 2).then((found) => found && app.select(found, true));
+      const [states] = linesOf(recording, Kind.State, owner);
+      if (states) void itemAt(recording, states, blame.start + blame.longest / 2).then((found) => found && this.goTo(found));
     });
   }
 
   private blames(caption: string, rows: Blame[], what: string): HTMLElement {
-    const { app } = this;
+    const { recording } = this.parts.state;
     const cells = rows.slice(0, 6).map((row): Cell[] => {
-      const name = row.thread < 0 ? "an interrupt, or not known" : threadLabel(app.recording, row.thread);
+      const name = row.thread < 0 ? "an interrupt, or not known" : threadLabel(recording, row.thread);
       const longest: Cell = { value: row.longest, text: duration(row.longest), node: this.stateLink(row) };
       return [
         row.thread < 0 ? name : { value: name, text: name, node: this.threadLink(row.thread, row.start + row.longest) as HTMLElement },
@@ -193,38 +195,40 @@ export class ItemDetails {
   }
 
   private async state(): Promise<void> {
-    const { app, item, facts } = this;
-    const found = await stateDetails(app.recording, item);
+    const { item, facts } = this;
+    const { recording } = this.parts.state;
+    const found = await stateDetails(recording, item);
     if (this.cancelled()) return;
     if (found.cpu >= 0) fact(facts, item.value === State.Running ? "CPU" : item.value === State.Woken || item.value === State.Preempted ? "Queue of CPU" : "Last CPU", String(found.cpu));
     const by = found.by >= 0 ? this.threadLink(found.by, item.start) : "an interrupt, or not known";
     if (item.value === State.Woken) fact(facts, "Woken by", by);
     if (item.value === State.Preempted) fact(facts, "Preempted by", found.by >= 0 ? by : "not known");
     for (const [label, other] of [["Before", found.previous], ["After", found.next]] as const) {
-      if (other) fact(facts, label, link(`${itemTitle(app.recording, other)}, ${duration(other.end - other.start)}`, () => app.select(other, true)));
+      if (other) fact(facts, label, link(`${itemTitle(recording, other)}, ${duration(other.end - other.start)}`, () => this.goTo(other)));
     }
   }
 
   private async lock(): Promise<void> {
-    const { app, item, facts } = this;
-    const { index } = app.recording;
+    const { item, facts } = this;
+    const { recording } = this.parts.state;
+    const { index } = recording;
     const lock = index.locks[item.line.owner];
     if (!lock) return;
-    fact(facts, "Lock", `${lockName(app.recording, item.line.owner)} (${lock.object})`);
-    const slice = await sliceOfLock(app.recording, item);
+    fact(facts, "Lock", `${lockName(recording, item.line.owner)} (${lock.object})`);
+    const slice = await sliceOfLock(recording, item);
     if (this.cancelled()) return;
-    if (slice) fact(facts, "In its thread", link("show the slice", () => app.select(slice, true)));
+    if (slice) fact(facts, "In its thread", link("show the slice", () => this.goTo(slice)));
     const numbers = [["holds", lock.holds, lock.hold_ns], ["waits", lock.waits, lock.wait_ns]] as const;
     const rows = numbers.map(([what, n, ns]): Cell[] => [what, n, { value: ns, text: duration(ns) }, { value: n > 0 ? ns / n : 0, text: n > 0 ? duration(ns / n) : "-" }]);
     this.side(h("div", {}, h("h3", {}, "All of this lock"), table({ columns: [{ text: "" }, { text: "count", number: true }, { text: "total", number: true }, { text: "mean", number: true }], rows })));
     if (item.line.depth >= lock.hold_lanes) {
-      const held = await holders(app.recording, lock.object, lock.process, item.start, item.end, new Patience(this.cancelled));
+      const held = await holders(recording, lock.object, lock.process, item.start, item.end, new Patience(this.cancelled));
       if (!this.cancelled() && held.length > 0) this.side(this.blames("Who held the lock meanwhile", held, "held"));
     }
     if (lock.unshown > 0) fact(facts, "Not drawn", `${lock.unshown} that overlapped too many others`);
   }
 
   private args(args: Argument[]): void {
-    for (const { name, value } of args) fact(this.facts, this.app.recording.text(name), typeof value === "object" ? this.app.recording.text(value.text) : String(value));
+    for (const { name, value } of args) fact(this.facts, this.parts.state.recording.text(name), typeof value === "object" ? this.parts.state.recording.text(value.text) : String(value));
   }
 }

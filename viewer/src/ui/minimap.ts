@@ -4,10 +4,12 @@ import { drawArea } from "../draw/area";
 import { pyramid } from "../data/lod";
 import { overlap } from "../data/query";
 import type { Line } from "../data/recording";
-import { clampRange } from "../view/viewport";
+import type { Account } from "../data/account";
 import { duration } from "../view/units";
-import type { App } from "./app";
+import { clampRange } from "../view/viewport";
 import { h } from "./dom";
+import type { Navigation } from "./navigation";
+import type { ViewState } from "./state";
 
 export const MINIMAP = 36;
 const BUCKETS = 512;
@@ -27,7 +29,13 @@ export class Minimap {
   /** The strip without the marked part, drawn again only when it changes. */
   private picture: HTMLCanvasElement | undefined;
 
-  constructor(private readonly app: App) {
+  /** `name` is what screen readers call it. */
+  constructor(
+    private readonly state: ViewState,
+    private readonly account: Account,
+    private readonly navigation: Navigation,
+    name: string,
+  ) {
     this.canvas = h("canvas", {
       class: "minimap",
       tabindex: 0,
@@ -38,13 +46,13 @@ export class Minimap {
       onkeydown: (event: KeyboardEvent) => this.key(event),
     });
     this.caption = h("div", { class: "minimap-caption" });
-    this.element = h("section", { class: "minimap-row", "aria-label": app.named("Overview") }, this.caption, this.canvas);
+    this.element = h("section", { class: "minimap-row", "aria-label": name }, this.caption, this.canvas);
     this.bind();
   }
 
   /** What is drawn: CPUs when they were recorded, else the outermost slices of the program's threads. */
   private lines(): { lines: Line[]; what: string } {
-    const { recording } = this.app;
+    const { recording } = this.state;
     const cpus = recording.lines.filter((line) => line.kind === Kind.Cpu);
     if (cpus.length > 0) return { lines: cpus, what: `CPUs busy, of ${cpus.length}` };
     const slices = recording.lines.filter((line) => line.kind === Kind.Slice && line.depth === 0);
@@ -52,7 +60,7 @@ export class Minimap {
   }
 
   async load(): Promise<void> {
-    const { account } = this.app;
+    const { account } = this;
     const { lines, what } = account.lines.length > 0 ? { lines: [], what: `account of ${account.lines.length} CPUs` } : this.lines();
     this.caption.replaceChildren(h("span", {}, "Overview"), h("span", { class: "muted" }, what));
     const busy: Busy = { own: new Float64Array(BUCKETS), all: new Float64Array(BUCKETS), lines: lines.length };
@@ -64,12 +72,12 @@ export class Minimap {
 
   private own(line: Line, value: number): boolean {
     if (line.kind !== Kind.Cpu) return true;
-    const { threads, processes } = this.app.recording.index;
+    const { threads, processes } = this.state.recording.index;
     return processes[threads[value - 1]?.process ?? -1]?.target === true;
   }
 
   private async add(busy: Busy, line: Line): Promise<void> {
-    const { recording } = this.app;
+    const { recording } = this.state;
     const put = (bucket: number, share: number, value: number): void => {
       busy.all[bucket]! += share;
       if (this.own(line, value)) busy.own[bucket]! += share;
@@ -105,8 +113,8 @@ export class Minimap {
   }
 
   draw(): void {
-    const { app, canvas } = this;
-    const { theme, view, recording } = app;
+    const { state, canvas } = this;
+    const { theme, view, recording } = state;
     const dpr = window.devicePixelRatio || 1;
     const width = canvas.width / dpr;
     const ctx = canvas.getContext("2d", { alpha: false });
@@ -116,7 +124,7 @@ export class Minimap {
     ctx.drawImage(this.picture, 0, 0);
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
     const x = (t: number): number => (t / recording.length) * width;
-    app.notes.forEach((note) => {
+    state.notes.forEach((note) => {
       ctx.fillStyle = theme.note;
       ctx.fillRect(x(note.t0), 0, Math.max(2, x(note.t1) - x(note.t0)), 4);
     });
@@ -128,26 +136,26 @@ export class Minimap {
     ctx.strokeStyle = theme.accent;
     ctx.lineWidth = 1.5;
     ctx.strokeRect(x0 + 0.75, 0.75, Math.max(1.5, x1 - x0 - 1.5), MINIMAP - 1.5);
-    if (app.cursor !== undefined) {
+    if (state.cursor !== undefined) {
       ctx.fillStyle = theme.accent;
-      ctx.fillRect(x(app.cursor), 0, 1, MINIMAP);
+      ctx.fillRect(x(state.cursor), 0, 1, MINIMAP);
     }
     const middle = (100 * (view.t0 + view.t1)) / 2 / recording.length;
     canvas.setAttribute("aria-valuenow", String(Math.round(Math.min(100, Math.max(0, middle)))));
-    canvas.setAttribute("aria-valuetext", `${duration(view.t1 - view.t0)} in view from ${duration(Math.max(0, view.t0 - app.origin))}`);
+    canvas.setAttribute("aria-valuetext", `${duration(view.t1 - view.t0)} in view from ${duration(Math.max(0, view.t0 - state.origin))}`);
   }
 
   private paint(width: number, height: number): HTMLCanvasElement {
-    const { theme } = this.app;
+    const { theme } = this.state;
     const picture = document.createElement("canvas");
     picture.width = Math.max(1, width);
     picture.height = Math.max(1, height);
     const ctx = picture.getContext("2d")!;
     ctx.fillStyle = theme.background;
     ctx.fillRect(0, 0, width, height);
-    if (this.app.account.lines.length > 0) {
-      const whole = { t0: 0, t1: this.app.recording.length, width, height, scroll: 0 };
-      drawArea(ctx, this.app.account, undefined, whole, theme, 2, height - 2, 1);
+    if (this.account.lines.length > 0) {
+      const whole = { t0: 0, t1: this.state.recording.length, width, height, scroll: 0 };
+      drawArea(ctx, this.account, undefined, whole, theme, 2, height - 2, 1);
       return picture;
     }
     const { busy } = this;
@@ -170,15 +178,15 @@ export class Minimap {
   }
 
   private bind(): void {
-    const { app, canvas } = this;
+    const { state, navigation, canvas } = this;
     const timeAt = (event: PointerEvent): number => {
       const box = canvas.getBoundingClientRect();
-      return ((event.clientX - box.left) / box.width) * app.recording.length;
+      return ((event.clientX - box.left) / box.width) * state.recording.length;
     };
     canvas.addEventListener("pointerdown", (event) => {
       const from = timeAt(event);
-      const { t0, t1 } = app.view;
-      const grab = from >= t0 && from <= t1 && t1 - t0 < app.recording.length * 0.98;
+      const { t0, t1 } = state.view;
+      const grab = from >= t0 && from <= t1 && t1 - t0 < state.recording.length * 0.98;
       // Inside the marked part: move it. Beside it: mark a new one.
       canvas.setPointerCapture(event.pointerId);
       let moved = false;
@@ -186,15 +194,15 @@ export class Minimap {
         const at = timeAt(e);
         moved ||= Math.abs(e.clientX - event.clientX) > 3;
         if (!moved) return;
-        if (grab) app.show(clampRange(t0 + at - from, t1 + at - from, app.recording.length));
-        else app.show(clampRange(Math.min(from, at), Math.max(from, at), app.recording.length));
+        if (grab) navigation.show(clampRange(t0 + at - from, t1 + at - from, state.recording.length));
+        else navigation.show(clampRange(Math.min(from, at), Math.max(from, at), state.recording.length));
       };
       canvas.addEventListener("pointermove", move);
       canvas.addEventListener(
         "pointerup",
         () => {
           canvas.removeEventListener("pointermove", move);
-          if (!moved && !grab) app.show(clampRange(from - (t1 - t0) / 2, from + (t1 - t0) / 2, app.recording.length));
+          if (!moved && !grab) navigation.show(clampRange(from - (t1 - t0) / 2, from + (t1 - t0) / 2, state.recording.length));
         },
         { once: true },
       );
@@ -206,7 +214,7 @@ export class Minimap {
     if (by === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    const { t0, t1 } = this.app.view;
-    this.app.show(clampRange(t0 + by * (t1 - t0), t1 + by * (t1 - t0), this.app.recording.length));
+    const { t0, t1 } = this.state.view;
+    this.navigation.show(clampRange(t0 + by * (t1 - t0), t1 + by * (t1 - t0), this.state.recording.length));
   }
 }

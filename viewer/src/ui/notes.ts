@@ -1,37 +1,39 @@
-// Notes: times that a person marked and wrote something about. The page's address keeps them, so a link carries them.
-import { duration, instant } from "../view/units";
-import type { App } from "./app";
-import { h } from "./dom";
+// Notes: times that a person marked and wrote something about. The address keeps them, so a link carries them.
+import type { Navigation } from "./navigation";
+import type { Note, ViewState } from "./state";
 
-export interface Note {
-  t0: number;
-  t1: number;
-  text: string;
-}
+export class Notes {
+  constructor(
+    private readonly state: ViewState,
+    private readonly navigation: Navigation,
+  ) {}
 
-export function notesTab(app: App): HTMLElement {
-  const add = h("button", { type: "button", class: "tool", onclick: () => app.addNote() }, "Add note (b)");
-  if (app.notes.length === 0) {
-    return h("div", { class: "empty" }, h("p", {}, "No notes yet."), h("p", { class: "muted" }, "Press b to mark the selection, the marked area or the time under the pointer and write about it. Notes are kept in the page's address: copy the address to share them."), add);
+  /** Marks the selection, the area, or the time under the pointer. */
+  add(): Note {
+    const { area, selected, view, cursor, notes } = this.state;
+    const at = cursor ?? (view.t0 + view.t1) / 2;
+    const [t0, t1] = area ? [area.t0, area.t1] : selected ? [selected.start, selected.end] : [at, at];
+    const note = { t0: Math.max(0, Math.round(t0)), t1: Math.max(0, Math.round(t1)), text: "" };
+    notes.push(note);
+    notes.sort((a, b) => a.t0 - b.t0);
+    this.state.notesChanged.emit();
+    this.state.changed();
+    return note;
   }
-  const rows = app.notes.map((note, i) => {
-    const input = h("input", { type: "text", class: "note-text", value: note.text, "aria-label": `text of note ${i + 1}`, placeholder: "what is there to see" });
-    input.addEventListener("input", () => {
-      note.text = input.value;
-      app.changed();
-    });
-    input.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === "Escape") app.shell.canvas.focus();
-    });
-    const when = note.t1 > note.t0 ? `${instant(note.t0 - app.origin)}, ${duration(note.t1 - note.t0)}` : instant(note.t0 - app.origin);
-    return h(
-      "li",
-      {},
-      h("span", { class: "note-number" }, String(i + 1)),
-      h("button", { type: "button", class: "link", onclick: () => app.showNote(note) }, when),
-      input,
-      h("button", { type: "button", class: "tool", "aria-label": `delete note ${i + 1}`, onclick: () => app.removeNote(note) }, "Delete"),
-    );
-  });
-  return h("div", {}, h("ol", { class: "notes" }, ...rows), add);
+
+  remove(note: Note): void {
+    this.state.notes.splice(this.state.notes.indexOf(note), 1);
+    this.state.notesChanged.emit();
+    this.state.changed();
+  }
+
+  write(note: Note, text: string): void {
+    note.text = text;
+    this.state.changed();
+  }
+
+  show(note: Note): void {
+    if (note.t1 > note.t0) this.navigation.showFitted(note.t0, note.t1, 0.6);
+    else this.navigation.showAround(note.t0);
+  }
 }

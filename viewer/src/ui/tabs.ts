@@ -1,39 +1,42 @@
 // Tables about the whole recording.
 import { Kind, SLICE_KINDS, State, type NameRow, type PanelCell, type PanelRow, type Unit } from "../data/index";
+import { encodeNamed } from "../data/value";
 import { css } from "../draw/palette";
 import { count, duration, percent } from "../view/units";
-import type { App } from "./app";
 import { curves } from "./chart";
 import { threadLabel } from "./describe";
 import { h } from "./dom";
-import { histogram } from "./histogram";
-import { swatched } from "./item";
+import { histogram, type HistogramParts } from "./histogram";
+import type { Rows } from "./rows";
+import type { Selection } from "./selection";
+import type { ViewState } from "./state";
 import { table, type Cell } from "./table";
+import { swatched } from "./widgets";
 
-function nameRows(app: App, names: NameRow[]): HTMLElement {
-  const { recording, colours } = app;
+function nameRows(state: ViewState, selection: Selection, names: NameRow[]): HTMLElement {
+  const { recording, colours } = state;
   const rows = names.map((row): Cell[] => [
-    swatched(css(colours.of(Kind.Slice, (row.name << 4) | row.kind)), recording.text(row.name)),
+    swatched(css(colours.of(Kind.Slice, encodeNamed(row.name, row.kind))), recording.text(row.name)),
     SLICE_KINDS[row.kind] ?? "",
     row.count,
     { value: row.total, text: duration(row.total) },
     { value: row.total / row.count, text: duration(row.total / row.count) },
-    { value: row.max, text: duration(row.max), go: () => void app.selectNumber(row.line, row.item) },
+    { value: row.max, text: duration(row.max), go: () => void selection.selectNumber(row.line, row.item) },
   ]);
   const columns = [{ text: "name" }, { text: "kind" }, ...["count", "total", "mean", "longest"].map((text) => ({ text, number: true }))];
   return table({ columns, rows, sortBy: 3 });
 }
 
-export function namesTab(app: App): HTMLElement {
-  return nameRows(app, app.recording.index.names);
+export function namesTab(state: ViewState, selection: Selection): HTMLElement {
+  return nameRows(state, selection, state.recording.index.names);
 }
 
 /** What a search found: the names, and the durations of the one that is there most. */
-export function foundTab(app: App): HTMLElement {
-  const { found } = app;
+export function foundTab(parts: HistogramParts): HTMLElement {
+  const { found, recording } = parts.state;
   if (!found) return h("p", { class: "muted" }, "Nothing is searched for.");
   if (found.query.error !== undefined) return h("p", { class: "failed" }, `${found.query.text} is no regular expression: ${found.query.error}`);
-  const names = app.recording.index.names.filter((row) => found.matches[row.name] === 1);
+  const names = recording.index.names.filter((row) => found.matches[row.name] === 1);
   if (names.length === 0) return h("p", { class: "muted" }, `No slice has a name that matches ${found.query.text}.`);
   const most = names.reduce((a, b) => (b.total > a.total ? b : a));
   return h(
@@ -41,22 +44,22 @@ export function foundTab(app: App): HTMLElement {
     {},
     h("div", { class: "heading" }, h("h2", {}, found.query.text), h("span", { class: "kind" }, "found")),
     h("p", { class: "muted" }, `${count(found.slices)} slices in ${count(found.names)} name${found.names === 1 ? "" : "s"}, ${duration(found.total)} in all; n and Shift+N step through them in time`),
-    h("div", { class: "columns tables" }, nameRows(app, names), h("div", { class: "side" }, names.length > 1 && h("p", { class: "muted" }, app.recording.text(most.name)), histogram(app, most))),
+    h("div", { class: "columns tables" }, nameRows(parts.state, parts.selection, names), h("div", { class: "side" }, names.length > 1 && h("p", { class: "muted" }, recording.text(most.name)), histogram(parts, most))),
   );
 }
 
-export function threadsTab(app: App): HTMLElement {
-  const { index } = app.recording;
+export function threadsTab({ recording }: ViewState, rowsOfChart: Rows): HTMLElement {
+  const { index } = recording;
   const rows = index.threads.map((thread, t): Cell[] => {
     const process = index.processes[thread.process];
     const alive = thread.alive[1] - thread.alive[0];
     const ns = (...states: number[]): number => states.reduce((sum, s) => sum + (thread.states[s] ?? 0), 0);
     const time = (...states: number[]): Cell => ({ value: ns(...states), text: duration(ns(...states)) });
-    const line = app.recording.lines.find((l) => l.owner === t && (l.kind === Kind.State || l.kind === Kind.Slice));
-    const name: Cell = { value: threadLabel(app.recording, t), text: threadLabel(app.recording, t), ...(line && { go: () => app.reveal(line) }) };
+    const line = recording.lines.find((l) => l.owner === t && (l.kind === Kind.State || l.kind === Kind.Slice));
+    const name: Cell = { value: threadLabel(recording, t), text: threadLabel(recording, t), ...(line && { go: () => rowsOfChart.reveal(line) }) };
     return [
       name,
-      process ? `${app.recording.text(process.name)} (${process.pid})` : "",
+      process ? `${recording.text(process.name)} (${process.pid})` : "",
       time(State.Running),
       { value: ns(State.Running) / Math.max(1, alive), text: percent(ns(State.Running), alive) },
       time(State.Woken, State.Preempted),
@@ -89,18 +92,18 @@ function inUnit(value: string | number | null, unit: Unit): string {
   }
 }
 
-function cellOf(app: App, cell: PanelCell, unit: Unit): Cell {
+function cellOf(selection: Selection, cell: PanelCell, unit: Unit): Cell {
   const [value, go] = Array.isArray(cell) ? cell : [cell, undefined];
   const text = inUnit(value, unit);
-  return { value: value ?? "", text, ...(go && { go: () => app.go(go) }) };
+  return { value: value ?? "", text, ...(go && { go: () => selection.follow(go) }) };
 }
 
-export function panelTab(app: App, panel: PanelRow): HTMLElement {
+export function panelTab(selection: Selection, panel: PanelRow): HTMLElement {
   const tables = panel.tables.map(({ caption, columns, rows }) =>
     table({
       caption,
       columns: columns.map(([text, help, unit]) => ({ text, help, number: unit !== "text" })),
-      rows: rows.map((row) => row.map((cell, c) => cellOf(app, cell, columns[c]?.[2] ?? "text"))),
+      rows: rows.map((row) => row.map((cell, c) => cellOf(selection, cell, columns[c]?.[2] ?? "text"))),
     }),
   );
   return h(

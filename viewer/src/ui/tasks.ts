@@ -1,29 +1,40 @@
 // Tasks: totals by name, and what is known of one.
 import { linesOf } from "../data/details";
-import { Kind } from "../data/index";
+import { Kind, SliceKind } from "../data/index";
 import { itemAt } from "../data/query";
-import { byName, stolen, type Tasks } from "../data/tasks";
+import { kindOf } from "../data/value";
+import { byName, stolen, type Tasks, type TaskTable } from "../data/tasks";
 import { count, duration, percent } from "../view/units";
-import type { App } from "./app";
 import { threadLabel } from "./describe";
 import { fill, h } from "./dom";
+import type { Selection } from "./selection";
+import type { ViewState } from "./state";
 import { table, type Cell } from "./table";
+import * as widgets from "./widgets";
 
-export function tasksTab(app: App): HTMLElement {
+/** What the tab and the details of a task use. */
+export interface TaskParts {
+  state: ViewState;
+  selection: Selection;
+  tasks: TaskTable;
+}
+
+export function tasksTab(parts: TaskParts): HTMLElement {
   const box = h("div", {}, h("p", { class: "muted" }, "Reading the tasks..."));
-  void app.tasks.read().then((tasks) => fill(box, ...content(app, tasks)), (error: unknown) => fill(box, h("p", { class: "failed" }, String(error))));
+  void parts.tasks.read().then((tasks) => fill(box, ...content(parts, tasks)), (error: unknown) => fill(box, h("p", { class: "failed" }, String(error))));
   return box;
 }
 
-function content(app: App, tasks: Tasks): HTMLElement[] {
+function content(parts: TaskParts, tasks: Tasks): HTMLElement[] {
+  const { recording } = parts.state;
   const names = byName(tasks);
   const rows = names.map((row): Cell[] => [
-    app.recording.text(row.name) || "(no name)",
+    recording.text(row.name) || "(no name)",
     row.count,
     { value: row.ran, text: duration(row.ran) },
     { value: row.ran / row.count, text: duration(row.ran / row.count) },
     { value: row.waited / row.count, text: duration(row.waited / row.count) },
-    row.waitedMost < 0 ? "\u2013" : { value: row.waitedMost, text: duration(row.waitedMost), go: () => void goToTask(app, tasks, row.waitedMostTask) },
+    row.waitedMost < 0 ? "\u2013" : { value: row.waitedMost, text: duration(row.waitedMost), go: () => void goToTask(parts, tasks, row.waitedMostTask) },
     { value: row.stolen, text: `${count(row.stolen)} (${percent(row.stolen, row.count)})` },
     row.unfinished,
   ]);
@@ -37,29 +48,31 @@ function content(app: App, tasks: Tasks): HTMLElement[] {
 }
 
 /** Selects the first run of task `i`. */
-export async function goToTask(app: App, tasks: Tasks, i: number): Promise<void> {
+async function goToTask({ state, selection }: TaskParts, tasks: Tasks, i: number): Promise<void> {
   const t = tasks.started[i]!;
-  for (const line of linesOf(app.recording, Kind.Slice, tasks.runner[i]!)) {
-    const item = await itemAt(app.recording, line, t);
-    if (item?.start === t && (item.value & 15) === 8) {
-      app.select(item, true);
+  for (const line of linesOf(state.recording, Kind.Slice, tasks.runner[i]!)) {
+    const item = await itemAt(state.recording, line, t);
+    if (item?.start === t && kindOf(item.value) === SliceKind.TaskRun) {
+      selection.goTo(item);
       return;
     }
   }
 }
 
-export async function taskFacts(app: App, facts: HTMLElement, i: number, cancelled: () => boolean): Promise<void> {
-  const tasks = await app.tasks.read();
+/** Adds what is known of task `i` to `facts`. */
+export async function taskFacts(parts: TaskParts, facts: HTMLElement, i: number, cancelled: () => boolean): Promise<void> {
+  const tasks = await parts.tasks.read();
   if (cancelled() || i >= tasks.n) return;
-  const fact = (name: string, value: HTMLElement | string): void => facts.append(h("dt", {}, name), h("dd", {}, value));
-  const link = (task: number, text: string): HTMLElement => h("button", { type: "button", class: "link", onclick: () => void goToTask(app, tasks, task) }, text);
-  const name = (task: number): string => `${app.recording.text(tasks.name[task]!) || "task"} #${tasks.id[task]}`;
+  const { recording } = parts.state;
+  const fact = (name: string, value: HTMLElement | string): void => widgets.fact(facts, name, value);
+  const link = (task: number, text: string): HTMLElement => widgets.link(text, () => void goToTask(parts, tasks, task));
+  const name = (task: number): string => `${recording.text(tasks.name[task]!) || "task"} #${tasks.id[task]}`;
   fact("Task", `${name(i)}, ran ${duration(tasks.ran[i]!)} in all`);
   if (tasks.creator[i]! >= 0) {
     const waited = tasks.started[i]! - tasks.created[i]!;
-    fact("Created by", `${threadLabel(app.recording, tasks.creator[i]!)}${waited >= 0 ? `, ${duration(waited)} before it first ran` : ""}`);
+    fact("Created by", `${threadLabel(recording, tasks.creator[i]!)}${waited >= 0 ? `, ${duration(waited)} before it first ran` : ""}`);
   }
-  if (stolen(tasks, i)) fact("First run by", `${threadLabel(app.recording, tasks.runner[i]!)} (another thread: stolen)`);
+  if (stolen(tasks, i)) fact("First run by", `${threadLabel(recording, tasks.runner[i]!)} (another thread: stolen)`);
   if (tasks.parent[i]! >= 0) fact("Parent", link(tasks.parent[i]!, name(tasks.parent[i]!)));
   const children: number[] = [];
   for (let c = 0; c < tasks.n; c++) if (tasks.parent[c] === i) children.push(c);

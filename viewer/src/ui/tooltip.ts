@@ -1,47 +1,53 @@
 // What is under the pointer.
 import { Kind } from "../data/index";
 import { count, duration } from "../view/units";
-import type { App } from "./app";
 import { itemKind, itemTitle, ownerLabel } from "./describe";
 import { fill, h } from "./dom";
+import type { Selection } from "./selection";
+import type { ViewState } from "./state";
 
 export class Tooltip {
   private readonly box = h("div", { class: "tooltip", hidden: true, role: "tooltip" });
   private run = 0;
 
-  constructor(private readonly app: App) {
+  /** `accountAt` is what the account says at a place of the canvas, if its row is there. */
+  constructor(
+    private readonly state: ViewState,
+    private readonly selection: Selection,
+    private readonly accountAt: (x: number, y: number) => HTMLElement[] | undefined,
+  ) {
     document.body.append(this.box);
   }
 
   hide(): void {
     this.run++;
     this.box.hidden = true;
-    if (this.app.hover) {
-      this.app.hover = undefined;
-      this.app.redraw();
+    if (this.state.hover) {
+      this.state.hover = undefined;
+      this.state.redraw();
     }
   }
 
   /** Looks what is at (`x`, `y`) of the canvas, which is at (`pageX`, `pageY`) of the page. */
   async at(x: number, y: number, pageX: number, pageY: number): Promise<void> {
     const run = ++this.run;
-    const shares = this.app.accountAt(x, y);
+    const shares = this.accountAt(x, y);
     if (shares) {
       fill(this.box, ...shares);
       this.place(pageX, pageY);
       return;
     }
-    const found = await this.app.itemAt(x, y);
+    const found = await this.selection.itemAt(x, y);
     if (run !== this.run) return;
     if (!found) {
       this.hide();
       return;
     }
     const { item, count: n } = found;
-    const { recording } = this.app;
-    if (this.app.hover?.line !== item.line || this.app.hover.item !== item.item) {
-      this.app.hover = item;
-      this.app.redraw();
+    const { recording } = this.state;
+    if (this.state.hover?.line !== item.line || this.state.hover.item !== item.item) {
+      this.state.hover = item;
+      this.state.redraw();
     }
     const pointLike = item.line.kind === Kind.Instant || item.line.kind === Kind.Counter;
     fill(

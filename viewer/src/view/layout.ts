@@ -285,6 +285,12 @@ export class Arranger {
     return process.target ? [this.processId(p)] : [OTHERS_ID, this.processId(p)];
   }
 
+  /** The CPUs whose tracks are among `ids`. */
+  cpusOf(ids: string[]): number[] {
+    const wanted = new Set(ids);
+    return this.index.cpus.flatMap((_, cpu) => (wanted.has(this.cpuId(cpu)) ? [cpu] : []));
+  }
+
   private cpuId(cpu: number): string {
     return `cpu${cpu}`;
   }

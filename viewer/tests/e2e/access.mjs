@@ -18,19 +18,19 @@ async function faults(page) {
 /** States of the page: what to do, and what is then there. */
 const STATES = [
   ["first view", async () => undefined],
-  ["a slice", (page) => page.evaluate(() => window.kasuri.app.selectNumber(window.kasuri.app.recording.lines.find((line) => line.kind === 2 && line.depth === 2).ix, 30))],
+  ["a slice", (page) => page.evaluate(() => window.kasuri.views[0].selection.selectNumber(window.kasuri.views[0].recording.lines.find((line) => line.kind === 2 && line.depth === 2).ix, 30))],
   ["a lock wait", (page) => page.evaluate(() => {
-    const { app } = window.kasuri;
+    const [app] = window.kasuri.views;
     const row = app.recording.index.names.find((row) => row.kind === 6);
-    return app.selectNumber(row.line, row.item);
+    return app.selection.selectNumber(row.line, row.item);
   })],
   ["a search", (page) => page.fill(".search", "/spmv|lock/")],
   ["what was found", (page) => page.getByRole("tab", { name: "Found" }).click()],
-  ["a note", (page) => page.evaluate(() => window.kasuri.app.addNote())],
-  ["an area", (page) => page.evaluate(() => window.kasuri.app.selectArea(1e7, 3e7, 40, 400))],
+  ["a note", (page) => page.evaluate(() => window.kasuri.views[0].addNote())],
+  ["an area", (page) => page.evaluate(() => window.kasuri.views[0].selection.selectArea(1e7, 3e7, 40, 400))],
   ["names", (page) => page.getByRole("tab", { name: "Names" }).click()],
   ["the arrows' menu", (page) => page.locator(".menu summary").first().click()],
-  ["the help", (page) => page.evaluate(() => window.kasuri.app.shell.help.showModal())],
+  ["the help", (page) => page.evaluate(() => window.kasuri.views[0].help.showModal())],
 ];
 
 export const access = ["light", "dark"].map((theme) => ({
@@ -51,7 +51,7 @@ export const access = ["light", "dark"].map((theme) => ({
     }
     assert.deepEqual(wrong, []);
     // The control: the checker does see what is wrong.
-    await page.evaluate(() => window.kasuri.app.shell.help.close());
+    await page.evaluate(() => window.kasuri.views[0].help.close());
     await page.evaluate(() => document.querySelector(".tabs button").removeAttribute("role"));
     await page.evaluate(() => document.body.append(document.createElement("button")));
     assert.notDeepEqual(await faults(page), []);

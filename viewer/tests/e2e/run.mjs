@@ -58,8 +58,8 @@ for (const { name, file, theme, size, run } of [...scenarios, ...access]) {
       await page.waitForFunction(() => window.kasuri?.times.ready !== undefined || window.kasuri?.error);
     },
     // `complete` is the last frame's: one that is asked for and not drawn yet may want more.
-    settled: () => page.waitForFunction(() => [window.kasuri.app, window.kasuri.other].every((app) => !app || (app.frame === 0 && app.complete && !app.recording.busy))),
-    view: () => page.evaluate(() => ({ ...window.kasuri.app.view })),
+    settled: () => page.waitForFunction(() => window.kasuri.views.every((app) => !app.stage.asked && app.stage.complete && !app.recording.busy)),
+    view: () => page.evaluate(() => ({ ...window.kasuri.views[0].state.view })),
     html: () => readFileSync(files[file], "utf8"),
     bytes: () => statSync(files[file]).size,
   };

@@ -5,19 +5,19 @@ import { createServer } from "node:http";
 /** Where the middle of item `index` of the first line for which `test` holds is on the page. */
 async function locate(page, test, index) {
   // The text is run by the debugger: the page itself may make no code of text.
-  const line = await page.evaluateHandle(`(() => { const { app } = window.kasuri; return app.recording.lines.find((line) => ${test}); })()`);
+  const line = await page.evaluateHandle(`(() => { const [app] = window.kasuri.views; return app.recording.lines.find((line) => ${test}); })()`);
   return page.evaluate(
     async ({ line, index }) => {
-      const { app } = window.kasuri;
-      app.reveal(line);
+      const [app] = window.kasuri.views;
+      app.rows.reveal(line);
       const unit = await app.recording.unit(line, 0);
-      const box = app.shell.canvas.getBoundingClientRect();
-      const track = [...app.layout.pinned, ...app.layout.tracks].find((track) => track.rows.some((row) => row.line === line));
+      const box = app.stage.canvas.getBoundingClientRect();
+      const track = [...app.state.layout.pinned, ...app.state.layout.tracks].find((track) => track.rows.some((row) => row.line === line));
       const row = track.rows.find((row) => row.line === line);
-      const top = track.pinned ? track.y : app.layout.pinnedHeight + track.y - app.view.scroll;
+      const top = track.pinned ? track.y : app.state.layout.pinnedHeight + track.y - app.state.view.scroll;
       const middle = (unit.start[index] + unit.end[index]) / 2;
-      app.show([middle - 3e6, middle + 3e6]);
-      return { x: box.left + app.x(middle), y: box.top + 34 + top + row.y + row.height / 2 };
+      app.navigation.show([middle - 3e6, middle + 3e6]);
+      return { x: box.left + app.state.x(middle), y: box.top + 34 + top + row.y + row.height / 2 };
     },
     { line, index },
   );
@@ -25,7 +25,7 @@ async function locate(page, test, index) {
 
 const selected = (page) =>
   page.evaluate(() => {
-    const { selected } = window.kasuri.app;
+    const { selected } = window.kasuri.views[0].state;
     return selected && { line: selected.line.ix, item: selected.item, start: selected.start, end: selected.end };
   });
 
@@ -99,14 +99,14 @@ export const scenarios = [
       await settled();
       await shot("first-view");
       const { t0, t1 } = await view();
-      const length = await page.evaluate(() => window.kasuri.app.recording.length);
+      const length = await page.evaluate(() => window.kasuri.views[0].recording.length);
       assert(t0 <= 0 && t0 > -0.05 * length, `begins at ${t0}`);
       assert(t1 >= length && t1 < 1.05 * length, `ends at ${t1} of ${length}`);
       assert.match(await page.title(), /^\.\/quake --steps 40 - kasuri$/);
       assert.match(await text(page, ".banner.lost summary"), /1.251 events were lost/);
       assert.match(await text(page, ".banner.missing"), /interrupts were not recorded/);
       const lit = await page.evaluate(() => {
-        const { canvas } = window.kasuri.app.shell;
+        const { canvas } = window.kasuri.views[0].stage;
         const { data } = canvas.getContext("2d").getImageData(0, 60, canvas.width, 200);
         return new Set(new Uint32Array(data.buffer)).size;
       });
@@ -136,10 +136,10 @@ export const scenarios = [
       await page.keyboard.up("Control");
       // What a wheel does comes when the browser has time for it.
       const width = closer.t1 - closer.t0;
-      await page.waitForFunction((width) => window.kasuri.app.view.t1 - window.kasuri.app.view.t0 < width, width);
+      await page.waitForFunction((width) => window.kasuri.views[0].state.view.t1 - window.kasuri.views[0].state.view.t0 < width, width);
       const wheeled = await view();
       await page.mouse.wheel(0, 300);
-      await page.waitForFunction(() => window.kasuri.app.view.scroll > 100);
+      await page.waitForFunction(() => window.kasuri.views[0].state.view.scroll > 100);
       await settled();
       await shot("zoomed");
       await page.mouse.move(box.x + 600, box.y + 200);
@@ -188,13 +188,13 @@ export const scenarios = [
       for (const part of ["All of this name, by duration", "Longest", "What the scheduler did meanwhile", "running"]) assert(sides.includes(part), `details lack ${part}: ${sides}`);
       const first = await selected(page);
       await page.click('[data-do="next"]');
-      await page.waitForFunction((item) => window.kasuri.app.selected?.item !== item, first.item);
+      await page.waitForFunction((item) => window.kasuri.views[0].state.selected?.item !== item, first.item);
       const second = await selected(page);
       assert(second.line === first.line && second.start >= first.end, "next is later in the same row");
       await page.keyboard.press("[");
-      await page.waitForFunction((item) => window.kasuri.app.selected?.item === item, first.item);
+      await page.waitForFunction((item) => window.kasuri.views[0].state.selected?.item === item, first.item);
       await page.keyboard.press("f");
-      const { t0, t1 } = await page.evaluate(() => window.kasuri.app.view);
+      const { t0, t1 } = await page.evaluate(() => window.kasuri.views[0].state.view);
       assert(t0 < first.start && t1 > first.end && t1 - t0 < 3 * (first.end - first.start), "f fits it");
       await page.keyboard.press("Escape");
       assert.equal(await selected(page), undefined);
@@ -207,31 +207,31 @@ export const scenarios = [
       await open();
       await settled();
       const woken = await page.evaluate(async () => {
-        const { app } = window.kasuri;
+        const [app] = window.kasuri.views;
         const line = app.recording.lines.filter((line) => line.kind === 1)[2];
         const unit = await app.recording.unit(line, 0);
         // Column 2 of a state unit is 1 + the waker.
         const { cell } = { cell: (i) => unit.bytes[unit.columns[2]] === 0 ? 0 : unit.bytes[unit.columns[2] + 1 + i] };
         let i = 5;
         while (unit.value[i] !== 2 || cell(i) === 0) i++;
-        await app.selectNumber(line.ix, i);
-        const item = app.selected;
-        app.show([item.start - 4e5, item.end + 8e5]);
+        await app.selection.selectNumber(line.ix, i);
+        const item = app.state.selected;
+        app.navigation.show([item.start - 4e5, item.end + 8e5]);
         return i;
       });
       assert(woken > 0);
       await page.waitForFunction(() => document.querySelector(".facts-list")?.textContent.includes("Woken by"));
       await settled();
-      const arrows = await page.evaluate(() => window.kasuri.app.scene().arrows.filter((arrow) => arrow.strong).length);
+      const arrows = await page.evaluate(() => window.kasuri.views[0].scenes.now().arrows.filter((arrow) => arrow.strong).length);
       assert(arrows >= 1, "the wake-up has an arrow");
       await shot("woken");
       const before = await selected(page);
       await page.locator("dt:text('Woken by') + dd button").click();
-      await page.waitForFunction((line) => window.kasuri.app.selected?.line.ix !== line, before.line);
+      await page.waitForFunction((line) => window.kasuri.views[0].state.selected?.line.ix !== line, before.line);
       await page.keyboard.press("e");
-      await page.evaluate(() => window.kasuri.app.show([2e7, 2.4e7]));
+      await page.evaluate(() => window.kasuri.views[0].navigation.show([2e7, 2.4e7]));
       await settled();
-      const all = await page.evaluate(() => window.kasuri.app.scene().arrows.length);
+      const all = await page.evaluate(() => window.kasuri.views[0].scenes.now().arrows.length);
       assert(all > 3, `e shows all arrows in view, here ${all}`);
       await shot("arrows");
     },
@@ -245,18 +245,18 @@ export const scenarios = [
       await page.keyboard.type("SPMV");
       await page.waitForSelector(".steps:not([hidden])");
       const total = await page.evaluate(() => {
-        const { index } = window.kasuri.app.recording;
+        const { index } = window.kasuri.views[0].recording;
         return index.names.find((row) => index.strings[row.name] === "spmv").count;
       });
       assert.match(await text(page, ".found"), new RegExp(`^${total} in 1 name$`.replace(/(\d)(?=(\d{3})+ )/g, "$1.")));
       await settled();
       await shot("search");
       await page.keyboard.press("Enter");
-      await page.waitForFunction(() => window.kasuri.app.selected);
+      await page.waitForFunction(() => window.kasuri.views[0].state.selected);
       let last = await selected(page);
       for (let i = 0; i < 12; i++) {
         await page.keyboard.press("Enter");
-        await page.waitForFunction(({ line, item }) => window.kasuri.app.selected.line.ix !== line || window.kasuri.app.selected.item !== item, last);
+        await page.waitForFunction(({ line, item }) => window.kasuri.views[0].state.selected.line.ix !== line || window.kasuri.views[0].state.selected.item !== item, last);
         const now = await selected(page);
         assert(now.start >= last.start, "matches come in time order");
         last = now;
@@ -264,7 +264,7 @@ export const scenarios = [
       await page.fill(".search", "/^recover/");
       assert.match(await text(page, ".found"), /^1 in 1 name$/);
       await page.keyboard.press("Enter");
-      await page.waitForFunction(() => window.kasuri.app.selected.end - window.kasuri.app.selected.start < 2000);
+      await page.waitForFunction(() => window.kasuri.views[0].state.selected.end - window.kasuri.views[0].state.selected.start < 2000);
       await settled();
       await shot("rare");
       await page.fill(".search", "/(/");
@@ -294,8 +294,8 @@ export const scenarios = [
       for (const part of ["Slices", "Threads: time in each state", "CPUs", "time step"]) assert(panel.includes(part), `lacks ${part}`);
       // What a thread did in an area adds up to the area's length.
       const sums = await page.evaluate(async () => {
-        const { app } = window.kasuri;
-        const { t0, t1 } = app.area;
+        const [app] = window.kasuri.views;
+        const { t0, t1 } = app.state.area;
         const line = app.recording.lines.find((line) => line.kind === 1 && line.owner === 0);
         const unit = await app.recording.unit(line, 0);
         let sum = 0;
@@ -377,7 +377,7 @@ export const scenarios = [
       }
       await page.getByRole("tab", { name: "Names" }).click();
       await page.locator("td button.link").first().click();
-      await page.waitForFunction(() => window.kasuri.app.selected);
+      await page.waitForFunction(() => window.kasuri.views[0].state.selected);
     },
   },
   {
@@ -386,7 +386,7 @@ export const scenarios = [
     run: async ({ page, open, settled, shot }) => {
       await open();
       await settled();
-      const row = await page.evaluate(() => window.kasuri.app.layout.tracks.some((track) => track.rows.some((row) => row.line?.kind === 8)));
+      const row = await page.evaluate(() => window.kasuri.views[0].state.layout.tracks.some((track) => track.rows.some((row) => row.line?.kind === 8)));
       assert(row, "no row of a lock on the chart");
       await page.getByRole("tab", { name: "Locks" }).click();
       const locks = await text(page, ".panel-body");
@@ -407,7 +407,7 @@ export const scenarios = [
       await open();
       await settled();
       assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
-      await page.evaluate(() => window.kasuri.app.selectNumber(window.kasuri.app.recording.lines.find((line) => line.kind === 2 && line.depth === 2).ix, 30, false));
+      await page.evaluate(() => window.kasuri.views[0].selection.selectNumber(window.kasuri.views[0].recording.lines.find((line) => line.kind === 2 && line.depth === 2).ix, 30, false));
       await page.waitForSelector(".side h3");
       await shot("dark");
       await page.keyboard.press("t");
@@ -423,10 +423,10 @@ export const scenarios = [
       await shot("million");
       assert(bytes() < 7e6, `the file has ${bytes()} bytes`);
       const longest = await page.evaluate(async () => {
-        const { app } = window.kasuri;
+        const [app] = window.kasuri.views;
         const row = app.recording.index.names.reduce((a, b) => (b.max > a.max ? b : a));
-        await app.selectNumber(row.line, row.item);
-        return { max: row.max, got: app.selected.end - app.selected.start, start: row.start, at: app.selected.start };
+        await app.selection.selectNumber(row.line, row.item);
+        return { max: row.max, got: app.state.selected.end - app.state.selected.start, start: row.start, at: app.state.selected.start };
       });
       assert.equal(longest.got, longest.max, "the longest slice is where the index says");
       assert.equal(longest.at, longest.start);
@@ -434,7 +434,7 @@ export const scenarios = [
       await shot("million-longest");
       // Levels and items agree: what an item covers is not empty in any level.
       const holes = await page.evaluate(async () => {
-        const { recording } = window.kasuri.app;
+        const { recording } = window.kasuri.views[0];
         let holes = 0;
         for (const line of recording.lines.slice(0, 4)) {
           const unit = await recording.unit(line, 0);
@@ -477,16 +477,16 @@ export const scenarios = [
     run: async ({ page, open, settled, shot }) => {
       await open();
       await page.evaluate(() => {
-        const { app } = window.kasuri;
+        const [app] = window.kasuri.views;
         const { index } = app.recording;
         const row = index.names.find((row) => index.strings[row.name] === "spmv");
-        return app.selectNumber(row.top[4], row.top[5]);
+        return app.selection.selectNumber(row.top[4], row.top[5]);
       });
       await page.waitForSelector(".histogram .bin");
       await settled();
       await shot("histogram");
       const sums = await page.evaluate(async () => {
-        const { app } = window.kasuri;
+        const [app] = window.kasuri.views;
         const { index } = app.recording;
         const row = index.names.find((row) => index.strings[row.name] === "spmv");
         let [n, longest] = [0, 0];
@@ -506,12 +506,12 @@ export const scenarios = [
       assert.equal(sums.stored, sums.n, "no slice is missing in the histogram");
       assert.equal(sums.top, sums.longest);
       await page.locator(".chip").first().click();
-      await page.waitForFunction((ns) => Math.abs(window.kasuri.app.selected.end - window.kasuri.app.selected.start - ns) < 1, sums.longest);
+      await page.waitForFunction((ns) => Math.abs(window.kasuri.views[0].state.selected.end - window.kasuri.views[0].state.selected.start - ns) < 1, sums.longest);
       // A bar leads to a slice of that duration.
       await page.waitForSelector(".chip.here");
       await settled();
       await page.locator(".histogram .bin").first().click();
-      await page.waitForFunction((ns) => window.kasuri.app.selected.end - window.kasuri.app.selected.start < ns / 2, sums.longest);
+      await page.waitForFunction((ns) => window.kasuri.views[0].state.selected.end - window.kasuri.views[0].state.selected.start < ns / 2, sums.longest);
     },
   },
   {
@@ -520,24 +520,24 @@ export const scenarios = [
     run: async ({ page, open, settled, shot }) => {
       await open();
       const wait = await page.evaluate(async () => {
-        const { app } = window.kasuri;
+        const [app] = window.kasuri.views;
         const row = app.recording.index.names.find((row) => row.kind === 6);
-        await app.selectNumber(row.line, row.item);
-        return { start: app.selected.start, end: app.selected.end, thread: app.selected.line.owner };
+        await app.selection.selectNumber(row.line, row.item);
+        return { start: app.state.selected.start, end: app.state.selected.end, thread: app.state.selected.line.owner };
       });
       await page.waitForFunction(() => document.querySelector(".sides")?.textContent.includes("Who held the lock meanwhile"));
       await settled();
       await shot("lock-wait");
       assert.match(await text(page, ".sides"), /Who ended its waits/);
       const waits = await page.evaluate(async ({ start, thread }) => {
-        const { app } = window.kasuri;
+        const [app] = window.kasuri.views;
         const lock = app.recording.index.locks[0];
         const lines = app.recording.lines.filter((line) => line.kind === 8 && line.depth >= lock.hold_lanes);
         for (const line of lines) {
           const unit = await app.recording.unit(line, 0);
           const i = unit.start.indexOf(start);
           if (i >= 0 && unit.value[i] - 1 === thread) {
-            await app.selectNumber(line.ix, i);
+            await app.selection.selectNumber(line.ix, i);
             return unit.end[i] - unit.start[i];
           }
         }
@@ -548,7 +548,7 @@ export const scenarios = [
       await settled();
       await shot("lock-row");
       await page.getByRole("button", { name: "show the slice" }).click();
-      await page.waitForFunction(() => window.kasuri.app.selected.line.kind === 2);
+      await page.waitForFunction(() => window.kasuri.views[0].state.selected.line.kind === 2);
     },
   },
   {
@@ -562,7 +562,7 @@ export const scenarios = [
       assert.match(await text(page, ".headline"), /^\d\.\d\d of 4\.00 CPUs did the program's own work/);
       const box = await page.locator(".canvas").boundingBox();
       const at = await page.evaluate(() => {
-        const { layout } = window.kasuri.app;
+        const { layout } = window.kasuri.views[0].state;
         const y = (id) => 34 + layout.tracks.find((track) => track.id === id).y + 10;
         return [y("cpu0"), y("cpu1")];
       });
@@ -576,9 +576,9 @@ export const scenarios = [
       await settled();
       await shot("account-area");
       const { sums, expected, length, cpus } = await page.evaluate(async () => {
-        const { app } = window.kasuri;
-        const { t0, t1 } = app.area;
-        const cpus = app.accountCpus();
+        const [app] = window.kasuri.views;
+        const { t0, t1 } = app.state.area;
+        const cpus = app.scenes.now().accountCpus;
         const sums = await app.account.sums(t0, t1, cpus, () => false);
         const expected = new Array(sums.classes.length).fill(0);
         for (const line of app.recording.lines.filter((line) => line.kind === 9 && cpus.has(line.owner))) {
@@ -599,7 +599,7 @@ export const scenarios = [
     file: "demo",
     run: async ({ page, open, settled, shot }) => {
       await open();
-      await page.evaluate(() => window.kasuri.app.selectArea(1e7, 1.4e7, 40, 400));
+      await page.evaluate(() => window.kasuri.views[0].selection.selectArea(1e7, 1.4e7, 40, 400));
       await page.locator(".canvas").focus();
       await page.keyboard.press("b");
       await page.keyboard.type("50 % late & why?");
@@ -610,12 +610,12 @@ export const scenarios = [
       const hash = await page.evaluate(() => location.hash);
       await page.goto("about:blank");
       await open(hash);
-      const notes = await page.evaluate(() => window.kasuri.app.notes);
+      const notes = await page.evaluate(() => window.kasuri.views[0].state.notes);
       assert.deepEqual(notes, [{ t0: 1e7, t1: 1.4e7, text: "50 % late & why?" }]);
-      assert.equal(await page.evaluate(() => window.kasuri.app.area.t1), 1.4e7);
+      assert.equal(await page.evaluate(() => window.kasuri.views[0].state.area.t1), 1.4e7);
       await page.getByRole("tab", { name: "Notes (1)" }).click();
       await page.getByRole("button", { name: "delete note 1" }).click();
-      assert.equal(await page.evaluate(() => window.kasuri.app.notes.length), 0);
+      assert.equal(await page.evaluate(() => window.kasuri.views[0].state.notes.length), 0);
     },
   },
   {
@@ -628,25 +628,25 @@ export const scenarios = [
       await page.keyboard.press("Tab");
       await page.locator(".canvas").focus();
       await page.keyboard.press("j");
-      await page.waitForFunction(() => window.kasuri.app.selected);
+      await page.waitForFunction(() => window.kasuri.views[0].state.selected);
       const first = await selected(page);
       const said = await page.locator(".for-readers").first().textContent();
       assert.match(said, /on CPU, .*CPU \d+, at /, said);
       await page.keyboard.press("j");
-      await page.waitForFunction((line) => window.kasuri.app.selected.line.ix !== line, first.line);
+      await page.waitForFunction((line) => window.kasuri.views[0].state.selected.line.ix !== line, first.line);
       await page.keyboard.press("k");
-      await page.waitForFunction((line) => window.kasuri.app.selected.line.ix === line, first.line);
+      await page.waitForFunction((line) => window.kasuri.views[0].state.selected.line.ix === line, first.line);
       await page.keyboard.press(".");
-      await page.waitForFunction((item) => window.kasuri.app.selected.item > item, first.item);
-      const before = await page.evaluate(() => window.kasuri.app.view.t1 - window.kasuri.app.view.t0);
+      await page.waitForFunction((item) => window.kasuri.views[0].state.selected.item > item, first.item);
+      const before = await page.evaluate(() => window.kasuri.views[0].state.view.t1 - window.kasuri.views[0].state.view.t0);
       await page.keyboard.press("Enter");
-      assert((await page.evaluate(() => window.kasuri.app.view.t1 - window.kasuri.app.view.t0)) < before / 3, "Enter zooms to it");
+      assert((await page.evaluate(() => window.kasuri.views[0].state.view.t1 - window.kasuri.views[0].state.view.t0)) < before / 3, "Enter zooms to it");
       await settled();
       await shot("keyboard-small");
       await page.locator(".minimap").focus();
-      const from = await page.evaluate(() => window.kasuri.app.view.t0);
+      const from = await page.evaluate(() => window.kasuri.views[0].state.view.t0);
       await page.keyboard.press("ArrowRight");
-      assert((await page.evaluate(() => window.kasuri.app.view.t0)) > from, "the overview moves by keys");
+      assert((await page.evaluate(() => window.kasuri.views[0].state.view.t0)) > from, "the overview moves by keys");
       await page.getByRole("tab", { name: "Details" }).focus();
       await page.keyboard.press("ArrowRight");
       assert.equal(await page.evaluate(() => document.activeElement.textContent), "Account");
@@ -657,7 +657,7 @@ export const scenarios = [
     file: "demo",
     run: async ({ page, open, settled, out }) => {
       await open();
-      await page.evaluate(() => window.kasuri.app.show([2e7, 3.2e7]));
+      await page.evaluate(() => window.kasuri.views[0].navigation.show([2e7, 3.2e7]));
       await settled();
       for (const kind of ["SVG", "PNG"]) {
         await page.locator(".menu summary", { hasText: "Save" }).click();
@@ -684,7 +684,7 @@ export const scenarios = [
       await open();
       await settled();
       await shot("pair");
-      const views = () => page.evaluate(() => [window.kasuri.app, window.kasuri.other].map((app) => [app.view.t0 - app.origin, app.view.t1 - app.origin]));
+      const views = () => page.evaluate(() => window.kasuri.views.map((app) => [app.state.view.t0 - app.state.origin, app.state.view.t1 - app.state.origin]));
       const same = async (why) => {
         const [a, b] = await views();
         assert(Math.abs(a[0] - b[0]) < 1 && Math.abs(a[1] - b[1]) < 1, `${why}: ${a} and ${b}`);
@@ -697,9 +697,9 @@ export const scenarios = [
       await page.keyboard.press("d");
       await same("after moving the second");
       await page.selectOption("#align", { label: "the first spmv" });
-      await page.waitForFunction(() => window.kasuri.app.origin > 0);
+      await page.waitForFunction(() => window.kasuri.views[0].state.origin > 0);
       await same("aligned at a name");
-      const starts = await page.evaluate(() => Promise.all([window.kasuri.app, window.kasuri.other].map(async ({ recording, origin }) => {
+      const starts = await page.evaluate(() => Promise.all(window.kasuri.views.map(async ({ recording, state: { origin } }) => {
         let first = Infinity;
         for (const line of recording.lines.filter((line) => line.kind === 2)) {
           const unit = await recording.unit(line, 0);
@@ -708,7 +708,7 @@ export const scenarios = [
         return first - origin;
       })));
       assert.deepEqual(starts, [0, 0]);
-      await page.evaluate(() => window.kasuri.app.show([-2e6 + window.kasuri.app.origin, 8e6 + window.kasuri.app.origin]));
+      await page.evaluate(() => window.kasuri.views[0].navigation.show([-2e6 + window.kasuri.views[0].state.origin, 8e6 + window.kasuri.views[0].state.origin]));
       await settled();
       await shot("pair-aligned");
       const tab = page.locator(".pane-panel.active");
@@ -724,7 +724,7 @@ export const scenarios = [
     run: async ({ page, open, shot, settled }) => {
       await open();
       const result = await page.evaluate(async () => {
-        const { app } = window.kasuri;
+        const [app] = window.kasuri.views;
         const { recording } = app;
         const { index } = recording;
         const rows = index.names.filter((row) => row.count === 1);
@@ -734,16 +734,16 @@ export const scenarios = [
         const rgb = (ink) => ink & 0xffffff;
         for (const row of rows) {
           const line = recording.lines[row.line];
-          const own = rgb(app.colours.inks(2).of((row.name << 4) | row.kind));
+          const own = rgb(app.state.colours.inks(2).of((row.name << 4) | row.kind));
           for (let zoom = 0; ; zoom++) {
             const width = recording.length / 2 ** zoom;
-            const view = { ...app.view, t0: row.start - 0.37 * width, t1: row.start + 0.63 * width };
+            const view = { ...app.state.view, t0: row.start - 0.37 * width, t1: row.start + 0.63 * width };
             if (row.max / (width / view.width) > 3) break;
-            const scene = { ...app.scene(), view };
-            let pixels = app.painter.pixelsOf(scene, line);
+            const scene = { ...app.scenes.now(), view };
+            let pixels = app.stage.painter.pixelsOf(scene, line);
             for (let wait = 0; !pixels.complete && wait < 6000; wait++) {
               await new Promise((resolve) => setTimeout(resolve, 10));
-              pixels = app.painter.pixelsOf(scene, line);
+              pixels = app.stage.painter.pixelsOf(scene, line);
             }
             const { body, edge, mark } = pixels;
             const x = Math.floor(((row.start - view.t0) / width) * body.length);
@@ -777,10 +777,10 @@ export const scenarios = [
       assert.equal(result.unmarked, 0, `${result.unmarked} of ${result.merged} merged pixels look like single slices`);
       assert(result.merged > 10_000 && result.crowded > 100, JSON.stringify(result));
       await page.evaluate(() => {
-        const { app } = window.kasuri;
+        const [app] = window.kasuri.views;
         const row = app.recording.index.names.find((row) => row.count === 1);
-        app.reveal(app.recording.lines[row.line]);
-        app.show([row.start - 2e6, row.start + 2e6]);
+        app.rows.reveal(app.recording.lines[row.line]);
+        app.navigation.show([row.start - 2e6, row.start + 2e6]);
       });
       await settled();
       await shot("rare-among-merged");

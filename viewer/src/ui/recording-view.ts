@@ -1,0 +1,196 @@
+// The view of one recording: makes its parts and tells each what it uses. Nothing but the page's start and the pair know this
+// class; no part does.
+import { Account } from "../data/account";
+import type { Recording } from "../data/recording";
+import { TaskTable } from "../data/tasks";
+import { accountAt, AccountTab } from "./account";
+import { Keeper, type Address } from "./address";
+import { AreaDetails } from "./area";
+import { Arrows } from "./arrows";
+import { append, fill, h } from "./dom";
+import { infoTab, jsonTab } from "./facts";
+import { gripFor } from "./grip";
+import { Headers } from "./headers";
+import { helpDialog } from "./help";
+import { bindInput } from "./input";
+import { ItemDetails } from "./item";
+import { legend } from "./legend";
+import { homeOf } from "./life";
+import { banners } from "./losses";
+import { Minimap } from "./minimap";
+import { Navigation } from "./navigation";
+import { Notes } from "./notes";
+import { notesTab } from "./notes-tab";
+import { Panel, type Tab } from "./panel";
+import { savePicture } from "./pictures";
+import { Rows } from "./rows";
+import { Scenes } from "./scenes";
+import { Search } from "./search";
+import { Selection } from "./selection";
+import { Stage } from "./stage";
+import { ViewState } from "./state";
+import { foundTab, namesTab, panelTab, threadsTab } from "./tabs";
+import { tasksTab } from "./tasks";
+import { toolbar } from "./toolbar";
+import { Tooltip } from "./tooltip";
+
+/** How a view is part of a page with two. */
+export interface Companion {
+  /** Tells its ids and its part of the address from the other's. */
+  slot: string;
+  panelHost: HTMLElement;
+  /** What "show everything" shows. */
+  home: () => [number, number];
+  /** Tabs about both. */
+  tabs: () => Tab[];
+  /** Whether keys are meant for this view. */
+  active: () => boolean;
+  focusSearch: () => void;
+}
+
+export class RecordingView {
+  readonly state: ViewState;
+  readonly stage: Stage;
+  readonly navigation: Navigation;
+  readonly rows: Rows;
+  readonly selection: Selection;
+  readonly search: Search;
+  readonly notes: Notes;
+  readonly account: Account;
+  readonly scenes: Scenes;
+  readonly panel: Panel;
+  readonly searchInput: HTMLInputElement;
+  readonly help = helpDialog();
+  private readonly tasks: TaskTable;
+  private readonly accountTab: AccountTab;
+
+  constructor(
+    readonly recording: Recording,
+    readonly root: HTMLElement,
+    address: Address,
+    private readonly companion?: Companion,
+  ) {
+    const slot = companion?.slot ?? "";
+    const named = (part: string): string => (slot === "" ? part : `${part}, second recording`);
+    const state = (this.state = new ViewState(recording, matchMedia("(prefers-color-scheme: dark)").matches));
+    const stage = (this.stage = new Stage(state, named("Chart"), slot === ""));
+    const navigation = (this.navigation = new Navigation(state, stage.chart, companion?.home ?? (() => homeOf(recording))));
+    const rows = (this.rows = new Rows(state, navigation));
+    const selection = (this.selection = new Selection(state, rows, navigation));
+    const search = (this.search = new Search(state, selection));
+    this.notes = new Notes(state, navigation);
+    this.tasks = new TaskTable(recording);
+    this.account = new Account(recording);
+    this.accountTab = new AccountTab(state, this.account, selection);
+    const arrows = new Arrows(state, this.tasks);
+    this.scenes = new Scenes(state, this.account, arrows);
+    const minimap = new Minimap(state, this.account, navigation, named("Overview"));
+    const { bar, search: searchInput } = toolbar(
+      { state, stage, rows, navigation, search, arrows, help: this.help, savePicture: (kind) => savePicture(this.scenes.now(), kind) },
+      named("Recording"),
+      companion === undefined,
+    );
+    this.searchInput = searchInput;
+    const panelElement = h("section", { class: "panel", "aria-label": named("Details") });
+    panelElement.append(gripFor(panelElement));
+    this.panel = new Panel(panelElement, slot, () => this.tabs());
+    const live = h("div", { class: "for-readers", role: "status", "aria-live": "polite" });
+    state.said.on((text) => (live.textContent = text));
+    fill(root, bar, banners(recording, navigation, named("What is missing")), minimap.element, stage.chart, live, this.help);
+    append(companion?.panelHost ?? root, [panelElement]);
+    if (!companion) root.append(legend(state));
+
+    const headers = new Headers(state, rows, stage.headers);
+    const tooltip = new Tooltip(state, selection, (x, y) => accountAt(state, this.account, x, y));
+    this.connect(minimap, headers);
+    const keeper = new Keeper(state, { selection, search, arrows, navigation }, address, slot);
+    keeper.restore();
+    rows.arrange();
+    const focusSearch = companion?.focusSearch ?? (() => searchInput.focus());
+    bindInput({ state, stage, navigation, selection, search, arrows, tooltip, focusSearch, help: this.help, panel: panelElement, addNote: () => this.addNote(), active: companion?.active ?? (() => true) });
+    stage.start(() => this.scenes.now());
+    // A pair opens what is about both, once both are there.
+    if (!state.area && !companion) this.panel.openFirst(["account", "summary", "names", "threads"]);
+    keeper.start();
+    void this.load(minimap);
+  }
+
+  /** Who listens to whom. */
+  private connect(minimap: Minimap, headers: Headers): void {
+    const { state, stage, panel } = this;
+    this.recording.onload = () => state.redraw();
+    stage.drawn.on(() => {
+      headers.update();
+      minimap.draw();
+    });
+    stage.resized.on((width) => minimap.resize(width));
+    state.selectionChanged.on(() => this.showDetails());
+    state.foundChanged.on(() => panel.refresh("found"));
+    state.notesChanged.on(() => panel.refresh("notes"));
+    const colour = (): void => {
+      document.documentElement.dataset.theme = state.theme.dark ? "dark" : "light";
+      minimap.rethemed();
+    };
+    colour();
+    state.themeChanged.on(() => {
+      colour();
+      panel.rethemed();
+    });
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    state.kept.on(() => {
+      clearTimeout(timer);
+      // Adding up while the view moves would only delay the frames.
+      timer = setTimeout(() => panel.shows("account") && void this.accountTab.update(), 250);
+    });
+  }
+
+  private async load(minimap: Minimap): Promise<void> {
+    await this.account.load();
+    this.state.redraw();
+    await minimap.load();
+  }
+
+  private showDetails(): void {
+    const { state, selection, search, navigation, account, tasks } = this;
+    const { selected, area } = state;
+    const addNote = (): void => this.addNote();
+    if (selected) void this.panel.showDetails((cancelled) => new ItemDetails({ state, selection, search, navigation, tasks, addNote }, selected, cancelled));
+    else if (area) void this.panel.showDetails((cancelled) => new AreaDetails({ state, selection, account, navigation, addNote }, area, cancelled));
+    else this.panel.showNothing();
+  }
+
+  /** Adds a note and lets the person write it. */
+  addNote(): void {
+    const note = this.notes.add();
+    this.panel.open("notes");
+    const at = this.state.notes.indexOf(note);
+    this.panel.element.querySelectorAll<HTMLInputElement>(".note-text")[at]?.focus();
+  }
+
+  private tabs(): Tab[] {
+    const { state, selection, search, rows, notes, tasks, recording } = this;
+    const { index } = recording;
+    const tabs: (Tab | false)[] = [
+      ...(this.companion?.tabs() ?? []),
+      index.account !== null && { id: "account", text: "Account", content: () => this.accountTab.open() },
+      index.summary !== null && { id: "summary", text: "Summary", content: () => jsonTab(index.summary, this.elsewhere()) },
+      ...index.panels.map((panel, i) => ({ id: `panel-${i}`, text: panel.title, content: () => panelTab(selection, panel) })),
+      index.names.length > 0 && { id: "names", text: "Names", content: () => namesTab(state, selection) },
+      index.threads.length > 0 && { id: "threads", text: "Threads", content: () => threadsTab(state, rows) },
+      index.n_tasks > 0 && { id: "tasks", text: "Tasks", content: () => tasksTab({ state, selection, tasks }) },
+      state.found !== undefined && { id: "found", text: "Found", content: () => foundTab({ state, selection, search }) },
+      { id: "notes", text: state.notes.length > 0 ? `Notes (${state.notes.length})` : "Notes", content: () => notesTab(state, notes, () => this.addNote(), () => this.stage.canvas.focus()) },
+      { id: "recording", text: "Recording", content: () => infoTab(index) },
+    ];
+    return tabs.filter((tab) => tab !== false);
+  }
+
+  /** Keys of the summary that have tabs of their own. */
+  private elsewhere(): Set<string> {
+    const { index } = this.recording;
+    const keys = index.panels.map((panel) => panel.title.toLowerCase());
+    if (index.account) keys.push("account");
+    if (index.threads.length > 0) keys.push("threads");
+    return new Set(keys);
+  }
+}

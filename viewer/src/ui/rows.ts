@@ -1,0 +1,99 @@
+// Which rows show: folded, pinned, hidden, filtered; and how to bring one into view.
+import type { Line } from "../data/recording";
+import { AXIS } from "../draw/scene";
+import type { Row, Track } from "../view/layout";
+import type { Navigation } from "./navigation";
+import type { ViewState } from "./state";
+
+export class Rows {
+  constructor(
+    private readonly state: ViewState,
+    private readonly navigation: Navigation,
+  ) {}
+
+  /** Works the layout out anew, after a choice. */
+  arrange(): void {
+    const { state } = this;
+    state.layout = state.arranger.arrange(state.choices);
+    state.arranged.emit();
+    state.changed();
+  }
+
+  toggle(track: Track): void {
+    this.toggleId(track.id);
+    this.arrange();
+  }
+
+  pin(track: Track): void {
+    const { pinned } = this.state.choices;
+    const at = pinned.indexOf(track.id);
+    if (at >= 0) pinned.splice(at, 1);
+    else pinned.push(track.id);
+    this.arrange();
+  }
+
+  hide(track: Track): void {
+    const { choices } = this.state;
+    choices.hidden.add(track.id);
+    choices.pinned = choices.pinned.filter((id) => id !== track.id);
+    this.arrange();
+  }
+
+  showHidden(): void {
+    this.state.choices.hidden.clear();
+    this.arrange();
+  }
+
+  filter(text: string): void {
+    this.state.choices.filter = text;
+    this.arrange();
+  }
+
+  /** Scrolls so that the row of `line` shows, opening what encloses it. */
+  reveal(line: Line): void {
+    const { state } = this;
+    let place = this.find(line);
+    if (!place) {
+      this.open(line);
+      place = this.find(line);
+    }
+    if (!place || place.track.pinned) return;
+    const top = place.track.y + place.row.y;
+    const room = state.view.height - AXIS - state.layout.pinnedHeight;
+    const { scroll } = state.view;
+    if (top < scroll || top + place.row.height > scroll + room) this.navigation.scrollTo(Math.max(0, top - room / 3));
+  }
+
+  private find(line: Line): { track: Track; row: Row } | undefined {
+    const { pinned, tracks } = this.state.layout;
+    for (const track of [...pinned, ...tracks]) {
+      const row = track.rows.find((row) => row.line === line);
+      if (row) return { track, row };
+    }
+    return undefined;
+  }
+
+  private open(line: Line): void {
+    const { arranger, choices } = this.state;
+    choices.filter = "";
+    this.state.layout = arranger.arrange(choices);
+    for (const id of arranger.above(line)) this.openTrack(id);
+    choices.hidden.delete(arranger.idOf(line));
+    this.arrange();
+  }
+
+  /** What `id` encloses is in the layout only once `id` is open, hence a layout for each step. */
+  private openTrack(id: string): void {
+    const { state } = this;
+    state.choices.hidden.delete(id);
+    state.layout = state.arranger.arrange(state.choices);
+    if (state.layout.tracks.find((track) => track.id === id)?.open !== false) return;
+    this.toggleId(id);
+    state.layout = state.arranger.arrange(state.choices);
+  }
+
+  private toggleId(id: string): void {
+    const { toggled } = this.state.choices;
+    if (!toggled.delete(id)) toggled.add(id);
+  }
+}

@@ -1,0 +1,61 @@
+// What the next frame is drawn from.
+import type { Account } from "../data/account";
+import { groupBy } from "../data/group";
+import { encodeNamed } from "../data/value";
+import { visibleTracks, type Scene } from "../draw/scene";
+import type { Arrows } from "./arrows";
+import { chosenCpus } from "./subject";
+import type { ViewState } from "./state";
+
+/** Names with at most this many slices are never merged away. */
+const RARE = 8;
+
+export class Scenes {
+  private readonly rare: Uint8Array;
+  private readonly notable: Scene["notable"];
+
+  constructor(
+    private readonly state: ViewState,
+    private readonly account: Account,
+    private readonly arrows: Arrows,
+  ) {
+    const { index } = state.recording;
+    this.rare = new Uint8Array(index.strings.length);
+    for (const row of index.names) if (row.count <= RARE) this.rare[row.name] = 1;
+    const rows = groupBy(index.names, (row) => row.line);
+    this.notable = new Map([...rows].map(([line, names]) => [line, names.map((row) => ({ start: row.start, end: row.start + row.max, value: encodeNamed(row.name, row.kind) }))]));
+  }
+
+  now(): Scene {
+    const { recording, layout, view, colours, theme, found, origin, notes, selected, hover, cursor, rubber } = this.state;
+    return {
+      recording,
+      layout,
+      view,
+      colours,
+      theme,
+      origin,
+      notes,
+      marks: { selected, hover, cursor, area: rubber ?? this.area() },
+      arrows: this.arrows.inView(),
+      matches: found?.matches,
+      rare: this.rare,
+      notable: this.notable,
+      account: this.account,
+      accountCpus: chosenCpus(this.state),
+      dpr: window.devicePixelRatio || 1,
+    };
+  }
+
+  /** Where the marked area is on the screen: its tracks may have moved, or be out of sight. */
+  private area(): Scene["marks"]["area"] {
+    const { area } = this.state;
+    if (!area) return undefined;
+    const ids = new Set(area.tracks);
+    const shown = visibleTracks(this.state).filter(({ track }) => ids.has(track.id));
+    if (shown.length === 0) return undefined;
+    const y0 = Math.min(...shown.map(({ y }) => y));
+    const y1 = Math.max(...shown.map(({ track, y }) => y + track.height));
+    return { t0: area.t0, t1: area.t1, y0, y1 };
+  }
+}
