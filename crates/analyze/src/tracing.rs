@@ -8,7 +8,8 @@
 //! whole range of these as their interval. The recorder's own CPU time is told apart: it runs beside the program, and delays it
 //! only where no CPU is free.
 use crate::summary::{EventKind, TracingCost};
-use kasuri_model::{EventCost, Trace, cost_at};
+use kasuri_base::cost::cost_at;
+use kasuri_model::{EventCost, Trace};
 
 /// Steps towards a distance and a cost that belong together; each leaves a fraction of the error before.
 const STEPS: u32 = 8;

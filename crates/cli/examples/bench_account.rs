@@ -2,8 +2,7 @@
 //! usage: bench_account RECORDING [ROUNDS]
 use anyhow::{Context, Result};
 use kasuri_analyze::account::Account;
-use kasuri_format::container::Recording;
-use kasuri_model::Trace;
+use kasuri_import::{File, Options, load};
 use std::time::Instant;
 
 fn main() -> Result<()> {
@@ -13,7 +12,13 @@ fn main() -> Result<()> {
         .context("usage: bench_account RECORDING [ROUNDS]")?;
     let rounds: u32 = args.next().map_or(Ok(5), |n| n.parse())?;
     let bytes = std::fs::read(&path).with_context(|| path.clone())?;
-    let trace = Trace::load(&Recording::parse(&bytes)?)?;
+    let trace = load(
+        &[File {
+            name: &path,
+            bytes: &bytes,
+        }],
+        &Options::default(),
+    )?;
     for _ in 0..rounds {
         let start = Instant::now();
         let account = Account::new(&trace, trace.span.clone());

@@ -1,8 +1,7 @@
 //! Loads a recording again and again in one process: CPU seconds of one thread, one line for each time.
 //! usage: bench_open FILE [TIMES]
 use anyhow::{Context, Result};
-use kasuri_format::container::Recording;
-use kasuri_model::Trace;
+use kasuri_import::{File, Options, load};
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
@@ -11,7 +10,13 @@ fn main() -> Result<()> {
     let bytes = std::fs::read(&path).with_context(|| path.clone())?;
     for _ in 0..times {
         let (wall, cpu) = (std::time::Instant::now(), cpu_s());
-        let trace = Trace::load(&Recording::parse(&bytes)?)?;
+        let trace = load(
+            &[File {
+                name: &path,
+                bytes: &bytes,
+            }],
+            &Options::default(),
+        )?;
         let (cpu, wall) = (cpu_s() - cpu, wall.elapsed().as_secs_f64());
         println!(
             "{cpu:.6} {wall:.6} {}",

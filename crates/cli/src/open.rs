@@ -3,7 +3,7 @@ use anyhow::{Context, bail};
 use kasuri_format::ErrorKind;
 use kasuri_format::container::Recording;
 use kasuri_import as import;
-use kasuri_model::{Loss, ThreadIx, Trace};
+use kasuri_model::Trace;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{IsTerminal, Read};
@@ -55,16 +55,12 @@ impl Input {
     fn read(&self, keeps_events: bool) -> anyhow::Result<Trace> {
         let files = Files::read(&self.file)?;
         let progress = progress(files.bytes(), &self.file);
-        let trace = match files.one() {
-            Some(bytes) if Recording::is_one(bytes) => self.understand(bytes, keeps_events),
-            _ => self.import(&files, keeps_events),
-        };
+        let trace = self.understand(&files, keeps_events);
         progress.finish_and_clear();
         trace
     }
 
-    /// Another tool's trace.
-    fn import(&self, files: &Files, keeps_events: bool) -> anyhow::Result<Trace> {
+    fn understand(&self, files: &Files, keeps_events: bool) -> anyhow::Result<Trace> {
         let unpacked = files.unpack()?;
         let parts: Vec<import::File> = (files.all.iter().zip(&unpacked))
             .map(|((name, _), bytes)| import::File { name, bytes })
@@ -73,60 +69,37 @@ impl Input {
             salvage: self.salvage,
             keeps_events,
         };
-        import::load(&parts, &options).map_err(|error| {
-            let hint = self.hint(error.kind());
-            // Errors of the content name the file already, but for those met while events are read.
-            match error {
-                import::Error::Model(error) => anyhow::anyhow!("{}: {error}{hint}", self.name()),
-                error => anyhow::anyhow!("{error}{hint}"),
-            }
-        })
+        let mut strings = kasuri_model::Strings::default();
+        let opened = import::open(&parts, &options, &mut strings).map_err(|e| self.damaged(e))?;
+        self.warn_of(&opened.damage);
+        let trace = opened.build(strings);
+        trace.map_err(|error| self.damaged(error.into()))
     }
 
-    fn understand(&self, bytes: &[u8], keeps_events: bool) -> anyhow::Result<Trace> {
-        let (recording, errors) = self.recording(bytes)?;
-        let loaded = match keeps_events {
-            true => Trace::load_with_events(&recording),
-            false => Trace::load(&recording),
-        };
-        let mut trace = loaded.map_err(|error| self.damaged(error.into()))?;
-        for error in errors {
-            trace.losses.push(file_damage(&trace, &error));
-        }
-        Ok(trace)
-    }
-
-    /// The recording in these bytes, and what is wrong with it and is passed over with a warning.
-    fn recording<'b>(
-        &self,
-        bytes: &'b [u8],
-    ) -> anyhow::Result<(Recording<'b>, Vec<kasuri_format::Error>)> {
-        if !self.salvage {
-            let recording = Recording::parse(bytes).map_err(|error| self.damaged(error.into()))?;
-            return Ok((recording, Vec::new()));
-        }
-        let (recording, errors) = Recording::salvage(bytes);
-        // Nothing can be left of what is no recording of ours.
-        let is_foreign =
-            |e: &&kasuri_format::Error| matches!(e.kind, ErrorKind::Foreign | ErrorKind::Version);
-        if let Some(error) = errors.iter().find(is_foreign) {
-            return Err(self.damaged(error.clone().into()));
-        }
-        for error in &errors {
+    /// Says what of a damaged recording is passed over.
+    fn warn_of(&self, damage: &[kasuri_format::Error]) {
+        for error in damage {
             crate::message::warning(format!("{}: {error}; the rest is kept", self.name()));
         }
-        Ok((recording, errors))
+    }
+
+    /// The recording in these bytes, for what needs its blocks.
+    fn recording<'b>(&self, bytes: &'b [u8]) -> anyhow::Result<Recording<'b>> {
+        let name = self.name().to_string();
+        let parsed = import::recording(&name, bytes, self.salvage);
+        let (recording, damage) = parsed.map_err(|error| self.damaged(error))?;
+        self.warn_of(&damage);
+        Ok(recording)
     }
 
     /// An error of the file's content, with its path, and with the way to what is left of it.
-    fn damaged(&self, error: anyhow::Error) -> anyhow::Error {
-        let kind = error
-            .chain()
-            .find_map(|e| match e.downcast_ref::<kasuri_model::Error>() {
-                Some(kasuri_model::Error::Format(e)) => Some(e.kind),
-                _ => e.downcast_ref::<kasuri_format::Error>().map(|e| e.kind),
-            });
-        anyhow::anyhow!("{}: {error:#}{}", self.name(), self.hint(kind))
+    fn damaged(&self, error: import::Error) -> anyhow::Error {
+        let hint = self.hint(error.kind());
+        match error {
+            // Met while events were read, where the path is not known.
+            import::Error::Model(error) => anyhow::anyhow!("{}: {error}{hint}", self.name()),
+            error => anyhow::anyhow!("{error}{hint}"),
+        }
     }
 
     /// The way to what is left of a damaged file.
@@ -213,7 +186,7 @@ pub fn with_traces<R>(
                 base = Some(Base {
                     name: name.to_string(),
                     bytes,
-                    recording: input.recording(bytes)?.0,
+                    recording: input.recording(bytes)?,
                 });
             }
             Some(_) => bail!(
@@ -243,18 +216,6 @@ pub fn with_traces<R>(
         opened,
         strings,
     })
-}
-
-/// What is missing of a damaged file shows in every answer, like every other loss.
-fn file_damage(trace: &Trace, error: &kasuri_format::Error) -> Loss {
-    Loss {
-        cause: format!("file damaged at byte {}", error.offset),
-        cpu: None,
-        thread: ThreadIx::NONE,
-        when: trace.span.clone(),
-        count: 0,
-        remedy: String::new(),
-    }
 }
 
 fn is_stdin(path: &Path) -> bool {
@@ -306,7 +267,7 @@ impl Bytes {
             name,
             bytes: &bytes,
         };
-        if is_more && !Recording::is_one(&bytes) && !import::may_be_one(&file) {
+        if is_more && !import::may_be_one(&file) {
             return Err(import::Error::unknown(&[file]).into());
         }
         from.read_to_end(&mut bytes)

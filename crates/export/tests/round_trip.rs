@@ -1,7 +1,7 @@
 //! Recordings -> our exports -> our imports: what both sides hold comes back, to the nanosecond.
 //!
 //! The recordings are those of a small machine whose threads are born, work, wait, wake each other and die, on random CPUs.
-use kasuri_format::ring::{ArgType, Kind, WaitKind};
+use kasuri_base::annotation::{ArgType, Kind, WaitKind};
 use kasuri_import::{File, Options, load};
 use kasuri_model::input::{Annotation, Event, KnownThread, Setup, What};
 use kasuri_model::{

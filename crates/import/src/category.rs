@@ -1,6 +1,6 @@
 //! What the categories of other tools' slices say, where they say what Kasuri knows: its own exports write these, and
 //! other writers may.
-use kasuri_format::ring::{ArgType, Kind, LockMode, WaitKind};
+use kasuri_base::annotation::{ArgType, Kind, LockMode, WaitKind};
 use kasuri_model::input::Annotation;
 use kasuri_model::{ArgValue, StrIx, Time};
 

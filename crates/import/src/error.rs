@@ -44,6 +44,11 @@ pub enum Error {
     },
 }
 
+/// What a source of events reports of the bytes that it reads.
+pub(crate) fn source(error: kasuri_format::Error) -> kasuri_model::Error {
+    kasuri_model::Error::source(error)
+}
+
 impl Error {
     /// An error of `file`'s bytes.
     pub fn format(file: &str, error: kasuri_format::Error) -> Error {
@@ -66,7 +71,10 @@ impl Error {
     pub fn kind(&self) -> Option<kasuri_format::ErrorKind> {
         match self {
             Error::Format { error, .. } => Some(error.kind),
-            Error::Model(kasuri_model::Error::Format(error)) => Some(error.kind),
+            Error::Model(kasuri_model::Error::Source(error)) => {
+                let error = error.downcast_ref::<kasuri_format::Error>();
+                error.map(|error| error.kind)
+            }
             _ => None,
         }
     }

@@ -3,12 +3,13 @@
 //! One pass notes where each CPU's lines are, and takes in what belongs to no CPU: marks, losses, processes. The
 //! lines are read again when their CPU's events are asked for.
 use crate::marks::Marks;
+use crate::text_events::{TextEvent, TextEvents};
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use base64::Engine;
 use kasuri_format::ftrace_text::{self, Line};
 use kasuri_format::{Error as FormatError, ErrorKind};
 use kasuri_model::input::{CpuEvents, Event, KnownThread, Setup, What};
-use kasuri_model::{EventCost, Info, Loss, Strings, TextEvent, TextEvents, ThreadIx, Time, Trace};
+use kasuri_model::{EventCost, Info, Loss, Strings, ThreadIx, Time, Trace};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Other tools' traces -> the columns of [`kasuri_model`]. No I/O: callers bring the bytes.
+//! Recordings and other tools' traces -> the columns of [`kasuri_model`]. No I/O: callers bring the bytes.
 //!
 //! Formats are told by their content, never by a file's name. A reader is a row of [`READERS`] and a module of its own;
 //! parsing of binary formats lives in `kasuri_format`.
@@ -10,17 +10,23 @@ mod ctf;
 mod error;
 mod flow_ends;
 mod ftrace_text;
+mod kernel_events;
 mod marks;
 mod opened;
 mod perf_data;
 mod perfetto;
+mod prev_state;
+mod recording;
+mod syscalls;
 mod tape;
+mod text_events;
 mod trace_dat;
 mod tracks;
 mod unpack;
 
 pub use error::Error;
 pub use opened::{Clock, Opened};
+pub use recording::parse as recording;
 pub use unpack::unpack;
 
 use kasuri_model::{Strings, Trace};
@@ -46,6 +52,8 @@ pub struct Options {
 /// A format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
+    /// Kasuri's own recording.
+    Kasuri,
     /// trace-cmd's and KernelShark's file.
     TraceDat,
     /// perf's file.
@@ -64,6 +72,7 @@ impl Kind {
     /// For people.
     pub const fn name(self) -> &'static str {
         match self {
+            Kind::Kasuri => "kasuri",
             Kind::TraceDat => "trace.dat",
             Kind::PerfData => "perf.data",
             Kind::Ctf => "CTF",
@@ -85,6 +94,11 @@ struct Reader {
 
 /// All, the surest signs first.
 const READERS: &[Reader] = &[
+    Reader {
+        kind: Kind::Kasuri,
+        detect: recording::detect,
+        open: recording::open,
+    },
     Reader {
         kind: Kind::TraceDat,
         detect: trace_dat::detect,
@@ -132,7 +146,8 @@ fn reader(files: &[File<'_>]) -> Option<&'static Reader> {
 }
 
 fn known() -> Vec<&'static str> {
-    READERS.iter().map(|r| r.kind.name()).collect()
+    let foreign = READERS.iter().filter(|r| r.kind != Kind::Kasuri);
+    foreign.map(|r| r.kind.name()).collect()
 }
 
 /// Opens a trace; `strings` are those to build it with.
@@ -165,7 +180,7 @@ mod tests {
 
     #[test]
     fn unknown_content_is_named() {
-        for bytes in [&b""[..], b"not a trace", b"\x00\x00\x00\x00"] {
+        for bytes in [&b"not a trace"[..], b"\x00\x00\x00\x00"] {
             let file = File {
                 name: "some/file",
                 bytes,

@@ -5,7 +5,7 @@
 //! `G|pid|track|name|cookie` .. `H|pid|track|cookie` are slices that belong to a process and not to a thread, and
 //! `N|pid|track|name` is an instant of such a track. What is none of these is a message.
 use crate::tracks::Tracks;
-use kasuri_format::ring::Kind;
+use kasuri_base::annotation::Kind;
 use kasuri_model::input::Annotation;
 use kasuri_model::{AnnotationVec, StrIx, Strings, Time};
 use std::collections::HashMap;

@@ -1,7 +1,8 @@
 //! What a reader of one format gives: streams of events on the file's own clock, and what is known besides.
 use crate::Kind;
+use kasuri_format::Error as FormatError;
 use kasuri_model::input::{Annotation, AnnotationEvents, CpuEvents, Event, Setup};
-use kasuri_model::{Error, Info, Places, Strings, Time, Trace};
+use kasuri_model::{Error, Info, Loss, Places, Strings, ThreadIx, Time, Trace};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -22,7 +23,7 @@ pub enum Clock {
     Other,
 }
 
-/// A trace of another tool, opened. All times are absolute, in ns of its `clock`.
+/// A trace, opened.
 pub struct Opened<'a> {
     /// What it is.
     pub kind: Kind,
@@ -30,6 +31,9 @@ pub struct Opened<'a> {
     pub clock: Clock,
     /// ns since 1970 where the clock is 0, when the file says it.
     pub realtime_offset_ns: Option<i64>,
+    /// Where the columns' `Time(0)` is. None: at the start of the span, and all times are absolute, in ns of `clock`. Else
+    /// all times count from here already: the reader knew it before it read.
+    pub origin_ns: Option<i64>,
     /// What the passes must know; `span` from the first stamp to the last.
     pub setup: Setup,
     /// CPUs' events.
@@ -40,6 +44,8 @@ pub struct Opened<'a> {
     pub info: Info,
     /// Where names were annotated.
     pub places: Places,
+    /// Damage that was passed over ([`crate::Options::salvage`]); each becomes a loss.
+    pub damage: Vec<FormatError>,
     /// Adds what is only known when all events were read: losses, damage. Times are shifted by then.
     pub finish: Box<dyn FnOnce(&mut Trace) + 'a>,
 }
@@ -51,41 +57,47 @@ impl<'a> Opened<'a> {
             kind,
             clock,
             realtime_offset_ns: None,
+            origin_ns: None,
             setup: Setup::default(),
             cpus: Vec::new(),
             streams: Vec::new(),
             info: Info::default(),
             places: Places::default(),
+            damage: Vec::new(),
             finish: Box::new(|_| ()),
         }
     }
 
-    /// The columns, with Time(0) at the start of the span.
+    /// The columns.
     ///
     /// # Errors
     /// Damage met while events are read.
     pub fn build(self, strings: Strings) -> Result<Trace, Error> {
-        let origin = self.setup.span.start.0;
+        let shift = match self.origin_ns {
+            Some(_) => 0,
+            None => self.setup.span.start.0,
+        };
         let mut setup = self.setup;
-        setup.span = back(setup.span.start, origin)..back(setup.span.end, origin);
+        setup.span = back(setup.span.start, shift)..back(setup.span.end, shift);
         for known in &mut setup.known {
-            known.time = back(known.time, origin);
+            known.time = back(known.time, shift);
         }
         let n_annotations = Rc::new(Cell::new(0));
         let cpus = self.cpus.into_iter();
         let cpus = cpus
-            .map(|(n, source)| (n, Shifted { source, origin }))
+            .map(|(n, source)| (n, Shifted { source, shift }))
             .collect();
         let streams = self.streams.into_iter();
         let streams = streams
             .map(|source| Counted {
-                shifted: Shifted { source, origin },
+                shifted: Shifted { source, shift },
                 n: n_annotations.clone(),
                 begun: false,
                 again: false,
             })
             .collect();
         let mut trace = kasuri_model::build(setup, strings, cpus, streams)?;
+        let origin = self.origin_ns.unwrap_or(shift);
         trace.origin_monotonic_ns = origin;
         trace.origin_realtime_ns = self
             .realtime_offset_ns
@@ -98,29 +110,46 @@ impl<'a> Opened<'a> {
         trace.places = self.places;
         trace.n_annotation_events = n_annotations.get();
         (self.finish)(&mut trace);
+        for error in self.damage {
+            trace.losses.push(file_damage(&trace, &error));
+        }
         Ok(trace)
     }
 }
 
-fn back(time: Time, origin: i64) -> Time {
-    match time {
-        Time::MIN | Time::MAX => time,
-        Time(ns) => Time(ns.saturating_sub(origin)),
+/// What is missing of a damaged file shows in every answer, like every other loss.
+fn file_damage(trace: &Trace, error: &FormatError) -> Loss {
+    Loss {
+        cause: format!("file damaged at byte {}", error.offset),
+        cpu: None,
+        thread: ThreadIx::NONE,
+        when: trace.span.clone(),
+        count: 0,
+        remedy: String::new(),
     }
 }
 
-/// Events with their stamps counted from `origin`.
+fn back(time: Time, shift: i64) -> Time {
+    match time {
+        Time::MIN | Time::MAX => time,
+        Time(ns) => Time(ns.saturating_sub(shift)),
+    }
+}
+
+/// Events with their stamps counted from `shift`, ns.
 struct Shifted<S> {
     source: S,
-    origin: i64,
+    shift: i64,
 }
 
 impl CpuEvents for Shifted<Box<dyn CpuEvents + '_>> {
     fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
         let first = out.len();
         self.source.fill(strings, out)?;
-        for event in &mut out[first..] {
-            event.time = back(event.time, self.origin);
+        if self.shift != 0 {
+            for event in &mut out[first..] {
+                event.time = back(event.time, self.shift);
+            }
         }
         Ok(())
     }
@@ -143,11 +172,17 @@ impl AnnotationEvents for Counted<'_> {
         self.shifted.source.tid()
     }
 
+    fn generation(&self) -> u32 {
+        self.shifted.source.generation()
+    }
+
     fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Annotation>) -> Result<(), Error> {
         let first = out.len();
         self.shifted.source.fill(strings, out)?;
-        for event in &mut out[first..] {
-            event.time = back(event.time, self.shifted.origin);
+        if self.shifted.shift != 0 {
+            for event in &mut out[first..] {
+                event.time = back(event.time, self.shifted.shift);
+            }
         }
         self.begun = true;
         if !self.again {
@@ -158,7 +193,7 @@ impl AnnotationEvents for Counted<'_> {
 
     fn first_time(&self) -> Option<Time> {
         let time = self.shifted.source.first_time()?;
-        Some(back(time, self.shifted.origin))
+        Some(back(time, self.shifted.shift))
     }
 
     fn rewind(&mut self) {

@@ -9,15 +9,14 @@
 //! | a program, sched_switch alone | where its threads leave a CPU | no | sched_switch; who comes on is seen late |
 //! | a program, both (`--switch-events`) | where they leave | where they leave and come | how they left of sched_switch, when they came of the record |
 //! | either, switch records alone | no | each | the records |
+use crate::kernel_events::{RawEvents, RawSetup};
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use kasuri_format::perf::RecordKind;
 use kasuri_format::perf_data::{CpuReader, PerfData, RecordWhat};
 use kasuri_format::tracefs::EventFormat;
 use kasuri_format::{Error as FormatError, ErrorKind};
 use kasuri_model::input::{CpuEvents, Event, KnownThread, Setup, What};
-use kasuri_model::{
-    EventCost, Info, Loss, RawEvents, RawSetup, Strings, ThreadIx, ThreadState, Time, Trace,
-};
+use kasuri_model::{EventCost, Info, Loss, Strings, ThreadIx, ThreadState, Time, Trace};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -591,7 +590,7 @@ impl CpuEvents for CpuSource<'_> {
                     }
                     continue;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(crate::error::source(error)),
             };
             let time = time(record.time);
             if time < shared.start {

@@ -2,7 +2,7 @@
 //!
 //! An event is a byte of kind and flags, the time since the one before, and what it has of site, numbers and name; all
 //! as variable-length numbers. A slice of another tool takes about 12 bytes instead of 64.
-use kasuri_format::ring::{ArgType, Kind};
+use kasuri_base::annotation::{ArgType, Kind};
 use kasuri_model::input::{Annotation, AnnotationEvents};
 use kasuri_model::{Error, StrIx, Strings, Time};
 use std::collections::HashMap;

@@ -8,12 +8,13 @@
 mod pages;
 mod survey;
 
+use crate::kernel_events::{RawEvents, RawSetup};
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use kasuri_format::trace_dat::TraceDat;
 use kasuri_format::tracefs::{EventFormat, PageLayout};
 use kasuri_format::{Error as FormatError, Result as FormatResult};
 use kasuri_model::input::CpuEvents;
-use kasuri_model::{EventCost, Info, Loss, RawEvents, RawSetup, Strings, ThreadIx, Time, Trace};
+use kasuri_model::{EventCost, Info, Loss, Strings, ThreadIx, Time, Trace};
 use pages::{Gap, Met, Pages, Several, Stamps};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

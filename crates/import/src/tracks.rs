@@ -1,7 +1,7 @@
 //! Slices that belong to no thread: asynchronous marks, tracks of other tools. They may overlap in any way, and rows of
 //! the model hold slices that nest; so each is put in the first lane of its track where it follows or nests in what is
 //! there. A lane is a stream of its process with a negative thread id and the track's name.
-use kasuri_format::ring::Kind;
+use kasuri_base::annotation::Kind;
 use kasuri_model::input::Annotation;
 use kasuri_model::{AnnotationVec, StrIx, Strings, Time};
 use std::collections::{BTreeMap, HashMap};

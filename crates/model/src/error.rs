@@ -4,9 +4,9 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes are damaged: the file and offset are in the message.
+    /// A source of events met damage; the error that it reported, which names the place.
     #[error(transparent)]
-    Format(#[from] kasuri_format::Error),
+    Source(Box<dyn std::error::Error + Send + Sync>),
     /// More rows than a 32-bit index can name.
     #[error("more than {max} {what} in one recording")]
     TooMany {
@@ -15,4 +15,11 @@ pub enum Error {
         /// The most one recording can hold.
         max: u32,
     },
+}
+
+impl Error {
+    /// Of a source of events.
+    pub fn source(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+        Error::Source(Box::new(error))
+    }
 }

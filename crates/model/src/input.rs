@@ -1,6 +1,6 @@
 //! What the passes read: one stream of scheduler events for each CPU, one stream of annotation events for each
-//! thread and client. [`crate::Trace::load`] feeds them from a recording; tests and importers of other tools'
-//! traces feed them from vectors, through [`crate::Input`].
+//! thread and client. The readers of `kasuri_import` fill them from recordings and other tools' traces, tests from vectors
+//! ([`crate::Input`]).
 use crate::{StrIx, Strings, ThreadState, Time};
 
 /// One kernel event on one CPU.
@@ -162,7 +162,7 @@ impl What {
 }
 
 /// Events that a source makes at once: as many as stay in the nearest cache.
-pub(crate) const BATCH: usize = 512;
+pub const BATCH: usize = 512;
 
 /// The events of one CPU, in recorded order.
 pub trait CpuEvents {

@@ -1,11 +1,10 @@
-//! A recording as columns. Start reading at [`types`]; [`Trace::load`] fills them.
+//! A recording as columns. Start reading at [`types`]; [`build`] fills them from streams of events, which the readers of
+//! `kasuri_import` or vectors ([`Input`]) give. No file format is known here.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`types`] | the columns |
-//! | [`input`] | the events that the passes read, from a recording or from vectors ([`Input`]) |
-//! | `load` | a recording's blocks as such events |
-//! | `kernel_events` | kernel event types and their fields -> such events |
+//! | [`input`] | the events that the passes read |
 //! | `merge`, `sched`, `spans`, `table`, `tape` | kernel events -> threads, states, occupancy, wake-ups, spans |
 //! | `sched_log` | the scheduler's events themselves, kept for exports |
 //! | `annotate` | annotation events -> slices, tasks, flows, counters |
@@ -21,20 +20,15 @@ mod check;
 mod error;
 mod inner;
 pub mod input;
-mod kernel_events;
 pub mod label;
-mod load;
 mod lock_calls;
 mod merge;
-mod prev_state;
 mod query;
 mod sched;
 mod sched_log;
 mod spans;
-mod syscalls;
 mod table;
 mod tape;
-mod text_events;
 mod time;
 pub mod types;
 mod vec_source;
@@ -42,13 +36,8 @@ mod vec_source;
 pub use build::build;
 pub use error::Error;
 pub use inner::{InnerName, InnerThread};
-pub use kasuri_format::meta::cost_at;
-pub use kernel_events::{RawEvents, RawSetup, SOFTIRQS};
-pub use prev_state::PrevState;
 pub use query::{OccupancyRow, StateRow};
 pub use sched_log::{OnCpu, SchedEvent, SchedLog, SchedWhat};
-pub use syscalls::name as syscall_name;
-pub use text_events::{TextEvent, TextEvents};
 pub use time::{Duration, Time};
 pub use types::*;
 pub use vec_source::{AnnotationVec, CpuVec, Input};

@@ -6,7 +6,7 @@
 use crate::input::{Annotation, AnnotationEvents, LockStep};
 use crate::vec_source::AnnotationVec;
 use crate::{Error, ProcessIx, StrIx, Strings, Thread, ThreadIx, Time};
-use kasuri_format::ring::{Kind, lock_type};
+use kasuri_base::annotation::{Kind, lock_type};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// One call.

@@ -505,6 +505,11 @@ pub enum KernelSpanKind {
     LockContention = 3,
 }
 
+/// Names of softirqs, as the kernel numbers them.
+pub const SOFTIRQS: [&str; 10] = [
+    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
+];
+
 /// Spans inside the kernel, sorted by (kind, start).
 #[derive(Clone, Debug, Default)]
 pub struct KernelSpans {

@@ -1,6 +1,6 @@
 //! Golden annotation streams: the answers in the comments were worked out by hand.
 use SliceKind::*;
-use kasuri_format::ring::Kind;
+use kasuri_base::annotation::Kind;
 use kasuri_model::input::{Annotation, Setup};
 use kasuri_model::{AnnotationVec, ArgValue, Input, SliceKind, StrIx, Strings, Time, Trace, open};
 
@@ -588,7 +588,7 @@ fn waits(trace: &Trace) -> Vec<(i64, i64, SliceKind, &str)> {
 /// The waits of one thread for the condition 0xc of the mutex 0xa: (begin, end, whether the time limit ended it); as the probe
 /// writes them. `mutex`: the mutex's symbol.
 fn timed_waits(mutex: &str, turns: &[(i64, i64, bool)]) -> Trace {
-    let symbol = kasuri_format::ring::lock_type::SYMBOL;
+    let symbol = kasuri_base::annotation::lock_type::SYMBOL;
     let mut p = Program::default();
     p.stream(1).put(5, Kind::LockDefine, "x", 1, 0xa, 0);
     p.put(5, Kind::LockDefine, mutex, symbol, 0xa, 0);

@@ -1,6 +1,6 @@
 //! Random schedules whose truth a small simulator knows, and random nonsense, which must keep the tables' rules.
 use ThreadState::*;
-use kasuri_format::ring::Kind;
+use kasuri_base::annotation::Kind;
 use kasuri_model::input::{Annotation, Event, Setup, What};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
 use proptest::prelude::*;

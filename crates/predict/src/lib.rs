@@ -16,7 +16,6 @@ mod predict;
 mod profile;
 pub mod program;
 pub mod replay;
-pub mod rng;
 pub mod whatif;
 
 pub use answer::*;

@@ -21,7 +21,7 @@
 //! two); per-CPU run queues with a balancer (no gain while threads run long, and wrong in its own ways).
 use crate::machine::Machine;
 use crate::program::{Program, Step};
-use crate::rng::Rng;
+use kasuri_base::random::Rng;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 

@@ -1,6 +1,6 @@
 //! The program as it would be after a change.
 use crate::program::{Lock, Program, Step};
-use crate::rng::Rng;
+use kasuri_base::random::Rng;
 
 /// Lock `lock` becomes `k` locks; each acquisition takes one of them by lot.
 pub fn split(program: &Program, lock: u32, k: u32) -> Program {

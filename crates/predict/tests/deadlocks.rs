@@ -1,7 +1,7 @@
 //! Programs whose locks stop them for ever: what the replay makes of them, and that no number of any answer is none.
+use kasuri_base::random::Rng;
 use kasuri_predict::program::{Lock, Program, Script, Step};
 use kasuri_predict::replay::{Outcome, Setup, replay};
-use kasuri_predict::rng::Rng;
 use kasuri_predict::{Class, Extract, Machine, Options, from_extracts};
 
 fn program(scripts: Vec<Vec<Step>>, locks: &[(&str, bool)], n_events: u32) -> Program {

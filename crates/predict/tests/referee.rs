@@ -3,9 +3,9 @@
 //! The referee has no recorded steps, no event queue and no scripts: it looks at all threads, finds the next moment at
 //! which one of them changes, and moves there. Both have the same times to play, to the last thread's end, so that a thread that
 //! is left behind shows.
+use kasuri_base::random::Rng;
 use kasuri_predict::program::{Lock, Program, Script, Step};
 use kasuri_predict::replay::{Setup, replay};
-use kasuri_predict::rng::Rng;
 use kasuri_predict::{Class, Machine, load, models};
 
 /// One random program: threads that compute, take one of some locks, and sometimes are away.

@@ -1,9 +1,9 @@
 //! What `kasuri locks` says of one recording agrees with itself: class, prediction, advice and shares, over many random
 //! recordings, sound ones and nonsense.
 use kasuri_analyze::{LockRow, Locks, Options, Use, locks};
+use kasuri_base::random::Rng;
 use kasuri_model::input::{Annotation, Event, KnownThread, Setup};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
-use kasuri_predict::rng::Rng;
 use kasuri_predict::{Class, Machine, Prediction};
 use kasuri_text::table::{self, Layout};
 use kasuri_text::verdict::{Advice, Verdict, WORTH_A_LOOK};

@@ -101,7 +101,12 @@ fn traced(options: &Options) -> anyhow::Result<(Run, Option<f64>, ExitCode)> {
         wall_s: (end.monotonic_ns - meta.start.monotonic_ns) as f64 * 1e-9,
         cpu_s: meta.program_cpu_ns.unwrap_or(0) as f64 * 1e-9,
     };
-    let trace = kasuri_model::Trace::load(&recording)?;
+    let name = file.display().to_string();
+    let file = kasuri_import::File {
+        name: &name,
+        bytes: &bytes,
+    };
+    let trace = kasuri_import::load(&[file], &Default::default())?;
     let share = kasuri_analyze::summary(&trace, &kasuri_analyze::Options::default())
         .tracing
         .share;

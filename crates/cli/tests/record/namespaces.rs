@@ -1,6 +1,5 @@
 //! Programs in pid name spaces of their own: whoever bears an annotation is who wrote it, or a nameless thread, never a stranger.
 use crate::support::*;
-use kasuri_format::container::Recording;
 use kasuri_model::Trace;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
@@ -23,7 +22,11 @@ fn record(dir: &Path, script: &str) -> Option<Trace> {
 
 fn load(path: &Path) -> Trace {
     let bytes = std::fs::read(path).expect("a recording");
-    Trace::load(&Recording::parse(&bytes).expect("a recording")).expect("a sound recording")
+    let file = kasuri_import::File {
+        name: "run.kasuri",
+        bytes: &bytes,
+    };
+    kasuri_import::load(&[file], &Default::default()).expect("a sound recording")
 }
 
 /// What `trace` says of messages: texts whose thread has that very name, and how many are with nameless threads.

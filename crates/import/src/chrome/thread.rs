@@ -2,7 +2,7 @@
 //! places among the others.
 use crate::category::{Category, argument, event};
 use crate::tape::Tape;
-use kasuri_format::ring::Kind;
+use kasuri_base::annotation::Kind;
 use kasuri_model::{ArgValue, StrIx, Time};
 
 /// What an event does.

@@ -2,9 +2,10 @@
 //!
 //! Names and fields are those of lttng-modules; what other tracers call alike is read alike.
 use super::lane::{Lane, Next};
+use crate::prev_state::PrevState;
 use kasuri_format::ctf::{EventLayout, Head, Layout, LeafKind, Program, Value};
 use kasuri_model::input::{CpuEvents, Event, What};
-use kasuri_model::{PrevState, SOFTIRQS, StrIx, Strings, Time};
+use kasuri_model::{SOFTIRQS, StrIx, Strings, Time};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -615,7 +616,7 @@ impl CpuEvents for KernelCpu<'_> {
     ) -> Result<(), kasuri_model::Error> {
         if !std::mem::replace(&mut self.is_started, true) {
             for lane in &mut self.lanes {
-                lane.next = lane.lane.next()?;
+                lane.next = lane.lane.next().map_err(crate::error::source)?;
             }
         }
         while out.len() < BATCH {
@@ -624,7 +625,7 @@ impl CpuEvents for KernelCpu<'_> {
             };
             // A run of events of one channel needs no look at the others.
             while out.len() < BATCH {
-                self.take(ix, strings, out)?;
+                self.take(ix, strings, out).map_err(crate::error::source)?;
                 match self.lanes[ix].next {
                     Some(Next::Event(time, _) | Next::Lost(time)) if time < limit => {}
                     _ => break,

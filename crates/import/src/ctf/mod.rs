@@ -87,7 +87,7 @@ pub(crate) fn open<'a>(
                 .env_text("trace_name")
                 .unwrap_or(source.name);
             let read = user.read(layout, name, lanes, strings);
-            read.map_err(kasuri_model::Error::from)?;
+            read.map_err(crate::error::source)?;
         }
     }
     extent = joined(extent, user.extent);
@@ -150,11 +150,11 @@ fn scan<'a, 's>(
     let mut extent = None;
     for stream in &source.streams {
         let mut lane = lane(stream);
-        while let Some(next) = lane.next().map_err(kasuri_model::Error::from)? {
+        while let Some(next) = lane.next().map_err(crate::error::source)? {
             if let Next::Event(time, head) = next {
                 extent = joined(extent, Some((time, time)));
                 if let Err(error) = lane.reader.skip(head) {
-                    lane.damaged(error).map_err(kasuri_model::Error::from)?;
+                    lane.damaged(error).map_err(crate::error::source)?;
                 }
             }
         }
@@ -176,7 +176,7 @@ fn statedump<'a, 's>(
         if stream.packets.is_empty() || !has(lane.stream, "lttng_statedump_process_state") {
             continue;
         }
-        while let Some(next) = lane.next().map_err(kasuri_model::Error::from)? {
+        while let Some(next) = lane.next().map_err(crate::error::source)? {
             let Next::Event(time, head) = next else {
                 continue;
             };
@@ -217,7 +217,7 @@ fn statedump<'a, 's>(
                 _ => lane.reader.skip(head),
             };
             if let Err(error) = read {
-                lane.damaged(error).map_err(kasuri_model::Error::from)?;
+                lane.damaged(error).map_err(crate::error::source)?;
             }
         }
     }

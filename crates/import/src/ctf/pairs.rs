@@ -3,8 +3,8 @@
 //! `NAME_begin` and `NAME_end` make slices `NAME`, likewise `_entry` and `_exit`, `_start` and `_stop`, `_enter` and
 //! `_leave`, `_entry` and `_return`; but only where the trace knows both: an event that merely ends in `_start` stays an
 //! instant.
+use kasuri_base::annotation::Kind;
 use kasuri_format::ctf::{EventLayout, Layout};
-use kasuri_format::ring::Kind;
 use kasuri_model::{StrIx, Strings};
 use std::collections::HashSet;
 

@@ -1,10 +1,11 @@
 //! One CPU's bundles as events, decoded when they are asked for.
 use super::blocks::{Blocks, Place};
 use super::clocks::{BOOTTIME, Clocks, MONOTONIC_RAW};
+use crate::prev_state::PrevState;
 use kasuri_format::perfetto::wire::Message;
 use kasuri_format::perfetto::{Bundle, Ftrace, FtraceEvent, Name};
 use kasuri_model::input::{CpuEvents, Event, What};
-use kasuri_model::{Error, PrevState, SOFTIRQS, StrIx, Strings, ThreadState, Time};
+use kasuri_model::{Error, SOFTIRQS, StrIx, Strings, ThreadState, Time};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -144,7 +145,7 @@ impl<'a> Cpu<'a> {
         *kernel.n_unread.borrow_mut() += n_unread;
         let lost = match read {
             Err(_) if kernel.salvage => true,
-            other => other?,
+            other => other.map_err(crate::error::source)?,
         };
         // Wake-ups stand before switches of the same stamp: it is they that make a thread ready.
         out[first..].sort_by_key(|e| (e.time, matches!(e.what, What::Switch { .. })));
@@ -210,7 +211,7 @@ impl<'a> Cpu<'a> {
     fn syscall(&mut self, id: i64, strings: &mut Strings) -> StrIx {
         let machine = &self.kernel.machine;
         *(self.syscalls.entry(id))
-            .or_insert_with(|| strings.intern(&kasuri_model::syscall_name(machine, id)))
+            .or_insert_with(|| strings.intern(&crate::syscalls::name(machine, id)))
     }
 
     fn what(&mut self, event: &FtraceEvent, strings: &mut Strings) -> Option<What> {

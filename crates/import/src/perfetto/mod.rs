@@ -9,6 +9,7 @@ mod events;
 mod sequence;
 mod tracks;
 
+use crate::prev_state::PrevState;
 use crate::tape::Carriers;
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use blocks::{Blocks, Place};
@@ -21,7 +22,7 @@ use kasuri_format::perfetto::{
     TrackEvent, is_trace, processes,
 };
 use kasuri_model::input::{AnnotationEvents, KnownThread};
-use kasuri_model::{Loss, PrevState, Strings, ThreadIx, Time, Trace};
+use kasuri_model::{Loss, Strings, ThreadIx, Time, Trace};
 use sequence::Sequence;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

@@ -1,9 +1,10 @@
 //! Raw pages of one CPU as events.
+use crate::kernel_events::RawEvents;
 use kasuri_format::Error as FormatError;
 use kasuri_format::trace_dat::{Buffer, Chunk, Chunks, TimeShift, TraceDat, TscToNs};
 use kasuri_format::tracefs::{Missed, Page, PageLayout};
 use kasuri_model::input::{CpuEvents, Event, What};
-use kasuri_model::{Error, RawEvents, Strings, Time};
+use kasuri_model::{Error, Strings, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -133,7 +134,7 @@ impl<'a> Pages<'a> {
     /// Notes damage, or gives it back as what ends the reading.
     fn fault(&mut self, error: FormatError) -> Result<(), Error> {
         if !self.salvage {
-            return Err(error.into());
+            return Err(crate::error::source(error));
         }
         self.damaged = true;
         let errors = &mut self.met.borrow_mut().errors;

@@ -6,7 +6,7 @@ use crate::{
     Lock, LockCounts, LockIx, LockKind, LockSource, LockWaits, ProcessIx, SliceKind, Slices, StrIx,
     ThreadIx, Time, Trace,
 };
-use kasuri_format::ring::lock_type;
+use kasuri_base::annotation::lock_type;
 use std::collections::{HashMap, HashSet};
 
 /// An event that defines a lock, or names it.

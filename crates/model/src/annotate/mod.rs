@@ -10,7 +10,7 @@ mod tidy;
 
 use crate::input::{Annotation, AnnotationEvents};
 use crate::{Error, ProcessIx, SliceIx, Strings, ThreadIx, Time, Trace};
-use kasuri_format::ring::Kind;
+use kasuri_base::annotation::Kind;
 use locks::Mark;
 use shared::Shared;
 use slicer::{DefaultNames, Out, Slicer};

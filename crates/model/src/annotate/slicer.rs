@@ -11,7 +11,7 @@ use crate::{
     ArgValue, Args, InstantIx, Instants, SliceIx, SliceKind, Slices, StrIx, TaskIx, ThreadIx, Time,
     open,
 };
-use kasuri_format::ring::{ArgType, Kind, WaitKind};
+use kasuri_base::annotation::{ArgType, Kind, WaitKind};
 
 /// KASURI_LOCK_SHARED.
 const LOCK_SHARED: u16 = 1;

@@ -69,7 +69,7 @@ pub fn speedup(load: &Load, n_cpus: usize) -> Bounds {
 mod tests {
     use super::*;
     use crate::models::mva::{Station, throughput};
-    use crate::rng::Rng;
+    use kasuri_base::random::Rng;
 
     #[test]
     fn bounds_hold_in_ten_thousand_random_networks() {

@@ -90,7 +90,7 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
+    use kasuri_base::random::Rng;
 
     #[test]
     fn workspan_by_hand() {

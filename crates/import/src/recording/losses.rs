@@ -5,10 +5,10 @@
 //! As it is not known which gap lost how many, the first of them bears the count and the others 0.
 use super::annotation::Clients;
 use super::kernel::{MetGap, Why};
-use crate::{Loss, ThreadIx, Time, Trace};
 use kasuri_format::container::Recording;
 use kasuri_format::meta::KernelLoss;
 use kasuri_format::ring::Lost;
+use kasuri_model::{Loss, ThreadIx, Time, Trace};
 use std::ops::Range;
 
 const OVERRUN: &str = "kernel buffer overrun";

@@ -1,6 +1,6 @@
 //! Rows of `limits.jsonl` -> [`Limits`].
-use crate::{AllowedCpus, GroupLimit, LimitReading, Limits, Strings, Time};
 use kasuri_format::meta::LimitRow;
+use kasuri_model::{AllowedCpus, GroupLimit, LimitReading, Limits, Strings, Time};
 
 /// `at`: a stamp of CLOCK_MONOTONIC as time.
 pub(super) fn limits(rows: &[LimitRow], strings: &mut Strings, at: impl Fn(u64) -> Time) -> Limits {

@@ -1,11 +1,24 @@
 //! A recording with one byte changed or cut at any place: an error or a trace that keeps its rules, never a panic.
 use kasuri_format::container::{
-    EncodeOptions, Recording, Writer, encode_annotation_blocks, encode_kernel_blocks,
+    EncodeOptions, Writer, encode_annotation_blocks, encode_kernel_blocks,
 };
 use kasuri_format::meta::{Anchor, Host, KernelLoss, Meta, Proc};
 use kasuri_format::ring::parse_chunks;
 use kasuri_format::tracefs::{EventTable, PageLayout};
+use kasuri_import::{File, Options};
 use kasuri_model::Trace;
+
+fn load(bytes: &[u8], salvage: bool) -> Result<Trace, kasuri_import::Error> {
+    let file = File {
+        name: "run.kasuri",
+        bytes,
+    };
+    let options = Options {
+        salvage,
+        ..Options::default()
+    };
+    kasuri_import::load(&[file], &options)
+}
 
 const EXIT: &str = "name: sched_process_exit\nID: 3\nformat:\n\
     \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
@@ -137,7 +150,7 @@ fn recording() -> Vec<u8> {
 #[test]
 fn the_whole_one_loads() {
     let file = recording();
-    let trace = Trace::load(&Recording::parse(&file).unwrap()).unwrap();
+    let trace = load(&file, false).unwrap();
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     assert_eq!((trace.n_kernel_events, trace.n_annotation_events), (13, 16));
     assert!(
@@ -158,7 +171,7 @@ fn any_byte_changed_or_missing() {
     let file = recording();
     let mut loaded = 0;
     let mut check = |bytes: &[u8]| {
-        if let Ok(trace) = Trace::load(&Recording::salvage(bytes).0) {
+        if let Ok(trace) = load(bytes, true) {
             assert_eq!(trace.broken_rules(), Vec::<String>::new());
             loaded += 1;
         }

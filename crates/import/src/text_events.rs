@@ -1,8 +1,9 @@
 //! Kernel events that come as text (`prev_comm=sh prev_pid=7 ... ==> next_comm=...`), through the same mapping as all
 //! others ([`crate::kernel_events`]).
-use crate::input::Event;
 use crate::kernel_events::{Role, Values};
-use crate::{PrevState, StrIx, Strings, Time};
+use crate::prev_state::PrevState;
+use kasuri_model::input::Event;
+use kasuri_model::{StrIx, Strings, Time};
 
 /// The text of one event, as the kernel prints it or as trace-cmd's plugins do.
 #[derive(Clone, Copy, Debug)]
@@ -285,8 +286,8 @@ fn lock_flags(text: &str) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ThreadState;
-    use crate::input::What;
+    use kasuri_model::ThreadState;
+    use kasuri_model::input::What;
 
     fn what(name: &str, text: &str) -> Option<(What, Strings)> {
         let mut strings = Strings::default();

@@ -1,15 +1,16 @@
 //! perf records of one CPU's ring as events: what an unprivileged recording knows of the scheduler.
 use super::kernel::{MetGap, Why};
-use crate::input::{CpuEvents, Event, What};
-use crate::{Error, StrIx, Strings, ThreadState, Time};
+use crate::error::source;
 use kasuri_format::container::Recording;
 use kasuri_format::perf::{Record, RecordKind};
+use kasuri_model::input::{CpuEvents, Event, What};
+use kasuri_model::{Error, StrIx, Strings, ThreadState, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// One CPU's events.
 pub(super) struct PerfCpu<'r> {
-    recording: &'r Recording<'r>,
+    recording: Rc<Recording<'r>>,
     gaps: Rc<RefCell<Vec<MetGap>>>,
     cpu: u16,
     origin_ns: i64,
@@ -21,7 +22,7 @@ pub(super) struct PerfCpu<'r> {
 impl<'r> PerfCpu<'r> {
     /// `blocks`: in order. `start`: what a gap before the first record begins with.
     pub fn new(
-        recording: &'r Recording<'r>,
+        recording: Rc<Recording<'r>>,
         gaps: Rc<RefCell<Vec<MetGap>>>,
         cpu: u16,
         blocks: &[usize],
@@ -99,7 +100,7 @@ impl CpuEvents for PerfCpu<'_> {
             let Some(ix) = self.blocks.pop() else {
                 break;
             };
-            let records = self.recording.perf_block(ix)?.records;
+            let records = self.recording.perf_block(ix).map_err(source)?.records;
             out.extend(records.iter().map(|record| self.event(record, strings)));
         }
         Ok(())

@@ -1,4 +1,16 @@
-//! A packed recording -> [`Trace`].
+//! Kasuri's own recordings (`.kasuri`, docs/format.md) -> streams of events.
+//!
+//! Stamps count from the recording's start, which META says; so they are shifted while columns are decoded, and
+//! [`Opened`] need not do it again. Blocks are decoded when the passes ask for events: what is read at once is the index.
+//!
+//! | module | reads |
+//! |---|---|
+//! | `kernel` | kernel blocks: columns of tracepoints, by CPU |
+//! | `perf` | perf blocks: switches of an unprivileged recording, by CPU |
+//! | `annotation` | annotation blocks, by thread |
+//! | `losses` | what the recording says of events that it does not have |
+//! | `limits` | CPUs and quotas that the program was allowed |
+//! | `payers` | in whose time events were written |
 mod annotation;
 mod kernel;
 mod limits;
@@ -6,119 +18,154 @@ mod losses;
 mod payers;
 mod perf;
 
-use crate::build::build;
-use crate::input::{KnownThread, Setup};
-use crate::{Duration, Error, EventCost, Info, InnerThread, Places, Strings, Time, Trace};
+use crate::error::source;
+use crate::{Clock, Error, File, Kind, Opened, Options};
 use annotation::{Clients, SiteNames, Stream};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{BlockKind, Recording};
 use kasuri_format::meta::{Anchor, Meta};
-use kernel::{Kernel, KernelCpu};
+use kasuri_format::{Error as FormatError, ErrorKind};
+use kasuri_model::input::{AnnotationEvents, CpuEvents, KnownThread, Setup};
+use kasuri_model::{Duration, EventCost, Info, InnerThread, Places, Strings, Time, Trace};
+use kernel::{Kernel, KernelCpu, MetGap};
 use payers::Payers;
 use perf::PerfCpu;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-impl Trace {
-    /// Reads a whole recording into columns, in one thread.
-    ///
-    /// # Errors
-    /// When a block is damaged (open the file with [`Recording::salvage`] to leave those out), when stamps need clock
-    /// anchors that the recording lacks, or when it has more rows than 32 bits count.
-    pub fn load(recording: &Recording<'_>) -> Result<Trace, Error> {
-        Trace::read(recording, false)
-    }
+/// One file that begins as a recording does.
+pub(crate) fn detect(files: &[File<'_>]) -> bool {
+    matches!(files, [file] if Recording::is_one(file.bytes))
+}
 
-    /// As [`Trace::load`], and keeps the scheduler's events for an export ([`Trace::sched_events`]).
-    ///
-    /// # Errors
-    /// As [`Trace::load`].
-    pub fn load_with_events(recording: &Recording<'_>) -> Result<Trace, Error> {
-        Trace::read(recording, true)
-    }
+/// Reads the index; events are decoded when the passes ask for them.
+///
+/// # Errors
+/// Damage that `options.salvage` does not pass over: without it any, with it a file of another version; and stamps that
+/// need clock anchors which the recording lacks.
+pub(crate) fn open<'a>(
+    files: &'a [File<'a>],
+    options: &Options,
+    strings: &mut Strings,
+) -> Result<Opened<'a>, Error> {
+    let file = files.first().copied().unwrap_or_default();
+    let (recording, damage) = parse(file.name, file.bytes, options.salvage)?;
+    let mut opened = streams_of(recording, strings)?;
+    opened.damage = damage;
+    Ok(opened)
+}
 
-    fn read(recording: &Recording<'_>, keeps_events: bool) -> Result<Trace, Error> {
-        let meta = recording.meta();
-        let anchors = recording.all_anchors();
-        let kernel_clock = clock(
-            &meta.kernel.clock == "x86-tsc",
-            &anchors,
-            recording,
-            BlockKind::Kernel,
-        )?;
-        let client_clock = clock(
-            &meta.annotations.clock == "native",
-            &anchors,
-            recording,
-            BlockKind::Annotation,
-        )?;
-        let clocks = Clocks {
-            kernel: kernel_clock,
-            client: client_clock,
-        };
-        let origin_ns = origin(meta, recording, &clocks);
-        let mut strings = Strings::default();
-        let mut places = Places::new();
-        let names = SiteNames::new(recording, &mut strings, &mut places);
-        let clients = Rc::new(Clients::new(recording, clocks.client.clone(), origin_ns));
-        let streams = streams(recording, &clients, &names);
-        let gaps = Rc::new(RefCell::new(Vec::new()));
-        let mut setup = setup(recording, &clocks, origin_ns);
-        setup.keeps_events = keeps_events;
-        let start = setup.span.start;
-        let kernel_cpus = blocks_by_cpu(recording, BlockKind::Kernel);
-        let (mut payers, mut apart_ns) = (Vec::new(), None);
-        let mut trace = if kernel_cpus.is_empty() {
-            let mut cpus = Vec::new();
-            for (cpu, blocks) in blocks_by_cpu(recording, BlockKind::Perf) {
-                let events = PerfCpu::new(recording, gaps.clone(), cpu, &blocks, origin_ns, start);
-                cpus.push((cpu, events));
-            }
-            build(setup, strings, cpus, streams)?
-        } else {
-            let kernel = Rc::new(Kernel::new(recording, clocks.kernel.clone(), origin_ns));
-            setup.has_migrations = kernel.has_migrations();
-            let mut cpus = Vec::new();
-            for (cpu, blocks) in kernel_cpus {
-                let events =
-                    KernelCpu::new(recording, kernel.clone(), gaps.clone(), cpu, &blocks, start);
-                cpus.push((cpu, events));
-            }
-            let trace = build(setup, strings, cpus, streams)?;
-            payers = kernel.payers();
-            apart_ns = kernel.apart_ns();
-            trace
-        };
-        trace.places = places;
-        trace.origin_monotonic_ns = origin_ns;
-        trace.origin_realtime_ns = realtime(meta, origin_ns);
-        trace.info = info(meta);
+/// The recording in the bytes of a file, whose `name` is for messages, and the damage that was passed over.
+///
+/// # Errors
+/// As [`open`]; of the clocks nothing is asked.
+pub fn parse<'a>(
+    name: &str,
+    bytes: &'a [u8],
+    salvage: bool,
+) -> Result<(Recording<'a>, Vec<FormatError>), Error> {
+    let failed = |error| Error::format(name, error);
+    if !salvage {
+        return Ok((Recording::parse(bytes).map_err(failed)?, Vec::new()));
+    }
+    let (recording, errors) = Recording::salvage(bytes);
+    // Nothing can be left of what is no recording, or one of a version that this code does not know.
+    let is_foreign = |e: &&FormatError| matches!(e.kind, ErrorKind::Foreign | ErrorKind::Version);
+    match errors.iter().find(is_foreign) {
+        Some(error) => Err(failed(error.clone())),
+        None => Ok((recording, errors)),
+    }
+}
+
+/// The events of a recording, and what becomes of its other blocks once these were read.
+fn streams_of<'a>(recording: Recording<'a>, strings: &mut Strings) -> Result<Opened<'a>, Error> {
+    let recording = Rc::new(recording);
+    let meta = recording.meta();
+    let clocks = Clocks::new(&recording).map_err(source)?;
+    let origin_ns = origin(meta, &recording, &clocks);
+    let mut places = Places::new();
+    let names = SiteNames::new(&recording, strings, &mut places);
+    let clients = Clients::new(recording.clone(), clocks.client.clone(), origin_ns);
+    let clients = Rc::new(clients);
+    let gaps = Rc::new(RefCell::new(Vec::new()));
+    let mut setup = setup(&recording, &clocks, origin_ns);
+    let start = setup.span.start;
+    let kernel_cpus = blocks_by_cpu(&recording, BlockKind::Kernel);
+    let mut cpus: Vec<(u16, Box<dyn CpuEvents + 'a>)> = Vec::new();
+    let mut kernel = None;
+    if kernel_cpus.is_empty() {
+        for (cpu, blocks) in blocks_by_cpu(&recording, BlockKind::Perf) {
+            let gaps = gaps.clone();
+            let events = PerfCpu::new(recording.clone(), gaps, cpu, &blocks, origin_ns, start);
+            cpus.push((cpu, Box::new(events)));
+        }
+    } else {
+        let shared = Rc::new(Kernel::new(&recording, clocks.kernel.clone(), origin_ns));
+        setup.has_migrations = shared.has_migrations();
+        for (cpu, blocks) in kernel_cpus {
+            let (shared, gaps) = (shared.clone(), gaps.clone());
+            let events = KernelCpu::new(recording.clone(), shared, gaps, cpu, &blocks, start);
+            cpus.push((cpu, Box::new(events)));
+        }
+        kernel = Some(shared);
+    }
+    let streams = streams(&recording, &clients, &names);
+    let mut opened = Opened::new(Kind::Kasuri, Clock::Monotonic);
+    opened.origin_ns = Some(origin_ns);
+    opened.realtime_offset_ns = realtime_offset(meta);
+    opened.setup = setup;
+    opened.cpus = cpus;
+    opened.streams = streams;
+    opened.info = info(meta);
+    opened.places = places;
+    let rest = Rest {
+        recording: recording.clone(),
+        clients,
+        kernel,
+        gaps,
+    };
+    opened.finish = Box::new(move |trace| rest.add_to(trace));
+    Ok(opened)
+}
+
+/// What becomes of a recording's other blocks, and of what was counted while its events were read.
+struct Rest<'a> {
+    recording: Rc<Recording<'a>>,
+    clients: Rc<Clients<'a>>,
+    kernel: Option<Rc<Kernel>>,
+    gaps: Rc<RefCell<Vec<MetGap>>>,
+}
+
+impl Rest<'_> {
+    fn add_to(self, trace: &mut Trace) {
+        let (recording, meta) = (&self.recording, self.recording.meta());
+        let origin_ns = trace.origin_monotonic_ns;
         trace.limits = limits::limits(recording.limits(), &mut trace.strings, |ns| {
-            Time(
-                i64::try_from(ns)
-                    .unwrap_or(i64::MAX)
-                    .saturating_sub(origin_ns),
-            )
+            time_at(ns, origin_ns)
         });
-        trace.info.missing.extend(trace.hidden_switches());
-        trace.info.missing.extend(kept_budget(meta, &trace));
-        trace.info.missing.extend(nameless(&trace));
+        let missing = kept_budget(meta, trace);
+        trace.info.missing.extend(missing);
+        let missing = nameless(trace);
+        trace.info.missing.extend(missing);
         let events = |kind| {
-            recording
-                .blocks()
-                .iter()
-                .filter(|b| b.kind == kind)
-                .map(|b| b.n_events)
-                .sum::<u64>()
+            let blocks = recording.blocks().iter().filter(|b| b.kind == kind);
+            blocks.map(|b| b.n_events).sum::<u64>()
         };
         trace.n_kernel_events = events(BlockKind::Kernel) + events(BlockKind::Perf);
         trace.n_annotation_events = events(BlockKind::Annotation);
-        trace.info.events_apart_ns = apart_ns;
-        trace.info.event_costs = event_costs(recording, &payers, &trace);
-        trace.losses = losses::losses(&trace, recording, &clients, &gaps.borrow());
-        Ok(trace)
+        let kernel = self.kernel.as_ref();
+        trace.info.events_apart_ns = kernel.and_then(|kernel| kernel.apart_ns());
+        let payers = kernel.map_or_else(Vec::new, |kernel| kernel.payers());
+        trace.info.event_costs = event_costs(recording, &payers, trace);
+        trace.losses = losses::losses(trace, recording, &self.clients, &self.gaps.borrow());
     }
+}
+
+/// A stamp of CLOCK_MONOTONIC as time.
+fn time_at(ns: u64, origin_ns: i64) -> Time {
+    let ns = i64::try_from(ns).unwrap_or(i64::MAX);
+    Time(ns.saturating_sub(origin_ns))
 }
 
 struct Clocks {
@@ -126,16 +173,28 @@ struct Clocks {
     client: ClockMap,
 }
 
+impl Clocks {
+    fn new(recording: &Recording<'_>) -> Result<Clocks, FormatError> {
+        let meta = recording.meta();
+        let anchors = recording.all_anchors();
+        let map = |is_ticks: bool, kind| clock(is_ticks, &anchors, recording, kind);
+        Ok(Clocks {
+            kernel: map(meta.kernel.clock == "x86-tsc", BlockKind::Kernel)?,
+            client: map(meta.annotations.clock == "native", BlockKind::Annotation)?,
+        })
+    }
+}
+
 fn clock(
     ticks: bool,
     anchors: &[Anchor],
     recording: &Recording<'_>,
     kind: BlockKind,
-) -> Result<ClockMap, Error> {
+) -> Result<ClockMap, FormatError> {
     if !ticks || !recording.blocks().iter().any(|b| b.kind == kind) {
         return Ok(ClockMap::identity());
     }
-    Ok(ClockMap::from_anchors(anchors)?)
+    ClockMap::from_anchors(anchors)
 }
 
 /// Lowest and highest CLOCK_MONOTONIC of all events.
@@ -166,24 +225,17 @@ fn origin(meta: &Meta, recording: &Recording<'_>, clocks: &Clocks) -> i64 {
     }
 }
 
-fn realtime(meta: &Meta, origin_ns: i64) -> i64 {
+/// CLOCK_REALTIME where CLOCK_MONOTONIC is 0; none: the recording does not say.
+fn realtime_offset(meta: &Meta) -> Option<i64> {
     match meta.start.realtime_ns {
-        0 => 0,
-        ns => (ns as i64)
-            .wrapping_sub(meta.start.monotonic_ns as i64)
-            .wrapping_add(origin_ns),
+        0 => None,
+        ns => Some((ns as i64).wrapping_sub(meta.start.monotonic_ns as i64)),
     }
 }
 
 fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
     let meta = recording.meta();
-    let at = |ns: u64| {
-        Time(
-            i64::try_from(ns)
-                .unwrap_or(i64::MAX)
-                .saturating_sub(origin_ns),
-        )
-    };
+    let at = |ns| time_at(ns, origin_ns);
     let extent = extent(recording, clocks).map(|(a, b)| {
         (
             Time(a.saturating_sub(origin_ns)),
@@ -257,7 +309,7 @@ fn streams<'r>(
     recording: &Recording<'_>,
     clients: &Rc<Clients<'r>>,
     names: &SiteNames,
-) -> Vec<Stream<'r>> {
+) -> Vec<Box<dyn AnnotationEvents + 'r>> {
     let mut by_id: HashMap<[u32; 4], usize> = HashMap::new();
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     for (ix, block) in recording.blocks().iter().enumerate() {
@@ -273,6 +325,7 @@ fn streams<'r>(
     blocks
         .into_iter()
         .map(|blocks| Stream::new(clients.clone(), names, blocks))
+        .map(|stream| Box::new(stream) as Box<dyn AnnotationEvents + 'r>)
         .collect()
 }
 

@@ -1,15 +1,19 @@
 //! Loads a recording, and says how long that took and whether its columns keep their rules.
-//! `cargo run --release -p kasuri-model --example check -- run.kasuri`
-use kasuri_format::container::Recording;
-use kasuri_model::Trace;
+//! `cargo run --release -p kasuri-import --example check -- run.kasuri`
+use kasuri_import::{File, Options, load};
 use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("usage: check FILE.kasuri")?;
-    let bytes = std::fs::read(path)?;
-    let recording = Recording::parse(&bytes)?;
+    let bytes = std::fs::read(&path)?;
     let start = Instant::now();
-    let trace = Trace::load(&recording)?;
+    let trace = load(
+        &[File {
+            name: &path,
+            bytes: &bytes,
+        }],
+        &Options::default(),
+    )?;
     let (events, s) = (
         trace.n_kernel_events + trace.n_annotation_events,
         start.elapsed().as_secs_f64(),

@@ -1,9 +1,11 @@
 //! Annotation blocks of one stream as events.
-use crate::input::{Annotation, AnnotationEvents, BATCH};
-use crate::{Error, Places, StrIx, Strings, Time};
+use crate::error::source;
+use kasuri_base::annotation::{ArgType, Kind, short_address};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{AnnotationBlock, Recording, StreamLoss};
-use kasuri_format::ring::{ArgType, Kind, Shape, short_address};
+use kasuri_format::ring::Shape;
+use kasuri_model::input::{Annotation, AnnotationEvents, BATCH};
+use kasuri_model::{Error, Places, StrIx, Strings, Time};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -22,14 +24,14 @@ pub(super) struct MetLoss {
 
 /// What all streams share.
 pub(super) struct Clients<'r> {
-    recording: &'r Recording<'r>,
+    recording: Rc<Recording<'r>>,
     pub clock: ClockMap,
     origin_ns: i64,
     pub losses: RefCell<Vec<MetLoss>>,
 }
 
 impl<'r> Clients<'r> {
-    pub fn new(recording: &'r Recording<'r>, clock: ClockMap, origin_ns: i64) -> Clients<'r> {
+    pub fn new(recording: Rc<Recording<'r>>, clock: ClockMap, origin_ns: i64) -> Clients<'r> {
         Clients {
             recording,
             clock,
@@ -140,7 +142,11 @@ impl<'r> Stream<'r> {
         let Some(&ix) = self.blocks.get(self.read) else {
             return Ok(false);
         };
-        self.block = self.clients.recording.annotation_block(ix)?;
+        self.block = self
+            .clients
+            .recording
+            .annotation_block(ix)
+            .map_err(source)?;
         self.times.clear();
         self.clients
             .clock

@@ -1,8 +1,9 @@
 //! Kernel events -> [`Event`]s: which event types the passes use, which of their fields, and what these say. One
-//! mapping for the columns of a recording ([`crate::Trace::load`]) and for raw events of other files ([`RawEvents`]).
-use crate::input::{Event, LockStep, What};
-use crate::{PrevState, StrIx, Strings, Time};
+//! mapping for the columns of a recording ([`crate::recording`]) and for raw events of other files ([`RawEvents`]).
+use crate::prev_state::PrevState;
 use kasuri_format::tracefs::{EventFormat, Field, FieldKind};
+use kasuri_model::input::{Event, LockStep, What};
+use kasuri_model::{SOFTIRQS, StrIx, Strings, Time};
 use std::collections::HashMap;
 
 /// What the passes do with an event type.
@@ -34,11 +35,6 @@ pub(crate) enum Role {
 const IN_INTERRUPT: i64 = 0x08 | 0x40;
 /// `clone_flags`: CLONE_THREAD.
 const CLONE_THREAD: i64 = 0x1_0000;
-/// Names of softirqs, as the kernel numbers them.
-pub const SOFTIRQS: [&str; 10] = [
-    "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU",
-];
-
 impl Role {
     /// Of the type with this name. `has_waking`: sched_waking is recorded.
     pub fn of(name: &str, has_waking: bool) -> Role {

@@ -4,7 +4,7 @@
 //! ones, idle kernel threads ("I") are 0x80 or a pair of bits. The format text names each bit
 //! (`__print_flags(REC->prev_state & MASK, "|", { 0x1, "S" }, ...)`) and gives the bit of "+" as an expression, so
 //! no kernel's table is built in; the fallback, for text that cannot be read, is the newest one.
-use crate::ThreadState;
+use kasuri_model::ThreadState;
 
 /// Meaning of each value of `prev_state`.
 #[derive(Clone, Debug)]

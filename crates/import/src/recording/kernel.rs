@@ -1,11 +1,13 @@
 //! Kernel blocks of one CPU as events: columns are decoded block by block, only those that the passes use.
 use super::payers::{Apart, Payers};
-use crate::input::{BATCH, CpuEvents, Event, What};
+use crate::error::source;
 use crate::kernel_events::{Role, Values};
-use crate::{Error, PrevState, StrIx, Strings, Time};
+use crate::prev_state::PrevState;
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{Column, Group, Recording};
 use kasuri_format::{ErrorKind, Result as FormatResult};
+use kasuri_model::input::{BATCH, CpuEvents, Event, What};
+use kasuri_model::{Error, StrIx, Strings, Time};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -137,7 +139,7 @@ struct Gap {
 
 /// One CPU's events.
 pub(super) struct KernelCpu<'r> {
-    recording: &'r Recording<'r>,
+    recording: Rc<Recording<'r>>,
     kernel: Rc<Kernel>,
     gaps: Rc<std::cell::RefCell<Vec<MetGap>>>,
     cpu: u16,
@@ -160,7 +162,7 @@ pub(super) struct KernelCpu<'r> {
 impl<'r> KernelCpu<'r> {
     /// `blocks`: in order. `start`: what a gap before the first event begins with.
     pub fn new(
-        recording: &'r Recording<'r>,
+        recording: Rc<Recording<'r>>,
         kernel: Rc<Kernel>,
         gaps: Rc<std::cell::RefCell<Vec<MetGap>>>,
         cpu: u16,
@@ -189,7 +191,8 @@ impl<'r> KernelCpu<'r> {
         let Some(ix) = self.blocks.pop() else {
             return Ok(false);
         };
-        let block = self.recording.kernel_block(ix)?;
+        let recording = self.recording.clone();
+        let block = recording.kernel_block(ix).map_err(source)?;
         self.times.clear();
         self.kernel.clock.convert(&block.stamps, &mut self.times);
         let origin = self.kernel.origin_ns;
@@ -374,7 +377,7 @@ fn optional(column: FormatResult<Column>) -> Result<Option<Column>, Error> {
     match column {
         Ok(column) => Ok(Some(column)),
         Err(e) if e.kind == ErrorKind::Absent => Ok(None),
-        Err(e) => Err(e.into()),
+        Err(e) => Err(source(e)),
     }
 }
 

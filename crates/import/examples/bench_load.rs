@@ -1,11 +1,11 @@
 //! Makes a recording up, loads it in a process of its own, on one core: events per second of CPU time, peak memory.
-//! `cargo run --release -p kasuri-model --example bench_load [MILLIONS]`
-use kasuri_format::container::{EncodeOptions, EncodedBlocks, Recording, Writer};
+//! `cargo run --release -p kasuri-import --example bench_load [MILLIONS]`
+use kasuri_format::container::{EncodeOptions, EncodedBlocks, Writer};
 use kasuri_format::container::{encode_annotation_blocks, encode_kernel_blocks};
 use kasuri_format::meta::{Anchor, Host, Meta};
 use kasuri_format::ring::parse_chunks;
 use kasuri_format::tracefs::{EventTable, PageLayout};
-use kasuri_model::Trace;
+use kasuri_import::{File, Options};
 use std::error::Error;
 
 const COMMON: &str = "format:\n\
@@ -209,7 +209,11 @@ fn load(what: &str, path: &str) -> Result<(), Box<dyn Error>> {
     let bytes = std::fs::read(path)?;
     let before = peak_mb();
     let start = cpu_seconds();
-    let trace = Trace::load(&Recording::parse(&bytes)?)?;
+    let file = File {
+        name: path,
+        bytes: &bytes,
+    };
+    let trace = kasuri_import::load(&[file], &Options::default())?;
     let s = cpu_seconds() - start;
     let n = (trace.n_kernel_events + trace.n_annotation_events) as f64;
     let size = bytes.len() as f64 / n;

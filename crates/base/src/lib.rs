@@ -1,0 +1,15 @@
+//! What both sides of a recording need and neither may get from the other: the recorder and the byte formats on one
+//! side, the model and the analyses on the other. It holds no bytes, no I/O and no columns.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`annotation`] | kinds of annotations, waits, locks and arguments, as kasuri.h numbers them |
+//! | [`cost`] | what an event costs at a distance from the one before |
+//! | [`random`] | random numbers that repeat |
+//! | `numbered` | the macro for enums that are numbers elsewhere |
+#![forbid(unsafe_code)]
+
+pub mod annotation;
+pub mod cost;
+mod numbered;
+pub mod random;
