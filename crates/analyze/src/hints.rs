@@ -91,7 +91,7 @@ fn oversubscription(summary: &Summary) -> Option<Hint> {
         kind: "oversubscription",
         cost_ns,
         text: format!(
-            "oversubscription: {workers} threads on {0} CPUs, {mean:.1} of them wanted to run at any time, and {1} of CPU time was lost while they waited for each other; measure {0} threads against these (OpenMP: OMP_NUM_THREADS={0}; kasuri compare): with equal parts of the work that was 1.4 times as fast, with uneven ones, which more threads even out, 0.8 times",
+            "oversubscription: {workers} threads share {0} CPUs; {mean:.1} of them wanted to run at any time, and {1} of CPU time was lost while they waited for each other. Try {0} threads (OpenMP: OMP_NUM_THREADS={0}) and measure with kasuri compare: equal parts of the work ran 1.4 times as fast that way, uneven parts 0.8 times as fast",
             summary.n_cpus,
             seconds(cost_ns),
         ),
@@ -128,7 +128,7 @@ fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
         kind: "interference",
         cost_ns: first.delayed_ns,
         text: format!(
-            "interference: {} ({}) ran while threads of the program were ready, and delayed them by {}; end it, or give it the lowest priority: then it runs slower (no help where it is in another cgroup, as of a container)",
+            "interference: {} ({}) ran while threads of the program were ready to run, and delayed them by {}. End it, or give it the lowest priority (no effect where it belongs to another cgroup, such as a container's)",
             first.process,
             first.pid,
             seconds(first.delayed_ns)
@@ -217,7 +217,7 @@ fn misplaced(cut: &Cut<'_>, summary: &Summary, ready: &[(usize, StateRow)]) -> O
         kind: "misplaced",
         cost_ns,
         text: format!(
-            "{} of CPU time idle beside ready threads that never ran there: most of it on CPU {idle}, while thread {} ({}) waited for CPU {queue}; an affinity, a cpuset or numactl keeps it there: let it run on all {} CPUs (while it runs, see)",
+            "placement: {} of CPU time was idle while ready threads never ran there; most of it on CPU {idle}, while thread {} ({}) waited for CPU {queue}. An affinity mask, a cpuset or numactl keeps the thread there: let it run on all {} CPUs. To see the masks while it runs",
             seconds(cost_ns),
             cut.trace.strings.get(info.name),
             info.tid,

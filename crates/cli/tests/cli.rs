@@ -403,7 +403,7 @@ fn cli_compare_shows_two_sides_and_wants_two() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     for needed in [
-        "as fast in this one pair; not known whether that is more than noise",
+        "as fast in this one pair of runs; whether that is more than noise is not known",
         "solve",
         "too few runs to tell",
     ] {
@@ -425,7 +425,7 @@ fn info_describes_any_file() {
     let dir = scratch("info");
     let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/perf_data");
     for (file, words) in [
-        (recording(&dir), &["kasuri", "what it can answer"][..]),
+        (recording(&dir), &["kasuri", "questions it can answer"][..]),
         (
             format!("{golden}/sched.data"),
             &[

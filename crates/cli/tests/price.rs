@@ -559,7 +559,10 @@ fn a_budget_switches_off_what_costs_most_and_says_so() {
         // Without a budget more than half of its time. What a busy machine adds until the first look is allowed for.
         let share = summary["tracing"]["share"].as_f64().unwrap();
         assert!(share < 0.05, "{share}");
-        let text = kasuri(&dir).args(["stat", "run.kasuri"]).output().unwrap();
+        let text = kasuri(&dir)
+            .args(["stat", "-v", "run.kasuri"])
+            .output()
+            .unwrap();
         let text = String::from_utf8_lossy(&text.stdout).into_owned();
         assert!(text.contains("keep the budget of 2 %"), "{text}");
     });

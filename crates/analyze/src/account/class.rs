@@ -125,17 +125,17 @@ impl Class {
             Class::Tracing => "writing this recording",
             Class::LockWait => "blocked or spinning",
             Class::LoadImbalance => "waiting for the slowest thread",
-            Class::WaitingForOwnThreads => "a condition, a queue, a future",
+            Class::WaitingForOwnThreads => "a condition, a queue",
             Class::IoWait => "blocked on input or output",
-            Class::ExternalWait => "a timer, the network, another program",
+            Class::ExternalWait => "a timer, the network, a program",
             Class::LowParallelism => "fewer threads to run than CPUs",
-            Class::Oversubscription => "own threads had the CPU it needed",
+            Class::Oversubscription => "own threads had its CPU",
             Class::Interference => "other programs had the CPU",
             Class::SchedulingDelay => "a thread was ready, the CPU idle",
-            Class::Interrupts => "interrupt handlers had the CPU",
+            Class::Interrupts => "handlers had the CPU",
             Class::Unknown => "events lost or not recorded",
             Class::Other => "none of the above",
-            Class::ThrottledByCpuLimit => "the cgroup had used up its share",
+            Class::ThrottledByCpuLimit => "its cgroup used up its share",
         }
     }
 

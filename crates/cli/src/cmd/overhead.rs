@@ -309,7 +309,7 @@ fn table(result: &Overhead, width: usize, print: &dyn Fn(&Option<Cell>) -> Strin
         .map(|c| &*Box::leak(c.name.to_uppercase().into_boxed_str()))
         .collect();
     let mut columns = vec![text("OPERATION"), number("UNTRACED", 0)];
-    columns.extend(heads.iter().map(|head| number(head, 0)));
+    columns.extend(heads.iter().map(|head| number(*head, 0)));
     let mut grid = Grid::new(&columns);
     for row in &result.operations {
         let mut cells = vec![

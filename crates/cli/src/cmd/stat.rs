@@ -1,35 +1,59 @@
 //! `kasuri stat FILE`.
 use crate::open::Input;
 use crate::range::{self, TimeRange};
-use kasuri_text::table::{self, Layout};
+use kasuri_text::table::{self, Layout, Section, Sections};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-/// Show a recording's summary
+/// Show where the CPU time went, and what to try
 ///
-/// Who ran, who waited, for what, and how evenly the work was split.
+/// Prints a summary that fits one screen: how many CPUs the program used, what it lost the others to, and what to try.
+/// -v prints every section; --section prints the named ones.
 ///
-/// The tables fit the terminal: a narrow one shows fewer columns. Times are wall-clock times, `ready` is
-/// the time in which a thread could run but had no CPU. What was not recorded is shown as -.
+/// Output fits the terminal, or 80 columns in a pipe; COLUMNS=120 sets another width. Narrow tables have fewer columns.
+/// Times are wall-clock times unless they are called CPU time. A dash means not recorded.
+/// docs/glossary.md defines the terms.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
+Sections:
+  run           times, switches, wake-ups, tasks and events in numbers
+  account       CPU time by class and cause
+  hints         what to try
+  losses        lost events, and what the recording cannot show
+  regions       CPUs at work while each annotated region was open
+  annotations   annotated slices by total time
+  imbalance     load imbalance of parallel regions
+  waits         annotated waits and critical sections
+  threads       running, ready and blocked time of each thread
+  cpus          use of each CPU
+  interference  processes that ran while the program was ready to run
+  migrations    moves of threads to other CPUs
+
 Examples:
   kasuri stat run.kasuri
+  kasuri stat -v run.kasuri | less
+  kasuri stat --section threads,cpus run.kasuri
   kasuri stat --range 1.5s..2s run.kasuri          half a second of it
   kasuri stat --json run.kasuri | jq '.threads[] | {name, switches}'")]
 pub struct Args {
     #[command(flatten)]
     input: Input,
-    /// Print JSON (schema kasuri.stat/1), with every table whole
+    /// Print every section
+    #[arg(short, long, conflicts_with = "section")]
+    verbose: bool,
+    /// Print these sections only, separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = section_names())]
+    section: Vec<String>,
+    /// Print JSON (schema kasuri.stat/1), with every row of every table
     #[arg(long)]
     json: bool,
-    /// Rows of each table; 0 shows all
+    /// Print at most N rows of each table; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Only this part: 1.5s..2s, 100ms.., ..20%; times count from the recording's start
+    /// Analyse only this range, counted from the recording's start: 1.5s..2s, 100ms.., ..20%
     #[arg(long, value_name = "A..B")]
     range: Option<TimeRange>,
-    /// Threads of all processes, not only the recorded program's
+    /// Include the threads of all processes, not only the recorded program's
     #[arg(long)]
     all: bool,
 }
@@ -52,17 +76,28 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         colour: has_colour(),
         top: args.top,
         start_ns: trace.span.start.ns(),
-        next: format!(
-            "kasuri report {}",
-            shell_word(&args.input.name().to_string())
-        ),
+        file: shell_word(&args.input.name().to_string()),
+        sections: sections(&args),
     };
     out.write_all(table::render(&summary, &layout).as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// COLUMNS when it says a width, else the terminal's, else wide enough for every column.
+fn section_names() -> clap::builder::PossibleValuesParser {
+    Section::ALL.map(Section::name).into()
+}
+
+fn sections(args: &Args) -> Sections {
+    let is_wanted = |section: &Section| args.section.iter().any(|name| name == section.name());
+    match args.section.is_empty() {
+        _ if args.verbose => Sections::All,
+        true => Sections::Overview,
+        false => Sections::Only(Section::ALL.into_iter().filter(is_wanted).collect()),
+    }
+}
+
+/// The width that COLUMNS names, else the terminal's, else 80.
 pub(super) fn screen_width() -> usize {
     let asked = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     let terminal = || {
@@ -73,7 +108,7 @@ pub(super) fn screen_width() -> usize {
     asked
         .or_else(terminal)
         .filter(|&w| w > 0)
-        .map_or(160, |w: usize| w.max(60))
+        .map_or(80, |w: usize| w.max(60))
 }
 
 /// Whether stdout takes colours.

@@ -1,7 +1,9 @@
 //! The account: a headline, a bar, a table of what was lost, to whom.
 use super::Page;
-use super::grid::{Grid, cut, number, text, word};
-use super::units::{duration, percent, printable};
+use super::grid::{Grid, number, text, word};
+use super::names::ThreadNames;
+use super::overview::knows_account;
+use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
 
@@ -12,7 +14,7 @@ const MAX_OF_CLASS: usize = 3;
 const MAX_IN_HEADLINE: usize = 3;
 
 /// Letter of a class in the bar, and its colour (256 colours, readable on dark and light).
-fn mark(class: Class) -> (char, u8) {
+fn letter(class: Class) -> (char, u8) {
     match class {
         Class::Work => ('#', 34),
         Class::SystemCalls => ('k', 71),
@@ -43,16 +45,24 @@ fn class_of(key: &str) -> Class {
         .unwrap_or(Class::Other)
 }
 
+/// How much of the account to print.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Detail {
+    /// The largest losses: on a screen of 80 columns nothing else moves out of sight.
+    OneScreen,
+    /// Every class, and where the worst stretch of each cause lies.
+    Whole,
+}
+
 /// What a cause is, in words that follow "lost to"; with the place in the source, where that is known.
-pub fn cause_text(cause: &CauseSummary, with_place: bool) -> String {
+fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -> String {
     let place = |place: &Option<String>| match place {
         Some(place) if with_place => format!(" ({})", super::sections::file_name(place)),
         _ => String::new(),
     };
-    let thread = match (&cause.thread, cause.tid) {
-        (name, Some(_)) if !name.is_empty() => format!("thread {name}"),
-        (_, Some(tid)) => format!("thread {tid}"),
-        _ => "another thread".into(),
+    let thread = match cause.tid {
+        Some(tid) => format!("thread {}", names.text(&cause.thread, tid)),
+        None => "another thread".into(),
     };
     let (name, code) = (&cause.name, &cause.code);
     let has_code = !code.is_empty();
@@ -79,29 +89,37 @@ pub fn cause_text(cause: &CauseSummary, with_place: bool) -> String {
         }
         (Class::IoWait, _) if name.is_empty() => "the disk (uninterruptible sleep)".into(),
         (Class::IoWait, _) => format!("I/O {name}"),
-        (Class::ExternalWait, "process") => format!("waiting for {}", cause.process),
-        (Class::ExternalWait, "interrupt") if name.is_empty() => "sleep that an interrupt ended: a timer, a device, the network, or a time limit on waiting for another thread".into(),
-        (Class::ExternalWait, "stopped") => "being stopped".into(),
-        (Class::ExternalWait, "endless") => "waits that did not end".into(),
-        (Class::ExternalWait, _) => format!("{name}: ended by an interrupt (a timer, a device, the network, or its own time limit)"),
-        (Class::LowParallelism, "serial_phase") if has_code => format!("serial phase {code}: only {thread} ran"),
+        (Class::ExternalWait, "process") => format!("waiting for process {}", cause.process),
+        (Class::ExternalWait, "interrupt") if name.is_empty() => {
+            "sleep that an interrupt ended: a timer, a device, the network or a timeout".into()
+        }
+        (Class::ExternalWait, "stopped") => "being stopped by a signal or a debugger".into(),
+        (Class::ExternalWait, "endless") => "waits that did not end in this recording".into(),
+        (Class::ExternalWait, _) => {
+            format!("{name}: ended by a timer, a device, the network or a timeout")
+        }
+        (Class::LowParallelism, "serial_phase") if has_code => {
+            format!("serial phase {code}: only {thread} ran")
+        }
         (Class::LowParallelism, "serial_phase") => format!("a serial phase: only {thread} ran"),
         (Class::LowParallelism, "not_started") => "the time before the program began".into(),
         (Class::LowParallelism, "ended") => "the time after the program ended".into(),
         (Class::LowParallelism, "idle_worker") => "workers that found no task".into(),
         (Class::LowParallelism, _) => "fewer threads than CPUs".into(),
         (Class::Oversubscription, "late_thread") => {
-            format!("{thread}, late: own threads had its CPU")
+            format!("{thread}, last at a barrier: own threads had its CPU")
         }
-        (Class::Oversubscription, _) => format!("{thread}, awaited: own threads had its CPU"),
+        (Class::Oversubscription, _) => {
+            format!("{thread}, waited for: own threads had its CPU")
+        }
         (Class::Interference, _) if name.is_empty() => "other programs".into(),
-        (Class::Interference, _) => name.clone(),
+        (Class::Interference, _) => format!("process {name}"),
         (Class::SchedulingDelay, "placement") => {
-            "ready threads that were kept to another CPU (placement, affinity)".into()
+            "ready threads queued on another CPU (placement, affinity)".into()
         }
         (Class::SchedulingDelay, _) => "wake-up delays".into(),
-        (Class::ThrottledByCpuLimit, _) if name.is_empty() => "the CPU limit of its cgroup".into(),
-        (Class::ThrottledByCpuLimit, _) => format!("the CPU limit of its cgroup, {name}"),
+        (Class::ThrottledByCpuLimit, _) if name.is_empty() => "its CPU limit".into(),
+        (Class::ThrottledByCpuLimit, _) => format!("its CPU limit, {name}"),
         (Class::Interrupts, _) => format!("interrupt {name}"),
         (Class::SystemCalls, _) => format!("system call {name}"),
         (Class::Unknown, _) => "unknown: events lost or not recorded".into(),
@@ -110,26 +128,29 @@ pub fn cause_text(cause: &CauseSummary, with_place: bool) -> String {
     printable(&text)
 }
 
+/// The names of the threads that the summary mentions.
+fn thread_names(s: &Summary) -> ThreadNames<'_> {
+    let threads = s.threads.iter().map(|t| (t.name.as_str(), t.tid));
+    let of_causes = s.account.causes.iter();
+    let of_causes = of_causes.filter_map(|c| Some((c.thread.as_str(), c.tid?)));
+    ThreadNames::new(threads.chain(of_causes))
+}
+
 impl Page<'_> {
-    pub(super) fn account(&mut self, s: &Summary) {
+    pub(super) fn account(&mut self, s: &Summary, detail: Detail) {
         let a = &s.account;
-        if a.capacity_ns <= 0 || a.classes.iter().all(|c| c.class == Class::Unknown.key()) {
+        if !knows_account(s) {
             return;
         }
-        let headline = self.styled("1", "where the time went");
-        self.line("");
-        self.line(&headline);
-        for line in super::wrap(
-            &headline_text(a),
-            self.layout.width.saturating_sub(2).max(20),
-        ) {
-            self.line(&format!("  {line}"));
-        }
+        let names = thread_names(s);
+        self.heading("where the time went", "");
+        self.item(&headline_text(a, &names));
         let bar = self.bar(a);
         self.line(&format!("  {bar}"));
-        self.account_table(a);
-        self.account_notes(a);
-        self.regions(s);
+        self.account_table(a, &names, detail);
+        if detail == Detail::Whole {
+            self.account_notes(a);
+        }
     }
 
     /// One letter for an equal part of the capacity, every class with a finding at least one.
@@ -137,7 +158,7 @@ impl Page<'_> {
         let width = self.layout.width.saturating_sub(4).clamp(20, 100);
         let mut bar = String::new();
         for (class, n) in shares(&a.classes, a.capacity_ns, width) {
-            let (letter, colour) = mark(class);
+            let (letter, colour) = letter(class);
             let part: String = std::iter::repeat_n(letter, n).collect();
             bar += &match self.layout.colour {
                 true => format!("\u{1b}[38;5;{colour}m{part}\u{1b}[0m"),
@@ -147,56 +168,63 @@ impl Page<'_> {
         bar
     }
 
-    fn account_table(&mut self, a: &AccountSummary) {
+    fn account_table(&mut self, a: &AccountSummary, names: &ThreadNames<'_>, detail: Detail) {
         let mut grid = Grid::new(&[
             word("", 0),
             number("CPUS", 0),
             number("SHARE", 0),
-            number("TIME", 2),
-            word("WHAT", 0),
-            number("SPINNING", 3),
+            number("TIME", 0),
+            text("WHAT"),
+            number("SPINNING", 2),
             word("LONGEST STRETCH", 1),
         ]);
-        let share = |ns: i64| percent(ns as f64 / a.capacity_ns as f64);
-        for class in by_size(&a.classes) {
+        let share = |ns: i64| ns as f64 / a.capacity_ns as f64;
+        let is_shown = |ns: i64| detail == Detail::Whole || share(ns) >= FINDING;
+        let classes = by_size(&a.classes);
+        let (shown, small): (Vec<&ClassSum>, Vec<&ClassSum>) =
+            classes.into_iter().partition(|c| is_shown(c.ns));
+        for class in shown {
             let kind = class_of(class.class);
             grid.row([
-                mark(kind).0.to_string(),
+                letter(kind).0.to_string(),
                 format!("{:.2}", class.cpus),
-                share(class.ns),
+                percent(share(class.ns)),
                 duration(class.ns as f64),
-                self.class_text(kind),
+                format!("{}: {}", kind.label(), kind.meaning()),
                 "-".into(),
                 "-".into(),
             ]);
             let of_class = a.causes.iter().filter(|c| c.class == class.class);
-            let found = of_class.filter(|c| c.ns as f64 >= FINDING * a.capacity_ns as f64);
+            // What has no more to say than its class stands in the class's row.
+            let found = of_class.filter(|c| share(c.ns) >= FINDING && kind != Class::Unknown);
             for cause in found.take(MAX_OF_CLASS) {
                 grid.row([
                     String::new(),
                     format!("{:.2}", cause.cpus),
-                    share(cause.ns),
+                    percent(share(cause.ns)),
                     duration(cause.ns as f64),
-                    cut(
-                        &format!("    {}{}", cause_text(cause, false), who(cause)),
-                        self.layout.width.saturating_sub(24),
+                    format!(
+                        "    {}{}",
+                        cause_text(cause, names, false),
+                        last(cause, names)
                     ),
-                    match cause.on_cpu_ns {
-                        0 => "-".into(),
-                        ns => duration(ns as f64),
+                    match (detail, cause.on_cpu_ns) {
+                        (Detail::OneScreen, _) | (_, 0) => "-".into(),
+                        (_, ns) => duration(ns as f64),
                     },
-                    self.stretch(cause),
+                    match detail {
+                        Detail::OneScreen => "-".into(),
+                        Detail::Whole => self.stretch(cause),
+                    },
                 ]);
             }
         }
         self.grid(grid, 0, 0);
-    }
-
-    /// The class, explained where there is room for that.
-    fn class_text(&self, class: Class) -> String {
-        match self.layout.width >= 110 && class.meaning() != class.label() {
-            true => format!("{}: {}", class.label(), class.meaning()),
-            false => class.label().into(),
+        let small: Vec<String> = (small.iter())
+            .map(|c| format!("{} {}", class_of(c.class).label(), percent(share(c.ns))))
+            .collect();
+        if !small.is_empty() {
+            self.note(&format!("below 1 %: {}", small.join(", ")));
         }
     }
 
@@ -214,33 +242,29 @@ impl Page<'_> {
         let is_lost = |c: &ClassSum| c.ns > 0 && !class_of(c.class).is_useful();
         let mut notes = match a.classes.iter().any(is_lost) {
             true => vec![format!(
-                "{} of what was lost has a name",
+                "{} of the lost time has a known cause",
                 percent(a.named_share)
             )],
             false => vec!["nothing was lost".into()],
         };
         if !a.knows_syscalls {
-            notes.push("system calls are inside work (record --syscalls tells them apart)".into());
+            notes.push(
+                "work includes system calls (kasuri record --syscalls separates them)".into(),
+            );
         }
-        if let Some(command) = self.layout.next.strip_prefix("kasuri report ") {
-            notes.push(format!("one stretch: kasuri stat --range A..B {command}"));
-            notes.push(format!("what to shorten first: kasuri critical {command}"));
+        if !self.layout.file.is_empty() {
+            let file = &self.layout.file;
+            notes.push(format!("one stretch: kasuri stat --range A..B {file}"));
         }
-        for line in super::wrap(
-            &notes.join("; "),
-            self.layout.width.saturating_sub(2).max(20),
-        ) {
-            let line = self.styled("2", &line);
-            self.line(&format!("  {line}"));
-        }
+        self.note(&notes.join("; "));
     }
 
-    fn regions(&mut self, s: &Summary) {
+    pub(super) fn regions(&mut self, s: &Summary) {
         let a = &s.account;
         if a.regions.is_empty() {
             return;
         }
-        self.heading("CPUs at work, by region", "while any thread was inside it");
+        self.heading("CPUs at work by region", "while any thread was inside it");
         let mut grid = Grid::new(&[
             text("REGION"),
             number("OPEN", 0),
@@ -272,7 +296,8 @@ impl Page<'_> {
 }
 
 /// "you got 2.93 of 4 CPUs: 0.61 lost to imbalance in loop48, ...".
-fn headline_text(a: &AccountSummary) -> String {
+fn headline_text(a: &AccountSummary, names: &ThreadNames<'_>) -> String {
+    let b = &a.bounds;
     let found: Vec<String> = a
         .causes
         .iter()
@@ -282,22 +307,22 @@ fn headline_text(a: &AccountSummary) -> String {
         .enumerate()
         .map(|(i, c)| {
             let lost = if i == 0 { "lost " } else { "" };
-            format!("{:.2} {lost}to {}", c.cpus, cause_text(c, true))
+            let cause = match class_of(c.class) {
+                // The limit stands before the colon.
+                Class::ThrottledByCpuLimit if c.name == b.limit => "that limit".into(),
+                _ => cause_text(c, names, true),
+            };
+            format!("{:.2} {lost}to {cause}", c.cpus)
         })
         .collect();
-    let b = &a.bounds;
     let of = match (b.closed_by, a.n_cpus) {
-        ("", n) => format!("{n} CPUs"),
+        ("", n) => plural(n.into(), "CPU"),
         (by, 1) => format!("the 1 CPU its {by} allows (machine: {})", b.machine_cpus),
         (by, n) => format!("the {n} CPUs its {by} allows (machine: {})", b.machine_cpus),
     };
     let limit = match b.limit.as_str() {
         "" => String::new(),
-        text => format!(
-            "; the CPU limit of its cgroup, {}, gives it {:.2}",
-            printable(text),
-            b.cpus
-        ),
+        text => format!("; its CPU limit, {}, allows {:.2}", printable(text), b.cpus),
     };
     let got = format!("you got {:.2} of {of}{limit}", a.got_cpus);
     let useful = |c: &&ClassSum| class_of(c.class).is_useful();
@@ -309,7 +334,7 @@ fn headline_text(a: &AccountSummary) -> String {
             "{got}: {} lost, to causes of less than 1 % each",
             percent(lost / a.capacity_ns as f64)
         ),
-        true => format!("{got}: no cause took more than 1 % of them"),
+        true => format!("{got}: no cause took more than 1 %"),
         false => format!("{got}: {}", found.join(", ")),
     }
 }
@@ -319,7 +344,7 @@ pub(super) fn small_bar(classes: &[ClassSum]) -> String {
     let all: i64 = classes.iter().map(|c| c.ns).sum();
     shares(classes, all, 20)
         .into_iter()
-        .flat_map(|(class, n)| std::iter::repeat_n(mark(class).0, n))
+        .flat_map(|(class, n)| std::iter::repeat_n(letter(class).0, n))
         .collect()
 }
 
@@ -349,14 +374,14 @@ fn shares(classes: &[ClassSum], capacity: i64, width: usize) -> Vec<(Class, usiz
     cells.into_iter().map(|(class, n, _)| (class, n)).collect()
 }
 
-/// The slowest thread, where the cause is the lateness of one of several.
-fn who(cause: &CauseSummary) -> String {
-    let (Some(tid), Class::LoadImbalance) = (cause.tid, class_of(cause.class)) else {
-        return String::new();
-    };
-    let name = match cause.thread.as_str() {
-        "" => tid.to_string(),
-        name => printable(name),
-    };
-    format!(", last: {name} ({})", percent(cause.thread_share))
+/// The thread that came last most often, where the cause is its lateness.
+fn last(cause: &CauseSummary, names: &ThreadNames<'_>) -> String {
+    match (cause.tid, class_of(cause.class)) {
+        (Some(tid), Class::LoadImbalance) => format!(
+            ", last: {} ({})",
+            names.text(&cause.thread, tid),
+            percent(cause.thread_share)
+        ),
+        _ => String::new(),
+    }
 }

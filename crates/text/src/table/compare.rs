@@ -39,12 +39,12 @@ impl Page<'_> {
         if !c.can_tell {
             self.fact(
                 "noise",
-                "too few runs to tell a change from noise (--before A1 A2 A3 A4 --after B1 B2 B3 B4, taken in turns)",
+                "too few runs to tell a change from noise; record 4 or more of each side, in turns (--before A1 A2 A3 A4 --after B1 B2 B3 B4)",
             );
         } else {
             self.fact(
                 "noise",
-                "* changed by more than noise (p <= 0.05, all rows looked at together)",
+                "*: changed by more than noise (p <= 0.05, corrected for the number of rows)",
             );
         }
     }
@@ -106,12 +106,12 @@ fn verdict(c: &Comparison) -> String {
         format!("{:.2} times as slow", 1.0 / speed)
     };
     let of = match (c.before.runs, c.after.runs) {
-        (1, 1) => "in this one pair".to_string(),
-        (b, a) => format!("by the means of {b} and {} here", plural(a, "run")),
+        (1, 1) => "in this one pair of runs".to_string(),
+        (b, a) => format!("by the means of {b} and {}", plural(a, "run")),
     };
     match c.verdict {
         "not_known" => format!(
-            "{text} {of}; not known whether that is more than noise: give 4 or more runs of each"
+            "{text} {of}; whether that is more than noise is not known: compare 4 or more runs of each"
         ),
         "may_be_noise" => format!("{text} as before, which may be noise"),
         _ => format!("{text} as before"),
@@ -126,13 +126,13 @@ fn side(s: &Side) -> String {
     let lost = match s.runs_with_losses {
         0 => String::new(),
         n => format!(
-            "; {} lost events, what they touch is unknown",
+            "; {} with lost events: times near them are unknown",
             plural(n, "run")
         ),
     };
     let unknown = match s.switches_known {
         true => "",
-        false => "; the kernel's events were not recorded",
+        false => "; scheduler events were not recorded",
     };
     format!(
         "{} of `{command}`, {}{lost}{unknown}",

@@ -51,7 +51,7 @@ impl Page<'_> {
             1 => "1 process".to_owned(),
             n => format!("{n} processes"),
         };
-        self.fact("seen", &format!("{threads} of {processes}"));
+        self.fact("threads", &format!("{threads} of {processes}"));
     }
 
     fn events(&mut self, c: &Contents) {
@@ -61,7 +61,7 @@ impl Page<'_> {
             count(c.n_annotation_events)
         );
         self.heading("events", &title);
-        for (head, kinds) in [("EVENT", &c.events), ("WHAT THEY TELL", &c.rows)] {
+        for (head, kinds) in [("EVENT", &c.events), ("RESULT", &c.rows)] {
             if kinds.is_empty() {
                 continue;
             }
@@ -76,10 +76,10 @@ impl Page<'_> {
 
     fn lost(&mut self, c: &Contents) {
         if c.losses.is_empty() && c.missing.is_empty() {
-            self.heading("lost", "nothing");
+            self.heading("lost events", "none");
             return;
         }
-        self.heading("lost", "or not recorded");
+        self.heading("lost events and limitations", "");
         for loss in &c.losses {
             let many = match loss.count {
                 0 => "events".to_owned(),
@@ -93,9 +93,9 @@ impl Page<'_> {
                 remedy => format!("; {remedy}"),
             };
             let line = format!(
-                "{many} by {}{at}, in {}{remedy}",
-                loss.cause,
-                plural(loss.gaps, "gap")
+                "{many}{at}, in {}: {}{remedy}",
+                plural(loss.gaps, "gap"),
+                loss.cause
             );
             self.paragraph(&printable(&line));
         }
@@ -114,13 +114,13 @@ impl Page<'_> {
     fn answers(&mut self, c: &Contents) {
         const TOPIC: usize = 28;
         const CAN: usize = 8;
-        self.heading("what it can answer", "");
+        self.heading("questions it can answer", "");
         let room = (self.layout.width).saturating_sub(2 + TOPIC + CAN).max(20);
         for answer in &c.answers {
             let why = match (answer.can, answer.remedy.as_str()) {
                 (Can::Yes, _) => answer.command.to_owned(),
                 (_, "") => answer.why.clone(),
-                (_, remedy) => format!("{}; to get it: {remedy}", answer.why),
+                (_, remedy) => format!("{}; remedy: {remedy}", answer.why),
             };
             for (ix, part) in wrap(&why, room).into_iter().enumerate() {
                 let (topic, can) = match ix {

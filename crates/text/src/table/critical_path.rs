@@ -1,6 +1,7 @@
 //! The critical path as text: what to shorten first, by how much the run would shrink.
-use super::grid::{Grid, number, text, word};
-use super::units::{count, duration, percent, printable};
+use super::grid::{Grid, number, sentence, text, word};
+use super::names::ThreadNames;
+use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page, sections::file_name};
 use kasuri_analyze::critical_path::{CriticalPath, PathEntry, WhatIf};
 
@@ -10,18 +11,19 @@ pub fn render_critical_path(path: &CriticalPath, layout: &Layout) -> String {
         layout,
         text: String::new(),
     };
-    page.critical_path(path);
+    let threads = path.entries.iter().map(|e| (e.thread.as_str(), e.tid));
+    page.critical_path(path, &ThreadNames::new(threads));
     page.what_if(path);
     page.text
 }
 
 impl Page<'_> {
-    fn critical_path(&mut self, path: &CriticalPath) {
+    fn critical_path(&mut self, path: &CriticalPath, names: &ThreadNames<'_>) {
         let title = format!(
-            "critical path: {} of {}, {} hops between threads",
+            "critical path: {} of {}, changing thread {}",
             duration(path.entries.iter().map(|e| e.ns).sum::<i64>() as f64),
             duration(path.length_ns as f64),
-            count(path.hops)
+            plural(path.hops, "time")
         );
         let title = self.styled("1", &title);
         self.line(&title);
@@ -30,7 +32,7 @@ impl Page<'_> {
             number("SHARE", 0),
             text("WHAT"),
             number("TIMES", 1),
-            word("THREAD", 2),
+            text("THREAD"),
             word("LONGEST STRETCH", 3),
             word("WHERE", 4),
         ]);
@@ -40,12 +42,12 @@ impl Page<'_> {
             grid.row([
                 duration(e.ns as f64),
                 percent(e.ns as f64 / path.length_ns.max(1) as f64),
-                what(e),
+                what(e, names),
                 count(e.count),
                 if e.threads > 1 {
                     format!("{} threads", e.threads)
                 } else {
-                    printable(&e.thread)
+                    names.text(&e.thread, e.tid)
                 },
                 format!(
                     "{:.3}ms..{:.3}ms",
@@ -59,38 +61,38 @@ impl Page<'_> {
     }
 
     fn what_if(&mut self, path: &CriticalPath) {
-        self.heading("what if", "the run replayed with one thing changed");
+        self.heading("what if", "length of the run replayed with one change");
         let per_cent = |ns: i64| percent(ns as f64 / path.replayed_ns.max(1) as f64);
+        let mut grid = Grid::new(&[number("LENGTH", 0), number("SHORTER", 0), sentence("IF")]);
         for w in &path.what_if {
-            let line = format!(
-                "  {:>9}  {:>7} shorter  {}",
+            grid.row([
                 duration(w.length_ns as f64),
                 per_cent(w.gain_ns.max(0)),
-                change(w)
-            );
-            self.line(&line);
+                change(w),
+            ]);
         }
         let off = (path.replayed_ns - path.length_ns) as f64 / path.length_ns.max(1) as f64 * 100.0;
         let check = format!(
-            "  replayed with nothing changed: {}, the run took {} ({off:+.2} %)",
+            "check: the replay without a change takes {}, the run took {} ({off:+.2} %)",
             duration(path.replayed_ns as f64),
             duration(path.length_ns as f64)
         );
-        let check = self.styled("2", &check);
-        self.line(&check);
+        match path.what_if.is_empty() {
+            true => self.item("nothing to change: no annotation and no lock is on the path"),
+            false => self.grid(grid, 0, 0),
+        }
+        self.note(&check);
     }
 }
 
-fn what(e: &PathEntry) -> String {
+fn what(e: &PathEntry, names: &ThreadNames<'_>) -> String {
+    let thread = names.text(&e.thread, e.tid);
     let code = printable(&e.code);
     match (e.kind, code.is_empty()) {
-        ("run", true) => format!("{} (not annotated)", printable(&e.thread)),
+        ("run", true) => format!("{thread} (not annotated)"),
         ("run", false) => code,
-        ("ready", _) => format!("{}: ready, waiting for a CPU", printable(&e.thread)),
-        ("outside", _) => format!(
-            "{}: asleep until an interrupt or another program",
-            printable(&e.thread)
-        ),
+        ("ready", _) => format!("{thread}: ready, without a CPU"),
+        ("outside", _) => format!("{thread}: external wait"),
         _ => "unknown: events lost or not recorded".into(),
     }
 }
@@ -102,8 +104,8 @@ fn change(w: &WhatIf) -> String {
         .map_or(String::new(), |p| format!(" ({})", file_name(p)));
     let name = printable(&w.name);
     match w.change {
-        "half" => format!("if {name}{place} took half its time"),
-        "no_lock" => format!("if nobody waited for lock `{name}`{place}"),
-        _ => "if every barrier's threads had equal shares".into(),
+        "half" => format!("{name}{place} took half its time"),
+        "no_lock" => format!("no thread waited for lock `{name}`{place}"),
+        _ => "the threads of each barrier had equal shares of the work".into(),
     }
 }

@@ -1,51 +1,64 @@
-//! Columns of text that fit the screen: first names are shortened, then the least important columns go.
+//! Columns of text that fit the screen: long names are shortened, then the least important columns go, then names are
+//! shortened as far as it takes.
 use super::units::printable;
+use super::wrap;
+use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// One column.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Column {
-    head: &'static str,
+    head: Cow<'static, str>,
     right: bool,
     shrinks: bool,
+    /// What does not fit goes on in the next line, instead of being cut.
+    wraps: bool,
     /// Columns with the highest number go first; 0 never goes.
     dispensable: u8,
 }
 
 /// A column of text, left aligned, shortened when the screen is narrow.
-pub const fn text(head: &'static str) -> Column {
+pub fn text(head: impl Into<Cow<'static, str>>) -> Column {
     Column {
-        head,
+        head: head.into(),
         right: false,
         shrinks: true,
+        wraps: false,
         dispensable: 0,
     }
 }
 
-/// A column of short words, left aligned, never shortened.
-pub const fn word(head: &'static str, dispensable: u8) -> Column {
+/// A column of sentences, left aligned, continued on further lines when the screen is narrow.
+pub fn sentence(head: impl Into<Cow<'static, str>>) -> Column {
     Column {
-        head,
-        right: false,
+        wraps: true,
+        ..text(head)
+    }
+}
+
+/// A column of short words, left aligned, never shortened.
+pub fn word(head: impl Into<Cow<'static, str>>, dispensable: u8) -> Column {
+    Column {
         shrinks: false,
         dispensable,
+        ..text(head)
     }
 }
 
 /// A column of numbers, right aligned.
-pub const fn number(head: &'static str, dispensable: u8) -> Column {
+pub fn number(head: impl Into<Cow<'static, str>>, dispensable: u8) -> Column {
     Column {
-        head,
         right: true,
-        shrinks: false,
-        dispensable,
+        ..word(head, dispensable)
     }
 }
 
 const GAP: usize = 2;
 const INDENT: usize = 2;
-/// Text columns are not shortened below this.
-const MIN_TEXT: usize = 12;
+/// Text columns are shortened to this before any column goes...
+const ENOUGH_TEXT: usize = 24;
+/// ...and to this when all has gone that may.
+const MIN_TEXT: usize = 6;
 
 /// A table of rows under `columns`.
 pub struct Grid {
@@ -73,8 +86,9 @@ impl Grid {
     pub fn lines(mut self, width: usize) -> Vec<String> {
         self.drop_empty();
         let mut widths = self.widths();
-        while total(&widths) > width && !self.shorten(&mut widths, width) {
+        while total(&widths) > width && !self.shorten(&mut widths, width, ENOUGH_TEXT) {
             let Some(worst) = self.most_dispensable() else {
+                self.shorten(&mut widths, width, MIN_TEXT);
                 break;
             };
             self.columns.remove(worst);
@@ -84,7 +98,7 @@ impl Grid {
         let heads: Vec<String> = self.columns.iter().map(|c| c.head.to_string()).collect();
         std::iter::once(&heads)
             .chain(&self.rows)
-            .map(|row| self.line(row, &widths))
+            .flat_map(|row| self.row_lines(row, &widths))
             .collect()
     }
 
@@ -115,13 +129,12 @@ impl Grid {
         self.columns.iter().enumerate().map(widest).collect()
     }
 
-    /// Makes text columns narrower; false when that is not enough.
-    fn shorten(&self, widths: &mut [usize], width: usize) -> bool {
+    /// Makes text columns narrower, none below `least`; false when that is not enough.
+    fn shorten(&self, widths: &mut [usize], width: usize, least: usize) -> bool {
         let original = widths.to_vec();
         while total(widths) > width {
-            let widest =
-                (0..widths.len()).filter(|&i| self.columns[i].shrinks && widths[i] > MIN_TEXT);
-            let Some(widest) = widest.max_by_key(|&i| widths[i]) else {
+            let wide = (0..widths.len()).filter(|&i| self.columns[i].shrinks && widths[i] > least);
+            let Some(widest) = wide.max_by_key(|&i| widths[i]) else {
                 widths.copy_from_slice(&original);
                 return false;
             };
@@ -137,6 +150,23 @@ impl Grid {
             .enumerate()
             .max_by_key(|(_, c)| c.dispensable)?;
         (column.dispensable > 0).then_some(i)
+    }
+
+    /// A row, on as many lines as its longest sentence needs.
+    fn row_lines(&self, cells: &[String], widths: &[usize]) -> Vec<String> {
+        let parts: Vec<Vec<String>> = (cells.iter().zip(widths).zip(&self.columns))
+            .map(|((cell, &width), column)| match column.wraps {
+                true => wrap(cell, width),
+                false => vec![cell.clone()],
+            })
+            .collect();
+        let height = parts.iter().map(Vec::len).max().unwrap_or(0);
+        (0..height)
+            .map(|y| {
+                let part = |p: &Vec<String>| p.get(y).cloned().unwrap_or_default();
+                self.line(&parts.iter().map(part).collect::<Vec<_>>(), widths)
+            })
+            .collect()
     }
 
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
@@ -220,16 +250,31 @@ mod tests {
     }
 
     #[test]
-    fn grid_shortens_names_then_drops_columns() {
+    fn grid_shortens_names_then_drops_columns_then_shortens_further() {
+        let row = |width| grid().lines(width).swap_remove(1);
+        assert_eq!(row(48), "  a-rather-lon~thread-name  1234  1.00 s  2.00 s");
+        assert_eq!(row(40), "  a-rather-lon~thread-name  1234  2.00 s");
+        assert_eq!(row(24), "  a-rather~ad-name  1234");
         assert_eq!(
-            grid().lines(40)[1],
-            "  a-rather~ad-name  1234  1.00 s  2.00 s"
+            row(10),
+            "  a-rather-long-thread-name  1234",
+            "no room at all"
         );
-        assert_eq!(grid().lines(30)[1], "  a-rathe~d-name  1234  2.00 s");
+    }
+
+    #[test]
+    fn grid_continues_sentences_on_further_lines() {
+        let mut grid = Grid::new(&[number("N", 0), sentence("WHY")]);
+        grid.row(["1".into(), "one two three four five six".into()]);
+        grid.row(["2".into(), "seven".into()]);
         assert_eq!(
-            grid().lines(10)[0],
-            "  NAME                        TID",
-            "what is left keeps its room"
+            grid.lines(24),
+            [
+                "  N  WHY",
+                "  1  one two three four",
+                "     five six",
+                "  2  seven"
+            ]
         );
     }
 

@@ -12,15 +12,13 @@ pub fn render(locks: &Locks, prediction: Option<&Prediction>, layout: &Layout) -
         layout,
         text: String::new(),
     };
-    let title = printable(&locks.command.join(" "));
-    let title = page.styled("1", &super::grid::cut(&title, layout.width));
-    page.line(&title);
+    page.title(&locks.command);
     page.lock_facts(locks, prediction);
     if locks.locks.is_empty() {
         page.kernel_tables(locks);
         page.fact(
             "locks",
-            "none seen: `kasuri record --locks` puts a probe in front of pthread locks; for static programs and locks of your own name their functions (--lock-function LOCK,UNLOCK), or annotate them (KASURI_LOCK_*); docs/guide/locks.md",
+            "none recorded. kasuri record --locks records pthread locks; --lock-function LOCK,UNLOCK records locks with their own functions, also in static programs; KASURI_LOCK_* annotates a lock in the source (docs/guide/locks.md)",
         );
         return page.text;
     }
@@ -68,16 +66,16 @@ impl Page<'_> {
     fn lock_facts(&mut self, locks: &Locks, prediction: Option<&Prediction>) {
         let t = &locks.total;
         if let Some(why) = &locks.not_seen {
-            self.fact("lock ratio", &format!("not seen: {why}"));
-            self.fact("wait ratio", "not seen");
+            self.fact("lock ratio", &format!("not known: {why}"));
+            self.fact("wait ratio", "not known");
         } else if t.lock_ratio.is_none() {
-            self.fact("ratios", "not known: the recording does not say when threads ran (record as root; `kasuri doctor`)");
+            self.fact("ratios", "not known: the recording has no scheduler events (record as root; see kasuri doctor)");
             self.fact("waits", &format!("{} in {}", ns(t.wait_ns), contended(t)));
         } else {
             self.fact(
                 "lock ratio",
                 &format!(
-                    "{}: {} of {} CPU time inside critical sections (by the wall clock, all of them added, {})",
+                    "{}: {} of {} CPU time inside critical sections ({} by the wall clock)",
                     maybe(t.lock_ratio),
                     ns(t.inside_cpu_ns),
                     ns(locks.cpu_ns),
@@ -107,15 +105,15 @@ impl Page<'_> {
             && unseen > locks.cpu_ns / 100
         {
             self.fact(
-                "unseen",
+                "unrecorded",
                 &format!(
-                    "{} asleep in futex calls outside every recorded wait: locks that no probe stands in front of (Rust's std, OpenMP, Go, static programs); --lock-function may show them (docs/guide/locks.md)",
+                    "{} asleep in futex calls outside every recorded wait: locks that --locks does not record (Rust's std, OpenMP, Go, static programs); --lock-function may record them (docs/guide/locks.md)",
                     ns(unseen)
                 ),
             );
         }
         if locks.sampled {
-            self.fact("sampled", "the light probe keeps a sample of the holds: ratios and counts of holds are too low, waits are complete; record with --locks=full for all");
+            self.fact("sampled", "the recording keeps a sample of the holds: ratios and numbers of holds are too low, waits are complete (--locks=full records all)");
         }
         let verdict = Verdict::new(locks, prediction);
         if let Some(class) = verdict.class_text() {
@@ -129,7 +127,7 @@ impl Page<'_> {
     fn lock_table(&mut self, locks: &Locks) {
         self.heading(
             "locks",
-            "most waited for first; waits shorter than 300 ns are the price of taking a free lock",
+            "most waited for first; waits under 300 ns are the cost of taking a free lock",
         );
         let mut grid = Grid::new(&[
             text("LOCK"),
@@ -172,7 +170,7 @@ impl Page<'_> {
         self.grid(grid, shown, locks.locks.len());
     }
 
-    /// Where holds last longer than they compute, or holders do not run while others wait: that is the interesting part.
+    /// What holders did: of the time they held a lock, and of the time that others waited for it.
     fn hold_table(&mut self, locks: &Locks) {
         let rows: Vec<_> = locks
             .locks
@@ -182,39 +180,27 @@ impl Page<'_> {
         if rows.is_empty() || !locks.knows_states {
             return;
         }
-        self.heading(
-            "what holders do",
-            "of the time they hold; and of the time others wait for them",
-        );
+        let shown = self.shown(rows.len());
+        self.heading("holders", "what they did, of the time they held the lock");
         let mut grid = Grid::new(&[
             text("LOCK"),
             number("HELD", 0),
             number("RUNNING", 0),
             number("PREEMPTED", 0),
             number("BLOCKED", 0),
-            number("OTHERS WAIT", 0),
-            number("RUNNING", 0),
-            number("PREEMPTED", 0),
-            number("BLOCKED", 0),
             word("LONGEST CONVOY", 2),
         ]);
-        let shown = self.shown(rows.len());
         for lock in &rows[..shown] {
             let u = &lock.used;
-            let waited = u.wait_ns;
             grid.row([
                 printable(&lock.name),
                 ns(u.hold_wall_ns),
                 part(u.hold_cpu_ns, u.hold_wall_ns),
                 part(u.hold_preempted_ns, u.hold_wall_ns),
                 part(u.hold_blocked_ns, u.hold_wall_ns),
-                ns(waited),
-                part(lock.holder_running_ns, waited),
-                part(lock.holder_preempted_ns, waited),
-                part(lock.holder_blocked_ns, waited),
                 lock.convoy.map_or("-".into(), |c| {
                     format!(
-                        "{} holds of {}, {}",
+                        "{} holds by {}, {}",
                         c.length,
                         plural(c.threads.into(), "thread"),
                         ns(c.to_ns - c.from_ns)
@@ -223,20 +209,46 @@ impl Page<'_> {
             ]);
         }
         self.grid(grid, shown, rows.len());
-        let note = self.styled("2", "  the rest of the waiting nobody held the lock: it was free, and the waiter on its way to a CPU");
-        self.line(&note);
+        self.heading(
+            "waits",
+            "what the holder did meanwhile; FREE: no thread held the lock, the waiter was on its way to a CPU",
+        );
+        let mut grid = Grid::new(&[
+            text("LOCK"),
+            number("WAITED", 0),
+            number("RUNNING", 0),
+            number("PREEMPTED", 0),
+            number("BLOCKED", 0),
+            number("FREE", 0),
+        ]);
+        for lock in &rows[..shown] {
+            let waited = lock.used.wait_ns;
+            grid.row([
+                printable(&lock.name),
+                ns(waited),
+                part(lock.holder_running_ns, waited),
+                part(lock.holder_preempted_ns, waited),
+                part(lock.holder_blocked_ns, waited),
+                match lock.used.holds {
+                    // Without holds nothing says when it was free.
+                    0 => "-".into(),
+                    _ => part((waited - lock.holder_ns).max(0), waited),
+                },
+            ]);
+        }
+        self.grid(grid, shown, rows.len());
     }
 
     fn waits_table(&mut self, locks: &Locks) {
         if locks.waits_for.is_empty() {
             return;
         }
-        self.heading("who waited for whom", "and what the holder was doing");
+        self.heading("waiters and holders", "and what the holder did meanwhile");
         let mut grid = Grid::new(&[
             text("WAITER"),
-            number("TID", 3),
+            number("TID", 0),
             text("HOLDER"),
-            number("TID", 3),
+            number("TID", 0),
             text("LOCK"),
             number("TIME", 0),
             number("RUNNING", 1),
@@ -254,7 +266,7 @@ impl Page<'_> {
                 printable(&w.waiter),
                 tid(w.waiter_tid),
                 if nobody {
-                    "(nobody: waking up)".into()
+                    "(free, waking up)".into()
                 } else {
                     printable(&w.holder)
                 },
@@ -290,7 +302,7 @@ impl Page<'_> {
         if locks.waits.is_empty() {
             return;
         }
-        self.heading("other waits", "for what nobody holds");
+        self.heading("other waits", "for what no thread holds");
         let mut grid = Grid::new(&[
             text("FOR"),
             text("PLACE"),
@@ -319,7 +331,7 @@ impl Page<'_> {
         if locks.sites.is_empty() {
             return;
         }
-        self.heading("places", "that asked for a lock");
+        self.heading("call sites", "places in the source that took a lock");
         let mut grid = Grid::new(&[
             text("PLACE"),
             text("LOCK"),
@@ -372,7 +384,7 @@ impl Page<'_> {
             .for_each(|t| grid.row(row(&t.name, t.tid, &t.used)));
         self.grid(grid, shown, locks.threads.len());
         if !locks.tasks.is_empty() {
-            self.heading("tasks", "by name; ratios of their own CPU time");
+            self.heading("tasks", "by name; ratios are of their own CPU time");
             let mut grid = Grid::new(&columns("TASK", "TASKS"));
             let shown = self.shown(locks.tasks.len());
             locks.tasks[..shown]
@@ -419,9 +431,9 @@ impl Page<'_> {
         }
         if !locks.kernel_locks.is_empty() {
             let note = if locks.syscalls.is_empty() {
-                "waits for them; their callers need --syscalls"
+                "waits; record --syscalls to see their callers"
             } else {
-                "waits for them"
+                "waits"
             };
             self.heading("the kernel's own locks", note);
             let mut grid = Grid::new(&[
@@ -455,7 +467,7 @@ impl Page<'_> {
         }
         self.heading(
             "locks taken in both orders",
-            "two threads that do so at once stop each other for ever",
+            "two threads that do so at the same time deadlock",
         );
         let shown = self.shown(locks.inversions.len());
         for i in &locks.inversions[..shown] {
@@ -463,7 +475,7 @@ impl Page<'_> {
         }
         if shown < locks.inversions.len() {
             let more = locks.inversions.len() - shown;
-            self.item(&format!("{more} more pairs: --top 0 shows all"));
+            self.item(&format!("... and {more} more (--top 0 shows all)"));
         }
         for cycle in &locks.order_cycles {
             self.item(&printable(&circle(cycle)));
@@ -482,8 +494,8 @@ fn place(place: &str) -> String {
 pub fn inversion(i: &Inversion) -> String {
     let whether = match &i.guard {
         _ if i.can_deadlock => "can deadlock".into(),
-        Some(guard) => format!("not while `{guard}` is held around both, as it was each time"),
-        None => format!("seen in thread {} only", i.tid_a),
+        Some(guard) => format!("not while `{guard}` is held around both, as it was every time"),
+        None => format!("only by thread {}", i.tid_a),
     };
     format!(
         "`{a}` then `{b}`: {}, thread {}{}; `{b}` then `{a}`: {}, thread {}{}: {whether}",

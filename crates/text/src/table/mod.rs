@@ -5,12 +5,13 @@ mod contents;
 mod critical_path;
 pub mod grid;
 mod locks;
+mod names;
+mod overview;
 mod plot;
 mod predict;
 mod sections;
 pub mod units;
 
-pub use account::cause_text;
 pub use compare::render_comparison;
 pub use contents::contents;
 pub use critical_path::render_critical_path;
@@ -18,6 +19,7 @@ pub use locks::{inversion, render as locks};
 pub use predict::render as predict;
 
 use kasuri_analyze::Summary;
+use unicode_width::UnicodeWidthStr;
 
 /// How to print.
 #[derive(Clone, Debug)]
@@ -28,8 +30,10 @@ pub struct Layout {
     pub colour: bool,
     /// Rows of a table; 0: all.
     pub top: usize,
-    /// Command to propose at the end; "" for none.
-    pub next: String,
+    /// The recording as a word of a shell command, for the commands proposed at the end; "" for none.
+    pub file: String,
+    /// What of the summary to print.
+    pub sections: Sections,
     /// Start of the recording: ranges for the command line count from it.
     pub start_ns: i64,
 }
@@ -40,8 +44,86 @@ impl Default for Layout {
             width: 100,
             colour: false,
             top: 10,
-            next: String::new(),
+            file: String::new(),
+            sections: Sections::All,
             start_ns: 0,
+        }
+    }
+}
+
+/// Which parts of the summary to print.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Sections {
+    /// What fits one screen: where the time went, and what to try.
+    #[default]
+    Overview,
+    /// All of them.
+    All,
+    /// These, in the order of the page.
+    Only(Vec<Section>),
+}
+
+/// One part of the summary.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Section {
+    /// The run in numbers: times, switches, events.
+    Run,
+    /// Where the CPU time went.
+    Account,
+    /// What to try.
+    Hints,
+    /// Lost events, and what the recording cannot show.
+    Losses,
+    /// The account of each annotated region.
+    Regions,
+    /// Annotated slices.
+    Annotations,
+    /// Load imbalance of annotated regions.
+    Imbalance,
+    /// Annotated waits and critical sections.
+    Waits,
+    /// Threads.
+    Threads,
+    /// CPUs.
+    Cpus,
+    /// Processes that ran while the program was ready.
+    Interference,
+    /// Moves of threads to other CPUs.
+    Migrations,
+}
+
+impl Section {
+    /// All, in the order of the page.
+    pub const ALL: [Section; 12] = [
+        Section::Run,
+        Section::Account,
+        Section::Hints,
+        Section::Losses,
+        Section::Regions,
+        Section::Annotations,
+        Section::Imbalance,
+        Section::Waits,
+        Section::Threads,
+        Section::Cpus,
+        Section::Interference,
+        Section::Migrations,
+    ];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Section::Run => "run",
+            Section::Account => "account",
+            Section::Hints => "hints",
+            Section::Losses => "losses",
+            Section::Regions => "regions",
+            Section::Annotations => "annotations",
+            Section::Imbalance => "imbalance",
+            Section::Waits => "waits",
+            Section::Threads => "threads",
+            Section::Cpus => "cpus",
+            Section::Interference => "interference",
+            Section::Migrations => "migrations",
         }
     }
 }
@@ -52,18 +134,14 @@ pub fn render(summary: &Summary, layout: &Layout) -> String {
         layout,
         text: String::new(),
     };
-    page.headline(summary);
-    page.account(summary);
-    page.problems(summary);
-    page.annotations(summary);
-    page.imbalance(summary);
-    page.waits(summary);
-    page.threads(summary);
-    page.cpus(summary);
-    page.interference(summary);
-    page.migrations(summary);
-    page.hints(summary);
-    page.hint(summary);
+    page.title(&summary.command);
+    match &layout.sections {
+        Sections::Overview => page.overview(summary),
+        Sections::All => Section::ALL.iter().for_each(|&s| page.section(summary, s)),
+        Sections::Only(wanted) => (Section::ALL.iter().filter(|s| wanted.contains(s)))
+            .for_each(|&s| page.section(summary, s)),
+    }
+    page.next_commands();
     page.text
 }
 
@@ -87,13 +165,55 @@ impl Page<'_> {
         }
     }
 
+    /// What was recorded.
+    fn title(&mut self, command: &[String]) {
+        let title = match command {
+            [] => "whole system".into(),
+            words => units::printable(&words.join(" ")),
+        };
+        let title = self.styled("1", &grid::cut(&title, self.layout.width));
+        self.line(&title);
+    }
+
+    /// A heading with a remark beside it, or below where the line is too short for both.
     fn heading(&mut self, text: &str, note: &str) {
-        let mut line = self.styled("1", text);
-        if !note.is_empty() {
-            line.push_str(&self.styled("2", &format!("  ({note})")));
-        }
         self.line("");
-        self.line(&line);
+        let heading = self.styled("1", text);
+        let room = self.layout.width.saturating_sub(text.len() + 4);
+        if note.is_empty() {
+            self.line(&heading);
+        } else if note.width() <= room {
+            let note = self.styled("2", &format!("  ({note})"));
+            self.line(&format!("{heading}{note}"));
+        } else {
+            self.line(&heading);
+            self.note(&format!("({note})"));
+        }
+    }
+
+    /// A remark in dim letters.
+    fn note(&mut self, text: &str) {
+        for line in wrap(text, self.layout.width.saturating_sub(2).max(20)) {
+            let line = self.styled("2", &line);
+            self.line(&format!("  {line}"));
+        }
+    }
+
+    fn section(&mut self, s: &Summary, section: Section) {
+        match section {
+            Section::Run => self.run(s),
+            Section::Account => self.account(s, account::Detail::Whole),
+            Section::Hints => self.hints(s),
+            Section::Losses => self.losses(s),
+            Section::Regions => self.regions(s),
+            Section::Annotations => self.annotations(s),
+            Section::Imbalance => self.imbalance(s),
+            Section::Waits => self.waits(s),
+            Section::Threads => self.threads(s),
+            Section::Cpus => self.cpus(s),
+            Section::Interference => self.interference(s),
+            Section::Migrations => self.migrations(s),
+        }
     }
 
     /// `label      text`, the text wrapped under itself.
@@ -139,7 +259,6 @@ impl Page<'_> {
 
 /// Breaks at spaces; a word longer than the room keeps its line to itself.
 fn wrap(text: &str, room: usize) -> Vec<String> {
-    use unicode_width::UnicodeWidthStr;
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let last = lines.last_mut().expect("never empty");

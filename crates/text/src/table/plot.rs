@@ -1,29 +1,35 @@
 //! The speed-up curve in letters: CPUs to the right, speed-up upwards, both in powers of two.
-use kasuri_predict::Prediction;
+use kasuri_predict::{Point, Prediction};
 
 /// Rows of the picture, without the axis.
 const HEIGHT: usize = 14;
 /// Columns for each CPU count of the table.
 const STEP: usize = 4;
+/// Columns left and right of them.
+const AXIS: usize = 14;
 
-/// The picture's lines.
+/// The picture's lines, with as many CPU counts as fit the width.
 ///
 /// `*` expected, `|` range, `o` measured, `.` the ideal line.
-pub fn speedup(p: &Prediction) -> Vec<String> {
+pub fn speedup(p: &Prediction, width: usize) -> Vec<String> {
+    let room = (width.saturating_sub(AXIS) / STEP).max(2) - 1;
+    // The last one always: that is where the curve leads.
+    let every = p.points.len().div_ceil(room).max(1);
+    let points: Vec<&Point> = p.points.iter().rev().step_by(every).rev().collect();
     let top = p.points.iter().map(|p| p.high).fold(2.0, f64::max) * 1.15;
     let bottom = p.points.iter().map(|p| p.low).fold(1.0, f64::min).max(0.05);
     let row = |s: f64| {
         let share = (s.max(bottom) / bottom).ln() / (top / bottom).ln();
         (share * (HEIGHT - 1) as f64).round() as usize
     };
-    let width = STEP * (p.points.len() + 1);
+    let width = STEP * (points.len() + 1);
     let mut cells = vec![vec![' '; width]; HEIGHT];
     let mut put = |x: usize, s: f64, c: char| {
         if s <= top && s >= bottom * 0.99 {
             cells[row(s).min(HEIGHT - 1)][x] = c;
         }
     };
-    for (i, point) in p.points.iter().enumerate() {
+    for (i, point) in points.iter().enumerate() {
         let x = STEP * (i + 1) - 1;
         put(x, point.cpus as f64, '.');
         for y in row(point.low)..=row(point.high).min(HEIGHT - 1) {
@@ -66,8 +72,7 @@ pub fn speedup(p: &Prediction) -> Vec<String> {
         })
         .collect();
     lines.push(format!("       +{}", "-".repeat(width)));
-    let axis: String = p
-        .points
+    let axis: String = points
         .iter()
         .map(|p| format!("{:>STEP$}", p.cpus))
         .collect();

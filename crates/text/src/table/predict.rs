@@ -1,5 +1,5 @@
 //! A prediction as text: what `kasuri predict` prints.
-use super::grid::{Grid, number, text, word};
+use super::grid::{Grid, number, sentence, text, word};
 use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page, plot};
 use crate::label::limit;
@@ -27,14 +27,12 @@ fn times(speedup: f64) -> String {
 
 impl Page<'_> {
     fn predicted_facts(&mut self, p: &Prediction) {
-        let title = printable(&p.command.join(" "));
-        let title = self.styled("1", &super::grid::cut(&title, self.layout.width));
-        self.line(&title);
+        self.title(&p.command);
         let replayed = p.replayed_wall_ns as f64 / p.recorded_wall_ns.max(1) as f64 - 1.0;
         self.fact(
             "recorded",
             &format!(
-                "{} on {}, {} of work by {} ({} of them busy); the replay says {} ({:+.1} %)",
+                "{} on {}, {} of work by {} ({} of them busy); the replay takes {} ({:+.1} %)",
                 duration(p.recorded_wall_ns as f64),
                 plural(p.recorded_cpus as u64, "CPU"),
                 duration(p.work_ns as f64),
@@ -49,7 +47,7 @@ impl Page<'_> {
         {
             let cap = p.cap.as_ref().map_or(String::new(), |cap| {
                 format!(
-                    ", and `{}` bounds any number of CPUs at {}",
+                    ", and `{}` limits any number of CPUs to {}",
                     cap.lock,
                     times(cap.speedup)
                 )
@@ -57,7 +55,7 @@ impl Page<'_> {
             self.fact(
                 "locks",
                 &printable(&format!(
-                    "{} of the CPU time is inside locks; on two CPUs they leave {} of the speed{cap}: class {}",
+                    "{} of the CPU time is inside locks; on two CPUs they leave {} of the speed{cap}; lock class: {}",
                     percent(ratio),
                     percent(efficiency),
                     class.word()
@@ -68,7 +66,7 @@ impl Page<'_> {
         self.fact(
             "machine",
             &format!(
-                "waking a thread on another CPU takes {} ({} of it the waker's), moving a cache line {}; busy neighbours slow code by {:.1} %{}",
+                "waking a thread on another CPU takes {} ({} of it on the waking CPU), moving a cache line {}; other busy CPUs slow code by {:.1} %{}",
                 duration(m.wake_latency_ns),
                 duration(m.wake_call_ns),
                 duration(m.transfer_ns),
@@ -81,7 +79,10 @@ impl Page<'_> {
     }
 
     fn speedups(&mut self, p: &Prediction) {
-        self.heading("speed-up", "over one CPU; the same threads, the same work");
+        self.heading(
+            "speed-up",
+            "over one CPU, with the same threads and the same work",
+        );
         let mut grid = Grid::new(&[
             number("CPUS", 0),
             number("SPEED-UP", 0),
@@ -90,7 +91,7 @@ impl Page<'_> {
             number("CPU USE", 4),
             number("LOCK WAIT", 2),
             number("MORE THREADS", 5),
-            text("LIMITED BY"),
+            sentence("LIMITED BY"),
         ]);
         // Rows that repeat the one before, because there are no more threads, say nothing new.
         let mut shown = 0;
@@ -121,8 +122,9 @@ impl Page<'_> {
         }
         self.grid(grid, shown, shown);
         if p.points.iter().any(|p| p.more_threads.is_some()) {
-            let note = self.styled("2", "  more threads: if the program dealt the same work to as many threads as there are CPUs");
-            self.line(&note);
+            self.note(
+                "MORE THREADS: if the program split the same work among as many threads as CPUs",
+            );
         }
     }
 
@@ -135,8 +137,8 @@ impl Page<'_> {
         } else {
             "* expected, | range, . ideal, o measured"
         };
-        self.heading("the curve", legend);
-        for line in plot::speedup(p) {
+        self.heading("speed-up curve", legend);
+        for line in plot::speedup(p, self.layout.width) {
             self.line(&line);
         }
     }
@@ -146,7 +148,7 @@ impl Page<'_> {
             return;
         }
         let shown = columns(p);
-        self.heading("what if", "speed-up over today's program on one CPU");
+        self.heading("what if", "speed-up over the recorded program on one CPU");
         let mut grid = Grid::new(&many("CHANGE", p, &shown));
         let row = |name: String, values: Vec<f64>| {
             std::iter::once(name)
@@ -172,7 +174,7 @@ impl Page<'_> {
         }
         self.heading(
             "locks",
-            "CPU time inside; `kasuri locks` says who waited for whom",
+            "CPU time inside; kasuri locks shows waiters and holders",
         );
         let mut grid = Grid::new(&[
             text("LOCK"),
@@ -201,10 +203,10 @@ impl Page<'_> {
         let shown = columns(p);
         self.heading(
             "models",
-            "the first one is believed; docs/design/predict.md",
+            "the prediction is the first one; see docs/design/predict.md",
         );
         let mut columns = many("MODEL", p, &shown);
-        columns.push(text("NOTE"));
+        columns.push(sentence("NOTE"));
         let mut grid = Grid::new(&columns);
         for model in &p.models {
             let mut row = vec![model.name.clone()];
@@ -217,14 +219,14 @@ impl Page<'_> {
             grid.row(row);
         }
         self.grid(grid, 0, 0);
-        self.fact("believed", &printable(&p.believed));
+        self.fact("chosen", &printable(&p.believed));
     }
 
     fn uncertainties(&mut self, p: &Prediction) {
         if p.notes.is_empty() {
             return;
         }
-        self.heading("what makes it uncertain", "");
+        self.heading("uncertainties", "");
         for note in &p.notes {
             self.item(&printable(note));
         }
@@ -245,33 +247,16 @@ fn columns(p: &Prediction) -> Vec<usize> {
 }
 
 fn many(first: &'static str, p: &Prediction, shown: &[usize]) -> Vec<super::grid::Column> {
-    let column = |&i: &usize| number(head(p.points[i].cpus), 0);
+    let column = |&i: &usize| number(format!("{} CPUS", p.points[i].cpus), 0);
     std::iter::once(text(first))
         .chain(shown.iter().map(column))
         .collect()
 }
 
-fn head(cpus: usize) -> &'static str {
-    const HEADS: [(usize, &str); 8] = [
-        (2, "2 CPUS"),
-        (4, "4 CPUS"),
-        (8, "8 CPUS"),
-        (16, "16 CPUS"),
-        (64, "64 CPUS"),
-        (3, "3 CPUS"),
-        (32, "32 CPUS"),
-        (128, "128 CPUS"),
-    ];
-    HEADS
-        .iter()
-        .find(|(n, _)| *n == cpus)
-        .map_or("AS ABOVE", |(_, head)| head)
-}
-
 /// What it comes to, in a sentence or two.
 fn verdict(p: &Prediction) -> String {
     let Some(two) = p.points.first() else {
-        return "no CPU counts asked for".into();
+        return "no number of CPUs to predict for".into();
     };
     // The fewest CPUs that give nearly all there is to get.
     let best = p.points.iter().map(|q| q.speedup).fold(0.0, f64::max);
@@ -284,18 +269,18 @@ fn verdict(p: &Prediction) -> String {
     let mut text = format!("{} on {} CPUs", times(two.speedup), two.cpus);
     if best < 1.0 {
         text = format!(
-            "more CPUs make it slower: {text}, because of {}",
+            "slower on more CPUs: {text}, limited by {}",
             cause(&two.limit)
         );
     } else if let Some(text_of_more) = started_with_more(p, best) {
         text += &text_of_more;
     } else if knee.cpus == two.cpus {
-        text += &format!(", and no more on any number: {}", cause(&next.limit));
+        text += &format!(", and no more with more CPUs: {}", cause(&next.limit));
     } else if knee.cpus == p.points[p.points.len() - 1].cpus {
         text += &format!(", {} on {}, still growing", times(knee.speedup), knee.cpus);
     } else {
         text += &format!(
-            ", at most {}, reached with {}: then {}",
+            ", at most {} (with {} CPUs), limited by {}",
             times(best),
             knee.cpus,
             cause(&next.limit)
@@ -328,7 +313,7 @@ fn started_with_more(p: &Prediction, best: f64) -> Option<String> {
     let (cpus, most) = (p.points.iter().filter_map(more)).max_by(|a, b| a.1.total_cmp(&b.1))?;
     (most > 1.05 * best).then(|| {
         format!(
-            ", at most {} with its {}; with as many threads as CPUs up to {} (on {cpus})",
+            ", at most {} with its {}; up to {} (on {cpus} CPUs) with as many threads as CPUs",
             times(best),
             plural(p.workers as u64, "busy thread"),
             times(most)

@@ -1,7 +1,8 @@
 //! The sections of the page, in the order of the page.
 use super::Page;
 use super::account::small_bar;
-use super::grid::{Grid, cut, number, text, word};
+use super::grid::{Grid, number, text, word};
+use super::overview::exit_text;
 use super::units::{count, duration, percent, plural, printable};
 use kasuri_analyze::{CpuTime, Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary};
 
@@ -30,7 +31,7 @@ fn tracing(s: &Summary) -> Option<String> {
         // No part is more than the whole, whatever the interval says.
         let of_cpu = |ns: i64| (share * ns as f64 / t.cost_ns.max(1) as f64).min(1.0) * 100.0;
         parts.push(format!(
-            "cost the program {} of its CPU time ({:.1}..{:.1}): {}",
+            "cost the program {} of its CPU time ({:.1}..{:.1} %): {}",
             percent(share),
             of_cpu(t.low_ns),
             of_cpu(t.high_ns),
@@ -38,38 +39,31 @@ fn tracing(s: &Summary) -> Option<String> {
         ));
     } else if let Some(used) = t.program_cpu_ns.filter(|&used| used < t.cost_ns) {
         parts.push(format!(
-            "cost not known: by what events cost when measured alone it is {}, more than the {} of CPU time that the program used",
+            "cost not known: at what one event costs when measured alone it would be {}, more than the {} of CPU time that the program used",
             ns(t.cost_ns),
             ns(used)
         ));
     } else if !t.events.is_empty() {
         parts.push(format!("cost the program {}", ns(t.cost_ns)));
     } else if t.unpriced > 0 {
-        parts.push("cost not known: what an event costs was not measured on that machine".into());
+        parts.push("cost not known: the cost of an event was not measured on that machine".into());
     }
     // Kernel events are of the whole system: others paid the rest.
     if t.system_ns > t.cost_ns {
         let others = t.system_ns - t.cost_ns;
-        parts.push(format!("other programs and idle CPUs {}", ns(others)));
+        parts.push(format!("other programs and idle CPUs: {}", ns(others)));
     }
     if let Some(cpu) = t.recorder_cpu_ns {
-        parts.push(format!("recorder {} beside it", ns(cpu)));
+        parts.push(format!("the recorder itself: {}", ns(cpu)));
     }
     if t.buffer_bytes > 0 {
-        parts.push(format!("{} MiB of kernel buffers", t.buffer_bytes >> 20));
+        parts.push(format!("kernel buffers: {} MiB", t.buffer_bytes >> 20));
     }
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 impl Page<'_> {
-    pub(super) fn headline(&mut self, s: &Summary) {
-        let title = if s.command.is_empty() {
-            "whole system".into()
-        } else {
-            printable(&s.command.join(" "))
-        };
-        let title = self.styled("1", &cut(&title, self.layout.width));
-        self.line(&title);
+    pub(super) fn run(&mut self, s: &Summary) {
         let machine = [&s.cpu_model, &s.machine, &s.kernel, &s.host];
         let machine: Vec<String> = machine
             .into_iter()
@@ -83,14 +77,17 @@ impl Page<'_> {
             format!("{cpus}; {}", machine.join(", "))
         };
         self.fact("machine", &what);
-        self.fact("wall", &wall(s));
+        self.fact(
+            "wall time",
+            &format!("{}{}", ns(s.wall_ns), exit_text(s.exit_status)),
+        );
         self.fact("CPU use", &cpu_use(s));
         if let Some(account) = &s.cpu_time {
             self.fact("CPU time", &cpu_time(account));
         }
         if s.known.switches {
             let text = format!(
-                "{} ({} among them), {}",
+                "{}, of them {}; {}",
                 count(s.switches),
                 plural(s.preemptions, "preemption"),
                 plural(s.migrations, "migration")
@@ -99,8 +96,8 @@ impl Page<'_> {
         }
         if let Some(l) = s.wake_latency_ns {
             let text = format!(
-                "woken {} times; running again after p50 {}, p99 {}, max {}",
-                count(s.wakeups),
+                "{}; from waking to running: p50 {}, p99 {}, max {}",
+                plural(s.wakeups, "wake-up"),
                 ns(l.p50),
                 ns(l.p99),
                 ns(l.max)
@@ -110,7 +107,7 @@ impl Page<'_> {
         if s.tasks.count > 0 {
             let t = &s.tasks;
             let text = format!(
-                "{} in {}, {} of them moved to another thread; ran {}, queued {}",
+                "{} in {}, {} of which moved to another thread; ran {}, queued {}",
                 plural(t.count, "task"),
                 plural(t.runs, "run"),
                 count(t.moved),
@@ -136,19 +133,19 @@ impl Page<'_> {
         }
     }
 
-    pub(super) fn problems(&mut self, s: &Summary) {
+    pub(super) fn losses(&mut self, s: &Summary) {
         if !s.losses.is_empty() {
-            self.heading("lost events", "what they touch is unknown, not zero");
+            self.heading("lost events", "times near them are unknown, not zero");
             for loss in &s.losses {
                 let (what, remedy) = (loss_text(loss), printable(&loss.remedy));
                 self.item(&what);
                 if !remedy.is_empty() {
-                    self.item(&format!("  next time: {remedy}"));
+                    self.item(&format!("  remedy: {remedy}"));
                 }
             }
         }
         if !s.missing.is_empty() {
-            self.heading("missing", "what this recording cannot show");
+            self.heading("limitations of this recording", "");
             for text in &s.missing {
                 self.item(&printable(text));
             }
@@ -169,7 +166,7 @@ impl Page<'_> {
         if s.annotations.is_empty() {
             return;
         }
-        self.heading("busiest annotations", "");
+        self.heading("annotations", "most total time first");
         let mut grid = Grid::new(&[
             text("NAME"),
             word("KIND", 1),
@@ -236,7 +233,7 @@ impl Page<'_> {
         if s.waits.is_empty() {
             return;
         }
-        self.heading("waits and locks", "");
+        self.heading("waits and critical sections", "most total time first");
         let mut grid = Grid::new(&[
             text("NAME"),
             word("KIND", 0),
@@ -292,7 +289,7 @@ impl Page<'_> {
             number("WAKE P50", 4),
             number("WAKE P99", 3),
             number("WAKE MAX", 5),
-            word("WHERE IT WENT", 3),
+            word("ACCOUNT", 3),
         ]);
         let shown = self.shown(s.threads.len());
         let many = s.threads.iter().any(|t| t.pid != s.threads[0].pid);
@@ -315,7 +312,7 @@ impl Page<'_> {
             number("UNKNOWN", 1),
             number("IRQ", 2),
             number("SWITCHES", 1),
-            word("WHERE IT WENT", 3),
+            word("ACCOUNT", 3),
         ]);
         let share = |value: i64| percent(value as f64 / s.wall_ns as f64);
         let unknown = s.cpus.iter().any(|c| c.unknown_ns > 0);
@@ -357,7 +354,10 @@ impl Page<'_> {
         if found.is_empty() {
             return;
         }
-        self.heading("who ran while the program was ready", "");
+        self.heading(
+            "interference",
+            "processes that ran while the program was ready to run",
+        );
         let mut grid = Grid::new(&[
             text("PROCESS"),
             number("PID", 0),
@@ -388,7 +388,10 @@ impl Page<'_> {
         if s.migration_groups.is_empty() {
             return;
         }
-        self.heading("moves to another CPU", "off CPU: around the move");
+        self.heading(
+            "migrations",
+            "moves to another CPU; OFF CPU: time off a CPU around them",
+        );
         let mut grid = Grid::new(&[
             text("THREAD"),
             number("TID", 0),
@@ -429,30 +432,12 @@ impl Page<'_> {
             }
         }
     }
-
-    pub(super) fn hint(&mut self, _: &Summary) {
-        if !self.layout.next.is_empty() {
-            let hint = self.styled("2", &format!("see it on a timeline: {}", self.layout.next));
-            self.line("");
-            self.line(&hint);
-        }
-    }
-}
-
-fn wall(s: &Summary) -> String {
-    let exit = match s.exit_status {
-        Some(0) => ", exited with 0".into(),
-        Some(status @ 129..=192) => format!(", killed by signal {}", status - 128),
-        Some(status) => format!(", exited with {status}"),
-        None => String::new(),
-    };
-    format!("{}{exit}", ns(s.wall_ns))
 }
 
 fn cpu_use(s: &Summary) -> String {
     match s.cpu_use {
         Some(share) => format!(
-            "{:.2} of {} busy ({}), ran on {}",
+            "{:.2} of {} busy ({}); ran on {}",
             share * f64::from(s.n_cpus),
             plural(s.n_cpus.into(), "CPU"),
             percent(share),
@@ -467,11 +452,11 @@ fn cpu_time(account: &CpuTime) -> String {
     let (kernel, seen) = (ns(account.kernel_ns), ns(account.seen_ns));
     let share = percent(account.unseen_share.abs());
     let how_far = match account.unseen_ns {
-        1.. => format!("{share} not seen"),
-        0 => "all of it".to_owned(),
-        _ => format!("{share} more than ran"),
+        1.. => format!("{share} less"),
+        0 => "the same".to_owned(),
+        _ => format!("{share} more"),
     };
-    format!("{kernel} by the kernel's own account; the events show {seen}: {how_far}")
+    format!("{kernel} counted by the kernel; the events show {seen}, {how_far}")
 }
 
 /// Work, span, what they allow, and what the heaviest chain consists of.
@@ -501,16 +486,16 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
         })
         .collect();
     if !on_path.is_empty() {
-        text += &format!("; on the longest path: {}", on_path.join(", "));
+        text += &format!("; longest path: {}", on_path.join(", "));
     }
     if graph.unknown_ns > 0 {
         let share = percent(graph.unknown_ns as f64 / graph.work_ns.max(1) as f64);
-        text += &format!(" ({share} of the work: not seen whether on a CPU)");
+        text += &format!(" ({share} of the work: not known whether on a CPU)");
     }
     text
 }
 
-fn loss_text(loss: &LossSummary) -> String {
+pub(super) fn loss_text(loss: &LossSummary) -> String {
     let n = if loss.count == 0 {
         "an unknown number of".into()
     } else {
@@ -538,7 +523,7 @@ fn imbalance_text(i: &Imbalance) -> String {
     let threads = plural(i.threads.into(), "thread");
     let (what, over) = match i.by {
         "region" => (
-            format!("all work up to {name}"),
+            format!("all work before {name}"),
             format!("{} of {threads}", plural(i.instances, "round")),
         ),
         "total" => (name, format!("the sums of {threads}")),
@@ -548,7 +533,7 @@ fn imbalance_text(i: &Imbalance) -> String {
         ),
     };
     let how_often = if i.instances < 2 {
-        "in the one that was seen".to_string()
+        "in the only round".to_string()
     } else if i.worst_share > 0.9995 {
         "always".to_string()
     } else {
@@ -575,13 +560,13 @@ fn late_text(i: &Imbalance) -> Option<String> {
     let name = printable(&first.name);
     Some(match i.cause {
         "static" => format!(
-            "the split is uneven: {name} has {more:.0} % more to do than the mean; a better constant split saves {saves:.0} % of the cost ({chance})"
+            "the work is split unevenly: {name} has {more:.0} % more than the mean; a better fixed split saves {saves:.0} % of the cost ({chance})"
         ),
         "mixed" => format!(
-            "partly the split: {name} has {more:.0} % more to do than the mean, {saves:.0} % of the cost ({chance}); the rest changes from round to round"
+            "the work is split unevenly in part: {name} has {more:.0} % more than the mean, which is {saves:.0} % of the cost ({chance}); the rest changes from round to round"
         ),
         "changing" => format!(
-            "another thread is late each time ({chance}): a better constant split would save {saves:.0} % of the cost; give out the work in smaller pieces, or look for who disturbs"
+            "a different thread is late each time ({chance}): a better fixed split would save {saves:.0} % of the cost; hand out the work in smaller pieces, or look for interference"
         ),
         // Too few rounds to tell.
         _ => return None,
@@ -606,7 +591,7 @@ fn rounds_text(i: &Imbalance) -> Option<String> {
     let bars: String = r.histogram.iter().map(bar).collect();
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     Some(format!(
-        "rounds: half below {}, nine of ten below {}, worst {} at {}; 0 {bars} 100 %",
+        "imbalance by round: p50 {}, p90 {}, max {} at {}; 0 % {bars} 100 %",
         percent(r.p50),
         percent(r.p90),
         percent(r.max),
@@ -644,10 +629,10 @@ fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 
 
 fn threads_note(s: &Summary) -> String {
     let note = match (s.known.switches, s.known.wakeups) {
-        (true, true) => "ready: could run, had no CPU",
+        (true, true) => "READY: could run, but had no CPU",
         // Without wake-ups nobody knows when a sleeper became ready.
-        (true, false) => "ready: preempted; blocked: asleep, or woken and not yet running",
-        (false, _) => "the kernel's events were not recorded",
+        (true, false) => "READY: preempted; BLOCKED: asleep, or woken and not yet running",
+        (false, _) => "scheduler events were not recorded",
     };
     note.into()
 }

@@ -1,0 +1,137 @@
+//! What `kasuri stat` prints unasked: the run in two lines, where its time went, what to try. It fits one screen of 80 columns.
+use super::account::Detail;
+use super::sections::loss_text;
+use super::units::{count, duration, percent, plural, printable};
+use super::{Layout, Page};
+use kasuri_analyze::account::Class;
+use kasuri_analyze::{LossSummary, Summary};
+
+/// Rows of a table that stands in for the account.
+const ROWS: usize = 5;
+/// Losses that are described; the others are counted.
+const LOSSES: usize = 2;
+/// CPU time that the kernel counted and no event showed is worth a line from this share on.
+const WORTH_A_LINE: f64 = 0.01;
+
+impl Page<'_> {
+    pub(super) fn overview(&mut self, s: &Summary) {
+        self.item(&run_text(s));
+        self.item(&quality_text(s));
+        for loss in s.losses.iter().take(LOSSES) {
+            self.item(&format!("  {}", loss_text(loss)));
+        }
+        match knows_account(s) {
+            true => self.account(s, Detail::OneScreen),
+            false => self.without_account(s),
+        }
+        self.hints(s);
+    }
+
+    /// Without scheduler events there is no account; annotations may say something all the same.
+    fn without_account(&mut self, s: &Summary) {
+        self.heading("where the time went", "");
+        self.item("not known: the recording has no scheduler events");
+        let layout = Layout {
+            top: ROWS,
+            ..self.layout.clone()
+        };
+        let mut page = Page {
+            layout: &layout,
+            text: std::mem::take(&mut self.text),
+        };
+        page.annotations(s);
+        page.waits(s);
+        self.text = page.text;
+    }
+
+    /// The commands that say more.
+    pub(super) fn next_commands(&mut self) {
+        let file = &self.layout.file;
+        if file.is_empty() {
+            return;
+        }
+        let commands = [
+            ("every section", format!("kasuri stat -v {file}")),
+            ("what to shorten", format!("kasuri critical {file}")),
+            ("a timeline", format!("kasuri report {file}")),
+        ];
+        self.line("");
+        for (what, command) in commands {
+            let line = self.styled("2", &format!("{what:<16} {command}"));
+            self.line(&line);
+        }
+    }
+}
+
+/// Whether anything is known of where CPU time went.
+pub(super) fn knows_account(s: &Summary) -> bool {
+    let a = &s.account;
+    a.capacity_ns > 0 && a.classes.iter().any(|c| c.class != Class::Unknown.key())
+}
+
+/// `2.48 s on 2 CPUs, exited with 0 (AMD EPYC, Linux 6.18.44)`.
+fn run_text(s: &Summary) -> String {
+    let kernel = match s.kernel.as_str() {
+        "" => String::new(),
+        release => format!("Linux {release}"),
+    };
+    let machine: Vec<String> = [&s.cpu_model, &kernel]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .map(|part| printable(part))
+        .collect();
+    let machine = match machine.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", machine.join(", ")),
+    };
+    let (wall, exit) = (duration(s.wall_ns as f64), exit_text(s.exit_status));
+    format!(
+        "{wall} on {}{exit}{machine}",
+        plural(s.n_cpus.into(), "CPU")
+    )
+}
+
+/// How far the recording can be trusted, and what it cost.
+fn quality_text(s: &Summary) -> String {
+    let mut parts = vec![losses_text(&s.losses)];
+    if let Some(share) = s.tracing.share {
+        parts.push(format!(
+            "tracing cost the program {} of its CPU time",
+            percent(share)
+        ));
+    }
+    if let Some(cpu) = &s.cpu_time
+        && cpu.unseen_share.abs() >= WORTH_A_LINE
+    {
+        let (share, than) = (percent(cpu.unseen_share.abs()), "than the kernel counted");
+        parts.push(match cpu.unseen_ns > 0 {
+            true => format!("the events show {share} less CPU time {than}"),
+            false => format!("the events show {share} more CPU time {than}"),
+        });
+    }
+    if !s.missing.is_empty() {
+        let n = s.missing.len() as u64;
+        parts.push(format!("{} (--section losses)", plural(n, "limitation")));
+    }
+    parts.join("; ")
+}
+
+fn losses_text(losses: &[LossSummary]) -> String {
+    let known: u64 = losses.iter().map(|l| l.count).sum();
+    let more = losses.iter().any(|l| l.count == 0);
+    match (losses.is_empty(), known, more) {
+        (true, ..) => "no events lost".into(),
+        (_, 0, _) => "an unknown number of events lost (--section losses)".into(),
+        (_, n, false) => format!("{} lost (--section losses)", plural(n, "event")),
+        (_, n, true) => format!("{} or more events lost (--section losses)", count(n)),
+    }
+}
+
+/// `, exited with 0`; "" where it is not known.
+pub(super) fn exit_text(status: Option<i32>) -> String {
+    match status {
+        Some(status @ 129..=192) => format!(", killed by signal {}", status - 128),
+        Some(status) => format!(", exited with {status}"),
+        None => String::new(),
+    }
+}
