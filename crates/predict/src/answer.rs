@@ -1,4 +1,4 @@
-//! What `kasuri predict` answers. Field names are the keys of `--json`; times in ns, shares of 1.
+//! The answer of `kasuri predict`. Field names are the keys of `--json`; times in ns, shares of 1.
 use crate::machine::Machine;
 use serde::Serialize;
 
@@ -57,11 +57,11 @@ pub struct Point {
     pub cpu_use: f64,
     /// Share of the threads' time spent waiting for locks.
     pub wait_ratio: f64,
-    /// What keeps it from being faster.
+    /// The reason why it is not faster.
     pub limit: Limit,
 }
 
-/// What keeps a program from being faster.
+/// Reasons why a program is not faster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Limit {
@@ -97,14 +97,14 @@ pub enum Limit {
     Memory,
 }
 
-/// What a model says.
+/// The prediction of one model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelAnswer {
     /// Its name.
     pub name: String,
     /// Speed-up for each of [`Prediction::points`]; none: it does not apply there.
     pub speedup: Vec<Option<f64>>,
-    /// What it assumes that matters here.
+    /// The assumption that matters most here.
     pub note: String,
 }
 
@@ -188,7 +188,7 @@ pub struct Prediction {
     pub recorded_cpus: usize,
     /// Wall time of the recording, ns.
     pub recorded_wall_ns: u64,
-    /// What the replay makes of that on as many CPUs, ns: the nearer, the better the replay knows the program.
+    /// The replay's wall time on the same number of CPUs, ns: the nearer, the better the replay reproduces the program.
     pub replayed_wall_ns: u64,
     /// Threads.
     pub threads: usize,
@@ -224,7 +224,7 @@ pub struct Prediction {
     pub models: Vec<ModelAnswer>,
     /// Changes, with what they would bring.
     pub what_if: Vec<WhatIf>,
-    /// What makes the answer uncertain.
+    /// Reasons why the answer is uncertain.
     pub notes: Vec<String>,
 }
 

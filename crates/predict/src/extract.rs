@@ -1,11 +1,11 @@
 //! A recording -> a [`Program`].
 //!
-//! For each thread: its time on a CPU, cut at every acquisition, release, sleep and wake-up of others. Why a sleep ended decides what
-//! it is in the replay: a lock's wait is fought for anew; a barrier's ends when all have come; one that a thread of the program
-//! ended waits for that thread's action; any other (interrupt, other programs) is a delay of its recorded length.
+//! For each thread: its time on a CPU, cut at every acquisition, release, sleep and wake-up of others. The reason why a
+//! sleep ended decides its kind in the replay: threads compete anew for a lock; a wait at a barrier ends when all threads have come; a
+//! sleep that a thread of the program ended waits for that thread's action; any other (interrupt, other programs) is a delay of its recorded length.
 //!
 //! CPU time inside a contended wait for a lock or in a barrier (spinning, going to sleep) is left out: the replay charges its own.
-//! What recording cost is taken off: `annotation_ns` for each stamp.
+//! The cost of recording is subtracted: `annotation_ns` for each stamp.
 use crate::program::{Lock, Program, Script, Step};
 use kasuri_model::{
     LockKind, ProcessIx, SliceKind, StateRow, ThreadIx, ThreadState, Time, Trace, open,
@@ -33,7 +33,7 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
-/// What was found besides the scripts.
+/// Findings other than the scripts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extract {
     /// The scripts.
@@ -219,7 +219,7 @@ impl Reader<'_> {
         gaps
     }
 
-    /// Who met whom: a round is the largest set of waits at one barrier that were all begun before the first of them ended.
+    /// Groups waits at barriers into rounds. A round is the largest set of waits at one barrier that were all begun before the first of them ended.
     fn barriers(&mut self) {
         let s = &self.trace.slices;
         let mut waits: HashMap<(ProcessIx, u64), Vec<usize>> = HashMap::new();

@@ -1,4 +1,4 @@
-//! What a machine charges for parallel work. `kasuri predict` measures it; the defaults are of one virtual machine.
+//! The costs of parallel work on a machine. `kasuri predict` measures them; the defaults are those of one virtual machine.
 use serde::{Deserialize, Serialize};
 
 /// Costs, ns, and how much slower code runs when other CPUs are busy.
@@ -10,19 +10,19 @@ pub struct Machine {
     pub wake_latency_short_ns: f64,
     /// ...and for [`LONG_NS`].
     pub wake_latency_long_ns: f64,
-    /// What the waker pays for that call, where the other CPU has been idle for [`IDLE_NS`].
+    /// Cost of that call to the waker when the other CPU has been idle for [`IDLE_NS`].
     pub wake_call_ns: f64,
     /// The same for [`SHORT_NS`]...
     pub wake_call_short_ns: f64,
     /// ...and for [`LONG_NS`].
     pub wake_call_long_ns: f64,
-    /// What the waker pays when the thread is put in a busy CPU's queue.
+    /// Cost to the waker when the thread is put in a busy CPU's queue.
     pub wake_local_ns: f64,
     /// From finding a lock taken until the kernel looks whether it still is: a release within this time is noticed.
     pub retry_ns: f64,
     /// Then, until the thread is off its CPU: who wakes it meanwhile pays little, and it turns round.
     pub fall_ns: f64,
-    /// What it costs the CPU to go to another thread.
+    /// Cost of a switch to another thread.
     pub switch_ns: f64,
     /// How long a thread may run while others are ready.
     pub slice_ns: f64,
@@ -30,9 +30,9 @@ pub struct Machine {
     pub transfer_ns: f64,
     /// Code outside locks takes this many times longer when all CPUs are busy.
     pub slowdown: f64,
-    /// What recording one lock event cost the program; taken off the recorded times.
+    /// Cost to the program of recording one lock event; subtracted from the recorded times.
     pub annotation_ns: f64,
-    /// Whether somebody measured these numbers on the machine at hand.
+    /// Whether these numbers were measured on the machine at hand.
     pub is_measured: bool,
 }
 
@@ -78,7 +78,7 @@ impl Machine {
         )
     }
 
-    /// What the waker pays for that call.
+    /// Cost of that call to the waker.
     pub fn call(&self, idle_ns: f64) -> f64 {
         after(
             idle_ns,

@@ -10,7 +10,7 @@ use kasuri_model::Trace;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
-/// What to predict.
+/// Options of a prediction.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The machine's costs.
@@ -118,7 +118,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// Whether anybody waits for the lock: one that its only user never gives back limits nobody.
+/// Whether threads wait for the lock: a lock that its only user never releases limits no thread.
 fn is_wanted(lock: &LockUse, wall: f64) -> bool {
     lock.waited_ns > 0.02 * wall
 }
@@ -371,7 +371,7 @@ impl<'a> Runs<'a> {
                 .total_cmp(&outcome.locks[b].waited_ns)
         });
         let lock_wait = outcome.lock_wait_ns();
-        // Who only starts the others waits for them all the time, and keeps nobody from running.
+        // A thread that only starts the others waits for them all the time, and keeps no other from running.
         let starters = program.scripts.len().saturating_sub(workers) as f64;
         let joined = (outcome.joined_ns - wall * starters).max(0.0);
         let delay = program.delay_ns() as f64;
@@ -399,7 +399,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// What locks leave of the speed on two CPUs, and the speed-up there without them.
+    /// The share of the speed that locks leave on two CPUs, and the speed-up there without them.
     fn lock_efficiency(&mut self) -> (f64, f64) {
         if self.first.program.locks.is_empty() {
             return (1.0, self.speedup(2, Variant::Expected));
@@ -425,7 +425,7 @@ impl<'a> Runs<'a> {
             .enumerate()
             .filter(shared)
             .max_by_key(|&(ix, &(all, _))| (all, std::cmp::Reverse(ix)))?;
-        // What the replay reaches is no bound's to forbid: its times scatter by a per cent.
+        // A bound may not lie below the replay's result: replayed times scatter by a per cent.
         let reached = self
             .known
             .iter()

@@ -11,7 +11,7 @@ pub fn load(program: &Program) -> Load {
     let mut outside = program.work_ns().saturating_sub(program.inside_ns());
     let mut holds: Vec<u64> = holds.into_iter().filter(|&h| h > 0).collect();
     if holds.len() > MOST_LOCKS {
-        // So little is each of the others held that nobody meets there.
+        // Each of the others is held so little that threads rarely meet there.
         holds.sort_unstable_by(|a, b| b.cmp(a));
         outside += holds.drain(MOST_LOCKS..).sum::<u64>();
     }
@@ -61,7 +61,7 @@ struct Walk<'a> {
     open: Vec<Open>,
     pc: Vec<usize>,
     posted: Vec<Option<u32>>,
-    /// Who waits for each event.
+    /// The threads that wait for each event.
     waiter: Vec<Vec<usize>>,
     arrived: Vec<Vec<usize>>,
     /// Those that can go on.
@@ -95,7 +95,7 @@ impl Walk<'_> {
                 }
                 Step::Barrier(round) => {
                     self.arrived[round as usize].push(thread);
-                    // Who stands here goes on behind it.
+                    // A thread that stands here continues after it.
                     self.pc[thread] += 1;
                     if self.arrived[round as usize].len()
                         == self.program.rounds[round as usize] as usize

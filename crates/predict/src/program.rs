@@ -1,10 +1,10 @@
-//! A recorded program as scripts: what each thread would do on any number of CPUs. Invariant: every `Release` follows an
-//! `Acquire` of the same lock by the same thread; every event that is waited for is posted once, or never (then nobody
+//! A recorded program as scripts: the actions of each thread, for any number of CPUs. Invariant: every `Release` follows an
+//! `Acquire` of the same lock by the same thread; every event that is waited for is posted once, or never (then no thread
 //! waits for it in the replay either).
 
 use std::collections::HashMap;
 
-/// What a thread does next. Times are CPU time of the recording, ns.
+/// One action of a thread. Times are CPU time of the recording, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Needs a CPU for so long.
@@ -32,7 +32,7 @@ pub struct Script {
     pub pid: i32,
     /// Thread id.
     pub tid: i32,
-    /// What it does, in order.
+    /// Its actions, in order.
     pub steps: Vec<Step>,
 }
 
@@ -97,7 +97,7 @@ impl Program {
     }
 
     /// For each lock, how long it is held alone: by all threads together, and by the one that holds it longest, ns. Delays inside
-    /// count, as nobody else gets the lock meanwhile.
+    /// count, as no other thread gets the lock meanwhile.
     pub fn serial_ns(&self) -> Vec<(u64, u64)> {
         let mut out = vec![(0, 0); self.locks.len()];
         for script in &self.scripts {

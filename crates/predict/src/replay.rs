@@ -1,21 +1,23 @@
 //! The replay: the recorded threads run again, on any number of CPUs, in a discrete-event simulation.
 //!
-//! What is kept of the recording: each thread's CPU time between its steps, how long it was away for reasons outside the program, which
-//! thread's action ended each of its other sleeps, who met at which barrier. What is decided anew: who gets which CPU and
-//! which lock when. An earlier tool of this kind (VPPB, trace replay from one processor) kept the order of acquisitions; here locks are
-//! fought for, as the real mutex has them:
+//! The replay keeps from the recording: each thread's CPU time between its steps, how long it was away for reasons outside the
+//! program, which thread's action ended each of its other sleeps, and which threads met at which barrier. It decides anew which
+//! thread gets which CPU and which lock, and when. An earlier tool of this kind (VPPB, trace replay from one processor) kept the
+//! order of acquisitions; here threads compete for locks under the rules of the real mutex:
 //!
-//! - A free mutex goes to who comes first, a running thread (it *barges*), not to the one that waits longest. The word is 0 free,
-//!   1 held, 2 held and somebody sleeps or is about to.
-//! - Who finds it held writes 2 and asks the kernel to sleep. After `retry_ns` the kernel looks again: a release until then sends
-//!   it back to try again. Else it queues and leaves its CPU; a release within `fall_ns` turns it round cheaply. (With one long window instead of these two, equal threads that take turns were predicted 30 % too slow.)
-//! - Who releases a 2 wakes the first sleeper: a call that costs the waker `wake_call_ns`, after the lock is free. The
-//!   sleeper runs `wake_latency_ns` later if a CPU is idle, else when one is free, and then tries again, writing 2.
+//! - A free mutex goes to the running thread that asks first (it *barges*), not to the thread that has waited longest. The lock's
+//!   word is 0 when free, 1 when held, 2 when held and a thread sleeps or is about to.
+//! - A thread that finds the lock held writes 2 and asks the kernel to sleep. After `retry_ns` the kernel reads the word again: if
+//!   the lock was released by then, the thread goes back and tries again. Otherwise it queues and leaves its CPU; a release within
+//!   `fall_ns` turns it round cheaply. (With one long window instead of these two, equal threads that take turns were predicted
+//!   30 % too slow.)
+//! - A release that finds a 2 wakes the first sleeper with a call that costs the waker `wake_call_ns`, after the lock is free. The
+//!   sleeper runs `wake_latency_ns` later if a CPU is idle, else when one becomes free, and then tries again, writing 2.
 //! - A section whose last owner was on another CPU costs `transfer_ns` more: its data comes from there.
-//! - A spin lock's waiters stay on their CPUs; who of them gets it is drawn by lot.
-//! - Locks that threads take in both orders can stop them for ever, here as in the program. A thread whose wait closes such a circle takes
-//!   the lock away from its holder, whose release of it then does nothing; the answer names the locks.
-//! - CPUs are shared fairly, as `replay/cpus.rs` says. Who is woken takes an idle CPU, his last one by preference.
+//! - Threads that wait for a spin lock stay on their CPUs; which of them gets it is random.
+//! - Threads that take two locks in both orders can block each other for ever, here as in the program. A thread whose wait closes
+//!   such a circle takes the lock from its holder, whose release then does nothing; the answer names the locks.
+//! - CPUs are shared fairly, see `replay/cpus.rs`. A woken thread takes an idle CPU, preferably the one that it had last.
 //!
 //! Rejected: keeping the recorded order of acquisitions (on one CPU it is the order of time slices, and says nothing about
 //! two); per-CPU run queues with a balancer (no gain while threads run long, and wrong in its own ways).
@@ -28,10 +30,10 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 mod cpus;
 mod locks;
 
-/// What one lock went through.
+/// Times and counts of one lock in a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LockUse {
-    /// Time it was held, or on its way to a thread that was woken for it while nobody else wanted it, ns.
+    /// Time it was held, or on its way to a woken thread while no other thread wanted it, ns.
     pub held_ns: f64,
     /// Time that threads waited for it, summed, ns.
     pub waited_ns: f64,
@@ -43,7 +45,7 @@ pub struct LockUse {
     pub moved: u64,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// From the first step to the last, ns.
@@ -77,11 +79,11 @@ impl Outcome {
 /// How to replay.
 #[derive(Clone, Debug)]
 pub struct Setup<'a> {
-    /// What it costs.
+    /// The costs of the machine.
     pub machine: &'a Machine,
     /// On how many CPUs.
     pub n_cpus: usize,
-    /// What a section costs more whose last owner was on another CPU, ns, for each lock; beyond its end: `transfer_ns`.
+    /// The extra cost, ns, of a section whose last owner was on another CPU, by lock; locks beyond its end cost `transfer_ns`.
     pub transfer: &'a [f64],
     /// Random differences of all CPU times, as a share: keeps equal threads from marching in step.
     pub jitter: f64,
@@ -109,10 +111,10 @@ pub fn replay(program: &Program, setup: &Setup<'_>) -> Outcome {
     world.finish()
 }
 
-/// What a thread does when its burst on a CPU is over.
+/// The next action of a thread when its burst on a CPU is over.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Then {
-    /// What is left of the step, then the next.
+    /// Finish the step, then take the next.
     Go,
     /// Puts itself into the lock's queue, unless the lock was released meanwhile.
     Queue(u32, bool),
@@ -148,16 +150,16 @@ struct Thread {
 }
 
 struct Lock {
-    /// Who has it alone.
+    /// The thread that holds it exclusively.
     owner: u32,
     sharers: u32,
-    /// The word is 2: a release must wake somebody.
+    /// The word is 2: a release must wake a sleeper.
     wanted: bool,
     sleepers: VecDeque<(u32, bool)>,
     /// Threads that spin, with their CPU.
     spinners: Vec<(u32, bool, usize)>,
     owner_cpu: usize,
-    /// Since when it is held, or was released to somebody who sleeps. None: it is free.
+    /// Since when it has been held, or on its way to a sleeper. None: it is free.
     held_since: Option<f64>,
     /// Counts how often it was taken away from its holders, so that their releases of it are known for what they are.
     epoch: u32,
@@ -187,20 +189,20 @@ enum What {
     Burst(u32, u32),
     /// The CPU's thread arrives: it was woken.
     Arrive(u32),
-    /// Time to look whether somebody else should have a CPU, if it is still this look.
+    /// Time to check whether another thread should have a CPU, unless a later check replaced this one.
     Look(u32),
     /// The thread's delay is over.
     Delay(u32),
 }
 
-/// What a thread waits for besides locks.
+/// The causes of waits other than locks.
 #[derive(Clone, Copy)]
 enum Join {
     Event(u32),
     Round(u32),
 }
 
-/// What takes no part in the order of events.
+/// Counters that do not influence the order of events.
 #[derive(Clone, Copy, Debug)]
 struct Entry(What);
 impl PartialEq for Entry {
@@ -257,7 +259,7 @@ struct World<'a> {
     /// The look that counts, and when it is.
     look: u32,
     next_look: f64,
-    /// What the least charge was when last somebody had a CPU.
+    /// The least charge at the last time that any thread had a CPU.
     least_before: f64,
     locks: Vec<Lock>,
     posted: Vec<bool>,
@@ -352,7 +354,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Who begins with a wait (a thread that is not made yet) takes no CPU before it is over.
+    /// A thread whose script begins with a wait (it has not been created yet) takes no CPU until the wait is over.
     fn begins_asleep(&mut self, thread: u32) -> bool {
         match self.program.scripts[thread as usize].steps.first() {
             Some(&Step::Wait(event)) => {
@@ -457,7 +459,7 @@ impl<'a> World<'a> {
                 Then::Queue(lock, shared) | Then::Retry(lock, shared)
                     if self.is_free(lock, shared) =>
                 {
-                    // Who slept cannot know that nobody else does: the word becomes 2.
+                    // A thread that slept cannot know whether others still sleep, so it writes 2.
                     self.locks[lock as usize].wanted = true;
                     if self.enter(lock, thread, cpu, shared) {
                         return;
@@ -475,7 +477,7 @@ impl<'a> World<'a> {
                     return self.wait(cpu, lock, shared);
                 }
                 Then::Fall => {
-                    // Who comes next comes later by the rest of the switch.
+                    // The next thread starts later, by the rest of the switch.
                     if let Some(next) = self.ready.first() {
                         let m = self.setup.machine;
                         self.threads[next.thread as usize].left +=
@@ -564,8 +566,8 @@ impl<'a> World<'a> {
         cost > 0.0
     }
 
-    /// Nothing moves any more: locks are waited for in a circle, or the recording's order of events does not fit this
-    /// schedule. Lets somebody go on; false: nobody waits.
+    /// No thread can continue: locks are waited for in a circle, or the recording's order of events does not fit this
+    /// schedule. Lets one thread continue; returns false if no thread waits.
     fn force(&mut self) -> bool {
         if let Some(thread) = self.find_circle() {
             self.break_in(thread);

@@ -46,7 +46,7 @@ pub fn scale_holds(program: &Program, lock: u32, factor: f64) -> Program {
     out
 }
 
-/// The work stays, nobody locks; `lock`: none means all.
+/// The same work without one lock, or without any if `lock` is none.
 pub fn without_lock(program: &Program, lock: Option<u32>) -> Program {
     let mut out = program.clone();
     for script in &mut out.scripts {
@@ -76,7 +76,7 @@ pub fn more_threads(program: &Program, k: usize) -> Option<Program> {
             out.scripts.push(script.clone());
             continue;
         }
-        // What it waits for before it works and whom it tells afterwards stay with the first part.
+        // Its waits before the work, and the events it posts afterwards, stay with the first part.
         let is_work = |s: &Step| {
             matches!(
                 s,

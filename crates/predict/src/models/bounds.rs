@@ -1,8 +1,8 @@
-//! What no schedule can beat, and what any fair one reaches.
+//! Bounds that no schedule can beat, and that any fair schedule reaches.
 //!
 //! Sources: asymptotic bounds, P. Denning and J. Buzen, Computing Surveys 1978; balanced-job bounds, J. Zahorjan et al., CACM
 //! 1982. The asymptotic upper bound needs no assumption about distributions or order of service. The lower ones assume
-//! that nobody idles while work waits and that waiting costs nothing: a mutex whose hand-over costs time can fall below.
+//! that no CPU idles while work waits and that waiting costs nothing: a mutex whose hand-over costs time can fall below.
 use super::{Load, mva::Network};
 
 /// Lower and upper bound.

@@ -11,7 +11,7 @@
 //! exact wait of the machine repairman with two machines. f belongs to the program (how much shared data its critical
 //! sections touch): it must be measured or bounded, one value for all programs misses by 9 % on average.
 
-/// What the model says of a program with u + d = 1.
+/// The model's result for a program with u + d = 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TwoCpus {
     /// Speed-up on two CPUs.

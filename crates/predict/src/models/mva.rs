@@ -25,7 +25,7 @@ impl Station {
     }
 }
 
-/// Stations and a delay at which nobody queues.
+/// Stations with queues, and a delay without one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Network {
     /// Time of a round spent at no station.
@@ -34,7 +34,7 @@ pub struct Network {
     pub stations: Vec<Station>,
 }
 
-/// What a network does with N customers.
+/// The behaviour of a network with N customers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Solution {
     /// Rounds per unit of time.
@@ -163,7 +163,7 @@ fn single_servers(network: &Network, n: usize) -> Solution {
         ..Solution::default()
     };
     for customers in 1..=n {
-        // Who arrives finds the queue that one customer less would have.
+        // An arriving customer sees the queue of a network with one customer less.
         out.response = network
             .stations
             .iter()

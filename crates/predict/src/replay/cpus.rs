@@ -1,11 +1,11 @@
-//! Who has which CPU. The rule is a fair scheduler's (CFS, EEVDF), without its per-CPU queues:
+//! Sharing of CPUs, by the rule of a fair scheduler (CFS, EEVDF) without per-CPU queues:
 //!
 //! - Each thread is charged the CPU time it uses. A free CPU takes the ready thread with the least.
 //! - A *turn* is `slice_ns` of CPU time, over several visits to a CPU: a sleep of 100 ns on a lock does not begin a new one.
-//!   Who runs makes way for the least ready one when his turn is over and he has had no less than that one, or when he is
-//!   a whole slice ahead.
-//! - Who sleeps is charged as if he ran, but not beyond half a slice behind the least of those that compete: a short sleep costs
-//!   nobody his due, a long one earns half a slice.
+//!   A running thread makes way for the ready thread with the least charge when its turn is over and it has been charged no
+//!   less than that thread, or when it is a whole slice ahead.
+//! - A sleeping thread is charged as if it ran, but only up to half a slice behind the least charge of the competing threads: a
+//!   short sleep costs a thread nothing of its share, a long one earns it half a slice.
 //!
 //! Rejected: a whole new slice at each visit to a CPU, and first come, first served. Of three threads on two CPUs two then
 //! kept theirs for ever, as their short sleeps renewed their slices, and the third had a CPU only at moments in which the lock it
@@ -87,7 +87,7 @@ impl World<'_> {
         }
     }
 
-    /// How long the CPU's thread may go on while the least ready one waits; `None`: nobody waits, or nobody runs.
+    /// How long the CPU's thread may continue while the least charged ready thread waits; `None`: no thread is ready, or none runs.
     fn until_due(&self, cpu: usize) -> Option<f64> {
         let next = self.ready.first()?.charged();
         let c = &self.cpus[cpu];
@@ -108,7 +108,7 @@ impl World<'_> {
         }
     }
 
-    /// Time to see whether somebody else should have a CPU.
+    /// Checks whether another thread should have a CPU.
     pub(super) fn look(&mut self, which: u32) {
         if which != self.look {
             return;
@@ -143,7 +143,7 @@ impl World<'_> {
         self.cpus[cpu].thread = NOBODY;
         self.n_busy -= 1;
         self.stop_charging(c.thread);
-        // The other one first: of equals, it is his turn.
+        // The other thread first: of equally charged threads, it is the one whose turn it is.
         self.take_next(cpu);
         self.queue(c.thread);
     }

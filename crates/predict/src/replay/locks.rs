@@ -121,7 +121,7 @@ impl World<'_> {
             return false;
         }
         if !l.wanted || l.sleepers.is_empty() {
-            // Free, or on its way to somebody who is just falling asleep and will notice: then the kernel is asked for nothing.
+            // Free, or on its way to a thread that is just falling asleep and will notice: no system call is needed.
             let was_wanted = std::mem::replace(&mut l.wanted, false);
             let since = l.held_since.take().unwrap_or(self.now);
             l.used.held_ns += self.now - since;
@@ -139,7 +139,7 @@ impl World<'_> {
                 woken.extend(l.sleepers.pop_front());
             }
         }
-        // Held time goes on until somebody enters: a lock on its way to a sleeper serves nobody.
+        // Held time continues until a thread enters: a lock on its way to a sleeper is of use to no thread.
         let m = self.setup.machine;
         let mut cost = 0.0;
         for (sleeper, shared) in woken {
@@ -148,7 +148,7 @@ impl World<'_> {
                 Then::Retry(lock, shared),
             );
             if was == Then::Fall {
-                // Not yet off its CPU: it turns round, nobody has to be fetched.
+                // Not yet off its CPU: it turns round by itself.
                 cost += m.wake_local_ns;
                 continue;
             }
@@ -184,7 +184,7 @@ impl World<'_> {
         is_current
     }
 
-    /// Whoever holds the lock has it no longer, and will not notice.
+    /// Takes the lock from its holder, which does not notice.
     fn take_away(&mut self, lock: u32) {
         let l = &mut self.locks[lock as usize];
         if l.owner != NOBODY {
