@@ -17,7 +17,7 @@ pub struct Key {
     pub run: String,
 }
 
-/// What was written.
+/// Counts of what was written.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Written {
     /// Files.
@@ -76,7 +76,7 @@ fn write_file(
     // A name that neither engine reads, should this process be killed.
     let unfinished = folder.join(format!(".{name}.{}.tmp", std::process::id()));
     let result = (|| {
-        // Files only: a link or a device of that name is somebody else's, and is neither followed nor replaced.
+        // Files only: a link or a device of that name is not ours, and is neither followed nor replaced.
         if fs::symlink_metadata(&path).is_ok_and(|meta| !meta.is_file()) {
             let why = io::Error::other("is there and no regular file");
             return Err(Error::file(&path)(why));
@@ -90,7 +90,7 @@ fn write_file(
         Ok(rows)
     })();
     if result.is_err() {
-        // What went wrong is told already.
+        // The first error is the one that is reported.
         let _ = fs::remove_file(&unfinished);
     }
     result
@@ -131,7 +131,7 @@ fn escaped(value: &str) -> String {
         }
     }
     if out.is_empty() {
-        // What both engines read as a missing value.
+        // Both engines read this as a missing value.
         out.push_str("__HIVE_DEFAULT_PARTITION__");
     }
     out

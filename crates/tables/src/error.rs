@@ -1,4 +1,4 @@
-//! What can go wrong between rows and files.
+//! Errors between rows and files.
 use std::path::{Path, PathBuf};
 
 /// A table could not be written.

@@ -27,16 +27,16 @@ pub use error::{Error, Result};
 pub use schema::{Column, Table, Type};
 pub use source::Source;
 
-use rows::{account, annotated, events, locks, run, sched, who};
+use rows::{account, annotated, events, locks, processes, run, sched};
 
 /// All tables, in the order of the documentation.
 pub static TABLES: &[&Table] = &[
     &run::RUN,
     &run::LABEL,
     &account::ACCOUNT,
-    &who::CPU,
-    &who::PROCESS,
-    &who::THREAD,
+    &processes::CPU,
+    &processes::PROCESS,
+    &processes::THREAD,
     &sched::THREAD_STATE,
     &sched::WAKEUP,
     &annotated::SLICE,

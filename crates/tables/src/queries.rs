@@ -1,6 +1,6 @@
 //! Answers to common questions, each a file of SQL in `sql/` that runs unchanged in DuckDB and in Apache Spark.
 //!
-//! What both understand and answer alike: CTEs, window functions, `FILTER`, `percentile_cont ... WITHIN GROUP`; whole numbers
+//! They use what both engines answer alike: CTEs, window functions, `FILTER`, `percentile_cont ... WITHIN GROUP`; whole numbers
 //! are divided as `CAST(floor(a / b) AS BIGINT)`. Not: ASOF joins, unnest, functions that only approximate.
 //! Each answers for all runs that are there, so each has `machine` and `run` first.
 
@@ -13,7 +13,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// What it answers: the comment at its head.
+    /// The question that it answers: the comment at its head.
     pub fn doc(&self) -> String {
         let lines = self.text.lines().take_while(|l| l.starts_with("--"));
         let words: Vec<&str> = lines.map(|l| l.trim_start_matches('-').trim()).collect();

@@ -1,4 +1,4 @@
-//! What a table is: its columns with their types, units and meaning. docs/sql.md is made from this.
+//! Tables: their columns with types, units and meaning. docs/sql.md is made from this.
 use crate::batch::Batch;
 use crate::{Result, Source};
 
@@ -45,7 +45,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// What it means.
+    /// Its meaning.
     pub fn doc(&self) -> &'static str {
         self.doc.trim()
     }
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// What a row is.
+    /// The meaning of a row.
     pub fn doc(&self) -> &'static str {
         self.doc.trim()
     }

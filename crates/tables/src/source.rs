@@ -4,7 +4,7 @@ use kasuri_model::{ProcessIx, ThreadIx, Trace};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
-/// What tables are read from.
+/// The source of all tables.
 pub struct Source<'t> {
     trace: &'t Trace,
     labels: BTreeMap<String, String>,
@@ -35,7 +35,7 @@ impl<'t> Source<'t> {
         self.trace
     }
 
-    /// What the run is known by.
+    /// The run's labels.
     pub fn labels(&self) -> &BTreeMap<String, String> {
         &self.labels
     }

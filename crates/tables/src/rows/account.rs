@@ -30,7 +30,7 @@ table! {
     tid: Option<i32>;
     /// Its name.
     thread: Option<Text>;
-    /// What it did meanwhile.
+    /// The code that it ran meanwhile.
     code: Option<Text>;
     /// CPU time.
     ns: i64, "ns";

@@ -1,4 +1,4 @@
-//! What the program said: slices, their arguments, tasks, arrows, counters.
+//! The program's annotations: slices, their arguments, tasks, arrows, counters.
 use super::{id, made, moment, name, object};
 use crate::batch::Text;
 use crate::schema::{Out, table};
@@ -11,7 +11,7 @@ table! {
     pub(crate) static SLICE = "slice", SliceRow from slices;
     /// Id, unique in the run.
     slice_id: i64, "id";
-    /// Whose it is.
+    /// The thread that it belongs to.
     thread_id: i64, "id";
     /// Process id.
     pid: i32;
@@ -27,7 +27,7 @@ table! {
     end_ns: i64, "ns";
     /// `end_ns - start_ns`.
     dur_ns: i64, "ns";
-    /// Of it, the thread was on a CPU; missing when switches were not recorded.
+    /// CPU time of the thread in it; missing when switches were not recorded.
     on_cpu_ns: Option<i64>, "ns";
     /// Nesting level in its thread, 0 outermost.
     depth: i32, "count";
@@ -237,7 +237,7 @@ table! {
     instant_id: i64, "id";
     /// When.
     time_ns: i64, "ns";
-    /// Whose.
+    /// The thread.
     thread_id: Option<i64>, "id";
     /// Process id.
     pid: i32;

@@ -16,9 +16,9 @@ table! {
     kind: Text;
     /// CPU; of a migration the new one.
     cpu: Option<i32>;
-    /// Whose: `switch` the one that comes (missing: idle), `wakeup` the one that is woken, `flow` where it leaves.
+    /// The thread: of a `switch` the next one (missing: idle), of a `wakeup` the woken one, of a `flow` the one that it leaves.
     thread_id: Option<i64>, "id";
-    /// The other one: `switch` the one that leaves, `wakeup` the waker, `flow` where it arrives.
+    /// The other thread: of a `switch` the previous one, of a `wakeup` the waker, of a `flow` the one at which it arrives.
     other_thread_id: Option<i64>, "id";
     /// Annotation, handler, system call, counter, task.
     name: Option<Text>;
@@ -76,7 +76,7 @@ fn in_order(source: &Source<'_>) -> Vec<Place> {
     let trace = source.trace();
     let mut all: Vec<Place> = Vec::new();
     for cpu in &trace.cpus {
-        // The first row says what was found, not what happened.
+        // The first row is the state at the start, not an event.
         for row in cpu.occupancy.clone().skip(1) {
             let (thread, idle) = (
                 trace.occupancy.thread[row as usize],

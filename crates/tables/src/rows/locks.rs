@@ -1,4 +1,4 @@
-//! Locks, who held them, who waited.
+//! Locks, their holds and waits.
 use super::{id, name};
 use crate::batch::Text;
 use crate::schema::{Out, table};
@@ -36,7 +36,7 @@ table! {
     name: Text;
     /// `mutex`, `recursive`, `error_check`, `adaptive`, `rwlock`, `spin` or `other`.
     kind: Text;
-    /// Who said so: `probe`, `ito`, `uprobe`, or `annotation` (KASURI_LOCK_* of kasuri.h).
+    /// Source of its events: `probe`, `ito`, `uprobe`, or `annotation` (KASURI_LOCK_* of kasuri.h).
     source: Text;
     /// Where it was initialised, or first used.
     first_site: Option<Text>;
@@ -131,7 +131,7 @@ table! {
     acquisition_id: i64, "id";
     /// The lock.
     lock_id: i64, "id";
-    /// Who held it.
+    /// The thread that held it.
     thread_id: i64, "id";
     /// Process id.
     pid: i32;
@@ -186,7 +186,7 @@ table! {
     acquisition_id: i64, "id";
     /// The lock.
     lock_id: i64, "id";
-    /// Who waited.
+    /// The thread that waited.
     thread_id: i64, "id";
     /// Process id.
     pid: i32;

@@ -1,11 +1,11 @@
-//! What fills each table: one file for each noun.
+//! The rows of the tables, a file for each subject.
 pub(crate) mod account;
 pub(crate) mod annotated;
 pub(crate) mod events;
 pub(crate) mod locks;
+pub(crate) mod processes;
 pub(crate) mod run;
 pub(crate) mod sched;
-pub(crate) mod who;
 
 use crate::batch::Text;
 use kasuri_model::{StrIx, Time};

@@ -39,7 +39,7 @@ table! {
     got_cpus: f64, "CPUs";
     /// Where kernel events came from: `tracefs`, `perf`, the importer's name, or `none`.
     kernel_source: Text;
-    /// Whether switches were recorded: if not, on-CPU times are 0 because nobody looked.
+    /// Whether switches were recorded: if not, on-CPU times are not known and stand as 0.
     knows_switches: bool;
     /// Whether wake-ups were recorded.
     knows_wakeups: bool;
@@ -53,7 +53,7 @@ table! {
     n_annotation_events: i64, "count";
     /// Events that are missing; see `loss`.
     n_lost: i64, "count";
-    /// What recorded.
+    /// Name and version of the recorder.
     recorder: Text;
 }
 
@@ -93,7 +93,7 @@ fn run(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
 }
 
 table! {
-    /// What the run is known by beside its name, such as the commit: `kasuri export --label KEY=VALUE`.
+    /// Labels of the run, such as the commit: `kasuri export --label KEY=VALUE`.
     pub(crate) static LABEL = "label", LabelRow from labels;
     /// Its name.
     key: Text;
@@ -114,7 +114,7 @@ fn labels(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
 table! {
     /// Events that are missing. No rows: none are.
     pub(crate) static LOSS = "loss", LossRow from losses;
-    /// Why: `kernel buffer overrun`, `ring full`, `overwritten`...
+    /// Cause: `kernel buffer overrun`, `ring full`, `overwritten`...
     cause: Text;
     /// CPU whose kernel events are missing.
     cpu: Option<i32>;
@@ -126,7 +126,7 @@ table! {
     end_ns: i64, "ns";
     /// How many; 0: not known.
     count: i64, "count";
-    /// What to do so that it does not happen again.
+    /// The remedy.
     remedy: Option<Text>;
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel's scheduler did: states and wake-ups.
+//! Events of the kernel's scheduler: states and wake-ups.
 use super::{cpu, id};
 use crate::batch::Text;
 use crate::schema::{Out, table};
@@ -20,7 +20,7 @@ fn state(state: ThreadState) -> &'static str {
 }
 
 table! {
-    /// What each thread was doing, without gaps, by thread and time.
+    /// States of threads, without gaps, by thread and time.
     pub(crate) static THREAD_STATE = "thread_state", StateRow from states;
     /// Id, unique in the run.
     state_id: i64, "id";
@@ -40,7 +40,7 @@ table! {
     dur_ns: i64, "ns";
     /// `running`: the CPU. `woken`, `preempted`: the CPU whose queue it is in. Else where it last ran.
     cpu: Option<i32>;
-    /// `woken`: who woke it. `preempted`: who took the CPU. Missing: an interrupt, or not known.
+    /// `woken`: the waker. `preempted`: the thread that took the CPU. Missing: an interrupt, or not known.
     by_thread_id: Option<i64>, "id";
 }
 
@@ -74,13 +74,13 @@ table! {
     wakeup_id: i64, "id";
     /// When.
     time_ns: i64, "ns";
-    /// Who was woken.
+    /// The woken thread.
     thread_id: i64, "id";
-    /// Process id of who was woken.
+    /// Process id of the woken thread.
     pid: i32;
-    /// Thread id of who was woken.
+    /// Thread id of the woken thread.
     tid: i32;
-    /// Who woke; missing: an interrupt.
+    /// The thread that woke it; missing: an interrupt.
     waker_thread_id: Option<i64>, "id";
     /// CPU on which the waker was.
     cpu: Option<i32>;
