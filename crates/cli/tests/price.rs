@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
-use support::{in_one_of_five, instances_of, wait_until};
+use support::{SpawnGuarded, in_one_of_five, instances_of, wait_until};
 
 /// A test that cannot run here says why; where it must run (CI) that is a failure.
 fn skipped(why: &str) {
@@ -114,13 +114,12 @@ fn overhead_interrupted_prints_what_it_has_and_leaves_nothing_on() {
                 .args(["--op", "null call", "--json"])
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
-                .spawn()
-                .unwrap();
+                .spawn_guarded();
             let pid = child.id();
             wait_until("it traces", || !instances_of(pid).is_empty());
             std::thread::sleep(std::time::Duration::from_secs(pause_s));
             support::signal(pid, signal);
-            (pid, child.wait_with_output().unwrap())
+            (pid, child.wait_with_output())
         };
         let (mut pid, mut out) = interrupted(pause_s);
         if signal == Signal::INT {

@@ -53,6 +53,19 @@ pub enum Error {
         /// The pid that was asked for.
         pid: i32,
     },
+    /// Another recorder is attached to a process of the same number.
+    #[error(
+        "another recorder, whose session is {session}, is attached to it or to a process that has its number in another \
+         container (both find their recorder by {link}): wait until that has ended"
+    )]
+    AlreadyAttached {
+        /// The pid that was asked for.
+        pid: i32,
+        /// By which a program finds its recorder.
+        link: PathBuf,
+        /// The other recorder's session.
+        session: PathBuf,
+    },
     /// Somebody else's recording is where ours should go.
     #[error("{path} is being written by another recorder: choose another name with -o")]
     Busy {
@@ -96,6 +109,18 @@ pub enum Error {
         path: PathBuf,
         /// What was found.
         why: String,
+    },
+    /// A recording leaves some room on its disk for others.
+    #[error(
+        "only {} MB are free on the disk of {path}, and {} are to stay free (--keep-free)", free >> 20, least >> 20
+    )]
+    DiskNearlyFull {
+        /// The recording directory.
+        path: PathBuf,
+        /// Bytes free.
+        free: u64,
+        /// Bytes that are to stay free.
+        least: u64,
     },
     /// Packing failed; the directory is still there.
     #[error(

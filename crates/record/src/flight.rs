@@ -200,7 +200,7 @@ impl FlightRecorder {
         let kernel = source.redirect(dir.held()).and_then(|()| source.finish());
         let kernel_bytes = source.bytes();
         let rings = live.collector.snapshot(dir.held());
-        let unplaced = write_unplaced(dir.held(), live.session.lost());
+        let unplaced = write_unplaced(dir.held(), live.unplaced());
         live.source.resume();
         live.session.set_state(SessionState::Recording);
         live.session.add_freed();

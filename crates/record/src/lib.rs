@@ -7,9 +7,9 @@
 //! |---|---|
 //! | `recorder`, `flight` | a recording from start to end; the flight recorder |
 //! | `kernel` | kernel events: tracefs, perf, uprobes, selections |
-//! | `rings` | annotations: the session in shared memory, its ring files, the collector |
+//! | `rings` | annotations: the session in shared memory, its ring files, the collector, attaching |
 //! | `budget` | which kernel events are on, so that they stay within a budget |
-//! | `program` | the program: its process, name spaces, CPU limits, attaching |
+//! | `program` | the program: its process, name spaces, CPU limits |
 //! | `files` | the recording directory, packing, recovering, the output file |
 //! | `guard` | files and mappings that strangers may change, bounds |
 //! | `prim` | everything that depends on the CPU |
@@ -47,7 +47,7 @@ pub use guard::safefs;
 pub use kernel::{perf, selection, tracefs, uprobes};
 pub use losses::Losses;
 pub use notice::{LeftInRings, Notice, Notify, Summary};
-pub use options::{Flight, LockProbe, Options, Target, UnitCosts};
+pub use options::{Flight, KEEP_FREE, LockProbe, Options, Target, UnitCosts};
 pub use program::{locks, procs};
 pub use quote::shell_word;
 pub use recorder::{children_cpu_ns, record};

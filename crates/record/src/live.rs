@@ -7,6 +7,7 @@ use crate::program::limits::Limits;
 use crate::rings::collector::Collector;
 use crate::rings::session::Session;
 use kasuri_format::meta::{LimitRow, Meta};
+use kasuri_format::ring::LOST_CAUSES;
 
 /// The sources of a recording that is being made.
 #[derive(Debug)]
@@ -33,6 +34,11 @@ impl Live<'_> {
     /// CPU limits that are new; with `all`, every counter is read once more.
     pub(crate) fn read_limits(&mut self, all: bool) -> Vec<LimitRow> {
         self.limits.look(&self.meta.root_pids, all)
+    }
+
+    /// Annotations lost for want of room, by no client that has a ring of its own, or by one that there was no room for here.
+    pub(crate) fn unplaced(&self) -> [u64; LOST_CAUSES] {
+        self.collector.unplaced(self.session.lost())
     }
 
     /// The rings hold annotations that no file takes: the session has to stay for `kasuri recover`.

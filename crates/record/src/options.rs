@@ -50,6 +50,9 @@ pub struct UnitCosts {
     pub apart: BTreeMap<String, Vec<[f64; 4]>>,
 }
 
+/// What a recording leaves free of its disk, bytes. One that is smaller than that never ends for it.
+pub const KEEP_FREE: u64 = 256 << 20;
+
 /// Everything that can be chosen.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -67,6 +70,8 @@ pub struct Options {
     pub buffer_mb: Option<u64>,
     /// Ring memory that one process may take, MiB; `None`: a share of what is free.
     pub ring_mb: Option<u64>,
+    /// Stop when fewer bytes are free on the recording's disk; `None`: [`KEEP_FREE`], once the recording takes as much itself.
+    pub keep_free: Option<u64>,
     /// Programs drop annotations instead of taking more ring memory.
     pub discard: bool,
     /// Interrupts and softirqs too.
@@ -102,6 +107,7 @@ impl Options {
             kernel: true,
             buffer_mb: None,
             ring_mb: None,
+            keep_free: None,
             discard: false,
             irq: false,
             syscalls: false,
@@ -163,6 +169,15 @@ impl Options {
             }
         }
         events
+    }
+
+    /// How much must stay free on the disk of a recording that has `recorded` so much.
+    pub fn least_free(&self, recorded: u64) -> u64 {
+        match self.keep_free {
+            Some(bytes) => bytes,
+            None if recorded > KEEP_FREE => KEEP_FREE,
+            None => 0,
+        }
     }
 
     /// Kernel buffer of each CPU, KiB: what was asked for, else 16 MiB but never more than an eighth of

@@ -70,6 +70,10 @@ pub struct Args {
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     ring_mb: Option<u64>,
 
+    /// Stop recording when fewer MiB are free on its disk [default: 256, once the recording takes as much]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(0..=1 << 30), conflicts_with = "flight")]
+    keep_free: Option<u64>,
+
     /// Drop annotations rather than take more memory for them; drops are counted
     #[arg(long, conflicts_with = "flight")]
     discard: bool,
@@ -200,6 +204,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     options.kernel = !args.no_kernel;
     options.buffer_mb = args.buffer_mb;
     options.ring_mb = args.ring_mb;
+    options.keep_free = args.keep_free.map(|mib| mib << 20);
     options.discard = args.discard;
     options.irq = args.irq;
     options.syscalls = args.syscalls;

@@ -102,7 +102,7 @@ fn recover_killed_at_any_point_can_be_repeated() {
 fn program_killed_at_any_time_loses_at_most_the_open_event() {
     for after_ms in [5, 12, 30, 60] {
         let dir = scratch();
-        let mut recorder = record_emitter(dir.path(), "100000000").spawn().unwrap();
+        let mut recorder = record_emitter(dir.path(), "100000000").spawn_guarded();
         let counts = dir.path().join("counts");
         wait_until("it emits", || {
             std::fs::metadata(&counts).is_ok_and(|m| m.len() > 0) && counted(&counts) > 1000

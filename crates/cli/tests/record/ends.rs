@@ -210,3 +210,25 @@ fn a_panic_leaves_no_instance() {
     let name = name.lock().unwrap().clone();
     assert!(!name.is_empty() && !instances_of(std::process::id()).contains(&name));
 }
+
+/// The tests' own hygiene: what a test started is gone when it panics, also a program whose recorder was killed before.
+#[test]
+fn a_failing_test_leaves_no_process() {
+    let dir = scratch();
+    let failed = std::panic::catch_unwind(|| {
+        let record = ["record", "-q", "-o", "run.kasuri", "--", "sleep", "300"];
+        let mut recorder = start(kasuri(dir.path()).args(record));
+        program_of(&recorder, "sleep");
+        signal(recorder.id(), Signal::KILL);
+        recorder.wait().unwrap();
+        assert!(runs_here(dir.path()));
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(failed.is_err());
+    wait_until("the program is gone", || !runs_here(dir.path()));
+    assert!(
+        run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]))
+            .status
+            .success()
+    );
+}

@@ -3,7 +3,7 @@
 use crate::support::*;
 use kasuri_format::container::{BlockKind, Recording};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Far more than any of these takes on a loaded machine; a recorder that waits for a stranger takes for ever.
@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(200);
 const MAX_MEMORY_KIB: u64 = 1 << 20;
 
 /// Waits for the recorder; says what it said and the most memory that it had. Kills it when it does not end.
-fn ended(mut recorder: Child, what: &str) -> (Option<i32>, String, u64) {
+fn ended(mut recorder: Running, what: &str) -> (Option<i32>, String, u64) {
     use std::io::Read;
     let begun = Instant::now();
     let (mut most, mut said) = (0, String::new());
@@ -78,8 +78,7 @@ fn beside(way: &str, seed: &str, limits: &str) -> String {
         .env_remove("KASURI_SESSION")
         .stdin(Stdio::null())
         .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .spawn_guarded();
     let session = recorder.id();
     let what = format!("{way} {seed}");
     let (code, said, most) = ended(recorder, &what);
@@ -171,7 +170,7 @@ fn the_recorder_survives_its_control_page() {
         let mut command = kasuri(dir.path());
         let command = command.args(["record", "--no-kernel", "-o", "run.kasuri", "--"]);
         let recorder = command.arg(program("hostile")).args([way, "1"]);
-        let recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
+        let recorder = recorder.stderr(Stdio::piped()).spawn_guarded();
         let pid = recorder.id();
         let (code, said, most) = ended(recorder, way);
         assert_eq!(code, Some(0), "{way}: {said}");
@@ -192,7 +191,7 @@ fn the_recorder_survives_its_control_page() {
 fn a_fifo_under_the_name_of_a_mapped_file_does_not_hold_up_the_recorder() {
     let dir = scratch();
     let mut hostile = Command::new(program("hostile"));
-    let mut hostile = hostile.arg("deleted").arg(dir.path()).spawn().unwrap();
+    let mut hostile = hostile.arg("deleted").arg(dir.path()).spawn_guarded();
     wait_until("it has put the FIFO there", || {
         dir.path().join("ready").exists()
     });
@@ -207,7 +206,7 @@ fn a_fifo_under_the_name_of_a_mapped_file_does_not_hold_up_the_recorder() {
         "-p",
     ]);
     let recorder = command.arg(hostile.id().to_string()).stderr(Stdio::piped());
-    let (code, said, _) = ended(recorder.spawn().unwrap(), "deleted");
+    let (code, said, _) = ended(recorder.spawn_guarded(), "deleted");
     hostile.kill().unwrap();
     hostile.wait().unwrap();
     assert_eq!(code, Some(0), "{said}");

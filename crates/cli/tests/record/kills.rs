@@ -4,7 +4,7 @@
 use crate::support::*;
 use rustix::process::Signal;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const THREADS: u64 = 2;
@@ -126,7 +126,7 @@ fn trial(seed: u64) -> Outcome {
     }
 }
 
-fn record(dir: &Path, mode: &[&str], random: &mut Random) -> Child {
+fn record(dir: &Path, mode: &[&str], random: &mut Random) -> Running {
     let library = repository().join("build/probes/lock/libkasuri-lock.so");
     let mode = match mode {
         ["--locks"] if !library.exists() => &[],
@@ -142,8 +142,7 @@ fn record(dir: &Path, mode: &[&str], random: &mut Random) -> Child {
         .args(["2", "20000000", "counts", &pause_us.to_string()])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .expect("kasuri runs")
+        .spawn_guarded()
 }
 
 fn strike(kill: Kill, recorder: u32, program: u32, random: &mut Random) {

@@ -219,6 +219,35 @@ fn a_snapshot_for_which_there_is_no_room_stays_in_the_rings() {
     assert_eq!(sessions, "", "{text}");
 }
 
+/// A program that annotates without end is stopped before it has filled the disk for everybody else, and nothing that it emitted
+/// until then is missing.
+#[test]
+fn a_recording_leaves_room_on_its_disk() {
+    let dir = scratch();
+    let script = "mount -t tmpfs none /dev/shm; mkdir disk && mount -t tmpfs -o size=64m none disk && cd disk && \
+        $KASURI record --no-kernel --keep-free 32 -o run.kasuri -- $EMITTER 2 4000000 ../counts 0; echo $? > ../status; \
+        df --output=avail . | tail -1 > ../avail; cp run.kasuri ..";
+    let Some(output) = in_namespace(dir.path(), script) else {
+        return;
+    };
+    let text = said(&output);
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(
+        text.contains("MB are free on the disk of") && text.contains("recording stopped"),
+        "{text}"
+    );
+    assert_eq!(read("status").trim(), "125", "{text}");
+    let facts = facts(&dir.path().join("run.kasuri"));
+    let emitted = counted(&dir.path().join("counts"));
+    assert_eq!(facts.annotations + facts.lost, emitted, "{text}");
+    assert!(facts.annotations > 500_000 && !facts.complete, "{facts:?}");
+    // 32 MiB were left when it stopped; the packed file is smaller than what it was made of.
+    assert!(
+        read("avail").trim().parse::<u64>().unwrap() > 32 << 10,
+        "{text}"
+    );
+}
+
 /// 200 processes and 64 files: each client's file is open only while it is written.
 #[test]
 fn few_open_files_lose_nothing() {

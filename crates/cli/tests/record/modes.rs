@@ -8,7 +8,7 @@ fn attaching_switches_on_the_annotations_of_a_running_program() {
     let dir = scratch();
     // It would go on for hours.
     let steps = program("steps");
-    let mut program = Command::new(steps).arg("10000000").spawn().unwrap();
+    let mut program = Command::new(steps).arg("10000000").spawn_guarded();
     wait_for_switches(program.id(), 5);
     let pid = program.id().to_string();
     // In half a second there is time for 100 steps, for none where others have the CPUs.
@@ -40,6 +40,41 @@ fn attaching_switches_on_the_annotations_of_a_running_program() {
     assert!(facts(&dir.path().join("again.kasuri")).annotations > 0);
 }
 
+/// An upgrade replaces the file of a server that runs: its gates are found all the same, by root and by the server's own user.
+#[test]
+fn a_program_whose_file_was_replaced_is_attached_to() {
+    let dir = scratch();
+    let mine = dir.path().join("server");
+    std::fs::copy(program("steps"), &mine).unwrap();
+    let mut server = Command::new(&mine).arg("10000000").spawn_guarded();
+    wait_for_switches(server.id(), 5);
+    // Another file under its name, as a package manager leaves it; then none.
+    std::fs::copy("/bin/true", dir.path().join("new")).unwrap();
+    std::fs::rename(dir.path().join("new"), &mine).unwrap();
+    for is_there in [true, false] {
+        let pid = server.id().to_string();
+        let record = [
+            "record",
+            "-q",
+            "--no-kernel",
+            "-o",
+            "run.kasuri",
+            "-p",
+            &pid,
+        ];
+        let mut recorder = start(kasuri(dir.path()).args(record));
+        wait_for_ring(recorder.id(), server.id());
+        wait_for_switches(server.id(), 10);
+        signal(recorder.id(), Signal::TERM);
+        assert!(recorder.wait().unwrap().success());
+        let facts = facts(&dir.path().join("run.kasuri"));
+        assert!(facts.annotations > 0, "{is_there}: {facts:?}");
+        let _ = std::fs::remove_file(&mine);
+        std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
+    }
+    server.kill().unwrap();
+}
+
 /// More recordings of one process than a client has entries for segments: the last has its events, and the process has
 /// no more memory mapped than after the first few. (`annotate.ten_thousand_recordings_leave_nothing` does more.)
 #[test]
@@ -47,8 +82,7 @@ fn a_server_is_recorded_again_and_again() {
     let dir = scratch();
     let mut program = Command::new(program("steps"))
         .arg("10000000")
-        .spawn()
-        .unwrap();
+        .spawn_guarded();
     wait_for_switches(program.id(), 5);
     let pid = program.id().to_string();
     let record = |duration: &str| {
@@ -104,7 +138,7 @@ fn attaching_to_nobody_is_an_error() {
 #[test]
 fn attaching_to_a_program_without_annotations_says_so() {
     let dir = scratch();
-    let mut program = Command::new("sleep").arg("30").spawn().unwrap();
+    let mut program = Command::new("sleep").arg("30").spawn_guarded();
     let pid = program.id().to_string();
     let output = run(kasuri(dir.path()).args([
         "record",
@@ -191,6 +225,29 @@ fn the_flight_recorder_saves_on_signal_trigger_and_end() {
         last.lost == 0 && last.annotations % 2 == 1,
         "two for each step, and a trigger, fit into the rings: {last:?}"
     );
+}
+
+/// CPU limits are read while nothing is drained: those in force when a snapshot begins are in it, however old they are.
+#[test]
+fn the_flight_recorder_knows_what_cpus_its_program_may_use() {
+    use kasuri_format::container::Recording;
+    let dir = scratch();
+    let mut recorder = start(
+        kasuri(dir.path())
+            .args(["record", "-q", "--no-kernel", "--flight", "--keep", "100ms"])
+            .args(["-o", "run.kasuri", "--", "taskset", "-c", "0"])
+            .arg(program("steps"))
+            .arg("10000000"),
+    );
+    let pid = program_of(&recorder, "steps");
+    wait_for_ring(recorder.id(), pid);
+    wait_for_switches(pid, 200);
+    signal(pid, Signal::TERM);
+    assert!(recorder.wait().unwrap().success());
+    let bytes = std::fs::read(dir.path().join("run.kasuri")).unwrap();
+    let recording = Recording::parse(&bytes).unwrap();
+    let cpus: Vec<&str> = recording.limits().iter().map(|row| &*row.cpus).collect();
+    assert!(cpus.contains(&"0"), "{:?}", recording.limits());
 }
 
 #[test]

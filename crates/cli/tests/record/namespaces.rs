@@ -122,8 +122,7 @@ fn attaching_from_outside_finds_the_program_inside() {
         .args(["p", "2", "20", "5"])
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .expect("unshare");
+        .spawn_guarded();
     let children = format!("/proc/{0}/task/{0}/children", outer.id());
     let mut pid = String::new();
     wait_until("the program runs", || {
@@ -186,4 +185,64 @@ fn a_recorder_inside_a_name_space_says_what_it_lacks_and_names_nobody_wrongly() 
         .expect("unshare");
     assert!(!output.status.success());
     assert!(said(&output).contains("mount -t proc"), "{}", said(&output));
+}
+
+/// Two containers that share /dev/shm, each with a program that is process 1 to itself, and would look for its recorder under the
+/// same name: the second recorder says so, and neither gets the other program's annotations.
+#[test]
+fn programs_of_one_number_are_not_mistaken_for_each_other() {
+    if !is_root() {
+        return;
+    }
+    let dir = scratch();
+    let inside = |name: &str| {
+        Command::new("unshare")
+            .args(["-pf", "--mount-proc"])
+            .arg(program("inner"))
+            .args([name, "2", "20", "5"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn_guarded()
+    };
+    let mut outer = [inside("a"), inside("b")];
+    let mut pids = Vec::new();
+    for outer in &mut outer {
+        let children = format!("/proc/{0}/task/{0}/children", outer.id());
+        let mut pid = String::new();
+        wait_until("the program runs", || {
+            let list = std::fs::read_to_string(&children).unwrap_or_default();
+            pid = list.trim().to_owned();
+            std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|comm| comm.trim_end() != "unshare")
+                || outer.try_wait().unwrap().is_some()
+        });
+        if outer.try_wait().unwrap().is_some() {
+            return skip("no pid name spaces");
+        }
+        pids.push(pid);
+    }
+    let record = ["record", "--no-kernel", "-o"];
+    let mut first = start(
+        kasuri(dir.path())
+            .args(record)
+            .args(["a.kasuri", "-p", &pids[0]]),
+    );
+    wait_for_ring(first.id(), 1);
+    let second = ["b.kasuri", "--duration", "300ms", "-p", &pids[1]];
+    let second = run(kasuri(dir.path()).args(record).args(second));
+    let text = said(&second);
+    assert!(text.contains("its number in another container"), "{text}");
+    signal(first.id(), Signal::INT);
+    assert!(first.wait().unwrap().success());
+    assert_eq!(facts(&dir.path().join("b.kasuri")).annotations, 0, "{text}");
+    assert!(facts(&dir.path().join("a.kasuri")).annotations > 0);
+    // And it can be recorded once the first has ended.
+    let mut third = start(
+        kasuri(dir.path())
+            .args(record)
+            .args(["c.kasuri", "-p", &pids[1]]),
+    );
+    wait_for_ring(third.id(), 1);
+    signal(third.id(), Signal::INT);
+    assert!(third.wait().unwrap().success());
 }

@@ -63,10 +63,9 @@ fn standard_streams_pass_through() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .spawn_guarded();
     child.stdin.take().unwrap().write_all(b"hello").unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.wait_with_output();
     assert_eq!(output.stdout, b"hello");
     assert!(said(&output).contains("err\n"));
 }

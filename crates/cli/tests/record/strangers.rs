@@ -234,12 +234,7 @@ fn root_records_the_process_of_another_user_and_owns_nothing_it_can_change() {
     let steps = place.path().join("steps");
     std::fs::copy(program("steps"), &steps).unwrap();
     let mut target = Command::new(steps);
-    let mut target = target
-        .arg("10000000")
-        .uid(65534)
-        .gid(65534)
-        .spawn()
-        .unwrap();
+    let mut target = target.arg("10000000").uid(65534).gid(65534).spawn_guarded();
     wait_for_switches(target.id(), 5);
     let pid = target.id().to_string();
     let mut recorder =
@@ -336,4 +331,39 @@ fn doctor_believes_no_session_that_a_stranger_made_up() {
         assert!(said.unwrap().stdout.starts_with(b"/"), "{command}");
     }
     assert!(!dir.path().join("pwned").exists());
+}
+
+/// A file that somebody puts into the session, or into the recording directory, keeps that where it is, which the user is told.
+#[test]
+fn directories_that_stay_for_files_of_others_are_named() {
+    let dir = scratch();
+    let script = "echo mine >$KASURI_SESSION/notes; echo mine >run.kasuri.d/diary; echo $KASURI_SESSION >session";
+    let record = [
+        "record",
+        "--no-kernel",
+        "-o",
+        "run.kasuri",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let output = run(kasuri(dir.path()).args(record));
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    let session = std::fs::read_to_string(dir.path().join("session")).unwrap();
+    let session = Path::new(session.trim());
+    for (place, file) in [
+        (session, "notes"),
+        (&dir.path().join("run.kasuri.d"), "diary"),
+    ] {
+        assert!(text.contains(&format!("such as {file}")), "{text}");
+        assert!(
+            text.contains(&format!("{}`", place.file_name().unwrap().display())),
+            "{text}"
+        );
+        let left: Vec<_> = std::fs::read_dir(place).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        std::fs::remove_dir_all(place).unwrap();
+    }
 }

@@ -222,13 +222,87 @@ pub fn wait_for_ring(recorder: u32, pid: u32) {
     });
 }
 
+/// A process that a test started. When dropped, as a failing test does, it is killed with all that it started, also what has
+/// lost its parent since.
+#[derive(Debug)]
+pub struct Running {
+    child: Option<Child>,
+    mark: String,
+}
+
+/// Starts processes that do not outlive their test.
+pub trait SpawnGuarded {
+    fn spawn_guarded(&mut self) -> Running;
+}
+
+impl SpawnGuarded for Command {
+    fn spawn_guarded(&mut self) -> Running {
+        let mark = format!("KASURI_TEST_PROCESS={}", unique());
+        let (key, value) = mark.split_once('=').expect("made above");
+        let child = self.env(key, value).spawn().expect("it runs");
+        Running {
+            child: Some(child),
+            mark,
+        }
+    }
+}
+
+impl Running {
+    /// Waits for its end, and gives what it said.
+    pub fn wait_with_output(mut self) -> Output {
+        let child = self.child.take().expect("there until here");
+        child.wait_with_output().expect("it ends")
+    }
+
+    /// Whether a process was started by this one, or by one that was: what is started inherits the environment.
+    fn is_ours(&self, pid: i32) -> bool {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment
+            .split(|&byte| byte == 0)
+            .any(|entry| entry == self.mark.as_bytes())
+    }
+}
+
+impl std::ops::Deref for Running {
+    type Target = Child;
+    fn deref(&self) -> &Child {
+        self.child.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl std::ops::DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.child.as_mut().expect("there until it is dropped")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Until there is none: one may have started another while we looked.
+        for _ in 0..20 {
+            let ours: Vec<i32> = kasuri_record::procs::all()
+                .filter(|&pid| self.is_ours(pid))
+                .collect();
+            for &pid in &ours {
+                let _ = try_signal(pid as u32, Signal::KILL);
+            }
+            if ours.is_empty() {
+                break;
+            }
+        }
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// Starts kasuri and waits until it records.
-pub fn start(command: &mut Command) -> Child {
+pub fn start(command: &mut Command) -> Running {
     let child = command
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .spawn()
-        .expect("kasuri runs");
+        .spawn_guarded();
     let pid = child.id();
     wait_until("it records", || {
         sessions_of(pid)

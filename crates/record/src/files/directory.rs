@@ -1,7 +1,7 @@
 //! The recording directory. Spec: docs/format.md.
 use crate::error::{Error, Result};
 use crate::files::output::{self, Kind};
-use crate::guard::bounds::MAX_NAMES;
+use crate::guard::foreign::{self, Foreign};
 use crate::guard::safefs::{Access, Held};
 use kasuri_format::meta::{Anchor, KernelLoss, LimitRow, Meta, Proc, to_lines};
 use rustix::fs::{FlockOperation, flock};
@@ -130,6 +130,12 @@ impl Directory {
         &self.held
     }
 
+    /// Free bytes of its disk, for this user; `None`: not known.
+    pub fn free_bytes(&self) -> Option<u64> {
+        let disk = rustix::fs::fstatvfs(&self.held).ok()?;
+        Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+
     /// Replaces `meta.json` as a whole.
     ///
     /// # Errors
@@ -170,9 +176,9 @@ impl Directory {
         append(&mut self.limits, &self.held, "limits.jsonl", rows)
     }
 
-    /// Removes it with all it holds.
-    pub fn discard(self) {
-        remove(&self.held);
+    /// Removes it with all that a recorder makes; says what else lies there, which stays.
+    pub(crate) fn discard(self) -> Option<Foreign> {
+        remove(&self.held)
     }
 }
 
@@ -181,19 +187,12 @@ pub fn use_reserve(dir: &Held) {
     let _ = dir.remove(RESERVE);
 }
 
-/// Removes what a recorder makes in a recording directory, file by file, then the directory. Whatever else lies there stays, and
-/// the directory with it: says whether it is gone.
-pub fn remove(dir: &Held) -> bool {
-    for name in dir.names(MAX_NAMES).unwrap_or_default() {
-        if is_recording_file(&name) {
-            let _ = dir.remove(&name);
-        }
-    }
-    let gone = || -> std::io::Result<()> {
-        let (parent, name) = Held::parent_of(&std::path::absolute(dir.path())?)?;
-        parent.remove_directory(&name, dir)
-    };
-    gone().is_ok()
+/// Removes what a recorder makes in a recording directory, file by file, then the directory. Says what else lies there, which
+/// stays.
+pub(crate) fn remove(dir: &Held) -> Option<Foreign> {
+    let place = std::path::absolute(dir.path()).and_then(|path| Held::parent_of(&path));
+    let (parent, name) = place.ok()?;
+    foreign::remove(&parent, &name, dir, is_recording_file)
 }
 
 /// Whether a recorder makes files of this name.

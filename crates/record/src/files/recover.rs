@@ -105,10 +105,10 @@ fn recover_directory(
     }
     let mut packed = packed?;
     packed.losses.unknown.extend(doubts);
-    if let Some(left) = left {
-        left.remove();
+    let session = left.and_then(|left| left.remove());
+    for foreign in session.into_iter().chain(directory::remove(&dir)) {
+        notify(Notice::Warning(foreign.to_string()));
     }
-    directory::remove(&dir);
     Ok(Recovered { output, packed })
 }
 
@@ -119,7 +119,7 @@ fn collect(left: &Left, dir: &Held, output: &Path) -> Result<(Vec<String>, Optio
     let finished = collector
         .finish()
         .and_then(|()| directory::append_procs(dir, &collector.take_names()))
-        .and_then(|()| write_unplaced(dir, left.lost()));
+        .and_then(|()| write_unplaced(dir, collector.unplaced(left.lost())));
     let Err(first) = finished else {
         return Ok((collector.refused(), None));
     };
@@ -138,13 +138,10 @@ fn collect(left: &Left, dir: &Held, output: &Path) -> Result<(Vec<String>, Optio
     let collected =
         Collector::resume_into(left.dir(), dir, Some(other.held())).and_then(|mut collector| {
             collector.finish()?;
-            Ok((collector.refused(), collector.take_names()))
+            other.add_procs(&collector.take_names())?;
+            write_unplaced(other.held(), collector.unplaced(left.lost()))?;
+            Ok(collector.refused())
         });
-    let collected = collected.and_then(|(refused, names)| {
-        other.add_procs(&names)?;
-        write_unplaced(other.held(), left.lost())?;
-        Ok(refused)
-    });
     match collected {
         Ok(refused) => Ok((refused, Some(other))),
         // What is said is what stood in the way of the plain one.

@@ -22,3 +22,7 @@ pub const MAX_STREAMS: usize = 1 << 19;
 pub const MAX_OPEN_FILES: usize = 256;
 /// Cgroups whose CPU limits are watched: the files of each are read up to 250 times a second.
 pub const MAX_CGROUPS: usize = 64;
+/// Gates of a process that are asked to open: each is an object file that annotates.
+pub const MAX_GATES: usize = 1 << 16;
+/// Bytes of a process's memory in which gates of replaced files are looked for.
+pub const MAX_SEARCHED: u64 = 256 << 20;

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | [`safefs`] | files in directories that others may write |
 //! | `sigbus` | mapped files that their owner may cut |
+//! | `foreign` | removing directories in which others may have put files |
 //! | `bounds` | how much a session can make the recorder use |
 pub(crate) mod bounds;
+pub(crate) mod foreign;
 pub mod safefs;
 pub(crate) mod sigbus;

@@ -1,15 +1,13 @@
-//! The program that is recorded: starting it, attaching to it, and what the system says about its processes.
+//! The program that is recorded: starting it, and what the system says about its processes.
 //!
 //! | module | does |
 //! |---|---|
 //! | `child` | starts a program, held until recording has begun |
-//! | `attach` | switches on the annotations of a running program |
 //! | `signals` | the signals that end a recording, or are passed on |
 //! | [`procs`] | processes and threads, out of /proc |
 //! | `namespaces` | programs in pid name spaces of their own |
 //! | `limits` | CPU limits, cpusets, affinity |
 //! | [`locks`] | the lock probe's library |
-pub(crate) mod attach;
 pub(crate) mod child;
 pub(crate) mod limits;
 pub mod locks;

@@ -95,7 +95,7 @@ impl Recorder<'_> {
         }
         let rings = live.collector.finish();
         self.dir.use_reserve();
-        let unplaced = write_unplaced(self.dir.held(), live.session.lost());
+        let unplaced = write_unplaced(self.dir.held(), live.unplaced());
         if rings.is_err() || unplaced.is_err() {
             live.leave_rings();
         }
@@ -128,14 +128,16 @@ impl Recorder<'_> {
             live.session.keep();
         } else {
             let _ = self.dir.held().remove(session::SESSION);
-            drop(live.session);
+            if let Some(foreign) = live.session.end() {
+                notify(Notice::Warning(foreign.to_string()));
+            }
         }
         live.summary.exit_status = live.meta.exit_status;
         live.summary.missing = live.meta.missing;
         let mut summary = live.summary;
         notify(Notice::Stopped);
         match self.flight {
-            Some(_) if !is_left => self.dir.discard(),
+            Some(_) if !is_left => drop(self.dir.discard()),
             // Packed without what is left, it would never come to the rest of it.
             _ if is_left => leave(&self.dir, &mut summary),
             _ => finish_pack(
@@ -197,7 +199,9 @@ fn finish_pack(
     ) {
         Ok(packed) => {
             packed.add_to(summary);
-            dir.discard();
+            if let Some(foreign) = dir.discard() {
+                notify(Notice::Warning(foreign.to_string()));
+            }
             summary.files.push(options.output.clone());
         }
         Err(error) => {

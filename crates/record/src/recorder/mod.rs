@@ -17,10 +17,10 @@ use crate::flight::FlightRecorder;
 use crate::live::Live;
 use crate::notice::{Notice, Notify, Summary};
 use crate::options::{Options, Target};
-use crate::program::attach::Attachment;
 use crate::program::child::{Child, OpenFiles};
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::{Arrived, ENDING, Signals};
+use crate::rings::attach::Attachment;
 use kasuri_format::ring::SessionState;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,6 +33,9 @@ const CHUNK_BYTES: u32 = 32 * 1024;
 /// program must take until we look again is what it costs.
 const TICK_MAX: Duration = Duration::from_millis(20);
 const TICK_MIN: Duration = Duration::from_millis(1);
+
+/// The disk's free room is looked at whenever so many bytes more were recorded.
+const LOOK_AT_ROOM: u64 = 4 << 20;
 
 /// Makes a recording. Blocks until it is over and packed.
 ///
@@ -92,6 +95,8 @@ struct Recorder<'a> {
     /// How long to wait until the next tick.
     tick: Duration,
     tick_max: Duration,
+    /// Bytes recorded when the disk's free room was looked at last.
+    room_looked_at: u64,
     cpu_at_start: u64,
     children_at_start: u64,
 }
@@ -191,6 +196,7 @@ impl<'a> Recorder<'a> {
         let collected = live.collector.tick(Some(&live.session))?;
         self.dir.add_limits(&live.read_limits(false))?;
         self.dir.add_procs(&live.collector.take_names())?;
+        self.leave_disk_to_others()?;
         // Buffers hold at least ten ticks of what came now, or we look more often.
         let freed = collected.freed * u64::from(CHUNK_BYTES);
         let busy = moved.fill > 0.1 || freed > 4 << 20;
@@ -201,6 +207,24 @@ impl<'a> Recorder<'a> {
             self.tick = (self.tick * 2).min(self.tick_max);
         }
         Ok(())
+    }
+
+    /// A program may annotate as much as it likes; it must not fill the disk of a machine that does other work.
+    fn leave_disk_to_others(&mut self) -> Result<()> {
+        let recorded = self.live.bytes();
+        if recorded < self.room_looked_at + LOOK_AT_ROOM {
+            return Ok(());
+        }
+        self.room_looked_at = recorded;
+        let least = self.options.least_free(recorded);
+        match self.dir.free_bytes() {
+            Some(free) if free < least => Err(Error::DiskNearlyFull {
+                path: self.dir.path().to_owned(),
+                free,
+                least,
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn on_second(&mut self, notify: Notify<'_>) {

@@ -10,12 +10,12 @@ use crate::kernel::source::{self, Opened, Source};
 use crate::live::Live;
 use crate::notice::{Notice, Notify, Summary};
 use crate::options::{Options, Target};
-use crate::program::attach::Attachment;
 use crate::program::child::{Child, OpenFiles, pin_process};
 use crate::program::limits::Limits;
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::Signals;
 use crate::program::{locks, namespaces};
+use crate::rings::attach::Attachment;
 use crate::rings::collector::Collector;
 use crate::rings::session::{Session, SessionOptions, policy_name};
 use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta};
@@ -76,6 +76,7 @@ impl<'a> Recorder<'a> {
                 None => TICK_MIN,
             },
             tick_max,
+            room_looked_at: 0,
             cpu_at_start,
             children_at_start: children_cpu_ns(),
         })

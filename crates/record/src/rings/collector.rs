@@ -7,11 +7,11 @@
 //! FREE. Whenever this process is killed, `kasuri recover` finds each chunk in the file, in the
 //! ring, or in both; it goes by (stream, seq), so "both" counts once.
 use crate::error::{Error, Result};
-use crate::guard::bounds::{MAX_CLIENTS, MAX_OPEN_FILES, MAX_RINGS, MAX_STREAMS};
+use crate::guard::bounds::{MAX_CLIENTS, MAX_NAMES, MAX_OPEN_FILES, MAX_RINGS, MAX_STREAMS};
 use crate::guard::safefs::{Access, Held};
 use crate::program::namespaces::{NameSpaces, Place};
 use crate::rings::discover::Discovery;
-use crate::rings::ringfile::{self, Segment, SeqSet};
+use crate::rings::ringfile::{self, RingName, Segment, SeqSet};
 use crate::rings::session::Session;
 use kasuri_format::meta::Proc;
 use kasuri_format::ring::{ChunkState, LOST_CAUSES};
@@ -19,10 +19,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// With so many more open chunks than threads seemed to need, many have probably ended: a program of thousands of
 /// short threads would take new memory for each.
 const MANY_OWNED: usize = 32;
+
+/// The longest look at rings that there was no room for: a recorder that is told to end does so within seconds.
+const COUNTING: Duration = Duration::from_secs(2);
 
 /// A client is one copy of kasuri.h's state in one process.
 type ClientId = (u32, u32);
@@ -75,8 +79,10 @@ pub struct Collected {
 /// What programs did that no program that only annotates does; none of it ends the recording.
 #[derive(Debug, Default)]
 struct Refused {
-    /// Ring files beyond [`MAX_CLIENTS`] or [`MAX_RINGS`].
+    /// Ring files beyond [`MAX_CLIENTS`] or [`MAX_RINGS`], while it is not known what is in them.
     too_many: u64,
+    /// What they turned out to hold, at the end: by cause, what there was no room for counted as that.
+    counted: [u64; LOST_CAUSES],
     /// Ring files cut by their program.
     cut: u64,
     /// Clients with more streams than all others, when there were too many.
@@ -124,6 +130,14 @@ pub struct Collector {
     bytes: u64,
     found: Vec<Found>,
     names: NameSpaces,
+    room: Room,
+}
+
+/// How much may be open at once.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    clients: usize,
+    rings: usize,
 }
 
 impl Collector {
@@ -138,6 +152,10 @@ impl Collector {
             bytes: 0,
             found: Vec::new(),
             names: NameSpaces::default(),
+            room: Room {
+                clients: MAX_CLIENTS,
+                rings: MAX_RINGS,
+            },
         }
     }
 
@@ -290,6 +308,7 @@ impl Collector {
             first_error = first_error.or(taken.err()).or(lost.err());
         }
         self.bytes += sum.bytes;
+        self.count_refused();
         let sites = ringfile::copy_sites(&self.session, &self.dir);
         let unopened = self.discovery.check();
         match first_error.or(sites.err()).or(unopened.err()) {
@@ -346,11 +365,11 @@ impl Collector {
 
     fn look(&mut self, all: bool) {
         let mut n_rings: usize = self.clients.values().map(|c| c.segments.len()).sum();
-        let (clients, refused) = (&self.clients, &mut self.refused);
+        let (clients, refused, room) = (&self.clients, &mut self.refused, self.room);
         let mut n_clients = clients.len();
         let ready = self.discovery.look(all, |ring| {
             let is_new = !clients.contains_key(&(ring.pid, ring.generation));
-            let fits = n_rings < MAX_RINGS && (!is_new || n_clients < MAX_CLIENTS);
+            let fits = n_rings < room.rings && (!is_new || n_clients < room.clients);
             match fits {
                 true => {
                     n_rings += 1;
@@ -373,6 +392,35 @@ impl Collector {
                 client.done = false;
             }
         }
+    }
+
+    /// Looks into the ring files that there was no room for, one at a time: what they hold is lost, but known. Programs have been
+    /// told to stop. No longer than [`COUNTING`]: what is left then stays unknown.
+    fn count_refused(&mut self) {
+        if self.refused.too_many == 0 {
+            return;
+        }
+        let begun = Instant::now();
+        let is_open = |ring: &RingName| self.clients.contains_key(&(ring.pid, ring.generation));
+        let names = self.session.names(MAX_NAMES).unwrap_or_default();
+        for name in names {
+            if self.refused.too_many == 0 || begun.elapsed() > COUNTING {
+                return;
+            }
+            let Some(ring) = RingName::parse(&name).filter(|ring| !is_open(ring)) else {
+                continue;
+            };
+            // One that never became a ring holds nothing.
+            if let Ok(segment) = Segment::open(&self.session, &name, &ring) {
+                segment.count_into(&mut self.refused.counted);
+            }
+            self.refused.too_many -= 1;
+        }
+    }
+
+    /// `lost` by programs that have no ring, and what the rings held for which there was no room.
+    pub fn unplaced(&self, lost: [u64; LOST_CAUSES]) -> [u64; LOST_CAUSES] {
+        std::array::from_fn(|cause| lost[cause].saturating_add(self.refused.counted[cause]))
     }
 
     /// Whether programs did what cannot be counted in events: lines for what the recording is missing.

@@ -3,10 +3,12 @@
 //! | module | does |
 //! |---|---|
 //! | [`session`] | the directory through which programs and recorder meet |
+//! | `attach` | switches on the annotations of a running program |
 //! | `discover` | finds ring files, however many others lie there |
 //! | `ringfile` | one ring file: its chunks, their states |
 //! | `shm` | shared memory that strangers write |
 //! | `collector` | copies full chunks to files and frees them |
+pub(crate) mod attach;
 pub(crate) mod collector;
 pub(crate) mod discover;
 pub(crate) mod ringfile;

@@ -364,6 +364,30 @@ impl Segment {
         })
     }
 
+    /// Adds what is in it, which nobody will take, to the losses that it counts itself.
+    pub fn count_into(&self, lost: &mut [u64; LOST_CAUSES]) {
+        let mut add = |cause: usize, n: u64| lost[cause] = lost[cause].saturating_add(n);
+        if self.index() == 0 {
+            self.lost()
+                .into_iter()
+                .enumerate()
+                .for_each(|(cause, n)| add(cause, n));
+        }
+        let mut copy = Vec::new();
+        self.for_each(|chunk, _| {
+            if self.snapshot(chunk, &mut copy).is_none() || self.is_broken() {
+                return;
+            }
+            let Ok(chunk) = ring::Chunk::parse(&copy, 0) else {
+                return;
+            };
+            let counts = chunk.header.lost.into_iter().map(u64::from);
+            counts.enumerate().for_each(|(cause, n)| add(cause, n));
+            let events = chunk.events().count();
+            add(ring::Lost::Full as usize, events as u64);
+        });
+    }
+
     /// A copy of a chunk that its owner may be reusing; `None` when that happened meanwhile.
     pub fn snapshot(&self, chunk: usize, out: &mut Vec<u8>) -> Option<(u32, u64)> {
         let before = self.stream_and_seq(chunk);

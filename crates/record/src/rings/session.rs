@@ -7,6 +7,7 @@
 use crate::clock::StampClock;
 use crate::error::{Error, Result};
 use crate::guard::bounds::MAX_NAMES;
+use crate::guard::foreign::{self, Foreign};
 use crate::guard::safefs::{self, Access, Held};
 use crate::rings::shm::Shared;
 use kasuri_format::ring::{
@@ -105,7 +106,7 @@ impl Session {
                 kept: false,
             }),
             Err(error) => {
-                remove(&parent, &name, &dir);
+                foreign::remove(&parent, &name, &dir, is_session_file);
                 Err(error)
             }
         }
@@ -142,6 +143,13 @@ impl Session {
     /// The directory, for KASURI_SESSION.
     pub fn path(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// Ends it and removes it; says what others put there, which stays.
+    pub(crate) fn end(mut self) -> Option<Foreign> {
+        self.set_state(SessionState::Stopped);
+        self.kept = true;
+        foreign::remove(&self.parent, &self.name, &self.dir, is_session_file)
     }
 
     /// Ends it and leaves its files: what is in them could not be written.
@@ -192,7 +200,7 @@ impl Drop for Session {
         self.set_state(SessionState::Stopped);
         // In a panic it stays, and the recording directory with the link to it: `kasuri recover` takes it from there.
         if !std::thread::panicking() && !self.kept {
-            remove(&self.parent, &self.name, &self.dir);
+            foreign::remove(&self.parent, &self.name, &self.dir, is_session_file);
         }
     }
 }
@@ -206,16 +214,6 @@ fn fill(dir: &Held, options: &SessionOptions) -> std::io::Result<(Shared, File)>
     let control = Shared::map(&file)?;
     announce(&control, options);
     Ok((control, file))
-}
-
-/// Removes what Kasuri makes in a session, then the directory; anything else that lies in it keeps it there.
-fn remove(parent: &Held, name: &str, dir: &Held) {
-    for file in dir.names(MAX_NAMES).unwrap_or_default() {
-        if is_session_file(&file) {
-            let _ = dir.remove(&file);
-        }
-    }
-    let _ = parent.remove_directory(name, dir);
 }
 
 /// Whether Kasuri makes files of this name in a session.
@@ -281,6 +279,15 @@ pub fn is_alive(dir: &Held) -> bool {
     // SAFETY: as in `lock`; the kernel writes into the struct.
     let rc = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
     rc == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
+
+/// Whether `path` is the session of a recorder that lives; for our user, and for root of any user.
+pub(crate) fn is_live_at(path: &Path) -> bool {
+    let live = || -> std::io::Result<bool> {
+        let (parent, name) = Held::parent_of(path)?;
+        Ok(is_alive(&genuine(&parent, &name.to_string_lossy())?))
+    };
+    live().unwrap_or(false)
 }
 
 fn flock_of(kind: libc::c_int) -> libc::flock {
@@ -461,9 +468,9 @@ impl Left {
         }
     }
 
-    /// Removes what Kasuri made, file by file.
-    pub fn remove(&self) {
-        remove(&self.parent, &self.name, &self.dir);
+    /// Removes what Kasuri made, file by file; says what others put there, which stays.
+    pub(crate) fn remove(&self) -> Option<Foreign> {
+        foreign::remove(&self.parent, &self.name, &self.dir, is_session_file)
     }
 }
 

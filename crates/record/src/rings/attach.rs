@@ -1,0 +1,304 @@
+//! Switching on the annotations of a program that runs already.
+//!
+//! kasuri.h puts a gate of 16 bytes into section `.kasuri.gate` of each object file. The recorder leaves the
+//! session's name where the program looks for it, then writes "a recorder asks to be attached to" into
+//! each gate; the program does the rest at its next annotation, in its own thread. Nothing is injected
+//! and no thread is stopped.
+//!
+//! Where the gates are is read from the object files. A file that was replaced while its program runs (an upgrade) has lost its
+//! name; its gates are then found by their magic number, in the writable memory that the file is mapped to. That needs no more
+//! rights than writing the gates does: /proc/PID/map_files, the other way to such a file, is for root alone.
+//!
+//! The program may be hostile: files, addresses and memory are what it makes them. Whatever it claims, [`MAX_GATES`] and
+//! [`MAX_SEARCHED`] bound what it costs, and only its own memory is written.
+use crate::error::{Error, Result};
+use crate::guard::bounds::{MAX_GATES, MAX_SEARCHED};
+use crate::guard::safefs::{self, Held};
+use crate::guard::sigbus::Guarded;
+use crate::program::{namespaces, procs};
+use crate::rings::session;
+use object::{Object, ObjectSection, ObjectSegment};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+const GATE_SECTION: &str = ".kasuri.gate";
+const GATE_BYTES: usize = 16;
+const GATE_MAGIC: u64 = u64::from_le_bytes(*b"KSGATE01");
+const GATE_OFF: u32 = 0;
+const GATE_ON: u32 = 1;
+const GATE_ASKED: u32 = 2;
+
+/// How /proc/PID/maps marks a file that has lost its name.
+const DELETED: &str = " (deleted)";
+
+/// Gates that were asked to open; closed again when dropped.
+#[derive(Debug)]
+pub struct Attachment {
+    pid: i32,
+    gates: Vec<u64>,
+    /// Where the link lies that names the session; none: no gate was found.
+    place: Option<Held>,
+    link: String,
+    session: PathBuf,
+}
+
+/// Where the process has a file mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mapped {
+    range: Range<u64>,
+    /// Of the mapping's first byte in the file.
+    offset: u64,
+    /// Its own pages, which it may write.
+    is_data: bool,
+}
+
+impl Attachment {
+    /// Asks all annotated object files of `pid` to attach to `session`. No gates at all: the program is not annotated.
+    ///
+    /// # Errors
+    /// When the process may not be written to.
+    pub fn attach(pid: i32, session: &Path) -> Result<Attachment> {
+        let mut attachment = Attachment {
+            pid,
+            gates: find_gates(pid)?,
+            place: None,
+            link: link_name(pid),
+            session: session.to_owned(),
+        };
+        if attachment.gates.is_empty() {
+            return Ok(attachment);
+        }
+        let place = Path::new("/dev/shm");
+        let place = Held::open(place).map_err(|e| Error::file("open", place, e))?;
+        claim(&place, &attachment.link, pid, session)?;
+        if let Some((uid, gid)) = procs::owner(pid) {
+            // The program follows the link only when its owner is the program's user or root.
+            let _ = place.give_link(&attachment.link, uid, gid);
+        }
+        attachment.place = Some(place);
+        attachment.gates.retain(|&gate| ask(pid, gate));
+        Ok(attachment)
+    }
+
+    /// Whether no object file was asked: none is annotated.
+    pub fn is_empty(&self) -> bool {
+        self.gates.is_empty()
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        for &gate in &self.gates {
+            if read_gate(self.pid, gate).is_some_and(|value| value != GATE_OFF) {
+                let _ = write_memory(self.pid, gate + 8, GATE_OFF);
+            }
+        }
+        if let Some(place) = &self.place {
+            // Another recorder may have taken our place, if we were stopped for long.
+            if place.link(&self.link).is_ok_and(|at| at == self.session) {
+                let _ = place.remove(&self.link);
+            }
+        }
+    }
+}
+
+/// Where the program looks: it goes by its own number, which in a container is not ours.
+fn link_name(pid: i32) -> String {
+    format!("kasuri-attach-{}", namespaces::own_number(pid))
+}
+
+/// Makes the link by which the program finds the session. One that a dead recorder left is replaced.
+///
+/// The link of a living one is not: programs go by their own numbers, and two in different containers may have the same one. Each
+/// would be led to the session that was named last, which is another program's recording.
+fn claim(place: &Held, link: &str, pid: i32, session: &Path) -> Result<()> {
+    let taken = |by: &Path| Error::AlreadyAttached {
+        pid,
+        link: place.named(link),
+        session: by.to_owned(),
+    };
+    if let Ok(other) = place.link(link) {
+        // A stranger's link leads no program anywhere: kasuri.h follows those of its own user and of root.
+        let made_by = place.stat_of(link).map(|stat| stat.st_uid).ok();
+        let of_program = procs::owner(pid).map(|(uid, _)| uid);
+        let counts = made_by == Some(0) || (made_by.is_some() && made_by == of_program);
+        if counts && other != session && session::is_live_at(&other) {
+            return Err(taken(&other));
+        }
+        let _ = place.remove(link);
+    }
+    place.make_link(session, link).map_err(|e| match e.kind() {
+        // Made in this moment, or by another user who may keep it.
+        std::io::ErrorKind::AlreadyExists => taken(&place.link(link).unwrap_or_default()),
+        _ => Error::file("make", &place.named(link), e),
+    })
+}
+
+fn ask(pid: i32, gate: u64) -> bool {
+    // On already: it belongs to another recorder, or to one that died; the program finds out which
+    // when it is asked, and keeps the one that lives.
+    matches!(read_gate(pid, gate), Some(GATE_OFF | GATE_ON | GATE_ASKED))
+        && write_memory(pid, gate + 8, GATE_ASKED).is_ok()
+}
+
+/// The addresses of all gates of a process.
+fn find_gates(pid: i32) -> Result<Vec<u64>> {
+    let path = PathBuf::from(format!("/proc/{pid}/maps"));
+    let maps = std::fs::read_to_string(&path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Error::NoProcess { pid },
+        _ => Error::file("read", &path, e),
+    })?;
+    let mut gates = Vec::new();
+    let mut left = MAX_SEARCHED;
+    for (file, mappings) in by_file(&maps) {
+        let found = match open_mapped(pid, file) {
+            Some(map) => gates_in(map.bytes(), &mappings),
+            None if file.ends_with(DELETED) => search(pid, &mappings, &mut left),
+            None => continue,
+        };
+        gates.extend(found.into_iter().take(MAX_GATES - gates.len()));
+    }
+    gates.retain(|&gate| read_gate(pid, gate).is_some());
+    gates.sort_unstable();
+    gates.dedup();
+    Ok(gates)
+}
+
+/// The file, in the process's own root directory: it may live in a container. Something else may have the name by now, a FIFO or a
+/// link, and the file may be cut while it is parsed.
+fn open_mapped(pid: i32, file: &str) -> Option<Guarded> {
+    let opened = safefs::open_in_root_of(pid, Path::new(file)).ok()?;
+    Guarded::read_only(&opened).ok()
+}
+
+/// Mappings of each file, as /proc/PID/maps lists them.
+fn by_file(maps: &str) -> BTreeMap<&str, Vec<Mapped>> {
+    let mut files: BTreeMap<&str, Vec<Mapped>> = BTreeMap::new();
+    for line in maps.lines() {
+        if let Some((file, mapped)) = parse_mapping(line) {
+            files.entry(file).or_default().push(mapped);
+        }
+    }
+    files
+}
+
+/// `START-END PERMISSIONS OFFSET DEVICE INODE   FILE`; none: no file, or none that holds gates.
+fn parse_mapping(line: &str) -> Option<(&str, Mapped)> {
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?;
+    let offset = hex(fields.next()?)?;
+    let file = fields.nth(2)?.trim_start();
+    let has_gates = file.starts_with('/') && !file.starts_with("/dev/");
+    has_gates.then_some(())?;
+    let mapped = Mapped {
+        range: hex(start)?..hex(end)?,
+        offset,
+        is_data: permissions.starts_with("rw") && permissions.ends_with('p'),
+    };
+    Some((file, mapped))
+}
+
+/// Addresses of the gates of one file, for each time it is mapped.
+fn gates_in(bytes: &[u8], mappings: &[Mapped]) -> Vec<u64> {
+    let Ok(elf) = object::File::parse(bytes) else {
+        return Vec::new();
+    };
+    let Some(section) = elf.section_by_name(GATE_SECTION) else {
+        return Vec::new();
+    };
+    let n_gates = (section.size() / GATE_BYTES as u64).min(MAX_GATES as u64);
+    let mut gates = Vec::new();
+    for mapped in mappings {
+        // Load address of the file = where a mapping is - where its segment wants to be. The file may claim any numbers: a wrong
+        // address is no gate's.
+        let segment = elf.segments().find(|s| {
+            let (offset, size) = s.file_range();
+            (offset & !0xfff..offset.saturating_add(size)).contains(&mapped.offset)
+                && (s.address()..s.address().saturating_add(s.size())).contains(&section.address())
+        });
+        let Some(segment) = segment else { continue };
+        let wanted = segment
+            .address()
+            .wrapping_sub(segment.file_range().0)
+            .wrapping_add(mapped.offset);
+        let first = mapped
+            .range
+            .start
+            .wrapping_sub(wanted)
+            .wrapping_add(section.address());
+        let more = (0..n_gates).map(|i| first.wrapping_add(i * GATE_BYTES as u64));
+        gates.extend(more.take(MAX_GATES - gates.len()));
+    }
+    gates
+}
+
+/// Addresses of what looks like a gate in the data that a file is mapped to; of no more bytes than are `left`.
+fn search(pid: i32, mappings: &[Mapped], left: &mut u64) -> Vec<u64> {
+    const BLOCK: u64 = 1 << 16;
+    let mut gates = Vec::new();
+    let mut block = vec![0u8; BLOCK as usize];
+    for mapped in mappings.iter().filter(|m| m.is_data) {
+        let mut at = mapped.range.start;
+        while at < mapped.range.end && *left > 0 {
+            let n = BLOCK.min(mapped.range.end - at).min(*left);
+            let part = &mut block[..n as usize];
+            if read_memory(pid, at, part).is_ok() {
+                // Gates are 16 bytes long, and aligned to that.
+                let found = part.chunks_exact(GATE_BYTES).enumerate();
+                let found = found.filter(|(_, bytes)| bytes[..8] == GATE_MAGIC.to_ne_bytes());
+                gates.extend(found.map(|(i, _)| at + (i * GATE_BYTES) as u64));
+            }
+            at += n;
+            *left -= n;
+        }
+    }
+    gates.truncate(MAX_GATES);
+    gates
+}
+
+/// The gate's value; `None`: there is no gate at this address.
+fn read_gate(pid: i32, address: u64) -> Option<u32> {
+    let mut bytes = [0u8; GATE_BYTES];
+    read_memory(pid, address, &mut bytes).ok()?;
+    let magic = u64::from_ne_bytes(bytes[..8].try_into().ok()?);
+    (magic == GATE_MAGIC).then(|| u32::from_ne_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]))
+}
+
+/// Fills `bytes` from the process's memory, or fails.
+fn read_memory(pid: i32, address: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+    let local = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: bytes.len(),
+    };
+    // SAFETY: the local part is writable for its length; the kernel checks the remote one.
+    let n = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
+    match usize::try_from(n) {
+        Ok(n) if n == bytes.len() => Ok(()),
+        Ok(_) => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        Err(_) => Err(std::io::Error::last_os_error()),
+    }
+}
+
+fn write_memory(pid: i32, address: u64, value: u32) -> std::io::Result<()> {
+    let mut bytes = value.to_ne_bytes();
+    let local = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: 4,
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut libc::c_void,
+        iov_len: 4,
+    };
+    // SAFETY: as above. The word is aligned, so the program sees the old or the new value.
+    match unsafe { libc::process_vm_writev(pid, &local, 1, &remote, 1, 0) } {
+        4 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
