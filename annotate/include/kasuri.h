@@ -348,6 +348,13 @@ KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes
 #endif
 }
 
+/* Whether `bytes` from `pos` on lie in a chunk. The limit alone does not say so: where the thread had no chunk (the
+ * first event, a child of fork, a session that another thread has just left) a signal handler may get one, and set the
+ * limit, between the reservation and this look (ring.md, race 1). */
+KASURI__INLINE int kasuri__fits(const struct kasuri__writer *w, uint64_t pos, uint64_t bytes) {
+    return (pos & KASURI__OFF_MASK) + bytes <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED) && pos >> 24;
+}
+
 KASURI__INLINE uint64_t *kasuri__slot(uint64_t pos) {
     return (uint64_t *)(uintptr_t)((pos >> 24 << 12) + (pos & KASURI__OFF_MASK));
 }
@@ -373,7 +380,7 @@ KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32
     if (KASURI__LIKELY(gate == 1 && id >= !!site && w)) {
         pos = kasuri__reserve(w, 16);
         KASURI__TEST_POINT(1);
-        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 16 <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED))) {
+        if (KASURI__LIKELY(kasuri__fits(w, pos, 16))) {
             uint64_t *slot = kasuri__slot(pos);
             kasuri__word1(slot, kind, id);
             KASURI__TEST_POINT(2);
@@ -392,7 +399,7 @@ KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32
     if (KASURI__LIKELY(gate == 1 && id >= !!site && w)) {
         pos = kasuri__reserve(w, 32);
         KASURI__TEST_POINT(1);
-        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 32 <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED))) {
+        if (KASURI__LIKELY(kasuri__fits(w, pos, 32))) {
             uint64_t *slot = kasuri__slot(pos);
             kasuri__word1(slot, kind, id);
             slot[2] = a;
@@ -709,7 +716,9 @@ struct kasuri__grave {
     uint32_t n_open; /* above MAX_OPEN: not known, it stays */
 };
 
-/* One per module and process, in pages that fork wipes: a child, however it was made, finds state 0. */
+/* One per module and process, in pages that fork wipes: a child, however it was made, finds state 0.
+ * What join() sets for a session is read and written as relaxed atomics: a thread that is stuck in the slow path since
+ * the session before may read it meanwhile. It finds by `epoch` that what it then got is not its own (next_chunk). */
 struct kasuri__client {
     uint32_t state;                        /* 0 new or just forked, 1 attached */
     uint32_t attaching, defining, growing; /* try-locks */
@@ -752,6 +761,8 @@ extern struct kasuri__process kasuri__process __attribute__((visibility("hidden"
 KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}};
 
 #define KASURI__COLD static __attribute__((unused, cold, noinline))
+#define KASURI__GET(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define KASURI__SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
 
 /* -- system calls -- */
 
@@ -837,7 +848,7 @@ KASURI__COLD void kasuri__name(char *out, const struct kasuri__client *c, int fi
         *out++ = 'p';
         out = kasuri__digits(out, c->pid);
         *out++ = '-';
-        out = kasuri__digits(out, c->gen);
+        out = kasuri__digits(out, KASURI__GET(c->gen));
     }
     while (*from)
         *out++ = *from++;
@@ -875,9 +886,16 @@ KASURI__COLD void kasuri__unlink(const struct kasuri__client *c, int file) {
     kasuri__close(dir);
 }
 
+/* Whether stamps are the CPU's counter. ORDER relaxed, and so in join(): an emit that outlasts its session may ask
+ * while another thread joins the next one. Whichever clock it then takes, its event lies in memory that nobody reads.
+ */
+KASURI__COLD int kasuri__stamps_natively(struct kasuri__client *c) {
+    return KASURI__NATIVE && __atomic_load_n(&c->clock, __ATOMIC_RELAXED) == KASURI_CLOCK_NATIVE;
+}
+
 KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     struct kasuri__timespec t = {0, 0};
-    if (KASURI__NATIVE && c->clock == KASURI_CLOCK_NATIVE)
+    if (kasuri__stamps_natively(c))
         return kasuri__stamp();
     kasuri__clock_gettime(1 /* CLOCK_MONOTONIC */, &t);
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
@@ -894,9 +912,13 @@ KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
         KASURI__CALL(SYS_nanosleep, &t, 0, 0, 0);
     return 1;
 }
-/* For one that grows or registers: in all not above 0.2 s or so. */
+/* For one that grows, registers or comes out of the slow path: in all not above 0.2 s or so. */
 KASURI__COLD int kasuri__wait_a_little(uint32_t *waits) {
     return kasuri__wait_up_to(waits, KASURI__SLEEPS);
+}
+
+KASURI__COLD struct kasuri_control *kasuri__control(struct kasuri__client *c) {
+    return KASURI__GET(c->control);
 }
 
 /* Nobody listens any more in session `epoch`. A recorder that has just asked to be attached to is not overheard. */
@@ -914,7 +936,7 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
         int32_t pid;
     } lock = {0 /* F_RDLCK */, 0, 0, 0, 0};
     int fd;
-    if (__atomic_load_n(&c->control->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED)
+    if (__atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED)
         return 0;
     fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
@@ -931,9 +953,9 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
     struct kasuri_chunk *chunk = t ? t->now.chunk : 0;
     uint64_t stamp;
     if (!chunk) {
-        uint64_t *lost = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE) > c->first_segment
-                             ? c->segments[c->first_segment].header->lost
-                             : c->control->lost;
+        /* ORDER acquire; pairs with the release in grow(). Publishes segments[] and a first_segment not newer. */
+        uint32_t n = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE), first = KASURI__GET(c->first_segment);
+        uint64_t *lost = n > first ? c->segments[first].header->lost : kasuri__control(c)->lost;
         __atomic_fetch_add(&lost[cause], 1, __ATOMIC_RELAXED);
         return;
     }
@@ -966,9 +988,9 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
     __atomic_store_n(&t->counting, depth + 1, __ATOMIC_RELAXED);
     __asm__ volatile("" : : : "memory");
     if (t->stalled && kasuri__gate_load() == 1 && t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) &&
-        t->stalled_freed == __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED) &&
+        t->stalled_freed == __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED) &&
         (t->stalled_cause != KASURI_LOST_FROZEN ||
-         __atomic_load_n(&c->control->state, __ATOMIC_RELAXED) == KASURI_SESSION_FROZEN) &&
+         __atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) == KASURI_SESSION_FROZEN) &&
         ++t->stalled_events % 4096) { /* now and then: does the recorder live? */
         kasuri__count_lost(c, t, t->stalled_cause);
         dealt = 1;
@@ -987,7 +1009,9 @@ KASURI__COLD uint32_t *kasuri__states(struct kasuri__segment_ref *s) {
 
 /* Take a FREE chunk, searching from where the last one was found. */
 KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chunk_ref *out) {
-    uint32_t first = c->first_segment, n = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE) - first;
+    /* ORDER acquire; pairs with the release in grow(). Publishes segments[]. */
+    uint32_t end = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE), first = KASURI__GET(c->first_segment);
+    uint32_t n = end > first ? end - first : 0;
     uint32_t hint = __atomic_load_n(&c->hint, __ATOMIC_RELAXED), i, j;
     for (i = 0; i < n; i++) {
         uint32_t k = (i + (hint >> 20)) % n;
@@ -1057,23 +1081,24 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c);
 
 /* A free chunk, growing if the policy says so. */
 KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thread *t, struct kasuri__chunk_ref *out) {
-    uint32_t waits = 0, freed = __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED), expected;
+    uint32_t waits = 0, freed = __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED), expected;
     for (;;) {
         if (kasuri__take_free(c, out))
             return 1;
-        if ((c->policy == KASURI_POLICY_DISCARD && c->n_segments > c->first_segment) ||
-            __atomic_load_n(&c->total_bytes, __ATOMIC_RELAXED) + c->chunk_bytes + 4096 > c->max_bytes ||
-            __atomic_load_n(&c->grow_failed, __ATOMIC_RELAXED) == (1ull << 32 | freed))
+        if ((KASURI__GET(c->policy) == KASURI_POLICY_DISCARD &&
+             KASURI__GET(c->n_segments) > KASURI__GET(c->first_segment)) ||
+            KASURI__GET(c->total_bytes) + KASURI__GET(c->chunk_bytes) + 4096 > KASURI__GET(c->max_bytes) ||
+            KASURI__GET(c->grow_failed) == (1ull << 32 | freed))
             return 0;
         expected = 0;
         if (__atomic_compare_exchange_n(&c->growing, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
             int got = kasuri__take_free(c, out); /* somebody else may just have grown */
-            if (!got && t->epoch != __atomic_load_n(&c->epoch, __ATOMIC_RELAXED)) {
+            if (!got && t->epoch != KASURI__GET(c->epoch)) {
                 __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE);
                 return 0; /* the process has gone to another session meanwhile */
             }
             if (!got && kasuri__recorder_lives(c)) {
-                __atomic_store_n(&c->grow_failed, kasuri__grow(c) ? 0 : 1ull << 32 | freed, __ATOMIC_RELAXED);
+                KASURI__SET(c->grow_failed, kasuri__grow(c) ? 0 : 1ull << 32 | freed);
             } else if (!got) {
                 kasuri__close_gate(c, t->epoch);
             }
@@ -1146,7 +1171,7 @@ KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *
 KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     __atomic_store_n(&t->w.pos, (uint64_t)(uintptr_t)t->now.chunk << 12 | sizeof(struct kasuri_chunk),
                      __ATOMIC_RELAXED);
-    __atomic_store_n(&t->w.limit, KASURI__NATIVE && c->clock == KASURI_CLOCK_NATIVE ? t->room : 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->w.limit, kasuri__stamps_natively(c) ? t->room : 0, __ATOMIC_RELAXED);
     /* ORDER: our limit before our look at epoch, against attach's epoch before its zeroing of limits; so one of
      * the two sees the other. Without it: a thread goes on in a chunk of the session before. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -1158,14 +1183,22 @@ KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__t
 /* The next chunk for a thread whose chunk is full. Return: 0, and why in stalled_cause. */
 KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     struct kasuri__chunk_ref old = t->now, fresh;
-    int overwrite = c->policy == KASURI_POLICY_OVERWRITE;
-    t->stalled_freed = __atomic_load_n(&c->control->freed, __ATOMIC_RELAXED); /* first, so that none is missed */
+    /* ORDER acquire; pairs with the release in join(). Publishes c->flight. */
+    int overwrite = __atomic_load_n(&c->policy, __ATOMIC_ACQUIRE) == KASURI_POLICY_OVERWRITE;
+    t->stalled_freed =
+        __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED); /* first, so that none is missed */
     t->stalled_cause = KASURI_LOST_FULL;
-    if (__atomic_load_n(&c->control->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED) {
+    if (__atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED) {
         kasuri__close_gate(c, t->epoch);
         return 0;
     }
-    if ((!overwrite || t->n_own < c->flight_chunks) && kasuri__get_chunk(c, t, &fresh)) {
+    if ((!overwrite || t->n_own < KASURI__GET(c->flight_chunks)) && kasuri__get_chunk(c, t, &fresh)) {
+        /* A chunk of a later session than ours, while this thread was stuck here: it goes back as it came, all zero. It
+         * was found by way of n_segments, with which the epoch of its session is seen. */
+        if (KASURI__GET(c->epoch) != t->epoch) {
+            __atomic_store_n(fresh.state, KASURI_CHUNK_FREE, __ATOMIC_RELEASE); /* ORDER: as the recorder's */
+            return 0;
+        }
         fresh.chunk->seq = t->seq++;
         fresh.chunk->stream = t->stream;
         fresh.chunk->tid = t->tid;
@@ -1179,7 +1212,7 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
         kasuri__start_chunk(c, t);
         return 1;
     }
-    if (overwrite && __atomic_load_n(&c->control->state, __ATOMIC_ACQUIRE) == KASURI_SESSION_FROZEN)
+    if (overwrite && __atomic_load_n(&kasuri__control(c)->state, __ATOMIC_ACQUIRE) == KASURI_SESSION_FROZEN)
         t->stalled_cause = KASURI_LOST_FROZEN;
     else if (overwrite && kasuri__reuse(c, t)) {
         kasuri__start_chunk(c, t);
@@ -1252,8 +1285,8 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     s->header->start_stamp = kasuri__now(c);
     /* ORDER release; pairs with the recorder's acquire load of the magic: a file without it is not ready. */
     __atomic_store_n(&s->header->magic, KASURI_MAGIC_SEGMENT, __ATOMIC_RELEASE);
-    __atomic_store_n(&c->total_bytes, c->total_bytes + bytes, __ATOMIC_RELAXED);
-    c->next_chunks = 2ull * n;
+    KASURI__SET(c->total_bytes, c->total_bytes + bytes);
+    c->next_chunks = 2ull * n; /* holder of `growing` */
     /* ORDER release; pairs with the acquire load in take_free. Publishes segments[]. */
     __atomic_store_n(&c->n_segments, c->n_segments + 1, __ATOMIC_RELEASE);
     return 1;
@@ -1274,22 +1307,23 @@ KASURI__COLD void kasuri__unlock(uint32_t *lock) {
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Append to the sites file with one write. After a short one (disk full) the torn end is cut off again. */
-KASURI__COLD int kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
+/* Append to the sites file with one write. After a short one (disk full) the torn end is cut off again.
+ * Return: 0 or an error's negative number. */
+KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
     int fd;
     long r;
     if (c->sites_broken)
-        return 0;
+        return -5;                                                       /* EIO */
     fd = kasuri__open(c, KASURI__SITES, 02 | 02000 | KASURI__O_CLOEXEC); /* O_RDWR | O_APPEND */
     if (fd < 0)
-        return 0;
+        return fd;
     r = KASURI__CALL(SYS_write, fd, data, bytes, 0);
     if (r == (long)bytes)
         c->sites_bytes += bytes;
     else if (r > 0 && KASURI__CALL(SYS_ftruncate, fd, c->sites_bytes, 0, 0) < 0)
         c->sites_broken = 1;
     kasuri__close(fd);
-    return r == (long)bytes;
+    return r == (long)bytes ? 0 : r < 0 ? r : -28; /* ENOSPC */
 }
 
 KASURI__COLD uint32_t kasuri__length(const char *s) {
@@ -1326,6 +1360,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
                                      uint32_t line) {
     uint32_t nn = kasuri__length(name), nf = kasuri__length(file), nu = kasuri__length(func), i;
     uint32_t length = (uint32_t)sizeof(struct kasuri_site_def) + nn + nf + nu + 3, bytes = (length + 7) & ~7u;
+    long error;
     char *room = kasuri__definition_room(bytes), *to;
     struct kasuri_site_def *def = (struct kasuri_site_def *)(void *)room;
     if (!room || kasuri__process.next_id >= 0x7ffffffe)
@@ -1343,7 +1378,9 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     to = kasuri__append(to, func, nu);
     for (i = length; i < bytes; i++)
         *to++ = 0;
-    if (c->state == 1 && !kasuri__write_sites(c, room, bytes))
+    /* Where the session has gone (ENOENT) the next one is told all names. */
+    error = KASURI__GET(c->state) == 1 ? kasuri__write_sites(c, room, bytes) : 0;
+    if (error && error != -2)
         return 0;
     kasuri__process.last->used += bytes;
     return ++kasuri__process.next_id;
@@ -1351,7 +1388,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
 
 /* The id of a call site, defined now if need be; 0: its name could not be stored (tried once a session). */
 KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_site *site) {
-    int32_t id = __atomic_load_n(&site->id, __ATOMIC_RELAXED), failed = (int32_t)(0x80000000u | c->epoch);
+    int32_t id = __atomic_load_n(&site->id, __ATOMIC_RELAXED), failed = (int32_t)(0x80000000u | KASURI__GET(c->epoch));
     if (id > 0)
         return id;
     if (id == failed || !kasuri__try_lock(&c->defining))
@@ -1463,8 +1500,9 @@ KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
 /* How far an OWNED chunk of the session that is left was reserved; 0: not known. */
 KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes) {
     uint32_t i, n = kasuri__n_threads(c), end;
-    if (chunk->used)
-        return chunk->used;
+    end = KASURI__GET(chunk->used);
+    if (end)
+        return end;
     for (i = 0; i < n; i++) {
         const struct kasuri__thread *t = &c->threads[i];
         if (t->epoch + 1 != c->epoch || (t->left >> 24 << 12) != (uint64_t)(uintptr_t)chunk)
@@ -1477,7 +1515,10 @@ KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struc
     return kasuri__lives(c, chunk->tid) ? 0 : (uint32_t)sizeof *chunk;
 }
 
-/* Add the slots of a chunk that are reserved and not committed, by a thread that lives. */
+/* Add the slots of a chunk that are reserved and not committed, by a thread that lives. Until an open record has its
+ * word 1 nobody knows how long it is, and what follows may be its payload, being written: so the walk ends there. Slots
+ * behind it need no look: they were reserved later by the same thread, in signal handlers, which return before the emit
+ * that they interrupt goes on. So they have committed when it has. */
 KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes,
                                     struct kasuri__grave *g) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
@@ -1485,16 +1526,20 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     if (!end)
         g->n_open = KASURI__MAX_OPEN + 1;
     while (i < end / 8 && g->n_open <= KASURI__MAX_OPEN) {
+        /* ORDER acquire; pairs with the release of the commit: whoever committed has left the slot, and word 1 is what
+         * it wrote there. */
+        uint64_t stamp = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
         uint32_t slots = (uint32_t)(__atomic_load_n(&words[i + 1], __ATOMIC_RELAXED) >> 8 & 0xff);
-        /* ORDER acquire; pairs with the release of the commit: whoever committed has left the chunk. */
-        if (!__atomic_load_n(&words[i], __ATOMIC_ACQUIRE)) {
+        if (!stamp) {
             if (!kasuri__lives(c, chunk->tid))
                 return;
             if (g->n_open < KASURI__MAX_OPEN)
                 g->open[g->n_open] = &words[i];
             g->n_open++;
         }
-        i += 2 * (slots ? slots : 1);
+        if (!slots)
+            return;
+        i += 2 * slots;
     }
 }
 
@@ -1548,36 +1593,45 @@ KASURI__COLD void kasuri__release(struct kasuri__client *c) {
     }
     kasuri__clear_graves(c);
     KASURI__CALL(SYS_munmap, c->control, 4096, 0, 0);
-    c->control = 0;
-    c->first_segment = 0;
+    KASURI__SET(c->control, 0);
+    KASURI__SET(c->first_segment, 0);
     /* ORDER release: as when one is added; nobody looks before the next session. */
     __atomic_store_n(&c->n_segments, 0, __ATOMIC_RELEASE);
 }
 
-/* Leave the session before. `again`: another will follow, so what this one had is given back if it can be shown that
- * nobody can touch it any more; else it is buried, and its entries in segments[] are not used again. */
-KASURI__COLD void kasuri__leave(struct kasuri__client *c, int again) {
-    uint32_t i, n = kasuri__n_threads(c), waits = 0, quiet = 0;
-    __atomic_store_n(&c->state, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&c->epoch, ++kasuri__process.epoch, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the one in start_chunk */
+/* The session before ends for all threads: what they reserve from now on takes the slow path. */
+KASURI__COLD void kasuri__end_session(struct kasuri__client *c) {
+    uint32_t i, n = kasuri__n_threads(c);
+    KASURI__SET(c->state, 0);
+    KASURI__SET(c->epoch, ++kasuri__process.epoch);
+    /* ORDER seq_cst; pairs with the fence in start_chunk: our epoch before their limits. Without it: a thread goes on
+     * in a chunk of this session (models/ring, control `no_fences_at_reattach`). */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     for (i = 0; i < n; i++)
-        __atomic_store_n(&c->threads[i].w.limit, 0, __ATOMIC_RELAXED);
-    if (!c->control)
-        return;
-    if (again && kasuri__barrier(c)) {
-        while (!(quiet = (uint32_t)kasuri__is_quiet(c)) && kasuri__wait_up_to(&waits, KASURI__SETTLES)) {
-        }
-        quiet = quiet && kasuri__take_positions(c);
-    }
-    if (quiet) {
-        kasuri__release(c);
-    } else {
-        for (i = c->first_segment; i < c->n_segments; i++)
-            kasuri__bury(c->segments[i].header, c->segments[i].bytes);
-        kasuri__bury(c->control, 4096); /* stays c->control: those inside look at it */
-        c->first_segment = c->n_segments;
-    }
+        KASURI__SET(c->threads[i].w.limit, 0);
+    KASURI__TEST_POINT(10);
+}
+
+/* Wait until no thread is inside and no position lies in a chunk. Whoever is inside comes out when it gets a CPU: on a
+ * loaded machine that may take longer than an emit is given. Return: whether that came about. */
+KASURI__COLD int kasuri__settle(struct kasuri__client *c) {
+    uint32_t waits = 0;
+    if (!kasuri__barrier(c))
+        return 0;
+    while (!kasuri__is_quiet(c))
+        if (!kasuri__wait_a_little(&waits))
+            return 0;
+    return kasuri__take_positions(c);
+}
+
+/* What the session had stays mapped as memory of our own: somebody may be inside. Its entries in segments[] are not
+ * used again. Holder of `growing`, but at the end of the module. */
+KASURI__COLD void kasuri__bury_all(struct kasuri__client *c) {
+    uint32_t i, n = KASURI__GET(c->n_segments);
+    for (i = c->first_segment; i < n; i++)
+        kasuri__bury(c->segments[i].header, c->segments[i].bytes);
+    kasuri__bury(c->control, 4096); /* stays c->control: those inside look at it */
+    KASURI__SET(c->first_segment, n);
 }
 
 /* p<pid>-<gen>.sites for the first free gen, with all sites known so far. */
@@ -1585,59 +1639,66 @@ KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_
     struct kasuri_sites_header h = {KASURI_MAGIC_SITES, KASURI_ABI_VERSION, sizeof h, 0, 0, 0, 0, 0, {0}};
     struct kasuri__block *b;
     int fd = -17;
-    for (c->gen = 0; fd == -17 /* EEXIST */ && c->gen < 65536; c->gen++) {
+    uint32_t gen;
+    for (gen = 0; fd == -17 /* EEXIST */ && gen < 65536; gen++) {
+        KASURI__SET(c->gen, gen);
         fd = kasuri__open(c, KASURI__SITES, KASURI__O_CREATE);
     }
     if (fd < 0)
         return 0;
     kasuri__close(fd);
     h.pid = c->pid;
-    h.gen = --c->gen;
+    h.gen = c->gen;
     h.parent_pid = parent_pid;
     h.parent_gen = parent_gen;
     c->sites_bytes = c->sites_broken = 0;
-    if (!kasuri__write_sites(c, &h, sizeof h))
+    if (kasuri__write_sites(c, &h, sizeof h) != 0)
         return 0;
     for (b = kasuri__process.first; b; b = b->next)
-        if (b->used && !kasuri__write_sites(c, b->data, b->used))
+        if (b->used && kasuri__write_sites(c, b->data, b->used) != 0)
             return 0;
     return 1;
+}
+
+/* Room for the lists of own chunks of all threads, touched as needed, wiped by fork. */
+KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
+    uint64_t bytes = (uint64_t)KASURI__MAX_WRITERS * KASURI__MAX_FLIGHT * sizeof *c->flight;
+    c->flight = (struct kasuri__chunk_ref *)kasuri__map(0, bytes, KASURI__ANONYMOUS, -1);
+    if (c->flight)
+        KASURI__CALL(SYS_madvise, c->flight, bytes, 18, 0);
+    return c->flight != 0;
 }
 
 KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
     struct kasuri_control *k = kasuri__open_control(c);
     if (!k)
         return 0;
-    c->control = k; /* one of before, if any, is buried for those who may look at it still */
+    KASURI__SET(c->control, k); /* one of before, if any, is buried for those who may look at it still */
     if (!kasuri__recorder_lives(c))
         return 0;
     if (!kasuri__create_sites(c, parent_pid, parent_gen)) {
         __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
         return 0;
     }
-    c->clock = KASURI__NATIVE ? k->clock : (uint32_t)KASURI_CLOCK_MONOTONIC;
-    c->policy = k->policy;
-    c->chunk_bytes = k->chunk_bytes;
-    c->max_bytes = k->max_bytes;
-    c->next_chunks = k->first_chunks;
-    c->flight_chunks = k->flight_chunks < 1                    ? 1
-                       : k->flight_chunks > KASURI__MAX_FLIGHT ? KASURI__MAX_FLIGHT
-                                                               : k->flight_chunks;
+    if (k->policy == KASURI_POLICY_OVERWRITE && !c->flight && !kasuri__make_flight(c))
+        return 0;
+    KASURI__SET(c->clock, KASURI__NATIVE ? k->clock : (uint32_t)KASURI_CLOCK_MONOTONIC);
+    KASURI__SET(c->chunk_bytes, k->chunk_bytes);
+    KASURI__SET(c->max_bytes, k->max_bytes);
+    KASURI__SET(c->flight_chunks, k->flight_chunks < 1                    ? 1
+                                  : k->flight_chunks > KASURI__MAX_FLIGHT ? KASURI__MAX_FLIGHT
+                                                                          : k->flight_chunks);
     if (!c->room || c->room > c->chunk_bytes)
-        c->room = c->chunk_bytes;
-    c->total_bytes = 0;
-    c->grow_failed = 0;
-    c->hint = 0;
-    if (c->policy == KASURI_POLICY_OVERWRITE && !c->flight) {
-        uint64_t bytes = (uint64_t)KASURI__MAX_WRITERS * KASURI__MAX_FLIGHT * sizeof *c->flight;
-        c->flight = (struct kasuri__chunk_ref *)kasuri__map(0, bytes, KASURI__ANONYMOUS, -1);
-        if (!c->flight)
-            return 0;
-        KASURI__CALL(SYS_madvise, c->flight, bytes, 18, 0);
-    }
+        KASURI__SET(c->room, c->chunk_bytes);
+    KASURI__SET(c->total_bytes, 0);
+    KASURI__SET(c->grow_failed, 0);
+    KASURI__SET(c->hint, 0);
+    c->next_chunks = k->first_chunks;
+    /* ORDER release; pairs with the acquire in next_chunk. Publishes c->flight. */
+    __atomic_store_n(&c->policy, k->policy, __ATOMIC_RELEASE);
     /* Without room for a chunk we attach all the same: what is lost is counted, and there may be room later. */
     if (!kasuri__grow(c)) {
-        c->grow_failed = 1ull << 32 | __atomic_load_n(&k->freed, __ATOMIC_RELAXED);
+        KASURI__SET(c->grow_failed, 1ull << 32 | __atomic_load_n(&k->freed, __ATOMIC_RELAXED));
         __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
     }
     return 1;
@@ -1647,22 +1708,30 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
 KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     struct kasuri__process *p = &kasuri__process;
     uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
-    int ok;
-    c->pid = pid;
-    kasuri__leave(c, 1);
+    int ok, quiet;
+    if (c->pid != pid)
+        c->pid = pid;
+    kasuri__end_session(c);
+    quiet = c->control && kasuri__settle(c);
     if (!kasuri__try_lock(&c->defining))  /* kasuri_intern in another thread */
         return 0;                         /* the gate stays: the next event tries again */
     if (!kasuri__try_lock(&c->growing)) { /* one that is still inside */
         kasuri__unlock(&c->defining);
         return 0;
     }
+    if (quiet)
+        kasuri__release(c);
+    else if (c->control)
+        kasuri__bury_all(c);
     __builtin_memcpy(p->session, p->asked, sizeof p->session);
     ok = kasuri__join(c, forked ? p->pid : 0, forked ? p->gen : 0);
     kasuri__unlock(&c->growing);
     if (ok) {
-        __atomic_store_n(&c->state, 1, __ATOMIC_RELAXED);
         p->pid = pid;
         p->gen = c->gen;
+        /* ORDER release; pairs with the acquire in session_of(). Publishes what join() set: the gate may be 1 all the
+         * while, in a forked child. */
+        __atomic_store_n(&c->state, 1, __ATOMIC_RELEASE);
     }
     kasuri__unlock(&c->defining);
     /* ORDER release: whoever reads 1 and takes the slow path finds the client attached. */
@@ -1692,21 +1761,34 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     return kasuri__attach(c);
 }
 
-/* Make the client ready as the gate asks. Inside. Return: whether events are to be kept. */
-KASURI__COLD int kasuri__ready(struct kasuri__client *c) {
+/* The session that the process is in, by its epoch; 0: none. The epoch is looked at before gate and state and after
+ * them: were it read later alone, a thread could take the number of the next session for itself and a chunk of the last
+ * one, which is about to be unmapped. ORDER acquire: each look comes after the one before; those at gate and state pair
+ * with the releases in attach(). */
+KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
+    uint32_t epoch = __atomic_load_n(&c->epoch, __ATOMIC_ACQUIRE);
     uint32_t gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
+    uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
+    return gate == 1 && state == 1 && epoch == KASURI__GET(c->epoch) ? epoch : 0;
+}
+
+/* Make the client ready as the gate asks. Inside. Return: the epoch of the session in which events are to be kept, or
+ * 0. */
+KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
+    uint32_t gate, epoch = kasuri__session_of(c);
     int ok;
-    if (gate == 1 && c->state == 1)
-        return 1;
-    if (!gate || __atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE))
+    if (epoch || !kasuri__gate_load())
+        return epoch;
+    if (__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE))
         return 0; /* another thread is at it; this event comes too early */
     gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
     if (gate == 2)
         ok = kasuri__attach_request(c);
     else
         ok = gate == 1 && (c->state == 1 || kasuri__attach(c)); /* state 0 behind an open gate: we are a forked child */
+    epoch = ok ? c->epoch : 0;
     kasuri__unlock(&c->attaching);
-    return ok;
+    return epoch;
 }
 
 /* -- threads -- */
@@ -1734,7 +1816,8 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
     return kasuri__claim(&c->threads[n], 0, tid) ? &c->threads[n] : 0;
 }
 
-KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c) {
+/* The calling thread's ring, made one of session `epoch` if it is not. */
+KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c, uint32_t epoch) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
     if (!t || !t->tid) { /* new, or wiped by fork */
         t = kasuri__new_thread(c, (uint32_t)KASURI__CALL(SYS_gettid, 0, 0, 0, 0));
@@ -1742,7 +1825,7 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
             return 0;
         t->epoch = t->counting = 0;
     }
-    if (t->epoch != c->epoch) {
+    if (t->epoch != epoch) {
         uint32_t i;
         __atomic_store_n(&t->w.limit, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&t->w.pos, 0, __ATOMIC_RELAXED);
@@ -1751,9 +1834,9 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
             t->deferred[i].chunk = 0;
         t->seq = 0;
         t->stalled = t->own_head = t->n_own = 0;
-        t->room = c->room;
+        t->room = KASURI__GET(c->room);
         t->stream = __atomic_add_fetch(&c->next_stream, 1, __ATOMIC_RELAXED);
-        t->epoch = c->epoch;
+        t->epoch = epoch;
     }
     kasuri__writer = &t->w;
     return t;
@@ -1761,14 +1844,19 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
 
 /* -- an event -- */
 
-/* A reservation that did not fit. The first one to fail in a chunk knows where its events end. */
-KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos) {
+/* A reservation that may not have fitted. The first one to fail in a chunk knows where its events end, and says so at
+ * once, whatever becomes of the event: who leaves a session keeps a chunk for good whose end nobody tells. Only that
+ * one gets here with an offset of at most `room`, so a handler that interrupts this does not store another end. ORDER
+ * relaxed: an offset; its readers look at each slot below it. */
+KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint64_t bytes) {
     struct kasuri_chunk *chunk = (struct kasuri_chunk *)(uintptr_t)(pos >> 24 << 12);
     uint32_t off = (uint32_t)(pos & KASURI__OFF_MASK), i, mine = chunk == t->now.chunk;
+    if (!chunk || off < sizeof *chunk || off > t->room || off + bytes <= t->room)
+        return;
     for (i = 0; i < KASURI__DEFERRED; i++)
         mine |= chunk == t->deferred[i].chunk;
-    if (chunk && mine && off >= sizeof *chunk && off <= t->room && !chunk->used)
-        chunk->used = off;
+    if (mine && !KASURI__GET(chunk->used))
+        KASURI__SET(chunk->used, off);
 }
 
 /* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. Return: 0 or the slot. */
@@ -1779,7 +1867,7 @@ KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kas
         /* It may be good though it came here: with a limit of 0 all do. It is ours, in whatever chunk it lies. */
         if (pos >> 24 && off >= sizeof(struct kasuri_chunk) && off + bytes <= t->room)
             return kasuri__slot(pos);
-        kasuri__note_end(t, pos);
+        kasuri__note_end(t, pos, bytes);
         if (pos && t->now.chunk && (pos >> 24 << 12) == (uint64_t)(uintptr_t)t->now.chunk && !kasuri__next_chunk(c, t))
             return 0;
         if (!t->now.chunk && !kasuri__next_chunk(c, t))
@@ -1796,7 +1884,7 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
         slot[size / 8 - 1] = slot[size / 8 - 2] = 0;
         __builtin_memcpy(slot + 2, payload, bytes);
     }
-    kasuri__commit(slot, stamp && KASURI__NATIVE && c->clock == KASURI_CLOCK_NATIVE ? stamp : kasuri__now(c));
+    kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
 }
 
 /* stamp: when it happened, on the CPU's counter; 0: now. */
@@ -1804,10 +1892,13 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
                                        uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
     struct kasuri__thread *t;
+    uint32_t epoch;
     int32_t known;
-    if (!kasuri__ready(c))
+    epoch = kasuri__ready(c);
+    if (!epoch)
         return;
-    t = kasuri__this_thread(c);
+    KASURI__TEST_POINT(9);
+    t = kasuri__this_thread(c, epoch);
     known = site ? kasuri__site_id(c, site) : id;
     if (!t || (site && !known) || bytes > KASURI_EVENT_MAX) {
         kasuri__count_lost(c, t, !t ? KASURI_LOST_FULL : bytes > KASURI_EVENT_MAX ? KASURI_LOST_BIG : KASURI_LOST_SITE);
@@ -1869,6 +1960,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
         kasuri__clamp(&t->w);
         if ((!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))
             return;
+        kasuri__note_end(t, pos, 16 + ((bytes + 15) & ~15ull));
         /* The first event that does not fit into a chunk tells where the chunk's events end: not here. */
         if (t->stalled && bytes <= KASURI_EVENT_MAX && (!t->now.chunk || (pos & KASURI__OFF_MASK) > t->room) &&
             kasuri__count_stalled(c, t))
@@ -1929,7 +2021,7 @@ KASURI__HIDDEN void kasuri__trigger(void) {
     kasuri__enter(c);
     /* ORDER release; pairs with the recorder's acquire load: what led to it is in the rings when it is seen. */
     if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1)
-        __atomic_fetch_add(&c->control->trigger, 1, __ATOMIC_RELEASE);
+        __atomic_fetch_add(&kasuri__control(c)->trigger, 1, __ATOMIC_RELEASE);
     kasuri__exit(c);
     kasuri__unblock_signals(mask);
 }
@@ -2040,7 +2132,8 @@ KASURI__HIDDEN void kasuri__stop(void) {
     if (c->state == 1 && c->pid == (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) {
         __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
         kasuri__hand_over_all(c);
-        kasuri__leave(c, 0);
+        kasuri__end_session(c);
+        kasuri__bury_all(c);
     }
     kasuri__unblock_signals(mask);
 }

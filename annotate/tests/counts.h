@@ -13,6 +13,9 @@ struct counts {
     uint64_t result;        /* of the program's work */
     uint64_t handlers;      /* signal handlers that annotated */
     uint64_t hold, held;    /* test -> program: one thread stays at HOLD_POINT; program -> test: it is there */
+    uint64_t left;          /* the program leaves a session while a thread is held */
+    uint64_t client;        /* where the program keeps the address of its client, */
+    uint64_t kept_at[2];    /* and where in it the numbers of segments kept are */
 };
 
 #endif

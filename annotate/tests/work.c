@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +28,22 @@ static struct counts *counts;
 #ifdef WORK_KILLS
 static int kill_point;
 static long kill_after;
-static int hold_point;
-/* Dies when point KILL_POINT is passed the KILL_AFTER-th time; stays at point HOLD_POINT while the test says so. */
+static int hold_point, hold_event, raise_at;
+static __thread int event; /* of emit(), now */
+/* Dies when point KILL_POINT is passed the KILL_AFTER-th time; stays at point HOLD_POINT, of event HOLD_EVENT where
+ * that is given, while the test says so, or until the process leaves its session. */
 static void test_point(int n) {
-    if (n == hold_point && __atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE) &&
+    if (n == hold_point && (hold_event < 0 || event == hold_event) &&
+        __atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE) &&
         __atomic_exchange_n(&counts->held, 1, __ATOMIC_ACQ_REL) == 0)
-        while (__atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE))
+        while (__atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE) && !__atomic_load_n(&counts->left, __ATOMIC_ACQUIRE))
             usleep(100);
+    if (n == 10 && hold_point == 9 && __atomic_load_n(&counts->held, __ATOMIC_ACQUIRE))
+        __atomic_store_n(&counts->left, 1, __ATOMIC_RELEASE);
+    if (n == raise_at) {
+        raise_at = 0;
+        raise(SIGUSR1);
+    }
     if (n == kill_point && __atomic_sub_fetch(&kill_after, 1, __ATOMIC_RELAXED) == 0) {
         kill(getpid(), SIGKILL);
         for (;;)
@@ -45,6 +55,9 @@ static void test_point(int n) {
 /* One annotation, counted before and after; which one depends on i. */
 static void emit(uint64_t i) {
     __atomic_fetch_add(&counts->started, 1, __ATOMIC_RELAXED);
+#ifdef WORK_KILLS
+    event = (int)(i % 8);
+#endif
     switch (i % 8) {
     case 0:
         KASURI_BEGIN("slice");
@@ -115,9 +128,9 @@ static void handler(int signal) {
         usleep(3000);
 }
 
-static volatile int stormed;
+static int stormed; /* atomic: the storm is over */
 static void *storm(void *target) {
-    while (!stormed) {
+    while (!__atomic_load_n(&stormed, __ATOMIC_ACQUIRE)) {
         pthread_kill(*(pthread_t *)target, SIGUSR1);
         usleep(60);
     }
@@ -139,11 +152,31 @@ static void mode_signals(long events, long in_handler) {
         emit_many(1000);
     memset(&every, 0, sizeof every);
     setitimer(ITIMER_REAL, &every, NULL);
-    stormed = 1;
+    __atomic_store_n(&stormed, 1, __ATOMIC_RELEASE);
     pthread_join(other, NULL);
 }
 
 /* -- fork and exec -- */
+
+#ifdef WORK_KILLS
+/* In a child of fork a thread has no chunk; a handler gets one between the thread's look at its position and at its
+ * limit. */
+static void mode_fork_handler(long events) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    handler_events = 3;
+    sigaction(SIGUSR1, &action, NULL);
+    emit_many((uint64_t)events);
+    pid_t pid = fork();
+    if (pid == 0) {
+        raise_at = 1;
+        emit_many((uint64_t)events);
+        _exit(raise_at == 0 ? 0 : 9);
+    }
+    int status = 1;
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        exit(4);
+}
+#endif
 
 static long fork_events;
 static void in_child(pid_t pid) {
@@ -207,6 +240,14 @@ static void mode_plugin(const char *path, long times) {
     }
 }
 
+/* Makes a name when it has no recorder any more. */
+static void mode_between(void) {
+    emit(6);
+    while (!__atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE))
+        usleep(100);
+    counts->result = kasuri_intern("a name made between two recordings");
+}
+
 /* Annotates without end; its real work is a sum that must not depend on who listens. */
 static void mode_linger(long events_a_round) {
     uint64_t sum = 0, i = 0;
@@ -233,7 +274,7 @@ static void *attached_main(void *pause) {
         if (pause)
             usleep(100);
     }
-    while (!stormed)
+    while (!__atomic_load_n(&stormed, __ATOMIC_ACQUIRE))
         usleep(1000);
     return NULL;
 }
@@ -253,7 +294,7 @@ static void mode_attached(long threads, long with_signals) {
         pthread_create(&other, NULL, storm, &t[0]);
     while (!__atomic_load_n(&counts->stop, __ATOMIC_ACQUIRE))
         usleep(1000);
-    stormed = 1;
+    __atomic_store_n(&stormed, 1, __ATOMIC_RELEASE);
     if (with_signals)
         pthread_join(other, NULL);
     for (long i = 0; i < threads; i++)
@@ -297,9 +338,13 @@ int main(int argc, char **argv) {
         return 3;
     counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
-    counts->gate = (uint64_t)(uintptr_t)&kasuri__gate;
+    counts->client = (uint64_t)(uintptr_t)&kasuri__process.client;
+    counts->kept_at[0] = offsetof(struct kasuri__client, n_graves);
+    counts->kept_at[1] = offsetof(struct kasuri__client, first_segment);
+    __atomic_store_n(&counts->gate, (uint64_t)(uintptr_t)&kasuri__gate, __ATOMIC_RELEASE);
 #ifdef WORK_KILLS
     kill_after = getenv("KILL_AFTER") ? atol(getenv("KILL_AFTER")) : 1;
+    hold_event = getenv("HOLD_EVENT") ? atoi(getenv("HOLD_EVENT")) : -1;
     hold_point = getenv("HOLD_POINT") ? atoi(getenv("HOLD_POINT")) : 0;
     kill_point = getenv("KILL_POINT") ? atoi(getenv("KILL_POINT")) : 0;
 #endif
@@ -311,6 +356,10 @@ int main(int argc, char **argv) {
         mode_signals(a, b);
     else if (!strcmp(mode, "fork"))
         mode_fork(a, b);
+#ifdef WORK_KILLS
+    else if (!strcmp(mode, "fork_handler"))
+        mode_fork_handler(a);
+#endif
     else if (!strcmp(mode, "exec"))
         mode_exec(argv[0], a);
     else if (!strcmp(mode, "plugin"))
@@ -319,6 +368,8 @@ int main(int argc, char **argv) {
         mode_linger(a);
     else if (!strcmp(mode, "attached"))
         mode_attached(a, b);
+    else if (!strcmp(mode, "between"))
+        mode_between();
     else if (!strcmp(mode, "big"))
         mode_big();
     else if (!strcmp(mode, "names"))

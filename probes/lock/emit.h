@@ -13,7 +13,7 @@ static inline __attribute__((always_inline)) void probe_emit_long(uint32_t kind,
     uint64_t pos = 0;
     if (KASURI__LIKELY(w != 0)) {
         pos = kasuri__reserve(w, 32);
-        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 32 <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED))) {
+        if (KASURI__LIKELY(kasuri__fits(w, pos, 32))) {
             uint64_t *slot = kasuri__slot(pos);
             kasuri__word1(slot, word, 0);
             slot[2] = (uintptr_t)lock;
@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) void probe_emit_short(uint32_t kind
     }
     if (KASURI__LIKELY(w != 0)) {
         pos = kasuri__reserve(w, 16);
-        if (KASURI__LIKELY((pos & KASURI__OFF_MASK) + 16 <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED))) {
+        if (KASURI__LIKELY(kasuri__fits(w, pos, 16))) {
             uint64_t *slot = kasuri__slot(pos);
             __atomic_store_n(slot + 1, word, __ATOMIC_RELAXED);
             kasuri__commit(slot, stamp);

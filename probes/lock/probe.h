@@ -148,7 +148,7 @@ static inline __attribute__((always_inline)) void probe_count_back(const void *l
         if (KASURI__LIKELY(stamp_ && t_ && w_ && probe_entry_of(t_, lock)->object == (uintptr_t)(lock) &&              \
                            !((uintptr_t)(lock) >> 47))) {                                                              \
             const uint64_t pos_ = kasuri__reserve(w_, 16);                                                             \
-            if (KASURI__LIKELY((pos_ & KASURI__OFF_MASK) + 16 <= __atomic_load_n(&w_->limit, __ATOMIC_RELAXED))) {     \
+            if (KASURI__LIKELY(kasuri__fits(w_, pos_, 16))) {                                                          \
                 uint64_t *slot_ = kasuri__slot(pos_);                                                                  \
                 __atomic_store_n(slot_ + 1, KASURI_EV_LOCK_TAKEN | 1u << 8 | (uint64_t)(uintptr_t)(lock) << 16,        \
                                  __ATOMIC_RELAXED);                                                                    \

@@ -1,4 +1,4 @@
-//! Leaving a session whose memory is given back, under loom: `kasuri__leave` against an emit that may be anywhere.
+//! Leaving a session whose memory is given back, under loom: `kasuri__settle` against an emit that may be anywhere.
 //!
 //! The thread's addition to its position is one instruction without a lock: another CPU's store may fall between its
 //! load and its store, a barrier of all threads (membarrier) may not. So the two are two steps here, inside a mutex that

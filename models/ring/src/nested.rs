@@ -17,6 +17,8 @@ pub struct Broken {
     pub ignore_open: bool,
     /// Reserve by load and store instead of one instruction.
     pub split_reserve: bool,
+    /// A position fits when its offset does, though it may lie in no chunk.
+    pub offset_alone: bool,
 }
 
 /// Why a schedule is wrong.
@@ -39,9 +41,12 @@ struct Ring {
     slots: Vec<[bool; SLOTS]>,
     /// Chunks not yet handed over, with the end of their events once known.
     held: Vec<(usize, Option<usize>)>,
-    now: usize,
+    /// The thread's chunk; at first, and in a child of fork, none.
+    now: Option<usize>,
     /// Position in `now`; chunk and offset are one word.
-    pos: (usize, usize),
+    pos: (Option<usize>, usize),
+    /// What fits: 0 as long as there is no chunk.
+    limit: usize,
     kept: usize,
     emitted: usize,
     wrong: Option<Wrong>,
@@ -69,10 +74,11 @@ impl Ring {
     fn new(broken: Broken) -> Ring {
         Ring {
             broken,
-            slots: vec![[false; SLOTS]],
-            held: vec![(0, None)],
-            now: 0,
-            pos: (0, 0),
+            slots: Vec::new(),
+            held: Vec::new(),
+            now: None,
+            pos: (None, 0),
+            limit: 0,
             kept: 0,
             emitted: 0,
             wrong: None,
@@ -89,7 +95,7 @@ impl Ring {
         }
     }
 
-    fn reserve(&mut self, s: &mut Schedule, events: usize) -> (usize, usize) {
+    fn reserve(&mut self, s: &mut Schedule, events: usize) -> (Option<usize>, usize) {
         let p = self.pos;
         if self.broken.split_reserve {
             self.interrupt(s, events);
@@ -105,15 +111,21 @@ impl Ring {
         self.interrupt(s, events);
         let p = self.reserve(s, events);
         self.interrupt(s, events);
-        // kasuri.h: whether it fits is in p itself. Broken: p as an address against the end of the chunk of now.
+        // kasuri.h: whether it fits is in p itself, and in a limit that is the same for all chunks. Broken: p as an
+        // address against the end of the chunk of now; or the limit, which a handler may just have set, without a look
+        // at whether p lies in any chunk.
         let fits = if self.broken.separate_end {
-            p.0 * SLOTS + p.1 < (self.now + 1) * SLOTS
+            p.0.zip(self.now)
+                .is_some_and(|(chunk, now)| chunk * SLOTS + p.1 < (now + 1) * SLOTS)
         } else {
-            p.1 < SLOTS
+            p.1 < self.limit && (p.0.is_some() || self.broken.offset_alone)
         };
         let p = if fits { p } else { self.slow(p) };
         self.interrupt(s, events);
-        self.commit(p);
+        match p.0 {
+            Some(chunk) => self.commit((chunk, p.1)),
+            None => self.wrong = Some(Wrong::Corrupt),
+        }
     }
 
     fn commit(&mut self, (chunk, offset): (usize, usize)) {
@@ -126,18 +138,20 @@ impl Ring {
     }
 
     /// Signals are blocked here: no interrupt.
-    fn slow(&mut self, failed: (usize, usize)) -> (usize, usize) {
+    fn slow(&mut self, failed: (Option<usize>, usize)) -> (Option<usize>, usize) {
         if failed.1 <= SLOTS {
             // The first reservation to fail in its chunk knows where the events end.
-            if let Some(h) = self.held.iter_mut().find(|h| h.0 == failed.0) {
+            if let Some(h) = self.held.iter_mut().find(|h| Some(h.0) == failed.0) {
                 h.1.get_or_insert(failed.1);
             }
         }
-        if self.pos.1 >= SLOTS {
+        if self.now.is_none() || self.pos.1 >= SLOTS {
+            let new = self.slots.len();
             self.slots.push([false; SLOTS]);
-            self.now = self.slots.len() - 1;
+            self.now = Some(new);
             self.pos = (self.now, 0);
-            self.held.push((self.now, None));
+            self.limit = SLOTS;
+            self.held.push((new, None));
             self.hand_over();
         }
         let p = self.pos;
@@ -150,7 +164,7 @@ impl Ring {
         let (now, ignore) = (self.now, self.broken.ignore_open);
         let slots = &self.slots;
         let ready = |h: &(usize, Option<usize>)| {
-            h.0 != now
+            Some(h.0) != now
                 && h.1
                     .is_some_and(|end| ignore || slots[h.0][..end.min(SLOTS)].iter().all(|c| *c))
         };

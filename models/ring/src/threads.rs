@@ -241,7 +241,7 @@ impl Default for FlightChunk {
     }
 }
 
-/// What start_chunk() and leave() in kasuri.h share.
+/// What start_chunk() and end_session() in kasuri.h share.
 pub struct Session {
     /// Counts sessions.
     pub epoch: AtomicUsize,

@@ -28,6 +28,16 @@ fn control_hand_over_with_open_slot_loses() {
     assert!((1..=5).any(|events| search(broken, 3, 2, events).is_err()));
 }
 
+/// A handler gets the thread's first chunk between the look at the position and the look at the limit.
+#[test]
+fn control_offset_without_a_chunk_corrupts() {
+    let broken = Broken {
+        offset_alone: true,
+        ..Broken::default()
+    };
+    assert!((1..=5).any(|events| search(broken, 3, 2, events).is_err()));
+}
+
 #[test]
 fn control_reserve_in_two_steps_corrupts() {
     let broken = Broken {
