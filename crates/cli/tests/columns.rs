@@ -2,7 +2,6 @@
 //!
 //! Answers ([`answers.rs`](answers.rs)) read only some columns, and sums hide much; here no row changes unseen. A change that is meant is taken over
 //! with `INSTA_UPDATE=always cargo test -p kasuri-cli --test columns`; which column it is says where to look.
-use kasuri_format::container::Recording;
 use kasuri_import as import;
 use kasuri_model::Trace;
 use std::fmt::{Debug, Write};
@@ -32,12 +31,6 @@ fn files(path: &Path, name: &str, out: &mut Vec<(String, Vec<u8>)>) {
 fn load(path: &Path) -> Trace {
     let mut all = Vec::new();
     files(path, "trace", &mut all);
-    if let [(_, bytes)] = &all[..]
-        && Recording::is_one(bytes)
-    {
-        let recording = Recording::parse(bytes).expect("a recording");
-        return Trace::load_with_events(&recording).expect("columns");
-    }
     let unpacked: Vec<_> = all
         .iter()
         .map(|(name, bytes)| import::unpack(name, bytes).expect("unpacked"))
