@@ -1,7 +1,7 @@
 // Builds dist/viewer.html, the template that the Rust side fills with a recording; with --tests, the unit tests too.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
-import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -38,6 +38,12 @@ function policy(js) {
   return Object.entries(rules).map((rule) => rule.join(" ")).join("; ");
 }
 
+/** Writes a file unless it holds that text already: a new date alone makes cargo compile what embeds it again. */
+function writeChanged(path, text) {
+  if (existsSync(path) && readFileSync(path, "utf8") === text) return;
+  writeFileSync(path, text);
+}
+
 async function page() {
   // The workers' program is text inside the page's: from file:// a worker can only be started from a blob.
   const worker = await bundle("src/worker.ts", { format: "iife", minify: true });
@@ -54,7 +60,7 @@ async function page() {
     if (html.split(mark).length !== 2) throw new Error(`template: ${mark} must stand there once`);
   }
   mkdirSync(join(here, "dist"), { recursive: true });
-  writeFileSync(join(here, "dist/viewer.html"), html);
+  writeChanged(join(here, "dist/viewer.html"), html);
   return { js: js.length, css: css.length };
 }
 
