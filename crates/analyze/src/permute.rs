@@ -13,6 +13,8 @@
 //! Rejected: a t test (outliers of busy machines), Mann-Whitney with Holm's correction (with 4 runs each it could never
 //! find anything among two regions).
 
+use kasuri_base::random::Rng;
+
 /// More ways than this are sampled instead of gone through.
 const MAX_WAYS: u64 = 20_000;
 /// Differences of less than this share are not told from none: measures that never vary would else have an infinite
@@ -110,15 +112,12 @@ fn for_each_way(n: usize, k: usize, ways: u64, mut visit: impl FnMut(&[bool])) {
     let mut is_before: Vec<bool> = (0..n).map(|run| run < k).collect();
     if ways > MAX_WAYS {
         // A fixed seed: the same question has the same answer.
-        let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+        let mut random = Rng::new(1);
         // The way things were is one of those that chance may produce.
         visit(&is_before);
         for _ in 1..MAX_WAYS {
             for i in (1..n).rev() {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                is_before.swap(i, (seed % (i as u64 + 1)) as usize);
+                is_before.swap(i, random.below(i + 1));
             }
             visit(&is_before);
         }

@@ -27,21 +27,6 @@ const MANY_SAMPLES: usize = 8;
 /// (pid, generation) as the client's files are named.
 pub(crate) type ClientId = (i32, u32);
 
-/// A thread in a pid name space of its own, as the recorder saw it while it lived.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InnerThread {
-    /// When it was seen.
-    pub time: Time,
-    /// Its process and itself, as the kernel's events number them.
-    pub pid: i32,
-    /// See `pid`.
-    pub tid: i32,
-    /// Its client: the process's inner number, and which of that number it is.
-    pub client: (i32, u32),
-    /// Its own inner number.
-    pub ns_tid: i32,
-}
-
 /// A thread's number in its pid name space, for what the program itself said of threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InnerName {

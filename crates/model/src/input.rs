@@ -1,7 +1,7 @@
 //! What the passes read: one stream of scheduler events for each CPU, one stream of annotation events for each
 //! thread and client. The readers of `kasuri_import` fill them from recordings and other tools' traces, tests from vectors
 //! ([`crate::Input`]).
-use crate::{StrIx, Strings, ThreadState, Time};
+use crate::{Error, StrIx, Strings, ThreadState, Time};
 
 /// One kernel event on one CPU.
 #[derive(Clone, Copy, Debug)]
@@ -170,7 +170,7 @@ pub trait CpuEvents {
     ///
     /// # Errors
     /// When the bytes that follow are damaged.
-    fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), crate::Error>;
+    fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error>;
 }
 
 /// One annotation event.
@@ -222,11 +222,7 @@ pub trait AnnotationEvents {
     ///
     /// # Errors
     /// When the bytes that follow are damaged.
-    fn fill(
-        &mut self,
-        strings: &mut Strings,
-        out: &mut Vec<Annotation>,
-    ) -> Result<(), crate::Error>;
+    fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Annotation>) -> Result<(), Error>;
     /// Stamp of the first event; none when there is none.
     fn first_time(&self) -> Option<Time>;
     /// Goes back to the first event.
@@ -260,7 +256,7 @@ pub struct Setup {
     /// Threads that /proc showed, oldest first.
     pub known: Vec<KnownThread>,
     /// Threads whose annotations bear numbers of a pid name space of their own.
-    pub inner: Vec<crate::InnerThread>,
+    pub inner: Vec<InnerThread>,
     /// Clients (number, generation) that were gone before it was known whether their numbers are such.
     pub in_doubt: Vec<(i32, u32)>,
     /// The CPUs' streams start some time after `span.start`: what was before is unknown (flight recorder).
@@ -271,4 +267,112 @@ pub struct Setup {
     pub has_migrations: bool,
     /// Keep the scheduler's events beside the columns, for exports ([`crate::SchedLog`]).
     pub keeps_events: bool,
+}
+
+/// A thread in a pid name space of its own, as the recorder saw it while it lived.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InnerThread {
+    /// When it was seen.
+    pub time: Time,
+    /// Its process and itself, as the kernel's events number them.
+    pub pid: i32,
+    /// See `pid`.
+    pub tid: i32,
+    /// Its client: the process's inner number, and which of that number it is.
+    pub client: (i32, u32),
+    /// Its own inner number.
+    pub ns_tid: i32,
+}
+
+/// One call of a lock function that has a uprobe.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LockCall {
+    /// Row of the thread table while it is made.
+    pub thread: u32,
+    pub time: Time,
+    pub step: LockStep,
+    pub function: u16,
+    pub object: u64,
+    pub name: StrIx,
+}
+
+impl Event {
+    /// A switch that the thread which left reports; both have the same name.
+    pub fn switch(ns: i64, prev: i32, left_as: ThreadState, next: i32, comm: StrIx) -> Event {
+        let what = What::Switch {
+            prev,
+            prev_comm: comm,
+            left_as,
+            next,
+            next_comm: comm,
+        };
+        Event {
+            time: Time(ns),
+            context: prev,
+            in_interrupt: false,
+            what,
+        }
+    }
+
+    /// `context` wakes `tid`, which is in the queue of CPU 0.
+    pub fn waking(ns: i64, context: i32, tid: i32, comm: StrIx) -> Event {
+        let cpu = 0;
+        Event {
+            time: Time(ns),
+            context,
+            in_interrupt: false,
+            what: What::Waking { tid, comm, cpu },
+        }
+    }
+}
+
+/// One CPU's events from a vector.
+#[derive(Clone, Debug, Default)]
+pub struct CpuVec {
+    /// In recorded order.
+    pub events: Vec<Event>,
+}
+
+impl CpuEvents for CpuVec {
+    fn fill(&mut self, _strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
+        out.append(&mut self.events);
+        Ok(())
+    }
+}
+
+/// One annotation stream from a vector.
+#[derive(Clone, Debug, Default)]
+pub struct AnnotationVec {
+    /// Process id.
+    pub pid: i32,
+    /// Thread id.
+    pub tid: i32,
+    /// In order of their stamps.
+    pub events: Vec<Annotation>,
+    /// The next one.
+    pub at: usize,
+}
+
+impl AnnotationEvents for AnnotationVec {
+    fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    fn tid(&self) -> i32 {
+        self.tid
+    }
+
+    fn fill(&mut self, _strings: &mut Strings, out: &mut Vec<Annotation>) -> Result<(), Error> {
+        out.extend_from_slice(&self.events[self.at..]);
+        self.at = self.events.len();
+        Ok(())
+    }
+
+    fn first_time(&self) -> Option<Time> {
+        self.events.first().map(|e| e.time)
+    }
+
+    fn rewind(&mut self) {
+        self.at = 0;
+    }
 }

@@ -35,9 +35,10 @@ mod vec_source;
 
 pub use build::build;
 pub use error::Error;
-pub use inner::{InnerName, InnerThread};
+pub use inner::InnerName;
+pub use input::{AnnotationVec, CpuVec, InnerThread};
 pub use query::{OccupancyRow, StateRow};
 pub use sched_log::{OnCpu, SchedEvent, SchedLog, SchedWhat};
 pub use time::{Duration, Time};
 pub use types::*;
-pub use vec_source::{AnnotationVec, CpuVec, Input};
+pub use vec_source::Input;

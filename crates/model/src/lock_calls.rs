@@ -3,23 +3,10 @@
 //! A probe costs some microseconds, which lie between the request and the return of a lock that was free. What that is on
 //! this machine the recording says itself: of each function the shortest time between the two. It is taken off; what is
 //! left counts as a wait when it is longer than that.
-use crate::input::{Annotation, AnnotationEvents, LockStep};
-use crate::vec_source::AnnotationVec;
+use crate::input::{Annotation, AnnotationEvents, AnnotationVec, LockCall, LockStep};
 use crate::{Error, ProcessIx, StrIx, Strings, Thread, ThreadIx, Time};
 use kasuri_base::annotation::{Kind, lock_type};
 use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// One call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LockCall {
-    /// Row of the thread table while it is made.
-    pub thread: u32,
-    pub time: Time,
-    pub step: LockStep,
-    pub function: u16,
-    pub object: u64,
-    pub name: StrIx,
-}
 
 /// A lock function's call that is not over.
 #[derive(Clone, Copy)]

@@ -148,8 +148,7 @@ pub(crate) fn merge<C: CpuEvents>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::input::What;
-    use crate::vec_source::CpuVec;
+    use crate::input::{CpuVec, What};
 
     fn at(ns: i64, tid: i32, switch: bool) -> Event {
         let what = if switch {

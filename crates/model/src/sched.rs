@@ -6,8 +6,7 @@
 //! `early` set. And after a loss nothing may be carried over the gap.
 //!
 //! No event hashes, and none allocates but to grow a column. Each thread has its own tape of states.
-use crate::input::{Event, Setup, What};
-use crate::lock_calls::LockCall;
+use crate::input::{Event, LockCall, Setup, What};
 use crate::sched_log::{Keeper, is_sight, kept};
 use crate::spans::Spans;
 use crate::table::{NONE, Table};

@@ -2,12 +2,10 @@
 //!
 //! Rows are made when first needed and put in their final order at the end ([`Order`]).
 use crate::input::Setup;
+pub(crate) use crate::tape::NONE;
 use crate::tape::{StateLog, Tape, Tapes};
 use crate::{Process, ProcessIx, StrIx, Strings, Thread, ThreadIx, ThreadState, Time};
 use std::collections::HashMap;
-
-/// No row.
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// tids beyond this are not given out by any Linux (PID_MAX_LIMIT) and take the slow path: the dense table must
 /// not become gigabytes because of one damaged number.

@@ -15,8 +15,10 @@
 //! | 5 | [`BY`]: a word follows, [`StateLog::by`]; without it [`NONE`] |
 //! | 6 | [`CPU`]: a word follows, the CPU; without it that of the row before |
 //! | 7..32 | without FAR: ns from the start of the row before to this one's |
-use crate::table::NONE;
 use crate::{ThreadState, Time};
+
+/// No row.
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// One state of a thread, until the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

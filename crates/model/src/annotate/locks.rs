@@ -1,6 +1,6 @@
 //! What the lock probe says about locks besides slices: which there are, where they were wanted, how many holds a
 //! recorded one stands for.
-use super::slicer::DefaultNames;
+use super::open::DefaultNames;
 use crate::input::Annotation;
 use crate::{
     Lock, LockCounts, LockIx, LockKind, LockSource, LockWaits, ProcessIx, SliceKind, Slices, StrIx,

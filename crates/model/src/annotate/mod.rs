@@ -4,6 +4,7 @@
 //! touch each other, so each is done by itself, its streams merged by stamp. Tasks move between threads with their
 //! open slices, so a process that has any is done again from its start with all its threads in one time order.
 mod locks;
+mod open;
 mod shared;
 mod slicer;
 mod tidy;
@@ -12,8 +13,9 @@ use crate::input::{Annotation, AnnotationEvents};
 use crate::{Error, ProcessIx, SliceIx, Strings, ThreadIx, Time, Trace};
 use kasuri_base::annotation::Kind;
 use locks::Mark;
+use open::DefaultNames;
 use shared::Shared;
-use slicer::{DefaultNames, Out, Slicer};
+use slicer::{Out, Slicer};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;

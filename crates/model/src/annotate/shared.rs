@@ -1,5 +1,5 @@
 //! What the threads of one process share: tasks, counters, ends of flows.
-use super::slicer::{Carried, DefaultNames};
+use super::open::{Carried, DefaultNames};
 use crate::input::Annotation;
 use crate::{Counter, Flows, ProcessIx, StrIx, Task, TaskIx, ThreadIx, Time};
 use std::collections::HashMap;

@@ -4,6 +4,7 @@
 //! beginning was not seen, critical sections, equal stamps) is put right in [`Slicer::finish`], which costs nothing
 //! for threads that have none of it.
 use super::locks::LockFacts;
+use super::open::{Carried, DefaultNames, Orphan};
 use super::shared::Shared;
 use super::tidy;
 use crate::input::Annotation;
@@ -38,28 +39,6 @@ pub(crate) struct Out {
     pub locks: LockFacts,
 }
 
-/// An end whose beginning was not seen.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Orphan {
-    pub end: Time,
-    pub name: StrIx,
-    pub kind: SliceKind,
-    pub task: TaskIx,
-    pub object: u64,
-    /// Slices of the thread that it encloses: the rows before this one.
-    pub rows_before: usize,
-}
-
-/// A slice that a suspended task takes along.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Carried {
-    name: StrIx,
-    kind: SliceKind,
-    object: u64,
-    /// [`open`] bits of its mode.
-    bits: u8,
-}
-
 /// One thread's state while its events go by.
 #[derive(Debug)]
 pub(crate) struct Slicer {
@@ -85,18 +64,6 @@ pub(crate) struct Slicer {
     pub now: Time,
     pub name: StrIx,
     pub n_events: u64,
-}
-
-/// Names for what the program gave none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DefaultNames {
-    pub waits: [StrIx; 7],
-    pub lock: StrIx,
-    pub task: StrIx,
-    pub steal: StrIx,
-    pub unnamed: StrIx,
-    /// A slice that ended without its name, and whose beginning was not seen.
-    pub began_unseen: StrIx,
 }
 
 impl Slicer {

@@ -1,5 +1,5 @@
 //! The last touch to one thread's slices: levels of critical sections, ends without a beginning, order.
-use super::slicer::Orphan;
+use super::open::Orphan;
 use crate::{Args, SliceIx, SliceKind, Slices, ThreadIx, Time, open};
 
 /// Finishes the rows of `thread`, which are those from `base` on. Returns its number of levels.

@@ -57,7 +57,7 @@ pub(super) enum Detail {
 /// What a cause is, in words that follow "lost to"; with the place in the source, where that is known.
 fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -> String {
     let place = |place: &Option<String>| match place {
-        Some(place) if with_place => format!(" ({})", super::sections::file_name(place)),
+        Some(place) if with_place => format!(" ({})", super::units::file_name(place)),
         _ => String::new(),
     };
     let thread = match cause.tid {

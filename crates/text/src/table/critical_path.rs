@@ -1,8 +1,9 @@
 //! The critical path as text: what to shorten first, by how much the run would shrink.
 use super::grid::{Grid, number, sentence, text, word};
 use super::names::ThreadNames;
+use super::units::file_name;
 use super::units::{count, duration, percent, plural, printable};
-use super::{Layout, Page, sections::file_name};
+use super::{Layout, Page};
 use kasuri_analyze::critical_path::{CriticalPath, PathEntry, WhatIf};
 
 /// The path as text, ending with a line feed.

@@ -3,7 +3,7 @@ use super::Page;
 use super::account::small_bar;
 use super::grid::{Grid, number, text, word};
 use super::overview::exit_text;
-use super::units::{count, duration, percent, plural, printable};
+use super::units::{count, duration, file_name, percent, plural, printable};
 use kasuri_analyze::{CpuTime, Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary};
 
 fn ns(value: i64) -> String {
@@ -642,8 +642,4 @@ fn some_of(numbers: &[u32]) -> String {
     let first: Vec<String> = numbers.iter().take(4).map(u32::to_string).collect();
     let more = if numbers.len() > 4 { ", ..." } else { "" };
     format!("{}{more}", first.join(", "))
-}
-
-pub(super) fn file_name(place: &str) -> &str {
-    place.rsplit('/').next().unwrap_or(place)
 }

@@ -75,6 +75,11 @@ pub fn steers(c: char) -> bool {
     c.is_control() || turns
 }
 
+/// The file and line of a place, without the folders.
+pub fn file_name(place: &str) -> &str {
+    place.rsplit('/').next().unwrap_or(place)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
