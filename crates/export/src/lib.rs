@@ -1,4 +1,5 @@
-//! Columns -> files that other tools read. Knows the model and nothing above it.
+//! Columns -> files that other tools read. Knows the model and nothing above it. A format is a row of [`EXPORTS`] and a
+//! module.
 //!
 //! | module | writes |
 //! |---|---|
@@ -11,6 +12,7 @@
 //! | [`trace_dat`] | trace-cmd's trace.dat |
 //! | `sched_events` | the scheduler's events, as formats with kernel events want them |
 //! | `args` | the arguments of each slice and instant |
+//! | `exports` | the table of formats |
 //! | `exported` | what each export reports back |
 #![forbid(unsafe_code)]
 
@@ -18,6 +20,7 @@ mod args;
 pub mod chrome;
 pub mod ctf;
 mod exported;
+mod exports;
 pub mod firefox;
 pub mod paraver;
 pub mod perfetto;
@@ -26,3 +29,4 @@ pub mod speedscope;
 pub mod trace_dat;
 
 pub use exported::Exported;
+pub use exports::{EXPORTS, Export, Shape, WriteDirectory, WriteFile};

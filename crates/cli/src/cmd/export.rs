@@ -7,7 +7,8 @@ use crate::message;
 use crate::open::Input;
 use crate::output::{self, Output};
 use anyhow::bail;
-use kasuri_export::{Exported, chrome, ctf, firefox, paraver, perfetto, speedscope, trace_dat};
+use clap::builder::PossibleValue;
+use kasuri_export::{EXPORTS, Export, Exported, Shape};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -41,44 +42,52 @@ pub struct Args {
     tables: tables::Tables,
 }
 
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+/// A value of `--format`.
+#[derive(Clone, Copy, Debug)]
 enum Format {
-    /// Perfetto protobuf
-    Perfetto,
-    /// Chrome Trace Event Format, object form
-    ChromeJson,
-    /// Firefox Profiler's processed profile
-    Firefox,
-    /// speedscope's evented profiles
-    Speedscope,
-    /// Paraver's .prv, .pcf and .row
-    Paraver,
-    /// Common Trace Format 2, a directory (babeltrace2 2.1 and later)
-    Ctf,
-    /// Common Trace Format 1.8, a directory (babeltrace2, Trace Compass)
-    #[value(name = "ctf1.8")]
-    Ctf1,
-    /// trace-cmd's trace.dat, version 6
-    TraceDat,
-    /// A folder of Parquet files, one for each table and run
-    Parquet,
-    /// A folder of CSV files, one for each table
-    Csv,
+    /// A row of the table of exports.
+    Export(&'static Export),
+    /// The tables of `kasuri sql` as files.
+    Tables(tables::Kind),
 }
 
 impl Format {
+    /// All formats in the order in which the help lists them.
+    fn all() -> impl Iterator<Item = Format> + Clone {
+        let exports = EXPORTS.iter().map(Format::Export);
+        exports.chain(tables::Kind::ALL.map(Format::Tables))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Format::Export(export) => export.name,
+            Format::Tables(kind) => kind.name(),
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Format::Export(export) => export.about,
+            Format::Tables(kind) => kind.about(),
+        }
+    }
+
     fn extension(self) -> &'static str {
         match self {
-            Format::Perfetto => "pftrace",
-            Format::ChromeJson => "json",
-            Format::Firefox => "firefox.json",
-            Format::Speedscope => "speedscope.json",
-            Format::Paraver => "prv",
-            Format::Ctf | Format::Ctf1 => "ctf",
-            Format::TraceDat => "dat",
-            Format::Parquet => "parquet",
-            Format::Csv => "csv",
+            Format::Export(export) => export.extension,
+            Format::Tables(kind) => kind.name(),
         }
+    }
+}
+
+impl clap::ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Format] {
+        static ALL: std::sync::OnceLock<Vec<Format>> = std::sync::OnceLock::new();
+        ALL.get_or_init(|| Format::all().collect())
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()).help(self.about()))
     }
 }
 
@@ -90,48 +99,53 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = args
         .output
         .unwrap_or_else(|| args.input.beside(args.format.extension()));
-    if matches!(args.format, Format::Parquet | Format::Csv) {
-        return tables::run(&args.input, &path, args.format, args.tables);
+    match args.format {
+        Format::Tables(kind) => tables::run(&args.input, &path, kind, args.tables),
+        Format::Export(export) => write(&args.input, path, export),
     }
-    if matches!(args.format, Format::Paraver) && path.as_os_str() == "-" {
-        bail!("paraver is three files, which stdout cannot be; needed -o NAME.prv");
-    }
-    if matches!(args.format, Format::Ctf | Format::Ctf1) {
-        let version = match args.format {
-            Format::Ctf => ctf::Version::V2,
-            _ => ctf::Version::V1_8,
-        };
-        let trace = args.input.load_with_events()?;
-        let done = output::write_directory(&path, |file| ctf::write(&trace, version, file))?;
-        say(&done, Some(&path));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let output = Output::new(
-        path,
-        &args.input.file,
-        matches!(args.format, Format::Perfetto | Format::TraceDat),
-    )?;
-    let trace = match args.format {
-        Format::Perfetto | Format::TraceDat => args.input.load_with_events()?,
-        _ => args.input.load()?,
+}
+
+fn write(input: &Input, path: PathBuf, export: &Export) -> anyhow::Result<ExitCode> {
+    let load = || match export.has_events {
+        true => input.load_with_events(),
+        false => input.load(),
     };
-    let done: Exported = output.write(|out| match args.format {
-        Format::Perfetto => perfetto::write(&trace, out),
-        Format::ChromeJson => chrome::write(&trace, out),
-        Format::Firefox => firefox::write(&trace, out),
-        Format::Speedscope => speedscope::write(&trace, out),
-        Format::Paraver => paraver::write(&trace, out),
-        Format::TraceDat => trace_dat::write(&trace, out),
-        Format::Ctf | Format::Ctf1 | Format::Parquet | Format::Csv => {
-            unreachable!("folders are written above")
+    match export.shape {
+        Shape::Stream(write) => {
+            let output = Output::new(path, &input.file, export.is_binary)?;
+            let trace = load()?;
+            let done = output.write(|out| write(&trace, out))?;
+            say(&done, output.path());
         }
-    })?;
-    if let (Format::Paraver, Some(prv)) = (args.format, output.path()) {
-        let beside = |extension| Output::File(prv.with_extension(extension));
-        beside("pcf").write(|out| paraver::write_pcf(&trace, out))?;
-        beside("row").write(|out| paraver::write_row(&trace, out))?;
+        Shape::Several(files) => {
+            if path.as_os_str() == "-" {
+                bail!(
+                    "{} is {} files, which stdout cannot be; needed -o NAME.{}",
+                    export.name,
+                    files.len(),
+                    export.extension
+                );
+            }
+            let output = Output::new(path.clone(), &input.file, export.is_binary)?;
+            let trace = load()?;
+            let mut done = Exported::default();
+            for (ix, (extension, write)) in files.iter().enumerate() {
+                let written = match ix {
+                    0 => output.write(|out| write(&trace, out)),
+                    _ => {
+                        Output::File(path.with_extension(extension)).write(|out| write(&trace, out))
+                    }
+                }?;
+                done.left_out.extend(written.left_out);
+            }
+            say(&done, Some(&path));
+        }
+        Shape::Directory(write) => {
+            let trace = load()?;
+            let done = output::write_directory(&path, |files| write(&trace, files))?;
+            say(&done, Some(&path));
+        }
     }
-    say(&done, output.path());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,4 @@
 //! The tables as files: a folder of CSV, or of Parquet with as many runs as are put there.
-use super::Format;
 use crate::message;
 use crate::open::Input;
 use anyhow::bail;
@@ -8,6 +7,36 @@ use kasuri_tables::{Source, TABLES, Table, dataset, parquet};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+
+/// How the tables are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A folder of Parquet files, one for each table and run.
+    Parquet,
+    /// A folder of CSV files, one for each table.
+    Csv,
+}
+
+impl Kind {
+    /// Both.
+    pub const ALL: [Kind; 2] = [Kind::Parquet, Kind::Csv];
+
+    /// What users call it; also the extension.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Parquet => "parquet",
+            Kind::Csv => "csv",
+        }
+    }
+
+    /// One line about it.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Kind::Parquet => "A folder of Parquet files, one for each table and run",
+            Kind::Csv => "A folder of CSV files, one for each table",
+        }
+    }
+}
 
 /// What a run is known by, among others.
 #[derive(clap::Args, Debug)]
@@ -47,7 +76,7 @@ pub fn machine_of(trace: &Trace) -> String {
 }
 
 /// Writes the tables below `dir`.
-pub fn run(input: &Input, dir: &Path, format: Format, args: Tables) -> anyhow::Result<ExitCode> {
+pub fn run(input: &Input, dir: &Path, kind: Kind, args: Tables) -> anyhow::Result<ExitCode> {
     if dir.as_os_str() == "-" {
         bail!("tables are several files, needed a folder; use -o DIR");
     }
@@ -65,12 +94,12 @@ pub fn run(input: &Input, dir: &Path, format: Format, args: Tables) -> anyhow::R
         true => TABLES,
         false => &args.table,
     };
-    let written = match format {
-        Format::Csv => dataset::write_csv(dir, &source, tables)?,
+    let written = match kind {
+        Kind::Csv => dataset::write_csv(dir, &source, tables)?,
         _ => dataset::write(dir, &key, &source, tables, parquet::Packing::Small)?,
     };
-    let place = match format {
-        Format::Csv => String::new(),
+    let place = match kind {
+        Kind::Csv => String::new(),
         _ => format!(", machine {}, run {}", key.machine, key.run),
     };
     message::note(format!(
