@@ -28,15 +28,15 @@ pub enum ErrorKind {
 pub struct Error {
     /// In which way.
     pub kind: ErrorKind,
-    /// What was being read.
+    /// The thing that was being read.
     pub what: Cow<'static, str>,
-    /// Where it went wrong: bytes from the start of the file (of the slice given, where that is all that is known).
+    /// Offset of the error: bytes from the start of the file (of the slice given, where that is all that is known).
     pub offset: u64,
-    /// What was there.
+    /// The bytes or value found there.
     pub found: Cow<'static, str>,
-    /// What should have been there.
+    /// The bytes or value expected there.
     pub needed: Cow<'static, str>,
-    /// What the user can do; empty when nothing helps.
+    /// The remedy for the user; empty when there is none.
     pub remedy: Cow<'static, str>,
 }
 
@@ -85,7 +85,7 @@ impl Error {
         )
     }
 
-    /// What was asked for is not there.
+    /// An error for something that was asked for and is absent.
     pub fn absent(
         what: impl Into<Cow<'static, str>>,
         found: impl Into<Cow<'static, str>>,

@@ -24,11 +24,11 @@ pub struct Line<'a> {
     pub time: i64,
     /// `sched_switch`, `tracing_mark_write`.
     pub event: &'a [u8],
-    /// What it says.
+    /// Its content.
     pub text: &'a [u8],
 }
 
-/// What a line is.
+/// Kinds of lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind<'a> {
     /// An event.

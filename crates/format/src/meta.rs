@@ -12,7 +12,7 @@ pub const META_VERSION: u32 = 1;
 pub struct Meta {
     /// [`META_VERSION`].
     pub version: u32,
-    /// Who recorded: `kasuri 0.1.0`.
+    /// Name and version of the recorder: `kasuri 0.1.0`.
     pub recorder: String,
     /// False until the recorder ended in order.
     pub complete: bool,
@@ -30,11 +30,11 @@ pub struct Meta {
     pub end: Option<Anchor>,
     /// The machine.
     pub host: Host,
-    /// Where kernel events came from.
+    /// Source of the kernel events.
     pub kernel: KernelMeta,
     /// How annotations were recorded.
     pub annotations: AnnotationsMeta,
-    /// What this recording cannot show, why, and the command that would grant it.
+    /// Things that this recording cannot show, why, and the command that would grant it.
     pub missing: Vec<String>,
     /// Flight recorder: only this much before `end` was asked for, ns.
     pub keep_ns: Option<u64>,
@@ -49,7 +49,7 @@ pub struct Meta {
     /// CPU time of the program and its descendants as the kernel accounts it (getrusage), ns; when it was started by the
     /// recorder and has ended.
     pub program_cpu_ns: Option<u64>,
-    /// What an event costs the thread that meets it, as measured on this machine: ns, median and the ends of its 95 %
+    /// Cost of an event to the thread in which it occurs, as measured on this machine: ns, median and the ends of its 95 %
     /// interval, by `system/event`; `annotation` is an annotation. Events that could not be measured are absent.
     pub event_costs: BTreeMap<String, [f64; 3]>,
     /// The same where the program does something else between two events: ns from one event to the next without tracing, then median
@@ -71,9 +71,9 @@ pub struct BudgetChange {
     pub paused: bool,
     /// Otherwise these are not.
     pub off: Vec<String>,
-    /// What tracing cost just before, as a share of the CPU time used.
+    /// Cost of tracing just before, as a share of the CPU time used.
     pub cost: f64,
-    /// What it may cost.
+    /// The cost that was allowed.
     pub budget: f64,
 }
 
@@ -107,7 +107,7 @@ pub struct Host {
     pub online: Vec<u32>,
 }
 
-/// Where kernel events came from.
+/// Source of the kernel events.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelMeta {
@@ -185,7 +185,7 @@ pub struct Proc {
     pub ns_gen: u32,
 }
 
-/// What kept the program from CPUs that the machine has, at one instant. Three kinds of rows: a process and its cgroup (`pid`,
+/// A limit on the CPUs of the program, at one instant. Three kinds of rows: a process and its cgroup (`pid`,
 /// `group`), a cgroup's CPU limit and how often it bit (`group`, `text`...), CPUs that the program may use (`cpus`).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

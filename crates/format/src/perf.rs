@@ -30,11 +30,11 @@ pub struct Record {
     pub tid: i32,
     /// CPU on which it was written.
     pub cpu: u32,
-    /// What happened.
+    /// The kind of event.
     pub kind: RecordKind,
 }
 
-/// What a record says.
+/// Content of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RecordKind {
     /// The thread was put on the CPU.
@@ -123,7 +123,7 @@ pub(crate) fn says_something(kind: u32) -> bool {
     )
 }
 
-/// What the body of such a record says.
+/// Content of the body of such a record.
 pub(crate) struct Said {
     /// pid and tid that it is about; none: those of its sample_id.
     pub about: Option<(i32, i32)>,

@@ -125,7 +125,7 @@ pub struct Segment {
     pub chunk_bytes: u32,
     /// Number of chunks.
     pub n_chunks: u32,
-    /// Where the first chunk is; multiple of 4096.
+    /// Offset of the first chunk; multiple of 4096.
     pub chunks_offset: u32,
     /// [`Clock`].
     pub clock: u32,
@@ -139,7 +139,7 @@ pub struct Segment {
     pub reserved: [u64; 17],
 }
 
-/// `seq` of a chunk whose owner is emptying it for its next use: nothing in it can be relied on (KASURI_SEQ_EMPTYING).
+/// `seq` of a chunk whose owner is emptying it for its next use: its content is not valid (KASURI_SEQ_EMPTYING).
 pub const SEQ_EMPTYING: u64 = u64::MAX;
 
 /// `struct kasuri_chunk`: start of each chunk.
@@ -320,7 +320,7 @@ impl Lost {
     }
 }
 
-/// What an event's payload is, as far as columns care.
+/// Kind of an event's payload, as far as columns distinguish it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Shape {
@@ -348,7 +348,7 @@ pub struct RingEvent<'a> {
 }
 
 impl<'a> RingEvent<'a> {
-    /// What the payload is.
+    /// Kind of the payload.
     pub fn shape(&self) -> Shape {
         let text = match Kind::from_number(self.kind) {
             Some(Kind::Message | Kind::ThreadName) | None => true,
@@ -391,7 +391,7 @@ pub struct Chunk<'a> {
     pub header: ChunkHeader,
     /// Its event slots: bytes 128..used.
     pub slots: &'a [u8],
-    /// Where the chunk begins, bytes from the start of what was parsed.
+    /// Offset of the chunk, bytes from the start of what was parsed.
     pub offset: u64,
 }
 

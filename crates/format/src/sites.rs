@@ -228,7 +228,7 @@ impl Sites {
             .map(|&ix| &self.tables[ix])
     }
 
-    /// What `id` means in this client: ids below `parent_next_id` are looked up in the parent, and on.
+    /// The site of `id` in this client: ids below `parent_next_id` are looked up in the parent, and on.
     pub fn resolve(&self, pid: u32, generation: u32, id: u32) -> Option<&Site> {
         let mut client = (pid, generation);
         // A chain longer than the number of tables is a circle.

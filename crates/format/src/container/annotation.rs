@@ -196,7 +196,7 @@ pub struct AnnotationBlock {
     pub aux: Vec<u16>,
     /// Site id; 0: none.
     pub sites: Vec<u32>,
-    /// What each event has of the following: 0 nothing, 1 the next row of `a` and `b`, 2 the next row of `blobs`
+    /// The payload of each event: 0 nothing, 1 the next row of `a` and `b`, 2 the next row of `blobs`
     /// ([`Shape`] as a number).
     pub shapes: Vec<u8>,
     /// First numbers.

@@ -337,7 +337,7 @@ fn take_planes(
 pub struct BytesColumn {
     /// Row -> dictionary index; every index is inside the dictionary.
     pub ids: Vec<u32>,
-    /// Where each dictionary entry ends in `bytes`.
+    /// End of each dictionary entry in `bytes`.
     ends: Vec<u32>,
     bytes: Vec<u8>,
 }

@@ -63,7 +63,7 @@ pub(crate) const FILE_HEADER_BYTES: u64 = size_of::<FileHeader>() as u64;
 pub(crate) const BLOCK_HEADER_BYTES: u64 = size_of::<BlockHeader>() as u64;
 pub(crate) const TRAILER_BYTES: u64 = size_of::<Trailer>() as u64;
 
-/// What a block holds.
+/// Content of a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u16)]
 pub enum BlockKind {
@@ -119,12 +119,12 @@ impl BlockKind {
     }
 }
 
-/// What the index says of a block.
+/// A block's entry in the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockInfo {
-    /// What it holds.
+    /// Its content.
     pub kind: BlockKind,
-    /// Where its header is: bytes from the start of the file.
+    /// Offset of its header, bytes from the start of the file.
     pub offset: u64,
     /// Bytes of its payload.
     pub payload_bytes: u64,

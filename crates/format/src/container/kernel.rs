@@ -288,7 +288,7 @@ pub struct KernelBlock<'r> {
     pub stamps: Vec<u64>,
     /// Each event's type: an index into the recording's event types.
     pub types: Vec<u16>,
-    /// Where events are missing.
+    /// Stretches in which events are missing.
     pub gaps: Vec<Gap>,
     groups: Vec<GroupInfo>,
     sections: Sections<'r>,

@@ -71,7 +71,7 @@ pub struct EncodedBlocks {
     pub n_damaged: u64,
     /// Annotation records that were never committed.
     pub n_open: u64,
-    /// What was damaged, offsets counted from the start of the bytes given.
+    /// Damage that was found, offsets counted from the start of the bytes given.
     pub errors: Vec<Error>,
     blocks: Vec<EncodedBlock>,
 }

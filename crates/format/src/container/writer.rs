@@ -10,7 +10,7 @@ use crate::ring::SiteTable;
 use std::io::{self, Write};
 use zerocopy::IntoBytes;
 
-/// Writes a packed file. What is written before an error or a kill is readable by `Recording::salvage`.
+/// Writes a packed file. Everything written before an error or a kill is readable by `Recording::salvage`.
 /// Seeks never; flushing and syncing are the caller's.
 #[derive(Debug)]
 pub struct Writer<W> {
@@ -24,7 +24,7 @@ impl<W: Write> Writer<W> {
     /// Begins a file: header and metadata.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// Errors of `out`.
     pub fn new(out: W, meta: &Meta) -> io::Result<Writer<W>> {
         let mut writer = Writer {
             out,
@@ -46,7 +46,7 @@ impl<W: Write> Writer<W> {
     /// Adds clock anchors.
     ///
     /// # Errors
-    /// What the output reports; so for all that follow.
+    /// Errors of the output, here and in all methods that follow.
     pub fn anchors(&mut self, rows: &[Anchor]) -> io::Result<()> {
         self.table(BlockKind::Anchors, [0; 4], to_lines(rows).as_bytes())
     }

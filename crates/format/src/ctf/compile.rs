@@ -64,7 +64,7 @@ impl Compiler {
         &mut self.n_ops
     }
 
-    /// The program of structures that lie one after the other. What comes after may refer to their numbers.
+    /// The program of structures that lie one after the other. Later programs may refer to their numbers.
     pub fn program(
         &mut self,
         parts: &[(Scope, Option<&Rc<Type>>)],
@@ -276,7 +276,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// What the current field means.
+    /// Meaning of the current field.
     fn role(&self, roles: &[Role]) -> Role {
         if self.major >= 2 {
             // More than one is for tools that write.

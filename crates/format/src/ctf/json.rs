@@ -45,7 +45,7 @@ struct Reader {
     aliases: HashMap<String, Rc<Type>>,
     limits: Limits,
     n_fragments: usize,
-    /// Where the current fragment begins.
+    /// Offset of the current fragment.
     place: u64,
     depth: u32,
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// How events of one trace lie in its files.
 #[derive(Debug)]
 pub struct Layout {
-    /// What was compiled.
+    /// The metadata it was compiled from.
     pub metadata: Metadata,
     pub(crate) packet_header: Program,
     /// As [`Metadata::streams`].
@@ -33,7 +33,7 @@ pub struct StreamLayout {
     by_id: HashMap<u64, u32>,
 }
 
-/// What follows the head in one kind of event: contexts, then its own fields.
+/// The fields after the head in one kind of event: contexts, then its own fields.
 #[derive(Debug)]
 pub struct EventLayout {
     /// Its name.
@@ -174,7 +174,7 @@ impl StreamLayout {
     }
 }
 
-/// Whether this is one of LTTng's two heads: told by operations, not by names alone.
+/// Whether this is one of LTTng's two heads: recognised by their operations, not by names alone.
 fn shape(ty: Option<&Rc<Type>>, program: &Program) -> HeaderShape {
     let Some(Type::Struct { .. }) = ty.map(|t| &**t) else {
         return HeaderShape::Other;

@@ -28,7 +28,7 @@ impl Metadata {
     /// Reads a `metadata` file of any kind.
     ///
     /// # Errors
-    /// What is wrong, and where: counted in the text without its packets' heads.
+    /// A description with an offset, counted in the text without the heads of its packets.
     pub fn parse(bytes: &[u8]) -> Result<Metadata> {
         if bytes.is_empty() {
             return Err(Error::truncated("CTF metadata", 0, 0, 1));

@@ -16,11 +16,11 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub struct Leaf {
     /// Its name; those of the structures around it before, with dots.
     pub name: String,
-    /// Where it stands.
+    /// Its scope.
     pub scope: Scope,
-    /// What it means.
+    /// Its meaning.
     pub role: Role,
-    /// What it holds.
+    /// Its content.
     pub kind: LeafKind,
     /// Whether one event may have several: it is inside an array.
     pub repeated: bool,
@@ -28,7 +28,7 @@ pub struct Leaf {
     pub offset: Option<u32>,
 }
 
-/// What a leaf holds.
+/// Value type of a leaf.
 #[derive(Clone, Debug)]
 pub enum LeafKind {
     /// A whole number.
@@ -151,7 +151,7 @@ pub(crate) enum Op {
         slot: u32,
         signed: bool,
         choices: Box<[(Vec<Span>, u32, u32)]>,
-        /// What a value that chooses nothing is: nothing, or damage.
+        /// Whether a value that selects no option is allowed; if not, it is damage.
         optional: bool,
         end: u32,
     },
@@ -178,7 +178,7 @@ impl Program {
         named.max_by_key(|(_, l)| l.scope).map(|(ix, _)| ix as u32)
     }
 
-    /// The leaf of that name in a context: an event's own field of that name may be about somebody else.
+    /// The leaf of that name in a context: an event's own field of that name may be about another thread.
     pub fn context_leaf(&self, name: &str) -> Option<u32> {
         let mut named = self.leaves.iter().enumerate();
         let found = named.find(|(_, l)| l.name == name && l.scope != Scope::Payload);

@@ -12,7 +12,7 @@ const MAGIC: u64 = 0xc1fc_1fc1;
 /// One packet of a stream file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Packet {
-    /// Where it begins in its file, bytes.
+    /// Offset in its file, bytes.
     pub offset: u64,
     /// With padding.
     pub bytes: u64,
@@ -195,7 +195,7 @@ pub struct Reader<'a> {
     bits: Bits<'a>,
     slots: Vec<u64>,
     now: u64,
-    /// Where the event whose head was read last begins.
+    /// Offset of the event whose head was read last.
     event_at: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What CTF metadata says, in either of its languages: TSDL (CTF 1.8) or JSON (CTF 2).
+//! Content of CTF metadata, in either of its languages: TSDL (CTF 1.8) or JSON (CTF 2).
 use std::rc::Rc;
 
 /// Metadata of one trace.
@@ -50,7 +50,7 @@ pub enum EnvValue {
 /// A clock whose cycles stamps count.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    /// What fields and streams call it.
+    /// The name by which fields and streams refer to it.
     pub id: String,
     /// Its name for people; often the same.
     pub name: String,
@@ -134,7 +134,7 @@ pub struct EventClass {
     pub payload: Option<Rc<Type>>,
 }
 
-/// What a field means to readers.
+/// Meaning of a field to readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Role {
     /// Nothing.
@@ -164,7 +164,7 @@ pub enum Role {
     EventClassId,
 }
 
-/// Where a length or a selector stands.
+/// Location of a length or a selector.
 #[derive(Clone, Debug, Default)]
 pub struct Location {
     /// In which structure it begins; none: search from the inside out.
@@ -230,7 +230,7 @@ pub struct Int {
     pub mappings: Option<Rc<Vec<Mapping>>>,
     /// Which clock it is a stamp of: index.
     pub clock: Option<usize>,
-    /// What it means (CTF 2).
+    /// Its meaning (CTF 2).
     pub roles: Vec<Role>,
 }
 
@@ -265,7 +265,7 @@ pub enum Type {
         signed: bool,
         /// Names of values.
         mappings: Option<Rc<Vec<Mapping>>>,
-        /// What it means.
+        /// Its meaning.
         roles: Vec<Role>,
     },
     /// IEEE 754.
@@ -288,7 +288,7 @@ pub enum Type {
         length: Length,
         /// Text, or anything.
         text: bool,
-        /// What they mean.
+        /// Their meaning.
         roles: Vec<Role>,
     },
     /// Members one after the other.
@@ -300,7 +300,7 @@ pub enum Type {
     },
     /// Equal elements one after the other.
     Array {
-        /// What each is.
+        /// Type of each element.
         element: Rc<Type>,
         /// How many.
         length: Length,
@@ -309,18 +309,18 @@ pub enum Type {
     },
     /// One of several.
     Variant {
-        /// What decides; none: a TSDL variant without its tag.
+        /// The field that selects the option; none: a TSDL variant without its tag.
         selector: Option<Location>,
         /// Among what.
         choices: Vec<Choice>,
     },
     /// Something, or nothing.
     Optional {
-        /// What decides.
+        /// The field that decides whether it is there.
         selector: Location,
         /// Values that say there is something; none: any but zero.
         spans: Option<Vec<Span>>,
-        /// What there is.
+        /// Type of the value if it is there.
         ty: Rc<Type>,
     },
 }

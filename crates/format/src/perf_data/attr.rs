@@ -1,4 +1,4 @@
-//! What was asked of the kernel for each event: `struct perf_event_attr`, and where it puts things in records.
+//! The request for each event, `struct perf_event_attr`, and the layout of records that follows from it.
 use crate::bytes::Words;
 use crate::{Error, Result};
 
@@ -100,7 +100,7 @@ impl Attr {
         self.kind == TYPE_SOFTWARE && self.config == SOFTWARE_DUMMY
     }
 
-    /// Where its samples hold what.
+    /// Layout of its samples.
     pub(super) fn sample_layout(&self) -> SampleLayout {
         let mut at = 0;
         let mut place = |bit: u64| {
@@ -128,7 +128,7 @@ impl Attr {
         }
     }
 
-    /// Where other records than samples hold what; counted from their end.
+    /// Layout of the fields at the end of other records than samples; offsets are counted from the end.
     pub(super) fn id_layout(&self) -> IdLayout {
         let kinds = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER];
         let mut bytes = 0;
@@ -157,7 +157,7 @@ pub(super) struct SampleLayout {
     pub time: Option<usize>,
     pub id: Option<usize>,
     pub cpu: Option<usize>,
-    /// Where parts without a fixed length begin.
+    /// Offset of the first part without a fixed length.
     fixed_bytes: usize,
     read: Option<u64>,
     callchain: bool,

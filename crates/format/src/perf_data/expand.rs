@@ -10,7 +10,7 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 /// Scheduler events pack to a fifth or a tenth; records of nothing but zeros to a five-hundredth.
 const RATIO_MAX: usize = 1000;
-/// What a file may unpack to however small it is.
+/// Size to which any file may unpack, however small it is.
 const ALWAYS: usize = 64 << 20;
 const STEP: usize = 1 << 20;
 

@@ -1,4 +1,4 @@
-//! What the header's features say of the machine and the recording; those that Kasuri has no use for are left out.
+//! Facts about the machine and the recording in the header's features, as far as Kasuri uses them.
 use crate::bytes::Words;
 use crate::{Error, Result};
 

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 pub(super) const MAGIC: &[u8; 8] = b"PERFILE2";
 pub(super) const MAGIC_SWAPPED: &[u8; 8] = b"2ELIFREP";
 const FEATURES_MAX: u32 = 256;
-/// What files of a recording that was not ended in order have.
+/// The remedy for files of a recording that did not end in order.
 const NOT_ENDED: &str =
     "perf was killed before it could end the file; record again and end it with Ctrl-C or SIGTERM";
 /// More events than a kernel has.
@@ -106,7 +106,7 @@ fn sections<'a>(
             keep(error)?;
             let rest = bytes.get(usize::try_from(offset).unwrap_or(usize::MAX)..);
             (data.records, data.base) = (Cow::Borrowed(rest.unwrap_or_default()), offset);
-            // What follows the records is cut off with them.
+            // Everything after the records is cut off with them.
             return Ok(());
         }
     }

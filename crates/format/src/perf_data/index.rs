@@ -14,9 +14,9 @@ const FOREIGN_MAX: u64 = 2048;
 /// Records of one CPU in time order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
-    /// Where its first record begins.
+    /// Offset of its first record.
     pub from: u64,
-    /// Where its last ends.
+    /// End of its last record.
     pub end: u64,
     /// Stamp of the first record...
     pub first: u64,
@@ -66,7 +66,7 @@ pub(super) struct Merge {
 }
 
 impl Merge {
-    /// Where the next record begins; `after(at, end)` finds the record of this CPU that follows the one at `at`, with
+    /// Offset of the next record; `after(at, end)` finds the record of this CPU that follows the one at `at`, with
     /// its stamp, before `end`.
     #[inline]
     pub fn next(

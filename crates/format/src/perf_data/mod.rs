@@ -86,20 +86,20 @@ pub struct PerfData<'a> {
     /// By CPU.
     cpus: Vec<Pieces>,
     records: Cow<'a, [u8]>,
-    /// Where `records` begins in the file.
+    /// Offset of `records` in the file.
     base: u64,
     samples: Layouts<SampleLayout>,
     ids: Layouts<IdLayout>,
     cpu_of_id: HashMap<u64, u32>,
 }
 
-/// Where records hold what: one way for all, or by the id of their event.
+/// Layouts of records: one for all, or by the id of their event.
 #[derive(Clone, Debug, Default)]
 struct Layouts<L> {
     first: L,
     /// Empty: all are like the first.
     by_id: HashMap<u64, L>,
-    /// Where the id is.
+    /// Position of the id.
     id: Option<usize>,
 }
 
@@ -147,16 +147,16 @@ impl<L: Copy + PartialEq + Default> Layouts<L> {
 pub struct CpuRecord<'a> {
     /// On the recording's clock, ns.
     pub time: u64,
-    /// Where it stands: in the file, or in what its compressed records expand to.
+    /// Its offset: in the file, or in the expanded form of its compressed records.
     pub offset: u64,
-    /// What it says.
+    /// Its content.
     pub what: RecordWhat<'a>,
 }
 
-/// What a record says.
+/// Content of a record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RecordWhat<'a> {
-    /// A tracepoint was met: its bytes as its format file describes them.
+    /// A tracepoint: its bytes as its format file describes them.
     Tracepoint(&'a [u8]),
     /// Another event was sampled.
     Sample,
@@ -168,7 +168,7 @@ pub enum RecordWhat<'a> {
         tid: i32,
         /// Thread that was on the CPU; negative: not known.
         context: i32,
-        /// What happened.
+        /// The kind of event.
         kind: RecordKind,
     },
 }
@@ -217,7 +217,7 @@ impl<'a> PerfData<'a> {
             let expanded = expand::expand(&data.records, data.big_endian, data.base, keep)?;
             data.records = Cow::Owned(expanded);
             data.base = 0;
-            // All was to be found again, but for what a pipe said before its first compressed record.
+            // The scan starts over, but keeps what a pipe carries before its first compressed record.
             data.cpus.clear();
             data.threads.clear();
             data.execs.clear();
@@ -271,7 +271,7 @@ impl<'a> PerfData<'a> {
             let (header, end) = match end {
                 Ok(found) => found,
                 Err(error) => {
-                    // Where the next record begins is not known.
+                    // The start of the next record is not known.
                     keep(error)?;
                     break;
                 }

@@ -3,7 +3,7 @@ use super::wire::Message;
 use crate::Result;
 use std::borrow::Cow;
 
-/// What several clocks said at one moment.
+/// Readings of several clocks at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct ClockSnapshot {
     /// Each clock's reading.
@@ -12,7 +12,7 @@ pub struct ClockSnapshot {
     pub primary: Option<u32>,
 }
 
-/// What one clock said.
+/// The reading of one clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClockReading {
     /// `BuiltinClock`, or from 64 on one of the writer's own.
@@ -104,7 +104,7 @@ pub struct KnownProcess<'a> {
     pub pid: i32,
     /// Thread; a process's main one has its pid.
     pub tid: i32,
-    /// The process's parent; 0: not said.
+    /// The process's parent; 0: not known.
     pub ppid: i32,
     /// Name, or the program's path.
     pub name: Cow<'a, str>,
@@ -147,7 +147,7 @@ pub fn processes<'a>(mut tree: Message<'a>, mut each: impl FnMut(KnownProcess<'a
     Ok(())
 }
 
-/// What a track is.
+/// Description of a track.
 #[derive(Clone, Debug, Default)]
 pub struct TrackDescriptor<'a> {
     /// Its id.
@@ -169,7 +169,7 @@ pub struct TrackDescriptor<'a> {
 pub struct CounterDescriptor {
     /// It is the thread's CPU time or instructions, sampled at each event.
     pub is_thread_cost: bool,
-    /// What a value is multiplied by; 0: 1.
+    /// Factor for its values; 0 means 1.
     pub multiplier: i64,
     /// Values are differences.
     pub is_incremental: bool,

@@ -12,9 +12,9 @@ pub struct Bundle<'a> {
     pub lost: bool,
     /// `FtraceClock`; 0: BOOTTIME.
     pub clock: u64,
-    /// What the kernel's clock said...
+    /// The reading of the kernel's clock...
     pub ftrace_ns: Option<i64>,
-    /// ...when BOOTTIME said this.
+    /// ...when BOOTTIME read this.
     pub boot_ns: Option<i64>,
     /// The bundle's fields.
     message: Option<Message<'a>>,
@@ -25,11 +25,11 @@ pub struct Bundle<'a> {
 pub struct FtraceEvent<'a> {
     /// ns of the bundle's clock.
     pub time: u64,
-    /// Thread that ran then; none: not said (compact).
+    /// Thread that ran then; none: not recorded (compact events).
     pub pid: Option<i32>,
     /// `common_flags`.
     pub flags: u32,
-    /// What happened.
+    /// The kind of event.
     pub what: Ftrace<'a>,
 }
 
@@ -37,7 +37,7 @@ pub struct FtraceEvent<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Name<'a>(pub &'a [u8]);
 
-/// What happened.
+/// The kind of event.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs, reason = "the kernel's own names")]
 pub enum Ftrace<'a> {
@@ -157,7 +157,7 @@ impl<'a> Bundle<'a> {
         Ok(())
     }
 
-    /// Calls `each` for texts that programs wrote, and tells which of the events that decide how others are read are there.
+    /// Calls `each` for texts that programs wrote, and returns which of the events that decide how others are read are there.
     ///
     /// # Errors
     /// Bytes that are no fields.

@@ -22,7 +22,7 @@ pub struct Packets<'a>(Message<'a>);
 /// One packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packet<'a> {
-    /// Where its content begins in the file.
+    /// Offset of its content in the file.
     pub offset: u64,
     /// Stamp, of `clock`.
     pub timestamp: Option<u64>,
@@ -40,11 +40,11 @@ pub struct Packet<'a> {
     pub interned: Option<Message<'a>>,
     /// `TracePacketDefaults`.
     pub defaults: Option<Message<'a>>,
-    /// What it holds.
+    /// Its content.
     pub data: Data<'a>,
 }
 
-/// What a packet holds.
+/// Content of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Data<'a> {
     /// Nothing that is read.
@@ -54,11 +54,11 @@ pub enum Data<'a> {
     Ftrace(Message<'a>),
     /// Processes and threads.
     ProcessTree(Message<'a>),
-    /// What several clocks said at one moment.
+    /// Readings of several clocks at one moment.
     ClockSnapshot(Message<'a>),
     /// A slice's begin or end, a point, a counter's value.
     TrackEvent(Message<'a>),
-    /// What a track is.
+    /// Description of a track.
     TrackDescriptor(Message<'a>),
     /// The sequence's thread (old writers).
     ThreadDescriptor(Message<'a>),
@@ -80,7 +80,7 @@ impl<'a> Packets<'a> {
         Packets(Message::new(bytes, base))
     }
 
-    /// Where the next packet begins.
+    /// Offset of the next packet.
     pub fn offset(&self) -> u64 {
         self.0.offset()
     }

@@ -20,7 +20,7 @@ pub struct TrackEvent<'a> {
     pub category_iid: u64,
     /// A counter's value.
     pub value: Option<f64>,
-    /// More counters' values: int, then double; with their tracks, when said here.
+    /// More counters' values: int, then double; with their tracks, where given here.
     pub extra: Vec<(Option<u64>, f64)>,
     /// Arrows that go through, or begin at, this event.
     pub flows: Vec<u64>,
@@ -34,7 +34,7 @@ pub struct TrackEvent<'a> {
     pub location_iid: u64,
     /// Log message's text id.
     pub log_iid: u64,
-    /// What Chrome's older events say.
+    /// Fields of Chrome's older events.
     pub legacy: Option<Legacy<'a>>,
     /// The message, to read arguments from.
     pub message: Option<Message<'a>>,

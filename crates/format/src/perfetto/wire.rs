@@ -18,7 +18,7 @@ pub struct Field<'a> {
     pub number: u32,
     /// Its value.
     pub value: Value<'a>,
-    /// Where its value's bytes begin in the file.
+    /// Offset of its value's bytes in the file.
     pub offset: u64,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Message<'a> {
         self.bytes
     }
 
-    /// Where the next field begins in the file.
+    /// Offset of the next field in the file.
     pub fn offset(&self) -> u64 {
         self.base + self.at as u64
     }

@@ -20,7 +20,7 @@ pub struct Buffer {
     pub(super) packed: Compression,
 }
 
-/// Where one CPU's pages are.
+/// Location of one CPU's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuData {
     /// Which CPU.
@@ -31,7 +31,7 @@ pub struct CpuData {
     pub bytes: u64,
 }
 
-/// A buffer as text: what its `trace` file said.
+/// A buffer as text: the content of its `trace` file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TextBuffer<'a> {
     /// Name of its instance; "" for the top one.
@@ -90,7 +90,7 @@ impl Buffer {
 pub struct Chunk<'a> {
     /// The pages.
     pub pages: Cow<'a, [u8]>,
-    /// Where they are in the file; compressed ones: where the chunk is.
+    /// Offset in the file; of compressed pages, the chunk's offset.
     pub offset: u64,
     /// Offsets inside are those of the file too.
     pub in_place: bool,
@@ -164,7 +164,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// What a BUFFER or BUFFER_TEXT option says.
+/// Content of a BUFFER or BUFFER_TEXT option.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OptionBuffer {
     /// Version 7: of the section. Version 6: of the table of CPUs.

@@ -57,7 +57,7 @@ pub struct TraceDat<'a> {
     pub cmdlines: Vec<(i32, String)>,
     /// Number of CPUs with data.
     pub n_cpus: u32,
-    /// What the options say.
+    /// Content of the options.
     pub options: Options,
     /// The raw pages: the top buffer first, then instances.
     pub buffers: Vec<Buffer>,
@@ -158,7 +158,7 @@ impl<'a> TraceDat<'a> {
         Ok(file)
     }
 
-    /// What is needed to find the events in the pages of `buffer`.
+    /// The metadata needed to find the events in the pages of `buffer`.
     pub fn page_meta(&self, buffer: &Buffer) -> KernelMeta {
         KernelMeta {
             page_bytes: buffer.page_bytes,
@@ -178,7 +178,7 @@ impl<'a> TraceDat<'a> {
     }
 }
 
-/// What was wrong and could be left out.
+/// Faulty parts that could be left out.
 struct Faults {
     errors: Vec<Error>,
     /// The first ends it.

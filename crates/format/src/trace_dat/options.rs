@@ -1,4 +1,4 @@
-//! What the options of both versions say. Ids are the same in both; those that only point at sections are in `v7`.
+//! Options of both versions. Ids are the same in both; those that only point at sections are in `v7`.
 use super::TraceDat;
 use super::buffer::OptionBuffer;
 use super::reader::Reader;
@@ -7,7 +7,7 @@ use crate::Result;
 /// Facts about the recording that options hold; what no option says is empty.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Options {
-    /// What is added to all stamps after conversion, ns: to make them the time of day (`--date`), or as asked for.
+    /// Offset added to all stamps after conversion, ns: to make them the time of day (`--date`), or as asked for.
     pub offset_ns: i64,
     /// Whether [`Options::offset_ns`] makes stamps the time of day.
     pub is_date: bool,
@@ -15,7 +15,7 @@ pub struct Options {
     pub cpu_stats: Vec<CpuStat>,
     /// The clock that was in use, as tracefs names it.
     pub clock: String,
-    /// `uname -a` without what nobody needs: system, host name, release, machine.
+    /// The useful parts of `uname -a`: system, host name, release, machine.
     pub uname: String,
     /// trace-cmd's version.
     pub writer: String,

@@ -1,4 +1,4 @@
-//! What both versions store in the same way: header page, format files, command lines.
+//! Parts that both versions store in the same way: header page, format files, command lines.
 use super::reader::Reader;
 use super::{TraceDat, text};
 use crate::Result;

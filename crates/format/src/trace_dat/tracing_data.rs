@@ -4,7 +4,7 @@ use super::{MAGIC, TraceDat, parts};
 use crate::Result;
 use std::collections::BTreeMap;
 
-/// What perf needs to say of tracepoints.
+/// The description of tracepoints that perf needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TracingData {
     /// Text of each event's format file, by `system/event`.

@@ -13,7 +13,7 @@ const OPTION_SECTIONS_MAX: usize = 1024;
 /// A section, unpacked.
 struct Section<'a> {
     bytes: Bytes<'a>,
-    /// Where it begins in the file; in a packed one, offsets count on from there.
+    /// Its offset in the file; in a packed one, offsets count on from there.
     base: u64,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Where the sections are.
+/// Locations of the sections.
 #[derive(Default)]
 struct Places {
     headers: Option<u64>,

@@ -4,7 +4,7 @@
 use crate::meta::KernelMeta;
 use crate::{Error, Result};
 
-/// Where a field's value is and how it is read.
+/// Location and encoding of a field's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FieldKind {
     /// One number of `size` (1, 2, 4 or 8) bytes.

@@ -24,11 +24,11 @@ const STAMP_TOP: u64 = 0xf8 << 56;
 pub struct PageLayout {
     /// Bytes of a page: a power of two, 4 KiB..1 MiB.
     pub page_bytes: usize,
-    /// Where `commit` is.
+    /// Offset of `commit`.
     pub commit_offset: usize,
     /// Bytes of `commit`: those of the kernel's `long`.
     pub commit_bytes: usize,
-    /// Where events begin.
+    /// Offset of the first event.
     pub data_offset: usize,
     /// The machine stores numbers big-endian.
     pub big_endian: bool,
@@ -119,7 +119,7 @@ fn header_field(line: &str) -> Option<(&str, usize, usize)> {
     ))
 }
 
-/// What a page says of events lost before it.
+/// Count of events lost before a page, as the page gives it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Missed {
     /// None.
@@ -136,7 +136,7 @@ pub enum Missed {
 pub struct Page<'a> {
     /// Stamp at its start, on the recording's kernel clock.
     pub stamp: u64,
-    /// What was lost before it.
+    /// Events lost before it.
     pub missed: Missed,
     /// Its events.
     data: &'a [u8],
@@ -226,7 +226,7 @@ pub struct RawEvent<'a> {
     pub stamp: u64,
     /// Its bytes as the format file describes them.
     pub data: &'a [u8],
-    /// Where `data` is: bytes from the start of the file.
+    /// Offset of `data`, bytes from the start of the file.
     pub offset: u64,
 }
 

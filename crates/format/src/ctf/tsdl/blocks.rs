@@ -7,7 +7,7 @@ use crate::Result;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// What stands in a block: `a.b = value;` and `a.b := type;`.
+/// Statements in a block: `a.b = value;` and `a.b := type;`.
 #[derive(Default)]
 struct Block {
     values: HashMap<String, Value>,

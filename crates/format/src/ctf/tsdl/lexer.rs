@@ -1,7 +1,7 @@
 //! TSDL text -> tokens.
 use crate::{Error, Result};
 
-/// What a token is.
+/// Kinds of tokens.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Token {
     Word(String),

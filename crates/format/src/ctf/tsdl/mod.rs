@@ -16,7 +16,7 @@ use std::rc::Rc;
 /// Reads metadata text.
 ///
 /// # Errors
-/// Where the text stops to make sense.
+/// A description with the offset of the first token that cannot be parsed.
 pub fn parse(text: &str) -> Result<Metadata> {
     let tokens = lexer::tokens(text)?;
     let mut parser = Parser {
@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> Result<Metadata> {
     Ok(parser.out)
 }
 
-/// What the trace block will say, wherever it stands.
+/// The byte order that the trace block declares, wherever that block is.
 fn byte_order(tokens: &[Placed]) -> bool {
     let is =
         |ix: usize, word: &str| matches!(tokens.get(ix), Some((Token::Word(w), _)) if w == word);
