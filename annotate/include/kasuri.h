@@ -370,6 +370,14 @@ KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
     __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
     __asm__ volatile("" : : : "memory"); /* a kill in the payload must leave the length behind */
 }
+/* ORDER release; pairs with the acquire fence of a reader that looks at word 1 again after it has seen a payload word.
+ * Publishes word 1, which has the record's length. Without it: the reader of an open chunk takes payload for an event
+ * (models/ring, control `no_release_at_payload`). */
+KASURI__INLINE void kasuri__payload(uint64_t *slot, uint64_t a, uint64_t b) {
+    __atomic_store_n(slot + 2, a, __ATOMIC_RELEASE);
+    KASURI__TEST_POINT(3);
+    __atomic_store_n(slot + 3, b, __ATOMIC_RELEASE);
+}
 
 /* kind below is kind | slots << 8 | aux << 16. `id` is what was read from `site`; or `site` is null and `id` a name
  * from kasuri_intern, or 0. */
@@ -402,9 +410,7 @@ KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32
         if (KASURI__LIKELY(kasuri__fits(w, pos, 32))) {
             uint64_t *slot = kasuri__slot(pos);
             kasuri__word1(slot, kind, id);
-            slot[2] = a;
-            KASURI__TEST_POINT(3);
-            slot[3] = b;
+            kasuri__payload(slot, a, b);
             KASURI__TEST_POINT(2);
             kasuri__commit(slot, kasuri__stamp());
             return;
@@ -1881,6 +1887,7 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
                                uint64_t size, const void *payload, uint64_t bytes) {
     kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
     if (bytes) {
+        __atomic_thread_fence(__ATOMIC_RELEASE); /* ORDER: as in kasuri__payload */
         slot[size / 8 - 1] = slot[size / 8 - 2] = 0;
         __builtin_memcpy(slot + 2, payload, bytes);
     }

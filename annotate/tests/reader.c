@@ -133,20 +133,38 @@ const struct reader_totals *reader_totals(const struct reader *r) {
     return &r->totals;
 }
 
+/* The slot after a run of zeros that begins at slot `hole` of a chunk whose owner may be writing, or the hole again when its
+ * length is there by now; `slots`: none. As after_hole in crates/record/src/rings/openchunk.rs, which says why. */
+static uint32_t after_hole(const uint64_t *words, uint32_t hole, uint32_t slots) {
+    uint32_t next = hole + 1, at;
+    while (next < slots && !__atomic_load_n(&words[2 * next], __ATOMIC_ACQUIRE) &&
+           !__atomic_load_n(&words[2 * next + 1], __ATOMIC_RELAXED))
+        next++;
+    for (at = hole; next < slots && at < next; at++) {
+        if (at == hole)
+            __atomic_thread_fence(__ATOMIC_ACQUIRE); /* ORDER: pairs with the release in kasuri__payload */
+        if (__atomic_load_n(&words[2 * at + 1], __ATOMIC_RELAXED)) {
+            if (at == hole)
+                return hole;
+            next = at;
+            at = hole - 1;
+        }
+    }
+    return next;
+}
+
 static void read_events(struct reader *r, struct client *c, struct kasuri_chunk *chunk, uint32_t end) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint64_t before = 0;
     for (uint32_t i = 16; i < end / 8;) {
-        uint64_t stamp = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE), word1 = words[i + 1];
+        uint64_t stamp = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
+        uint64_t word1 = __atomic_load_n(&words[i + 1], __ATOMIC_RELAXED);
         uint32_t slots = word1 >> 8 & 0xff;
         if (!stamp) {
             r->totals.open_records += word1 != 0;
-            i += 2 * (slots ? slots : 1);
+            i = word1 ? i + 2 * (slots ? slots : 1) : 2 * after_hole(words, i / 2, end / 16);
             continue;
         }
-        if (r->is_live &&
-            (!slots || i + 2 * slots > end / 8 || !(word1 & 0xff) || (word1 & 0xff) > KASURI_EV_LOCK_GIVEN_UP))
-            return; /* the payload of a record whose head was not there yet when we looked */
         CHECK(slots && i + 2 * slots <= end / 8, "word1 %llx at %u", (unsigned long long)word1, i * 8);
         struct reader_event e = {.pid = c->pid,
                                  .gen = c->gen,

@@ -16,8 +16,7 @@ static inline __attribute__((always_inline)) void probe_emit_long(uint32_t kind,
         if (KASURI__LIKELY(kasuri__fits(w, pos, 32))) {
             uint64_t *slot = kasuri__slot(pos);
             kasuri__word1(slot, word, 0);
-            slot[2] = (uintptr_t)lock;
-            slot[3] = b;
+            kasuri__payload(slot, (uintptr_t)lock, b);
             kasuri__commit(slot, stamp);
             return;
         }

@@ -3,6 +3,7 @@
 //! Kinds of interleaving and their models:
 //! - between threads (writer, recorder, second writer), under the C11 memory model: [`threads`], with loom;
 //!   `RUSTFLAGS="--cfg loom" cargo test --release -p kasuri-model-ring --target-dir target/loom`
+//! - between an emit and a reader that does not know how long its record is: [`lengths`], with loom;
 //! - between an emit and who gives its memory back: [`leaving`], with loom as well;
 //! - between a thread and its own signal handlers, one instruction at a time: [`nested`], plain search; `cargo test`.
 //!
@@ -11,6 +12,8 @@
 
 #[cfg(loom)]
 pub mod leaving;
+#[cfg(loom)]
+pub mod lengths;
 pub mod nested;
 #[cfg(loom)]
 pub mod threads;

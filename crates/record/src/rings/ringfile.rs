@@ -2,6 +2,7 @@
 use crate::error::{Error, Result};
 use crate::guard::bounds::{MAX_NAMES, MAX_SITES_BYTES};
 use crate::guard::safefs::{Access, Held};
+use crate::rings::openchunk::{self, Words};
 use crate::rings::shm::Shared;
 use kasuri_format::ring::{
     self, ABI_VERSION, ChunkHeader, ChunkState, LOST_CAUSES, Lost, MAGIC_SEGMENT, SEQ_EMPTYING,
@@ -247,18 +248,19 @@ impl Segment {
 
     /// Bytes with committed events, header included: `used` of a closed chunk, else found by looking.
     pub fn used(&self, chunk: usize) -> usize {
-        let claimed =
-            self.map
-                .load_u32(self.at(chunk) + offset_of!(ChunkHeader, used)) as usize;
-        if (HEADER_BYTES..=self.chunk_bytes).contains(&claimed)
-            && claimed.is_multiple_of(SLOT_BYTES)
-        {
-            return claimed;
-        }
-        self.committed_end(chunk)
+        self.claimed(chunk)
+            .unwrap_or_else(|| self.committed_end(chunk))
     }
 
-    /// The end of the last committed event of an open chunk. An open record is stepped over by its
+    /// What its owner says of it, when that is possible.
+    fn claimed(&self, chunk: usize) -> Option<usize> {
+        let field = self.at(chunk) + offset_of!(ChunkHeader, used);
+        let claimed = self.map.load_u32(field) as usize;
+        let possible = (HEADER_BYTES..=self.chunk_bytes).contains(&claimed);
+        (possible && claimed.is_multiple_of(SLOT_BYTES)).then_some(claimed)
+    }
+
+    /// The end of the last committed event of a chunk whose owner has ended. An open record is stepped over by its
     /// length when that is written, else slot by slot.
     fn committed_end(&self, chunk: usize) -> usize {
         let at = self.at(chunk);
@@ -296,6 +298,12 @@ impl Segment {
     /// # Errors
     /// When not all of it could be written.
     pub fn write_to(&self, chunk: usize, out: &mut File) -> io::Result<u64> {
+        if ChunkState::from_number(self.state(chunk)) == Some(ChunkState::Owned) {
+            let mut copy = Vec::new();
+            self.copy_open(chunk, &mut copy);
+            out.write_all(&copy)?;
+            return Ok(copy.len() as u64);
+        }
         let at = self.at(chunk);
         let used = self.used(chunk);
         let mut header = [0u8; HEADER_BYTES];
@@ -332,6 +340,23 @@ impl Segment {
             .copy_to(at + HEADER_BYTES, &mut copy[HEADER_BYTES..]);
         out.write_all(&copy[n as usize..])?;
         Ok(used as u64)
+    }
+
+    /// A copy of a chunk that its owner may be writing, `used` set.
+    fn copy_open(&self, chunk: usize, out: &mut Vec<u8>) {
+        let claimed = self.claimed(chunk).unwrap_or(self.chunk_bytes);
+        let slots = openchunk::committed(&OpenSlots {
+            map: &self.map,
+            at: self.at(chunk) + HEADER_BYTES,
+            count: (claimed - HEADER_BYTES) / 8,
+        });
+        out.clear();
+        out.resize(HEADER_BYTES, 0);
+        self.map.copy_to(self.at(chunk), out);
+        out.extend(slots.iter().flat_map(|word| word.to_le_bytes()));
+        let used = (out.len() as u32).to_le_bytes();
+        let field = offset_of!(ChunkHeader, used);
+        out[field..field + 4].copy_from_slice(&used);
     }
 
     /// Gives a copied chunk back: events first, then the header, then the word that says so.
@@ -393,14 +418,31 @@ impl Segment {
         let before = self.stream_and_seq(chunk);
         // ORDER acquire: the copy must not be read before `seq`.
         std::sync::atomic::fence(Ordering::Acquire);
-        let used = self.used(chunk);
-        out.resize(used, 0);
-        self.map.copy_to(self.at(chunk), out);
+        self.copy_open(chunk, out);
         // ORDER acquire: `seq` must not be read again before the copy.
         std::sync::atomic::fence(Ordering::Acquire);
-        let field = offset_of!(ChunkHeader, used);
-        out[field..field + 4].copy_from_slice(&(used as u32).to_le_bytes());
         (before.0 != 0 && before == self.stream_and_seq(chunk)).then_some(before)
+    }
+}
+
+/// The slots of a chunk that its owner may be writing.
+struct OpenSlots<'a> {
+    map: &'a Shared,
+    at: usize,
+    count: usize,
+}
+
+impl Words for OpenSlots<'_> {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn stamp(&self, at: usize) -> u64 {
+        self.map.u64_at(self.at + 8 * at).load(Ordering::Acquire)
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        self.map.load_u64(self.at + 8 * at)
     }
 }
 
