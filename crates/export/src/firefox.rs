@@ -4,12 +4,15 @@
 //! Tables are columns, so each is written by passes over the model's: memory does not grow with the recording.
 use crate::Exported;
 use crate::args::ArgCursor;
-use crate::exported::Counted;
+use crate::json::{self, Decimal, Millis};
 use kasuri_model::label;
 use kasuri_model::{
     ArgValue, InstantIx, KernelSpanKind, SliceIx, SliceKind, ThreadIx, ThreadState, Time, Trace,
 };
+use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::io::{self, Write};
 
 /// `preprocessedProfileVersion`: the site upgrades older ones when it loads them.
@@ -42,34 +45,36 @@ const OWN_STRINGS: [&str; 3] = ["", "wake-up", "slice"];
 /// # Errors
 /// Those of `out`.
 pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
-    let mut profile = Profile {
+    let records = Cell::new(0);
+    let profile = Profile {
         trace,
-        sink: Counted { out, records: 0 },
+        records: &records,
         wakes: by_thread(&trace.wakeups.wakee),
         spans: by_thread(&trace.kernel_spans.thread),
     };
-    write!(
-        profile.sink.out,
-        "{{\"meta\":{},\n\"libs\":[],\n\"shared\":{},\n\"threads\":[",
-        meta(trace),
-        shared(trace)
-    )?;
-    let (mut args, mut instant_args) = (ArgCursor::default(), ArgCursor::default());
-    let mut instants = 0;
-    for i in 0..trace.threads.len() as u32 {
-        if i > 0 {
-            profile.text(",")?;
-        }
-        profile.thread(ThreadIx(i), &mut args, &mut instant_args, &mut instants)?;
-    }
-    profile.text("\n],\n\"counters\":[")?;
-    profile.counters()?;
-    profile.text("]}\n")?;
-    profile.sink.out.flush()?;
+    let file = File {
+        meta: meta(trace),
+        libs: [],
+        shared: shared(trace),
+        threads: Threads(&profile),
+        counters: Counters(&profile),
+    };
+    // The document and its threads: a thread has a line, of columns.
+    json::write(&file, 2, out)?;
     Ok(Exported {
-        records: profile.sink.records,
+        records: records.get(),
         left_out: left_out(trace),
     })
+}
+
+/// The document.
+#[derive(serde::Serialize)]
+struct File<'a> {
+    meta: Value,
+    libs: [(); 0],
+    shared: Value,
+    threads: Threads<'a>,
+    counters: Counters<'a>,
 }
 
 fn left_out(trace: &Trace) -> Vec<String> {
@@ -93,12 +98,6 @@ fn left_out(trace: &Trace) -> Vec<String> {
         }
     }
     out
-}
-
-/// Milliseconds with every nanosecond.
-fn ms(ns: i64) -> String {
-    let (sign, ns) = (if ns < 0 { "-" } else { "" }, ns.unsigned_abs());
-    format!("{sign}{}.{:06}", ns / 1_000_000, ns % 1_000_000)
 }
 
 fn meta(trace: &Trace) -> Value {
@@ -235,9 +234,12 @@ fn of_thread<'a>(
     own.take_while(move |&row| threads[row] == ix)
 }
 
-struct Profile<'a, W> {
+/// What all threads and counters are made from.
+struct Profile<'a> {
     trace: &'a Trace,
-    sink: Counted<W>,
+    /// Markers and counter values written so far.
+    records: &'a Cell<u64>,
+    /// Rows of wake-ups and of kernel spans, sorted by their thread.
     wakes: Vec<u32>,
     spans: Vec<u32>,
 }
@@ -252,95 +254,181 @@ struct Marker {
     data: Value,
 }
 
-impl<W: Write> Profile<'_, W> {
-    fn text(&mut self, text: &str) -> io::Result<()> {
-        self.sink.out.write_all(text.as_bytes())
-    }
+/// One thread of the profile. Times are ms since the recording's start.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Thread<'a> {
+    process_type: &'static str,
+    process_startup_time: u32,
+    process_shutdown_time: (),
+    register_time: Millis,
+    unregister_time: Millis,
+    paused_ranges: [(); 0],
+    show_markers_in_timeline: bool,
+    name: Cow<'a, str>,
+    is_main_thread: bool,
+    process_name: &'a str,
+    pid: String,
+    tid: i32,
+    samples: Samples,
+    markers: Markers<'a>,
+}
 
-    /// ms since the recording's start.
-    fn at(&self, time: Time) -> String {
-        ms((time - self.trace.span.start).ns())
-    }
+/// A thread's samples, by columns.
+#[derive(Default, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Samples {
+    /// The stack of the state that begins here; null at the thread's end.
+    stack: Vec<Option<usize>>,
+    time: Vec<Millis>,
+    weight: Vec<Millis>,
+    /// ns of CPU time since the sample before; null for the first.
+    #[serde(rename = "threadCPUDelta")]
+    thread_cpu_delta: Vec<Option<i64>>,
+    weight_type: &'static str,
+    length: usize,
+}
 
-    /// A column of a table.
-    fn column(&mut self, name: &str, values: impl Iterator<Item = String>) -> io::Result<()> {
-        write!(self.sink.out, "\"{name}\":[")?;
-        for (i, value) in values.enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            write!(self.sink.out, "{comma}{value}")?;
+/// A thread's markers, by columns.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Markers<'a> {
+    data: Vec<&'a Value>,
+    name: Vec<usize>,
+    start_time: Vec<Millis>,
+    end_time: Vec<Option<Millis>>,
+    /// MarkerPhase: 0 a point, 1 an interval.
+    phase: Vec<u8>,
+    category: Vec<usize>,
+    length: usize,
+}
+
+/// A counter; its values are told as differences.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Counter<'a> {
+    name: &'a str,
+    category: &'static str,
+    description: &'a str,
+    pid: String,
+    main_thread_index: u32,
+    display: Value,
+    samples: CounterSamples,
+}
+
+#[derive(Default, serde::Serialize)]
+struct CounterSamples {
+    time: Vec<Millis>,
+    count: Vec<f64>,
+    length: usize,
+}
+
+/// The threads, one after the other.
+struct Threads<'a>(&'a Profile<'a>);
+
+impl Serialize for Threads<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        let mut tables = Cursors::default();
+        for ix in (0..self.0.trace.threads.len() as u32).map(ThreadIx) {
+            let markers = self.0.all_markers(ix, &mut tables);
+            seq.serialize_element(&self.0.thread(ix, &markers))?;
         }
-        self.text("],")
+        seq.end()
+    }
+}
+
+/// The counters, one after the other.
+struct Counters<'a>(&'a Profile<'a>);
+
+impl Serialize for Counters<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let all = self.0.trace.counters.iter();
+        serializer.collect_seq(all.map(|counter| self.0.counter(counter)))
+    }
+}
+
+/// Places in the tables that are sorted by thread.
+#[derive(Default)]
+struct Cursors {
+    slice_args: ArgCursor,
+    instant_args: ArgCursor,
+    instants: usize,
+}
+
+impl Profile<'_> {
+    /// ms since the recording's start.
+    fn at(&self, time: Time) -> Millis {
+        Decimal((time - self.trace.span.start).ns())
     }
 
-    fn thread(
-        &mut self,
-        ix: ThreadIx,
-        args: &mut ArgCursor,
-        instant_args: &mut ArgCursor,
-        instants: &mut usize,
-    ) -> io::Result<()> {
+    fn thread<'m>(&'m self, ix: ThreadIx, markers: &'m [Marker]) -> Thread<'m> {
         let trace = self.trace;
         let row = &trace.threads[ix.ix()];
         let process = trace.processes.get(row.process.ix());
         let pid = process.map_or(row.tid, |p| p.pid);
-        let process_name = process.map_or("", |p| trace.strings.get(p.name));
-        write!(
-            self.sink.out,
-            "\n{{\"processType\":\"default\",\"processStartupTime\":0,\"processShutdownTime\":null,\
-             \"registerTime\":{},\"unregisterTime\":{},\"pausedRanges\":[],\"showMarkersInTimeline\":true,\
-             \"name\":{},\"isMainThread\":{},\"processName\":{},\"pid\":\"{pid}\",\"tid\":{},\n\"samples\":{{",
-            self.at(row.alive.start),
-            self.at(row.alive.end),
-            Value::from(label::thread(trace, ix).as_ref()),
-            row.tid == pid,
-            Value::from(process_name),
-            row.tid,
-        )?;
-        self.samples(ix)?;
-        self.text("},\n\"markers\":{")?;
+        Thread {
+            process_type: "default",
+            process_startup_time: 0,
+            process_shutdown_time: (),
+            register_time: self.at(row.alive.start),
+            unregister_time: self.at(row.alive.end),
+            paused_ranges: [],
+            show_markers_in_timeline: true,
+            name: label::thread(trace, ix),
+            is_main_thread: row.tid == pid,
+            process_name: process.map_or("", |p| trace.strings.get(p.name)),
+            pid: pid.to_string(),
+            tid: row.tid,
+            samples: self.samples(ix),
+            markers: self.markers(markers),
+        }
+    }
+
+    /// A thread's markers, in order of time.
+    fn all_markers(&self, ix: ThreadIx, tables: &mut Cursors) -> Vec<Marker> {
         let mut markers = Vec::new();
-        self.slices(ix, args, &mut markers);
-        self.points(ix, instant_args, instants, &mut markers);
+        self.slices(ix, &mut tables.slice_args, &mut markers);
+        let instants = &mut tables.instants;
+        self.points(ix, &mut tables.instant_args, instants, &mut markers);
         self.kernel_spans(ix, &mut markers);
         self.wakeups(ix, &mut markers);
         markers.sort_by_key(|m| m.start);
-        self.markers(&markers)?;
-        self.text("}}")
+        self.records.set(self.records.get() + markers.len() as u64);
+        markers
     }
 
     /// A sample for each state, and one at the thread's end: how the profiler draws a stretch from one to the next.
-    fn samples(&mut self, ix: ThreadIx) -> io::Result<()> {
+    fn samples(&self, ix: ThreadIx) -> Samples {
         let (trace, row) = (self.trace, &self.trace.threads[ix.ix()]);
-        let rows: Vec<usize> = row.states.clone().map(|i| i as usize).collect();
-        let end_of = |i: usize| match rows.last() {
-            Some(&last) if last > i => trace.states.start[i + 1],
-            _ => row.alive.end,
+        let rows = row.states.start as usize..row.states.end as usize;
+        let mut out = Samples {
+            weight_type: "tracing-ms",
+            ..Samples::default()
         };
-        let n = rows.len() + usize::from(!rows.is_empty());
-        let last = rows.last().map(|&i| end_of(i));
-        let starts = rows.iter().map(|&i| trace.states.start[i]).chain(last);
-        let times: Vec<String> = starts.map(|t| self.at(t)).collect();
-        let numbers = rows.iter().map(|&i| trace.states.state[i] as usize);
-        let stacks = numbers.map(|n| n.to_string());
-        let stacks = stacks.chain(last.map(|_| "null".to_owned()));
-        self.column("stack", stacks)?;
-        self.column("time", times.into_iter())?;
-        let lengths = rows
-            .iter()
-            .map(|&i| (end_of(i) - trace.states.start[i]).ns());
-        let weights = lengths.map(ms).chain(last.map(|_| "0".to_owned()));
-        self.column("weight", weights)?;
-        // CPU time since the sample before.
-        let on_cpu = rows.iter().map(|&i| match trace.states.state[i] {
-            ThreadState::Running => (end_of(i) - trace.states.start[i]).ns().to_string(),
-            _ => "0".to_owned(),
-        });
-        let deltas = last.map(|_| "null".to_owned()).into_iter().chain(on_cpu);
-        self.column("threadCPUDelta", deltas)?;
-        write!(
-            self.sink.out,
-            "\"weightType\":\"tracing-ms\",\"length\":{n}"
-        )
+        // CPU time of the stretch before the next sample.
+        let mut on_cpu_ns = None;
+        for i in rows.clone() {
+            let end = match i + 1 < rows.end {
+                true => trace.states.start[i + 1],
+                false => row.alive.end,
+            };
+            let (start, state) = (trace.states.start[i], trace.states.state[i]);
+            let ns = (end - start).ns();
+            out.stack.push(Some(state as usize));
+            out.time.push(self.at(start));
+            out.weight.push(Decimal(ns));
+            out.thread_cpu_delta.push(on_cpu_ns);
+            on_cpu_ns = Some(if state == ThreadState::Running { ns } else { 0 });
+        }
+        if !rows.is_empty() {
+            out.stack.push(None);
+            out.time.push(self.at(row.alive.end));
+            out.weight.push(Decimal(0));
+            out.thread_cpu_delta.push(on_cpu_ns);
+        }
+        out.length = out.stack.len();
+        out
     }
 
     fn string_of_kind(&self, kind: SliceKind) -> usize {
@@ -468,60 +556,48 @@ impl<W: Write> Profile<'_, W> {
         }
     }
 
-    fn markers(&mut self, markers: &[Marker]) -> io::Result<()> {
-        self.sink.records += markers.len() as u64;
-        let starts: Vec<String> = markers.iter().map(|m| self.at(m.start)).collect();
-        let ends = markers
-            .iter()
-            .map(|m| m.end.map_or("null".to_owned(), |end| self.at(end)));
-        let ends: Vec<String> = ends.collect();
-        self.column("data", markers.iter().map(|m| m.data.to_string()))?;
-        self.column("name", markers.iter().map(|m| m.name.to_string()))?;
-        self.column("startTime", starts.into_iter())?;
-        self.column("endTime", ends.into_iter())?;
-        // MarkerPhase: 0 a point, 1 an interval.
-        let phases = markers
-            .iter()
-            .map(|m| u8::from(m.end.is_some()).to_string());
-        self.column("phase", phases)?;
-        self.column("category", markers.iter().map(|m| m.category.to_string()))?;
-        write!(self.sink.out, "\"length\":{}", markers.len())
+    fn markers<'m>(&self, markers: &'m [Marker]) -> Markers<'m> {
+        let ends = markers.iter().map(|m| m.end.map(|end| self.at(end)));
+        let phases = markers.iter().map(|m| u8::from(m.end.is_some()));
+        Markers {
+            data: markers.iter().map(|m| &m.data).collect(),
+            name: markers.iter().map(|m| m.name).collect(),
+            start_time: markers.iter().map(|m| self.at(m.start)).collect(),
+            end_time: ends.collect(),
+            phase: phases.collect(),
+            category: markers.iter().map(|m| m.category).collect(),
+            length: markers.len(),
+        }
     }
 
-    fn counters(&mut self) -> io::Result<()> {
+    fn counter<'c>(&'c self, counter: &'c kasuri_model::Counter) -> Counter<'c> {
         let trace = self.trace;
-        for (n, counter) in trace.counters.iter().enumerate() {
-            let process = trace.processes.get(counter.process.ix());
-            let pid = process.map_or(0, |p| p.pid);
-            let thread = process.map_or(0, |p| p.threads.start);
-            let name = label::named(trace, counter.name, "counter");
-            // Values are told as differences, and must be numbers.
-            let mut before = 0.0;
-            let (mut times, mut counts) = (Vec::new(), Vec::new());
-            for (&time, &value) in counter.time.iter().zip(&counter.value) {
-                if value.is_finite() {
-                    times.push(self.at(time));
-                    counts.push(Value::from(value - before).to_string());
-                    before = value;
-                }
+        let process = trace.processes.get(counter.process.ix());
+        let name = label::named(trace, counter.name, "counter");
+        let mut samples = CounterSamples::default();
+        // Values are told as differences, and must be numbers.
+        let mut before = 0.0;
+        for (&time, &value) in counter.time.iter().zip(&counter.value) {
+            if value.is_finite() {
+                samples.time.push(self.at(time));
+                samples.count.push(value - before);
+                before = value;
             }
-            self.sink.records += times.len() as u64;
-            let comma = if n > 0 { "," } else { "" };
-            let display = json!({
+        }
+        samples.length = samples.time.len();
+        self.records.set(self.records.get() + samples.length as u64);
+        Counter {
+            name,
+            category: "kasuri",
+            description: name,
+            pid: process.map_or(0, |p| p.pid).to_string(),
+            main_thread_index: process.map_or(0, |p| p.threads.start),
+            display: json!({
                 "graphType": "line-accumulated", "unit": "", "color": "teal", "markerSchemaLocation": null,
                 "sortWeight": 50, "label": name,
                 "tooltipRows": [{"type": "value", "source": "accumulated", "format": {"unit": "number"}, "label": name}],
-            });
-            write!(
-                self.sink.out,
-                "{comma}\n{{\"name\":{0},\"category\":\"kasuri\",\"description\":{0},\"pid\":\"{pid}\",\"mainThreadIndex\":{thread},\
-                 \"display\":{display},\"samples\":{{\"time\":[{1}],\"count\":[{2}],\"length\":{3}}}}}",
-                Value::from(name),
-                times.join(","),
-                counts.join(","),
-                times.len()
-            )?;
+            }),
+            samples,
         }
-        Ok(())
     }
 }

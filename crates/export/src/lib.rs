@@ -11,6 +11,7 @@
 //! | [`ctf`] | Common Trace Format 1.8 and 2, a directory |
 //! | [`trace_dat`] | trace-cmd's trace.dat |
 //! | `sched_events` | the scheduler's events, as formats with kernel events want them |
+//! | `json` | JSON that is written while it is made |
 //! | `args` | the arguments of each slice and instant |
 //! | `exports` | the table of formats |
 //! | `exported` | what each export reports back |
@@ -22,6 +23,7 @@ pub mod ctf;
 mod exported;
 mod exports;
 pub mod firefox;
+mod json;
 pub mod paraver;
 pub mod perfetto;
 mod sched_events;

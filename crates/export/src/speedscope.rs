@@ -2,10 +2,11 @@
 //!
 //! A frame is a slice; inside it, while the thread does not run, the innermost frame is the kernel state in brackets:
 //! the flame graph so tells work from waiting. Written event by event; memory does not grow with the recording.
-use crate::Exported;
-use crate::exported::Counted;
+use crate::{Exported, json};
 use kasuri_model::label;
 use kasuri_model::{SliceIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
+use serde::ser::{Serialize, SerializeSeq, Serializer};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -16,40 +17,91 @@ const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 /// # Errors
 /// Those of `out`.
 pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
-    let mut profiles = Profiles {
-        trace,
-        frames: Frames::new(trace),
-        sink: Counted { out, records: 0 },
-        open: Vec::new(),
-        leaf: None,
-        is_first_event: true,
-        last: trace.span.start,
-        n_holds: 0,
+    let (records, n_holds) = (Cell::new(0), Cell::new(0));
+    let frames = Frames::new(trace);
+    let file = File {
+        schema: SCHEMA,
+        exporter: "kasuri",
+        name: match trace.info.command.is_empty() {
+            true => "whole system".to_owned(),
+            false => trace.info.command.join(" "),
+        },
+        shared: Shared {
+            frames: &frames.all,
+        },
+        profiles: Profiles {
+            trace,
+            frames: &frames,
+            records: &records,
+            n_holds: &n_holds,
+        },
     };
-    profiles.head()?;
-    let mut is_first = true;
-    for i in 0..trace.threads.len() as u32 {
-        if !trace.threads[i as usize].slices.is_empty() || profiles.has_states(ThreadIx(i)) {
-            if !is_first {
-                profiles.text(",")?;
-            }
-            is_first = false;
-            profiles.thread(ThreadIx(i))?;
+    // The document, its profiles, a profile, its events: an event has a line.
+    json::write(&file, 4, out)?;
+    Ok(Exported {
+        records: records.get(),
+        left_out: left_out(trace, n_holds.get()),
+    })
+}
+
+/// The document.
+#[derive(serde::Serialize)]
+struct File<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    exporter: &'static str,
+    name: String,
+    shared: Shared<'a>,
+    profiles: Profiles<'a>,
+}
+
+#[derive(serde::Serialize)]
+struct Shared<'a> {
+    frames: &'a [Frame],
+}
+
+/// What a flame graph's box is called, and where it is in the source.
+#[derive(serde::Serialize)]
+struct Frame {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
+}
+
+impl Frame {
+    /// `place`: `FILE:LINE`.
+    fn new(name: &str, place: Option<&str>) -> Frame {
+        let place = place.and_then(|place| place.rsplit_once(':'));
+        Frame {
+            name: name.to_owned(),
+            file: place.map(|(file, _)| file.to_owned()),
+            line: place.map(|(_, line)| line.parse().unwrap_or(0)),
         }
     }
-    let (start, end) = (trace.span.start.ns(), trace.span.end.ns());
-    if is_first {
-        // A file without a profile is an error to speedscope.
-        profiles.text(&format!(
-            "\n{{\"type\":\"evented\",\"name\":\"no thread\",\"unit\":\"nanoseconds\",\"startValue\":{start},\"endValue\":{end},\"events\":[]}}"
-        ))?;
-    }
-    profiles.text("\n]}\n")?;
-    profiles.sink.out.flush()?;
-    Ok(Exported {
-        records: profiles.sink.records,
-        left_out: left_out(trace, profiles.n_holds),
-    })
+}
+
+/// One thread; times in ns since the recording's start.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Profile<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: String,
+    unit: &'static str,
+    start_value: i64,
+    end_value: i64,
+    events: Events<'a>,
+}
+
+/// A frame opens (`O`) or closes (`C`).
+#[derive(serde::Serialize)]
+struct Event {
+    #[serde(rename = "type")]
+    kind: char,
+    frame: usize,
+    at: i64,
 }
 
 fn left_out(trace: &Trace, n_holds: u64) -> Vec<String> {
@@ -79,7 +131,7 @@ fn left_out(trace: &Trace, n_holds: u64) -> Vec<String> {
 struct Frames {
     by_name: HashMap<StrIx, usize>,
     by_kind: [Option<usize>; label::KINDS.len()],
-    names: Vec<(String, Option<String>)>,
+    all: Vec<Frame>,
 }
 
 const STATES: [ThreadState; 9] = [
@@ -96,24 +148,25 @@ const STATES: [ThreadState; 9] = [
 
 impl Frames {
     fn new(trace: &Trace) -> Frames {
-        let states = STATES.map(|state| (format!("[{}]", label::state(state)), None));
+        let states = STATES.map(|state| Frame::new(&format!("[{}]", label::state(state)), None));
         let mut frames = Frames {
             by_name: HashMap::new(),
             by_kind: Default::default(),
-            names: states.into(),
+            all: states.into(),
         };
         for i in 0..trace.slices.start.len() {
             let (name, kind) = (trace.slices.name[i], trace.slices.kind[i]);
-            let next = frames.names.len();
+            let next = frames.all.len();
             if trace.strings.get(name).is_empty() {
                 if frames.by_kind[kind as usize].is_none() {
                     frames.by_kind[kind as usize] = Some(next);
-                    frames.names.push((label::kind(kind).to_owned(), None));
+                    frames.all.push(Frame::new(label::kind(kind), None));
                 }
             } else if kind != SliceKind::LockHold && !frames.by_name.contains_key(&name) {
                 frames.by_name.insert(name, next);
-                let text = label::slice(trace, SliceIx(i as u32)).to_owned();
-                frames.names.push((text, trace.places.get(&name).cloned()));
+                let place = trace.places.get(&name).map(String::as_str);
+                let text = label::slice(trace, SliceIx(i as u32));
+                frames.all.push(Frame::new(text, place));
             }
         }
         frames
@@ -125,47 +178,37 @@ impl Frames {
     }
 }
 
-struct Profiles<'a, W> {
+/// A profile for each thread that has something to show.
+struct Profiles<'a> {
     trace: &'a Trace,
-    frames: Frames,
-    sink: Counted<W>,
-    /// Frames that are open, with when they end.
-    open: Vec<(usize, Time)>,
-    /// The state that is drawn.
-    leaf: Option<usize>,
-    is_first_event: bool,
-    last: Time,
-    n_holds: u64,
+    frames: &'a Frames,
+    /// Events written so far.
+    records: &'a Cell<u64>,
+    /// Critical sections left out so far.
+    n_holds: &'a Cell<u64>,
 }
 
-impl<W: Write> Profiles<'_, W> {
-    fn text(&mut self, text: &str) -> io::Result<()> {
-        self.sink.out.write_all(text.as_bytes())
-    }
-
-    fn head(&mut self) -> io::Result<()> {
-        let info = &self.trace.info;
-        let name = match info.command.is_empty() {
-            true => "whole system".to_owned(),
-            false => info.command.join(" "),
-        };
-        let frames = self.frames.names.iter().map(|(name, place)| {
-            let mut frame = serde_json::json!({ "name": name });
-            if let Some((file, line)) = place.as_deref().and_then(|p| p.rsplit_once(':')) {
-                frame["file"] = file.into();
-                frame["line"] = line.parse::<u32>().unwrap_or(0).into();
+impl Serialize for Profiles<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        let mut is_empty = true;
+        for ix in (0..self.trace.threads.len() as u32).map(ThreadIx) {
+            let row = &self.trace.threads[ix.ix()];
+            if !row.slices.is_empty() || self.has_states(ix) {
+                let name = format!("{} {}", label::thread(self.trace, ix), row.tid);
+                seq.serialize_element(&self.profile(name, Some(ix)))?;
+                is_empty = false;
             }
-            frame
-        });
-        let frames: Vec<_> = frames.collect();
-        write!(
-            self.sink.out,
-            "{{\"$schema\":\"{SCHEMA}\",\"exporter\":\"kasuri\",\"name\":{},\n\"shared\":{{\"frames\":{}}},\n\"profiles\":[",
-            serde_json::Value::from(name),
-            serde_json::Value::from(frames)
-        )
+        }
+        if is_empty {
+            // A file without a profile is an error to speedscope.
+            seq.serialize_element(&self.profile("no thread".to_owned(), None))?;
+        }
+        seq.end()
     }
+}
 
+impl Profiles<'_> {
     fn has_states(&self, ix: ThreadIx) -> bool {
         let thread = &self.trace.threads[ix.ix()];
         let is_target =
@@ -173,20 +216,63 @@ impl<W: Write> Profiles<'_, W> {
         is_target && !thread.states.is_empty()
     }
 
-    fn thread(&mut self, ix: ThreadIx) -> io::Result<()> {
+    fn profile(&self, name: String, thread: Option<ThreadIx>) -> Profile<'_> {
+        Profile {
+            kind: "evented",
+            name,
+            unit: "nanoseconds",
+            start_value: self.trace.span.start.ns(),
+            end_value: self.trace.span.end.ns(),
+            events: Events { of: self, thread },
+        }
+    }
+}
+
+/// The events of one thread, made while they are written.
+struct Events<'a> {
+    of: &'a Profiles<'a>,
+    thread: Option<ThreadIx>,
+}
+
+impl Serialize for Events<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let seq = serializer.serialize_seq(None)?;
+        let Some(thread) = self.thread else {
+            return seq.end();
+        };
+        let mut walk = Walk {
+            of: self.of,
+            trace: self.of.trace,
+            seq,
+            open: Vec::new(),
+            leaf: None,
+            last: self.of.trace.span.start,
+        };
+        walk.thread(thread)?;
+        walk.seq.end()
+    }
+}
+
+/// Goes through a thread's slices and states side by side. speedscope wants frames that nest and events in order of time;
+/// slices nest, states change anywhere: the state's frame is closed before and opened again after each change of slices.
+struct Walk<'a, Q> {
+    of: &'a Profiles<'a>,
+    trace: &'a Trace,
+    seq: Q,
+    /// Frames that are open, with when they end.
+    open: Vec<(usize, Time)>,
+    /// The state that is drawn.
+    leaf: Option<usize>,
+    last: Time,
+}
+
+impl<Q: SerializeSeq> Walk<'_, Q> {
+    fn thread(&mut self, ix: ThreadIx) -> Result<(), Q::Error> {
         let (trace, row) = (self.trace, &self.trace.threads[ix.ix()]);
-        let name = format!("{} {}", label::thread(trace, ix), row.tid);
-        let (start, end) = (trace.span.start.ns(), trace.span.end.ns());
-        write!(
-            self.sink.out,
-            "\n{{\"type\":\"evented\",\"name\":{},\"unit\":\"nanoseconds\",\"startValue\":{start},\"endValue\":{end},\"events\":[",
-            serde_json::Value::from(name)
-        )?;
-        (self.is_first_event, self.last) = (true, trace.span.start);
         let mut states = row.states.clone().map(|i| i as usize).peekable();
         for i in row.slices.clone().map(|i| i as usize) {
             if trace.slices.kind[i] == SliceKind::LockHold {
-                self.n_holds += 1;
+                self.of.n_holds.set(self.of.n_holds.get() + 1);
                 continue;
             }
             let start = trace.slices.start[i];
@@ -196,7 +282,7 @@ impl<W: Write> Profiles<'_, W> {
                 self.close_frame(start)?;
             }
             let leaf = self.hide_leaf(start)?;
-            let frame = self.frames.of(trace.slices.name[i], trace.slices.kind[i]);
+            let frame = (self.of.frames).of(trace.slices.name[i], trace.slices.kind[i]);
             self.event('O', frame, start)?;
             self.show_leaf(leaf, start)?;
             let within = self.open.last().map_or(trace.span.end, |&(_, end)| end);
@@ -212,7 +298,7 @@ impl<W: Write> Profiles<'_, W> {
             self.close_frame(trace.span.end)?;
         }
         self.hide_leaf(end.min(trace.span.end))?;
-        self.text("]}")
+        Ok(())
     }
 
     /// States that begin and frames that end up to `time`, in order.
@@ -220,7 +306,7 @@ impl<W: Write> Profiles<'_, W> {
         &mut self,
         time: Time,
         states: &mut std::iter::Peekable<impl Iterator<Item = usize>>,
-    ) -> io::Result<()> {
+    ) -> Result<(), Q::Error> {
         loop {
             let state = states.peek().map(|&i| self.trace.states.start[i]);
             let end = self.open.last().map(|&(_, end)| end);
@@ -238,7 +324,7 @@ impl<W: Write> Profiles<'_, W> {
     }
 
     /// Ends the innermost frame; the state goes on in the one around it.
-    fn close_frame(&mut self, at: Time) -> io::Result<()> {
+    fn close_frame(&mut self, at: Time) -> Result<(), Q::Error> {
         let leaf = self.hide_leaf(at)?;
         if let Some((frame, end)) = self.open.pop() {
             self.event('C', frame, at.min(end))?;
@@ -247,7 +333,7 @@ impl<W: Write> Profiles<'_, W> {
     }
 
     /// Ends the state's frame; which it was.
-    fn hide_leaf(&mut self, at: Time) -> io::Result<Option<usize>> {
+    fn hide_leaf(&mut self, at: Time) -> Result<Option<usize>, Q::Error> {
         let leaf = self.leaf.take();
         if let Some(leaf) = leaf {
             self.event('C', leaf, at)?;
@@ -255,7 +341,7 @@ impl<W: Write> Profiles<'_, W> {
         Ok(leaf)
     }
 
-    fn show_leaf(&mut self, leaf: Option<usize>, at: Time) -> io::Result<()> {
+    fn show_leaf(&mut self, leaf: Option<usize>, at: Time) -> Result<(), Q::Error> {
         self.leaf = leaf;
         match leaf {
             Some(leaf) => self.event('O', leaf, at),
@@ -263,16 +349,11 @@ impl<W: Write> Profiles<'_, W> {
         }
     }
 
-    fn event(&mut self, kind: char, frame: usize, at: Time) -> io::Result<()> {
-        let comma = if self.is_first_event { "" } else { "," };
-        self.is_first_event = false;
-        self.sink.records += 1;
+    fn event(&mut self, kind: char, frame: usize, at: Time) -> Result<(), Q::Error> {
+        self.of.records.set(self.of.records.get() + 1);
         // Events of a profile must not go back.
         self.last = self.last.max(at);
         let at = self.last.ns();
-        write!(
-            self.sink.out,
-            "{comma}\n{{\"type\":\"{kind}\",\"frame\":{frame},\"at\":{at}}}"
-        )
+        self.seq.serialize_element(&Event { kind, frame, at })
     }
 }

@@ -7,13 +7,15 @@ mod event;
 
 use crate::Exported;
 use crate::args::ArgCursor;
-use crate::exported::Counted;
+use crate::json::{self, Decimal, Micros};
 use event::{Arg, Event};
 use kasuri_model::{
     ArgValue, InstantIx, KernelSpanKind, SliceIx, SliceKind, ThreadIx, ThreadState, Time, Trace,
 };
 use kasuri_model::{arrow, label};
+use serde::ser::{Serialize, SerializeSeq, Serializer};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::io::{self, Write};
 
 /// A thread's states are drawn in the row with its tid plus this: above every tid Linux gives (4,194,304), and
@@ -32,26 +34,57 @@ const SOFTIRQ_ROW: i64 = STATE_ROW * 2;
 /// # Errors
 /// Those of `out`.
 pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
-    let mut json = Json {
-        trace,
-        sink: Counted { out, records: 0 },
-        line: Vec::new(),
+    let records = Cell::new(0);
+    let file = File {
+        trace_events: Events {
+            trace,
+            records: &records,
+        },
+        display_time_unit: "ns",
+        other_data: other_data(trace),
     };
-    json.sink.out.write_all(b"{\"traceEvents\":[")?;
-    json.metadata()?;
-    json.cpus()?;
-    json.states()?;
-    json.slices_and_instants()?;
-    json.counters()?;
-    json.arrows()?;
-    json.kernel_spans()?;
-    json.losses()?;
-    json.tail()?;
-    json.sink.out.flush()?;
+    // The document and its events: an event has a line.
+    json::write(&file, 2, out)?;
     Ok(Exported {
-        records: json.sink.records,
+        records: records.get(),
         left_out: left_out(trace),
     })
+}
+
+/// The document. Events come first, so that a file cut short still holds most of them.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct File<'a> {
+    trace_events: Events<'a>,
+    display_time_unit: &'static str,
+    other_data: serde_json::Value,
+}
+
+/// All events, made while they are written.
+struct Events<'a> {
+    trace: &'a Trace,
+    /// How many were written.
+    records: &'a Cell<u64>,
+}
+
+impl Serialize for Events<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut events = Writer {
+            trace: self.trace,
+            seq: serializer.serialize_seq(None)?,
+            records: 0,
+        };
+        events.metadata()?;
+        events.cpus()?;
+        events.states()?;
+        events.slices_and_instants()?;
+        events.counters()?;
+        events.arrows()?;
+        events.kernel_spans()?;
+        events.losses()?;
+        self.records.set(events.records);
+        events.seq.end()
+    }
 }
 
 fn left_out(trace: &Trace) -> Vec<String> {
@@ -68,29 +101,23 @@ fn left_out(trace: &Trace) -> Vec<String> {
     left_out
 }
 
-struct Json<'a, W> {
+/// Writes events into the sequence, kind by kind.
+struct Writer<'a, Q> {
     trace: &'a Trace,
-    sink: Counted<W>,
-    line: Vec<u8>,
+    seq: Q,
+    records: u64,
 }
 
-impl<'a, W: Write> Json<'a, W> {
-    fn emit(&mut self, event: &Event) -> io::Result<()> {
-        self.line.clear();
-        let separator: &[u8] = if self.sink.records == 0 {
-            b"\n"
-        } else {
-            b",\n"
-        };
-        self.line.extend_from_slice(separator);
-        event.put(&mut self.line);
-        self.sink.records += 1;
-        self.sink.out.write_all(&self.line)
+impl<'a, Q: SerializeSeq> Writer<'a, Q> {
+    fn emit(&mut self, event: &Event) -> Result<(), Q::Error> {
+        self.records += 1;
+        self.seq.serialize_element(event)
     }
 
-    /// CLOCK_MONOTONIC in ns.
-    fn ts(&self, time: Time) -> Option<i64> {
-        Some(self.trace.origin_monotonic_ns.saturating_add(time.ns()))
+    /// CLOCK_MONOTONIC.
+    fn ts(&self, time: Time) -> Option<Micros> {
+        let origin_ns = self.trace.origin_monotonic_ns;
+        Some(Decimal(origin_ns.saturating_add(time.ns())))
     }
 
     fn span(&self, name: Cow<'a, str>, row: (i32, i64), from: Time, to: Time) -> Event<'a> {
@@ -100,7 +127,7 @@ impl<'a, W: Write> Json<'a, W> {
             pid: row.0,
             tid: row.1,
             ts: self.ts(from),
-            dur: Some((to - from).ns()),
+            dur: Some(Decimal((to - from).ns())),
             ..Event::default()
         }
     }
@@ -122,7 +149,7 @@ impl<'a, W: Write> Json<'a, W> {
         what: &'static str,
         (pid, tid): (i32, i64),
         name: &str,
-    ) -> io::Result<()> {
+    ) -> Result<(), Q::Error> {
         let args = vec![("name".into(), Arg::Text(name.into()))];
         self.emit(&Event {
             ph: "M",
@@ -139,7 +166,7 @@ impl<'a, W: Write> Json<'a, W> {
         what: &'static str,
         (pid, tid): (i32, i64),
         index: i64,
-    ) -> io::Result<()> {
+    ) -> Result<(), Q::Error> {
         let args = vec![("sort_index".into(), Arg::Int(index))];
         self.emit(&Event {
             ph: "M",
@@ -151,7 +178,7 @@ impl<'a, W: Write> Json<'a, W> {
         })
     }
 
-    fn metadata(&mut self) -> io::Result<()> {
+    fn metadata(&mut self) -> Result<(), Q::Error> {
         self.name_row("process_name", (CPUS_PID, 0), "CPUs")?;
         self.sort_row("process_sort_index", (CPUS_PID, 0), -1)?;
         for cpu in 0..self.trace.cpus.len() {
@@ -178,7 +205,7 @@ impl<'a, W: Write> Json<'a, W> {
         Ok(())
     }
 
-    fn cpus(&mut self) -> io::Result<()> {
+    fn cpus(&mut self) -> Result<(), Q::Error> {
         let occupancy = &self.trace.occupancy;
         for (cpu, row) in self.trace.cpus.iter().enumerate() {
             for i in row.occupancy.clone().map(|i| i as usize) {
@@ -205,7 +232,7 @@ impl<'a, W: Write> Json<'a, W> {
         Ok(())
     }
 
-    fn states(&mut self) -> io::Result<()> {
+    fn states(&mut self) -> Result<(), Q::Error> {
         let states = &self.trace.states;
         for (t, row) in self.trace.threads.iter().enumerate() {
             let (pid, tid) = self.pid_tid(ThreadIx(t as u32));
@@ -246,7 +273,7 @@ impl<'a, W: Write> Json<'a, W> {
         )
     }
 
-    fn slices_and_instants(&mut self) -> io::Result<()> {
+    fn slices_and_instants(&mut self) -> Result<(), Q::Error> {
         let mut cursor = ArgCursor::default();
         for i in 0..self.trace.slices.start.len() {
             let slices = &self.trace.slices;
@@ -318,7 +345,7 @@ impl<'a, W: Write> Json<'a, W> {
             .collect()
     }
 
-    fn instants(&mut self, mut cursor: ArgCursor) -> io::Result<()> {
+    fn instants(&mut self, mut cursor: ArgCursor) -> Result<(), Q::Error> {
         for i in 0..self.trace.instants.time.len() {
             let (pid, tid) = self.pid_tid(self.trace.instants.thread[i]);
             let name = label::named(self.trace, self.trace.instants.name[i], "instant").into();
@@ -338,7 +365,7 @@ impl<'a, W: Write> Json<'a, W> {
         Ok(())
     }
 
-    fn counters(&mut self) -> io::Result<()> {
+    fn counters(&mut self) -> Result<(), Q::Error> {
         for counter in &self.trace.counters {
             let pid = self
                 .trace
@@ -364,7 +391,7 @@ impl<'a, W: Write> Json<'a, W> {
         Ok(())
     }
 
-    fn arrows(&mut self) -> io::Result<()> {
+    fn arrows(&mut self) -> Result<(), Q::Error> {
         let trace = self.trace;
         for arrow in arrow::arrows(trace) {
             for (ph, bp, (time, thread)) in [("s", None, arrow.from), ("f", Some("e"), arrow.to)] {
@@ -387,7 +414,7 @@ impl<'a, W: Write> Json<'a, W> {
         Ok(())
     }
 
-    fn kernel_spans(&mut self) -> io::Result<()> {
+    fn kernel_spans(&mut self) -> Result<(), Q::Error> {
         let spans = &self.trace.kernel_spans;
         for i in 0..spans.start.len() {
             let (row, cat) = match spans.kind[i] {
@@ -406,7 +433,7 @@ impl<'a, W: Write> Json<'a, W> {
         Ok(())
     }
 
-    fn losses(&mut self) -> io::Result<()> {
+    fn losses(&mut self) -> Result<(), Q::Error> {
         let whole = &self.trace.span;
         for loss in &self.trace.losses {
             let row = match loss.cpu {
@@ -425,30 +452,23 @@ impl<'a, W: Write> Json<'a, W> {
         }
         Ok(())
     }
+}
 
-    fn tail(&mut self) -> io::Result<()> {
-        let info = &self.trace.info;
-        let is_known = self.trace.origin_realtime_ns != 0;
-        let realtime = is_known.then(|| {
-            self.trace
-                .origin_realtime_ns
-                .saturating_sub(self.trace.origin_monotonic_ns)
-        });
-        let other = serde_json::json!({
-            "command": info.command,
-            "host": info.host,
-            "kernel": info.kernel,
-            "machine": info.machine,
-            "cpu_model": info.cpu_model,
-            "recorder": info.recorder,
-            "clock": "CLOCK_MONOTONIC",
-            "start_monotonic_ns": self.trace.origin_monotonic_ns.saturating_add(self.trace.span.start.ns()),
-            "end_monotonic_ns": self.trace.origin_monotonic_ns.saturating_add(self.trace.span.end.ns()),
-            "realtime_minus_monotonic_ns": realtime,
-        });
-        write!(
-            self.sink.out,
-            "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{other}}}\n"
-        )
-    }
+/// What the format has no place for: about the machine, the recording and its clocks.
+fn other_data(trace: &Trace) -> serde_json::Value {
+    let (info, origin_ns) = (&trace.info, trace.origin_monotonic_ns);
+    let is_known = trace.origin_realtime_ns != 0;
+    let realtime = is_known.then(|| trace.origin_realtime_ns.saturating_sub(origin_ns));
+    serde_json::json!({
+        "command": info.command,
+        "host": info.host,
+        "kernel": info.kernel,
+        "machine": info.machine,
+        "cpu_model": info.cpu_model,
+        "recorder": info.recorder,
+        "clock": "CLOCK_MONOTONIC",
+        "start_monotonic_ns": origin_ns.saturating_add(trace.span.start.ns()),
+        "end_monotonic_ns": origin_ns.saturating_add(trace.span.end.ns()),
+        "realtime_minus_monotonic_ns": realtime,
+    })
 }
