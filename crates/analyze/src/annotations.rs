@@ -22,7 +22,7 @@ pub fn kind_name(kind: SliceKind) -> &'static str {
 
 const KINDS: usize = 9;
 
-/// What is summed up for one name and kind, or one object.
+/// Sums for one name and kind, or one object.
 #[derive(Default)]
 struct Group {
     lengths: Vec<i64>,
@@ -113,7 +113,7 @@ fn by_thread(
         groups[*slot as usize]
             .2
             .add(thread, ns, cpu_ns, s.open[row] & !open::SHARED != 0);
-        // Critical sections cross work slices: their time is not taken from anybody's own.
+        // Critical sections cross work slices: their time is not subtracted from any slice's own time.
         let parent = s.parent[row];
         if kind != SliceKind::LockHold
             && parent.is_some()

@@ -18,14 +18,14 @@ pub struct Comparison {
     pub after: Side,
     /// Mean wall time before over mean wall time after: above 1 is faster. None when a side has no time.
     pub speed_up: Option<f64>,
-    /// What is known of the wall time: `faster` or `slower` by more than noise, `may_be_noise`, or, with too few runs,
+    /// The verdict on the wall time: `faster` or `slower` by more than noise, `may_be_noise`, or, with too few runs,
     /// `not_known`: then `speed_up` is that of these runs only.
     pub verdict: &'static str,
     /// Whether there are enough runs to tell a change from noise: the least p that they can show is at most 0.05.
     pub can_tell: bool,
     /// The whole runs.
     pub totals: Vec<Change>,
-    /// Where the CPU time went, by class of the account.
+    /// CPU time by class of the account.
     pub account: Vec<Change>,
     /// Annotations by name and kind, largest change of total time first.
     pub regions: Vec<Change>,
@@ -51,9 +51,9 @@ pub struct Side {
 /// One measure on both sides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Change {
-    /// What was measured.
+    /// The measure.
     pub name: String,
-    /// Annotations: the kind of slice. Imbalance: how instances were told apart. Else empty.
+    /// Annotations: the kind of slice. Imbalance: how instances were separated. Else empty.
     pub kind: String,
     /// `ns`, `count` or `ratio`.
     pub unit: &'static str,
@@ -205,7 +205,7 @@ fn measures(before: &[Summary], after: &[Summary]) -> (Vec<Value>, Vec<Measure>)
     (rows, measures)
 }
 
-/// What one run says.
+/// The measures of one run.
 fn values(s: &Summary) -> Vec<Value> {
     let mut out = Vec::new();
     let mut put = |group, name: &str, kind: &str, unit, value: f64| {

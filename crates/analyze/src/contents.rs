@@ -1,7 +1,7 @@
-//! What is in a recording, and which of Kasuri's questions it can answer: `kasuri info`.
+//! The content of a recording, and which of Kasuri's questions it can answer: `kasuri info`.
 //!
 //! An answer is *yes* when nothing it rests on is missing, *partly* when a part of it is (and which), *no* when there is
-//! nothing to work it out from. How to get more depends on the tool that records, which the format tells.
+//! nothing to work it out from. How to get more depends on the tool that recorded, known from the format.
 use crate::summary::LossSummary;
 use kasuri_model::{KernelSpanKind, SliceKind, Trace};
 use serde::Serialize;
@@ -48,11 +48,11 @@ pub struct Contents {
     pub n_annotation_events: u64,
     /// Events by kind, most first; empty when the file's reader does not count them.
     pub events: Vec<KindCount>,
-    /// What was made of them, by table.
+    /// Rows made from them, by table.
     pub rows: Vec<KindCount>,
     /// Lost events by cause.
     pub losses: Vec<LossSummary>,
-    /// What the recording cannot show, and how to get it.
+    /// Things that the recording cannot show, and how to get them.
     pub missing: Vec<String>,
     /// Kasuri's questions.
     pub answers: Vec<Answer>,
@@ -93,13 +93,13 @@ impl Can {
 /// One question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
-    /// What is asked, in short.
+    /// The question, in short.
     pub topic: &'static str,
     /// The command that answers it.
     pub command: &'static str,
     /// Whether it can.
     pub can: Can,
-    /// What it rests on, or what is missing.
+    /// The data that it rests on, or that is missing.
     pub why: String,
     /// How to get the rest; "" when nothing is missing.
     pub remedy: String,
@@ -199,7 +199,7 @@ fn rows(trace: &Trace) -> Vec<KindCount> {
         .collect()
 }
 
-/// What an answer can rest on.
+/// The data that an answer can rest on.
 struct Facts {
     switches: bool,
     wakeups: bool,
@@ -322,7 +322,7 @@ fn answers(trace: &Trace) -> Vec<Answer> {
             remedy: remedy.to_owned(),
         });
     };
-    // What limits every answer that rests on the scheduler, the gravest first.
+    // Limits of every answer that rests on the scheduler, the gravest first.
     let limit = match &facts {
         Facts {
             lossless: false, ..

@@ -1,4 +1,4 @@
-//! What to try next, in plain words, each with what it may gain and, where there is one, the command.
+//! Hints on what to try next, in plain words, each with its possible gain and, where there is one, the command.
 //!
 //! A hint is a rule over the answers of the other modules. Each rule says when it is given and when it must not be, and
 //! has been followed on real programs and measured (docs/design/hints.md, bench/hints/run): a rule that was not is not
@@ -41,7 +41,7 @@ fn seconds(ns: i64) -> String {
     format!("{:.3} s", ns as f64 * 1e-9)
 }
 
-/// What of the capacity went to these classes.
+/// The part of the capacity that went to these classes.
 fn lost_to(summary: &Summary, classes: &[&str]) -> i64 {
     let of = |class: &&crate::account::ClassSum| classes.contains(&class.class);
     let found = summary.account.classes.iter().filter(of);
@@ -52,7 +52,7 @@ fn lost_to(summary: &Summary, classes: &[&str]) -> i64 {
 /// meeting may have had no CPU.
 ///
 /// Not given: where threads belong to several processes (`make -j`: each is one thread, and how many run at a time is not
-/// how many there were); where nobody waits for another (pigz: more threads cost it nothing); where they wait for input
+/// how many there were); where no thread waits for another (pigz: more threads cost it nothing); where they wait for input
 /// (more threads hide that); where other programs use the machine (more threads get more of it).
 fn oversubscription(summary: &Summary) -> Option<Hint> {
     let mut threads: HashMap<i32, (usize, i64)> = HashMap::new();
@@ -144,7 +144,7 @@ fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
 /// Target threads' long waits for a CPU, in order of their start.
 fn long_ready(cut: &Cut<'_>) -> Vec<(usize, StateRow)> {
     let mut out: Vec<(usize, StateRow)> = Vec::new();
-    // What a CPU limit kept off would not have run elsewhere either.
+    // A thread held back by a CPU limit would not have run elsewhere either.
     let throttled = Throttled::new(cut.trace);
     for thread in cut.threads().filter(|t| cut.is_target(*t)) {
         let rows = cut.trace.states_of(thread).filter(|row| {

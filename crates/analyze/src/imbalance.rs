@@ -4,14 +4,14 @@
 //! is, what that costs, and whether it is always the same thread that is late.
 //!
 //! An *instance* is one execution by all threads together; b_i is how busy thread i was in it: the time inside the
-//! annotation on a CPU, without the annotated waits in it. (Who was preempted by another program is late, but not for
+//! annotation on a CPU, without the annotated waits in it. (A thread preempted by another program is late, but not for
 //! having more to do: that is interference.) Without kernel events it is all time without the annotated waits; time
 //! whose thread state is not known counts as busy. Then imbalance = (max b - mean b) / max b and its cost is
-//! n * (max b - mean b): the CPU time that the others waited for the slowest. Instances are told apart, in this order:
+//! n * (max b - mean b): the CPU time that the others waited for the slowest. Instances are separated in this order:
 //!
-//! 1. `region`: where barrier waits are annotated, what each thread does between two of them, whatever it is called.
-//!    The k-th wait of each thread at the same barrier ends the k-th instance. What comes before a thread's first wait
-//!    is left out: where it began is not known.
+//! 1. `region`: where barrier waits are annotated, all that each thread does between two of them, under any name.
+//!    The k-th wait of each thread at the same barrier ends the k-th instance. The time before a thread's first wait
+//!    is left out: its start is not known.
 //! 2. `barrier`: for each name, its slices between two barrier waits, added up: right also when threads take
 //!    different numbers of pieces (dynamic schedules).
 //! 3. `occurrence`: without barriers, the k-th slice of that name on each thread, if all threads have as many.
@@ -86,12 +86,12 @@ impl<'t> BusyClock<'t> {
     }
 }
 
-/// Whether the kernel told what state threads were in.
+/// Whether the kernel's events show the states of threads.
 fn knows_states(cut: &Cut<'_>) -> bool {
     matches!(cut.trace.info.kernel_source.as_str(), "tracefs" | "perf")
 }
 
-/// What one thread did under one name.
+/// One thread's time under one name.
 #[derive(Default)]
 struct Work {
     thread: ThreadIx,
@@ -184,7 +184,7 @@ pub(crate) fn imbalance(cut: &Cut<'_>) -> Vec<Imbalance> {
     out
 }
 
-/// What a task runtime does for itself (account.rs has the same rule).
+/// Whether the name is a task runtime's own work (account.rs has the same rule).
 fn is_runtime(cut: &Cut<'_>, name: StrIx) -> bool {
     let name = cut.trace.strings.get(name);
     name.starts_with("ito:") || name.starts_with("omp:")
@@ -205,7 +205,7 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
     for row in rows {
         let (start, end, kind) = (s.start[row], s.end[row], s.kind[row]);
         match kind {
-            // Nobody gave a task to this thread rather than to another: it went where a worker was free.
+            // No one assigned the task to this thread rather than to another: it went where a worker was free.
             SliceKind::TaskRun => {}
             SliceKind::Work if is_runtime(cut, s.name[row]) => {}
             SliceKind::Work => {

@@ -1,7 +1,7 @@
 //! Who ran while target threads were ready to run.
 //!
 //! For each CPU, a sweep over what it ran (occupancy) and over the target threads that waited in its queue: while k
-//! threads wait and process p runs for t, p delays k threads by t each. Idle time delays nobody: then the queue's
+//! threads wait and process p runs for t, p delays k threads by t each. Idle time delays no thread: then the queue's
 //! owner is being woken, or the kernel is about to move the thread.
 use crate::Interference;
 use crate::account::throttle::Throttled;
@@ -68,7 +68,7 @@ fn worst_cpus(ns: &[i64]) -> Vec<u32> {
     cpus
 }
 
-/// Who waited where, by CPU and start; counts preemptions on the way.
+/// Waits by CPU and start; also counts preemptions.
 fn queues(cut: &Cut<'_>, tally: &mut [Tally]) -> Vec<Vec<Waiting>> {
     let trace = cut.trace;
     let mut queues: Vec<Vec<Waiting>> = trace.cpus.iter().map(|_| Vec::new()).collect();
@@ -120,7 +120,7 @@ fn sweep(cut: &Cut<'_>, cpu: usize, queue: &[Waiting], throttled: &Throttled, ta
         let by = &mut tally[cut.trace.threads[run.thread.ix()].process.ix()];
         for waiting in active.iter().filter(|w| w.thread != run.thread) {
             let (from, to) = (run.start.max(waiting.start), run.end.min(waiting.end));
-            // What a limit kept off was delayed by nobody who ran.
+            // A thread held back by a limit was not delayed by the programs that ran.
             let ns = (to - from).ns() - throttled.overlap(cpu as u16, from, to.max(from));
             if ns > 0 {
                 by.delayed_ns += ns;

@@ -10,8 +10,8 @@
 //! | `imbalance`, `rounds` | how unevenly repeated work is split, and whether always in the same way |
 //! | `task_graph` | work, span and parallelism of the task graph |
 //! | `tracing` | what recording cost |
-//! | `interference` | who ran while the target wanted to |
-//! | `locks` | locks: ratios, holds, waits, who kept whom waiting |
+//! | `interference` | the programs that ran while the target wanted to |
+//! | `locks` | locks: ratios, holds, waits, which thread kept which waiting |
 //! | [`OnCpu`] | how long a thread was on a CPU within an interval |
 //! | `migrations` | which thread moved where, and why |
 //! | `hints` | what to try next |
@@ -48,7 +48,7 @@ use cut::Cut;
 use kasuri_model::{Loss, Time, Trace};
 use std::ops::Range;
 
-/// What to summarise.
+/// Options of a summary.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Only this part of the recording; none: all of it. Cut to the recording's span.

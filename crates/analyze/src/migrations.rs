@@ -1,12 +1,12 @@
 //! Every move of a thread to another CPU: from, to, why, and how long it was off a CPU around the move.
 //!
-//! The kernel's event does not say why. What surrounds it does:
+//! The kernel's event does not give a reason. The events around it do:
 //!
 //! - `wake-up`: the thread had just been woken, and its waker chose another CPU than its last (the model keeps that in
 //!   the woken row, docs/design/states.md).
 //! - `balance`: it was waiting in one CPU's queue, and another CPU took it.
 //! - A running thread can be moved only by the stopper of its CPU (the kernel thread `migration/N`), which takes the CPU
-//!   from it first. Who woke the stopper tells why: the thread itself, or another thread of the program on a CPU other
+//!   from it first. The waker of the stopper gives the reason: the thread itself, or another thread of the program on a CPU other
 //!   than the new one: `affinity` (also what the kernel does at exec); the CPU that gets the thread: `balance`.
 //! - `unknown`: none of these; and all, where moves are only seen by where threads come on (perf).
 use crate::cut::Cut;
@@ -136,7 +136,7 @@ impl<'s> Around<'s> {
 struct Stoppers {
     /// Whether moves and wake-ups are events of their own.
     is_known: bool,
-    /// (when, by whom, on which CPU), in order.
+    /// (time, waker, CPU), in order.
     woken: HashMap<ThreadIx, Vec<(Time, ThreadIx, u16)>>,
 }
 

@@ -1,6 +1,6 @@
 //! Is the difference between two groups of runs more than noise?
 //!
-//! Few runs, of times whose distribution nobody knows, and many regions looked at at once. So: an exact permutation test
+//! There are few runs, with times of unknown distribution, and many regions are compared at once. So: an exact permutation test
 //! of Welch's statistic with the maximum over all measures (Westfall and Young's single-step maxT). If nothing had
 //! changed, which runs are called "before" would be arbitrary; for each way to call them, the largest statistic of any
 //! measure is what chance produces. A measure's p is the share of ways in which chance gets at least as far as it did.
@@ -17,8 +17,8 @@ use kasuri_base::random::Rng;
 
 /// More ways than this are sampled instead of gone through.
 const MAX_WAYS: u64 = 20_000;
-/// Differences of less than this share are not told from none: measures that never vary would else have an infinite
-/// statistic. What is less than this share of the mean counts as so much: 0 has no logarithm.
+/// Smaller differences than this share count as none: measures that never vary would else have an infinite
+/// statistic. A value below this share of the mean counts as this share: 0 has no logarithm.
 const FLOOR: f64 = 0.001;
 
 /// Runs of one measure.
@@ -27,7 +27,7 @@ pub(crate) struct Measure {
     pub after: Vec<f64>,
 }
 
-/// For each measure, how often chance alone gets as far; none when there are too few runs to tell anything at 5 %.
+/// For each measure, how often chance alone gets as far; none when there are too few runs for any result at 5 %.
 /// All measures must have as many runs before as the first, and after.
 pub(crate) fn p_values(measures: &[Measure]) -> Option<Vec<f64>> {
     let first = measures.first()?;
@@ -70,7 +70,7 @@ fn logarithms(measure: &Measure) -> Vec<f64> {
     runs().map(|x| x.max(least).ln()).collect()
 }
 
-/// n choose k; from 2^64 on `u64::MAX`: more than anybody goes through, and the sampling begins far below.
+/// n choose k; from 2^64 on `u64::MAX`: more than can be enumerated; the sampling begins far below.
 fn choose(n: usize, k: usize) -> u64 {
     let mut ways: u64 = 1;
     // The smaller of k and n - k: else a count that fits may pass through products that do not.

@@ -1,4 +1,4 @@
-//! What the rounds of one parallel region say together: how much is lost, whose fault it is, how it is distributed.
+//! Statistics over the rounds of one parallel region: how much is lost, which threads cause it, how it is distributed.
 //!
 //! Is it always the same thread? Two questions, because with many rounds the smallest difference is significant, and
 //! with few the largest may be chance:
@@ -23,12 +23,12 @@ pub(crate) struct Round {
     pub busy_ns: Vec<i64>,
 }
 
-/// Fewer rounds tell nothing: the test's distribution is an approximation, poor for so few.
+/// Fewer rounds give no result: the test's distribution is an approximation, poor for so few.
 const MIN_ROUNDS: usize = 8;
 /// A difference between threads that chance makes less often than this is one.
 const SIGNIFICANT: f64 = 0.01;
 
-/// Fills in all that the rounds say; none when nobody was ever busy.
+/// Fills in the statistics of the rounds; none when no thread was ever busy.
 pub(crate) fn fill(
     out: &mut Imbalance,
     cut: &Cut<'_>,

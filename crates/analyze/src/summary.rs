@@ -25,7 +25,7 @@ pub struct Summary {
     pub machine: String,
     /// CPU model.
     pub cpu_model: String,
-    /// "tracefs", "perf" or "none": without it, all that the kernel would have told is 0; see `known`.
+    /// "tracefs", "perf" or "none": without it, all numbers from kernel events are 0; see `known`.
     pub kernel_source: String,
     /// Which of the numbers below the recording could know at all.
     pub known: Known,
@@ -61,7 +61,7 @@ pub struct Summary {
     pub n_kernel_events: u64,
     /// Number of events read: annotations.
     pub n_annotation_events: u64,
-    /// Where `capacity_ns` went.
+    /// The use of `capacity_ns`.
     pub account: crate::account::AccountSummary,
     /// Threads, longest on a CPU first.
     pub threads: Vec<ThreadSummary>,
@@ -75,19 +75,19 @@ pub struct Summary {
     pub waits: Vec<WaitSummary>,
     /// Annotated tasks.
     pub tasks: TaskSummary,
-    /// Who ran while target threads were ready to run on that CPU, most time first.
+    /// Programs that ran while target threads were ready on that CPU, most time first.
     pub interference: Vec<Interference>,
     /// Moves to another CPU by thread and cause, most time off a CPU first.
     pub migration_groups: Vec<MigrationGroup>,
     /// Each move to another CPU, in time order.
     pub migration_list: Vec<Migration>,
-    /// What to try next, most to gain first.
+    /// Hints, largest gain first.
     pub hints: Vec<Hint>,
-    /// What recording cost; of the whole recording, whatever the range.
+    /// The cost of recording; of the whole recording, for any range.
     pub tracing: TracingCost,
     /// Events that were lost, by cause.
     pub losses: Vec<LossSummary>,
-    /// What the recording cannot show, and the command that would grant it.
+    /// Things that the recording cannot show, and the command that would grant them.
     pub missing: Vec<String>,
 }
 
@@ -105,14 +105,14 @@ pub struct CpuTime {
     pub unseen_share: f64,
 }
 
-/// What the recording's sources can tell. False: the numbers concerned are 0 or none because nobody looked.
+/// The kinds of data in the recording. False: the numbers concerned are 0 or none because they were not recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Known {
     /// On-CPU times, switches, preemptions and migrations.
     pub switches: bool,
     /// Wake-ups, their latency, and blocked time apart from time in the run queue.
     pub wakeups: bool,
-    /// What other processes did.
+    /// Other processes.
     pub other_processes: bool,
 }
 
@@ -225,10 +225,10 @@ pub struct Imbalance {
     pub name: String,
     /// Process id.
     pub pid: i32,
-    /// How instances were told apart: `region` (all that a thread does between two barrier waits), `barrier` (slices of
+    /// How instances were separated: `region` (all that a thread does between two barrier waits), `barrier` (slices of
     /// this name between two barrier waits), `occurrence` (the k-th slice of this name on each thread) or `total` (all of them).
     pub by: &'static str,
-    /// What busy time is: `on_cpu` (time on a CPU, outside annotated waits) or, where the kernel's scheduler was not
+    /// The definition of busy time: `on_cpu` (time on a CPU, outside annotated waits) or, where the kernel's scheduler was not
     /// recorded, `wall` (all time outside annotated waits).
     pub busy: &'static str,
     /// Parallel regions: one execution by all threads together.
@@ -251,7 +251,7 @@ pub struct Imbalance {
     pub worst_share: f64,
     /// The same thread was the slowest in at least 80 % of at least 3 instances.
     pub is_static: bool,
-    /// Who is late: `static` (the same threads each time: at least half of the cost stays when the threads' times are added
+    /// Which threads are late: `static` (the same threads each time: at least half of the cost stays when the threads' times are added
     /// up over all instances), `mixed` (a tenth), `changing` (another each time), or `unknown` (fewer than 8 instances).
     pub cause: &'static str,
     /// Friedman's test over the instances: how often chance alone makes threads differ as much; below 0.01 they differ.
@@ -339,7 +339,7 @@ pub struct TaskSummary {
     pub graph: Option<TaskGraph>,
 }
 
-/// The task graph: who created and who joined whom. `span_ns <= work_ns`. A scheduler that leaves no CPU idle while a task
+/// The task graph: creations and joins of tasks. `span_ns <= work_ns`. A scheduler that leaves no CPU idle while a task
 /// is ready needs on P CPUs at least `max(work_ns / P, span_ns)` and at most `work_ns / P + span_ns`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskGraph {
@@ -366,7 +366,7 @@ pub struct PathPart {
     pub ns: i64,
 }
 
-/// What one process did to target threads that were ready to run.
+/// The interference of one process with target threads that were ready to run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Interference {
     /// Process id of who ran instead.
@@ -428,20 +428,20 @@ pub struct MigrationGroup {
     pub way_count: u64,
 }
 
-/// What to try next.
+/// A hint on what to try next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Hint {
     /// `oversubscription`, `interference` or `misplaced`.
     pub kind: &'static str,
     /// CPU time that it concerns, at most what can be gained.
     pub cost_ns: i64,
-    /// What was found and what to do, in plain words.
+    /// The finding and the remedy, in plain words.
     pub text: String,
     /// A command that does it, or that shows more.
     pub command: Option<String>,
 }
 
-/// What recording cost the recorded program: events x measured cost of one.
+/// The cost of recording to the recorded program: events x measured cost of one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TracingCost {
     /// Sum over all priced events that were written in the time of the program's threads.
@@ -450,7 +450,7 @@ pub struct TracingCost {
     pub low_ns: i64,
     /// The same with the upper ends.
     pub high_ns: i64,
-    /// The sum over all priced events of the system, whoever met them.
+    /// The sum over all events with a known cost on the system, in any thread.
     pub system_ns: i64,
     /// CPU time of the program, as the kernel accounts it.
     pub program_cpu_ns: Option<i64>,
@@ -475,7 +475,7 @@ pub struct EventKind {
     pub count: u64,
     /// Of these: how many were written in the time of the program's threads.
     pub program: u64,
-    /// What one costs.
+    /// Cost of one.
     pub each_ns: f64,
     /// Whether that is the middle of the other kernel events because this kind could not be measured.
     pub guessed: bool,
@@ -500,6 +500,6 @@ pub struct LossSummary {
     pub from_ns: i64,
     /// Last moment concerned.
     pub to_ns: i64,
-    /// What to do so that it does not happen again.
+    /// The remedy.
     pub remedy: String,
 }

@@ -16,7 +16,7 @@ use crate::{PathPart, TaskGraph};
 use kasuri_model::{SliceKind, StrIx, TaskIx, ThreadIx, ThreadState, Time};
 use std::collections::HashMap;
 
-/// What happens at a point in time; with equal stamps in this order: whoever is created, begins, ends, is joined.
+/// An event of a task; with equal stamps in this order: creation, begin, end, join.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 enum Step {
@@ -73,7 +73,7 @@ struct Chain {
     parent_via: TaskIx,
 }
 
-/// Who runs on a thread, and until when that was counted.
+/// The task that runs on a thread, and the time up to which it was counted.
 #[derive(Clone, Default)]
 struct Running {
     /// Slice rows of open runs, innermost last.

@@ -1,11 +1,11 @@
-//! What the recording cost the recorded program: events by kind x measured cost of one.
+//! The cost of recording to the recorded program: events by kind x measured cost of one.
 //!
 //! Each event costs the thread in whose time it is written; those written in the time of others, or of an idle CPU, are not the
 //! program's. The costs were measured on the machine that recorded (`meta.json`, docs/format.md) as time added to an operation that
 //! provokes the event, in a loop of nothing else and with more and more other work before each: the farther apart events are, the
 //! less of what the tracer needs is left in the caches. A program's events cost what they did at the program's own distance, its CPU
 //! time without tracing for each event. Kinds that nothing provokes there take the middle of the measured kernel kinds, and the
-//! whole range of these as their interval. The recorder's own CPU time is told apart: it runs beside the program, and delays it
+//! whole range of these as their interval. The recorder's own CPU time is listed apart: it runs beside the program, and delays it
 //! only where no CPU is free.
 use crate::summary::{EventKind, TracingCost};
 use kasuri_base::cost::cost_at;
@@ -23,7 +23,7 @@ pub fn tracing(trace: &Trace, on_cpu_ns: i64) -> TracingCost {
         (known, Some(cpu)) => known.max(cpu.ns()),
         (known, None) => known,
     };
-    // CPU time for each event; less where a program met its events in bursts, or was recorded in windows.
+    // CPU time for each event; less where a program's events came in bursts, or it was recorded in windows.
     let events = kinds.iter().filter(|k| k.name.contains('/'));
     let events: u64 = events.map(|k| k.n_program).sum();
     let apart_ns = used_ns as f64 / events.max(1) as f64;
@@ -63,8 +63,8 @@ pub fn tracing(trace: &Trace, on_cpu_ns: i64) -> TracingCost {
         .sort_by(|a, b| (b.cost_ns, &a.name).cmp(&(a.cost_ns, &b.name)));
     out.program_cpu_ns = (used_ns > 0).then_some(used_ns);
     let priced = !out.events.is_empty();
-    // What tracing cost is part of the CPU time that was used. An estimate of more than all of it is wrong, by how much nobody knows: the
-    // program met its events in another state of the machine than the one in which their costs were measured, or it did not run
+    // What tracing cost is part of the CPU time that was used. An estimate of more than all of it is wrong by an unknown amount: the
+    // program's events came in another state of the machine than the one in which their costs were measured, or it did not run
     // where its CPU time was counted. Then there is no share.
     out.share = (priced && used_ns > 0)
         .then(|| sums[0] / used_ns as f64)
@@ -72,7 +72,7 @@ pub fn tracing(trace: &Trace, on_cpu_ns: i64) -> TracingCost {
     out
 }
 
-/// Each kind with what it costs at the distance at which the program met events, ns with tracing.
+/// Each kind with its cost at the distance between the program's events, ns with tracing.
 fn at_their_distance(kinds: &[EventCost], traced_ns: f64) -> Vec<EventCost> {
     let mut kinds = kinds.to_vec();
     // Distances were measured of operations without tracing: what an event costs is to be taken from the distance that tells what it

@@ -7,7 +7,7 @@ const BRIEFLY: f64 = 0.1;
 /// ...and on which it ran for less than this share of it is none of its own: `taskset` has all CPUs until it has set its mask.
 const HARDLY: f64 = 0.01;
 
-/// What bounds the CPUs that the program may use at once.
+/// The bounds on the CPUs that the program may use at once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Bounds {
     /// CPUs whose events were recorded.
@@ -28,7 +28,7 @@ pub(crate) fn closed(trace: &Trace) -> Vec<bool> {
     let mut open_ns = vec![0i64; n];
     for (at, row) in rows.iter().enumerate() {
         let until = rows.get(at + 1).map_or(trace.span.end, |next| next.since);
-        // Nobody looked before the first.
+        // Nothing was read before the first.
         let from = if at == 0 { trace.span.start } else { row.since };
         let ns = (until.min(trace.span.end) - from.max(trace.span.start)).ns();
         for &cpu in &row.cpus {

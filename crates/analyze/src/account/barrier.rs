@@ -1,18 +1,18 @@
-//! Who came last at each barrier, and what had kept him.
+//! The last thread at each barrier, and the reason why it was last.
 //!
 //! An *episode* is one use of a barrier by all its threads. Their waits overlap, and all end when the last thread
 //! has come. So, in order of their beginnings, a wait belongs to the episode before it as long as it begins before
-//! any wait of that episode has ended: whoever was let go first may be back before the others have woken up.
+//! any wait of that episode has ended: the thread released first may be back before the others have woken up.
 //!
-//! What thread i waits for the last thread L, from i's coming to L's coming, has two causes. L may have had more to
-//! do; or L was *delayed*: ready, without a CPU. With d the delay of a thread since it was let go from the barrier before, L would have
-//! come d_L earlier and thread i would have come d_i earlier, had nobody been delayed. So the last d_L - d_i of the
-//! wait are charged to who had the CPU - other programs, or other threads of this one - and the rest is imbalance.
+//! The wait of thread i for the last thread L, from i's arrival to L's arrival, has two causes. L may have had more to
+//! do; or L was *delayed*: ready, without a CPU. With d the delay of a thread since it left the barrier before, L would have
+//! arrived d_L earlier and thread i d_i earlier without delays. So the last d_L - d_i of the
+//! wait are charged to the user of the CPU (other programs, or other threads of this one), and the rest is imbalance.
 use super::throttle::Throttled;
 use kasuri_model::{ProcessIx, SliceKind, ThreadIx, ThreadState, Time, Trace};
 use std::collections::HashMap;
 
-/// What is known of one wait at a barrier.
+/// One wait at a barrier.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BarrierWait {
     /// Its slice's row.

@@ -1,4 +1,4 @@
-//! The classes that capacity is split into, and what can be said of one loss.
+//! The classes that capacity is split into, and the description of one loss.
 use kasuri_model::{ProcessIx, StrIx, ThreadIx};
 
 /// Where CPU time went. docs/design/account.md defines each.
@@ -18,7 +18,7 @@ pub enum Class {
     LockWait = 4,
     /// A barrier, or several threads that are to be joined.
     LoadImbalance = 5,
-    /// Another thread of the program: a condition, a queue, or something that nobody annotated.
+    /// Another thread of the program: a condition, a queue, or something without an annotation.
     WaitingForOwnThreads = 6,
     /// Input and output.
     IoWait = 7,
@@ -34,7 +34,7 @@ pub enum Class {
     SchedulingDelay = 12,
     /// Interrupts while the program ran; 0 unless they were recorded.
     Interrupts = 13,
-    /// Nobody knows: events were lost, or not recorded.
+    /// Not known: events were lost, or not recorded.
     Unknown = 14,
     /// Known, and none of the above.
     Other = 15,
@@ -116,7 +116,7 @@ impl Class {
         }
     }
 
-    /// What it means, in a few words.
+    /// Its meaning, in a few words.
     pub const fn meaning(self) -> &'static str {
         match self {
             Class::Work => "the program's own code",
@@ -216,11 +216,11 @@ pub struct Cause {
     pub name: StrIx,
     /// Waits and locks: the object (address). Else 0.
     pub object: u64,
-    /// Who interfered, or ended the wait.
+    /// The process that interfered, or ended the wait.
     pub process: ProcessIx,
     /// The thread that was waited for: the last one at a barrier, who ran alone.
     pub thread: ThreadIx,
-    /// What that thread was doing meanwhile: the innermost annotation that lasts.
+    /// The code that this thread ran meanwhile: the innermost annotation that lasts.
     pub code: StrIx,
 }
 

@@ -2,11 +2,11 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | `class` | the classes, and what can be said of one cause |
+//! | `class` | the classes, and the description of one cause |
 //! | `sweep` | the pass over the recording |
-//! | `waiting` | who is charged for idle CPUs, in which order |
-//! | `barrier` | who came last, and what had kept him |
-//! | `track` | what a thread's annotations and kernel spans say, as step functions |
+//! | `waiting` | the blocked threads charged for idle CPUs, and their order |
+//! | `barrier` | the last thread at each barrier, and why it was last |
+//! | `track` | a thread's annotations and kernel spans as step functions |
 //! | `allowed` | which CPUs the program might use |
 //! | `throttle` | when CPU limits kept the program off |
 //! | `segments` | the result as columns |
@@ -34,7 +34,7 @@ pub(crate) use rows::summarise;
 use kasuri_model::{Time, Trace};
 use std::ops::Range;
 
-/// What each instant of each CPU is charged to, from `from` to `to`.
+/// The cause to which each instant of each CPU is charged, from `from` to `to`.
 ///
 /// `sum of all segments == number of CPUs * (to - from)`: always, in nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -45,9 +45,9 @@ pub struct Account {
     pub to: Time,
     /// Each CPU's time.
     pub segments: Segments,
-    /// What segments are charged to.
+    /// The causes to which segments are charged.
     pub causes: Vec<Cause>,
-    /// What each thread's own time is charged to, by row of [`Trace::threads`]: while it was alive in the range.
+    /// The classes to which each thread's own time is charged, by row of [`Trace::threads`]: while it was alive in the range.
     /// All zero for threads that are not the target's.
     pub threads: Vec<Sums>,
 }

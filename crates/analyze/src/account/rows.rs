@@ -7,19 +7,19 @@ use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// What one annotation event costs the program, where the recording does not say what it cost on its machine.
+/// Cost of one annotation event to the program, where the recording does not have the cost on its machine.
 const ANNOTATION_NS: f64 = 8.0;
 /// The same of one scheduler event.
 const SCHEDULER_EVENT_NS: f64 = 45.0;
 
-/// Where capacity went. The `ns` of `classes` add up to `capacity_ns` exactly.
+/// The use of the capacity. The `ns` of `classes` add up to `capacity_ns` exactly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AccountSummary {
     /// `n_cpus * wall_ns`.
     pub capacity_ns: i64,
     /// CPUs whose time is accounted for: those recorded that the program might use.
     pub n_cpus: u32,
-    /// What bounds the CPUs that it may use at once.
+    /// The bounds on the CPUs that it may use at once.
     pub bounds: Bounds,
     /// CPUs that did the program's own work, on average: work and system calls / wall time.
     pub got_cpus: f64,
@@ -33,7 +33,7 @@ pub struct AccountSummary {
     pub traced_events: u64,
     /// By class, in the order of the table; those without time are left out.
     pub classes: Vec<ClassSum>,
-    /// What was lost, by cause, most first.
+    /// Losses by cause, largest first.
     pub causes: Vec<CauseSummary>,
     /// By CPU; `tracing` is inside `work` here, and in the tables that follow.
     pub cpus: Vec<CpuAccount>,
@@ -63,7 +63,7 @@ pub struct CauseSummary {
     pub note: &'static str,
     /// Lock, barrier, wait, process, interrupt handler, system call; "" when it has no name.
     pub name: String,
-    /// Where that was annotated, when known.
+    /// Place of that annotation, when known.
     pub place: Option<String>,
     /// Waits and locks: the object (address). Else 0.
     pub object: u64,
@@ -71,9 +71,9 @@ pub struct CauseSummary {
     pub pid: Option<i32>,
     /// Its name.
     pub process: String,
-    /// What the thread that was waited for did meanwhile; "" when nothing was annotated.
+    /// The code that the awaited thread ran meanwhile; "" when nothing was annotated.
     pub code: String,
-    /// Where that was annotated, when known.
+    /// Place of that annotation, when known.
     pub code_place: Option<String>,
     /// The thread that was waited for most of the time.
     pub tid: Option<i32>,
@@ -122,7 +122,7 @@ pub struct ThreadAccount {
 pub struct RegionAccount {
     /// The annotation's name.
     pub name: String,
-    /// Where it was annotated, when known.
+    /// Place of the annotation, when known.
     pub place: Option<String>,
     /// How long at least one thread was inside.
     pub wall_ns: i64,
@@ -221,7 +221,7 @@ fn annotation_events(cut: &Cut<'_>) -> u64 {
     inside(&s.start) + inside(&s.end)
 }
 
-/// What makes two causes one row: threads differ, spinning and blocked are told apart inside.
+/// The key by which causes are merged into one row: threads are merged, spinning and blocked are kept apart inside.
 #[derive(PartialEq, Eq, Hash, Clone, Copy)]
 struct Key {
     class: Class,
@@ -230,7 +230,7 @@ struct Key {
     object: u64,
     process: ProcessIx,
     code: StrIx,
-    /// Only where nothing else tells them apart.
+    /// Only where nothing else distinguishes them.
     thread: ThreadIx,
 }
 
@@ -375,7 +375,7 @@ fn threads(cut: &Cut<'_>, account: &Account, wall_ns: i64) -> Vec<ThreadAccount>
     out
 }
 
-/// Where events contradict each other, CPUs may have seen more of a thread than its states say that it ran: then its
+/// Where events contradict each other, the CPUs' rows may show more run time of a thread than its states do: then its
 /// other classes give way, the largest first, and the sum stays.
 fn balanced(mut sums: Sums) -> Sums {
     let work = Class::Work as usize;

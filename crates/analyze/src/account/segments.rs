@@ -1,4 +1,4 @@
-//! What each CPU's time is charged to, as columns; the table of causes.
+//! The cause of each stretch of each CPU's time, as columns; the table of causes.
 use super::class::{Cause, Sums};
 use crate::quick_map::QuickMap;
 use kasuri_model::Time;
@@ -11,7 +11,7 @@ pub struct Segments {
     pub cpus: Vec<(u16, Range<u32>)>,
     /// When it begins.
     pub start: Vec<Time>,
-    /// What it is charged to: index of [`super::Account::causes`].
+    /// Its cause: index of [`super::Account::causes`].
     pub cause: Vec<u32>,
     /// End of the last row of each CPU.
     pub end: Time,

@@ -23,15 +23,15 @@ use std::ops::Range;
 
 /// A wait is followed over at most so many threads; longer chains are deadlocks or damage.
 const MAX_CHAIN: usize = 32;
-/// Who wakes another and ends within this time woke it by ending.
+/// A thread that wakes another and ends within this time woke it by ending.
 const DYING_NS: i64 = 1_000_000;
 
-/// What a thread does, as far as the account cares.
+/// Activities of a thread, as far as the account distinguishes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doing {
     /// Not alive.
     Gone,
-    /// Nobody knows.
+    /// Not known.
     Unknown,
     Running,
     Ready,
@@ -61,7 +61,7 @@ struct Worker {
     sums: Sums,
 }
 
-/// Who is on a CPU.
+/// The user of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum On {
     Own(ThreadIx),
@@ -71,7 +71,7 @@ enum On {
     Unknown,
 }
 
-/// What a free CPU is charged to, before its time is cut by what `runner` did meanwhile.
+/// The cause to which a free CPU is charged, before its time is cut by the changes of `runner`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Why {
     cause: Cause,
@@ -109,7 +109,7 @@ struct Lane {
     ready: u32,
     /// The blocked thread that it is charged to.
     waiter: u32,
-    /// Time so far in which it ran the program, others, nobody, unknown, and in which a limit kept it from the program;
+    /// Time so far in which it ran the program, others, nothing, unknown, and in which a limit kept it from the program;
     /// up to `clock_at`.
     clocks: [i64; 5],
     clock_at: Time,
@@ -147,7 +147,7 @@ pub(crate) struct Sweep<'t> {
     throttled: Throttled,
 }
 
-/// What the pass leaves behind.
+/// The result of the pass.
 pub(crate) struct Done {
     pub segments: Segments,
     pub causes: Vec<Cause>,
@@ -649,13 +649,13 @@ impl<'t> Sweep<'t> {
     }
 }
 
-/// What ends a thread's wait.
+/// The end of a thread's wait.
 enum Wake {
     /// A thread of the program, and when.
     Own(ThreadIx, Time),
     /// A thread of another process.
     Process(ThreadIx),
-    /// An interrupt, or nobody knows who.
+    /// An interrupt, or not known.
     Interrupt,
     Never,
 }

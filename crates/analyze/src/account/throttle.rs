@@ -4,7 +4,7 @@
 //! threads of it until the period ends; then `throttled_time` of its `cpu.stat` rises by what all those queues lost. So
 //! a *gap* is a stretch in which threads of the program are ready in a CPU's queue and none of the program runs there; and a gap is
 //! throttling as far as the counter rose while it lasted (or at its end: the recorder reads it every few milliseconds).
-//! Where gaps are longer than the rise, something else kept threads off too: waits of microseconds and turns of other
+//! Where gaps are longer than the rise, something else kept threads off the CPU too: waits of microseconds and turns of other
 //! programs are not throttling. Without counters nothing is throttling.
 use super::barrier::is_ready;
 use kasuri_model::{GroupLimit, ProcessIx, StrIx, Time, Trace};
@@ -26,7 +26,7 @@ pub(crate) struct Stretch {
     pub limit: StrIx,
 }
 
-/// What limits did on each CPU, by time, without overlaps.
+/// Throttled stretches of each CPU, by time, without overlaps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Throttled {
     of_cpu: Vec<Vec<Stretch>>,
@@ -132,7 +132,7 @@ impl<'t> Members<'t> {
                 continue;
             }
             let ends = own.iter().skip(1).map(|row| row.0).chain([Time::MAX]);
-            // What it did before anybody looked is not known to be inside.
+            // Its cgroup before the first look is not known.
             return own
                 .iter()
                 .zip(ends)
@@ -212,7 +212,7 @@ fn union(sorted: &[(Time, Time)]) -> Vec<(Time, Time)> {
     out
 }
 
-/// What of `all` is not in `taken`; both are unions.
+/// Calls `each` for the parts of `all` that are not in `taken`; both are unions.
 fn without(all: &[(Time, Time)], taken: &[(Time, Time)], mut each: impl FnMut(Time, Time)) {
     let mut next = 0;
     for &(from, to) in all {

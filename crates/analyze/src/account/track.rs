@@ -1,4 +1,4 @@
-//! What holds when, for one thread or CPU, as a list of changes; and how nested slices become one.
+//! A value over time, for one thread or CPU, as a list of changes; and nested slices flattened into one.
 use kasuri_model::{KernelSpanKind, SliceKind, StrIx, ThreadIx, Time, Trace};
 
 /// Nothing holds.
@@ -81,7 +81,7 @@ fn close(track: &mut Track, open: &mut Vec<(Time, u32)>, until: Time) {
         if end == Time::MAX {
             continue;
         }
-        // What it interrupted may have ended under it.
+        // The span that it interrupted may have ended meanwhile.
         while open.last().is_some_and(|(outer, _)| *outer <= end) {
             open.pop();
         }
@@ -97,7 +97,7 @@ pub(crate) fn is_wait(kind: SliceKind) -> bool {
     )
 }
 
-/// What a thread's slices say about its time on a CPU: the innermost slice where that is a wait or belongs to a task
+/// The slices that decide about a thread's time on a CPU: the innermost slice where that is a wait or belongs to a task
 /// runtime, or is inside of one; value: the slice's row. Threads without such slices have an empty track.
 pub(crate) fn specials(
     trace: &Trace,
@@ -129,7 +129,7 @@ pub(crate) fn specials(
 /// Shorter slices do not name what a thread does for long: what is around them does.
 const LASTING_NS: i64 = 50_000;
 
-/// What a thread is doing, for people: the innermost work slice that lasts; where there is none, a run of short ones
+/// Name of the code that a thread runs, for people: the innermost work slice that lasts; where there is none, a run of short ones
 /// goes by the name of the first. Value: the name. At most one change in [`LASTING_NS`], give or take.
 pub(crate) fn code(trace: &Trace, thread: ThreadIx) -> Track {
     let s = &trace.slices;

@@ -1,4 +1,4 @@
-//! Who waits for whom: what the walk and the replay both ask.
+//! Dependences between threads, for both the walk and the replay.
 use crate::account::barrier::{self, BarrierWait};
 use crate::account::throttle::Throttled;
 use crate::account::track::{self, NONE, Track};
@@ -87,7 +87,7 @@ impl<'t> Graph<'t> {
         spins
     }
 
-    /// By (process, lock): when it was given back, by whom.
+    /// By (process, lock): times of its releases, and the threads that released it.
     fn releases(&self) -> HashMap<(u32, u64), Vec<(Time, ThreadIx)>> {
         let s = &self.trace.slices;
         let mut out: HashMap<(u32, u64), Vec<(Time, ThreadIx)>> = HashMap::new();
@@ -151,7 +151,7 @@ impl<'t> Graph<'t> {
         (n > 0).then(|| rows.start + n - 1)
     }
 
-    /// Who woke the thread at `time`; none: nobody of the program.
+    /// The waker of the thread at `time`; none: no thread of the program.
     pub fn waker(&self, thread: ThreadIx, row: usize, time: Time) -> Option<ThreadIx> {
         let by = self.trace.states.by[row];
         if self.trace.states.state[row] == ThreadState::RunnableWoken {

@@ -2,7 +2,7 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | `graph` | what both need: who waits for whom, on a CPU and off it |
+//! | `graph` | for both: which thread waits for which, on a CPU and off it |
 //! | `walk` | the path, from the end back |
 //! | `replay` | the run again, with something changed |
 //!
@@ -32,11 +32,11 @@ pub struct CriticalPath {
     pub length_ns: i64,
     /// Times the path goes from one thread to another.
     pub hops: u64,
-    /// What the path consists of, longest first.
+    /// Parts of the path, longest first.
     pub entries: Vec<PathEntry>,
     /// Length of the run as the replay without a change finds it: `length_ns`, or the graph is wrong.
     pub replayed_ns: i64,
-    /// What the run would be like, most gain first.
+    /// The run with one change each, most gain first.
     pub what_if: Vec<WhatIf>,
 }
 
@@ -45,9 +45,9 @@ pub struct CriticalPath {
 pub struct PathEntry {
     /// `run`, `ready` (waiting for a CPU), `outside` (asleep, ended by no thread of the program) or `unknown`.
     pub kind: &'static str,
-    /// What the thread was doing; "" when nothing was annotated.
+    /// The code that the thread ran; "" when nothing was annotated.
     pub code: String,
-    /// Where that was annotated, when known.
+    /// Place of that annotation, when known.
     pub place: Option<String>,
     /// Thread id of the thread with the most time.
     pub tid: i32,
@@ -72,7 +72,7 @@ pub struct WhatIf {
     pub change: &'static str,
     /// The annotation or lock; "" for `balance`.
     pub name: String,
-    /// Where it was annotated, when known.
+    /// Place of the annotation, when known.
     pub place: Option<String>,
     /// How long the run would take.
     pub length_ns: i64,

@@ -6,19 +6,19 @@
 //! every moment where it was: the replay of nothing is the run. Threads are carried along in the order in which they
 //! woke each other, so one pass over the wake-ups does it: for each thread, two clocks, the run's and the replay's.
 //!
-//! What it leaves out: with less waiting, more threads may be ready than CPUs; their delays stay those of the run.
+//! The replay ignores this: with less waiting, more threads may be ready than CPUs; their delays stay those of the run.
 use super::graph::{Graph, Spin};
 use crate::account::track::Track;
 use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time};
 use std::collections::HashMap;
 
-/// What is different.
+/// The change to the run.
 pub(super) enum Change {
     /// Nothing.
     Nothing,
     /// All slices of this name take half their time on a CPU.
     Half(StrIx),
-    /// Nobody waits for this lock.
+    /// No thread waits for this lock.
     NoLock(u64),
     /// Between two barriers, all threads run as long as they did on average.
     Balance,
@@ -37,13 +37,13 @@ struct Clock {
     new: i64,
     /// Next of its spins.
     spin: usize,
-    /// What its running time is multiplied with, in thousandths; nothing: all of it.
+    /// Factor for its running time, in thousandths; empty: 1000 throughout.
     factor: Track,
     /// It did not sleep in the replay: then it need not wait for a CPU after it either.
     awake: bool,
 }
 
-/// What happens between threads, in time order.
+/// Dependences between threads, in time order.
 #[derive(Clone, Copy)]
 enum Edge {
     /// `maker` makes the thread.
@@ -86,7 +86,7 @@ pub(super) fn replay(graph: &Graph<'_>, change: &Change) -> i64 {
                 let row = clocks[thread.ix()].row;
                 let is_free = is_free(graph, change, thread, time);
                 let clock = &mut clocks[thread.ix()];
-                // Awake in the run when it was woken: then that told it nothing.
+                // Awake in the run when it was woken: then the wake-up changed nothing.
                 let waits = matches!(edge, Edge::Spin(_)) || is_blocked(trace.states.state[row]);
                 if waits && !is_free {
                     clock.awake = theirs < clock.new;
@@ -188,7 +188,7 @@ fn advance(
     }
 }
 
-/// Where events contradict each other, who wakes another may itself seem asleep: so long, by now.
+/// Where events contradict each other, a waker may itself seem asleep: returns for how long, by now.
 fn asleep_ns(graph: &Graph<'_>, clock: &Clock, time: Time) -> i64 {
     let states = &graph.trace.states;
     let is_asleep = clock.row < clock.end && is_blocked(states.state[clock.row]);
@@ -251,7 +251,7 @@ fn is_free(graph: &Graph<'_>, change: &Change, thread: ThreadIx, time: Time) -> 
     })
 }
 
-/// What each thread's running time is multiplied with.
+/// Factors for each thread's running time.
 fn factors(graph: &Graph<'_>, change: &Change) -> Vec<Track> {
     let trace = graph.trace;
     let mut out = vec![Track::default(); trace.threads.len()];
@@ -276,7 +276,7 @@ fn factors(graph: &Graph<'_>, change: &Change) -> Vec<Track> {
     out
 }
 
-/// Between two barriers each thread's running time becomes the mean of all who meet at the second.
+/// Between two barriers each thread's running time becomes the mean of all threads at the second.
 fn balance(graph: &Graph<'_>, out: &mut [Track]) {
     let s = &graph.trace.slices;
     let mut regions: Vec<(ThreadIx, Time, Time, i64)> = Vec::with_capacity(graph.barriers.len());

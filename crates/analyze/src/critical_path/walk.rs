@@ -75,7 +75,7 @@ pub(super) fn walk(graph: &mut Graph<'_>, span: Range<Time>) -> (Vec<Stretch>, u
     (out, hops)
 }
 
-/// Back over a running stretch, to its start or to where it had spun for somebody.
+/// Back over a running stretch, to its start or to where it had spun for another thread.
 fn run(
     graph: &mut Graph<'_>,
     thread: ThreadIx,

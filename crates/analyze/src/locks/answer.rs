@@ -6,7 +6,7 @@ pub const LOCKS_SCHEMA: &str = "kasuri.locks/1";
 /// A shorter wait was the price of taking a free lock, not a wait.
 pub const CONTENDED_NS: i64 = 300;
 
-/// The holder's name in [`WaitsFor`] where too many held the lock during a wait to tell them apart.
+/// The holder's name in [`WaitsFor`] where too many threads held the lock during a wait to list them.
 pub const MANY: &str = "(many)";
 /// Rows of [`Locks::inversions`] and [`Locks::order_cycles`] at most.
 pub const MAX_INVERSIONS: usize = 256;
@@ -63,11 +63,11 @@ pub struct LockRow {
     pub object: u64,
     /// `mutex`, `rwlock`, `spin lock`...
     pub kind: &'static str,
-    /// Who said so: `probe`, `ito`, `uprobe`, or `annotation` (KASURI_LOCK_* of kasuri.h).
+    /// Source of its events: `probe`, `ito`, `uprobe`, or `annotation` (KASURI_LOCK_* of kasuri.h).
     pub source: &'static str,
     /// Threads, or tasks of a runtime, that took it.
     pub threads: u32,
-    /// While somebody waited, somebody held it; the rest of the waiting it was free, and the waiter on its way to a CPU.
+    /// Part of the waiting during which the lock was held; for the rest it was free, and the waiter on its way to a CPU.
     pub holder_ns: i64,
     /// Of that, the holder was on a CPU...
     pub holder_running_ns: i64,
@@ -130,7 +130,7 @@ pub struct TaskRow {
 pub struct WaitRow {
     /// `condition`, `barrier`, `join`, `I/O`, `other`.
     pub kind: &'static str,
-    /// Where in the program, or what it is called there.
+    /// Place in the program, or its name there.
     pub place: String,
     /// Process.
     pub pid: i32,
@@ -158,16 +158,16 @@ pub struct SiteRow {
     pub used: Use,
 }
 
-/// Who kept whom waiting.
+/// One thread that kept another waiting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WaitsFor {
     /// The thread, or the tasks of this name, that waited.
     pub waiter: String,
     /// Its tid; 0: tasks.
     pub waiter_tid: i32,
-    /// The thread, or the tasks of this name, that held the lock meanwhile; "" when nobody did: it was on its way to the waiter; [`MANY`]: too many to tell apart.
+    /// The thread, or the tasks of this name, that held the lock meanwhile; "" when none did: it was on its way to the waiter; [`MANY`]: too many to list.
     pub holder: String,
-    /// Its tid; 0: nobody, or tasks; -1: many.
+    /// Its tid; 0: none, or tasks; -1: many.
     pub holder_tid: i32,
     /// The lock.
     pub lock: String,
@@ -196,11 +196,11 @@ pub struct Inversion {
     pub tid_a: i32,
     /// ...and one that did the latter; the same: no other thread was seen to do either.
     pub tid_b: i32,
-    /// Where `second` was taken the first way: the place, as far as known; "": not known.
+    /// Place where `second` was taken in the first order; "": not known.
     pub place_a: String,
-    /// Where `first` was taken the other way.
+    /// Place where `first` was taken in the other order.
     pub place_b: String,
-    /// A lock that was held each time, both ways: while it is, the two orders do not meet. None: there is none.
+    /// A lock that was held each time, in both orders: it keeps them from colliding. None: there is none.
     pub guard: Option<String>,
     /// Two threads can stop each other for ever: there are two of them, and no guard.
     pub can_deadlock: bool,
@@ -285,9 +285,9 @@ pub struct Locks {
     pub syscalls: Vec<SyscallRow>,
     /// Waits for the kernel's own locks.
     pub kernel_locks: Vec<KernelLockRow>,
-    /// Asleep in futex calls outside every recorded wait: locks that nobody stood in front of; none: system calls were not recorded.
+    /// Asleep in futex calls outside every recorded wait: locks that no probe sees; none: system calls were not recorded.
     pub unseen_futex_ns: Option<i64>,
-    /// Why no acquisition is in the recording; none: there are some. What is not seen is not 0.
+    /// Why no acquisition is in the recording; none: there are some. Not seen does not mean 0.
     pub not_seen: Option<String>,
     /// The lock probe that was asked for: `full`, `light`; "": none.
     pub lock_probe: String,
@@ -305,7 +305,7 @@ pub struct Locks {
     pub sites: Vec<SiteRow>,
     /// Waits for what is no lock, most time first.
     pub waits: Vec<WaitRow>,
-    /// Who kept whom waiting, most time first.
+    /// Pairs of a waiting thread and the holder it waited for, most time first.
     pub waits_for: Vec<WaitsFor>,
     /// Locks taken in both orders, most often first; at most [`MAX_INVERSIONS`].
     pub inversions: Vec<Inversion>,

@@ -1,15 +1,15 @@
-//! Between acquisitions: who waited while whom held, and queues that do not end.
+//! Relations between acquisitions: which thread waited while which held, and queues that do not end (convoys).
 //!
-//! A wait of one among thousands of threads meets thousands of holds, so pairs of waits and holds are not gone through:
-//! each lock's holds are laid end to end with running sums, and a wait asks for the sums between its ends. Who held is
-//! told apart where [`PASSED`] holds passed the wait or fewer, or so many threads took the lock; else the holders
+//! A wait of one among thousands of threads overlaps thousands of holds, so pairs of waits and holds are not enumerated:
+//! each lock's holds are laid end to end with running sums, and a wait asks for the sums between its ends. Holders are
+//! listed where at most [`PASSED`] holds overlap the wait, or at most so many threads took the lock; else the holders
 //! are *many*. Time and memory are linear in the acquisitions.
 use super::answer::{CONTENDED_NS, Convoy, MANY, WaitsFor};
 use super::holds::{Acquisition, LockKey, Owner, StatesOf};
 use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
 use std::collections::{BTreeMap, HashMap};
 
-/// Holds that are told apart in one wait, and threads at one lock.
+/// Holds that are listed for one wait, and threads for one lock.
 const PASSED: usize = 256;
 /// Edges of the waits-for graph; later ones go to *many*.
 const EDGES: usize = 65_536;
@@ -66,7 +66,7 @@ impl<'a> Track<'a> {
         first..self.from.partition_point(|&f| f < to).max(first)
     }
 
-    /// What lies of hold `i` in an interval that it overlaps.
+    /// The part of hold `i` in an interval that it overlaps.
     fn part(&self, i: usize, from: Time, to: Time, states: &mut StatesOf<'_>) -> Split {
         if from <= self.from[i] && self.to[i] <= to {
             let (a, b) = (self.sums[i], self.sums[i + 1]);
@@ -76,7 +76,7 @@ impl<'a> Track<'a> {
         doing(states, self.holder[i], from, to)
     }
 
-    /// What lies of all holds in an interval.
+    /// The sum of the parts of all holds in an interval.
     fn sum(&self, from: Time, to: Time, states: &mut StatesOf<'_>) -> Split {
         let within = self.within(from, to);
         if within.len() <= 2 {
@@ -93,7 +93,7 @@ impl<'a> Track<'a> {
     }
 }
 
-/// What a holder did in a part of its hold. A task's worker runs others while it sleeps, so of a task it is its shares of
+/// The holder's states in a part of its hold. A task's worker runs others while the task sleeps, so for a task these are its shares of
 /// the whole hold.
 fn doing(states: &mut StatesOf<'_>, holder: &Acquisition, from: Time, to: Time) -> Split {
     let ns = (to - from).ns();
@@ -146,7 +146,7 @@ impl<'a> Holds<'a> {
         out
     }
 
-    /// Tells `met` of each holder that a wait of `waiter` met, and of those not told apart (none).
+    /// Calls `met` for each holder that a wait of `waiter` overlaps, and for those not listed (none).
     fn met(
         &self,
         waiter: Owner,
@@ -172,14 +172,14 @@ impl<'a> Holds<'a> {
     }
 }
 
-/// Who waited for whom, and what holders did while others waited.
+/// Waits by waiter and holder, and the holders' states meanwhile.
 pub(super) struct Meetings {
     edges: BTreeMap<(Who, Who, LockKey), Split>,
     /// By lock: the holder running, ready, asleep.
     pub blame: HashMap<LockKey, Split>,
 }
 
-/// Who waited, from when to when.
+/// The waiter, and the wait's start and end.
 type Wait = (Owner, (Time, Time));
 
 /// Every contended wait, cut into the holds that overlap it and the rest.

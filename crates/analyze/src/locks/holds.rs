@@ -6,13 +6,13 @@ use std::collections::HashMap;
 /// A lock: its process and address.
 pub(super) type LockKey = (ProcessIx, u64);
 
-/// Who takes a lock: a task of a runtime, wherever it runs, else a thread.
+/// The owner of a lock: a task of a runtime, wherever it runs, else a thread.
 pub(super) type Owner = (TaskIx, ThreadIx);
 
 /// One acquisition, or a wait that led to none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Acquisition {
-    /// Where it was taken.
+    /// The thread on which it was taken.
     pub thread: ThreadIx,
     /// The task that took it, if one did.
     pub task: TaskIx,
@@ -49,7 +49,7 @@ impl Acquisition {
     }
 }
 
-/// What was read.
+/// Acquisitions read from a recording.
 pub(super) struct Read {
     /// By thread, in order of the requests.
     pub all: Vec<Acquisition>,
@@ -230,7 +230,7 @@ fn joined(mut spans: Vec<Span>) -> Vec<Span> {
         whole.to = part.to;
         whole.open = part.open;
         if whole.kind != SliceKind::LockHold {
-            // Where it got the lock.
+            // The thread on which it got the lock.
             whole.thread = part.thread;
         }
     }
@@ -290,7 +290,7 @@ impl<'t> States<'t> {
     pub fn within(&self, from: Time, to: Time) -> [i64; 4] {
         let (a, b) = (self.until(from), self.until(to));
         let mut out = [0, 1, 2, 3].map(|i| b[i] - a[i]);
-        // Where nothing is known of the thread.
+        // The stretches in which the thread's state is not known.
         out[3] += (to - from).ns() - out.iter().sum::<i64>();
         out
     }

@@ -87,7 +87,7 @@ pub(super) fn kernel_locks(cut: &Cut<'_>) -> Vec<KernelLockRow> {
     out
 }
 
-/// Time asleep in futex calls outside all waits that a probe or an annotation reported: locks that nobody stood in front of.
+/// Time asleep in futex calls outside all waits that a probe or an annotation reported: locks that no probe sees.
 /// `None`: system calls were not recorded.
 pub(super) fn unseen_futex_ns(cut: &Cut<'_>) -> Option<i64> {
     let (trace, k) = (cut.trace, &cut.trace.kernel_spans);

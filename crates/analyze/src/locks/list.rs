@@ -8,7 +8,7 @@ use std::ops::Range;
 /// One acquisition of a lock, or a wait that led to none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acquired {
-    /// Who.
+    /// The thread.
     pub thread: ThreadIx,
     /// The lock's process.
     pub process: ProcessIx,

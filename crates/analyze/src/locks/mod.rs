@@ -1,7 +1,7 @@
-//! Locks: who held which, for how long, who waited, and what the holder was doing meanwhile. What `kasuri locks` shows.
+//! Locks: their holders and waiters, for how long, and the holder's state meanwhile. The answer of `kasuri locks`.
 //!
 //! A hold's time is split by joining it with its thread's scheduler states: *running* makes the lock ratio; *preempted* and *blocked* are
-//! time in which others wait although nobody works. By the wall clock alone a true ratio of 0.80 read 1.29 on one CPU.
+//! time in which others wait although the holder does not run. By the wall clock alone a true ratio of 0.80 read 1.29 on one CPU.
 mod answer;
 mod graph;
 mod holds;
@@ -227,7 +227,7 @@ fn tables(
         .sort_by_key(|s| std::cmp::Reverse((s.used.wait_ns, s.used.hold_cpu_ns)));
 }
 
-/// What holders did while others waited, lock by lock.
+/// The holders' states while others waited, lock by lock.
 fn blame(trace: &Trace, meetings: &graph::Meetings, out: &mut Locks) {
     let index: HashMap<(i32, u64), usize> = out
         .locks
@@ -345,7 +345,7 @@ impl Use {
             self.hold_p99_ns = percentile(lengths, 99);
             self.hold_max_ns = lengths.iter().copied().max().unwrap_or(0);
         }
-        // Without CPU time nobody knows when threads ran, and nothing is a share of it. Without an acquisition nothing was seen.
+        // Without CPU time it is not known when threads ran, and there are no shares of it. Without an acquisition nothing was seen.
         let n = self.holds.max(self.requests);
         if n == 0 {
             return;

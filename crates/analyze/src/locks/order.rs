@@ -6,7 +6,7 @@
 //! once. Only within its strongly connected parts (mostly there are none) are pairs of locks looked at one by one,
 //! and of those held at once the [`DEPTH`] innermost (fewer where circles have thousands of locks).
 //!
-//! What cannot deadlock is told apart: orders seen in one thread only, orders that a third lock guards, readers among
+//! Orders that cannot deadlock are listed apart: orders seen in one thread only, orders that a third lock guards, readers among
 //! themselves. What remains *can*, if both happen at once; whether they ever do (one phase may follow the other, an
 //! acquisition may have been a try) the recording does not say.
 use super::answer::{Inversion, Locks, MAX_INVERSIONS, OrderCycle, OrderStep};
@@ -27,7 +27,7 @@ const GUARDS: usize = 8;
 /// One lock taken while another was held.
 struct Edge<'a> {
     times: u64,
-    /// Who did so first, and the first other one.
+    /// The first thread that did so, and the first other one.
     who: Owner,
     other: Option<Owner>,
     thread: ThreadIx,
@@ -36,7 +36,7 @@ struct Edge<'a> {
     /// Whether the one held, and the one taken, was ever exclusive.
     held_alone: bool,
     taken_alone: bool,
-    /// What else was held each time.
+    /// Other locks that were held each time.
     guards: Vec<LockKey>,
     first: &'a Acquisition,
 }
@@ -136,7 +136,7 @@ fn walk<'a>(
     }
 }
 
-/// Whether a lock was surely held before the other was taken. Of two with one stamp nobody knows which came first.
+/// Whether a lock was surely held before the other was taken. Of two with the same stamp it is not known which came first.
 fn is_outer(held: &(Time, &Acquisition), taken: &Acquisition, now: Time) -> bool {
     let before = held.1.hold.is_some_and(|(from, _)| from < now);
     before && held.0 > now && held.1.lock != taken.lock
@@ -254,7 +254,7 @@ fn parts(edges: &Edges<'_>) -> HashMap<LockKey, u32> {
     out
 }
 
-/// A shortest circle through one lock of each part that is not told of yet.
+/// A shortest circle through one lock of each part that is not reported yet.
 fn circles(edges: &Edges<'_>, parts: &HashMap<LockKey, u32>, is_told: &[u32]) -> Vec<Vec<LockKey>> {
     let mut next: HashMap<LockKey, Vec<LockKey>> = HashMap::new();
     for (a, b) in edges.keys() {
@@ -308,7 +308,7 @@ impl Teller<'_> {
         self.trace.threads[thread.ix()].tid
     }
 
-    /// Where it was asked for; else where the lock was first used.
+    /// Place where it was requested; else where the lock was first used.
     fn place(&self, edge: &Edge<'_>) -> String {
         let (process, object) = edge.first.lock;
         let first_use = || {

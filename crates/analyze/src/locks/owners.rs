@@ -1,4 +1,4 @@
-//! Who takes locks besides threads, who says what is known of them, and waits for what is no lock.
+//! Owners of locks other than threads, sources of lock events, and waits for things that are not locks.
 use super::answer::{TaskRow, Use, WaitRow};
 use super::holds::{self, Acquisition, LockKey, Owner, States};
 use crate::cut::Cut;
@@ -115,7 +115,7 @@ fn kind_of_wait(kind: SliceKind) -> Option<&'static str> {
     }
 }
 
-/// What a lock is, and who says what is known of it.
+/// A lock's kind, and the source of its events.
 pub(super) fn kind_and_source(trace: &Trace, lock: LockKey) -> (&'static str, &'static str) {
     let Some(ix) = trace.lock_of(lock.0, lock.1, kasuri_model::Time::MAX) else {
         return ("lock", "annotation");

@@ -6,7 +6,7 @@ use crate::account::track::NONE;
 use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time, open};
 
 impl Sweep<'_> {
-    /// What ends the wait of a blocked thread: of an annotated wait that looks after its condition by the clock, who ends
+    /// The end of a blocked thread's wait: of an annotated wait that checks its condition by the clock, the end of
     /// the whole of it.
     pub(super) fn wake_up(&self, thread: usize) -> Wake {
         match self.next_wake_up(thread) {
@@ -35,7 +35,7 @@ impl Sweep<'_> {
         Some(self.wake_at(thread, last))
     }
 
-    /// What ends the current state of a blocked thread.
+    /// The end of a blocked thread's current state.
     fn next_wake_up(&self, thread: usize) -> Wake {
         let worker = &self.workers[thread];
         let next = worker.row as usize + 1;
@@ -45,7 +45,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Who woke the thread so that it came into the state of this row.
+    /// The waker that brought the thread into the state of this row.
     fn wake_at(&self, thread: usize, row: usize) -> Wake {
         let states = &self.trace.states;
         let (by, time) = (states.by[row], states.start[row]);
@@ -111,7 +111,7 @@ impl Sweep<'_> {
         why
     }
 
-    /// What a blocked thread waits for, now.
+    /// The reason for which a thread is blocked now.
     pub(super) fn why(&self, thread: usize, now: Time) -> Why {
         let s = &self.trace.slices;
         let mut context: Option<(SliceKind, u32)> = None;
@@ -127,7 +127,7 @@ impl Sweep<'_> {
                 }
                 Doing::Ready => {
                     return match context {
-                        // What its delays cost is charged at the end of the wait, once.
+                        // The cost of its delays is charged at the end of the wait, once.
                         Some((SliceKind::Barrier, row)) if self.is_late(row, at) => {
                             self.why_running(context, ThreadIx(at as u32))
                         }
@@ -161,7 +161,7 @@ impl Sweep<'_> {
             } else if state == ThreadState::Stopped {
                 return Why::of(Class::ExternalWait, Note::Stopped);
             }
-            // Who comes last is known better than who lets go: some barriers do that in turns.
+            // The last arrival is better known than the thread that releases: at some barriers the threads release each other in turns.
             if let Some(late) = self.late(worker.wait, at, now) {
                 at = late;
                 continue;
