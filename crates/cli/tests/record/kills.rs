@@ -64,6 +64,12 @@ fn kept_and_lost_are_what_was_emitted_whoever_is_killed() {
         let outcome = trial(seed);
         lossy += u64::from(outcome.lost > 0);
         recovered += u64::from(outcome.recovered);
+        let done = seed + 1 - first;
+        if done % 20 == 0 && trials > 20 {
+            println!(
+                "seed {seed}: {done} of {trials} kills, {recovered} recovered, {lossy} with losses"
+            );
+        }
     }
     println!("{trials} kills from seed {first}: {recovered} recovered, {lossy} with losses");
     // It bites: without losses the equation would only say that what is kept is counted.
