@@ -5,6 +5,8 @@
  * This one header is the whole client: include it, compile, run the program under `kasuri record`.
  * No library to link, nothing to initialise. Without a recorder an annotation is one load and one
  * predictable branch.
+ *
+ * annotate/amalgamate makes this file from the files of annotate/src in Kasuri's repository; change it there.
  */
 #ifndef KASURI_H
 #define KASURI_H
@@ -2159,7 +2161,8 @@ static __attribute__((destructor(101), unused)) void kasuri__destructor(void) {
 #endif
 #endif /* KASURI_DECLARE_ONLY */
 
-#else  /* KASURI_DISABLE */
+#else
+/* With KASURI_DISABLE. */
 
 /* clang-format off */
 #define KASURI__UNUSED1(a) do { if (0) { (void)(a); } } while (0)

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* -- losses -- */
+
+KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__thread *t, uint32_t cause) {
+    struct kasuri_chunk *chunk = t ? t->now.chunk : 0;
+    uint64_t stamp;
+    if (!chunk) {
+        /* ORDER acquire; pairs with the release in grow(). Publishes segments[] and a first_segment not newer. */
+        uint32_t n = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE), first = KASURI__GET(c->first_segment);
+        uint64_t *lost = n > first ? c->segments[first].header->lost : kasuri__control(c)->lost;
+        __atomic_fetch_add(&lost[cause], 1, __ATOMIC_RELAXED);
+        return;
+    }
+    stamp = kasuri__now(c);
+    __atomic_fetch_add(&chunk->lost[cause], 1, __ATOMIC_RELAXED);
+    if (!chunk->lost_first)
+        chunk->lost_first = stamp;
+    chunk->lost_last = stamp;
+    KASURI__TSAN_RELEASE(chunk);
+}
+
+/* A reservation that fails raises the position all the same, and 16 MiB of them would carry into its address part: the
+ * next event would be written anywhere. So whoever comes out of line brings it back, whatever becomes of the event:
+ * also for a thread without a chunk, behind a gate that closes, and in a forked child that cannot attach. A handler
+ * that interrupts this may have done it already. 12 MiB remain, and a handler that interrupts an emit adds 2 kB at
+ * most: 6,000 of them would have to nest. */
+KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
+    uint64_t pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
+    if (KASURI__UNLIKELY((pos & KASURI__OFF_MASK) > KASURI__OFF_HIGH))
+        __atomic_compare_exchange_n(&w->pos, &pos, (pos & ~(uint64_t)KASURI__OFF_MASK) | KASURI__OFF_LOST, 0,
+                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Nothing was free at the last try and nothing has been freed since: count and go, about 20 ns. Signals are not
+ * blocked; `counting` keeps a handler that finds a free chunk from handing this one over under our feet.
+ * Return: whether the event is dealt with. */
+KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__thread *t) {
+    uint32_t depth = t->counting; /* a fork in a handler wipes the field under us */
+    int dealt = 0;
+    __atomic_store_n(&t->counting, depth + 1, __ATOMIC_RELAXED);
+    __asm__ volatile("" : : : "memory");
+    if (t->stalled && kasuri__gate_load() == 1 && t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) &&
+        t->stalled_freed == __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED) &&
+        (t->stalled_cause != KASURI_LOST_FROZEN ||
+         __atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) == KASURI_SESSION_FROZEN) &&
+        ++t->stalled_events % 4096) { /* now and then: does the recorder live? */
+        kasuri__count_lost(c, t, t->stalled_cause);
+        dealt = 1;
+    }
+    /* ORDER release; pairs with the acquire load in is_quiet: whoever then unmaps the chunk finds us out of it. The
+     * store above needs no fence: who leaves a session has a barrier of all threads (ring.md, race 11). */
+    __atomic_store_n(&t->counting, depth, __ATOMIC_RELEASE);
+    return dealt;
+}
+
+/* -- chunks -- */
+
+KASURI__COLD uint32_t *kasuri__states(struct kasuri__segment_ref *s) {
+    return (uint32_t *)(void *)(s->header + 1);
+}
+
+/* Take a FREE chunk, searching from where the last one was found. */
+KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chunk_ref *out) {
+    /* ORDER acquire; pairs with the release in grow(). Publishes segments[]. */
+    uint32_t end = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE), first = KASURI__GET(c->first_segment);
+    uint32_t n = end > first ? end - first : 0;
+    uint32_t hint = __atomic_load_n(&c->hint, __ATOMIC_RELAXED), i, j;
+    for (i = 0; i < n; i++) {
+        uint32_t k = (i + (hint >> 20)) % n;
+        struct kasuri__segment_ref *s = &c->segments[first + k];
+        uint32_t *states = kasuri__states(s), start = i ? 0 : hint & 0xfffff;
+        for (j = 0; j < s->n_chunks; j++) {
+            uint32_t at = (start + j) % s->n_chunks, want = KASURI_CHUNK_FREE;
+            if (__atomic_load_n(&states[at], __ATOMIC_RELAXED) != KASURI_CHUNK_FREE)
+                continue;
+            /* ORDER acquire; pairs with the recorder's release store of FREE. Publishes its zeroes. Without it: our
+             * first events may be overwritten by them (models/ring, control `no_release_at_free`). */
+            if (!__atomic_compare_exchange_n(&states[at], &want, KASURI_CHUNK_OWNED, 0, __ATOMIC_ACQUIRE,
+                                             __ATOMIC_RELAXED))
+                continue;
+            KASURI__TEST_POINT(5);
+            __atomic_store_n(&c->hint, k << 20 | ((at + 1) & 0xfffff), __ATOMIC_RELAXED);
+            out->chunk = (struct kasuri_chunk *)(void *)(s->chunks + (uint64_t)at * s->chunk_bytes);
+            out->state = &states[at];
+            for (j = 0; j < s->chunk_bytes; j += 4096)
+                KASURI__TSAN_ACQUIRE((char *)out->chunk + j);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Is a slot below chunk->used not committed: taken by an emit that a signal handler of this thread interrupts?
+ * First every slot as if it were an event (1 us a chunk); only where a payload word is 0, event by event. */
+KASURI__COLD int kasuri__has_open(const struct kasuri_chunk *chunk) {
+    const uint64_t *words = (const uint64_t *)(const void *)chunk;
+    uint32_t used = chunk->used / 8, i, zeros = 0;
+    for (i = 16; i < used; i += 2)
+        zeros += words[i] == 0;
+    for (i = 16; zeros && i < used;) {
+        uint32_t slots = (uint32_t)(words[i + 1] >> 8 & 0xff);
+        if (!words[i])
+            return 1;
+        i += 2 * (slots ? slots : 1);
+    }
+    return 0;
+}
+
+KASURI__COLD int kasuri__hand_over(struct kasuri__thread *t, struct kasuri__chunk_ref *r) {
+    if (t->counting || !r->chunk->used || kasuri__has_open(r->chunk))
+        return 0;
+    KASURI__TEST_POINT(4);
+    /* ORDER release; pairs with the recorder's acquire load of the state. Publishes the events and `used`. Without
+     * it: the recorder copies events that are not there yet (models/ring, control `no_release_at_full`). */
+    __atomic_store_n(r->state, KASURI_CHUNK_FULL, __ATOMIC_RELEASE);
+    return 1;
+}
+
+/* Hand over the chunk just left, and those deferred earlier. One that cannot go now and finds no place on the list
+ * stays OWNED until the thread ends: it costs memory, not events. */
+KASURI__COLD void kasuri__retire(struct kasuri__thread *t, struct kasuri__chunk_ref *old) {
+    uint32_t i, n = 0;
+    for (i = 0; i < KASURI__DEFERRED && t->deferred[i].chunk; i++)
+        if (!kasuri__hand_over(t, &t->deferred[i]))
+            t->deferred[n++] = t->deferred[i];
+    if (old->chunk && !kasuri__hand_over(t, old) && n < KASURI__DEFERRED)
+        t->deferred[n++] = *old;
+    for (; n < KASURI__DEFERRED; n++)
+        t->deferred[n].chunk = 0;
+}
+
+KASURI__COLD int kasuri__grow(struct kasuri__client *c);
+
+/* A free chunk, growing if the policy says so. */
+KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thread *t, struct kasuri__chunk_ref *out) {
+    uint32_t waits = 0, freed = __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED), expected;
+    for (;;) {
+        if (kasuri__take_free(c, out))
+            return 1;
+        if ((KASURI__GET(c->policy) == KASURI_POLICY_DISCARD &&
+             KASURI__GET(c->n_segments) > KASURI__GET(c->first_segment)) ||
+            KASURI__GET(c->total_bytes) + KASURI__GET(c->chunk_bytes) + 4096 > KASURI__GET(c->max_bytes) ||
+            KASURI__GET(c->grow_failed) == (1ull << 32 | freed))
+            return 0;
+        expected = 0;
+        if (__atomic_compare_exchange_n(&c->growing, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            int got = kasuri__take_free(c, out); /* somebody else may just have grown */
+            if (!got && t->epoch != KASURI__GET(c->epoch)) {
+                __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE);
+                return 0; /* the process has gone to another session meanwhile */
+            }
+            if (!got && kasuri__recorder_lives(c)) {
+                KASURI__SET(c->grow_failed, kasuri__grow(c) ? 0 : 1ull << 32 | freed);
+            } else if (!got) {
+                kasuri__close_gate(c, t->epoch);
+            }
+            __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE);
+            if (got)
+                return 1;
+            if (!kasuri__gate_load())
+                return 0;
+        } else if (!kasuri__wait_a_little(&waits)) {
+            return 0;
+        }
+    }
+}
+
+/* OVERWRITE: empty the chunk for its next use. Its events and what it had lost count as lost in its new header.
+ * Stamps first, then everything from the end: killed in between, what is left still reads as open records. */
+KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *chunk) {
+    uint64_t *words = (uint64_t *)(void *)chunk, first = chunk->lost_first, last = chunk->lost_last;
+    uint32_t used = chunk->used / 8, i, n = 0;
+    /* ORDER: the mark before the first zero, as a writer of a seqlock; pairs with the reader's acquire fence before it
+     * reads seq again. Without it: a snapshot keeps half a chunk (models/ring, control `no_mark_before_emptying`). */
+    __atomic_store_n(&chunk->seq, KASURI_SEQ_EMPTYING, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    for (i = 16; i < used; n++) {
+        uint32_t slots = (uint32_t)(words[i + 1] >> 8 & 0xff);
+        if (!first || words[i] < first)
+            first = words[i];
+        if (words[i] > last)
+            last = words[i];
+        __atomic_store_n(&words[i], 0, __ATOMIC_RELAXED);
+        i += 2 * (slots ? slots : 1);
+    }
+    for (i = used; i > 16; i--) {
+        __atomic_store_n(&words[i - 1], 0, __ATOMIC_RELAXED);
+        if (i == used / 2)
+            KASURI__TEST_POINT(8);
+    }
+    chunk->used = 0;
+    chunk->lost[KASURI_LOST_OVERWRITTEN] += n;
+    chunk->lost_first = first;
+    chunk->lost_last = last;
+    /* ORDER release; pairs with the reader's acquire load of seq. Publishes the zeroes. Without it, or with the new
+     * seq in place of the mark above: old events under the new number (controls `no_release_at_new_seq`,
+     * `new_seq_as_mark`). */
+    __atomic_store_n(&chunk->seq, t->seq++, __ATOMIC_RELEASE);
+}
+
+/* OVERWRITE: the thread's oldest chunk in which nothing is open becomes its newest. */
+KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *t) {
+    struct kasuri__chunk_ref *own = &c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT], r;
+    uint32_t i, j, n = t->n_own;
+    if (t->counting)
+        return 0;
+    for (i = 0; i < n; i++) {
+        r = own[(t->own_head + i) % n];
+        if (r.chunk->used && !kasuri__has_open(r.chunk))
+            break;
+    }
+    if (i == n)
+        return 0;
+    for (j = i; j > 0; j--) /* those passed over stay the oldest */
+        own[(t->own_head + j) % n] = own[(t->own_head + j - 1) % n];
+    own[t->own_head] = r;
+    t->own_head = (t->own_head + 1) % n;
+    kasuri__empty(t, r.chunk);
+    t->now = r;
+    return 1;
+}
+
+KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
+    __atomic_store_n(&t->w.pos, (uint64_t)(uintptr_t)t->now.chunk << 12 | sizeof(struct kasuri_chunk),
+                     __ATOMIC_RELAXED);
+    __atomic_store_n(&t->w.limit, kasuri__stamps_natively(c) ? t->room : 0, __ATOMIC_RELAXED);
+    /* ORDER: our limit before our look at epoch, against attach's epoch before its zeroing of limits; so one of
+     * the two sees the other. Without it: a thread goes on in a chunk of the session before. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&c->epoch, __ATOMIC_RELAXED) != t->epoch)
+        __atomic_store_n(&t->w.limit, 0, __ATOMIC_RELAXED);
+    t->stalled = 0;
+}
+
+/* The next chunk for a thread whose chunk is full. Return: 0, and why in stalled_cause. */
+KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
+    struct kasuri__chunk_ref old = t->now, fresh;
+    /* ORDER acquire; pairs with the release in join(). Publishes c->flight. */
+    int overwrite = __atomic_load_n(&c->policy, __ATOMIC_ACQUIRE) == KASURI_POLICY_OVERWRITE;
+    t->stalled_freed =
+        __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED); /* first, so that none is missed */
+    t->stalled_cause = KASURI_LOST_FULL;
+    if (__atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED) {
+        kasuri__close_gate(c, t->epoch);
+        return 0;
+    }
+    if ((!overwrite || t->n_own < KASURI__GET(c->flight_chunks)) && kasuri__get_chunk(c, t, &fresh)) {
+        /* A chunk of a later session than ours, while this thread was stuck here: it goes back as it came, all zero. It
+         * was found by way of n_segments, with which the epoch of its session is seen. */
+        if (KASURI__GET(c->epoch) != t->epoch) {
+            __atomic_store_n(fresh.state, KASURI_CHUNK_FREE, __ATOMIC_RELEASE); /* ORDER: as the recorder's */
+            return 0;
+        }
+        fresh.chunk->seq = t->seq++;
+        fresh.chunk->stream = t->stream;
+        fresh.chunk->tid = t->tid;
+        t->now = fresh;
+        if (overwrite) { /* head is 0 while the ring is growing */
+            c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT + t->n_own++] = fresh;
+        } else {
+            kasuri__retire(t, &old);
+            KASURI__TEST_POINT(7);
+        }
+        kasuri__start_chunk(c, t);
+        return 1;
+    }
+    if (overwrite && __atomic_load_n(&kasuri__control(c)->state, __ATOMIC_ACQUIRE) == KASURI_SESSION_FROZEN)
+        t->stalled_cause = KASURI_LOST_FROZEN;
+    else if (overwrite && kasuri__reuse(c, t)) {
+        kasuri__start_chunk(c, t);
+        return 1;
+    }
+    t->stalled = 1;
+    return 0;
+}
+
+/* -- segments -- */
+
+KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
+    static const char zeros[4096] = {0};
+    long r = KASURI__CALL(SYS_fallocate, fd, 0, 0, bytes);
+    uint64_t done = 0;
+    if (r != -95) /* EOPNOTSUPP */
+        return r == 0;
+    while (done < bytes) { /* a write reports a full disk, a page fault kills */
+        r = KASURI__CALL(SYS_pwrite64, fd, zeros, sizeof zeros, done);
+        if (r <= 0)
+            return 0;
+        done += (uint64_t)r;
+    }
+    return 1;
+}
+
+/* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing`. */
+KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
+    uint32_t index = c->n_segments - c->first_segment, n;
+    uint64_t room = c->max_bytes - c->total_bytes, header, bytes;
+    struct kasuri__segment_ref *s = &c->segments[c->n_segments];
+    int fd;
+    void *base = 0;
+    if (c->n_segments == KASURI__MAX_SEGMENTS || c->total_bytes + c->chunk_bytes + 4096 > c->max_bytes)
+        return 0;
+    n = (uint32_t)(c->next_chunks * c->chunk_bytes > KASURI__SEGMENT_MAX ? KASURI__SEGMENT_MAX / c->chunk_bytes
+                                                                         : c->next_chunks);
+    fd = kasuri__open(c, (int)index, KASURI__O_CREATE);
+    if (fd < 0)
+        return 0;
+    for (;; n /= 2) {
+        header = (sizeof(struct kasuri_segment) + 4ull * n + 4095) & ~4095ull;
+        bytes = header + (uint64_t)n * c->chunk_bytes;
+        if (n == 0 || (bytes <= room && kasuri__reserve_space(fd, bytes)))
+            break;
+        KASURI__CALL(SYS_ftruncate, fd, 0, 0, 0);
+    }
+    KASURI__TEST_POINT(6);
+    if (n)
+        base = kasuri__map(0, bytes, 0x8001 /* MAP_SHARED | MAP_POPULATE */, fd);
+    kasuri__close(fd);
+    if (!base) {
+        kasuri__unlink(c, (int)index);
+        return 0;
+    }
+    s->header = (struct kasuri_segment *)base;
+    s->chunks = (char *)base + header;
+    s->bytes = bytes;
+    s->n_chunks = n;
+    s->chunk_bytes = c->chunk_bytes;
+    s->header->version = KASURI_ABI_VERSION;
+    s->header->struct_size = sizeof(struct kasuri_segment);
+    s->header->pid = c->pid;
+    s->header->gen = c->gen;
+    s->header->index = index;
+    s->header->chunk_bytes = c->chunk_bytes;
+    s->header->n_chunks = n;
+    s->header->chunks_offset = (uint32_t)header;
+    s->header->clock = c->clock;
+    s->header->start_stamp = kasuri__now(c);
+    /* ORDER release; pairs with the recorder's acquire load of the magic: a file without it is not ready. */
+    __atomic_store_n(&s->header->magic, KASURI_MAGIC_SEGMENT, __ATOMIC_RELEASE);
+    KASURI__SET(c->total_bytes, c->total_bytes + bytes);
+    c->next_chunks = 2ull * n; /* holder of `growing` */
+    /* ORDER release; pairs with the acquire load in take_free. Publishes segments[]. */
+    __atomic_store_n(&c->n_segments, c->n_segments + 1, __ATOMIC_RELEASE);
+    return 1;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* One call site that annotates. `id` is the only field that changes: 0 not yet registered, > 0 its id,
+ * < 0 its name could not be stored in this session. */
+struct kasuri_site {
+    int32_t id; /* relaxed: a thread that reads 0 takes the slow path and finds the id there */
+    uint32_t line;
+    const char *name, *file, *func;
+};
+
+/* Found by `kasuri record -p` in section .kasuri.gate of each mapped ELF file (one entry per object file;
+ * write to all). gate: 0 off, 1 recording, 2 a recorder asks to be attached to (see kasuri__attach_request). */
+struct kasuri_gate {
+    uint64_t magic; /* KASURI_MAGIC_GATE */
+    uint32_t gate;
+    uint32_t reserved;
+};
+#define KASURI_MAGIC_GATE 0x313045544147534bull /* "KSGATE01" */
+
+/* A thread's ring, as much of it as the fast path needs. Private memory that fork wipes to zero.
+ *   pos    owner and its signal handlers, by one instruction: chunk address << 12 | bytes taken in the chunk.
+ *          One word, so that what is reserved and whether it fits come from the same read (ring.md, race 1).
+ *   limit  owner, slow path: chunk_bytes, or 0 when each event has to take the slow path. */
+struct kasuri__writer {
+    uint64_t pos;
+    uint64_t limit;
+};
+
+#define KASURI__HIDDEN __attribute__((weak, visibility("hidden")))
+#define KASURI__INLINE static inline __attribute__((always_inline, unused))
+#define KASURI__LIKELY(x) __builtin_expect(!!(x), 1)
+#define KASURI__UNLIKELY(x) __builtin_expect(!!(x), 0)
+#ifndef KASURI_TLS_MODEL
+#define KASURI_TLS_MODEL "initial-exec"
+#endif
+#ifndef KASURI__TEST_POINT
+#define KASURI__TEST_POINT(n) ((void)0) /* the kill tests die at point n */
+#endif
+#define KASURI__OFF_MASK 0xffffffu
+#define KASURI__OFF_LOST 0x200000u /* where no chunk reaches: the largest has 1 MiB */
+#define KASURI__OFF_HIGH 0x400000u
+
+/* ThreadSanitizer cannot see that a chunk went from a dead thread through another process to this one. Tell it. */
+#if defined(__SANITIZE_THREAD__)
+#define KASURI__TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define KASURI__TSAN 1
+#endif
+#endif
+#ifdef KASURI__TSAN
+#ifdef __cplusplus
+extern "C" {
+#endif
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+#ifdef __cplusplus
+}
+#endif
+#define KASURI__TSAN_ACQUIRE(p) __tsan_acquire((void *)(p))
+#define KASURI__TSAN_RELEASE(p) __tsan_release((void *)((uintptr_t)(p) & ~(uintptr_t)4095))
+#else
+#define KASURI__TSAN_ACQUIRE(p) ((void)(p))
+#define KASURI__TSAN_RELEASE(p) ((void)(p))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* One of each per module: weak, so that the object files of a module share it; hidden, so that modules do not. */
+extern struct kasuri_gate kasuri__gate __attribute__((visibility("hidden")));
+extern __thread struct kasuri__writer *kasuri__writer
+    __attribute__((visibility("hidden"), tls_model(KASURI_TLS_MODEL)));
+void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a, uint64_t b)
+    __attribute__((visibility("hidden"), cold, noinline));
+void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp, uint64_t a,
+                     uint64_t b) __attribute__((visibility("hidden"), cold, noinline));
+void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uint32_t kind, const void *data, uint64_t bytes)
+    __attribute__((visibility("hidden"), cold, noinline));
+void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...)
+    __attribute__((visibility("hidden"), format(printf, 3, 4), cold, noinline));
+void kasuri__trigger(void) __attribute__((visibility("hidden"), cold, noinline));
+uint32_t kasuri__intern(const char *name) __attribute__((visibility("hidden"), cold, noinline));
+void kasuri__start(void) __attribute__((visibility("hidden"), cold, noinline));
+void kasuri__stop(void) __attribute__((visibility("hidden"), cold, noinline));
+#ifdef __cplusplus
+}
+#endif
+
+KASURI__INLINE uint32_t kasuri__gate_load(void) {
+    return __atomic_load_n(&kasuri__gate.gate, __ATOMIC_RELAXED);
+}
+
+/**
+ * kasuri_enabled - is a recorder listening to this module?
+ * Return: nonzero: annotations are kept. Cost: one load. Signal: safe.
+ */
+KASURI__INLINE int kasuri_enabled(void) {
+    return KASURI__UNLIKELY(kasuri__gate_load() == 1);
+}
+
+/* What stamps count. CPUs without a counter that user code may read take the slow path and its clock. */
+#if defined(__x86_64__)
+#define KASURI__NATIVE 1
+KASURI__INLINE uint64_t kasuri__stamp(void) {
+    return __builtin_ia32_rdtsc();
+}
+#elif defined(__aarch64__)
+#define KASURI__NATIVE 1
+KASURI__INLINE uint64_t kasuri__stamp(void) {
+    uint64_t t;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+    return t;
+}
+#elif defined(__riscv) && __riscv_xlen == 64
+#define KASURI__NATIVE 1
+KASURI__INLINE uint64_t kasuri__stamp(void) {
+    uint64_t t;
+    __asm__ volatile("rdtime %0" : "=r"(t));
+    return t;
+}
+#else
+#define KASURI__NATIVE 0
+KASURI__INLINE uint64_t kasuri__stamp(void) {
+    return 1;
+}
+#endif
+
+/* Take `bytes` of the thread's chunk. Must be one step for the signal handlers of the same thread, need not be
+ * for other threads: an xadd without lock prefix is (0 ns beside rdtsc; a locked one costs 5-9 ns). */
+KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes) {
+#if defined(__x86_64__) && !defined(KASURI_GENERIC_ATOMICS)
+    __asm__ volatile("xaddq %0, %1" : "+r"(bytes), "+m"(w->pos) : : "cc");
+    return bytes;
+#else
+    return __atomic_fetch_add(&w->pos, bytes, __ATOMIC_RELAXED);
+#endif
+}
+
+/* Whether `bytes` from `pos` on lie in a chunk. The limit alone does not say so: where the thread had no chunk (the
+ * first event, a child of fork, a session that another thread has just left) a signal handler may get one, and set the
+ * limit, between the reservation and this look (ring.md, race 1). */
+KASURI__INLINE int kasuri__fits(const struct kasuri__writer *w, uint64_t pos, uint64_t bytes) {
+    return (pos & KASURI__OFF_MASK) + bytes <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED) && pos >> 24;
+}
+
+KASURI__INLINE uint64_t *kasuri__slot(uint64_t pos) {
+    return (uint64_t *)(uintptr_t)((pos >> 24 << 12) + (pos & KASURI__OFF_MASK));
+}
+
+/* Word 1 first, then the payload, the stamp last.
+ * ORDER release; pairs with the acquire load of the stamp by a reader of an open chunk. Publishes word 1 and the
+ * payload. Without it: a reader takes an unwritten payload (models/ring, control `no_release_at_stamp`). */
+KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
+    __atomic_store_n(slot, stamp, __ATOMIC_RELEASE);
+    KASURI__TSAN_RELEASE(slot);
+}
+KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
+    __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
+    __asm__ volatile("" : : : "memory"); /* a kill in the payload must leave the length behind */
+}
+/* ORDER release; pairs with the acquire fence of a reader that looks at word 1 again after it has seen a payload word.
+ * Publishes word 1, which has the record's length. Without it: the reader of an open chunk takes payload for an event
+ * (models/ring, control `no_release_at_payload`). */
+KASURI__INLINE void kasuri__payload(uint64_t *slot, uint64_t a, uint64_t b) {
+    __atomic_store_n(slot + 2, a, __ATOMIC_RELEASE);
+    KASURI__TEST_POINT(3);
+    __atomic_store_n(slot + 3, b, __ATOMIC_RELEASE);
+}
+
+/* kind below is kind | slots << 8 | aux << 16. `id` is what was read from `site`; or `site` is null and `id` a name
+ * from kasuri_intern, or 0. */
+KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32_t id, uint32_t kind) {
+    struct kasuri__writer *w = kasuri__writer;
+    uint64_t pos = 0;
+    kind |= 1u << 8;
+    if (KASURI__LIKELY(gate == 1 && id >= !!site && w)) {
+        pos = kasuri__reserve(w, 16);
+        KASURI__TEST_POINT(1);
+        if (KASURI__LIKELY(kasuri__fits(w, pos, 16))) {
+            uint64_t *slot = kasuri__slot(pos);
+            kasuri__word1(slot, kind, id);
+            KASURI__TEST_POINT(2);
+            kasuri__commit(slot, kasuri__stamp());
+            return;
+        }
+    }
+    kasuri__slow(site, id, kind, pos, 0, 0);
+}
+
+KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t a,
+                                  uint64_t b) {
+    struct kasuri__writer *w = kasuri__writer;
+    uint64_t pos = 0;
+    kind |= 2u << 8;
+    if (KASURI__LIKELY(gate == 1 && id >= !!site && w)) {
+        pos = kasuri__reserve(w, 32);
+        KASURI__TEST_POINT(1);
+        if (KASURI__LIKELY(kasuri__fits(w, pos, 32))) {
+            uint64_t *slot = kasuri__slot(pos);
+            kasuri__word1(slot, kind, id);
+            kasuri__payload(slot, a, b);
+            KASURI__TEST_POINT(2);
+            kasuri__commit(slot, kasuri__stamp());
+            return;
+        }
+    }
+    kasuri__slow(site, id, kind, pos, a, b);
+}
+
+KASURI__INLINE uint64_t kasuri__bits(double v) {
+    uint64_t u;
+    __builtin_memcpy(&u, &v, 8);
+    return u;
+}
+KASURI__INLINE void kasuri__emit_str(struct kasuri_site *site, int32_t id, uint32_t kind, const char *s) {
+    kasuri__slow_bytes(site, id, kind, s ? s : "(null)", s ? __builtin_strlen(s) : 6);
+}

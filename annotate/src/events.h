@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* -- threads -- */
+
+KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t tid) {
+    KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it */
+    return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* A ring for a new thread: that of a dead one, if one of the next few is dead (nothing tells us when a thread
+ * ends). */
+KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c, uint32_t tid) {
+    uint32_t i, n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
+    for (i = 0; i < 4 && n >= 16; i++) {
+        struct kasuri__thread *t = &c->threads[__atomic_fetch_add(&c->reclaim, 1, __ATOMIC_RELAXED) %
+                                               (n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS)];
+        uint32_t old = __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE);
+        if (old && old != tid && kasuri__lives(c, old))
+            continue;
+        if (kasuri__claim(t, old, tid))
+            return t;
+    }
+    if (n >= KASURI__MAX_WRITERS || (n = __atomic_fetch_add(&c->n_threads, 1, __ATOMIC_RELAXED)) >= KASURI__MAX_WRITERS)
+        return 0;
+    return kasuri__claim(&c->threads[n], 0, tid) ? &c->threads[n] : 0;
+}
+
+/* The calling thread's ring, made one of session `epoch` if it is not. */
+KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c, uint32_t epoch) {
+    struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
+    if (!t || !t->tid) { /* new, or wiped by fork */
+        t = kasuri__new_thread(c, (uint32_t)KASURI__CALL(SYS_gettid, 0, 0, 0, 0));
+        if (!t)
+            return 0;
+        t->epoch = t->counting = 0;
+    }
+    if (t->epoch != epoch) {
+        uint32_t i;
+        __atomic_store_n(&t->w.limit, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&t->w.pos, 0, __ATOMIC_RELAXED);
+        t->now.chunk = 0;
+        for (i = 0; i < KASURI__DEFERRED; i++)
+            t->deferred[i].chunk = 0;
+        t->seq = 0;
+        t->stalled = t->own_head = t->n_own = 0;
+        t->room = KASURI__GET(c->room);
+        t->stream = __atomic_add_fetch(&c->next_stream, 1, __ATOMIC_RELAXED);
+        t->epoch = epoch;
+    }
+    kasuri__writer = &t->w;
+    return t;
+}
+
+/* -- an event -- */
+
+/* A reservation that may not have fitted. The first one to fail in a chunk knows where its events end, and says so at
+ * once, whatever becomes of the event: who leaves a session keeps a chunk for good whose end nobody tells. Only that
+ * one gets here with an offset of at most `room`, so a handler that interrupts this does not store another end. ORDER
+ * relaxed: an offset; its readers look at each slot below it. */
+KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint64_t bytes) {
+    struct kasuri_chunk *chunk = (struct kasuri_chunk *)(uintptr_t)(pos >> 24 << 12);
+    uint32_t off = (uint32_t)(pos & KASURI__OFF_MASK), i, mine = chunk == t->now.chunk;
+    if (!chunk || off < sizeof *chunk || off > t->room || off + bytes <= t->room)
+        return;
+    for (i = 0; i < KASURI__DEFERRED; i++)
+        mine |= chunk == t->deferred[i].chunk;
+    if (mine && !KASURI__GET(chunk->used))
+        KASURI__SET(chunk->used, off);
+}
+
+/* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. Return: 0 or the slot. */
+KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, uint64_t pos,
+                                            uint64_t bytes) {
+    for (;;) {
+        uint64_t off = pos & KASURI__OFF_MASK;
+        /* It may be good though it came here: with a limit of 0 all do. It is ours, in whatever chunk it lies. */
+        if (pos >> 24 && off >= sizeof(struct kasuri_chunk) && off + bytes <= t->room)
+            return kasuri__slot(pos);
+        kasuri__note_end(t, pos, bytes);
+        if (pos && t->now.chunk && (pos >> 24 << 12) == (uint64_t)(uintptr_t)t->now.chunk && !kasuri__next_chunk(c, t))
+            return 0;
+        if (!t->now.chunk && !kasuri__next_chunk(c, t))
+            return 0;
+        pos = kasuri__reserve(&t->w, bytes);
+    }
+}
+
+/* Fill and commit what was reserved. */
+KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_t kind, int32_t id, uint64_t stamp,
+                               uint64_t size, const void *payload, uint64_t bytes) {
+    kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
+    if (bytes) {
+        __atomic_thread_fence(__ATOMIC_RELEASE); /* ORDER: as in kasuri__payload */
+        slot[size / 8 - 1] = slot[size / 8 - 2] = 0;
+        __builtin_memcpy(slot + 2, payload, bytes);
+    }
+    kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
+}
+
+/* stamp: when it happened, on the CPU's counter; 0: now. */
+KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
+                                       uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
+    uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
+    struct kasuri__thread *t;
+    uint32_t epoch;
+    int32_t known;
+    epoch = kasuri__ready(c);
+    if (!epoch)
+        return;
+    KASURI__TEST_POINT(9);
+    t = kasuri__this_thread(c, epoch);
+    known = site ? kasuri__site_id(c, site) : id;
+    if (!t || (site && !known) || bytes > KASURI_EVENT_MAX) {
+        kasuri__count_lost(c, t, !t ? KASURI_LOST_FULL : bytes > KASURI_EVENT_MAX ? KASURI_LOST_BIG : KASURI_LOST_SITE);
+        return;
+    }
+    slot = kasuri__reserve_slow(c, t, pos, size);
+    if (!slot) {
+        if (t->stalled && t->stalled_events++ % 4096 == 0 && !kasuri__recorder_lives(c))
+            kasuri__close_gate(c, t->epoch);
+        kasuri__count_lost(c, t, t->stalled_cause);
+        return;
+    }
+    kasuri__fill(c, slot, kind, known, stamp, size, payload, bytes);
+}
+
+/* With clock MONOTONIC every event comes this way, reserved already; and texts, which reserve here. Signals may
+ * come, as on the fast path. A slot that was reserved is filled, whatever has become of its session: until it is, its
+ * memory stays (ring.md, race 11). Return: 0 when the event needs the rest of the slow path; *pos then says why. */
+KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__thread *t, int32_t id, uint32_t kind,
+                                       uint64_t *pos, uint64_t stamp, const void *payload, uint64_t bytes) {
+    uint64_t size = 16 + ((bytes + 15) & ~15ull), off;
+    uint32_t is_ours = t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED);
+    if (!*pos) {
+        if (!is_ours || kasuri__gate_load() != 1 || id < 0 || bytes > KASURI_EVENT_MAX || !t->room)
+            return 0;
+        *pos = kasuri__reserve(&t->w, size);
+    }
+    off = *pos & KASURI__OFF_MASK;
+    if (!(*pos >> 24) || off < sizeof(struct kasuri_chunk) || off + size > t->room)
+        return 0;
+    kasuri__fill(c, kasuri__slot(*pos), kind, id, stamp, size, payload, bytes);
+    if (!is_ours)
+        *pos = 0; /* that was for nobody: again, for the session of now */
+    return (int)is_ours;
+}
+
+/* Whether there is any point: while another thread attaches, ready() would say no. */
+KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
+    return !__atomic_load_n(&c->attaching, __ATOMIC_RELAXED) ||
+           (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
+}
+
+/* Signals blocked. ORDER seq_cst: before the look at gate and state in ready(), as who leaves a session looks at
+ * `inside` after it has changed them: one of the two sees the other. */
+KASURI__COLD void kasuri__enter(struct kasuri__client *c) {
+    __atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
+}
+/* ORDER release; pairs with the acquire load in is_quiet: whoever then unmaps finds us out of it. */
+KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
+    __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
+}
+
+KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
+                                    const void *payload, uint64_t bytes) {
+    struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
+    struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
+    uint64_t mask[2];
+    if (c && t) {
+        kasuri__clamp(&t->w);
+        if ((!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))
+            return;
+        kasuri__note_end(t, pos, 16 + ((bytes + 15) & ~15ull));
+        /* The first event that does not fit into a chunk tells where the chunk's events end: not here. */
+        if (t->stalled && bytes <= KASURI_EVENT_MAX && (!t->now.chunk || (pos & KASURI__OFF_MASK) > t->room) &&
+            kasuri__count_stalled(c, t))
+            return;
+    }
+    if (c && !kasuri__may_enter(c))
+        return;
+    kasuri__block_signals(mask);
+    c = kasuri__get_client();
+    if (c) {
+        kasuri__enter(c);
+        kasuri__emit_blocked(c, site, id, kind, pos, stamp, payload, bytes);
+        kasuri__exit(c);
+    } else {
+        kasuri__close_gate(0, 0);
+    }
+    KASURI__TSAN_RELEASE(kasuri__writer);
+    kasuri__unblock_signals(mask);
+}
+
+KASURI__HIDDEN void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
+                                    uint64_t a, uint64_t b) {
+    uint64_t payload[2];
+    payload[0] = a;
+    payload[1] = b;
+    kasuri__emit_slow(site, id, kind, pos, stamp, payload, ((kind >> 8 & 0xff) - 1) * 16u);
+}
+
+KASURI__HIDDEN void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t a,
+                                 uint64_t b) {
+    kasuri__slow_at(site, id, kind, pos, 0, a, b);
+}
+
+KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uint32_t kind, const void *data,
+                                       uint64_t bytes) {
+    uint32_t is_arg = (kind & 0xff) == KASURI_EV_ARG, length = bytes > 4095 ? 4095 : (uint32_t)bytes;
+    kasuri__emit_slow(site, id, kind | length << (is_arg ? 20 : 16), 0, 0, data, bytes);
+}
+
+KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...) {
+    char text[KASURI_EVENT_MAX + 1];
+    va_list list;
+    int n, saved = errno;
+    va_start(list, format);
+    n = vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    errno = saved;
+    if (n >= 0)
+        kasuri__slow_bytes(site, id, KASURI_EV_MESSAGE, text, (uint64_t)n);
+}
+
+KASURI__HIDDEN void kasuri__trigger(void) {
+    struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
+    uint64_t mask[2];
+    if (!c)
+        return;
+    kasuri__block_signals(mask);
+    kasuri__enter(c);
+    /* ORDER release; pairs with the recorder's acquire load: what led to it is in the rings when it is seen. */
+    if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1)
+        __atomic_fetch_add(&kasuri__control(c)->trigger, 1, __ATOMIC_RELEASE);
+    kasuri__exit(c);
+    kasuri__unblock_signals(mask);
+}
+
+KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
+    struct kasuri__block *b;
+    uint64_t at;
+    for (b = kasuri__process.first; b; b = b->next)
+        for (at = 0; at < b->used;) {
+            struct kasuri_site_def *def = (struct kasuri_site_def *)(void *)(b->data + at);
+            if (!def->line && !def->file_len && def->name_len == length && !__builtin_memcmp(def + 1, name, length))
+                return def->id;
+            at += def->bytes;
+        }
+    return 0;
+}
+
+KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
+    uint64_t mask[2];
+    uint32_t id = 0;
+    struct kasuri__client *c;
+    kasuri__block_signals(mask);
+    c = kasuri__get_client();
+    if (c && name && kasuri__try_lock(&c->defining)) {
+        id = kasuri__find_name(name, kasuri__length(name));
+        if (!id)
+            id = kasuri__define(c, name, 0, 0, 0);
+        kasuri__unlock(&c->defining);
+    }
+    kasuri__unblock_signals(mask);
+    return id;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* -- start and end of the module -- */
+
+/* In set-user-id programs the environment is not ours to trust. */
+KASURI__HIDDEN void kasuri__start(void) {
+    struct kasuri__process *p = &kasuri__process;
+    const char *session = getenv("KASURI_SESSION");
+    uint64_t mask[2];
+    struct kasuri__client *c;
+    uint64_t n = session ? __builtin_strlen(session) : 0;
+    if (p->started || getauxval(23 /* AT_SECURE */))
+        return;
+    p->started = 1;
+    if (!n || n >= sizeof p->asked)
+        return;
+    kasuri__block_signals(mask);
+    c = kasuri__get_client();
+    if (c && !__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE)) {
+        __builtin_memcpy(p->asked, session, n + 1);
+        kasuri__enter(c);
+        kasuri__attach(c);
+        kasuri__exit(c);
+        kasuri__unlock(&c->attaching);
+    }
+    kasuri__unblock_signals(mask);
+}
+
+/* The last slot with anything in it ends the chunk's events. */
+KASURI__COLD uint32_t kasuri__used(const struct kasuri_chunk *chunk, uint32_t bytes) {
+    const uint64_t *words = (const uint64_t *)(const void *)chunk;
+    uint32_t i = bytes / 8;
+    while (i > 16 && !words[i - 1] && !words[i - 2])
+        i -= 2;
+    return i * 8;
+}
+
+/* Hand over all chunks of a module that goes, from a second mapping: threads that still run (this may be exit, not
+ * dlclose; the two cannot be told apart) must find memory behind the first one. */
+KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
+    uint32_t i, j;
+    for (i = c->first_segment; i < c->n_segments; i++) {
+        struct kasuri__segment_ref *s = &c->segments[i], again = *s;
+        int fd = kasuri__open(c, (int)(i - c->first_segment), 02 | KASURI__O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        again.header = (struct kasuri_segment *)kasuri__map(0, s->bytes, 1 /* MAP_SHARED */, fd);
+        kasuri__close(fd);
+        if (!again.header)
+            continue;
+        kasuri__map(s->header, s->bytes, KASURI__ANONYMOUS | 0x10, -1);
+        again.chunks = (char *)again.header + again.header->chunks_offset;
+        for (j = 0; j < again.n_chunks; j++) {
+            struct kasuri_chunk *chunk =
+                (struct kasuri_chunk *)(void *)(again.chunks + (uint64_t)j * again.chunk_bytes);
+            uint32_t *state = &kasuri__states(&again)[j];
+            if (__atomic_load_n(state, __ATOMIC_RELAXED) != KASURI_CHUNK_OWNED)
+                continue;
+            if (!chunk->used)
+                chunk->used = kasuri__used(chunk, again.chunk_bytes);
+            __atomic_store_n(state, KASURI_CHUNK_FULL, __ATOMIC_RELEASE); /* ORDER: as in hand_over */
+        }
+        KASURI__CALL(SYS_munmap, again.header, s->bytes, 0, 0);
+    }
+}
+
+/* Only a shared object can go while its process stays. The main program's rings are the recorder's to reap, so that
+ * what runs after this function can still annotate. */
+KASURI__HIDDEN void kasuri__stop(void) {
+    struct kasuri__client *c = kasuri__process.client;
+    const uint64_t *header = kasuri__ehdr;
+    uint64_t mask[2];
+    __asm__("" : "+r"(header)); /* weak: may be null, whatever the compiler thinks of arrays */
+    if (!c || !header || (uintptr_t)header + header[4] /* e_phoff */ == getauxval(3 /* AT_PHDR */))
+        return;
+    kasuri__block_signals(mask);
+    if (c->state == 1 && c->pid == (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) {
+        __atomic_store_n(&kasuri__gate.gate, 0, __ATOMIC_RELAXED);
+        kasuri__hand_over_all(c);
+        kasuri__end_session(c);
+        kasuri__bury_all(c);
+    }
+    kasuri__unblock_signals(mask);
+}
+
+#ifndef KASURI_LAZY_START
+static __attribute__((constructor(101), unused)) void kasuri__constructor(void) {
+    kasuri__start();
+}
+#endif
+static __attribute__((destructor(101), unused)) void kasuri__destructor(void) {
+    kasuri__stop();
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* -- attaching -- */
+
+/* The client; its pages are wiped by fork, so that no child ever writes into its parent's chunks. */
+KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
+    struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE), *none = 0;
+    if (c)
+        return c;
+    c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
+    if (!c)
+        return 0;
+    if (KASURI__CALL(SYS_madvise, c, sizeof *c, 18 /* MADV_WIPEONFORK, Linux 4.14 */, 0) < 0 ||
+        !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
+        return none;
+    }
+    return c;
+}
+
+/* Map and check the session's control page. */
+KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
+    struct kasuri_control *k = 0;
+    uint32_t b;
+    int fd = kasuri__open(c, KASURI__CONTROL, 02 | KASURI__O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    if (KASURI__CALL(SYS_lseek, fd, 0, 2 /* SEEK_END */, 0) >= (long)sizeof *k)
+        k = (struct kasuri_control *)kasuri__map(0, 4096, 1 /* MAP_SHARED */, fd);
+    kasuri__close(fd);
+    if (!k)
+        return 0;
+    b = k->chunk_bytes;
+    if (k->magic == KASURI_MAGIC_CONTROL && k->version == KASURI_ABI_VERSION && k->struct_size >= sizeof *k &&
+        k->state != KASURI_SESSION_STOPPED && k->policy >= KASURI_POLICY_GROW && k->policy <= KASURI_POLICY_OVERWRITE &&
+        (k->clock == KASURI_CLOCK_NATIVE || k->clock == KASURI_CLOCK_MONOTONIC) && b >= 4096 && b <= 1u << 20 &&
+        (b & (b - 1)) == 0 && k->first_chunks)
+        return k;
+    KASURI__CALL(SYS_munmap, k, 4096, 0, 0);
+    return 0;
+}
+
+/* -- leaving a session (ring.md, race 11) -- */
+
+/* A full barrier in each thread of the process. */
+KASURI__COLD int kasuri__barrier(struct kasuri__client *c) {
+    if (!c->has_barrier) /* the first time takes some 10 ms in a program with threads */
+        c->has_barrier = KASURI__CALL(SYS_membarrier, 16 /* REGISTER_PRIVATE_EXPEDITED, Linux 4.14 */, 0, 0, 0) == 0;
+    return c->has_barrier && KASURI__CALL(SYS_membarrier, 8 /* PRIVATE_EXPEDITED */, 0, 0, 0) == 0;
+}
+
+KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
+    uint32_t n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
+    return n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS;
+}
+
+/* Whether we are alone in the slow path, and nobody counts a loss. None comes in while we hold `attaching`. */
+KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
+    uint32_t i, n = kasuri__n_threads(c);
+    /* ORDER acquire, both; pair with the releases when they are left. */
+    if (__atomic_load_n(&c->inside, __ATOMIC_ACQUIRE) != 1)
+        return 0;
+    for (i = 0; i < n; i++)
+        if (__atomic_load_n(&c->threads[i].counting, __ATOMIC_ACQUIRE))
+            return 0;
+    return 1;
+}
+
+/* Take away all positions: what is reserved from now on lies in no chunk. A thread's own unlocked addition may undo the
+ * exchange; the barrier ends it, and a look tells. An exchange, since an addition between a load and a store would go
+ * unseen (models/ring, control `positions_taken_by_load_and_store`). Return: whether all are gone; `left` then says how
+ * far each had come. */
+KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
+    uint32_t i, n = kasuri__n_threads(c), round, some = 1;
+    for (i = 0; i < n; i++)
+        c->threads[i].left = 0;
+    for (round = 0; some && round < 10; round++) {
+        for (i = some = 0; i < n; i++) {
+            struct kasuri__thread *t = &c->threads[i];
+            uint64_t pos = __atomic_load_n(&t->w.pos, __ATOMIC_RELAXED);
+            if (pos >> 24) {
+                t->left = __atomic_exchange_n(&t->w.pos, 0, __ATOMIC_RELAXED);
+                some = 1;
+            }
+        }
+        if (some && !kasuri__barrier(c))
+            return 0;
+    }
+    return !some;
+}
+
+KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
+    return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -3; /* ESRCH */
+}
+
+/* How far an OWNED chunk of the session that is left was reserved; 0: not known. */
+KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes) {
+    uint32_t i, n = kasuri__n_threads(c), end;
+    end = KASURI__GET(chunk->used);
+    if (end)
+        return end;
+    for (i = 0; i < n; i++) {
+        const struct kasuri__thread *t = &c->threads[i];
+        if (t->epoch + 1 != c->epoch || (t->left >> 24 << 12) != (uint64_t)(uintptr_t)chunk)
+            continue;
+        end = (uint32_t)(t->left & KASURI__OFF_MASK);
+        return end <= c->room && end <= bytes
+                   ? end
+                   : 0; /* beyond: an emit that was the first not to fit has not said so yet */
+    }
+    return kasuri__lives(c, chunk->tid) ? 0 : (uint32_t)sizeof *chunk;
+}
+
+/* Add the slots of a chunk that are reserved and not committed, by a thread that lives. Until an open record has its
+ * word 1 nobody knows how long it is, and what follows may be its payload, being written: so the walk ends there. Slots
+ * behind it need no look: they were reserved later by the same thread, in signal handlers, which return before the emit
+ * that they interrupt goes on. So they have committed when it has. */
+KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes,
+                                    struct kasuri__grave *g) {
+    const uint64_t *words = (const uint64_t *)(const void *)chunk;
+    uint32_t end = kasuri__reserved_end(c, chunk, bytes), i = sizeof *chunk / 8;
+    if (!end)
+        g->n_open = KASURI__MAX_OPEN + 1;
+    while (i < end / 8 && g->n_open <= KASURI__MAX_OPEN) {
+        /* ORDER acquire; pairs with the release of the commit: whoever committed has left the slot, and word 1 is what
+         * it wrote there. */
+        uint64_t stamp = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
+        uint32_t slots = (uint32_t)(__atomic_load_n(&words[i + 1], __ATOMIC_RELAXED) >> 8 & 0xff);
+        if (!stamp) {
+            if (!kasuri__lives(c, chunk->tid))
+                return;
+            if (g->n_open < KASURI__MAX_OPEN)
+                g->open[g->n_open] = &words[i];
+            g->n_open++;
+        }
+        if (!slots)
+            return;
+        i += 2 * slots;
+    }
+}
+
+/* What is still open in a segment; nothing is when nobody holds a chunk of it. */
+KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct kasuri__segment_ref *s) {
+    struct kasuri__grave g = {s->header, s->bytes, {0, 0, 0, 0}, 0};
+    uint32_t i;
+    for (i = 0; i < s->n_chunks && g.n_open <= KASURI__MAX_OPEN; i++)
+        if (__atomic_load_n(&kasuri__states(s)[i], __ATOMIC_RELAXED) == KASURI_CHUNK_OWNED)
+            kasuri__find_open(c, (struct kasuri_chunk *)(void *)(s->chunks + (uint64_t)i * s->chunk_bytes),
+                              s->chunk_bytes, &g);
+    return g;
+}
+
+/* Memory of our own in place of what was mapped there: late writers find it, and nobody reads it. */
+KASURI__COLD void kasuri__bury(void *at, uint64_t bytes) {
+    kasuri__map(at, bytes, KASURI__ANONYMOUS | 0x10 /* MAP_FIXED */, -1);
+}
+
+/* Unmap the graves whose late writers have committed. */
+KASURI__COLD void kasuri__clear_graves(struct kasuri__client *c) {
+    uint32_t i, k, n = 0;
+    for (i = 0; i < c->n_graves; i++) {
+        struct kasuri__grave *g = &c->graves[i];
+        for (k = 0; g->n_open <= KASURI__MAX_OPEN && k < g->n_open && __atomic_load_n(g->open[k], __ATOMIC_ACQUIRE);)
+            k++;
+        if (k == g->n_open)
+            KASURI__CALL(SYS_munmap, g->at, g->bytes, 0, 0);
+        else
+            c->graves[n++] = *g;
+    }
+    c->n_graves = n;
+}
+
+/* With nobody inside and no position left: unmap each segment once nothing is open in it. An emit that was preempted
+ * there gets a while to end; what is open even then (a handler above it sleeps) is given memory of our own. */
+KASURI__COLD void kasuri__release(struct kasuri__client *c) {
+    uint32_t i, waits = 0;
+    for (i = c->first_segment; i < c->n_segments; i++) {
+        struct kasuri__grave g;
+        do
+            g = kasuri__dig(c, &c->segments[i]);
+        while (g.n_open && kasuri__wait_up_to(&waits, KASURI__SETTLES));
+        if (!g.n_open) {
+            KASURI__CALL(SYS_munmap, g.at, g.bytes, 0, 0);
+            continue;
+        }
+        kasuri__bury(g.at, g.bytes);
+        if (c->n_graves < KASURI__MAX_GRAVES)
+            c->graves[c->n_graves++] = g;
+    }
+    kasuri__clear_graves(c);
+    KASURI__CALL(SYS_munmap, c->control, 4096, 0, 0);
+    KASURI__SET(c->control, 0);
+    KASURI__SET(c->first_segment, 0);
+    /* ORDER release: as when one is added; nobody looks before the next session. */
+    __atomic_store_n(&c->n_segments, 0, __ATOMIC_RELEASE);
+}
+
+/* The session before ends for all threads: what they reserve from now on takes the slow path. */
+KASURI__COLD void kasuri__end_session(struct kasuri__client *c) {
+    uint32_t i, n = kasuri__n_threads(c);
+    KASURI__SET(c->state, 0);
+    KASURI__SET(c->epoch, ++kasuri__process.epoch);
+    /* ORDER seq_cst; pairs with the fence in start_chunk: our epoch before their limits. Without it: a thread goes on
+     * in a chunk of this session (models/ring, control `no_fences_at_reattach`). */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (i = 0; i < n; i++)
+        KASURI__SET(c->threads[i].w.limit, 0);
+    KASURI__TEST_POINT(10);
+}
+
+/* Wait until no thread is inside and no position lies in a chunk. Whoever is inside comes out when it gets a CPU: on a
+ * loaded machine that may take longer than an emit is given. Return: whether that came about. */
+KASURI__COLD int kasuri__settle(struct kasuri__client *c) {
+    uint32_t waits = 0;
+    if (!kasuri__barrier(c))
+        return 0;
+    while (!kasuri__is_quiet(c))
+        if (!kasuri__wait_a_little(&waits))
+            return 0;
+    return kasuri__take_positions(c);
+}
+
+/* What the session had stays mapped as memory of our own: somebody may be inside. Its entries in segments[] are not
+ * used again. Holder of `growing`, but at the end of the module. */
+KASURI__COLD void kasuri__bury_all(struct kasuri__client *c) {
+    uint32_t i, n = KASURI__GET(c->n_segments);
+    for (i = c->first_segment; i < n; i++)
+        kasuri__bury(c->segments[i].header, c->segments[i].bytes);
+    kasuri__bury(c->control, 4096); /* stays c->control: those inside look at it */
+    KASURI__SET(c->first_segment, n);
+}
+
+/* p<pid>-<gen>.sites for the first free gen, with all sites known so far. */
+KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
+    struct kasuri_sites_header h = {KASURI_MAGIC_SITES, KASURI_ABI_VERSION, sizeof h, 0, 0, 0, 0, 0, {0}};
+    struct kasuri__block *b;
+    int fd = -17;
+    uint32_t gen;
+    for (gen = 0; fd == -17 /* EEXIST */ && gen < 65536; gen++) {
+        KASURI__SET(c->gen, gen);
+        fd = kasuri__open(c, KASURI__SITES, KASURI__O_CREATE);
+    }
+    if (fd < 0)
+        return 0;
+    kasuri__close(fd);
+    h.pid = c->pid;
+    h.gen = c->gen;
+    h.parent_pid = parent_pid;
+    h.parent_gen = parent_gen;
+    c->sites_bytes = c->sites_broken = 0;
+    if (kasuri__write_sites(c, &h, sizeof h) != 0)
+        return 0;
+    for (b = kasuri__process.first; b; b = b->next)
+        if (b->used && kasuri__write_sites(c, b->data, b->used) != 0)
+            return 0;
+    return 1;
+}
+
+/* Room for the lists of own chunks of all threads, touched as needed, wiped by fork. */
+KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
+    uint64_t bytes = (uint64_t)KASURI__MAX_WRITERS * KASURI__MAX_FLIGHT * sizeof *c->flight;
+    c->flight = (struct kasuri__chunk_ref *)kasuri__map(0, bytes, KASURI__ANONYMOUS, -1);
+    if (c->flight)
+        KASURI__CALL(SYS_madvise, c->flight, bytes, 18, 0);
+    return c->flight != 0;
+}
+
+KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
+    struct kasuri_control *k = kasuri__open_control(c);
+    if (!k)
+        return 0;
+    KASURI__SET(c->control, k); /* one of before, if any, is buried for those who may look at it still */
+    if (!kasuri__recorder_lives(c))
+        return 0;
+    if (!kasuri__create_sites(c, parent_pid, parent_gen)) {
+        __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
+        return 0;
+    }
+    if (k->policy == KASURI_POLICY_OVERWRITE && !c->flight && !kasuri__make_flight(c))
+        return 0;
+    KASURI__SET(c->clock, KASURI__NATIVE ? k->clock : (uint32_t)KASURI_CLOCK_MONOTONIC);
+    KASURI__SET(c->chunk_bytes, k->chunk_bytes);
+    KASURI__SET(c->max_bytes, k->max_bytes);
+    KASURI__SET(c->flight_chunks, k->flight_chunks < 1                    ? 1
+                                  : k->flight_chunks > KASURI__MAX_FLIGHT ? KASURI__MAX_FLIGHT
+                                                                          : k->flight_chunks);
+    if (!c->room || c->room > c->chunk_bytes)
+        KASURI__SET(c->room, c->chunk_bytes);
+    KASURI__SET(c->total_bytes, 0);
+    KASURI__SET(c->grow_failed, 0);
+    KASURI__SET(c->hint, 0);
+    c->next_chunks = k->first_chunks;
+    /* ORDER release; pairs with the acquire in next_chunk. Publishes c->flight. */
+    __atomic_store_n(&c->policy, k->policy, __ATOMIC_RELEASE);
+    /* Without room for a chunk we attach all the same: what is lost is counted, and there may be room later. */
+    if (!kasuri__grow(c)) {
+        KASURI__SET(c->grow_failed, 1ull << 32 | __atomic_load_n(&k->freed, __ATOMIC_RELAXED));
+        __atomic_fetch_add(&k->refused, 1, __ATOMIC_RELAXED);
+    }
+    return 1;
+}
+
+/* Attach to kasuri__process.asked. Holder of `attaching`, inside. */
+KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
+    struct kasuri__process *p = &kasuri__process;
+    uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
+    int ok, quiet;
+    if (c->pid != pid)
+        c->pid = pid;
+    kasuri__end_session(c);
+    quiet = c->control && kasuri__settle(c);
+    if (!kasuri__try_lock(&c->defining))  /* kasuri_intern in another thread */
+        return 0;                         /* the gate stays: the next event tries again */
+    if (!kasuri__try_lock(&c->growing)) { /* one that is still inside */
+        kasuri__unlock(&c->defining);
+        return 0;
+    }
+    if (quiet)
+        kasuri__release(c);
+    else if (c->control)
+        kasuri__bury_all(c);
+    __builtin_memcpy(p->session, p->asked, sizeof p->session);
+    ok = kasuri__join(c, forked ? p->pid : 0, forked ? p->gen : 0);
+    kasuri__unlock(&c->growing);
+    if (ok) {
+        p->pid = pid;
+        p->gen = c->gen;
+        /* ORDER release; pairs with the acquire in session_of(). Publishes what join() set: the gate may be 1 all the
+         * while, in a forked child. */
+        __atomic_store_n(&c->state, 1, __ATOMIC_RELEASE);
+    }
+    kasuri__unlock(&c->defining);
+    /* ORDER release: whoever reads 1 and takes the slow path finds the client attached. */
+    __atomic_store_n(&kasuri__gate.gate, ok ? 1u : 0u, __ATOMIC_RELEASE);
+    return ok;
+}
+
+/* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>,
+ * which must belong to our user or root. A session whose recorder still lives is kept. */
+KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
+    char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
+    const uint64_t size = sizeof kasuri__process.asked;
+    uint32_t keep = 0;
+    uint32_t status[64] = {0}; /* struct statx; [5] is the owner */
+    long r = -1;
+    *kasuri__digits(path + 23, (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) = 0;
+    if (c->state == 1 && kasuri__recorder_lives(c))
+        keep = 1;
+    else if (kasuri__call(SYS_statx, -100, (long)path, 0x100 /* AT_SYMLINK_NOFOLLOW */, 8, (long)status, 0) == 0 &&
+             (status[5] == 0 || status[5] == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
+        r = KASURI__CALL(SYS_readlinkat, -100, path, asked, size);
+    if (r <= 0 || (uint64_t)r >= size) {
+        __atomic_store_n(&kasuri__gate.gate, keep, __ATOMIC_RELEASE);
+        return (int)keep;
+    }
+    asked[r] = 0;
+    return kasuri__attach(c);
+}
+
+/* The session that the process is in, by its epoch; 0: none. The epoch is looked at before gate and state and after
+ * them: were it read later alone, a thread could take the number of the next session for itself and a chunk of the last
+ * one, which is about to be unmapped. ORDER acquire: each look comes after the one before; those at gate and state pair
+ * with the releases in attach(). */
+KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
+    uint32_t epoch = __atomic_load_n(&c->epoch, __ATOMIC_ACQUIRE);
+    uint32_t gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
+    uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
+    return gate == 1 && state == 1 && epoch == KASURI__GET(c->epoch) ? epoch : 0;
+}
+
+/* Make the client ready as the gate asks. Inside. Return: the epoch of the session in which events are to be kept, or
+ * 0. */
+KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
+    uint32_t gate, epoch = kasuri__session_of(c);
+    int ok;
+    if (epoch || !kasuri__gate_load())
+        return epoch;
+    if (__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE))
+        return 0; /* another thread is at it; this event comes too early */
+    gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
+    if (gate == 2)
+        ok = kasuri__attach_request(c);
+    else
+        ok = gate == 1 && (c->state == 1 || kasuri__attach(c)); /* state 0 behind an open gate: we are a forked child */
+    epoch = ok ? c->epoch : 0;
+    kasuri__unlock(&c->attaching);
+    return epoch;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* -- sites -- */
+
+KASURI__COLD int kasuri__try_lock(uint32_t *lock) {
+    uint32_t waits = 0, expected;
+    do {
+        expected = 0;
+        if (__atomic_compare_exchange_n(lock, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return 1;
+    } while (kasuri__wait_a_little(&waits));
+    return 0;
+}
+KASURI__COLD void kasuri__unlock(uint32_t *lock) {
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
+/* Append to the sites file with one write. After a short one (disk full) the torn end is cut off again.
+ * Return: 0 or an error's negative number. */
+KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
+    int fd;
+    long r;
+    if (c->sites_broken)
+        return -5;                                                       /* EIO */
+    fd = kasuri__open(c, KASURI__SITES, 02 | 02000 | KASURI__O_CLOEXEC); /* O_RDWR | O_APPEND */
+    if (fd < 0)
+        return fd;
+    r = KASURI__CALL(SYS_write, fd, data, bytes, 0);
+    if (r == (long)bytes)
+        c->sites_bytes += bytes;
+    else if (r > 0 && KASURI__CALL(SYS_ftruncate, fd, c->sites_bytes, 0, 0) < 0)
+        c->sites_broken = 1;
+    kasuri__close(fd);
+    return r == (long)bytes ? 0 : r < 0 ? r : -28; /* ENOSPC */
+}
+
+KASURI__COLD uint32_t kasuri__length(const char *s) {
+    uint32_t n = 0;
+    while (s && s[n] && n < KASURI__STRING_MAX)
+        n++;
+    return n;
+}
+KASURI__COLD char *kasuri__append(char *to, const char *s, uint32_t n) {
+    __builtin_memcpy(to, s ? s : "", n);
+    to[n] = 0;
+    return to + n + 1;
+}
+
+/* Room for one definition in our own memory; null when there is none. Holder of `defining`. */
+KASURI__COLD char *kasuri__definition_room(uint32_t bytes) {
+    struct kasuri__process *p = &kasuri__process;
+    struct kasuri__block *b = p->last;
+    if (b && b->used + bytes <= KASURI__BLOCK_BYTES)
+        return b->data + b->used;
+    b = (struct kasuri__block *)kasuri__map(0, sizeof *b, KASURI__ANONYMOUS, -1);
+    if (!b)
+        return 0;
+    if (p->last)
+        p->last->next = b;
+    else
+        p->first = b;
+    p->last = b;
+    return b->data;
+}
+
+/* Define a site; its id, or 0. Holder of `defining`. The definition is in the file before the id is used. */
+KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name, const char *file, const char *func,
+                                     uint32_t line) {
+    uint32_t nn = kasuri__length(name), nf = kasuri__length(file), nu = kasuri__length(func), i;
+    uint32_t length = (uint32_t)sizeof(struct kasuri_site_def) + nn + nf + nu + 3, bytes = (length + 7) & ~7u;
+    long error;
+    char *room = kasuri__definition_room(bytes), *to;
+    struct kasuri_site_def *def = (struct kasuri_site_def *)(void *)room;
+    if (!room || kasuri__process.next_id >= 0x7ffffffe)
+        return 0;
+    def->bytes = bytes;
+    def->id = kasuri__process.next_id + 1;
+    def->line = line;
+    def->name_len = (uint16_t)nn;
+    def->file_len = (uint16_t)nf;
+    def->func_len = (uint16_t)nu;
+    def->reserved = 0;
+    def->reserved2 = 0;
+    to = kasuri__append((char *)(def + 1), name, nn);
+    to = kasuri__append(to, file, nf);
+    to = kasuri__append(to, func, nu);
+    for (i = length; i < bytes; i++)
+        *to++ = 0;
+    /* Where the session has gone (ENOENT) the next one is told all names. */
+    error = KASURI__GET(c->state) == 1 ? kasuri__write_sites(c, room, bytes) : 0;
+    if (error && error != -2)
+        return 0;
+    kasuri__process.last->used += bytes;
+    return ++kasuri__process.next_id;
+}
+
+/* The id of a call site, defined now if need be; 0: its name could not be stored (tried once a session). */
+KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_site *site) {
+    int32_t id = __atomic_load_n(&site->id, __ATOMIC_RELAXED), failed = (int32_t)(0x80000000u | KASURI__GET(c->epoch));
+    if (id > 0)
+        return id;
+    if (id == failed || !kasuri__try_lock(&c->defining))
+        return 0;
+    id = __atomic_load_n(&site->id, __ATOMIC_RELAXED);
+    if (id <= 0 && id != failed) {
+        id = (int32_t)kasuri__define(
+            c, __atomic_load_n(&site->name, __ATOMIC_RELAXED), __atomic_load_n(&site->file, __ATOMIC_RELAXED),
+            __atomic_load_n(&site->func, __ATOMIC_RELAXED), __atomic_load_n(&site->line, __ATOMIC_RELAXED));
+        __atomic_store_n(&site->id, id ? id : failed, __ATOMIC_RELAXED);
+    }
+    kasuri__unlock(&c->defining);
+    return id > 0 ? id : 0;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* -- system calls -- */
+
+KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, long f) {
+#if defined(__x86_64__)
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long r;
+    __asm__ volatile("syscall"
+                     : "=a"(r)
+                     : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return r;
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = n;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+    return x0;
+#elif defined(__riscv)
+    register long a7 __asm__("a7") = n;
+    register long a0 __asm__("a0") = a;
+    register long a1 __asm__("a1") = b;
+    register long a2 __asm__("a2") = c;
+    register long a3 __asm__("a3") = d;
+    register long a4 __asm__("a4") = e;
+    register long a5 __asm__("a5") = f;
+    __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5) : "memory");
+    return a0;
+#else
+    extern long kasuri__libc_syscall(long, ...) __asm__("syscall");
+    extern int *kasuri__libc_errno(void) __asm__("__errno_location");
+    int *error = kasuri__libc_errno(), saved = *error;
+    long r = kasuri__libc_syscall(n, a, b, c, d, e, f);
+    if (r == -1)
+        r = -*error;
+    *error = saved;
+    return r;
+#endif
+}
+#define KASURI__CALL(n, a, b, c, d) kasuri__call((n), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define KASURI__O_CLOEXEC 02000000
+#define KASURI__O_CREATE (02 | 0100 | 0200 | KASURI__O_CLOEXEC) /* O_RDWR | O_CREAT | O_EXCL */
+
+KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
+    long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, 3 /* PROT_READ | PROT_WRITE */, flags, fd, 0);
+    return p < 0 && p > -4096 ? 0 : (void *)p;
+}
+/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE */
+#define KASURI__ANONYMOUS (0x02 | 0x20 | 0x4000)
+
+KASURI__COLD void kasuri__block_signals(uint64_t *old) {
+    uint64_t all[2] = {~0ull, ~0ull};
+    KASURI__CALL(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, all, old, 8);
+}
+KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
+    KASURI__CALL(SYS_rt_sigprocmask, 2, old, 0, 8);
+}
+
+KASURI__COLD char *kasuri__digits(char *out, uint32_t v) {
+    char digits[10];
+    int n = 0;
+    do
+        digits[n++] = (char)('0' + v % 10);
+    while (v /= 10);
+    while (n)
+        *out++ = digits[--n];
+    return out;
+}
+
+/* What a file of the session is for: .sites, .ring<k>, control. */
+enum { KASURI__SITES = -1, KASURI__CONTROL = -2 };
+
+/* p<pid>-<gen>.sites, p<pid>-<gen>.ring<k> or control. */
+KASURI__COLD void kasuri__name(char *out, const struct kasuri__client *c, int file) {
+    const char *from = file == KASURI__CONTROL ? "control" : file == KASURI__SITES ? ".sites" : ".ring";
+    if (file != KASURI__CONTROL) {
+        *out++ = 'p';
+        out = kasuri__digits(out, c->pid);
+        *out++ = '-';
+        out = kasuri__digits(out, KASURI__GET(c->gen));
+    }
+    while (*from)
+        *out++ = *from++;
+    if (file >= 0)
+        out = kasuri__digits(out, (uint32_t)file);
+    *out = 0;
+}
+
+KASURI__COLD void kasuri__close(int fd) {
+    KASURI__CALL(SYS_close, fd, 0, 0, 0);
+}
+
+/* Open a file of the session, relative to its directory: a path may have 4,096 bytes, and a thread's stack not much
+ * more. */
+KASURI__COLD int kasuri__open(const struct kasuri__client *c, int file, int flags) {
+    char name[48];
+    int dir = (int)KASURI__CALL(SYS_openat, -100 /* AT_FDCWD */, kasuri__process.session,
+                                010000000 /* O_PATH */ | KASURI__O_CLOEXEC, 0),
+        fd = dir;
+    if (dir < 0)
+        return dir;
+    kasuri__name(name, c, file);
+    fd = (int)KASURI__CALL(SYS_openat, dir, name, flags, 0600);
+    kasuri__close(dir);
+    return fd;
+}
+
+KASURI__COLD void kasuri__unlink(const struct kasuri__client *c, int file) {
+    char name[48];
+    int dir = (int)KASURI__CALL(SYS_openat, -100, kasuri__process.session, 010000000 | KASURI__O_CLOEXEC, 0);
+    if (dir < 0)
+        return;
+    kasuri__name(name, c, file);
+    KASURI__CALL(SYS_unlinkat, dir, name, 0, 0);
+    kasuri__close(dir);
+}
+
+/* Whether stamps are the CPU's counter. ORDER relaxed, and so in join(): an emit that outlasts its session may ask
+ * while another thread joins the next one. Whichever clock it then takes, its event lies in memory that nobody reads.
+ */
+KASURI__COLD int kasuri__stamps_natively(struct kasuri__client *c) {
+    return KASURI__NATIVE && __atomic_load_n(&c->clock, __ATOMIC_RELAXED) == KASURI_CLOCK_NATIVE;
+}
+
+KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
+    struct kasuri__timespec t = {0, 0};
+    if (kasuri__stamps_natively(c))
+        return kasuri__stamp();
+    kasuri__clock_gettime(1 /* CLOCK_MONOTONIC */, &t);
+    return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
+}
+
+/* For another thread: a while, in case it does not run. Return: 0 after `sleeps` of them. */
+KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
+    struct kasuri__timespec t = {0, 100000};
+    if (++*waits > KASURI__YIELDS + sleeps)
+        return 0;
+    if (*waits <= KASURI__YIELDS)
+        KASURI__CALL(SYS_sched_yield, 0, 0, 0, 0);
+    else
+        KASURI__CALL(SYS_nanosleep, &t, 0, 0, 0);
+    return 1;
+}
+/* For one that grows, registers or comes out of the slow path: in all not above 0.2 s or so. */
+KASURI__COLD int kasuri__wait_a_little(uint32_t *waits) {
+    return kasuri__wait_up_to(waits, KASURI__SLEEPS);
+}
+
+KASURI__COLD struct kasuri_control *kasuri__control(struct kasuri__client *c) {
+    return KASURI__GET(c->control);
+}
+
+/* Nobody listens any more in session `epoch`. A recorder that has just asked to be attached to is not overheard. */
+KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
+    uint32_t on = 1;
+    if (!c || __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) == epoch)
+        __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* The recorder holds an OFD write lock on `control` while it lives. Unsure counts as alive. */
+KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
+    struct {
+        int16_t type, whence;
+        int64_t start, length;
+        int32_t pid;
+    } lock = {0 /* F_RDLCK */, 0, 0, 0, 0};
+    int fd;
+    if (__atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED)
+        return 0;
+    fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
+    if (fd < 0)
+        return fd != -2; /* ENOENT: it has tidied up */
+    if (KASURI__CALL(SYS_fcntl, fd, 36 /* F_OFD_GETLK */, &lock, 0) < 0)
+        lock.type = 1;
+    kasuri__close(fd);
+    return lock.type != 2; /* F_UNLCK */
+}
