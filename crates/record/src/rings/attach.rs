@@ -302,3 +302,253 @@ fn write_memory(pid: i32, address: u64, value: u32) -> std::io::Result<()> {
         _ => Err(std::io::Error::last_os_error()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::StampClock;
+    use crate::rings::session::{Session, SessionOptions};
+    use kasuri_format::ring::Policy;
+    use std::os::unix::fs::symlink;
+
+    const NONE: [u64; 0] = [];
+
+    /// An ELF file with one segment, [address, file offset, bytes], and a section of gates, [address, bytes].
+    fn elf(segment: [u64; 3], gates: [u64; 2]) -> Vec<u8> {
+        const NAMES: &[u8] = b"\0.kasuri.gate\0.shstrtab\0";
+        let names_at = 64 + 56;
+        let sections_at = (names_at + NAMES.len()).next_multiple_of(8);
+        let mut file = vec![0u8; 64];
+        file[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+        let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+        put(16, &3u16.to_le_bytes());
+        put(18, &62u16.to_le_bytes());
+        put(20, &1u32.to_le_bytes());
+        put(32, &64u64.to_le_bytes());
+        put(40, &(sections_at as u64).to_le_bytes());
+        for (at, n) in [(52, 64u16), (54, 56), (56, 1), (58, 64), (60, 3), (62, 2)] {
+            put(at, &n.to_le_bytes());
+        }
+        let [address, offset, bytes] = segment;
+        file.extend([1u32, 6].iter().flat_map(|n| n.to_le_bytes()));
+        let words = [offset, address, address, bytes, bytes, 0x1000];
+        file.extend(words.iter().flat_map(|n| n.to_le_bytes()));
+        file.extend_from_slice(NAMES);
+        file.resize(sections_at, 0);
+        let nothing = [[0u64; 2]; 4];
+        let gates = [[1 | 8 << 32, 3], gates, [0, 0], [0, 16]];
+        let gates = [gates[0], [gates[1][0], 0], [gates[1][1], 0], [16, 0]];
+        let names = [
+            [14 | 3 << 32, 0],
+            [0, names_at as u64],
+            [NAMES.len() as u64, 0],
+            [1, 0],
+        ];
+        for section in [nothing, gates, names] {
+            file.extend(section.as_flattened().iter().flat_map(|n| n.to_le_bytes()));
+        }
+        file
+    }
+
+    fn mapped(start: u64, offset: u64) -> Mapped {
+        Mapped {
+            range: start..start + 0x1000,
+            offset,
+            is_data: true,
+        }
+    }
+
+    #[test]
+    fn gates_are_where_the_file_is_mapped_and_once_for_each_time() {
+        // Linked at 0x4000 from offset 0x3000, where 0x40 bytes of gates begin at 0x4010.
+        let file = elf([0x4000, 0x3000, 0x800], [0x4010, 0x40]);
+        let gates = gates_in(
+            &file,
+            &[mapped(0x7000_0000, 0x3000), mapped(0x9000_0000, 0x3000)],
+        );
+        let expected: Vec<u64> = [0x7000_0010u64, 0x9000_0010]
+            .iter()
+            .flat_map(|first| (0..4).map(move |i| first + 16 * i))
+            .collect();
+        assert_eq!(gates, expected);
+        assert_eq!(
+            gates_in(&file, &[mapped(0x7000_0000, 0)]),
+            NONE,
+            "another part of the file"
+        );
+        assert_eq!(gates_in(&file[..100], &[mapped(0x7000_0000, 0x3000)]), NONE);
+        assert_eq!(gates_in(b"#!/bin/sh", &[mapped(0x7000_0000, 0)]), NONE);
+    }
+
+    #[test]
+    fn claims_without_end_are_bounded() {
+        let far = u64::MAX - 0xfff;
+        for (segment, gates) in [
+            ([0x4000, 0x3000, 0x800], [0x4010, u64::MAX]),
+            ([0, far, u64::MAX], [0x10, u64::MAX]),
+            ([far, 0, u64::MAX], [far, 1 << 40]),
+            ([0x1000, 0x3000, 0x800], [0x1000, 1 << 40]),
+        ] {
+            let file = elf(segment, gates);
+            let mappings: Vec<Mapped> = (0..64)
+                .map(|i| mapped(0x1000 * i, segment[1] & !0xfff))
+                .collect();
+            assert!(
+                gates_in(&file, &mappings).len() <= MAX_GATES,
+                "{segment:x?} {gates:x?}"
+            );
+        }
+        let file = elf([0x4000, 0x3000, 0x800], [0x4010, u64::MAX]);
+        assert_eq!(
+            gates_in(&file, &[mapped(0x7000_0000, 0x3000)]).len(),
+            MAX_GATES
+        );
+    }
+
+    /// The lines of a real process, and such as a file's name makes.
+    #[test]
+    fn mappings_are_told_from_what_a_name_looks_like() {
+        let maps = "\
+            55d0c0a00000-55d0c0a01000 r--p 00000000 fe:01 1837 /usr/bin/server (deleted)\n\
+            55d0c0a03000-55d0c0a04000 rw-p 00002000 fe:01 1837 /usr/bin/server (deleted)\n\
+            55d0c0b00000-55d0c0b21000 rw-p 00000000 00:00 0    [heap]\n\
+            7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \n\
+            7f0000002000-7f0000003000 rw-s 00000000 00:05 7    /dev/zero (deleted)\n\
+            7f0000004000-7f0000005000 rw-s 00001000 fe:01 99   /var/a name with  spaces\n\
+            not a line\n\
+            zz-7f0000005000 rw-p 00001000 fe:01 99 /bad\n";
+        let files = by_file(maps);
+        let names: Vec<&str> = files.keys().copied().collect();
+        assert_eq!(
+            names,
+            ["/usr/bin/server (deleted)", "/var/a name with  spaces"]
+        );
+        let server = &files["/usr/bin/server (deleted)"];
+        let facts: Vec<(u64, u64, bool)> = server
+            .iter()
+            .map(|m| (m.range.start, m.offset, m.is_data))
+            .collect();
+        assert_eq!(
+            facts,
+            [
+                (0x55d0_c0a0_0000, 0, false),
+                (0x55d0_c0a0_3000, 0x2000, true)
+            ]
+        );
+        assert!(
+            !files["/var/a name with  spaces"][0].is_data,
+            "others may write it too"
+        );
+    }
+
+    /// Of our own memory, as if it were a program's.
+    fn memory(gates: &[usize]) -> (Vec<u8>, Mapped) {
+        let mut bytes = vec![0u8; 3 << 16];
+        let first = bytes.as_ptr().align_offset(4096);
+        for &at in gates {
+            bytes[first + at..first + at + 8].copy_from_slice(&GATE_MAGIC.to_ne_bytes());
+        }
+        let start = bytes.as_ptr() as u64 + first as u64;
+        let mapped = Mapped {
+            range: start..start + (2 << 16),
+            offset: 0,
+            is_data: true,
+        };
+        (bytes, mapped)
+    }
+
+    #[test]
+    fn gates_of_a_file_without_a_name_are_found_in_its_memory() {
+        let me = std::process::id() as i32;
+        let (_bytes, mapped) = memory(&[0, 16, 0x8008, 0x10000, 0x1fff0]);
+        let start = mapped.range.start;
+        let found = |mapped: &Mapped, left: u64| {
+            let mut left = left;
+            search(me, std::slice::from_ref(mapped), &mut left)
+        };
+        // What is not aligned is no gate.
+        let all = [0, 16, 0x10000, 0x1fff0].map(|at| start + at);
+        assert_eq!(found(&mapped, u64::MAX), all);
+        assert!(
+            all.iter()
+                .all(|&gate| read_gate(me, gate) == Some(GATE_OFF))
+        );
+        assert_eq!(read_gate(me, start + 32), None);
+        let shared = Mapped {
+            is_data: false,
+            ..mapped
+        };
+        assert_eq!(found(&shared, u64::MAX), NONE);
+    }
+
+    #[test]
+    fn a_search_reads_no_more_than_it_may() {
+        let me = std::process::id() as i32;
+        let (_bytes, mapped) = memory(&[0, 0x10000]);
+        let (start, mut left) = (mapped.range.start, 0x10000);
+        let mappings = [mapped.clone(), mapped.clone()];
+        assert_eq!(search(me, &mappings, &mut left), [start]);
+        assert_eq!(left, 0);
+        // Memory that is not there is passed over, and paid for.
+        let nothing = Mapped {
+            range: 0..1 << 16,
+            ..mapped.clone()
+        };
+        let mut left = 2 << 16;
+        assert_eq!(search(me, &[nothing, mapped], &mut left), [start]);
+    }
+
+    fn session(shm_dir: &Path) -> Session {
+        let options = SessionOptions {
+            policy: Policy::Grow,
+            clock: StampClock::Monotonic,
+            chunk_bytes: 4096,
+            max_bytes: 1 << 20,
+            first_chunks: 1,
+            flight_chunks: 1,
+            shm_dir: shm_dir.to_owned(),
+            owner: None,
+        };
+        Session::create(&options, shm_dir).unwrap()
+    }
+
+    #[test]
+    fn the_link_of_a_living_recorder_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = Held::open(scratch.path()).unwrap();
+        let me = std::process::id() as i32;
+        let (first, second) = (session(scratch.path()), session(scratch.path()));
+        claim(&place, "link", me, first.path()).unwrap();
+        claim(&place, "link", me, first.path()).unwrap();
+        let refused = claim(&place, "link", me, second.path()).unwrap_err();
+        assert!(
+            matches!(&refused, Error::AlreadyAttached { session, .. } if session == first.path()),
+            "{refused}"
+        );
+        assert_eq!(place.link("link").unwrap(), first.path());
+        // Of one that has ended, or what is no session at all, nothing is left.
+        drop(first);
+        claim(&place, "link", me, second.path()).unwrap();
+        assert_eq!(place.link("link").unwrap(), second.path());
+        std::fs::remove_file(scratch.path().join("link")).unwrap();
+        symlink("/etc", scratch.path().join("link")).unwrap();
+        claim(&place, "link", me, second.path()).unwrap();
+        assert_eq!(place.link("link").unwrap(), second.path());
+    }
+
+    #[test]
+    fn the_link_of_a_stranger_does_not_count() {
+        if !rustix::process::geteuid().is_root() {
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "needs root");
+            return println!("skipped: needs root");
+        }
+        let scratch = tempfile::tempdir().unwrap();
+        let place = Held::open(scratch.path()).unwrap();
+        let me = std::process::id() as i32;
+        let (theirs, ours) = (session(scratch.path()), session(scratch.path()));
+        place.make_link(theirs.path(), "link").unwrap();
+        place.give_link("link", 65534, 65534).unwrap();
+        claim(&place, "link", me, ours.path()).unwrap();
+        assert_eq!(place.link("link").unwrap(), ours.path());
+    }
+}

@@ -159,6 +159,12 @@ impl Collector {
         }
     }
 
+    /// For tests: fewer may be open than a session of thousands of programs needs.
+    #[cfg(test)]
+    pub(crate) fn leave_room_for(&mut self, clients: usize, rings: usize) {
+        self.room = Room { clients, rings };
+    }
+
     /// As [`Collector::new`], where an earlier collector may have been killed: cuts half-written chunks
     /// off the files, and remembers which chunks they have.
     ///

@@ -16,3 +16,5 @@ pub(crate) mod openchunk;
 pub(crate) mod ringfile;
 pub mod session;
 pub(crate) mod shm;
+#[cfg(test)]
+mod tests;
