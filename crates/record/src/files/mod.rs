@@ -12,3 +12,5 @@ pub mod output;
 pub mod pack;
 pub(crate) mod recover;
 pub(crate) mod symbols;
+#[cfg(test)]
+mod tests;
