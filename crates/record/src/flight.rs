@@ -280,4 +280,74 @@ mod tests {
         assert!(state.anchors[0].monotonic_ns <= 94_000_000_000);
         assert!(state.anchors.len() < 10);
     }
+
+    fn row(second: u64, change: impl FnOnce(&mut LimitRow)) -> LimitRow {
+        let mut row = LimitRow {
+            monotonic_ns: second * 1_000_000_000,
+            ..LimitRow::default()
+        };
+        change(&mut row);
+        row
+    }
+
+    /// However old: what was in force when the kept time began is known, and nothing else of before.
+    #[test]
+    fn limits_in_force_are_kept_and_those_before_them_are_not() {
+        let mut state = FlightRecorder::new(Flight {
+            keep: Duration::from_secs(5),
+        });
+        let group = |second, throttled_ns| {
+            row(second, |row| {
+                row.group = "/g".into();
+                row.throttled_ns = throttled_ns;
+            })
+        };
+        let cpus = |second, cpus: &str| row(second, |row| row.cpus = cpus.into());
+        let member = |second, pid| {
+            row(second, |row| {
+                row.pid = pid;
+                row.group = "/g".into();
+            })
+        };
+        let first = vec![
+            cpus(1, "0-3"),
+            member(1, 10),
+            member(1, 11),
+            group(1, 0),
+            cpus(2, "0"),
+        ];
+        state.add_limits(first, 2_000_000_000, |_| true);
+        assert_eq!(state.limits.len(), 5, "all of it is new");
+        state.add_limits(
+            vec![group(3, 5), group(97, 6), group(99, 7)],
+            100_000_000_000,
+            |pid| pid == 10,
+        );
+        let kept: Vec<(u64, i32, u64)> = state
+            .limits
+            .iter()
+            .map(|row| (row.monotonic_ns / 1_000_000_000, row.pid, row.throttled_ns))
+            .collect();
+        assert_eq!(kept, [(1, 10, 0), (2, 0, 0), (97, 0, 6), (99, 0, 7)]);
+        assert_eq!(state.limits[1].cpus, "0");
+    }
+
+    #[test]
+    fn a_flight_recorder_of_months_remembers_little() {
+        let mut state = FlightRecorder::new(Flight {
+            keep: Duration::from_secs(5),
+        });
+        for second in 0..10_000 {
+            let rows = vec![
+                row(second, |row| row.pid = second as i32 + 2),
+                row(second, |row| row.group = "/g".into()),
+            ];
+            state.add_limits(rows, second * 1_000_000_000, |_| false);
+            assert!(
+                state.limits.len() <= 2 * 7,
+                "{second}: {}",
+                state.limits.len()
+            );
+        }
+    }
 }

@@ -10,5 +10,7 @@
 pub mod perf;
 pub mod selection;
 pub(crate) mod source;
+#[cfg(test)]
+mod tests;
 pub mod tracefs;
 pub mod uprobes;

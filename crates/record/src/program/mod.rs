@@ -14,3 +14,5 @@ pub mod locks;
 pub(crate) mod namespaces;
 pub mod procs;
 pub(crate) mod signals;
+#[cfg(test)]
+mod tests;
