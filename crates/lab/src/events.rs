@@ -343,3 +343,55 @@ pub fn provoker_of(system: &str) -> Option<usize> {
     };
     ops::ALL.iter().position(|op| op.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subsystems_have_an_operation_that_can_be_divided_by_its_hits() {
+        let provokers = provokers();
+        for system in [
+            "sched",
+            "raw_syscalls",
+            "exceptions",
+            "kmem",
+            "sock",
+            "signal",
+        ] {
+            let ix = provoker_of(system).expect(system);
+            assert!(provokers.contains(&ix), "{system}: {}", ops::ALL[ix].name);
+        }
+        assert_eq!(provoker_of("no such subsystem"), None);
+        assert!(
+            provokers.len() < ops::ALL.len(),
+            "some subtract their own overhead"
+        );
+    }
+
+    #[test]
+    fn events_are_found_by_name() {
+        let event = |name: &str| EventCost {
+            name: name.to_owned(),
+            bytes: 0,
+            operation: None,
+            hits_per_operation: 0.0,
+            on_ns: None,
+            paused_ns: None,
+            filtered_ns: None,
+            per_second: None,
+        };
+        let table = Table {
+            events: ["irq/a", "sched/a", "sched/b"].map(event).to_vec(),
+            ..Table::default()
+        };
+        assert_eq!(
+            ["irq/a", "sched/b"].map(|name| table.find(name)),
+            [Some(0), Some(2)]
+        );
+        assert_eq!(
+            ["", "sched", "sched/c"].map(|name| table.find(name)),
+            [None; 3]
+        );
+    }
+}

@@ -352,4 +352,34 @@ mod tests {
         println!("{costs:?}");
         assert_eq!(allowed_cpus(), before);
     }
+
+    #[test]
+    fn what_disturbs_some_batches_does_not_count() {
+        let batches = [(9.0, 90.0), (1.0, 10.0), (2.0, 1000.0), (500.0, 20.0)];
+        assert_eq!(
+            undisturbed(batches.to_vec()),
+            (2.0, 20.0),
+            "the lower quartile of each part"
+        );
+        assert_eq!(undisturbed(Vec::new()), (0.0, 0.0));
+        // Of fifty the largest is left out, of fewer none.
+        let mut values = vec![10.0; 49];
+        values.push(1e9);
+        assert_eq!(usual_mean(values), 10.0);
+        assert_eq!(usual_mean(vec![1.0, 3.0]), 2.0);
+        assert_eq!(usual_mean(Vec::new()), 0.0);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+    }
+
+    #[test]
+    fn sleeps_are_of_one_length_or_spread_evenly() {
+        let gap = Gap::UpTo(3_000);
+        let spread: Vec<u64> = (1..=3).map(|round| gap.ns(round, 3)).collect();
+        assert_eq!(spread, [1_000, 2_000, 3_000]);
+        assert_eq!(Gap::Ns(50_000).ns(2, 3), 50_000);
+        assert!(
+            Gap::Ns(1_000_000).warm() < Gap::Ns(50_000).warm(),
+            "long ones are few"
+        );
+    }
 }

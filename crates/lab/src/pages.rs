@@ -51,3 +51,65 @@ pub fn each_event(
     }
     Ok(used)
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A page that begins at `stamp`, with events of [ticks since the one before, id, bytes of data]; the rest of it was never written.
+    pub(crate) fn page(stamp: u64, events: &[[u32; 3]]) -> Vec<u8> {
+        let mut data = Vec::new();
+        for &[ticks, id, bytes] in events {
+            let words = bytes.div_ceil(4);
+            data.extend((words | ticks << 5).to_le_bytes());
+            let at = data.len();
+            data.resize(at + 4 * words as usize, 0);
+            data[at..at + 2].copy_from_slice(&(id as u16).to_le_bytes());
+        }
+        let mut page = stamp.to_le_bytes().to_vec();
+        page.extend((data.len() as u64).to_le_bytes());
+        page.extend(data);
+        page.resize(4096, 0xee);
+        page
+    }
+
+    #[test]
+    fn events_of_good_pages_are_seen_and_bytes_counted() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("cpu0.raw");
+        let mut damaged = page(1, &[[0, 9, 8]]);
+        damaged[8..16].copy_from_slice(&u64::MAX.to_le_bytes());
+        let pages = [
+            page(100, &[[5, 7, 12], [10, 8, 20]]),
+            damaged,
+            page(200, &[]),
+            page(300, &[[1, 7, 8]]),
+            // Half a page, as a recording that still runs leaves it.
+            vec![0; 1000],
+        ];
+        std::fs::write(&path, pages.concat()).unwrap();
+        let mut seen = Vec::new();
+        let used = each_event(&path, &PageLayout::LE64, |id, event| {
+            seen.push((id, event.stamp, bytes_of(event)));
+        });
+        assert_eq!(seen, [(7, 105, 16), (8, 115, 24), (7, 301, 12)]);
+        assert_eq!(used.unwrap(), 3 * 16 + 16 + 24 + 12);
+        let missing = each_event(&scratch.path().join("none"), &PageLayout::LE64, |_, _| {});
+        assert!(missing.is_err());
+    }
+
+    #[test]
+    fn more_pages_than_are_read_at_once_are_all_seen() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("cpu0.raw");
+        let n = 2 * CHUNK / 4096 + 3;
+        let bytes: Vec<u8> = (0..n).flat_map(|i| page(i as u64, &[[0, 7, 8]])).collect();
+        std::fs::write(&path, bytes).unwrap();
+        let mut stamps = Vec::new();
+        each_event(&path, &PageLayout::LE64, |_, event| {
+            stamps.push(event.stamp)
+        })
+        .unwrap();
+        assert_eq!(stamps, (0..n as u64).collect::<Vec<_>>());
+    }
+}

@@ -252,3 +252,132 @@ impl Span {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::tests::page;
+    use kasuri_format::meta::{Anchor, KernelMeta};
+
+    fn format(name: &str, id: u32) -> (String, String) {
+        let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+            \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
+        let text = format!("name: {name}\nID: {id}\nformat:\n{common}\n\nprint fmt: \"\"\n");
+        (format!("sched/{name}"), text)
+    }
+
+    /// A recording of two CPUs, 1 s long by CLOCK_MONOTONIC.
+    fn recording(root_pids: Vec<i32>) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let anchor = |second: u64| Anchor {
+            native: second * 1_000_000_000,
+            monotonic_ns: second * 1_000_000_000,
+            realtime_ns: 0,
+        };
+        let mut meta = Meta {
+            version: kasuri_format::meta::META_VERSION,
+            start: anchor(1),
+            end: Some(anchor(2)),
+            root_pids,
+            kernel: KernelMeta {
+                source: "tracefs".to_owned(),
+                clock: "mono".to_owned(),
+                page_bytes: 4096,
+                formats: [format("a", 7), format("b", 8)].into_iter().collect(),
+                ..KernelMeta::default()
+            },
+            ..Meta::default()
+        };
+        meta.host.online = vec![0, 1, 2];
+        std::fs::write(dir.path().join("meta.json"), meta.to_json()).unwrap();
+        let second = 1_000_000_000;
+        let early = page(second, &[[0, 7, 8]]);
+        let late = page(2 * second - 1000, &[[0, 7, 8], [500, 8, 24], [500, 7, 8]]);
+        std::fs::write(dir.path().join("cpu0.raw"), [early, late].concat()).unwrap();
+        std::fs::write(
+            dir.path().join("cpu1.raw"),
+            page(2 * second - 200, &[[0, 9, 8]]),
+        )
+        .unwrap();
+        dir
+    }
+
+    fn options(time: Duration) -> Options {
+        Options {
+            selections: Vec::new(),
+            program: Vec::new(),
+            time,
+            scratch: PathBuf::new(),
+            shm_dir: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn what_each_kind_of_event_wrote_is_counted_on_each_cpu() {
+        let dir = recording(Vec::new());
+        let options = options(Duration::from_secs(10));
+        let (written, share) = read(&options, "all", dir.path(), 3).unwrap();
+        assert_eq!((written.events, written.lost, share), (5, 3, 1.0));
+        assert_eq!(written.cpus, [0, 1], "CPU 2 has no file");
+        let kinds: Vec<_> = written
+            .kinds
+            .iter()
+            .map(|k| (k.name.as_str(), k.events, k.bytes, k.cpu_bytes.clone()))
+            .collect();
+        let expected = [
+            ("sched/a", 3, 36, vec![36, 0]),
+            ("sched/b", 1, 28, vec![28, 0]),
+            ("event 9", 1, 12, vec![0, 12]),
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!(written.page_bytes, 3 * 16 + 36 + 28 + 12);
+    }
+
+    #[test]
+    fn what_came_while_events_were_switched_on_is_left_out() {
+        let dir = recording(Vec::new());
+        // The last 700 ns: the first event of all, and the first of the second page, are earlier.
+        let (written, share) =
+            read(&options(Duration::from_nanos(700)), "all", dir.path(), 0).unwrap();
+        assert_eq!((written.events, share), (3, 3.0 / 5.0));
+        assert!(
+            (written.seconds - 700e-9).abs() < 1e-12,
+            "{}",
+            written.seconds
+        );
+    }
+
+    #[test]
+    fn of_a_program_the_time_begins_with_its_first_event() {
+        let dir = recording(vec![77]);
+        // Nothing of it was met: as if there were none.
+        let options = options(Duration::from_nanos(700));
+        assert_eq!(read(&options, "all", dir.path(), 0).unwrap().0.events, 3);
+        let path = dir.path().join("cpu0.raw");
+        let mut bytes = std::fs::read(&path).unwrap();
+        // The thread of the second event of the second page.
+        let at = 4096 + 16 + 12 + 4 + 4;
+        bytes[at..at + 4].copy_from_slice(&77i32.to_le_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(read(&options, "all", dir.path(), 0).unwrap().0.events, 3);
+        let at = 16 + 4 + 4;
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[at..at + 4].copy_from_slice(&77i32.to_le_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        let written = read(&options, "all", dir.path(), 0).unwrap().0;
+        assert_eq!(written.events, 5, "it was there from the beginning");
+        assert!((written.seconds - 1.0).abs() < 1e-9, "{}", written.seconds);
+    }
+
+    #[test]
+    fn a_directory_without_metadata_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = options(Duration::from_secs(1));
+        assert!(read(&options, "all", dir.path(), 0).is_err());
+        std::fs::write(dir.path().join("meta.json"), "not json").unwrap();
+        let error = read(&options, "all", dir.path(), 0)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("meta.json"), "{error}");
+    }
+}

@@ -196,3 +196,44 @@ impl Drop for Worker {
         let _ = self.child.wait();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str) -> usize {
+        ops::ALL.iter().position(|op| op.name == name).unwrap()
+    }
+
+    #[test]
+    fn requests_are_served_and_others_refused() {
+        let mut open = HashMap::new();
+        let mut serve = |line: &str| serve_line(line, &mut open).map_err(|e| e.to_string());
+        let null_call = row("null call");
+        assert!(serve(&format!("{null_call} 100 0")).unwrap() > 0.0);
+        assert!(
+            serve(&format!("{null_call} 100 1")).unwrap() > 0.0,
+            "annotated, and nobody listens"
+        );
+        for line in ["", "0", "0 1", "x 1 0", "0 -1 0", "0 1 y"] {
+            let said = serve(line).unwrap_err();
+            assert!(
+                said.contains("not a request") && said.contains(line),
+                "{said}"
+            );
+        }
+        assert_eq!(serve("999 1 0").unwrap_err(), "no operation 999");
+        assert_eq!(open.len(), 1, "an operation is opened once");
+    }
+
+    #[test]
+    fn the_session_of_a_worker_overwrites() {
+        let scratch = tempfile::tempdir().unwrap();
+        let session = session(scratch.path(), scratch.path()).unwrap();
+        assert!(session.path().starts_with(scratch.path()));
+        assert!(session.path().join("control").exists());
+        let path = session.path().to_owned();
+        drop(session);
+        assert!(!path.exists());
+    }
+}
