@@ -3,40 +3,14 @@
 //! A CPU's segments are a line like any other, so an area's account is the exact sum of what lies in it. Beside them
 //! stands a *mix*: for equal buckets of the axis the share of each class. A level of detail keeps what filled most of a bucket, and would
 //! thus draw a CPU that worked 60 % of the time as one that always did; a stacked area needs all the shares.
-use super::columns::{Raw, column};
-use super::lines::{Item, Kind, Line, Plan, Rows};
+use super::columns::{Raw, Unit, column};
+use super::plan::{Kind, Line, Plan, Rows, Segments};
 use kasuri_analyze::account::{Account, Cause, Class, N_CLASSES};
 use kasuri_model::Trace;
 use serde::Serialize;
 
 /// Buckets of the mix: as many as make a picture of a wide screen, fewer when there is little to tell apart.
 const MIX: std::ops::RangeInclusive<usize> = 512..=4096;
-
-/// Segments of all CPUs, times on the file's axis.
-#[derive(Clone, Debug, Default)]
-pub struct Segments {
-    /// When it begins and ends.
-    pub start: Vec<u64>,
-    /// See `start`.
-    pub end: Vec<u64>,
-    /// Row of the account's causes.
-    pub cause: Vec<u32>,
-    /// The cause's class.
-    pub class: Vec<u8>,
-    /// Buckets of the mix; 0: there is no account.
-    pub buckets: usize,
-}
-
-impl Segments {
-    /// Segment `row` as an item.
-    pub fn item(&self, row: usize) -> Item {
-        Item {
-            start: self.start[row],
-            end: self.end[row],
-            value: self.class[row] as u32,
-        }
-    }
-}
 
 /// The segments of `account`, and a line for each CPU appended to the plan's.
 pub fn plan(account: &Account, plan: &mut Plan) {
@@ -110,7 +84,7 @@ struct CauseRow<'a> {
 }
 
 /// The account's tables for the index; `mixes` in the order of the account's lines.
-pub fn encode<'a>(account: &Account, plan: &Plan, mixes: &[super::blocks::Unit]) -> AccountRow<'a> {
+pub fn encode<'a>(account: &Account, plan: &Plan, mixes: &[Unit]) -> AccountRow<'a> {
     let link = |ix: u32| if ix == u32::MAX { -1 } else { ix as i64 };
     let cause = |c: &Cause| CauseRow {
         class: c.class as u8,

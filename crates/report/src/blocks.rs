@@ -4,8 +4,8 @@
 //! because a browser opens that faster than a page of raw bytes in a one-byte charset, although it is a quarter larger,
 //! and because no server's charset header can break it. Blocks stand in *tags* of about [`TAG_BYTES`]: many such
 //! tags are parsed faster than one.
-use super::columns::{self, Objects, Raw, UNIT_ITEMS, column};
-use super::lines::Plan;
+use super::columns::{self, Objects, Raw, UNIT_ITEMS, Unit, column};
+use super::plan::Plan;
 use super::{Options, lod};
 use base64::Engine;
 use flate2::{Compress, Compression, FlushCompress};
@@ -21,21 +21,6 @@ const BLOCK_BYTES: usize = 128 * 1024;
 const FIRST_BYTES: usize = 600_000;
 /// Rows of the task and flow tables in one unit.
 const TABLE_ROWS: usize = 65_536;
-
-/// Where a unit is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unit {
-    /// Number of its block.
-    pub block: u32,
-    /// Where it begins in the inflated block.
-    pub offset: u32,
-    /// Items in it.
-    pub items: u32,
-    /// Start of the first item and end of the last, ns on the file's axis.
-    pub from: u64,
-    /// See `from`.
-    pub to: u64,
-}
 
 /// A line's levels of detail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,7 +230,7 @@ fn levels_of(
 ) -> (Raw, Raw) {
     let line = &plan.lines[line];
     let n = match line.kind {
-        super::lines::Kind::Counter => 0,
+        super::plan::Kind::Counter => 0,
         _ => lod::buckets(line.rows.len()),
     };
     let (mut overview, mut finest) = (Raw::default(), Raw::default());
@@ -266,7 +251,7 @@ fn levels_of(
 fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
     let mut packer = Packer::default();
     let has_levels = |line: usize| {
-        plan.lines[line].kind != super::lines::Kind::Counter
+        plan.lines[line].kind != super::plan::Kind::Counter
             && lod::buckets(plan.lines[line].rows.len()) > 0
     };
     let n = plan.lines.len();
@@ -274,7 +259,7 @@ fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
         packer.push(Source::Overview { line }, lod::OVERVIEW * 2);
     }
     // The picture of the account is part of the first picture.
-    for line in (0..n).filter(|&line| plan.lines[line].kind == super::lines::Kind::Account) {
+    for line in (0..n).filter(|&line| plan.lines[line].kind == super::plan::Kind::Account) {
         packer.push(Source::Mix { line }, plan.segments.buckets * 16);
     }
     packer.flush();

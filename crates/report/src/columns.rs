@@ -4,12 +4,27 @@
 //! `width`; when `width` is 0 the column is constant and its value follows (u64), else `width` planes of one byte
 //! per item follow, the least significant first. The widths are the smallest that hold the unit's values, so a long gap costs its own unit some
 //! planes of nearly all zeros, which deflate to nothing. Byte planes beat varints and plain u32 here: 4.1 bytes a slice against 4.2-5.4 measured.
-use super::lines::{Kind, Line, Plan};
+use super::plan::{Kind, Line, Plan};
 use kasuri_model::{ArgValue, Trace};
 use std::collections::HashMap;
 
 /// Items in one unit. Larger deflates little better and costs the viewer more time for the first item wanted.
 pub const UNIT_ITEMS: usize = 16_384;
+
+/// Where a unit is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unit {
+    /// Number of its block.
+    pub block: u32,
+    /// Where it begins in the inflated block.
+    pub offset: u32,
+    /// Items in it.
+    pub items: u32,
+    /// Start of the first item and end of the last, ns on the file's axis.
+    pub from: u64,
+    /// See `from`.
+    pub to: u64,
+}
 
 /// Distinct lock and wait objects: the file stores 1 + their number, 0 is none.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,10 @@
 //! What the viewer must know before it draws: names, rows, where the bytes are. JSON, deflated.
 use super::account::{self, AccountRow};
-use super::blocks::{Packed, Unit};
-use super::lines::{Kind, Plan};
-use super::locks::Lock;
+use super::blocks::Packed;
+use super::columns::Unit;
 use super::names::{self, NameRow};
 use super::panel::{self, PanelRow};
+use super::plan::{Kind, Lock, Plan};
 use super::{Error, FORMAT_VERSION, Options};
 use kasuri_model::{Process, StrIx, Thread, Time, Trace};
 use serde::Serialize;
@@ -348,20 +348,6 @@ fn lines(plan: &Plan, packed: &Packed) -> Vec<LineRow> {
         }
     };
     (0..plan.lines.len()).map(row).collect()
-}
-
-/// First `i` in `0..n` for which `less` is false.
-pub fn partition(n: usize, less: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, n);
-    while low < high {
-        let middle = (low + high) / 2;
-        if less(middle) {
-            low = middle + 1
-        } else {
-            high = middle
-        }
-    }
-    low
 }
 
 fn losses<'a>(trace: &'a Trace, plan: &Plan) -> Vec<LossRow<'a>> {

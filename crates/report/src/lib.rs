@@ -6,7 +6,7 @@
 //! viewer inflates when it needs them. Lines too long to draw item by item get a *level-of-detail* pyramid, whose coarse
 //! part stands before the viewer's code, so that the picture is there before the rest of the file is parsed.
 //!
-//! [`lines`] decides what the rows are, [`columns`] and [`lod`] turn them into bytes, [`blocks`] deflates on all CPUs,
+//! [`plan`] says what the rows are and [`lines`] lays them out, [`columns`] and [`lod`] turn them into bytes, [`blocks`] deflates on all CPUs,
 //! [`index`] describes the rest as JSON, and [`page`] puts the parts into the template built by `make viewer`.
 mod account;
 mod blocks;
@@ -19,6 +19,7 @@ mod names;
 mod page;
 mod panel;
 pub mod panels;
+mod plan;
 #[cfg(test)]
 mod tests;
 

@@ -3,7 +3,7 @@
 //! A lock's holds and waits are spread over the rows of all its threads; here they are gathered by object. Holds that overlap (readers, or
 //! two objects that shared an address) and waiters at the same time are put into *lanes*: the first that is free takes
 //! the next one. What finds no free lane is counted, not drawn.
-use super::lines::{Kind, Line, Rows};
+use super::plan::{Kind, Line, Lock, Rows};
 use kasuri_model::{ProcessIx, SliceKind, StrIx, Time, Trace};
 use std::collections::HashMap;
 
@@ -11,29 +11,6 @@ use std::collections::HashMap;
 pub const MAX_LOCKS: usize = 48;
 const HOLD_LANES: usize = 3;
 const WAIT_LANES: usize = 6;
-
-/// One lock's row.
-#[derive(Clone, Debug)]
-pub struct Lock {
-    /// Its address, and in whose memory: a fork's lock has the same address.
-    pub object: u64,
-    /// See `object`.
-    pub process: ProcessIx,
-    /// What its slices are called most often.
-    pub name: StrIx,
-    /// Lanes of holds; those of waits follow.
-    pub hold_lanes: u32,
-    /// Slices, and their time; what the analysis counted once it is told ([`tell`]).
-    pub holds: u64,
-    /// See `holds`.
-    pub waits: u64,
-    /// See `holds`.
-    pub hold_ns: u64,
-    /// See `holds`.
-    pub wait_ns: u64,
-    /// Slices that found no free lane.
-    pub unshown: u64,
-}
 
 /// The locks of `trace`, their lines appended to `lines`; and how many locks have no row.
 pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {

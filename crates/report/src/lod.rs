@@ -7,7 +7,7 @@
 //! States have no gaps, so "filled" means there *not blocked*: a thread that ran for a hundredth of the bucket shows as
 //! running, faintly, never as asleep. Uninterruptible sleep counts as filled: it is what one looks for.
 use super::columns::{Raw, column};
-use super::lines::{Item, Kind, Line, Plan};
+use super::plan::{Item, Kind, Line, Plan};
 use kasuri_model::{ThreadState, Trace};
 
 /// Lines with at most this many items have no levels: they are always drawn from their items.

@@ -3,7 +3,7 @@
 //! The histogram is stored, not computed by the viewer: for ten million slices the page would have to decode all of them
 //! before it could answer a click. Bins are an octave cut into eight, so a bin's edges are whole ns and 12.5 % apart at
 //! most; a name takes a few dozen of them whatever its number of slices.
-use super::lines::{Kind, Plan};
+use super::plan::{Kind, Plan};
 use kasuri_model::Trace;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -59,35 +59,7 @@ struct Sum {
 /// A row for each name that slices have.
 pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
     let slices = &trace.slices;
-    let mut sums: Vec<Sum> = Vec::new();
-    sums.resize_with(trace.strings.len(), Sum::default);
-    let mut n_dense = 0;
-    for (sum, &count) in sums.iter_mut().zip(&plan.name_count) {
-        if count >= DENSE {
-            sum.dense = Some(n_dense);
-            n_dense += 1;
-        }
-    }
-    let mut table = vec![[0u32; BINS]; n_dense as usize];
-    for (row, name) in slices.name.iter().enumerate() {
-        let Some(sum) = sums.get_mut(name.ix()) else {
-            continue;
-        };
-        let ns = plan
-            .at(slices.end[row])
-            .saturating_sub(plan.at(slices.start[row]));
-        sum.total += ns as i64;
-        sum.kinds |= 1 << slices.kind[row] as u8;
-        match sum.dense {
-            Some(at) => table[at as usize][bin(ns) as usize] += 1,
-            None => sum.few.push(bin(ns)),
-        }
-        if sum.top.len() < TOP || sum.top.last().is_some_and(|least| ns > least.0) {
-            let at = sum.top.partition_point(|&(other, _)| other >= ns);
-            sum.top.insert(at, (ns, row as u32));
-            sum.top.truncate(TOP);
-        }
-    }
+    let (sums, table) = sums(trace, plan);
     let lines: BTreeMap<(u32, u32), usize> = plan
         .lines
         .iter()
@@ -103,7 +75,7 @@ pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
         let rows = &plan.lines[line].rows;
         Some((
             line,
-            super::index::partition(rows.len(), |i| rows.get(i) < at),
+            super::plan::partition(rows.len(), |i| rows.get(i) < at),
         ))
     };
     let mut names = Vec::new();
@@ -143,6 +115,41 @@ pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
         });
     }
     names
+}
+
+/// What the slices of each name add up to, and the durations of those that are many, by bin.
+fn sums(trace: &Trace, plan: &Plan) -> (Vec<Sum>, Vec<[u32; BINS]>) {
+    let slices = &trace.slices;
+    let mut sums: Vec<Sum> = Vec::new();
+    sums.resize_with(trace.strings.len(), Sum::default);
+    let mut n_dense = 0;
+    for (sum, &count) in sums.iter_mut().zip(&plan.name_count) {
+        if count >= DENSE {
+            sum.dense = Some(n_dense);
+            n_dense += 1;
+        }
+    }
+    let mut table = vec![[0u32; BINS]; n_dense as usize];
+    for (row, name) in slices.name.iter().enumerate() {
+        let Some(sum) = sums.get_mut(name.ix()) else {
+            continue;
+        };
+        let ns = plan
+            .at(slices.end[row])
+            .saturating_sub(plan.at(slices.start[row]));
+        sum.total += ns as i64;
+        sum.kinds |= 1 << slices.kind[row] as u8;
+        match sum.dense {
+            Some(at) => table[at as usize][bin(ns) as usize] += 1,
+            None => sum.few.push(bin(ns)),
+        }
+        if sum.top.len() < TOP || sum.top.last().is_some_and(|least| ns > least.0) {
+            let at = sum.top.partition_point(|&(other, _)| other >= ns);
+            sum.top.insert(at, (ns, row as u32));
+            sum.top.truncate(TOP);
+        }
+    }
+    (sums, table)
 }
 
 fn bins(sum: &Sum, table: &[[u32; BINS]]) -> Vec<u32> {

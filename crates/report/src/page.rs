@@ -1,6 +1,7 @@
 //! Puts the parts into the template that `make viewer` builds.
 use super::blocks::{Packed, deflated};
 use flate2::{Compress, Compression};
+use kasuri_text::chart::escape;
 use std::io::{self, Write};
 
 const TEMPLATE: &str = include_str!(env!("KASURI_VIEWER_HTML"));
@@ -69,14 +70,6 @@ fn write_tag(packed: &Packed, prefix: &str, tag: usize, out: &mut impl Write) ->
         out.write_all(block.text.as_bytes())?;
     }
     out.write_all(b"</script>\n")
-}
-
-/// `text` as HTML.
-fn escape(text: &str) -> String {
-    let text = kasuri_text::table::units::printable(text);
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 struct Counted<'a, W: Write> {

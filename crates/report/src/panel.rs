@@ -1,5 +1,5 @@
 //! Tables that others put beside the chart: each [`Panel`] becomes a tab.
-use super::lines::Plan;
+use super::plan::Plan;
 use kasuri_model::{StrIx, ThreadIx, Time};
 use serde::Serialize;
 

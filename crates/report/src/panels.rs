@@ -31,6 +31,23 @@ fn maybe(value: Option<f64>) -> Cell {
 
 /// What `kasuri locks` says.
 pub fn locks(l: &Locks) -> Panel {
+    let tables = [
+        Some(lock_table(l)),
+        Some(waits_for(l)),
+        (!l.tasks.is_empty()).then(|| tasks(l)),
+        (!l.waits.is_empty()).then(|| other_waits(l)),
+        (!l.inversions.is_empty()).then(|| inversions(l)),
+    ];
+    Panel {
+        title: "Locks".into(),
+        intro: "Time on a CPU inside a lock makes the lock ratio; time by the wall clock is what others wait for.".into(),
+        tables: tables.into_iter().flatten().collect(),
+        ..Panel::default()
+    }
+}
+
+/// A row for each lock.
+fn lock_table(l: &Locks) -> Table {
     let rows = l.locks.iter().map(|lock| {
         let u = &lock.used;
         vec![
@@ -50,7 +67,7 @@ pub fn locks(l: &Locks) -> Panel {
             maybe(lock.path_share),
         ]
     });
-    let locks = Table {
+    Table {
         caption: "locks, most waited for first".into(),
         columns: columns(&[
             ("lock", Unit::Text, ""),
@@ -97,7 +114,11 @@ pub fn locks(l: &Locks) -> Panel {
             ),
         ]),
         rows: rows.collect(),
-    };
+    }
+}
+
+/// Which thread waited for which, as far as holders are known.
+fn waits_for(l: &Locks) -> Table {
     let edges = l.waits_for.iter().take(200).map(|w| {
         let who = |name: &str, tid: i32| match tid {
             0 => format!("tasks {name}"),
@@ -119,7 +140,7 @@ pub fn locks(l: &Locks) -> Panel {
             share(w.blocked_ns, w.ns),
         ]
     });
-    let waits = Table {
+    Table {
         caption: "who waited for whom".into(),
         columns: columns(&[
             ("waiter", Unit::Text, ""),
@@ -131,7 +152,11 @@ pub fn locks(l: &Locks) -> Panel {
             ("was blocked", Unit::Ratio, ""),
         ]),
         rows: edges.collect(),
-    };
+    }
+}
+
+/// Pairs of locks that threads took in both orders.
+fn inversions(l: &Locks) -> Table {
     let crossed = l.inversions.iter().map(|i| {
         vec![
             i.first.clone().into(),
@@ -147,7 +172,7 @@ pub fn locks(l: &Locks) -> Panel {
             },
         ]
     });
-    let inversions = Table {
+    Table {
         caption: "locks taken in both orders: threads that do so at once stop each other for ever"
             .into(),
         columns: columns(&[
@@ -164,19 +189,6 @@ pub fn locks(l: &Locks) -> Panel {
             ("can deadlock", Unit::Text, ""),
         ]),
         rows: crossed.collect(),
-    };
-    let tables = [
-        Some(locks),
-        Some(waits),
-        (!l.tasks.is_empty()).then(|| tasks(l)),
-        (!l.waits.is_empty()).then(|| other_waits(l)),
-        (!l.inversions.is_empty()).then_some(inversions),
-    ];
-    Panel {
-        title: "Locks".into(),
-        intro: "Time on a CPU inside a lock makes the lock ratio; time by the wall clock is what others wait for.".into(),
-        tables: tables.into_iter().flatten().collect(),
-        ..Panel::default()
     }
 }
 
@@ -233,6 +245,25 @@ fn other_waits(l: &Locks) -> Table {
 
 /// What `kasuri predict` says.
 pub fn prediction(p: &Prediction) -> Panel {
+    let mut intro = format!("Believed: {}.", p.believed);
+    p.notes
+        .iter()
+        .for_each(|note| intro += &format!(" {note}."));
+    Panel {
+        title: "Prediction".into(),
+        intro,
+        charts: vec![Chart {
+            caption: "predicted speed-up".into(),
+            x_title: "CPUs".into(),
+            y_title: "speed-up".into(),
+            series: curves(p),
+        }],
+        tables: vec![speedups(p), what_if(p), models(p)],
+    }
+}
+
+/// The predicted curve with its band, the ideal line and measured points.
+fn curves(p: &Prediction) -> Vec<Series> {
     let at = |f: &dyn Fn(&kasuri_predict::Point) -> f64| {
         p.points
             .iter()
@@ -282,6 +313,11 @@ pub fn prediction(p: &Prediction) -> Panel {
             style: SeriesStyle::Dots,
         });
     }
+    series
+}
+
+/// A row for each number of CPUs.
+fn speedups(p: &Prediction) -> Table {
     let points = p.points.iter().map(|q| {
         vec![
             (q.cpus as u64).into(),
@@ -294,7 +330,7 @@ pub fn prediction(p: &Prediction) -> Panel {
             limit(&q.limit).into(),
         ]
     });
-    let speedups = Table {
+    Table {
         caption: "speed-up over one CPU".into(),
         columns: columns(&[
             ("CPUs", Unit::Count, ""),
@@ -311,54 +347,66 @@ pub fn prediction(p: &Prediction) -> Panel {
             ("limited by", Unit::Text, ""),
         ]),
         rows: points.collect(),
-    };
-    let compared: Vec<usize> = (0..p.points.len())
-        .filter(|&i| [2, 4, 8, 16, 64].contains(&p.points[i].cpus))
-        .collect();
-    let heads = |first: &str| {
-        let mut out = columns(&[(first, Unit::Text, "")]);
-        out.extend(compared.iter().map(|&i| Column {
-            title: format!("{} CPUs", p.points[i].cpus),
-            help: String::new(),
-            unit: Unit::Factor,
-        }));
-        out
-    };
-    let changes = p.what_if.iter().map(|w| {
-        let cells = compared.iter().map(|&i| Cell::from(w.speedup[i]));
-        std::iter::once(Cell::from(w.change.clone()))
-            .chain(cells)
-            .collect()
+    }
+}
+
+/// Speed-ups with something changed, at a few numbers of CPUs.
+fn what_if(p: &Prediction) -> Table {
+    let all = p.what_if.iter();
+    compared(
+        p,
+        "what if",
+        "change",
+        all.map(|w| {
+            (
+                w.change.as_str(),
+                Box::new(|i: usize| w.speedup[i].into()) as Speedup,
+            )
+        }),
+    )
+}
+
+/// What other models say, at the same numbers of CPUs.
+fn models(p: &Prediction) -> Table {
+    let all = p.models.iter();
+    compared(
+        p,
+        "models beside it",
+        "model",
+        all.map(|m| {
+            (
+                m.name.as_ref(),
+                Box::new(|i: usize| maybe(m.speedup[i])) as Speedup,
+            )
+        }),
+    )
+}
+
+/// The speed-up at the prediction's point of this index.
+type Speedup<'a> = Box<dyn Fn(usize) -> Cell + 'a>;
+
+/// A table of speed-ups: a row for each name, a column for each of a few numbers of CPUs.
+fn compared<'a>(
+    p: &Prediction,
+    caption: &str,
+    first: &str,
+    rows: impl Iterator<Item = (&'a str, Speedup<'a>)>,
+) -> Table {
+    let shown = |i: &usize| [2, 4, 8, 16, 64].contains(&p.points[*i].cpus);
+    let shown: Vec<usize> = (0..p.points.len()).filter(shown).collect();
+    let mut columns = columns(&[(first, Unit::Text, "")]);
+    columns.extend(shown.iter().map(|&i| Column {
+        title: format!("{} CPUs", p.points[i].cpus),
+        help: String::new(),
+        unit: Unit::Factor,
+    }));
+    let rows = rows.map(|(name, speedup)| {
+        let cells = shown.iter().map(|&i| speedup(i));
+        std::iter::once(name.into()).chain(cells).collect()
     });
-    let what_if = Table {
-        caption: "what if".into(),
-        columns: heads("change"),
-        rows: changes.collect(),
-    };
-    let rows = p.models.iter().map(|m| {
-        let cells = compared.iter().map(|&i| maybe(m.speedup[i]));
-        std::iter::once(Cell::from(m.name.clone()))
-            .chain(cells)
-            .collect()
-    });
-    let models = Table {
-        caption: "models beside it".into(),
-        columns: heads("model"),
+    Table {
+        caption: caption.to_owned(),
+        columns,
         rows: rows.collect(),
-    };
-    let mut intro = format!("Believed: {}.", p.believed);
-    p.notes
-        .iter()
-        .for_each(|note| intro += &format!(" {note}."));
-    Panel {
-        title: "Prediction".into(),
-        intro,
-        charts: vec![Chart {
-            caption: "predicted speed-up".into(),
-            x_title: "CPUs".into(),
-            y_title: "speed-up".into(),
-            series,
-        }],
-        tables: vec![speedups, what_if, models],
     }
 }

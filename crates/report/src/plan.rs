@@ -1,10 +1,9 @@
-//! Which rows the chart has, and which rows of the model each of them shows.
+//! The plan of a report: its lines, and which rows of the model each of them shows. Types only; [`super::lines`] lays a
+//! plan out, [`super::account`] and [`super::locks`] add theirs, and everything after that reads it.
 //!
 //! A *line* is a sequence of items in time order that do not overlap: one depth of one thread's slices, one thread's
 //! states, one CPU's occupancy. Everything the viewer draws is a line.
-use super::account::Segments;
-use super::locks::{self, Lock};
-use kasuri_model::{KernelSpanKind, Time, Trace};
+use kasuri_model::{ProcessIx, StrIx, Time, Trace};
 use std::ops::Range;
 
 /// What a line shows. The number is part of the file format.
@@ -176,148 +175,65 @@ impl Plan {
     }
 }
 
-/// Lays out the lines of `trace`.
-pub fn plan(trace: &Trace) -> Plan {
-    let (base, length) = axis(trace);
-    let mut plan = Plan {
-        base,
-        length,
-        name_count: names(trace),
-        ..Plan::default()
-    };
-    let spans = kernel_lines(trace);
-    for (cpu, row) in trace.cpus.iter().enumerate() {
-        let busy: Vec<u32> = row
-            .occupancy
-            .clone()
-            .filter(|&i| !trace.occupancy.idle[i as usize])
-            .collect();
-        push(&mut plan, Kind::Cpu, cpu, 0, Rows::List(busy));
-    }
-    for (kind, owner, rows) in spans {
-        push(&mut plan, kind, owner, 0, Rows::List(rows));
-    }
-    let mut instants = 0;
-    for (ix, thread) in trace.threads.iter().enumerate() {
-        push(
-            &mut plan,
-            Kind::State,
-            ix,
-            0,
-            Rows::Range(thread.states.clone()),
-        );
-        for (depth, rows) in by_depth(trace, thread.slices.clone())
-            .into_iter()
-            .enumerate()
-        {
-            push(&mut plan, Kind::Slice, ix, depth, Rows::List(rows));
-        }
-        let of_thread = trace.instants.thread[instants..].partition_point(|t| t.ix() <= ix);
-        push(
-            &mut plan,
-            Kind::Instant,
-            ix,
-            0,
-            Rows::Range(instants as u32..(instants + of_thread) as u32),
-        );
-        instants += of_thread;
-    }
-    for (ix, counter) in trace.counters.iter().enumerate() {
-        push(
-            &mut plan,
-            Kind::Counter,
-            ix,
-            0,
-            Rows::Range(0..counter.time.len() as u32),
-        );
-    }
-    (plan.locks, plan.locks_without_row) = locks::plan(trace, &mut plan.lines);
-    plan
+/// Segments of all CPUs, times on the file's axis.
+#[derive(Clone, Debug, Default)]
+pub struct Segments {
+    /// When it begins and ends.
+    pub start: Vec<u64>,
+    /// See `start`.
+    pub end: Vec<u64>,
+    /// Row of the account's causes.
+    pub cause: Vec<u32>,
+    /// The cause's class.
+    pub class: Vec<u8>,
+    /// Buckets of the mix; 0: there is no account.
+    pub buckets: usize,
 }
 
-fn push(plan: &mut Plan, kind: Kind, owner: usize, depth: usize, rows: Rows) {
-    if rows.len() > 0 {
-        plan.lines.push(Line {
-            kind,
-            owner: owner as u32,
-            depth: depth as u32,
-            rows,
-        });
-    }
-}
-
-/// First instant and length of the time axis: the recording's span, widened to slices known from before it.
-fn axis(trace: &Trace) -> (i64, u64) {
-    let known = |t: &Time| *t != Time::MIN && *t != Time::MAX;
-    let slices = &trace.slices;
-    let first = slices
-        .start
-        .iter()
-        .chain(&trace.instants.time)
-        .copied()
-        .filter(known)
-        .min();
-    let last = slices
-        .end
-        .iter()
-        .chain(&trace.instants.time)
-        .copied()
-        .filter(known)
-        .max();
-    let base = first
-        .map_or(trace.span.start, |t| t.min(trace.span.start))
-        .0;
-    let end = last.map_or(trace.span.end, |t| t.max(trace.span.end)).0;
-    // JavaScript counts exactly to 2^53 ns, which is 104 days.
-    (base, end.saturating_sub(base).clamp(1, 1 << 53) as u64)
-}
-
-fn by_depth(trace: &Trace, slices: Range<u32>) -> Vec<Vec<u32>> {
-    let depth = &trace.slices.depth;
-    let mut count: Vec<usize> = Vec::new();
-    for i in slices.clone() {
-        let d = depth[i as usize] as usize;
-        if d >= count.len() {
-            count.resize(d + 1, 0);
-        }
-        count[d] += 1;
-    }
-    let mut rows: Vec<Vec<u32>> = count.into_iter().map(Vec::with_capacity).collect();
-    for i in slices {
-        rows[depth[i as usize] as usize].push(i);
-    }
-    rows
-}
-
-/// System calls by thread, interrupts by CPU.
-fn kernel_lines(trace: &Trace) -> Vec<(Kind, usize, Vec<u32>)> {
-    let spans = &trace.kernel_spans;
-    let mut lines: std::collections::BTreeMap<(Kind, usize), Vec<u32>> = Default::default();
-    for (i, kind) in spans.kind.iter().enumerate() {
-        let key = match kind {
-            KernelSpanKind::Irq => (Kind::Irq, spans.cpu[i] as usize),
-            KernelSpanKind::Softirq => (Kind::Softirq, spans.cpu[i] as usize),
-            KernelSpanKind::Syscall if spans.thread[i].ix() < trace.threads.len() => {
-                (Kind::Syscall, spans.thread[i].ix())
-            }
-            KernelSpanKind::Syscall => continue,
-            // Inside system calls and on the same line of the chart: `kasuri locks` has them.
-            KernelSpanKind::LockContention => continue,
-        };
-        lines.entry(key).or_default().push(i as u32);
-    }
-    lines
-        .into_iter()
-        .map(|((kind, owner), rows)| (kind, owner, rows))
-        .collect()
-}
-
-fn names(trace: &Trace) -> Vec<u32> {
-    let mut count = vec![0u32; trace.strings.len()];
-    for name in &trace.slices.name {
-        if let Some(n) = count.get_mut(name.ix()) {
-            *n += 1;
+impl Segments {
+    /// Segment `row` as an item.
+    pub fn item(&self, row: usize) -> Item {
+        Item {
+            start: self.start[row],
+            end: self.end[row],
+            value: self.class[row] as u32,
         }
     }
-    count
+}
+
+/// One lock's row.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    /// Its address, and in whose memory: a fork's lock has the same address.
+    pub object: u64,
+    /// See `object`.
+    pub process: ProcessIx,
+    /// What its slices are called most often.
+    pub name: StrIx,
+    /// Lanes of holds; those of waits follow.
+    pub hold_lanes: u32,
+    /// Slices, and their time; what the analysis counted once it is told ([`super::locks::tell`]).
+    pub holds: u64,
+    /// See `holds`.
+    pub waits: u64,
+    /// See `holds`.
+    pub hold_ns: u64,
+    /// See `holds`.
+    pub wait_ns: u64,
+    /// Slices that found no free lane.
+    pub unshown: u64,
+}
+
+/// First `i` in `0..n` for which `less` is false.
+pub fn partition(n: usize, less: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, n);
+    while low < high {
+        let middle = (low + high) / 2;
+        if less(middle) {
+            low = middle + 1
+        } else {
+            high = middle
+        }
+    }
+    low
 }

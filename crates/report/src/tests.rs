@@ -1,6 +1,6 @@
 //! What the page holds is what the trace holds: the units and levels are decoded here by a second implementation.
 use super::columns::{Raw, UNIT_ITEMS, column};
-use super::lines::Kind;
+use super::plan::Kind;
 use super::*;
 use base64::Engine;
 use kasuri_model::*;
