@@ -5,14 +5,12 @@
 //! | [`table`] | answers as text, fitted to a terminal's width |
 //! | [`label`] | what limits are called |
 //! | [`verdict`] | what the answer about locks and the prediction say together |
-//! | [`svg`] | a prediction's curves as a picture |
-//! | [`price`] | what tracing costs, as a page with charts |
+//! | [`chart`] | a prediction's curve and the costs of tracing as pictures |
 //! | [`json`] | answers as JSON, for programs |
 #![forbid(unsafe_code)]
 
+pub mod chart;
 pub mod json;
 pub mod label;
-pub mod price;
-pub mod svg;
 pub mod table;
 pub mod verdict;

@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::config::{Config, STANDARD};
 use kasuri_lab::ops;
 use kasuri_lab::overhead::{Cell, Options, Overhead, Row, measure};
-use kasuri_text::price;
+use kasuri_text::chart::overhead;
 use kasuri_text::table::grid::{Grid, number, text};
 use kasuri_text::table::units;
 use std::ffi::OsString;
@@ -132,7 +132,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ));
     }
     if let Some(path) = &args.html {
-        let page = kasuri_text::price::html(&chart(&result));
+        let page = overhead::html(&chart(&result));
         Output::to(path.clone())?.write(|out| out.write_all(page.as_bytes()))?;
         message::note(format_args!("saved {}", path.display()));
     }
@@ -250,8 +250,8 @@ fn machine(result: &Overhead) -> String {
     )
 }
 
-fn chart(result: &Overhead) -> price::Page {
-    let dot = |cell: &Cell| price::Dot {
+fn chart(result: &Overhead) -> overhead::Page {
+    let dot = |cell: &Cell| overhead::Dot {
         ratio: [cell.ratio.median, cell.ratio.low, cell.ratio.high],
         added: match cell.added_ns.contains(0.0) {
             true => "nothing".to_owned(),
@@ -262,14 +262,14 @@ fn chart(result: &Overhead) -> price::Page {
             false => units::duration(cell.added_ns.median),
         },
     };
-    let row = |row: &Row| price::Row {
+    let row = |row: &Row| overhead::Row {
         name: row.name.to_owned(),
         what: row.what.to_owned(),
         untraced: units::duration(row.untraced_ns.median.max(0.0)),
         cells: row.cells.iter().map(|c| c.as_ref().map(dot)).collect(),
     };
     let columns = result.configs.iter();
-    price::Page {
+    overhead::Page {
         title: "What tracing costs".to_owned(),
         facts: vec![
             machine(result),

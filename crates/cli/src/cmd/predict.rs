@@ -118,7 +118,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = args.svg {
         let output = Output::to(path)?;
-        output.write(|out| out.write_all(kasuri_text::svg::speedup(&prediction).as_bytes()))?;
+        output.write(|out| {
+            out.write_all(kasuri_text::chart::curve::speedup(&prediction).as_bytes())
+        })?;
     }
     let mut out = std::io::stdout().lock();
     if args.json {

@@ -1,4 +1,5 @@
-//! The speed-up curve as a picture, for the report and for files.
+//! The speed-up curve as a picture.
+use super::{LogAxis, escape, svg};
 use crate::label::limit;
 use kasuri_predict::Prediction;
 use std::fmt::Write;
@@ -10,172 +11,190 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 20.0;
 const BOTTOM: f64 = 46.0;
 
+/// A curve's points: number of CPUs, speed-up.
+type Points = Vec<(f64, f64)>;
+
 /// Predicted speed-ups with their range, measured points, the ideal line, and what limits from where on. Both axes in
-/// powers of two; colours follow the page it is in (`currentColor`).
+/// powers of two.
 pub fn speedup(p: &Prediction) -> String {
-    let cpus = p.points.iter().map(|q| q.cpus as f64).fold(2.0, f64::max);
-    let high = p
-        .points
-        .iter()
-        .map(|q| q.high.max(q.more_threads.unwrap_or(0.0)))
-        .fold(2.0, f64::max)
-        * 1.1;
-    let low = p.points.iter().map(|q| q.low).fold(1.0, f64::min).max(0.05);
-    let x = |c: f64| LEFT + (WIDTH - LEFT - RIGHT) * c.ln() / cpus.ln();
-    let y = |s: f64| {
-        HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (s.max(low) / low).ln() / (high / low).ln()
-    };
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"system-ui, sans-serif\" font-size=\"12\" \
-         fill=\"currentColor\" role=\"img\" aria-label=\"predicted speed-up by number of CPUs\">\n"
-    );
-    grid(&mut out, p, (low, high), (&x, &y));
-    let end = cpus.min(high);
-    let _ = writeln!(
-        out,
-        "<path d=\"M{:.1} {:.1}L{:.1} {:.1}\" stroke=\"currentColor\" stroke-dasharray=\"2 4\" opacity=\".6\"/><text x=\"{:.1}\" y=\"{:.1}\" opacity=\".7\" text-anchor=\"end\">ideal</text>",
-        x(1.0),
-        y(1.0),
-        x(end),
-        y(end),
-        x(end) - 8.0,
-        y(end) + 4.0
-    );
-    let start = (1.0, 1.0);
-    let line = |values: &mut dyn Iterator<Item = (f64, f64)>| {
-        values
-            .map(|(c, s)| format!("{:.1} {:.1}", x(c), y(s)))
-            .collect::<Vec<_>>()
-            .join("L")
-    };
-    let up =
-        line(&mut std::iter::once(start).chain(p.points.iter().map(|q| (q.cpus as f64, q.high))));
-    let down = line(&mut p.points.iter().rev().map(|q| (q.cpus as f64, q.low)));
-    let _ = writeln!(
-        out,
-        "<path d=\"M{up}L{down}Z\" fill=\"#3b82f6\" opacity=\".18\"/>"
-    );
-    let more: Vec<(f64, f64)> = p
-        .points
-        .iter()
-        .filter_map(|q| Some((q.cpus as f64, q.more_threads?)))
-        .collect();
-    if more.len() > 1 {
-        let path = line(&mut more.iter().copied());
-        let _ = writeln!(
-            out,
-            "<path d=\"M{path}\" fill=\"none\" stroke=\"#3b82f6\" stroke-dasharray=\"6 4\"/>"
-        );
-    }
-    let middle = line(
-        &mut std::iter::once(start).chain(p.points.iter().map(|q| (q.cpus as f64, q.speedup))),
-    );
-    let _ = writeln!(
-        out,
-        "<path d=\"M{middle}\" fill=\"none\" stroke=\"#2563eb\" stroke-width=\"2\"/>"
-    );
-    for q in &p.points {
-        let _ = writeln!(
-            out,
-            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"#2563eb\"><title>{} CPUs: {:.2}x ({:.2} .. {:.2}); {}</title></circle>",
-            x(q.cpus as f64),
-            y(q.speedup),
-            q.cpus,
-            q.speedup,
-            q.low,
-            q.high,
-            escape(&limit(&q.limit))
-        );
-    }
-    for m in &p.measured {
-        let _ = writeln!(
-            out,
-            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"5\" fill=\"none\" stroke=\"#dc2626\" stroke-width=\"2\"><title>measured on {} CPUs: {:.2}x</title></circle>",
-            x(m.cpus as f64),
-            y(m.speedup),
-            m.cpus,
-            m.speedup
-        );
-    }
-    limits(&mut out, p, &x);
+    let picture = Picture::new(p);
+    let mut out = svg(WIDTH, HEIGHT, "predicted speed-up by number of CPUs");
+    picture.grid(&mut out, p);
+    picture.ideal(&mut out);
+    picture.predicted(&mut out, p);
+    picture.points(&mut out, p);
+    picture.limits(&mut out, p);
     out + "</svg>\n"
 }
 
-type Scale<'a> = &'a dyn Fn(f64) -> f64;
+/// The axes.
+struct Picture {
+    /// Most CPUs, lowest and highest speed-up.
+    cpus: f64,
+    low: f64,
+    high: f64,
+    x: LogAxis,
+    y: LogAxis,
+}
 
-fn grid(out: &mut String, p: &Prediction, (low, high): (f64, f64), (x, y): (Scale<'_>, Scale<'_>)) {
-    for s in [
-        0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0,
-    ] {
-        if s >= low * 0.99 && s <= high {
+impl Picture {
+    fn new(p: &Prediction) -> Picture {
+        let cpus = p.points.iter().map(|q| q.cpus as f64).fold(2.0, f64::max);
+        let tops = p
+            .points
+            .iter()
+            .map(|q| q.high.max(q.more_threads.unwrap_or(0.0)));
+        // Room above the highest point.
+        let high = tops.fold(2.0, f64::max) * 1.1;
+        let low = p.points.iter().map(|q| q.low).fold(1.0, f64::min).max(0.05);
+        Picture {
+            cpus,
+            low,
+            high,
+            x: LogAxis::new((1.0, cpus), (LEFT, WIDTH - RIGHT)),
+            y: LogAxis::new((low, high), (HEIGHT - BOTTOM, TOP)),
+        }
+    }
+
+    /// A path through points, without its first letter.
+    fn path(&self, points: &[(f64, f64)]) -> String {
+        let places = points.iter();
+        let places = places.map(|&(c, s)| format!("{:.1} {:.1}", self.x.at(c), self.y.at(s)));
+        places.collect::<Vec<_>>().join("L")
+    }
+
+    /// The line on which each CPU counts in full.
+    fn ideal(&self, out: &mut String) {
+        let end = self.cpus.min(self.high);
+        let path = self.path(&[(1.0, 1.0), (end, end)]);
+        let _ = writeln!(
+            out,
+            "<path d=\"M{path}\" stroke=\"currentColor\" stroke-dasharray=\"2 4\" opacity=\".6\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" opacity=\".7\" text-anchor=\"end\">ideal</text>",
+            self.x.at(end) - 8.0,
+            self.y.at(end) + 4.0
+        );
+    }
+
+    /// The curve, its range as a band, and the curve of a program that has as many threads as there are CPUs.
+    fn predicted(&self, out: &mut String, p: &Prediction) {
+        let of = |f: &dyn Fn(&kasuri_predict::Point) -> f64| -> Points {
+            p.points.iter().map(|q| (q.cpus as f64, f(q))).collect()
+        };
+        let from_one = |mut points: Points| {
+            points.insert(0, (1.0, 1.0));
+            points
+        };
+        let mut band = from_one(of(&|q| q.high));
+        band.extend(of(&|q| q.low).into_iter().rev());
+        let band = self.path(&band);
+        let _ = writeln!(
+            out,
+            "<path d=\"M{band}Z\" fill=\"#3b82f6\" opacity=\".18\"/>"
+        );
+        let more = p.points.iter();
+        let more = more.filter_map(|q| Some((q.cpus as f64, q.more_threads?)));
+        let more: Points = more.collect();
+        if more.len() > 1 {
+            let path = self.path(&more);
             let _ = writeln!(
                 out,
-                "<path d=\"M{LEFT} {0:.1}H{1}\" stroke=\"currentColor\" opacity=\".12\"/><text x=\"{2}\" y=\"{3:.1}\" text-anchor=\"end\">{s}x</text>",
-                y(s),
-                WIDTH - RIGHT,
-                LEFT - 8.0,
-                y(s) + 4.0
+                "<path d=\"M{path}\" fill=\"none\" stroke=\"#3b82f6\" stroke-dasharray=\"6 4\"/>"
+            );
+        }
+        let middle = self.path(&from_one(of(&|q| q.speedup)));
+        let _ = writeln!(
+            out,
+            "<path d=\"M{middle}\" fill=\"none\" stroke=\"#2563eb\" stroke-width=\"2\"/>"
+        );
+    }
+
+    /// A dot for each prediction, with its words, and a ring for each measurement.
+    fn points(&self, out: &mut String, p: &Prediction) {
+        for q in &p.points {
+            let _ = writeln!(
+                out,
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"#2563eb\"><title>{} CPUs: {:.2}x ({:.2} .. {:.2}); {}</title></circle>",
+                self.x.at(q.cpus as f64),
+                self.y.at(q.speedup),
+                q.cpus,
+                q.speedup,
+                q.low,
+                q.high,
+                escape(&limit(&q.limit))
+            );
+        }
+        for m in &p.measured {
+            let _ = writeln!(
+                out,
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"5\" fill=\"none\" stroke=\"#dc2626\" stroke-width=\"2\"><title>measured on {} CPUs: {:.2}x</title></circle>",
+                self.x.at(m.cpus as f64),
+                self.y.at(m.speedup),
+                m.cpus,
+                m.speedup
             );
         }
     }
-    for c in std::iter::once(1)
-        .chain(p.points.iter().map(|q| q.cpus))
-        .filter(|c| c.is_power_of_two())
-    {
-        let _ = writeln!(
-            out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{c}</text>",
-            x(c as f64),
-            HEIGHT - BOTTOM + 18.0
-        );
-    }
-    let _ = writeln!(
-        out,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" opacity=\".7\">CPUs</text>",
-        WIDTH - RIGHT,
-        HEIGHT - 8.0
-    );
-}
 
-/// The first CPU count of each kind of limit carries its words.
-fn limits(out: &mut String, p: &Prediction, x: Scale<'_>) {
-    let mut last = None;
-    let mut n = 0;
-    for q in &p.points {
-        let kind = std::mem::discriminant(&q.limit);
-        if last == Some(kind) {
-            continue;
+    fn grid(&self, out: &mut String, p: &Prediction) {
+        for s in [
+            0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0,
+        ] {
+            if s >= self.low * 0.99 && s <= self.high {
+                let y = self.y.at(s);
+                let _ = writeln!(
+                    out,
+                    "<path d=\"M{LEFT} {y:.1}H{0}\" stroke=\"currentColor\" opacity=\".12\"/><text x=\"{1}\" y=\"{2:.1}\" text-anchor=\"end\">{s}x</text>",
+                    WIDTH - RIGHT,
+                    LEFT - 8.0,
+                    y + 4.0
+                );
+            }
         }
-        last = Some(kind);
-        let words = escape(&limit(&q.limit));
-        let at = x(q.cpus as f64);
-        let (anchor, dx) = if at > WIDTH * 0.55 {
-            ("end", -6.0)
-        } else {
-            ("start", 6.0)
-        };
-        let y = TOP + 14.0 + 16.0 * n as f64;
+        let counts = std::iter::once(1).chain(p.points.iter().map(|q| q.cpus));
+        for c in counts.filter(|c| c.is_power_of_two()) {
+            let _ = writeln!(
+                out,
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{c}</text>",
+                self.x.at(c as f64),
+                HEIGHT - BOTTOM + 18.0
+            );
+        }
         let _ = writeln!(
             out,
-            "<path d=\"M{at:.1} {:.1}V{:.1}\" stroke=\"currentColor\" opacity=\".25\"/><text x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{} CPUs: {words}</text>",
-            y - 10.0,
-            HEIGHT - BOTTOM,
-            at + dx,
-            q.cpus
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" opacity=\".7\">CPUs</text>",
+            WIDTH - RIGHT,
+            HEIGHT - 8.0
         );
-        n += 1;
     }
-}
 
-pub(crate) fn escape(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '<' => "&lt;".into(),
-            '>' => "&gt;".into(),
-            '&' => "&amp;".into(),
-            '"' => "&quot;".into(),
-            c if crate::table::units::steers(c) => " ".into(),
-            c => c.to_string(),
-        })
-        .collect()
+    /// The first CPU count of each kind of limit carries its words.
+    fn limits(&self, out: &mut String, p: &Prediction) {
+        let mut last = None;
+        let mut n = 0;
+        for q in &p.points {
+            let kind = std::mem::discriminant(&q.limit);
+            if last == Some(kind) {
+                continue;
+            }
+            last = Some(kind);
+            let words = escape(&limit(&q.limit));
+            let at = self.x.at(q.cpus as f64);
+            let (anchor, dx) = if at > WIDTH * 0.55 {
+                ("end", -6.0)
+            } else {
+                ("start", 6.0)
+            };
+            let y = TOP + 14.0 + 16.0 * n as f64;
+            let _ = writeln!(
+                out,
+                "<path d=\"M{at:.1} {:.1}V{:.1}\" stroke=\"currentColor\" opacity=\".25\"/><text x=\"{:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{} CPUs: {words}</text>",
+                y - 10.0,
+                HEIGHT - BOTTOM,
+                at + dx,
+                q.cpus
+            );
+            n += 1;
+        }
+    }
 }

@@ -1,4 +1,5 @@
 //! The speed-up curve in letters: CPUs to the right, speed-up upwards, both in powers of two.
+use super::LogAxis;
 use kasuri_predict::{Point, Prediction};
 
 /// Rows of the picture, without the axis.
@@ -18,10 +19,8 @@ pub fn speedup(p: &Prediction, width: usize) -> Vec<String> {
     let points: Vec<&Point> = p.points.iter().rev().step_by(every).rev().collect();
     let top = p.points.iter().map(|p| p.high).fold(2.0, f64::max) * 1.15;
     let bottom = p.points.iter().map(|p| p.low).fold(1.0, f64::min).max(0.05);
-    let row = |s: f64| {
-        let share = (s.max(bottom) / bottom).ln() / (top / bottom).ln();
-        (share * (HEIGHT - 1) as f64).round() as usize
-    };
+    let axis = LogAxis::new((bottom, top), (0.0, (HEIGHT - 1) as f64));
+    let row = |s: f64| axis.at(s).round() as usize;
     let width = STEP * (points.len() + 1);
     let mut cells = vec![vec![' '; width]; HEIGHT];
     let mut put = |x: usize, s: f64, c: char| {

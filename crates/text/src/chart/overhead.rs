@@ -2,7 +2,7 @@
 //!
 //! A row for each operation, in it a dot for each configuration: how many times longer the operation takes, on a logarithmic axis,
 //! with the 95 % interval as a line through it. Nothing is scripted; it follows the reader's light or dark theme.
-use crate::svg::escape;
+use super::{LogAxis, escape, svg};
 use std::fmt::Write;
 
 /// What is drawn.
@@ -125,15 +125,9 @@ fn chart(page: &Page) -> String {
     let (low, high) = scale(page);
     let row_height = 2.0 * PAD + STEP * page.configs.len().max(2) as f64;
     let height = TOP + row_height * page.rows.len() as f64 + 24.0;
-    let x = |ratio: f64| {
-        let at = (ratio.clamp(low, high) / low).ln() / (high / low).ln();
-        LEFT + (WIDTH - LEFT - RIGHT) * at
-    };
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" font-family=\"system-ui,sans-serif\" font-size=\"12\" \
-         fill=\"currentColor\" role=\"img\" aria-label=\"{}\">\n",
-        escape(&page.title)
-    );
+    let axis = LogAxis::new((low, high), (LEFT, WIDTH - RIGHT));
+    let x = |ratio: f64| axis.within(ratio);
+    let mut out = svg(WIDTH, height, &page.title);
     let bottom = height - 24.0;
     let mut last = f64::NEG_INFINITY;
     for tick in [

@@ -7,7 +7,6 @@ pub mod grid;
 mod locks;
 mod names;
 mod overview;
-mod plot;
 mod predict;
 mod sections;
 pub mod units;

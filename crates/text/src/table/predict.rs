@@ -1,7 +1,8 @@
 //! A prediction as text: what `kasuri predict` prints.
 use super::grid::{Grid, number, sentence, text, word};
 use super::units::{count, duration, percent, plural, printable};
-use super::{Layout, Page, plot};
+use super::{Layout, Page};
+use crate::chart::letters;
 use crate::label::limit;
 use kasuri_predict::{Limit, Point, Prediction};
 
@@ -138,7 +139,7 @@ impl Page<'_> {
             "* expected, | range, . ideal, o measured"
         };
         self.heading("speed-up curve", legend);
-        for line in plot::speedup(p, self.layout.width) {
+        for line in letters::speedup(p, self.layout.width) {
             self.line(&line);
         }
     }
