@@ -24,16 +24,22 @@ fn without_measurements(text: &str) -> String {
 
 /// What `kasuri COMMAND --json FILE` prints, as a snapshot named after both.
 fn check(command: &str, file: &str) {
+    let name = format!("{}-{command}", file.replace('/', "-"));
+    check_with(&name, &[command, "--json", file]);
+}
+
+/// What `kasuri ARGUMENTS` prints, as a snapshot.
+fn check_with(name: &str, arguments: &[&str]) {
     let output = Command::new(env!("CARGO_BIN_EXE_kasuri"))
-        .args([command, "--json", file])
+        .args(arguments)
         .current_dir(golden())
         .env_clear()
         .output()
         .expect("the command was built with this test");
     let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "kasuri {command} {file}: {errors}");
-    let text = match command {
+    assert!(output.status.success(), "kasuri {arguments:?}: {errors}");
+    let text = match arguments[0] {
         "locks" => without_measurements(&text),
         _ => text,
     };
@@ -44,7 +50,6 @@ fn check(command: &str, file: &str) {
         settings.set_omit_expression(true);
         settings
     };
-    let name = format!("{}-{command}", file.replace('/', "-"));
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
@@ -75,4 +80,32 @@ fn answers_on_other_tools_files_are_unchanged() {
     }
     check("critical", "ftrace_text/trace.txt");
     check("locks", "ctf/ust");
+}
+
+/// Stretches that begin and end inside of states, slices and waits, and a comparison, of runs that differ and of runs that do not.
+#[test]
+fn answers_on_stretches_and_pairs_are_unchanged() {
+    for (name, range) in [
+        ("calls", "20%..70%"),
+        ("locks", "31%..33%"),
+        ("loops", "40%..60%"),
+        ("mix", "25%..75%"),
+        ("processes", "10%..50%"),
+        ("tasks", "30%..90%"),
+    ] {
+        let file = format!("kasuri/{name}.kasuri");
+        let arguments = ["stat", "--json", "--all", "--range", range, &file];
+        check_with(&format!("kasuri-{name}.kasuri-stat-range"), &arguments);
+        check("info", &file);
+    }
+    let locks = "kasuri/locks.kasuri";
+    let arguments = ["locks", "--json", "--all", "--range", "31%..33%", locks];
+    check_with("kasuri-locks.kasuri-locks-range", &arguments);
+    let (a, b) = ("kasuri/loops.kasuri", "kasuri/mix.kasuri");
+    check_with("compare-one", &["compare", "--json", a, b]);
+    let many = [
+        "compare", "--json", "--before", a, a, b, "--after", b, b, a, b,
+    ];
+    check_with("compare-many", &many);
+    check_with("compare-same", &["compare", "--json", a, a]);
 }
