@@ -653,11 +653,14 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
  * ---------------------------------------------------------------------------------------------- */
 #ifndef KASURI_DECLARE_ONLY
 
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #define KASURI__MAX_SEGMENTS 128 /* of a session */
@@ -677,8 +680,7 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
 #ifdef __cplusplus
 extern "C" {
 #endif
-extern const uint64_t kasuri__ehdr[8] __asm__("__ehdr_start")
-    __attribute__((weak, visibility("hidden"))); /* ELF header */
+extern const Elf64_Ehdr kasuri__ehdr __asm__("__ehdr_start") __attribute__((weak, visibility("hidden")));
 struct kasuri__timespec {
     long s, ns;
 };
@@ -774,6 +776,68 @@ KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0,
 
 /* -- system calls -- */
 
+/* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or are too old to know. Where they do, the numbers of x86-64,
+ * aarch64 and riscv64 stand in; other CPUs need -std=gnu99. */
+#ifdef O_CLOEXEC
+#define KASURI__O_CLOEXEC O_CLOEXEC
+#else
+#define KASURI__O_CLOEXEC 02000000
+#endif
+#ifdef O_PATH
+#define KASURI__O_PATH O_PATH
+#else
+#define KASURI__O_PATH 010000000
+#endif
+#ifdef AT_FDCWD
+#define KASURI__AT_FDCWD AT_FDCWD
+#else
+#define KASURI__AT_FDCWD (-100)
+#endif
+#ifdef AT_SYMLINK_NOFOLLOW
+#define KASURI__AT_SYMLINK_NOFOLLOW AT_SYMLINK_NOFOLLOW
+#else
+#define KASURI__AT_SYMLINK_NOFOLLOW 0x100
+#endif
+#ifdef F_OFD_GETLK
+#define KASURI__F_OFD_GETLK F_OFD_GETLK
+#else
+#define KASURI__F_OFD_GETLK 36
+#endif
+#ifdef MAP_ANONYMOUS
+#define KASURI__MAP_ANONYMOUS MAP_ANONYMOUS
+#else
+#define KASURI__MAP_ANONYMOUS 0x20
+#endif
+#ifdef MAP_NORESERVE
+#define KASURI__MAP_NORESERVE MAP_NORESERVE
+#else
+#define KASURI__MAP_NORESERVE 0x4000
+#endif
+#ifdef MAP_POPULATE
+#define KASURI__MAP_POPULATE MAP_POPULATE
+#else
+#define KASURI__MAP_POPULATE 0x8000
+#endif
+#ifdef MADV_WIPEONFORK
+#define KASURI__MADV_WIPEONFORK MADV_WIPEONFORK
+#else
+#define KASURI__MADV_WIPEONFORK 18
+#endif
+/* Their headers are not on every system, or hide them under -std=c99 as well: <linux/membarrier.h>, <sys/stat.h>,
+ * <signal.h>, <time.h>. */
+#define KASURI__MEMBARRIER 8           /* MEMBARRIER_CMD_PRIVATE_EXPEDITED, Linux 4.14 */
+#define KASURI__MEMBARRIER_REGISTER 16 /* MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED */
+#define KASURI__STATX_UID 8u
+#define KASURI__STATX_UID_WORD 5 /* of struct statx, read as an array of uint32_t */
+#if defined(__mips__)
+#define KASURI__SIG_SETMASK 3
+#else
+#define KASURI__SIG_SETMASK 2
+#endif
+#define KASURI__CLOCK_MONOTONIC 1
+#define KASURI__ANONYMOUS (MAP_PRIVATE | KASURI__MAP_ANONYMOUS | KASURI__MAP_NORESERVE)
+#define KASURI__O_CREATE (O_RDWR | O_CREAT | O_EXCL | KASURI__O_CLOEXEC)
+
 KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
     register long r10 __asm__("r10") = d;
@@ -817,22 +881,18 @@ KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, l
 #endif
 }
 #define KASURI__CALL(n, a, b, c, d) kasuri__call((n), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
-#define KASURI__O_CLOEXEC 02000000
-#define KASURI__O_CREATE (02 | 0100 | 0200 | KASURI__O_CLOEXEC) /* O_RDWR | O_CREAT | O_EXCL */
 
 KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
-    long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, 3 /* PROT_READ | PROT_WRITE */, flags, fd, 0);
+    long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     return p < 0 && p > -4096 ? 0 : (void *)p;
 }
-/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE */
-#define KASURI__ANONYMOUS (0x02 | 0x20 | 0x4000)
 
 KASURI__COLD void kasuri__block_signals(uint64_t *old) {
     uint64_t all[2] = {~0ull, ~0ull};
-    KASURI__CALL(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, all, old, 8);
+    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, all, old, 8);
 }
 KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
-    KASURI__CALL(SYS_rt_sigprocmask, 2, old, 0, 8);
+    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, old, 0, 8);
 }
 
 KASURI__COLD char *kasuri__digits(char *out, uint32_t v) {
@@ -869,13 +929,16 @@ KASURI__COLD void kasuri__close(int fd) {
     KASURI__CALL(SYS_close, fd, 0, 0, 0);
 }
 
-/* Open a file of the session, relative to its directory: a path may have 4,096 bytes, and a thread's stack not much
- * more. */
+/* Open the session's directory; its files are opened relative to that. A whole path may have 4,096 bytes, and a thread's
+ * stack not much more. */
+KASURI__COLD int kasuri__open_session(void) {
+    return (int)KASURI__CALL(SYS_openat, KASURI__AT_FDCWD, kasuri__process.session, KASURI__O_PATH | KASURI__O_CLOEXEC,
+                             0);
+}
+
 KASURI__COLD int kasuri__open(const struct kasuri__client *c, int file, int flags) {
     char name[48];
-    int dir = (int)KASURI__CALL(SYS_openat, -100 /* AT_FDCWD */, kasuri__process.session,
-                                010000000 /* O_PATH */ | KASURI__O_CLOEXEC, 0),
-        fd = dir;
+    int dir = kasuri__open_session(), fd;
     if (dir < 0)
         return dir;
     kasuri__name(name, c, file);
@@ -886,7 +949,7 @@ KASURI__COLD int kasuri__open(const struct kasuri__client *c, int file, int flag
 
 KASURI__COLD void kasuri__unlink(const struct kasuri__client *c, int file) {
     char name[48];
-    int dir = (int)KASURI__CALL(SYS_openat, -100, kasuri__process.session, 010000000 | KASURI__O_CLOEXEC, 0);
+    int dir = kasuri__open_session();
     if (dir < 0)
         return;
     kasuri__name(name, c, file);
@@ -905,7 +968,7 @@ KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     struct kasuri__timespec t = {0, 0};
     if (kasuri__stamps_natively(c))
         return kasuri__stamp();
-    kasuri__clock_gettime(1 /* CLOCK_MONOTONIC */, &t);
+    kasuri__clock_gettime(KASURI__CLOCK_MONOTONIC, &t);
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
 }
 
@@ -938,21 +1001,19 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
 
 /* The recorder holds an OFD write lock on `control` while it lives. Unsure counts as alive. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
-    struct {
-        int16_t type, whence;
-        int64_t start, length;
-        int32_t pid;
-    } lock = {0 /* F_RDLCK */, 0, 0, 0, 0};
+    struct flock lock;
     int fd;
+    __builtin_memset(&lock, 0, sizeof lock);
+    lock.l_type = F_RDLCK;
     if (__atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED)
         return 0;
     fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
-        return fd != -2; /* ENOENT: it has tidied up */
-    if (KASURI__CALL(SYS_fcntl, fd, 36 /* F_OFD_GETLK */, &lock, 0) < 0)
-        lock.type = 1;
+        return fd != -ENOENT; /* it has tidied up */
+    if (KASURI__CALL(SYS_fcntl, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
+        lock.l_type = F_WRLCK;
     kasuri__close(fd);
-    return lock.type != 2; /* F_UNLCK */
+    return lock.l_type != F_UNLCK;
 }
 
 /* -- losses -- */
@@ -1236,7 +1297,7 @@ KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     static const char zeros[4096] = {0};
     long r = KASURI__CALL(SYS_fallocate, fd, 0, 0, bytes);
     uint64_t done = 0;
-    if (r != -95) /* EOPNOTSUPP */
+    if (r != -EOPNOTSUPP)
         return r == 0;
     while (done < bytes) { /* a write reports a full disk, a page fault kills */
         r = KASURI__CALL(SYS_pwrite64, fd, zeros, sizeof zeros, done);
@@ -1270,7 +1331,7 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     }
     KASURI__TEST_POINT(6);
     if (n)
-        base = kasuri__map(0, bytes, 0x8001 /* MAP_SHARED | MAP_POPULATE */, fd);
+        base = kasuri__map(0, bytes, MAP_SHARED | KASURI__MAP_POPULATE, fd);
     kasuri__close(fd);
     if (!base) {
         kasuri__unlink(c, (int)index);
@@ -1321,8 +1382,8 @@ KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data
     int fd;
     long r;
     if (c->sites_broken)
-        return -5;                                                       /* EIO */
-    fd = kasuri__open(c, KASURI__SITES, 02 | 02000 | KASURI__O_CLOEXEC); /* O_RDWR | O_APPEND */
+        return -EIO;
+    fd = kasuri__open(c, KASURI__SITES, O_RDWR | O_APPEND | KASURI__O_CLOEXEC);
     if (fd < 0)
         return fd;
     r = KASURI__CALL(SYS_write, fd, data, bytes, 0);
@@ -1331,7 +1392,7 @@ KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data
     else if (r > 0 && KASURI__CALL(SYS_ftruncate, fd, c->sites_bytes, 0, 0) < 0)
         c->sites_broken = 1;
     kasuri__close(fd);
-    return r == (long)bytes ? 0 : r < 0 ? r : -28; /* ENOSPC */
+    return r == (long)bytes ? 0 : r < 0 ? r : -ENOSPC;
 }
 
 KASURI__COLD uint32_t kasuri__length(const char *s) {
@@ -1388,7 +1449,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
         *to++ = 0;
     /* Where the session has gone (ENOENT) the next one is told all names. */
     error = KASURI__GET(c->state) == 1 ? kasuri__write_sites(c, room, bytes) : 0;
-    if (error && error != -2)
+    if (error && error != -ENOENT)
         return 0;
     kasuri__process.last->used += bytes;
     return ++kasuri__process.next_id;
@@ -1422,7 +1483,7 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
     if (!c)
         return 0;
-    if (KASURI__CALL(SYS_madvise, c, sizeof *c, 18 /* MADV_WIPEONFORK, Linux 4.14 */, 0) < 0 ||
+    if (KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0) < 0 ||
         !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
         return none;
@@ -1434,11 +1495,11 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     uint32_t b;
-    int fd = kasuri__open(c, KASURI__CONTROL, 02 | KASURI__O_CLOEXEC);
+    int fd = kasuri__open(c, KASURI__CONTROL, O_RDWR | KASURI__O_CLOEXEC);
     if (fd < 0)
         return 0;
-    if (KASURI__CALL(SYS_lseek, fd, 0, 2 /* SEEK_END */, 0) >= (long)sizeof *k)
-        k = (struct kasuri_control *)kasuri__map(0, 4096, 1 /* MAP_SHARED */, fd);
+    if (KASURI__CALL(SYS_lseek, fd, 0, SEEK_END, 0) >= (long)sizeof *k)
+        k = (struct kasuri_control *)kasuri__map(0, 4096, MAP_SHARED, fd);
     kasuri__close(fd);
     if (!k)
         return 0;
@@ -1457,8 +1518,8 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
 /* A full barrier in each thread of the process. */
 KASURI__COLD int kasuri__barrier(struct kasuri__client *c) {
     if (!c->has_barrier) /* the first time takes some 10 ms in a program with threads */
-        c->has_barrier = KASURI__CALL(SYS_membarrier, 16 /* REGISTER_PRIVATE_EXPEDITED, Linux 4.14 */, 0, 0, 0) == 0;
-    return c->has_barrier && KASURI__CALL(SYS_membarrier, 8 /* PRIVATE_EXPEDITED */, 0, 0, 0) == 0;
+        c->has_barrier = KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER_REGISTER, 0, 0, 0) == 0;
+    return c->has_barrier && KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER, 0, 0, 0) == 0;
 }
 
 KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
@@ -1502,7 +1563,7 @@ KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
 }
 
 KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
-    return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -3; /* ESRCH */
+    return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -ESRCH;
 }
 
 /* How far an OWNED chunk of the session that is left was reserved; 0: not known. */
@@ -1564,7 +1625,7 @@ KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct k
 
 /* Memory of our own in place of what was mapped there: late writers find it, and nobody reads it. */
 KASURI__COLD void kasuri__bury(void *at, uint64_t bytes) {
-    kasuri__map(at, bytes, KASURI__ANONYMOUS | 0x10 /* MAP_FIXED */, -1);
+    kasuri__map(at, bytes, KASURI__ANONYMOUS | MAP_FIXED, -1);
 }
 
 /* Unmap the graves whose late writers have committed. */
@@ -1646,9 +1707,9 @@ KASURI__COLD void kasuri__bury_all(struct kasuri__client *c) {
 KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
     struct kasuri_sites_header h = {KASURI_MAGIC_SITES, KASURI_ABI_VERSION, sizeof h, 0, 0, 0, 0, 0, {0}};
     struct kasuri__block *b;
-    int fd = -17;
+    int fd = -EEXIST;
     uint32_t gen;
-    for (gen = 0; fd == -17 /* EEXIST */ && gen < 65536; gen++) {
+    for (gen = 0; fd == -EEXIST && gen < 65536; gen++) {
         KASURI__SET(c->gen, gen);
         fd = kasuri__open(c, KASURI__SITES, KASURI__O_CREATE);
     }
@@ -1673,7 +1734,7 @@ KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
     uint64_t bytes = (uint64_t)KASURI__MAX_WRITERS * KASURI__MAX_FLIGHT * sizeof *c->flight;
     c->flight = (struct kasuri__chunk_ref *)kasuri__map(0, bytes, KASURI__ANONYMOUS, -1);
     if (c->flight)
-        KASURI__CALL(SYS_madvise, c->flight, bytes, 18, 0);
+        KASURI__CALL(SYS_madvise, c->flight, bytes, KASURI__MADV_WIPEONFORK, 0);
     return c->flight != 0;
 }
 
@@ -1753,14 +1814,16 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
     const uint64_t size = sizeof kasuri__process.asked;
     uint32_t keep = 0;
-    uint32_t status[64] = {0}; /* struct statx; [5] is the owner */
-    long r = -1;
+    uint32_t status[64] = {0}, owner; /* struct statx */
+    long r = -1, looked;
     *kasuri__digits(path + 23, (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) = 0;
+    looked = kasuri__call(SYS_statx, KASURI__AT_FDCWD, (long)path, KASURI__AT_SYMLINK_NOFOLLOW, KASURI__STATX_UID,
+                          (long)status, 0);
+    owner = status[KASURI__STATX_UID_WORD];
     if (c->state == 1 && kasuri__recorder_lives(c))
         keep = 1;
-    else if (kasuri__call(SYS_statx, -100, (long)path, 0x100 /* AT_SYMLINK_NOFOLLOW */, 8, (long)status, 0) == 0 &&
-             (status[5] == 0 || status[5] == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
-        r = KASURI__CALL(SYS_readlinkat, -100, path, asked, size);
+    else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
+        r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
         __atomic_store_n(&kasuri__gate.gate, keep, __ATOMIC_RELEASE);
         return (int)keep;
@@ -2073,7 +2136,7 @@ KASURI__HIDDEN void kasuri__start(void) {
     uint64_t mask[2];
     struct kasuri__client *c;
     uint64_t n = session ? __builtin_strlen(session) : 0;
-    if (p->started || getauxval(23 /* AT_SECURE */))
+    if (p->started || getauxval(AT_SECURE))
         return;
     p->started = 1;
     if (!n || n >= sizeof p->asked)
@@ -2105,14 +2168,14 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
     uint32_t i, j;
     for (i = c->first_segment; i < c->n_segments; i++) {
         struct kasuri__segment_ref *s = &c->segments[i], again = *s;
-        int fd = kasuri__open(c, (int)(i - c->first_segment), 02 | KASURI__O_CLOEXEC);
+        int fd = kasuri__open(c, (int)(i - c->first_segment), O_RDWR | KASURI__O_CLOEXEC);
         if (fd < 0)
             continue;
-        again.header = (struct kasuri_segment *)kasuri__map(0, s->bytes, 1 /* MAP_SHARED */, fd);
+        again.header = (struct kasuri_segment *)kasuri__map(0, s->bytes, MAP_SHARED, fd);
         kasuri__close(fd);
         if (!again.header)
             continue;
-        kasuri__map(s->header, s->bytes, KASURI__ANONYMOUS | 0x10, -1);
+        kasuri__map(s->header, s->bytes, KASURI__ANONYMOUS | MAP_FIXED, -1);
         again.chunks = (char *)again.header + again.header->chunks_offset;
         for (j = 0; j < again.n_chunks; j++) {
             struct kasuri_chunk *chunk =
@@ -2132,10 +2195,10 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
  * what runs after this function can still annotate. */
 KASURI__HIDDEN void kasuri__stop(void) {
     struct kasuri__client *c = kasuri__process.client;
-    const uint64_t *header = kasuri__ehdr;
+    const Elf64_Ehdr *header = &kasuri__ehdr;
     uint64_t mask[2];
-    __asm__("" : "+r"(header)); /* weak: may be null, whatever the compiler thinks of arrays */
-    if (!c || !header || (uintptr_t)header + header[4] /* e_phoff */ == getauxval(3 /* AT_PHDR */))
+    __asm__("" : "+r"(header)); /* weak: may be null, whatever the compiler thinks of objects */
+    if (!c || !header || (uintptr_t)header + header->e_phoff == getauxval(AT_PHDR))
         return;
     kasuri__block_signals(mask);
     if (c->state == 1 && c->pid == (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) {

@@ -280,7 +280,7 @@ KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     static const char zeros[4096] = {0};
     long r = KASURI__CALL(SYS_fallocate, fd, 0, 0, bytes);
     uint64_t done = 0;
-    if (r != -95) /* EOPNOTSUPP */
+    if (r != -EOPNOTSUPP)
         return r == 0;
     while (done < bytes) { /* a write reports a full disk, a page fault kills */
         r = KASURI__CALL(SYS_pwrite64, fd, zeros, sizeof zeros, done);
@@ -314,7 +314,7 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     }
     KASURI__TEST_POINT(6);
     if (n)
-        base = kasuri__map(0, bytes, 0x8001 /* MAP_SHARED | MAP_POPULATE */, fd);
+        base = kasuri__map(0, bytes, MAP_SHARED | KASURI__MAP_POPULATE, fd);
     kasuri__close(fd);
     if (!base) {
         kasuri__unlink(c, (int)index);

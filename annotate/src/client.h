@@ -16,8 +16,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-extern const uint64_t kasuri__ehdr[8] __asm__("__ehdr_start")
-    __attribute__((weak, visibility("hidden"))); /* ELF header */
+extern const Elf64_Ehdr kasuri__ehdr __asm__("__ehdr_start") __attribute__((weak, visibility("hidden")));
 struct kasuri__timespec {
     long s, ns;
 };

@@ -8,7 +8,7 @@ KASURI__HIDDEN void kasuri__start(void) {
     uint64_t mask[2];
     struct kasuri__client *c;
     uint64_t n = session ? __builtin_strlen(session) : 0;
-    if (p->started || getauxval(23 /* AT_SECURE */))
+    if (p->started || getauxval(AT_SECURE))
         return;
     p->started = 1;
     if (!n || n >= sizeof p->asked)
@@ -40,14 +40,14 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
     uint32_t i, j;
     for (i = c->first_segment; i < c->n_segments; i++) {
         struct kasuri__segment_ref *s = &c->segments[i], again = *s;
-        int fd = kasuri__open(c, (int)(i - c->first_segment), 02 | KASURI__O_CLOEXEC);
+        int fd = kasuri__open(c, (int)(i - c->first_segment), O_RDWR | KASURI__O_CLOEXEC);
         if (fd < 0)
             continue;
-        again.header = (struct kasuri_segment *)kasuri__map(0, s->bytes, 1 /* MAP_SHARED */, fd);
+        again.header = (struct kasuri_segment *)kasuri__map(0, s->bytes, MAP_SHARED, fd);
         kasuri__close(fd);
         if (!again.header)
             continue;
-        kasuri__map(s->header, s->bytes, KASURI__ANONYMOUS | 0x10, -1);
+        kasuri__map(s->header, s->bytes, KASURI__ANONYMOUS | MAP_FIXED, -1);
         again.chunks = (char *)again.header + again.header->chunks_offset;
         for (j = 0; j < again.n_chunks; j++) {
             struct kasuri_chunk *chunk =
@@ -67,10 +67,10 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
  * what runs after this function can still annotate. */
 KASURI__HIDDEN void kasuri__stop(void) {
     struct kasuri__client *c = kasuri__process.client;
-    const uint64_t *header = kasuri__ehdr;
+    const Elf64_Ehdr *header = &kasuri__ehdr;
     uint64_t mask[2];
-    __asm__("" : "+r"(header)); /* weak: may be null, whatever the compiler thinks of arrays */
-    if (!c || !header || (uintptr_t)header + header[4] /* e_phoff */ == getauxval(3 /* AT_PHDR */))
+    __asm__("" : "+r"(header)); /* weak: may be null, whatever the compiler thinks of objects */
+    if (!c || !header || (uintptr_t)header + header->e_phoff == getauxval(AT_PHDR))
         return;
     kasuri__block_signals(mask);
     if (c->state == 1 && c->pid == (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) {

@@ -9,7 +9,7 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
     if (!c)
         return 0;
-    if (KASURI__CALL(SYS_madvise, c, sizeof *c, 18 /* MADV_WIPEONFORK, Linux 4.14 */, 0) < 0 ||
+    if (KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0) < 0 ||
         !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
         return none;
@@ -21,11 +21,11 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     uint32_t b;
-    int fd = kasuri__open(c, KASURI__CONTROL, 02 | KASURI__O_CLOEXEC);
+    int fd = kasuri__open(c, KASURI__CONTROL, O_RDWR | KASURI__O_CLOEXEC);
     if (fd < 0)
         return 0;
-    if (KASURI__CALL(SYS_lseek, fd, 0, 2 /* SEEK_END */, 0) >= (long)sizeof *k)
-        k = (struct kasuri_control *)kasuri__map(0, 4096, 1 /* MAP_SHARED */, fd);
+    if (KASURI__CALL(SYS_lseek, fd, 0, SEEK_END, 0) >= (long)sizeof *k)
+        k = (struct kasuri_control *)kasuri__map(0, 4096, MAP_SHARED, fd);
     kasuri__close(fd);
     if (!k)
         return 0;
@@ -44,8 +44,8 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
 /* A full barrier in each thread of the process. */
 KASURI__COLD int kasuri__barrier(struct kasuri__client *c) {
     if (!c->has_barrier) /* the first time takes some 10 ms in a program with threads */
-        c->has_barrier = KASURI__CALL(SYS_membarrier, 16 /* REGISTER_PRIVATE_EXPEDITED, Linux 4.14 */, 0, 0, 0) == 0;
-    return c->has_barrier && KASURI__CALL(SYS_membarrier, 8 /* PRIVATE_EXPEDITED */, 0, 0, 0) == 0;
+        c->has_barrier = KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER_REGISTER, 0, 0, 0) == 0;
+    return c->has_barrier && KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER, 0, 0, 0) == 0;
 }
 
 KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
@@ -89,7 +89,7 @@ KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
 }
 
 KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
-    return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -3; /* ESRCH */
+    return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -ESRCH;
 }
 
 /* How far an OWNED chunk of the session that is left was reserved; 0: not known. */
@@ -151,7 +151,7 @@ KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct k
 
 /* Memory of our own in place of what was mapped there: late writers find it, and nobody reads it. */
 KASURI__COLD void kasuri__bury(void *at, uint64_t bytes) {
-    kasuri__map(at, bytes, KASURI__ANONYMOUS | 0x10 /* MAP_FIXED */, -1);
+    kasuri__map(at, bytes, KASURI__ANONYMOUS | MAP_FIXED, -1);
 }
 
 /* Unmap the graves whose late writers have committed. */
@@ -233,9 +233,9 @@ KASURI__COLD void kasuri__bury_all(struct kasuri__client *c) {
 KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
     struct kasuri_sites_header h = {KASURI_MAGIC_SITES, KASURI_ABI_VERSION, sizeof h, 0, 0, 0, 0, 0, {0}};
     struct kasuri__block *b;
-    int fd = -17;
+    int fd = -EEXIST;
     uint32_t gen;
-    for (gen = 0; fd == -17 /* EEXIST */ && gen < 65536; gen++) {
+    for (gen = 0; fd == -EEXIST && gen < 65536; gen++) {
         KASURI__SET(c->gen, gen);
         fd = kasuri__open(c, KASURI__SITES, KASURI__O_CREATE);
     }
@@ -260,7 +260,7 @@ KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
     uint64_t bytes = (uint64_t)KASURI__MAX_WRITERS * KASURI__MAX_FLIGHT * sizeof *c->flight;
     c->flight = (struct kasuri__chunk_ref *)kasuri__map(0, bytes, KASURI__ANONYMOUS, -1);
     if (c->flight)
-        KASURI__CALL(SYS_madvise, c->flight, bytes, 18, 0);
+        KASURI__CALL(SYS_madvise, c->flight, bytes, KASURI__MADV_WIPEONFORK, 0);
     return c->flight != 0;
 }
 
@@ -340,14 +340,16 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
     const uint64_t size = sizeof kasuri__process.asked;
     uint32_t keep = 0;
-    uint32_t status[64] = {0}; /* struct statx; [5] is the owner */
-    long r = -1;
+    uint32_t status[64] = {0}, owner; /* struct statx */
+    long r = -1, looked;
     *kasuri__digits(path + 23, (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0)) = 0;
+    looked = kasuri__call(SYS_statx, KASURI__AT_FDCWD, (long)path, KASURI__AT_SYMLINK_NOFOLLOW, KASURI__STATX_UID,
+                          (long)status, 0);
+    owner = status[KASURI__STATX_UID_WORD];
     if (c->state == 1 && kasuri__recorder_lives(c))
         keep = 1;
-    else if (kasuri__call(SYS_statx, -100, (long)path, 0x100 /* AT_SYMLINK_NOFOLLOW */, 8, (long)status, 0) == 0 &&
-             (status[5] == 0 || status[5] == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
-        r = KASURI__CALL(SYS_readlinkat, -100, path, asked, size);
+    else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
+        r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
         __atomic_store_n(&kasuri__gate.gate, keep, __ATOMIC_RELEASE);
         return (int)keep;

@@ -20,8 +20,8 @@ KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data
     int fd;
     long r;
     if (c->sites_broken)
-        return -5;                                                       /* EIO */
-    fd = kasuri__open(c, KASURI__SITES, 02 | 02000 | KASURI__O_CLOEXEC); /* O_RDWR | O_APPEND */
+        return -EIO;
+    fd = kasuri__open(c, KASURI__SITES, O_RDWR | O_APPEND | KASURI__O_CLOEXEC);
     if (fd < 0)
         return fd;
     r = KASURI__CALL(SYS_write, fd, data, bytes, 0);
@@ -30,7 +30,7 @@ KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data
     else if (r > 0 && KASURI__CALL(SYS_ftruncate, fd, c->sites_bytes, 0, 0) < 0)
         c->sites_broken = 1;
     kasuri__close(fd);
-    return r == (long)bytes ? 0 : r < 0 ? r : -28; /* ENOSPC */
+    return r == (long)bytes ? 0 : r < 0 ? r : -ENOSPC;
 }
 
 KASURI__COLD uint32_t kasuri__length(const char *s) {
@@ -87,7 +87,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
         *to++ = 0;
     /* Where the session has gone (ENOENT) the next one is told all names. */
     error = KASURI__GET(c->state) == 1 ? kasuri__write_sites(c, room, bytes) : 0;
-    if (error && error != -2)
+    if (error && error != -ENOENT)
         return 0;
     kasuri__process.last->used += bytes;
     return ++kasuri__process.next_id;

@@ -1,6 +1,68 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- system calls -- */
 
+/* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or are too old to know. Where they do, the numbers of x86-64,
+ * aarch64 and riscv64 stand in; other CPUs need -std=gnu99. */
+#ifdef O_CLOEXEC
+#define KASURI__O_CLOEXEC O_CLOEXEC
+#else
+#define KASURI__O_CLOEXEC 02000000
+#endif
+#ifdef O_PATH
+#define KASURI__O_PATH O_PATH
+#else
+#define KASURI__O_PATH 010000000
+#endif
+#ifdef AT_FDCWD
+#define KASURI__AT_FDCWD AT_FDCWD
+#else
+#define KASURI__AT_FDCWD (-100)
+#endif
+#ifdef AT_SYMLINK_NOFOLLOW
+#define KASURI__AT_SYMLINK_NOFOLLOW AT_SYMLINK_NOFOLLOW
+#else
+#define KASURI__AT_SYMLINK_NOFOLLOW 0x100
+#endif
+#ifdef F_OFD_GETLK
+#define KASURI__F_OFD_GETLK F_OFD_GETLK
+#else
+#define KASURI__F_OFD_GETLK 36
+#endif
+#ifdef MAP_ANONYMOUS
+#define KASURI__MAP_ANONYMOUS MAP_ANONYMOUS
+#else
+#define KASURI__MAP_ANONYMOUS 0x20
+#endif
+#ifdef MAP_NORESERVE
+#define KASURI__MAP_NORESERVE MAP_NORESERVE
+#else
+#define KASURI__MAP_NORESERVE 0x4000
+#endif
+#ifdef MAP_POPULATE
+#define KASURI__MAP_POPULATE MAP_POPULATE
+#else
+#define KASURI__MAP_POPULATE 0x8000
+#endif
+#ifdef MADV_WIPEONFORK
+#define KASURI__MADV_WIPEONFORK MADV_WIPEONFORK
+#else
+#define KASURI__MADV_WIPEONFORK 18
+#endif
+/* Their headers are not on every system, or hide them under -std=c99 as well: <linux/membarrier.h>, <sys/stat.h>,
+ * <signal.h>, <time.h>. */
+#define KASURI__MEMBARRIER 8           /* MEMBARRIER_CMD_PRIVATE_EXPEDITED, Linux 4.14 */
+#define KASURI__MEMBARRIER_REGISTER 16 /* MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED */
+#define KASURI__STATX_UID 8u
+#define KASURI__STATX_UID_WORD 5 /* of struct statx, read as an array of uint32_t */
+#if defined(__mips__)
+#define KASURI__SIG_SETMASK 3
+#else
+#define KASURI__SIG_SETMASK 2
+#endif
+#define KASURI__CLOCK_MONOTONIC 1
+#define KASURI__ANONYMOUS (MAP_PRIVATE | KASURI__MAP_ANONYMOUS | KASURI__MAP_NORESERVE)
+#define KASURI__O_CREATE (O_RDWR | O_CREAT | O_EXCL | KASURI__O_CLOEXEC)
+
 KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
     register long r10 __asm__("r10") = d;
@@ -44,22 +106,18 @@ KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, l
 #endif
 }
 #define KASURI__CALL(n, a, b, c, d) kasuri__call((n), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
-#define KASURI__O_CLOEXEC 02000000
-#define KASURI__O_CREATE (02 | 0100 | 0200 | KASURI__O_CLOEXEC) /* O_RDWR | O_CREAT | O_EXCL */
 
 KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
-    long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, 3 /* PROT_READ | PROT_WRITE */, flags, fd, 0);
+    long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     return p < 0 && p > -4096 ? 0 : (void *)p;
 }
-/* MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE */
-#define KASURI__ANONYMOUS (0x02 | 0x20 | 0x4000)
 
 KASURI__COLD void kasuri__block_signals(uint64_t *old) {
     uint64_t all[2] = {~0ull, ~0ull};
-    KASURI__CALL(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, all, old, 8);
+    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, all, old, 8);
 }
 KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
-    KASURI__CALL(SYS_rt_sigprocmask, 2, old, 0, 8);
+    KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, old, 0, 8);
 }
 
 KASURI__COLD char *kasuri__digits(char *out, uint32_t v) {
@@ -96,13 +154,16 @@ KASURI__COLD void kasuri__close(int fd) {
     KASURI__CALL(SYS_close, fd, 0, 0, 0);
 }
 
-/* Open a file of the session, relative to its directory: a path may have 4,096 bytes, and a thread's stack not much
- * more. */
+/* Open the session's directory; its files are opened relative to that. A whole path may have 4,096 bytes, and a thread's
+ * stack not much more. */
+KASURI__COLD int kasuri__open_session(void) {
+    return (int)KASURI__CALL(SYS_openat, KASURI__AT_FDCWD, kasuri__process.session, KASURI__O_PATH | KASURI__O_CLOEXEC,
+                             0);
+}
+
 KASURI__COLD int kasuri__open(const struct kasuri__client *c, int file, int flags) {
     char name[48];
-    int dir = (int)KASURI__CALL(SYS_openat, -100 /* AT_FDCWD */, kasuri__process.session,
-                                010000000 /* O_PATH */ | KASURI__O_CLOEXEC, 0),
-        fd = dir;
+    int dir = kasuri__open_session(), fd;
     if (dir < 0)
         return dir;
     kasuri__name(name, c, file);
@@ -113,7 +174,7 @@ KASURI__COLD int kasuri__open(const struct kasuri__client *c, int file, int flag
 
 KASURI__COLD void kasuri__unlink(const struct kasuri__client *c, int file) {
     char name[48];
-    int dir = (int)KASURI__CALL(SYS_openat, -100, kasuri__process.session, 010000000 | KASURI__O_CLOEXEC, 0);
+    int dir = kasuri__open_session();
     if (dir < 0)
         return;
     kasuri__name(name, c, file);
@@ -132,7 +193,7 @@ KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     struct kasuri__timespec t = {0, 0};
     if (kasuri__stamps_natively(c))
         return kasuri__stamp();
-    kasuri__clock_gettime(1 /* CLOCK_MONOTONIC */, &t);
+    kasuri__clock_gettime(KASURI__CLOCK_MONOTONIC, &t);
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
 }
 
@@ -165,19 +226,17 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
 
 /* The recorder holds an OFD write lock on `control` while it lives. Unsure counts as alive. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
-    struct {
-        int16_t type, whence;
-        int64_t start, length;
-        int32_t pid;
-    } lock = {0 /* F_RDLCK */, 0, 0, 0, 0};
+    struct flock lock;
     int fd;
+    __builtin_memset(&lock, 0, sizeof lock);
+    lock.l_type = F_RDLCK;
     if (__atomic_load_n(&kasuri__control(c)->state, __ATOMIC_RELAXED) == KASURI_SESSION_STOPPED)
         return 0;
     fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
-        return fd != -2; /* ENOENT: it has tidied up */
-    if (KASURI__CALL(SYS_fcntl, fd, 36 /* F_OFD_GETLK */, &lock, 0) < 0)
-        lock.type = 1;
+        return fd != -ENOENT; /* it has tidied up */
+    if (KASURI__CALL(SYS_fcntl, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
+        lock.l_type = F_WRLCK;
     kasuri__close(fd);
-    return lock.type != 2; /* F_UNLCK */
+    return lock.l_type != F_UNLCK;
 }

@@ -49,11 +49,14 @@
  * ---------------------------------------------------------------------------------------------- */
 #ifndef KASURI_DECLARE_ONLY
 
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "client.h"
