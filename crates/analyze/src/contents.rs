@@ -271,7 +271,7 @@ impl Tool {
 
     fn switches(self) -> &'static str {
         match self {
-            Tool::Kasuri => "record as root; kasuri doctor says what is in the way",
+            Tool::Kasuri => "record as root; kasuri doctor shows what is missing",
             Tool::Perf => "perf sched record",
             Tool::TraceCmd => "trace-cmd record -e sched",
             Tool::Lttng => "lttng enable-event -k 'sched_*'",
@@ -349,7 +349,7 @@ fn answers(trace: &Trace) -> Vec<Answer> {
         (true, _) => limited("every switch is known"),
         (false, true) => (
             Can::Partly,
-            "annotations only: where they ran is unknown",
+            "annotations only: the CPUs that they ran on are unknown",
             tool.switches(),
         ),
         (false, false) => (Can::No, no_switches, tool.switches()),
@@ -360,7 +360,7 @@ fn answers(trace: &Trace) -> Vec<Answer> {
         (true, true) => limited("switches and wake-ups are known"),
         (true, false) => (
             Can::Partly,
-            "without wake-ups, blocked time and time in the run queue are one",
+            "without wake-ups, blocked time includes time in the run queue",
             tool.wakeups(),
         ),
         _ => (Can::No, no_switches, tool.switches()),
@@ -390,7 +390,13 @@ fn answers(trace: &Trace) -> Vec<Answer> {
         ),
         _ => (Can::No, no_switches, tool.switches()),
     };
-    add("who disturbed the program", "kasuri stat", can, why, remedy);
+    add(
+        "interference by other programs",
+        "kasuri stat",
+        can,
+        why,
+        remedy,
+    );
 
     let (can, why, remedy) = match (facts.repeated, facts.switches) {
         (true, true) => limited("work of several threads is annotated"),
@@ -429,18 +435,14 @@ fn answers(trace: &Trace) -> Vec<Answer> {
 
     let (can, why, remedy) = match facts.syscalls {
         true => (Can::Yes, "system calls are known", ""),
-        false => (
-            Can::No,
-            "not recorded; they are inside the program's work",
-            tool.syscalls(),
-        ),
+        false => (Can::No, "not recorded; work includes them", tool.syscalls()),
     };
     add("system calls", "kasuri stat", can, why, remedy);
     let (can, why, remedy) = match facts.interrupts {
         true => (Can::Yes, "interrupts are known", ""),
         false => (
             Can::No,
-            "not recorded; they are inside what they interrupted",
+            "not recorded; the time of the code they interrupted includes them",
             tool.interrupts(),
         ),
     };
@@ -450,7 +452,7 @@ fn answers(trace: &Trace) -> Vec<Answer> {
         (true, true) => limited("switches and wake-ups can be replayed"),
         (true, false) => (
             Can::Partly,
-            "without wake-ups, who waited for whom is unknown",
+            "without wake-ups, the threads that were waited for are unknown",
             tool.wakeups(),
         ),
         _ => (Can::No, no_switches, tool.switches()),
@@ -460,12 +462,12 @@ fn answers(trace: &Trace) -> Vec<Answer> {
     let (can, why, remedy) = match facts.priced {
         true => (
             Can::Yes,
-            "what an event costs was measured on that machine",
+            "the cost of an event was measured on that machine",
             "",
         ),
         false => (
             Can::No,
-            "what an event costs was not measured on that machine",
+            "the cost of an event was not measured on that machine",
             "kasuri overhead there, or kasuri record",
         ),
     };
@@ -551,7 +553,7 @@ mod tests {
         assert_eq!(
             can(
                 &with_switches("kasuri", "perf"),
-                "who disturbed the program"
+                "interference by other programs"
             )
             .0,
             Can::No

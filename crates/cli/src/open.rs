@@ -22,10 +22,10 @@ const MAX_DEPTH: usize = 12;
 /// The recording that a command reads.
 #[derive(clap::Args, Debug)]
 pub struct Input {
-    /// The recording (.kasuri), or a trace of another tool; - for stdin
+    /// Recording (.kasuri) or another tool's trace; - for stdin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Read what can be read of a damaged recording
+    /// Read the undamaged part of a damaged recording
     #[arg(long)]
     salvage: bool,
 }

@@ -10,16 +10,16 @@ use std::path::PathBuf;
 /// What a command reads.
 #[derive(clap::Args, Debug)]
 pub struct Source {
-    /// The recording (.kasuri), or - for stdin
+    /// Recording (.kasuri); - for stdin
     #[arg(value_name = "FILE", conflicts_with = "program")]
     file: Option<PathBuf>,
-    /// Keep the recording of PROGRAM in this file
+    /// Keep the recording of PROGRAM as FILE
     #[arg(short, long, value_name = "FILE", requires = "program")]
     output: Option<PathBuf>,
-    /// With PROGRAM: see the locks that these functions take and give, [BINARY:]LOCK,UNLOCK (see `kasuri record --help`)
+    /// With PROGRAM: record locks by the functions that acquire and release them (see `kasuri record --help`)
     #[arg(long, value_name = "FUNCTIONS", requires = "program")]
     lock_function: Vec<String>,
-    /// Program to record now, with its arguments; what it prints goes to stderr
+    /// Program to record first, with its arguments; its output goes to stderr
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
@@ -47,7 +47,7 @@ impl Source {
         match &self.file {
             Some(file) => Input::new(file.clone(), false).load(),
             None if self.is_program() => self.record(self.output.clone(), adjust),
-            None => bail!("nothing to read: name a recording (FILE) or a program (-- PROGRAM)"),
+            None => bail!("no input: give a recording (FILE) or a program (-- PROGRAM)"),
         }
     }
 

@@ -263,10 +263,10 @@ fn a_lock_function_that_cannot_be_probed_is_an_error_that_says_why() {
         ("no_such,function", "no function `no_such`"),
         (
             "turnstile_,turnstile_leave",
-            "name one of: turnstile_enter, turnstile_leave",
+            "did you mean: turnstile_enter, turnstile_leave",
         ),
         ("/nonexistent:a,b", "No such file"),
-        ("turnstile_enter@99", "in no register"),
+        ("turnstile_enter@99", "not passed in a register"),
     ] {
         let said = record(spec, &[]);
         assert!(

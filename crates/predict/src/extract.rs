@@ -25,7 +25,7 @@ pub enum Unfit {
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Unfit::NoStates => "the recording has no scheduler events, which say when threads ran; record as root (`kasuri doctor` says what is missing)",
+            Unfit::NoStates => "the recording has no scheduler events; record as root (`kasuri doctor` shows what is missing)",
             Unfit::NothingRan => "no thread of the program ran in the recording",
         })
     }

@@ -487,13 +487,13 @@ impl<'a> Runs<'a> {
         let first = self.first;
         if first.n_cpus > 1 {
             out.push(format!(
-                "recorded on {} CPUs: waits and holds are as they were there; a recording on one CPU (kasuri predict -- PROGRAM) tells more",
+                "recorded on {} CPUs: waits and holds have the lengths they had there; a recording on one CPU (kasuri predict -- PROGRAM) predicts better",
                 first.n_cpus
             ));
         }
         if first.unknown > 0.02 {
             out.push(format!(
-                "what threads did is unknown for {:.0} % of their time (events lost, or hidden by the kernel): the prediction is too good by as much",
+                "{:.0} % of the threads' time is unknown (events lost, or hidden by the kernel): the prediction is too high by as much",
                 100.0 * first.unknown
             ));
         }
@@ -502,13 +502,13 @@ impl<'a> Runs<'a> {
         }
         for deadlock in self.deadlocks() {
             out.push(format!(
-                "{}: can deadlock; in the replay one of the threads goes on",
+                "{}: can deadlock; in the replay one of the threads continues",
                 deadlock.text()
             ));
         }
         if self.forced > 0 {
             out.push(format!(
-                "{} waits of the recording do not fit the replayed order of events and were cut short",
+                "{} waits of the recording do not fit the replayed order of events and were shortened",
                 self.forced
             ));
         }
@@ -517,7 +517,7 @@ impl<'a> Runs<'a> {
         }
         if first.suspended > 0 {
             out.push(format!(
-                "{} waits and holds of tasks that were suspended meanwhile are left out: the replay is of threads, and theirs went on with other tasks",
+                "{} waits and holds of tasks that were suspended meanwhile are left out: the replay is of threads, which continued with other tasks",
                 first.suspended
             ));
         }
@@ -526,9 +526,9 @@ impl<'a> Runs<'a> {
         }
         if !self.slowdown_is_seen {
             if self.second_is_useless {
-                out.push("the second run used no more CPUs than the first: nothing was learnt from it; other programs may have taken them".into());
+                out.push("the second run used no more CPUs than the first: it adds nothing; other programs may have used them".into());
             }
-            out.push("how much slower code runs when other CPUs are busy is the machine's, not this program's (--second-run measures the program)".into());
+            out.push("by how much code slows down when other CPUs are busy was measured for the machine, not for this program (--second-run measures the program)".into());
         }
         out
     }
@@ -558,7 +558,7 @@ fn models_beside(
     let mut out = vec![ModelAnswer {
         name: "replay".into(),
         speedup: p.points.iter().map(|p| Some(p.speedup)).collect(),
-        note: "the recorded threads again, with this machine's costs of waking and handing over"
+        note: "replays the recorded threads with this machine's costs of waking and handing over"
             .into(),
     }];
     if !load.holds.is_empty() {
@@ -570,19 +570,21 @@ fn models_beside(
                     .unwrap_or_else(|| models::surrogate::throughput(&slowed, c));
                 Some(rate / one)
             }),
-            note: "closed network, the holder needs a CPU; equal threads, free hand-over".into(),
+            note: "closed queueing network: the holder needs a CPU, threads are equal, hand-over is free".into(),
         });
         if n > 1 {
             out.push(ModelAnswer {
                 name: "spinning".into(),
                 speedup: each(&|c| (c >= n).then(|| models::repairman::throughput(&slowed) / one)),
-                note: "machine repairman: as if all waiters spun".into(),
+                note: "machine-repairman model: all waiting threads spin".into(),
             });
         }
         out.push(ModelAnswer {
             name: "Eyerman-Eeckhout".into(),
             speedup: each(&|c| Some(models::eyerman::speedup(0.0, &shares, c.min(n)))),
-            note: "sections collide by chance; the slowest thread meets all others".into(),
+            note:
+                "critical sections collide at random; the slowest thread collides with all others"
+                    .into(),
         });
         out.push(ModelAnswer {
             name: "Amdahl".into(),
@@ -599,7 +601,7 @@ fn models_beside(
     out.push(ModelAnswer {
         name: "work/span".into(),
         speedup: each(&|c| Some(t1 / graph.greedy(c, p.machine.wake_latency_ns).max(1.0))),
-        note: "greedy schedule of who waits for whom; no locks".into(),
+        note: "greedy schedule of the recorded dependencies, without locks".into(),
     });
     out.push(ModelAnswer {
         name: "upper bound".into(),
@@ -607,7 +609,7 @@ fn models_beside(
             let bound = models::bounds::speedup(load, c).high;
             Some(bound.min(t1 / graph.span().max(1.0)).min(c as f64))
         }),
-        note: "no schedule can beat it: CPUs, the busiest lock, the longest chain".into(),
+        note: "limit of any schedule: CPUs, the busiest lock, the longest chain".into(),
     });
     if let Some(usl) = models::usl::Usl::fit(
         &p.measured
@@ -641,12 +643,12 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
     );
     match of("queueing") {
         None if p.locks.is_empty() => {
-            format!("the replay, because it knows who waits for whom; {check}")
+            format!("the replay, because it has the waits between threads; {check}")
         }
         None => format!("the replay; {check}"),
         Some(queueing) if (queueing / two.speedup - 1.0).abs() < 0.03 => {
             format!(
-                "the replay; {check}, and the queueing model, which knows no machine, agrees within {:.1} %",
+                "the replay; {check}, and the queueing model, which has no machine costs, agrees within {:.1} %",
                 100.0 * (queueing / two.speedup - 1.0).abs()
             )
         }
@@ -654,12 +656,12 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
             let hold = p.locks.first().map_or(0.0, |l| l.hold_ns);
             let why = if runs.machine.wake_latency_ns > hold && queueing > two.speedup {
                 format!(
-                    "a hand-over takes {:.1} us here and the worst lock is held {:.1} us at a time, which models with free hand-over do not see",
+                    "a hand-over takes {:.1} us here and the worst lock is held {:.1} us at a time, which models with free hand-over ignore",
                     runs.machine.wake_latency_ns / 1e3,
                     hold / 1e3
                 )
             } else {
-                "threads are not equal, or wait for more than locks, which models of equal threads do not see".into()
+                "threads are not equal, or wait for more than locks, which models of equal threads ignore".into()
             };
             format!(
                 "the replay ({:.2}), not the queueing model ({queueing:.2}): {why}; {check}",

@@ -98,7 +98,7 @@ fn examine_kernel(report: &mut Report) {
     let tracefs = match Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(Unavailable { why, remedy }) => {
-            let lost = "wakers, run-queue waits, other programs, interrupts, system calls";
+            let lost = "wake-ups, run-queue waits, other programs, interrupts, system calls";
             return report.add("tracefs", State::Degraded, why, lost, &remedy);
         }
     };
@@ -135,7 +135,7 @@ fn examine_kernel(report: &mut Report) {
     report.ok(
         "instance",
         format!(
-            "can be made; {} CPUs, pages of {} bytes",
+            "can be created; {} CPUs, pages of {} bytes",
             instance.cpus.len(),
             instance.page_bytes
         ),
@@ -186,7 +186,7 @@ fn examine_perf(report: &mut Report) {
         Some(Reach::System) => report.ok("perf events", found("context switches of all threads")),
         Some(Reach::Own) => report.ok("perf events", found("context switches of your own threads")),
         None => {
-            let lost = "context switches, where tracefs is closed too";
+            let lost = "context switches, unless tracefs works";
             let remedy = "`sudo sysctl kernel.perf_event_paranoid=2`; in a container allow the system call perf_event_open";
             report.add("perf events", State::Info, found("refused"), lost, remedy);
         }
@@ -207,7 +207,7 @@ fn examine_memory(report: &mut Report, shm_dir: &Path) {
                 &name,
                 State::Degraded,
                 found,
-                "annotations of busy programs (they are counted)",
+                "annotations of busy programs (lost ones are counted)",
                 &remedy,
             );
         }
@@ -217,7 +217,7 @@ fn examine_memory(report: &mut Report, shm_dir: &Path) {
                 &name,
                 State::Degraded,
                 "missing",
-                "speed: rings go to the recording's disk",
+                "speed: rings are on the recording's disk",
                 &remedy,
             );
         }
@@ -246,9 +246,7 @@ fn examine_memory(report: &mut Report, shm_dir: &Path) {
     );
     report.ok(
         "locked memory",
-        format!(
-            "{limit} (perf rings of unprivileged recordings; 516 KiB for each CPU come on top)"
-        ),
+        format!("{limit} (for perf rings of unprivileged recordings, beyond 516 KiB for each CPU)"),
     );
 }
 
@@ -266,12 +264,12 @@ fn examine_orphans(report: &mut Report, shm_dir: &Path) {
                 format!("`kasuri recover {}`", shell_word(recording))
             }
             Some(recording) => format!(
-                "{} is not its recording (any more): when that was moved, `kasuri recover` it where it is now; when it was removed, `rm -r {path}`",
+                "its recording {} is gone: if you moved it, run `kasuri recover` on it where it is now; if you removed it, run `rm -r {path}`",
                 shell_word(recording)
             ),
             None => format!("`rm -r {path}`"),
         };
-        let found = format!("{path}, of a recorder that was killed");
+        let found = format!("{path}, left by a killed recorder");
         report.add("orphaned sessions", State::Info, found, "", &remedy);
     }
 }
@@ -315,7 +313,7 @@ fn examine_limits(report: &mut Report) {
     for (group, quota) in quotas {
         let (found, lost) = (
             format!("{} of cgroup {group}: {:.2} CPUs", quota.text, quota.cpus()),
-            "programs started here are throttled when they use more; `kasuri stat` shows it",
+            "programs started here are throttled if they use more; `kasuri stat` shows it",
         );
         let remedy = "raise it: `docker run --cpus N`, `resources.limits.cpu`, `systemctl set-property UNIT CPUQuota=`";
         report.add("CPU limit", State::Info, found, lost, remedy);

@@ -74,14 +74,14 @@ pub enum Error {
     },
     /// An earlier recording that was never packed is where ours should go.
     #[error(
-        "{path} is left from a recording that crashed: save it with `kasuri recover {path}` or remove it"
+        "{path} was left by a killed recorder: save it with `kasuri recover {path}`, or remove it"
     )]
     LeftOver {
         /// The recording directory.
         path: PathBuf,
     },
     /// Nothing at all could be recorded in this mode.
-    #[error("nothing can be recorded: {why}")]
+    #[error("cannot record anything: {why}")]
     Nothing {
         /// What is missing and the command that grants it.
         why: String,
@@ -103,7 +103,7 @@ pub enum Error {
         why: String,
     },
     /// A directory is no recording, or its metadata cannot be read.
-    #[error("{path} is no recording directory: {why}")]
+    #[error("{path} is not a recording directory: {why}")]
     NotARecording {
         /// The directory.
         path: PathBuf,
@@ -124,7 +124,7 @@ pub enum Error {
     },
     /// Packing failed; the directory is still there.
     #[error(
-        "cannot pack {dir}: {why}; the recording is kept there, pack it again with `kasuri recover {dir}`"
+        "cannot pack {dir}: {why}; the recording remains there, pack it with `kasuri recover {dir}`"
     )]
     Pack {
         /// The recording directory.

@@ -65,7 +65,7 @@ impl<'a> Verdict<'a> {
     pub fn class_text(&self) -> Option<String> {
         if let Some(lock) = self.without_holds {
             return Some(format!(
-                "not known: `{}` is waited for, and who holds it is not recorded",
+                "not known: threads wait for `{}`, and its holders are not recorded",
                 lock.name
             ));
         }
@@ -73,7 +73,7 @@ impl<'a> Verdict<'a> {
         let (class, efficiency) = (p.class?, p.lock_efficiency?);
         let two = p.at(2).map_or(String::new(), |q| {
             format!(
-                " ({:.2}x is predicted there, {:.2}x without them)",
+                " (predicted speed-up {:.2}x, without locks {:.2}x)",
                 q.speedup, p.without_locks
             )
         });
@@ -98,9 +98,9 @@ pub fn without_holds(locks: &Locks) -> Option<&LockRow> {
 
 fn cap_text(speedup: f64) -> String {
     if speedup < 1000.0 {
-        format!("lets no number of CPUs make it more than {speedup:.1}x as fast")
+        format!("limits the speed-up on any number of CPUs to {speedup:.1}x")
     } else {
-        "bounds it nowhere near".into()
+        "sets no limit below 1,000x".into()
     }
 }
 
@@ -157,7 +157,7 @@ impl Advice<'_> {
     pub fn text(&self) -> String {
         match self {
             Advice::Inversion(i) => format!(
-                "it takes `{}` and `{}` in both orders: it can deadlock",
+                "the program takes `{}` and `{}` in both orders: it can deadlock",
                 i.first, i.second
             ),
             Advice::Circle(circle) => {
@@ -166,36 +166,39 @@ impl Advice<'_> {
                     .iter()
                     .map(|s| format!("`{}`", s.held))
                     .collect();
-                format!("it takes {} in a circle: it can deadlock", names.join(", "))
+                format!(
+                    "the program takes {} in a circle: it can deadlock",
+                    names.join(", ")
+                )
             }
             Advice::Nothing(lock) if lock.used.wait_ns == 0 => {
-                "nothing here: no lock was waited for".into()
+                "nothing: no thread waited for a lock".into()
             }
             Advice::Nothing(lock) => format!(
-                "nothing here: even `{}`, the most waited for, costs {} of the time",
+                "nothing: even `{}`, the most waited for, costs {} of the time",
                 lock.name,
                 lock.used
                     .wait_ratio
                     .map_or("next to nothing".into(), percent)
             ),
             Advice::NotHereYet(name) => format!(
-                "`{name}`: in this recording next to nothing waits for it, on more CPUs threads would; hold it for less, take it less often, or split it (`kasuri predict` says what that brings)"
+                "`{name}`: almost no waits in this recording, but waits on more CPUs; hold it for less time, take it less often, or split it (kasuri predict shows the gain)"
             ),
             Advice::HolderSleeps(lock) => format!(
-                "`{}`: its holders sleep while others wait; do I/O and other waits outside it",
+                "`{}`: its holders sleep while others wait; move I/O and other waits out of it",
                 lock.name
             ),
             Advice::HolderPreempted(lock) => format!(
-                "`{}`: its holders are preempted while others wait; use fewer threads than CPUs, or hold it for shorter",
+                "`{}`: its holders are preempted while others wait; use fewer threads than CPUs, or hold it for less time",
                 lock.name
             ),
             Advice::WakingUp(lock) => format!(
-                "`{}`: most of the waiting is waking up, not waiting for work inside (holds p50 {}); take it less often, in batches, or spin before sleeping",
+                "`{}`: most of the wait time is wake-up time, not work inside (holds p50 {}); take it less often, take it in batches, or spin before sleeping",
                 lock.name,
                 crate::table::units::duration(lock.used.hold_p50_ns as f64)
             ),
             Advice::WorkInside(lock) => format!(
-                "`{}`: the work inside keeps others waiting; move work out of it, or split it (`kasuri predict` says what that brings)",
+                "`{}`: the work inside makes others wait; move work out of it, or split it (kasuri predict shows the gain)",
                 lock.name
             ),
         }

@@ -289,7 +289,7 @@ fn consistent(l: &Locks, p: Option<&Prediction>, what: &str) {
     let verdict = Verdict::new(l, p);
     let text = table::locks(l, p, &Layout::default());
     assert_eq!(
-        text.contains("nothing here"),
+        text.contains("  look at    nothing: "),
         matches!(verdict.advice, Some(Advice::Nothing(_)))
     );
     let is_unheld = |l: &LockRow| l.used.holds == 0 && l.used.wait_ratio >= Some(WORTH_A_LOOK);
@@ -298,7 +298,10 @@ fn consistent(l: &Locks, p: Option<&Prediction>, what: &str) {
             verdict.prediction.is_none(),
             "{what}: holders are not known"
         );
-        assert!(text.contains("not known: "), "{what}: {text}");
+        assert!(
+            text.contains("not known: threads wait for"),
+            "{what}: {text}"
+        );
     }
     if let Some(p) = verdict.prediction {
         let (class, efficiency) = (p.class.expect("known"), p.lock_efficiency.expect("known"));

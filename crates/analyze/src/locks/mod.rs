@@ -62,9 +62,9 @@ pub fn locks(trace: &Trace, options: &crate::Options) -> Locks {
 /// Why no acquisition is in the recording, as far as it says.
 fn not_seen(locks: &Locks) -> String {
     let probe = match locks.lock_probe.as_str() {
-        "" => "recorded without --locks: nothing stood in front of the program's locks",
+        "" => "recorded without --locks",
         _ => {
-            "the lock probe saw none: the program takes none, or ones that it cannot stand in front of (Rust's std, Go, OpenMP runtimes, static programs)"
+            "the program took no pthread lock; locks of Rust's std, Go, OpenMP runtimes and static programs are not recorded by --locks"
         }
     };
     let futex = match locks.unseen_futex_ns {

@@ -8,25 +8,24 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Compare recordings: before and after
+/// Compare recordings made before and after a change
 ///
-/// What a change of the program, of its threads or of the machine did: whole runs, the account, annotations, load
-/// imbalance, side by side. With four or more runs of each side, marks what changed by more than noise: an exact
-/// permutation test over the runs, which counts that many rows were looked at.
+/// Prints whole runs, the account, annotations and load imbalance of both sides. With four or more runs of each side, marks what
+/// changed by more than noise: an exact permutation test over the runs, corrected for the number of rows.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   kasuri compare before.kasuri after.kasuri
   kasuri compare --before old-*.kasuri --after new-*.kasuri
 
-  for i in 1 2 3 4; do                             one CPU against all, four runs of each
+  for i in 1 2 3 4; do                             compare one CPU with all, four runs each
     taskset -c 0 kasuri record -q -o one-$i.kasuri -- ./program
     kasuri record -q -o all-$i.kasuri -- ./program
   done
   kasuri compare --before one-?.kasuri --after all-?.kasuri
   kasuri compare --json before.kasuri after.kasuri | jq '.regions[] | select(.changed)'")]
 pub struct Args {
-    /// The recording before and the one after
+    /// One recording made before the change and one made after
     #[arg(value_name = "BEFORE AFTER", num_args = 0..=2)]
     files: Vec<PathBuf>,
     /// Recordings before the change
@@ -35,13 +34,13 @@ pub struct Args {
     /// Recordings after the change
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "files", requires = "before")]
     after: Vec<PathBuf>,
-    /// Print JSON (schema kasuri.compare/1), with every table whole
+    /// Print JSON (schema kasuri.compare/1), with every row of every table
     #[arg(long)]
     json: bool,
-    /// Rows of each table; 0 shows all
+    /// Print at most N rows of each table; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Read what can be read of damaged recordings
+    /// Read the undamaged part of damaged recordings
     #[arg(long)]
     salvage: bool,
 }
@@ -55,7 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         [before, after] => (vec![before.clone()], vec![after.clone()]),
         [] if !args.before.is_empty() => (args.before.clone(), args.after.clone()),
         files => bail!(
-            "{} recording(s) given, needed two, or --before FILE... --after FILE...",
+            "{} recording(s) given, needed two (or --before FILE... --after FILE...)",
             files.len()
         ),
     };

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 /// Show the critical path: what to shorten, and by how much the run would shrink
 ///
-/// From the program's end back to its beginning: whatever ran, or was waited for, on the one path that the run could
-/// not have been shorter than. What-ifs replay the whole run with one thing changed; where waiting less makes more
-/// threads ready than there are CPUs, they promise too much.
+/// Follows, from the program's end to its start, the chain of running and waiting threads that the run could not have been
+/// shorter than. Then replays the run with one change at a time and prints how long it would take. The replay does not limit
+/// the number of CPUs: where more threads become ready than there are CPUs, the real gain is smaller.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,7 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Rows of the table; 0 shows all
+    /// Print at most N rows of the table; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 }
@@ -40,7 +40,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     anyhow::ensure!(
         path.length_ns > 0,
-        "{}: no scheduler events of the program, so who waited for whom is not known; record as root, or see kasuri doctor",
+        "{}: no scheduler events of the program, so its critical path is not known; record as root, or see kasuri doctor",
         args.input.name()
     );
     let layout = Layout {

@@ -9,12 +9,12 @@ Examples:
   kasuri doctor
   sudo kasuri doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
-Exit status: 0 when a default recording lacks nothing, 1 when it lacks something.";
+Exit status: 0 if a default recording lacks nothing, 1 if it lacks something.";
 
-/// Check what this machine lets kasuri record, and how to get what is missing.
+/// Check what kasuri can record on this machine, and how to get what is missing.
 ///
-/// Each line is a capability: whether it works, what a recording lacks without it, and the command
-/// that grants it. Run it as the user who will record.
+/// Prints for each capability whether it works, what a recording lacks without it, and the command that grants it. Run it as
+/// the user who will record.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -19,38 +19,37 @@ const EXAMPLES: &str = "\
 Examples:
   sudo kasuri events                          the events of kasuri's selections
   sudo kasuri events sched irq:softirq_entry  a subsystem and an event
-  sudo kasuri events --all --json             every tracepoint that can be provoked, a minute or two
-  sudo kasuri events --look 5s                with the rates of five seconds of this system
-  sudo kasuri events -- ./program             with those of the program's first second
+  sudo kasuri events --all --json             every event of the kernel (takes a minute or two)
+  sudo kasuri events --look 5s                rates of five seconds of this system
+  sudo kasuri events -- ./program             rates of the program's first second
 
 ON, PAUSED, FILTERED: nanoseconds per hit while the event is recorded, while tracing is paused, and
-while a filter rejects it. An event that is off is a no-op in the kernel: the baseline.
-Your own selections: ~/.config/kasuri/selections, a line each: NAME = EVENT, EVENT, ...";
+while a filter rejects it, more than while the event is disabled.
+Define your own selections in ~/.config/kasuri/selections, one per line: NAME = EVENT, EVENT, ...";
 
-/// List the kernel's events, what each costs on this machine, and what it is for.
+/// List the kernel's events, their cost on this machine, and what they are for.
 ///
-/// Costs are measured with operations that provoke the event; the rates are those of a short look at the
-/// running system, or at a program's first second (it is ended after the look). From both: what share of
-/// the CPUs and how many MB/s recording the event would take.
+/// Measures the cost of each event with operations that trigger it, and its rate on the running system or in the first second of
+/// a program (which is then terminated). Prints from both which share of the CPUs, and how many MB/s, recording it would take.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Events (system:name), subsystems or selections [default: all selections but `all`]
     event: Vec<String>,
 
-    /// Every event of the kernel
+    /// List every event of the kernel
     #[arg(long, conflicts_with = "event")]
     all: bool,
 
-    /// How long to count events of the running system
+    /// How long to count the events of the running system
     #[arg(long, value_name = "TIME", value_parser = crate::cmd::record::duration, default_value = "1s")]
     look: Duration,
 
-    /// Differences taken of each event
+    /// Number of measurements of each event
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// CPU to measure on [default: the last one we may use]
+    /// CPU to measure on [default: the last one allowed]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
 
@@ -58,7 +57,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Count events of this program's first second instead
+    /// Program to run; its first second is counted instead of the running system
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
@@ -86,12 +85,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ProgressStyle::with_template("{msg:32} {wide_bar} {pos}/{len} {eta}")
             .expect("a fixed template"),
     );
-    bar.set_message("looking at the system");
+    bar.set_message("counting events");
     let mut program = Ok(None);
     probe.look(&mut table, args.look, || program = start(&args.program))?;
     drop(program?);
     bar.inc(1);
-    bar.set_message("which operation hits what");
+    bar.set_message("finding operations that trigger events");
     let missing = probe.scan(&mut table, &provokers())?;
     bar.inc(1);
     for &row in &wanted {
@@ -108,7 +107,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     for (operation, why) in &missing {
         message::warning(format_args!(
-            "{operation} cannot be run here: {why}; events that only it provokes are not measured"
+            "{operation} cannot be run here: {why}; events that only it triggers are not measured"
         ));
     }
     let rows: Vec<&EventCost> = wanted.iter().map(|&row| &table.events[row]).collect();
@@ -132,7 +131,7 @@ struct Observed(Child);
 impl Drop for Observed {
     fn drop(&mut self) {
         if matches!(self.0.try_wait(), Ok(None)) {
-            message::note("the look is over: the program is ended");
+            message::note("the program was measured: terminating it");
             if let Some(pid) = rustix::process::Pid::from_raw(self.0.id() as i32) {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }

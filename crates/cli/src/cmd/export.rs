@@ -20,7 +20,7 @@ use std::process::ExitCode;
 /// ctf, ctf1.8: a directory with a kernel trace under LTTng's names and a user-space trace, for babeltrace2 and Trace Compass.
 /// trace-dat: for trace-cmd report and KernelShark; annotations are texts as programs write them to trace_marker.
 /// parquet, csv: the tables of `kasuri sql` (docs/sql.md) as files; parquet puts the run beside others in the same folder.
-/// What a format cannot hold is said on stderr.
+/// What a format cannot represent is printed to stderr.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +35,7 @@ pub struct Args {
     /// Format of the result
     #[arg(long, short, value_enum)]
     format: Format,
-    /// Where to, - for stdout; a folder for parquet and csv [default: FILE with the format's extension]
+    /// Write to OUT; - for stdout; a folder for parquet and csv [default: FILE with the format's extension]
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -152,10 +152,7 @@ fn write(input: &Input, path: PathBuf, export: &Export) -> anyhow::Result<ExitCo
 /// What did not fit, and where the rest is.
 fn say(done: &Exported, path: Option<&Path>) {
     if !done.left_out.is_empty() {
-        message::note(format!(
-            "this format has no room for: {}",
-            done.left_out.join("; ")
-        ));
+        message::note(format!("not in this format: {}", done.left_out.join("; ")));
     }
     if let Some(path) = path {
         message::note(format!("wrote {}", path.display()));

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 /// Show what is in a file, and which questions it can answer
 ///
-/// Format, duration, CPUs, events by kind, losses, clock, and the tool that wrote it, of a recording or of another
-/// tool's trace. What it cannot answer comes with the command that would have recorded it.
+/// Shows the format, duration, CPUs, events by kind, losses and clock of a recording or of another tool's trace, and the tool
+/// that wrote it. For each question that the file cannot answer, shows how to record what is missing.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -18,10 +18,10 @@ Examples:
 pub struct Args {
     #[command(flatten)]
     input: Input,
-    /// Print JSON (schema kasuri.info/1), with every table whole
+    /// Print JSON (schema kasuri.info/1), with every row of every table
     #[arg(long)]
     json: bool,
-    /// Rows of each table; 0 shows all
+    /// Print at most N rows of each table; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 }

@@ -7,33 +7,34 @@ use kasuri_text::table::{self, Layout};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Show locks: who held which, who waited, and why
+/// Show locks: which threads held them, which waited, and why
 ///
-/// The lock ratio is CPU time inside critical sections over CPU time; the wait ratio is time waiting for them over
-/// execution time. Holds are measured both ways: on a CPU, and by the wall clock, which is what others wait for.
+/// The lock ratio is CPU time inside critical sections / CPU time. The wait ratio is time spent waiting for locks / execution
+/// time. Holds are measured in CPU time and by the wall clock; waiting threads wait for the latter. docs/glossary.md defines the
+/// terms.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   kasuri locks run.kasuri
-  kasuri locks -- ./program 8                      records it now
-  kasuri locks --syscalls -- make -j8              with the system calls of all its processes
+  kasuri locks -- ./program 8                      records ./program first
+  kasuri locks --syscalls -- make -j8              also the system calls of its processes
   kasuri locks --json run.kasuri | jq '.locks[] | {name, lock_ratio, wait_ratio}'")]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Print JSON (schema kasuri.locks/1), with every table whole
+    /// Print JSON (schema kasuri.locks/1), with every row of every table
     #[arg(long)]
     json: bool,
-    /// Rows of each table; 0 shows all
+    /// Print at most N rows of each table; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Only this part: 1.5s..2s, 100ms.., ..20%; times count from the recording's start
+    /// Analyse only this range, counted from the recording's start: 1.5s..2s, 100ms.., ..20%
     #[arg(long, value_name = "A..B")]
     range: Option<TimeRange>,
-    /// With -- PROGRAM: record system calls too, for their time by process and the callers of the kernel's locks
+    /// With PROGRAM: also record system calls, for their time by process and the callers of kernel locks
     #[arg(long)]
     syscalls: bool,
-    /// Locks of all processes, not only the recorded program's
+    /// Include the locks of all processes, not only the recorded program's
     #[arg(long)]
     all: bool,
 }

@@ -7,32 +7,32 @@ use anyhow::bail;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Make one recording of several traces of one run
+/// Merge several traces of one run into one recording
 ///
-/// The result has the clock of the first. Traces of the same clock are put together as they are; others by the time of
-/// day that they say their clocks stood at; where that is not known, --offset says what to add. Of a CPU whose kernel
-/// events are in several of them, those of the first count. One trace alone is converted.
+/// The result uses the clock of the first trace. Traces with the same clock are merged as they are. Others are aligned by the
+/// time of day that they recorded for their clock; if a trace has none, use --offset. If several traces contain kernel events of
+/// a CPU, those of the first trace are kept. A single trace is converted.
 ///
-/// The first may also be a recording of kasuri: all that it has stays, and what programs wrote into the others while it
-/// was made is added, also the others' kernel events when it has none.
+/// The first trace may be a recording of kasuri: everything in it is kept, and the other traces add what programs wrote while it
+/// was made, and their kernel events if it has none.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   kasuri merge -o run.kasuri trace.dat lttng-traces/run/ust/uid/0/64-bit
   kasuri merge -o both.kasuri run.kasuri lttng-traces/run/ust/uid/0/64-bit
-  kasuri merge -o run.kasuri trace.dat               only converts it
+  kasuri merge -o run.kasuri trace.dat               converts trace.dat
   kasuri merge -o run.kasuri host.dat guest.dat --offset guest.dat=-1500000")]
 pub struct Args {
-    /// Traces of other tools: trace.dat, perf.data, CTF, Perfetto, Chrome JSON, ftrace text; the first may be a recording
+    /// Traces of other tools (trace.dat, perf.data, CTF, Perfetto, Chrome JSON, ftrace text); the first may be a recording
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The recording to write
+    /// Write the recording to OUT
     #[arg(long, short, value_name = "OUT")]
     output: PathBuf,
-    /// Add NS to the stamps of FILE instead of aligning its clock
+    /// Add NS nanoseconds to the times of FILE instead of aligning its clock
     #[arg(long, value_name = "FILE=NS", value_parser = offset)]
     offset: Vec<(PathBuf, i64)>,
-    /// Keep what can be read of damaged files
+    /// Read the undamaged part of damaged files
     #[arg(long)]
     salvage: bool,
 }

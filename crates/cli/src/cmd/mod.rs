@@ -27,26 +27,27 @@ const EXIT_CODES: &str = "\
 Exit status:
   0    done
   1    something failed; the reason is on stderr
-  2    the command line makes no sense
-  125  record: kasuri failed before the program ran
-  126  record: the program cannot be run
+  2    wrong usage
+  125  record: kasuri failed before the program started
+  126  record: the program cannot be executed
   127  record: the program was not found
-Otherwise record exits as the program does (128 + N when signal N killed it).
+Otherwise record exits with the program's status (128 + N if signal N killed it).
 
 Environment:
-  NO_COLOR  no colours, whatever the terminal can do";
+  NO_COLOR  if set, no colours
+  COLUMNS   width of the output (default: the terminal's, or 80)";
 
 const START: &str = "\
 Examples:
-  kasuri record -- ./program    record it, into program.kasuri
-  kasuri stat program.kasuri    the summary, here
-  kasuri report program.kasuri  the timeline, as one HTML file";
+  kasuri record -- ./program    record ./program into program.kasuri
+  kasuri stat program.kasuri    show where the CPU time went
+  kasuri report program.kasuri  write the timeline as one HTML file";
 
-/// See what a parallel program and the kernel did to each other, on one timeline.
+/// Trace a parallel program and the kernel on one timeline, and find out what slows it down.
 #[derive(Parser, Debug)]
 #[command(name = "kasuri", version, max_term_width = 100, after_help = START, after_long_help = joined(START, EXIT_CODES))]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }

@@ -19,27 +19,26 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   sudo kasuri overhead                                 the standard tables, less than a minute
-  sudo kasuri overhead --config default,block,net      also all events of a subsystem
+  sudo kasuri overhead --config default,block,net      also all events of two subsystems
   sudo kasuri overhead --op 'null call,2p/0K' --rounds 25
   sudo kasuri overhead --also 'trace-cmd=trace-cmd record -e sched -o /tmp/t.dat'
-  kasuri overhead --config present,annotations --json  needs no root
-  sudo kasuri overhead --html price.html               the tables and a chart of them
+  kasuri overhead --config present,annotations --json  without root
+  sudo kasuri overhead --html price.html               a page with a chart
   sudo kasuri overhead --with-lmbench ~/lmbench3 --rounds 5
-  sudo kasuri overhead --volume                        MB/s of each selection, in 30 s of this system
+  sudo kasuri overhead --volume                        MB/s of each selection, in 30 s
   sudo kasuri overhead --volume 10s -- ./program       while a program runs
 
-Without --config: present annotations sched default syscalls irq all. Any other name is a
-subsystem of the kernel's events. Ctrl-C prints what was measured so far.";
+Configurations: present annotations sched default syscalls irq all, or a subsystem of the kernel's
+events. Ctrl-C stops, and prints what was measured so far.";
 
 /// Measure what tracing costs on this machine.
 ///
-/// Runs the operations of LMbench without tracer and under each configuration in turn (A B A B), and prints how
-/// many times longer each takes, the median of the rounds with its 95 % interval, and the nanoseconds
-/// added. Nothing stays switched on in the kernel.
+/// Runs operations of LMbench alternately without a tracer and under each configuration. Prints how many times as long each
+/// takes (the median of the rounds with its 95 % interval) and the nanoseconds added. Leaves nothing enabled in the kernel.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Configurations to measure
+    /// Configurations to measure [default: the seven below]
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = STANDARD.to_vec(), hide_default_value = true)]
     config: Vec<String>,
 
@@ -47,31 +46,31 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     op: Vec<String>,
 
-    /// Another tracer to measure beside: a shell command that records until SIGINT
+    /// Also measure another tracer: a shell command that records until SIGINT
     #[arg(long, value_name = "NAME=COMMAND")]
     also: Vec<String>,
 
-    /// How long a tracer of --also needs to start
+    /// Milliseconds that a tracer of --also needs to start
     #[arg(long, value_name = "MS", default_value_t = 1500)]
     settle: u64,
 
-    /// Ratios taken of each cell
+    /// Number of measurements of each operation and configuration
     #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// CPU to measure on [default: the last one we may use]
+    /// CPU to measure on [default: the last one allowed]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
 
-    /// Run the programs of an LMbench 3 that was built in DIR in place of our operations; each takes about a second
+    /// Run the programs of LMbench 3 built in DIR instead of the built-in operations (about a second each)
     #[arg(long, value_name = "DIR")]
     with_lmbench: Option<PathBuf>,
 
-    /// Write a page with a chart of the tables
+    /// Also write the tables with a chart to FILE as HTML
     #[arg(long, value_name = "FILE", conflicts_with = "volume")]
     html: Option<PathBuf>,
 
-    /// Measure what each selection of events writes instead, recording it for TIME (at most, with a program)
+    /// Instead measure how much data each selection of events writes in TIME, or while PROGRAM runs
     #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "30s", value_parser = super::record::duration,
           conflicts_with_all = ["config", "op", "also", "with_lmbench"])]
     volume: Option<Duration>,
@@ -84,7 +83,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// With --volume: run this meanwhile, once for each selection
+    /// With --volume: program to run meanwhile, once for each selection
     #[arg(last = true, value_name = "PROGRAM", requires = "volume")]
     program: Vec<OsString>,
 }

@@ -13,45 +13,45 @@ use std::process::ExitCode;
 
 /// Predict the speed-up on more CPUs
 ///
-/// From one recording on one CPU: its threads are replayed on 2 to 256 CPUs, with the locks they
-/// took, the waits for each other and what waking a thread costs on this machine. Says what limits
-/// at each number of CPUs, and what a change would bring.
+/// Replays the threads of a recording made on one CPU on 2 to 256 CPUs, with the locks they took, their waits for each other
+/// and the cost of waking a thread on this machine. Prints what limits the speed-up at each number of CPUs, and what a change
+/// would gain.
 ///
-/// With -- PROGRAM it is recorded now, on one CPU. --second-run records it once more on two CPUs:
-/// then it is known how much slower its code and its critical sections run there.
+/// With -- PROGRAM, records the program on one CPU first. --second-run also records it on two CPUs, which shows how much slower
+/// its code and its critical sections run there.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  kasuri predict -- ./program 8                 records it on one CPU, then predicts
-  kasuri predict --second-run -- ./program 8    better: also a run on two CPUs
+  kasuri predict -- ./program 8                 records ./program on one CPU first
+  kasuri predict --second-run -- ./program 8    more accurate: also a run on two CPUs
   kasuri predict one-cpu.kasuri
   kasuri predict --svg speedup.svg one-cpu.kasuri
   kasuri predict --json run.kasuri | jq '.points[] | [.cpus, .speedup]'")]
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Record PROGRAM once more, on two CPUs
+    /// Also record PROGRAM on two CPUs
     #[arg(long, requires = "program")]
     second_run: bool,
-    /// A recording of the same program on more CPUs
+    /// Recording of the same program on more CPUs
     #[arg(long, value_name = "FILE", conflicts_with = "second_run")]
     second: Option<PathBuf>,
-    /// For how many CPUs [default: 2 to 256]
+    /// Numbers of CPUs to predict for [default: 2 to 256]
     #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
     cpus: Vec<u16>,
     /// Print JSON (schema kasuri.predict/1)
     #[arg(long)]
     json: bool,
-    /// Write the curve as a picture too
+    /// Also write the speed-up curve to OUT as SVG
     #[arg(long, value_name = "OUT")]
     svg: Option<PathBuf>,
     /// The table of the paper that the lock ratio comes from, as the model with inflated holds gives it (JSON)
     #[arg(long, hide = true)]
     published: bool,
-    /// Do not measure what waking costs here: the recording is of another machine
+    /// Use assumed costs instead of measuring this machine: the recording is of another one
     #[arg(long)]
     other_machine: bool,
-    /// Costs of the machine asked about: an answer of --json made there
+    /// Use the costs of another machine, from the output of --json there
     #[arg(long, value_name = "FILE", conflicts_with = "other_machine")]
     machine: Option<PathBuf>,
 }
@@ -74,7 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let second = match &args.second {
         Some(path) => Some(Input::new(path.clone(), false).load()?),
         None if args.second_run && allowed.len() < 2 => {
-            message::warning("no second run: this process may use one CPU only");
+            message::warning("no second run: this process may use only one CPU");
             None
         }
         None if args.second_run => {

@@ -12,103 +12,104 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  kasuri record -- ./program 8              into program.kasuri
+  kasuri record -- ./program 8              writes program.kasuri
   kasuri record -o run.kasuri -- make -j8
-  kasuri record --locks -- ./program        every pthread lock too
-  kasuri record --lock-function spin_lock,spin_unlock -- ./program    a lock of the program's own
+  kasuri record --locks -- ./program        also every pthread lock
+  kasuri record --lock-function spin_lock,spin_unlock -- ./program    also its own spinlocks
   kasuri record -p $(pgrep -n server) --duration 10s
   kasuri record -a --duration 5s            the whole system
   kasuri record --flight --keep 5s -- ./server
-  kasuri record --budget 2% --syscalls -- ./server    never costs more
-  kasuri record --check-overhead -- ./program         the true slow-down, beside the estimate
-  kill -USR2 RECORDER                       saves the last 5 s of it
+  kasuri record --budget 2% --syscalls -- ./server    for at most 2 % of its CPU time
+  kasuri record --check-overhead -- ./program         measures how much recording slows it down
+  kill -USR2 RECORDER                       makes the flight recorder save its last 5 s
 
-Exit status: the program's (128 + N when signal N killed it); 125 when kasuri failed,
-126 when the program cannot be run, 127 when there is no such program.";
+Exit status: the program's (128 + N if signal N killed it); 125 if kasuri failed,
+126 if the program cannot be executed, 127 if it was not found.";
 
 /// Record a program, a process or the whole system.
 ///
-/// The program's annotations (kasuri.h) and the kernel's scheduler events go into one file. Kernel events
-/// are recorded of the whole system, because that is cheaper than filtering; reports show the
-/// program unless told otherwise. Without root, annotations and the program's own context switches
-/// are recorded; `kasuri doctor` says what this machine allows.
+/// Writes the program's annotations (kasuri.h) and the kernel's scheduler events into one file. Kernel events of the whole
+/// system are recorded, because filtering them would cost more; the other commands show only the program unless told otherwise.
+/// Without root, kasuri records annotations and the program's own context switches. `kasuri doctor` shows what this machine
+/// allows.
 ///
-/// Ctrl-C goes to the program; when it ends the recording is finished. A second Ctrl-C, a second
-/// or more after the first, finishes the recording at once.
+/// Ctrl-C goes to the program, and the recording ends when the program does. A second Ctrl-C, at least a second after the
+/// first, ends the recording immediately.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// File to write [default: PROGRAM.kasuri, PID.kasuri or system.kasuri]
+    /// Write the recording to FILE [default: PROGRAM.kasuri, PID.kasuri or system.kasuri]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Attach to a running process, until it ends
+    /// Record the running process PID until it ends
     #[arg(short, long, value_name = "PID", conflicts_with_all = ["all", "program"])]
     pid: Option<i32>,
 
-    /// Record the whole system, until Ctrl-C, --duration or the end of PROGRAM
+    /// Record the whole system until Ctrl-C, --duration or the end of PROGRAM
     #[arg(short, long)]
     all: bool,
 
-    /// Stop recording after this time: 5s, 500ms, 2m
+    /// Stop recording after TIME: 5s, 500ms, 2m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
 
-    /// Flight recorder: keep only the last seconds; save them on SIGUSR2, on a trigger annotation and at the end
+    /// Keep only the last seconds in memory; save them on SIGUSR2, on a trigger annotation and at the end
     #[arg(long)]
     flight: bool,
 
-    /// How much the flight recorder keeps
+    /// Length of what --flight keeps
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s", requires = "flight")]
     keep: Duration,
 
-    /// Kernel buffer of each CPU, MiB [default: 16, less where memory is short]
+    /// Size of the kernel's buffer for each CPU, in MiB [default: 16, or less if memory is short]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     buffer_mb: Option<u64>,
 
-    /// Memory that one process may take for annotations not yet written, MiB [default: a quarter of what is free, at most 4096]
+    /// Memory that one process may use for annotations not yet written to the file, in MiB [default: a quarter of the free memory, at most 4096]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     ring_mb: Option<u64>,
 
-    /// Stop recording when fewer MiB are free on its disk [default: 256, once the recording takes as much]
+    /// Stop recording when less than this is free on the recording's disk, in MiB [default: 256, once the recording is that large]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(0..=1 << 30), conflicts_with = "flight")]
     keep_free: Option<u64>,
 
-    /// Drop annotations rather than take more memory for them; drops are counted
+    /// Drop (and count) annotations instead of using more memory when the recorder falls behind
     #[arg(long, conflicts_with = "flight")]
     discard: bool,
 
-    /// Record interrupts and softirqs too
+    /// Also record interrupts and softirqs
     #[arg(long)]
     irq: bool,
 
-    /// Record system calls too (a fifth to half a microsecond more for each)
+    /// Also record system calls (adds 0.2 to 0.5 us to each)
     #[arg(long)]
     syscalls: bool,
 
-    /// More kernel events: SYSTEM:NAME, or selections such as locks, io, irq, syscalls, all (see `kasuri events`)
+    /// Also record these kernel events: SYSTEM:NAME, or a selection such as locks, io, irq, syscalls, all (see `kasuri events`)
     #[arg(long, value_name = "EVENT", value_delimiter = ',')]
     events: Vec<String>,
 
-    /// Record locks: every acquisition (full), or counts, samples and every wait (light), and waits for kernel locks
+    /// Also record pthread locks and waits for kernel locks
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "full", conflicts_with = "pid")]
     locks: Option<Locks>,
 
-    /// Record locks that no probe can stand in front of (static programs, parking_lot, your own), by the functions that take
-    /// and give them: [BINARY:]LOCK,UNLOCK. The lock is their first argument; NAME@2: the second, NAME@0: there is one only
+    /// Also record locks that --locks does not (static programs, parking_lot, your own): LOCK and UNLOCK are the functions
+    /// that acquire and release them, [BINARY:]LOCK,UNLOCK. The lock is their first argument; NAME@2 means the second, NAME@0
+    /// that the functions share a single lock
     #[arg(long, value_name = "FUNCTIONS")]
     lock_function: Vec<String>,
 
-    /// Keep what kernel events cost below this share of the program's CPU time: 2%. Events beyond the timeline go off first,
-    /// then only windows of time are recorded; the report shows which
+    /// Limit the cost of kernel events to PERCENT of the program's CPU time, for example 2%. If needed, kasuri first disables
+    /// events that the timeline can do without, then records only windows of time; the report shows which
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["flight", "no_kernel"])]
     budget: Option<f64>,
 
-    /// Run the program with and without recording in turn, and say what recording truly costs it
+    /// Run the program alternately with and without recording, and print by how much recording slows it down
     #[arg(long, conflicts_with_all = ["pid", "all", "flight", "duration", "no_pack"])]
     check_overhead: bool,
 
-    /// Pairs of runs for --check-overhead
+    /// Number of pairs of runs for --check-overhead
     #[arg(long, value_name = "N", default_value_t = 7, requires = "check_overhead", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
 
@@ -116,7 +117,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "all")]
     no_kernel: bool,
 
-    /// Leave the recording directory, do not pack it into one file
+    /// Keep the recording directory instead of packing it into one file
     #[arg(long)]
     no_pack: bool,
 
@@ -124,7 +125,7 @@ pub struct Args {
     #[arg(short, long)]
     quiet: bool,
 
-    /// Program to run, with its arguments
+    /// Program to record, with its arguments
     // What begins with a hyphen is the program's from the program on; before it, it is an option of ours, mistyped.
     #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     program: Vec<OsString>,
@@ -133,9 +134,9 @@ pub struct Args {
 /// How much the lock probe records.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum Locks {
-    /// Every acquisition
+    /// Record every acquisition and every wait
     Full,
-    /// Counts, one hold in about 64, every wait
+    /// Count acquisitions, record about one hold in 64 and every wait
     Light,
 }
 

@@ -5,14 +5,13 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  kasuri recover run.kasuri.d                 the recorder was killed: pack what it had
-  kasuri recover run.kasuri -o whole.kasuri   a damaged file: copy what is whole of it";
+  kasuri recover run.kasuri.d                 pack the directory of a killed recorder
+  kasuri recover run.kasuri -o whole.kasuri   copy the undamaged part of a file";
 
-/// Save a recording whose recorder was killed, or a damaged file.
+/// Recover a recording whose recorder was killed, or a damaged file.
 ///
-/// A recording directory (NAME.kasuri.d) is completed with what the programs left in shared memory, packed
-/// into NAME.kasuri and removed. Of a damaged .kasuri file everything that is whole is copied to
-/// a new file.
+/// Completes a recording directory (NAME.kasuri.d) with what the programs left in shared memory, packs it into NAME.kasuri and
+/// removes it. From a damaged .kasuri file, copies every undamaged part to a new file.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -20,7 +19,7 @@ pub struct Args {
     #[arg(value_name = "DIR|FILE")]
     path: PathBuf,
 
-    /// File to write [default: NAME.kasuri; for a file NAME.recovered.kasuri]
+    /// Write the recording to FILE [default: NAME.kasuri; for a file NAME.recovered.kasuri]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 

@@ -10,31 +10,30 @@ use std::process::{Command, ExitCode, Stdio};
 
 /// Write the timeline as one HTML file
 ///
-/// It opens offline in any browser: the file holds the recording, its summary and the viewer, so it can be
-/// sent to somebody else as it is.
+/// The file contains the recording, its summary and the viewer. It opens in any browser without a network connection.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   kasuri report run.kasuri                      writes run.html
   kasuri report --open run.kasuri               and opens it
   kasuri report -o slow.html --title 'before the fix' run.kasuri
-  kasuri report before.kasuri after.kasuri      writes before-after.html: both, one above the other, aligned")]
+  kasuri report before.kasuri after.kasuri      writes before-after.html with both")]
 pub struct Args {
     #[command(flatten)]
     input: Input,
-    /// A second recording, shown below the first on an aligned time axis
+    /// Second recording, shown below the first on an aligned time axis
     #[arg(value_name = "FILE2")]
     second: Option<PathBuf>,
-    /// Where to, - for stdout [default: FILE with .html, FILE-FILE2.html for two]
+    /// Write the report to OUT; - for stdout [default: FILE.html, or FILE-FILE2.html for two]
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Open it in the browser
+    /// Open the report in the browser
     #[arg(long)]
     open: bool,
     /// Heading of the page [default: the recorded command]
     #[arg(long, default_value = "", hide_default_value = true)]
     title: String,
-    /// Compression, 1 (fast) to 9 (small)
+    /// Compression level, from 1 (fast) to 9 (small)
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=9))]
     level: u32,
 }

@@ -13,48 +13,48 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Ask a recording in SQL
+/// Query a recording with SQL
 ///
-/// FILE is a recording, a trace of another tool, or a folder that `kasuri export --format parquet` wrote, with as many runs
-/// as there are. QUERY is SQL, or the name of a query that comes with kasuri (--list). Without QUERY: stdin, or a
-/// prompt with history; .tables and .schema show what there is, .help helps. Tables: docs/sql.md.
+/// FILE is a recording, another tool's trace, or a folder of runs written by `kasuri export --format parquet`. QUERY is SQL or
+/// the name of a built-in query (--list). Without QUERY, reads SQL from stdin, or from a prompt with history if stdin is a
+/// terminal (.tables, .schema and .help work there). docs/sql.md describes the tables.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   kasuri sql run.kasuri top_waits
   kasuri sql run.kasuri 'SELECT name, SUM(dur_ns) FROM slice GROUP BY name ORDER BY 2 DESC'
   kasuri sql --format csv run.kasuri busiest_threads
-  kasuri sql runs/ 'FROM lock_wait_trend WHERE lock_wait_share > 0.1'    all exported runs
+  kasuri sql runs/ 'FROM lock_wait_trend WHERE lock_wait_share > 0.1'    of all exported runs
   kasuri sql run.kasuri                                                  the prompt
 
-DuckDB answers; get it with: pip install duckdb-cli")]
+Needs DuckDB: pip install duckdb-cli")]
 pub struct Args {
-    /// The recording, another tool's trace, or a folder of exported runs; - for stdin
+    /// Recording, another tool's trace, or folder of exported runs; - for stdin
     #[arg(value_name = "FILE", required_unless_present_any = ["list", "show"])]
     file: Option<PathBuf>,
-    /// SQL, or the name of a query
+    /// SQL, or the name of a built-in query
     #[arg(value_name = "QUERY")]
     query: Option<String>,
-    /// List the queries that come with kasuri; with --format json also the tables
+    /// List the built-in queries; with --format json also the tables
     #[arg(long, conflicts_with_all = ["file", "show"])]
     list: bool,
-    /// Print the SQL of the query NAME
+    /// Print the SQL of the built-in query NAME
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     show: Option<String>,
-    /// Format of the answer
+    /// Format of the output
     #[arg(long, short, value_enum, default_value = "pretty")]
     format: Format,
-    /// Where to [default: stdout]
+    /// Write to OUT [default: stdout]
     #[arg(long, short, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Read what can be read of a damaged recording
+    /// Read the undamaged part of a damaged recording
     #[arg(long)]
     salvage: bool,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum Format {
-    /// A table for people
+    /// A text table
     Pretty,
     /// Comma-separated values with a header
     Csv,

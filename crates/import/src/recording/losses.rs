@@ -57,7 +57,7 @@ fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut V
         );
         let unwritten = rise(|r| r.unwritten);
         if unwritten > 0 {
-            let remedy = "make more room where the recording is written";
+            let remedy = "free disk space where the recording is written";
             out.push(loss("disk full", cpu, when.clone(), unwritten, remedy));
         }
         if overrun > 0 {
@@ -97,7 +97,7 @@ fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut V
         let (cause, remedy) = match gap.why {
             Why::Damaged => (
                 "page damaged",
-                "the file was changed or cut after it was recorded; record again",
+                "record again: the file was changed or truncated after it was recorded",
             ),
             Why::Overrun => (OVERRUN, remedy.as_str()),
             Why::Paused => (
@@ -149,9 +149,9 @@ fn annotations(
             // Overwritten, and in no chunk of the copy: it was being emptied.
             let is_overwritten = number == Lost::Overwritten as usize;
             let cause = match client.pid {
-                0 => format!("{cause} (programs that found no room for one chunk)"),
+                0 => format!("{cause} (programs that had no memory for a single chunk)"),
                 pid if is_overwritten => format!("{cause} (threads of process {pid})"),
-                pid => format!("{cause} (threads of process {pid} that never got a chunk)"),
+                pid => format!("{cause} (threads of process {pid} that never had a chunk)"),
             };
             out.push(Loss {
                 cause,
@@ -201,7 +201,7 @@ fn cause(lost: Option<Lost>) -> (&'static str, &'static str) {
             "none needed: a flight recorder keeps the newest events; give it more chunks to keep more"
         }
         Some(Lost::Big) => "shorten the message or argument to 2032 bytes",
-        Some(Lost::Site) => "free space where the session directory is (usually /dev/shm)",
+        Some(Lost::Site) => "free space in the session directory (usually /dev/shm)",
         Some(Lost::Frozen) => "none: a snapshot was being copied; trigger fewer of them",
         None => "read it with a newer kasuri",
     };

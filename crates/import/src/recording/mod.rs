@@ -332,7 +332,7 @@ fn streams<'r>(
 fn info(meta: &Meta) -> Info {
     let mut missing = meta.missing.clone();
     if !meta.complete {
-        missing.push("the recorder did not end in order: the last events may be missing, and what ran at the end is cut off".into());
+        missing.push("the recorder was killed: the last events may be missing, and what ran at the end is truncated".into());
     }
     Info {
         format: "kasuri".into(),
@@ -421,7 +421,7 @@ fn kept_budget(meta: &Meta, trace: &Trace) -> Vec<String> {
     }
     out.extend(off.into_iter().map(|(event, ns)| {
         format!(
-            "{event} was off for {:.0} % of the time to keep the budget of {budget} %: what it would have told is missing there",
+            "{event} was off for {:.0} % of the time to keep the budget of {budget} %: what it records is missing there",
             percent(ns)
         )
     }));

@@ -74,8 +74,8 @@ fn kind_of(path: &Path, stat: &Stat) -> io::Result<Kind> {
             }
         }
         FileType::Symlink if is_open_file(path) => Ok(Kind::Stream),
-        FileType::Symlink => refused("it is a symbolic link; name the file that it points to"),
-        FileType::Directory => refused("it is a directory; name a file in it"),
+        FileType::Symlink => refused("it is a symbolic link; use the path it points to"),
+        FileType::Directory => refused("it is a directory; use the path of a file in it"),
         FileType::BlockDevice => refused("it is a disk"),
         _ => refused("it is no file"),
     }
@@ -159,13 +159,13 @@ impl Pending {
         };
         let now = beside.dir.stat_of(&beside.part)?;
         if (now.st_dev, now.st_ino) != beside.id {
-            return Err(io::Error::other("another process writes it as well"));
+            return Err(io::Error::other("another process is writing it"));
         }
         if let Ok(stat) = beside.dir.stat_of(&beside.name)
             && FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
         {
             return Err(io::Error::other(
-                "something that is no file has come to lie there",
+                "it has become something other than a file",
             ));
         }
         beside.dir.rename(&beside.part, &beside.name)?;

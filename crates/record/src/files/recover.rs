@@ -62,7 +62,7 @@ fn recover_directory(
     directory::lock(&dir)?;
     if dir.stat_of("meta.json").is_err() {
         return Err(not_a_recording(
-            "it has no meta.json; a recorder killed before it began leaves that, remove it"
+            "it has no meta.json: its recorder was killed before it began; remove the directory"
                 .to_owned(),
         ));
     }
@@ -71,7 +71,7 @@ fn recover_directory(
     out::kind(&output).map_err(|e| Error::file("write", &output, e))?;
     let left = Left::of(&dir, shm_dir).map_err(|e| {
         not_a_recording(format!(
-            "its link `session` names no session of its own ({e}); remove that link to recover without what it names"
+            "its link `session` does not lead to its session ({e}); remove the link to recover without that session"
         ))
     })?;
     directory::use_reserve(&dir);
@@ -93,7 +93,7 @@ fn recover_directory(
         crate::rings::ringfile::repair_chunk_files(&dir)?;
     }
     if !meta.complete && meta.end.is_none() && meta.kernel.source != "none" {
-        doubts.push("kernel events that its killed recorder had not drained".to_owned());
+        doubts.push("kernel events that its killed recorder had not yet read".to_owned());
     }
     let amend = complete(meta);
     let dirs: Vec<&Held> = std::iter::once(&dir)
@@ -160,7 +160,7 @@ fn complete(mut meta: Meta) -> Amend {
     if !meta.complete && meta.end.is_none() {
         anchors.extend(same_boot(&meta.start, &now).then_some(now));
         meta.missing.push(
-            "the recorder did not end in order: kernel events that it had not drained are missing (those of the last two seconds at most, on a quiet CPU the last 4 KiB), and all after it".to_owned(),
+            "the recorder was killed: kernel events that it had not yet read are missing (at most those of the last two seconds, on a quiet CPU the last 4 KiB), and everything after it".to_owned(),
         );
     }
     Amend {

@@ -19,8 +19,8 @@ pub struct Builtin {
 }
 
 const LOCK_EVENTS: &[(&str, &str)] = &[
-    ("lock/contention_begin", "waits for the kernel's own locks"),
-    ("lock/contention_end", "waits for the kernel's own locks"),
+    ("lock/contention_begin", "waits for kernel locks"),
+    ("lock/contention_end", "waits for kernel locks"),
     ("syscalls/sys_enter_futex", "waits for locks of programs"),
     ("syscalls/sys_exit_futex", "waits for locks of programs"),
 ];
@@ -37,12 +37,12 @@ const IO_EVENTS: &[(&str, &str)] = &[
 pub const BUILTIN: &[Builtin] = &[
     Builtin {
         name: "timeline",
-        what: "thread states, CPUs, wakers, migrations: always recorded",
+        what: "thread states, CPUs, wake-ups, migrations: always recorded",
         events: DEFAULT_EVENTS,
     },
     Builtin {
         name: "locks",
-        what: "contention of the kernel's locks, futex calls",
+        what: "contention of kernel locks, futex calls",
         events: LOCK_EVENTS,
     },
     Builtin {

@@ -128,14 +128,14 @@ pub fn open(options: &Options, dir: &Held) -> Result<Opened> {
         })?;
         opened
             .missing
-            .push("kernel events were not asked for (--no-kernel)".to_owned());
+            .push("kernel events were not recorded (--no-kernel)".to_owned());
         return Ok(opened);
     }
     let tracefs = match crate::program::namespaces::is_initial() {
         true => open_tracefs(options, dir, &mut opened)?,
         false => {
             let why =
-                "this is a pid name space of its own, and tracefs tells the host's process numbers";
+                "kasuri runs in its own PID namespace, and tracefs has the host's process ids";
             no_lock_functions(options, || format!("{why}; run kasuri on the host"))?;
             let lost = "no wakers, run-queue waits, other programs or interrupts";
             let remedy = "`kasuri record` on the host, or the container with `--pid=host`";
@@ -189,7 +189,7 @@ fn open_tracefs(
         Err(e) => {
             no_lock_functions(options, || crate::kernel::uprobes::unavailable(&e))?;
             opened.missing.push(format!(
-                "no tracing instance can be made ({e}): no kernel events; see `kasuri doctor`"
+                "cannot create a tracing instance ({e}): no kernel events; see `kasuri doctor`"
             ));
             return Ok(None);
         }

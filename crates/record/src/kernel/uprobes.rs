@@ -55,7 +55,7 @@ fn find_one(text: &str, command: &[OsString]) -> Result<LockFunction> {
             Some(program) => program_file(program),
             None => {
                 return Err(unfit(
-                    "no program is started here, so name the file: BINARY:LOCK,UNLOCK".into(),
+                    "without a program to start, name the file: BINARY:LOCK,UNLOCK".into(),
                 ));
             }
         },
@@ -66,7 +66,7 @@ fn find_one(text: &str, command: &[OsString]) -> Result<LockFunction> {
     let path = binary.as_os_str().as_bytes();
     if path.iter().any(|b| b.is_ascii_whitespace()) {
         return Err(unfit(format!(
-            "{}: the kernel takes no path with spaces; make a link without",
+            "{}: the kernel rejects paths with spaces; use a link without spaces",
             binary.display()
         )));
     }
@@ -157,7 +157,8 @@ fn symbol(elf: &object::File<'_>, wanted: &str) -> std::result::Result<u64, Stri
     }
     if functions.is_empty() {
         return Err(
-            "no symbols: it is stripped; build it with them, or name a file that has them".into(),
+            "it has no symbols (stripped); build it with symbols, or name a file that has them"
+                .into(),
         );
     }
     // As C++ and Rust write `a::b` in symbols: the length before each part.
@@ -180,7 +181,7 @@ fn symbol(elf: &object::File<'_>, wanted: &str) -> std::result::Result<u64, Stri
     }
     if found.is_empty() {
         return Err(format!(
-            "no function `{wanted}`; it may be inlined: `nm` shows what there is"
+            "no function `{wanted}`; it may be inlined (`nm` lists the functions)"
         ));
     }
     let shown: Vec<&str> = found
@@ -190,7 +191,7 @@ fn symbol(elf: &object::File<'_>, wanted: &str) -> std::result::Result<u64, Stri
         .collect();
     let more = if found.len() > 6 { ", ..." } else { "" };
     Err(format!(
-        "no function is called `{wanted}`; name one of: {}{more}",
+        "no function `{wanted}`; did you mean: {}{more}",
         shown.join(", ")
     ))
 }
@@ -215,7 +216,7 @@ fn fetch(argument: &str) -> std::result::Result<Option<String>, String> {
     let register = match argument.parse::<usize>() {
         Ok(0) => return Ok(None),
         Ok(n) => *registers.get(n - 1).ok_or_else(|| {
-            format!("argument {n} is in no register here; name one with @REGISTER")
+            format!("argument {n} is not passed in a register here; name one with @REGISTER")
         })?,
         Err(_) if is_name(argument) => argument,
         Err(_) => {
@@ -253,7 +254,7 @@ pub(crate) fn unavailable(cause: &std::io::Error) -> String {
     match cause.raw_os_error() {
         Some(libc::ENOENT) => "this kernel has no uprobes (CONFIG_UPROBE_EVENTS): annotate the lock with KASURI_LOCK_* instead".into(),
         Some(libc::EACCES | libc::EPERM) => "uprobes need root; `sudo kasuri record --lock-function ...`".into(),
-        _ => format!("the kernel refuses the probe: {cause}"),
+        _ => format!("the kernel rejects the probe: {cause}"),
     }
 }
 

@@ -19,7 +19,7 @@ pub fn environment(
 ) -> Result<Vec<(OsString, OsString)>> {
     if command.is_empty() {
         missing.push(
-            "locks: the lock probe is put in front of a program when it starts; `kasuri record --locks -- PROGRAM`"
+            "locks: --locks works only for a program that kasuri starts: `kasuri record --locks -- PROGRAM`"
                 .to_owned(),
         );
         return Ok(Vec::new());

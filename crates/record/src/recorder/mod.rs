@@ -167,7 +167,7 @@ impl<'a> Recorder<'a> {
         self.ending_signals += 1;
         if self.ending_signals > 1 {
             notify(Notice::Note(
-                "recording stopped; the program goes on".to_owned(),
+                "recording stopped; the program continues".to_owned(),
             ));
             return Step::End;
         }
@@ -250,7 +250,7 @@ impl<'a> Recorder<'a> {
             .parent()
             .unwrap_or(self.live.session.path());
         format!(
-            "{} annotated programs found no room for their annotations in {}, so that some or all of those are missing; each needs 40 kB at least and up to --ring-mb: `mount -o remount,size=1G {}`, `docker run --shm-size=1g`, or another place in KASURI_SHM_DIR",
+            "{} annotated programs had no memory for annotations in {}: some or all of them are missing. Each program needs at least 40 kB and up to --ring-mb: `mount -o remount,size=1G {}`, `docker run --shm-size=1g`, or another place in KASURI_SHM_DIR",
             self.live.session.refused(),
             place.display(),
             place.display()
@@ -301,7 +301,7 @@ impl<'a> Recorder<'a> {
         self.live.session.set_state(SessionState::Stopped);
         let kept = self.live.bytes();
         notify(Notice::Warning(format!(
-            "{error}; recording stopped, the first {:.1} MB are kept, the program goes on",
+            "{error}; recording stopped, the first {:.1} MB are kept, the program continues",
             kept as f64 / 1e6
         )));
         self.live.summary.failure = Some(error);

@@ -86,7 +86,7 @@ impl<'a> Recorder<'a> {
     pub(super) fn begin(&mut self, signals: &Signals, notify: Notify<'_>) -> Result<()> {
         for name in std::mem::take(&mut self.removed) {
             notify(Notice::Note(format!(
-                "removed tracing instance {name} of a recorder that was killed"
+                "removed tracing instance {name}, left by a killed recorder"
             )));
         }
         if let (Target::System(_), Source::None) = (&self.options.target, &self.live.source) {
@@ -218,7 +218,7 @@ impl<'a> Recorder<'a> {
                 }
                 Ok(attachment) => self.attachment = Some(attachment),
                 Err(error) => notify(Notice::Warning(format!(
-                    "annotations of process {pid} cannot be switched on: {error}"
+                    "cannot enable the annotations of process {pid}: {error}"
                 ))),
             }
         }

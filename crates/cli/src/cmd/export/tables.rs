@@ -47,7 +47,7 @@ pub struct Tables {
     /// parquet: name of the machine [default: the recording's host]
     #[arg(long, value_name = "NAME", help_heading = "Tables")]
     machine: Option<String>,
-    /// parquet, csv: a row of the table `label`, such as commit=1a2b3c; may be repeated
+    /// parquet, csv: row of the table `label`, such as commit=1a2b3c; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Tables")]
     label: Vec<(String, String)>,
     /// parquet, csv: only this table; may be repeated

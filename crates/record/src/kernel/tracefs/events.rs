@@ -8,7 +8,7 @@ pub const DEFAULT_EVENTS: &[(&str, &str)] = &[
     ("sched/sched_switch", "thread states and CPU occupancy"),
     (
         "sched/sched_waking",
-        "who woke whom, and how long a woken thread waited for a CPU",
+        "wake-ups, and how long a woken thread waited for a CPU",
     ),
     (
         "sched/sched_wakeup_new",
@@ -17,7 +17,7 @@ pub const DEFAULT_EVENTS: &[(&str, &str)] = &[
     ("sched/sched_migrate_task", "moves of threads between CPUs"),
     (
         "sched/sched_process_fork",
-        "who started which thread or process",
+        "the parents of threads and processes",
     ),
     ("sched/sched_process_exec", "names of programs after exec"),
     ("sched/sched_process_exit", "when threads end"),
@@ -43,8 +43,8 @@ pub const SYSCALL_EVENTS: &[(&str, &str)] = &[
 
 /// Added by `--locks`: the kernel's own locks.
 pub const LOCK_EVENTS: &[(&str, &str)] = &[
-    ("lock/contention_begin", "waits for the kernel's own locks"),
-    ("lock/contention_end", "waits for the kernel's own locks"),
+    ("lock/contention_begin", "waits for kernel locks"),
+    ("lock/contention_end", "waits for kernel locks"),
 ];
 
 /// The `events/` directory of one instance.

@@ -121,7 +121,7 @@ impl Instance {
             }
         }
         Err(io::Error::other(
-            "instances vanish as soon as they are made",
+            "instances disappear as soon as they are created",
         ))
     }
 
@@ -154,7 +154,7 @@ impl Instance {
                     self.formats.insert(event.clone(), format);
                 }
                 Some(_) => self.missing.push(format!(
-                    "kernel event {event} cannot be switched on: no {use_of_it}"
+                    "cannot enable kernel event {event}: no {use_of_it}"
                 )),
                 None => self
                     .missing

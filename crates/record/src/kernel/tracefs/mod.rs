@@ -60,7 +60,7 @@ impl Tracefs {
         match mount_detached() {
             Ok(root) => Ok(Tracefs {
                 root,
-                place: "mounted by kasuri for itself".to_owned(),
+                place: "mounted by kasuri".to_owned(),
             }),
             Err(e) => Err(unavailable(denied, &e)),
         }
@@ -81,7 +81,7 @@ fn unavailable(denied: Option<String>, e: &io::Error) -> Unavailable {
     let root = rustix::process::geteuid().is_root();
     match denied {
         Some(place) => Unavailable {
-            why: format!("{place} is closed to this user"),
+            why: format!("this user may not use {place}"),
             remedy: "run as root: `sudo kasuri record ...`".to_owned(),
         },
         None if !root => Unavailable {
