@@ -5,8 +5,8 @@
  * Guide: docs/guide/ito.md. Everything here may be called by ito threads and by any other thread of the process, unless
  * said otherwise. Functions that can fail return 0 or a positive errno value, as pthread_* do.
  *
- * Define ITO_INLINE before the #include to have the hot paths (ito_create, ito_join) compiled into the caller; it is
- * the same source that the library is built from.
+ * Define ITO_INLINE before the #include to have the hot paths (ito_create, ito_join, ito_yield, mutexes) compiled into
+ * the caller. It is the same source that the library is built from.
  */
 #ifndef ITO_H
 #define ITO_H
@@ -28,10 +28,10 @@ typedef struct ito_thread ito_thread;
 typedef struct ito_config {
     uint32_t struct_size; /* sizeof(ito_config) */
     uint32_t n_workers;   /* 0: as many as the affinity mask and the cgroup's CPU quota allow, or $ITO_WORKERS */
-    size_t stack_bytes;   /* of threads without an own size; 0: $ITO_STACK or 64 KiB. Only touched pages take memory */
-    uint32_t spin_us;     /* how long an idle worker searches before it sleeps; 0: default, 20 */
-    uint32_t flags;       /* ITO_CONFIG_* */
-    uint64_t seed;        /* of the choice of victims; 0: from the clock */
+    size_t stack_bytes; /* of threads without a size of their own; 0: $ITO_STACK or 64 KiB. Untouched pages are free */
+    uint32_t spin_us;   /* how long an idle worker searches before it sleeps; 0: default, 20 */
+    uint32_t flags;     /* ITO_CONFIG_* */
+    uint64_t seed;      /* of the choice of victims; 0: from the clock */
 } ito_config;
 
 #define ITO_CONFIG_PIN 1u           /* bind each worker to a CPU of the affinity mask */
@@ -43,7 +43,7 @@ typedef struct ito_config {
  * ito_init - start the workers; the caller becomes the root thread.
  * @config: null for defaults.
  * Return:  0; EBUSY already started; EINVAL bad config; ENOMEM, EAGAIN as pthread_create.
- * Thread:  any kernel thread. Blocks: no. The root thread may from then on continue on any worker, as all threads may.
+ * Thread:  any kernel thread. Blocks: no. From then on the root thread may continue on any worker, as all threads may.
  */
 int ito_init(const ito_config *config);
 
@@ -74,8 +74,9 @@ typedef struct ito_attr {
     { sizeof(ito_attr), 0, 0, 0, -1, 0 }
 
 /**
- * ito_create - run fn(arg) as a thread, first; the caller continues when it ends or blocks, or on another worker.
- * @out:    the thread, for ito_join; null: nobody will join it (detached).
+ * ito_create - run fn(arg) as a thread. It runs first; the caller continues when it ends or blocks, or on another
+ * worker.
+ * @out:    the thread, for ito_join; null: it is detached.
  * @attr:   null for defaults.
  * Return:  0; EAGAIN no memory for a stack; EINVAL bad attr; EPERM ito_init was not called.
  * Thread:  any. errno and thread_local of the caller may be those of another kernel thread afterwards.
@@ -86,21 +87,22 @@ int ito_create(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void
 /**
  * ito_join - wait until a thread has ended.
  * @result: what fn returned or ito_exit got; may be null.
- * Return:  0; EDEADLK the caller itself; EINVAL detached, joined before, or another thread waits in ito_join for it.
+ * Return:  0; EDEADLK @thread is the caller; EINVAL detached, joined before, or another thread waits in ito_join for
+ *          it.
  */
 int ito_join(ito_thread *thread, void **result);
 
-/* Nobody will join `thread`; its memory is free when it ends. 0 or EINVAL as ito_join. */
+/* No thread will join `thread`; its memory is free when it ends. Returns 0, or EINVAL as ito_join. */
 int ito_detach(ito_thread *thread);
 
-/* Let other ready threads of this worker run. errno is kept. Foreign threads: sched_yield. */
+/* Let other ready threads of this worker run. errno is kept. In a kernel thread that is no worker: sched_yield. */
 void ito_yield(void);
 
-/* The calling thread. Foreign kernel threads get a descriptor of their own. */
+/* The calling thread. A kernel thread that is no worker has a descriptor of its own. */
 ito_thread *ito_self(void);
 
-/* End the calling thread; frames are not unwound. Not for the root thread or foreign threads (they abort the process
- * with a message, as returning is impossible). */
+/* End the calling thread; frames are not unwound. In the root thread it aborts the process with a message, as there is
+ * nothing to return to; in a kernel thread that is no worker it is pthread_exit. */
 void ito_exit(void *result) __attribute__((noreturn));
 
 /* Its name, or null. */

@@ -624,7 +624,7 @@ template <class T> class promise {
     promise() : state(std::make_shared<detail::future_state<T>>()) {}
     promise(promise &&) noexcept = default;
     promise &operator=(promise &&) noexcept = default;
-    /* A promise that is broken tells those who wait, as std::promise does. */
+    /* A broken promise is reported to the threads that wait, as std::promise does. */
     ~promise() {
         if (state && !set)
             set_exception(std::make_exception_ptr(std::future_error(std::future_errc::broken_promise)));

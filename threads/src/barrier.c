@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The barrier: a count and a queue. Who comes last takes the whole queue, so the next turn begins before the others
- * have left. */
+/* The barrier: a count and a queue, both under the queue bit. The last thread to arrive takes the whole queue, so the
+ * next turn can begin before the others have left. */
 #include "wait.h"
 
 int ito_barrier_wait(ito_barrier *b) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The condition: a queue. A signal moves the longest waiter to the queue of the mutex, where the signaller's unlock (or
- * its own wait) finds it: so a woken thread never runs into a mutex that its waker holds.
+ * its own wait) finds it. So a woken thread never runs into a mutex that its waker holds.
  */
 #include "lock_events.h"
 #include "wait.h"
@@ -23,11 +23,11 @@ static int cond_wait(ito_cond *c, ito_mutex *m, uint64_t deadline_ns) {
     }
     c->mutex = m;
     ito__waiters_push(&c->waiters, &w);
-    /* From here on a signal can find us: it waits for the queue bit, which we give back when we sleep. */
+    /* A signal that comes from here on waits for the queue bit, which is given back when this thread is asleep. */
     m->depth = 0;
     struct ito__waiter *next = ito__mutex_give_to_next(m);
     r = ito__wait(&w, &c->word, 0, deadline_ns, ITO__WAIT_COND, c, next);
-    /* 0: the mutex was handed to us. ETIMEDOUT, or woken while it was free: take it. */
+    /* 0: the mutex was handed over. ETIMEDOUT, or woken while it was free: take it. */
     int taken = ito__mutex_take_again(m, depth, r == 0);
     return taken ? taken : r == ETIMEDOUT ? ETIMEDOUT : 0;
 }
@@ -44,8 +44,9 @@ int ito_cond_wait_until(ito_cond *c, ito_mutex *m, uint64_t deadline_ns) {
 }
 
 /*
- * No lock when nobody waits. The race with a thread about to wait is the program's own: if it changes what is waited
- * for under the mutex, a waiter that saw the old state is on the queue before the mutex was free, and the load sees it.
+ * Takes no lock when nobody waits. The race with a thread that is about to wait is the program's: if it changes what is
+ * waited for under the mutex, a waiter that saw the old state was on the queue before the mutex was free. The mutex
+ * then orders that push before this relaxed load.
  */
 static bool cond_is_empty(const ito_cond *c) {
     return ito__waiters_is_empty_hint(&c->waiters);

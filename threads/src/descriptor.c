@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Thread descriptors: apart from stacks, since a thread that has ended keeps its descriptor until it is joined, but not
- * its stack. Type-stable: once a descriptor, always one until ito_fini, so a stale ito_thread * can be told
- * (ITO__FREE). A worker keeps up to ITO__FREE_MAX free ones; more go to a depot, from which workers that have none
- * take. A free descriptor is as ito_create wants it: all fields but state and next are 0 or their default.
+ * Thread descriptors. They are apart from stacks, since a thread that has ended keeps its descriptor until it is
+ * joined, but not its stack.
+ *
+ * Their memory is type-stable: once a descriptor, always a descriptor until ito_fini. So a stale ito_thread * reads
+ * ITO__FREE and no garbage. A worker keeps up to ITO__FREE_MAX free descriptors; more go to a depot, from which workers
+ * that have none take. A free descriptor is as ito_create wants it: all fields but state and next are 0 or their
+ * default.
  */
 #include "internal.h"
 
@@ -25,7 +28,7 @@ static struct {
     size_t n_free, n_made;
 } depot;
 
-/* lock held */
+/* The depot's lock is held. */
 static struct ito_thread *take(void) {
     struct ito_thread *t = depot.free;
     if (t) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The future: a value that is set once, and those who wait for it. */
+/* The future: a value that is set once, and the threads that wait for it. */
 #include "wait.h"
 
 enum { EMPTY = 0, SET = 1 };
@@ -14,7 +14,7 @@ int ito_future_set(ito_future *f, void *value) {
     struct ito__waiter *list = ito__waiters_pop_all(&f->waiters);
     for (struct ito__waiter *w = list; w; w = w->next)
         w->value = value; /* the first to wake may end the future */
-    /* ORDER release (in ito__word_unlock); pairs with the acquire in ito_future_try_get(): the value. */
+    /* Its release publishes the value to the acquire load in ito_future_try_get(). */
     ito__word_unlock(&f->state, SET);
     ito__waiter_wake_all(list, 0);
     return 0;
@@ -22,6 +22,7 @@ int ito_future_set(ito_future *f, void *value) {
 
 int ito_future_try_get(ito_future *f, void **value) {
     for (;;) {
+        /* ORDER acquire; pairs with the release of ito__word_unlock() in ito_future_set(). Shows the value. */
         uint32_t s = load_acquire(&f->state);
         if (s == EMPTY)
             return EBUSY;

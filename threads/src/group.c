@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Task groups: a count of threads that have not ended. Its last access is the release of the queue bit, so whoever
- * waited may end it.
+ * Task groups: a count of threads that have not ended, under the queue bit. The last access to a group is the release
+ * of that bit, so a thread that has waited for it may end it.
  */
 #include "wait.h"
 
@@ -24,7 +24,7 @@ static void group_leave(ito_group *g) {
     ito__word_lock(&g->state);
     if (!--g->running)
         list = ito__waiters_pop_all(&g->waiters);
-    /* ORDER release; pairs with the acquire in ito_group_wait_until(): what the thread did. */
+    /* Its release publishes what the thread did to ito__word_lock() in ito_group_wait_until(). */
     ito__word_unlock(&g->state, 0);
     ito__waiter_wake_all(list, 0);
 }
@@ -38,7 +38,7 @@ static void *group_main(void *arg) {
 }
 
 int ito_group_run(ito_group *g, void (*fn)(void *), void *arg) {
-    /* Not in this frame: the caller may be stolen, or the thread started later, and the frame gone. */
+    /* Not in this frame: the thread may start later, or the caller be stolen, and the frame be gone. */
     struct group_start *start = malloc(sizeof *start);
     if (!start)
         return ENOMEM;

@@ -7,8 +7,7 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 
-/* Of what runs on a kernel thread's own stack; a root thread has moved to another worker maybe, so not by asking there.
- */
+/* Bounds of a kernel thread's own stack. Kept from the start, since a root thread may run on another worker later. */
 struct bounds {
     void *low;
     size_t bytes;
@@ -46,7 +45,7 @@ void ito__hook_enter(struct ito_thread *t) {
 }
 void ito__hook_end(struct ito_thread *t) {
     t->sanitizer = NULL;
-    /* The frames below us end without returning; whoever gets the stack next must not find their red zones. */
+    /* The frames below this one end without returning; the stack's next thread must not find their red zones. */
     if (t->stack && !(t->flags & ITO__ROOT))
         __asan_unpoison_memory_region(t->stack->low, (size_t)((char *)t->stack - t->stack->low));
 }

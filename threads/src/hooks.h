@@ -3,10 +3,11 @@
  * Where sanitizers and valgrind are told about stacks and switches. Without them every hook is nothing (valgrind's: a
  * few instructions per new stack).
  *
- *   WORKER(t)               t is what the calling kernel thread runs on its own stack: a worker's context, the root
- * thread STACK_NEW(low, high)    a stack was mapped LEAVE(t, next, ending)  t is about to switch to next; ending: t
- * never comes back, and is not ours to read any more ENTER(t)                on t's stack, after a switch or first
- * thing END(t)                  t is about to be given away for good, while it still runs
+ *   WORKER(t)               t runs on the calling kernel thread's own stack: a worker's context or the root thread
+ *   STACK_NEW(low, high)    a stack was mapped
+ *   LEAVE(t, next, ending)  t is about to switch to next; ending: t never comes back and may not be read any more
+ *   ENTER(t)                on t's stack, after a switch to it or as its first action
+ *   END(t)                  t is about to be given away for good, while it still runs
  *
  * AddressSanitizer keeps a fake stack for each stack: sanitizer/common_interface_defs.h. ThreadSanitizer keeps a clock
  * for each fiber: sanitizer/tsan_interface.h. Switches synchronise there (flag 0): a worker's own data, used by every
@@ -41,8 +42,8 @@ void ito__hook_end(struct ito_thread *t);
 static inline void ito__hook_worker(struct ito_thread *t) {
     t->sanitizer = __tsan_get_current_fiber();
 }
-/* Inlined at any price: ThreadSanitizer counts calls and returns for each fiber, and a function that left on another
- * fiber than it was called on would break the books of both. */
+/* Always inlined: ThreadSanitizer counts calls and returns for each fiber, and a function that returns on another fiber
+ * than it was called on would break the counts of both. */
 static inline __attribute__((always_inline)) void ito__hook_leave(struct ito_thread *next, int ending) {
     void *old = ending ? __tsan_get_current_fiber() : NULL;
     if (next->sanitizer == NULL)

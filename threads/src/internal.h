@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The inside of libito: the rest of a worker, the pool, and what blocking primitives are built from. */
+/*
+ * The inside of libito: the rest of a worker, the pool, and what blocking primitives are built from.
+ *
+ * Start with ito/types.h. The files, from the fast paths outwards: deque.c (continuations), queue.c (ready threads),
+ * schedule.c (what a worker runs next), park.c (idle workers), block.c (threads that wait), thread.c (begin, end,
+ * join), worker.c (start and stop). Mutexes and the like are built on wait.h.
+ */
 #ifndef ITO_INTERNAL_H
 #define ITO_INTERNAL_H
 
@@ -48,20 +54,23 @@ struct ito__queue {
 #define ITO__FORK_RESERVE 8192u
 
 /*
- * A worker, all of it. Lines are kept apart by who writes them.
+ * A worker, all of it. Cache lines are kept apart by who writes them. "Owner" is the worker's own kernel thread: a
+ * field that only the owner uses needs no order. The tables of deque.c, queue.c and park.c have the rules of the shared
+ * ones.
  */
 struct worker {
     struct ito__worker hot; /* first: a struct ito__worker * is a struct worker * */
 
-    /* The ready queue of this worker, guarded by a biased lock: docs/design/deque.md, "the ready queue".
-     *   rq_busy    owner: 1 while inside. rq_frozen: 1 while a thief, who holds rq_lock, is inside. */
+    /* The ready queue of this worker, guarded by a biased lock (queue.c).
+     *   rq_busy     1 while the owner is inside
+     *   rq_frozen   1 while a thief, which holds rq_lock, is inside */
     alignas(ITO__LINE) uint32_t rq_busy;
     uint32_t rq_frozen;
     struct ito__queue rq;
     struct ito__queue urgent; /* threads of a priority above 0; rq_busy guards it too */
-    uint32_t urgent_picks;    /* owner: picks at which the urgent could go before others */
+    uint32_t urgent_picks;    /* owner: picks at which an urgent thread could go before others */
     uint32_t tick;            /* owner: picks so far */
-    uint32_t yields_left;     /* owner: fast yields, until one looks into the other queues too */
+    uint32_t yields_left;     /* owner: fast yields left, until one looks into the other queues too */
     uint32_t index;
     uint64_t rng;                                /* owner */
     struct ito__stack *stacks[ITO__STACK_CACHE]; /* owner: of the default size */
@@ -75,7 +84,7 @@ struct worker {
     uint32_t node;                              /* NUMA node, fixed at start */
     struct ito__slot *base, *top, *split, *end; /* no slot at or above end */
     struct ito__spin rq_lock;                   /* before `lock` if both */
-    struct ito__queue shared;                   /* rq_lock: ready threads that anybody may take */
+    struct ito__queue shared;                   /* rq_lock: ready threads that any worker may take */
 
     /* Threads sent to this worker by others; only it takes them. */
     alignas(ITO__LINE) struct ito__spin inbox_lock;
@@ -86,7 +95,7 @@ struct worker {
 
     pthread_t kernel_thread;
     uint32_t started;
-    uint32_t trace_searching; /* owner: what the recorder was told last */
+    uint32_t trace_searching; /* owner: whether the recorder was last told that it searches */
 
     /* Counters for tests and people; owner, relaxed. */
     uint64_t n_steals, n_far_steals, n_forced_steals, n_parks, n_ready_steals;
@@ -95,7 +104,7 @@ struct worker {
 struct ito__pool {
     uint32_t n_workers;
     uint32_t n_cpus;
-    uint32_t stopping;   /* atomic */
+    uint32_t stopping;   /* atomic: set once, by ito_fini */
     bool membarrier;     /* fixed at start */
     bool pin, hierarchy; /* hierarchy: more than one NUMA node */
     uint64_t spin_ns;
@@ -114,14 +123,14 @@ struct ito__pool {
     /* Threads made ready by kernel threads that are no workers. */
     alignas(ITO__LINE) struct ito__spin inject_lock;
     struct ito__queue inject;
-    uint32_t n_outside; /* atomic: kernel threads, no workers, that are at work in the pool now; ito_fini waits for 0 */
+    uint32_t n_outside; /* atomic: kernel threads other than workers that use the pool now; ito_fini waits for 0 */
 };
 
 extern struct ito__pool ito__pool;
 
-/* ---- who runs here ---------------------------------------------------------------------------------------------- */
+/* ---- the caller -------------------------------------------------------------------------------------------------- */
 
-/* Never inlined, never pure: a thread may be on another worker after any call, and compilers keep addresses of
+/* Never inlined, never pure: a thread may be on another worker after any call, and compilers keep the addresses of
  * thread-local variables over calls. */
 struct ito__worker *ito__worker(void);
 struct ito_thread *ito__self(void);
@@ -135,7 +144,7 @@ static inline struct worker *worker_of(struct ito__worker *w) {
 void ito__block(void (*after)(void *arg), void *arg);
 void ito__block_to(struct ito_thread *to, void (*after)(void *arg), void *arg);
 void ito__ready(struct ito_thread *thread);
-/* `me`, the caller, may no longer end by a plain store: others see its end, or it has more to do there (keys). */
+/* `me`, the caller, may no longer end by a plain store: others see its end, or its end has more to do (keys). */
 void ito__expose(struct ito_thread *me);
 #define ITO__HAND_OVERS 61u /* one in so many goes through the ready queue */
 
@@ -152,12 +161,14 @@ void ito__deque_stop(struct worker *w);
 /* The stack of `thread`, created in the deque of w below slot `above`, no longer belongs to its slot. */
 void ito__deque_disown(struct worker *w, struct ito__slot *above, struct ito_thread *thread);
 
-/* Owner: take the bottom slot, or null. */
+/* Owner: take the bottom slot, or null. One store, one load, and no fence between them. */
 static inline struct ito__slot *deque_pop(struct worker *w) {
     struct ito__slot *slot = w->hot.bottom - 1;
     store_relaxed(&w->hot.bottom, slot);
-    /* ORDER none in hardware. A thief that wants private slots raises `limit`, then has the kernel run a full barrier
-     * here (membarrier), then reads `bottom`: either he sees this store or we see his limit (models/deque). */
+    /* ORDER none in hardware: the partner is the membarrier of a forced ito__deque_steal(). A thief that wants a
+     * private slot raises `limit`, has the kernel run a full barrier here, and then reads `bottom`. So either the thief
+     * sees this store, or the load below sees the thief's limit (threads/tests/explore, control
+     * steal_without_membarrier). */
     compiler_barrier();
     if (LIKELY(slot >= load_relaxed(&w->hot.limit)))
         return slot;
@@ -173,7 +184,7 @@ static inline void queue_push(struct ito__queue *q, struct ito_thread *t) {
     else
         q->head = t;
     q->tail = t;
-    store_relaxed(&q->n, q->n + 1); /* others look at n without the lock */
+    store_relaxed(&q->n, q->n + 1); /* relaxed: others look at n without the lock, as a hint */
 }
 static inline struct ito_thread *queue_pop(struct ito__queue *q) {
     struct ito_thread *t = q->head;
@@ -183,7 +194,7 @@ static inline struct ito_thread *queue_pop(struct ito__queue *q) {
     }
     return t;
 }
-/* Something is in the owner's ready queues; to others a hint. */
+/* Is something in the owner's ready queues? Exact for the owner, a hint for others. */
 static inline bool ready_waits(const struct worker *w) {
     return load_relaxed(&w->rq.n) > 0 || load_relaxed(&w->urgent.n) > 0;
 }
@@ -193,7 +204,7 @@ void ito__ready_share(struct worker *w);
 struct ito_thread *ito__ready_steal(struct worker *thief, struct worker *victim, bool force);
 void ito__inbox_push(struct worker *w, struct ito_thread *t);
 struct ito_thread *ito__inbox_pop(struct worker *w);
-void ito__inject(struct ito_thread *t); /* by no worker; any worker may take it */
+void ito__inject(struct ito_thread *t); /* called off the workers; any worker may take it */
 struct ito_thread *ito__inject_pop(void);
 
 /* ---- stacks and descriptors (stack.c, descriptor.c) -------------------------------------------------------------- */
@@ -213,7 +224,7 @@ void ito__descriptor_stop(void);
 
 /* A thread that will run the forked task; null: no memory. */
 struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork);
-/* Not by its parent: `fork` was taken from `slot`. */
+/* `fork` was taken from `slot`, and not by its parent's sync. */
 void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot);
 void ito__keys_end(struct ito_thread *t);
 
@@ -231,9 +242,9 @@ void ito__schedule(struct worker *w);          /* on the worker's own stack, unt
 void ito__ask(struct worker *v, uint32_t why); /* any worker: leave the fast path at the next creation */
 void ito__answer(struct worker *w);            /* the owner was asked for work */
 bool ito__can_answer(struct worker *w);        /* asked, and something to give */
-void ito__answer_creation(struct worker *w);
-void ito__notify(void);    /* work was published: wake somebody if nobody searches */
-void ito__wake_idle(void); /* a deadline was inserted */
+void ito__answer_creation(struct worker *w);   /* the same at a creation, which always has something to give */
+void ito__notify(void);                        /* work was published: wake a worker if none searches */
+void ito__wake_idle(void);                     /* a deadline was inserted */
 void ito__wake_worker(struct worker *w);
 void ito__park(struct worker *w, uint64_t deadline_ns);
 bool ito__hungry(void); /* a new thread would soon be stolen; a hint */
@@ -252,8 +263,11 @@ void ito__fatal(const char *what, const struct ito_thread *t) __attribute__((nor
 
 #include "context.h"
 
-/* Leave `me` (its context goes to me->sp) for `next`; after(arg) runs on next's stack before it continues.
- * Returns when somebody resumes me, maybe on another worker. */
+/*
+ * Leave `me` (its context goes to me->sp) for `next`; after(arg) runs on next's stack before `next` continues. Returns
+ * when `me` is resumed, maybe on another worker. `me` can be resumed as soon as after() has let others know of it: by
+ * then its context is complete, and nothing runs on its stack.
+ */
 static inline void switch_to(struct worker *w, struct ito_thread *me, struct ito__next next, void (*after)(void *),
                              void *arg) {
     me->saved_errno = *w->hot.errno_at;

@@ -14,9 +14,12 @@
 _Static_assert(1u << INDEX_BITS == ITO_KEYS_MAX, "a key's low bits are its index");
 
 /*
- * field       writer                          reader
- * generation  create, delete (compare&swap)   any (acquire)
- * destroy     create, before the generation   exit
+ *   field       writer                             reader              rule
+ *   generation  create, delete, compare-and-swap   any (acquire)       below
+ *   destroy     create, before the generation      a thread's end      relaxed, published by the generation
+ *
+ * The life of an index:
+ *   even: free --(create)--> top bit and odd: being made --(create)--> odd: in use --(delete)--> even: free
  */
 static struct {
     uint32_t generation;
@@ -35,11 +38,12 @@ struct key_table {
 static uint32_t key_index(ito_key key) {
     return key & (ITO_KEYS_MAX - 1);
 }
-/* 22 bits: a key deleted and created two million times may be taken for its ancestor. */
+/* 22 bits: after two million creations and deletions a key may be taken for its ancestor. */
 static uint32_t key_generation(ito_key key) {
     return key >> INDEX_BITS;
 }
 static uint32_t key_now(uint32_t index) {
+    /* ORDER acquire; pairs with the release store in ito_key_create(). Shows the key's `destroy`. */
     return load_acquire(&keys[index].generation);
 }
 /* Relaxed: a key that is deleted while a thread ends may have its destructor called or not, as POSIX leaves it. */
@@ -55,13 +59,15 @@ int ito_key_create(ito_key *key, void (*destroy)(void *)) {
         uint32_t free = key_now(i);
         if (free & 1)
             continue;
-        /* Even, then a mark that is neither free nor valid (the top bit) while `destroy` is written, then odd. */
+        /* The top bit marks an index that is neither free nor valid while `destroy` is written.
+         * ORDER acquire; pairs with the release of the compare-and-swap in ito_key_delete(): the index's last owner is
+         * done with it. */
         if (!__atomic_compare_exchange_n(&keys[i].generation, &free, free | 0x80000001u, false, __ATOMIC_ACQUIRE,
                                          __ATOMIC_RELAXED))
             continue;
         store_relaxed(&keys[i].destroy, destroy);
         uint32_t used = (free + 1) & (UINT32_MAX >> INDEX_BITS);
-        /* ORDER release; pairs with the acquire in key_now(): `destroy`. */
+        /* ORDER release; pairs with the acquire load in key_now(). Publishes `destroy`. */
         store_release(&keys[i].generation, used);
         *key = used << INDEX_BITS | i;
         return 0;
@@ -74,12 +80,15 @@ int ito_key_delete(ito_key key) {
     if (!(used & 1))
         return EINVAL;
     uint32_t next = (used + 1) & (UINT32_MAX >> INDEX_BITS);
+    /* ORDER acq_rel; pairs with the acquire in ito_key_create(), which may take the index over, and with the release of
+     * the creation: of two threads that delete a key, one succeeds. */
     return __atomic_compare_exchange_n(&keys[key_index(key)].generation, &used, next, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_RELAXED)
                ? 0
                : EINVAL;
 }
 
+/* A thread's table is read and written by that thread alone. */
 static struct key_table *key_table(const ito_thread *t) {
     return (struct key_table *)(void *)t->keys;
 }
@@ -100,6 +109,7 @@ static bool keys_foreign_watch(ito_thread *t) {
     return !keys_foreign_error && !pthread_setspecific(keys_foreign, t);
 }
 
+/* The table moves when it grows: callers read it anew after every call that may end here. */
 static struct key_table *key_table_grow(ito_thread *t, uint32_t index) {
     struct key_table *old = key_table(t);
     uint32_t n = old ? old->n : 0, wanted = n ? n : 8;
@@ -159,6 +169,7 @@ static bool keys_end_round(ito_thread *t) {
     return any;
 }
 
+/* Destructors may set values again, so several rounds, as POSIX asks. What is left after them is lost. */
 void ito__keys_end(ito_thread *t) {
     for (int round = 0; round < ITO_KEY_ROUNDS && keys_end_round(t); round++)
         ;

@@ -13,7 +13,7 @@
 #include "emit.h"
 
 #define N_KNOWN 4096u            /* power of two; one that is forgotten is defined again, which readers expect */
-static uintptr_t known[N_KNOWN]; /* relaxed: two that meet a lock at once define it twice */
+static uintptr_t known[N_KNOWN]; /* relaxed: two threads that meet a lock at the same time define it twice */
 
 static uintptr_t *place_of(const void *lock) {
     return &known[((uintptr_t)lock >> 3) * 0x9e3779b97f4a7c15u >> 52];
@@ -90,7 +90,7 @@ int ito__seen_lock(const struct ito__lock_call *call, void *lock, uint64_t deadl
         requested(lock, call->mode, r == 0);
         return r;
     }
-    /* Any other error has the words of the function that was called. */
+    /* Any other error is returned as the function that was called returns it. */
     if (r)
         r = call->lock(lock, deadline_ns);
     return r ? r : ito__seen_taken(call, lock, caller);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What `kasuri record --locks` is told about ito's locks. ITO__LOCKS_SEEN is one load and one branch in front of each
- * call; behind it everything is cold. The functions here end in those that are called without a recorder.
+ * call; everything behind it is cold. The functions here end by calling the ones that run without a recorder.
  */
 #ifndef ITO_LOCK_EVENTS_H
 #define ITO_LOCK_EVENTS_H
@@ -39,7 +39,7 @@ ITO__SEEN_FN int ito__seen_cond_wait(int (*wait)(ito_cond *, ito_mutex *, uint64
                                      uint64_t deadline_ns, const void *caller);
 ITO__SEEN_FN int ito__seen_sem_wait(int (*try)(ito_sem *), int (*wait)(ito_sem *, uint64_t), ito_sem *s,
                                     uint64_t deadline_ns, const void *caller);
-/* A new recorder knows no lock; a new lock at this address. */
+/* A new recorder knows no lock; a new lock begins its life at this address. */
 ITO__SEEN_FN void ito__locks_forget_all(void);
 ITO__SEEN_FN void ito__lock_forget(const void *lock);
 

@@ -3,14 +3,13 @@
  * Loops and reductions.
  *
  * Lazy binary splitting (Tzannes, Caragea, Barua, Vishkin: "Lazy binary-splitting: a run-time adaptive work-stealing
- * scheduler", PPoPP 2010): a range is halved only while somebody is hungry, else one grain of it is run and the
- * question asked again. So a loop on one busy machine makes almost no threads, and on an idle one log2(n / grain) at
- * once.
+ * scheduler", PPoPP 2010): a range is halved only while a worker is hungry; otherwise one grain of it is run and the
+ * question is asked again. So a loop makes almost no threads on a busy machine, and log2(n / grain) at once on an idle
+ * one.
  *
- * A reduction has a fixed tree over the range, so its result does not depend on who was hungry: each inner node either
- * makes a thread of its right half, or runs it after the left one, and joins left and right. A left half and a right
- * half that run one after the other still keep accumulators of their own: that is the price of equal bits, one
- * accumulator per level on the stack.
+ * A reduction has a fixed tree over the range, so its result does not depend on which worker was hungry: each inner
+ * node either makes a thread of its left half or runs it first, runs the right half, and joins the two. Halves that run
+ * one after the other still keep accumulators of their own: equal bits cost one accumulator per level on the stack.
  */
 #include "wait.h"
 

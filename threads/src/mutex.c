@@ -1,31 +1,50 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The mutex: one word. Free, locked, locked with waiters, free with waiters (one has been woken and has not run yet).
+ * The mutex: one word, docs/design/sync.md, "Mutex".
  *
- * Unlocking wakes the longest waiter but leaves the mutex free: whoever is running may take it meanwhile (barging), so
- * that a mutex that is wanted by all is never owned by a thread that still waits for a worker. A thread that was woken
- * and found it taken again waits in front and is *handed* the mutex by the next unlock: so nobody starves. A thread
- * that unlocks in order to wait on a condition hands over at once and switches to the new owner: there, nobody else is
- * running who could barge.
+ *   state              meaning                                         left by
+ *   0                  free                                            a lock: compare-and-swap to LOCKED
+ *   LOCKED             taken                                           the unlock: compare-and-swap to 0
+ *   LOCKED | WAITERS   taken, and a thread is on the queue             the unlock, under the queue bit
+ *   WAITERS            free; one waiter was woken and has not run      a lock: compare-and-swap, or under the queue bit
+ *                      yet, others are on the queue
+ *   ... | QUEUE_BIT    a thread changes the queue; only it writes      its holder, by ito__word_unlock()
+ *
+ * Unlocking wakes the longest waiter but leaves the mutex free, and a thread that is running may take it meanwhile
+ * (barging). So a mutex that all want is never owned by a thread that still waits for a worker. A thread that was woken
+ * and found the mutex taken again waits in front, and the next unlock *hands* it the mutex: so nobody starves. A thread
+ * that unlocks in order to wait on a condition hands the mutex over at once and switches to the new owner, as there is
+ * no other running thread that could barge.
+ *
+ *   field      writer                     reader   rule
+ *   state      any, as above              any      every change orders the critical sections before it
+ *   kind       init                       any      constant while in use
+ *   depth      the owner                  same
+ *   owner      the owner                  any      relaxed: it equals a reader's own id only if the reader wrote it
+ *   waiters    holder of the queue bit    same
+ *
+ * threads/tests/explore runs this file under every schedule (programs `mutex` and `condition`).
  */
 #include "lock_events.h"
 #include "wait.h"
 
 enum { LOCKED = 1, WAITERS = 2 };
 enum { WANT_WAKE = 0, WANT_HAND_OVER = 1 };
-enum { WOKEN = -1 }; /* result of a wait: look again. 0: the mutex is the waiter's. */
+enum { WOKEN = -1 }; /* result of a wait: look again. 0: the waiter has the mutex. */
 #define SPINS 60
 
+/* The word as the holder of the queue bit leaves it. */
 static uint32_t mutex_leave(const ito_mutex *m, uint32_t locked) {
     return locked | (m->waiters.head ? WAITERS : 0);
 }
 
-/* Others run, so the holder may be done soon; with one worker he cannot be. Returns with the mutex when true. */
+/* Other workers run, so the holder may be done soon; with one worker it cannot be. True: the caller has the mutex. */
 static bool mutex_spin(ito_mutex *m) {
     if (ito_n_workers() < 2)
         return false;
     for (int i = 0; i < SPINS; i++) {
         uint32_t s = load_relaxed(&m->state);
+        /* ORDER acquire; pairs with the release of the last unlock, as in mutex_take(). */
         if (!(s & (LOCKED | ITO__QUEUE_BIT)) && ito__cas_acquire(&m->state, s, s | LOCKED))
             return true;
         cpu_relax();
@@ -33,6 +52,13 @@ static bool mutex_spin(ito_mutex *m) {
     return false;
 }
 
+/*
+ * The mutex was taken. Spin, then queue. Whether to wait is decided under the queue bit: an unlock either sees WAITERS,
+ * or comes before the bit was taken and leaves the mutex free, which is seen here.
+ *
+ * `again`: this thread was woken once and found the mutex taken by a thread that barged. It then waits in front, and
+ * the next unlock hands the mutex over. So a waiter waits for two critical sections at most after its turn has come.
+ */
 static __attribute__((noinline)) int mutex_lock_slow(ito_mutex *m, uint64_t deadline_ns) {
     struct ito__waiter w;
     bool again = false;
@@ -42,10 +68,11 @@ static __attribute__((noinline)) int mutex_lock_slow(ito_mutex *m, uint64_t dead
     ito__waiter_init(&w);
     for (;;) {
         uint32_t s = ito__word_lock(&m->state);
-        if (!(s & LOCKED) || late) {
+        if (!(s & LOCKED) || late) { /* free: takes it. Too late: leaves it as it is, which is LOCKED too */
             ito__word_unlock(&m->state, s | LOCKED);
             return s & LOCKED ? late : 0;
         }
+        /* The queue bit is held since before `s` was read, so no unlock can have missed this waiter. */
         w.want = again ? WANT_HAND_OVER : WANT_WAKE;
         if (again)
             ito__waiters_push_front(&m->waiters, &w);
@@ -60,8 +87,8 @@ static __attribute__((noinline)) int mutex_lock_slow(ito_mutex *m, uint64_t dead
 
 /* -- owners -- */
 
-/* The caller has @m already? Then how that ends; else -1. `owner` is ours only if we wrote it: a stale read is never
- * our own id. */
+/* If the caller has @m already, what its call returns; else -1. The load of `owner` is relaxed: it reads the caller's
+ * own id only if the caller wrote it, and an old value is never that id. */
 static int mutex_own(ito_mutex *m, uintptr_t me, int if_errorcheck) {
     if (load_relaxed(&m->owner) != me)
         return -1;
@@ -72,16 +99,21 @@ static int mutex_own(ito_mutex *m, uintptr_t me, int if_errorcheck) {
     m->depth++;
     return 0;
 }
+/* Relaxed: only the owner compares it with its own id, and the mutex itself orders the owners. */
 static void mutex_set_owner(ito_mutex *m, uintptr_t owner) {
     store_relaxed(&m->owner, owner);
 }
 
 static int mutex_take(ito_mutex *m, uint64_t deadline_ns) {
+    /* ORDER acquire; pairs with the release of the last unlock: mutex_give(), ito__word_unlock() in
+     * mutex_unlock_slow(), or the inline ito__mutex_unlock(). Shows the critical sections before this one. */
     if (LIKELY(ito__cas_acquire(&m->state, 0, LOCKED)))
         return 0;
     return mutex_lock_slow(m, deadline_ns);
 }
 
+/* Error-checking and recursive mutexes. The owner is written after the lock and cleared before the unlock, so while it
+ * is nonzero its thread holds the mutex. */
 static __attribute__((noinline)) int mutex_lock_owned(ito_mutex *m, uint64_t deadline_ns) {
     uintptr_t me = ito__me();
     int r = mutex_own(m, me, EDEADLK);
@@ -109,7 +141,8 @@ static int mutex_trylock(void *mutex) {
         if (r >= 0)
             return r;
     }
-    /* Free with waiters counts as free. The queue bit does not say whether it is: wait for it. */
+    /* Free with waiters counts as free. While the queue bit is set the word does not say whether the mutex is free, so
+     * the call waits for the bit. */
     for (;;) {
         uint32_t s = load_relaxed(&m->state);
         if (s & LOCKED)
@@ -121,6 +154,7 @@ static int mutex_trylock(void *mutex) {
                 return EBUSY;
             break;
         }
+        /* ORDER acquire; pairs with the release of the last unlock, as in mutex_take(). */
         if (ito__cas_acquire(&m->state, s, s | LOCKED))
             break;
     }
@@ -157,6 +191,10 @@ int ito_mutex_trylock(ito_mutex *m) {
 
 /* -- unlocking -- */
 
+/*
+ * There are waiters, or the queue bit was set. The longest waiter is removed under the bit and woken after the bit is
+ * given back: by then the mutex may be gone, but the waiter is not, as it sleeps until this thread wakes it.
+ */
 static __attribute__((noinline)) int mutex_unlock_slow(ito_mutex *m) {
     uint32_t s = ito__word_lock(&m->state);
     if (!(s & LOCKED)) {
@@ -165,7 +203,8 @@ static __attribute__((noinline)) int mutex_unlock_slow(ito_mutex *m) {
     }
     struct ito__waiter *w = ito__waiters_pop(&m->waiters);
     bool hand_over = w && w->want == WANT_HAND_OVER;
-    /* ORDER release (in ito__word_unlock); pairs with the acquire of whoever locks next: the critical section. */
+    /* Its release publishes the critical section to the next holder. The mutex was locked until here, so no thread may
+     * have ended it; from here on another may. The waiter is on its own stack, which lives until it is woken. */
     ito__word_unlock(&m->state, mutex_leave(m, hand_over ? LOCKED : 0));
     if (w)
         ito__waiter_wake(w, hand_over ? 0 : WOKEN);
@@ -173,14 +212,14 @@ static __attribute__((noinline)) int mutex_unlock_slow(ito_mutex *m) {
 }
 
 static int mutex_give(ito_mutex *m) {
-    /* ORDER release; pairs with the acquire in mutex_take(): the critical section. Nothing of *m is touched after it.
-     */
+    /* ORDER release; pairs with the acquire of whoever locks next: mutex_take(), mutex_spin(), mutex_trylock(), the
+     * inline ito__mutex_lock(). Publishes the critical section. Nothing of *m is touched after it. */
     if (LIKELY(ito__cas_release(&m->state, LOCKED, 0)))
         return 0;
     return mutex_unlock_slow(m);
 }
 
-/* Checks the caller's right to unlock; *last: the mutex becomes free (owner already cleared). */
+/* May the caller unlock? *last: the mutex becomes free, and its owner is already cleared. */
 static int mutex_leave_owned(ito_mutex *m, bool *last) {
     if (load_relaxed(&m->owner) != ito__me())
         return EPERM;
@@ -214,6 +253,7 @@ int ito_mutex_unlock(ito_mutex *m) {
 
 /* -- for conditions -- */
 
+/* 0 if the caller may wait with @m. The loads are relaxed: the holder reads what it wrote itself. */
 int ito__mutex_check_held(ito_mutex *m) {
     if (!(load_relaxed(&m->state) & LOCKED))
         return EPERM;
@@ -223,7 +263,8 @@ int ito__mutex_check_held(ito_mutex *m) {
 struct ito__waiter *ito__mutex_give_to_next(ito_mutex *m) {
     if (m->kind != ITO_MUTEX_NORMAL)
         mutex_set_owner(m, 0);
-    /* Look first: a compare and swap that fails costs as much as one that does not. */
+    /* Look first: a compare-and-swap that fails costs as much as one that does not.
+     * ORDER release; pairs with the acquire of whoever locks next, as in mutex_give(). */
     if (load_relaxed(&m->state) == LOCKED && ito__cas_release(&m->state, LOCKED, 0))
         return NULL;
     ito__word_lock(&m->state);
@@ -232,6 +273,7 @@ struct ito__waiter *ito__mutex_give_to_next(ito_mutex *m) {
     return w;
 }
 
+/* After a wait: @m is locked as deep as before. @is_mine: it was handed over, so only the owner is left to write. */
 int ito__mutex_take_again(ito_mutex *m, uint16_t depth, bool is_mine) {
     int r = is_mine ? 0 : mutex_take(m, ITO_FOREVER);
     if (m->kind != ITO_MUTEX_NORMAL)
@@ -240,6 +282,10 @@ int ito__mutex_take_again(ito_mutex *m, uint16_t depth, bool is_mine) {
     return r;
 }
 
+/*
+ * The first of them is woken if @m is free; then it, not the caller, has to find out who gets the mutex. The others
+ * wait without a wake-up each, which would only make them queue here one by one.
+ */
 void ito__mutex_requeue(ito_mutex *m, struct ito__waiter *list) {
     struct ito__waiter *woken = NULL;
     uint32_t s = ito__word_lock(&m->state);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Once: new -> running -> done, or back to new when the function failed; those who wait look again. */
+/*
+ * Once. NEW --(a call)--> RUNNING --(the function returns 0)--> DONE, or back to NEW if it fails. Threads that wait
+ * look again when they are woken.
+ */
 #include "wait.h"
 
 enum { NEW = 0, RUNNING = 1, DONE = 2 };
@@ -7,7 +10,7 @@ enum { NEW = 0, RUNNING = 1, DONE = 2 };
 static void once_end(ito_once *o, uint32_t state) {
     ito__word_lock(&o->state);
     struct ito__waiter *list = ito__waiters_pop_all(&o->waiters);
-    /* ORDER release (in ito__word_unlock); pairs with the acquire in ito_once_call(): what the function did. */
+    /* Its release publishes what the function did to the acquire load in ito_once_call(). */
     ito__word_unlock(&o->state, state);
     ito__waiter_wake_all(list, 0);
 }
@@ -37,6 +40,7 @@ static __attribute__((noinline)) int once_slow(ito_once *o, int (*fn)(void *), v
 }
 
 int ito_once_call(ito_once *o, int (*fn)(void *), void *arg) {
+    /* ORDER acquire; pairs with the release of ito__word_unlock() in once_end(). Shows what the function did. */
     if (LIKELY(load_acquire(&o->state) == DONE))
         return 0;
     return once_slow(o, fn, arg);

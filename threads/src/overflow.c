@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A thread that runs into the guard of its stack: say which, how large its stack is and what to do, then die as any
- * program does that touches what it must not (SIGSEGV, with a core file where they are on).
+ * A thread runs into the guard of its stack: print which thread, how large its stack is and what to do, then die as any
+ * program does that touches memory it must not (SIGSEGV, with a core file where they are on).
  *
- * The handler is installed only where the program has none, and it needs a stack of its own: each worker gets a signal
- * stack, unless the kernel thread has one already. A frame larger than the guard page may jump over it; gcc's and
- * clang's -fstack-clash-protection touches every page on the way.
+ * The handler is installed only if the program has none, and it needs a stack of its own: each worker gets a signal
+ * stack, unless the kernel thread has one already. A frame larger than the guard page may jump over the guard; gcc's
+ * and clang's -fstack-clash-protection touches every page on the way.
  */
 #define _GNU_SOURCE
 #include "internal.h"
@@ -38,7 +38,7 @@ static void text_add_number(struct text *t, uint64_t value, unsigned base) {
     text_add(t, at);
 }
 
-/* Only what a signal handler may do. */
+/* Calls only what a signal handler may call. */
 static void overflow_say(const struct ito_thread *thread) {
     struct text t = {.n = 0};
     text_add(&t, "ito: error: stack overflow in thread ");

@@ -1,37 +1,67 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Parking: docs/design/park.md. Invariant: while a worker is parked, either somebody is searching (or was just told
- * to), or every other worker has been asked for work, so that whoever makes some says so.
+ * Parking: docs/design/park.md has the proof. Invariant: while a worker is parked, either another worker is searching
+ * (or was just told to), or every other worker has been asked for work and will announce the next it makes.
  *
- *   parker                                   owner who was asked (ito__answer)      others (ito__inject, timers)
- *   1 in the list of parked workers          1 clear `ask`                          1 publish
- *   2 n_searching - 1                        2 publish                              2 fence
- *   3 set every `ask`                        3 fence                                3 n_searching == 0 and somebody
- *   4 membarrier                             4 as others' 3                           parked: take one from the list,
- *   5 look everywhere once more; sleep                                                n_searching + 1, wake it
+ *   a worker that parks                an owner that was asked           others that make work
+ *   (ito__park)                        (ito__answer)                     (ito__inject, ito__inbox_push)
+ *   1 enter the list of parked         1 clear `ask`                     1 publish the work
+ *   2 n_searching - 1                  2 publish the work                2 fence
+ *   3 set every other worker's `ask`   3 fence                           3 if nobody searches and some worker is
+ *   4 membarrier                       4 like step 3 on the right          parked: take one off the list,
+ *   5 look everywhere once more;                                           n_searching + 1, wake it
+ *     sleep if there is nothing
+ *
+ * The life of a worker that runs out of work, and how n_searching counts it:
+ *
+ *   running --(search() begins)--> searching, +1 --(found something)--> running, -1
+ *   searching --(ito__park)--> parked, -1 --(unpark(), by another)--> woken, +1 on its behalf
+ *   parked --(last look finds something)--> leaves the list by itself, count unchanged
+ *   woken --(ito__park returns)--> -1, and search() counts it again
+ *
+ *   field                  writer                              reader      rule
+ *   pool.n_searching       any worker, read-modify-write       any         relaxed reads are hints but for unpark()'s
+ *   pool.parked, n_parked  holder of park_lock                 any (n)     n_parked relaxed: the fences order it
+ *   worker.parked          holder of park_lock                 any         also the futex the worker sleeps on
+ *   worker.parked_at       holder of park_lock                 same        its place in pool.parked
+ *
+ * The Rust model is models/park; threads/tests/explore runs this file itself (programs `park` and `inject`).
  */
 #include "internal.h"
 
 void ito__search_begin(void) {
+    /* ORDER acq_rel; pairs with the fences of ito__notify() and ito__park(), which order all that matters. What is
+     * needed here is only that counts are not lost; the order keeps the search below the count. */
     add_acq_rel(&ito__pool.n_searching, 1);
 }
 
-/* Found something: there may be more. The last searcher sends a successor. */
+/*
+ * The caller found something, so there may be more. While a worker searches, makers of work wake nobody; so the last
+ * one to stop searching has to wake a successor, or work made meanwhile would wait (models/park, control no_successor).
+ */
 void ito__search_end(void) {
+    /* ORDER acq_rel; pairs with the other read-modify-writes of n_searching. Exactly one searcher reads 1 and is the
+     * last. The fence in ito__notify() then orders this before its look at the list. */
     if (sub_acq_rel(&ito__pool.n_searching, 1) == 1)
         ito__notify();
 }
 
-/* park_lock held */
+/* Takes `w` off the list. park_lock held. */
 static void unlist(struct worker *w) {
     uint32_t last = ito__pool.parked[ito__pool.n_parked - 1];
     ito__pool.parked[w->parked_at] = last;
     ito__pool.workers[last].parked_at = w->parked_at;
     store_relaxed(&ito__pool.n_parked, ito__pool.n_parked - 1);
+    /* ORDER release; pairs with the kernel's look at the futex word, and with park_lock for all other readers. The
+     * worker that wakes finds the count of searchers that was raised for it. */
     store_release(&w->parked, 0);
 }
 
-/* Make `w` (or, when null, the one that parked last: its caches are warm) search. */
+/*
+ * Wakes `w`, or, if it is null, the worker that parked last, as its caches are warm. It counts as searching from here
+ * on, so that two makers of work do not both wake somebody for the same piece. only_if_none: not when somebody
+ * searches.
+ */
 static void unpark(struct worker *w, bool only_if_none) {
     bool wake = false;
     ito__spin_lock(&ito__pool.park_lock);
@@ -39,7 +69,7 @@ static void unpark(struct worker *w, bool only_if_none) {
         if (w == NULL)
             w = &ito__pool.workers[ito__pool.parked[ito__pool.n_parked - 1]];
         if (w->parked) {
-            ito__search_begin(); /* on its behalf */
+            ito__search_begin(); /* on behalf of w */
             unlist(w);
             wake = true;
         }
@@ -49,28 +79,50 @@ static void unpark(struct worker *w, bool only_if_none) {
         ito__prim_wake(&w->parked, 1);
 }
 
+/*
+ * Work was published: wake a worker if none searches.
+ *
+ * This is the left half of a Dekker handshake. The caller has published its work and now looks for parked workers; a
+ * parker has entered the list and now looks for work. Both fences are sequentially consistent, so one comes first, and
+ * the thread whose fence is second sees what the other did before its own: either the caller sees the parker in the
+ * list and wakes it, or the parker sees the work and does not sleep.
+ *
+ * A searching worker is enough too. It counted itself before it looked, and it goes through the parker's half before it
+ * sleeps.
+ */
 void ito__notify(void) {
-    /* ORDER seq_cst; pairs with the fence in ito__park() on kernels without membarrier: either we see the parker in the
-     * list, or it sees what was published before. A parker's membarrier would do it alone (models/park). */
+    /* ORDER seq_cst; pairs with the fence in ito__park(). Puts the publication before the loads below. Where there is a
+     * membarrier, the parker's is a fence of this thread as well, and would do it alone; this one is for kernels
+     * without (threads/tests/explore, control notify_without_fence). */
     fence_seq_cst();
     if (load_relaxed(&ito__pool.n_parked) == 0 || load_relaxed(&ito__pool.n_searching) > 0)
         return;
     unpark(NULL, true);
 }
 
+/* A deadline was inserted that may be earlier than those a parked worker knows of: one has to look, searchers or
+ * not. */
 void ito__wake_idle(void) {
+    /* ORDER seq_cst; pairs with the fence in ito__park(), as in ito__notify(): the insertion comes before this load. */
     fence_seq_cst();
     if (load_relaxed(&ito__pool.n_parked) > 0)
         unpark(NULL, false);
 }
 
+/* Something was put into the inbox of `w`, which no other worker may take. */
 void ito__wake_worker(struct worker *w) {
+    /* ORDER seq_cst; pairs with the fence in ito__park(), as in ito__notify(). `w` stored its `parked` before that
+     * fence, so either this load sees it or `w` sees its inbox. */
     fence_seq_cst();
     if (load_relaxed(&w->parked))
         unpark(w, false);
 }
 
-/* Is there anything that this worker could take? Everything that was there before the membarrier is seen. */
+/*
+ * Is there anything that this worker could take? The loads are relaxed: the fence and the membarrier in ito__park()
+ * come right before, so they see everything that was published before those. Work that is published later is announced,
+ * since its maker sees this worker in the list.
+ */
 static bool work_exists(struct worker *w) {
     if (load_relaxed(&ito__pool.inject.n) > 0 || load_relaxed(&w->inbox.n) > 0 || load_relaxed(&ito__pool.stopping))
         return true;
@@ -80,14 +132,14 @@ static bool work_exists(struct worker *w) {
             continue;
         if (load_relaxed(&v->top) < load_relaxed(&v->split) || load_relaxed(&v->shared.n) > 0)
             return true;
-        /* Private work of others: only if we are able to take it. */
+        /* Private work of others counts only where it can be taken. */
         if (ito__pool.membarrier && (ito__deque_looks_full(v) || ready_waits(v)))
             return true;
     }
     return false;
 }
 
-/* In: counted as searching. Out: not counted. */
+/* Steps 1 to 5 of the table above. On entry the caller counts as searching, on return it does not. */
 void ito__park(struct worker *w, uint64_t deadline_ns) {
     ito__spin_lock(&ito__pool.park_lock);
     w->parked_at = ito__pool.n_parked;
@@ -96,15 +148,21 @@ void ito__park(struct worker *w, uint64_t deadline_ns) {
     store_relaxed(&ito__pool.n_parked, ito__pool.n_parked + 1);
     ito__spin_unlock(&ito__pool.park_lock);
 
+    /* ORDER acq_rel; pairs with the load of n_searching in ito__notify(), by way of the fences on both sides. A maker
+     * of work that reads the count without this worker finds the worker in the list: it entered the list first. */
     sub_acq_rel(&ito__pool.n_searching, 1);
     for (uint32_t i = 0; i < ito__pool.n_workers; i++)
         if (i != w->index)
             ito__ask(&ito__pool.workers[i], ITO__ASK_WORK);
 
-    /* Without membarrier an owner's last push may not be visible yet, nor could we take it: look again after a while.
-     */
     uint64_t wait_ns = UINT64_MAX;
+    /* ORDER seq_cst; pairs with the fences in ito__notify(), ito__wake_idle() and ito__wake_worker(). Puts the entry in
+     * the list before the last look (threads/tests/explore, control park_without_fence). */
     fence_seq_cst();
+    /* ORDER seq_cst on every running thread; the partner is an owner's push, a plain store, and its test of `ask`, a
+     * plain load. The store may still wait in that CPU's buffer: the membarrier empties it, so the last look sees the
+     * push; or the push comes after the membarrier, and then the test sees `ask`, which was set before. Without
+     * membarrier the push may stay unseen, so the worker looks again after a millisecond. */
     if (!ito__pool.membarrier || !ito__prim_membarrier())
         wait_ns = 1000000;
     if (!work_exists(w)) {
@@ -121,6 +179,9 @@ void ito__park(struct worker *w, uint64_t deadline_ns) {
     if (listed)
         unlist(w);
     ito__spin_unlock(&ito__pool.park_lock);
-    if (!listed) /* whoever took us off the list counted us; ito__schedule() counts again */
+    /* Whoever took this worker off the list counted it as searching; search() will count it itself.
+     * ORDER acq_rel; pairs with the other read-modify-writes of n_searching, as in ito__search_begin(). A maker of work
+     * that still read the old count has published its work before search() looks for it: its fence came first. */
+    if (!listed)
         sub_acq_rel(&ito__pool.n_searching, 1);
 }

@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The read-write lock, phase-fair (Brandenburg and Anderson, "Spin-based reader-writer synchronization", Real-Time
- * Systems 2010): a writer that leaves lets in all readers that wait, the last reader that leaves lets in one writer. So
- * neither starves.
+ * Systems 2010): a writer that leaves lets in all readers that wait, and the last reader that leaves lets in one
+ * writer. So neither side starves.
+ *
+ *   state              meaning                                changed by
+ *   0                  free                                   readers: + 1; a writer: to WRITER (compare-and-swap)
+ *   n (READERS)        n readers                              readers: + 1, - 1
+ *   WRITER             one writer                             the writer: to 0
+ *   ... | WAITERS      threads wait: fast paths step back     holder of the queue bit
+ *   ... | QUEUE_BIT    only its holder writes                 its holder, by ito__word_unlock()
+ *
+ *   field      writer                       reader   rule
+ *   owner      the writer, or the thread    any      relaxed: it equals a reader's own id only if the reader is the
+ *              that let it in                        writer
+ *   readers, writers (queues): holder of the queue bit
  */
 #include "lock_events.h"
 #include "wait.h"
@@ -28,9 +40,9 @@ static struct ito__waiter *rwlock_admit_readers(ito_rwlock *l, uint32_t *n) {
 }
 
 /*
- * Nobody holds it or a writer just left, or a waiting writer gave up: lets in who may enter. The queue bit is held;
- * gives it back.
- * @state: who holds it (WRITER or a number of readers); @readers_first: whose turn it is.
+ * Lets in whichever waiters may enter, after a reader or writer has left or a waiting writer gave up. The queue bit is
+ * held on entry and given back.
+ * @state: the present holders (WRITER or a number of readers). @readers_first: the readers' turn.
  */
 static void rwlock_admit(ito_rwlock *l, uint32_t state, bool readers_first) {
     struct ito__waiter *list = NULL;
@@ -64,12 +76,14 @@ static int rwlock_try_read(void *lock) {
             return EBUSY;
         if ((s & READERS) == READERS)
             return EAGAIN;
-        /* ORDER acquire; pairs with the release of the last writer. */
+        /* ORDER acquire; pairs with the release of the last writer in rwlock_unlock(). Shows what it wrote. */
         if (ito__cas_acquire(&l->state, s, s + 1))
             return 0;
     }
 }
 
+/* A reader steps back while any thread waits, also behind a waiting writer: that is what lets the writer have its
+ * turn. */
 static int rwlock_read(void *lock, uint64_t deadline_ns) {
     ito_rwlock *l = lock;
     struct ito__waiter w;
@@ -82,7 +96,7 @@ static int rwlock_read(void *lock, uint64_t deadline_ns) {
         return r;
     ito__waiter_init(&w);
     uint32_t s = ito__word_lock(&l->state);
-    if (!(s & (WRITER | WAITERS)) && (s & READERS) != READERS) {
+    if (!(s & (WRITER | WAITERS)) && (s & READERS) != READERS) { /* it became free before the queue bit was taken */
         ito__word_unlock(&l->state, s + 1);
         return 0;
     }
@@ -115,12 +129,16 @@ int ito_rwlock_tryrdlock(ito_rwlock *l) {
 /* -- writers -- */
 
 static int rwlock_try_write(ito_rwlock *l) {
+    /* ORDER acquire; pairs with the releases in rwlock_unlock(), of the last writer and of all readers since: each
+     * reader's is a read-modify-write, so it continues the release sequences of those before it. */
     if (!ito__cas_acquire(&l->state, 0, WRITER))
         return EBUSY;
     rwlock_set_owner(l, ito__me());
     return 0;
 }
 
+/* A writer enters only a lock that is wholly free. Otherwise it queues, and is let in by the last reader that leaves or
+ * by the writer before it (rwlock_admit), which has set WRITER and the owner on its behalf. */
 static int rwlock_write(void *lock, uint64_t deadline_ns) {
     ito_rwlock *l = lock;
     struct ito__waiter w;
@@ -140,11 +158,12 @@ static int rwlock_write(void *lock, uint64_t deadline_ns) {
     }
     ito__waiters_push(&l->writers, &w);
     r = ito__wait(&w, &l->state, s | WAITERS, deadline_ns, ITO__WAIT_RWLOCK, l, NULL);
-    if (r) /* readers may have waited for our turn only */
+    if (r) /* the writer gave up: readers may have waited only for its turn to pass */
         rwlock_admit(l, ito__word_lock(&l->state) & ~WAITERS, false);
     return r;
 }
 
+/* The same as rwlock_try_write, but a queue bit that is set for a moment does not count as busy. */
 static int rwlock_try_write_any(void *lock) {
     ito_rwlock *l = lock;
     for (;;) {
@@ -179,6 +198,10 @@ int ito_rwlock_trywrlock(ito_rwlock *l) {
 
 /* -- both -- */
 
+/*
+ * The writer leaves by a compare-and-swap that fails when threads wait; then, under the queue bit, all readers enter,
+ * or else one writer. A reader leaves by a compare-and-swap too; the last one, if threads wait, lets a writer in.
+ */
 static int rwlock_unlock(void *lock) {
     ito_rwlock *l = lock;
     uint32_t s = load_relaxed(&l->state);
@@ -186,7 +209,7 @@ static int rwlock_unlock(void *lock) {
         if (load_relaxed(&l->owner) != ito__me())
             return EPERM;
         rwlock_set_owner(l, 0);
-        /* ORDER release; pairs with the acquire of who enters next: the critical section. */
+        /* ORDER release; pairs with the acquire of the next reader or writer. Publishes the critical section. */
         if (LIKELY(ito__cas_release(&l->state, WRITER, 0)))
             return 0;
         ito__word_lock(&l->state);
@@ -198,7 +221,8 @@ static int rwlock_unlock(void *lock) {
             return EPERM;
         if (s & (WAITERS | ITO__QUEUE_BIT))
             break;
-        /* ORDER release; pairs with the acquire of the next writer: our reads are over. */
+        /* ORDER release; pairs with the acquire in rwlock_try_write(). This reader's loads come before what the next
+         * writer stores. */
         if (ito__cas_release(&l->state, s, s - 1))
             return 0;
         s = load_relaxed(&l->state);

@@ -1,5 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a worker runs next. */
+/*
+ * What a worker runs next: its own deque and queues first (ito__find), then what others have (search, steal), then
+ * nothing (ito__park).
+ *
+ * A worker that finds nothing *asks*: it sets a bit in another worker's `ask` and stores null to its `end`, so that its
+ * next creation finds no room and takes the slow path. There the owner *answers*: it publishes half of its deque and of
+ * its ready queue, and wakes a worker.
+ *
+ *   asked worker's `ask` and `end`       by
+ *   0, end    --> WORK, end              ito__ask(), read-modify-write
+ *   WORK, end --> WORK, null             ito__ask(), relaxed store: the next creation takes the slow path
+ *   WORK, any --> WORK, end              hear(), relaxed store
+ *   WORK, end --> 0, end                 hear(), read-modify-write
+ *
+ * A null that an asker stores late, after hear() has restored `end`, costs one slow creation (ito__answer_creation).
+ */
 #include "internal.h"
 
 #define FAIR_TICK                                                                                                      \
@@ -9,6 +24,7 @@ static struct ito__next resume(struct ito_thread *t) {
     return (struct ito__next){t, t->sp};
 }
 
+/* What the slot holds, ready to be resumed: a continuation as it is, or a thread made for a forked task. */
 bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *next) {
     if (slot->thread & 1) {
         struct ito_thread *t = ito__promote(w, (struct ito__fork *)(slot->thread - 1));
@@ -22,6 +38,7 @@ bool ito__take_slot(struct worker *w, struct ito__slot *slot, struct ito__next *
     return true;
 }
 
+/* The newest continuation or task of the own deque: depth first, and its data is in the cache. */
 static bool from_deque(struct worker *w, struct ito__next *next) {
     if (w->hot.bottom == w->base)
         return false;
@@ -30,11 +47,13 @@ static bool from_deque(struct worker *w, struct ito__next *next) {
         return false;
     if (ito__take_slot(w, slot, next))
         return true;
-    /* No memory for the task's stack: put it back; somebody will have some when another thread has ended. */
+    /* No memory for the task's stack. Put it back: there will be some when another thread has ended.
+     * ORDER release; pairs with the acquire load in a forced ito__deque_steal(), like the push that this repeats. */
     store_release(&w->hot.bottom, slot + 1);
     return false;
 }
 
+/* The inbox first: what is in it can run nowhere else. */
 static bool from_queues(struct worker *w, struct ito__next *next) {
     struct ito_thread *t = ito__inbox_pop(w);
     if (t == NULL)
@@ -44,6 +63,10 @@ static bool from_queues(struct worker *w, struct ito__next *next) {
     return t != NULL;
 }
 
+/*
+ * Local work: the deque first, as its top is warm; then the queues. Every FAIR_TICK picks the other way round, and the
+ * injected threads before all, so that a deque that never empties starves nobody.
+ */
 bool ito__find(struct worker *w, struct ito__next *next) {
     if (UNLIKELY(++w->tick % FAIR_TICK == 0)) {
         ito__timers_run(ito__prim_now());
@@ -69,6 +92,7 @@ static uint32_t random_below(struct worker *w, uint32_t n) {
     return (uint32_t)((x >> 32) * n >> 32);
 }
 
+/* A stolen thread that is bound to another worker goes to that worker's inbox. False: nothing to run here. */
 static bool stolen_thread(struct worker *w, struct ito_thread *t, struct ito__next *next) {
     if (t->bind >= 0 && (uint32_t)t->bind != w->index) {
         ito__inbox_push(&ito__pool.workers[(uint32_t)t->bind % ito__pool.n_workers], t);
@@ -78,6 +102,8 @@ static bool stolen_thread(struct worker *w, struct ito_thread *t, struct ito__ne
     return true;
 }
 
+/* One attempt at one victim: its deque, then its ready queue. The continuation or task belongs to the thief from the
+ * moment ito__deque_steal() returns WON; the victim's lock is free again by then. */
 static bool steal_from(struct worker *w, struct worker *victim, bool force, struct ito__next *next) {
     struct ito__slot slot;
     if (ito__deque_steal(victim, force, &slot) == ITO__STEAL_WON) {
@@ -87,9 +113,11 @@ static bool steal_from(struct worker *w, struct worker *victim, bool force, stru
         if (slot.thread & 1) {
             if (ito__take_slot(w, &slot, next))
                 return true;
-            /* No memory for its stack. Our deque is empty: keep it there, the loop comes back to it. */
+            /* No memory for its stack. The thief's own deque is empty: keep the task there, where it will look
+             * again. */
             struct ito__slot *bottom = w->hot.bottom;
             bottom->thread = slot.thread;
+            /* ORDER release; pairs with the acquire load in a forced ito__deque_steal(). Publishes the slot. */
             store_release(&w->hot.bottom, bottom + 1);
             return false;
         }
@@ -106,7 +134,7 @@ static bool steal_from(struct worker *w, struct worker *victim, bool force, stru
     return stolen_thread(w, t, next);
 }
 
-/* Every other worker once, from a random one on; with several NUMA nodes those of our own first. */
+/* Tries every other worker once, from a random one on; with several NUMA nodes those of the own node first. */
 static bool steal(struct worker *w, bool force, struct ito__next *next) {
     uint32_t n = ito__pool.n_workers, first = random_below(w, n);
     for (int far = 0; far <= (ito__pool.hierarchy ? 1 : 0); far++) {
@@ -121,8 +149,8 @@ static bool steal(struct worker *w, bool force, struct ito__next *next) {
     return false;
 }
 
-/* Ask every worker that seems to have something for it. Reading his line makes his next write to it slower, so this is
- * done once a round, not in the loop. */
+/* Asks every worker that seems to have something. Reading another worker's cache line makes its next write there
+ * slower, so this is done once in eight rounds. */
 static void ask_all(struct worker *w) {
     for (uint32_t i = 0; i < ito__pool.n_workers; i++) {
         struct worker *v = &ito__pool.workers[i];
@@ -131,23 +159,29 @@ static void ask_all(struct worker *w) {
     }
 }
 
+/* Sets a bit of v->ask and makes its next creation take the slow path. A bit that is set stays until `v` clears it. */
 void ito__ask(struct worker *v, uint32_t why) {
     if (load_relaxed(&v->hot.ask) & why)
         return;
-    /* ORDER acq_rel; release publishes that the caller has registered as parked (park.c). */
+    /* ORDER acq_rel; pairs with the read-modify-write in hear(). Its release publishes that the caller has entered the
+     * list of parked workers (park.c, steps 1 and 3). */
     or_acq_rel(&v->hot.ask, why);
     store_relaxed(&v->hot.end, NULL);
 }
 
-/* Owner: clear a request. Restore `end` first: who asks after the clear stores his null after it. */
+/* Owner: clear the request for work. `end` is restored first: a worker that asks after the clear stores its null
+ * later. */
 static void hear(struct worker *w) {
     if (!(load_relaxed(&w->hot.ask) & ~(uint32_t)ITO__ASK_WORK))
         store_relaxed(&w->hot.end, w->end);
-    /* ORDER acq_rel, full on x86; keeps the store above before it. A parker registers before it asks: if this wipes its
-     * request, the registration is visible to ito__notify(). */
+    /* ORDER acq_rel; pairs with the read-modify-write in ito__ask(). Its release keeps the store above before it. Its
+     * acquire reads, by the same operation that wipes a parker's request, what the parker wrote before it asked: the
+     * parker is in the list, where ito__notify() finds it. */
     and_acq_rel(&w->hot.ask, ~(uint32_t)ITO__ASK_WORK);
 }
 
+/* Owner, asked for work: publish half of everything and wake a worker for it. The order of the steps is that of the
+ * table in park.c. */
 void ito__answer(struct worker *w) {
     hear(w);
     ito__trace_poll();
@@ -156,6 +190,7 @@ void ito__answer(struct worker *w) {
     ito__notify();
 }
 
+/* Relaxed loads, and an answer that is old at once: a loop that splits for nothing loses a creation. */
 bool ito__hungry(void) {
     struct worker *w = worker_of(ito__worker());
     if (w == NULL || ito__pool.n_workers < 2)
@@ -163,21 +198,22 @@ bool ito__hungry(void) {
     return load_relaxed(&w->hot.ask) & ITO__ASK_WORK || !ito__deque_looks_full(w);
 }
 
-/* Owner, at a slow creation. There is something to give: the slot just pushed. */
+/* Owner, at a slow creation. There is something to give: the slot that was just pushed. */
 void ito__answer_creation(struct worker *w) {
     if (load_relaxed(&w->hot.ask) & ITO__ASK_WORK)
         ito__answer(w);
     else if (load_relaxed(&w->hot.end) == NULL && !(load_relaxed(&w->hot.ask) & ITO__ASK_TRACE))
-        hear(w); /* a null that came late */
+        hear(w); /* a null that came late: only restores `end` */
 }
 
-/* Owner, at a switch: there may be nothing to give; then the request stands. */
+/* Owner, at a switch: there may be nothing to give, and then the request stands. */
 bool ito__can_answer(struct worker *w) {
-    /* ORDER relaxed: a hint. A forced steal may raise `split` at this moment; whoever is late answers for nothing, as
-     * ito__deque_publish() looks again under the lock. */
+    /* The load of `split` is relaxed: a hint. A forced steal may raise it at this moment; then the owner answers for
+     * nothing, since ito__deque_publish() looks again under the lock. */
     return load_relaxed(&w->hot.ask) & ITO__ASK_WORK && (w->hot.bottom > load_relaxed(&w->split) || ready_waits(w));
 }
 
+/* What the caller's worker runs when the caller stops: local work, else the worker's own context, which searches. */
 struct ito__next ito__pick(struct worker *w) {
     struct ito__next next;
     if (UNLIKELY(ito__can_answer(w)))
@@ -189,6 +225,10 @@ struct ito__next ito__pick(struct worker *w) {
 
 /* ---- the worker's own context ------------------------------------------------------------------------------------ */
 
+/*
+ * Looks for work everywhere for spin_ns, at the end by force. False: nothing was found, and the worker still counts as
+ * searching; ito__park() takes over the count.
+ */
 static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline) {
     uint64_t start = ito__prim_now(), now = start;
     ito__trace_poll();
@@ -205,7 +245,7 @@ static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline)
         if (now - start >= ito__pool.spin_ns) {
             if (steal(w, true, next))
                 break;
-            return false; /* still counted as searching: ito__park takes over */
+            return false;
         }
         if (round % 8 == 0)
             ask_all(w);
@@ -217,11 +257,14 @@ static bool search(struct worker *w, struct ito__next *next, uint64_t *deadline)
     return true;
 }
 
+/* The worker's own context: runs what there is until the pool stops. */
 void ito__schedule(struct worker *w) {
     for (;;) {
         struct ito__next next;
         uint64_t deadline = UINT64_MAX;
         ITO__TRACE_SEARCH(w, 1);
+        /* ORDER acquire, of `stopping`; pairs with the release store in stop_workers(). This worker ends, and is
+         * joined. */
         if (ito__find(w, &next) || search(w, &next, &deadline)) {
             ITO__TRACE_SEARCH(w, 0);
             switch_to(w, &w->sched, next, NULL, NULL);

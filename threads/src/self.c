@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Who runs here. In a file of their own and never inlined: compilers keep the address of a thread-local variable over
- * calls, but after any call that may switch the thread may be on another kernel thread, with other thread-local
- * variables.
+ * The calling thread and its worker. These functions are in a file of their own and never inlined: compilers keep the
+ * address of a thread-local variable over calls, but a thread may be on another kernel thread, with other thread-local
+ * variables, after any call that may switch.
  */
 #include "internal.h"
 
 static struct ito__slot no_slots[3];
-static int no_errno; /* the inline ito_yield of foreign threads reads and writes it: all write what they read */
+static int no_errno; /* read and written by the inline ito_yield of foreign threads: each writes what it read */
 struct ito__worker ito__nobody = {
     .errno_at = &no_errno,
     .bottom = no_slots + 1,
@@ -47,8 +47,10 @@ __attribute__((noinline)) struct ito_thread *ito__self(void) {
 ito_thread *ito_self(void) {
     struct ito_thread *me = ito__self();
     uintptr_t private = ITO__PRIVATE;
+    /* The id escapes: others may see the thread end, so it cannot end by a plain store any more.
+     * ORDER acq_rel; pairs with the compare-and-swap in join_register(), as in ito__expose(). */
     if (load_relaxed(&me->state) == ITO__PRIVATE)
-        cas_acq_rel(&me->state, &private, ITO__SHARED); /* the id escapes: no plain exit any more */
+        cas_acq_rel(&me->state, &private, ITO__SHARED);
     return me;
 }
 

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The semaphore: units in the low bits. Units and waiters are never there together: a post hands its unit to the
- * longest waiter.
+ * The semaphore: units in the low bits of one word. Units and waiters are never there together: a post hands its unit
+ * to the longest waiter.
+ *
+ *   state                  meaning                       left by
+ *   0                      no unit, no waiter            a post: + 1 (compare-and-swap); a wait, under the queue bit
+ *   n (UNITS)              n units                       a wait: - 1, a post: + 1 (compare-and-swap)
+ *   WAITERS                no unit, threads wait         a post, under the queue bit
+ *   ... | QUEUE_BIT        only its holder writes        its holder, by ito__word_unlock()
  */
 #include "lock_events.h"
 #include "wait.h"
@@ -20,12 +26,15 @@ static int sem_try(ito_sem *s) {
         }
         if (!(state & UNITS))
             return EBUSY;
-        /* ORDER acquire; pairs with the release in ito_sem_post(): what the poster did. */
+        /* ORDER acquire; pairs with the release in ito_sem_post(). Shows what the poster did before it gave the
+         * unit. */
         if (ito__cas_acquire(&s->state, state, state - 1))
             return 0;
     }
 }
 
+/* Units are looked at again under the queue bit: a post that came before the bit was taken has left its unit in the
+ * word, and one that comes later finds the waiter on the queue. */
 static int sem_wait(ito_sem *s, uint64_t deadline_ns) {
     struct ito__waiter w;
     if (LIKELY(!sem_try(s)))
@@ -64,7 +73,8 @@ int ito_sem_post(ito_sem *s) {
             break;
         if ((state & UNITS) == UNITS)
             return EOVERFLOW;
-        /* ORDER release; pairs with the acquire of the taker. The last access to *s. */
+        /* ORDER release; pairs with the acquire in sem_try(). Publishes what the caller did. It is the last access to
+         * *s, since the thread that takes the unit may end the semaphore. */
         if (ito__cas_release(&s->state, state, state + 1))
             return 0;
     }

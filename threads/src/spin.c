@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "spin.h"
 
-#define SPINS 64
+#ifndef SPIN_TURNS /* threads/tests/explore takes fewer */
+#define SPIN_TURNS 64
+#endif
 
 void ito__spin_wait(struct ito__spin *lock) {
-    for (int i = 0; i < SPINS; i++) {
+    for (int i = 0; i < SPIN_TURNS; i++) {
         if (ito__spin_try(lock))
             return;
         cpu_relax();
     }
-    /* ORDER acquire; as in ito__spin_try. Who sleeps takes the lock as "somebody may sleep": at worst one wake-up too
-     * many. */
+    /* ORDER acquire; pairs with the exchange in ito__spin_unlock(). A waiter takes the lock as "a waiter may sleep",
+     * since it cannot know that no other one does: at worst one wake-up too many. */
     while (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0)
         ito__prim_wait(&lock->word, 2, UINT64_MAX);
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Stacks: docs/design/stack.md. Carved from regions that are mapped as a whole, so that a million of them are a few
- * mappings; the kernel commits pages when they are touched. Each has a guard at its low end. Sizes are powers of two;
- * free stacks of the default size are kept by each worker and, what he has too many, in a depot for all.
+ * Stacks: docs/design/stack.md. They are carved from regions that are mapped as a whole, so that a million stacks are a
+ * few mappings; the kernel commits pages when they are touched. Each has a guard at its low end. Sizes are powers of
+ * two. Each worker keeps some free stacks of the default size; the rest are in a depot for all workers.
+ *
+ * The depot's fields are written and read under its lock, but for two counters, which are relaxed: nothing depends on
+ * their order.
  */
 #include "internal.h"
 
@@ -63,7 +66,7 @@ static bool remember_region(char *at, size_t bytes) {
     return true;
 }
 
-/* lock held */
+/* The depot's lock is held. */
 static char *carve(size_t bytes) {
     if ((size_t)(depot.end - depot.at) < bytes) {
         size_t room = depot.next_region > bytes ? depot.next_region : bytes;
@@ -93,8 +96,8 @@ static struct ito__stack *make(uint32_t size_class) {
     ito__spin_unlock(&depot.lock);
     if (at == NULL)
         return NULL;
-    /* Colour: stacks begin at different lines of their last page, else the live ends of all of them fall into the same
-     * few sets of a cache (docs/design/stack.md has what it costs). */
+    /* Colour: stacks begin at different lines of their last page. Otherwise the live ends of all of them would fall
+     * into the same few sets of a cache (docs/design/stack.md). */
     uint32_t colour = __atomic_fetch_add(&depot.n_colours, 1, __ATOMIC_RELAXED) % COLOURS;
     struct ito__stack *stack = (struct ito__stack *)(at + bytes) - 1 - 3 * colour;
     stack->map = at;
@@ -118,7 +121,7 @@ static struct ito__stack *depot_pop(uint32_t size_class) {
     return stack;
 }
 
-/* Half of what the worker keeps. */
+/* The worker keeps too many: half of them go to the depot. */
 static void give_back(struct worker *w) {
     ito__spin_lock(&depot.lock);
     while (w->n_stacks > ITO__STACK_CACHE / 2) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The name of a function or variable, for people: dladdr() knows exported ones only, and thread functions are mostly
- * static. So read the symbol table of the file on disk; a stripped file has none. Slow: callers keep the answer.
+ * The name of a function or variable, for people. dladdr() knows exported ones only, and thread functions are mostly
+ * static, so this reads the symbol table of the file on disk; a stripped file has none. Slow: callers keep the answer.
  */
 #define _GNU_SOURCE
 #include "trace.h"

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads begin and end. The hot paths are in ito/inline.h; what they leave out is here: attributes, foreign callers,
- * no stack or descriptor at hand, a request for work, ends that others may watch.
+ * Threads begin, end and are joined. The hot paths are in ito/inline.h; what they leave out is here: attributes,
+ * foreign callers, no stack or descriptor at hand, a request for work, ends that others may watch.
+ *
+ * How a thread's `state` changes is in ito/types.h. Two handshakes meet in it:
+ *
+ *   join    the joiner puts its address into the state after its context is saved; the thread that ends exchanges the
+ *           state for ENDED. The exchange returns the joiner (make it ready), or comes first (the joiner then reads
+ *           ENDED and does not sleep).
+ *   sync    the same between the parent of a forked task and the worker that ran it, in ito__fork.state.
  */
 #include "internal.h"
 
@@ -10,6 +17,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* For mistakes that no return value can report: a message, then abort. Writes by one system call and allocates nothing,
+ * as the heap may be what is broken. */
 void ito__fatal(const char *what, const struct ito_thread *t) {
     char line[256];
     int n = snprintf(line, sizeof line, "ito: error: %s (thread %p%s%s)\n", what, (const void *)t,
@@ -21,20 +30,22 @@ void ito__fatal(const char *what, const struct ito_thread *t) {
 
 /* ---- begin ------------------------------------------------------------------------------------------------------ */
 
-/* First code of a thread whose creator's context was just saved, so now thieves may have it. */
+/* First code of a thread that runs before its creator. The creator's context has just been saved, so thieves may have
+ * it from here on. */
 static void entry_child_first(void) {
     struct worker *w = worker_of(ito__worker());
     struct ito_thread *t = w->hot.current;
     ITO__HOOK_ENTER(t);
     /* ORDER release; pairs with the acquire load of `bottom` in a forced ito__deque_steal(). Publishes the slot and the
-     * context it points to. Other thieves get them through the lock. */
+     * context that it points to. A thief of a public slot gets them through the lock, which the owner took to
+     * publish. */
     store_release(&w->hot.bottom, w->hot.bottom + 1);
     ito__answer_creation(w);
     ITO__TRACE_START(t);
     ito__end_slow(t->fn(t->arg));
 }
 
-/* First code of a thread that was made ready before it ran. */
+/* First code of a thread that was made ready before it ran. The queue it came from published its descriptor. */
 static void entry_ready(void) {
     struct ito_thread *t = ito__worker()->current;
     ITO__HOOK_ENTER(t);
@@ -42,9 +53,16 @@ static void entry_ready(void) {
     ito__end_slow(t->fn(t->arg));
 }
 
+/*
+ * The child runs at once on this worker, and the caller's continuation goes into the deque. The slot is written here,
+ * the context by ito__context_start, and both are published by the child's first code (entry_child_first), when nothing
+ * runs on the caller's stack any more.
+ *
+ * Returns when the caller continues, maybe on another worker: `w`, `slot` and `t` are old by then.
+ */
 static int child_first(struct worker *w, struct ito_thread *t) {
     struct ito__slot *slot = w->hot.bottom;
-    if (slot == w->end) {
+    if (slot == w->end) { /* no room: grow, which moves every slot */
         if (!ito__deque_grow(w))
             return EAGAIN;
         slot = w->hot.bottom;
@@ -65,7 +83,7 @@ static int child_first(struct worker *w, struct ito_thread *t) {
     return 0;
 }
 
-/* Not the creator's worker will run it: make it ready there. */
+/* Another worker than the creator's will run it: make it ready there. */
 static int help_first(struct worker *w, struct ito_thread *t) {
     if (!(t->flags & ITO__OWN_STACK)) {
         t->stack = ito__stack_get(w, 0);
@@ -86,6 +104,11 @@ static bool attr_ok(const ito_attr *attr) {
            (attr->worker < 0 || (uint32_t)attr->worker < ito__pool.n_workers);
 }
 
+/*
+ * Creation with all cases: attributes, bound threads, callers that are no workers, recorders, no stack in the slot. The
+ * state that the thread begins in decides how it may end: PRIVATE only if the caller's continuation will wait below it
+ * in this worker's deque and nothing else has to notice the end.
+ */
 int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void *arg) {
     struct worker *w = worker_of(ito__worker());
     if (ito__pool.n_workers == 0)
@@ -113,6 +136,7 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
             }
         }
     }
+    /* `elsewhere`: the child cannot run first, so the caller goes on. `traced`: a recorder wants to hear of the end. */
     bool elsewhere = w == NULL || (t->bind >= 0 && (uint32_t)t->bind != w->index);
     bool traced = w && load_relaxed(&w->hot.ask) & ITO__ASK_TRACE;
     /* Written before it runs: once it runs it may be gone when we come back. */
@@ -121,7 +145,7 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
     store_relaxed(&t->state, detached ? ITO__DETACHED : elsewhere || traced || attr ? ITO__SHARED : ITO__PRIVATE);
     ITO__TRACE_CREATE(t, w ? w->hot.current : NULL);
     int error = elsewhere ? help_first(w, t) : child_first(w, t);
-    /* Maybe on another worker now. */
+    /* The creator may be on another worker now. */
     if (error == 0) {
         if (out && !detached)
             *out = t;
@@ -139,17 +163,20 @@ int ito_create(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void
 
 /* ---- forked tasks ------------------------------------------------------------------------------------------------ */
 
+/* What the thread of a stolen task runs. After the exchange the frame, and `fork` with it, belongs to the parent. */
 static void *run_fork(void *arg) {
     struct ito__fork *fork = arg;
     fork->run(fork);
     ITO__TRACE_END(ito__self());
-    /* ORDER acq_rel; release publishes the result to the acquire load in wait_fork(), acquire: the waiter's context. */
+    /* ORDER acq_rel; pairs with the acquire loads in wait_fork() and the compare-and-swap in fork_register(). The
+     * release publishes the task's result to its parent, the acquire shows the context of the parent that waits. */
     uintptr_t old = exchange_acq_rel(&fork->state, ITO__ENDED);
     if (old >= ITO__STATES)
         ito__ready((struct ito_thread *)old);
     return NULL;
 }
 
+/* It is detached: nobody joins it, and its parent waits on the task's own state. */
 struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork) {
     struct ito_thread *t = ito__descriptor_get(w);
     if (t == NULL)
@@ -170,11 +197,15 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork) {
 
 void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot) {
     uintptr_t state = load_relaxed(&fork->state);
-    /* Not its slot: taken before, or the parent, on another worker by now, waits for it already. */
+    /* If the state is not the slot, the task was taken before, or its parent, on another worker by now, waits already.
+     * ORDER acq_rel; pairs with the compare-and-swap in fork_register(). If the parent registers first, this one fails
+     * and its address stays. Publishes nothing: the task's frame came with the slot. */
     if ((state & ~(uintptr_t)1) == (uintptr_t)slot)
         cas_acq_rel(&fork->state, &state, ITO__SHARED);
 }
 
+/* The push when the fast path found no room: the deque is full, `end` is null because the worker was asked, or the
+ * caller is no worker. In the last case, and without memory, the task stays PRIVATE and its sync runs it. */
 void ito__fork_slow(struct ito__fork *fork, const char *name) {
     struct worker *w = worker_of(ito__worker());
     store_relaxed(&fork->state, ITO__PRIVATE);
@@ -183,9 +214,9 @@ void ito__fork_slow(struct ito__fork *fork, const char *name) {
     struct ito__slot *slot = w->hot.bottom;
     store_relaxed(&fork->state, (uintptr_t)slot + (ITO__TRACING ? 1 : 0));
     slot->thread = (uintptr_t)fork + 1;
-    ITO__TRACE_FORK(fork, name); /* before a thief can have it: or its end may come before its creation */
+    ITO__TRACE_FORK(fork, name); /* before a thief can have it, else its end may be recorded before its creation */
     (void)name;
-    /* ORDER release; as in entry_child_first(). */
+    /* ORDER release; pairs with the acquire load in a forced ito__deque_steal(), as in ito__fork_push(). */
     store_release(&w->hot.bottom, slot + 1);
     ito__answer_creation(w);
 }
@@ -195,18 +226,22 @@ struct fork_wait {
     struct ito_thread *me;
 };
 
+/* The parent is off its stack: let whoever runs the task know that it waits. */
 static void fork_register(void *arg) {
     struct fork_wait *f = arg;
     uintptr_t state = load_relaxed(&f->fork->state);
-    while (state != ITO__ENDED) /* its slot, or SHARED: whoever takes it, or moves its slot, may be at it now */
-        /* ORDER acq_rel; release publishes the waiter's context to the exchange in run_fork(). */
+    /* A compare-and-swap in a loop, since whoever takes the task, or moves its slot, may be changing the state too.
+     * ORDER acq_rel; pairs with the exchange in run_fork(). The release publishes the parent's context. If the loop
+     * ends because the task has ended, wait_fork() reads the state once more, with an acquire. */
+    while (state != ITO__ENDED)
         if (cas_acq_rel(&f->fork->state, &state, (uintptr_t)f->me))
             return;
     ito__ready(f->me);
 }
 
+/* The parent waits for a task that runs, or will run, as a thread. */
 static void wait_fork(struct ito__fork *fork) {
-    /* ORDER acquire; pairs with the exchange in run_fork(). Makes the result visible. */
+    /* ORDER acquire; pairs with the exchange in run_fork(). Shows the task's result. */
     if (load_acquire(&fork->state) == ITO__ENDED)
         return;
     struct ito_thread *me = ito__self();
@@ -216,6 +251,9 @@ static void wait_fork(struct ito__fork *fork) {
     ito__block(fork_register, &f);
     me->wait_kind = ITO__WAIT_NONE;
     me->wait_on = NULL;
+    /* ORDER acquire; pairs with the exchange in run_fork(). The value is known, ENDED; the load orders the task's
+     * result before what the parent does next. The parent may have been resumed through a queue that publishes its own
+     * content only. */
     (void)load_acquire(&fork->state);
 }
 
@@ -237,7 +275,7 @@ int ito__sync_slow(struct ito__fork *fork) {
             ito__deque_disown(w, above, w->hot.current);
     }
     if (slot == NULL) {
-        wait_fork(fork); /* stolen, or we are no longer on the worker whose deque it is in */
+        wait_fork(fork); /* stolen, or the parent is no longer on the worker whose deque it is in */
     } else if (stack_is_low(w->hot.current)) {
         struct ito_thread *t = ito__promote(w, fork);
         if (t == NULL)
@@ -258,19 +296,23 @@ int ito__sync_slow(struct ito__fork *fork) {
 
 /* ---- end -------------------------------------------------------------------------------------------------------- */
 
+/* Runs on the next thread's stack: the old one can go back to a free list only when nothing runs on it. */
 static void release_stack(void *stack) {
     ito__stack_put(worker_of(ito__worker()), stack);
 }
 
-/* Somebody may be watching: hand the result over by an atomic exchange, then continue whoever is next. */
+/* Others may be watching: hand the result over by an atomic exchange, then continue the thread that is next. */
 static void __attribute__((noreturn)) finish_shared(struct worker *w, struct ito_thread *t, struct ito__slot *slot) {
     struct ito__stack *stack = t->flags & ITO__OWN_STACK ? t->stack : NULL; /* else it stays in its slot */
     struct ito__next next;
     bool have = slot && ito__take_slot(w, slot, &next);
+    /* No memory for that task now: put it back.
+     * ORDER release; pairs with the acquire load in a forced ito__deque_steal(), like the push that this repeats. */
     if (slot && !have)
-        store_release(&w->hot.bottom, slot + 1); /* no memory for that task now: put it back */
-    /* ORDER acq_rel; release publishes the result to the joiner, acquire: his context, which we may resume. After it
-     * `t` is his: he may have freed it. */
+        store_release(&w->hot.bottom, slot + 1);
+    /* ORDER acq_rel; pairs with join_register(), ito_detach() and the acquire loads in ito__join_slow(). The release
+     * publishes the result, the acquire shows the joiner's context, which may be resumed right here. From now on `t`
+     * belongs to the joiner, which may have freed it. */
     uintptr_t old = exchange_acq_rel(&t->state, ITO__ENDED);
     if (old == ITO__DETACHED) {
         ito__descriptor_put(w, t);
@@ -290,6 +332,7 @@ static void __attribute__((noreturn)) finish_shared(struct worker *w, struct ito
     ito__context_jump(next.sp, stack ? release_stack : NULL, stack);
 }
 
+/* The end of a thread that the inline end does not finish: it may be SHARED, have keys, or its pop may have failed. */
 void ito__end_slow(void *result) {
     struct worker *w = worker_of(ito__worker());
     struct ito_thread *t = w->hot.current;
@@ -300,10 +343,12 @@ void ito__end_slow(void *result) {
     ITO__TRACE_END(t);
     ITO__HOOK_END(t);
     t->result = result;
+    /* The slot below is the creator's continuation if the thread is still PRIVATE; else whatever lies there. */
     struct ito__slot *slot = w->hot.bottom == w->base ? NULL : deque_pop(w);
     if (slot == NULL || slot->thread & 1 || load_relaxed(&t->state) != ITO__PRIVATE)
         finish_shared(w, t, slot);
-    /* Our creator has not run since he created us, so nobody else knows us: docs/design/deque.md, "the plain exit". */
+    /* The creator has not run since it created this thread, so nobody else knows the thread: docs/design/deque.md, "The
+     * plain end". */
     store_relaxed(&t->state, ITO__DONE);
     struct ito_thread *creator = (struct ito_thread *)slot->thread;
     w->hot.current = creator;
@@ -331,12 +376,12 @@ struct join {
     int error;
 };
 
-/* The joiner is off its stack. */
+/* The joiner is off its stack: let the thread know that it is waited for. */
 static void join_register(void *arg) {
     struct join *j = arg;
     uintptr_t state = load_relaxed(&j->thread->state);
     while (state == ITO__PRIVATE || state == ITO__SHARED) {
-        /* ORDER acq_rel; release publishes the joiner's context to the exchange in finish_shared(). */
+        /* ORDER acq_rel; pairs with the exchange in finish_shared(). The release publishes the joiner's context. */
         if (cas_acq_rel(&j->thread->state, &state, (uintptr_t)j->me))
             return;
     }
@@ -344,13 +389,17 @@ static void join_register(void *arg) {
     ito__ready(j->me);
 }
 
+/*
+ * Join when the thread has not ended by a plain store. At most one joiner gets past the compare-and-swap; another finds
+ * an address in the state and gets EINVAL. After ENDED or DONE the descriptor belongs to the joiner, which frees it.
+ */
 int ito__join_slow(ito_thread *thread, void **result) {
     struct ito_thread *me = ito__self();
     if (thread == NULL)
         return EINVAL;
     if (thread == me)
         return EDEADLK;
-    /* ORDER acquire; pairs with the release when the thread ended. Makes its result visible. */
+    /* ORDER acquire; pairs with the exchange in finish_shared(). Shows the thread's result. */
     uintptr_t state = load_acquire(&thread->state);
     if (state == ITO__PRIVATE || state == ITO__SHARED) {
         struct join j = {thread, me, 0};
@@ -361,10 +410,11 @@ int ito__join_slow(ito_thread *thread, void **result) {
         me->wait_on = NULL;
         if (j.error)
             return j.error;
+        /* ORDER acquire; pairs with the exchange in finish_shared(), as above, for the joiner that has waited. */
         state = load_acquire(&thread->state);
     }
     if (!has_ended(state))
-        return EINVAL; /* detached, joined before, or somebody else waits */
+        return EINVAL; /* detached, joined before, or another joiner waits */
     if (result)
         *result = thread->result;
     ITO__TRACE_JOIN(thread->id);
@@ -379,7 +429,10 @@ int ito_join(ito_thread *thread, void **result) {
 int ito_detach(ito_thread *thread) {
     if (thread == NULL)
         return EINVAL;
+    /* ORDER acquire; pairs with the exchange in finish_shared(): if the thread has ended, its descriptor can be
+     * freed. */
     uintptr_t state = load_acquire(&thread->state);
+    /* ORDER acq_rel; pairs with the exchange in finish_shared(), which reads DETACHED and frees the descriptor. */
     while (state == ITO__PRIVATE || state == ITO__SHARED)
         if (cas_acq_rel(&thread->state, &state, ITO__DETACHED))
             return 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Deadlines: one pairing heap of waiters, one kernel thread that sleeps until the earliest.
+ * Deadlines: one pairing heap of waiters, and one kernel thread that sleeps until the earliest.
  *
  * Method: the nodes are in the waiters themselves, so arming never allocates and never fails; insertion is O(1),
- * removal O(log n) amortised (Fredman, Sedgewick, Sleator, Tarjan: "The pairing heap", Algorithmica 1986). A kernel
- * thread of its own, started by the first deadline, and not the workers: they may all be in long computations, and an
- * idle one need not know of time at all. Rejected: a heap per worker - the same deadline would have to be found by
- * whoever is idle. While nothing is due, the thread is asleep in the kernel; with no deadline at all for ever.
+ * removal O(log n) amortised (Fredman, Sedgewick, Sleator, Tarjan: "The pairing heap", Algorithmica 1986). The kernel
+ * thread is started by the first deadline. It is no worker: workers may all be in long computations, and an idle one
+ * need not know of time at all. Rejected: a heap per worker, where every idle worker would have to find the earliest
+ * deadline of all. The thread sleeps in the kernel while nothing is due, without a deadline for ever.
  *
- * The race to avoid: a waker and the timers want the same waiter. In the heap <=> on its object's queue, both changed
- * under the object's queue bit. The timers have their lock first and so only try the bit (rule 4 of wait.h); when it is
- * taken they let go of everything and look again.
+ * The race to avoid: a waker and the timers want the same waiter. A waiter with a deadline is in the heap if and only
+ * if it is on its object's queue, and both change under the object's queue bit. The timers hold their lock first and so
+ * only try the bit (rule 4 of wait.h); when it is taken they let go of everything and look again.
  */
 #define _GNU_SOURCE
 #include "wait.h"
@@ -25,12 +25,12 @@
 #include <unistd.h>
 
 /*
- * field      writer                     reader
- * lock       any, by its queue bit
- * root       holder of lock             same
- * wake_at    holder of lock             same: the deadline the thread sleeps for
- * turn       holder of lock             the thread's futex: changed, so the thread looks again
- * started    start_lock's holder        any (acquire)
+ *   field      writer                        reader            rule
+ *   lock       any, by its queue bit         same
+ *   root       holder of lock                same
+ *   wake_at    holder of lock                same              the deadline that the thread sleeps for
+ *   turn       holder of lock                the kernel        futex: it has changed, so the thread does not sleep
+ *   started    holder of timers_start_lock   any (acquire)
  */
 static struct {
     uint32_t lock;
@@ -102,6 +102,11 @@ static void heap_remove(struct ito__waiter *w) {
 
 /* -- arming -- */
 
+/*
+ * The caller holds the queue bit of the waiter's object, so the timers cannot take the waiter out before it sleeps. The
+ * thread is woken only if it sleeps longer than this deadline; `turn` changes under the lock, so a thread that is just
+ * going to sleep finds the futex changed.
+ */
 void ito__timer_arm(struct ito__waiter *w, uint64_t deadline_ns) {
     w->timer.deadline_ns = deadline_ns;
     w->timer.child = w->timer.next = NULL;
@@ -118,6 +123,8 @@ void ito__timer_arm(struct ito__waiter *w, uint64_t deadline_ns) {
         syscall(SYS_futex, &timers.turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+/* The caller holds the queue bit of the waiter's object. When this returns the timers will not touch the waiter
+ * again. */
 void ito__timer_disarm(struct ito__waiter *w) {
     if (LIKELY(!w->armed))
         return;
@@ -174,19 +181,19 @@ static void *timers_main(void *unused) {
     return NULL;
 }
 
-/* After fork the child has no such thread and nobody who waits: it starts anew. */
+/* After fork the child has no such thread, and no thread that waits: it starts anew. */
 static void timers_forget(void) {
     timers.lock = 0;
     timers.root = NULL;
     timers.started = 0;
-    store_relaxed(&ito__pool.n_outside, 0); /* this thread maybe, while it woke somebody */
+    store_relaxed(&ito__pool.n_outside, 0); /* the timers' thread may have been counted while it woke a waiter */
     pthread_mutex_init(&timers_start_lock, NULL);
 }
 
 static int timers_start_slow(void) {
     static bool forks_known;
     sigset_t all, old;
-    int r = 0, saved = errno; /* who sleeps finds his errno as it was, the first time too */
+    int r = 0, saved = errno; /* the caller finds its errno as it was, the first time too */
     pthread_mutex_lock(&timers_start_lock);
     if (!timers.started) {
         if (!forks_known)
@@ -196,14 +203,14 @@ static int timers_start_slow(void) {
         timers.wake_at = ITO_FOREVER;
         pthread_attr_init(&attr);
         pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-        /* The program's signals are not for this thread. */
+        /* Signals of the program are not for this thread. */
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &old);
         if (pthread_create(&thread, &attr, timers_main, NULL))
             r = EAGAIN;
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         pthread_attr_destroy(&attr);
-        /* ORDER release; pairs with the acquire in ito__timers_start(): wake_at is set. */
+        /* ORDER release; pairs with the acquire load in ito__timers_start(). Publishes wake_at. */
         store_release(&timers.started, !r);
     }
     pthread_mutex_unlock(&timers_start_lock);
@@ -212,6 +219,7 @@ static int timers_start_slow(void) {
 }
 
 int ito__timers_start(void) {
+    /* ORDER acquire; pairs with the release store in timers_start_slow(). Shows wake_at. */
     if (LIKELY(load_acquire(&timers.started)))
         return 0;
     return timers_start_slow();
@@ -219,9 +227,10 @@ int ito__timers_start(void) {
 
 /* -- sleeping -- */
 
+/* A wait on an object that nobody else knows: only the timers can end it. */
 int ito_sleep_until(uint64_t deadline_ns) {
     struct ito__waiter w;
-    uint32_t word = ITO__QUEUE_BIT; /* an object of our own, its bit taken */
+    uint32_t word = ITO__QUEUE_BIT; /* an object of the caller's own, whose bit is taken */
     if (ito__passed(deadline_ns)) {
         ito_yield();
         return 0;
@@ -239,8 +248,7 @@ int ito_sleep_ns(uint64_t ns) {
     return ito_sleep_until(ns > ITO_FOREVER - 1 - now ? ITO_FOREVER - 1 : now + ns);
 }
 
-/* What the scheduler asks before it parks. The timers have a thread of their own: nothing to do, no deadline for a
- * worker. */
+/* Asked by the scheduler before it parks. The timers have a thread of their own, so a worker has no deadline. */
 uint64_t ito__timers_run(uint64_t now_ns) {
     (void)now_ns;
     return ITO_FOREVER;

@@ -58,7 +58,7 @@ void ito__trace_run(struct ito__fork *fork, int begin) {
 
 void ito__trace_look(void) {
     uint32_t gate = kasuri__gate_load();
-    if (gate > 1) { /* one asks to be attached to: any annotation does it */
+    if (gate > 1) { /* a recorder asks the program to attach: any annotation does that */
         KASURI_INSTANT("ito: a recorder came");
         gate = kasuri__gate_load();
     }
@@ -88,8 +88,13 @@ void ito__trace_init(void) {
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-/* Functions and variables seen so far and the ids of their names. A pair that two threads write at once is the same
- * pair, or another function's: then one of the two is looked up again next time. */
+/*
+ * A cache of names: functions and variables met so far, and the ids of their names. Threads write it without a lock.
+ *
+ * An entry is changed in three stores: `fn` to null, `id`, `fn`. A reader that finds its function in `fn` has its id,
+ * unless the entry is changed between its two loads, or by two threads at once: then one event may carry the name of
+ * another function. An entry that was overwritten is only looked up again.
+ */
 static struct {
     const void *fn;
     uint32_t id;
@@ -97,12 +102,15 @@ static struct {
 
 uint32_t ito__trace_name(const void *fn) {
     size_t at = ((uintptr_t)fn >> 4) * 0x9e3779b97f4a7c15u >> 56;
+    /* ORDER acquire; pairs with the release store of `fn` below. Shows the id. */
     if (__atomic_load_n(&names[at].fn, __ATOMIC_ACQUIRE) == fn)
         return __atomic_load_n(&names[at].id, __ATOMIC_RELAXED);
     char name[128];
     ito__symbol(fn, name, sizeof name);
     uint32_t id = name[0] ? kasuri_intern(name) : 0;
     __atomic_store_n(&names[at].fn, (const void *)0, __ATOMIC_RELAXED);
+    /* ORDER release, twice; both pair with the acquire load of `fn` above. The first keeps the null before the id,
+     * which makes it rare that a reader finds the old function with the new id; the second publishes the id. */
     __atomic_store_n(&names[at].id, id, __ATOMIC_RELEASE);
     __atomic_store_n(&names[at].fn, fn, __ATOMIC_RELEASE);
     return id;
@@ -138,7 +146,7 @@ static uint32_t why(const struct ito_thread *t) {
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-/* The thread's id; given when the recorder first hears of it, for it may have come after the thread. */
+/* The thread's id, given when the recorder first hears of the thread: the recorder may have come later. */
 static uint64_t id_of(struct ito_thread *t) {
     static uint64_t next;
     if (t->id == 0) {
@@ -162,8 +170,8 @@ void ito__trace_start(struct ito_thread *thread) {
     kasuri_task_event(KASURI_EV_TASK_START | stolen << 16, name, id_of(thread), 0);
 }
 
-/* A forked task's frame, and so its id, is its owner's again once he knows that it is done: it says END before that,
- * and not again when its thread ends. */
+/* A forked task's frame, and so its id, belongs to its parent again once the parent knows that the task is done. So END
+ * is recorded before that, and not again when the task's thread ends. */
 void ito__trace_end(struct ito_thread *thread) {
     if (thread->id == ID_OURS)
         return;

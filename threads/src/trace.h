@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a recorder is told: docs/design/seen.md. Called on slow paths only. While somebody listens, ITO__ASK_TRACE in
+ * What a recorder is told: docs/design/seen.md. Called on slow paths only. While a recorder listens, ITO__ASK_TRACE in
  * every worker's `ask` keeps creations off the fast path, and threads created there are not PRIVATE, which keeps their
- * ends and joins off it: without a recorder the fast paths have nothing to test.
+ * ends and joins off it. So the fast paths have nothing to test without a recorder.
  */
 #ifndef ITO_TRACE_H
 #define ITO_TRACE_H
@@ -13,7 +13,7 @@ struct worker;
 struct ito_thread;
 struct ito__fork;
 
-/* 1: a recorder listens. Written by ito__trace_poll(), read relaxed: who reads an old value loses or adds an event. */
+/* 1: a recorder listens. Written by ito__trace_poll(), read relaxed: an old value loses an event or adds one. */
 extern uint32_t ito__tracing;
 /* The same for events of locks: `kasuri record --locks`. */
 extern uint32_t ito__seeing_locks;
@@ -45,7 +45,8 @@ ITO__TRACE_FN void ito__trace_run(struct ito__fork *fork, int begin);
 #define ITO__TRACE_CREATE(thread, parent) ITO__TRACE_IF(ito__trace_create(thread, parent))
 #define ITO__TRACE_START(thread) ITO__TRACE_IF(ito__trace_start(thread))
 #define ITO__TRACE_END(thread) ITO__TRACE_IF(ito__trace_end(thread))
-/* Leaves its worker, for thread->wait_kind (none: yields); has come back to one. Both called by itself. */
+/* Leaves its worker, for thread->wait_kind (none: yields); has come back to a worker. Both called by the thread
+ * itself. */
 #define ITO__TRACE_BLOCK(thread) ITO__TRACE_IF(ito__trace_block(thread))
 #define ITO__TRACE_RESUME(thread) ITO__TRACE_IF(ito__trace_resume(thread))
 /* Its continuation was taken from another worker's deque and goes on here. Called by the thief. */

@@ -27,10 +27,10 @@ void ito__word_lock_slow(uint32_t *word) {
     }
 }
 
-/* Runs when the context of the waiter is saved. After the store @arg may be gone. */
+/* Runs when the context of the waiter is saved. After the store the waiter may be woken, and @arg be gone. */
 static void wait_release(void *arg) {
     struct ito__waiter *w = arg;
-    /* ORDER release; pairs with the acquire in ito__word_lock(). Publishes the saved context and the queue: rule 3. */
+    /* Its release publishes the saved context and the queue: rule 3. */
     ito__word_unlock(w->word, w->leave);
 }
 

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * wait.h - what every object that is waited on is made of: a word with a queue bit, a queue, and waiters on the stacks
- * of those who wait.
+ * of the threads that wait.
  *
- * Goal: an object is some words of the program's memory, valid when zero, never allocated for, and not touched any more
- * once another thread could have ended it. A waiter may be an ito thread or any kernel thread.
+ * Goal: an object is some words of the program's memory. It is valid when zero, nothing is ever allocated for it, and
+ * it is not touched any more once another thread could have ended it. A waiter may be an ito thread or any kernel
+ * thread.
  *
- * Rules (proofs: docs/design/sync.md):
- *  1. Who holds the queue bit of a word is the only one to write that word, and may change the queues of the object.
- *  2. A waiter leaves its queue by one hand only: whoever removes it under the queue bit wakes it, exactly once.
- *  3. The queue bit is given back after the waiter's context is saved; so nobody can wake a thread that has not gone to
- * sleep.
- *  4. Lock order: a condition's bit, a mutex's bit, the timers' lock. The timers only *try* a bit while they have their
- * lock.
+ * Rules (docs/design/sync.md has the proofs):
+ *  1. The thread that holds the queue bit of a word is the only one that writes the word, and may change the object's
+ *     queues.
+ *  2. The thread that removes a waiter from its queue, under the queue bit, wakes it, exactly once. Nobody else does.
+ *  3. The queue bit is given back after the waiter's context is saved. So no thread is woken that has not gone to
+ *     sleep.
+ *  4. Lock order: a condition's bit, a mutex's bit, the timers' lock. The timers, which hold their lock first, only
+ *     *try* a bit.
+ *
+ * The life of a waiter:
+ *
+ *   on the waiter's stack --(ito__waiters_push)--> on a queue --(ito__wait)--> asleep, the bit given back
+ *   asleep --(ito__waiters_pop, or the timers)--> removed --(ito__waiter_wake: its last access)--> gone, with its frame
  */
 #ifndef ITO__WAIT_H
 #define ITO__WAIT_H
@@ -28,17 +35,20 @@
 #define ITO__QUEUE_BIT 0x80000000u
 
 /*
- * field          writer                                    reader
- * next, prev     holder of the bit of the queue it is on   same
- * queue          same                                      same; NULL: on none
- * word, leave    the waiter, before it is on a queue       the waiter; the timers (word)
- * thread         the waiter, before it is on a queue       who wakes it
- * result         who wakes it, before it wakes             the waiter
- * want           the waiter, before it is on a queue       who removes it
- * mutex          the waiter, before it is on a queue       who moves it from a condition to its mutex
- * value          who wakes it, before it wakes             the waiter (futures)
- * armed          holder of the bit of its object           same: the waiter is in the heap
- * timer          holder of the timers' lock                same
+ * All plain: the queue bit orders the accesses of those who hold it in turn, and making a thread ready orders the waker
+ * before the waiter.
+ *
+ *   field          writer                                    reader
+ *   next, prev     holder of the bit of the queue it is on   same
+ *   queue          same                                      same; NULL: on none
+ *   word, leave    the waiter, before it is on a queue       the waiter; the timers (word)
+ *   thread         the waiter, before it is on a queue       its waker
+ *   result         its waker, before it makes it ready       the waiter
+ *   want           the waiter, before it is on a queue       the thread that removes it
+ *   mutex          the waiter, before it is on a queue       the thread that moves it from a condition to its mutex
+ *   value          its waker, before it makes it ready       the waiter (futures)
+ *   armed          holder of the bit of its object           same: the waiter is in the heap of deadlines
+ *   timer          holder of the timers' lock                same
  */
 struct ito__timer {
     uint64_t deadline_ns;
@@ -58,7 +68,7 @@ struct ito__waiter {
     struct ito__timer timer;
 };
 
-/* -- queues: under the queue bit; only `head` is read without it, to see whether it is worth while -- */
+/* -- queues: under the queue bit; only `head` is also read without it, as a hint whether anyone waits -- */
 
 static inline void ito__waiters_set_head(struct ito__waiters *q, struct ito__waiter *w) {
     store_relaxed(&q->head, w);
@@ -102,27 +112,34 @@ static inline void ito__waiters_remove(struct ito__waiter *w) {
 
 /* -- the word -- */
 
+/* A fast path's change of the word, which fails while the queue bit is set or anything else has changed. */
 static inline bool ito__cas_acquire(uint32_t *word, uint32_t old, uint32_t value) {
+    /* ORDER acquire; what it pairs with is said at each call: ito__cas_release() or ito__word_unlock() of the word. */
     return __atomic_compare_exchange_n(word, &old, value, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 static inline bool ito__cas_release(uint32_t *word, uint32_t old, uint32_t value) {
+    /* ORDER release; what it pairs with is said at each call: ito__cas_acquire() or ito__word_lock() of the word. */
     return __atomic_compare_exchange_n(word, &old, value, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 void ito__word_lock_slow(uint32_t *word);
 
 static inline bool ito__word_trylock(uint32_t *word) {
+    /* ORDER acquire; pairs with the release in ito__word_unlock(), and with ito__cas_release() of a fast path. Shows
+     * the queue as its last holder left it, and what was done before the word got its value. */
     return !(__atomic_fetch_or(word, ITO__QUEUE_BIT, __ATOMIC_ACQUIRE) & ITO__QUEUE_BIT);
 }
-/* Takes the queue bit; returns the word's other bits, which only the caller may change now. */
+/* Takes the queue bit; returns the word's other bits, which only the caller may change now. So the load is relaxed. */
 static inline uint32_t ito__word_lock(uint32_t *word) {
-    /* ORDER acquire; pairs with the release in ito__word_unlock(): the queue as its last holder left it. */
     if (UNLIKELY(!ito__word_trylock(word)))
         ito__word_lock_slow(word);
     return load_relaxed(word) & ~ITO__QUEUE_BIT;
 }
-/* A plain store: nobody else writes the word while the bit is held (rule 1). The last access to the object. */
+/* Gives the queue bit back and sets the word, in one store, since nobody else writes the word while the bit is held
+ * (rule 1). It is the last access to the object. */
 static inline void ito__word_unlock(uint32_t *word, uint32_t value) {
+    /* ORDER release; pairs with the acquire in ito__word_trylock(), and with ito__cas_acquire() of a fast path.
+     * Publishes the queue, the saved context of a waiter (rule 3), and the critical section that ends. */
     store_release(word, value);
 }
 
@@ -133,7 +150,7 @@ static inline void ito__set_wait(ito_thread *t, uint32_t kind, void *object) {
     t->wait_on = object;
 }
 
-/* Who calls: an id that no other living thread has; never 0. */
+/* The caller's id, which no other living thread has; never 0. */
 static inline uintptr_t ito__me(void) {
     return (uintptr_t)ito__self();
 }
@@ -148,11 +165,11 @@ static inline void ito__waiter_init(struct ito__waiter *w) {
 }
 
 /*
- * Sleeps until ito__waiter_wake() or the deadline. The caller holds the queue bit of @word, has @w on a queue of that
- * object;
- * @word becomes @leave when @w can be woken. Returns what the waker gave, or ETIMEDOUT.
- * With a deadline: ito__timers_start() has succeeded before. @next: a waiter to wake, and to switch to at once, or
- * NULL.
+ * Sleeps until ito__waiter_wake() or the deadline. Returns what the waker gave, or ETIMEDOUT.
+ *
+ * The caller holds the queue bit of @word and has put @w on a queue of that object. @word becomes @leave when @w can be
+ * woken. With a deadline, ito__timers_start() has succeeded before. @next: a waiter to wake, and to switch to at once,
+ * or NULL.
  */
 int ito__wait(struct ito__waiter *w, uint32_t *word, uint32_t leave, uint64_t deadline_ns, uint32_t kind, void *object,
               struct ito__waiter *next);
@@ -166,7 +183,8 @@ void ito__waiter_wake_all(struct ito__waiter *list, int result);
 /* -- what conditions need of mutexes (mutex.c) -- */
 
 int ito__mutex_check_held(ito_mutex *m);
-/* Unlocks whole; who waits longest owns it now and must be woken with result 0. NULL: nobody waits, it is free. */
+/* Unlocks it whole. The longest waiter owns it now, is returned, and must be woken with result 0. NULL: nobody waits,
+ * and it is free. */
 struct ito__waiter *ito__mutex_give_to_next(ito_mutex *m);
 int ito__mutex_take_again(ito_mutex *m, uint16_t depth, bool is_mine);
 /* A list of removed waiters waits for @m from now on. Their `word` is not used any more: they have no deadline. */
@@ -194,7 +212,7 @@ static inline bool ito__passed(uint64_t deadline_ns) {
     return deadline_ns != ITO_FOREVER && ito_now_ns() >= deadline_ns;
 }
 
-/* What each timed call does first: EAGAIN without timers, ETIMEDOUT when it is too late to wait. */
+/* Called first by each timed call: EAGAIN without timers, ETIMEDOUT when it is too late to wait. */
 static inline int ito__deadline_check(uint64_t deadline_ns) {
     if (deadline_ns == ITO_FOREVER)
         return 0;

@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Start and stop. */
+/*
+ * Start and stop of the pool.
+ *
+ *   ito_init   the calling kernel thread becomes worker 0 and its code the root thread; the other workers start
+ *   ito_fini   the root thread moves to worker 0, waits until all workers are parked and no thread is left, sets
+ *              `stopping`, wakes and joins the workers, waits for kernel threads that still look at the pool
+ *              (n_outside), and gives the memory back
+ *
+ * The pool's configuration is written before pthread_create, which publishes it to the workers, and is constant until
+ * they were joined.
+ */
 #include "internal.h"
 
 #include <stdlib.h>
@@ -14,12 +24,14 @@ static size_t env_number(const char *name, size_t otherwise) {
     return text && end != text && *end == 0 && n > 0 ? (size_t)n : otherwise;
 }
 
+/* The calling kernel thread becomes worker `w`. Its thread-local pointer is what makes it one for all other code. */
 static void here(struct worker *w, struct ito_thread *current) {
     w->hot.current = current;
     w->hot.errno_at = &errno;
     ito__tls_worker = &w->hot;
 }
 
+/* A worker's kernel thread, but for worker 0, which is the caller of ito_init. */
 static void *worker_main(void *arg) {
     struct worker *w = arg;
     ito__prim_name_thread(w->index);
@@ -41,6 +53,7 @@ static void worker_0_sched(void) {
         ito__schedule(&ito__pool.workers[0]);
 }
 
+/* Before any worker runs, so all stores are plain; pthread_create publishes them. False: no memory. */
 static bool prepare(struct worker *w, uint32_t index) {
     w->index = index;
     w->hot.pool = &ito__pool;
@@ -57,6 +70,7 @@ static bool prepare(struct worker *w, uint32_t index) {
     return ito__deque_start(w);
 }
 
+/* After all workers were joined, or before one was started: nobody else looks at the pool. */
 static void dismantle(uint32_t n_prepared) {
     ito__overflow_worker_stop();
     ito__overflow_stop();
@@ -70,7 +84,10 @@ static void dismantle(uint32_t n_prepared) {
     memset(&ito__pool, 0, sizeof ito__pool);
 }
 
+/* Worker 0 is the caller. Each of the others leaves ito__schedule() at its next look at `stopping`. */
 static void stop_workers(void) {
+    /* ORDER release; pairs with the acquire load in ito__schedule(). ito__wake_worker() then orders it before its look
+     * at `parked`, so a worker that is about to park sees it at its last look. */
     store_release(&ito__pool.stopping, 1);
     for (uint32_t i = 1; i < ito__pool.n_workers; i++)
         if (ito__pool.workers[i].started) {
@@ -79,6 +96,8 @@ static void stop_workers(void) {
         }
 }
 
+/* The caller of ito_init becomes a thread like others, on the stack that it has. Its state is SHARED from the start: it
+ * has no creator that could wait below it. */
 static void root_thread(void) {
     struct ito_thread *root = &ito__pool.root;
     struct ito__stack *stack = &ito__pool.root_stack;
@@ -92,6 +111,7 @@ static void root_thread(void) {
     ITO__HOOK_WORKER(root);
 }
 
+/* Everything that can fail for want of memory comes before the first worker is started. */
 static int start(uint32_t n) {
     size_t page = ito__prim_page();
     size_t bytes = n * sizeof(struct worker);
@@ -159,11 +179,12 @@ int ito_init(const ito_config *config) {
     return start((uint32_t)n);
 }
 
+/* The root thread is off its stack: worker 0 may continue it. */
 static void go_to_worker_0(void *root) {
     ito__inbox_push(&ito__pool.workers[0], root);
 }
 
-/* All workers but this one parked, and nothing to do here. */
+/* Are all workers but this one parked, and is nothing left to do here? */
 static bool quiet(struct worker *w) {
     ito_yield();
     return load_relaxed(&ito__pool.n_parked) == ito__pool.n_workers - 1 && load_relaxed(&ito__pool.n_searching) == 0 &&
@@ -193,7 +214,8 @@ int ito_fini(void) {
     if (root->keys)
         ito__keys_end(root); /* it ends as a thread of ito; the kernel thread goes on */
     stop_workers();
-    /* ORDER acquire; pairs with the release in outside_end(): it has looked at the pool for the last time. */
+    /* ORDER acquire; pairs with the release in outside_end(): that kernel thread has looked at the pool for the last
+     * time, and what follows takes the pool apart. */
     while (load_acquire(&ito__pool.n_outside) != 0)
         ito__prim_yield();
     ITO__TRACE_END(root);

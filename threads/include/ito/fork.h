@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * ito/fork.h - fork and sync for calls whose function the compiler sees: no thread unless somebody steals the task.
+ * ito/fork.h - fork and sync for calls whose function the compiler sees: no thread unless a worker steals the task.
  *
  *     long fib(int n);
  *     ITO_TASK(long, fib, int)             // once, at file scope: result, function, up to 6 argument types
@@ -10,14 +10,16 @@
  *             return n;
  *         ITO_FORK(x, fib, n - 1);         // declares x: fib(n - 1) may run from here on
  *         long y = fib(n - 2);
- *         return ITO_SYNC(x, fib) + y;     // runs it now, as a plain call, unless somebody has it
+ *         return ITO_SYNC(x, fib) + y;     // runs it now, as a plain call, unless it was stolen
  *     }
  *
- * Functions without a result: ITO_TASK_VOID(fn, types...). Many tasks at once: ITO_FORK_AT, ITO_SYNC_AT. Tasks of one
- * function are synced in the reverse order of their forks, all of them, before it returns. A task may block, create
- * threads and be stolen: then it is a full thread. On a stack that is nearly full it gets a stack of its own. Off the
- * workers a task runs at its sync. Cost: bench/ito. Design: docs/design/deque.md, "forked tasks"; after Lace (T. van
- * Dijk, J. van de Pol, 2014).
+ * Functions without a result: ITO_TASK_VOID(fn, types...). Many tasks at once: ITO_FORK_AT, ITO_SYNC_AT.
+ *
+ * A function syncs its tasks in the reverse order of their forks, all of them, before it returns. A task may block,
+ * create threads and be stolen; then it becomes a full thread. A task that would run on a nearly full stack gets a
+ * stack of its own. In a kernel thread that is no worker, a task runs at its sync.
+ *
+ * Cost: bench/ito. Design: docs/design/deque.md, "Forked tasks"; after Lace (T. van Dijk, J. van de Pol, 2014).
  */
 #ifndef ITO_FORK_H
 #define ITO_FORK_H
@@ -35,9 +37,9 @@ int ito__sync_slow(struct ito__fork *fork);
 
 ITO__INLINE void ito__fork_push(struct ito__fork *fork, void (*run)(struct ito__fork *), const char *name) {
     struct ito__worker *w = ito__here();
-    /* Nobody else writes it. Atomic because gcc takes that for a call when it guesses which way a branch goes, and then
-     * splits a function that begins `if (leaf) return` there, so that a leaf is no call: a tenth to a quarter of what
-     * fib takes (docs/design/deque.md). */
+    /* Only the owner writes `bottom`, so a plain load would do. The load is atomic because gcc counts an atomic load as
+     * a call when it guesses which way a branch goes, and then splits a function that begins `if (leaf) return` there:
+     * a leaf is no call any more, which saves fib a tenth to a quarter of its time (docs/design/notes/deque.md). */
     struct ito__slot *slot = __atomic_load_n(&w->bottom, __ATOMIC_RELAXED);
     fork->run = run;
     if (ITO__UNLIKELY(slot >= ITO__PEEK(w->end))) {
@@ -46,12 +48,13 @@ ITO__INLINE void ito__fork_push(struct ito__fork *fork, void (*run)(struct ito__
     }
     __atomic_store_n(&fork->state, (uintptr_t)slot, __ATOMIC_RELAXED);
     slot->thread = (uintptr_t)fork + 1;
-    /* ORDER release; pairs with the acquire load of `bottom` in a forced steal. Publishes slot and frame. */
+    /* ORDER release; pairs with the acquire load of `bottom` in a forced ito__deque_steal(). Publishes the slot and the
+     * task's frame. Without it a thief reads an unwritten slot (threads/tests/explore, control push_relaxed). */
     __atomic_store_n(&w->bottom, slot + 1, __ATOMIC_RELEASE);
 }
 
-/* Too little left of the stack to run a task on it? On x86 of the frame as it is: a comparison that needs no address,
- * so that none is kept in a register over the calls. */
+/* Is too little left of the stack to run a task on it? On x86 the stack pointer is compared, not the frame's address:
+ * so no register has to keep that address over the calls. */
 ITO__INLINE int ito__fork_is_low(const struct ito__fork *fork, const struct ito__stack *stack) {
 #if !defined(ITO__GENERIC) && defined(__GCC_ASM_FLAG_OUTPUTS__)
     int low;
@@ -64,10 +67,11 @@ ITO__INLINE int ito__fork_is_low(const struct ito__fork *fork, const struct ito_
 }
 
 /*
- * Nonzero: run it now. 0: somebody has run it.
- * The state names the slot until somebody takes the task, so one comparison tells both that this is still the worker
- * whose deque it is in and that nothing lies above it. A relaxed load: an old value names a slot that a thief has
- * taken, which the limit tells, as for every pop.
+ * Nonzero: the caller runs the task now. 0: it was stolen and has run.
+ *
+ * The state names the task's slot until the task is taken. So one comparison with `bottom` tells both that this is
+ * still the worker whose deque the task is in and that nothing lies above it. The load is relaxed: an old value names a
+ * slot that a thief has taken, which the limit tells, as for every pop.
  */
 ITO__INLINE int ito__fork_take(struct ito__fork *fork) {
     uintptr_t slot = __atomic_load_n(&fork->state, __ATOMIC_RELAXED);
@@ -75,11 +79,13 @@ ITO__INLINE int ito__fork_take(struct ito__fork *fork) {
     if (ITO__LIKELY((uintptr_t)w->bottom == slot + sizeof(struct ito__slot) &&
                     !ito__fork_is_low(fork, w->current->stack))) {
         __atomic_store_n(&w->bottom, (struct ito__slot *)slot, __ATOMIC_RELAXED);
-        /* ORDER none in hardware; as in deque_pop(): a thief's membarrier is the other half. */
+        /* ORDER none in hardware: the partner is the membarrier of a forced ito__deque_steal(), as in deque_pop(). */
         __asm__ volatile("" : : : "memory");
         if (ITO__LIKELY(slot >= (uintptr_t)ITO__PEEK(w->limit)))
             return 1;
-        /* The slow path pops it again, with the lock. */
+        /* The slow path pops it again, holding the lock.
+         * ORDER release; pairs with the acquire load in a forced ito__deque_steal(), like the push that this
+         * repeats. */
         __atomic_store_n(&w->bottom, (struct ito__slot *)slot + 1, __ATOMIC_RELEASE);
     }
     return ito__sync_slow(fork);
@@ -91,7 +97,7 @@ ITO__INLINE int ito__fork_take(struct ito__fork *fork) {
 #define ITO__COUNT(...) ITO__COUNT_(__VA_ARGS__, 6, 5, 4, 3, 2, 1, 0)
 #define ITO__COUNT_(a, b, c, d, e, f, g, n, ...) n
 
-/* One row for each number of arguments: fields of the frame, parameters, stores, uses. */
+/* For each number of arguments: the fields of the frame, the parameters, the stores into the frame, the uses. */
 #define ITO__FIELDS_0()
 #define ITO__FIELDS_1(A) A a;
 #define ITO__FIELDS_2(A, B) A a; B b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * ito/group.h - many threads at once: groups, loops, reductions, futures. Included by ito.h; C11 and C++11.
- * Return values and deadlines as in ito/sync.h.
+ * ito/group.h - many threads at once: groups, loops, reductions, futures. Included by ito.h; C11 and C++11. Return
+ * values and deadlines are those of ito/sync.h.
  */
 #ifndef ITO_GROUP_H
 #define ITO_GROUP_H
@@ -37,8 +37,9 @@ ITO_API int ito_group_destroy(ito_group *g); /* EBUSY: threads run in it */
 ITO_API int ito_group_run(ito_group *g, void (*fn)(void *arg), void *arg);
 
 /**
- * ito_group_wait - return when every thread of @g has ended; several may wait.   until: ETIMEDOUT, EAGAIN no timers.
- * Order:   what they did is seen after it.
+ * ito_group_wait - return when every thread of @g has ended. Several threads may wait.
+ * Return:  0. until: ETIMEDOUT, EAGAIN.
+ * Order:   what the threads of the group did is seen after it.
  */
 ITO_API int ito_group_wait(ito_group *g);
 ITO_API int ito_group_wait_until(ito_group *g, uint64_t deadline_ns);
@@ -46,11 +47,12 @@ ITO_API int ito_group_wait_until(ito_group *g, uint64_t deadline_ns);
 /* -- loops --------------------------------------------------------------------------------------------------------- */
 
 /**
- * ito_for - call @body for pieces of [@begin, @end) that cover it once; pieces run at the same time where workers are
+ * ito_for - call @body for pieces of [@begin, @end) that cover it once. Pieces run at the same time where workers are
  * free.
  * @grain:  at least that many indices per piece (the last may have fewer); 0: the library chooses.
  * Return:  0 when all pieces have run.
- * Method:  a range is halved only while somebody is hungry (lazy binary splitting); out of memory, the piece runs here.
+ * Method:  a range is halved only while a worker is hungry (lazy binary splitting). Without memory for a thread the
+ *          piece runs in the caller.
  */
 ITO_API int ito_for(size_t begin, size_t end, size_t grain, void (*body)(size_t begin, size_t end, void *arg),
                     void *arg);
@@ -72,7 +74,7 @@ struct ito_reduction {
  * ito_reduce - like ito_for, with a sum (maximum, histogram...) left in @result.
  * Return:  0; EINVAL size 0 or above ITO_REDUCE_MAX.
  * Note:    pieces and the order of joins depend on the range and on @grain alone, so floating-point results are the
- * same bits on any number of workers. Only whether two halves run at the same time is decided while it runs.
+ *          same bits on any number of workers. Only whether two halves run at the same time is decided while it runs.
  */
 ITO_API int ito_reduce(size_t begin, size_t end, size_t grain, const struct ito_reduction *how, void *result);
 
@@ -95,13 +97,14 @@ ITO_API int ito_future_init(ito_future *f);
 ITO_API int ito_future_destroy(ito_future *f); /* EBUSY: waited for */
 
 /**
- * ito_future_set - the value, for all who wait and will ask.   Return: 0; EALREADY it has one: unchanged.
+ * ito_future_set - set the value, for the threads that wait now and for later callers.
+ * Return:  0; EALREADY it has a value: unchanged.
  */
 ITO_API int ito_future_set(ito_future *f, void *value);
 
 /**
- * ito_future_get - wait for the value, store it in @value (may be NULL).   Return: 0. until: ETIMEDOUT, EAGAIN no
- * timers. try: EBUSY.
+ * ito_future_get - wait for the value, store it in @value (may be NULL).
+ * Return:  0. try: EBUSY there is none yet. until: ETIMEDOUT, EAGAIN.
  */
 ITO_API int ito_future_get(ito_future *f, void **value);
 ITO_API int ito_future_try_get(ito_future *f, void **value);

@@ -2,11 +2,14 @@
 /*
  * ito/inline.h - the hot paths of ito_create and ito_join, in the caller (#define ITO_INLINE) or in libito: one source.
  *
- * Child first without fence, locked instruction or system call: docs/design/deque.md. What happens on one worker:
+ * The child runs first, without a fence, a locked instruction or a system call: docs/design/deque.md has the proof.
+ * What happens on one worker:
  *
- *   create:  take a descriptor; the slot at the bottom gets the caller's context; switch to the slot's stack; bottom +
- * 1 fn(arg) end:     bottom - 1; not below `limit` and nobody else knows the thread: result, DONE, back to the caller's
- * stack join:    DONE: result, give the descriptor back
+ *   create   take a descriptor; save the caller's context in the slot at the bottom; switch to the slot's stack;
+ *            bottom + 1; call fn(arg)
+ *   end      bottom - 1; if it is not below `limit` and nobody else knows the thread: store result and DONE, and go
+ *            back to the caller's stack
+ *   join     if DONE: read the result, give the descriptor back
  *
  * Everything else is a call of ito__create_slow, ito__end_slow, ito__join_slow.
  */
@@ -28,7 +31,7 @@ void ito__yield_at(void *sp) __attribute__((noreturn));
 }
 #endif
 
-/* The general path only: sanitizers must be told of every switch, other CPUs have no assembly here. */
+/* ITO__GENERIC: no fast path. Sanitizers must be told of every switch, and other CPUs have no assembly here. */
 #if !defined(ITO__GENERIC)
 #if !defined(__x86_64__) || defined(__ILP32__) || defined(ITO_UCONTEXT) || defined(__SANITIZE_ADDRESS__) ||            \
     defined(__SANITIZE_THREAD__)
@@ -46,7 +49,7 @@ void ito__yield_at(void *sp) __attribute__((noreturn));
 
 #ifdef __x86_64__
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
-/* On the other stack this function's frame cannot be found: say that a backtrace ends here. */
+/* From the other stack this function's frame cannot be found: tell unwinders that the backtrace ends here. */
 #define ITO__CFI_END ".cfi_remember_state\n\t.cfi_undefined rip\n\t"
 #define ITO__CFI_BACK ".cfi_restore_state\n\t"
 #else
@@ -68,8 +71,8 @@ void ito__yield_at(void *sp) __attribute__((noreturn));
 
 #endif
 
-/* The calling kernel thread's worker (&ito__nobody: it is none), read anew each time: no address that a compiler could
- * keep over a switch. */
+/* The calling kernel thread's worker; &ito__nobody if it is none. By assembly, so that it is read anew each time: a
+ * compiler would keep the address of a thread-local variable over a switch, after which another kernel thread runs. */
 #ifndef ITO__GENERIC
 ITO__INLINE struct ito__worker *ito__here(void) {
     struct ito__worker *w;
@@ -82,8 +85,9 @@ ITO__INLINE struct ito__worker *ito__here(void) {
 }
 #endif
 
-/* A relaxed load of what thieves write. Plain where that is one instruction anyway: gcc does not fold an atomic load
- * into the compare. */
+/* A relaxed load of what thieves write. Plain on the fast path, where it is one instruction anyway: gcc does not fold
+ * an atomic load into the compare. The general path has the atomic load, so ThreadSanitizer and the explorer
+ * (threads/tests/explore) see what C11 asks for. */
 #ifndef ITO__GENERIC
 #define ITO__PEEK(x) (x)
 #else
@@ -93,16 +97,26 @@ ITO__INLINE struct ito__worker *ito__here(void) {
 #ifndef ITO__GENERIC
 
 /*
- * Save the caller's context as context/x86_64.h lays it out, run fn(arg) on the stack `high`, and end the thread it is.
- * The caller continues at 1: either by falling through, when his continuation is still in the deque (his registers are
- * then what fn, an ordinary function, preserved), or resumed by whoever took it, who pops them.
+ * Save the caller's context as context/x86_64.h lays it out, run fn(arg) on the stack `high`, and end the thread.
  *
- * fn preserves rbx (the bottom while it runs) and r12 (the thread), so that the end need not wait for loads through the
- * worker: a chain of stores and loads of one word costs 5 cycles a link. A thread that is PRIVATE is still on the
- * worker it began on; if that deque has grown meanwhile, rbx is not its bottom and the end is a slow one.
+ * The caller continues at label 1 in one of two ways. If its continuation is still in the deque, the end falls through
+ * to it; fn, an ordinary function, has preserved the caller's registers. Otherwise the worker that took the
+ * continuation resumes it and pops the registers from its stack.
  *
- * The asm pushes below the stack pointer, where a leaf function may keep variables (red zone). The function this is
- * inlined into is no leaf: it has the call of the slow path.
+ * fn preserves rbx (the bottom while it runs) and r12 (the thread), so the end does not wait for loads through the
+ * worker: a chain of stores and loads of one word costs 5 cycles a link. A thread that is still PRIVATE at its end has
+ * never left the worker it began on. If that worker's deque has grown meanwhile, rbx is not its bottom, and the end
+ * takes the slow path.
+ *
+ * The orders, which assembly cannot name:
+ *   the store of `bottom` before the call   release, as every store of x86; pairs with the acquire load of `bottom` in
+ *                                           a forced ito__deque_steal(). Publishes the slot and the saved context
+ *   the store of `bottom` after the call    relaxed, and so is the load of `limit` that follows. The CPU may swap the
+ *                                           two: the partner is the membarrier of a forced steal, as in deque_pop()
+ *   result, then DONE                       relaxed: the creator is on this worker, and nobody else knows the thread
+ *
+ * The asm pushes below the stack pointer, where a leaf function may keep variables (red zone). The function that this
+ * is inlined into is no leaf: it contains the call of the slow path.
  */
 ITO__INLINE void ito__run_child(struct ito__worker *w, struct ito__slot *slot, struct ito__stack *high,
                                 struct ito_thread *t, void *(*fn)(void *), void *arg) {
@@ -113,7 +127,7 @@ ITO__INLINE void ito__run_child(struct ito__worker *w, struct ito__slot *slot, s
         "leaq 1f(%%rip), %%rax\n\tpushq %%rax\n\t"
         "movq %%rsp, %c[sp](%[slot])\n\t" ITO__CFI_END "movq %[high], %%rsp\n\t"
         "leaq %c[slot_size](%[slot]), %%rbx\n\tmovq %[t], %%r12\n\t"
-        "movq %%rbx, %c[bottom](%[w])\n\t" /* x86 stores are releases: pairs as in entry_child_first() */
+        "movq %%rbx, %c[bottom](%[w])\n\t" /* the push */
         "call *%[fn]\n\t"
         /* The end of the thread, perhaps on another worker. rax: its result. */
         "movq ito__tls_worker@gottpoff(%%rip), %%rcx\n\tmovq %%fs:(%%rcx), %%rcx\n\t"
@@ -161,9 +175,9 @@ ITO__INLINE int ito__create(ito_thread **out, const ito_attr *attr, void *(*fn)(
 ITO__INLINE int ito__join(ito_thread *thread, void **result) {
     struct ito__worker *w = ito__here();
     uint32_t n = w->n_free;
-    /* ORDER acquire; pairs with nothing that is not ordered already: DONE is stored while the creator's continuation
-     * waits on the same worker, and he, or whoever has the id from him, came after. Free on x86, and tells a reader
-     * what is meant. */
+    /* ORDER acquire; pairs with no release, and needs none: DONE is stored while the creator's continuation waits on
+     * the same worker, so the creator, and whoever has the id from it, comes after. The acquire costs nothing on x86
+     * and keeps the load of the result below it. */
     if (ITO__UNLIKELY(__atomic_load_n(&thread->state, __ATOMIC_ACQUIRE) != ITO__DONE || n == ITO__FREE_MAX))
         return ito__join_slow(thread, result);
     if (result)
@@ -175,8 +189,9 @@ ITO__INLINE int ito__join(ito_thread *thread, void **result) {
 }
 
 /*
- * Save the caller's context on its stack and go to ito__yield_at(sp), which does not return: it hands sp to whoever
- * resumes. No call, as nothing returns to it: a call without its ret makes later rets miss (15 ns).
+ * Save the caller's context on its stack and go to ito__yield_at(sp), which does not return: it leaves sp for the
+ * worker that resumes the caller. By a jump, not a call: a call without its ret makes the predictor miss later rets (15
+ * ns).
  */
 ITO__INLINE void ito__leave_to_yield(void) {
     __asm__ volatile(
@@ -188,7 +203,7 @@ ITO__INLINE void ito__leave_to_yield(void) {
         : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory", "cc", ITO__CLOBBER_VECTOR);
 }
 
-/* errno is the kernel thread's: carry it over. */
+/* errno belongs to the kernel thread: carry the caller's over. */
 ITO__INLINE void ito__yield(void) {
     int saved = *ito__here()->errno_at;
     ito__leave_to_yield();
@@ -206,9 +221,11 @@ ITO__INLINE int ito__join(ito_thread *thread, void **result) {
 
 #endif
 
-/* A free mutex that knows no owner: one locked instruction, as in the library's mutex.c, which has the orders. */
+/* A mutex without an owner takes one locked instruction when it is free. Everything else is in mutex.c. */
 ITO__INLINE int ito__mutex_lock(ito_mutex *m) {
     uint32_t free = 0;
+    /* ORDER acquire; pairs with the release of whoever unlocked it: ito__mutex_unlock(), mutex_give() or
+     * ito__word_unlock(). Shows the critical sections before this one. */
     if (ITO__LIKELY(m->kind == ITO_MUTEX_NORMAL &&
                     __atomic_compare_exchange_n(&m->state, &free, 1u, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
         return 0;
@@ -216,6 +233,8 @@ ITO__INLINE int ito__mutex_lock(ito_mutex *m) {
 }
 ITO__INLINE int ito__mutex_unlock(ito_mutex *m) {
     uint32_t locked = 1;
+    /* ORDER release; pairs with the acquire of whoever locks next. Publishes the critical section, and is the last
+     * access to *m: the next holder may destroy it. */
     if (ITO__LIKELY(m->kind == ITO_MUTEX_NORMAL &&
                     __atomic_compare_exchange_n(&m->state, &locked, 0u, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)))
         return 0;

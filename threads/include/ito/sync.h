@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * ito/sync.h - what ito threads wait on each other with. Included by ito.h; C11 and C++11.
+ * ito/sync.h - objects that ito threads wait on. Included by ito.h; C11 and C++11.
  *
- * Every function here may be called by an ito thread, which then gives its worker to another thread while it waits, and
- * by any other kernel thread of the process (the main thread of a program, a thread of another library), which then
- * waits in the kernel.
+ * Every function here may be called by an ito thread, which gives its worker to another thread while it waits, and by
+ * any other kernel thread of the process (the main thread of a program, a thread of another library), which waits in
+ * the kernel.
  *
- * Return values: 0, or a value of errno.h, as pthread_* does; what is not listed at a function is not returned by it.
- * Deadlines: nanoseconds of CLOCK_MONOTONIC, as ito_now_ns() gives them. ITO_FOREVER never comes.
- * Objects: zero bytes are a valid object (ITO_..._INIT); none allocates; destroy only says EBUSY where somebody still
- * waits or holds. Errno and thread-local storage: docs/design/sync.md, "errno and __thread".
+ * Return values  0, or a value of errno.h, as pthread_* functions do. A function returns no value that is not listed.
+ * Deadlines      nanoseconds of CLOCK_MONOTONIC, as ito_now_ns() returns them. ITO_FOREVER never comes. Functions that
+ *                end in _until also return ETIMEDOUT, when the deadline passes first, and EAGAIN, when the kernel gives
+ *                no thread for the timers.
+ * Objects        zero bytes are a valid object (ITO_..._INIT). None allocates. The destroy functions only return EBUSY
+ *                where a thread still waits or holds.
+ * errno          and thread-local storage: docs/design/sync.md, "errno and __thread".
  */
 #ifndef ITO_SYNC_H
 #define ITO_SYNC_H
@@ -40,25 +43,26 @@ struct ito__waiters {
 ITO_API uint64_t ito_now_ns(void);
 
 /**
- * ito_sleep_ns - let @ns nanoseconds pass; other threads run meanwhile, and an idle worker sleeps in the kernel.
+ * ito_sleep_ns - let @ns nanoseconds pass. Other threads run meanwhile, and an idle worker sleeps in the kernel.
  * Return:  0; EAGAIN the kernel gave no thread for the timers.
  * Cost:    docs/design/sync.md, "timers".
  */
 ITO_API int ito_sleep_ns(uint64_t ns);
 
 /**
- * ito_sleep_until - return at @deadline_ns, at once when it is over.   Return: as ito_sleep_ns.
+ * ito_sleep_until - return at @deadline_ns, at once when it has passed.
+ * Return:  as ito_sleep_ns.
  */
 ITO_API int ito_sleep_until(uint64_t deadline_ns);
 
 /* -- mutex --------------------------------------------------------------------------------------------------------- */
 
 enum ito_mutex_kind {
-    ITO_MUTEX_NORMAL = 0,     /* knows no owner: locking it twice waits for ever, any thread may unlock it */
+    ITO_MUTEX_NORMAL = 0,     /* has no owner: locking it twice waits for ever, any thread may unlock it */
     ITO_MUTEX_ERRORCHECK = 1, /* locking twice is EDEADLK, unlocking another's is EPERM */
-    ITO_MUTEX_RECURSIVE = 2   /* the owner may lock it 65,535 times more; unlocking another's is EPERM */
+    ITO_MUTEX_RECURSIVE = 2   /* the owner may lock it 65,535 more times; unlocking another's is EPERM */
 };
-/* A program that is not compiled for release (NDEBUG) hears of its mistakes. */
+/* In a program that is not compiled for release (NDEBUG), mistakes are return values. */
 #ifdef NDEBUG
 #define ITO_MUTEX_DEFAULT ITO_MUTEX_NORMAL
 #else
@@ -66,12 +70,12 @@ enum ito_mutex_kind {
 #endif
 
 /*
- * field      writer                                 reader   rule
- * state      whoever changes it, atomically         any      bits: docs/design/sync.md, "mutex"
- * kind       init                                   any      constant while in use
- * depth      the owner                              owner
- * owner      the owner (kinds with an owner)        any      relaxed: equal to a caller's own id only if that caller
- * wrote it waiters    holder of the queue bit of `state`     same
+ * field      writer                             reader   rule
+ * state      any thread, atomically             any      bits: docs/design/sync.md, "Mutex"
+ * kind       init                               any      constant while in use
+ * depth      the owner                          owner
+ * owner      the owner (kinds with an owner)    any      relaxed: a reader finds its own id only if it wrote it
+ * waiters    holder of the queue bit of state   same
  */
 typedef struct ito_mutex {
     uint32_t state;
@@ -90,39 +94,43 @@ typedef struct ito_mutex {
 #define ITO_MUTEX_INIT ITO_MUTEX_INIT_KIND(ITO_MUTEX_DEFAULT)
 
 /**
- * ito_mutex_init - make @m a free mutex of @kind (ITO_MUTEX_DEFAULT if in doubt).   Return: 0; EINVAL no such kind.
+ * ito_mutex_init - make @m a free mutex of @kind (ITO_MUTEX_DEFAULT if in doubt).
+ * Return:  0; EINVAL no such kind.
  */
 ITO_API int ito_mutex_init(ito_mutex *m, int kind);
 
 /**
- * ito_mutex_destroy - end the use of @m.   Return: 0; EBUSY locked or waited for: @m is unchanged.
+ * ito_mutex_destroy - end the use of @m.
+ * Return:  0; EBUSY locked or waited for: @m is unchanged.
  */
 ITO_API int ito_mutex_destroy(ito_mutex *m);
 
 /**
- * ito_mutex_lock - take @m, wait while another has it.
+ * ito_mutex_lock - take @m, wait while another thread has it.
  * Return:  0; EDEADLK the caller has it (ERRORCHECK); EAGAIN locked too often (RECURSIVE).
  * Thread:  any. Signal: not safe. Blocks: yes, the thread, not its worker. Allocates: never.
  * Cost:    one locked instruction when free (bench/ito, ito.mutex).
- * Order:   what was done before the unlock is seen after the lock. A thread that waited twice in vain is served next.
+ * Order:   what was done before the unlock is seen after the lock.
+ * Note:    a running thread may take @m before one that was woken. A thread that was woken in vain is served next.
  */
 ITO_API int ito_mutex_lock(ito_mutex *m);
 
 /**
- * ito_mutex_trylock - take @m if it is free.   Return: 0; EBUSY; EAGAIN as ito_mutex_lock.
+ * ito_mutex_trylock - take @m if it is free.
+ * Return:  0; EBUSY; EAGAIN as ito_mutex_lock.
  */
 ITO_API int ito_mutex_trylock(ito_mutex *m);
 
 /**
  * ito_mutex_lock_until - take @m, wait until @deadline_ns at most.
- * Return:  as ito_mutex_lock; ETIMEDOUT; EAGAIN also: no thread for the timers.
+ * Return:  as ito_mutex_lock; ETIMEDOUT; EAGAIN.
  */
 ITO_API int ito_mutex_lock_until(ito_mutex *m, uint64_t deadline_ns);
 
 /**
  * ito_mutex_unlock - give @m back.
- * Return:  0; EPERM it is not locked (any kind), or locked by another (ERRORCHECK, RECURSIVE): @m is unchanged.
- * Note:    @m is not touched once another could have locked it: that one may destroy it.
+ * Return:  0; EPERM it is not locked (any kind), or another thread has it (ERRORCHECK, RECURSIVE): @m is unchanged.
+ * Note:    @m is not touched once another thread could have locked it: that thread may destroy it.
  */
 ITO_API int ito_mutex_unlock(ito_mutex *m);
 
@@ -131,7 +139,7 @@ ITO_API int ito_mutex_unlock(ito_mutex *m);
 typedef struct ito_cond {
     uint32_t word; /* the queue bit alone; what follows is under it */
     uint32_t reserved;
-    ito_mutex *mutex; /* of those who wait */
+    ito_mutex *mutex; /* that all waiters gave */
     struct ito__waiters waiters;
 } ito_cond;
 #define ITO_COND_INIT                                                                                                  \
@@ -144,28 +152,30 @@ typedef struct ito_cond {
 ITO_API int ito_cond_init(ito_cond *c);
 
 /**
- * ito_cond_destroy - end the use of @c; may follow a broadcast at once.   Return: 0; EBUSY somebody waits: @c is
- * unchanged.
+ * ito_cond_destroy - end the use of @c; may follow a broadcast at once.
+ * Return:  0; EBUSY a thread waits: @c is unchanged.
  */
 ITO_API int ito_cond_destroy(ito_cond *c);
 
 /**
  * ito_cond_wait - unlock @m and wait for a signal in one step; @m is locked again on return.
  * Return:  0; EPERM the caller does not hold @m; EINVAL others wait on @c with another mutex.
- * Note:    never wakes without a signal, but what the caller waits for may be gone again: loop.
- * Cost:    bench/ito, ito.handover. A recursive mutex is unlocked whole and locked as deep as before.
+ * Note:    never returns without a signal, but what the caller waits for may be gone again: loop. A recursive mutex is
+ *          unlocked whole, and locked as deep as before.
+ * Cost:    bench/ito, ito.handover.
  */
 ITO_API int ito_cond_wait(ito_cond *c, ito_mutex *m);
 
 /**
- * ito_cond_wait_until - the same until @deadline_ns.   Return: as ito_cond_wait; ETIMEDOUT (@m is locked); EAGAIN no
- * timers.
+ * ito_cond_wait_until - the same, until @deadline_ns at most.
+ * Return:  as ito_cond_wait; ETIMEDOUT (@m is locked); EAGAIN.
  */
 ITO_API int ito_cond_wait_until(ito_cond *c, ito_mutex *m, uint64_t deadline_ns);
 
 /**
- * ito_cond_signal - wake one waiter, the longest waiting.   ito_cond_broadcast - wake all.   Return: 0.
- * Note:    a woken thread that finds the mutex locked goes over to the mutex's queue without running.
+ * ito_cond_signal - wake the thread that has waited longest.   ito_cond_broadcast - wake all.
+ * Return:  0.
+ * Note:    if the mutex is locked, a woken thread goes over to the mutex's queue without running.
  */
 ITO_API int ito_cond_signal(ito_cond *c);
 ITO_API int ito_cond_broadcast(ito_cond *c);
@@ -190,10 +200,10 @@ ITO_API int ito_rwlock_destroy(ito_rwlock *l); /* EBUSY: held or waited for */
 
 /**
  * ito_rwlock_rdlock - share @l with other readers.   ito_rwlock_wrlock - have it alone.
- * Return:  0; EDEADLK the caller is its writer; EAGAIN too many readers (2^28). until: ETIMEDOUT, EAGAIN no timers.
- * try: EBUSY. Note:    readers and writers take turns: a reader waits for one writer at most, a writer for one turn of
- * readers per writer before it. So a thread that already reads must not read-lock again: with a writer between, both
- * would wait for ever.
+ * Return:  0; EDEADLK the caller is its writer; EAGAIN too many readers (2^28). try: EBUSY. until: ETIMEDOUT, EAGAIN.
+ * Note:    readers and writers take turns: a reader waits for one writer at most, a writer for one turn of readers per
+ *          writer before it. So a thread that already reads must not read-lock again: with a writer between, both would
+ *          wait for ever.
  */
 ITO_API int ito_rwlock_rdlock(ito_rwlock *l);
 ITO_API int ito_rwlock_wrlock(ito_rwlock *l);
@@ -203,8 +213,8 @@ ITO_API int ito_rwlock_rdlock_until(ito_rwlock *l, uint64_t deadline_ns);
 ITO_API int ito_rwlock_wrlock_until(ito_rwlock *l, uint64_t deadline_ns);
 
 /**
- * ito_rwlock_unlock - give back the caller's share, or the whole if it is the writer.   Return: 0; EPERM not locked, or
- * another writes.
+ * ito_rwlock_unlock - give back the caller's share, or the whole if it is the writer.
+ * Return:  0; EPERM not locked, or another thread writes.
  */
 ITO_API int ito_rwlock_unlock(ito_rwlock *l);
 
@@ -228,19 +238,21 @@ ITO_API int ito_sem_init(ito_sem *s, uint32_t value); /* EINVAL: above ITO_SEM_M
 ITO_API int ito_sem_destroy(ito_sem *s);              /* EBUSY: waited for */
 
 /**
- * ito_sem_wait - take one unit, wait for it.   Return: 0. until: ETIMEDOUT, EAGAIN no timers. try: EBUSY none there.
- * Note:    units go to waiters in the order they came; nobody overtakes.
+ * ito_sem_wait - take one unit, wait until there is one.
+ * Return:  0. try: EBUSY there is none. until: ETIMEDOUT, EAGAIN.
+ * Note:    units go to waiters in the order in which they came; none overtakes another.
  */
 ITO_API int ito_sem_wait(ito_sem *s);
 ITO_API int ito_sem_trywait(ito_sem *s);
 ITO_API int ito_sem_wait_until(ito_sem *s, uint64_t deadline_ns);
 
 /**
- * ito_sem_post - give one unit, to the longest waiting thread if there is one.   Return: 0; EOVERFLOW ITO_SEM_MAX are
- * there. Note:    @s is not touched once the unit could have been taken: the taker may destroy it.
+ * ito_sem_post - give one unit, to the thread that has waited longest if any waits.
+ * Return:  0; EOVERFLOW there are ITO_SEM_MAX already.
+ * Note:    @s is not touched once the unit could have been taken: the thread that takes it may destroy @s.
  */
 ITO_API int ito_sem_post(ito_sem *s);
-ITO_API uint32_t ito_sem_value(const ito_sem *s); /* units there now; old when it is read */
+ITO_API uint32_t ito_sem_value(const ito_sem *s); /* units at this moment; may have changed when it is read */
 
 /* -- barrier ------------------------------------------------------------------------------------------------------- */
 
@@ -264,7 +276,7 @@ ITO_API int ito_barrier_destroy(ito_barrier *b);          /* EBUSY: waited on */
 
 /**
  * ito_barrier_wait - wait until @n threads have called it; then it is ready for the next turn.
- * Return:  ITO_BARRIER_LAST (negative) in the thread that came last, 0 in the others; EINVAL a barrier for 0 threads.
+ * Return:  ITO_BARRIER_LAST (negative) in the thread that came last, 0 in the others; EINVAL @n is 0.
  */
 ITO_API int ito_barrier_wait(ito_barrier *b);
 
@@ -273,7 +285,7 @@ ITO_API int ito_barrier_wait(ito_barrier *b);
 typedef struct ito_once {
     uint32_t state;
     uint32_t reserved;
-    uintptr_t owner; /* who runs it */
+    uintptr_t owner; /* the thread that runs it */
     struct ito__waiters waiters;
 } ito_once;
 #define ITO_ONCE_INIT                                                                                                  \
@@ -284,9 +296,10 @@ typedef struct ito_once {
     }
 
 /**
- * ito_once_call - call @fn(@arg) if no call with @o has ended well yet; others wait meanwhile.
- * @fn:     0: done for ever. Not 0: not done, that value is returned and the next caller (or one who waits) tries
- * again. Return:  0; what @fn returned; EDEADLK @fn called it again with the same @o.
+ * ito_once_call - call @fn(@arg) unless a call with @o has succeeded before; other callers wait meanwhile.
+ * @fn:     returns 0 if it has succeeded: it is never called again. Otherwise its value is returned, and the next
+ *          caller, or one that waits, tries again.
+ * Return:  0; what @fn returned; EDEADLK @fn called this function with the same @o.
  */
 ITO_API int ito_once_call(ito_once *o, int (*fn)(void *arg), void *arg);
 
@@ -302,13 +315,18 @@ typedef uint32_t ito_key;
  * Return:  0; EAGAIN ITO_KEYS_MAX are in use.
  */
 ITO_API int ito_key_create(ito_key *key, void (*destroy)(void *value));
-ITO_API int ito_key_delete(
-    ito_key key); /* EINVAL: no such key. Values left are the program's to free; a key created later starts at NULL. */
 
 /**
- * ito_key_set - the calling thread's value.   Return: 0; EINVAL no such key; ENOMEM.   ito_key_get - the value, or
- * NULL. Thread:  ito threads, wherever they run, and others. Unlike __thread variables, the value moves along with the
- * thread.
+ * ito_key_delete - end the use of @key. The program frees the values that are left.
+ * Return:  0; EINVAL no such key.
+ * Note:    a key that is created later starts at NULL in all threads.
+ */
+ITO_API int ito_key_delete(ito_key key);
+
+/**
+ * ito_key_set - set the calling thread's value.   ito_key_get - the calling thread's value, or NULL.
+ * Return:  (set) 0; EINVAL no such key; ENOMEM.
+ * Thread:  any. Unlike a __thread variable, the value of an ito thread moves along with it from worker to worker.
  */
 ITO_API int ito_key_set(ito_key key, const void *value);
 ITO_API void *ito_key_get(ito_key key);

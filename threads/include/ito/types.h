@@ -2,9 +2,13 @@
 /*
  * ito/types.h - what a worker, a thread and a deque slot are. Read this first.
  *
- * Private: programs see only pointers. It is installed because the header-inline version (ito/inline.h) reads these
- * fields. Whenever one that inline code touches moves, the number of ITO_PRIVATE in src/ito.map changes: the dynamic
- * linker refuses a program built with another header.
+ * Private: programs see only pointers. It is installed because the hot paths that are compiled into programs
+ * (ito/inline.h) read these fields. Whenever a field that inline code touches moves, the number of ITO_PRIVATE in
+ * src/ito.map changes: the dynamic linker then refuses a program built with another header.
+ *
+ * A *worker* is a kernel thread that runs ito threads. Its *deque* holds the continuations of threads that created
+ * another and wait below it. The worker that a deque belongs to is its *owner*; another worker that takes from it is a
+ * *thief*.
  */
 #ifndef ITO_TYPES_H
 #define ITO_TYPES_H
@@ -15,12 +19,16 @@
 #define ITO__FREE_MAX 64u /* descriptors a worker keeps for itself */
 
 /*
- * A stack. This struct lies at its high end; the stack grows down from it.
- *   low     lowest address that is safe to use: above the guard
- *   fork_low  below it a forked task gets a stack of its own instead of running on this one
- *   map     the mapping (guard included), bytes its length, size_class its free list (prim-independent; stack.c)
- *   next    link of free lists
- *   tls     place for a thread's own libc TLS block; always null in this version
+ * A stack. This struct lies at its high end; the stack grows down from it. Constant after stack.c has made it, but for
+ * `next`, which belongs to the free list that the stack is in.
+ *
+ *   low         lowest address that is safe to use: above the guard
+ *   map, bytes  the mapping, guard included, and its length
+ *   size_class  which free list it goes back to (stack.c)
+ *   guarded     0 when the kernel gave no guard; the stack is used all the same
+ *   next        link of free lists
+ *   tls         place for a thread's own libc TLS block; always null in this version
+ *   fork_low    below it a forked task gets a stack of its own instead of running on this one
  */
 struct __attribute__((aligned(64))) ito__stack {
     char *low;
@@ -35,15 +43,21 @@ struct __attribute__((aligned(64))) ito__stack {
 };
 
 /*
- * ito_thread.state. PRIVATE: only the creator will ever know this thread, and his continuation waits below it in the
- * deque of the worker both are on; then the exit is a plain store. Everything else goes through atomic operations.
+ * ito_thread.state, the life of a thread. PRIVATE means that nobody but the creator can know this thread, and that the
+ * creator's continuation waits below it in the deque of the worker that both are on. Then nobody can look while the
+ * thread ends, and the end is a relaxed store. Every other change is an atomic read-modify-write.
  *
- *   PRIVATE --(suspended, stolen, or id asked for)--> SHARED      compare-and-swap
- *   PRIVATE --(exit, continuation popped)-----------> DONE        plain store by the thread itself
- *   SHARED --(exit)--------------------------------> ENDED       exchange
- *   PRIVATE|SHARED --(join)--> address of the waiter --(exit)--> ENDED
- *   PRIVATE|SHARED --(detach)--> DETACHED --(exit)--> FREE
- *   DONE|ENDED --(join or detach)--> FREE (in a free list; type-stable until ito_fini)
+ *   from             event                                     to                       by
+ *   PRIVATE          suspended, stolen, or its id asked for    SHARED                   compare-and-swap
+ *   PRIVATE          ends, and pops its creator                DONE                     relaxed store of the thread
+ *   SHARED           ends                                      ENDED                    exchange (acq_rel)
+ *   PRIVATE, SHARED  somebody joins it and has to wait         address of the waiter    compare-and-swap (acq_rel)
+ *   the address      ends, and makes the waiter ready          ENDED                    exchange (acq_rel)
+ *   PRIVATE, SHARED  detached                                  DETACHED                 compare-and-swap
+ *   DETACHED         ends                                      FREE                     the thread's worker
+ *   DONE, ENDED      joined or detached                        FREE                     the joiner
+ *
+ * FREE descriptors are in a free list and stay descriptors until ito_fini, so joining twice reads FREE and no garbage.
  */
 enum ito__state {
     ITO__PRIVATE = 0,
@@ -65,8 +79,12 @@ enum {
 };
 
 /*
- * A thread. Who writes: T the thread itself (or the worker that runs it), C its creator before it runs,
- * W whoever suspends or wakes it.
+ * A thread. Each field says who writes it: T the thread itself (or the worker that runs it), C its creator before it
+ * runs, W whoever suspends or wakes it.
+ *
+ * A descriptor passes from one writer to the next only by an operation that orders them: from C to T by the deque or a
+ * queue, from T to its joiner by `state`, from a suspended thread to its waker by the queue it waits in. So the fields
+ * are plain.
  */
 typedef struct ito_thread {
     uintptr_t state;          /* atomic; above */
@@ -90,9 +108,15 @@ typedef struct ito_thread {
 } ito_thread;
 
 /*
- * A slot of a deque: a continuation (thread, sp) or a forked task (thread = its frame + 1).
- *   stack   the stack of the thread that was created here: depth d always runs on slot d's stack, so there is no free
- *           list to pop. Null: none yet, or the thread took it along when it was suspended or stolen.
+ * A slot of a deque: a continuation (thread, sp) or a forked task (thread = address of its frame + 1, which is odd).
+ *
+ * The owner writes sp and thread while the slot lies at `bottom`, outside the deque, with plain stores; the release
+ * store of `bottom` that follows publishes them. Whoever takes the slot reads them and never writes.
+ *
+ *   stack   the stack of the thread that was created here: depth d always runs on slot d's stack, so no free list is
+ *           popped. Null: none yet, or the thread took it along when it was suspended or stolen. Relaxed: written by
+ *           the worker of that thread and, holding the deque's lock, by the thief that takes the slot's thread. Both
+ *           mean the same stack, and write null once.
  */
 struct ito__slot {
     void *sp;
@@ -103,12 +127,21 @@ struct ito__slot {
 
 /*
  * A task of ITO_FORK, in the frame of the function that forked it (its parent).
- *   run     calls the function with the arguments that follow in the frame
- *   state   atomic. A slot's address, odd while a recorder listens, which keeps the sync off the fast path:
- *     ITO__PRIVATE: in no slot, the sync runs it
- *     its slot --(taken, under the deque's lock or by its owner)--> ITO__SHARED --(run)--> ITO__ENDED
- *     its slot | ITO__SHARED --(its parent waits)--> address of the parent --(run)--> ITO__ENDED
- *     its slot --(the deque grows, under its lock)--> its slot in the new array
+ *
+ *   run     calls the function with the arguments that follow in the frame; written before the task is published
+ *   state   where the task is. The address of its slot (odd while a recorder listens, which keeps the sync off the
+ *           fast path), or one of ITO__PRIVATE, SHARED, ENDED, or the address of the parent that waits for it:
+ *
+ *   from           event                                            to                   by
+ *   -              forked off the workers, or no room               PRIVATE              its parent: the sync runs it
+ *   -              forked                                           its slot             its parent
+ *   its slot       the deque grows                                  its slot, moved      owner, holding the lock
+ *   its slot       taken                                            SHARED               thief with the lock; owner
+ *   slot, SHARED   its parent has to wait                           address of parent    parent
+ *   SHARED, parent it has run; wakes the parent                     ENDED                whoever ran it
+ *
+ * The parent, on another worker by now, may be registering while a thief takes the task or the deque grows. So each of
+ * these changes is a compare-and-swap that gives way to the parent's, and the end is an exchange.
  */
 struct ito__fork {
     void (*run)(struct ito__fork *);
@@ -121,12 +154,23 @@ enum { ITO__ASK_WORK = 1, ITO__ASK_TRACE = 2 };
 struct ito__pool;
 
 /*
- * A worker. The first line is all that the fast paths touch. See docs/design/deque.md for the rules of `limit`.
- *   bottom   owner; release. thieves read it after a membarrier only
- *   limit    owner or thief, holding `lock`. Slots below it may be gone: the owner's pop must take the lock
- *   end      no slot at or above it. The owner stores it, and thieves null after they have set `ask`, so that his next
- * creation leaves the fast path. A null that comes late costs one slow creation current  owner ask      atomic; thieves
- * set, the owner clears, after he has stored `end` n_free, free   owner: descriptors
+ * A worker, as much of it as inline code touches. The first cache line is all that the fast paths need. The rules of
+ * `bottom` and `limit` and their proof are in docs/design/deque.md.
+ *
+ *   field          writer                        reader            rule
+ *   bottom         owner                         owner, thieves    the push is a release store; thieves trust what they
+ *                                                                  read only after a membarrier
+ *   limit          holder of `lock`              owner             relaxed: a slot below it may be gone, then the
+ *                                                                  owner's pop takes the lock
+ *   current        owner                         owner             the thread that runs
+ *   end            owner; thieves (null)         owner             relaxed: no slot at or above it. A thief that has
+ *                                                                  set `ask` stores null, so that the next creation
+ *                                                                  leaves the fast path. A null that comes late costs
+ *                                                                  one slow creation
+ *   ask            thieves set, owner clears     owner             read-modify-writes; the owner clears after it has
+ *                                                                  stored `end`
+ *   n_free, free   owner                         owner             descriptors; ito_fini looks at n_free
+ *   errno_at       owner, at its start           owner             &errno of the kernel thread
  */
 struct ito__worker {
     struct ito__slot *bottom;
@@ -135,7 +179,7 @@ struct ito__worker {
     struct ito__slot *end;
     uint32_t ask;
     uint32_t n_free;
-    int *errno_at; /* &errno of the kernel thread */
+    int *errno_at;
     struct ito__pool *pool;
     uint64_t reserved;
     struct ito_thread *free[ITO__FREE_MAX];
@@ -144,8 +188,8 @@ struct ito__worker {
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Of the calling kernel thread; never null. ito__nobody is a worker whose every field sends the fast paths to the slow
- * ones. */
+/* Of the calling kernel thread; never null. ito__nobody stands for "no worker": each of its fields sends the fast paths
+ * to the slow ones. */
 extern __thread struct ito__worker *ito__tls_worker __attribute__((tls_model("initial-exec")));
 extern struct ito__worker ito__nobody;
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
 #ifdef ITO__CONTEXT_C
 #include <ucontext.h>
 
-/* What the resumer leaves for the one he resumes; read on the same kernel thread at once. */
+/* Left by the context that switches for the one it switches to, which reads it at once, on the same kernel thread. */
 static __thread void (*pending_after)(void *);
 static __thread void *pending_arg;
 

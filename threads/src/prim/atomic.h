@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Atomics with the order in the name. Works on plain objects, so that inline code and C++ see plain types. */
+/*
+ * Atomics with the order in the name. They work on plain objects, so that inline code and C++ see plain types.
+ *
+ * Each use of one that is not relaxed has a note, ORDER, that names its partner (CONTRIBUTING.md; tests/lint checks
+ * it). A compare-and-swap that fails acquires, since its callers look at the value that they found instead.
+ */
 #ifndef ITO_PRIM_ATOMIC_H
 #define ITO_PRIM_ATOMIC_H
 
@@ -18,7 +23,8 @@
 #define cas_acq_rel(p, expected, v)                                                                                    \
     __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 #define fence_seq_cst() __atomic_thread_fence(__ATOMIC_SEQ_CST)
-/* Keeps the compiler, not the CPU, from moving accesses across. Its partner is a membarrier(2) of another thread. */
+/* Keeps the compiler, not the CPU, from moving accesses across it. Its partner is a membarrier(2) of another thread,
+ * which makes the CPU run a full barrier here. */
 #define compiler_barrier() __asm__ volatile("" : : : "memory")
 
 static inline void cpu_relax(void) {
@@ -27,7 +33,7 @@ static inline void cpu_relax(void) {
 #elif defined(__aarch64__) || defined(__arm__)
     __asm__ volatile("yield");
 #else
-    compiler_barrier();
+    compiler_barrier(); /* ORDER none; it pairs with nothing: a loop that waits must read memory again */
 #endif
 }
 

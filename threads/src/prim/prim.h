@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the operating system does for libito. Linux only; every function is safe from any kernel thread. */
+/* What libito needs from the operating system. Linux only; each function may be called by any kernel thread. */
 #ifndef ITO_PRIM_H
 #define ITO_PRIM_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed pages, committed when touched, never as huge pages. Null: no memory. `bytes` is a multiple of the page size.
- */
+/* Zeroed pages, committed when touched, never as huge pages. Null: no memory. `bytes` is a multiple of the page
+ * size. */
 void *ito__prim_map(size_t bytes);
 void ito__prim_unmap(void *at, size_t bytes);
 /* Make [at, at+bytes) fault. False: not possible (no MADV_GUARD_INSTALL and no mapping left for mprotect). */
@@ -19,7 +19,8 @@ size_t ito__prim_page(void);
 void ito__prim_wait(uint32_t *word, uint32_t value, uint64_t ns);
 void ito__prim_wake(uint32_t *word, int n);
 
-/* A full memory barrier on every running thread of the process. False: this kernel cannot. */
+/* A full memory barrier on every running thread of the process, at some moment during the call; threads that do not run
+ * have had one when they were switched away. False: this kernel has none. */
 bool ito__prim_membarrier_setup(void);
 bool ito__prim_membarrier(void);
 
@@ -27,7 +28,7 @@ uint64_t ito__prim_now(void); /* CLOCK_MONOTONIC, ns */
 void ito__prim_yield(void);
 uint32_t ito__prim_random(void);
 
-/* CPUs this process may use: the affinity mask, cut to the cgroup's quota (rounded up). At least 1. */
+/* How many CPUs this process may use: the affinity mask, cut to the cgroup's quota (rounded up). At least 1. */
 unsigned ito__prim_n_cpus(void);
 /* Bind the calling kernel thread to the k-th CPU of the mask (modulo its size). */
 void ito__prim_pin(unsigned k);
