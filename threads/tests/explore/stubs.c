@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What stands in for the parts of libito that are not explored: the operating system, memory, blocking. Not
+ * instrumented, so nothing in here is a point to switch at, but for the explorer's own operations.
+ */
+#include "programs.h"
+
+struct ito__pool ito__pool;
+struct worker *workers;
+static struct ito_thread *threads;
+
+size_t ito__stack_default;
+
+void pool_start(unsigned n_workers, bool membarrier) {
+    explore_region(&ito__pool, sizeof ito__pool);
+    workers = explore_alloc(n_workers * sizeof *workers);
+    threads = explore_alloc(n_workers * sizeof *threads);
+    ito__pool.workers = workers;
+    ito__pool.n_workers = n_workers;
+    ito__pool.membarrier = membarrier;
+    ito__pool.parked = explore_alloc(EXPLORE_THREADS * sizeof *ito__pool.parked);
+    explore_constant(&ito__pool.workers);
+    explore_constant(&ito__pool.n_workers);
+    explore_constant(&ito__pool.membarrier);
+    explore_constant(&ito__pool.parked);
+    explore_constant(&ito__pool.stopping);
+    explore_constant(&ito__pool.spin_ns);
+    explore_constant(&ito__pool.hierarchy);
+    explore_constant(&ito__tracing);
+    explore_constant(&ito__seeing_locks);
+    for (unsigned i = 0; i < n_workers; i++) {
+        struct ito_thread *t = &threads[i];
+        t->state = ITO__SHARED;
+        t->flags = ITO__ROOT | ITO__OWN_STACK;
+        t->bind = -1;
+        t->stack = explore_alloc(sizeof *t->stack);
+        t->stack->fork_low = NULL; /* never low */
+        workers[i].index = i;
+        workers[i].rng = i + 1;
+        workers[i].hot.current = t;
+        if (!ito__deque_start(&workers[i]))
+            explore_fail("no deque");
+        explore_constant(&t->flags);
+        explore_constant(&t->bind);
+        explore_constant(&t->stack);
+        explore_constant(&t->stack->fork_low);
+        explore_constant(&workers[i].node);
+        explore_constant(&workers[i].index);
+        explore_constant(&workers[i].hot.current);
+    }
+}
+
+/* ---- who runs here ----------------------------------------------------------------------------------------------- */
+
+struct ito__worker *ito__here_slow(void) {
+    return &workers[explore_thread()].hot;
+}
+struct ito__worker *ito__worker(void) {
+    return ito__here_slow();
+}
+struct ito_thread *ito__self(void) {
+    return &threads[explore_thread()];
+}
+unsigned ito_n_workers(void) {
+    return 1; /* so that a mutex does not spin, which would be the same schedules over again */
+}
+
+/* ---- the operating system ---------------------------------------------------------------------------------------- */
+
+size_t ito__prim_page(void) {
+    return 4 * sizeof(struct ito__slot);
+}
+void *ito__prim_map(size_t bytes) {
+    return explore_alloc(bytes);
+}
+void ito__prim_unmap(void *at, size_t bytes) {
+    explore_free(at, bytes);
+}
+uint64_t ito__prim_now(void) {
+    return 0;
+}
+void ito__prim_yield(void) {}
+void ito__prim_wait(uint32_t *word, uint32_t value, uint64_t ns) {
+    (void)ns;
+    explore_wait(word, value);
+}
+void ito__prim_wake(uint32_t *word, int n) {
+    explore_wake(word, n);
+}
+/* Each other CPU runs a full barrier, at a moment of its own. */
+bool ito__prim_membarrier(void) {
+    for (unsigned t = 0; t < ito__pool.n_workers; t++)
+        if (t != explore_thread())
+            explore_fence_on(t);
+    return true;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Room for the few words of a first context below the descriptor; nobody ever runs on it. */
+struct ito__stack *ito__stack_get(struct worker *w, size_t bytes) {
+    (void)w, (void)bytes;
+    return (struct ito__stack *)((char *)explore_alloc(256 + sizeof(struct ito__stack)) + 256);
+}
+void ito__stack_put(struct worker *w, struct ito__stack *stack) {
+    (void)w, (void)stack;
+}
+struct ito_thread *ito__descriptor_get(struct worker *w) {
+    (void)w;
+    struct ito_thread *t = explore_alloc(sizeof *t);
+    t->bind = -1;
+    return t;
+}
+void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
+    (void)w, (void)t;
+}
+
+/* ---- left out ---------------------------------------------------------------------------------------------------- */
+
+void ito__keys_end(struct ito_thread *t) {
+    (void)t;
+}
+void ito__timer_arm(struct ito__waiter *w, uint64_t deadline_ns) {
+    (void)w, (void)deadline_ns;
+}
+void ito__timer_disarm(struct ito__waiter *w) {
+    (void)w;
+}
+int ito__timers_start(void) {
+    return 0;
+}
+uint64_t ito__timers_run(uint64_t now_ns) {
+    (void)now_ns;
+    return UINT64_MAX;
+}
