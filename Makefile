@@ -135,6 +135,7 @@ lint: deps viewer ## formatting and static checks, as CI runs them
 	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror
 	cd viewer && npm run --silent typecheck && npm run --silent lint
 	tests/lint/session-paths
+	tests/lint/atomic-orders
 	annotate/amalgamate --check
 	tests/lint/circles
 	tools/audit
