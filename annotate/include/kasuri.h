@@ -213,6 +213,18 @@ enum kasuri_arg_type { KASURI_ARG_I64 = 1, KASURI_ARG_U64 = 2, KASURI_ARG_F64 = 
 
 #ifndef KASURI_DISABLE
 
+/* -- the fast path --
+ *
+ * What every annotation runs, inlined into the program. Without a recorder: one relaxed load of the gate and one branch.
+ * With one: reserve room in the thread's own chunk by one instruction, store word 1, the payload, and last the stamp, which
+ * commits the event. No lock, no shared cache line, no call. Everything else is behind kasuri__slow.
+ *
+ * The order of the four steps is the protocol. A reader, and a kill at any instruction, may come between any two:
+ *   before word 1     a slot of zeros; nobody but this thread knows how long the record will be
+ *   before the stamp  an open record; word 1 says how many slots a reader steps over
+ *   after the stamp   an event
+ */
+
 /* One call site that annotates. `id` is the only field that changes: 0 not yet registered, > 0 its id,
  * < 0 its name could not be stored in this session. */
 struct kasuri_site {
@@ -247,7 +259,8 @@ struct kasuri__writer {
 #define KASURI_TLS_MODEL "initial-exec"
 #endif
 #ifndef KASURI__TEST_POINT
-#define KASURI__TEST_POINT(n) ((void)0) /* the kill tests die at point n */
+/* Tests compile this to stop, be killed or raise a signal between two steps. */
+#define KASURI__TEST_POINT(n) ((void)0)
 #endif
 #define KASURI__OFF_MASK 0xffffffu
 #define KASURI__OFF_LOST 0x200000u /* where no chunk reaches: the largest has 1 MiB */
@@ -300,6 +313,8 @@ void kasuri__stop(void) __attribute__((visibility("hidden"), cold, noinline));
 }
 #endif
 
+/* ORDER relaxed: 0 or not 0 is all that the fast path needs to know. What a session has set up is published to the slow
+ * path, by its own acquire loads; a thread that has a writer has been there. */
 KASURI__INLINE uint32_t kasuri__gate_load(void) {
     return __atomic_load_n(&kasuri__gate.gate, __ATOMIC_RELAXED);
 }
@@ -339,8 +354,12 @@ KASURI__INLINE uint64_t kasuri__stamp(void) {
 }
 #endif
 
-/* Take `bytes` of the thread's chunk. Must be one step for the signal handlers of the same thread, need not be
- * for other threads: an xadd without lock prefix is (0 ns beside rdtsc; a locked one costs 5-9 ns). */
+/* Take `bytes` of the thread's chunk. This must be one step for the signal handlers of the same thread, and need not be one
+ * for other threads: an xadd without lock prefix is just that (0 ns beside rdtsc; a locked one costs 5 to 9 ns).
+ *
+ * One other thread does write the position: the one that leaves a session takes it away. An addition that is halfway there
+ * may undo that, so the taker looks again after a barrier of all threads (kasuri__take_positions). ORDER relaxed: nothing
+ * is published by a reservation; the stamp publishes the event. */
 KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes) {
 #if defined(__x86_64__) && !defined(KASURI_GENERIC_ATOMICS)
     __asm__ volatile("xaddq %0, %1" : "+r"(bytes), "+m"(w->pos) : : "cc");
@@ -350,13 +369,15 @@ KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes
 #endif
 }
 
-/* Whether `bytes` from `pos` on lie in a chunk. The limit alone does not say so: where the thread had no chunk (the
+/* Whether `bytes` from `pos` on lie in a chunk. ORDER relaxed: the limit is this thread's own, and the thread that leaves a
+ * session and zeroes it does not rely on our seeing that: a reserved slot is filled in any case. The limit alone does not say so: where the thread had no chunk (the
  * first event, a child of fork, a session that another thread has just left) a signal handler may get one, and set the
  * limit, between the reservation and this look (ring.md, race 1). */
 KASURI__INLINE int kasuri__fits(const struct kasuri__writer *w, uint64_t pos, uint64_t bytes) {
     return (pos & KASURI__OFF_MASK) + bytes <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED) && pos >> 24;
 }
 
+/* Chunks are aligned to 4 KiB: the upper 40 bits of a position are the chunk's page. */
 KASURI__INLINE uint64_t *kasuri__slot(uint64_t pos) {
     return (uint64_t *)(uintptr_t)((pos >> 24 << 12) + (pos & KASURI__OFF_MASK));
 }
@@ -368,6 +389,8 @@ KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
     __atomic_store_n(slot, stamp, __ATOMIC_RELEASE);
     KASURI__TSAN_RELEASE(slot);
 }
+/* ORDER relaxed: the stamp publishes it to readers of the event, and the payload's release to readers that ask how long an
+ * open record is. */
 KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
     __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
     __asm__ volatile("" : : : "memory"); /* a kill in the payload must leave the length behind */
@@ -381,7 +404,8 @@ KASURI__INLINE void kasuri__payload(uint64_t *slot, uint64_t a, uint64_t b) {
     __atomic_store_n(slot + 3, b, __ATOMIC_RELEASE);
 }
 
-/* kind below is kind | slots << 8 | aux << 16. `id` is what was read from `site`; or `site` is null and `id` a name
+/* An event without payload: one slot. The arguments that are constants at the call are folded by the compiler.
+ * kind below is kind | slots << 8 | aux << 16. `id` is what was read from `site`; or `site` is null and `id` a name
  * from kasuri_intern, or 0. */
 KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32_t id, uint32_t kind) {
     struct kasuri__writer *w = kasuri__writer;
@@ -401,6 +425,7 @@ KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32
     kasuri__slow(site, id, kind, pos, 0, 0);
 }
 
+/* An event with two words of payload: two slots. */
 KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t a,
                                   uint64_t b) {
     struct kasuri__writer *w = kasuri__writer;
@@ -426,6 +451,7 @@ KASURI__INLINE uint64_t kasuri__bits(double v) {
     __builtin_memcpy(&u, &v, 8);
     return u;
 }
+/* Texts are copied out of line. */
 KASURI__INLINE void kasuri__emit_str(struct kasuri_site *site, int32_t id, uint32_t kind, const char *s) {
     kasuri__slow_bytes(site, id, kind, s ? s : "(null)", s ? __builtin_strlen(s) : 6);
 }
@@ -663,19 +689,24 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#define KASURI__MAX_SEGMENTS 128 /* of a session */
-#define KASURI__MAX_GRAVES 64
-#define KASURI__MAX_OPEN 4
+/* -- state --
+ *
+ * Who writes which field, and under which rule. `client` and all it points to are in pages that fork wipes: a child starts
+ * from zeros, whatever its parent's threads were doing. `process` is ordinary memory, which a child inherits.
+ */
+#define KASURI__MAX_SEGMENTS 128 /* of a session; also those that had to stay of sessions before */
+#define KASURI__MAX_GRAVES 64    /* segments kept for emits that had a slot open in them */
+#define KASURI__MAX_OPEN 4       /* open slots of one grave; with more of them it stays */
 #define KASURI__SESSION_MAX 4096 /* PATH_MAX */
 #define KASURI__MAX_WRITERS 8192 /* threads alive at once; more lose their events (cause FULL) */
 #define KASURI__MAX_FLIGHT 256   /* OVERWRITE: chunks of one thread */
-#define KASURI__DEFERRED 4
+#define KASURI__DEFERRED 4       /* full chunks of one thread that wait for an interrupted emit */
 #define KASURI__SEGMENT_MAX (64u << 20)
 #define KASURI__BLOCK_BYTES 65536u
-#define KASURI__STRING_MAX 4000u
-#define KASURI__YIELDS 20
-#define KASURI__SLEEPS 2000 /* of 100 us */
-#define KASURI__SETTLES 100
+#define KASURI__STRING_MAX 4000u /* of a name, file or function: a definition fits into a block */
+#define KASURI__YIELDS 20        /* a wait yields the CPU so often before it sleeps, 100 us at a time: */
+#define KASURI__SLEEPS 2000      /* 0.2 s for a thread that is in the slow path */
+#define KASURI__SETTLES 100      /* 15 ms or so for an emit whose handler may sleep as long as it likes */
 
 #ifdef __cplusplus
 extern "C" {
@@ -686,13 +717,19 @@ struct kasuri__timespec {
 };
 int kasuri__clock_gettime(int clock, struct kasuri__timespec *t) __asm__("clock_gettime"); /* undeclared in -std=c99 */
 
+/* A chunk and the word with its state. */
 struct kasuri__chunk_ref {
     struct kasuri_chunk *chunk;
     uint32_t *state;
 };
 
-/* All of a thread's ring; 256 bytes. Owner only, except tid (claimed by compare-and-swap), and limit, which a
- * thread that attaches the process to another session sets to 0. */
+/* All of a thread's ring; 256 bytes, so that no two threads write to one cache line.
+ *   w.pos     owner and its signal handlers; taken away by a thread that leaves the session (exchange)
+ *   w.limit   owner; set to 0 by a thread that leaves the session
+ *   tid       claimed by compare-and-swap; 0 is free
+ *   counting  owner and its signal handlers; read by a thread that leaves the session
+ *   left      the thread that leaves a session, holder of `attaching`
+ *   others    owner only, in the slow path, signals blocked */
 struct kasuri__thread {
     struct kasuri__writer w;
     uint64_t room; /* bytes of a chunk that are used */
@@ -710,6 +747,7 @@ struct kasuri__thread {
     uint32_t padding[16];
 };
 
+/* A mapped segment: written by the holder of `growing` before n_segments counts it, then constant. */
 struct kasuri__segment_ref {
     struct kasuri_segment *header;
     char *chunks;
@@ -727,6 +765,13 @@ struct kasuri__grave {
 };
 
 /* One per module and process, in pages that fork wipes: a child, however it was made, finds state 0.
+ *
+ *   holder of `attaching`   state, epoch, pid, graves, control, first_segment
+ *   holder of `growing`     segments[], n_segments, total_bytes, next_chunks, grow_failed
+ *   holder of `defining`    sites_bytes, sites_broken, kasuri__process.next_id and blocks
+ *   any thread, atomically  inside, next_stream, n_threads, reclaim, hint
+ * Order in which locks are taken: attaching, defining, growing. All are try-locks with a bounded wait.
+ *
  * What join() sets for a session is read and written as relaxed atomics: a thread that is stuck in the slow path since
  * the session before may read it meanwhile. It finds by `epoch` that what it then got is not its own (next_chunk). */
 struct kasuri__client {
@@ -774,7 +819,11 @@ KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0,
 #define KASURI__GET(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 #define KASURI__SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
 
-/* -- system calls -- */
+/* -- system calls --
+ *
+ * By number, and not by way of libc: libc's functions set errno, may be cancellation points, may be replaced by a module
+ * that annotates (a preloaded malloc, say), and may hold locks that the interrupted thread holds.
+ */
 
 /* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or are too old to know. Where they do, the numbers of x86-64,
  * aarch64 and riscv64 stand in; other CPUs need -std=gnu99. */
@@ -838,6 +887,7 @@ KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0,
 #define KASURI__ANONYMOUS (MAP_PRIVATE | KASURI__MAP_ANONYMOUS | KASURI__MAP_NORESERVE)
 #define KASURI__O_CREATE (O_RDWR | O_CREAT | O_EXCL | KASURI__O_CLOEXEC)
 
+/* Return: the kernel's result; from -4095 to -1 an error's negative number. */
 KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
     register long r10 __asm__("r10") = d;
@@ -882,11 +932,13 @@ KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, l
 }
 #define KASURI__CALL(n, a, b, c, d) kasuri__call((n), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
+/* Map memory for reading and writing. Return: null when that failed. */
 KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
     long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     return p < 0 && p > -4096 ? 0 : (void *)p;
 }
 
+/* All signals, so that the slow path never nests in itself; the kernel leaves SIGKILL, SIGSTOP and faults out. */
 KASURI__COLD void kasuri__block_signals(uint64_t *old) {
     uint64_t all[2] = {~0ull, ~0ull};
     KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, all, old, 8);
@@ -895,6 +947,7 @@ KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
     KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, old, 0, 8);
 }
 
+/* Write a decimal number; return where it ends. */
 KASURI__COLD char *kasuri__digits(char *out, uint32_t v) {
     char digits[10];
     int n = 0;
@@ -936,6 +989,7 @@ KASURI__COLD int kasuri__open_session(void) {
                              0);
 }
 
+/* Open a file of the session. Return: a descriptor, or an error's negative number. */
 KASURI__COLD int kasuri__open(const struct kasuri__client *c, int file, int flags) {
     char name[48];
     int dir = kasuri__open_session(), fd;
@@ -964,6 +1018,7 @@ KASURI__COLD int kasuri__stamps_natively(struct kasuri__client *c) {
     return KASURI__NATIVE && __atomic_load_n(&c->clock, __ATOMIC_RELAXED) == KASURI_CLOCK_NATIVE;
 }
 
+/* The session's clock. */
 KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     struct kasuri__timespec t = {0, 0};
     if (kasuri__stamps_natively(c))
@@ -972,7 +1027,8 @@ KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
 }
 
-/* For another thread: a while, in case it does not run. Return: 0 after `sleeps` of them. */
+/* Wait a moment for another thread: the first times by giving it the CPU, then by sleeping 100 us. Return: 0 when it has
+ * slept `sleeps` times. */
 KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
     struct kasuri__timespec t = {0, 100000};
     if (++*waits > KASURI__YIELDS + sleeps)
@@ -983,23 +1039,27 @@ KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
         KASURI__CALL(SYS_nanosleep, &t, 0, 0, 0);
     return 1;
 }
-/* For one that grows, registers or comes out of the slow path: in all not above 0.2 s or so. */
+/* Wait for a thread that is in the slow path (grows, defines a name, or just leaves it): 0.2 s or so in all. */
 KASURI__COLD int kasuri__wait_a_little(uint32_t *waits) {
     return kasuri__wait_up_to(waits, KASURI__SLEEPS);
 }
 
+/* The session's control page. A thread inside may look at it: while it is, the page or its grave stays mapped. */
 KASURI__COLD struct kasuri_control *kasuri__control(struct kasuri__client *c) {
     return KASURI__GET(c->control);
 }
 
-/* Nobody listens any more in session `epoch`. A recorder that has just asked to be attached to is not overheard. */
+/* Close the gate, as the recorder of session `epoch` is gone. Only from 1 to 0: if a recorder has meanwhile asked to be
+ * attached to (2), that stands. ORDER relaxed: 0 publishes nothing. */
 KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
     uint32_t on = 1;
     if (!c || __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) == epoch)
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* The recorder holds an OFD write lock on `control` while it lives. Unsure counts as alive. */
+/* Whether the recorder lives: it holds an OFD write lock on `control` as long as it does, and the kernel releases that
+ * however it ends. If the question cannot be asked, it counts as alive. ORDER relaxed: a STOPPED that is missed is seen the
+ * next time. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     struct flock lock;
     int fd;
@@ -1016,8 +1076,17 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     return lock.l_type != F_UNLCK;
 }
 
-/* -- losses -- */
+/* -- losses --
+ *
+ * Every event is kept or counted, by cause: emitted == kept + lost. A loss is counted in the chunk that the thread holds,
+ * so that it travels with the events around it and is read once, with them. A thread without a chunk counts in the header
+ * of its client's first segment; a client without a segment counts in the control page of the session.
+ */
 
+/* Count one lost event. The thread is in the slow path, or `counting` keeps its chunk (see kasuri__count_stalled).
+ * ORDER relaxed for the counters: the recorder reads those of a chunk with the chunk, after the release of FULL; it reads
+ * the others at the end of the recording, when a count that arrives late is one of an event that came too late anyway.
+ * They are atomic additions since a signal handler of this thread, or another thread, may add to the same word. */
 KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__thread *t, uint32_t cause) {
     struct kasuri_chunk *chunk = t ? t->now.chunk : 0;
     uint64_t stamp;
@@ -1036,11 +1105,14 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
     KASURI__TSAN_RELEASE(chunk);
 }
 
-/* A reservation that fails raises the position all the same, and 16 MiB of them would carry into its address part: the
- * next event would be written anywhere. So whoever comes out of line brings it back, whatever becomes of the event:
- * also for a thread without a chunk, behind a gate that closes, and in a forked child that cannot attach. A handler
- * that interrupts this may have done it already. 12 MiB remain, and a handler that interrupts an emit adds 2 kB at
- * most: 6,000 of them would have to nest. */
+/* A reservation that fails raises the position all the same. 16 MiB of failed reservations would carry into the address
+ * part of the position, and the next event would be written anywhere. So the slow path begins by bringing a high position
+ * back, whatever becomes of the event: also for a thread without a chunk, behind a gate that closes, and in a forked child
+ * that cannot attach.
+ *
+ * A signal handler that interrupts this may have done it already; then the compare-and-swap fails, and nothing is left to
+ * do. 12 MiB remain when the clamp begins to work, and a handler that interrupts an emit adds 2 kB at most: 6,000 handlers
+ * would have to nest. ORDER relaxed: only this thread and its handlers use the position, and they are one CPU. */
 KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
     uint64_t pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
     if (KASURI__UNLIKELY((pos & KASURI__OFF_MASK) > KASURI__OFF_HIGH))
@@ -1048,13 +1120,21 @@ KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
                                     __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Nothing was free at the last try and nothing has been freed since: count and go, about 20 ns. Signals are not
- * blocked; `counting` keeps a handler that finds a free chunk from handing this one over under our feet.
+/* Nothing was free at the last try and nothing has been freed since: count the event and return, in about 20 ns.
+ *
+ * Signals are not blocked here, since blocking them costs ten times as much. So a signal handler may interrupt this
+ * function, find a free chunk and hand over the chunk that this function is about to count in. `counting` > 0 tells the
+ * handler to put that off (kasuri__hand_over). It tells a thread that leaves the session, too, that this thread may still
+ * touch the session's memory (kasuri__is_quiet).
+ *
+ * All other fields of `t` are this thread's own. `freed` and `state` are hints: a change that is missed here is seen by
+ * the next event. Every 4,096th event takes the long way, where it asks whether the recorder still lives.
  * Return: whether the event is dealt with. */
 KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__thread *t) {
     uint32_t depth = t->counting; /* a fork in a handler wipes the field under us */
     int dealt = 0;
     __atomic_store_n(&t->counting, depth + 1, __ATOMIC_RELAXED);
+    /* Our own handlers must find it raised before we look at anything: an order of the compiler is enough for them. */
     __asm__ volatile("" : : : "memory");
     if (t->stalled && kasuri__gate_load() == 1 && t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) &&
         t->stalled_freed == __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED) &&
@@ -1070,13 +1150,20 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
     return dealt;
 }
 
-/* -- chunks -- */
+/* -- chunks --
+ *
+ * A chunk is FREE (all zero), OWNED by one thread, or FULL (the recorder's). Only the owner writes into an OWNED chunk;
+ * only the recorder touches a FULL one. The states of a segment's chunks lie together behind its header, so that a search
+ * reads few cache lines. docs/design/ring.md has the table of transitions.
+ */
 
 KASURI__COLD uint32_t *kasuri__states(struct kasuri__segment_ref *s) {
     return (uint32_t *)(void *)(s->header + 1);
 }
 
-/* Take a FREE chunk, searching from where the last one was found. */
+/* Take a FREE chunk, searching from where the last one was found. `hint` is the segment and the chunk to begin with,
+ * segment << 20 | chunk. ORDER relaxed for `hint` and for the first look at a state: a wrong hint or a stale state costs
+ * time only, since the compare-and-swap decides. */
 KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chunk_ref *out) {
     /* ORDER acquire; pairs with the release in grow(). Publishes segments[]. */
     uint32_t end = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE), first = KASURI__GET(c->first_segment);
@@ -1107,8 +1194,12 @@ KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chun
     return 0;
 }
 
-/* Is a slot below chunk->used not committed: taken by an emit that a signal handler of this thread interrupts?
- * First every slot as if it were an event (1 us a chunk); only where a payload word is 0, event by event. */
+/* Is a slot below chunk->used not committed? It is when a signal handler of this thread, in which we are now, interrupted
+ * the emit that reserved it. Handing such a chunk over would let the recorder zero it under that emit.
+ *
+ * The first loop takes every slot for an event and counts zeros, which compilers turn into vector instructions: 1 us a
+ * chunk. A zero may also be a word of payload; only then does the second loop walk from event to event. Plain reads: all
+ * slots of the chunk were written by this thread. */
 KASURI__COLD int kasuri__has_open(const struct kasuri_chunk *chunk) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint32_t used = chunk->used / 8, i, zeros = 0;
@@ -1123,6 +1214,7 @@ KASURI__COLD int kasuri__has_open(const struct kasuri_chunk *chunk) {
     return 0;
 }
 
+/* Give a chunk to the recorder, unless one of this thread's interrupted emits still needs it. Return: whether it went. */
 KASURI__COLD int kasuri__hand_over(struct kasuri__thread *t, struct kasuri__chunk_ref *r) {
     if (t->counting || !r->chunk->used || kasuri__has_open(r->chunk))
         return 0;
@@ -1148,7 +1240,9 @@ KASURI__COLD void kasuri__retire(struct kasuri__thread *t, struct kasuri__chunk_
 
 KASURI__COLD int kasuri__grow(struct kasuri__client *c);
 
-/* A free chunk, growing if the policy says so. */
+/* Find a free chunk; map another segment when there is none and the policy allows it. One thread at a time grows, the
+ * others wait for it, 0.2 s at most. `grow_failed` remembers for which value of `freed` growing was tried in vain, so that
+ * a full disk is asked once and not by each event. Return: whether there is one. */
 KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thread *t, struct kasuri__chunk_ref *out) {
     uint32_t waits = 0, freed = __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED), expected;
     for (;;) {
@@ -1160,10 +1254,12 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
             KASURI__GET(c->grow_failed) == (1ull << 32 | freed))
             return 0;
         expected = 0;
+        /* ORDER acquire; pairs with the releases of `growing` below and in kasuri__unlock. Publishes the fields that
+         * only its holder writes: total_bytes, next_chunks, segments[]. */
         if (__atomic_compare_exchange_n(&c->growing, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
             int got = kasuri__take_free(c, out); /* somebody else may just have grown */
             if (!got && t->epoch != KASURI__GET(c->epoch)) {
-                __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE);
+                __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE); /* ORDER release: as below */
                 return 0; /* the process has gone to another session meanwhile */
             }
             if (!got && kasuri__recorder_lives(c)) {
@@ -1171,6 +1267,7 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
             } else if (!got) {
                 kasuri__close_gate(c, t->epoch);
             }
+            /* ORDER release; pairs with the acquire above. Publishes what grow() wrote. */
             __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE);
             if (got)
                 return 1;
@@ -1182,8 +1279,11 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
     }
 }
 
-/* OVERWRITE: empty the chunk for its next use. Its events and what it had lost count as lost in its new header.
- * Stamps first, then everything from the end: killed in between, what is left still reads as open records. */
+/* OVERWRITE: empty the chunk for its next use. Its events, and the losses it had counted, are losses of its new life.
+ *
+ * The recorder may be copying this chunk into a snapshot, so this is the writer's side of a seqlock: seq says EMPTYING
+ * while zeros are written, and a copy whose seq changed meanwhile is thrown away. The stamps go first, then all words from
+ * the end: if the program is killed in between, what is left still reads as open records of known length. */
 KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *chunk) {
     uint64_t *words = (uint64_t *)(void *)chunk, first = chunk->lost_first, last = chunk->lost_last;
     uint32_t used = chunk->used / 8, i, n = 0;
@@ -1215,7 +1315,9 @@ KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *c
     __atomic_store_n(&chunk->seq, t->seq++, __ATOMIC_RELEASE);
 }
 
-/* OVERWRITE: the thread's oldest chunk in which nothing is open becomes its newest. */
+/* OVERWRITE: the thread's oldest chunk in which nothing is open becomes its newest. The list in c->flight is a ring of
+ * n_own chunks, oldest at own_head. Chunks with an open slot are passed over and stay the oldest. Not while a loss is
+ * being counted: that may be in one of these chunks. Return: whether there was one. */
 KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *t) {
     struct kasuri__chunk_ref *own = &c->flight[(uint64_t)(t - c->threads) * KASURI__MAX_FLIGHT], r;
     uint32_t i, j, n = t->n_own;
@@ -1237,19 +1339,27 @@ KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *
     return 1;
 }
 
+/* Let the fast path into t->now. The position goes first: a handler cannot come in between, as signals are blocked, and a
+ * handler that came before this has its own position on its stack. With a clock that needs the slow path the limit is 0.
+ * ORDER relaxed for both: they are this thread's, but for a thread that leaves the session, and the fence below is for
+ * that one. */
 KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     __atomic_store_n(&t->w.pos, (uint64_t)(uintptr_t)t->now.chunk << 12 | sizeof(struct kasuri_chunk),
                      __ATOMIC_RELAXED);
     __atomic_store_n(&t->w.limit, kasuri__stamps_natively(c) ? t->room : 0, __ATOMIC_RELAXED);
-    /* ORDER: our limit before our look at epoch, against attach's epoch before its zeroing of limits; so one of
-     * the two sees the other. Without it: a thread goes on in a chunk of the session before. */
+    /* ORDER seq_cst; pairs with the fence in end_session(). We store the limit and then read the epoch; a thread that
+     * leaves the session stores the epoch and then zeroes the limits. So either we see the new epoch, or our limit is
+     * zeroed after we set it. Without it: this thread goes on in a chunk of the session before (models/ring, control
+     * `no_fences_at_reattach`). */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (__atomic_load_n(&c->epoch, __ATOMIC_RELAXED) != t->epoch)
         __atomic_store_n(&t->w.limit, 0, __ATOMIC_RELAXED);
     t->stalled = 0;
 }
 
-/* The next chunk for a thread whose chunk is full. Return: 0, and why in stalled_cause. */
+/* Get the next chunk for a thread whose chunk is full, or that has none. The new chunk has its header before the old one is
+ * handed over: killed in between, the program leaves two OWNED chunks with headers, and neither loses anything.
+ * Return: 1; or 0, with the cause in stalled_cause. */
 KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     struct kasuri__chunk_ref old = t->now, fresh;
     /* ORDER acquire; pairs with the release in join(). Publishes c->flight. */
@@ -1281,6 +1391,8 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
         kasuri__start_chunk(c, t);
         return 1;
     }
+    /* ORDER acquire; pairs with the recorder's release store of FROZEN and RECORDING: we do not begin to empty a chunk
+     * before we have seen that the snapshot is over. If we see FROZEN too late, seq tells the reader. */
     if (overwrite && __atomic_load_n(&kasuri__control(c)->state, __ATOMIC_ACQUIRE) == KASURI_SESSION_FROZEN)
         t->stalled_cause = KASURI_LOST_FROZEN;
     else if (overwrite && kasuri__reuse(c, t)) {
@@ -1291,8 +1403,14 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
     return 0;
 }
 
-/* -- segments -- */
+/* -- segments --
+ *
+ * A segment is one file of the session, mapped once and never moved while its session lasts. Each is twice as large as the
+ * one before, so that a program with much to say makes few of them.
+ */
 
+/* Allocate the file's pages now: a page fault in a file for which the disk has no room is SIGBUS. Return: whether it could
+ * be done. */
 KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     static const char zeros[4096] = {0};
     long r = KASURI__CALL(SYS_fallocate, fd, 0, 0, bytes);
@@ -1308,7 +1426,9 @@ KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     return 1;
 }
 
-/* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing`. */
+/* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls this, so
+ * it reads plainly what only that holder writes. The header is complete before its magic, and the entry in segments[] is
+ * complete before n_segments. Return: whether there is one more. */
 KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     uint32_t index = c->n_segments - c->first_segment, n;
     uint64_t room = c->max_bytes - c->total_bytes, header, bytes;
@@ -1361,18 +1481,26 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     return 1;
 }
 
-/* -- sites -- */
+/* -- sites --
+ *
+ * A name is defined once per client, before the first event that uses it: the definition is in the sites file before its
+ * id is stored in the site, so no recording has an event whose name is missing. Definitions are kept in memory of our own
+ * as well, for sessions that come later and for forked children, which write them into files of their own.
+ */
 
+/* Bounded: 0.2 s, then 0. The holder may be a thread that gets no CPU. */
 KASURI__COLD int kasuri__try_lock(uint32_t *lock) {
     uint32_t waits = 0, expected;
     do {
         expected = 0;
+        /* ORDER acquire; pairs with the release in unlock. Publishes what the holder before us wrote. */
         if (__atomic_compare_exchange_n(lock, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return 1;
     } while (kasuri__wait_a_little(&waits));
     return 0;
 }
 KASURI__COLD void kasuri__unlock(uint32_t *lock) {
+    /* ORDER release; pairs with the acquire of the next holder. Publishes all that was written while it was held. */
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
@@ -1395,6 +1523,7 @@ KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data
     return r == (long)bytes ? 0 : r < 0 ? r : -ENOSPC;
 }
 
+/* strlen() of at most STRING_MAX; longer names are cut. */
 KASURI__COLD uint32_t kasuri__length(const char *s) {
     uint32_t n = 0;
     while (s && s[n] && n < KASURI__STRING_MAX)
@@ -1455,7 +1584,9 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     return ++kasuri__process.next_id;
 }
 
-/* The id of a call site, defined now if need be; 0: its name could not be stored (tried once a session). */
+/* The id of a call site, defined now if need be; 0: its name could not be stored. That is tried once a session: the negative
+ * id says in which it failed. ORDER relaxed for the site's fields: constants, or the same values from each thread
+ * (kasuri__describe); an id is a number that needs nothing else to be seen with it. */
 KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_site *site) {
     int32_t id = __atomic_load_n(&site->id, __ATOMIC_RELAXED), failed = (int32_t)(0x80000000u | KASURI__GET(c->epoch));
     if (id > 0)
@@ -1475,14 +1606,18 @@ KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_sit
 
 /* -- attaching -- */
 
-/* The client; its pages are wiped by fork, so that no child ever writes into its parent's chunks. */
+/* The client, made by the first thread that asks. Fork wipes its pages, so that no child ever writes into its parent's
+ * chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is no memory. */
 KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
+    /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero, and its
+     * madvise() is done. */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE), *none = 0;
     if (c)
         return c;
     c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
     if (!c)
         return 0;
+    /* ORDER acq_rel: publishes the client that we made; if another thread was first, acquires that one's. */
     if (KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0) < 0 ||
         !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
@@ -1491,7 +1626,8 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     return c;
 }
 
-/* Map and check the session's control page. */
+/* Map and check the session's control page. It is a stranger's file as long as it has not been checked; a recorder writes
+ * it whole before it announces the session, so plain reads are enough. Return: null when it is no session that lives. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     uint32_t b;
@@ -1513,15 +1649,28 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
     return 0;
 }
 
-/* -- leaving a session (ring.md, race 11) -- */
+/* -- leaving a session (ring.md, race 11) --
+ *
+ * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But any
+ * thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
+ *   end_session      a new epoch; all limits 0: no thread writes on the fast path that starts later
+ *   settle           a barrier; wait until no thread is in the slow path; take all positions away
+ *   release          unmap each segment in which no reserved slot is uncommitted; keep the others as graves
+ * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is gone:
+ * that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
+ */
 
-/* A full barrier in each thread of the process. */
+/* A full barrier in each running thread of the process. It completes what they had begun, an unlocked addition included,
+ * and what they do later comes after what we did before. The fast path needs no fence of its own for that, which is what
+ * makes it fast. Return: 0 where the kernel has no membarrier: then nothing is given back. */
 KASURI__COLD int kasuri__barrier(struct kasuri__client *c) {
     if (!c->has_barrier) /* the first time takes some 10 ms in a program with threads */
         c->has_barrier = KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER_REGISTER, 0, 0, 0) == 0;
     return c->has_barrier && KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER, 0, 0, 0) == 0;
 }
 
+/* How many entries of threads[] were ever used. ORDER relaxed: a thread that is missed has not yet been in the slow path of
+ * this session, so it holds none of its chunks. */
 KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
     uint32_t n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
     return n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS;
@@ -1530,9 +1679,11 @@ KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
 /* Whether we are alone in the slow path, and nobody counts a loss. None comes in while we hold `attaching`. */
 KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c);
-    /* ORDER acquire, both; pair with the releases when they are left. */
+    /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is 1 for
+     * ourselves. */
     if (__atomic_load_n(&c->inside, __ATOMIC_ACQUIRE) != 1)
         return 0;
+    /* ORDER acquire; pairs with the release in count_stalled(), in the same way. */
     for (i = 0; i < n; i++)
         if (__atomic_load_n(&c->threads[i].counting, __ATOMIC_ACQUIRE))
             return 0;
@@ -1540,9 +1691,10 @@ KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
 }
 
 /* Take away all positions: what is reserved from now on lies in no chunk. A thread's own unlocked addition may undo the
- * exchange; the barrier ends it, and a look tells. An exchange, since an addition between a load and a store would go
- * unseen (models/ring, control `positions_taken_by_load_and_store`). Return: whether all are gone; `left` then says how
- * far each had come. */
+ * exchange, as it stores what it computed from the old value. The barrier ends such an addition, and the next round sees
+ * it. The position is exchanged and not read and then stored: an addition between the two would go unseen (models/ring,
+ * control `positions_taken_by_load_and_store`). ORDER relaxed for the position: the barrier of all threads is the order.
+ * Return: whether all are gone; `left` then says how far each thread had come. */
 KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c), round, some = 1;
     for (i = 0; i < n; i++)
@@ -1562,11 +1714,15 @@ KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
     return !some;
 }
 
+/* Whether there is such a thread in this process. */
 KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
     return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -ESRCH;
 }
 
-/* How far an OWNED chunk of the session that is left was reserved; 0: not known. */
+/* How far an OWNED chunk of the session that is left was reserved; 0: not known. A full chunk says so itself. Of a chunk
+ * that its thread was filling, `left` says it. If that is beyond the chunk, an emit has found that it does not fit and has
+ * not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has ended without either
+ * has nothing open. */
 KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes) {
     uint32_t i, n = kasuri__n_threads(c), end;
     end = KASURI__GET(chunk->used);
@@ -1612,7 +1768,8 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     }
 }
 
-/* What is still open in a segment; nothing is when nobody holds a chunk of it. */
+/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow path, and
+ * is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in it. */
 KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct kasuri__segment_ref *s) {
     struct kasuri__grave g = {s->header, s->bytes, {0, 0, 0, 0}, 0};
     uint32_t i;
@@ -1623,7 +1780,8 @@ KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct k
     return g;
 }
 
-/* Memory of our own in place of what was mapped there: late writers find it, and nobody reads it. */
+/* Map private memory of our own over what was mapped there. Late writers still find memory at the address, and no recorder
+ * reads it. */
 KASURI__COLD void kasuri__bury(void *at, uint64_t bytes) {
     kasuri__map(at, bytes, KASURI__ANONYMOUS | MAP_FIXED, -1);
 }
@@ -1633,6 +1791,7 @@ KASURI__COLD void kasuri__clear_graves(struct kasuri__client *c) {
     uint32_t i, k, n = 0;
     for (i = 0; i < c->n_graves; i++) {
         struct kasuri__grave *g = &c->graves[i];
+        /* ORDER acquire; pairs with the release of the commit: that emit was the last to touch the slot. */
         for (k = 0; g->n_open <= KASURI__MAX_OPEN && k < g->n_open && __atomic_load_n(g->open[k], __ATOMIC_ACQUIRE);)
             k++;
         if (k == g->n_open)
@@ -1664,7 +1823,8 @@ KASURI__COLD void kasuri__release(struct kasuri__client *c) {
     KASURI__CALL(SYS_munmap, c->control, 4096, 0, 0);
     KASURI__SET(c->control, 0);
     KASURI__SET(c->first_segment, 0);
-    /* ORDER release: as when one is added; nobody looks before the next session. */
+    /* ORDER release; pairs with the acquires in take_free() and count_lost(): as when a segment is added. No thread looks
+     * before the next session. */
     __atomic_store_n(&c->n_segments, 0, __ATOMIC_RELEASE);
 }
 
@@ -1738,6 +1898,9 @@ KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
     return c->flight != 0;
 }
 
+/* Join the session at kasuri__process.session: check that its recorder lives, write the names known so far, copy its
+ * settings, map a first segment. Holder of attaching, defining and growing. Settings are stored as relaxed atomics, see
+ * struct kasuri__client. Return: whether the client is in it. */
 KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
     struct kasuri_control *k = kasuri__open_control(c);
     if (!k)
@@ -1773,7 +1936,10 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     return 1;
 }
 
-/* Attach to kasuri__process.asked. Holder of `attaching`, inside. */
+/* Leave the session before, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`, inside
+ * the slow path. What was left is dropped while `defining` and `growing` are held, so that a thread which is stuck in
+ * either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays as it is and
+ * the next event tries again. Return: whether the client is attached. */
 KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     struct kasuri__process *p = &kasuri__process;
     uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
@@ -1803,7 +1969,8 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
         __atomic_store_n(&c->state, 1, __ATOMIC_RELEASE);
     }
     kasuri__unlock(&c->defining);
-    /* ORDER release: whoever reads 1 and takes the slow path finds the client attached. */
+    /* ORDER release; pairs with the acquire of the gate in session_of(): a thread that reads 1 there finds the client
+     * attached. */
     __atomic_store_n(&kasuri__gate.gate, ok ? 1u : 0u, __ATOMIC_RELEASE);
     return ok;
 }
@@ -1825,6 +1992,7 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
         r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
+        /* ORDER release: as in attach(); `keep` is 1 only where a session was attached before. */
         __atomic_store_n(&kasuri__gate.gate, keep, __ATOMIC_RELEASE);
         return (int)keep;
     }
@@ -1832,11 +2000,15 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     return kasuri__attach(c);
 }
 
-/* The session that the process is in, by its epoch; 0: none. The epoch is looked at before gate and state and after
- * them: were it read later alone, a thread could take the number of the next session for itself and a chunk of the last
- * one, which is about to be unmapped. ORDER acquire: each look comes after the one before; those at gate and state pair
- * with the releases in attach(). */
+/* The session that the process is in, by its epoch; 0: none.
+ *
+ * The epoch is read before gate and state, and again after them. If it were read only after them, this thread could find
+ * the old session attached, be overtaken by a thread that leaves it, and take the new epoch for itself together with a
+ * chunk of the old session, whose limit it would set after all limits were zeroed. The next event would then be written
+ * into memory that is unmapped (test `a_session_may_end_under_the_slow_path`). */
 KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
+    /* ORDER acquire, all three: each read comes after the one before. Those of gate and state pair with the releases in
+     * attach(); they publish what join() set. */
     uint32_t epoch = __atomic_load_n(&c->epoch, __ATOMIC_ACQUIRE);
     uint32_t gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
     uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
@@ -1850,8 +2022,10 @@ KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
     int ok;
     if (epoch || !kasuri__gate_load())
         return epoch;
+    /* ORDER acquire; pairs with the release in unlock(). Publishes all that the holder before us set. */
     if (__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE))
-        return 0; /* another thread is at it; this event comes too early */
+        return 0; /* another thread attaches; this event comes too early */
+    /* ORDER acquire: none is needed after the lock; the recorder, another process, writes only the number 2. */
     gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
     if (gate == 2)
         ok = kasuri__attach_request(c);
@@ -1862,10 +2036,16 @@ KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
     return epoch;
 }
 
-/* -- threads -- */
+/* -- threads --
+ *
+ * Nothing tells us when a thread ends: a destructor of thread-specific data would have to come before all others that
+ * annotate. So a new thread asks whether the owner of one of a few entries is still there, and takes its place if not.
+ */
 
+/* Take entry `t` of a thread `old` that has ended, or a free one (0). ORDER acq_rel: acquires what the owner before left
+ * in it, and publishes our tid to other threads that look for a free entry. Return: whether it is ours. */
 KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t tid) {
-    KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it */
+    KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it, which TSan cannot order */
     return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
@@ -1876,6 +2056,7 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
     for (i = 0; i < 4 && n >= 16; i++) {
         struct kasuri__thread *t = &c->threads[__atomic_fetch_add(&c->reclaim, 1, __ATOMIC_RELAXED) %
                                                (n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS)];
+        /* ORDER acquire; pairs with the release in claim(). */
         uint32_t old = __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE);
         if (old && old != tid && kasuri__lives(c, old))
             continue;
@@ -1887,7 +2068,9 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
     return kasuri__claim(&c->threads[n], 0, tid) ? &c->threads[n] : 0;
 }
 
-/* The calling thread's ring, made one of session `epoch` if it is not. */
+/* The calling thread's ring, made one of session `epoch` if it is not. What the thread had in a session before is dropped:
+ * its chunks there were given back, or belong to a recorder that reads them without us. Position and limit are stored
+ * atomically since a thread that leaves a session writes them, too. Return: null when 8,192 threads have rings. */
 KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c, uint32_t epoch) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
     if (!t || !t->tid) { /* new, or wiped by fork */
@@ -1913,7 +2096,7 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
     return t;
 }
 
-/* -- an event -- */
+/* -- an event, out of line -- */
 
 /* A reservation that may not have fitted. The first one to fail in a chunk knows where its events end, and says so at
  * once, whatever becomes of the event: who leaves a session keeps a chunk for good whose end nobody tells. Only that
@@ -1930,7 +2113,9 @@ KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint6
         KASURI__SET(chunk->used, off);
 }
 
-/* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. Return: 0 or the slot. */
+/* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. A position of the thread's present
+ * chunk that does not fit asks for the next chunk; one of a chunk that a handler has replaced meanwhile is tried again in
+ * the new one. Return: the slot, or null and the cause in stalled_cause. */
 KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, uint64_t pos,
                                             uint64_t bytes) {
     for (;;) {
@@ -1952,14 +2137,17 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
                                uint64_t size, const void *payload, uint64_t bytes) {
     kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
     if (bytes) {
-        __atomic_thread_fence(__ATOMIC_RELEASE); /* ORDER: as in kasuri__payload */
+        /* ORDER release; pairs as in kasuri__payload: word 1 before any of the payload, which memcpy stores in whatever
+         * order and width. A reader that sees a torn word looks at word 1 again and steps over it. */
+        __atomic_thread_fence(__ATOMIC_RELEASE);
         slot[size / 8 - 1] = slot[size / 8 - 2] = 0;
         __builtin_memcpy(slot + 2, payload, bytes);
     }
     kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
 }
 
-/* stamp: when it happened, on the CPU's counter; 0: now. */
+/* One event, with signals blocked, inside. `stamp`: when it happened, on the CPU's counter; 0: now. Whatever keeps the event
+ * from being written is counted, but for a client that has no session: then it was never emitted. */
 KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
                                        uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
@@ -2013,19 +2201,24 @@ KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
            (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
 }
 
-/* Signals blocked. ORDER seq_cst: before the look at gate and state in ready(), as who leaves a session looks at
- * `inside` after it has changed them: one of the two sees the other. */
+/* Signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise `inside` and then read
+ * epoch, gate and state; a thread that leaves a session changes those and then reads `inside`. One of the two sees the
+ * other: either we find no session, or it waits for us. */
 KASURI__COLD void kasuri__enter(struct kasuri__client *c) {
     __atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
 }
-/* ORDER release; pairs with the acquire load in is_quiet: whoever then unmaps finds us out of it. */
+/* ORDER release; pairs with the acquire load in is_quiet(): a thread that then unmaps a segment finds that we are done with
+ * it. */
 KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
     __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
 
+/* All events that the fast path could not write. In order of what they cost: a slot that is reserved already, or can be
+ * (clock MONOTONIC, texts); a loss like the last one; then, with signals blocked, everything else. */
 KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
                                     const void *payload, uint64_t bytes) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
+    /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
     if (c && t) {
@@ -2053,6 +2246,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
     kasuri__unblock_signals(mask);
 }
 
+/* The functions below are called from inlined code; their names are weak and hidden, one of each per module. */
 KASURI__HIDDEN void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
                                     uint64_t a, uint64_t b) {
     uint64_t payload[2];
@@ -2072,6 +2266,7 @@ KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uin
     kasuri__emit_slow(site, id, kind | length << (is_arg ? 20 : 16), 0, 0, data, bytes);
 }
 
+/* As signal-safe as vsnprintf is. One byte more than fits: so a text that is too long is noticed, and counted as BIG. */
 KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...) {
     char text[KASURI_EVENT_MAX + 1];
     va_list list;
@@ -2084,20 +2279,24 @@ KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const 
         kasuri__slow_bytes(site, id, KASURI_EV_MESSAGE, text, (uint64_t)n);
 }
 
+/* Ask the recorder for a snapshot. */
 KASURI__HIDDEN void kasuri__trigger(void) {
+    /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
     if (!c)
         return;
     kasuri__block_signals(mask);
     kasuri__enter(c);
-    /* ORDER release; pairs with the recorder's acquire load: what led to it is in the rings when it is seen. */
+    /* ORDER release; pairs with the recorder's acquire load: the events that led to the trigger are in the rings when the
+     * recorder sees it. */
     if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1)
         __atomic_fetch_add(&kasuri__control(c)->trigger, 1, __ATOMIC_RELEASE);
     kasuri__exit(c);
     kasuri__unblock_signals(mask);
 }
 
+/* The id of a name that was interned before. Sites in source have a line, interned names have none. Holder of `defining`. */
 KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
     struct kasuri__block *b;
     uint64_t at;
@@ -2129,7 +2328,8 @@ KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
 
 /* -- start and end of the module -- */
 
-/* In set-user-id programs the environment is not ours to trust. */
+/* Attach when the program or module is loaded and KASURI_SESSION names a session. In a set-user-id program the environment
+ * is the caller's, who must not make it write into files of the caller's choice. */
 KASURI__HIDDEN void kasuri__start(void) {
     struct kasuri__process *p = &kasuri__process;
     const char *session = getenv("KASURI_SESSION");
@@ -2143,6 +2343,7 @@ KASURI__HIDDEN void kasuri__start(void) {
         return;
     kasuri__block_signals(mask);
     c = kasuri__get_client();
+    /* ORDER acquire; pairs with the release in unlock(): a constructor may have started threads that attach. */
     if (c && !__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE)) {
         __builtin_memcpy(p->asked, session, n + 1);
         kasuri__enter(c);
@@ -2162,8 +2363,9 @@ KASURI__COLD uint32_t kasuri__used(const struct kasuri_chunk *chunk, uint32_t by
     return i * 8;
 }
 
-/* Hand over all chunks of a module that goes, from a second mapping: threads that still run (this may be exit, not
- * dlclose; the two cannot be told apart) must find memory behind the first one. */
+/* Hand over all chunks of a module that is unloaded. This may also be exit, which cannot be told from dlclose; then other
+ * threads still run and write. So their addresses get private memory first, and the chunks are closed by way of a second
+ * mapping, in which nothing changes any more. */
 KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
     uint32_t i, j;
     for (i = c->first_segment; i < c->n_segments; i++) {
@@ -2185,14 +2387,16 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
                 continue;
             if (!chunk->used)
                 chunk->used = kasuri__used(chunk, again.chunk_bytes);
-            __atomic_store_n(state, KASURI_CHUNK_FULL, __ATOMIC_RELEASE); /* ORDER: as in hand_over */
+            /* ORDER release; pairs with the recorder's acquire load: as in hand_over(). */
+            __atomic_store_n(state, KASURI_CHUNK_FULL, __ATOMIC_RELEASE);
         }
         KASURI__CALL(SYS_munmap, again.header, s->bytes, 0, 0);
     }
 }
 
-/* Only a shared object can go while its process stays. The main program's rings are the recorder's to reap, so that
- * what runs after this function can still annotate. */
+/* The module is unloaded, or the program ends. Only a shared object can go while its process stays: its chunks are handed
+ * over here. Those of the main program are left to the recorder, which takes them when the process is gone, so that
+ * destructors which run after this one can still annotate. */
 KASURI__HIDDEN void kasuri__stop(void) {
     struct kasuri__client *c = kasuri__process.client;
     const Elf64_Ehdr *header = &kasuri__ehdr;

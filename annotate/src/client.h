@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#define KASURI__MAX_SEGMENTS 128 /* of a session */
-#define KASURI__MAX_GRAVES 64
-#define KASURI__MAX_OPEN 4
+/* -- state --
+ *
+ * Who writes which field, and under which rule. `client` and all it points to are in pages that fork wipes: a child starts
+ * from zeros, whatever its parent's threads were doing. `process` is ordinary memory, which a child inherits.
+ */
+#define KASURI__MAX_SEGMENTS 128 /* of a session; also those that had to stay of sessions before */
+#define KASURI__MAX_GRAVES 64    /* segments kept for emits that had a slot open in them */
+#define KASURI__MAX_OPEN 4       /* open slots of one grave; with more of them it stays */
 #define KASURI__SESSION_MAX 4096 /* PATH_MAX */
 #define KASURI__MAX_WRITERS 8192 /* threads alive at once; more lose their events (cause FULL) */
 #define KASURI__MAX_FLIGHT 256   /* OVERWRITE: chunks of one thread */
-#define KASURI__DEFERRED 4
+#define KASURI__DEFERRED 4       /* full chunks of one thread that wait for an interrupted emit */
 #define KASURI__SEGMENT_MAX (64u << 20)
 #define KASURI__BLOCK_BYTES 65536u
-#define KASURI__STRING_MAX 4000u
-#define KASURI__YIELDS 20
-#define KASURI__SLEEPS 2000 /* of 100 us */
-#define KASURI__SETTLES 100
+#define KASURI__STRING_MAX 4000u /* of a name, file or function: a definition fits into a block */
+#define KASURI__YIELDS 20        /* a wait yields the CPU so often before it sleeps, 100 us at a time: */
+#define KASURI__SLEEPS 2000      /* 0.2 s for a thread that is in the slow path */
+#define KASURI__SETTLES 100      /* 15 ms or so for an emit whose handler may sleep as long as it likes */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,13 +27,19 @@ struct kasuri__timespec {
 };
 int kasuri__clock_gettime(int clock, struct kasuri__timespec *t) __asm__("clock_gettime"); /* undeclared in -std=c99 */
 
+/* A chunk and the word with its state. */
 struct kasuri__chunk_ref {
     struct kasuri_chunk *chunk;
     uint32_t *state;
 };
 
-/* All of a thread's ring; 256 bytes. Owner only, except tid (claimed by compare-and-swap), and limit, which a
- * thread that attaches the process to another session sets to 0. */
+/* All of a thread's ring; 256 bytes, so that no two threads write to one cache line.
+ *   w.pos     owner and its signal handlers; taken away by a thread that leaves the session (exchange)
+ *   w.limit   owner; set to 0 by a thread that leaves the session
+ *   tid       claimed by compare-and-swap; 0 is free
+ *   counting  owner and its signal handlers; read by a thread that leaves the session
+ *   left      the thread that leaves a session, holder of `attaching`
+ *   others    owner only, in the slow path, signals blocked */
 struct kasuri__thread {
     struct kasuri__writer w;
     uint64_t room; /* bytes of a chunk that are used */
@@ -46,6 +57,7 @@ struct kasuri__thread {
     uint32_t padding[16];
 };
 
+/* A mapped segment: written by the holder of `growing` before n_segments counts it, then constant. */
 struct kasuri__segment_ref {
     struct kasuri_segment *header;
     char *chunks;
@@ -63,6 +75,13 @@ struct kasuri__grave {
 };
 
 /* One per module and process, in pages that fork wipes: a child, however it was made, finds state 0.
+ *
+ *   holder of `attaching`   state, epoch, pid, graves, control, first_segment
+ *   holder of `growing`     segments[], n_segments, total_bytes, next_chunks, grow_failed
+ *   holder of `defining`    sites_bytes, sites_broken, kasuri__process.next_id and blocks
+ *   any thread, atomically  inside, next_stream, n_threads, reclaim, hint
+ * Order in which locks are taken: attaching, defining, growing. All are try-locks with a bounded wait.
+ *
  * What join() sets for a session is read and written as relaxed atomics: a thread that is stuck in the slow path since
  * the session before may read it meanwhile. It finds by `epoch` that what it then got is not its own (next_chunk). */
 struct kasuri__client {

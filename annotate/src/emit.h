@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* -- the fast path --
+ *
+ * What every annotation runs, inlined into the program. Without a recorder: one relaxed load of the gate and one branch.
+ * With one: reserve room in the thread's own chunk by one instruction, store word 1, the payload, and last the stamp, which
+ * commits the event. No lock, no shared cache line, no call. Everything else is behind kasuri__slow.
+ *
+ * The order of the four steps is the protocol. A reader, and a kill at any instruction, may come between any two:
+ *   before word 1     a slot of zeros; nobody but this thread knows how long the record will be
+ *   before the stamp  an open record; word 1 says how many slots a reader steps over
+ *   after the stamp   an event
+ */
+
 /* One call site that annotates. `id` is the only field that changes: 0 not yet registered, > 0 its id,
  * < 0 its name could not be stored in this session. */
 struct kasuri_site {
@@ -33,7 +45,8 @@ struct kasuri__writer {
 #define KASURI_TLS_MODEL "initial-exec"
 #endif
 #ifndef KASURI__TEST_POINT
-#define KASURI__TEST_POINT(n) ((void)0) /* the kill tests die at point n */
+/* Tests compile this to stop, be killed or raise a signal between two steps. */
+#define KASURI__TEST_POINT(n) ((void)0)
 #endif
 #define KASURI__OFF_MASK 0xffffffu
 #define KASURI__OFF_LOST 0x200000u /* where no chunk reaches: the largest has 1 MiB */
@@ -86,6 +99,8 @@ void kasuri__stop(void) __attribute__((visibility("hidden"), cold, noinline));
 }
 #endif
 
+/* ORDER relaxed: 0 or not 0 is all that the fast path needs to know. What a session has set up is published to the slow
+ * path, by its own acquire loads; a thread that has a writer has been there. */
 KASURI__INLINE uint32_t kasuri__gate_load(void) {
     return __atomic_load_n(&kasuri__gate.gate, __ATOMIC_RELAXED);
 }
@@ -125,8 +140,12 @@ KASURI__INLINE uint64_t kasuri__stamp(void) {
 }
 #endif
 
-/* Take `bytes` of the thread's chunk. Must be one step for the signal handlers of the same thread, need not be
- * for other threads: an xadd without lock prefix is (0 ns beside rdtsc; a locked one costs 5-9 ns). */
+/* Take `bytes` of the thread's chunk. This must be one step for the signal handlers of the same thread, and need not be one
+ * for other threads: an xadd without lock prefix is just that (0 ns beside rdtsc; a locked one costs 5 to 9 ns).
+ *
+ * One other thread does write the position: the one that leaves a session takes it away. An addition that is halfway there
+ * may undo that, so the taker looks again after a barrier of all threads (kasuri__take_positions). ORDER relaxed: nothing
+ * is published by a reservation; the stamp publishes the event. */
 KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes) {
 #if defined(__x86_64__) && !defined(KASURI_GENERIC_ATOMICS)
     __asm__ volatile("xaddq %0, %1" : "+r"(bytes), "+m"(w->pos) : : "cc");
@@ -136,13 +155,15 @@ KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes
 #endif
 }
 
-/* Whether `bytes` from `pos` on lie in a chunk. The limit alone does not say so: where the thread had no chunk (the
+/* Whether `bytes` from `pos` on lie in a chunk. ORDER relaxed: the limit is this thread's own, and the thread that leaves a
+ * session and zeroes it does not rely on our seeing that: a reserved slot is filled in any case. The limit alone does not say so: where the thread had no chunk (the
  * first event, a child of fork, a session that another thread has just left) a signal handler may get one, and set the
  * limit, between the reservation and this look (ring.md, race 1). */
 KASURI__INLINE int kasuri__fits(const struct kasuri__writer *w, uint64_t pos, uint64_t bytes) {
     return (pos & KASURI__OFF_MASK) + bytes <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED) && pos >> 24;
 }
 
+/* Chunks are aligned to 4 KiB: the upper 40 bits of a position are the chunk's page. */
 KASURI__INLINE uint64_t *kasuri__slot(uint64_t pos) {
     return (uint64_t *)(uintptr_t)((pos >> 24 << 12) + (pos & KASURI__OFF_MASK));
 }
@@ -154,6 +175,8 @@ KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
     __atomic_store_n(slot, stamp, __ATOMIC_RELEASE);
     KASURI__TSAN_RELEASE(slot);
 }
+/* ORDER relaxed: the stamp publishes it to readers of the event, and the payload's release to readers that ask how long an
+ * open record is. */
 KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
     __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
     __asm__ volatile("" : : : "memory"); /* a kill in the payload must leave the length behind */
@@ -167,7 +190,8 @@ KASURI__INLINE void kasuri__payload(uint64_t *slot, uint64_t a, uint64_t b) {
     __atomic_store_n(slot + 3, b, __ATOMIC_RELEASE);
 }
 
-/* kind below is kind | slots << 8 | aux << 16. `id` is what was read from `site`; or `site` is null and `id` a name
+/* An event without payload: one slot. The arguments that are constants at the call are folded by the compiler.
+ * kind below is kind | slots << 8 | aux << 16. `id` is what was read from `site`; or `site` is null and `id` a name
  * from kasuri_intern, or 0. */
 KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32_t id, uint32_t kind) {
     struct kasuri__writer *w = kasuri__writer;
@@ -187,6 +211,7 @@ KASURI__INLINE void kasuri__emit1(uint32_t gate, struct kasuri_site *site, int32
     kasuri__slow(site, id, kind, pos, 0, 0);
 }
 
+/* An event with two words of payload: two slots. */
 KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t a,
                                   uint64_t b) {
     struct kasuri__writer *w = kasuri__writer;
@@ -212,6 +237,7 @@ KASURI__INLINE uint64_t kasuri__bits(double v) {
     __builtin_memcpy(&u, &v, 8);
     return u;
 }
+/* Texts are copied out of line. */
 KASURI__INLINE void kasuri__emit_str(struct kasuri_site *site, int32_t id, uint32_t kind, const char *s) {
     kasuri__slow_bytes(site, id, kind, s ? s : "(null)", s ? __builtin_strlen(s) : 6);
 }

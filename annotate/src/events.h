@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* -- threads -- */
+/* -- threads --
+ *
+ * Nothing tells us when a thread ends: a destructor of thread-specific data would have to come before all others that
+ * annotate. So a new thread asks whether the owner of one of a few entries is still there, and takes its place if not.
+ */
 
+/* Take entry `t` of a thread `old` that has ended, or a free one (0). ORDER acq_rel: acquires what the owner before left
+ * in it, and publishes our tid to other threads that look for a free entry. Return: whether it is ours. */
 KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t tid) {
-    KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it */
+    KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it, which TSan cannot order */
     return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
@@ -13,6 +19,7 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
     for (i = 0; i < 4 && n >= 16; i++) {
         struct kasuri__thread *t = &c->threads[__atomic_fetch_add(&c->reclaim, 1, __ATOMIC_RELAXED) %
                                                (n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS)];
+        /* ORDER acquire; pairs with the release in claim(). */
         uint32_t old = __atomic_load_n(&t->tid, __ATOMIC_ACQUIRE);
         if (old && old != tid && kasuri__lives(c, old))
             continue;
@@ -24,7 +31,9 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
     return kasuri__claim(&c->threads[n], 0, tid) ? &c->threads[n] : 0;
 }
 
-/* The calling thread's ring, made one of session `epoch` if it is not. */
+/* The calling thread's ring, made one of session `epoch` if it is not. What the thread had in a session before is dropped:
+ * its chunks there were given back, or belong to a recorder that reads them without us. Position and limit are stored
+ * atomically since a thread that leaves a session writes them, too. Return: null when 8,192 threads have rings. */
 KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c, uint32_t epoch) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
     if (!t || !t->tid) { /* new, or wiped by fork */
@@ -50,7 +59,7 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
     return t;
 }
 
-/* -- an event -- */
+/* -- an event, out of line -- */
 
 /* A reservation that may not have fitted. The first one to fail in a chunk knows where its events end, and says so at
  * once, whatever becomes of the event: who leaves a session keeps a chunk for good whose end nobody tells. Only that
@@ -67,7 +76,9 @@ KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint6
         KASURI__SET(chunk->used, off);
 }
 
-/* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. Return: 0 or the slot. */
+/* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. A position of the thread's present
+ * chunk that does not fit asks for the next chunk; one of a chunk that a handler has replaced meanwhile is tried again in
+ * the new one. Return: the slot, or null and the cause in stalled_cause. */
 KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, uint64_t pos,
                                             uint64_t bytes) {
     for (;;) {
@@ -89,14 +100,17 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
                                uint64_t size, const void *payload, uint64_t bytes) {
     kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
     if (bytes) {
-        __atomic_thread_fence(__ATOMIC_RELEASE); /* ORDER: as in kasuri__payload */
+        /* ORDER release; pairs as in kasuri__payload: word 1 before any of the payload, which memcpy stores in whatever
+         * order and width. A reader that sees a torn word looks at word 1 again and steps over it. */
+        __atomic_thread_fence(__ATOMIC_RELEASE);
         slot[size / 8 - 1] = slot[size / 8 - 2] = 0;
         __builtin_memcpy(slot + 2, payload, bytes);
     }
     kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
 }
 
-/* stamp: when it happened, on the CPU's counter; 0: now. */
+/* One event, with signals blocked, inside. `stamp`: when it happened, on the CPU's counter; 0: now. Whatever keeps the event
+ * from being written is counted, but for a client that has no session: then it was never emitted. */
 KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
                                        uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
@@ -150,19 +164,24 @@ KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
            (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
 }
 
-/* Signals blocked. ORDER seq_cst: before the look at gate and state in ready(), as who leaves a session looks at
- * `inside` after it has changed them: one of the two sees the other. */
+/* Signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise `inside` and then read
+ * epoch, gate and state; a thread that leaves a session changes those and then reads `inside`. One of the two sees the
+ * other: either we find no session, or it waits for us. */
 KASURI__COLD void kasuri__enter(struct kasuri__client *c) {
     __atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
 }
-/* ORDER release; pairs with the acquire load in is_quiet: whoever then unmaps finds us out of it. */
+/* ORDER release; pairs with the acquire load in is_quiet(): a thread that then unmaps a segment finds that we are done with
+ * it. */
 KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
     __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
 
+/* All events that the fast path could not write. In order of what they cost: a slot that is reserved already, or can be
+ * (clock MONOTONIC, texts); a loss like the last one; then, with signals blocked, everything else. */
 KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
                                     const void *payload, uint64_t bytes) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
+    /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
     if (c && t) {
@@ -190,6 +209,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
     kasuri__unblock_signals(mask);
 }
 
+/* The functions below are called from inlined code; their names are weak and hidden, one of each per module. */
 KASURI__HIDDEN void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
                                     uint64_t a, uint64_t b) {
     uint64_t payload[2];
@@ -209,6 +229,7 @@ KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uin
     kasuri__emit_slow(site, id, kind | length << (is_arg ? 20 : 16), 0, 0, data, bytes);
 }
 
+/* As signal-safe as vsnprintf is. One byte more than fits: so a text that is too long is noticed, and counted as BIG. */
 KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...) {
     char text[KASURI_EVENT_MAX + 1];
     va_list list;
@@ -221,20 +242,24 @@ KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const 
         kasuri__slow_bytes(site, id, KASURI_EV_MESSAGE, text, (uint64_t)n);
 }
 
+/* Ask the recorder for a snapshot. */
 KASURI__HIDDEN void kasuri__trigger(void) {
+    /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
     if (!c)
         return;
     kasuri__block_signals(mask);
     kasuri__enter(c);
-    /* ORDER release; pairs with the recorder's acquire load: what led to it is in the rings when it is seen. */
+    /* ORDER release; pairs with the recorder's acquire load: the events that led to the trigger are in the rings when the
+     * recorder sees it. */
     if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1)
         __atomic_fetch_add(&kasuri__control(c)->trigger, 1, __ATOMIC_RELEASE);
     kasuri__exit(c);
     kasuri__unblock_signals(mask);
 }
 
+/* The id of a name that was interned before. Sites in source have a line, interned names have none. Holder of `defining`. */
 KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
     struct kasuri__block *b;
     uint64_t at;

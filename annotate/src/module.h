@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- start and end of the module -- */
 
-/* In set-user-id programs the environment is not ours to trust. */
+/* Attach when the program or module is loaded and KASURI_SESSION names a session. In a set-user-id program the environment
+ * is the caller's, who must not make it write into files of the caller's choice. */
 KASURI__HIDDEN void kasuri__start(void) {
     struct kasuri__process *p = &kasuri__process;
     const char *session = getenv("KASURI_SESSION");
@@ -15,6 +16,7 @@ KASURI__HIDDEN void kasuri__start(void) {
         return;
     kasuri__block_signals(mask);
     c = kasuri__get_client();
+    /* ORDER acquire; pairs with the release in unlock(): a constructor may have started threads that attach. */
     if (c && !__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE)) {
         __builtin_memcpy(p->asked, session, n + 1);
         kasuri__enter(c);
@@ -34,8 +36,9 @@ KASURI__COLD uint32_t kasuri__used(const struct kasuri_chunk *chunk, uint32_t by
     return i * 8;
 }
 
-/* Hand over all chunks of a module that goes, from a second mapping: threads that still run (this may be exit, not
- * dlclose; the two cannot be told apart) must find memory behind the first one. */
+/* Hand over all chunks of a module that is unloaded. This may also be exit, which cannot be told from dlclose; then other
+ * threads still run and write. So their addresses get private memory first, and the chunks are closed by way of a second
+ * mapping, in which nothing changes any more. */
 KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
     uint32_t i, j;
     for (i = c->first_segment; i < c->n_segments; i++) {
@@ -57,14 +60,16 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
                 continue;
             if (!chunk->used)
                 chunk->used = kasuri__used(chunk, again.chunk_bytes);
-            __atomic_store_n(state, KASURI_CHUNK_FULL, __ATOMIC_RELEASE); /* ORDER: as in hand_over */
+            /* ORDER release; pairs with the recorder's acquire load: as in hand_over(). */
+            __atomic_store_n(state, KASURI_CHUNK_FULL, __ATOMIC_RELEASE);
         }
         KASURI__CALL(SYS_munmap, again.header, s->bytes, 0, 0);
     }
 }
 
-/* Only a shared object can go while its process stays. The main program's rings are the recorder's to reap, so that
- * what runs after this function can still annotate. */
+/* The module is unloaded, or the program ends. Only a shared object can go while its process stays: its chunks are handed
+ * over here. Those of the main program are left to the recorder, which takes them when the process is gone, so that
+ * destructors which run after this one can still annotate. */
 KASURI__HIDDEN void kasuri__stop(void) {
     struct kasuri__client *c = kasuri__process.client;
     const Elf64_Ehdr *header = &kasuri__ehdr;

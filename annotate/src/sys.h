@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* -- system calls -- */
+/* -- system calls --
+ *
+ * By number, and not by way of libc: libc's functions set errno, may be cancellation points, may be replaced by a module
+ * that annotates (a preloaded malloc, say), and may hold locks that the interrupted thread holds.
+ */
 
 /* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or are too old to know. Where they do, the numbers of x86-64,
  * aarch64 and riscv64 stand in; other CPUs need -std=gnu99. */
@@ -63,6 +67,7 @@
 #define KASURI__ANONYMOUS (MAP_PRIVATE | KASURI__MAP_ANONYMOUS | KASURI__MAP_NORESERVE)
 #define KASURI__O_CREATE (O_RDWR | O_CREAT | O_EXCL | KASURI__O_CLOEXEC)
 
+/* Return: the kernel's result; from -4095 to -1 an error's negative number. */
 KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
     register long r10 __asm__("r10") = d;
@@ -107,11 +112,13 @@ KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, l
 }
 #define KASURI__CALL(n, a, b, c, d) kasuri__call((n), (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
+/* Map memory for reading and writing. Return: null when that failed. */
 KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
     long p = kasuri__call(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     return p < 0 && p > -4096 ? 0 : (void *)p;
 }
 
+/* All signals, so that the slow path never nests in itself; the kernel leaves SIGKILL, SIGSTOP and faults out. */
 KASURI__COLD void kasuri__block_signals(uint64_t *old) {
     uint64_t all[2] = {~0ull, ~0ull};
     KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, all, old, 8);
@@ -120,6 +127,7 @@ KASURI__COLD void kasuri__unblock_signals(uint64_t *old) {
     KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, old, 0, 8);
 }
 
+/* Write a decimal number; return where it ends. */
 KASURI__COLD char *kasuri__digits(char *out, uint32_t v) {
     char digits[10];
     int n = 0;
@@ -161,6 +169,7 @@ KASURI__COLD int kasuri__open_session(void) {
                              0);
 }
 
+/* Open a file of the session. Return: a descriptor, or an error's negative number. */
 KASURI__COLD int kasuri__open(const struct kasuri__client *c, int file, int flags) {
     char name[48];
     int dir = kasuri__open_session(), fd;
@@ -189,6 +198,7 @@ KASURI__COLD int kasuri__stamps_natively(struct kasuri__client *c) {
     return KASURI__NATIVE && __atomic_load_n(&c->clock, __ATOMIC_RELAXED) == KASURI_CLOCK_NATIVE;
 }
 
+/* The session's clock. */
 KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     struct kasuri__timespec t = {0, 0};
     if (kasuri__stamps_natively(c))
@@ -197,7 +207,8 @@ KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
 }
 
-/* For another thread: a while, in case it does not run. Return: 0 after `sleeps` of them. */
+/* Wait a moment for another thread: the first times by giving it the CPU, then by sleeping 100 us. Return: 0 when it has
+ * slept `sleeps` times. */
 KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
     struct kasuri__timespec t = {0, 100000};
     if (++*waits > KASURI__YIELDS + sleeps)
@@ -208,23 +219,27 @@ KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
         KASURI__CALL(SYS_nanosleep, &t, 0, 0, 0);
     return 1;
 }
-/* For one that grows, registers or comes out of the slow path: in all not above 0.2 s or so. */
+/* Wait for a thread that is in the slow path (grows, defines a name, or just leaves it): 0.2 s or so in all. */
 KASURI__COLD int kasuri__wait_a_little(uint32_t *waits) {
     return kasuri__wait_up_to(waits, KASURI__SLEEPS);
 }
 
+/* The session's control page. A thread inside may look at it: while it is, the page or its grave stays mapped. */
 KASURI__COLD struct kasuri_control *kasuri__control(struct kasuri__client *c) {
     return KASURI__GET(c->control);
 }
 
-/* Nobody listens any more in session `epoch`. A recorder that has just asked to be attached to is not overheard. */
+/* Close the gate, as the recorder of session `epoch` is gone. Only from 1 to 0: if a recorder has meanwhile asked to be
+ * attached to (2), that stands. ORDER relaxed: 0 publishes nothing. */
 KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
     uint32_t on = 1;
     if (!c || __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) == epoch)
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* The recorder holds an OFD write lock on `control` while it lives. Unsure counts as alive. */
+/* Whether the recorder lives: it holds an OFD write lock on `control` as long as it does, and the kernel releases that
+ * however it ends. If the question cannot be asked, it counts as alive. ORDER relaxed: a STOPPED that is missed is seen the
+ * next time. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     struct flock lock;
     int fd;
