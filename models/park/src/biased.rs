@@ -1,4 +1,4 @@
-//! The owner of a ready queue goes in and out with plain stores; a thief freezes him out. Property: never both inside, and
+//! The owner of a ready queue goes in and out with plain stores; a thief freezes it out. Property: never both inside, and
 //! what one wrote the other reads.
 
 use kasuri_model_deque::machine::{DONE, Model, State, Step};

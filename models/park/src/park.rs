@@ -1,4 +1,4 @@
-//! A busy worker makes work once, answers if he was asked, and never looks again (a long task). Others search, find
+//! A busy worker makes work once, answers if it was asked, and never looks again (a long task). Others search, find
 //! nothing, and park. Property: when nothing moves any more, the work is done.
 
 use kasuri_model_deque::machine::{DONE, Model, State, Step};

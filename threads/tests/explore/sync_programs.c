@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Locks that guard a plain counter: the lock of a few instructions (spin.c, spin.h), mutex and condition (mutex.c,
- * cond.c, wait.h). What one owner of the lock did must be ordered before what the next one does. */
+/*
+ * Locks that guard a plain counter: the lock of a few instructions (spin.c, spin.h), mutex, condition, read-write lock,
+ * semaphore, once, future. What one thread did before it let another go on must be ordered before what that one does.
+ */
 #include "programs.h"
 
 static struct {
     struct ito__spin spin;
     ito_mutex mutex;
     ito_cond cond;
+    ito_rwlock rwlock;
+    ito_sem sem;
+    ito_once once;
+    ito_future future;
     unsigned counter;
 } * shared;
 
@@ -72,9 +78,81 @@ static void cond_thread(unsigned t) {
     ito_mutex_unlock(&shared->mutex);
 }
 
+/* A reader must see both of the writer's stores, or neither. */
+static void rwlock_start(void) {
+    start(2, 2);
+    EXPLORE_FIELD(shared->rwlock.state);
+    EXPLORE_FIELD(shared->rwlock.owner);
+}
+static void rwlock_thread(unsigned t) {
+    for (unsigned i = t; i < 2; i++) {
+        if (t == 0) {
+            ito_rwlock_wrlock(&shared->rwlock);
+            shared->counter++;
+        } else {
+            ito_rwlock_rdlock(&shared->rwlock);
+            if (shared->counter > 2)
+                explore_fail("a value that was never written");
+        }
+        ito_rwlock_unlock(&shared->rwlock);
+    }
+}
+
+/* What the poster wrote is seen by the thread that takes the unit. */
+static void sem_start(void) {
+    start(2, 2);
+    EXPLORE_FIELD(shared->sem.state);
+}
+static void sem_thread(unsigned t) {
+    for (unsigned i = 0; i < 2; i++) {
+        if (t == 0) {
+            shared->counter += i == 0; /* the second unit publishes nothing new */
+            ito_sem_post(&shared->sem);
+        } else {
+            ito_sem_wait(&shared->sem);
+        }
+    }
+    if (t == 1)
+        shared->counter++;
+}
+
+static int once_fn(void *arg) {
+    (void)arg;
+    shared->counter++;
+    return (*explore_book(0))++ == 0 ? 1 : 0; /* fails the first time */
+}
+static void once_start(void) {
+    start(2, 2);
+    EXPLORE_FIELD(shared->once.state);
+    EXPLORE_FIELD(shared->once.owner);
+}
+static void once_thread(unsigned t) {
+    (void)t;
+    while (ito_once_call(&shared->once, once_fn, NULL) != 0)
+        ;
+    if (shared->counter != 2)
+        explore_fail("a call returned before the function was done");
+}
+
+static void future_start(void) {
+    start(2, 1);
+    EXPLORE_FIELD(shared->future.state);
+}
+static void future_thread(unsigned t) {
+    void *value;
+    if (t == 0) {
+        shared->counter = 1;
+        ito_future_set(&shared->future, &shared->counter);
+    } else {
+        ito_future_get(&shared->future, &value);
+        if (value != &shared->counter || *(unsigned *)value != 1)
+            explore_fail("a future without its value");
+    }
+}
+
 const struct explore_program explore_programs[] = {
-    {"spin", 2, spin_start, spin_thread, all_counted},
-    {"mutex", 2, mutex_start, mutex_thread, all_counted},
-    {"condition", 2, cond_start, cond_thread, all_counted},
-    {0},
+    {"spin", 2, spin_start, spin_thread, all_counted},       {"mutex", 2, mutex_start, mutex_thread, all_counted},
+    {"condition", 2, cond_start, cond_thread, all_counted},  {"rwlock", 2, rwlock_start, rwlock_thread, all_counted},
+    {"semaphore", 2, sem_start, sem_thread, all_counted},    {"once", 2, once_start, once_thread, all_counted},
+    {"future", 2, future_start, future_thread, all_counted}, {0},
 };
