@@ -15,6 +15,7 @@
 //! | [`OnCpu`] | how long a thread was on a CPU within an interval |
 //! | `migrations` | which thread moved where, and why |
 //! | `hints` | what to try next |
+//! | [`demangled`] | C++ and Rust names as written |
 //! | [`compare`], `permute` | what changed between runs, and whether by more than noise |
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod compare;
 mod contents;
 pub mod critical_path;
 mod cut;
+mod demangle;
 mod hints;
 mod imbalance;
 mod interference;
@@ -40,6 +42,7 @@ mod tracing;
 
 pub use annotations::kind_name;
 pub use contents::*;
+pub use demangle::demangled;
 pub use locks::*;
 pub use on_cpu::OnCpu;
 pub use summary::*;

@@ -8,6 +8,7 @@ use super::plan::{Kind, Lock, Plan};
 use super::{Error, FORMAT_VERSION, Options};
 use kasuri_model::{Process, StrIx, Thread, Time, Trace};
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Number of [`kasuri_model::ThreadState`]s.
@@ -25,7 +26,7 @@ struct Index<'a> {
     length: u64,
     /// The recording's own span.
     span: [u64; 2],
-    strings: Vec<&'a str>,
+    strings: Vec<Cow<'a, str>>,
     processes: Vec<ProcessRow>,
     threads: Vec<ThreadRow>,
     /// For each CPU: recorded or not.
@@ -159,7 +160,7 @@ pub fn encode(
         length: plan.length,
         span: [plan.at(trace.span.start), plan.at(trace.span.end)],
         strings: (0..trace.strings.len())
-            .map(|i| trace.strings.get(StrIx(i as u32)))
+            .map(|i| kasuri_analyze::demangled(trace.strings.get(StrIx(i as u32))))
             .collect(),
         processes: trace.processes.iter().map(process).collect(),
         threads: trace

@@ -50,6 +50,7 @@ pub static TABLES: &[&Table] = &[
     &locks::LOCK_WAIT,
     &events::EVENT,
     &run::LOSS,
+    &run::SYMBOL,
 ];
 
 /// The table of that name.

@@ -307,6 +307,19 @@ fn names_are_those_of_sql_and_documented() {
 }
 
 #[test]
+fn symbols_have_both_names() {
+    let mut trace = planted();
+    trace.strings.intern("_ZN4work5queueE");
+    let source = Source::new(&trace, BTreeMap::new());
+    let rows = rows("symbol", &source);
+    let names: Vec<_> = rows
+        .iter()
+        .map(|r| (&r["name"][..], &r["demangled"][..]))
+        .collect();
+    assert_eq!(names, [("_ZN4work5queueE", "work::queue")]);
+}
+
+#[test]
 fn docs_sql_is_what_the_code_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sql.md");
     let text = std::fs::read_to_string(path).unwrap();

@@ -3,6 +3,8 @@ use super::{cpu, id, made};
 use crate::batch::Text;
 use crate::schema::{Out, table};
 use crate::{Result, Source};
+use kasuri_model::StrIx;
+use std::borrow::Cow;
 
 table! {
     /// The recording: one row.
@@ -141,6 +143,29 @@ fn losses(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
             count: loss.count.cast_signed(),
             remedy: made(&loss.remedy),
         })?;
+    }
+    Ok(())
+}
+
+table! {
+    /// Names of C++ and Rust functions and variables: other tables have them as the linker does.
+    pub(crate) static SYMBOL = "symbol", SymbolRow from symbols;
+    /// The name in other tables.
+    name: Text;
+    /// The same as its programmer wrote it.
+    demangled: Text;
+}
+
+fn symbols(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
+    let strings = &source.trace().strings;
+    for i in 0..strings.len() {
+        let name = StrIx(i as u32);
+        if let Cow::Owned(demangled) = kasuri_analyze::demangled(strings.get(name)) {
+            out.push(SymbolRow {
+                name: name.into(),
+                demangled: Text::Made(demangled),
+            })?;
+        }
     }
     Ok(())
 }

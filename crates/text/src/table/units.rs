@@ -58,9 +58,11 @@ pub fn plural(n: u64, one: &str) -> String {
     format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// The text with whatever could steer a terminal, or turn what stands beside it around, replaced: names come from the traced program.
+/// The text as people read it: names of C++ and Rust functions demangled, and whatever could steer a terminal, or turn
+/// what stands beside it around, replaced. Names come from the traced program.
 pub fn printable(text: &str) -> String {
-    text.chars()
+    kasuri_analyze::demangled(text)
+        .chars()
         .map(|c| if steers(c) { '\u{fffd}' } else { c })
         .collect()
 }
@@ -119,6 +121,11 @@ mod tests {
             [0.0, 0.0001, 0.5, 0.9999, 1.0].map(percent),
             ["0.0 %", "<0.1 %", "50.0 %", ">99.9 %", "100.0 %"]
         );
+    }
+
+    #[test]
+    fn printable_demangles_names() {
+        assert_eq!(printable("lock `_ZL5mutex`"), "lock `mutex`");
     }
 
     #[test]

@@ -1,0 +1,100 @@
+//! Names of C++ and Rust functions as their programmers wrote them.
+//!
+//! Recordings keep the linker's names (`_ZN4work5queueE`): what a program or a symbol table says is a fact, how to spell it is
+//! not. Whoever shows a name to people passes it through [`demangled`]; SQL has both (table `symbol`).
+use std::borrow::Cow;
+
+/// Longer symbols stay as they are: templates of templates help nobody, and cost the most.
+const MAX_SYMBOL: usize = 4096;
+
+/// The text with each mangled symbol in it replaced by its readable form; what does not demangle stays.
+pub fn demangled(text: &str) -> Cow<'_, str> {
+    let mut out = String::new();
+    let (mut copied, mut at) = (0, 0);
+    while let Some(start) = next_symbol(text, at) {
+        let symbol = &text[start..start + symbol_length(&text[start..])];
+        at = start + symbol.len();
+        if let Some(name) = demangle(symbol) {
+            out += &text[copied..start];
+            out += &name;
+            copied = at;
+        }
+    }
+    match copied {
+        0 => Cow::Borrowed(text),
+        _ => Cow::Owned(out + &text[copied..]),
+    }
+}
+
+/// Where the next word that begins as a mangled name does starts.
+fn next_symbol(text: &str, from: usize) -> Option<usize> {
+    let candidates = text[from..].match_indices('_').map(|(i, _)| from + i);
+    candidates.into_iter().find(|&i| {
+        let begins = text[i..].starts_with("_Z") || text[i..].starts_with("_R");
+        begins && (i == 0 || !is_of_symbol(text.as_bytes()[i - 1]))
+    })
+}
+
+fn is_of_symbol(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'@')
+}
+
+fn symbol_length(text: &str) -> usize {
+    let end = text.bytes().position(|b| !is_of_symbol(b));
+    end.unwrap_or(text.len())
+}
+
+fn demangle(symbol: &str) -> Option<String> {
+    if symbol.len() > MAX_SYMBOL {
+        return None;
+    }
+    if let Ok(name) = rustc_demangle::try_demangle(symbol) {
+        // Without the hash that tells two versions of a crate apart.
+        return Some(format!("{name:#}"));
+    }
+    let parsed = cpp_demangle::Symbol::new(symbol).ok()?;
+    parsed.demangle().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::demangled;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_of_cpp_and_rust_are_as_written() {
+        for (symbol, name) in [
+            ("_ZN4work5Queue4pushEi", "work::Queue::push(int)"),
+            ("_ZL5mutex", "mutex"),
+            (
+                "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
+                "core::fmt::Write::write_fmt",
+            ),
+            ("_RNvC6_123foo3bar", "123foo::bar"),
+        ] {
+            assert_eq!(demangled(symbol), name);
+        }
+    }
+
+    #[test]
+    fn names_inside_sentences_are_found_and_others_stay() {
+        for (text, expected) in [
+            ("lock `_ZL5mutex` (a.cc:3)", "lock `mutex` (a.cc:3)"),
+            ("_ZL1a then _ZL1b+8", "a then b+8"),
+            ("pthread_mutex_lock", "pthread_mutex_lock"),
+            ("my_Z5thing _Zebra _R _Z", "my_Z5thing _Zebra _R _Z"),
+            ("絣_ZL5mutex", "絣mutex"),
+            ("", ""),
+        ] {
+            assert_eq!(demangled(text), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "(_Z|_R|[A-Za-z0-9_. ]|\\PC){0,40}") {
+            let shown = demangled(&text);
+            prop_assert!(text.contains("_Z") || text.contains("_R") || shown == text);
+        }
+    }
+}
