@@ -2,7 +2,7 @@
 use crate::error::{Error, Result};
 use kasuri_record::tracefs::{Catalogue, DEFAULT_EVENTS, SYSCALL_EVENTS};
 
-/// What is on.
+/// The tracer that is switched on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A tracing instance with no event on, and annotations compiled in that nobody listens to.
@@ -22,9 +22,9 @@ pub enum Kind {
 pub struct Config {
     /// Heads its column.
     pub name: String,
-    /// What it is, in words.
+    /// Description.
     pub what: String,
-    /// What is on.
+    /// The tracer that is switched on.
     pub kind: Kind,
 }
 

@@ -1,9 +1,9 @@
-//! What events cost on this machine, measured and remembered.
+//! Costs of events on this machine: measured, and cached in a file.
 //!
 //! The file `$XDG_CACHE_HOME/kasuri/event-costs.json` (usually below `~/.cache`; where that cannot be written, see `cache`) belongs to
 //! one kernel, CPU model and version of kasuri; with another it is measured anew. Losing it costs some seconds.
 //!
-//! A shared machine has moods: what an event costs changes by a half from one tenth of a second to the next, and over hours. So costs are
+//! On a shared machine the cost of an event changes by a half from one tenth of a second to the next, and over hours. So costs are
 //! medians of rounds that are spread over time: the first recording measures in [`PASSES`] passes, and later ones, at most one in
 //! [`REFRESH_S`], make one pass more, whose rounds take the place of the oldest.
 //!
@@ -24,15 +24,15 @@ use std::time::{Duration, Instant, SystemTime};
 /// The name under which the cost of an annotation is kept.
 pub const ANNOTATION: &str = "annotation";
 
-/// What was measured so long ago is improved by one more pass, seconds. A pass makes some 25,000 context switches on one CPU in a
-/// third of a second of CPU time, before the recording begins: not something to do at every third recording.
+/// Seconds after which a cost gets one more pass. A pass makes some 25,000 context switches on one CPU in a third of a second of
+/// CPU time, before the recording begins: too much to do before every third recording.
 const REFRESH_S: u64 = 600;
 /// Passes in which a cost is measured first.
 const PASSES: usize = 9;
 /// Rounds that are remembered of each figure: as many as there are passes in the first six hours of constant use.
 const REMEMBERED: usize = 40;
-/// On a machine that is too busy no further pass begins after this time, and no further round of a pass: somebody waits for
-/// a recording to begin.
+/// On a busy machine no further pass begins after this time, and no further round of a pass: the user waits for the
+/// recording to begin.
 const PATIENCE: Duration = Duration::from_secs(8);
 const PATIENCE_OF_PASS: Duration = Duration::from_secs(1);
 /// Rounds of an annotation in a pass: they need no switching of events, and are short.
@@ -51,7 +51,7 @@ fn added(rounds: &Rounds) -> Option<Estimate> {
     median(&rounds.iter().map(|r| r[1]).collect::<Vec<_>>())
 }
 
-/// What is remembered of an event.
+/// The measurements of one event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// With the others of its subsystem, by how much other work was done between two events; what each costs on average.
@@ -93,7 +93,7 @@ fn now() -> u64 {
     since.map_or(0, |d| d.as_secs())
 }
 
-/// What is remembered.
+/// All measurements of one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     /// Kernel release, CPU model, version: all must be those of now.
@@ -117,7 +117,7 @@ fn machine() -> [String; 3] {
 const FILE: &str = "event-costs.json";
 
 impl Costs {
-    /// What is remembered of this machine; empty when nothing is.
+    /// Loads the measurements of this machine; empty if there are none.
     pub fn load() -> Costs {
         let known = crate::cache::read_all(FILE).into_iter();
         known
@@ -159,7 +159,7 @@ impl Costs {
         names.filter(|name| due(name)).collect()
     }
 
-    /// What is known of `wanted`, for a recording.
+    /// The known costs of `wanted`, for a recording.
     pub fn of(&self, wanted: &[String]) -> UnitCosts {
         let mut costs = UnitCosts::default();
         for name in wanted {
@@ -247,7 +247,7 @@ pub fn learn(costs: &mut Costs, wanted: &[String], bench: &Bench) -> Result<()> 
         let system = name.split('/').next().unwrap_or_default();
         systems.entry(system).or_default().push(name);
     }
-    // Each pass goes through all subsystems: the machine's moods are for all alike.
+    // Each pass goes through all subsystems, so that changes of the machine's speed affect all alike.
     let start = Instant::now();
     for pass in 0..passes {
         if pass > 0 && start.elapsed() > PATIENCE {
@@ -271,7 +271,7 @@ fn learn_system(
     let rows: Vec<usize> = names.iter().filter_map(|name| table.find(name)).collect();
     if let Some(ix) = provoker_of(system) {
         match pass(costs, probe, table, &rows, ix) {
-            // What cannot be run here provokes nothing.
+            // An operation that cannot run here provokes nothing.
             Err(Error::Operation(..)) => {}
             measured => measured?,
         }

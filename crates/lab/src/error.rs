@@ -1,11 +1,11 @@
-//! What can go wrong.
+//! Errors of the lab.
 use std::io;
 use std::path::PathBuf;
 
 /// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong, with the remedy where there is one.
+/// An error, with the remedy where there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The worker cannot be started.
@@ -25,9 +25,9 @@ pub enum Error {
         "no configuration {name:?}: {known}, or a subsystem of the kernel's events such as irq"
     )]
     NoConfig {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
     /// No LMbench there.
@@ -38,7 +38,7 @@ pub enum Error {
     /// The kernel refused something of tracefs.
     #[error("tracefs: {what}: {source}")]
     Tracefs {
-        /// What was to be done.
+        /// The action that failed.
         what: String,
         /// Why not.
         source: io::Error,
@@ -48,7 +48,7 @@ pub enum Error {
     Unavailable {
         /// Why.
         why: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// A tracer of somebody else's could not be run.
@@ -56,7 +56,7 @@ pub enum Error {
     Command {
         /// The configuration's name.
         name: String,
-        /// What happened.
+        /// The system's error.
         why: String,
     },
     /// The recorder refused.

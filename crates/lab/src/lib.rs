@@ -1,4 +1,4 @@
-//! What tracing costs on this machine.
+//! Measures what tracing costs on this machine.
 //!
 //! | module | does |
 //! |---|---|

@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 
 /// How long LMbench measures at least for one figure, us (its own variable; by itself it takes seconds).
 const ENOUGH_US: &str = "20000";
-/// What `lat_proc exec` and `lat_proc shell` run, by its full name.
+/// The program that `lat_proc exec` and `lat_proc shell` run.
 const HELLO: &str = "/tmp/hello";
 
 /// The programs of our operation: the mean of what they print is one operation. `FILE` stands for a file of ours.

@@ -1,5 +1,5 @@
-//! What parallel work costs on this machine: waking a thread on another CPU, falling asleep, moving a cache line. Measured, in
-//! a fifth of a second, with futexes as the C library's mutex uses them.
+//! Measures costs of parallel work on this machine: waking a thread on another CPU, falling asleep, moving a cache line. It takes
+//! a fifth of a second, and uses futexes as the C library's mutex does.
 use kasuri_record::host::allowed_cpus;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -51,7 +51,7 @@ pub fn measure() -> Option<Costs> {
     if a == b {
         return None;
     }
-    // Whoever else runs meanwhile makes a batch dearer, never cheaper: batches of one kind are spread over the whole time.
+    // Other programs can only make a batch slower, so batches of one kind are spread over the whole time.
     let mut batches: [Vec<(f64, f64)>; 4] = Default::default();
     for _ in 0..BATCHES {
         batches[0].push(ping(a, b, 60, Gap::Ns(50_000)).means());
@@ -266,7 +266,7 @@ fn transfer(a: usize, b: usize) -> f64 {
             own.join().unwrap_or(0.0)
         })
     };
-    // Whoever else is on the machine makes it dearer, never cheaper.
+    // Other programs can only make it slower.
     (0..5).map(one).fold(f64::INFINITY, f64::min)
 }
 

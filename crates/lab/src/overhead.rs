@@ -63,7 +63,7 @@ pub struct Overhead {
     pub configs: Vec<Column>,
     /// Rows.
     pub operations: Vec<Row>,
-    /// What was left out, and why.
+    /// Parts that were left out, with the reason.
     pub missing: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ pub struct Overhead {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Description.
     pub what: String,
 }
 
@@ -81,7 +81,7 @@ pub struct Column {
 pub struct Row {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub what: &'static str,
     /// Whether the kernel switches between threads in it.
     pub switches: bool,
@@ -100,7 +100,7 @@ pub struct Cell {
     pub added_ns: Estimate,
 }
 
-/// What to say meanwhile; returning false ends the measurement after what is there.
+/// Called before each step with its number and the number of all; returning false ends the measurement with the rounds done so far.
 pub type Progress<'a> = &'a mut dyn FnMut(u32, u32) -> bool;
 
 struct Lab<'a> {
@@ -325,7 +325,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// What does the operations.
+/// The process that runs the operations.
 enum Runner<'a> {
     Worker(&'a mut Worker),
     Lmbench(&'a Lmbench),

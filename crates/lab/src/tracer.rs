@@ -223,7 +223,7 @@ impl Drop for Peer {
     }
 }
 
-/// What is on right now; switched off when dropped or by [`On::off`].
+/// The tracer that is switched on; switched off when dropped or by [`On::off`].
 #[derive(Debug)]
 pub enum On<'a> {
     /// Nothing.

@@ -39,15 +39,15 @@ pub struct Volume {
     pub schema: &'static str,
     /// Machine, kernel, CPUs.
     pub host: Host,
-    /// What ran; empty: the system at rest, or whatever it did.
+    /// The program that ran; empty: none was started.
     pub program: Vec<String>,
     /// One for each selection.
     pub selections: Vec<Written>,
-    /// What was left out, and why.
+    /// Parts that were left out, with the reason.
     pub missing: Vec<String>,
 }
 
-/// What one selection wrote.
+/// Bytes and events that one selection wrote.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Written {
     /// The selection.
@@ -69,7 +69,7 @@ pub struct Written {
     pub kinds: Vec<Kind>,
 }
 
-/// What one kind of event wrote.
+/// Bytes and events that one kind of event wrote.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Kind {
     /// `system/name`.

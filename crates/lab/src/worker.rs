@@ -162,7 +162,7 @@ impl Worker {
     /// # Errors
     /// As [`Worker::run`].
     pub fn shortest(&mut self, ix: usize, n: u64, annotated: bool) -> Result<f64> {
-        // What has its own overhead subtracted has seen to that, and the smallest of differences would be biased.
+        // An operation that subtracts its own overhead is a difference already, and the smallest difference would be biased.
         let tries = if ops::ALL[ix].subtracts { 1 } else { TRIES };
         let mut shortest = f64::INFINITY;
         for _ in 0..tries {

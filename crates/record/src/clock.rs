@@ -43,7 +43,7 @@ pub fn anchor() -> Anchor {
     best
 }
 
-/// What annotation stamps count.
+/// The clock of annotation stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampClock {
     /// The CPU's counter.

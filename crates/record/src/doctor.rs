@@ -1,4 +1,4 @@
-//! What this machine allows: each capability, what is lost without it, and the command that grants it.
+//! Examines the machine: each capability, what is lost without it, and the command that grants it.
 use crate::clock::{StampClock, current_clocksource};
 use crate::host;
 use crate::kernel::perf::{self, Reach};
@@ -28,13 +28,13 @@ pub enum State {
 /// One line of the examination.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// The capability.
     pub name: String,
     /// How it is.
     pub state: State,
-    /// What was found.
+    /// Its state, in words.
     pub found: String,
-    /// What a recording lacks because of it; empty: nothing.
+    /// Information that a recording lacks because of it; empty: none.
     pub lost: String,
     /// The command that changes it; empty: none.
     pub remedy: String,
@@ -80,7 +80,7 @@ impl Report {
     }
 }
 
-/// Looks at everything. Makes and removes one tracing instance; changes nothing else.
+/// Examines everything. Makes and removes one tracing instance and changes nothing else.
 pub fn examine(shm_dir: &Path, output_dir: &Path) -> Report {
     let mut report = Report::default();
     examine_kernel(&mut report);
@@ -258,7 +258,7 @@ fn examine_orphans(report: &mut Report, shm_dir: &Path) {
     }
     for orphan in orphans {
         let path = shell_word(&orphan.path);
-        // Whoever made the session chose the recording's name: a command is offered only for one that agrees.
+        // The maker of the session chose the recording's name, so a command is offered only if the recording names the session.
         let remedy = match &orphan.recording {
             Some(recording) if orphan.recording_agrees => {
                 format!("`kasuri recover {}`", shell_word(recording))
@@ -302,7 +302,7 @@ fn examine_disk(report: &mut Report, dir: &Path) {
     report.ok("CPUs", format!("{online} online of {possible}"));
 }
 
-/// What would keep a program that is started here from CPUs.
+/// Limits that keep a program that is started here from some CPUs.
 fn examine_limits(report: &mut Report) {
     let cgroups = Cgroups::find();
     let own = std::process::id() as i32;

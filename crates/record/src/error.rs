@@ -1,4 +1,4 @@
-//! What can go wrong while recording.
+//! Errors of a recording.
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,13 +16,13 @@ pub enum Error {
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
     /// A system call without a file failed.
     #[error("cannot {what}: {cause}")]
     System {
-        /// What was tried.
+        /// The verb and its object: "make a pipe".
         what: &'static str,
         /// What the system said.
         cause: io::Error,
@@ -38,7 +38,7 @@ pub enum Error {
     ProgramNotRunnable {
         /// As it was typed.
         program: String,
-        /// What execve said.
+        /// The error of execve.
         cause: io::Error,
     },
     /// /proc is that of another pid name space.
@@ -83,7 +83,7 @@ pub enum Error {
     /// Nothing at all could be recorded in this mode.
     #[error("cannot record anything: {why}")]
     Nothing {
-        /// What is missing and the command that grants it.
+        /// The capability that is missing and the command that grants it.
         why: String,
     },
     /// The lock probe is not installed.
@@ -99,7 +99,7 @@ pub enum Error {
     LockFunction {
         /// As it was typed.
         wanted: String,
-        /// What stands in the way, and what to do about it.
+        /// The reason, and a remedy.
         why: String,
     },
     /// A directory is no recording, or its metadata cannot be read.
@@ -107,10 +107,10 @@ pub enum Error {
     NotARecording {
         /// The directory.
         path: PathBuf,
-        /// What was found.
+        /// The reason.
         why: String,
     },
-    /// A recording leaves some room on its disk for others.
+    /// The disk has no more space than a recording must leave free.
     #[error(
         "only {} MB are free on the disk of {path}, and {} are to stay free (--keep-free)", free >> 20, least >> 20
     )]
@@ -129,7 +129,7 @@ pub enum Error {
     Pack {
         /// The recording directory.
         dir: PathBuf,
-        /// What went wrong, with file and offset where there is one.
+        /// The error, with file and offset where there is one.
         why: String,
     },
 }

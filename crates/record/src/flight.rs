@@ -2,8 +2,8 @@
 //! snapshot is asked for.
 //!
 //! A snapshot freezes both sides first, so that it is one cut through the whole system, copies them to
-//! a recording directory of its own, lets both go on, and only then packs. What programs wanted to
-//! write meanwhile, and had no room for, they count as lost (cause: frozen).
+//! a recording directory of its own, lets both go on, and only then packs. Events that programs emit
+//! meanwhile and have no room for are counted as lost (cause: frozen).
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::files::directory::{self, Directory};
@@ -117,7 +117,7 @@ impl FlightRecorder {
             return;
         };
         notify(Notice::Warning(format!("snapshot not saved: {error}")));
-        // What could not be packed is in its directory.
+        // A snapshot that could not be packed is still in its directory.
         self.is_saved = matches!(error, Error::Pack { .. });
         if !self.is_saved && matches!(live.source, Source::Tracefs(_)) {
             let why = UNSAVED_KERNEL.to_owned();

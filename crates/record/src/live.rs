@@ -1,5 +1,4 @@
-//! What a recording reads from, and what it says about itself: the parts that an ordinary recording and the flight
-//! recorder both work on.
+//! The sources, metadata and summary of a recording: the parts that an ordinary recording and the flight recorder share.
 use crate::kernel::source::Source;
 use crate::notice::{LeftInRings, Summary};
 use crate::options::Options;
@@ -13,9 +12,9 @@ use kasuri_format::ring::LOST_CAUSES;
 #[derive(Debug)]
 pub(crate) struct Live<'a> {
     pub(crate) options: &'a Options,
-    /// Through which programs hand over annotations.
+    /// The shared memory through which programs hand over annotations.
     pub(crate) session: Session,
-    /// What reads them.
+    /// Copies annotations out of the session.
     pub(crate) collector: Collector,
     /// Kernel events.
     pub(crate) source: Source,

@@ -1,5 +1,5 @@
-//! What is known of the events that a recording does not have: counted by cause, or said to be unknown. "Nothing was lost" is
-//! claimed only by one whose counts are all here.
+//! Events that a recording lacks, counted by cause or marked as unknown. A recording claims that nothing was lost only if all
+//! counts are known.
 use kasuri_format::ring::{LOST_CAUSES, Lost};
 
 /// Events that were emitted and are not kept.
@@ -11,12 +11,12 @@ pub struct Losses {
     pub kernel_unwritten: u64,
     /// Annotations, by [`Lost`]; those that a flight recorder overwrote are not lost.
     pub annotations: [u64; LOST_CAUSES],
-    /// Of what it is not known how much was lost, and why.
+    /// Losses whose number is unknown, with the reason.
     pub unknown: Vec<String>,
 }
 
 impl Losses {
-    /// Adds what another file of the same recording lacks.
+    /// Adds the losses of another file of the same recording.
     pub fn add(&mut self, other: &Losses) {
         // The kernel's counters run on over all snapshots.
         self.kernel = self.kernel.max(other.kernel);

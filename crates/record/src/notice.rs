@@ -1,22 +1,22 @@
-//! What a recording says: notices while it runs, a summary at its end. Whoever calls this crate decides how to show them.
+//! The output of a recording: notices while it runs, a summary when it ends. The caller decides how to show them.
 use crate::error::Error;
 use crate::losses::Losses;
 use std::path::PathBuf;
 
-/// What the recorder has to say while it runs.
+/// A message of the recorder while it runs.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice<'a> {
-    /// Recording has begun; what it cannot show.
+    /// Recording has begun.
     Started {
         /// As `meta.json` lists it.
         missing: &'a [String],
     },
     /// Something the user should know now.
     Warning(String),
-    /// Something good to know.
+    /// Something that may help the user.
     Note(String),
-    /// The recording ends; what follows is packing.
+    /// The recording has ended and packing begins.
     Stopped,
     /// Packing: bytes done of bytes in all.
     Packing {
@@ -32,7 +32,7 @@ pub enum Notice<'a> {
 /// Receives notices.
 pub type Notify<'a> = &'a mut dyn FnMut(Notice<'_>);
 
-/// What came of a recording.
+/// The result of a recording.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// The program's exit status, as a shell shows it.
@@ -45,11 +45,11 @@ pub struct Summary {
     pub kernel_events: u64,
     /// Annotations kept (known once packed).
     pub annotation_events: u64,
-    /// What was lost.
+    /// Events that were emitted and not kept.
     pub losses: Losses,
-    /// What the files do not have because it was damaged.
+    /// Damaged parts that were left out of the files.
     pub damage: Vec<String>,
-    /// What programs had written and no file took: kept in shared memory for `kasuri recover`.
+    /// Annotations that could not be written to a file: they stay in shared memory for `kasuri recover`.
     pub left: Option<LeftInRings>,
     /// Bytes of the packed files; of the directory when it was not packed.
     pub bytes: u64,
@@ -59,13 +59,13 @@ pub struct Summary {
     pub recorder_cpu_ns: u64,
     /// With a budget: what kernel events cost as a share of the CPU time used, and how often some were switched.
     pub budget: Option<(f64, usize)>,
-    /// What the recording cannot show.
+    /// Information that the recording lacks, and why.
     pub missing: Vec<String>,
-    /// Why the recording is not all it should be; what was kept is readable.
+    /// The first error, if there was one. Everything written before it is readable.
     pub failure: Option<Error>,
 }
 
-/// Annotations that could be written nowhere, and wait for room.
+/// Annotations that could not be written because the disk is full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftInRings {
     /// The session's directory.

@@ -1,10 +1,10 @@
-//! What to record, and how.
+//! The options of a recording.
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is recorded.
+/// The programs that are recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A program that is started, until it ends.
@@ -41,7 +41,7 @@ impl LockProbe {
     }
 }
 
-/// What one event costs, as the lab measured it: ns, median and the ends of the 95 % interval, by `system/event`.
+/// Cost of one event as the lab measured it: ns, median and the ends of the 95 % interval, by `system/event`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnitCosts {
     /// In a loop of nothing else.
@@ -50,13 +50,13 @@ pub struct UnitCosts {
     pub apart: BTreeMap<String, Vec<[f64; 4]>>,
 }
 
-/// What a recording leaves free of its disk, bytes. One that is smaller than that never ends for it.
+/// Bytes that a recording leaves free on its disk by default, once it takes as many itself.
 pub const KEEP_FREE: u64 = 256 << 20;
 
 /// Everything that can be chosen.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is recorded.
+    /// The programs that are recorded.
     pub target: Target,
     /// The packed file to make.
     pub output: PathBuf,
@@ -82,7 +82,7 @@ pub struct Options {
     pub events: Vec<String>,
     /// Share of the CPU time used (by the program; with `-a` by all) that kernel events may cost, 0..1.
     pub budget: Option<f64>,
-    /// What events cost on this machine.
+    /// Costs of events on this machine.
     pub costs: UnitCosts,
     /// Put the lock probe in front of the program's locks.
     pub locks: Option<LockProbe>,

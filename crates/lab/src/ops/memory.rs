@@ -74,8 +74,8 @@ const KIB: usize = 1024;
 const PAGE: usize = 4096;
 const LINE: usize = 64;
 
-/// What a program does between two events, in the kernel and on its own memory: maps pages, writes to some of them, walks through a table.
-/// What a tracer had in the nearest caches, code and data, is then gone, the more of it the more was done.
+/// Imitates the work of a program between two events, in the kernel and on its own memory: maps pages, writes to some of them, walks
+/// through a table. This evicts the tracer's code and data from the nearest caches; more work evicts more.
 pub struct Memory {
     table: Vec<u8>,
 }

@@ -27,7 +27,7 @@ pub trait Operation {
 pub struct Definition {
     /// Short, as LMbench's summary heads its columns.
     pub name: &'static str,
-    /// What one operation is.
+    /// Description of one operation.
     pub what: &'static str,
     /// Whether the kernel switches between threads in it.
     pub switches: bool,

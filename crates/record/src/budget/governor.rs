@@ -9,7 +9,7 @@
 //! 2. with only the timeline left everything goes off until half of the account is full again: the recording
 //!    becomes a sample of whole windows, whose bounds are in the recording.
 //!
-//! What went off in step 1 comes back when the account has been full for a while; each failure doubles that while.
+//! Events that step 1 switched off come back when the account has been full for a while. Each failure doubles that while.
 //! The account holds at most [`BANK_S`] seconds of budget: a quiet hour must not pay for a storm that then stops a program
 //! for a minute.
 //!
@@ -27,14 +27,14 @@ const RETRY_S: f64 = 1.0;
 /// Longest such wait.
 const RETRY_MAX_S: f64 = 30.0;
 
-/// What the caller is to do.
+/// An instruction to the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// Whether everything is to be off; otherwise `off` is.
     pub paused: bool,
     /// Events to be off, beside which all others are on.
     pub off: Vec<String>,
-    /// What tracing cost in the last step, as a share of the CPU time used.
+    /// Cost of tracing in the last step, as a share of the CPU time used.
     pub rate: f64,
 }
 
@@ -96,7 +96,7 @@ impl Governor {
         }
     }
 
-    /// What one event costs from now on, ns.
+    /// Sets the cost of one event, ns.
     pub fn set_costs(&mut self, cost: impl Fn(&str) -> Option<f64>) {
         for (name, kind) in &mut self.kinds {
             kind.cost = cost(name).unwrap_or(kind.cost);
@@ -108,7 +108,7 @@ impl Governor {
         self.paused
     }
 
-    /// What all events and switching cost so far, as a share of the busy time so far.
+    /// Cost of all events and of switching them so far, as a share of the busy time so far.
     pub fn share(&self) -> f64 {
         self.cost_ns / self.busy_ns.max(1.0)
     }

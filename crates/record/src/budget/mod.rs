@@ -1,7 +1,7 @@
-//! The governor's eyes and hands: counts events in what was just written, reads how much CPU time was used, switches events.
+//! Runs the governor: counts the events that were just written, reads the CPU time used, and switches events on and off.
 //!
 //! A budget is a share of the program's CPU time, kept by what the program's own threads pay: the figure that `kasuri stat` gives. What
-//! other programs pay for being seen beside it is theirs, and told apart there; a storm of theirs must not blind the recording of a
+//! other programs pay for being traced beside it is counted apart; many events of theirs must not end the recording of a
 //! program that does little. Of a whole system (`-a`) it is a share of all busy CPU time, and everybody's events count.
 pub mod governor;
 
@@ -29,7 +29,7 @@ const SAMPLE_BYTES: u64 = 128 * 1024;
 #[derive(Debug)]
 pub struct Budget {
     governor: Governor,
-    /// What one event costs, by how far it is from the one before.
+    /// Cost of one event, by its distance from the one before.
     apart: BTreeMap<String, Vec<[f64; 4]>>,
     /// The mean of what all events of the last step cost.
     each_ns: f64,
@@ -45,7 +45,7 @@ pub struct Budget {
     busy_rate: f64,
     /// Bytes of each CPU's file that were counted already.
     counted: Vec<u64>,
-    /// What was decided, for `meta.json`.
+    /// Decisions so far, for `meta.json`.
     pub changes: Vec<BudgetChange>,
 }
 
@@ -344,7 +344,7 @@ mod tests {
         assert!(other.is_ours(Some(its)) && !other.is_ours(Some(mine)));
         child.kill().unwrap();
         child.wait().unwrap();
-        // Who cannot be asked any more is charged.
+        // A thread that is gone counts as the program's.
         assert!(Family::of(vec![me]).is_ours(Some(i64::from(i32::MAX))));
         // A whole system: everybody.
         assert!(Family::of(Vec::new()).is_ours(Some(parent)) && family.is_ours(None));

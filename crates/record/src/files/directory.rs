@@ -104,7 +104,8 @@ impl Directory {
         })
     }
 
-    /// Takes the room for the end of the recording. A disk that has not even that much is full soon, and its recording ends without.
+    /// Allocates the space that the end of the recording needs. If the disk lacks even that, it is full soon, and the recording
+    /// ends without it.
     pub fn reserve(&self) {
         let allocate = |file: File| {
             rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES)
@@ -115,7 +116,7 @@ impl Directory {
         }
     }
 
-    /// Gives that room to whoever writes now.
+    /// Frees that space for the next writes.
     pub fn use_reserve(&self) {
         use_reserve(&self.held);
     }
@@ -176,7 +177,7 @@ impl Directory {
         append(&mut self.limits, &self.held, "limits.jsonl", rows)
     }
 
-    /// Removes it with all that a recorder makes; says what else lies there, which stays.
+    /// Removes it with all files that a recorder makes. Returns the files of others that keep it where it is.
     pub(crate) fn discard(self) -> Option<Foreign> {
         remove(&self.held)
     }
@@ -187,8 +188,8 @@ pub fn use_reserve(dir: &Held) {
     let _ = dir.remove(RESERVE);
 }
 
-/// Removes what a recorder makes in a recording directory, file by file, then the directory. Says what else lies there, which
-/// stays.
+/// Removes the files that a recorder makes in a recording directory, then the directory. Returns the files of others that keep it
+/// where it is.
 pub(crate) fn remove(dir: &Held) -> Option<Foreign> {
     let place = std::path::absolute(dir.path()).and_then(|path| Held::parent_of(&path));
     let (parent, name) = place.ok()?;

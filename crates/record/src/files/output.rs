@@ -20,7 +20,7 @@ pub enum Kind {
     Stream,
 }
 
-/// Who may read a result.
+/// The users who may read a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     /// As the umask says.
@@ -49,7 +49,7 @@ struct Beside {
 /// Longest wait for somebody to read a FIFO.
 const FIFO_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// What lies at `path`, and how it would be written; to be asked before any work is done.
+/// How a result at `path` would be written. Call it before any work is done, to fail early.
 ///
 /// # Errors
 /// When it must not be written; why, and what to do.

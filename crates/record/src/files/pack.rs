@@ -28,18 +28,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Raw bytes that one thread encodes at a time.
 const SLICE_BYTES: usize = 8 << 20;
 
-/// What was packed.
+/// The contents of a packed file.
 #[derive(Clone, Debug, Default)]
 pub struct Packed {
     /// Kernel events kept.
     pub kernel_events: u64,
     /// Annotations kept.
     pub annotation_events: u64,
-    /// What it does not have.
+    /// Events that it lacks.
     pub losses: Losses,
     /// Bytes of the file.
     pub bytes: u64,
-    /// What was damaged and left out.
+    /// Damaged parts that were left out.
     pub damage: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl Packed {
         }
     }
 
-    /// What is damaged may have been events.
+    /// Damaged parts may have held events: the loss is unknown.
     pub(crate) fn doubt(&mut self) {
         if !self.damage.is_empty() {
             let why = format!("{} left out", self.damage[0]);
@@ -126,7 +126,7 @@ pub fn pack(dir: &Path, output: &Path, notify: Notify<'_>) -> Result<Packed> {
     pack_amended(&[&held], output, &Amend::default(), &|| false, notify)
 }
 
-/// What is known better than the directory says; not written there, its disk may be full.
+/// Metadata that replaces or completes the directory's. It is not written there, because the disk may be full.
 #[derive(Debug, Default)]
 pub(crate) struct Amend {
     /// Instead of `meta.json`.
@@ -166,7 +166,7 @@ pub(crate) fn pack_amended(
     })
 }
 
-/// What a recording directory that is not packed says of its losses.
+/// The losses of a recording directory that is not packed.
 pub(crate) fn losses(dir: &Held) -> Losses {
     let mut packed = Packed::default();
     let count = |packed: &mut Packed| -> Text<()> {
@@ -193,10 +193,10 @@ pub(crate) fn losses(dir: &Held) -> Losses {
 /// Errors in here are texts: all end in [`Error::Pack`].
 type Text<T> = std::result::Result<T, String>;
 
-/// What packing has to do with besides the directory.
+/// Everything that packing uses besides the directory.
 struct Outside<'a> {
     output: &'a Path,
-    /// What is written; taken once.
+    /// The output file; taken once.
     file: Option<File>,
     stop: &'a dyn Fn() -> bool,
     notify: Notify<'a>,

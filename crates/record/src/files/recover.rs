@@ -1,4 +1,4 @@
-//! Saving what a crash left: a recording directory, or a damaged `.kasuri` file.
+//! Recovers a recording directory that a crash left behind, or a damaged `.kasuri` file.
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::files::directory::{self, Directory};
@@ -8,6 +8,7 @@ use crate::guard::safefs::{self, Held};
 use crate::guard::sigbus::Guarded;
 use crate::notice::{Notice, Notify};
 use crate::rings::collector::{Collector, write_unplaced};
+use crate::rings::ringfile::repair_chunk_files;
 use crate::rings::session::{self, Left};
 use kasuri_format::container::{BlockKind, Recording, Writer};
 use kasuri_format::meta::{Anchor, Meta};
@@ -15,12 +16,12 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What was saved.
+/// The result of a recovery.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
     /// The file that was made.
     pub output: PathBuf,
-    /// What it holds.
+    /// Its contents.
     pub packed: Packed,
 }
 
@@ -54,6 +55,49 @@ fn recover_directory(
     shm_dir: &Path,
     notify: Notify<'_>,
 ) -> Result<Recovered> {
+    let (dir, mut meta) = open_recording(path)?;
+    let output = output.map_or_else(|| directory::output_for(path), Path::to_owned);
+    out::kind(&output).map_err(|e| Error::file("write", &output, e))?;
+    let left = Left::of(&dir, shm_dir).map_err(|e| Error::NotARecording {
+        path: path.to_owned(),
+        why: format!(
+            "its link `session` does not lead to its session ({e}); remove the link to recover without that session"
+        ),
+    })?;
+    directory::use_reserve(&dir);
+    let mut taken = Taken::default();
+    match &left {
+        Some(left) => {
+            taken = take_rings(left, &dir, &output)?;
+            meta.missing.extend_from_slice(&taken.refused);
+        }
+        None => {
+            repair_chunk_files(&dir)?;
+        }
+    }
+    let mut doubts = taken.refused;
+    if !meta.complete && meta.end.is_none() && meta.kernel.source != "none" {
+        doubts.push("kernel events that its killed recorder had not yet read".to_owned());
+    }
+    let amend = complete(meta);
+    let dirs: Vec<&Held> = std::iter::once(&dir)
+        .chain(taken.elsewhere.as_ref().map(Directory::held))
+        .collect();
+    let packed = pack::pack_amended(&dirs, &output, &amend, &|| false, notify);
+    if let Some(elsewhere) = taken.elsewhere {
+        elsewhere.discard();
+    }
+    let mut packed = packed?;
+    packed.losses.unknown.extend(doubts);
+    let session = left.and_then(|left| left.remove());
+    for foreign in session.into_iter().chain(directory::remove(&dir)) {
+        notify(Notice::Warning(foreign.to_string()));
+    }
+    Ok(Recovered { output, packed })
+}
+
+/// Opens a recording directory that no recorder holds, and reads its metadata.
+fn open_recording(path: &Path) -> Result<(Held, Meta)> {
     let not_a_recording = |why| Error::NotARecording {
         path: path.to_owned(),
         why,
@@ -66,62 +110,46 @@ fn recover_directory(
                 .to_owned(),
         ));
     }
-    let mut meta = pack::read_meta(&dir).map_err(not_a_recording)?;
-    let output = output.map_or_else(|| directory::output_for(path), Path::to_owned);
-    out::kind(&output).map_err(|e| Error::file("write", &output, e))?;
-    let left = Left::of(&dir, shm_dir).map_err(|e| {
-        not_a_recording(format!(
-            "its link `session` does not lead to its session ({e}); remove the link to recover without that session"
-        ))
-    })?;
-    directory::use_reserve(&dir);
-    let (mut rest, mut doubts) = (None, Vec::new());
-    if let Some(left) = &left {
-        if session::is_alive(left.dir()) {
-            return Err(Error::Busy {
-                path: path.to_owned(),
-            });
-        }
-        left.stop();
-        std::thread::sleep(STOP_GRACE);
-        let (refused, more) = collect(left, &dir, &output)?;
-        rest = more;
-        doubts.extend(refused.iter().cloned());
-        meta.missing.extend(refused);
-        crate::testhook::point("recovered");
-    } else {
-        crate::rings::ringfile::repair_chunk_files(&dir)?;
+    let meta = pack::read_meta(&dir).map_err(not_a_recording)?;
+    Ok((dir, meta))
+}
+
+/// The chunks of a dead recorder's rings, once they are in a directory.
+#[derive(Debug, Default)]
+struct Taken {
+    /// Losses that cannot be counted, in words.
+    refused: Vec<String>,
+    /// The directory that took them when the recording directory could not.
+    elsewhere: Option<Directory>,
+}
+
+/// Stops the programs that still write into the session, and takes what is in its rings.
+fn take_rings(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
+    if session::is_alive(left.dir()) {
+        return Err(Error::Busy {
+            path: dir.path().to_owned(),
+        });
     }
-    if !meta.complete && meta.end.is_none() && meta.kernel.source != "none" {
-        doubts.push("kernel events that its killed recorder had not yet read".to_owned());
-    }
-    let amend = complete(meta);
-    let dirs: Vec<&Held> = std::iter::once(&dir)
-        .chain(rest.as_ref().map(Directory::held))
-        .collect();
-    let packed = pack::pack_amended(&dirs, &output, &amend, &|| false, notify);
-    if let Some(rest) = rest {
-        rest.discard();
-    }
-    let mut packed = packed?;
-    packed.losses.unknown.extend(doubts);
-    let session = left.and_then(|left| left.remove());
-    for foreign in session.into_iter().chain(directory::remove(&dir)) {
-        notify(Notice::Warning(foreign.to_string()));
-    }
-    Ok(Recovered { output, packed })
+    left.stop();
+    std::thread::sleep(STOP_GRACE);
+    let taken = collect(left, dir, output)?;
+    crate::testhook::point("recovered");
+    Ok(taken)
 }
 
 /// Takes what is left in the rings of `session`: into `dir`, or when that cannot be written (its disk is still full, it may only be
 /// read) into a directory beside `output`. Says what cannot be counted, and which directory that is.
-fn collect(left: &Left, dir: &Held, output: &Path) -> Result<(Vec<String>, Option<Directory>)> {
+fn collect(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
     let mut collector = Collector::resume(left.dir(), dir)?;
     let finished = collector
         .finish()
         .and_then(|()| directory::append_procs(dir, &collector.take_names()))
         .and_then(|()| write_unplaced(dir, collector.unplaced(left.lost())));
     let Err(first) = finished else {
-        return Ok((collector.refused(), None));
+        return Ok(Taken {
+            refused: collector.refused(),
+            elsewhere: None,
+        });
     };
     let mut name = output.as_os_str().to_owned();
     name.push(".rest");
@@ -143,8 +171,11 @@ fn collect(left: &Left, dir: &Held, output: &Path) -> Result<(Vec<String>, Optio
             Ok(collector.refused())
         });
     match collected {
-        Ok(refused) => Ok((refused, Some(other))),
-        // What is said is what stood in the way of the plain one.
+        Ok(refused) => Ok(Taken {
+            refused,
+            elsewhere: Some(other),
+        }),
+        // The first error is the one that the user can do something about.
         Err(_) => {
             other.discard();
             Err(first)

@@ -118,12 +118,12 @@ fn tables_and_chunks_of_a_directory_are_in_its_file() {
         comm: "worker".to_owned(),
         ..Proc::default()
     };
-    tables.add_procs(&[proc.clone()]).unwrap();
+    tables.add_procs(std::slice::from_ref(&proc)).unwrap();
     let limit = LimitRow {
         cpus: "0-1".to_owned(),
         ..LimitRow::default()
     };
-    tables.add_limits(&[limit.clone()]).unwrap();
+    tables.add_limits(std::slice::from_ref(&limit)).unwrap();
     for name in ["procs.jsonl", "limits.jsonl"] {
         std::fs::copy(left.at("other.kasuri.d").join(name), left.dir().join(name)).unwrap();
     }
@@ -334,7 +334,9 @@ fn a_killed_recording_is_recovered_and_its_directory_removed() {
     left.recording(|recording| {
         let missing = &recording.meta().missing;
         assert!(
-            missing.iter().any(|m| m.contains("did not end in order")),
+            missing
+                .iter()
+                .any(|m| m.contains("the recorder was killed")),
             "{missing:?}"
         );
         // That machine has been started anew since: the clock of now says nothing about then.
@@ -399,7 +401,7 @@ fn the_session_of_another_recording_is_left_alone() {
     std::os::unix::fs::symlink(&path, left.dir().join("session")).unwrap();
     let error = left.recover().unwrap_err().to_string();
     assert!(
-        error.contains("it belongs to") && error.contains("remove that link"),
+        error.contains("it belongs to") && error.contains("remove the link"),
         "{error}"
     );
     assert!(path.join("control").exists() && left.dir().exists());

@@ -1,7 +1,7 @@
-//! How much a session can make the recorder use, whatever its programs write. Table with the same names: docs/security.md.
+//! Bounds of the resources that a session can make the recorder use. docs/security.md has a table with the same names.
 //!
 //! Far above what programs need (thousands of processes, a hundred thousand threads), and low enough that memory stays below a GiB.
-//! What goes beyond is refused and said.
+//! Anything beyond is refused, and the recording says so.
 
 /// Entries of a directory that are looked at.
 pub const MAX_NAMES: usize = 1 << 18;

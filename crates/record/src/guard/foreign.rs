@@ -28,7 +28,7 @@ impl std::fmt::Display for Foreign {
 }
 
 /// Removes the files of `dir` whose names Kasuri gives (`is_ours`), one by one, then `dir` itself, which is `name` in `parent`.
-/// Anything else stays, and the directory with it: whose it is is not known, and a name may have been put there to have it removed.
+/// Anything else stays, and the directory with it, because its owner is unknown and may want it.
 pub(crate) fn remove(
     parent: &Held,
     name: impl AsRef<OsStr>,

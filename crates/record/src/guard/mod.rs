@@ -1,4 +1,4 @@
-//! What keeps strangers out: the recorder often runs as root, beside programs that it must not trust.
+//! Protection against hostile programs and users: the recorder often runs as root, beside programs that it must not trust.
 //!
 //! | module | does |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! Files in directories that others may write.
 //!
 //! The recorder often runs as root, and works in directories of other users: the session it gave to an attached program's user,
-//! `/dev/shm`, a recording directory that came out of a stranger's archive. Whoever may write there can at any moment put a link, a
-//! FIFO or another directory where a name pointed a moment ago. So:
+//! `/dev/shm`, a recording directory that came out of a stranger's archive. Any user who may write there can at any moment put a
+//! link, a FIFO or another directory where a name pointed a moment ago. So:
 //!
 //! - a directory is opened once ([`Held`]), and everything in it is done through that descriptor, with names of one component;
 //! - nothing is ever followed: a link where a file should be is an error ([`Access`]);
@@ -24,7 +24,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reading a file that is there.
@@ -99,7 +99,7 @@ impl Held {
         if dir.stat()?.st_uid != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other("another user has replaced it"));
         }
-        // Whatever the umask was.
+        // mkdirat(2) applies the umask.
         fchmod(&dir.fd, made)?;
         Ok(dir)
     }
@@ -222,7 +222,7 @@ impl Held {
         )?)
     }
 
-    /// What kind of file, whose; a link is not followed.
+    /// Type and owner of an entry; a link is not followed.
     ///
     /// # Errors
     /// When it is not there.

@@ -4,7 +4,7 @@
 //! (memfd) could not be cut, but needs a descriptor handed over by a service, where the protocol has only names, and does not
 //! outlive a killed recorder; pread(2) has no atomics. So the signal is taken: its handler puts zero pages over the
 //! rest of that mapping and marks it *broken*; the access is repeated and reads zeroes, which the protocol takes for "nothing here".
-//! Whoever reads asks [`Guarded::is_broken`] before believing what was read. Any other SIGBUS ends the process as before.
+//! A reader must call [`Guarded::is_broken`] before it uses what it read. Any other SIGBUS ends the process as before.
 use std::fs::File;
 use std::io;
 use std::ptr::null_mut;
@@ -128,7 +128,7 @@ fn new_slot() -> &'static Slot {
     slot
 }
 
-/// What to do with a SIGBUS that is not ours: the action before (Rust's own looks for overflown stacks).
+/// The action for a SIGBUS that is not ours: the one that was set before (Rust's own detects stack overflows).
 struct Before(std::cell::UnsafeCell<libc::sigaction>);
 // SAFETY: written once, before the handler that reads it is installed.
 unsafe impl Sync for Before {}

@@ -59,7 +59,7 @@ const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 const PAGE: usize = 4096;
 
-/// What a recording by perf can see.
+/// The threads that perf events can observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// All threads of the system.
@@ -83,7 +83,7 @@ struct Ring {
 /// Open events on all CPUs.
 #[derive(Debug)]
 pub struct Perf {
-    /// What it sees.
+    /// The threads it observes.
     pub reach: Reach,
     rings: Vec<Ring>,
     _events: Vec<OwnedFd>,
@@ -276,7 +276,7 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
     }
 
-    /// What the kernel has written and nobody has taken: two parts, for it may go round the end; and where it begins.
+    /// The unread part of the ring, and where it begins. It comes in two pieces because it may wrap around the end.
     fn waiting(&self) -> (u64, [&[u8]; 2]) {
         // ORDER acquire; pairs with the kernel's barrier before it moves data_head: the records are seen.
         let head = self.word(DATA_HEAD).load(Ordering::Acquire);

@@ -67,7 +67,7 @@ pub const BUILTIN: &[Builtin] = &[
     },
 ];
 
-/// What an event is for, in words; "" for one that no answer needs.
+/// The purpose of an event in words; "" if no analysis uses it.
 pub fn purpose(event: &str) -> &'static str {
     BUILTIN
         .iter()
@@ -76,7 +76,7 @@ pub fn purpose(event: &str) -> &'static str {
         .map_or("", |(_, purpose)| purpose)
 }
 
-/// What is wrong with a selection.
+/// An error in a selection.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SelectionError {
     /// Neither an event nor a selection.

@@ -104,7 +104,7 @@ pub struct Opened {
     pub lock_functions: Vec<String>,
 }
 
-/// What one round found.
+/// The result of one round of draining.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moved {
     /// How full the fullest buffer was, 0..1.

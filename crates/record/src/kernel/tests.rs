@@ -137,7 +137,7 @@ fn child_with_a_limit_of_file_size() {
     let allow = |bytes: Option<u64>| {
         let limit = Rlimit {
             current: bytes,
-            ..before.clone()
+            ..before
         };
         setrlimit(Resource::Fsize, limit).unwrap();
     };

@@ -310,7 +310,7 @@ mod tests {
             one("uprobes")
                 .unwrap_err()
                 .to_string()
-                .contains("name one of")
+                .contains("did you mean: ")
         );
         assert!(
             find_one("lock,unlock", &[])

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// File name of the probe's library.
 pub const LIBRARY: &str = "libkasuri-lock.so";
 
-/// What the program's environment needs for its locks to be seen. Notes in `missing` what they will not show.
+/// Variables that the program's environment needs for the lock probe. Adds to `missing` the locks that the probe cannot see.
 ///
 /// # Errors
 /// When the library is not found.

@@ -1,4 +1,4 @@
-//! Who a program is whose process and thread numbers are those of a pid name space of its own.
+//! Finds the process and thread numbers of a program that runs in a pid name space of its own.
 //!
 //! A client names its files and chunks by what getpid(2) and gettid(2) say. Inside a container these are small numbers that
 //! mean other processes out here, whose numbers the kernel's events bear. So before a client is believed to be /proc/PID,
@@ -41,7 +41,7 @@ struct Inner {
     inner: i32,
 }
 
-/// What is known of clients in other name spaces.
+/// The clients in other name spaces that were found so far.
 #[derive(Debug, Default)]
 pub struct NameSpaces {
     listed: Vec<Inner>,
@@ -109,13 +109,13 @@ impl NameSpaces {
             .collect()
     }
 
-    /// What the recording has not been told yet.
+    /// Rows that were added since the last call.
     pub fn take_rows(&mut self) -> Vec<Proc> {
         let from = std::mem::replace(&mut self.taken, self.rows.len());
         self.rows[from..].to_vec()
     }
 
-    /// All that it was told or is to be told.
+    /// All rows so far.
     pub fn rows(&self) -> &[Proc] {
         &self.rows
     }

@@ -156,7 +156,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // What is still pending was meant for a recording that is over; SIGCHLD harms nobody.
+        // A signal that is still pending was meant for the recording that is over. SIGCHLD does no harm.
         let _ = self.take();
         // SAFETY: `before` was filled by pthread_sigmask.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };

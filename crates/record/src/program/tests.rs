@@ -125,10 +125,8 @@ fn a_program_gets_the_cpus_that_were_asked_for() {
 fn send(signal: i32) {
     // To this thread alone: others of this process are other tests'.
     // SAFETY: the calling thread exists.
-    assert_eq!(
-        unsafe { libc::pthread_kill(libc::pthread_self(), signal) },
-        0
-    );
+    let rc = unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
+    assert_eq!(rc, 0);
 }
 
 #[test]

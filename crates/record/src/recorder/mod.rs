@@ -86,7 +86,7 @@ struct Recorder<'a> {
     attachment: Option<Attachment>,
     pidfd: Option<OwnedFd>,
     open_files: OpenFiles,
-    /// What the lock probe adds to the program's environment.
+    /// Variables that the lock probe adds to the program's environment.
     lock_probe: Vec<(OsString, OsString)>,
     /// Requests to end that came so far.
     ending_signals: u32,
@@ -209,7 +209,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// A program may annotate as much as it likes; it must not fill the disk of a machine that does other work.
+    /// Stops the recording before the disk is full: the machine may do other work.
     fn leave_disk_to_others(&mut self) -> Result<()> {
         let recorded = self.live.bytes();
         if recorded < self.room_looked_at + LOOK_AT_ROOM {
@@ -232,7 +232,7 @@ impl<'a> Recorder<'a> {
             return;
         }
         if self.live.session.refused() > 0 {
-            // Those who found no room try again when something was freed: somebody else may have made room.
+            // Programs without room try again when something was freed: another program may have made room.
             self.live.session.add_freed();
             self.say_refused(notify);
         }
@@ -241,7 +241,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Programs that found no room for their annotations, and what helps.
+    /// The message for programs that found no room for their annotations.
     fn refusal(&self) -> String {
         let place = self
             .live

@@ -145,7 +145,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// What stands at the beginning of every recording. From here on a crash leaves something that `kasuri recover` understands.
+    /// Writes the beginning of the recording. From here on `kasuri recover` can read what a crash leaves.
     fn write_beginning(&mut self) -> Result<()> {
         let procs = self.threads.everything();
         self.live.meta.start = clock::anchor();
@@ -285,7 +285,7 @@ fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
     procs::owner(*pid).filter(|&(uid, _)| uid != rustix::process::geteuid().as_raw())
 }
 
-/// What to call the recording: the program's command line, in `-p` mode that of the running process.
+/// The command line that names the recording; with `-p` that of the running process.
 fn command_line(options: &Options) -> Vec<String> {
     if let Target::Process(pid) = options.target {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

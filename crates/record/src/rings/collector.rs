@@ -1,4 +1,4 @@
-//! Collecting what programs wrote: finding their ring files, copying full chunks out, freeing them.
+//! Collects annotations: finds the ring files of programs, copies full chunks out, frees them.
 //!
 //! Goal: lose nothing, free chunks quickly, and cost the programs nothing: no lock is shared, and
 //! the words that both sides touch change once per chunk.
@@ -65,7 +65,7 @@ struct Found {
     chunk: usize,
 }
 
-/// What a round did.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Collected {
     /// Chunks copied.
@@ -76,12 +76,12 @@ pub struct Collected {
     pub bytes: u64,
 }
 
-/// What programs did that no program that only annotates does; none of it ends the recording.
+/// Misbehaviour of programs. None of it ends the recording.
 #[derive(Debug, Default)]
 struct Refused {
-    /// Ring files beyond [`MAX_CLIENTS`] or [`MAX_RINGS`], while it is not known what is in them.
+    /// Ring files beyond [`MAX_CLIENTS`] or [`MAX_RINGS`] whose events were not counted.
     too_many: u64,
-    /// What they turned out to hold, at the end: by cause, what there was no room for counted as that.
+    /// Events and losses of the ring files that were counted at the end, by cause; the events as [`Lost::Full`].
     counted: [u64; LOST_CAUSES],
     /// Ring files cut by their program.
     cut: u64,
@@ -400,8 +400,8 @@ impl Collector {
         }
     }
 
-    /// Looks into the ring files that there was no room for, one at a time: what they hold is lost, but known. Programs have been
-    /// told to stop. No longer than [`COUNTING`]: what is left then stays unknown.
+    /// Counts the events in the ring files that were refused, one file at a time: they are lost, but known. Programs have been
+    /// told to stop. After [`COUNTING`] it gives up, and the rest stays unknown.
     fn count_refused(&mut self) {
         if self.refused.too_many == 0 {
             return;
@@ -424,12 +424,12 @@ impl Collector {
         }
     }
 
-    /// `lost` by programs that have no ring, and what the rings held for which there was no room.
+    /// Adds the events of refused rings to `lost`, the losses of programs that have no ring.
     pub fn unplaced(&self, lost: [u64; LOST_CAUSES]) -> [u64; LOST_CAUSES] {
         std::array::from_fn(|cause| lost[cause].saturating_add(self.refused.counted[cause]))
     }
 
-    /// Whether programs did what cannot be counted in events: lines for what the recording is missing.
+    /// Lines for what the recording is missing because programs misbehaved and the losses cannot be counted.
     pub fn refused(&self) -> Vec<String> {
         self.refused.lines()
     }
@@ -480,7 +480,7 @@ impl Client {
         }
     }
 
-    /// What it costs to remember it.
+    /// How much memory it takes, in entries.
     fn weight(&self) -> usize {
         self.have.len() + self.early + self.newest.len()
     }
@@ -712,7 +712,7 @@ impl Client {
             return Ok(());
         };
         let mut lost = first.lost();
-        // What a flight recorder's thread is about to forget is in no chunk of this copy.
+        // The losses of a chunk that is being emptied are in no chunk of this copy.
         for segment in &self.segments {
             segment.for_each(|chunk, _| {
                 let emptied = segment.emptied(chunk);

@@ -252,7 +252,7 @@ impl Segment {
             .unwrap_or_else(|| self.committed_end(chunk))
     }
 
-    /// What its owner says of it, when that is possible.
+    /// The length that its owner claims, if that is possible.
     fn claimed(&self, chunk: usize) -> Option<usize> {
         let field = self.at(chunk) + offset_of!(ChunkHeader, used);
         let claimed = self.map.load_u32(field) as usize;
@@ -389,7 +389,7 @@ impl Segment {
         })
     }
 
-    /// Adds what is in it, which nobody will take, to the losses that it counts itself.
+    /// Adds its own loss counts, and the events in its chunks, which nobody will read, to `lost`.
     pub fn count_into(&self, lost: &mut [u64; LOST_CAUSES]) {
         let mut add = |cause: usize, n: u64| lost[cause] = lost[cause].saturating_add(n);
         if self.index() == 0 {
@@ -488,7 +488,7 @@ impl SeqSet {
     }
 }
 
-/// What a client's chunk file has.
+/// The chunks in a client's file.
 #[derive(Debug, Default)]
 pub struct Have {
     /// Bytes of whole chunks.

@@ -33,9 +33,9 @@ pub fn policy_name(policy: Policy) -> &'static str {
 /// How a session is made.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// What to do when rings are full.
+    /// What programs do when their rings are full.
     pub policy: Policy,
-    /// What stamps count.
+    /// The clock of the stamps.
     pub clock: StampClock,
     /// Bytes of a chunk: power of two, 4096..1 MiB.
     pub chunk_bytes: u32,
@@ -145,14 +145,14 @@ impl Session {
         self.dir.path()
     }
 
-    /// Ends it and removes it; says what others put there, which stays.
+    /// Ends it and removes it. Returns the files of others that keep it where it is.
     pub(crate) fn end(mut self) -> Option<Foreign> {
         self.set_state(SessionState::Stopped);
         self.kept = true;
         foreign::remove(&self.parent, &self.name, &self.dir, is_session_file)
     }
 
-    /// Ends it and leaves its files: what is in them could not be written.
+    /// Ends it and leaves its files, because their events could not be written.
     pub fn keep(mut self) {
         self.kept = true;
     }
@@ -359,7 +359,7 @@ fn names_it(path: &Path, session: &Held) -> bool {
 /// our own user (for root, which gives sessions away: any).
 ///
 /// # Errors
-/// What is not as it must be.
+/// The first thing that is not as it must be.
 fn genuine(parent: &Held, name: &str) -> std::io::Result<Held> {
     let not = |why: &str| std::io::Error::other(why.to_owned());
     if !is_session_name(name) {
@@ -468,7 +468,7 @@ impl Left {
         }
     }
 
-    /// Removes what Kasuri made, file by file; says what others put there, which stays.
+    /// Removes the files that Kasuri made. Returns the files of others that keep the directory where it is.
     pub(crate) fn remove(&self) -> Option<Foreign> {
         foreign::remove(&self.parent, &self.name, &self.dir, is_session_file)
     }

@@ -228,6 +228,22 @@ fn what_a_killed_recorder_wrote_is_kept_once() {
     assert_eq!(chunks_of(&place.at("rest").join(&chunks)), [(1, 1, 4)]);
 }
 
+/// A recorder was killed after it had zeroed the chunk and before it said so: there is nothing in it to write.
+#[test]
+fn an_empty_chunk_is_freed_and_not_written() {
+    let place = Place::new();
+    let mut ring = Ring::new(1);
+    ring.state(0, ChunkState::Full);
+    place.put(&file(NOBODY, "ring0"), &ring);
+    let mut collector = place.collector();
+    let collected = collector.tick(None).unwrap();
+    assert_eq!(
+        (collected.chunks, collected.freed, collector.bytes()),
+        (0, 1, 0)
+    );
+    assert!(!place.at("dir").join(file(NOBODY, "chunks")).exists());
+}
+
 #[test]
 fn heads_that_claim_more_than_there_is_are_no_rings() {
     let place = Place::new();
@@ -269,6 +285,11 @@ fn heads_that_claim_more_than_there_is_are_no_rings() {
             "{offset}"
         );
     }
+    // There is room enough, but chunks begin on pages.
+    assert!(!is_ring(&|ring| {
+        ring.0.resize(8 * 4096, 0);
+        ring.u32(offset_of!(ring::Segment, chunks_offset), 4096 + 64);
+    }));
     assert!(!is_ring(&|ring| ring.0.truncate(4096 + CHUNK_BYTES)));
     assert!(!is_ring(&|ring| ring.0.truncate(100)));
 }

@@ -13,7 +13,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// What one round moved.
+/// Bytes moved in one round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Drained {
     /// Bytes of all CPUs together.
@@ -250,7 +250,7 @@ impl Drain {
             ) {
                 Ok(n) if n > 0 => done += n,
                 Err(Errno::INTR) => {}
-                // What cannot be read back reads as zeroes: an empty page, or half of one.
+                // A part that cannot be read back stays zero, which reads as an empty page, or half of one.
                 _ => break,
             }
         }

@@ -3,7 +3,7 @@ use super::{open_dir, read};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What the timeline needs, and what is lost without it. Each is optional: kernels differ.
+/// Events that the timeline needs, each with what is lost without it. All are optional, because kernels differ.
 pub const DEFAULT_EVENTS: &[(&str, &str)] = &[
     ("sched/sched_switch", "thread states and CPU occupancy"),
     (

@@ -28,7 +28,7 @@ fn is_ours(name: &str) -> bool {
         })
 }
 
-/// What to record.
+/// Which events to record, and how.
 #[derive(Clone, Debug)]
 pub struct InstanceOptions {
     /// Buffer of each CPU, KiB.

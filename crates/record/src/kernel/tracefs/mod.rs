@@ -32,7 +32,7 @@ pub struct Tracefs {
 /// Why there is none for us, in words for `missing` and doctor.
 #[derive(Clone, Debug)]
 pub struct Unavailable {
-    /// What was found.
+    /// The state of the machine that prevents it.
     pub why: String,
     /// The command that changes it.
     pub remedy: String,

@@ -1,4 +1,4 @@
-//! What the kernel says of each CPU's buffer: what it lost, what waits in it.
+//! Statistics of each CPU's kernel buffer: lost events, and events that wait to be read.
 use super::open_file;
 use rustix::fs::OFlags;
 use std::io;
