@@ -52,6 +52,8 @@ static bool cond_is_empty(const ito_cond *c) {
     return ito__waiters_is_empty_hint(&c->waiters);
 }
 
+/* The condition's bit is given back before the mutex's is taken. The waiter is on no queue in between, so only this
+ * thread can wake it; a waiter with a deadline has left the heap, as ito__waiters_pop() disarms it. */
 int ito_cond_signal(ito_cond *c) {
     if (cond_is_empty(c))
         return 0;
@@ -81,6 +83,7 @@ int ito_cond_init(ito_cond *c) {
     return 0;
 }
 
+/* Takes the bit, so it comes after a broadcast that is still at work on the condition. */
 int ito_cond_destroy(ito_cond *c) {
     ito__word_lock(&c->word);
     bool busy = c->waiters.head;

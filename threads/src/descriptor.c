@@ -53,6 +53,8 @@ static struct ito_thread *take(void) {
     return t;
 }
 
+/* From the worker's own, else from the depot, which also fills the worker's own up to half: so a worker that only
+ * creates takes the depot's lock once in 32 times. */
 struct ito_thread *ito__descriptor_get(struct worker *w) {
     if (w && w->hot.n_free > 0) {
         store_relaxed(&w->hot.n_free, w->hot.n_free - 1); /* ito__descriptor_live() looks at it */
@@ -102,6 +104,7 @@ void ito__descriptor_put(struct worker *w, struct ito_thread *t) {
     ito__spin_unlock(&depot.lock);
 }
 
+/* Descriptors made, less those in the depot and in the workers' own lists, whose lengths are read relaxed. */
 size_t ito__descriptor_live(void) {
     ito__spin_lock(&depot.lock);
     size_t live = depot.n_made - depot.n_free;

@@ -35,6 +35,7 @@ int ito_future_try_get(ito_future *f, void **value) {
     return 0;
 }
 
+/* A waiter gets the value in its own frame, written by ito_future_set() before the wake-up: the future may be gone. */
 int ito_future_get_until(ito_future *f, void **value, uint64_t deadline_ns) {
     struct ito__waiter w;
     if (!ito_future_try_get(f, value))

@@ -152,7 +152,9 @@ void *ito_key_get(ito_key key) {
     return table->values[index].value;
 }
 
-/* One round of destructors; false: there was nothing to destroy. They may set values, block, and migrate. */
+/* One round of destructors; false: there was nothing to destroy. A destructor may set values, so the table is looked up
+ * again at each step; it may block, and the thread go on on another worker. A key that was deleted meanwhile has
+ * another generation, and its destructor is not called. */
 static bool keys_end_round(ito_thread *t) {
     bool any = false;
     for (uint32_t i = 0; i < key_table(t)->n; i++) {

@@ -132,6 +132,8 @@ static int mutex_lock(void *mutex, uint64_t deadline_ns) {
     return mutex_lock_owned(m, deadline_ns);
 }
 
+/* A loop because the compare-and-swap also fails when another thread changes only WAITERS, or locks and unlocks between
+ * the two. Each failure means that another thread has made progress. */
 static int mutex_trylock(void *mutex) {
     ito_mutex *m = mutex;
     uintptr_t me = 0;

@@ -15,6 +15,8 @@ static void once_end(ito_once *o, uint32_t state) {
     ito__waiter_wake_all(list, 0);
 }
 
+/* The owner is written under the queue bit, and cleared by the owner, so a thread that finds its own id there is inside
+ * @fn. Waiters are woken all at once and look again: after a failure one of them runs the function. */
 static __attribute__((noinline)) int once_slow(ito_once *o, int (*fn)(void *), void *arg) {
     uintptr_t me = ito__me();
     for (;;) {

@@ -19,7 +19,7 @@
 
 static struct sigaction overflow_before; /* what SIGSEGV did, when `overflow_installed` */
 static bool overflow_installed;
-static __thread void *signal_stack; /* ours, of this kernel thread */
+static __thread void *signal_stack; /* of this kernel thread; mapped here, not by the program */
 
 struct text {
     char line[400];

@@ -30,7 +30,7 @@ static void rwlock_set_owner(ito_rwlock *l, uintptr_t owner) {
     store_relaxed(&l->owner, owner);
 }
 
-/* All waiting readers enter; returns them. Under the queue bit. */
+/* All waiting readers enter at once, which is what makes a phase. Returns them; *n: how many. Under the queue bit. */
 static struct ito__waiter *rwlock_admit_readers(ito_rwlock *l, uint32_t *n) {
     struct ito__waiter *list = ito__waiters_pop_all(&l->readers);
     *n = 0;

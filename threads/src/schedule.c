@@ -20,6 +20,7 @@
 #define FAIR_TICK                                                                                                      \
     61u /* every so many picks, look at the queues first: a deque that never empties must not starve them */
 
+/* The context of a thread that is suspended. Its queue, or the deque's lock, has ordered it before this read of sp. */
 static struct ito__next resume(struct ito_thread *t) {
     return (struct ito__next){t, t->sp};
 }
@@ -83,6 +84,7 @@ bool ito__find(struct worker *w, struct ito__next *next) {
 
 /* ---- stealing --------------------------------------------------------------------------------------------------- */
 
+/* A random first victim, so that thieves do not all start at the same worker. */
 static uint32_t random_below(struct worker *w, uint32_t n) {
     uint64_t x = w->rng; /* xorshift64 */
     x ^= x << 13;

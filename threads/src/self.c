@@ -31,6 +31,8 @@ __attribute__((noinline)) struct ito__worker *ito__worker(void) {
     return w == &ito__nobody ? NULL : w;
 }
 
+/* The descriptor of a kernel thread that is no worker is thread-local and set up at its first use; it lives as long as
+ * the kernel thread, so a waker may use it until the thread has been woken. */
 __attribute__((noinline)) struct ito_thread *ito__self(void) {
     struct ito__worker *w = ito__tls_worker;
     __asm__ volatile("" : "+r"(w));

@@ -132,6 +132,7 @@ static void give_back(struct worker *w) {
     ito__spin_unlock(&depot.lock);
 }
 
+/* From the worker's own, from the depot, or newly made. A stack keeps its contents: the pages it has touched stay. */
 struct ito__stack *ito__stack_get(struct worker *w, size_t bytes) {
     uint32_t size_class = bytes == 0 ? default_class : class_of(bytes);
     if (size_class >= CLASSES)

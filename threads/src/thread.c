@@ -139,7 +139,7 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
     /* `elsewhere`: the child cannot run first, so the caller goes on. `traced`: a recorder wants to hear of the end. */
     bool elsewhere = w == NULL || (t->bind >= 0 && (uint32_t)t->bind != w->index);
     bool traced = w && load_relaxed(&w->hot.ask) & ITO__ASK_TRACE;
-    /* Written before it runs: once it runs it may be gone when we come back. */
+    /* Written before the thread runs: it may have ended and be gone when the creator continues. */
     if (out && detached)
         *out = NULL;
     store_relaxed(&t->state, detached ? ITO__DETACHED : elsewhere || traced || attr ? ITO__SHARED : ITO__PRIVATE);
@@ -261,6 +261,13 @@ static bool stack_is_low(const struct ito_thread *t) {
     return (char *)__builtin_frame_address(0) < t->stack->fork_low;
 }
 
+/*
+ * The sync of a task that the fast path could not pop. Nonzero: the caller runs it, as a plain call. 0: it has run.
+ *
+ * A PRIVATE task was never in a slot. A task in the slot at the bottom of this worker's deque is popped, with the lock
+ * if need be. Any other was taken, or is in the deque of a worker that the parent has left; then the parent waits for
+ * it as for a thread.
+ */
 int ito__sync_slow(struct ito__fork *fork) {
     if (load_relaxed(&fork->state) == ITO__PRIVATE)
         return 1;
@@ -269,8 +276,9 @@ int ito__sync_slow(struct ito__fork *fork) {
     if (w && (w->hot.bottom - 1)->thread == (uintptr_t)fork + 1) {
         struct ito__slot *above = w->hot.bottom;
         slot = deque_pop(w);
-        /* All stolen: the deque begins anew at its base, and threads created from now on run on its slots' stacks. If
-         * we run on one of them it must leave its slot now: when we block it would not be found any more. */
+        /* All stolen: the deque begins anew at its base, and threads created from now on run on its slots' stacks. A
+         * parent that runs on one of them must take it out of its slot now: when it blocks, the slot would not be found
+         * any more. */
         if (slot == NULL)
             ito__deque_disown(w, above, w->hot.current);
     }
@@ -426,6 +434,8 @@ int ito_join(ito_thread *thread, void **result) {
     return thread ? ito__join(thread, result) : EINVAL;
 }
 
+/* The same three cases as a join, but without waiting: running (its worker will free the descriptor), ended (free it
+ * here), or not the caller's to detach. */
 int ito_detach(ito_thread *thread) {
     if (thread == NULL)
         return EINVAL;

@@ -137,8 +137,12 @@ void ito__timer_disarm(struct ito__waiter *w) {
 /* -- the thread -- */
 
 /*
- * Takes what is due out of heap and queues. Returns it as a list; *again: some object was busy.
- * The timers' lock is held.
+ * Takes the waiters that are due out of the heap and out of their queues. Returns them as a list, to be woken without
+ * any lock held. *again: an object's queue bit was taken.
+ *
+ * The timers' lock is held. That is the wrong order for an object's bit, whose holder may be waiting for the timers'
+ * lock in ito__timer_disarm(); hence the bit is only tried. A waiter that is removed here cannot be woken by anyone
+ * else, since both happen under its object's bit.
  */
 static struct ito__waiter *timers_due(uint64_t now, bool *again) {
     struct ito__waiter *due = NULL, *w;
@@ -174,6 +178,7 @@ static void *timers_main(void *unused) {
             sched_yield();
             continue;
         }
+        /* If a deadline was armed since the lock was given back, `turn` has changed, and the kernel does not sleep. */
         struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
         syscall(SYS_futex, &timers.turn, FUTEX_WAIT_BITSET_PRIVATE, turn, until == ITO_FOREVER ? NULL : &at, NULL,
                 FUTEX_BITSET_MATCH_ANY);

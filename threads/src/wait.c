@@ -34,6 +34,7 @@ static void wait_release(void *arg) {
     ito__word_unlock(w->word, w->leave);
 }
 
+/* The deadline is armed before the waiter sleeps, under the queue bit, which the timers need to take the waiter out. */
 int ito__wait(struct ito__waiter *w, uint32_t *word, uint32_t leave, uint64_t deadline_ns, uint32_t kind, void *object,
               struct ito__waiter *next) {
     w->word = word;
@@ -51,6 +52,7 @@ int ito__wait(struct ito__waiter *w, uint32_t *word, uint32_t leave, uint64_t de
     return w->result;
 }
 
+/* After ito__ready() the waiter may have returned, and its frame with @w be gone: so `thread` is read first. */
 void ito__waiter_wake(struct ito__waiter *w, int result) {
     ito_thread *thread = w->thread;
     w->result = result;

@@ -70,6 +70,8 @@ struct ito__waiter {
 
 /* -- queues: under the queue bit; only `head` is also read without it, as a hint whether anyone waits -- */
 
+/* An empty queue has a null head; its tail is null too, since the last removal copies the null `prev`. A waiter knows
+ * the queue it is on, so the timers can remove it without knowing the object. */
 static inline void ito__waiters_set_head(struct ito__waiters *q, struct ito__waiter *w) {
     store_relaxed(&q->head, w);
 }

@@ -184,13 +184,18 @@ static void go_to_worker_0(void *root) {
     ito__inbox_push(&ito__pool.workers[0], root);
 }
 
-/* Are all workers but this one parked, and is nothing left to do here? */
+/* Are all workers but this one parked, and is nothing left to do here? Relaxed loads: ito_fini asks again. */
 static bool quiet(struct worker *w) {
     ito_yield();
     return load_relaxed(&ito__pool.n_parked) == ito__pool.n_workers - 1 && load_relaxed(&ito__pool.n_searching) == 0 &&
            load_relaxed(&ito__pool.inject.n) == 0 && !ready_waits(w) && w->hot.bottom == w->base;
 }
 
+/*
+ * The root thread ends the pool, on worker 0, whose kernel thread called ito_init. Descriptors that are not free belong
+ * to threads that run, are ready, or are blocked. The first two kinds end if they are left to run; when all workers are
+ * parked twice in a row and descriptors are still in use, their threads are blocked for good: EBUSY.
+ */
 int ito_fini(void) {
     struct ito_thread *root = ito__self();
     if (ito__pool.n_workers == 0 || !(root->flags & ITO__ROOT))

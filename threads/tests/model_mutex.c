@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Every schedule of three threads that lock and unlock a mutex twice, in the steps of threads/src/mutex.c and wait.c. At
- * most one thread is in the critical section, none is woken before its context is saved, none is left asleep.
+ * Every schedule of three threads that lock and unlock a mutex twice, in the steps of threads/src/mutex.c and wait.c.
+ * At most one thread is in the critical section, none is woken before its context is saved, none is left asleep.
  *
  * Steps are single accesses to the one word, in sequence: that word is only changed by atomic operations and by the
  * holder of its queue bit, so there is nothing else to reorder. explore/ runs the C itself, with two threads; there a

@@ -152,6 +152,14 @@ ITO__INLINE void ito__run_child(struct ito__worker *w, struct ito__slot *slot, s
         : "rax", "r10", "r11", "memory", "cc", ITO__CLOBBER_VECTOR);
 }
 
+/*
+ * Three tests keep everything unusual off this path. No free descriptor: n_free is 0. No stack in the slot at the
+ * bottom: the thread that was created here last took it along, or there was none yet. No room, a request for work, or a
+ * recorder: `end` is at or below the bottom, or null.
+ *
+ * The stores before ito__run_child are plain: they concern a descriptor and a slot that only this worker knows until
+ * the push. After it this code may run on another worker, so it uses `t` and `out` only.
+ */
 ITO__INLINE int ito__create(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void *arg) {
     struct ito__worker *w = ito__here();
     if (ITO__UNLIKELY(attr != NULL || out == NULL))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Which CPUs there are for us: affinity mask, cgroup quota, NUMA nodes. */
+/* Which CPUs the process may use: affinity mask, cgroup quota, NUMA nodes. */
 #define _GNU_SOURCE
 #include "prim.h"
 
