@@ -46,6 +46,7 @@ struct Index<'a> {
     flows: Vec<[u64; 5]>,
     n_tasks: usize,
     n_flows: usize,
+    headline: &'a str,
     summary: Option<&'a serde_json::Value>,
     panels: Vec<PanelRow<'a>>,
     account: Option<AccountRow<'a>>,
@@ -196,6 +197,7 @@ pub fn encode(
         flows: packed.flows.iter().map(unit).collect(),
         n_tasks: trace.tasks.len(),
         n_flows: trace.flows.id.len(),
+        headline: &options.headline,
         summary: options.summary.as_ref(),
         panels: options
             .panels

@@ -29,7 +29,7 @@ use kasuri_model::{Places, Trace};
 use std::io::Write;
 
 /// Version of the data inside the file; the viewer beside it reads exactly this one.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// What to write, and how.
 #[derive(Clone, Debug)]
@@ -38,7 +38,9 @@ pub struct Options<'a> {
     pub title: String,
     /// A short name that tells it from another recording in the same page; empty: the title.
     pub label: String,
-    /// What `kasuri stat --json` says about the recording; shown as a panel.
+    /// The account in one sentence, above all else; empty: none.
+    pub headline: String,
+    /// What `kasuri stat --json` says about the recording; what people read of it is shown as a panel.
     pub summary: Option<serde_json::Value>,
     /// Where names were annotated, for the details panel; none: what the trace knows of it.
     pub places: Option<&'a Places>,
@@ -59,6 +61,7 @@ impl Default for Options<'_> {
         Options {
             title: String::new(),
             label: String::new(),
+            headline: String::new(),
             summary: None,
             places: None,
             account: None,

@@ -1,10 +1,10 @@
-//! What is said about each name of slices: how many, how long, how their durations are distributed, which are the longest.
+//! What is said about the slices of each name and kind: how many, how long, how their durations are distributed, which are the longest.
 //!
 //! The histogram is stored, not computed by the viewer: for ten million slices the page would have to decode all of them
 //! before it could answer a click. Bins are an octave cut into eight, so a bin's edges are whole ns and 12.5 % apart at
 //! most; a name takes a few dozen of them whatever its number of slices.
 use super::plan::{Kind, Plan};
-use kasuri_model::Trace;
+use kasuri_model::{SliceKind, Trace};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -28,9 +28,9 @@ pub fn bin(ns: u64) -> u16 {
 #[derive(Serialize)]
 pub struct NameRow {
     name: u32,
-    /// The longest one's kind, and bit `1 << kind` for each kind that slices of this name have.
+    /// A name that slices of several kinds have, such as a lock's waits and holds, has a row for each: their durations have
+    /// nothing in common.
     kind: u8,
-    kinds: u16,
     count: u64,
     total: i64,
     max: i64,
@@ -46,17 +46,23 @@ pub struct NameRow {
     top: Vec<u64>,
 }
 
+/// Kinds of slices; an array by kind has this length.
+const KINDS: usize = SliceKind::TaskRun as usize + 1;
+
+/// Slices of one name and one kind.
 #[derive(Default)]
 struct Sum {
+    name: u32,
+    kind: u8,
+    count: u64,
     total: i64,
-    kinds: u16,
     /// Row of the dense table, or none.
     dense: Option<u32>,
     few: Vec<u16>,
     top: Vec<(u64, u32)>,
 }
 
-/// A row for each name that slices have.
+/// A row for each name and kind that slices have.
 pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
     let slices = &trace.slices;
     let (sums, table) = sums(trace, plan);
@@ -79,18 +85,17 @@ pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
         ))
     };
     let mut names = Vec::new();
-    for (name, sum) in sums.iter().enumerate() {
+    for sum in &sums {
         let Some(&(max, longest)) = sum.top.first() else {
             continue;
         };
         let Some((line, item)) = place(longest) else {
             continue;
         };
-        let count = plan.name_count[name] as u64;
         let top = sum
             .top
             .iter()
-            .filter(|_| count > 1)
+            .filter(|_| sum.count > 1)
             .filter_map(|&(ns, row)| {
                 let (line, item) = place(row)?;
                 Some([
@@ -101,10 +106,9 @@ pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
                 ])
             });
         names.push(NameRow {
-            name: name as u32,
-            kind: slices.kind[longest as usize] as u8,
-            kinds: sum.kinds,
-            count,
+            name: sum.name,
+            kind: sum.kind,
+            count: sum.count,
             total: sum.total,
             max: max as i64,
             line,
@@ -117,28 +121,40 @@ pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
     names
 }
 
-/// What the slices of each name add up to, and the durations of those that are many, by bin.
+/// What the slices of each name and kind add up to, in that order, and the durations of those that are many, by bin.
 fn sums(trace: &Trace, plan: &Plan) -> (Vec<Sum>, Vec<[u32; BINS]>) {
     let slices = &trace.slices;
     let mut sums: Vec<Sum> = Vec::new();
-    sums.resize_with(trace.strings.len(), Sum::default);
-    let mut n_dense = 0;
-    for (sum, &count) in sums.iter_mut().zip(&plan.name_count) {
-        if count >= DENSE {
-            sum.dense = Some(n_dense);
-            n_dense += 1;
-        }
-    }
-    let mut table = vec![[0u32; BINS]; n_dense as usize];
+    // Where the sum of a name and kind is; most pairs do not exist.
+    let mut at = vec![[u32::MAX; KINDS]; trace.strings.len()];
+    let mut table: Vec<[u32; BINS]> = Vec::new();
     for (row, name) in slices.name.iter().enumerate() {
-        let Some(sum) = sums.get_mut(name.ix()) else {
+        let kind = slices.kind[row] as u8;
+        let Some(at) = at
+            .get_mut(name.ix())
+            .and_then(|of| of.get_mut(kind as usize))
+        else {
             continue;
         };
+        if *at == u32::MAX {
+            *at = sums.len() as u32;
+            let dense = plan.name_count[name.ix()] >= DENSE;
+            sums.push(Sum {
+                name: name.0,
+                kind,
+                dense: dense.then_some(table.len() as u32),
+                ..Sum::default()
+            });
+            if dense {
+                table.push([0; BINS]);
+            }
+        }
+        let sum = &mut sums[*at as usize];
         let ns = plan
             .at(slices.end[row])
             .saturating_sub(plan.at(slices.start[row]));
+        sum.count += 1;
         sum.total += ns as i64;
-        sum.kinds |= 1 << slices.kind[row] as u8;
         match sum.dense {
             Some(at) => table[at as usize][bin(ns) as usize] += 1,
             None => sum.few.push(bin(ns)),
@@ -149,6 +165,7 @@ fn sums(trace: &Trace, plan: &Plan) -> (Vec<Sum>, Vec<[u32; BINS]>) {
             sum.top.truncate(TOP);
         }
     }
+    sums.sort_unstable_by_key(|sum| (sum.name, sum.kind));
     (sums, table)
 }
 

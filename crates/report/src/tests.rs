@@ -306,6 +306,42 @@ fn an_empty_trace_is_a_page() {
 }
 
 #[test]
+fn a_name_has_a_row_for_each_kind_of_its_slices() {
+    let trace = trace(3000);
+    let mut expected = std::collections::BTreeMap::new();
+    for (row, name) in trace.slices.name.iter().enumerate() {
+        let ns = trace.slices.end[row].0 - trace.slices.start[row].0;
+        let kind = trace.slices.kind[row] as u8;
+        let sum: &mut (u64, i64, i64) = expected.entry((name.0, kind)).or_default();
+        *sum = (sum.0 + 1, sum.1 + ns, sum.2.max(ns));
+    }
+    assert!(expected.len() > 3, "names with slices of two kinds");
+    let index = index(&page(&trace, &Options::default()));
+    let rows = index["names"].as_array().unwrap();
+    assert_eq!(rows.len(), expected.len());
+    for (row, (&(name, kind), &(count, total, max))) in rows.iter().zip(&expected) {
+        assert_eq!(row["name"], name);
+        assert_eq!(row["kind"], kind);
+        assert_eq!(row["count"], count);
+        assert_eq!(row["total"], total);
+        assert_eq!(row["max"], max);
+        let bins = row["bins"].as_array();
+        let in_bins = bins.map(|bins| bins.chunks(2).map(|bin| bin[1].as_u64().unwrap()).sum());
+        assert_eq!(in_bins.unwrap_or(1u64), count);
+    }
+}
+
+#[test]
+fn the_headline_stands_in_the_index() {
+    let options = Options {
+        headline: "you got 1 of 2 CPUs".into(),
+        ..Options::default()
+    };
+    let index = index(&page(&trace(3), &options));
+    assert_eq!(index["headline"], "you got 1 of 2 CPUs");
+}
+
+#[test]
 fn names_cannot_break_out_of_the_page() {
     let mut trace = trace(3);
     let evil = "</script><script>alert(1)</script>&amp;";

@@ -1,7 +1,7 @@
 // What the file says about itself before any item is read. Written by crates/report/src/index.rs.
 
 /** The only version of the data that this viewer reads; it travels in the same file. */
-export const FORMAT_VERSION = 2;
+export const FORMAT_VERSION = 3;
 
 /** What a line shows; the numbers are part of the file format. */
 export const Kind = { Cpu: 0, State: 1, Slice: 2, Syscall: 3, Irq: 4, Softirq: 5, Instant: 6, Counter: 7, Lock: 8, Account: 9 } as const;
@@ -22,8 +22,8 @@ export const State = {
 export const STATE_NAMES = [
   "unknown",
   "running",
-  "runnable (woken)",
-  "runnable (preempted)",
+  "ready (woken)",
+  "ready (preempted)",
   "sleeping",
   "uninterruptible sleep",
   "stopped",
@@ -83,9 +83,8 @@ export interface ThreadRow {
 
 export interface NameRow {
   name: number;
-  /** The longest one's kind, and bit `1 << kind` for each kind that slices of this name have. */
+  /** A name that slices of several kinds have, such as a lock's waits and holds, has a row for each. */
   kind: number;
-  kinds: number;
   count: number;
   total: number;
   max: number;
@@ -181,8 +180,33 @@ export interface Info {
   slices: number;
 }
 
-/** A JSON value of unknown shape: the summary of `kasuri stat --json`. */
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+/**
+ * The part of `kasuri stat --json` that the page shows (docs/schema/stat-1.json). A writer may leave out what it does not know,
+ * so every field may be missing.
+ */
+export interface Summary {
+  known?: { switches: boolean };
+  wall_ns?: number;
+  n_cpus?: number;
+  cpus_used?: number;
+  cpu_use?: number | null;
+  cpu_time?: { kernel_ns: number; seen_ns: number } | null;
+  switches?: number;
+  preemptions?: number;
+  migrations?: number;
+  wakeups?: number;
+  wake_latency_ns?: { p50: number; p99: number; max: number } | null;
+  n_kernel_events?: number;
+  n_annotation_events?: number;
+  account?: { capacity_ns: number; classes: { class: string; ns: number }[]; regions: { name: string; wall_ns: number; got_cpus: number }[] };
+  hints?: { text: string; command: string | null }[];
+  imbalance?: { name: string; threads: number; instances: number; imbalance: number; cost_ns: number; worst_tid: number | null; worst_thread: string }[];
+  interference?: { pid: number; process: string; is_target: boolean; preemptions: number; delayed_ns: number; threads_delayed: number }[];
+  migration_groups?: { tid: number; thread: string; why: string; count: number; off_cpu_ns: number; longest_ns: number; from_cpu: number; to_cpu: number }[];
+  tasks?: { count: number; moved: number };
+  tracing?: { cost_ns: number; share: number; recorder_cpu_ns: number };
+  losses?: { count: number }[];
+}
 
 export interface Index {
   version: number;
@@ -213,7 +237,9 @@ export interface Index {
   flows: UnitRow[];
   n_tasks: number;
   n_flows: number;
-  summary: Json;
+  /** The account in one sentence; "" without one. */
+  headline?: string;
+  summary: Summary | null;
   panels: PanelRow[];
   account: AccountRow | null;
 }

@@ -41,12 +41,14 @@ export interface Found {
 export function search(index: Index, query: Query): Found {
   const matches = Uint8Array.from(index.strings, (name) => (query.test(name) ? 1 : 0));
   const found: Found = { query, matches, names: 0, slices: 0, total: 0 };
+  const names = new Set<number>();
   for (const row of index.names) {
     if (!matches[row.name]) continue;
-    found.names++;
+    names.add(row.name);
     found.slices += row.count;
     found.total += row.total;
   }
+  found.names = names.size;
   return found;
 }
 

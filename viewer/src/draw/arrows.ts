@@ -8,12 +8,14 @@ import type { Line, Recording } from "../data/recording";
 import { xOf, type Viewport } from "../view/viewport";
 import type { Layout } from "../view/layout";
 import { stolen, type Tasks } from "../data/tasks";
+import { css, meaningColour, type Meaning } from "./palette";
 import type { Pen } from "./pen";
 import { AXIS, visibleTracks, type Scene } from "./scene";
 
+const MEANING_OF_ARROW: Record<ArrowKind, Meaning> = { wake: "wakeArrow", flow: "flowArrow", create: "createArrow", steal: "stealArrow" };
+
 export function arrowColour(kind: ArrowKind, dark: boolean): string {
-  const colours: Record<ArrowKind, [string, string]> = { wake: ["#24292f", "#dfe6ee"], flow: ["#7b2fbf", "#d7a8ff"], create: ["#0b57d0", "#7ab4ff"], steal: ["#b3261e", "#ff9d8f"] };
-  return colours[kind][dark ? 1 : 0];
+  return css(meaningColour(MEANING_OF_ARROW[kind], dark));
 }
 
 /** Adds the creation of the tasks that `wanted` names, from their creators to their first runs. */

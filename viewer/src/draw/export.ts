@@ -44,14 +44,16 @@ function names(pen: Pen, scene: Scene): void {
       }
       pen.fillStyle = theme.grid;
       pen.fillRect(0, y + track.height - 1, NAMES, 1);
-      pen.font = `${heads ? "600 " : ""}12px ${FONT}`;
+      const size = Math.min(12, Math.max(7, track.height - 1));
+      const middle = y + Math.min(13, track.height / 2);
+      pen.font = `${heads ? "600 " : ""}${size}px ${FONT}`;
       pen.fillStyle = theme.text;
       const x = 8 + 12 * track.indent;
-      pen.fillText(track.title, x, y + 13);
+      pen.fillText(track.title, x, middle);
       const at = x + pen.measureText(track.title).width + 6;
-      pen.font = `10px ${FONT}`;
+      pen.font = `${Math.min(10, size)}px ${FONT}`;
       pen.fillStyle = theme.muted;
-      if (at + pen.measureText(track.detail).width < NAMES) pen.fillText(track.detail, at, y + 13.5);
+      if (at + pen.measureText(track.detail).width < NAMES) pen.fillText(track.detail, at, middle + 0.5);
     }
     pen.restore();
   }

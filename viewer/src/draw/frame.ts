@@ -9,7 +9,7 @@ import { drawArea } from "./area";
 import { drawArrows } from "./arrows";
 import { drawCounter } from "./counter";
 import { paintLine, type Span, type Style } from "./lines";
-import { css, isWait, onColour } from "./palette";
+import { css, isWait, meaningColour, onColour } from "./palette";
 import { SvgPen, type Pen } from "./pen";
 import { AXIS, threadName, visibleRows, visibleTracks, type Placed, type Scene } from "./scene";
 
@@ -108,7 +108,8 @@ export class Painter {
       const ok = paintLine(line, span, styleOf(scene, line), (u) => recording.want(line, u), target);
       complete &&= ok;
     });
-    const parts = (row: Row): [number, number][] => [[row.height > 10 ? row.height - 1 : row.height, 0], [row.height > 10 ? 4 : 2, rows], [row.height > 10 ? 2 : 1, 2 * rows]];
+    // Body, edge, mark: height on the screen and first row of the image. The edge of a thin row must leave its body to be seen.
+    const parts = ({ height }: Row): [number, number][] => (height > 10 ? [[height - 1, 0], [4, rows], [2, 2 * rows]] : [[height, 0], [height > 5 ? 2 : 1, rows], [1, 2 * rows]]);
     if (!(ctx instanceof SvgPen)) this.scratch.getContext("2d")!.putImageData(image, 0, 0, 0, 0, image.width, 3 * rows);
     placed.forEach(({ row, y }, r) => {
       if (row.line.kind === Kind.Counter || row.line.kind === Kind.Instant) return;
@@ -177,7 +178,7 @@ export class Painter {
     const { view, recording, theme } = scene;
     const { losses } = recording.index;
     if (losses.length === 0) return;
-    const pattern = this.hatch(ctx, theme.dark ? "#ff8a5ccc" : "#c4320acc", 7);
+    const pattern = this.hatch(ctx, `${css(meaningColour("eventsLost", theme.dark))}cc`, 7);
     ctx.save();
     ctx.beginPath();
     ctx.rect(0, AXIS, view.width, view.height);

@@ -1,7 +1,7 @@
-// Colours. States use the Okabe-Ito palette and slices Tol's muted one with three lightnesses: both stay apart for
-// people with any of the common colour-vision deficiencies. Waits and locks are told apart by hatching as well.
+// Colours. What has a meaning of its own has a colour of its own, the same wherever it is drawn; names of slices and threads
+// take theirs from a second, muted palette in three lightnesses. Waits are hatched as well.
 import { encodeNamed, kindOf, nameOf } from "../data/value";
-import { Kind, SliceKind, State, type Index } from "../data/index";
+import { Kind, SliceKind, type Index } from "../data/index";
 
 /** 0xRRGGBB. */
 export type Rgb = number;
@@ -32,7 +32,7 @@ export const LIGHT: Theme = {
   accent: "#0b57d0",
   head: "#eef1f4",
   bar: "#f4f6f8",
-  note: "#8a5a00",
+  note: "#4d4030",
   onNote: "#ffffff",
 };
 
@@ -46,47 +46,93 @@ export const DARK: Theme = {
   accent: "#7ab4ff",
   head: "#20272f",
   bar: "#1a2027",
-  note: "#f0c35a",
+  note: "#f7f2cc",
   onNote: "#14181d",
 };
 
-const STATES_LIGHT: Rgb[] = [0xd6dadf, 0x009e73, 0x56b4e9, 0xd55e00, 0xe3e7eb, 0xb6699a, 0xb3a12b, 0xeceff2, 0xf3f5f7];
-const STATES_DARK: Rgb[] = [0x3a424b, 0x1fae85, 0x4fa8dc, 0xe8701a, 0x29313a, 0xc77daa, 0xc9b63f, 0x222931, 0x1c2228];
+/**
+ * What a colour can mean on the page, in the light and in the dark theme. One colour has one meaning: a thread's state, a class
+ * of the account and a kind of slice share a row only where they are the same thing seen from its sides (a thread that waits for
+ * a lock; the CPU time that it costs). What is alike has one hue: greens work, blues wait for a CPU, violets lose it to others,
+ * reds are locks, yellows wait for threads of the program, pinks for what lies outside. tests/unit/palette.test.ts holds the
+ * distances, also as people with a colour-vision deficiency see them.
+ */
+export const MEANINGS = {
+  running: [0x009e73, 0x179b72],
+  systemCalls: [0x7fd1b9, 0xa5e3d0],
+  taskRuntime: [0xcc79a7, 0xd88fb8],
+  tracing: [0x0a7d99, 0x2c7486],
+  interrupts: [0x6b4a2b, 0x84603f],
+  lockWait: [0xd55e00, 0xe8701a],
+  lockHold: [0x8c2d04, 0xb04a20],
+  imbalance: [0xf0c02e, 0xf2c94c],
+  ownThreads: [0x8f7500, 0xa8912f],
+  io: [0xb0479f, 0xb9529f],
+  external: [0xdcbfe3, 0xcfb0dc],
+  otherWait: [0xd6c9ac, 0x6f6248],
+  throttled: [0xc2185b, 0xe0457b],
+  woken: [0x56b4e9, 0x6cc3f5],
+  preempted: [0x1c4fa3, 0x3a66c8],
+  schedulingDelay: [0x9ad3f7, 0xb4e2fb],
+  oversubscription: [0x452a80, 0x6a4cb0],
+  interference: [0x8f7fd8, 0x9d8fe4],
+  lowParallelism: [0xc9ccd1, 0x3d4751],
+  other: [0x626b75, 0x8d97a1],
+  unknown: [0x9aa3ad, 0x5a636e],
+  sleeping: [0xe3e7ee, 0x2a323d],
+  stopped: [0xb9c98a, 0x55652a],
+  idle: [0xe3efdc, 0x1f2f22],
+  exited: [0xf7ebe2, 0x30231e],
+  eventsLost: [0xd1001f, 0xff4d4d],
+  note: [0x4d4030, 0xf7f2cc],
+  wakeArrow: [0x24292f, 0xdfe6ee],
+  flowArrow: [0x7b2fbf, 0xd7a8ff],
+  createArrow: [0x00543f, 0xb6f05a],
+  stealArrow: [0xa3123f, 0xff9d8f],
+} as const satisfies Record<string, readonly [Rgb, Rgb]>;
+export type Meaning = keyof typeof MEANINGS;
+
+export function meaningColour(meaning: Meaning, dark: boolean): Rgb {
+  return MEANINGS[meaning][dark ? 1 : 0];
+}
+
+/** In the order of the states' numbers. A thread in uninterruptible sleep waits for input or output. */
+const STATES: Meaning[] = ["unknown", "running", "woken", "preempted", "sleeping", "io", "stopped", "idle", "exited"];
 
 export function stateColour(state: number, dark: boolean): Rgb {
-  return (dark ? STATES_DARK : STATES_LIGHT)[state] ?? STATES_LIGHT[State.Unknown]!;
+  return meaningColour(STATES[state] ?? "unknown", dark);
 }
 
 /**
- * Classes of the account by key, from the bottom of the stack to its top: what the program is for, then losses by kind; in the light and
- * in the dark theme. Okabe-Ito and lighter kin: neighbours in the stack differ in lightness, so that they part without colour too.
+ * Classes of the account by key, from the bottom of the stack to its top: what the program is for, then losses by kind. The
+ * account's "work" is the part of "running" that is the program's own code.
  */
-const CLASSES: [string, Rgb, Rgb][] = [
-  ["work", 0x009e73, 0x1fae85],
-  ["system_calls", 0x7fd1b9, 0x7fd1b9],
-  ["task_runtime", 0xcc79a7, 0xd08bb2],
-  ["tracing", 0x8c6bb1, 0x9a7cc0],
-  ["interrupts", 0x5a3d7a, 0x7d5fa0],
-  ["lock_wait", 0xd55e00, 0xe8701a],
-  ["load_imbalance", 0xf0b429, 0xf0b429],
-  ["waiting_for_own_threads", 0x8f6a00, 0xa98a2a],
-  ["io_wait", 0x7a4988, 0x9a68aa],
-  ["external_wait", 0xd9b8e0, 0xcfaad8],
-  ["throttled_by_cpu_limit", 0xc2185b, 0xe0457b],
-  ["oversubscription", 0x0a4f86, 0x2f7fc1],
-  ["interference", 0x56b4e9, 0x6cc0f0],
-  ["scheduling_delay", 0xb5d9ee, 0xa9cfe4],
-  ["low_parallelism", 0xdfe3e8, 0x333c45],
-  ["other", 0x6d7680, 0x5c6670],
-  ["unknown", 0x9aa3ad, 0x7d8791],
+const CLASSES: [string, Meaning][] = [
+  ["work", "running"],
+  ["system_calls", "systemCalls"],
+  ["task_runtime", "taskRuntime"],
+  ["tracing", "tracing"],
+  ["interrupts", "interrupts"],
+  ["lock_wait", "lockWait"],
+  ["load_imbalance", "imbalance"],
+  ["waiting_for_own_threads", "ownThreads"],
+  ["io_wait", "io"],
+  ["external_wait", "external"],
+  ["throttled_by_cpu_limit", "throttled"],
+  ["oversubscription", "oversubscription"],
+  ["interference", "interference"],
+  ["scheduling_delay", "schedulingDelay"],
+  ["low_parallelism", "lowParallelism"],
+  ["other", "other"],
+  ["unknown", "unknown"],
 ];
 
-const BY_KEY = new Map(CLASSES.map(([key, light, dark], rank) => [key, { rank, light, dark }]));
+const BY_KEY = new Map(CLASSES.map(([key, meaning], rank) => [key, { rank, meaning }]));
 
 /** Colour of the class with this key; undefined: this viewer does not know it. */
 export function knownClassColour(key: string | undefined, dark: boolean): Rgb | undefined {
   const known = BY_KEY.get(key ?? "");
-  return known && (dark ? known.dark : known.light);
+  return known && meaningColour(known.meaning, dark);
 }
 
 /** The same, grey where it is not known. */
@@ -100,7 +146,8 @@ export function classOrder(keys: string[]): number[] {
   return keys.map((_, c) => c).sort((a, b) => rank(a) - rank(b));
 }
 
-const MUTED: Rgb[] = [0x88ccee, 0x44aa99, 0xddcc77, 0xcc6677, 0x6f74c4, 0x999933, 0xb56ba8, 0x4e9a5b, 0xb07aa1, 0x7d9bc1];
+/** After Tol's muted palette, moved away from the meanings. */
+const MUTED: Rgb[] = [0xc9907a, 0x44aa99, 0xddcc77, 0xcc6677, 0x6f74c4, 0x9c9a58, 0xb56ba8, 0x4e9a5b, 0xb07aa1, 0x7d9bc1];
 
 /** FNV-1a: the same text has the same colour in every report. */
 export function hash(text: string): number {
@@ -160,15 +207,20 @@ export function assignColours(names: string[]): Map<string, number> {
   return given;
 }
 
-const WAITS: Partial<Record<number, [Rgb, Rgb]>> = {
-  [SliceKind.Barrier]: [0xb9c0c8, 0x59636e],
-  [SliceKind.Join]: [0xc3c0d0, 0x615c72],
-  [SliceKind.Cond]: [0xbcc9c4, 0x586a63],
-  [SliceKind.Io]: [0xd9b3cb, 0x7d5570],
-  [SliceKind.OtherWait]: [0xcdc8c0, 0x69635a],
-  [SliceKind.LockWait]: [0xe59866, 0xa9582a],
-  [SliceKind.LockHold]: [0xe8b54a, 0xb5862a],
+/** Kinds of slices that are coloured by what they are; the others by their name. */
+const KINDS: Partial<Record<number, Meaning>> = {
+  [SliceKind.Barrier]: "imbalance",
+  [SliceKind.Join]: "imbalance",
+  [SliceKind.Cond]: "ownThreads",
+  [SliceKind.Io]: "io",
+  [SliceKind.OtherWait]: "otherWait",
+  [SliceKind.LockWait]: "lockWait",
+  [SliceKind.LockHold]: "lockHold",
 };
+
+export function kindMeaning(kind: number): Meaning | undefined {
+  return KINDS[kind];
+}
 
 /** Kinds that are waits: drawn hatched. */
 export function isWait(kind: number): boolean {
@@ -179,10 +231,26 @@ export function css(rgb: Rgb): string {
   return `#${rgb.toString(16).padStart(6, "0")}`;
 }
 
-/** Black or white, whichever is read better on `rgb`. */
+/** WCAG's relative luminance. */
+function luminance(rgb: Rgb): number {
+  const linear = (shift: number): number => {
+    const c = ((rgb >> shift) & 255) / 255;
+    return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  };
+  return 0.2126 * linear(16) + 0.7152 * linear(8) + 0.0722 * linear(0);
+}
+
+const inksOn = new Map<Rgb, string>();
+
+/** Black or white, whichever has more contrast on `rgb`: 4.5 at least, whatever the colour. Every label of a frame asks. */
 export function onColour(rgb: Rgb): string {
-  const [r, g, b] = [(rgb >> 16) & 255, (rgb >> 8) & 255, rgb & 255];
-  return 0.299 * r + 0.587 * g + 0.114 * b > 135 ? "#14181d" : "#ffffff";
+  let ink = inksOn.get(rgb);
+  if (ink === undefined) {
+    const y = luminance(rgb) + 0.05;
+    ink = y / 0.05 > 1.05 / y ? "#000000" : "#ffffff";
+    inksOn.set(rgb, ink);
+  }
+  return ink;
 }
 
 /** Opaque 0xAABBGGRR of each value of one kind of line, worked out when first wanted: painting asks 100 000 times a frame. */
@@ -217,7 +285,7 @@ export class Colours {
     private readonly index: Index,
     readonly dark: boolean,
   ) {
-    const work = index.names.filter((row) => WAITS[row.kind] === undefined).sort((a, b) => b.total - a.total);
+    const work = index.names.filter((row) => KINDS[row.kind] === undefined).sort((a, b) => b.total - a.total);
     this.given = assignColours(work.map((row) => index.strings[row.name] ?? ""));
     const targets = index.threads.flatMap((thread, t) => (index.processes[thread.process]?.target ? [t] : []));
     this.givenThreads = assignColours(targets.map((t) => this.threadKey(t)));
@@ -249,8 +317,8 @@ export class Colours {
   private make(kind: Kind, value: number): Rgb {
     if (kind === Kind.Cpu || kind === Kind.Lock) return this.thread(value - 1);
     if (kind === Kind.Slice) {
-      const wait = WAITS[kindOf(value)];
-      if (wait) return wait[this.dark ? 1 : 0];
+      const meaning = KINDS[kindOf(value)];
+      if (meaning) return meaningColour(meaning, this.dark);
     }
     const text = this.index.strings[nameOf(value)] ?? "";
     return paletteColour(this.given.get(text) ?? hash(text) % N_NAME_COLOURS, this.dark);

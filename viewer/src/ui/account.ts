@@ -101,6 +101,7 @@ const NOTES: Record<string, string> = {
 };
 
 function causeText(recording: Recording, cause: CauseRow): string {
+  const key = recording.index.account?.classes[cause.class]?.[0];
   const process = recording.index.processes[cause.process];
   const processName = process ? recording.text(process.name) : "";
   const name = cause.name >= 0 ? recording.text(cause.name) : cause.object;
@@ -108,9 +109,9 @@ function causeText(recording: Recording, cause: CauseRow): string {
     name === processName ? "" : name,
     NOTES[cause.note] ?? "",
     process ? `${processName} (${process.pid})` : "",
-    cause.thread >= 0 ? `${cause.class === 5 ? "last: " : ""}${threadLabel(recording, cause.thread)}` : "",
+    cause.thread >= 0 ? `${key === "load_imbalance" ? "last: " : ""}${threadLabel(recording, cause.thread)}` : "",
     cause.code >= 0 ? `in ${recording.text(cause.code)}` : "",
-    cause.on_cpu && cause.class === 4 ? "spinning" : "",
+    cause.on_cpu && key === "lock_wait" ? "spinning" : "",
   ];
   return parts.filter((part) => part !== "").join(", ") || "\u2013";
 }

@@ -67,6 +67,7 @@ export class Keeper {
       hidden: [...choices.hidden],
       toggled: [...choices.toggled],
       filter: choices.filter,
+      ...(choices.compact !== undefined && { compact: choices.compact }),
       search: this.parts.search.text,
       ...(!usual && { arrows }),
       scroll: view.scroll,
@@ -84,6 +85,7 @@ export class Keeper {
     state.choices.hidden = new Set(saved.hidden);
     state.choices.toggled = new Set(saved.toggled);
     state.choices.filter = saved.filter ?? "";
+    if (saved.compact !== undefined) state.choices.compact = saved.compact;
     state.notes.push(...(saved.notes ?? []));
     const arrows: string[] = saved.arrows ?? parts.arrows.usual();
     for (const kind of ARROW_KINDS) parts.arrows.set(kind, arrows.includes(kind));

@@ -1,15 +1,16 @@
 // Curves of an analysis, in the page's colours.
 import type { ChartRow } from "../data/index";
+import { css, paletteColour } from "../draw/palette";
 import { h, svg } from "./dom";
 
 const WIDTH = 420;
 const HEIGHT = 210;
 const LEFT = 44;
 const BOTTOM = 34;
-/** Okabe-Ito, readable on both themes. */
-const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b5862a", "#56b4e9"];
-
-export function curves(chart: ChartRow): HTMLElement {
+/** Series are named things: they have colours of names, here those that differ most. */
+const SERIES = [12, 9, 3, 18, 6, 0];
+/** `dark` is the theme: curves are drawn anew in another. */
+export function curves(chart: ChartRow, dark: boolean): HTMLElement {
   const points = chart.series.flatMap((series) => [...series.points, ...series.band.flatMap(([low, high], i): [number, number][] => [[series.points[i]?.[0] ?? 0, low], [series.points[i]?.[0] ?? 0, high]])]);
   const xs = points.map(([x]) => x);
   const [x0, x1] = [Math.min(...xs), Math.max(...xs)];
@@ -24,7 +25,7 @@ export function curves(chart: ChartRow): HTMLElement {
   for (const tick of ticksOf(x0, x1)) picture.append(svg("text", { x: x(tick), y: HEIGHT - BOTTOM + 15, class: "tick", "text-anchor": "middle" }, short(tick)));
   picture.append(svg("text", { x: (LEFT + WIDTH) / 2, y: HEIGHT - 3, class: "tick", "text-anchor": "middle" }, chart.x_title));
   chart.series.forEach((series, i) => {
-    const colour = COLOURS[i % COLOURS.length]!;
+    const colour = css(paletteColour(SERIES[i % SERIES.length]!, dark));
     if (series.band.length > 0) {
       const low = series.band.map(([l], k): [number, number] => [series.points[k]?.[0] ?? 0, l]);
       const high = series.band.map(([, u], k): [number, number] => [series.points[k]?.[0] ?? 0, u]).reverse();
@@ -33,7 +34,7 @@ export function curves(chart: ChartRow): HTMLElement {
     if (series.style === "dots") series.points.forEach(([a, b]) => picture.append(svg("circle", { cx: x(a), cy: y(b), r: 3.5, fill: colour }, svg("title", {}, `${series.name}: ${short(b)} at ${short(a)}`))));
     else picture.append(svg("path", { d: path(series.points), fill: "none", stroke: colour, "stroke-width": 2, "stroke-dasharray": series.style === "dashed" ? "5 4" : undefined }));
   });
-  const legend = chart.series.map((series, i) => h("span", { class: "swatch" }, h("i", { style: `--c:${COLOURS[i % COLOURS.length]}` }), series.name));
+  const legend = chart.series.map((series, i) => h("span", { class: "swatch" }, h("i", { style: `--c:${css(paletteColour(SERIES[i % SERIES.length]!, dark))}` }), series.name));
   return h("figure", {}, h("figcaption", {}, chart.caption, h("span", { class: "muted" }, ` ${chart.y_title}`)), picture as unknown as HTMLElement, h("div", { class: "chips" }, ...legend));
 }
 

@@ -28,7 +28,7 @@ export class Headers {
   update(): void {
     const { layout, view } = this.state;
     const tracks = visibleTracks(this.state);
-    const key = `${[...(chosenCpus(this.state) ?? [])].join()};` + tracks.map(({ track }) => `${track.id}:${track.open ?? ""}:${track.pinned}`).join();
+    const key = `${[...(chosenCpus(this.state) ?? [])].join()};` + tracks.map(({ track }) => `${track.id}:${track.open ?? ""}:${track.pinned}:${track.compact === true ? track.height : ""}`).join();
     if (key !== this.shown) {
       this.shown = key;
       this.rebuild(tracks.map(({ track }) => track));
@@ -67,6 +67,7 @@ export class Headers {
 
   private element(track: Track): HTMLElement {
     const { rows } = this;
+    if (track.compact && track.open === undefined && track.kind !== "account") return this.thin(track);
     const folds = track.open !== undefined;
     const name = `${track.title} ${track.detail}`.trim();
     const label = folds
@@ -98,12 +99,19 @@ export class Headers {
     }
     const element = h(
       "div",
-      { class: `track ${track.kind}`, "data-id": track.id, style: `height:${track.height}px;padding-left:${6 + 12 * track.indent}px` },
+      { class: `track ${track.kind}${track.compact ? " compact" : ""}`, "data-id": track.id, style: `height:${track.height}px;padding-left:${6 + 12 * track.indent}px` },
       h("div", { class: "track-head" }, label, buttons),
     );
     const facts = this.facts(track);
-    if (facts !== "" && track.height >= 40) element.append(h("div", { class: "facts" }, facts));
+    if (facts !== "" && track.height >= 40 && !track.compact) element.append(h("div", { class: "facts" }, facts));
     return element;
+  }
+
+  /** A compact row has room for its name only, and none for buttons that a finger could hit: a click pins it, as p does. */
+  private thin(track: Track): HTMLElement {
+    const title = `${track.title} ${track.detail}`.trim();
+    const attributes = { class: `track ${track.kind} thin`, "data-id": track.id, title: `${title}: click to see it in full at the top`, style: `height:${track.height}px;line-height:${track.height - 1}px;font-size:${Math.min(11, Math.max(7, track.height - 1))}px;padding-left:${6 + 12 * track.indent}px` };
+    return h("div", { ...attributes, onclick: () => this.rows.pin(track) }, h("span", { class: "title" }, track.title), h("span", { class: "detail" }, ` ${track.detail}`));
   }
 
   private facts(track: Track): string {

@@ -1,7 +1,7 @@
 // All slices of a name by duration, with the longest one click away.
 import { bars, binsOf, longestOf, quantile, type Bin } from "../data/histogram";
-import { Kind, type NameRow } from "../data/index";
-import { encodeNamed, nameOf } from "../data/value";
+import { Kind, SliceKind, type NameRow } from "../data/index";
+import { encodeNamed } from "../data/value";
 import type { Item } from "../data/query";
 import { css } from "../draw/palette";
 import { count, duration } from "../view/units";
@@ -14,6 +14,9 @@ import type { ViewState } from "./state";
 const WIDTH = 360;
 const HEIGHT = 84;
 const BASE = 16;
+
+/** A lock's waits and holds have one name: the title says which of them these are. */
+const TITLES: Partial<Record<number, string>> = { [SliceKind.LockWait]: "All waits for this lock's name, by duration", [SliceKind.LockHold]: "All holds of this lock's name, by duration" };
 
 /** What the histogram's bars and links use. */
 export interface HistogramParts {
@@ -29,26 +32,27 @@ export function histogram(parts: HistogramParts, row: NameRow, selected?: Item):
   const facts = h(
     "p",
     { class: "muted quantiles" },
-    `${count(row.count)} slices \u00b7 half are under ${duration(p50)}, 99 % under ${duration(p99)} \u00b7 mean ${duration(row.total / row.count)}`,
+    `${count(row.count)} ${row.kind === SliceKind.LockWait ? "waits" : row.kind === SliceKind.LockHold ? "holds" : "slices"} \u00b7 half are under ${duration(p50)}, 99 % under ${duration(p99)} \u00b7 mean ${duration(row.total / row.count)}`,
   );
-  return h("div", {}, h("h3", {}, "All of this name, by duration"), row.count > 1 ? picture(parts, row, bins, selected) : null, facts, outliers(parts, row, p50, selected));
+  return h("div", {}, h("h3", {}, TITLES[row.kind] ?? "All of this name, by duration"), row.count > 1 ? picture(parts, row, bins, selected) : null, facts, outliers(parts, row, p50, selected));
 }
 
 function picture({ state, search }: HistogramParts, row: NameRow, bins: Bin[], selected: Item | undefined): Node {
   const drawn = bars(bins, 60);
   const most = Math.max(...drawn.map((bar) => bar.count));
   const step = WIDTH / drawn.length;
-  const colour = css(state.colours.of(Kind.Slice, encodeNamed(row.name, row.kind)));
-  const own = selected ? selected.end - selected.start : -1;
+  const own = encodeNamed(row.name, row.kind);
+  const colour = css(state.colours.of(Kind.Slice, own));
+  const length = selected ? selected.end - selected.start : -1;
   const label = `histogram of ${count(row.count)} durations from ${duration(drawn[0]!.from)} to ${duration(row.max)}`;
   const chart = svg("svg", { class: "histogram", viewBox: `0 0 ${WIDTH} ${HEIGHT + BASE}`, width: WIDTH, height: HEIGHT + BASE, role: "group", "aria-label": label });
   drawn.forEach((bar, i) => {
     if (bar.count === 0) return;
     // A bin with a single slice among a million is still seen: the square root lifts the small ones, a foot of 3 px the smallest.
     const height = 3 + (HEIGHT - 5) * Math.sqrt(bar.count / most);
-    const here = own >= bar.from && own < bar.to;
+    const here = length >= bar.from && length < bar.to;
     const what = `${count(bar.count)} of ${duration(bar.from)} to ${duration(bar.to)}`;
-    const go = (): void => void search.stepTo((value, ns) => nameOf(value) === row.name && ns >= bar.from && ns < bar.to, 1);
+    const go = (): void => void search.stepTo((value, ns) => value === own && ns >= bar.from && ns < bar.to, 1);
     const rect = svg(
       "rect",
       { x: i * step + 0.5, y: HEIGHT - height, width: Math.max(1, step - 1), height, fill: colour, class: here ? "bin here" : "bin", tabindex: 0, role: "button", "aria-label": `go to one of ${what}`, onclick: go, onkeydown: (event: KeyboardEvent) => event.key === "Enter" && go() },

@@ -3,6 +3,7 @@ import { AXIS } from "../draw/scene";
 import { clampRange, panned, timeAt, zoomed } from "../view/viewport";
 import type { Arrows } from "./arrows";
 import type { Navigation } from "./navigation";
+import type { Rows } from "./rows";
 import type { Search } from "./search";
 import type { Selection } from "./selection";
 import type { Stage } from "./stage";
@@ -14,6 +15,7 @@ export interface InputParts {
   state: ViewState;
   stage: Stage;
   navigation: Navigation;
+  rows: Rows;
   selection: Selection;
   search: Search;
   arrows: Arrows;
@@ -190,6 +192,8 @@ const KEYS: Record<string, Action> = {
   f: ({ navigation }) => navigation.showSelection(),
   enter: ({ navigation }) => navigation.showSelection(),
   "0": ({ navigation }) => navigation.showHome(),
+  c: ({ rows, state }) => rows.setCompact(!state.compact),
+  p: ({ rows, state }) => state.selected && rows.pinLine(state.selected.line),
   e: ({ arrows }) => arrows.toggle(),
   j: ({ selection }) => void selection.selectRow(1),
   k: ({ selection }) => void selection.selectRow(-1),

@@ -5,7 +5,7 @@ import { Kind, SliceKind, State, STATE_NAMES } from "../data/index";
 import { itemAt, Patience, type Item } from "../data/query";
 import { holders, sliceOfLock, waitsOf, type Blame, type Waits } from "../data/waits";
 import type { TaskTable } from "../data/tasks";
-import { kindOf, nameOf } from "../data/value";
+import { encodeNamed, kindOf, nameOf } from "../data/value";
 import { css, stateColour } from "../draw/palette";
 import { duration, instant, percent } from "../view/units";
 import { itemKind, itemThread, itemTitle, lockName, ownerLabel, threadLabel } from "./describe";
@@ -110,7 +110,7 @@ export class ItemDetails {
   private async slice(): Promise<void> {
     const { item, facts } = this;
     const { recording } = this.parts.state;
-    const row = recording.index.names.find((row) => row.name === nameOf(item.value));
+    const row = recording.index.names.find((row) => encodeNamed(row.name, row.kind) === item.value);
     const found = await sliceDetails(recording, item, this.cancelled);
     if (this.cancelled()) return;
     fact(facts, "Self time", `${duration(found.self)} (${percent(found.self, item.end - item.start)})`);

@@ -1,29 +1,111 @@
-// What the colours mean.
-import { SliceKind, STATE_NAMES } from "../data/index";
-import { css, isWait, stateColour } from "../draw/palette";
+// What the colours mean: a line below the chart with those that are used, and tables for the help with a definition of each.
+import { groupBy } from "../data/group";
+import { SLICE_KINDS, SliceKind, STATE_NAMES } from "../data/index";
+import type { Recording } from "../data/recording";
+import { classColour, classOrder, css, isWait, kindMeaning, meaningColour, stateColour } from "../draw/palette";
 import { fill, h } from "./dom";
 import type { ViewState } from "./state";
 import { swatch } from "./widgets";
 
-export function legend(state: ViewState): HTMLElement {
+/** One colour: what it is called, what that is, and how its square is drawn. */
+interface Entry {
+  colour: string;
+  name: string;
+  meaning: string;
+  kind: string;
+}
+
+/** By state's number. */
+const STATE_MEANINGS = [
+  "events are missing",
+  "has a CPU",
+  "was woken, waits for a CPU",
+  "lost its CPU to another thread, waits for one",
+  "waits for something, needs no CPU",
+  "waits for input or output",
+  "stopped by a signal or a debugger",
+  "a thread of the kernel without work",
+  "has ended",
+];
+/** From what matters most to what matters least. */
+const STATE_ORDER = [1, 2, 3, 4, 5, 6, 7, 8, 0];
+
+/** By kind's number; work and task runs have the colours of their names. */
+const KIND_MEANINGS: Partial<Record<number, string>> = {
+  [SliceKind.Barrier]: "waits for the slowest thread",
+  [SliceKind.Join]: "waits for threads to end",
+  [SliceKind.Cond]: "waits for another thread's signal",
+  [SliceKind.Io]: "waits for input or output",
+  [SliceKind.OtherWait]: "waits, for what was not said",
+  [SliceKind.LockWait]: "waits for a lock",
+  [SliceKind.LockHold]: "holds a lock",
+};
+
+function states({ index }: Recording, dark: boolean): Entry[] {
+  const used = new Set(index.threads.flatMap((thread) => thread.states.flatMap((ns, state) => (ns > 0 ? [state] : []))));
+  return STATE_ORDER.filter((state) => used.has(state)).map((state) => ({ colour: css(stateColour(state, dark)), name: STATE_NAMES[state] ?? "", meaning: STATE_MEANINGS[state] ?? "", kind: "" }));
+}
+
+function kinds({ index }: Recording, dark: boolean): Entry[] {
+  const used = new Set(index.names.map((row) => row.kind));
+  const entries = Object.entries(KIND_MEANINGS).filter(([kind]) => used.has(Number(kind)));
+  return entries.map(([key, meaning]) => {
+    const kind = Number(key);
+    return { colour: css(meaningColour(kindMeaning(kind)!, dark)), name: SLICE_KINDS[kind] ?? "", meaning: meaning!, kind: isWait(kind) ? "hatched" : "" };
+  });
+}
+
+/** Classes of the account, from the bottom of the stack; only those that something was charged to, here or in the summary, or all. */
+function classes({ index }: Recording, dark: boolean, all: boolean): Entry[] {
+  const { account } = index;
+  if (!account) return [];
+  const used = new Set(account.causes.map((cause) => account.classes[cause.class]?.[0]));
+  for (const sum of index.summary?.account?.classes ?? []) if (sum.ns > 0) used.add(sum.class);
+  const order = classOrder(account.classes.map(([key]) => key)).filter((c) => all || used.has(account.classes[c]![0]));
+  return order.map((c) => {
+    const [key, name, meaning] = account.classes[c]!;
+    return { colour: css(classColour(key, dark)), name, meaning, kind: "" };
+  });
+}
+
+function lost({ index }: Recording, dark: boolean): Entry[] {
+  return index.losses.length > 0 ? [{ colour: css(meaningColour("eventsLost", dark)), name: "events lost", meaning: "what happened here is not known", kind: "lost" }] : [];
+}
+
+/** `entries` with those of one look as one: a join is a barrier of two, and both have the barrier's colour. */
+function merged(entries: Entry[]): Entry[] {
+  const looks = groupBy(entries, ({ colour, kind }) => `${colour} ${kind}`);
+  return [...looks.values()].map((same) => {
+    const unique = (text: (entry: Entry) => string): string => [...new Set(same.map(text))].join(", ");
+    return { ...same[0]!, name: unique(({ name }) => name), meaning: unique(({ meaning }) => meaning) };
+  });
+}
+
+/** The lines below the chart, for all recordings of the page. */
+export function legend(views: ViewState[]): HTMLElement {
   const box = h("footer", { class: "legend", "aria-label": "Legend" });
-  const update = (): void => fill(box, ...entries(state));
+  const update = (): void => {
+    const of = (entries: (recording: Recording, dark: boolean) => Entry[]): Entry[] => merged(views.flatMap(({ recording, theme }) => entries(recording, theme.dark)));
+    const group = (title: string, entries: Entry[]): HTMLElement | false =>
+      entries.length > 0 && h("div", { class: "legend-group" }, h("strong", {}, title), ...entries.map(({ colour, name, meaning, kind }) => h("span", { title: meaning }, swatch(colour, name, kind))));
+    fill(box, group("Account", of((recording, dark) => classes(recording, dark, false))), group("Threads", [...of(states), ...of(kinds), ...of(lost)]));
+  };
   update();
-  state.themeChanged.on(update);
+  for (const view of views) view.themeChanged.on(update);
   return box;
 }
 
-function entries({ recording, theme: { dark } }: ViewState): (HTMLElement | false)[] {
-  const used = new Set(recording.index.threads.flatMap((thread) => thread.states.flatMap((ns, state) => (ns > 0 ? [state] : []))));
-  const bits = recording.index.names.reduce((all, row) => all | row.kinds, 0);
-  const kinds = Object.values(SliceKind).filter((kind) => (bits & (1 << kind)) !== 0);
-  return [
-    ...[1, 2, 3, 4, 5, 6, 7, 8, 0].filter((state) => used.has(state)).map((state) => swatch(css(stateColour(state, dark)), STATE_NAMES[state] ?? "")),
-    kinds.some((kind: number) => isWait(kind) && kind !== SliceKind.LockWait) && swatch(dark ? "#59636e" : "#b9c0c8", "wait", "hatched"),
-    kinds.includes(SliceKind.LockWait) && swatch(dark ? "#a9582a" : "#e59866", "lock wait", "hatched"),
-    kinds.includes(SliceKind.LockHold) && swatch(dark ? "#b5862a" : "#e8b54a", "lock held"),
-    recording.index.losses.length > 0 && swatch(dark ? "#ff8a5c" : "#c4320a", "events lost", "lost"),
-    h("span", { class: "grow" }),
-    h("span", { class: "muted" }, "thin upper edge: several items in one pixel \u00b7 drag to move, Ctrl+wheel to zoom, ? for help"),
-  ];
+/** Every colour with its definition, for the help. The classes' definitions come with the recording: they are the writer's. */
+export function glossary({ recording, theme }: ViewState): HTMLElement {
+  const table = (title: string, entries: Entry[]): HTMLElement | false =>
+    entries.length > 0 &&
+    h("section", {}, h("h3", {}, title), h("table", {}, h("tbody", {}, ...entries.map(({ colour, name, meaning, kind }) => h("tr", {}, h("th", { scope: "row" }, swatch(colour, name, kind)), h("td", {}, meaning))))));
+  return h(
+    "div",
+    { class: "key-groups" },
+    table("The account: where CPU time went", classes(recording, theme.dark, true)),
+    table("Threads: what the scheduler did", states(recording, theme.dark)),
+    table("Slices: waits and locks", kinds(recording, theme.dark)),
+    table("Both", lost(recording, theme.dark)),
+  );
 }

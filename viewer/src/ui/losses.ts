@@ -1,32 +1,29 @@
-// Bars that say which events were lost, and what was not recorded.
+// The bar that says which events were lost. What was never recorded is no loss: the Recording tab has it.
 import type { LossRow } from "../data/index";
 import type { Recording } from "../data/recording";
 import { count } from "../view/units";
-import { append, h } from "./dom";
+import { h } from "./dom";
 import type { Navigation } from "./navigation";
 import { button, link } from "./widgets";
 
-/** `name` is what screen readers call the bars. */
-export function banners(recording: Recording, navigation: Navigation, name: string): HTMLElement {
-  const { losses, info } = recording.index;
+/** Losses that are listed. */
+const LISTED = 50;
+
+/** `name` is what screen readers call the bar; without losses it is empty. */
+export function lossBanner(recording: Recording, navigation: Navigation, name: string): HTMLElement {
+  const { losses } = recording.index;
   const box = h("section", { class: "banners", "aria-label": name });
-  const banner = (kind: string, ...children: (Node | string)[]): void => {
-    const close = button("Close this note", "\u2715", () => note.remove());
-    const note = h("div", { class: `banner ${kind}`, role: "note" }, h("div", { class: "text" }, ...children), close);
-    box.append(note);
-  };
-  if (losses.length > 0) {
-    const known = losses.reduce((sum, loss) => sum + loss.count, 0);
-    const list = h("details", {}, h("summary", {}, `${known > 0 ? count(known) : "Some"} events were lost; the hatched parts of the chart are incomplete`));
-    append(list, [h("ul", {}, ...losses.slice(0, 50).map((loss) => lossItem(recording, navigation, loss)))]);
-    if (losses.length > 50) list.append(`and ${losses.length - 50} more`);
-    banner("lost", list);
-  }
-  if (info.missing.length > 0) {
-    const [first, ...more] = info.missing;
-    if (more.length === 0) banner("missing", `Not in this recording: ${first ?? ""}`);
-    else banner("missing", h("details", {}, h("summary", {}, `${info.missing.length} things are not in this recording`), h("ul", {}, ...info.missing.map((text) => h("li", {}, text)))));
-  }
+  if (losses.length === 0) return box;
+  const known = losses.reduce((sum, loss) => sum + loss.count, 0);
+  const list = h(
+    "details",
+    {},
+    h("summary", {}, `${known > 0 ? count(known) : "Some"} events were lost; the hatched parts of the chart are incomplete`),
+    h("ul", {}, ...losses.slice(0, LISTED).map((loss) => lossItem(recording, navigation, loss))),
+    losses.length > LISTED && `and ${losses.length - LISTED} more`,
+  );
+  const note = h("div", { class: "banner lost", role: "note" }, h("div", { class: "text" }, list), button("Close this note", "\u2715", () => note.remove()));
+  box.append(note);
   return box;
 }
 

@@ -1,6 +1,7 @@
 // The whole recording in a strip above the chart, with the part that is in view marked; it can be dragged.
 import { Kind } from "../data/index";
 import { drawArea } from "../draw/area";
+import { css, meaningColour } from "../draw/palette";
 import { pyramid } from "../data/lod";
 import { overlap } from "../data/query";
 import type { Line } from "../data/recording";
@@ -162,8 +163,8 @@ export class Minimap {
     if (!busy) return picture;
     const each = width / BUCKETS;
     const room = height - 4;
-    for (const [values, colour] of [[busy.all, theme.dark ? "#4a545f" : "#c3cad2"], [busy.own, theme.dark ? "#1fae85" : "#009e73"]] as const) {
-      ctx.fillStyle = colour;
+    for (const [values, meaning] of [[busy.all, "interference"], [busy.own, "running"]] as const) {
+      ctx.fillStyle = css(meaningColour(meaning, theme.dark));
       ctx.beginPath();
       ctx.moveTo(0, height);
       values.forEach((value, b) => {

@@ -4,8 +4,9 @@ import type { Recording } from "../data/recording";
 import { next } from "../data/search";
 import { nameOf } from "../data/value";
 import { Address } from "./address";
-import { commonNames, compareTab, labelOf, type Side } from "./compare";
+import { commonNames, CompareTab, labelOf, type Side } from "./compare";
 import { fill, h } from "./dom";
+import { legend } from "./legend";
 import { homeOf, lifeOf } from "./life";
 import type { Tab } from "./panel";
 import { RecordingView, type Companion } from "./recording-view";
@@ -15,6 +16,8 @@ const MOST_NAMES = 30;
 
 export class Pair {
   readonly views: readonly [RecordingView, RecordingView];
+  /** What each view's panel shows of both. */
+  private readonly compare: CompareTab[];
   private current = 0;
   /** One view moves because the other did. */
   private following = false;
@@ -29,17 +32,25 @@ export class Pair {
   ) {
     const { panes, panels } = this;
     const bar = h("header", { class: "pair-bar" });
-    fill(root, bar, h("div", { class: "panes" }, ...panes), ...panels);
+    const legends = h("div", {});
+    fill(root, bar, h("div", { class: "panes" }, ...panes), ...panels, legends);
     root.classList.add("pair");
     this.anchors = [lifeOf(recordings[0])[0], lifeOf(recordings[1])[0]];
     const address = new Address();
     this.views = [new RecordingView(recordings[0], panes[0], address, this.companion(0)), new RecordingView(recordings[1], panes[1], address, this.companion(1))];
+    const sides = this.views.map(({ state, selection, account }): Side => ({ state, selection, account })) as [Side, Side];
+    this.compare = this.views.map(() => new CompareTab(sides));
     this.views.forEach((view, i) => this.connect(view, i));
     this.activate(0);
     fill(bar, ...this.controls());
     if (location.hash.length < 3) this.views[0].navigation.showHome();
     this.align();
-    for (const view of this.views) view.panel.open("compare");
+    legends.append(legend(this.views.map(({ state }) => state)));
+    for (const view of this.views) {
+      view.panel.open("compare");
+      // Half a window is little: threads come before all that encloses them.
+      view.chooseRows(1);
+    }
   }
 
   private companion(i: 0 | 1): Companion {
@@ -47,7 +58,7 @@ export class Pair {
       slot: i === 0 ? "" : "b",
       panelHost: this.panels[i],
       home: () => this.home(i),
-      tabs: () => this.tabs(),
+      tabs: () => this.tabs(i),
       active: () => this.current === i,
       // One box searches both.
       focusSearch: () => this.views[0].searchInput.focus(),
@@ -56,6 +67,12 @@ export class Pair {
 
   private connect(view: RecordingView, i: number): void {
     const other = this.views[1 - i]!;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    view.state.kept.on(() => {
+      clearTimeout(timer);
+      // Adding up while the views move would only delay the frames.
+      timer = setTimeout(() => view.panel.shows("compare") && void this.compare[i]!.update(), 250);
+    });
     view.navigation.moved.on(() => this.moved(i));
     view.state.themeChanged.on(() => other.state.setTheme(view.state.theme.dark));
     view.state.foundChanged.on(() => other.search.set(view.search.text));
@@ -70,13 +87,8 @@ export class Pair {
     for (const part of [this.panes, this.panels]) part.forEach((element, at) => element.classList.toggle("active", at === i));
   }
 
-  private tabs(): Tab[] {
-    return [{ id: "compare", text: "Compare", content: () => compareTab(this.sides()) }];
-  }
-
-  private sides(): [Side, Side] {
-    const [a, b] = this.views;
-    return [a, b].map(({ state, selection }): Side => ({ state, selection })) as [Side, Side];
+  private tabs(i: 0 | 1): Tab[] {
+    return [{ id: "compare", text: "Compare", content: () => this.compare[i]!.open() }];
   }
 
   /** Both programs' whole lives, on aligned axes, as a range of recording `i`. */
@@ -98,13 +110,15 @@ export class Pair {
 
   private controls(): HTMLElement[] {
     const [a, b] = this.recordings;
-    const names = commonNames(a, b).slice(0, MOST_NAMES);
+    const rows = commonNames(a, b).map(([row]) => row);
+    // A lock's waits and holds are two rows of one name.
+    const names = rows.filter((row, i) => rows.findIndex(({ name }) => name === row.name) === i).slice(0, MOST_NAMES);
     const select = h(
       "select",
       { id: "align", onchange: () => void this.alignAt(select.value) },
       h("option", { value: "start" }, "the program's start"),
       h("option", { value: "selection" }, "the selected items"),
-      ...names.map(([row]) => h("option", { value: `name:${row.name}` }, `the first ${a.text(row.name)}`)),
+      ...names.map((row) => h("option", { value: `name:${row.name}` }, `the first ${a.text(row.name)}`)),
     );
     return [
       h("span", { class: "brand" }, "kasuri"),

@@ -8,7 +8,7 @@ import { Keeper, type Address } from "./address";
 import { AreaDetails } from "./area";
 import { Arrows } from "./arrows";
 import { append, fill, h } from "./dom";
-import { infoTab, jsonTab } from "./facts";
+import { infoTab } from "./facts";
 import { gripFor } from "./grip";
 import { Headers } from "./headers";
 import { helpDialog } from "./help";
@@ -16,7 +16,7 @@ import { bindInput } from "./input";
 import { ItemDetails } from "./item";
 import { legend } from "./legend";
 import { homeOf } from "./life";
-import { banners } from "./losses";
+import { lossBanner } from "./losses";
 import { Minimap } from "./minimap";
 import { Navigation } from "./navigation";
 import { Notes } from "./notes";
@@ -29,6 +29,7 @@ import { Search } from "./search";
 import { Selection } from "./selection";
 import { Stage } from "./stage";
 import { ViewState } from "./state";
+import { summaryTab } from "./summary";
 import { foundTab, namesTab, panelTab, threadsTab } from "./tabs";
 import { tasksTab } from "./tasks";
 import { toolbar } from "./toolbar";
@@ -48,6 +49,9 @@ export interface Companion {
   focusSearch: () => void;
 }
 
+/** Rows that need more screens than this are compact from the start. */
+const SCREENS = 3;
+
 export class RecordingView {
   readonly state: ViewState;
   readonly stage: Stage;
@@ -60,7 +64,7 @@ export class RecordingView {
   readonly scenes: Scenes;
   readonly panel: Panel;
   readonly searchInput: HTMLInputElement;
-  readonly help = helpDialog();
+  readonly help: HTMLDialogElement;
   private readonly tasks: TaskTable;
   private readonly accountTab: AccountTab;
 
@@ -73,6 +77,7 @@ export class RecordingView {
     const slot = companion?.slot ?? "";
     const named = (part: string): string => (slot === "" ? part : `${part}, second recording`);
     const state = (this.state = new ViewState(recording, matchMedia("(prefers-color-scheme: dark)").matches));
+    this.help = helpDialog(state);
     const stage = (this.stage = new Stage(state, named("Chart"), slot === ""));
     const navigation = (this.navigation = new Navigation(state, stage.chart, companion?.home ?? (() => homeOf(recording))));
     const rows = (this.rows = new Rows(state, navigation));
@@ -96,9 +101,9 @@ export class RecordingView {
     this.panel = new Panel(panelElement, slot, () => this.tabs());
     const live = h("div", { class: "for-readers", role: "status", "aria-live": "polite" });
     state.said.on((text) => (live.textContent = text));
-    fill(root, bar, banners(recording, navigation, named("What is missing")), minimap.element, stage.chart, live, this.help);
+    fill(root, bar, lossBanner(recording, navigation, named("Lost events")), minimap.element, stage.chart, live, this.help);
     append(companion?.panelHost ?? root, [panelElement]);
-    if (!companion) root.append(legend(state));
+    if (!companion) root.append(legend([state]));
 
     const headers = new Headers(state, rows, stage.headers);
     const tooltip = new Tooltip(state, selection, (x, y) => accountAt(state, this.account, x, y));
@@ -107,10 +112,11 @@ export class RecordingView {
     keeper.restore();
     rows.arrange();
     const focusSearch = companion?.focusSearch ?? (() => searchInput.focus());
-    bindInput({ state, stage, navigation, selection, search, arrows, tooltip, focusSearch, help: this.help, panel: panelElement, addNote: () => this.addNote(), active: companion?.active ?? (() => true) });
+    bindInput({ state, stage, navigation, rows, selection, search, arrows, tooltip, focusSearch, help: this.help, panel: panelElement, addNote: () => this.addNote(), active: companion?.active ?? (() => true) });
     stage.start(() => this.scenes.now());
+    if (!companion) this.chooseRows(SCREENS);
     // A pair opens what is about both, once both are there.
-    if (!state.area && !companion) this.panel.openFirst(["account", "summary", "names", "threads"]);
+    if (!state.area && !companion) this.panel.openFirst(["summary", "account", "names", "threads"]);
     keeper.start();
     void this.load(minimap);
   }
@@ -144,6 +150,14 @@ export class RecordingView {
     });
   }
 
+  /** Chooses compact rows where the others would need more than `screens` screens. */
+  chooseRows(screens: number): void {
+    this.stage.resize();
+    this.rows.chooseCompact(screens);
+    // Many rows need the room more than the panel does.
+    this.panel.element.classList.toggle("low", this.state.compact);
+  }
+
   private async load(minimap: Minimap): Promise<void> {
     await this.account.load();
     this.state.redraw();
@@ -172,25 +186,16 @@ export class RecordingView {
     const { index } = recording;
     const tabs: (Tab | false)[] = [
       ...(this.companion?.tabs() ?? []),
+      index.summary !== null && { id: "summary", text: "Summary", content: () => summaryTab(state, selection) },
       index.account !== null && { id: "account", text: "Account", content: () => this.accountTab.open() },
-      index.summary !== null && { id: "summary", text: "Summary", content: () => jsonTab(index.summary, this.elsewhere()) },
-      ...index.panels.map((panel, i) => ({ id: `panel-${i}`, text: panel.title, content: () => panelTab(selection, panel) })),
+      ...index.panels.map((panel, i) => ({ id: `panel-${i}`, text: panel.title, content: () => panelTab(state, selection, panel) })),
       index.names.length > 0 && { id: "names", text: "Names", content: () => namesTab(state, selection) },
       index.threads.length > 0 && { id: "threads", text: "Threads", content: () => threadsTab(state, rows) },
       index.n_tasks > 0 && { id: "tasks", text: "Tasks", content: () => tasksTab({ state, selection, tasks }) },
       state.found !== undefined && { id: "found", text: "Found", content: () => foundTab({ state, selection, search }) },
       { id: "notes", text: state.notes.length > 0 ? `Notes (${state.notes.length})` : "Notes", content: () => notesTab(state, notes, () => this.addNote(), () => this.stage.canvas.focus()) },
-      { id: "recording", text: "Recording", content: () => infoTab(index) },
+      { id: "recording", text: index.info.missing.length > 0 ? `Recording (${index.info.missing.length})` : "Recording", content: () => infoTab(index) },
     ];
     return tabs.filter((tab) => tab !== false);
-  }
-
-  /** Keys of the summary that have tabs of their own. */
-  private elsewhere(): Set<string> {
-    const { index } = this.recording;
-    const keys = index.panels.map((panel) => panel.title.toLowerCase());
-    if (index.account) keys.push("account");
-    if (index.threads.length > 0) keys.push("threads");
-    return new Set(keys);
   }
 }

@@ -14,7 +14,7 @@ export class Rows {
   /** Works the layout out anew, after a choice. */
   arrange(): void {
     const { state } = this;
-    state.layout = state.arranger.arrange(state.choices);
+    state.arrange();
     state.arranged.emit();
     state.changed();
   }
@@ -49,6 +49,29 @@ export class Rows {
     this.arrange();
   }
 
+  /** One thin row for each thread, CPU and lock, or all rows of each. */
+  setCompact(compact: boolean): void {
+    this.state.choices.compact = compact;
+    this.arrange();
+  }
+
+  /**
+   * Chooses for the person, once: compact where the rows would need more than `screens` times the room. A little scrolling is
+   * better than to hide nested slices; a screen that shows five of sixty threads is not.
+   */
+  chooseCompact(screens: number): void {
+    const { state } = this;
+    const full = state.arranger.arrange({ ...state.choices, compact: false });
+    state.compactByItself = full.pinnedHeight + full.height > screens * state.room;
+    this.arrange();
+  }
+
+  /** Pins or unpins the track of `line`. */
+  pinLine(line: Line): void {
+    const place = this.find(line);
+    if (place) this.pin(place.track);
+  }
+
   /** Scrolls so that the row of `line` shows, opening what encloses it. */
   reveal(line: Line): void {
     const { state } = this;
@@ -76,7 +99,7 @@ export class Rows {
   private open(line: Line): void {
     const { arranger, choices } = this.state;
     choices.filter = "";
-    this.state.layout = arranger.arrange(choices);
+    this.state.arrange();
     for (const id of arranger.above(line)) this.openTrack(id);
     choices.hidden.delete(arranger.idOf(line));
     this.arrange();
@@ -86,10 +109,10 @@ export class Rows {
   private openTrack(id: string): void {
     const { state } = this;
     state.choices.hidden.delete(id);
-    state.layout = state.arranger.arrange(state.choices);
+    state.arrange();
     if (state.layout.tracks.find((track) => track.id === id)?.open !== false) return;
     this.toggleId(id);
-    state.layout = state.arranger.arrange(state.choices);
+    state.arrange();
   }
 
   private toggleId(id: string): void {

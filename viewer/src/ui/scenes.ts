@@ -21,7 +21,9 @@ export class Scenes {
   ) {
     const { index } = state.recording;
     this.rare = new Uint8Array(index.strings.length);
-    for (const row of index.names) if (row.count <= RARE) this.rare[row.name] = 1;
+    const counts = new Map<number, number>();
+    for (const { name, count } of index.names) counts.set(name, (counts.get(name) ?? 0) + count);
+    for (const [name, count] of counts) if (count <= RARE) this.rare[name] = 1;
     const rows = groupBy(index.names, (row) => row.line);
     this.notable = new Map([...rows].map(([line, names]) => [line, names.map((row) => ({ start: row.start, end: row.start + row.max, value: encodeNamed(row.name, row.kind) }))]));
   }

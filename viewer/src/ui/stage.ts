@@ -69,7 +69,8 @@ export class Stage {
     this.frameMs = performance.now() - began;
   }
 
-  private resize(): void {
+  /** Measures the chart, which has another size now. */
+  resize(): void {
     const { canvas, chart, stage } = this;
     const { view } = this.state;
     const dpr = window.devicePixelRatio || 1;
@@ -80,6 +81,8 @@ export class Stage {
     canvas.height = Math.round(view.height * dpr);
     canvas.style.width = `${view.width}px`;
     canvas.style.height = `${view.height}px`;
+    this.state.room = view.height - AXIS;
+    if (this.state.compact) this.state.arrange();
     this.fitScroll();
     this.resized.emit(view.width);
     this.draw();
@@ -89,7 +92,9 @@ export class Stage {
   private fitScroll(): void {
     const { layout, view } = this.state;
     this.empty.hidden = layout.tracks.length + layout.pinned.length > 0;
-    const content = AXIS + layout.pinnedHeight + layout.height + 24;
+    // Compact rows fill the room; others end with a margin that shows that they end.
+    const margin = this.state.compact ? 0 : 24;
+    const content = AXIS + layout.pinnedHeight + layout.height + margin;
     this.spacer.style.height = `${Math.max(0, content - this.chart.clientHeight)}px`;
     view.scroll = this.chart.scrollTop;
   }

@@ -28,6 +28,10 @@ export class ViewState {
   readonly choices: Choices = { toggled: new Set(), hidden: new Set(), pinned: [], filter: "" };
   readonly arranger: Arranger;
   layout: Layout;
+  /** Height that the rows may fill without scrolling, CSS pixels. */
+  room = Infinity;
+  /** Whether rows are compact until the person chooses. */
+  compactByItself = false;
   theme: Theme;
   colours: Colours;
   /** What the axis calls 0, ns on the file's axis. */
@@ -70,6 +74,15 @@ export class ViewState {
     this.colours = new Colours(index, dark);
     this.arranger = new Arranger(index, recording.lines);
     this.layout = this.arranger.arrange(this.choices);
+  }
+
+  get compact(): boolean {
+    return this.choices.compact ?? this.compactByItself;
+  }
+
+  /** Works the layout out anew. */
+  arrange(): void {
+    this.layout = this.arranger.arrange(this.choices, this.room, this.compactByItself);
   }
 
   redraw(): void {

@@ -48,17 +48,30 @@ export function foundTab(parts: HistogramParts): HTMLElement {
   );
 }
 
-export function threadsTab({ recording }: ViewState, rowsOfChart: Rows): HTMLElement {
+/** The recorded program's threads first: what else ran is a table of its own. */
+export function threadsTab(state: ViewState, rows: Rows): HTMLElement {
+  const { threads, processes } = state.recording.index;
+  const own = (t: number): boolean => processes[threads[t]!.process]?.target === true;
+  const all = threads.map((_, t) => t);
+  const parts = [
+    { caption: "Threads of the program", of: all.filter(own) },
+    { caption: "Threads of other programs", of: all.filter((t) => !own(t)) },
+  ].filter(({ of }) => of.length > 0);
+  return h("div", { class: "summary" }, ...parts.map(({ caption, of }) => threadTable(state, rows, `${caption} (${count(of.length)})`, of)));
+}
+
+function threadTable({ recording }: ViewState, rows: Rows, caption: string, threads: number[]): HTMLElement {
   const { index } = recording;
-  const rows = index.threads.map((thread, t): Cell[] => {
+  const cells = threads.map((t): Cell[] => {
+    const thread = index.threads[t]!;
     const process = index.processes[thread.process];
     const alive = thread.alive[1] - thread.alive[0];
     const ns = (...states: number[]): number => states.reduce((sum, s) => sum + (thread.states[s] ?? 0), 0);
     const time = (...states: number[]): Cell => ({ value: ns(...states), text: duration(ns(...states)) });
     const line = recording.lines.find((l) => l.owner === t && (l.kind === Kind.State || l.kind === Kind.Slice));
-    const name: Cell = { value: threadLabel(recording, t), text: threadLabel(recording, t), ...(line && { go: () => rowsOfChart.reveal(line) }) };
+    const label = threadLabel(recording, t);
     return [
-      name,
+      { value: label, text: label, ...(line && { go: () => rows.reveal(line) }) },
       process ? `${recording.text(process.name)} (${process.pid})` : "",
       time(State.Running),
       { value: ns(State.Running) / Math.max(1, alive), text: percent(ns(State.Running), alive) },
@@ -69,8 +82,8 @@ export function threadsTab({ recording }: ViewState, rowsOfChart: Rows): HTMLEle
       thread.migrations,
     ];
   });
-  const numbers = ["on CPU", "share", "runnable", "blocked", "switches", "preempted", "migrations"];
-  return table({ columns: [{ text: "thread" }, { text: "process" }, ...numbers.map((text) => ({ text, number: true }))], rows, sortBy: 2 });
+  const numbers = ["on CPU", "share", "ready", "blocked", "switches", "preempted", "migrations"];
+  return table({ caption, columns: [{ text: "thread" }, { text: "process" }, ...numbers.map((text) => ({ text, number: true }))], rows: cells, sortBy: 2 });
 }
 
 // ---- tabs that analyses filled -----------------------------------------------------------------------------------
@@ -98,7 +111,7 @@ function cellOf(selection: Selection, cell: PanelCell, unit: Unit): Cell {
   return { value: value ?? "", text, ...(go && { go: () => selection.follow(go) }) };
 }
 
-export function panelTab(selection: Selection, panel: PanelRow): HTMLElement {
+export function panelTab(state: ViewState, selection: Selection, panel: PanelRow): HTMLElement {
   const tables = panel.tables.map(({ caption, columns, rows }) =>
     table({
       caption,
@@ -110,6 +123,6 @@ export function panelTab(selection: Selection, panel: PanelRow): HTMLElement {
     "div",
     { class: "summary" },
     panel.intro !== "" && h("p", { class: "intro" }, panel.intro),
-    h("div", { class: "columns tables" }, ...panel.charts.map(curves), ...tables),
+    h("div", { class: "columns tables" }, ...panel.charts.map((chart) => curves(chart, state.theme.dark)), ...tables),
   );
 }

@@ -1,5 +1,6 @@
 // The bar above the chart.
 import type { ArrowKind } from "../data/arrow";
+import { arrowColour } from "../draw/arrows";
 import { duration } from "../view/units";
 import type { Arrows } from "./arrows";
 import { h } from "./dom";
@@ -42,6 +43,7 @@ export function toolbar(parts: ToolbarParts, name: string, only: boolean): { bar
     h("span", { class: "grow" }),
     searchBar,
     filterBox(state, rows),
+    compactButton(state, rows),
     hiddenButton(state, rows),
     arrowNote(parts),
     arrowMenu(state, parts.arrows),
@@ -59,6 +61,14 @@ function filterBox(state: ViewState, rows: Rows): HTMLElement {
     if (filter.value !== state.choices.filter) filter.value = state.choices.filter;
   });
   return filter;
+}
+
+function compactButton(state: ViewState, rows: Rows): HTMLElement {
+  const toggle = button("Compact rows: one thin row for each thread (c)", "Compact", () => rows.setCompact(!state.compact));
+  const update = (): void => toggle.setAttribute("aria-pressed", String(state.compact));
+  update();
+  state.arranged.on(update);
+  return toggle;
 }
 
 function hiddenButton(state: ViewState, rows: Rows): HTMLElement {
@@ -84,7 +94,11 @@ function arrowMenu(state: ViewState, arrows: Arrows): HTMLElement {
   const rows = arrows.possible().map((kind) => {
     const input = h("input", { type: "checkbox", onchange: () => arrows.set(kind, input.checked) });
     inputs.set(kind, input);
-    return h("label", {}, input, h("i", { class: `arrow-${kind}`, "aria-hidden": "true" }), ARROW_TEXTS[kind]);
+    const line = h("i", { "aria-hidden": "true" });
+    const colour = (): void => line.style.setProperty("--c", arrowColour(kind, state.theme.dark));
+    colour();
+    state.themeChanged.on(colour);
+    return h("label", {}, input, line, ARROW_TEXTS[kind]);
   });
   const none = rows.length === 0 ? [h("p", { class: "muted" }, "This recording has nothing to draw arrows between.")] : [];
   const box = menu("Arrows for all that is in view (e); those of the selection show anyway", "Arrows", ...rows, ...none);

@@ -9,6 +9,7 @@ export interface Saved {
   hidden?: string[];
   toggled?: string[];
   filter?: string;
+  compact?: boolean;
   search?: string;
   /** Kinds of arrows that are shown for all. */
   arrows?: string[];
@@ -47,6 +48,8 @@ export function parse(fragment: string): Saved {
   if (toggled) saved.toggled = toggled;
   const filter = query.get("rows");
   if (filter) saved.filter = filter;
+  const compact = query.get("compact");
+  if (compact === "0" || compact === "1") saved.compact = compact === "1";
   const search = query.get("find");
   if (search) saved.search = search;
   const arrows = list(query.get("arrows"));
@@ -68,6 +71,7 @@ export function format(saved: Saved): string {
   if (saved.hidden?.length) query.set("hide", saved.hidden.join(","));
   if (saved.toggled?.length) query.set("open", saved.toggled.join(","));
   if (saved.filter) query.set("rows", saved.filter);
+  if (saved.compact !== undefined) query.set("compact", saved.compact ? "1" : "0");
   if (saved.search) query.set("find", saved.search);
   // No list is not an empty one: a recording of tasks begins with its steals.
   if (saved.arrows) query.set("arrows", saved.arrows.length > 0 ? saved.arrows.join(",") : "none");

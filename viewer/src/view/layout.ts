@@ -12,6 +12,8 @@ export interface Choices {
   pinned: string[];
   /** Only tracks whose name has this text; "" all. */
   filter: string;
+  /** One thin row for each thread, CPU and lock; undefined: the person did not choose. */
+  compact?: boolean;
 }
 
 export type RowRole = "cpu" | "irq" | "state" | "slice" | "syscall" | "instant" | "counter" | "density" | "hold" | "wait" | "account";
@@ -44,6 +46,8 @@ export interface Track {
   density?: Line[];
   pinned: boolean;
   indent: number;
+  /** One thin row for all of it. */
+  compact?: boolean;
 }
 
 export interface Layout {
@@ -78,6 +82,14 @@ const ROW: Record<RowRole, number> = {
   wait: 9,
   account: 16,
 };
+
+/**
+ * Heights of a compact track: as tall as lets all of them fit into the room, but not below `least`, where rows cannot be told
+ * apart any more; then they have the `usual` height and scroll.
+ */
+export const COMPACT = { least: 6, usual: 10, most: 18, head: 16, account: 32, counter: 16 };
+/** Share of a compact thread that its states take, above its outermost slices. */
+const STATE_SHARE = 0.4;
 
 interface Owned {
   cpu: Line[][];
@@ -124,6 +136,22 @@ function rowsOf(lines: Line[], role = (line: Line): RowRole => ROLES[line.kind])
   return { rows, height: Math.max(y + PAD, HEAD) };
 }
 
+/**
+ * The rows of a compact track of `height`: a thread's states and its outermost slices, a CPU's threads, a lock's first holder
+ * and first waiter. A pixel below them parts tracks.
+ */
+function compactRows(track: Track, height: number): Row[] {
+  const first = (role: RowRole): Row[] => track.rows.filter((row) => row.role === role).slice(0, 1);
+  const [upper] = [...first("state"), ...first("hold")];
+  const [lower] = [...first("slice"), ...first("wait"), ...first("cpu"), ...first("counter"), ...first("syscall"), ...first("instant")];
+  const room = height - 1;
+  const top = upper && lower ? Math.max(2, Math.round(room * STATE_SHARE)) : upper ? room : 0;
+  const rows: Row[] = [];
+  if (upper) rows.push({ ...upper, y: 0, height: top });
+  if (lower) rows.push({ ...lower, y: top, height: room - top });
+  return rows;
+}
+
 /** Where CPU time went, over time; drawn from all lines of the account, so it has no rows of its own. */
 function accountTrack(): Track {
   return { id: ACCOUNT_ID, kind: "account", title: "Account", detail: "", y: 0, height: ACCOUNT, rows: [], ref: -1, pinned: false, indent: 0 };
@@ -141,8 +169,8 @@ export class Arranger {
     this.owned = owners(index, lines);
   }
 
-  /** The layout for `choices`. */
-  arrange(choices: Choices): Layout {
+  /** The layout for `choices`; `room` is the height that compact rows may fill, `compact` whether they are when nobody chose. */
+  arrange(choices: Choices, room = Infinity, compact = false): Layout {
     const all = this.all(choices);
     const pinnedIds = new Map(choices.pinned.map((id, i) => [id, i]));
     const pinned = all
@@ -157,12 +185,27 @@ export class Arranger {
       y += track.height;
     }
     const pinnedHeight = y;
+    if (choices.compact ?? compact) this.compact(tracks, room - pinnedHeight);
     y = 0;
     for (const track of tracks) {
       track.y = y;
       y += track.height;
     }
     return { pinned, pinnedHeight, tracks, height: y, nHidden: choices.hidden.size };
+  }
+
+  /** Makes `tracks` compact. Pinned ones stay as they are: so a single thread can be seen in full above all others. */
+  private compact(tracks: Track[], room: number): void {
+    const fixed: Partial<Record<TrackKind, number>> = { group: COMPACT.head, process: COMPACT.head, account: COMPACT.account, counter: COMPACT.counter };
+    const thin = tracks.filter((track) => fixed[track.kind] === undefined);
+    const taken = tracks.reduce((sum, track) => sum + (fixed[track.kind] ?? 0), 0);
+    const fitting = Math.floor((room - taken) / Math.max(1, thin.length));
+    const height = fitting < COMPACT.least ? COMPACT.usual : Math.min(fitting, COMPACT.most);
+    for (const track of tracks) {
+      track.compact = true;
+      track.height = fixed[track.kind] ?? height;
+      track.rows = compactRows(track, track.height);
+    }
   }
 
   private shows(track: Track, choices: Choices, all: Track[]): boolean {
@@ -187,7 +230,9 @@ export class Arranger {
     if (cpus.length > 0) {
       const isOpen = open(CPUS_ID, true);
       if (this.index.account) tracks.push(accountTrack());
-      tracks.push(this.group(CPUS_ID, "CPUs", `${cpus.length}`, isOpen));
+      const group = this.group(CPUS_ID, "CPUs", `${cpus.length}`, isOpen);
+      if (!isOpen) group.density = cpus.flatMap((cpu) => this.owned.cpu[cpu]!.filter((line) => line.kind === Kind.Cpu));
+      tracks.push(group);
       if (isOpen) tracks.push(...cpus.map((cpu) => this.cpu(cpu)));
     }
     this.index.counters.forEach((counter, c) => {

@@ -104,7 +104,10 @@ export const scenarios = [
       assert(t1 >= length && t1 < 1.05 * length, `ends at ${t1} of ${length}`);
       assert.match(await page.title(), /^\.\/quake --steps 40 - kasuri$/);
       assert.match(await text(page, ".banner.lost summary"), /1.251 events were lost/);
-      assert.match(await text(page, ".banner.missing"), /interrupts were not recorded/);
+      // What was not recorded is no loss: a note in its tab, and no bar above the chart.
+      assert.equal(await page.locator(".banner").count(), 1);
+      await page.getByRole("tab", { name: "Recording (1)" }).click();
+      assert.match(await text(page, ".panel-body"), /Not in this recording\s+interrupts were not recorded/);
       const lit = await page.evaluate(() => {
         const { canvas } = window.kasuri.views[0].stage;
         const { data } = canvas.getContext("2d").getImageData(0, 60, canvas.width, 200);
@@ -369,7 +372,7 @@ export const scenarios = [
     file: "demo",
     run: async ({ page, open, shot }) => {
       await open();
-      for (const [tab, part] of [["Names", "conjugate gradient"], ["Threads", "quake/3"], ["Summary", "imbalance"], ["Recording", "x86-tsc"]]) {
+      for (const [tab, part] of [["Names", "conjugate gradient"], ["Threads", "quake/3"], ["Summary", "What to try"], ["Recording", "x86-tsc"]]) {
         await page.getByRole("tab", { name: tab }).click();
         assert((await text(page, ".panel-body")).includes(part), `${tab} lacks ${part}`);
         assert(!/[{[]"/.test(await text(page, ".panel-body")), `${tab} prints JSON`);
@@ -397,6 +400,21 @@ export const scenarios = [
       for (const part of ["Believed", "speed-up over one CPU", "what if", "limited by"]) assert(prediction.includes(part), `Prediction lacks ${part}`);
       assert.ok((await page.locator(".panel-body svg").count()) > 0, "no curve");
       await shot("tab-prediction");
+    },
+  },
+  {
+    name: "the program's own threads come before those of other programs",
+    file: "demo",
+    run: async ({ page, open, settled }) => {
+      await open();
+      await settled();
+      await page.getByRole("tab", { name: "Threads" }).click();
+      const captions = await page.locator(".panel-body caption").allInnerTexts();
+      assert.match(captions.join(), /^Threads of the program \(\d+\),Threads of other programs \(\d+\)$/);
+      const first = page.locator(".panel-body table").first();
+      const processes = await first.locator("tbody td:nth-child(2)").allInnerTexts();
+      assert.equal(new Set(processes).size, 1, "the first table has the program's threads only");
+      assert.match(processes[0], /^quake/);
     },
   },
   {
@@ -529,6 +547,24 @@ export const scenarios = [
       await settled();
       await shot("lock-wait");
       assert.match(await text(page, ".sides"), /Who ended its waits/);
+      // A lock's holds have the same name; its waits are told apart.
+      const counted = await page.evaluate(async () => {
+        const [{ recording, state }] = window.kasuri.views;
+        const own = state.selected.value;
+        let [waits, others] = [0, 0];
+        for (const line of recording.lines.filter((line) => line.kind === 2)) {
+          for (let u = 0; u < line.nUnits; u++) {
+            const unit = await recording.unit(line, u);
+            for (let i = 0; i < unit.n; i++) {
+              if (unit.value[i] === own) waits++;
+              else if (unit.value[i] >> 4 === own >> 4) others++;
+            }
+          }
+        }
+        return { waits, others };
+      });
+      assert(counted.others > 0, "the name is also that of holds");
+      assert.match(await text(page, ".sides"), new RegExp(`All waits for this lock's name[^]*${String(counted.waits).replace(/(\\d)(?=(\\d{3})+$)/g, "$1.")} waits`));
       const waits = await page.evaluate(async ({ start, thread }) => {
         const [app] = window.kasuri.views;
         const lock = app.recording.index.locks[0];
@@ -557,7 +593,8 @@ export const scenarios = [
     run: async ({ page, open, settled, shot }) => {
       await open();
       await settled();
-      await page.waitForFunction(() => document.querySelector(".headline"));
+      await page.getByRole("tab", { name: "Account" }).click();
+      await page.waitForFunction(() => document.querySelector(".details .headline"));
       await shot("account");
       assert.match(await text(page, ".headline"), /^\d\.\d\d of 4\.00 CPUs did the program's own work/);
       const box = await page.locator(".canvas").boundingBox();
@@ -649,7 +686,7 @@ export const scenarios = [
       assert((await page.evaluate(() => window.kasuri.views[0].state.view.t0)) > from, "the overview moves by keys");
       await page.getByRole("tab", { name: "Details" }).focus();
       await page.keyboard.press("ArrowRight");
-      assert.equal(await page.evaluate(() => document.activeElement.textContent), "Account");
+      assert.equal(await page.evaluate(() => document.activeElement.textContent), "Summary");
     },
   },
   {
@@ -716,6 +753,128 @@ export const scenarios = [
       assert.match(await tab.locator(".panel-body").innerText(), /A before .* B after .*: B took 0\.\d+\u00d7 as long/);
       assert.match(await tab.locator(".panel-body").innerText(), /spmv/);
       await addressHas(page, "&b=");
+    },
+  },
+  {
+    name: "the summary says where the time went and what to try, in words",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      await shot("summary");
+      const body = await text(page, ".panel-body");
+      const order = ["You got 3.48 of 4 CPUs: 0.31 lost to imbalance in spmv.", "What to try", "thread 3 has the most work", "kasuri stat --section imbalance", "CPU use", "3.48 of 4 CPUs busy", "1\u2009200, 30 of them preemptions", "Load imbalance"];
+      const places = order.map((part) => body.indexOf(part));
+      assert.deepEqual(places, [...places].sort((a, b) => a - b), `${order} in ${body}`);
+      assert(places[0] >= 0, body);
+      // Keys of the JSON are for programs.
+      assert.doesNotMatch(body, /_|true|false|unpriced|cost_ns|undefined|NaN/);
+      await page.getByRole("button", { name: "quake/3 (5003)" }).click();
+    },
+  },
+  {
+    name: "many threads show at once: compact by itself, full by choice, one in full when pinned",
+    file: "flat",
+    size: { width: 1400, height: 900 },
+    run: async ({ page, open, settled, shot }) => {
+      const inView = () => page.evaluate(() => {
+        const [{ state }] = window.kasuri.views;
+        const bottom = state.view.height - 34 - state.layout.pinnedHeight + state.view.scroll;
+        return state.layout.tracks.filter((track) => track.kind === "thread" && track.y >= state.view.scroll && track.y + track.height <= bottom).length;
+      });
+      const compact = page.getByRole("button", { name: /^Compact rows/ });
+      await open();
+      await settled();
+      await shot("compact");
+      const all = await page.evaluate(() => window.kasuri.views[0].recording.index.threads.length);
+      assert(all >= 60);
+      assert.equal(await inView(), all, "all threads are on the screen");
+      assert.equal(await compact.getAttribute("aria-pressed"), "true");
+      const names = await page.locator(".track.thin").allInnerTexts();
+      assert.equal(names.length, await page.evaluate(() => window.kasuri.views[0].state.layout.tracks.filter((track) => track.compact && track.rows.length > 0).length));
+      // A click on a thin row's name pins it: it is seen in full.
+      await page.locator(".track.thread.thin").nth(5).click();
+      const pinned = await page.evaluate(() => window.kasuri.views[0].state.layout.pinned.map((track) => [track.height > 18, track.compact]));
+      assert.deepEqual(pinned, [[true, undefined]]);
+      await settled();
+      await shot("compact-pinned");
+      await page.locator(".canvas").focus();
+      await page.keyboard.press("j");
+      await page.waitForFunction(() => window.kasuri.views[0].state.selected);
+      await page.keyboard.press("p");
+      assert.deepEqual(await page.evaluate(() => window.kasuri.views[0].state.choices.pinned), [], "p unpins the selection's row");
+      await page.keyboard.press("c");
+      assert.equal(await compact.getAttribute("aria-pressed"), "false");
+      assert((await inView()) < 30, "full rows scroll");
+      await addressHas(page, "compact=0");
+      const hash = await page.evaluate(() => location.hash);
+      await page.goto("about:blank");
+      await open(hash);
+      assert.equal(await compact.getAttribute("aria-pressed"), "false", "the address keeps the choice");
+    },
+  },
+  {
+    name: "a few threads are not compact, and the legend has every colour of the account and the strips once",
+    file: "demo",
+    run: async ({ page, open, settled }) => {
+      for (const theme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme: theme });
+        await open();
+        await settled();
+        assert.equal(await page.evaluate(() => window.kasuri.views[0].state.compact), false);
+        const groups = await page.locator(".legend-group").evaluateAll((groups) => groups.map((group) => [group.querySelector("strong").textContent, [...group.querySelectorAll(".swatch")].map((swatch) => [swatch.textContent, swatch.querySelector("i").getAttribute("style"), swatch.querySelector("i").className])]));
+        assert.deepEqual(groups.map(([title]) => title), ["Account", "Threads"]);
+        for (const [title, entries] of groups) assert.equal(new Set(entries.map(([, colour, hatch]) => `${colour} ${hatch}`)).size, entries.length, `${title}: ${entries}`);
+        const colours = new Map(groups[0][1].map(([name, colour]) => [name, colour]));
+        const waits = groups[1][1].find(([name]) => name === "lock wait");
+        assert.equal(colours.get("lock wait"), waits[1], "a lock wait has one colour in the account and in a thread");
+        assert(!groups[1][1].some(([name, colour]) => name.startsWith("ready") && [...colours.values()].includes(colour)), "no class has the colour of a ready thread");
+      }
+    },
+  },
+  {
+    name: "the help says what every colour means, in the recording's own words",
+    file: "demo",
+    run: async ({ page, open, settled }) => {
+      await open();
+      await settled();
+      await page.locator(".canvas").focus();
+      await page.keyboard.press("?");
+      const help = await text(page, ".help");
+      const classes = await page.evaluate(() => window.kasuri.views[0].recording.index.account.classes);
+      for (const [, name, meaning] of classes) assert(help.includes(name) && help.includes(meaning), `the help lacks ${name}: ${meaning}`);
+      assert.match(help, /ready \(preempted\)\s+lost its CPU to another thread/);
+      assert.equal(await page.evaluate(() => document.querySelector(".help").scrollTop), 0, "the help begins at its beginning");
+    },
+  },
+  {
+    name: "two recordings: both charts show threads, and their accounts stand side by side",
+    file: "pair",
+    size: { width: 1400, height: 900 },
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      await page.waitForSelector(".pane-panel.active .labelled-bar");
+      await shot("pair-threads");
+      const threads = await page.evaluate(() => window.kasuri.views.map(({ state }) => {
+        const room = state.view.height - 34 - state.layout.pinnedHeight;
+        return state.layout.tracks.filter((track) => track.kind === "thread" && track.y + track.height <= room).length;
+      }));
+      assert(threads.every((n) => n >= 2), `threads on the screen: ${threads}`);
+      const table = page.locator(".pane-panel.active table").first();
+      const work = (await table.locator("tbody tr").first().innerText()).split("\t").map((cell) => cell.trim());
+      assert.equal(work[0], "work");
+      const sums = await page.evaluate(() => Promise.all(window.kasuri.views.map(async ({ account, state, recording }) => {
+        const [t0, t1] = [Math.max(0, state.view.t0), Math.min(recording.length, state.view.t1)];
+        return (await account.sums(t0, t1, undefined, () => false)).classes[0] / (t1 - t0);
+      })));
+      assert.equal(work[2], sums[0].toFixed(2));
+      assert.equal(work[5], sums[1].toFixed(2));
+      assert.equal(await page.locator(".legend").count(), 1, "one legend for both");
+      // The accounts follow the view.
+      const before = await table.innerText();
+      await page.evaluate(() => window.kasuri.views[0].navigation.show([2e7, 2.1e7]));
+      await page.waitForFunction((before) => document.querySelector(".pane-panel.active table").innerText !== before, before);
     },
   },
   {

@@ -7,7 +7,7 @@ function row(durations: number[]): NameRow {
   const counts = new Map<number, number>();
   for (const ns of durations) counts.set(binOf(ns), (counts.get(binOf(ns)) ?? 0) + 1);
   const bins = [...counts].sort((a, b) => a[0] - b[0]).flat();
-  return { name: 0, kind: 0, kinds: 1, count: durations.length, total: 0, max: Math.max(...durations), line: 0, item: 0, start: 0, bins };
+  return { name: 0, kind: 0, count: durations.length, total: 0, max: Math.max(...durations), line: 0, item: 0, start: 0, bins };
 }
 
 void test("every duration lies in its bin, up to the longest that a page can count", () => {

@@ -52,11 +52,11 @@ export function recordingOf(strings: string[], lines: Made[][], perUnit = 4): Re
   const all = lines.flat();
   const names = strings.map((_, name) => {
     const of = all.filter((item) => item.name === name);
-    return { name, kind: 0, kinds: 1, count: of.length, total: of.reduce((sum, item) => sum + item.end - item.start, 0), max: 0, line: 0, item: 0, start: 0 };
+    return { name, kind: 0, count: of.length, total: of.reduce((sum, item) => sum + item.end - item.start, 0), max: 0, line: 0, item: 0, start: 0 };
   });
   const length = Math.max(...all.map((item) => item.end));
   const index: Index = {
-    version: 2,
+    version: 3,
     title: "made",
     label: "",
     info: { command: [], root_pid: 0, exit_status: null, host: "", kernel: "", machine: "", cpu_model: "", kernel_source: "", kernel_clock: "", missing: [], recorder: "", realtime_ns: "", kernel_events: 0, annotation_events: 0, slices: all.length },

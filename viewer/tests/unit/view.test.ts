@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { format, parse } from "../../src/view/fragment";
-import { Arranger, rowAt, trackAt, type Choices } from "../../src/view/layout";
+import { Arranger, COMPACT, rowAt, trackAt, type Choices } from "../../src/view/layout";
 import { clampRange, fitted, MIN_NS, panned, timeAt, zoomed, type Viewport } from "../../src/view/viewport";
 import { duration, instant, percent, tickLabel, tickStep } from "../../src/view/units";
 import { recordingOf } from "./made";
@@ -40,7 +40,7 @@ void test("times read well", () => {
 });
 
 void test("the address keeps the view, and nonsense in it is left out", () => {
-  const saved = { t0: 5, t1: 90, selected: [3, 44] as [number, number], pinned: ["t5", "cpu0"], hidden: ["t6"], filter: "a b&c", search: "/x=y/", arrows: ["wake", "steal"], notes: [{ t0: 5, t1: 9, text: "50 % here & ~there~ # \u00e9" }], area: { t0: 1, t1: 2, tracks: ["cpu0", "t12"] }, scroll: 12 };
+  const saved = { t0: 5, t1: 90, selected: [3, 44] as [number, number], pinned: ["t5", "cpu0"], hidden: ["t6"], filter: "a b&c", compact: true, search: "/x=y/", arrows: ["wake", "steal"], notes: [{ t0: 5, t1: 9, text: "50 % here & ~there~ # \u00e9" }], area: { t0: 1, t1: 2, tracks: ["cpu0", "t12"] }, scroll: 12 };
   assert.deepEqual(parse(`#${format(saved)}`), saved);
   assert.deepEqual(parse("#t=9~3&sel=1&y=zz&pin=,"), { pinned: [] });
   assert.deepEqual(parse(""), {});
@@ -88,4 +88,37 @@ void test("ids used again have tracks of their own, found from any line of their
     assert.deepEqual(shown.map((track) => track.id), [id]);
     assert.equal(shown[0]!.rows[0]!.line, line);
   }
+});
+
+/** A layout of `n` threads with one line each, compact, in `room` pixels. */
+function compactOf(n: number, room: number, pinned: string[] = []) {
+  const recording = recordingOf(["n"], Array.from({ length: n }, (_, t) => [{ start: t, end: t + 5, name: 0, kind: 0 }]));
+  const arranger = new Arranger(recording.index, recording.lines);
+  return arranger.arrange({ toggled: new Set(), hidden: new Set(), pinned, filter: "", compact: true }, room);
+}
+
+void test("compact rows are as tall as lets all fit, and of the usual height where they cannot", () => {
+  for (const n of [2, 20, 60]) {
+    const layout = compactOf(n, 540);
+    const threads = layout.tracks.filter((track) => track.kind === "thread");
+    assert.equal(threads.length, n);
+    assert(layout.height <= 540, `${n} threads take ${layout.height}`);
+    const height = threads[0]!.height;
+    assert(height >= COMPACT.least && height <= COMPACT.most, `${n} threads have ${height}`);
+    // A pixel more for each would not fit, or is not wanted.
+    assert(height === COMPACT.most || layout.height + n + 2 > 540);
+  }
+  const many = compactOf(1000, 540);
+  assert(many.tracks.filter((track) => track.kind === "thread").every((track) => track.height === COMPACT.usual));
+  assert(many.height > 10_000);
+});
+
+void test("in compact rows every track has its rows inside, and a pinned one is full", () => {
+  const layout = compactOf(60, 540, ["t13"]);
+  for (const track of layout.tracks) {
+    for (const row of track.rows) assert(row.y >= 0 && row.height > 0 && row.y + row.height < track.height, `${track.id}: ${row.y} + ${row.height} of ${track.height}`);
+    const found = trackAt(layout, layout.pinnedHeight + track.y + 1, 0);
+    assert.equal(found?.track.id, track.id);
+  }
+  assert.deepEqual(layout.pinned.map((track) => [track.id, track.compact, track.height > COMPACT.most]), [["t13", undefined, true]]);
 });

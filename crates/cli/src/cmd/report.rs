@@ -84,6 +84,7 @@ struct Side {
     trace: kasuri_model::Trace,
     account: Account,
     locks: kasuri_analyze::Locks,
+    headline: String,
     summary: serde_json::Value,
     title: String,
     label: String,
@@ -97,6 +98,7 @@ impl Side {
         Ok(Side {
             account: Account::new(&trace, trace.span.clone()),
             locks: kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default()),
+            headline: kasuri_text::table::headline(&summary),
             summary: serde_json::to_value(&summary).context("cannot encode the summary")?,
             trace,
             title: title.to_owned(),
@@ -109,6 +111,7 @@ impl Side {
         html::Options {
             title: self.title.clone(),
             label: self.label.clone(),
+            headline: self.headline.clone(),
             summary: Some(self.summary.clone()),
             places: Some(&self.trace.places),
             level: self.level,

@@ -499,10 +499,18 @@ fn extras(trace: &mut Trace, sim: &Sim) {
 
 fn options() -> Options<'static> {
     let summary = serde_json::json!({
-        "wall_ns": 123_456_789, "cpu_use": 0.87,
-        "annotations": [{"name": "spmv", "count": 120, "imbalance": 0.31}, {"name": "assemble", "count": 60, "imbalance": 0.02}],
+        "wall_ns": 123_456_789, "n_cpus": 4, "cpus_used": 4, "cpu_use": 0.87,
+        "known": {"switches": true, "wakeups": true, "other_processes": true},
+        "switches": 1200, "preemptions": 30, "migrations": 12,
+        "hints": [{"kind": "imbalance", "cost_ns": 9_000_000, "text": "imbalance in spmv: thread 3 has the most work", "command": "kasuri stat --section imbalance quake.kasuri"}],
+        "imbalance": [{
+            "name": "spmv", "threads": 4, "instances": 120, "imbalance": 0.31, "cost_ns": 9_000_000.0,
+            "worst_tid": 5003, "worst_thread": "quake/3",
+        }],
+        "tracing": {"cost_ns": 120_000, "share": 0.002, "recorder_cpu_ns": 4_000_000, "unpriced": 0},
     });
     Options {
+        headline: "you got 3.48 of 4 CPUs: 0.31 lost to imbalance in spmv".into(),
         summary: Some(summary),
         ..Options::default()
     }

@@ -295,6 +295,14 @@ impl Page<'_> {
     }
 }
 
+/// The account in one sentence, for other pages than this one; empty where nothing is known of the CPUs.
+pub fn headline(s: &Summary) -> String {
+    match knows_account(s) {
+        true => headline_text(&s.account, &thread_names(s)),
+        false => String::new(),
+    }
+}
+
 /// "you got 2.93 of 4 CPUs: 0.61 lost to imbalance in loop48, ...".
 fn headline_text(a: &AccountSummary, names: &ThreadNames<'_>) -> String {
     let b = &a.bounds;

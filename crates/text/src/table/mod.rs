@@ -11,6 +11,7 @@ mod predict;
 mod sections;
 pub mod units;
 
+pub use account::headline;
 pub use compare::render_comparison;
 pub use contents::contents;
 pub use critical_path::render_critical_path;
