@@ -2,8 +2,9 @@
 import { occurrence } from "../data/details";
 import { Kind, type Go } from "../data/index";
 import { itemNumber, longestBetween, type Item } from "../data/query";
+import type { Line } from "../data/recording";
 import { trackAtCanvas, visibleTracks } from "../draw/scene";
-import { rowAt, type Row } from "../view/layout";
+import { rowAt } from "../view/layout";
 import { duration } from "../view/units";
 import { nsPerPixel, timeAt } from "../view/viewport";
 import { itemKind, itemTitle, ownerLabel } from "./describe";
@@ -114,7 +115,7 @@ export class Selection {
   /** The item at a place of the canvas: of several in one pixel the longest. */
   async itemAt(x: number, y: number): Promise<{ item: Item; count: number } | undefined> {
     const { view, recording } = this.state;
-    const line = this.rowAt(y)?.line;
+    const line = this.lineAt(y);
     if (!line) return undefined;
     const ns = nsPerPixel(view);
     const t = timeAt(view, x);
@@ -125,9 +126,10 @@ export class Selection {
     return longestBetween(recording, line, line.kind === Kind.Counter ? -1 : t - reach, t + reach);
   }
 
-  private rowAt(y: number): Row | undefined {
+  /** The line whose row is at a height of the canvas. */
+  lineAt(y: number): Line | undefined {
     const found = trackAtCanvas(this.state, y);
-    return found && rowAt(found.track, y - found.top);
+    return found && rowAt(found.track, y - found.top)?.line;
   }
 
   /** Brings into view what a cell of a table stands for. */
