@@ -109,7 +109,9 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
         out.migrations += row.migrations;
         out.wakeups += row.wakeups;
     }
-    out.cpu_time = cpu_time(trace, &out).filter(|_| cut.whole);
+    let targets = rows.iter().filter(|row| row.is_target);
+    let counted_ns = targets.map(|row| row.counted_ns).sum();
+    out.cpu_time = cpu_time(trace, out.on_cpu_ns, counted_ns, &known).filter(|_| cut.whole);
     out.tracing = tracing::tracing(trace, if cut.whole { out.on_cpu_ns } else { 0 });
     let scheduler_events = out.switches + out.wakeups + out.migrations;
     out.account = account::summarise(&cut, scheduler_events, &out.tracing, &out.annotations);
@@ -124,15 +126,22 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
 }
 
 /// None without a number to compare with on either side.
-fn cpu_time(trace: &Trace, summary: &Summary) -> Option<CpuTime> {
+fn cpu_time(
+    trace: &Trace,
+    seen_ns: i64,
+    counted_ns: Option<i64>,
+    known: &Known,
+) -> Option<CpuTime> {
     let kernel_ns = trace.info.program_cpu?.ns();
-    let seen_ns = summary.on_cpu_ns;
     let unseen_ns = kernel_ns.saturating_sub(seen_ns);
-    (summary.known.switches && kernel_ns > 0).then(|| CpuTime {
+    (known.switches && kernel_ns > 0).then(|| CpuTime {
         kernel_ns,
         seen_ns,
         unseen_ns,
         unseen_share: unseen_ns as f64 / kernel_ns as f64,
+        counted_ns,
+        hidden_switches: trace.cpus.iter().map(|cpu| cpu.hidden_switches).sum(),
+        placed_switches: trace.cpus.iter().map(|cpu| cpu.placed_switches).sum(),
     })
 }
 

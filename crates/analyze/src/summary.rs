@@ -92,7 +92,8 @@ pub struct Summary {
 }
 
 /// What the events showed of the program's CPU time, beside what the kernel counted. They differ where a kernel hides switches, where
-/// events were lost or paused, and by what ran before the first event.
+/// events were lost or paused, by what ran before the first event, and because the kernel counts from the wake-up where one thread
+/// takes the CPU from another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CpuTime {
     /// User and system time of the program and of all its descendants that were waited for (getrusage).
@@ -103,6 +104,12 @@ pub struct CpuTime {
     pub unseen_ns: i64,
     /// `unseen_ns / kernel_ns`.
     pub unseen_share: f64,
+    /// Sum of the threads' `counted_ns`; none: run times were not recorded, or some of them may be lost.
+    pub counted_ns: Option<i64>,
+    /// Switches that the kernel did not report, on all CPUs, as later events show.
+    pub hidden_switches: u64,
+    /// Of these: those whose time the kernel's run times tell. Of the others it is inferred.
+    pub placed_switches: u64,
 }
 
 /// The kinds of data in the recording. False: the numbers concerned are 0 or none because they were not recorded.
@@ -152,6 +159,9 @@ pub struct ThreadSummary {
     pub alive_ns: i64,
     /// Time on a CPU.
     pub on_cpu_ns: i64,
+    /// The same as the kernel counts it for getrusage (sched_stat_runtime); none: not recorded, some of it may be lost, or a part of the
+    /// recording is asked for.
+    pub counted_ns: Option<i64>,
     /// Time ready to run without a CPU: `woken_ns + preempted_ns`.
     pub runnable_ns: i64,
     /// Of `runnable_ns`: after being woken or created.

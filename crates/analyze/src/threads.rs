@@ -26,6 +26,7 @@ fn one(cut: &Cut<'_>, thread: ThreadIx) -> ThreadSummary {
         name: trace.strings.get(info.name).into(),
         is_target: process.is_target,
         alive_ns: cut.overlap(info.alive.start, info.alive.end),
+        counted_ns: info.counted.filter(|_| cut.whole).map(|d| d.ns()),
         ..ThreadSummary::default()
     };
     let mut was_running = false;

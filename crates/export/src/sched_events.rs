@@ -4,7 +4,7 @@
 //! the recording does, to the ns. So nothing is rebuilt from the columns here: what was recorded was kept ([`kasuri_model::SchedLog`]).
 //!
 //! Rules:
-//! - A switch, wake-up, migration, birth, exec, end or rename is written as it was, with who ran then and whether an interrupt raised it.
+//! - A switch, wake-up, migration, birth, exec, end, rename or run time is written as it was, with who ran then and whether an interrupt raised it.
 //! - A *sight* (an event of a kind that moves no thread, kept because it told who was on its CPU) is a `task_rename` of the idle
 //!   thread to the name it has, in the context of who ran: every tool and format knows that event, and it changes nothing.
 //! - A side of a switch that perf's records do not tell is thread -1.
@@ -108,6 +108,10 @@ pub(crate) enum Told<'t> {
     Rename {
         task: Task<'t>,
     },
+    RunTime {
+        task: Task<'t>,
+        ns: u32,
+    },
     /// Events are missing from here to this CPU's next.
     Lost,
 }
@@ -161,6 +165,10 @@ pub(crate) fn record<'t>(trace: &'t Trace, event: &SchedEvent) -> Record<'t> {
         },
         SchedWhat::Exit { thread } => Told::Exit { task: of(thread) },
         SchedWhat::Rename { thread } => Told::Rename { task: of(thread) },
+        SchedWhat::RunTime { thread, ns } => Told::RunTime {
+            task: of(thread),
+            ns,
+        },
         SchedWhat::Sight => Told::Rename {
             task: Task::of(trace, OnCpu::Idle, cpu),
         },

@@ -25,7 +25,7 @@ const STATES: [ThreadState; 6] = [
     ThreadState::Dead,
 ];
 
-fn what(draw: &Draw, on_cpu: i32, comm: StrIx) -> What {
+fn what(draw: &Draw, on_cpu: i32, context: i32, comm: StrIx) -> What {
     let &(cpu, _, kind, a, b, number, _) = draw;
     let left_as = STATES[usize::from(number) % STATES.len()];
     match kind {
@@ -66,6 +66,11 @@ fn what(draw: &Draw, on_cpu: i32, comm: StrIx) -> What {
             },
         },
         19 if a > 0 => What::Rename { tid: a, comm },
+        // Of whoever is there, or of another.
+        22 | 23 => What::RunTime {
+            tid: if a == 0 { context } else { a },
+            ns: u32::from(number) * 40,
+        },
         _ => What::LockCall {
             step: LockStep::Request,
             function: 0,
@@ -94,15 +99,18 @@ fn recording(draws: &[Draw], n_cpus: u16, starts_late: bool) -> Trace {
             continue;
         }
         now += draw.1;
-        let what = what(draw, on_cpu[at], comm);
+        let context = match draw.6 {
+            0..3 => on_cpu[at],
+            other => other - 4,
+        };
+        let what = what(draw, on_cpu[at], context, comm);
         has_migrations |= matches!(what, What::Migrate { .. });
         let context = match what {
             What::Switch { prev, next, .. } => {
                 on_cpu[at] = next;
                 prev
             }
-            _ if draw.6 < 3 => on_cpu[at],
-            _ => draw.6 - 4,
+            _ => context,
         };
         events.push(Event {
             time: Time(now),
@@ -244,7 +252,16 @@ fn migrations(trace: &Trace) -> Vec<(i64, i32, u16, u16)> {
     (0..m.time.len()).map(row).collect()
 }
 
+fn counted(trace: &Trace) -> Vec<(i32, i64, Option<i64>)> {
+    let known = trace.threads.iter().filter(|t| !t.states.is_empty());
+    let row = |t: &kasuri_model::Thread| (t.tid, t.alive.start.0, t.counted.map(|d| d.ns()));
+    let mut rows: Vec<_> = known.map(row).collect();
+    rows.sort();
+    rows
+}
+
 fn same(format: &str, was: &Trace, is: &Trace) {
+    assert_eq!(counted(was), counted(is), "{format}");
     assert_eq!(was.span, is.span, "{format}");
     assert_eq!(threads(was), threads(is), "{format}");
     assert_eq!(occupancy(was), occupancy(is), "{format}");
@@ -305,6 +322,27 @@ fn hidden_switches_gaps_births_and_deaths_come_back() {
     let of_three = was.threads.iter().filter(|t| t.tid == 3).count();
     assert_eq!(of_three, 2);
     assert!(was.states.state.contains(&ThreadState::Unknown));
+    for format in ["trace-dat", "perfetto", "ctf"] {
+        same(format, &was, &through(format, &was));
+    }
+}
+
+#[test]
+fn runs_that_run_times_placed_come_back() {
+    let draws: Vec<Draw> = vec![
+        (0, 10, 0, 0, 1, 0, 0),  // CPU 0: 1 runs
+        (1, 10, 0, 0, 2, 0, 0),  // CPU 1: 2 runs
+        (1, 10, 0, 0, 0, 1, 0),  // 2 sleeps, CPU 1 idle
+        (0, 10, 10, 2, 0, 2, 0), // 1 wakes it
+        (0, 90, 22, 2, 0, 1, 0), // and counts 40 ns of it
+        (1, 50, 22, 0, 0, 1, 6), // 2 is found on CPU 1, and counts 40 ns more
+        (1, 10, 8, 2, 0, 1, 0),  // it sleeps
+    ];
+    let was = recording(&draws, 2, false);
+    assert_eq!(was.cpus[1].placed_switches, 1);
+    let of_two = threads(&was).into_iter().find(|row| row.0 == 2).unwrap();
+    let run = (200 - 80, ThreadState::Running, 1, 0);
+    assert!(of_two.4.contains(&run), "{of_two:?}");
     for format in ["trace-dat", "perfetto", "ctf"] {
         same(format, &was, &through(format, &was));
     }

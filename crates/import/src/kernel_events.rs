@@ -17,6 +17,7 @@ pub(crate) enum Role {
     Exec,
     Exit,
     Rename,
+    RunTime,
     IrqEntry,
     IrqExit,
     SoftirqEntry,
@@ -49,6 +50,7 @@ impl Role {
             "sched/sched_process_exit" => Role::Exit,
             "task/task_newtask" => Role::NewTask,
             "task/task_rename" => Role::Rename,
+            "sched/sched_stat_runtime" => Role::RunTime,
             "irq/irq_handler_entry" => Role::IrqEntry,
             "irq/irq_handler_exit" => Role::IrqExit,
             "irq/softirq_entry" => Role::SoftirqEntry,
@@ -89,6 +91,7 @@ impl Role {
             Role::Exec => (&["pid", "old_pid"], &[]),
             Role::Exit => (&["pid"], &[]),
             Role::Rename => (&["pid"], &["newcomm"]),
+            Role::RunTime => (&["pid", "runtime"], &[]),
             Role::IrqEntry => (&["irq"], &["name"]),
             Role::SoftirqEntry => (&["vec"], &[]),
             Role::SyscallEntry => (&["id"], &[]),
@@ -196,6 +199,12 @@ impl Role {
             Role::Rename => What::Rename {
                 tid: int(0) as i32,
                 comm: values.name(0),
+            },
+            Role::RunTime => What::RunTime {
+                tid: int(0) as i32,
+                ns: values
+                    .int(1)
+                    .map_or(0, |ns| ns.clamp(0, i64::from(u32::MAX)) as u32),
             },
             Role::IrqEntry => What::IrqEntry {
                 name: values.name(0),

@@ -119,6 +119,7 @@ impl TextEvents {
                 ints[0] = int(text, "pid");
                 names[0] = name(between(text, "newcomm=", " oom_score_adj=")?, strings);
             }
+            Role::RunTime => *ints = [int(text, "pid"), Some(int(text, "runtime")?), None],
             Role::IrqEntry => names[0] = name(text.split_once("name=")?.1.trim_end(), strings),
             Role::SoftirqEntry => {
                 let vector = int(text, "vec")?;
@@ -348,6 +349,7 @@ mod tests {
                 "pid=4 comm=a clone_flags=3d0f00 oom_score_adj=0",
             ),
             ("task_rename", "pid=3 oldcomm=a newcomm=b oom_score_adj=0"),
+            ("sched_stat_runtime", "comm=a pid=3 runtime=17106 [ns]"),
             ("irq_handler_entry", "irq=24 name=virtio0"),
             ("irq_handler_exit", "irq=24 ret=handled"),
             ("softirq_entry", "vec=1 [action=TIMER]"),

@@ -106,7 +106,10 @@ fn publish(mut sched: Sched, setup: &Setup, mut strings: Strings) -> Result<Publ
             .map_or(row.end, |last| row.end.max(last.start));
     }
     let order = sched.table.order();
-    let (processes, threads) = sched.table.publish(&order, setup, &mut strings);
+    let (processes, threads) =
+        sched
+            .table
+            .publish(&order, setup, sched.counts_run_time(), &mut strings);
     let mut trace = Trace {
         strings,
         span: setup.span.clone(),
@@ -174,6 +177,7 @@ fn publish_occupancy(trace: &mut Trace, sched: &mut Sched, order: &Order) {
             recorded: cpu.seen,
             occupancy: first..out.start.len() as u32,
             hidden_switches: cpu.hidden,
+            placed_switches: cpu.placed,
         });
     }
     trace.occupancy = out;

@@ -96,6 +96,13 @@ pub enum What {
         /// Its new name.
         comm: StrIx,
     },
+    /// The kernel added to a thread's run time (sched_stat_runtime): it was on a CPU, and is or was until now.
+    RunTime {
+        /// Who.
+        tid: i32,
+        /// For how long, since this was last told of it or since it came on; at most 4.29 s.
+        ns: u32,
+    },
     /// From here on, until this CPU's next event, events are missing.
     Lost,
     /// A hardware interrupt's handler began.

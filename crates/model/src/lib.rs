@@ -18,6 +18,7 @@ pub mod arrow;
 mod build;
 mod check;
 mod error;
+mod hidden_run;
 mod inner;
 pub mod input;
 pub mod label;

@@ -79,15 +79,20 @@ impl Trace {
 impl Trace {
     /// In words, when the kernel hid switches.
     pub fn hidden_switches(&self) -> Option<String> {
+        let placed: u64 = self.cpus.iter().map(|cpu| cpu.placed_switches).sum();
         let hidden: Vec<String> = (self.cpus.iter().enumerate())
             .filter(|(_, cpu)| cpu.hidden_switches > 0)
             .map(|(number, cpu)| format!("{} on CPU {number}", cpu.hidden_switches))
             .collect();
         (!hidden.is_empty()).then(|| {
         format!(
-            "this kernel hid switches ({}): a thread found running there counts as running since it was woken, so \
-             its wait for the CPU is not known (a fault of some virtual machines; no remedy)",
-            hidden.join(", ")
+            "this kernel hid switches ({}): {} (a fault of some virtual machines)",
+            hidden.join(", "),
+            match placed {
+                0 => "a thread found running there counts as running since it was woken, so its wait for the CPU is not known; \
+                      `kasuri record --events run-time` records how long it ran".to_owned(),
+                n => format!("when {n} of these threads came on their CPU is told by the run times that the kernel counted"),
+            }
         )
     })
     }

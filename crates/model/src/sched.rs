@@ -6,6 +6,9 @@
 //! `early` set. And after a loss nothing may be carried over the gap.
 //!
 //! No event hashes, and none allocates but to grow a column. Each thread has its own tape of states.
+mod run_time;
+
+use crate::hidden_run::{HiddenRun, RunTimes};
 use crate::input::{Event, LockCall, Setup, What};
 use crate::sched_log::{Keeper, is_sight, kept};
 use crate::spans::Spans;
@@ -42,8 +45,12 @@ pub(crate) struct CpuLog {
     pub seen: bool,
     /// Switches that the kernel did not report, as later events show.
     pub hidden: u64,
+    /// Of these, those placed by the kernel's own count of run time.
+    pub placed: u64,
     /// Time of its last event.
     last: Time,
+    /// Time of its last event that certainly told which thread was there.
+    last_sure: Time,
 }
 
 /// In [`CpuLog::thread`]: the CPU was idle.
@@ -77,6 +84,7 @@ pub(crate) struct Sched {
     /// The events themselves, when they are to be kept.
     pub keeper: Option<Keeper>,
     pub n_events: u64,
+    run_times: RunTimes,
     start: Time,
     end: Time,
     /// Time of the last event.
@@ -94,7 +102,9 @@ impl Sched {
             thread: Vec::new(),
             seen: false,
             hidden: 0,
+            placed: 0,
             last: setup.span.start,
+            last_sure: setup.span.start,
         };
         Sched {
             table: Table::new(setup, strings),
@@ -105,6 +115,7 @@ impl Sched {
             lock_calls: Vec::new(),
             keeper: (setup.keeps_events).then(|| Keeper::new(setup.n_cpus, setup.has_migrations)),
             n_events: 0,
+            run_times: RunTimes::default(),
             start: setup.span.start,
             end: setup.span.end,
             now: setup.span.start,
@@ -131,12 +142,17 @@ impl Sched {
         self.now = time;
         let before = self.keeper.is_some().then(|| self.before(cpu, event));
         let is_unknown = self.cpus[usize::from(cpu)].current == Current::Unknown;
+        let mut is_sure = true;
         if is_unknown && !matches!(event.what, What::Lost) {
             self.learn(cpu, time, event);
         } else {
-            self.check_current(cpu, time, event);
+            is_sure = self.check_current(cpu, time, event);
         }
-        self.cpus[usize::from(cpu)].last = time;
+        let on = &mut self.cpus[usize::from(cpu)];
+        on.last = time;
+        if is_sure {
+            on.last_sure = time;
+        }
         self.apply(cpu, time, event);
         if let (Some(keeper), Some(before)) = (&mut self.keeper, before) {
             let is_again = before.is_fresh;
@@ -213,6 +229,7 @@ impl Sched {
             What::Rename { tid, comm } => {
                 self.table.get_named(tid, comm, time);
             }
+            What::RunTime { tid, ns } => self.run_time(time, tid, ns),
             What::Lost => self.lost(cpu, time),
             _ => self.in_kernel(cpu, time, event),
         }
@@ -287,6 +304,7 @@ impl Sched {
         } else if tid > 0 {
             let row = self.table.get(tid, since);
             self.forget_wakeup(row);
+            self.table.rows[row as usize].forget_run();
             self.set(row, since, ThreadState::Running, cpu, NONE);
             self.occupy(cpu, since, Current::Thread(row));
         }
@@ -294,12 +312,37 @@ impl Sched {
 
     /// Each tracefs event names who was on the CPU. Some kernels hide switches (seen: all those from idle on one CPU of
     /// a virtual machine), so that may be somebody else than who was last switched in.
+    /// Returns whether the event certainly tells which thread is there.
     #[inline]
-    fn check_current(&mut self, cpu: u16, time: Time, event: &Event) {
-        if let Some(tid) = self.contradicts(cpu, event) {
-            let is_switch = matches!(event.what, What::Switch { .. });
-            self.hidden_switch(cpu, time, tid, is_switch);
+    fn check_current(&mut self, cpu: u16, time: Time, event: &Event) -> bool {
+        let Some(tid) = self.contradicts(cpu, event) else {
+            return true;
+        };
+        let is_sure = match event.what {
+            What::Switch { .. } => true,
+            // The kernel writes the run time of a thread that leaves before the switch.
+            What::RunTime { tid: counted, .. } if counted == tid => true,
+            _ => !self.has_just_left(cpu, tid),
+        };
+        if is_sure {
+            self.hidden_switch(cpu, time, tid);
         }
+        is_sure
+    }
+
+    /// Whether the CPU's last event was the switch away from the thread. The kernel reports a switch shortly before it makes it: an
+    /// event in between still names who left.
+    fn has_just_left(&self, cpu: u16, tid: i32) -> bool {
+        let row = self.table.find(tid);
+        if row == NONE {
+            return false;
+        }
+        let thread = &self.table.rows[row as usize];
+        let since = thread.states.last().map_or(self.start, |last| last.start);
+        !matches!(
+            thread.state,
+            ThreadState::Running | ThreadState::RunnableWoken
+        ) && since == self.cpus[usize::from(cpu)].last
     }
 
     /// The thread that an event finds on the CPU, if it is another than who was thought to be there.
@@ -322,7 +365,7 @@ impl Sched {
     /// at a time that nobody knows. A thread that was ready has run since it was woken or preempted, as far
     /// as can be known: it was wanted here, and this CPU reported nobody else.
     #[cold]
-    fn hidden_switch(&mut self, cpu: u16, time: Time, tid: i32, is_switch: bool) {
+    fn hidden_switch(&mut self, cpu: u16, time: Time, tid: i32) {
         let row = if tid == 0 { NONE } else { self.table.find(tid) };
         if tid > 0 && (row == NONE || self.table.rows[row as usize].dead) {
             return;
@@ -331,16 +374,15 @@ impl Sched {
         let (before, last) = (on.current, on.last);
         let thread = (row != NONE).then(|| &self.table.rows[row as usize]);
         let state = thread.map(|t| (t.state, t.states.last().map_or(self.start, |l| l.start)));
-        match state {
-            Some((ThreadState::Running, _)) => return, // on another CPU: that stands
-            // The kernel reports a switch shortly before it makes it: an event in between still names who left.
-            Some((state, since))
-                if !is_switch && since == last && state != ThreadState::RunnableWoken =>
-            {
-                return;
-            }
-            _ => on.hidden += 1,
+        if matches!(state, Some((ThreadState::Running, _))) {
+            return; // on another CPU: that stands
         }
+        on.hidden += 1;
+        // Without run times nothing will say when the run began: then the last event of any kind is as good.
+        let last_sure = match self.run_times.are_recorded {
+            true => on.last_sure,
+            false => last,
+        };
         if let Current::Thread(before) = before {
             self.vanish(before, cpu, last);
             self.occupy(cpu, last, Current::Unknown);
@@ -349,7 +391,9 @@ impl Sched {
             return self.occupy(cpu, time, Current::Idle);
         };
         // Woken while it was still leaving (`early`): it never slept.
-        let is_ready = is_runnable(state) || self.table.rows[row as usize].pending != NONE;
+        let wakeup = self.table.rows[row as usize].pending;
+        let is_ready = is_runnable(state) || wakeup != NONE;
+        let thread_before = self.before_hidden_run(row, is_ready, wakeup, cpu);
         self.forget_wakeup(row);
         // Taken off before, and yet the CPU went idle: a CPU limit held it back, nobody knows until when.
         let was_held =
@@ -360,13 +404,47 @@ impl Sched {
             since.max(last)
         } else {
             if state != ThreadState::Unknown {
-                self.set(row, last, ThreadState::Unknown, cpu, NONE);
+                self.set(row, last_sure, ThreadState::Unknown, cpu, NONE);
             }
-            self.occupy(cpu, last, Current::Unknown);
+            self.occupy(cpu, last_sure, Current::Unknown);
             time
         };
         self.set(row, came, ThreadState::Running, cpu, NONE);
         self.occupy(cpu, came, Current::Thread(row));
+        let earliest = if is_ready {
+            since.max(last_sure)
+        } else {
+            last_sure
+        };
+        let run = HiddenRun {
+            thread_before,
+            cpu_before: match before {
+                Current::Idle if is_ready => IDLE,
+                _ => NONE,
+            },
+            earliest,
+            wakeup: if is_runnable(state) { wakeup } else { NONE },
+            is_placed: false,
+        };
+        self.table.rows[row as usize].hidden_run = Some(run);
+    }
+
+    /// What a thread that a hidden switch put on `cpu` did until then.
+    fn before_hidden_run(&self, row: u32, is_ready: bool, wakeup: u32, cpu: u16) -> StateLog {
+        let last = self.table.rows[row as usize].states.last();
+        if let Some(last) = last.filter(|last| is_runnable(last.state)) {
+            return *last;
+        }
+        let waker = self.wakes.waker.get(wakeup as usize);
+        StateLog {
+            start: self.start,
+            by: waker.copied().unwrap_or(NONE),
+            cpu,
+            state: match is_ready {
+                true => ThreadState::RunnableWoken,
+                false => ThreadState::Unknown,
+            },
+        }
     }
 
     /// `tid` left the CPU; `next` came (0: idle, negative: not known).
@@ -396,6 +474,11 @@ impl Sched {
             // It is on another CPU already (equal stamps, or its coming here was not seen): that stands.
             return;
         }
+        if thread.hidden_run.is_some() {
+            self.place_run(row, time);
+        }
+        let thread = &mut self.table.rows[row as usize];
+        thread.forget_run();
         match left_as {
             ThreadState::Dead => {
                 self.forget_wakeup(row);
@@ -426,6 +509,7 @@ impl Sched {
         let thread = &mut self.table.rows[row as usize];
         thread.switches_in += 1;
         thread.fresh = false;
+        thread.forget_run();
         if thread.pending != NONE {
             self.woken_runs(row, time);
         }
@@ -614,6 +698,7 @@ impl Sched {
             _ => self.table.add(tid, time, Some(process), NONE),
         };
         self.forget_wakeup(row);
+        self.table.rows[row as usize].forget_run();
         self.set(row, time, ThreadState::Running, cpu, NONE);
         self.occupy(cpu, time, Current::Thread(row));
     }
@@ -632,8 +717,11 @@ impl Sched {
 
     /// Events of this CPU are missing from here on. Who was last seen here may have done anything since.
     fn lost(&mut self, cpu: u16, time: Time) {
+        self.run_times.are_cut = true;
         for row in 0..self.table.rows.len() as u32 {
-            let thread = &self.table.rows[row as usize];
+            let thread = &mut self.table.rows[row as usize];
+            // This CPU's events may have told of the run time of a thread on another.
+            thread.lose_run();
             if thread.cpu == cpu && !thread.dead && thread.state != ThreadState::Unknown {
                 self.forget_wakeup(row);
                 self.set(row, time, ThreadState::Unknown, cpu, NONE);
@@ -649,6 +737,7 @@ impl Sched {
         let thread = &self.table.rows[row as usize];
         if thread.state == ThreadState::Running && thread.cpu == cpu && !thread.dead {
             self.forget_wakeup(row);
+            self.table.rows[row as usize].forget_run();
             self.set(row, time, ThreadState::Unknown, cpu, NONE);
         }
     }

@@ -5,7 +5,7 @@
 //! lasted no time has no row. Three rebuilders of events from columns each guessed otherwise, and none could be right. So the
 //! events themselves are kept, and every export writes the same ones.
 //!
-//! Definitions. A *kept event* is one that moves threads (switch, wake-up, migration, birth, exec, end, a loss), or a *sight*: an
+//! Definitions. A *kept event* is one that moves threads (switch, wake-up, migration, birth, exec, end, run time, a loss), or a *sight*: an
 //! event of another kind (system call, interrupt, probe) of which only the CPU, the time and who ran are kept.
 //!
 //! Method. Of events that move nothing a sight is kept where the passes learned from it who was on the CPU: it is the CPU's first,
@@ -112,6 +112,13 @@ pub enum SchedWhat {
         /// Who.
         thread: ThreadIx,
     },
+    /// sched_stat_runtime.
+    RunTime {
+        /// Who ran.
+        thread: ThreadIx,
+        /// For how long, ns.
+        ns: u32,
+    },
     /// A sight: an event of another kind, at which `context` was on the CPU.
     Sight,
     /// From here on, until this CPU's next event, events are missing.
@@ -152,6 +159,7 @@ enum Kind {
     Exec,
     Exit,
     Rename,
+    RunTime,
     Sight,
     Lost,
 }
@@ -216,6 +224,7 @@ impl Packed {
             SchedWhat::Exec { thread, old_tid } => (Kind::Exec, thread.0, old_tid as u32, 0),
             SchedWhat::Exit { thread } => (Kind::Exit, thread.0, none, 0),
             SchedWhat::Rename { thread } => (Kind::Rename, thread.0, none, 0),
+            SchedWhat::RunTime { thread, ns } => (Kind::RunTime, thread.0, ns, 0),
             SchedWhat::Sight => (Kind::Sight, none, none, 0),
             SchedWhat::Lost => (Kind::Lost, none, none, 0),
         };
@@ -260,6 +269,7 @@ impl Packed {
             },
             Kind::Exit => SchedWhat::Exit { thread },
             Kind::Rename => SchedWhat::Rename { thread },
+            Kind::RunTime => SchedWhat::RunTime { thread, ns: self.b },
             Kind::Sight => SchedWhat::Sight,
             Kind::Lost => SchedWhat::Lost,
         };
@@ -393,6 +403,7 @@ pub(crate) fn is_sight(what: &What) -> bool {
             | What::Exec { .. }
             | What::Exit { .. }
             | What::Rename { .. }
+            | What::RunTime { .. }
             | What::Lost
     )
 }
@@ -452,6 +463,7 @@ pub(crate) fn kept(
             },
         }),
         What::Rename { tid, .. } => row(tid).map(|thread| SchedWhat::Rename { thread }),
+        What::RunTime { tid, ns } => row(tid).map(|thread| SchedWhat::RunTime { thread, ns }),
         What::Lost => Some(SchedWhat::Lost),
         // These tell of a thread that no event told of before: as a rename to the name it has does.
         What::SyscallEntry { .. } | What::SyscallExit | What::LockCall { .. } => {
@@ -514,6 +526,10 @@ mod tests {
             SchedWhat::Exec { thread, old_tid: 9 },
             SchedWhat::Exit { thread },
             SchedWhat::Rename { thread },
+            SchedWhat::RunTime {
+                thread,
+                ns: u32::MAX,
+            },
             SchedWhat::Sight,
             SchedWhat::Lost,
         ];

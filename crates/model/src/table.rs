@@ -1,10 +1,11 @@
 //! Who is who while the events go by: tid -> the thread that has it now, pid -> its process.
 //!
 //! Rows are made when first needed and put in their final order at the end ([`Order`]).
+use crate::hidden_run::HiddenRun;
 use crate::input::Setup;
 pub(crate) use crate::tape::NONE;
 use crate::tape::{StateLog, Tape, Tapes};
-use crate::{Process, ProcessIx, StrIx, Strings, Thread, ThreadIx, ThreadState, Time};
+use crate::{Duration, Process, ProcessIx, StrIx, Strings, Thread, ThreadIx, ThreadState, Time};
 use std::collections::HashMap;
 
 /// tids beyond this are not given out by any Linux (PID_MAX_LIMIT) and take the slow path: the dense table must
@@ -43,10 +44,33 @@ pub(crate) struct Row {
     pub switches_out: u32,
     pub switches_in: u32,
     pub preemptions: u32,
+    /// ns that the kernel counted as run since it last left a CPU; negative: not known ([`Row::lose_run`]).
+    pub ran: i64,
+    /// All ns that the kernel counted as run.
+    pub counted: i64,
+    /// Its run on a CPU, if a hidden switch began it.
+    pub hidden_run: Option<HiddenRun>,
     /// Open system call.
     pub syscall: Option<(Time, StrIx, u16)>,
     /// Open wait for a lock of the kernel's own.
     pub kernel_lock: Option<(Time, StrIx, u16)>,
+}
+
+/// [`Row::ran`] after a loss: some of the run time may not have been told. Far from any sum, and no sum reaches 0 from it.
+const NOT_KNOWN: i64 = i64::MIN / 2;
+
+impl Row {
+    /// A run ended, or one began that an event tells of.
+    pub fn forget_run(&mut self) {
+        self.ran = 0;
+        self.hidden_run = None;
+    }
+
+    /// Events are missing.
+    pub fn lose_run(&mut self) {
+        self.ran = NOT_KNOWN;
+        self.hidden_run = None;
+    }
 }
 
 /// A process as the passes know it.
@@ -204,6 +228,9 @@ impl Table {
             switches_out: 0,
             switches_in: 0,
             preemptions: 0,
+            ran: 0,
+            counted: 0,
+            hidden_run: None,
             syscall: None,
             kernel_lock: None,
         });
@@ -436,6 +463,7 @@ impl Table {
         &self,
         order: &Order,
         setup: &Setup,
+        counts_run_time: bool,
         strings: &mut Strings,
     ) -> (Vec<Process>, Vec<Thread>) {
         let mut processes =
@@ -486,6 +514,7 @@ impl Table {
                 preemptions: row.preemptions,
                 switches_out: row.switches_out,
                 switches_in: row.switches_in,
+                counted: counts_run_time.then_some(Duration(row.counted)),
                 ..Thread::default()
             });
         }

@@ -88,7 +88,18 @@ impl Tape {
         (self.len > 0).then_some(&self.last)
     }
 
-    /// The last row, to be changed; not its start.
+    /// The row before the last.
+    pub fn before_last(&self) -> Option<&StateLog> {
+        (self.len > 1).then_some(&self.packed)
+    }
+
+    /// The last row begins at `start`, which is not before the row before it begins.
+    pub fn move_last(&mut self, start: Time) {
+        debug_assert!(self.before_last().is_none_or(|b| b.start <= start));
+        self.last.start = start;
+    }
+
+    /// The last row, to be changed; not its start ([`Tape::move_last`]).
     pub fn last_mut(&mut self) -> Option<&mut StateLog> {
         (self.len > 0).then_some(&mut self.last)
     }

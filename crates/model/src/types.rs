@@ -210,6 +210,8 @@ pub struct Cpu {
     /// Switches that the kernel did not report although it recorded this CPU: later events found somebody there who
     /// was not switched in. Their times are inferred (docs/design/states.md).
     pub hidden_switches: u64,
+    /// Of these: how many began a run that was placed by the kernel's own count of run time, to the ns.
+    pub placed_switches: u64,
 }
 
 /// One process (thread group).
@@ -250,6 +252,8 @@ pub struct Thread {
     pub switches_out: u32,
     /// sched_switch events that put it on a CPU.
     pub switches_in: u32,
+    /// Its run time as the kernel counted it (sched_stat_runtime); none: not recorded, or some of it may be lost.
+    pub counted: Option<Duration>,
 }
 
 /// What a thread was doing, as the kernel's scheduler sees it.

@@ -27,6 +27,10 @@ struct Machine {
     events: Vec<Vec<Event>>,
     wakeups: u64,
     switches: u64,
+    /// Switches from idle are not written, and run times are.
+    hides: bool,
+    /// When the thread on each CPU came, or its run time was last written.
+    counted_at: Vec<i64>,
 }
 
 impl Machine {
@@ -47,6 +51,8 @@ impl Machine {
             events: vec![Vec::new(); n_cpus],
             wakeups: 0,
             switches: 0,
+            hides: false,
+            counted_at: vec![0; n_cpus],
         }
     }
 
@@ -69,6 +75,16 @@ impl Machine {
         });
     }
 
+    /// As the kernel does at each tick, and of who leaves; `at`: the CPU that writes it.
+    fn count(&mut self, at: usize, cpu: usize) {
+        if let (true, Some(thread)) = (self.hides, self.on_cpu[cpu]) {
+            let ns = (self.now - self.counted_at[cpu]) as u32;
+            let tid = Machine::tid(Some(thread));
+            self.emit(at, What::RunTime { tid, ns });
+        }
+        self.counted_at[cpu] = self.now;
+    }
+
     fn step(&mut self, step: Step) {
         self.now += step.wait;
         let (cpu, thread) = (step.cpu % self.on_cpu.len(), step.thread % self.state.len());
@@ -76,6 +92,7 @@ impl Machine {
             // Whoever runs on the CPU wakes the thread.
             0 | 1 if matches!(self.state[thread], Sleeping | DiskSleep) => {
                 let name = StrIx::NONE;
+                self.count(cpu, usize::from(self.cpu_of[thread]));
                 self.emit(
                     cpu,
                     What::Waking {
@@ -98,16 +115,19 @@ impl Machine {
                 let left_as = [Sleeping, DiskSleep, RunnablePreempted][usize::from(action % 3)];
                 let (prev_tid, next_tid, name) =
                     (Machine::tid(prev), Machine::tid(next), StrIx::NONE);
-                self.emit(
-                    cpu,
-                    What::Switch {
-                        prev: prev_tid,
-                        prev_comm: name,
-                        left_as,
-                        next: next_tid,
-                        next_comm: name,
-                    },
-                );
+                self.count(cpu, cpu);
+                if !self.hides || prev.is_some() {
+                    self.emit(
+                        cpu,
+                        What::Switch {
+                            prev: prev_tid,
+                            prev_comm: name,
+                            left_as,
+                            next: next_tid,
+                            next_comm: name,
+                        },
+                    );
+                }
                 if let Some(prev) = prev {
                     self.become_(prev, left_as);
                     self.switches += 1;
@@ -176,6 +196,7 @@ fn what() -> impl Strategy<Value = What> {
         1 => (tid.clone(), tid.clone()).prop_map(|(tid, old_tid)| What::Exec { tid, old_tid }),
         1 => (tid.clone(), any::<bool>()).prop_map(|(tid, at_once)| What::Exit { tid, at_once }),
         1 => Just(What::Lost),
+        2 => (tid.clone(), prop_oneof![0u32..99, Just(u32::MAX)]).prop_map(|(tid, ns)| What::RunTime { tid, ns }),
         1 => tid.clone().prop_map(|tid| What::In { tid }),
         1 => (tid, state).prop_map(|(tid, left_as)| What::Out { tid, left_as }),
         1 => prop_oneof![Just(What::IrqEntry { name: StrIx::NONE }), Just(What::IrqExit), Just(What::SyscallEntry { name: StrIx::NONE }), Just(What::SyscallExit)],
@@ -249,6 +270,39 @@ proptest! {
         prop_assert_eq!(trace.wakeups.time.len() as u64, machine.wakeups);
         let switches: u64 = trace.threads.iter().map(|t| u64::from(t.switches_out)).sum();
         prop_assert_eq!(switches, machine.switches);
+    }
+
+    #[test]
+    fn hidden_switches_are_placed_by_run_times(steps in steps(), n_cpus in 1usize..4, n_threads in 1usize..7) {
+        let mut machine = Machine::new(n_cpus, n_threads);
+        machine.hides = true;
+        // Who is where at the start is not in doubt.
+        (0..n_cpus).for_each(|cpu| machine.emit(cpu, What::IrqExit));
+        steps.iter().for_each(|&step| machine.step(step));
+        // Who never does anything is never found.
+        for cpu in 0..n_cpus {
+            if let Some(thread) = machine.on_cpu[cpu] {
+                machine.step(Step { wait: 5, cpu, thread, action: 3 });
+            }
+        }
+        let (trace, machine) = machine.load();
+        prop_assert_eq!(trace.broken_rules(), Vec::<String>::new());
+        prop_assert_eq!(trace.disagreements(), Vec::<String>::new());
+        for (thread, truth) in machine.truth.iter().enumerate() {
+            let tid = Machine::tid(Some(thread));
+            let got = states_of(&trace, tid);
+            let mentioned = !got.is_empty();
+            prop_assert!(mentioned || truth.len() == 1, "tid {tid} is missing");
+            if !mentioned {
+                continue;
+            }
+            prop_assert_eq!(&got, truth, "tid {}", tid);
+            let ends = truth.iter().skip(1).map(|(start, _)| *start).chain([END]);
+            let runs = truth.iter().zip(ends).filter(|((_, state), _)| *state == Running);
+            let ran: i64 = runs.map(|((start, _), end)| end - start).sum();
+            let row = trace.threads.iter().find(|t| t.tid == tid).expect("it is there");
+            prop_assert_eq!(row.counted.map_or(0, |d| d.ns()), ran, "tid {}", tid);
+        }
     }
 
     #[test]

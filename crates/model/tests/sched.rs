@@ -38,6 +38,16 @@ fn waking(ns: i64, context: i32, tid: i32, cpu: i32) -> Event {
     )
 }
 
+/// The kernel counts `run` more ns for the thread, on a CPU where `context` is.
+fn run_time(ns: i64, context: i32, tid: i32, run: u32) -> Event {
+    event(ns, context, What::RunTime { tid, ns: run })
+}
+
+fn counted(trace: &Trace, tid: i32) -> Option<i64> {
+    let thread = trace.threads.iter().find(|t| t.tid == tid);
+    thread.expect("thread").counted.map(|d| d.ns())
+}
+
 fn load(span: std::ops::Range<i64>, cpus: Vec<Vec<Event>>) -> Trace {
     let setup = Setup {
         span: Time(span.start)..Time(span.end),
@@ -339,6 +349,157 @@ fn a_hidden_switch_from_idle_is_inferred_from_the_wake_up() {
         (trace.cpus[0].hidden_switches, trace.cpus[1].hidden_switches),
         (0, 1)
     );
+}
+
+#[test]
+fn a_run_that_a_hidden_switch_began_is_as_long_as_the_kernel_counted() {
+    // As above; but the kernel counts 15 ns at a tick, and 5 more just before 30 leaves: it came at 480.
+    let trace = load(
+        0..1000,
+        vec![
+            vec![waking(200, 10, 30, 1), switch(900, 10, Sleeping, 0)],
+            vec![
+                switch(100, 30, Sleeping, 0),
+                run_time(496, 30, 30, 15),
+                run_time(499, 30, 30, 5),
+                switch(500, 30, Sleeping, 0),
+            ],
+        ],
+    );
+    assert_eq!(
+        states(&trace, 30),
+        [
+            (0, Running, 1, 0),
+            (100, Sleeping, 1, 0),
+            (200, RunnableWoken, 1, 10),
+            (480, Running, 1, 0),
+            (500, Sleeping, 1, 0)
+        ]
+    );
+    assert_eq!(
+        occupancy(&trace, 1),
+        [(0, 30), (100, 0), (480, 30), (500, 0)]
+    );
+    assert_eq!(trace.wakeups.latency, [kasuri_model::Duration(280)]);
+    assert_eq!(
+        (trace.cpus[1].hidden_switches, trace.cpus[1].placed_switches),
+        (1, 1)
+    );
+    assert_eq!(counted(&trace, 30), Some(20));
+    assert_eq!(trace.disagreements(), Vec::<String>::new());
+}
+
+#[test]
+fn run_time_that_another_cpu_told_of_counts() {
+    // 10 wakes 20 onto CPU 1, where 30 is: that brings the count of 30 up to date before CPU 1 says anything of it.
+    let trace = load(
+        0..1000,
+        vec![
+            vec![
+                waking(200, 10, 30, 1),
+                run_time(300, 10, 30, 60),
+                waking(301, 10, 20, 1),
+            ],
+            vec![
+                switch(100, 30, Sleeping, 0),
+                run_time(499, 30, 30, 200),
+                switch(500, 30, Sleeping, 0),
+            ],
+        ],
+    );
+    assert!(states(&trace, 30).contains(&(240, Running, 1, 0)));
+    assert_eq!(counted(&trace, 30), Some(260));
+}
+
+#[test]
+fn a_placed_run_begins_neither_before_another_was_seen_there_nor_before_it_was_ready() {
+    // CPU 0: 10 is there up to 150 at least; 20, woken at 110, is found there at 400. It counts more than fits.
+    let trace = load(
+        0..1000,
+        vec![
+            vec![
+                waking(110, 10, 20, 0),
+                waking(150, 10, 40, 0),
+                run_time(399, 20, 20, 5000),
+                switch(400, 20, Sleeping, 0),
+            ],
+            Vec::new(),
+        ],
+    );
+    assert_eq!(
+        states(&trace, 20)[1..],
+        [
+            (110, RunnableWoken, 0, 10),
+            (150, Running, 0, 0),
+            (400, Sleeping, 0, 0)
+        ]
+    );
+    // It counts less than it may have run: nobody knows who was there between the two.
+    let trace = load(
+        0..1000,
+        vec![vec![
+            waking(110, 10, 20, 0),
+            run_time(399, 20, 20, 40),
+            switch(400, 20, Sleeping, 0),
+        ]],
+    );
+    assert_eq!(
+        occupancy(&trace, 0),
+        [(0, 10), (110, -1), (360, 20), (400, 0)]
+    );
+    assert_eq!(
+        states(&trace, 20)[1..],
+        [
+            (110, RunnableWoken, 0, 10),
+            (360, Running, 0, 0),
+            (400, Sleeping, 0, 0)
+        ]
+    );
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_after_a_hidden_wake_up_is_unknown_until_it_begins() {
+    // 30 sleeps at 100. Neither its wake-up nor its coming is seen; the event at 450 finds it, and it has run since 420.
+    let trace = load(
+        0..1000,
+        vec![vec![
+            run_time(99, 30, 30, 99),
+            switch(100, 30, Sleeping, 0),
+            waking(450, 30, 10, 0),
+            run_time(499, 30, 30, 80),
+            switch(500, 30, Sleeping, 0),
+        ]],
+    );
+    assert_eq!(
+        states(&trace, 30),
+        [
+            (0, Running, 0, 0),
+            (100, Unknown, 0, 0),
+            (420, Running, 0, 0),
+            (500, Sleeping, 0, 0)
+        ]
+    );
+}
+
+#[test]
+fn run_times_with_a_gap_place_nothing() {
+    // Events of CPU 0 are lost after 250: some of what 30 ran may have been told there.
+    let lost = event(250, -1, What::Lost);
+    let trace = load(
+        0..1000,
+        vec![
+            vec![waking(200, 10, 30, 1), lost, switch(900, 10, Sleeping, 0)],
+            vec![
+                switch(100, 30, Sleeping, 0),
+                run_time(499, 30, 30, 5),
+                switch(500, 30, Sleeping, 0),
+            ],
+        ],
+    );
+    assert!(states(&trace, 30).contains(&(200, Running, 1, 0)));
+    assert_eq!(trace.cpus[1].placed_switches, 0);
+    assert_eq!(counted(&trace, 30), None);
 }
 
 #[test]

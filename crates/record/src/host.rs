@@ -37,6 +37,16 @@ pub fn allowed_cpus() -> Vec<usize> {
     )
 }
 
+/// Whether a hypervisor says so of itself, as those of x86 do.
+pub fn is_virtual() -> bool {
+    let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|line| {
+        line.split_ascii_whitespace()
+            .any(|flag| flag == "hypervisor")
+    })
+}
+
 /// "0-3,8" to numbers.
 fn parse_cpu_list(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();

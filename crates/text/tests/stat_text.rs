@@ -54,12 +54,19 @@ fn stat_says_when_more_was_inferred_than_ran() {
         seen_ns: 1_050_000_000,
         unseen_ns: -50_000_000,
         unseen_share: -0.05,
+        ..CpuTime::default()
     });
     let page = page(&summary, 120);
     assert!(
         page.contains("the events show 1.05 s, 5.0 % more"),
         "{page}"
     );
+    if let Some(cpu_time) = &mut summary.cpu_time {
+        cpu_time.counted_ns = Some(1_000_500_000);
+    }
+    let page = self::page(&summary, 200);
+    let says = "its run times add up to 1.00 s (+0.05 %); the switches show 1.05 s, 5.0 % more";
+    assert!(page.contains(says), "{page}");
     summary.cpu_time = None;
     assert!(!self::page(&summary, 120).contains("counted by the kernel"));
 }

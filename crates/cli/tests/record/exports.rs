@@ -10,37 +10,6 @@ fn stat(dir: &Path, file: &str) -> Value {
     serde_json::from_slice(&out.stdout).expect("JSON")
 }
 
-#[test]
-fn stat_has_the_kernels_own_account_of_the_cpu_time_beside_its_own() {
-    if !can_trace() {
-        return;
-    }
-    let dir = scratch();
-    let dir = dir.path();
-    let out = run(kasuri(dir)
-        .args(["record", "-q", "-o", "b.kasuri", "--"])
-        .arg(program("barriers"))
-        .args(["4", "200"]));
-    assert!(out.status.success(), "{}", said(&out));
-    let printed = String::from_utf8_lossy(&out.stdout).into_owned();
-    let its_own = printed
-        .lines()
-        .find_map(|line| line.strip_prefix("cpu_ns "));
-    let its_own: i64 = its_own.expect("cpu_ns").parse().expect("a number");
-    let stat = stat(dir, "b.kasuri");
-    let ns = |key: &str| stat["cpu_time"][key].as_i64().expect("ns");
-    // The program asks shortly before it ends: the kernel goes on counting.
-    assert!(ns("kernel_ns") >= its_own, "{} {its_own}", ns("kernel_ns"));
-    assert_eq!(ns("seen_ns"), stat["on_cpu_ns"].as_i64().expect("ns"));
-    assert_eq!(ns("seen_ns") + ns("unseen_ns"), ns("kernel_ns"));
-    // Of a part of the recording the kernel gave no account.
-    let part = ["stat", "--json", "--range", "0ms..1ms", "b.kasuri"];
-    let part = run(kasuri(dir).args(part));
-    assert!(part.status.success(), "{}", said(&part));
-    let part: Value = serde_json::from_slice(&part.stdout).expect("JSON");
-    assert!(part["cpu_time"].is_null());
-}
-
 /// What `stat` says of each thread id: switches, preemptions, wake-ups, migrations, and the time in each state.
 fn threads(stat: &Value) -> BTreeMap<i64, BTreeMap<String, i64>> {
     let mut out: BTreeMap<i64, BTreeMap<String, i64>> = BTreeMap::new();

@@ -52,6 +52,10 @@ const FIXED: &[(&str, &[(&str, Ty)])] = &[
         &[("comm", Ty::Comm), ("tid", Ty::I32), ("prio", Ty::I32)],
     ),
     (
+        "sched_stat_runtime",
+        &[("comm", Ty::Comm), ("tid", Ty::I32), ("runtime", Ty::U64)],
+    ),
+    (
         "task_rename",
         &[
             ("tid", Ty::I32),
@@ -361,6 +365,7 @@ impl Writer<'_> {
             Told::Exec { .. } => "sched_process_exec",
             Told::Exit { .. } => "sched_process_exit",
             Told::Rename { .. } => "task_rename",
+            Told::RunTime { .. } => "sched_stat_runtime",
             Told::Lost => return None,
         }))
     }
@@ -476,6 +481,11 @@ fn fields(out: &mut Vec<u8>, what: &Told<'_>) {
             comm(out, &thread.name);
             comm(out, &thread.name);
             put(out, &[0]);
+        }
+        Told::RunTime { task: thread, ns } => {
+            comm(out, &thread.name);
+            put(out, &[thread.tid]);
+            out.extend(u64::from(*ns).to_le_bytes());
         }
         Told::Lost => {}
     }

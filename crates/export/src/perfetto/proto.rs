@@ -238,7 +238,7 @@ pub struct FtraceEvent {
     pub pid: Option<u32>,
     #[prost(uint32, optional, tag = "5")]
     pub common_flags: Option<u32>,
-    #[prost(oneof = "Event", tags = "4, 20, 114, 235, 236, 237, 238, 491")]
+    #[prost(oneof = "Event", tags = "4, 20, 114, 235, 236, 237, 238, 327, 491")]
     pub event: Option<Event>,
 }
 
@@ -258,6 +258,8 @@ pub enum Event {
     SchedProcessExec(SchedProcessExec),
     #[prost(message, tag = "238")]
     SchedProcessExit(SchedProcessExit),
+    #[prost(message, tag = "327")]
+    Generic(Generic),
     #[prost(message, tag = "491")]
     SchedMigrateTask(SchedMigrateTask),
 }
@@ -345,4 +347,31 @@ pub struct SchedMigrateTask {
     pub orig_cpu: Option<i32>,
     #[prost(int32, optional, tag = "5")]
     pub dest_cpu: Option<i32>,
+}
+
+/// An event that has no message of its own.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Generic {
+    #[prost(string, optional, tag = "1")]
+    pub event_name: Option<String>,
+    #[prost(message, repeated, tag = "2")]
+    pub field: Vec<GenericField>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct GenericField {
+    #[prost(string, optional, tag = "1")]
+    pub name: Option<String>,
+    #[prost(oneof = "GenericValue", tags = "3, 4, 5")]
+    pub value: Option<GenericValue>,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum GenericValue {
+    #[prost(string, tag = "3")]
+    Str(String),
+    #[prost(int64, tag = "4")]
+    Int(i64),
+    #[prost(uint64, tag = "5")]
+    Uint(u64),
 }

@@ -155,6 +155,7 @@ fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
             oldcomm: name(task),
             newcomm: name(task),
         }),
+        Told::RunTime { task, ns } => Event::Generic(run_time(task, *ns)),
         Told::Lost => return None,
     };
     Some(FtraceEvent {
@@ -163,4 +164,19 @@ fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
         common_flags: record.in_interrupt.then(|| record.flags().into()),
         event: Some(event),
     })
+}
+
+fn run_time(task: &Task<'_>, ns: u32) -> Generic {
+    let field = |name: &str, value| GenericField {
+        name: Some(name.to_owned()),
+        value: Some(value),
+    };
+    Generic {
+        event_name: Some("sched_stat_runtime".to_owned()),
+        field: vec![
+            field("comm", GenericValue::Str(task.name.clone().into_owned())),
+            field("pid", GenericValue::Int(task.tid.into())),
+            field("runtime", GenericValue::Uint(ns.into())),
+        ],
+    }
 }

@@ -12,6 +12,7 @@ const RENAME: u16 = 325;
 const EXEC: u16 = 326;
 const EXIT: u16 = 327;
 const RECORDING: u16 = 328;
+const RUN_TIME: u16 = 329;
 
 /// Where the fields of a type begin: after those that all have.
 const COMMON: usize = 8;
@@ -77,6 +78,13 @@ const EXIT_FIELDS: Fields = &[
     ("int prio", 4, true),
 ];
 const EXIT_PRINT: &str = r#""comm=%s pid=%d prio=%d", REC->comm, REC->pid, REC->prio"#;
+const RUN_TIME_FIELDS: Fields = &[
+    ("char comm[16]", 16, false),
+    ("pid_t pid", 4, true),
+    ("u64 runtime", 8, false),
+];
+const RUN_TIME_PRINT: &str =
+    r#""comm=%s pid=%d runtime=%Lu [ns]", REC->comm, REC->pid, REC->runtime"#;
 /// Kasuri's own: when recording began and ended, on each CPU that was recorded.
 const RECORDING_FIELDS: Fields = &[("int ends", 4, true)];
 const RECORDING_PRINT: &str = r#""ends=%d", REC->ends"#;
@@ -123,6 +131,12 @@ pub fn formats(has_migrations: bool) -> Vec<(&'static str, String)> {
         (MIGRATE_NAME, MIGRATE, MIGRATE_FIELDS, MIGRATE_PRINT),
         ("sched/sched_process_exec", EXEC, EXEC_FIELDS, EXEC_PRINT),
         ("sched/sched_process_exit", EXIT, EXIT_FIELDS, EXIT_PRINT),
+        (
+            "sched/sched_stat_runtime",
+            RUN_TIME,
+            RUN_TIME_FIELDS,
+            RUN_TIME_PRINT,
+        ),
         ("task/task_newtask", NEWTASK, NEWTASK_FIELDS, NEWTASK_PRINT),
         ("task/task_rename", RENAME, RENAME_FIELDS, RENAME_PRINT),
         (
@@ -198,6 +212,7 @@ impl Bytes {
             Told::Exec { .. } => EXEC,
             Told::Exit { .. } => EXIT,
             Told::Rename { .. } => RENAME,
+            Told::RunTime { .. } => RUN_TIME,
             Told::Lost => return None,
         };
         let out = self.start(id, record.flags(), record.context);
@@ -219,6 +234,7 @@ impl Bytes {
             Told::Exec { task, old_tid } => out.comm(task).int(task.tid).int(*old_tid),
             Told::Exit { task } => out.task(task),
             Told::Rename { task } => out.int(task.tid).comm(task).comm(task),
+            Told::RunTime { task, ns } => out.comm(task).int(task.tid).long((*ns).into()),
             Told::Lost => out,
         };
         Some(&self.bytes)

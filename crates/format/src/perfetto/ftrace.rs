@@ -95,6 +95,11 @@ pub enum Ftrace<'a> {
     Exit {
         pid: i32,
     },
+    /// sched_stat_runtime, which has no message of its own.
+    RunTime {
+        pid: i32,
+        ns: u64,
+    },
     IrqEntry {
         name: Name<'a>,
     },
@@ -393,6 +398,7 @@ fn what<'a>(field: Field<'a>, what: &mut Ftrace<'a>) -> Result<()> {
                 comm,
             }
         }
+        327 => generic(field)?,
         329 => {
             let ([id], []) = pick(field, [1], [])?;
             Ftrace::SysEnter { id }
@@ -409,4 +415,28 @@ fn what<'a>(field: Field<'a>, what: &mut Ftrace<'a>) -> Result<()> {
         _ => return Ok(()),
     };
     Ok(())
+}
+
+/// An event without a message of its own: its name, and fields with name and value.
+fn generic(field: Field<'_>) -> Result<Ftrace<'_>> {
+    let (mut name, mut pid, mut runtime): (&[u8], _, _) = (&[], None, None);
+    let mut message = field.message();
+    while let Some(part) = message.next_field()? {
+        match part.number {
+            1 => name = part.bytes(),
+            2 => {
+                let ([int, uint], [key]) = pick(part, [4, 5], [1])?;
+                match key.0 {
+                    b"pid" => pid = Some(int as i32),
+                    b"runtime" => runtime = Some(if uint != 0 { uint } else { int } as u64),
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(match (name, pid, runtime) {
+        (b"sched_stat_runtime", Some(pid), Some(ns)) => Ftrace::RunTime { pid, ns },
+        _ => Ftrace::Other,
+    })
 }

@@ -22,6 +22,7 @@ pub(super) enum Role {
     Exec,
     Exit,
     Rename,
+    RunTime,
     IrqEntry,
     IrqExit,
     /// Interrupts without a handler of their own: timer, reschedule.
@@ -47,6 +48,7 @@ fn role(name: &str, has_waking: bool) -> Role {
         "sched_process_exec" => Role::Exec,
         "sched_process_exit" => Role::Exit,
         "task_rename" => Role::Rename,
+        "sched_stat_runtime" => Role::RunTime,
         "irq_handler_entry" => Role::IrqEntry,
         "irq_handler_exit" => Role::IrqExit,
         "irq_softirq_entry" => Role::SoftirqEntry,
@@ -93,6 +95,7 @@ const fn fields(role: Role) -> (Names, Names) {
         Role::Exec => (&[TID, &["old_tid", "old_pid"]], &[]),
         Role::Exit => (&[TID], &[]),
         Role::Rename => (&[TID], &[&["newcomm"]]),
+        Role::RunTime => (&[TID, &["runtime"]], &[]),
         Role::IrqEntry => (&[&["irq"]], &[&["name"]]),
         Role::SoftirqEntry => (&[&["vec"]], &[]),
         Role::LockBegin => (&[], &[&["name"]]),
@@ -563,6 +566,10 @@ impl<'a> KernelCpu<'a> {
             Role::Rename => What::Rename {
                 tid,
                 comm: self.comms.get(v.texts[0], 0, strings),
+            },
+            Role::RunTime => What::RunTime {
+                tid,
+                ns: v.int(1).clamp(0, i64::from(u32::MAX)) as u32,
             },
             Role::IrqEntry => {
                 self.interrupts += 1;

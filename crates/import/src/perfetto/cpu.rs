@@ -300,6 +300,10 @@ impl<'a> Cpu<'a> {
                 tid: pid,
                 at_once: false,
             },
+            Ftrace::RunTime { pid, ns } => What::RunTime {
+                tid: pid,
+                ns: u32::try_from(ns).unwrap_or(u32::MAX),
+            },
             Ftrace::IrqEntry { name } => What::IrqEntry {
                 name: self.name(name, strings),
             },

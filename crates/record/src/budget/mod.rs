@@ -8,7 +8,7 @@ pub mod governor;
 use crate::budget::governor::{Decision, Governor};
 use crate::error::Result;
 use crate::kernel::source::Source;
-use crate::kernel::tracefs::DEFAULT_EVENTS;
+use crate::kernel::tracefs::{DEFAULT_EVENTS, RUN_TIME_EVENTS};
 use crate::options::{Options, Target};
 use kasuri_base::cost::cost_at;
 use kasuri_format::meta::{BudgetChange, KernelMeta};
@@ -69,7 +69,9 @@ impl Budget {
         };
         let warm = options.costs.warm.iter();
         let costs = warm.map(|(name, ns)| (name.clone(), ns[0])).collect();
-        let timeline: Vec<&str> = DEFAULT_EVENTS.iter().map(|(name, _)| *name).collect();
+        // Run times that are cut say nothing.
+        let timeline = DEFAULT_EVENTS.iter().chain(RUN_TIME_EVENTS);
+        let timeline: Vec<&str> = timeline.map(|(name, _)| *name).collect();
         Some(Budget {
             governor: Governor::new(budget, &events, &costs, UNKNOWN_NS, &timeline),
             apart: options.costs.apart.clone(),

@@ -3,7 +3,7 @@
 //! `kasuri record --events locks,irq` and `kasuri events` know the same names. A user's own are in a small file,
 //! `$XDG_CONFIG_HOME/kasuri/selections` (usually `~/.config/kasuri/selections`), a line each:
 //! `NAME = EVENT, EVENT, ...`, where EVENT is `system:name`, `system:*` or another selection; `#` begins a comment.
-use crate::kernel::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, SYSCALL_EVENTS};
+use crate::kernel::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, RUN_TIME_EVENTS, SYSCALL_EVENTS};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,11 @@ pub const BUILTIN: &[Builtin] = &[
         name: "timeline",
         what: "thread states, CPUs, wake-ups, migrations: always recorded",
         events: DEFAULT_EVENTS,
+    },
+    Builtin {
+        name: "run-time",
+        what: "CPU time of each thread as the kernel counts it: recorded unasked where a kernel hides switches",
+        events: RUN_TIME_EVENTS,
     },
     Builtin {
         name: "locks",

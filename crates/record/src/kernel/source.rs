@@ -3,7 +3,7 @@ use crate::error::Result;
 use crate::guard::safefs::Held;
 use crate::kernel::perf::{self, Perf, Reach};
 use crate::kernel::tracefs::{
-    self, CpuStats, Drain, Instance, InstanceOptions, StatsFiles, Tracefs,
+    self, CpuStats, Drain, Hides, Instance, InstanceOptions, StatsFiles, Tracefs,
 };
 use crate::options::{Options, Target};
 use kasuri_format::meta::{KernelLoss, KernelMeta};
@@ -185,7 +185,10 @@ fn open_tracefs(
     };
     opened.lock_functions = wanted.functions.iter().map(|f| f.name.clone()).collect();
     let instance = match Instance::create(&tracefs, &wanted) {
-        Ok(instance) => instance,
+        Ok(mut instance) => {
+            add_run_times(&mut instance);
+            instance
+        }
         Err(e) => {
             no_lock_functions(options, || crate::kernel::uprobes::unavailable(&e))?;
             opened.missing.push(format!(
@@ -206,6 +209,30 @@ fn open_tracefs(
         unwritten: HashMap::new(),
         instance,
     }))
+}
+
+/// Adds the kernel's count of run time where switches are hidden. On a machine that is too busy to show it, they are taken to be
+/// hidden if it is a virtual machine: all machines known to hide them are.
+fn add_run_times(instance: &mut Instance) {
+    let has_them = |event: &str| instance.formats.contains_key(event);
+    if tracefs::RUN_TIME_EVENTS
+        .iter()
+        .all(|(name, _)| has_them(name))
+    {
+        return;
+    }
+    let hides = match tracefs::hides_switches(instance) {
+        Ok(Hides::Yes) => true,
+        Ok(Hides::NotKnown) => crate::host::is_virtual(),
+        Ok(Hides::No) => false,
+        // Recording run times that tell nothing new is the smaller mistake.
+        Err(_) => true,
+    };
+    if hides {
+        for (event, use_of_it) in tracefs::RUN_TIME_EVENTS {
+            instance.add_event(event, use_of_it);
+        }
+    }
 }
 
 /// They were asked for by name: a recording without them is not what is wanted.

@@ -451,6 +451,19 @@ fn cpu_use(s: &Summary) -> String {
 fn cpu_time(account: &CpuTime) -> String {
     let (kernel, seen) = (ns(account.kernel_ns), ns(account.seen_ns));
     let share = percent(account.unseen_share.abs());
+    if let Some(counted_ns) = account.counted_ns {
+        let off = (counted_ns - account.kernel_ns) as f64 / account.kernel_ns as f64;
+        let how_far = match account.unseen_ns {
+            1.. => format!("{share} less"),
+            0 => "as much".to_owned(),
+            _ => format!("{share} more"),
+        };
+        return format!(
+            "{kernel} by the kernel's own account; its run times add up to {} ({:+.2} %); the switches show {seen}, {how_far}",
+            ns(counted_ns),
+            off * 100.0
+        );
+    }
     let how_far = match account.unseen_ns {
         1.. => format!("{share} less"),
         0 => "the same".to_owned(),

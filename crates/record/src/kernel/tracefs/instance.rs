@@ -148,21 +148,28 @@ impl Instance {
         self.page_bytes = page_bytes(&self.header_page)
             .ok_or_else(|| io::Error::other("events/header_page has no data field"))?;
         self.cpus = cpus(dir)?;
-        for (event, use_of_it) in &expand(&catalogue, events) {
-            match catalogue.format(event) {
-                Some(format) if catalogue.enable(event, true).is_ok() => {
-                    self.formats.insert(event.clone(), format);
-                }
-                Some(_) => self.missing.push(format!(
-                    "cannot enable kernel event {event}: no {use_of_it}"
-                )),
-                None => self
-                    .missing
-                    .push(format!("this kernel has no event {event}: no {use_of_it}")),
-            }
-        }
+        let events = expand(&catalogue, events);
         self.catalogue = Some(catalogue);
+        for (event, use_of_it) in &events {
+            self.add_event(event, use_of_it);
+        }
         Ok(())
+    }
+
+    /// Switches one more event on; if the kernel does not, that is `missing`.
+    pub fn add_event(&mut self, event: &str, use_of_it: &str) {
+        let catalogue = self.catalogue.as_ref().expect("set up");
+        match catalogue.format(event) {
+            Some(format) if catalogue.enable(event, true).is_ok() => {
+                self.formats.insert(event.to_owned(), format);
+            }
+            Some(_) => self.missing.push(format!(
+                "cannot enable kernel event {event}: no {use_of_it}"
+            )),
+            None => self
+                .missing
+                .push(format!("this kernel has no event {event}: no {use_of_it}")),
+        }
     }
 
     /// Its directory.

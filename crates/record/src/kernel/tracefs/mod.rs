@@ -4,12 +4,14 @@
 //! be mounted nowhere at all (a detached mount of our own that vanishes with its descriptor).
 mod drain;
 mod events;
+mod hidden;
 mod instance;
 mod probes;
 mod stats;
 
 pub use drain::{Drain, Drained};
 pub use events::{Catalogue, DEFAULT_EVENTS, IRQ_EVENTS, LOCK_EVENTS, SYSCALL_EVENTS};
+pub use hidden::{Hides, RUN_TIME_EVENTS, hides_switches};
 pub use instance::{Instance, InstanceOptions, reap_dead, stale};
 pub use stats::{CpuStats, StatsFiles};
 

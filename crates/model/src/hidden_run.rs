@@ -1,0 +1,27 @@
+//! What is known of runs on a CPU that a hidden switch began, until the kernel's count of run time places them (`sched/run_time.rs`).
+use crate::Time;
+use crate::tape::StateLog;
+
+/// A run whose beginning no event tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HiddenRun {
+    /// The thread's state until then.
+    pub thread_before: StateLog,
+    /// What the CPU did until then, as `CpuLog::thread` has it.
+    pub cpu_before: u32,
+    /// The run did not begin earlier.
+    pub earliest: Time,
+    /// The wake-up that led to it; [`crate::tape::NONE`]: not known.
+    pub wakeup: u32,
+    /// Its beginning is told by the run time.
+    pub is_placed: bool,
+}
+
+/// What is known of run times at all.
+#[derive(Debug, Default)]
+pub(crate) struct RunTimes {
+    /// There are some.
+    pub are_recorded: bool,
+    /// Some may be lost.
+    pub are_cut: bool,
+}
