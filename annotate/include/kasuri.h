@@ -393,7 +393,8 @@ KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
  * open record is. */
 KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
     __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
-    __asm__ volatile("" : : : "memory"); /* a kill in the payload must leave the length behind */
+    /* ORDER none in hardware; pairs with a reader after this thread was killed in the payload, which finds the length. */
+    __asm__ volatile("" : : : "memory");
 }
 /* ORDER release; pairs with the acquire fence of a reader that looks at word 1 again after it has seen a payload word.
  * Publishes word 1, which has the record's length. Without it: the reader of an open chunk takes payload for an event
@@ -1078,15 +1079,16 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
 
 /* -- losses --
  *
- * Every event is kept or counted, by cause: emitted == kept + lost. A loss is counted in the chunk that the thread holds,
- * so that it travels with the events around it and is read once, with them. A thread without a chunk counts in the header
- * of its client's first segment; a client without a segment counts in the control page of the session.
+ * Every event is kept or counted, by cause: emitted == kept + lost. A loss is counted in the chunk that the thread
+ * holds, so that it travels with the events around it and is read once, with them. A thread without a chunk counts in
+ * the header of its client's first segment; a client without a segment counts in the control page of the session.
  */
 
 /* Count one lost event. The thread is in the slow path, or `counting` keeps its chunk (see kasuri__count_stalled).
- * ORDER relaxed for the counters: the recorder reads those of a chunk with the chunk, after the release of FULL; it reads
- * the others at the end of the recording, when a count that arrives late is one of an event that came too late anyway.
- * They are atomic additions since a signal handler of this thread, or another thread, may add to the same word. */
+ * ORDER relaxed for the counters: the recorder reads those of a chunk with the chunk, after the release of FULL; it
+ * reads the others at the end of the recording, when a count that arrives late is one of an event that came too late
+ * anyway. They are atomic additions since a signal handler of this thread, or another thread, may add to the same
+ * word. */
 KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__thread *t, uint32_t cause) {
     struct kasuri_chunk *chunk = t ? t->now.chunk : 0;
     uint64_t stamp;
@@ -1106,13 +1108,14 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
 }
 
 /* A reservation that fails raises the position all the same. 16 MiB of failed reservations would carry into the address
- * part of the position, and the next event would be written anywhere. So the slow path begins by bringing a high position
- * back, whatever becomes of the event: also for a thread without a chunk, behind a gate that closes, and in a forked child
- * that cannot attach.
+ * part of the position, and the next event would be written anywhere. So the slow path begins by bringing a high
+ * position back, whatever becomes of the event: also for a thread without a chunk, behind a gate that closes, and in a
+ * forked child that cannot attach.
  *
- * A signal handler that interrupts this may have done it already; then the compare-and-swap fails, and nothing is left to
- * do. 12 MiB remain when the clamp begins to work, and a handler that interrupts an emit adds 2 kB at most: 6,000 handlers
- * would have to nest. ORDER relaxed: only this thread and its handlers use the position, and they are one CPU. */
+ * A signal handler that interrupts this may have done it already; then the compare-and-swap fails, and nothing is left
+ * to do. 12 MiB remain when the clamp begins to work, and a handler that interrupts an emit adds 2 kB at most: 6,000
+ * handlers would have to nest. ORDER relaxed: only this thread and its handlers use the position, and they are one
+ * CPU. */
 KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
     uint64_t pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
     if (KASURI__UNLIKELY((pos & KASURI__OFF_MASK) > KASURI__OFF_HIGH))
@@ -1124,8 +1127,8 @@ KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
  *
  * Signals are not blocked here, since blocking them costs ten times as much. So a signal handler may interrupt this
  * function, find a free chunk and hand over the chunk that this function is about to count in. `counting` > 0 tells the
- * handler to put that off (kasuri__hand_over). It tells a thread that leaves the session, too, that this thread may still
- * touch the session's memory (kasuri__is_quiet).
+ * handler to put that off (kasuri__hand_over). It tells a thread that leaves the session, too, that this thread may
+ * still touch the session's memory (kasuri__is_quiet).
  *
  * All other fields of `t` are this thread's own. `freed` and `state` are hints: a change that is missed here is seen by
  * the next event. Every 4,096th event takes the long way, where it asks whether the recorder still lives.
@@ -1134,7 +1137,9 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
     uint32_t depth = t->counting; /* a fork in a handler wipes the field under us */
     int dealt = 0;
     __atomic_store_n(&t->counting, depth + 1, __ATOMIC_RELAXED);
-    /* Our own handlers must find it raised before we look at anything: an order of the compiler is enough for them. */
+    /* Our own handlers must find it raised before we look at anything.
+     * ORDER none in hardware; pairs with the load of `counting` in a signal handler of this thread, for which the order
+     * of the compiler is enough. */
     __asm__ volatile("" : : : "memory");
     if (t->stalled && kasuri__gate_load() == 1 && t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) &&
         t->stalled_freed == __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED) &&
@@ -1153,8 +1158,8 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
 /* -- chunks --
  *
  * A chunk is FREE (all zero), OWNED by one thread, or FULL (the recorder's). Only the owner writes into an OWNED chunk;
- * only the recorder touches a FULL one. The states of a segment's chunks lie together behind its header, so that a search
- * reads few cache lines. docs/design/ring.md has the table of transitions.
+ * only the recorder touches a FULL one. The states of a segment's chunks lie together behind its header, so that a
+ * search reads few cache lines. docs/design/ring.md has the table of transitions.
  */
 
 KASURI__COLD uint32_t *kasuri__states(struct kasuri__segment_ref *s) {
@@ -1162,8 +1167,8 @@ KASURI__COLD uint32_t *kasuri__states(struct kasuri__segment_ref *s) {
 }
 
 /* Take a FREE chunk, searching from where the last one was found. `hint` is the segment and the chunk to begin with,
- * segment << 20 | chunk. ORDER relaxed for `hint` and for the first look at a state: a wrong hint or a stale state costs
- * time only, since the compare-and-swap decides. */
+ * segment << 20 | chunk. ORDER relaxed for `hint` and for the first look at a state: a wrong hint or a stale state
+ * costs time only, since the compare-and-swap decides. */
 KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chunk_ref *out) {
     /* ORDER acquire; pairs with the release in grow(). Publishes segments[]. */
     uint32_t end = __atomic_load_n(&c->n_segments, __ATOMIC_ACQUIRE), first = KASURI__GET(c->first_segment);
@@ -1194,12 +1199,12 @@ KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chun
     return 0;
 }
 
-/* Is a slot below chunk->used not committed? It is when a signal handler of this thread, in which we are now, interrupted
- * the emit that reserved it. Handing such a chunk over would let the recorder zero it under that emit.
+/* Is a slot below chunk->used not committed? It is when a signal handler of this thread, in which we are now,
+ * interrupted the emit that reserved it. Handing such a chunk over would let the recorder zero it under that emit.
  *
  * The first loop takes every slot for an event and counts zeros, which compilers turn into vector instructions: 1 us a
- * chunk. A zero may also be a word of payload; only then does the second loop walk from event to event. Plain reads: all
- * slots of the chunk were written by this thread. */
+ * chunk. A zero may also be a word of payload; only then does the second loop walk from event to event. Plain reads:
+ * all slots of the chunk were written by this thread. */
 KASURI__COLD int kasuri__has_open(const struct kasuri_chunk *chunk) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint32_t used = chunk->used / 8, i, zeros = 0;
@@ -1214,7 +1219,8 @@ KASURI__COLD int kasuri__has_open(const struct kasuri_chunk *chunk) {
     return 0;
 }
 
-/* Give a chunk to the recorder, unless one of this thread's interrupted emits still needs it. Return: whether it went. */
+/* Give a chunk to the recorder, unless one of this thread's interrupted emits still needs it. Return: whether it
+ * went. */
 KASURI__COLD int kasuri__hand_over(struct kasuri__thread *t, struct kasuri__chunk_ref *r) {
     if (t->counting || !r->chunk->used || kasuri__has_open(r->chunk))
         return 0;
@@ -1241,8 +1247,8 @@ KASURI__COLD void kasuri__retire(struct kasuri__thread *t, struct kasuri__chunk_
 KASURI__COLD int kasuri__grow(struct kasuri__client *c);
 
 /* Find a free chunk; map another segment when there is none and the policy allows it. One thread at a time grows, the
- * others wait for it, 0.2 s at most. `grow_failed` remembers for which value of `freed` growing was tried in vain, so that
- * a full disk is asked once and not by each event. Return: whether there is one. */
+ * others wait for it, 0.2 s at most. `grow_failed` remembers for which value of `freed` growing was tried in vain, so
+ * that a full disk is asked once and not by each event. Return: whether there is one. */
 KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thread *t, struct kasuri__chunk_ref *out) {
     uint32_t waits = 0, freed = __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED), expected;
     for (;;) {
@@ -1282,13 +1288,14 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
 /* OVERWRITE: empty the chunk for its next use. Its events, and the losses it had counted, are losses of its new life.
  *
  * The recorder may be copying this chunk into a snapshot, so this is the writer's side of a seqlock: seq says EMPTYING
- * while zeros are written, and a copy whose seq changed meanwhile is thrown away. The stamps go first, then all words from
- * the end: if the program is killed in between, what is left still reads as open records of known length. */
+ * while zeros are written, and a copy whose seq changed meanwhile is thrown away. The stamps go first, then all words
+ * from the end: if the program is killed in between, what is left still reads as open records of known length. */
 KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *chunk) {
     uint64_t *words = (uint64_t *)(void *)chunk, first = chunk->lost_first, last = chunk->lost_last;
     uint32_t used = chunk->used / 8, i, n = 0;
-    /* ORDER: the mark before the first zero, as a writer of a seqlock; pairs with the reader's acquire fence before it
-     * reads seq again. Without it: a snapshot keeps half a chunk (models/ring, control `no_mark_before_emptying`). */
+    /* ORDER release: the mark before the first zero, as a writer of a seqlock; pairs with the reader's acquire fence
+     * before it reads seq again. Without it: a snapshot keeps half a chunk (models/ring, control
+     * `no_mark_before_emptying`). */
     __atomic_store_n(&chunk->seq, KASURI_SEQ_EMPTYING, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     for (i = 16; i < used; n++) {
@@ -1339,9 +1346,10 @@ KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *
     return 1;
 }
 
-/* Let the fast path into t->now. The position goes first: a handler cannot come in between, as signals are blocked, and a
- * handler that came before this has its own position on its stack. With a clock that needs the slow path the limit is 0.
- * ORDER relaxed for both: they are this thread's, but for a thread that leaves the session, and the fence below is for
+/* Let the fast path into t->now. The position goes first: a handler cannot come in between, as signals are blocked, and
+ * a handler that came before this has its own position on its stack. With a clock that needs the slow path the limit is
+ * 0. ORDER relaxed for both: they are this thread's, but for a thread that leaves the session, and the fence below is
+ *    for
  * that one. */
 KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     __atomic_store_n(&t->w.pos, (uint64_t)(uintptr_t)t->now.chunk << 12 | sizeof(struct kasuri_chunk),
@@ -1357,8 +1365,8 @@ KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__t
     t->stalled = 0;
 }
 
-/* Get the next chunk for a thread whose chunk is full, or that has none. The new chunk has its header before the old one is
- * handed over: killed in between, the program leaves two OWNED chunks with headers, and neither loses anything.
+/* Get the next chunk for a thread whose chunk is full, or that has none. The new chunk has its header before the old
+ * one is handed over: killed in between, the program leaves two OWNED chunks with headers, and neither loses anything.
  * Return: 1; or 0, with the cause in stalled_cause. */
 KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     struct kasuri__chunk_ref old = t->now, fresh;
@@ -1375,7 +1383,9 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
         /* A chunk of a later session than ours, while this thread was stuck here: it goes back as it came, all zero. It
          * was found by way of n_segments, with which the epoch of its session is seen. */
         if (KASURI__GET(c->epoch) != t->epoch) {
-            __atomic_store_n(fresh.state, KASURI_CHUNK_FREE, __ATOMIC_RELEASE); /* ORDER: as the recorder's */
+            /* ORDER release; pairs with the acquire of the thread that takes the chunk next, as the recorder's
+             * store. */
+            __atomic_store_n(fresh.state, KASURI_CHUNK_FREE, __ATOMIC_RELEASE);
             return 0;
         }
         fresh.chunk->seq = t->seq++;
@@ -1405,12 +1415,12 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
 
 /* -- segments --
  *
- * A segment is one file of the session, mapped once and never moved while its session lasts. Each is twice as large as the
- * one before, so that a program with much to say makes few of them.
+ * A segment is one file of the session, mapped once and never moved while its session lasts. Each is twice as large as
+ * the one before, so that a program with much to say makes few of them.
  */
 
-/* Allocate the file's pages now: a page fault in a file for which the disk has no room is SIGBUS. Return: whether it could
- * be done. */
+/* Allocate the file's pages now: a page fault in a file for which the disk has no room is SIGBUS. Return: whether it
+ * could be done. */
 KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     static const char zeros[4096] = {0};
     long r = KASURI__CALL(SYS_fallocate, fd, 0, 0, bytes);
@@ -1426,9 +1436,9 @@ KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     return 1;
 }
 
-/* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls this, so
- * it reads plainly what only that holder writes. The header is complete before its magic, and the entry in segments[] is
- * complete before n_segments. Return: whether there is one more. */
+/* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls this,
+ * so it reads plainly what only that holder writes. The header is complete before its magic, and the entry in
+ * segments[] is complete before n_segments. Return: whether there is one more. */
 KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     uint32_t index = c->n_segments - c->first_segment, n;
     uint64_t room = c->max_bytes - c->total_bytes, header, bytes;
@@ -1607,17 +1617,19 @@ KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_sit
 /* -- attaching -- */
 
 /* The client, made by the first thread that asks. Fork wipes its pages, so that no child ever writes into its parent's
- * chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is no memory. */
+ * chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is no
+ * memory. */
 KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
-    /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero, and its
-     * madvise() is done. */
+    /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero, and
+     * its madvise() is done. */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE), *none = 0;
     if (c)
         return c;
     c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
     if (!c)
         return 0;
-    /* ORDER acq_rel: publishes the client that we made; if another thread was first, acquires that one's. */
+    /* ORDER acq_rel; pairs with the acquire load above: publishes the client that we made, and if another thread was
+     * first, acquires that one's. */
     if (KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0) < 0 ||
         !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
@@ -1626,8 +1638,9 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     return c;
 }
 
-/* Map and check the session's control page. It is a stranger's file as long as it has not been checked; a recorder writes
- * it whole before it announces the session, so plain reads are enough. Return: null when it is no session that lives. */
+/* Map and check the session's control page. It is a stranger's file as long as it has not been checked; a recorder
+ * writes it whole before it announces the session, so plain reads are enough. Return: null when it is no session that
+ * lives. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     uint32_t b;
@@ -1651,26 +1664,26 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
 
 /* -- leaving a session (ring.md, race 11) --
  *
- * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But any
- * thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
+ * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But
+ * any thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
  *   end_session      a new epoch; all limits 0: no thread writes on the fast path that starts later
  *   settle           a barrier; wait until no thread is in the slow path; take all positions away
  *   release          unmap each segment in which no reserved slot is uncommitted; keep the others as graves
- * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is gone:
- * that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
+ * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is
+ * gone: that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
  */
 
-/* A full barrier in each running thread of the process. It completes what they had begun, an unlocked addition included,
- * and what they do later comes after what we did before. The fast path needs no fence of its own for that, which is what
- * makes it fast. Return: 0 where the kernel has no membarrier: then nothing is given back. */
+/* A full barrier in each running thread of the process. It completes what they had begun, an unlocked addition
+ * included, and what they do later comes after what we did before. The fast path needs no fence of its own for that,
+ * which is what makes it fast. Return: 0 where the kernel has no membarrier: then nothing is given back. */
 KASURI__COLD int kasuri__barrier(struct kasuri__client *c) {
     if (!c->has_barrier) /* the first time takes some 10 ms in a program with threads */
         c->has_barrier = KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER_REGISTER, 0, 0, 0) == 0;
     return c->has_barrier && KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER, 0, 0, 0) == 0;
 }
 
-/* How many entries of threads[] were ever used. ORDER relaxed: a thread that is missed has not yet been in the slow path of
- * this session, so it holds none of its chunks. */
+/* How many entries of threads[] were ever used. ORDER relaxed: a thread that is missed has not yet been in the slow
+ * path of this session, so it holds none of its chunks. */
 KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
     uint32_t n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
     return n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS;
@@ -1679,8 +1692,8 @@ KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
 /* Whether we are alone in the slow path, and nobody counts a loss. None comes in while we hold `attaching`. */
 KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c);
-    /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is 1 for
-     * ourselves. */
+    /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is 1
+     * for ourselves. */
     if (__atomic_load_n(&c->inside, __ATOMIC_ACQUIRE) != 1)
         return 0;
     /* ORDER acquire; pairs with the release in count_stalled(), in the same way. */
@@ -1691,9 +1704,10 @@ KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
 }
 
 /* Take away all positions: what is reserved from now on lies in no chunk. A thread's own unlocked addition may undo the
- * exchange, as it stores what it computed from the old value. The barrier ends such an addition, and the next round sees
- * it. The position is exchanged and not read and then stored: an addition between the two would go unseen (models/ring,
- * control `positions_taken_by_load_and_store`). ORDER relaxed for the position: the barrier of all threads is the order.
+ * exchange, as it stores what it computed from the old value. The barrier ends such an addition, and the next round
+ * sees it. The position is exchanged and not read and then stored: an addition between the two would go unseen
+ * (models/ring, control `positions_taken_by_load_and_store`). ORDER relaxed for the position: the barrier of all
+ * threads is the order.
  * Return: whether all are gone; `left` then says how far each thread had come. */
 KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c), round, some = 1;
@@ -1719,10 +1733,10 @@ KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
     return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -ESRCH;
 }
 
-/* How far an OWNED chunk of the session that is left was reserved; 0: not known. A full chunk says so itself. Of a chunk
- * that its thread was filling, `left` says it. If that is beyond the chunk, an emit has found that it does not fit and has
- * not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has ended without either
- * has nothing open. */
+/* How far an OWNED chunk of the session that is left was reserved; 0: not known. A full chunk says so itself. Of a
+ * chunk that its thread was filling, `left` says it. If that is beyond the chunk, an emit has found that it does not
+ * fit and has not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has ended
+ * without either has nothing open. */
 KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes) {
     uint32_t i, n = kasuri__n_threads(c), end;
     end = KASURI__GET(chunk->used);
@@ -1768,8 +1782,8 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     }
 }
 
-/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow path, and
- * is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in it. */
+/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow path,
+ * and is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in it. */
 KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct kasuri__segment_ref *s) {
     struct kasuri__grave g = {s->header, s->bytes, {0, 0, 0, 0}, 0};
     uint32_t i;
@@ -1780,8 +1794,8 @@ KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct k
     return g;
 }
 
-/* Map private memory of our own over what was mapped there. Late writers still find memory at the address, and no recorder
- * reads it. */
+/* Map private memory of our own over what was mapped there. Late writers still find memory at the address, and no
+ * recorder reads it. */
 KASURI__COLD void kasuri__bury(void *at, uint64_t bytes) {
     kasuri__map(at, bytes, KASURI__ANONYMOUS | MAP_FIXED, -1);
 }
@@ -1823,8 +1837,8 @@ KASURI__COLD void kasuri__release(struct kasuri__client *c) {
     KASURI__CALL(SYS_munmap, c->control, 4096, 0, 0);
     KASURI__SET(c->control, 0);
     KASURI__SET(c->first_segment, 0);
-    /* ORDER release; pairs with the acquires in take_free() and count_lost(): as when a segment is added. No thread looks
-     * before the next session. */
+    /* ORDER release; pairs with the acquires in take_free() and count_lost(): as when a segment is added. No thread
+     * looks before the next session. */
     __atomic_store_n(&c->n_segments, 0, __ATOMIC_RELEASE);
 }
 
@@ -1936,10 +1950,10 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     return 1;
 }
 
-/* Leave the session before, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`, inside
- * the slow path. What was left is dropped while `defining` and `growing` are held, so that a thread which is stuck in
- * either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays as it is and
- * the next event tries again. Return: whether the client is attached. */
+/* Leave the session before, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`,
+ * inside the slow path. What was left is dropped while `defining` and `growing` are held, so that a thread which is
+ * stuck in either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays as
+ * it is and the next event tries again. Return: whether the client is attached. */
 KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     struct kasuri__process *p = &kasuri__process;
     uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
@@ -1992,7 +2006,8 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
         r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
-        /* ORDER release: as in attach(); `keep` is 1 only where a session was attached before. */
+        /* ORDER release; pairs with the loads of the gate, as in attach(). `keep` is 1 only where a session was
+         * attached. */
         __atomic_store_n(&kasuri__gate.gate, keep, __ATOMIC_RELEASE);
         return (int)keep;
     }
@@ -2002,10 +2017,10 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
 
 /* The session that the process is in, by its epoch; 0: none.
  *
- * The epoch is read before gate and state, and again after them. If it were read only after them, this thread could find
- * the old session attached, be overtaken by a thread that leaves it, and take the new epoch for itself together with a
- * chunk of the old session, whose limit it would set after all limits were zeroed. The next event would then be written
- * into memory that is unmapped (test `a_session_may_end_under_the_slow_path`). */
+ * The epoch is read before gate and state, and again after them. If it were read only after them, this thread could
+ * find the old session attached, be overtaken by a thread that leaves it, and take the new epoch for itself together
+ * with a chunk of the old session, whose limit it would set after all limits were zeroed. The next event would then be
+ * written into memory that is unmapped (test `a_session_may_end_under_the_slow_path`). */
 KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
     /* ORDER acquire, all three: each read comes after the one before. Those of gate and state pair with the releases in
      * attach(); they publish what join() set. */
@@ -2042,8 +2057,9 @@ KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
  * annotate. So a new thread asks whether the owner of one of a few entries is still there, and takes its place if not.
  */
 
-/* Take entry `t` of a thread `old` that has ended, or a free one (0). ORDER acq_rel: acquires what the owner before left
- * in it, and publishes our tid to other threads that look for a free entry. Return: whether it is ours. */
+/* Take entry `t` of a thread `old` that has ended, or a free one (0). ORDER acq_rel; pairs with the same of the owner
+ * before: acquires what that one left in it, and publishes our tid to other threads that look for a free entry. Return:
+ * whether it is ours. */
 KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t tid) {
     KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it, which TSan cannot order */
     return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
@@ -2068,9 +2084,10 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
     return kasuri__claim(&c->threads[n], 0, tid) ? &c->threads[n] : 0;
 }
 
-/* The calling thread's ring, made one of session `epoch` if it is not. What the thread had in a session before is dropped:
- * its chunks there were given back, or belong to a recorder that reads them without us. Position and limit are stored
- * atomically since a thread that leaves a session writes them, too. Return: null when 8,192 threads have rings. */
+/* The calling thread's ring, made one of session `epoch` if it is not. What the thread had in a session before is
+ * dropped: its chunks there were given back, or belong to a recorder that reads them without us. Position and limit are
+ * stored atomically since a thread that leaves a session writes them, too. Return: null when 8,192 threads have
+ * rings. */
 KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c, uint32_t epoch) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
     if (!t || !t->tid) { /* new, or wiped by fork */
@@ -2113,9 +2130,9 @@ KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint6
         KASURI__SET(chunk->used, off);
 }
 
-/* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. A position of the thread's present
- * chunk that does not fit asks for the next chunk; one of a chunk that a handler has replaced meanwhile is tried again in
- * the new one. Return: the slot, or null and the cause in stalled_cause. */
+/* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. A position of the thread's
+ * present chunk that does not fit asks for the next chunk; one of a chunk that a handler has replaced meanwhile is
+ * tried again in the new one. Return: the slot, or null and the cause in stalled_cause. */
 KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, uint64_t pos,
                                             uint64_t bytes) {
     for (;;) {
@@ -2137,8 +2154,9 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
                                uint64_t size, const void *payload, uint64_t bytes) {
     kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
     if (bytes) {
-        /* ORDER release; pairs as in kasuri__payload: word 1 before any of the payload, which memcpy stores in whatever
-         * order and width. A reader that sees a torn word looks at word 1 again and steps over it. */
+        /* ORDER release; pairs with the reader's second look at word 1, as in kasuri__payload: word 1 before any of the
+         * payload, which memcpy stores in whatever order and width. A reader that sees a torn word looks at word 1
+         * again and steps over it. */
         __atomic_thread_fence(__ATOMIC_RELEASE);
         slot[size / 8 - 1] = slot[size / 8 - 2] = 0;
         __builtin_memcpy(slot + 2, payload, bytes);
@@ -2146,8 +2164,8 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
     kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
 }
 
-/* One event, with signals blocked, inside. `stamp`: when it happened, on the CPU's counter; 0: now. Whatever keeps the event
- * from being written is counted, but for a client that has no session: then it was never emitted. */
+/* One event, with signals blocked, inside. `stamp`: when it happened, on the CPU's counter; 0: now. Whatever keeps the
+ * event from being written is counted, but for a client that has no session: then it was never emitted. */
 KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
                                        uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
@@ -2201,14 +2219,14 @@ KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
            (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
 }
 
-/* Signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise `inside` and then read
- * epoch, gate and state; a thread that leaves a session changes those and then reads `inside`. One of the two sees the
- * other: either we find no session, or it waits for us. */
+/* Signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise `inside` and then
+ * read epoch, gate and state; a thread that leaves a session changes those and then reads `inside`. One of the two sees
+ * the other: either we find no session, or it waits for us. */
 KASURI__COLD void kasuri__enter(struct kasuri__client *c) {
     __atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
 }
-/* ORDER release; pairs with the acquire load in is_quiet(): a thread that then unmaps a segment finds that we are done with
- * it. */
+/* ORDER release; pairs with the acquire load in is_quiet(): a thread that then unmaps a segment finds that we are done
+ * with it. */
 KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
     __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
@@ -2266,7 +2284,8 @@ KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uin
     kasuri__emit_slow(site, id, kind | length << (is_arg ? 20 : 16), 0, 0, data, bytes);
 }
 
-/* As signal-safe as vsnprintf is. One byte more than fits: so a text that is too long is noticed, and counted as BIG. */
+/* As signal-safe as vsnprintf is. One byte more than fits: so a text that is too long is noticed, and counted as
+ * BIG. */
 KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...) {
     char text[KASURI_EVENT_MAX + 1];
     va_list list;
@@ -2288,15 +2307,16 @@ KASURI__HIDDEN void kasuri__trigger(void) {
         return;
     kasuri__block_signals(mask);
     kasuri__enter(c);
-    /* ORDER release; pairs with the recorder's acquire load: the events that led to the trigger are in the rings when the
-     * recorder sees it. */
+    /* ORDER release; pairs with the recorder's acquire load: the events that led to the trigger are in the rings when
+     * the recorder sees it. */
     if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1)
         __atomic_fetch_add(&kasuri__control(c)->trigger, 1, __ATOMIC_RELEASE);
     kasuri__exit(c);
     kasuri__unblock_signals(mask);
 }
 
-/* The id of a name that was interned before. Sites in source have a line, interned names have none. Holder of `defining`. */
+/* The id of a name that was interned before. Sites in source have a line, interned names have none. Holder of
+ * `defining`. */
 KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
     struct kasuri__block *b;
     uint64_t at;

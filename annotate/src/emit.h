@@ -179,7 +179,8 @@ KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
  * open record is. */
 KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
     __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
-    __asm__ volatile("" : : : "memory"); /* a kill in the payload must leave the length behind */
+    /* ORDER none in hardware; pairs with a reader after this thread was killed in the payload, which finds the length. */
+    __asm__ volatile("" : : : "memory");
 }
 /* ORDER release; pairs with the acquire fence of a reader that looks at word 1 again after it has seen a payload word.
  * Publishes word 1, which has the record's length. Without it: the reader of an open chunk takes payload for an event

@@ -2,17 +2,19 @@
 /* -- attaching -- */
 
 /* The client, made by the first thread that asks. Fork wipes its pages, so that no child ever writes into its parent's
- * chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is no memory. */
+ * chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is no
+ * memory. */
 KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
-    /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero, and its
-     * madvise() is done. */
+    /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero, and
+     * its madvise() is done. */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE), *none = 0;
     if (c)
         return c;
     c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
     if (!c)
         return 0;
-    /* ORDER acq_rel: publishes the client that we made; if another thread was first, acquires that one's. */
+    /* ORDER acq_rel; pairs with the acquire load above: publishes the client that we made, and if another thread was
+     * first, acquires that one's. */
     if (KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0) < 0 ||
         !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
@@ -21,8 +23,9 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     return c;
 }
 
-/* Map and check the session's control page. It is a stranger's file as long as it has not been checked; a recorder writes
- * it whole before it announces the session, so plain reads are enough. Return: null when it is no session that lives. */
+/* Map and check the session's control page. It is a stranger's file as long as it has not been checked; a recorder
+ * writes it whole before it announces the session, so plain reads are enough. Return: null when it is no session that
+ * lives. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     uint32_t b;
@@ -46,26 +49,26 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
 
 /* -- leaving a session (ring.md, race 11) --
  *
- * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But any
- * thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
+ * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But
+ * any thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
  *   end_session      a new epoch; all limits 0: no thread writes on the fast path that starts later
  *   settle           a barrier; wait until no thread is in the slow path; take all positions away
  *   release          unmap each segment in which no reserved slot is uncommitted; keep the others as graves
- * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is gone:
- * that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
+ * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is
+ * gone: that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
  */
 
-/* A full barrier in each running thread of the process. It completes what they had begun, an unlocked addition included,
- * and what they do later comes after what we did before. The fast path needs no fence of its own for that, which is what
- * makes it fast. Return: 0 where the kernel has no membarrier: then nothing is given back. */
+/* A full barrier in each running thread of the process. It completes what they had begun, an unlocked addition
+ * included, and what they do later comes after what we did before. The fast path needs no fence of its own for that,
+ * which is what makes it fast. Return: 0 where the kernel has no membarrier: then nothing is given back. */
 KASURI__COLD int kasuri__barrier(struct kasuri__client *c) {
     if (!c->has_barrier) /* the first time takes some 10 ms in a program with threads */
         c->has_barrier = KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER_REGISTER, 0, 0, 0) == 0;
     return c->has_barrier && KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER, 0, 0, 0) == 0;
 }
 
-/* How many entries of threads[] were ever used. ORDER relaxed: a thread that is missed has not yet been in the slow path of
- * this session, so it holds none of its chunks. */
+/* How many entries of threads[] were ever used. ORDER relaxed: a thread that is missed has not yet been in the slow
+ * path of this session, so it holds none of its chunks. */
 KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
     uint32_t n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
     return n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS;
@@ -74,8 +77,8 @@ KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
 /* Whether we are alone in the slow path, and nobody counts a loss. None comes in while we hold `attaching`. */
 KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c);
-    /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is 1 for
-     * ourselves. */
+    /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is 1
+     * for ourselves. */
     if (__atomic_load_n(&c->inside, __ATOMIC_ACQUIRE) != 1)
         return 0;
     /* ORDER acquire; pairs with the release in count_stalled(), in the same way. */
@@ -86,9 +89,10 @@ KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
 }
 
 /* Take away all positions: what is reserved from now on lies in no chunk. A thread's own unlocked addition may undo the
- * exchange, as it stores what it computed from the old value. The barrier ends such an addition, and the next round sees
- * it. The position is exchanged and not read and then stored: an addition between the two would go unseen (models/ring,
- * control `positions_taken_by_load_and_store`). ORDER relaxed for the position: the barrier of all threads is the order.
+ * exchange, as it stores what it computed from the old value. The barrier ends such an addition, and the next round
+ * sees it. The position is exchanged and not read and then stored: an addition between the two would go unseen
+ * (models/ring, control `positions_taken_by_load_and_store`). ORDER relaxed for the position: the barrier of all
+ * threads is the order.
  * Return: whether all are gone; `left` then says how far each thread had come. */
 KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c), round, some = 1;
@@ -114,10 +118,10 @@ KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
     return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -ESRCH;
 }
 
-/* How far an OWNED chunk of the session that is left was reserved; 0: not known. A full chunk says so itself. Of a chunk
- * that its thread was filling, `left` says it. If that is beyond the chunk, an emit has found that it does not fit and has
- * not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has ended without either
- * has nothing open. */
+/* How far an OWNED chunk of the session that is left was reserved; 0: not known. A full chunk says so itself. Of a
+ * chunk that its thread was filling, `left` says it. If that is beyond the chunk, an emit has found that it does not
+ * fit and has not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has ended
+ * without either has nothing open. */
 KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes) {
     uint32_t i, n = kasuri__n_threads(c), end;
     end = KASURI__GET(chunk->used);
@@ -163,8 +167,8 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     }
 }
 
-/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow path, and
- * is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in it. */
+/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow path,
+ * and is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in it. */
 KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct kasuri__segment_ref *s) {
     struct kasuri__grave g = {s->header, s->bytes, {0, 0, 0, 0}, 0};
     uint32_t i;
@@ -175,8 +179,8 @@ KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct k
     return g;
 }
 
-/* Map private memory of our own over what was mapped there. Late writers still find memory at the address, and no recorder
- * reads it. */
+/* Map private memory of our own over what was mapped there. Late writers still find memory at the address, and no
+ * recorder reads it. */
 KASURI__COLD void kasuri__bury(void *at, uint64_t bytes) {
     kasuri__map(at, bytes, KASURI__ANONYMOUS | MAP_FIXED, -1);
 }
@@ -218,8 +222,8 @@ KASURI__COLD void kasuri__release(struct kasuri__client *c) {
     KASURI__CALL(SYS_munmap, c->control, 4096, 0, 0);
     KASURI__SET(c->control, 0);
     KASURI__SET(c->first_segment, 0);
-    /* ORDER release; pairs with the acquires in take_free() and count_lost(): as when a segment is added. No thread looks
-     * before the next session. */
+    /* ORDER release; pairs with the acquires in take_free() and count_lost(): as when a segment is added. No thread
+     * looks before the next session. */
     __atomic_store_n(&c->n_segments, 0, __ATOMIC_RELEASE);
 }
 
@@ -331,10 +335,10 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     return 1;
 }
 
-/* Leave the session before, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`, inside
- * the slow path. What was left is dropped while `defining` and `growing` are held, so that a thread which is stuck in
- * either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays as it is and
- * the next event tries again. Return: whether the client is attached. */
+/* Leave the session before, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`,
+ * inside the slow path. What was left is dropped while `defining` and `growing` are held, so that a thread which is
+ * stuck in either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays as
+ * it is and the next event tries again. Return: whether the client is attached. */
 KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     struct kasuri__process *p = &kasuri__process;
     uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
@@ -387,7 +391,8 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
         r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
-        /* ORDER release: as in attach(); `keep` is 1 only where a session was attached before. */
+        /* ORDER release; pairs with the loads of the gate, as in attach(). `keep` is 1 only where a session was
+         * attached. */
         __atomic_store_n(&kasuri__gate.gate, keep, __ATOMIC_RELEASE);
         return (int)keep;
     }
@@ -397,10 +402,10 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
 
 /* The session that the process is in, by its epoch; 0: none.
  *
- * The epoch is read before gate and state, and again after them. If it were read only after them, this thread could find
- * the old session attached, be overtaken by a thread that leaves it, and take the new epoch for itself together with a
- * chunk of the old session, whose limit it would set after all limits were zeroed. The next event would then be written
- * into memory that is unmapped (test `a_session_may_end_under_the_slow_path`). */
+ * The epoch is read before gate and state, and again after them. If it were read only after them, this thread could
+ * find the old session attached, be overtaken by a thread that leaves it, and take the new epoch for itself together
+ * with a chunk of the old session, whose limit it would set after all limits were zeroed. The next event would then be
+ * written into memory that is unmapped (test `a_session_may_end_under_the_slow_path`). */
 KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
     /* ORDER acquire, all three: each read comes after the one before. Those of gate and state pair with the releases in
      * attach(); they publish what join() set. */
