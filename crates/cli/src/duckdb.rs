@@ -82,7 +82,7 @@ impl DuckDb {
     }
 }
 
-/// What runs a script; none: it is no script.
+/// The interpreter of a script; none: it is no script.
 fn interpreter(path: &Path) -> Option<PathBuf> {
     let mut head = [0; 256];
     let n = File::open(path).and_then(|mut f| f.read(&mut head)).ok()?;

@@ -1,16 +1,16 @@
-//! What the measuring commands share: a CPU, a directory for raw pages, a flag that Ctrl-C sets.
+//! Parts shared by the measuring commands: a CPU, a directory for raw pages, a flag that Ctrl-C sets.
 use anyhow::Context;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where to measure.
+/// The place of a measurement.
 pub struct Place {
     /// CPU on which operations run.
     pub cpu: u32,
     /// For raw pages; removed when dropped.
     pub scratch: tempfile::TempDir,
-    /// Where ring sessions are made.
+    /// Directory in which ring sessions are made.
     pub shm_dir: PathBuf,
     /// The process that runs operations.
     pub worker: (PathBuf, Vec<String>),

@@ -14,7 +14,7 @@ mod source;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// What `kasuri` exits with; `record` passes on the exit status of the program instead.
+/// Exit statuses of `kasuri`; `record` passes on the exit status of the program instead.
 pub mod exit {
     /// Something failed, or what was asked for cannot be done.
     pub const ERROR: u8 = 1;

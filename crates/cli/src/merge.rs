@@ -34,7 +34,7 @@ pub struct Part<'a> {
     pub offset_ns: Option<i64>,
 }
 
-/// What was merged, and what could not be.
+/// Parts that were merged, and parts that could not be.
 #[derive(Default)]
 pub struct Merged {
     /// Kernel and annotation events written.
@@ -91,7 +91,7 @@ impl<'a> Prepared<'a> {
     /// Writes the recording.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// Errors of `out`.
     pub fn write<W: Write>(mut self, out: W) -> anyhow::Result<Merged> {
         write(
             self.base.as_ref(),
@@ -105,7 +105,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// What the parts are put into: the first input's clock, and a recording's extent.
+/// The frame into which the parts are put: the first input's clock, and a recording's extent.
 struct Frame {
     name: String,
     clock: Clock,
@@ -153,7 +153,7 @@ fn clock_name(clock: Clock) -> &'static str {
     }
 }
 
-/// What to add to each part's stamps so that all are on the frame's clock.
+/// Offsets for each part's stamps that put all on the frame's clock.
 fn shifts(parts: &[Part<'_>], frame: &Frame, merged: &mut Merged) -> anyhow::Result<Vec<i64>> {
     let mut out = Vec::with_capacity(parts.len());
     for (ix, part) in parts.iter().enumerate() {
@@ -327,7 +327,7 @@ fn kernel(
     for (finish, shift) in finish {
         let n = trace.losses.len();
         finish(&mut trace);
-        // They count from the start of all, but are told on the part's clock.
+        // They count from the start of all, but their times are on the part's clock.
         for loss in &mut trace.losses[n..] {
             loss.when = moved(loss.when.start, shift)..moved(loss.when.end, shift);
         }
@@ -374,7 +374,7 @@ fn meta(parts: &[Part<'_>], span: &std::ops::Range<Time>) -> Meta {
     }
 }
 
-/// Who made the result, and from what.
+/// The recorder's name in the result: the merging command and its inputs.
 fn recorder(base: Option<&Base<'_>>, parts: &[Part<'_>]) -> String {
     let base = base.map(|b| format!("{} ({})", b.name, b.recording.meta().recorder));
     let parts = (parts.iter()).map(|p| format!("{} ({})", p.name, p.opened.kind.name()));

@@ -1,5 +1,5 @@
-//! What the user reads on stderr: lower case, no full stop, prefix `kasuri: error:`, `warning:` or `note:`.
-//! Writing to a closed stderr is ignored: there is nobody left to tell.
+//! Messages for the user on stderr: lower case, no full stop, prefix `kasuri: error:`, `warning:` or `note:`.
+//! Errors of writing to a closed stderr are ignored.
 //!
 //! Messages name files and programs, and whoever named those may have wanted to talk to the terminal: whatever could steer it is
 //! replaced here, once for all messages.

@@ -15,7 +15,7 @@ const PROGRESS_BYTES: u64 = 64 << 20;
 
 /// Bytes by which a format is known.
 const BEGINNING: u64 = 1 << 20;
-/// What a directory may hold before it is no trace of anything, and how deep: LTTng's own have six levels.
+/// Bounds on the entries and depth of a directory that is still taken for a trace: LTTng's own have six levels.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_DEPTH: usize = 12;
 
@@ -150,11 +150,11 @@ pub struct Base<'a> {
     pub name: String,
     /// The whole file.
     pub bytes: &'a [u8],
-    /// What is in it.
+    /// Its content.
     pub recording: Recording<'a>,
 }
 
-/// What [`with_traces`] hands over.
+/// The argument of [`with_traces`]' callback.
 pub struct Traces<'a> {
     /// The first of them, when that is a recording.
     pub base: Option<Base<'a>>,
@@ -247,7 +247,7 @@ impl Bytes {
         if !facts.is_file() || facts.len() == 0 {
             return Bytes::read_stream(&name.to_string(), file);
         }
-        // SAFETY: the mapping is read-only and private to this process. If somebody truncates the file while it is
+        // SAFETY: the mapping is read-only and private to this process. If another process truncates the file while it is
         // mapped, reading beyond its new end raises SIGBUS and ends this command: recordings are written under
         // another name and renamed when complete, so it takes a user who truncates one by hand.
         let map =
@@ -276,7 +276,7 @@ impl Bytes {
     }
 }
 
-/// What a path holds: one file, or a directory of them.
+/// Files at a path: one file, or a directory of them.
 struct Files {
     /// Name for messages, content.
     all: Vec<(String, Bytes)>,
@@ -373,7 +373,7 @@ fn directory(path: &Path) -> String {
     }
 }
 
-/// A line on stderr while a big recording is read; nothing when nobody would see it.
+/// A line on stderr while a big recording is read; nothing when stderr is no terminal.
 fn progress(bytes: u64, file: &Path) -> indicatif::ProgressBar {
     if bytes < PROGRESS_BYTES || !std::io::stderr().is_terminal() {
         return indicatif::ProgressBar::hidden();

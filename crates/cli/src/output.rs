@@ -1,4 +1,4 @@
-//! Where a command's result goes: stdout, or a file that is either complete or not there. What may be written and how:
+//! Destination of a command's result: stdout, or a file that is either complete or not there. Rules for writing:
 //! [`kasuri_record::output`].
 use anyhow::{Context, bail};
 use kasuri_record::output::{self, Readers};
@@ -84,7 +84,7 @@ impl Output {
 }
 
 /// Lets `write` make files in a directory, then makes the directory appear. It must not be there, or be empty: nothing is
-/// overwritten, as what lies there may be anybody's.
+/// overwritten, as existing files may belong to others.
 ///
 /// # Errors
 /// Those of `write` and of the file system, with the path.
@@ -101,7 +101,7 @@ pub fn write_directory<T>(
         bail!("{name}: is there already, needed a new directory; remove it or use -o OTHER");
     }
     let target = beside(path);
-    // Not create_dir_all: in a directory that others may write, what is there already may be anybody's.
+    // Not create_dir_all: in a directory that others may write, an existing directory may belong to another user.
     std::fs::create_dir(&target).with_context(|| format!("{name}: cannot write"))?;
     let mut file = |name: &str| -> io::Result<Box<dyn Write>> {
         let path = target.join(name);

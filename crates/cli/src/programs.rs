@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn the_working_directory_is_not_searched() {
-        // Whatever it is while tests run, it can be named absolutely and by nothing.
+        // Only absolute entries count: neither the current directory nor a path relative to it.
         let here = std::env::current_dir().unwrap();
         let sh = on("/nowhere:/bin".as_ref(), "sh");
         assert_eq!(sh, [PathBuf::from("/bin/sh")]);

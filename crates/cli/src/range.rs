@@ -78,7 +78,7 @@ fn point(text: &str) -> Result<Point, String> {
     }
 }
 
-/// What an analysis is asked for: a part of the recording, and whose.
+/// Options of an analysis: a part of the recording, and which processes.
 ///
 /// # Errors
 /// As [`TimeRange::resolve`].

@@ -7,7 +7,7 @@ use kasuri_record::{LockProbe, Notice, Options, Target};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What a command reads.
+/// Input of a command.
 #[derive(clap::Args, Debug)]
 pub struct Source {
     /// Recording (.kasuri); - for stdin

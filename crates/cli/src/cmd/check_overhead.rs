@@ -35,7 +35,7 @@ pub fn run(
             message::note(format_args!("pair {} of {pairs}", pair + 1));
         }
         options.costs = price(options);
-        // Whoever goes first finds colder caches: in turn.
+        // The first of a pair finds colder caches, so they take turns.
         let (plain, traced) = if pair % 2 == 0 {
             (plain(options)?, traced(options)?)
         } else {

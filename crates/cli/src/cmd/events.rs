@@ -144,7 +144,7 @@ fn start(program: &[OsString]) -> anyhow::Result<Option<Observed>> {
     let Some((name, arguments)) = program.split_first() else {
         return Ok(None);
     };
-    // What it prints is not what is looked at.
+    // Its output is of no interest.
     let child = Command::new(name)
         .args(arguments)
         .stdout(Stdio::null())
@@ -255,7 +255,7 @@ fn sum(events: &[(&str, &str)], table: &Table) -> Sum {
     sum
 }
 
-/// ns; what the interval cannot tell from nothing is less than its upper end.
+/// ns; where the interval includes 0, "less than" its upper end.
 fn nanoseconds(estimate: Option<Estimate>) -> String {
     estimate.map_or_else(
         || "-".to_owned(),

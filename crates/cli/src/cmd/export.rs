@@ -149,7 +149,7 @@ fn write(input: &Input, path: PathBuf, export: &Export) -> anyhow::Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// What did not fit, and where the rest is.
+/// Prints the losses of the conversion, and the path of the result.
 fn say(done: &Exported, path: Option<&Path>) {
     if !done.left_out.is_empty() {
         message::note(format!("not in this format: {}", done.left_out.join("; ")));

@@ -81,7 +81,7 @@ fn joined(a: &str, b: &str) -> String {
     format!("{a}\n\n{b}")
 }
 
-/// Where sessions are made.
+/// Directory in which sessions are made.
 pub fn shm_dir() -> std::path::PathBuf {
     std::env::var_os("KASURI_SHM_DIR").map_or_else(|| "/dev/shm".into(), Into::into)
 }
@@ -94,7 +94,7 @@ pub fn command() -> clap::Command {
 /// Does what the subcommand says.
 ///
 /// # Errors
-/// Whatever made it fail; `main` prints it and exits with 1.
+/// The cause of the failure; `main` prints it and exits with 1.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Record(args) => record::run(args),

@@ -214,7 +214,7 @@ fn ratio(cell: &Option<Cell>) -> String {
     )
 }
 
-/// ns added; what the interval cannot tell from nothing is 0.
+/// ns added; 0 where the interval includes 0.
 fn added(cell: &Option<Cell>) -> String {
     cell.map_or_else(
         || "-".to_owned(),
@@ -228,7 +228,7 @@ fn added(cell: &Option<Cell>) -> String {
     )
 }
 
-/// What the ends of an interval of so many rounds are ([`kasuri_lab::stats::median`]).
+/// The meaning of the ends of an interval of so many rounds ([`kasuri_lab::stats::median`]).
 fn interval(rounds: u32) -> &'static str {
     match rounds {
         0..6 => "all rounds (fewer than six: no 95 % interval)",

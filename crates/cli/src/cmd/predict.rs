@@ -111,7 +111,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut prediction = kasuri_predict::predict(&trace, second.as_ref(), &options)
         .with_context(|| format!("{}: cannot predict", args.source.name()))?;
     if !prediction.deadlocks.is_empty() {
-        // Where they are taken, the recording itself says best.
+        // The places come from the recording itself.
         let places = locks.inversions.iter().filter(|i| i.can_deadlock);
         let places = places.take(10).map(table::inversion);
         prediction.notes.splice(0..0, places);

@@ -126,7 +126,7 @@ pub struct Args {
     quiet: bool,
 
     /// Program to record, with its arguments
-    // What begins with a hyphen is the program's from the program on; before it, it is an option of ours, mistyped.
+    // After the program, words with a hyphen belong to the program; before it, they are mistyped options of ours.
     #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     program: Vec<OsString>,
 }
@@ -236,7 +236,7 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What the events to be recorded cost here: remembered, else, or with `anew`, measured now. A recording without them only lacks its
+/// The costs of the events to be recorded on this machine: remembered; else, or with `anew`, measured now. A recording without them only lacks its
 /// own price, so nothing here is an error.
 fn unit_costs(options: &Options, quiet: bool, anew: bool) -> UnitCosts {
     let mut wanted = vec![ANNOTATION.to_owned()];

@@ -79,7 +79,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A recording and what is said about it.
+/// A recording and its analyses.
 struct Side {
     trace: kasuri_model::Trace,
     account: Account,

@@ -107,12 +107,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("{}: cannot write", setup.display()))?;
     let Some(text) = asked else {
         banner(&file);
-        // A mistake at the prompt has been seen and told.
+        // Errors at the prompt have been printed already.
         engine.run(&setup, &[])?;
         return Ok(ExitCode::SUCCESS);
     };
     let text = answered(&text, is_set);
-    // DuckDB writes where nobody else may; the file that the user named is ours to write.
+    // DuckDB writes into a private directory; Kasuri writes the file that the user named.
     let written = scratch.path().join("answer");
     let answer = quoted(&written.to_string_lossy());
     let (mode, text) = match (args.format, &args.output) {
@@ -177,7 +177,7 @@ fn catalogue() -> serde_json::Value {
     })
 }
 
-/// What to run; none: the prompt.
+/// The SQL to run; none: the prompt.
 fn asked(query: Option<String>) -> anyhow::Result<Option<String>> {
     if let Some(text) = query {
         let text = text.trim().trim_end_matches(';').trim().to_owned();
@@ -201,7 +201,7 @@ fn asked(query: Option<String>) -> anyhow::Result<Option<String>> {
     Ok(Some(text.trim_end_matches(';').to_owned()))
 }
 
-/// A name stands for its query. Of a single recording nobody asks which run it is.
+/// A name stands for its query. For a single recording the column of the run is left out.
 fn answered(text: &str, is_set: bool) -> String {
     match query(text) {
         Some(query) if is_set => query.sql().to_owned(),
@@ -217,7 +217,7 @@ fn all_names() -> BTreeSet<&'static str> {
 
 /// The tables and queries that a text mentions, and those that these mention: the rest need not be read.
 fn names_in(text: &str) -> BTreeSet<&'static str> {
-    // Whoever asks for what there is wants all of it.
+    // A question about what there is wants all of it.
     let lower = text.to_lowercase();
     let catalogue = [
         "show",
@@ -322,7 +322,7 @@ fn banner(file: &Path) {
 }
 
 fn finished(status: std::process::ExitStatus) -> anyhow::Result<ExitCode> {
-    // DuckDB has said what was wrong.
+    // DuckDB has printed the error.
     Ok(match status.success() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(crate::exit::ERROR),

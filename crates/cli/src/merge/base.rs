@@ -52,7 +52,7 @@ impl Base<'_> {
     /// Copies all of it but its facts. Returns how many events that are.
     ///
     /// # Errors
-    /// What the output reports.
+    /// Errors of the output.
     pub(super) fn copy<W: Write>(&self, writer: &mut Writer<W>) -> io::Result<u64> {
         let tables = self.recording.table_blocks().iter();
         let mut n = 0;

@@ -21,7 +21,7 @@ impl Kind {
     /// Both.
     pub const ALL: [Kind; 2] = [Kind::Parquet, Kind::Csv];
 
-    /// What users call it; also the extension.
+    /// Its name for users; also the extension.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Parquet => "parquet",
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// What a run is known by, among others.
+/// Labels of a run among others.
 #[derive(clap::Args, Debug)]
 pub struct Tables {
     /// parquet: name of the run, unique on its machine [default: FILE without folder and extension]
