@@ -354,12 +354,13 @@ KASURI__INLINE uint64_t kasuri__stamp(void) {
 }
 #endif
 
-/* Take `bytes` of the thread's chunk. This must be one step for the signal handlers of the same thread, and need not be one
- * for other threads: an xadd without lock prefix is just that (0 ns beside rdtsc; a locked one costs 5 to 9 ns).
+/* Take `bytes` of the thread's chunk. This must be one step for the signal handlers of the same thread, and need not
+ * be one for other threads: an xadd without lock prefix is just that (0 ns beside rdtsc; a locked one costs 5 to 9
+ * ns).
  *
- * One other thread does write the position: the one that leaves a session takes it away. An addition that is halfway there
- * may undo that, so the taker looks again after a barrier of all threads (kasuri__take_positions). ORDER relaxed: nothing
- * is published by a reservation; the stamp publishes the event. */
+ * One other thread does write the position: the one that leaves a session takes it away. An addition that is halfway
+ * there may undo that, so the taker looks again after a barrier of all threads (kasuri__take_positions). ORDER
+ * relaxed: nothing is published by a reservation; the stamp publishes the event. */
 KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes) {
 #if defined(__x86_64__) && !defined(KASURI_GENERIC_ATOMICS)
     __asm__ volatile("xaddq %0, %1" : "+r"(bytes), "+m"(w->pos) : : "cc");
@@ -369,10 +370,11 @@ KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes
 #endif
 }
 
-/* Whether `bytes` from `pos` on lie in a chunk. ORDER relaxed: the limit is this thread's own, and the thread that leaves a
- * session and zeroes it does not rely on our seeing that: a reserved slot is filled in any case. The limit alone does not say so: where the thread had no chunk (the
- * first event, a child of fork, a session that another thread has just left) a signal handler may get one, and set the
- * limit, between the reservation and this look (ring.md, race 1). */
+/* Whether `bytes` from `pos` on lie in a chunk. ORDER relaxed: the limit is this thread's own, and the thread that
+ * leaves a session and zeroes it does not rely on our seeing that: a reserved slot is filled in any case. The limit
+ * alone does not say so: where the thread had no chunk (the first event, a child of fork, a session that another
+ * thread has just left) a signal handler may get one, and set the limit, between the reservation and this look
+ * (ring.md, race 1). */
 KASURI__INLINE int kasuri__fits(const struct kasuri__writer *w, uint64_t pos, uint64_t bytes) {
     return (pos & KASURI__OFF_MASK) + bytes <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED) && pos >> 24;
 }
@@ -389,11 +391,12 @@ KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
     __atomic_store_n(slot, stamp, __ATOMIC_RELEASE);
     KASURI__TSAN_RELEASE(slot);
 }
-/* ORDER relaxed: the stamp publishes it to readers of the event, and the payload's release to readers that ask how long an
- * open record is. */
+/* ORDER relaxed: the stamp publishes it to readers of the event, and the payload's release to readers that ask how
+ * long an open record is. */
 KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
     __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
-    /* ORDER none in hardware; pairs with a reader after this thread was killed in the payload, which finds the length. */
+    /* ORDER none in hardware; pairs with whatever reads the chunk after a kill at any instruction: what was stored
+     * before the kill is seen, so the compiler must keep the length before the payload. */
     __asm__ volatile("" : : : "memory");
 }
 /* ORDER release; pairs with the acquire fence of a reader that looks at word 1 again after it has seen a payload word.
@@ -692,9 +695,8 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
 
 /* -- state --
  *
- * Who writes which field, and under which rule. `client` and all it points to are in pages that fork wipes: a child starts
- * from zeros, whatever its parent's threads were doing. `process` is ordinary memory, which a child inherits.
- */
+ * Who writes which field, and under which rule. `client` and all it points to are in pages that fork wipes: a child
+ * starts from zeros, whatever its parent's threads were doing. `process` is ordinary memory, which a child inherits. */
 #define KASURI__MAX_SEGMENTS 128 /* of a session; also those that had to stay of sessions before */
 #define KASURI__MAX_GRAVES 64    /* segments kept for emits that had a slot open in them */
 #define KASURI__MAX_OPEN 4       /* open slots of one grave; with more of them it stays */
@@ -822,12 +824,11 @@ KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0,
 
 /* -- system calls --
  *
- * By number, and not by way of libc: libc's functions set errno, may be cancellation points, may be replaced by a module
- * that annotates (a preloaded malloc, say), and may hold locks that the interrupted thread holds.
- */
+ * By number, and not by way of libc: libc's functions set errno, may be cancellation points, may be replaced by a
+ * module that annotates (a preloaded malloc, say), and may hold locks that the interrupted thread holds. */
 
-/* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or are too old to know. Where they do, the numbers of x86-64,
- * aarch64 and riscv64 stand in; other CPUs need -std=gnu99. */
+/* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or are too old to know. Where they do, the numbers of
+ * x86-64, aarch64 and riscv64 stand in; other CPUs need -std=gnu99. */
 #ifdef O_CLOEXEC
 #define KASURI__O_CLOEXEC O_CLOEXEC
 #else
@@ -983,8 +984,8 @@ KASURI__COLD void kasuri__close(int fd) {
     KASURI__CALL(SYS_close, fd, 0, 0, 0);
 }
 
-/* Open the session's directory; its files are opened relative to that. A whole path may have 4,096 bytes, and a thread's
- * stack not much more. */
+/* Open the session's directory; its files are opened relative to that. A whole path may have 4,096 bytes, and a
+ * thread's stack not much more. */
 KASURI__COLD int kasuri__open_session(void) {
     return (int)KASURI__CALL(SYS_openat, KASURI__AT_FDCWD, kasuri__process.session, KASURI__O_PATH | KASURI__O_CLOEXEC,
                              0);
@@ -1028,8 +1029,8 @@ KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
 }
 
-/* Wait a moment for another thread: the first times by giving it the CPU, then by sleeping 100 us. Return: 0 when it has
- * slept `sleeps` times. */
+/* Wait a moment for another thread: the first times by giving it the CPU, then by sleeping 100 us. Return: 0 when it
+ * has slept `sleeps` times. */
 KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
     struct kasuri__timespec t = {0, 100000};
     if (++*waits > KASURI__YIELDS + sleeps)
@@ -1058,9 +1059,9 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Whether the recorder lives: it holds an OFD write lock on `control` as long as it does, and the kernel releases that
- * however it ends. If the question cannot be asked, it counts as alive. ORDER relaxed: a STOPPED that is missed is seen the
- * next time. */
+/* Whether the recorder lives: it holds an OFD write lock on `control` as long as it does, and the kernel releases
+ * that however it ends. If the question cannot be asked, it counts as alive. ORDER relaxed: a STOPPED that is missed
+ * is seen the next time. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     struct flock lock;
     int fd;
@@ -1080,9 +1081,8 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
 /* -- losses --
  *
  * Every event is kept or counted, by cause: emitted == kept + lost. A loss is counted in the chunk that the thread
- * holds, so that it travels with the events around it and is read once, with them. A thread without a chunk counts in
- * the header of its client's first segment; a client without a segment counts in the control page of the session.
- */
+ * holds, so that it travels with the events around it and is read once, with them. A thread without a chunk counts
+ * in the header of its client's first segment; a client without a segment counts in the control page of the session. */
 
 /* Count one lost event. The thread is in the slow path, or `counting` keeps its chunk (see kasuri__count_stalled).
  * ORDER relaxed for the counters: the recorder reads those of a chunk with the chunk, after the release of FULL; it
@@ -1107,15 +1107,15 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
     KASURI__TSAN_RELEASE(chunk);
 }
 
-/* A reservation that fails raises the position all the same. 16 MiB of failed reservations would carry into the address
- * part of the position, and the next event would be written anywhere. So the slow path begins by bringing a high
- * position back, whatever becomes of the event: also for a thread without a chunk, behind a gate that closes, and in a
- * forked child that cannot attach.
+/* A reservation that fails raises the position all the same. 16 MiB of failed reservations would carry into the
+ * address part of the position, and the next event would be written anywhere. So the slow path begins by bringing a
+ * high position back, whatever becomes of the event: also for a thread without a chunk, behind a gate that closes,
+ * and in a forked child that cannot attach.
  *
- * A signal handler that interrupts this may have done it already; then the compare-and-swap fails, and nothing is left
- * to do. 12 MiB remain when the clamp begins to work, and a handler that interrupts an emit adds 2 kB at most: 6,000
- * handlers would have to nest. ORDER relaxed: only this thread and its handlers use the position, and they are one
- * CPU. */
+ * A signal handler that interrupts this may have done it already; then the compare-and-swap fails, and nothing is
+ * left to do. 12 MiB remain when the clamp begins to work, and a handler that interrupts an emit adds 2 kB at most:
+ * 6,000 handlers would have to nest. ORDER relaxed: only this thread and its handlers use the position, and they are
+ * one CPU. */
 KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
     uint64_t pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
     if (KASURI__UNLIKELY((pos & KASURI__OFF_MASK) > KASURI__OFF_HIGH))
@@ -1126,20 +1126,19 @@ KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
 /* Nothing was free at the last try and nothing has been freed since: count the event and return, in about 20 ns.
  *
  * Signals are not blocked here, since blocking them costs ten times as much. So a signal handler may interrupt this
- * function, find a free chunk and hand over the chunk that this function is about to count in. `counting` > 0 tells the
- * handler to put that off (kasuri__hand_over). It tells a thread that leaves the session, too, that this thread may
- * still touch the session's memory (kasuri__is_quiet).
+ * function, find a free chunk and hand over the chunk that this function is about to count in. `counting` > 0 tells
+ * the handler to put that off (kasuri__hand_over). It tells a thread that leaves the session, too, that this thread
+ * may still touch the session's memory (kasuri__is_quiet).
  *
- * All other fields of `t` are this thread's own. `freed` and `state` are hints: a change that is missed here is seen by
- * the next event. Every 4,096th event takes the long way, where it asks whether the recorder still lives.
- * Return: whether the event is dealt with. */
+ * All other fields of `t` are this thread's own. `freed` and `state` are hints: a change that is missed here is seen
+ * by the next event. Every 4,096th event takes the long way, where it asks whether the recorder still lives. Return:
+ * whether the event is dealt with. */
 KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__thread *t) {
     uint32_t depth = t->counting; /* a fork in a handler wipes the field under us */
     int dealt = 0;
     __atomic_store_n(&t->counting, depth + 1, __ATOMIC_RELAXED);
-    /* Our own handlers must find it raised before we look at anything.
-     * ORDER none in hardware; pairs with the load of `counting` in a signal handler of this thread, for which the order
-     * of the compiler is enough. */
+    /* ORDER none in hardware; pairs with the look at `counting` in hand_over(), by a handler of this thread: it
+     * finds it raised before we look at anything. For other threads see below. */
     __asm__ volatile("" : : : "memory");
     if (t->stalled && kasuri__gate_load() == 1 && t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) &&
         t->stalled_freed == __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED) &&
@@ -1157,10 +1156,9 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
 
 /* -- chunks --
  *
- * A chunk is FREE (all zero), OWNED by one thread, or FULL (the recorder's). Only the owner writes into an OWNED chunk;
- * only the recorder touches a FULL one. The states of a segment's chunks lie together behind its header, so that a
- * search reads few cache lines. docs/design/ring.md has the table of transitions.
- */
+ * A chunk is FREE (all zero), OWNED by one thread, or FULL (the recorder's). Only the owner writes into an OWNED
+ * chunk; only the recorder touches a FULL one. The states of a segment's chunks lie together behind its header, so
+ * that a search reads few cache lines. docs/design/ring.md has the table of transitions. */
 
 KASURI__COLD uint32_t *kasuri__states(struct kasuri__segment_ref *s) {
     return (uint32_t *)(void *)(s->header + 1);
@@ -1202,9 +1200,9 @@ KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chun
 /* Is a slot below chunk->used not committed? It is when a signal handler of this thread, in which we are now,
  * interrupted the emit that reserved it. Handing such a chunk over would let the recorder zero it under that emit.
  *
- * The first loop takes every slot for an event and counts zeros, which compilers turn into vector instructions: 1 us a
- * chunk. A zero may also be a word of payload; only then does the second loop walk from event to event. Plain reads:
- * all slots of the chunk were written by this thread. */
+ * The first loop takes every slot for an event and counts zeros, which compilers turn into vector instructions: 1 us
+ * a chunk. A zero may also be a word of payload; only then does the second loop walk from event to event. Plain
+ * reads: all slots of the chunk were written by this thread. */
 KASURI__COLD int kasuri__has_open(const struct kasuri_chunk *chunk) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint32_t used = chunk->used / 8, i, zeros = 0;
@@ -1246,9 +1244,9 @@ KASURI__COLD void kasuri__retire(struct kasuri__thread *t, struct kasuri__chunk_
 
 KASURI__COLD int kasuri__grow(struct kasuri__client *c);
 
-/* Find a free chunk; map another segment when there is none and the policy allows it. One thread at a time grows, the
- * others wait for it, 0.2 s at most. `grow_failed` remembers for which value of `freed` growing was tried in vain, so
- * that a full disk is asked once and not by each event. Return: whether there is one. */
+/* Find a free chunk; map another segment when there is none and the policy allows it. One thread at a time grows,
+ * the others wait for it, 0.2 s at most. `grow_failed` remembers for which value of `freed` growing was tried in
+ * vain, so that a full disk is asked once and not by each event. Return: whether there is one. */
 KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thread *t, struct kasuri__chunk_ref *out) {
     uint32_t waits = 0, freed = __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED), expected;
     for (;;) {
@@ -1285,16 +1283,18 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
     }
 }
 
-/* OVERWRITE: empty the chunk for its next use. Its events, and the losses it had counted, are losses of its new life.
+/* OVERWRITE: empty the chunk for its next use. Its events, and the losses it had counted, are losses of its new
+ * life.
  *
- * The recorder may be copying this chunk into a snapshot, so this is the writer's side of a seqlock: seq says EMPTYING
- * while zeros are written, and a copy whose seq changed meanwhile is thrown away. The stamps go first, then all words
- * from the end: if the program is killed in between, what is left still reads as open records of known length. */
+ * The recorder may be copying this chunk into a snapshot, so this is the writer's side of a seqlock: seq says
+ * EMPTYING while zeros are written, and a copy whose seq changed meanwhile is thrown away. The stamps go first, then
+ * all words from the end: if the program is killed in between, what is left still reads as open records of known
+ * length. */
 KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *chunk) {
     uint64_t *words = (uint64_t *)(void *)chunk, first = chunk->lost_first, last = chunk->lost_last;
     uint32_t used = chunk->used / 8, i, n = 0;
-    /* ORDER release: the mark before the first zero, as a writer of a seqlock; pairs with the reader's acquire fence
-     * before it reads seq again. Without it: a snapshot keeps half a chunk (models/ring, control
+    /* ORDER release; pairs with the reader's acquire fence before it reads seq again, as in any seqlock: the mark is
+     * before the first zero. Without it: a snapshot keeps half a chunk (models/ring, control
      * `no_mark_before_emptying`). */
     __atomic_store_n(&chunk->seq, KASURI_SEQ_EMPTYING, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -1346,11 +1346,10 @@ KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *
     return 1;
 }
 
-/* Let the fast path into t->now. The position goes first: a handler cannot come in between, as signals are blocked, and
- * a handler that came before this has its own position on its stack. With a clock that needs the slow path the limit is
- * 0. ORDER relaxed for both: they are this thread's, but for a thread that leaves the session, and the fence below is
- *    for
- * that one. */
+/* Let the fast path into t->now. The position goes first: a handler cannot come in between, as signals are blocked,
+ * and a handler that came before this has its own position on its stack. With a clock that needs the slow path the
+ * limit is 0. ORDER relaxed for both: they are this thread's, but for a thread that leaves the session, and the
+ * fence below is for that one. */
 KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     __atomic_store_n(&t->w.pos, (uint64_t)(uintptr_t)t->now.chunk << 12 | sizeof(struct kasuri_chunk),
                      __ATOMIC_RELAXED);
@@ -1366,8 +1365,8 @@ KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__t
 }
 
 /* Get the next chunk for a thread whose chunk is full, or that has none. The new chunk has its header before the old
- * one is handed over: killed in between, the program leaves two OWNED chunks with headers, and neither loses anything.
- * Return: 1; or 0, with the cause in stalled_cause. */
+ * one is handed over: killed in between, the program leaves two OWNED chunks with headers, and neither loses
+ * anything. Return: 1; or 0, with the cause in stalled_cause. */
 KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     struct kasuri__chunk_ref old = t->now, fresh;
     /* ORDER acquire; pairs with the release in join(). Publishes c->flight. */
@@ -1383,8 +1382,7 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
         /* A chunk of a later session than ours, while this thread was stuck here: it goes back as it came, all zero. It
          * was found by way of n_segments, with which the epoch of its session is seen. */
         if (KASURI__GET(c->epoch) != t->epoch) {
-            /* ORDER release; pairs with the acquire of the thread that takes the chunk next, as the recorder's
-             * store. */
+            /* ORDER release; pairs with the acquire in take_free(): as when the recorder frees a chunk. */
             __atomic_store_n(fresh.state, KASURI_CHUNK_FREE, __ATOMIC_RELEASE);
             return 0;
         }
@@ -1415,9 +1413,8 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
 
 /* -- segments --
  *
- * A segment is one file of the session, mapped once and never moved while its session lasts. Each is twice as large as
- * the one before, so that a program with much to say makes few of them.
- */
+ * A segment is one file of the session, mapped once and never moved while its session lasts. Each is twice as large
+ * as the one before, so that a program with much to say makes few of them. */
 
 /* Allocate the file's pages now: a page fault in a file for which the disk has no room is SIGBUS. Return: whether it
  * could be done. */
@@ -1436,8 +1433,8 @@ KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     return 1;
 }
 
-/* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls this,
- * so it reads plainly what only that holder writes. The header is complete before its magic, and the entry in
+/* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls
+ * this, so it reads plainly what only that holder writes. The header is complete before its magic, and the entry in
  * segments[] is complete before n_segments. Return: whether there is one more. */
 KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     uint32_t index = c->n_segments - c->first_segment, n;
@@ -1493,10 +1490,10 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
 
 /* -- sites --
  *
- * A name is defined once per client, before the first event that uses it: the definition is in the sites file before its
- * id is stored in the site, so no recording has an event whose name is missing. Definitions are kept in memory of our own
- * as well, for sessions that come later and for forked children, which write them into files of their own.
- */
+ * A name is defined once per client, before the first event that uses it: the definition is in the sites file before
+ * its id is stored in the site, so no recording has an event whose name is missing. Definitions are kept in memory
+ * of our own as well, for sessions that come later and for forked children, which write them into files of their
+ * own. */
 
 /* Bounded: 0.2 s, then 0. The holder may be a thread that gets no CPU. */
 KASURI__COLD int kasuri__try_lock(uint32_t *lock) {
@@ -1594,9 +1591,9 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     return ++kasuri__process.next_id;
 }
 
-/* The id of a call site, defined now if need be; 0: its name could not be stored. That is tried once a session: the negative
- * id says in which it failed. ORDER relaxed for the site's fields: constants, or the same values from each thread
- * (kasuri__describe); an id is a number that needs nothing else to be seen with it. */
+/* The id of a call site, defined now if need be; 0: its name could not be stored. That is tried once a session: the
+ * negative id says in which it failed. ORDER relaxed for the site's fields: constants, or the same values from each
+ * thread (kasuri__describe); an id is a number that needs nothing else to be seen with it. */
 KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_site *site) {
     int32_t id = __atomic_load_n(&site->id, __ATOMIC_RELAXED), failed = (int32_t)(0x80000000u | KASURI__GET(c->epoch));
     if (id > 0)
@@ -1616,20 +1613,20 @@ KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_sit
 
 /* -- attaching -- */
 
-/* The client, made by the first thread that asks. Fork wipes its pages, so that no child ever writes into its parent's
- * chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is no
- * memory. */
+/* The client, made by the first thread that asks. Fork wipes its pages, so that no child ever writes into its
+ * parent's chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is
+ * no memory. */
 KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
-    /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero, and
-     * its madvise() is done. */
+    /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero,
+     * and its madvise() is done. */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE), *none = 0;
     if (c)
         return c;
     c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
     if (!c)
         return 0;
-    /* ORDER acq_rel; pairs with the acquire load above: publishes the client that we made, and if another thread was
-     * first, acquires that one's. */
+    /* ORDER acq_rel; pairs with the acquire above. Publishes the client that we made; if another thread was first,
+     * acquires that one's. */
     if (KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0) < 0 ||
         !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
@@ -1639,8 +1636,8 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
 }
 
 /* Map and check the session's control page. It is a stranger's file as long as it has not been checked; a recorder
- * writes it whole before it announces the session, so plain reads are enough. Return: null when it is no session that
- * lives. */
+ * writes it whole before it announces the session, so plain reads are enough. Return: null when it is no session
+ * that lives. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     uint32_t b;
@@ -1664,13 +1661,13 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
 
 /* -- leaving a session (ring.md, race 11) --
  *
- * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But
- * any thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
+ * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But any
+ * thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
  *   end_session      a new epoch; all limits 0: no thread writes on the fast path that starts later
  *   settle           a barrier; wait until no thread is in the slow path; take all positions away
  *   release          unmap each segment in which no reserved slot is uncommitted; keep the others as graves
- * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is
- * gone: that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
+ * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is gone:
+ * that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
  */
 
 /* A full barrier in each running thread of the process. It completes what they had begun, an unlocked addition
@@ -1692,8 +1689,8 @@ KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
 /* Whether we are alone in the slow path, and nobody counts a loss. None comes in while we hold `attaching`. */
 KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c);
-    /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is 1
-     * for ourselves. */
+    /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is
+     * 1 for ourselves. */
     if (__atomic_load_n(&c->inside, __ATOMIC_ACQUIRE) != 1)
         return 0;
     /* ORDER acquire; pairs with the release in count_stalled(), in the same way. */
@@ -1703,12 +1700,11 @@ KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
     return 1;
 }
 
-/* Take away all positions: what is reserved from now on lies in no chunk. A thread's own unlocked addition may undo the
- * exchange, as it stores what it computed from the old value. The barrier ends such an addition, and the next round
- * sees it. The position is exchanged and not read and then stored: an addition between the two would go unseen
+/* Take away all positions: what is reserved from now on lies in no chunk. A thread's own unlocked addition may undo
+ * the exchange, as it stores what it computed from the old value. The barrier ends such an addition, and the next
+ * round sees it. The position is exchanged and not read and then stored: an addition between the two would go unseen
  * (models/ring, control `positions_taken_by_load_and_store`). ORDER relaxed for the position: the barrier of all
- * threads is the order.
- * Return: whether all are gone; `left` then says how far each thread had come. */
+ * threads is the order. Return: whether all are gone; `left` then says how far each thread had come. */
 KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c), round, some = 1;
     for (i = 0; i < n; i++)
@@ -1735,8 +1731,8 @@ KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
 
 /* How far an OWNED chunk of the session that is left was reserved; 0: not known. A full chunk says so itself. Of a
  * chunk that its thread was filling, `left` says it. If that is beyond the chunk, an emit has found that it does not
- * fit and has not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has ended
- * without either has nothing open. */
+ * fit and has not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has
+ * ended without either has nothing open. */
 KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes) {
     uint32_t i, n = kasuri__n_threads(c), end;
     end = KASURI__GET(chunk->used);
@@ -1782,8 +1778,9 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     }
 }
 
-/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow path,
- * and is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in it. */
+/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow
+ * path, and is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in
+ * it. */
 KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct kasuri__segment_ref *s) {
     struct kasuri__grave g = {s->header, s->bytes, {0, 0, 0, 0}, 0};
     uint32_t i;
@@ -1818,7 +1815,7 @@ KASURI__COLD void kasuri__clear_graves(struct kasuri__client *c) {
 
 /* With nobody inside and no position left: unmap each segment once nothing is open in it. An emit that was preempted
  * there gets a while to end; what is open even then (a handler above it sleeps) is given memory of our own. */
-KASURI__COLD void kasuri__release(struct kasuri__client *c) {
+KASURI__COLD void kasuri__release_segments(struct kasuri__client *c) {
     uint32_t i, waits = 0;
     for (i = c->first_segment; i < c->n_segments; i++) {
         struct kasuri__grave g;
@@ -1952,8 +1949,8 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
 
 /* Leave the session before, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`,
  * inside the slow path. What was left is dropped while `defining` and `growing` are held, so that a thread which is
- * stuck in either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays as
- * it is and the next event tries again. Return: whether the client is attached. */
+ * stuck in either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays
+ * as it is and the next event tries again. Return: whether the client is attached. */
 KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     struct kasuri__process *p = &kasuri__process;
     uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
@@ -1969,7 +1966,7 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
         return 0;
     }
     if (quiet)
-        kasuri__release(c);
+        kasuri__release_segments(c);
     else if (c->control)
         kasuri__bury_all(c);
     __builtin_memcpy(p->session, p->asked, sizeof p->session);
@@ -2006,8 +2003,8 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
         r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
-        /* ORDER release; pairs with the loads of the gate, as in attach(). `keep` is 1 only where a session was
-         * attached. */
+        /* ORDER release; pairs with the acquire in session_of(), as in attach(); `keep` is 1 only where a session
+         * was attached before. */
         __atomic_store_n(&kasuri__gate.gate, keep, __ATOMIC_RELEASE);
         return (int)keep;
     }
@@ -2019,8 +2016,8 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
  *
  * The epoch is read before gate and state, and again after them. If it were read only after them, this thread could
  * find the old session attached, be overtaken by a thread that leaves it, and take the new epoch for itself together
- * with a chunk of the old session, whose limit it would set after all limits were zeroed. The next event would then be
- * written into memory that is unmapped (test `a_session_may_end_under_the_slow_path`). */
+ * with a chunk of the old session, whose limit it would set after all limits were zeroed. The next event would then
+ * be written into memory that is unmapped (test `a_session_may_end_under_the_slow_path`). */
 KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
     /* ORDER acquire, all three: each read comes after the one before. Those of gate and state pair with the releases in
      * attach(); they publish what join() set. */
@@ -2057,11 +2054,11 @@ KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
  * annotate. So a new thread asks whether the owner of one of a few entries is still there, and takes its place if not.
  */
 
-/* Take entry `t` of a thread `old` that has ended, or a free one (0). ORDER acq_rel; pairs with the same of the owner
- * before: acquires what that one left in it, and publishes our tid to other threads that look for a free entry. Return:
- * whether it is ours. */
+/* Take entry `t` of a thread `old` that has ended, or a free one (0). Return: whether it is ours. */
 KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t tid) {
     KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it, which TSan cannot order */
+    /* ORDER acq_rel; pairs with itself in other threads and with the acquire load in new_thread(). Acquires what the
+     * owner before left in the entry, and publishes that it is taken. */
     return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
@@ -2085,8 +2082,8 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
 }
 
 /* The calling thread's ring, made one of session `epoch` if it is not. What the thread had in a session before is
- * dropped: its chunks there were given back, or belong to a recorder that reads them without us. Position and limit are
- * stored atomically since a thread that leaves a session writes them, too. Return: null when 8,192 threads have
+ * dropped: its chunks there were given back, or belong to a recorder that reads them without us. Position and limit
+ * are stored atomically since a thread that leaves a session writes them, too. Return: null when 8,192 threads have
  * rings. */
 KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c, uint32_t epoch) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
@@ -2154,7 +2151,7 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
                                uint64_t size, const void *payload, uint64_t bytes) {
     kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
     if (bytes) {
-        /* ORDER release; pairs with the reader's second look at word 1, as in kasuri__payload: word 1 before any of the
+        /* ORDER release; pairs with the acquire fence of a reader, as in kasuri__payload: word 1 before any of the
          * payload, which memcpy stores in whatever order and width. A reader that sees a torn word looks at word 1
          * again and steps over it. */
         __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -2164,8 +2161,8 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
     kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
 }
 
-/* One event, with signals blocked, inside. `stamp`: when it happened, on the CPU's counter; 0: now. Whatever keeps the
- * event from being written is counted, but for a client that has no session: then it was never emitted. */
+/* One event, with signals blocked, inside. `stamp`: when it happened, on the CPU's counter; 0: now. Whatever keeps
+ * the event from being written is counted, but for a client that has no session: then it was never emitted. */
 KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
                                        uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
@@ -2220,13 +2217,13 @@ KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
 }
 
 /* Signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise `inside` and then
- * read epoch, gate and state; a thread that leaves a session changes those and then reads `inside`. One of the two sees
- * the other: either we find no session, or it waits for us. */
+ * read epoch, gate and state; a thread that leaves a session changes those and then reads `inside`. One of the two
+ * sees the other: either we find no session, or it waits for us. */
 KASURI__COLD void kasuri__enter(struct kasuri__client *c) {
     __atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
 }
-/* ORDER release; pairs with the acquire load in is_quiet(): a thread that then unmaps a segment finds that we are done
- * with it. */
+/* ORDER release; pairs with the acquire load in is_quiet(): a thread that then unmaps a segment finds that we are
+ * done with it. */
 KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
     __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
@@ -2307,8 +2304,8 @@ KASURI__HIDDEN void kasuri__trigger(void) {
         return;
     kasuri__block_signals(mask);
     kasuri__enter(c);
-    /* ORDER release; pairs with the recorder's acquire load: the events that led to the trigger are in the rings when
-     * the recorder sees it. */
+    /* ORDER release; pairs with the recorder's acquire load: the events that led to the trigger are in the rings
+     * when the recorder sees it. */
     if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1)
         __atomic_fetch_add(&kasuri__control(c)->trigger, 1, __ATOMIC_RELEASE);
     kasuri__exit(c);
@@ -2348,8 +2345,8 @@ KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
 
 /* -- start and end of the module -- */
 
-/* Attach when the program or module is loaded and KASURI_SESSION names a session. In a set-user-id program the environment
- * is the caller's, who must not make it write into files of the caller's choice. */
+/* Attach when the program or module is loaded and KASURI_SESSION names a session. In a set-user-id program the
+ * environment is the caller's, who must not make it write into files of the caller's choice. */
 KASURI__HIDDEN void kasuri__start(void) {
     struct kasuri__process *p = &kasuri__process;
     const char *session = getenv("KASURI_SESSION");
@@ -2383,9 +2380,9 @@ KASURI__COLD uint32_t kasuri__used(const struct kasuri_chunk *chunk, uint32_t by
     return i * 8;
 }
 
-/* Hand over all chunks of a module that is unloaded. This may also be exit, which cannot be told from dlclose; then other
- * threads still run and write. So their addresses get private memory first, and the chunks are closed by way of a second
- * mapping, in which nothing changes any more. */
+/* Hand over all chunks of a module that is unloaded. This may also be exit, which cannot be told from dlclose; then
+ * other threads still run and write. So their addresses get private memory first, and the chunks are closed by way
+ * of a second mapping, in which nothing changes any more. */
 KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
     uint32_t i, j;
     for (i = c->first_segment; i < c->n_segments; i++) {
@@ -2414,9 +2411,9 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
     }
 }
 
-/* The module is unloaded, or the program ends. Only a shared object can go while its process stays: its chunks are handed
- * over here. Those of the main program are left to the recorder, which takes them when the process is gone, so that
- * destructors which run after this one can still annotate. */
+/* The module is unloaded, or the program ends. Only a shared object can go while its process stays: its chunks are
+ * handed over here. Those of the main program are left to the recorder, which takes them when the process is gone,
+ * so that destructors which run after this one can still annotate. */
 KASURI__HIDDEN void kasuri__stop(void) {
     struct kasuri__client *c = kasuri__process.client;
     const Elf64_Ehdr *header = &kasuri__ehdr;

@@ -2,9 +2,8 @@
 /* -- losses --
  *
  * Every event is kept or counted, by cause: emitted == kept + lost. A loss is counted in the chunk that the thread
- * holds, so that it travels with the events around it and is read once, with them. A thread without a chunk counts in
- * the header of its client's first segment; a client without a segment counts in the control page of the session.
- */
+ * holds, so that it travels with the events around it and is read once, with them. A thread without a chunk counts
+ * in the header of its client's first segment; a client without a segment counts in the control page of the session. */
 
 /* Count one lost event. The thread is in the slow path, or `counting` keeps its chunk (see kasuri__count_stalled).
  * ORDER relaxed for the counters: the recorder reads those of a chunk with the chunk, after the release of FULL; it
@@ -29,15 +28,15 @@ KASURI__COLD void kasuri__count_lost(struct kasuri__client *c, struct kasuri__th
     KASURI__TSAN_RELEASE(chunk);
 }
 
-/* A reservation that fails raises the position all the same. 16 MiB of failed reservations would carry into the address
- * part of the position, and the next event would be written anywhere. So the slow path begins by bringing a high
- * position back, whatever becomes of the event: also for a thread without a chunk, behind a gate that closes, and in a
- * forked child that cannot attach.
+/* A reservation that fails raises the position all the same. 16 MiB of failed reservations would carry into the
+ * address part of the position, and the next event would be written anywhere. So the slow path begins by bringing a
+ * high position back, whatever becomes of the event: also for a thread without a chunk, behind a gate that closes,
+ * and in a forked child that cannot attach.
  *
- * A signal handler that interrupts this may have done it already; then the compare-and-swap fails, and nothing is left
- * to do. 12 MiB remain when the clamp begins to work, and a handler that interrupts an emit adds 2 kB at most: 6,000
- * handlers would have to nest. ORDER relaxed: only this thread and its handlers use the position, and they are one
- * CPU. */
+ * A signal handler that interrupts this may have done it already; then the compare-and-swap fails, and nothing is
+ * left to do. 12 MiB remain when the clamp begins to work, and a handler that interrupts an emit adds 2 kB at most:
+ * 6,000 handlers would have to nest. ORDER relaxed: only this thread and its handlers use the position, and they are
+ * one CPU. */
 KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
     uint64_t pos = __atomic_load_n(&w->pos, __ATOMIC_RELAXED);
     if (KASURI__UNLIKELY((pos & KASURI__OFF_MASK) > KASURI__OFF_HIGH))
@@ -48,20 +47,19 @@ KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
 /* Nothing was free at the last try and nothing has been freed since: count the event and return, in about 20 ns.
  *
  * Signals are not blocked here, since blocking them costs ten times as much. So a signal handler may interrupt this
- * function, find a free chunk and hand over the chunk that this function is about to count in. `counting` > 0 tells the
- * handler to put that off (kasuri__hand_over). It tells a thread that leaves the session, too, that this thread may
- * still touch the session's memory (kasuri__is_quiet).
+ * function, find a free chunk and hand over the chunk that this function is about to count in. `counting` > 0 tells
+ * the handler to put that off (kasuri__hand_over). It tells a thread that leaves the session, too, that this thread
+ * may still touch the session's memory (kasuri__is_quiet).
  *
- * All other fields of `t` are this thread's own. `freed` and `state` are hints: a change that is missed here is seen by
- * the next event. Every 4,096th event takes the long way, where it asks whether the recorder still lives.
- * Return: whether the event is dealt with. */
+ * All other fields of `t` are this thread's own. `freed` and `state` are hints: a change that is missed here is seen
+ * by the next event. Every 4,096th event takes the long way, where it asks whether the recorder still lives. Return:
+ * whether the event is dealt with. */
 KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__thread *t) {
     uint32_t depth = t->counting; /* a fork in a handler wipes the field under us */
     int dealt = 0;
     __atomic_store_n(&t->counting, depth + 1, __ATOMIC_RELAXED);
-    /* Our own handlers must find it raised before we look at anything.
-     * ORDER none in hardware; pairs with the load of `counting` in a signal handler of this thread, for which the order
-     * of the compiler is enough. */
+    /* ORDER none in hardware; pairs with the look at `counting` in hand_over(), by a handler of this thread: it
+     * finds it raised before we look at anything. For other threads see below. */
     __asm__ volatile("" : : : "memory");
     if (t->stalled && kasuri__gate_load() == 1 && t->epoch == __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) &&
         t->stalled_freed == __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED) &&
@@ -79,10 +77,9 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
 
 /* -- chunks --
  *
- * A chunk is FREE (all zero), OWNED by one thread, or FULL (the recorder's). Only the owner writes into an OWNED chunk;
- * only the recorder touches a FULL one. The states of a segment's chunks lie together behind its header, so that a
- * search reads few cache lines. docs/design/ring.md has the table of transitions.
- */
+ * A chunk is FREE (all zero), OWNED by one thread, or FULL (the recorder's). Only the owner writes into an OWNED
+ * chunk; only the recorder touches a FULL one. The states of a segment's chunks lie together behind its header, so
+ * that a search reads few cache lines. docs/design/ring.md has the table of transitions. */
 
 KASURI__COLD uint32_t *kasuri__states(struct kasuri__segment_ref *s) {
     return (uint32_t *)(void *)(s->header + 1);
@@ -124,9 +121,9 @@ KASURI__COLD int kasuri__take_free(struct kasuri__client *c, struct kasuri__chun
 /* Is a slot below chunk->used not committed? It is when a signal handler of this thread, in which we are now,
  * interrupted the emit that reserved it. Handing such a chunk over would let the recorder zero it under that emit.
  *
- * The first loop takes every slot for an event and counts zeros, which compilers turn into vector instructions: 1 us a
- * chunk. A zero may also be a word of payload; only then does the second loop walk from event to event. Plain reads:
- * all slots of the chunk were written by this thread. */
+ * The first loop takes every slot for an event and counts zeros, which compilers turn into vector instructions: 1 us
+ * a chunk. A zero may also be a word of payload; only then does the second loop walk from event to event. Plain
+ * reads: all slots of the chunk were written by this thread. */
 KASURI__COLD int kasuri__has_open(const struct kasuri_chunk *chunk) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint32_t used = chunk->used / 8, i, zeros = 0;
@@ -168,9 +165,9 @@ KASURI__COLD void kasuri__retire(struct kasuri__thread *t, struct kasuri__chunk_
 
 KASURI__COLD int kasuri__grow(struct kasuri__client *c);
 
-/* Find a free chunk; map another segment when there is none and the policy allows it. One thread at a time grows, the
- * others wait for it, 0.2 s at most. `grow_failed` remembers for which value of `freed` growing was tried in vain, so
- * that a full disk is asked once and not by each event. Return: whether there is one. */
+/* Find a free chunk; map another segment when there is none and the policy allows it. One thread at a time grows,
+ * the others wait for it, 0.2 s at most. `grow_failed` remembers for which value of `freed` growing was tried in
+ * vain, so that a full disk is asked once and not by each event. Return: whether there is one. */
 KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thread *t, struct kasuri__chunk_ref *out) {
     uint32_t waits = 0, freed = __atomic_load_n(&kasuri__control(c)->freed, __ATOMIC_RELAXED), expected;
     for (;;) {
@@ -207,16 +204,18 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
     }
 }
 
-/* OVERWRITE: empty the chunk for its next use. Its events, and the losses it had counted, are losses of its new life.
+/* OVERWRITE: empty the chunk for its next use. Its events, and the losses it had counted, are losses of its new
+ * life.
  *
- * The recorder may be copying this chunk into a snapshot, so this is the writer's side of a seqlock: seq says EMPTYING
- * while zeros are written, and a copy whose seq changed meanwhile is thrown away. The stamps go first, then all words
- * from the end: if the program is killed in between, what is left still reads as open records of known length. */
+ * The recorder may be copying this chunk into a snapshot, so this is the writer's side of a seqlock: seq says
+ * EMPTYING while zeros are written, and a copy whose seq changed meanwhile is thrown away. The stamps go first, then
+ * all words from the end: if the program is killed in between, what is left still reads as open records of known
+ * length. */
 KASURI__COLD void kasuri__empty(struct kasuri__thread *t, struct kasuri_chunk *chunk) {
     uint64_t *words = (uint64_t *)(void *)chunk, first = chunk->lost_first, last = chunk->lost_last;
     uint32_t used = chunk->used / 8, i, n = 0;
-    /* ORDER release: the mark before the first zero, as a writer of a seqlock; pairs with the reader's acquire fence
-     * before it reads seq again. Without it: a snapshot keeps half a chunk (models/ring, control
+    /* ORDER release; pairs with the reader's acquire fence before it reads seq again, as in any seqlock: the mark is
+     * before the first zero. Without it: a snapshot keeps half a chunk (models/ring, control
      * `no_mark_before_emptying`). */
     __atomic_store_n(&chunk->seq, KASURI_SEQ_EMPTYING, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -268,11 +267,10 @@ KASURI__COLD int kasuri__reuse(struct kasuri__client *c, struct kasuri__thread *
     return 1;
 }
 
-/* Let the fast path into t->now. The position goes first: a handler cannot come in between, as signals are blocked, and
- * a handler that came before this has its own position on its stack. With a clock that needs the slow path the limit is
- * 0. ORDER relaxed for both: they are this thread's, but for a thread that leaves the session, and the fence below is
- *    for
- * that one. */
+/* Let the fast path into t->now. The position goes first: a handler cannot come in between, as signals are blocked,
+ * and a handler that came before this has its own position on its stack. With a clock that needs the slow path the
+ * limit is 0. ORDER relaxed for both: they are this thread's, but for a thread that leaves the session, and the
+ * fence below is for that one. */
 KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     __atomic_store_n(&t->w.pos, (uint64_t)(uintptr_t)t->now.chunk << 12 | sizeof(struct kasuri_chunk),
                      __ATOMIC_RELAXED);
@@ -288,8 +286,8 @@ KASURI__COLD void kasuri__start_chunk(struct kasuri__client *c, struct kasuri__t
 }
 
 /* Get the next chunk for a thread whose chunk is full, or that has none. The new chunk has its header before the old
- * one is handed over: killed in between, the program leaves two OWNED chunks with headers, and neither loses anything.
- * Return: 1; or 0, with the cause in stalled_cause. */
+ * one is handed over: killed in between, the program leaves two OWNED chunks with headers, and neither loses
+ * anything. Return: 1; or 0, with the cause in stalled_cause. */
 KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thread *t) {
     struct kasuri__chunk_ref old = t->now, fresh;
     /* ORDER acquire; pairs with the release in join(). Publishes c->flight. */
@@ -305,8 +303,7 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
         /* A chunk of a later session than ours, while this thread was stuck here: it goes back as it came, all zero. It
          * was found by way of n_segments, with which the epoch of its session is seen. */
         if (KASURI__GET(c->epoch) != t->epoch) {
-            /* ORDER release; pairs with the acquire of the thread that takes the chunk next, as the recorder's
-             * store. */
+            /* ORDER release; pairs with the acquire in take_free(): as when the recorder frees a chunk. */
             __atomic_store_n(fresh.state, KASURI_CHUNK_FREE, __ATOMIC_RELEASE);
             return 0;
         }
@@ -337,9 +334,8 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
 
 /* -- segments --
  *
- * A segment is one file of the session, mapped once and never moved while its session lasts. Each is twice as large as
- * the one before, so that a program with much to say makes few of them.
- */
+ * A segment is one file of the session, mapped once and never moved while its session lasts. Each is twice as large
+ * as the one before, so that a program with much to say makes few of them. */
 
 /* Allocate the file's pages now: a page fault in a file for which the disk has no room is SIGBUS. Return: whether it
  * could be done. */
@@ -358,8 +354,8 @@ KASURI__COLD int kasuri__reserve_space(int fd, uint64_t bytes) {
     return 1;
 }
 
-/* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls this,
- * so it reads plainly what only that holder writes. The header is complete before its magic, and the entry in
+/* Add a segment: twice the one before, less where max_bytes or the disk ends. Only the holder of `growing` calls
+ * this, so it reads plainly what only that holder writes. The header is complete before its magic, and the entry in
  * segments[] is complete before n_segments. Return: whether there is one more. */
 KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
     uint32_t index = c->n_segments - c->first_segment, n;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- state --
  *
- * Who writes which field, and under which rule. `client` and all it points to are in pages that fork wipes: a child starts
- * from zeros, whatever its parent's threads were doing. `process` is ordinary memory, which a child inherits.
- */
+ * Who writes which field, and under which rule. `client` and all it points to are in pages that fork wipes: a child
+ * starts from zeros, whatever its parent's threads were doing. `process` is ordinary memory, which a child inherits. */
 #define KASURI__MAX_SEGMENTS 128 /* of a session; also those that had to stay of sessions before */
 #define KASURI__MAX_GRAVES 64    /* segments kept for emits that had a slot open in them */
 #define KASURI__MAX_OPEN 4       /* open slots of one grave; with more of them it stays */

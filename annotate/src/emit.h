@@ -140,12 +140,13 @@ KASURI__INLINE uint64_t kasuri__stamp(void) {
 }
 #endif
 
-/* Take `bytes` of the thread's chunk. This must be one step for the signal handlers of the same thread, and need not be one
- * for other threads: an xadd without lock prefix is just that (0 ns beside rdtsc; a locked one costs 5 to 9 ns).
+/* Take `bytes` of the thread's chunk. This must be one step for the signal handlers of the same thread, and need not
+ * be one for other threads: an xadd without lock prefix is just that (0 ns beside rdtsc; a locked one costs 5 to 9
+ * ns).
  *
- * One other thread does write the position: the one that leaves a session takes it away. An addition that is halfway there
- * may undo that, so the taker looks again after a barrier of all threads (kasuri__take_positions). ORDER relaxed: nothing
- * is published by a reservation; the stamp publishes the event. */
+ * One other thread does write the position: the one that leaves a session takes it away. An addition that is halfway
+ * there may undo that, so the taker looks again after a barrier of all threads (kasuri__take_positions). ORDER
+ * relaxed: nothing is published by a reservation; the stamp publishes the event. */
 KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes) {
 #if defined(__x86_64__) && !defined(KASURI_GENERIC_ATOMICS)
     __asm__ volatile("xaddq %0, %1" : "+r"(bytes), "+m"(w->pos) : : "cc");
@@ -155,10 +156,11 @@ KASURI__INLINE uint64_t kasuri__reserve(struct kasuri__writer *w, uint64_t bytes
 #endif
 }
 
-/* Whether `bytes` from `pos` on lie in a chunk. ORDER relaxed: the limit is this thread's own, and the thread that leaves a
- * session and zeroes it does not rely on our seeing that: a reserved slot is filled in any case. The limit alone does not say so: where the thread had no chunk (the
- * first event, a child of fork, a session that another thread has just left) a signal handler may get one, and set the
- * limit, between the reservation and this look (ring.md, race 1). */
+/* Whether `bytes` from `pos` on lie in a chunk. ORDER relaxed: the limit is this thread's own, and the thread that
+ * leaves a session and zeroes it does not rely on our seeing that: a reserved slot is filled in any case. The limit
+ * alone does not say so: where the thread had no chunk (the first event, a child of fork, a session that another
+ * thread has just left) a signal handler may get one, and set the limit, between the reservation and this look
+ * (ring.md, race 1). */
 KASURI__INLINE int kasuri__fits(const struct kasuri__writer *w, uint64_t pos, uint64_t bytes) {
     return (pos & KASURI__OFF_MASK) + bytes <= __atomic_load_n(&w->limit, __ATOMIC_RELAXED) && pos >> 24;
 }
@@ -175,11 +177,12 @@ KASURI__INLINE void kasuri__commit(uint64_t *slot, uint64_t stamp) {
     __atomic_store_n(slot, stamp, __ATOMIC_RELEASE);
     KASURI__TSAN_RELEASE(slot);
 }
-/* ORDER relaxed: the stamp publishes it to readers of the event, and the payload's release to readers that ask how long an
- * open record is. */
+/* ORDER relaxed: the stamp publishes it to readers of the event, and the payload's release to readers that ask how
+ * long an open record is. */
 KASURI__INLINE void kasuri__word1(uint64_t *slot, uint32_t kind, int32_t id) {
     __atomic_store_n(slot + 1, kind | (uint64_t)(uint32_t)id << 32, __ATOMIC_RELAXED);
-    /* ORDER none in hardware; pairs with a reader after this thread was killed in the payload, which finds the length. */
+    /* ORDER none in hardware; pairs with whatever reads the chunk after a kill at any instruction: what was stored
+     * before the kill is seen, so the compiler must keep the length before the payload. */
     __asm__ volatile("" : : : "memory");
 }
 /* ORDER release; pairs with the acquire fence of a reader that looks at word 1 again after it has seen a payload word.

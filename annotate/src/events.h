@@ -5,11 +5,11 @@
  * annotate. So a new thread asks whether the owner of one of a few entries is still there, and takes its place if not.
  */
 
-/* Take entry `t` of a thread `old` that has ended, or a free one (0). ORDER acq_rel; pairs with the same of the owner
- * before: acquires what that one left in it, and publishes our tid to other threads that look for a free entry. Return:
- * whether it is ours. */
+/* Take entry `t` of a thread `old` that has ended, or a free one (0). Return: whether it is ours. */
 KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t tid) {
     KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it, which TSan cannot order */
+    /* ORDER acq_rel; pairs with itself in other threads and with the acquire load in new_thread(). Acquires what the
+     * owner before left in the entry, and publishes that it is taken. */
     return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
@@ -33,8 +33,8 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
 }
 
 /* The calling thread's ring, made one of session `epoch` if it is not. What the thread had in a session before is
- * dropped: its chunks there were given back, or belong to a recorder that reads them without us. Position and limit are
- * stored atomically since a thread that leaves a session writes them, too. Return: null when 8,192 threads have
+ * dropped: its chunks there were given back, or belong to a recorder that reads them without us. Position and limit
+ * are stored atomically since a thread that leaves a session writes them, too. Return: null when 8,192 threads have
  * rings. */
 KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c, uint32_t epoch) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
@@ -102,7 +102,7 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
                                uint64_t size, const void *payload, uint64_t bytes) {
     kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
     if (bytes) {
-        /* ORDER release; pairs with the reader's second look at word 1, as in kasuri__payload: word 1 before any of the
+        /* ORDER release; pairs with the acquire fence of a reader, as in kasuri__payload: word 1 before any of the
          * payload, which memcpy stores in whatever order and width. A reader that sees a torn word looks at word 1
          * again and steps over it. */
         __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -112,8 +112,8 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
     kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
 }
 
-/* One event, with signals blocked, inside. `stamp`: when it happened, on the CPU's counter; 0: now. Whatever keeps the
- * event from being written is counted, but for a client that has no session: then it was never emitted. */
+/* One event, with signals blocked, inside. `stamp`: when it happened, on the CPU's counter; 0: now. Whatever keeps
+ * the event from being written is counted, but for a client that has no session: then it was never emitted. */
 KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
                                        uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
@@ -168,13 +168,13 @@ KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
 }
 
 /* Signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise `inside` and then
- * read epoch, gate and state; a thread that leaves a session changes those and then reads `inside`. One of the two sees
- * the other: either we find no session, or it waits for us. */
+ * read epoch, gate and state; a thread that leaves a session changes those and then reads `inside`. One of the two
+ * sees the other: either we find no session, or it waits for us. */
 KASURI__COLD void kasuri__enter(struct kasuri__client *c) {
     __atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
 }
-/* ORDER release; pairs with the acquire load in is_quiet(): a thread that then unmaps a segment finds that we are done
- * with it. */
+/* ORDER release; pairs with the acquire load in is_quiet(): a thread that then unmaps a segment finds that we are
+ * done with it. */
 KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
     __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
@@ -255,8 +255,8 @@ KASURI__HIDDEN void kasuri__trigger(void) {
         return;
     kasuri__block_signals(mask);
     kasuri__enter(c);
-    /* ORDER release; pairs with the recorder's acquire load: the events that led to the trigger are in the rings when
-     * the recorder sees it. */
+    /* ORDER release; pairs with the recorder's acquire load: the events that led to the trigger are in the rings
+     * when the recorder sees it. */
     if (__atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1)
         __atomic_fetch_add(&kasuri__control(c)->trigger, 1, __ATOMIC_RELEASE);
     kasuri__exit(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- start and end of the module -- */
 
-/* Attach when the program or module is loaded and KASURI_SESSION names a session. In a set-user-id program the environment
- * is the caller's, who must not make it write into files of the caller's choice. */
+/* Attach when the program or module is loaded and KASURI_SESSION names a session. In a set-user-id program the
+ * environment is the caller's, who must not make it write into files of the caller's choice. */
 KASURI__HIDDEN void kasuri__start(void) {
     struct kasuri__process *p = &kasuri__process;
     const char *session = getenv("KASURI_SESSION");
@@ -36,9 +36,9 @@ KASURI__COLD uint32_t kasuri__used(const struct kasuri_chunk *chunk, uint32_t by
     return i * 8;
 }
 
-/* Hand over all chunks of a module that is unloaded. This may also be exit, which cannot be told from dlclose; then other
- * threads still run and write. So their addresses get private memory first, and the chunks are closed by way of a second
- * mapping, in which nothing changes any more. */
+/* Hand over all chunks of a module that is unloaded. This may also be exit, which cannot be told from dlclose; then
+ * other threads still run and write. So their addresses get private memory first, and the chunks are closed by way
+ * of a second mapping, in which nothing changes any more. */
 KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
     uint32_t i, j;
     for (i = c->first_segment; i < c->n_segments; i++) {
@@ -67,9 +67,9 @@ KASURI__COLD void kasuri__hand_over_all(struct kasuri__client *c) {
     }
 }
 
-/* The module is unloaded, or the program ends. Only a shared object can go while its process stays: its chunks are handed
- * over here. Those of the main program are left to the recorder, which takes them when the process is gone, so that
- * destructors which run after this one can still annotate. */
+/* The module is unloaded, or the program ends. Only a shared object can go while its process stays: its chunks are
+ * handed over here. Those of the main program are left to the recorder, which takes them when the process is gone,
+ * so that destructors which run after this one can still annotate. */
 KASURI__HIDDEN void kasuri__stop(void) {
     struct kasuri__client *c = kasuri__process.client;
     const Elf64_Ehdr *header = &kasuri__ehdr;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- attaching -- */
 
-/* The client, made by the first thread that asks. Fork wipes its pages, so that no child ever writes into its parent's
- * chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is no
- * memory. */
+/* The client, made by the first thread that asks. Fork wipes its pages, so that no child ever writes into its
+ * parent's chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is
+ * no memory. */
 KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
-    /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero, and
-     * its madvise() is done. */
+    /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero,
+     * and its madvise() is done. */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE), *none = 0;
     if (c)
         return c;
     c = (struct kasuri__client *)kasuri__map(0, sizeof *c, KASURI__ANONYMOUS, -1);
     if (!c)
         return 0;
-    /* ORDER acq_rel; pairs with the acquire load above: publishes the client that we made, and if another thread was
-     * first, acquires that one's. */
+    /* ORDER acq_rel; pairs with the acquire above. Publishes the client that we made; if another thread was first,
+     * acquires that one's. */
     if (KASURI__CALL(SYS_madvise, c, sizeof *c, KASURI__MADV_WIPEONFORK /* Linux 4.14 */, 0) < 0 ||
         !__atomic_compare_exchange_n(&kasuri__process.client, &none, c, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         KASURI__CALL(SYS_munmap, c, sizeof *c, 0, 0);
@@ -24,8 +24,8 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
 }
 
 /* Map and check the session's control page. It is a stranger's file as long as it has not been checked; a recorder
- * writes it whole before it announces the session, so plain reads are enough. Return: null when it is no session that
- * lives. */
+ * writes it whole before it announces the session, so plain reads are enough. Return: null when it is no session
+ * that lives. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     uint32_t b;
@@ -49,13 +49,13 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
 
 /* -- leaving a session (ring.md, race 11) --
  *
- * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But
- * any thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
+ * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But any
+ * thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
  *   end_session      a new epoch; all limits 0: no thread writes on the fast path that starts later
  *   settle           a barrier; wait until no thread is in the slow path; take all positions away
  *   release          unmap each segment in which no reserved slot is uncommitted; keep the others as graves
- * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is
- * gone: that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
+ * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is gone:
+ * that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
  */
 
 /* A full barrier in each running thread of the process. It completes what they had begun, an unlocked addition
@@ -77,8 +77,8 @@ KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
 /* Whether we are alone in the slow path, and nobody counts a loss. None comes in while we hold `attaching`. */
 KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c);
-    /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is 1
-     * for ourselves. */
+    /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is
+     * 1 for ourselves. */
     if (__atomic_load_n(&c->inside, __ATOMIC_ACQUIRE) != 1)
         return 0;
     /* ORDER acquire; pairs with the release in count_stalled(), in the same way. */
@@ -88,12 +88,11 @@ KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
     return 1;
 }
 
-/* Take away all positions: what is reserved from now on lies in no chunk. A thread's own unlocked addition may undo the
- * exchange, as it stores what it computed from the old value. The barrier ends such an addition, and the next round
- * sees it. The position is exchanged and not read and then stored: an addition between the two would go unseen
+/* Take away all positions: what is reserved from now on lies in no chunk. A thread's own unlocked addition may undo
+ * the exchange, as it stores what it computed from the old value. The barrier ends such an addition, and the next
+ * round sees it. The position is exchanged and not read and then stored: an addition between the two would go unseen
  * (models/ring, control `positions_taken_by_load_and_store`). ORDER relaxed for the position: the barrier of all
- * threads is the order.
- * Return: whether all are gone; `left` then says how far each thread had come. */
+ * threads is the order. Return: whether all are gone; `left` then says how far each thread had come. */
 KASURI__COLD int kasuri__take_positions(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c), round, some = 1;
     for (i = 0; i < n; i++)
@@ -120,8 +119,8 @@ KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
 
 /* How far an OWNED chunk of the session that is left was reserved; 0: not known. A full chunk says so itself. Of a
  * chunk that its thread was filling, `left` says it. If that is beyond the chunk, an emit has found that it does not
- * fit and has not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has ended
- * without either has nothing open. */
+ * fit and has not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has
+ * ended without either has nothing open. */
 KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes) {
     uint32_t i, n = kasuri__n_threads(c), end;
     end = KASURI__GET(chunk->used);
@@ -167,8 +166,9 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     }
 }
 
-/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow path,
- * and is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in it. */
+/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow
+ * path, and is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in
+ * it. */
 KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct kasuri__segment_ref *s) {
     struct kasuri__grave g = {s->header, s->bytes, {0, 0, 0, 0}, 0};
     uint32_t i;
@@ -203,7 +203,7 @@ KASURI__COLD void kasuri__clear_graves(struct kasuri__client *c) {
 
 /* With nobody inside and no position left: unmap each segment once nothing is open in it. An emit that was preempted
  * there gets a while to end; what is open even then (a handler above it sleeps) is given memory of our own. */
-KASURI__COLD void kasuri__release(struct kasuri__client *c) {
+KASURI__COLD void kasuri__release_segments(struct kasuri__client *c) {
     uint32_t i, waits = 0;
     for (i = c->first_segment; i < c->n_segments; i++) {
         struct kasuri__grave g;
@@ -337,8 +337,8 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
 
 /* Leave the session before, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`,
  * inside the slow path. What was left is dropped while `defining` and `growing` are held, so that a thread which is
- * stuck in either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays as
- * it is and the next event tries again. Return: whether the client is attached. */
+ * stuck in either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays
+ * as it is and the next event tries again. Return: whether the client is attached. */
 KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     struct kasuri__process *p = &kasuri__process;
     uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
@@ -354,7 +354,7 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
         return 0;
     }
     if (quiet)
-        kasuri__release(c);
+        kasuri__release_segments(c);
     else if (c->control)
         kasuri__bury_all(c);
     __builtin_memcpy(p->session, p->asked, sizeof p->session);
@@ -391,8 +391,8 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     else if (looked == 0 && (owner == 0 || owner == (uint32_t)KASURI__CALL(SYS_geteuid, 0, 0, 0, 0)))
         r = KASURI__CALL(SYS_readlinkat, KASURI__AT_FDCWD, path, asked, size);
     if (r <= 0 || (uint64_t)r >= size) {
-        /* ORDER release; pairs with the loads of the gate, as in attach(). `keep` is 1 only where a session was
-         * attached. */
+        /* ORDER release; pairs with the acquire in session_of(), as in attach(); `keep` is 1 only where a session
+         * was attached before. */
         __atomic_store_n(&kasuri__gate.gate, keep, __ATOMIC_RELEASE);
         return (int)keep;
     }
@@ -404,8 +404,8 @@ KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
  *
  * The epoch is read before gate and state, and again after them. If it were read only after them, this thread could
  * find the old session attached, be overtaken by a thread that leaves it, and take the new epoch for itself together
- * with a chunk of the old session, whose limit it would set after all limits were zeroed. The next event would then be
- * written into memory that is unmapped (test `a_session_may_end_under_the_slow_path`). */
+ * with a chunk of the old session, whose limit it would set after all limits were zeroed. The next event would then
+ * be written into memory that is unmapped (test `a_session_may_end_under_the_slow_path`). */
 KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
     /* ORDER acquire, all three: each read comes after the one before. Those of gate and state pair with the releases in
      * attach(); they publish what join() set. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- sites --
  *
- * A name is defined once per client, before the first event that uses it: the definition is in the sites file before its
- * id is stored in the site, so no recording has an event whose name is missing. Definitions are kept in memory of our own
- * as well, for sessions that come later and for forked children, which write them into files of their own.
- */
+ * A name is defined once per client, before the first event that uses it: the definition is in the sites file before
+ * its id is stored in the site, so no recording has an event whose name is missing. Definitions are kept in memory
+ * of our own as well, for sessions that come later and for forked children, which write them into files of their
+ * own. */
 
 /* Bounded: 0.2 s, then 0. The holder may be a thread that gets no CPU. */
 KASURI__COLD int kasuri__try_lock(uint32_t *lock) {
@@ -102,9 +102,9 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     return ++kasuri__process.next_id;
 }
 
-/* The id of a call site, defined now if need be; 0: its name could not be stored. That is tried once a session: the negative
- * id says in which it failed. ORDER relaxed for the site's fields: constants, or the same values from each thread
- * (kasuri__describe); an id is a number that needs nothing else to be seen with it. */
+/* The id of a call site, defined now if need be; 0: its name could not be stored. That is tried once a session: the
+ * negative id says in which it failed. ORDER relaxed for the site's fields: constants, or the same values from each
+ * thread (kasuri__describe); an id is a number that needs nothing else to be seen with it. */
 KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_site *site) {
     int32_t id = __atomic_load_n(&site->id, __ATOMIC_RELAXED), failed = (int32_t)(0x80000000u | KASURI__GET(c->epoch));
     if (id > 0)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- system calls --
  *
- * By number, and not by way of libc: libc's functions set errno, may be cancellation points, may be replaced by a module
- * that annotates (a preloaded malloc, say), and may hold locks that the interrupted thread holds.
- */
+ * By number, and not by way of libc: libc's functions set errno, may be cancellation points, may be replaced by a
+ * module that annotates (a preloaded malloc, say), and may hold locks that the interrupted thread holds. */
 
-/* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or are too old to know. Where they do, the numbers of x86-64,
- * aarch64 and riscv64 stand in; other CPUs need -std=gnu99. */
+/* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or are too old to know. Where they do, the numbers of
+ * x86-64, aarch64 and riscv64 stand in; other CPUs need -std=gnu99. */
 #ifdef O_CLOEXEC
 #define KASURI__O_CLOEXEC O_CLOEXEC
 #else
@@ -162,8 +161,8 @@ KASURI__COLD void kasuri__close(int fd) {
     KASURI__CALL(SYS_close, fd, 0, 0, 0);
 }
 
-/* Open the session's directory; its files are opened relative to that. A whole path may have 4,096 bytes, and a thread's
- * stack not much more. */
+/* Open the session's directory; its files are opened relative to that. A whole path may have 4,096 bytes, and a
+ * thread's stack not much more. */
 KASURI__COLD int kasuri__open_session(void) {
     return (int)KASURI__CALL(SYS_openat, KASURI__AT_FDCWD, kasuri__process.session, KASURI__O_PATH | KASURI__O_CLOEXEC,
                              0);
@@ -207,8 +206,8 @@ KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
 }
 
-/* Wait a moment for another thread: the first times by giving it the CPU, then by sleeping 100 us. Return: 0 when it has
- * slept `sleeps` times. */
+/* Wait a moment for another thread: the first times by giving it the CPU, then by sleeping 100 us. Return: 0 when it
+ * has slept `sleeps` times. */
 KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
     struct kasuri__timespec t = {0, 100000};
     if (++*waits > KASURI__YIELDS + sleeps)
@@ -237,9 +236,9 @@ KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Whether the recorder lives: it holds an OFD write lock on `control` as long as it does, and the kernel releases that
- * however it ends. If the question cannot be asked, it counts as alive. ORDER relaxed: a STOPPED that is missed is seen the
- * next time. */
+/* Whether the recorder lives: it holds an OFD write lock on `control` as long as it does, and the kernel releases
+ * that however it ends. If the question cannot be asked, it counts as alive. ORDER relaxed: a STOPPED that is missed
+ * is seen the next time. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     struct flock lock;
     int fd;

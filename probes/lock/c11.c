@@ -3,11 +3,13 @@
 #include "probe.h"
 #include "real.h"
 
+/* C11 has two kinds. Whether a mutex can be waited for with a time limit does not show in its memory. */
 static uint32_t type_of(const void *lock) {
     const pthread_mutex_t *m = lock;
     return m->__data.__kind & 1 ? KASURI_LOCK_RECURSIVE : KASURI_LOCK_MUTEX;
 }
 
+/* Try, then block, as for pthread_mutex_t; the results have other names. */
 #define LOCK(m, call)                                                                                                  \
     do {                                                                                                               \
         int r;                                                                                                         \
@@ -41,6 +43,7 @@ PROBE_EXPORT int mtx_trylock(mtx_t *m) {
         probe_taken(m, 0, type_of, PROBE_CALLER());
     return r;
 }
+/* The stamp is read before the release, the event is written after it. */
 PROBE_EXPORT int mtx_unlock(mtx_t *m) {
     uint64_t stamp;
     int r;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* pthread_cond_wait and its kin: they give the mutex back, and holds must not include the sleep. The real function
- * takes the mutex again by an inner call that nobody can stand in front of, so that wait is part of the sleep. */
+/* pthread_cond_wait and its variants. They release the mutex, so the hold of it ends before the sleep and a new hold
+ * begins after it. The real function takes the mutex again by a call inside the C library, which cannot be
+ * interposed: waiting for the mutex is part of the sleep. */
 #include "wait.h"
 
 #include <errno.h>
 
+/* Write that the wait begins; and, where the hold of the mutex is recorded, that the hold ends. */
 void probe_wait_begin(struct probe_wait *w, uint32_t kind, const void *object, const void *mutex, uintptr_t caller) {
     uint64_t stamp = kasuri__stamp();
     struct kasuri_site *site = probe_call_site(caller);
@@ -20,6 +22,8 @@ void probe_wait_begin(struct probe_wait *w, uint32_t kind, const void *object, c
                     KASURI_EV_WAIT_BEGIN | 2u << 8 | kind << 16, 0, stamp, (uintptr_t)object, (uintptr_t)mutex);
 }
 
+/* Write that the wait has ended and the mutex is held again. Also called by a cancelled thread that unwinds: it
+ * holds the mutex then, as POSIX says. */
 void probe_wait_end(void *wait) {
     struct probe_wait *w = wait;
     uint64_t stamp = kasuri__stamp();
@@ -33,6 +37,7 @@ static int without_mutex(int r) {
     return r == EPERM || r == ENOTRECOVERABLE;
 }
 
+/* The mutex counts as held again only where the call says that it is. */
 #define WAIT(c_, m_, call)                                                                                             \
     do {                                                                                                               \
         struct probe_wait w;                                                                                           \

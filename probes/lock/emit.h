@@ -6,6 +6,7 @@
 #ifndef KASURI_PROBE_EMIT_H
 #define KASURI_PROBE_EMIT_H
 
+/* An event of 32 bytes: any kind, mode and address, and one word more. */
 static inline __attribute__((always_inline)) void probe_emit_long(uint32_t kind, uint32_t mode, const void *lock,
                                                                   uint64_t b, uint64_t stamp) {
     uint32_t word = kind | 2u << 8 | mode << 16;
@@ -24,7 +25,8 @@ static inline __attribute__((always_inline)) void probe_emit_long(uint32_t kind,
     kasuri__slow_at(0, 0, word, pos, stamp, (uintptr_t)lock, b);
 }
 
-/* LOCK_TAKEN or LOCK_LEFT: 16 bytes. `otherwise`: the kind to use for addresses of more than 47 bits. */
+/* LOCK_TAKEN or LOCK_LEFT: 16 bytes, as the lock's address takes the place of the site. ORDER relaxed for word 1: as in
+ * kasuri__word1. `otherwise`: the kind to use for addresses of more than 47 bits. */
 static inline __attribute__((always_inline)) void probe_emit_short(uint32_t kind, uint32_t otherwise, const void *lock,
                                                                    uint64_t stamp) {
     struct kasuri__writer *w = kasuri__writer;

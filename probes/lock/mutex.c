@@ -17,10 +17,12 @@ static uint32_t type_of(const void *lock) {
            (kind & 0x40 ? KASURI_LOCK_PROTECT : 0) | (kind & 0x80 ? KASURI_LOCK_PSHARED : 0);
 }
 
+/* ORDER relaxed: a hint; the holder may be another at the next instant. */
 static uint32_t holder_of(const pthread_mutex_t *m) {
     return (uint32_t)__atomic_load_n(&m->__data.__owner, __ATOMIC_RELAXED);
 }
 
+/* A robust mutex whose owner died is ours, with an error that the program must see. */
 static int is_ours(int r) {
     return r == 0 || r == EOWNERDEAD;
 }
@@ -28,9 +30,10 @@ static int is_ours(int r) {
 #define ROBUST 0x10            /* of __kind */
 #define HOLDER_MASK 0x3fffffff /* of __lock: the holder's tid, robust and inheriting mutexes */
 
-/* glibc's trylock of a robust mutex that cannot be recovered leaves it taken, and the next lock waits for ever, where
- * lock alone says ENOTRECOVERABLE. So a robust mutex is looked at and not tried. Another thread may take it in between;
- * then that wait counts as part of nothing. Return: as trylock, or -1: looks free, lock it. */
+/* glibc's trylock of a robust mutex that cannot be recovered leaves it taken, and the next lock waits for ever,
+ * where lock alone says ENOTRECOVERABLE. So a robust mutex is looked at and not tried. Another thread may take it in
+ * between; then that wait is not recorded. ORDER relaxed: the lock function that follows decides. Return: as
+ * trylock, or -1: looks free, lock it. */
 __attribute__((noinline)) static int look(const pthread_mutex_t *m) {
     return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & HOLDER_MASK ? EBUSY : -1;
 }
@@ -55,6 +58,7 @@ static inline __attribute__((always_inline)) int try_normal(pthread_mutex_t *m, 
     return 0;
 }
 
+/* The first look at any mutex. */
 static inline __attribute__((always_inline)) int try_first(pthread_mutex_t *m) {
     if (KASURI__UNLIKELY(m->__data.__kind & ROBUST))
         return look(m);
@@ -65,6 +69,8 @@ static int looks(const pthread_mutex_t *m, int lock, int owner, unsigned users) 
     return m->__data.__kind == 0 && m->__data.__lock == lock && m->__data.__owner == owner &&
            m->__data.__nusers == users;
 }
+/* Lock, try and unlock one of our own by the C library's functions, and compare its fields after each with what
+ * try_normal() relies on. Any difference leaves normal_kind at -1, and every mutex takes the C library's trylock. */
 void probe_check_mutex(void) {
     pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
     int tid = (int)syscall(SYS_gettid);
@@ -94,6 +100,7 @@ void probe_check_mutex(void) {
         }                                                                                                              \
     } while (0)
 
+/* The first try failed, or the mutex is of a kind whose first try is more than one line. */
 __attribute__((noinline)) static int lock_contended(pthread_mutex_t *m, int r, uintptr_t caller) {
     CONTENDED(m, r, caller, REAL(pthread_mutex_lock)(m));
     return r;
@@ -109,6 +116,7 @@ __attribute__((noinline)) static int lock_counted(pthread_mutex_t *m, int r, uin
     return lock_contended(m, r, caller);
 }
 
+/* The gate is not open: perhaps since nobody has asked yet whether there is a recorder. */
 __attribute__((cold, noinline)) static int lock_unrecorded(pthread_mutex_t *m, uintptr_t caller) {
     if (!probe_wake())
         return REAL(pthread_mutex_lock)(m);

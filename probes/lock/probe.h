@@ -63,7 +63,7 @@ typedef uint32_t probe_type_of(const void *lock);
 extern __thread struct probe_thread *probe_self PROBE_HIDDEN __attribute__((tls_model("initial-exec")));
 /* Light mode: probe_self while no hold of the thread is being recorded, the usual case; else null. So one test on the
  * way of a lock or unlock says that there is nothing to do but count. Where the gate has closed it stays: the counters
- * run down, and who finds one at its end looks at the gate. */
+ * run down, and a thread that finds one at its end looks at the gate. */
 extern __thread struct probe_thread *probe_counting PROBE_HIDDEN __attribute__((tls_model("initial-exec")));
 extern int probe_is_light PROBE_HIDDEN; /* set once, before the gate opens */
 

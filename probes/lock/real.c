@@ -7,6 +7,7 @@
 
 struct probe_real probe_real_table;
 
+/* In place of a function that this C library does not have. */
 static int missing(void) {
     return ENOSYS; /* the C library lacks the function: then nobody can have been linked to it */
 }
@@ -23,8 +24,9 @@ static void *find(const char *name) {
 
 static __thread int resolving __attribute__((tls_model("initial-exec")));
 
-/* Threads may race here before our constructor: all store the same. A malloc that dlsym calls comes back here: it finds
- * what was resolved first. Return: whether all is there. */
+/* Threads may race here before our constructor. ORDER relaxed: all store the same addresses, of code that was mapped
+ * before this library. A malloc that dlsym calls comes back here: it finds what was resolved first. Return: whether
+ * all is there. */
 int probe_resolve(void) {
     if (resolving)
         return 0;

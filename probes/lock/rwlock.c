@@ -11,11 +11,13 @@ static uint32_t type_of(const void *lock) {
     return KASURI_LOCK_RWLOCK | (l->__data.__shared ? KASURI_LOCK_PSHARED : 0);
 }
 
-/* The writer that holds it; 0: readers do. */
+/* The writer that holds it; 0: readers do. ORDER relaxed: before the wait a hint; in unlock our own value, or 0 since
+ * writers are kept out. */
 static uint32_t writer_of(const pthread_rwlock_t *l) {
     return (uint32_t)__atomic_load_n(&l->__data.__cur_writer, __ATOMIC_RELAXED);
 }
 
+/* Try, then block. An error other than EBUSY is the blocking function's to report, so it is called at once. */
 #define LOCK(l, mode, caller, try, call)                                                                               \
     do {                                                                                                               \
         int r_;                                                                                                        \
@@ -45,12 +47,15 @@ static inline __attribute__((always_inline)) int take_read(pthread_rwlock_t *l) 
     uint32_t none = 0;
     /* The compiler must not know that it is 0: it would use what the look finds for it, and that is the wait again. */
     __asm__("" : "+r"(none));
-    /* The look keeps a lock that others read from being asked for twice. */
+    /* The look keeps a lock that others read from being asked for twice. ORDER relaxed: the compare-and-swap
+     * decides. */
     if (!is_known || __atomic_load_n(&l->__data.__readers, __ATOMIC_RELAXED))
         return 0;
     /* ORDER acquire; pairs with the release in the C library's unlock. */
     return __atomic_compare_exchange_n(&l->__data.__readers, &none, ONE_READER, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
+/* Lock and unlock one of our own by the C library's functions, and compare its bytes with what take_read() relies
+ * on. */
 void probe_check_rwlock(void) {
     pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER, fresh, read;
     int ok;
@@ -65,6 +70,7 @@ void probe_check_rwlock(void) {
 __attribute__((noinline)) static int read_recorded(pthread_rwlock_t *l, uintptr_t caller) {
     LOCK(l, KASURI_LOCK_SHARED, caller, REAL(pthread_rwlock_tryrdlock)(l), REAL(pthread_rwlock_rdlock)(l));
 }
+/* Light mode had counted the acquisition, and the short way did not get the lock. */
 __attribute__((noinline)) static int read_counted(pthread_rwlock_t *l, uintptr_t caller) {
     if (RESOLVED(pthread_rwlock_tryrdlock)(l) == 0)
         return 0;
@@ -119,6 +125,7 @@ PROBE_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l) {
     return r;
 }
 
+/* Which mode ends is seen before the release: afterwards the lock may be another thread's. */
 __attribute__((noinline)) static int unlock_recorded(pthread_rwlock_t *l) {
     uint64_t stamp;
     uint32_t mode;

@@ -21,6 +21,7 @@
 /* `func` of a site that the recorder is to name: where code goes on after the call, or data. */
 static const char call_marker[] = "kasuri.call", data_marker[] = "kasuri.data";
 
+/* A site and the address that it stands for. `ready`: 0 not described, 1 described, 2 has no name. */
 struct known {
     uint64_t key; /* address << 1 | is data; 0: free. Compare-and-swap. */
     uint32_t ready;
@@ -57,7 +58,9 @@ static char *allocate(uint64_t bytes) {
     return heap - bytes;
 }
 
+/* The mapping that an address lies in, if it was looked up before. Needs no lock: entries are written once. */
 static const struct range *find_range(uint64_t address) {
+    /* ORDER acquire; pairs with the release in take_line(). Publishes the entries below it. */
     uint32_t n = __atomic_load_n(&n_ranges, __ATOMIC_ACQUIRE);
     for (uint32_t i = 0; i < n; i++)
         if (address - ranges[i].start < ranges[i].end - ranges[i].start)
@@ -65,6 +68,7 @@ static const struct range *find_range(uint64_t address) {
     return 0;
 }
 
+/* A hexadecimal number; `text` then points behind it. */
 static uint64_t number(const char **text) {
     uint64_t v = 0;
     for (;; ++*text) {
@@ -78,13 +82,16 @@ static uint64_t number(const char **text) {
     }
 }
 
+/* The state of a walk through /proc/self/maps. */
 struct maps {
     uint64_t want, last_end, base;
     char path[NAME_MAX_BYTES]; /* of the last file mapped */
     int found;
 };
 
-/* One line: "start-end perms offset dev inode   path". */
+/* One line: "start-end perms offset dev inode   path". A module's mappings follow each other, with the anonymous one
+ * of its .bss behind them, which has no path of its own and begins where the one before ends. The lowest of them is
+ * the base that offsets count from. */
 static void take_line(struct maps *m, const char *line) {
     uint64_t start = number(&line), end;
     line++;
@@ -121,12 +128,14 @@ static void take_line(struct maps *m, const char *line) {
         r->end = end;
         r->base = m->base;
         r->path = path;
+        /* ORDER release; pairs with the acquire in find_range(). Publishes the entry. */
         __atomic_store_n(&n_ranges, n_ranges + 1, __ATOMIC_RELEASE);
         m->found = 1;
     }
 }
 
-/* Holder of `reading`. */
+/* Find the mapping of `want` and add it to the table. Holder of `reading`. By system calls: stdio may allocate, and the
+ * program's malloc may be what asks. */
 static void read_maps(uint64_t want) {
     static struct maps m;
     static char buffer[8192];
@@ -156,6 +165,7 @@ static void read_maps(uint64_t want) {
     syscall(SYS_close, fd);
 }
 
+/* Write "0x..."; return where it ends. */
 static char *append_hex(char *to, uint64_t v) {
     int shift = 60;
     *to++ = '0';
@@ -190,8 +200,11 @@ static const char *make_name(const struct range *r, uint64_t address) {
     return name;
 }
 
-/* A lock's first event names it for good, so who comes second waits for who came first, but see `patience`. */
+/* Take the table's lock. A lock's first event names it for good, so a thread that comes second waits for the one
+ * that came first instead of leaving the name out; but not for ever, see `patience`. Return: whether it was got.
+ * ORDER relaxed for `patience`: threads that count too far only give up a little earlier. */
 static int take_table(void) {
+    /* ORDER acquire; pairs with the release at the end of describe(). Publishes heap, ranges and names. */
     while (__atomic_exchange_n(&reading, 1, __ATOMIC_ACQUIRE)) {
         if (__atomic_fetch_sub(&patience, 1, __ATOMIC_RELAXED) <= 0) {
             __atomic_store_n(&patience, 0, __ATOMIC_RELAXED);
@@ -202,7 +215,8 @@ static int take_table(void) {
     return 1;
 }
 
-/* Describe a new site; 0: another thread is at it and this event goes without, or it cannot be described. */
+/* Describe a new site. Return: 0 when another thread does so and this event goes without a name, or when it cannot be
+ * described. A symbol's address outside all modules is no symbol; code outside them is named by its address. */
 static int describe(struct known *k, uint64_t address, int is_data) {
     const struct range *r;
     int ok = 0, saved = errno;
@@ -221,14 +235,19 @@ static int describe(struct known *k, uint64_t address, int is_data) {
             k->site.file = r ? r->path : "";
             k->site.func = is_data ? data_marker : call_marker;
         }
+        /* ORDER release; pairs with the acquire load in find(). Publishes the site's strings. */
         __atomic_store_n(&k->ready, k->site.name ? 1u : 2u, __ATOMIC_RELEASE);
     }
     ok = k->site.name != 0;
+    /* ORDER release; pairs with the acquire in take_table(). Publishes what its holder wrote. */
     __atomic_store_n(&reading, 0, __ATOMIC_RELEASE);
     errno = saved;
     return ok;
 }
 
+/* The site of an address, described at its first use. An open hash table: an entry's key is set once by
+ * compare-and-swap and never changes. ORDER relaxed for the keys: a key says only that the entry is the address's;
+ * `ready` publishes the rest. Return: null when the table is full there, or there is nothing to say. */
 static struct kasuri_site *find(uint64_t address, int is_data) {
     uint64_t key = address << 1 | (uint64_t)is_data, hash = key * 0x9e3779b97f4a7c15u >> 40;
     for (uint32_t probe = 0; probe < 32; probe++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* pthread_spin_*. */
+/* pthread_spin_*. glibc's spin lock is one word, without an owner; glibc's own functions try and release it. */
 #include "probe.h"
 #include "real.h"
 
@@ -12,6 +12,8 @@ static uint32_t type_of(const void *lock) {
 
 #define LOCK ((const void *)(uintptr_t)l)
 
+/* `r` is what the first try said, or -1 where none was made. Nothing is recorded and no time is lost where nobody
+ * listens. */
 __attribute__((cold, noinline)) static int lock_slowly(pthread_spinlock_t *l, int r, uintptr_t caller) {
     if (!probe_on())
         return REAL(pthread_spin_lock)(l);
@@ -25,11 +27,14 @@ __attribute__((cold, noinline)) static int lock_slowly(pthread_spinlock_t *l, in
     return r;
 }
 
+/* Light mode had counted the acquisition, and the lock was not free. */
 __attribute__((noinline)) static int lock_counted(pthread_spinlock_t *l, int r, uintptr_t caller) {
     probe_count_back(LOCK);
     return lock_slowly(l, r, caller);
 }
 
+/* Three ways, the cheapest first: counted (light mode), recorded inline (full mode), everything else. Only tail
+ * calls leave the function, so that no register is saved on the first two. */
 PROBE_EXPORT int pthread_spin_lock(pthread_spinlock_t *l) {
     int r;
     if (probe_count_ahead(LOCK)) {
@@ -51,6 +56,7 @@ PROBE_EXPORT int pthread_spin_trylock(pthread_spinlock_t *l) {
     return r;
 }
 
+/* The stamp is read before the release and the event is written after it: the critical section grows by one stamp. */
 __attribute__((noinline)) static int unlock_recorded(pthread_spinlock_t *l) {
     uint64_t stamp = kasuri__stamp();
     int r = REAL(pthread_spin_unlock)(l);

@@ -30,6 +30,7 @@ static uint32_t started; /* 0 no, 1 somebody is at it, 2 done */
 
 /* -- the way in -- */
 
+/* Zeros that fork wipes again; touched as needed. */
 static struct process *map_process(void) {
     void *p =
         mmap(0, sizeof(struct process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -42,12 +43,15 @@ static struct process *map_process(void) {
     return p;
 }
 
-/* The first lock, wait or thread of the process attaches to the recorder, so that a process that locks nothing costs
- * nothing: a compiler run by make takes 0.1 ms less. Return: whether to record. */
+/* Attach to the recorder, the first time; then say whether there is one. Called at the first lock, wait or thread of
+ * the process, so that a process that locks nothing costs nothing: a compiler run by make takes 0.1 ms less. A
+ * thread that comes while another attaches does not wait: its event is too early. Return: whether to record. */
 int probe_wake(void) {
     uint32_t none = 0;
     if (!RESOLVED(thrd_join) && !probe_resolve())
         return 0;
+    /* ORDER acquire, both; pair with the release below. Publishes probe_is_light, `process` and what the checks of
+     * the C library's locks have found. */
     if (__atomic_load_n(&started, __ATOMIC_ACQUIRE) == 0 &&
         __atomic_compare_exchange_n(&started, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         const char *mode = getenv("KASURI_LOCKS");
@@ -62,6 +66,7 @@ int probe_wake(void) {
             }
         }
         errno = saved;
+        /* ORDER release; pairs with the acquires above. */
         __atomic_store_n(&started, 2, __ATOMIC_RELEASE);
     }
     return process && kasuri__gate_load() != 0;
@@ -84,11 +89,16 @@ __attribute__((constructor(102))) static void constructor(void) {
 
 /* -- threads -- */
 
+/* Nothing tells us when a thread ends, so its memory is taken by a new thread that finds it dead. */
 static int is_dead(uint32_t tid) {
     return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
 }
 
+/* Take the memory of a thread `old` that has ended, or one that is free (0). Return: null when another thread was
+ * first. */
 static struct probe_thread *claim(struct probe_thread *t, uint32_t old, uint32_t tid) {
+    /* ORDER acq_rel; pairs with itself in other threads. Acquires what the owner before wrote, so that the memset comes
+     * after it; publishes that the entry is taken. */
     if (!__atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return 0;
     if (old)
@@ -98,6 +108,8 @@ static struct probe_thread *claim(struct probe_thread *t, uint32_t old, uint32_t
     return t;
 }
 
+/* Memory for a new thread: that of a dead one if one of the next few is dead, else the next that was never used. ORDER
+ * relaxed: n_threads and reclaim are only counters; claim() decides. */
 static struct probe_thread *new_thread(uint32_t tid) {
     uint32_t n = __atomic_load_n(&process->n_threads, __ATOMIC_RELAXED);
     struct probe_thread *t = 0;
@@ -127,6 +139,7 @@ struct probe_thread *probe_adopt(void) {
     return probe_self;
 }
 
+/* xorshift32: the intervals of light mode must vary, not be unpredictable. */
 static uint32_t next_random(struct probe_thread *t) {
     uint32_t x = t->random;
     x ^= x << 13;
@@ -137,7 +150,9 @@ static uint32_t next_random(struct probe_thread *t) {
 
 /* -- locks -- */
 
-/* Whether the lock is new; notes it. */
+/* Whether the process meets this lock for the first time; notes it. An open hash table of addresses; where 32 steps
+ * find no place, one entry is overwritten, and its lock will be defined once more, which readers expect. ORDER
+ * relaxed: an address is all there is to see. */
 static int is_new(uint64_t object) {
     uint64_t hash = object * 0x9e3779b97f4a7c15u >> 40;
     uint32_t i;
@@ -173,7 +188,8 @@ static uint32_t first_interval(struct probe_thread *t) {
     return t->evictions > 4 * PROBE_ENTRIES ? 1 + next_random(t) % PROBE_INTERVAL : 1;
 }
 
-/* Put the lock into the thread's memory, in place of another. */
+/* Put the lock into the thread's memory, in place of another one. What light mode has counted for that one and not
+ * yet said is said now. */
 void probe_meet(struct probe_thread *t, struct probe_entry *e, const void *lock, probe_type_of *type_of,
                 uintptr_t caller, uint64_t stamp) {
     (void)stamp;
@@ -191,6 +207,8 @@ void probe_meet(struct probe_thread *t, struct probe_entry *e, const void *lock,
 
 /* -- light mode -- */
 
+/* Remember that the end of this hold is to be recorded. From now on no lock of the thread takes the counting way,
+ * until its last recorded hold has ended. Return: 0 when 64 are remembered already. */
 int probe_record_hold(struct probe_thread *t, const void *lock, uint32_t shared) {
     if (t->n_recorded >= PROBE_RECORDED)
         return 0;
@@ -247,6 +265,9 @@ int probe_ends_recorded(struct probe_thread *t, const void *lock) {
 
 /* -- free locks, the rare cases -- */
 
+/* A lock was free and is held now; everything that the inlined ways leave out: a thread's first lock, a lock that is
+ * new to the thread, light mode's counters. `stamp` is 0 in light mode, which reads the clock only for what it
+ * records. */
 static void taken(const void *lock, uint32_t shared, probe_type_of *type_of, uintptr_t caller, uint64_t stamp) {
     struct probe_thread *t = probe_self;
     struct probe_entry *e;
@@ -285,6 +306,7 @@ int probe_taken_reserved(const void *lock, uint64_t stamp, uint64_t pos) {
 
 /* -- contention -- */
 
+/* The lock was not free: the thread is going to wait. `holder` is the tid that the lock's own memory names, a hint. */
 void probe_request(const void *lock, uint32_t mode, probe_type_of *type_of, uint32_t holder, uintptr_t caller) {
     uint64_t stamp = kasuri__stamp();
     struct kasuri_site *site = probe_call_site(caller);

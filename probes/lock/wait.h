@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Waits that a cancelled thread may leave by unwinding: their end is said in a cleanup handler. */
+/* Waits that a cancelled thread may leave by unwinding: their end is written in a cleanup handler. */
 #ifndef KASURI_PROBE_WAIT_H
 #define KASURI_PROBE_WAIT_H
 
@@ -19,6 +19,7 @@ PROBE_COLD void probe_wait_begin(struct probe_wait *w, uint32_t kind, const void
 /* struct probe_wait *: the wait is over, and the mutex ours again. */
 PROBE_COLD void probe_wait_end(void *wait);
 
+/* pthread_cleanup_push opens a block and _pop closes it: so a macro, and no function. */
 #define PROBE_WAIT(r, w, call)                                                                                         \
     do {                                                                                                               \
         pthread_cleanup_push(probe_wait_end, &(w));                                                                    \

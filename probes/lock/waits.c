@@ -38,6 +38,7 @@ PROBE_EXPORT int sem_clockwait(sem_t *restrict s, clockid_t clock, const struct 
     SEM_WAIT(s, REAL(sem_clockwait)(s, clock, until));
 }
 
+/* Waits that always count, however short: what they wait for is another thread's arrival or end. */
 #define WAIT(kind, object, call)                                                                                       \
     do {                                                                                                               \
         struct probe_wait w;                                                                                           \
@@ -70,6 +71,7 @@ PROBE_EXPORT int thrd_join(thrd_t t, int *result) {
 
 /* -- once: the thread that runs the function works, the others wait -- */
 
+/* One call of pthread_once: the program's function has no argument, so that run_once finds it here. */
 struct once_call {
     void (*function)(void);
     uint64_t started;
@@ -77,6 +79,7 @@ struct once_call {
 };
 static __thread struct once_call *once_now __attribute__((tls_model("initial-exec")));
 
+/* Runs in place of the program's function: that this thread is the one which runs it is known from `started`. */
 static void run_once(void) {
     struct once_call *call = once_now;
     call->started = kasuri__stamp();
@@ -102,8 +105,10 @@ static int once_slowly(pthread_once_t *control, void (*function)(void), uintptr_
 }
 
 PROBE_EXPORT int pthread_once(pthread_once_t *control, void (*function)(void)) {
-    /* glibc: 0 new, 1 being done (and a fork generation), 2 done. Only somebody else's call can make us wait; our own
-     * may throw a C++ exception through here, so it is not touched. */
+    /* glibc: 0 new, 1 being done (and a fork generation), 2 done. We wait only where another thread runs the
+     * function. The call that runs it may throw a C++ exception through here, so it is not touched. ORDER acquire;
+     * pairs with the release of the C library when the function is done: a caller that returns from here sees what
+     * the function did. The real pthread_once would do the same. */
     if (KASURI__LIKELY(!(__atomic_load_n(control, __ATOMIC_ACQUIRE) & 1)) || !probe_on())
         return REAL(pthread_once)(control, function);
     return once_slowly(control, function, PROBE_CALLER());
