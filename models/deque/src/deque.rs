@@ -74,40 +74,65 @@ impl Deque {
 
     /// Registers of the owner: 0 next op, 1 bottom, 2 next item, 3 slot in hand, 4 scratch, 5 scratch.
     fn owner(&self, s: &mut State, t: usize) -> Step {
-        let b = self.broken;
         let r = s.threads[t].r;
-        let mut pc = s.threads[t].pc;
-        match pc {
-            0 => match self.ops.get(r[0] as usize) {
-                None => pc = DONE,
-                Some(Op::Push) => {
-                    pc = if r[1] == CAPACITY && s.load(t, ARRAY) == 0 {
-                        20
+        let next = match s.threads[t].pc {
+            0 => Some(match self.ops.get(r[0] as usize) {
+                None => DONE,
+                Some(Op::Push) if r[1] == CAPACITY && s.load(t, ARRAY) == 0 => 20,
+                Some(Op::Push) => 1,
+                Some(Op::Pop) => {
+                    if r[1] == 0 {
+                        19
                     } else {
-                        1
+                        10
                     }
                 }
-                Some(Op::Pop) => pc = if r[1] == 0 { 19 } else { 10 },
-            },
+            }),
+            pc @ 1..=4 => self.push(s, t, pc),
+            pc @ 10..=16 => self.pop(s, t, pc),
+            19 => {
+                s.threads[t].r[0] += 1;
+                Some(0)
+            }
+            pc @ 20..=23 => self.grow(s, t, pc),
+            pc => unreachable!("owner pc {pc}"),
+        };
+        let Some(pc) = next else {
+            return Step::Blocked;
+        };
+        s.threads[t].pc = pc;
+        Step::Done
+    }
+
+    /// `ito__fork_push`, then `ito__answer` if asked. The owner's next pc; none: it waits for the lock.
+    fn push(&self, s: &mut State, t: usize, pc: u8) -> Option<u8> {
+        let r = s.threads[t].r;
+        Some(match pc {
             1 => {
                 let array = s.load(t, ARRAY);
                 s.store(t, slot(array, r[1]), r[2] + 1);
-                pc = 2;
+                2
             }
             2 => {
-                if b.no_release {
+                if self.broken.no_release {
                     s.store(t, BOTTOM, r[1] + 1);
                 } else {
                     s.release(t, BOTTOM, r[1] + 1);
                 }
                 s.threads[t].r[1] += 1;
                 s.threads[t].r[2] += 1;
-                pc = 3;
+                3
             }
-            3 => pc = if s.load(t, ASK) == 1 { 4 } else { 19 },
-            4 => {
+            3 => {
+                if s.load(t, ASK) == 1 {
+                    4
+                } else {
+                    19
+                }
+            }
+            _ => {
                 if !s.try_lock(t, LOCK) {
-                    return Step::Blocked;
+                    return None;
                 }
                 s.store(t, ASK, 0);
                 let split = s.load(t, SPLIT);
@@ -115,94 +140,106 @@ impl Deque {
                 s.store(t, SPLIT, split);
                 s.store(t, LIMIT, split);
                 s.release(t, LOCK, 0);
-                pc = 19;
+                19
             }
-            // pop
+        })
+    }
+
+    /// `deque_pop` (10 to 12) and `ito__deque_pop_slow` (13 to 16).
+    fn pop(&self, s: &mut State, t: usize, pc: u8) -> Option<u8> {
+        let b = self.broken;
+        let r = s.threads[t].r;
+        Some(match pc {
             10 if b.look_first => {
                 s.threads[t].r[4] = s.load(t, LIMIT);
-                pc = 11;
-            }
-            11 if b.look_first => {
-                s.store(t, BOTTOM, r[1] - 1);
-                s.threads[t].r[1] -= 1;
-                pc = if r[1] > r[4] { 12 } else { 13 };
+                11
             }
             10 => {
                 s.store(t, BOTTOM, r[1] - 1);
                 s.threads[t].r[1] -= 1;
-                pc = 11;
+                11
             }
-            11 => pc = if r[1] >= s.load(t, LIMIT) { 12 } else { 13 },
+            11 if b.look_first => {
+                s.store(t, BOTTOM, r[1] - 1);
+                s.threads[t].r[1] -= 1;
+                if r[1] > r[4] { 12 } else { 13 }
+            }
+            11 => {
+                if r[1] >= s.load(t, LIMIT) {
+                    12
+                } else {
+                    13
+                }
+            }
             12 => {
                 let array = s.load(t, ARRAY);
                 let item = s.load(t, slot(array, r[1]));
                 Self::take(s, item);
-                pc = 19;
+                19
             }
             13 => {
                 if !b.no_lock && !s.try_lock(t, LOCK) {
-                    return Step::Blocked;
+                    return None;
                 }
-                pc = 14;
+                14
             }
             14 => {
                 let (top, split, mine) = (s.load(t, TOP), s.load(t, SPLIT), r[1]);
-                pc = 15;
-                if mine < split {
-                    if mine >= top {
-                        let split = top + (mine - top) / 2;
-                        s.store(t, SPLIT, split);
-                        s.store(t, LIMIT, split);
-                    } else {
-                        for at in [TOP, SPLIT, LIMIT, BOTTOM] {
-                            s.store(t, at, 0);
-                        }
-                        s.threads[t].r[1] = 0;
-                        pc = 16;
+                if mine >= split {
+                    15 // private after all
+                } else if mine >= top {
+                    let split = top + (mine - top) / 2;
+                    s.store(t, SPLIT, split);
+                    s.store(t, LIMIT, split);
+                    15
+                } else {
+                    for at in [TOP, SPLIT, LIMIT, BOTTOM] {
+                        s.store(t, at, 0);
                     }
+                    s.threads[t].r[1] = 0;
+                    16
                 }
             }
-            15 | 16 => {
+            _ => {
                 if !b.no_lock {
                     s.release(t, LOCK, 0);
                 }
-                pc = if pc == 15 { 12 } else { 19 };
+                if pc == 15 { 12 } else { 19 }
             }
-            19 => {
-                s.threads[t].r[0] += 1;
-                pc = 0;
-            }
-            // grow
+        })
+    }
+
+    /// `ito__deque_grow`: copies slot by slot, then frees the old array.
+    fn grow(&self, s: &mut State, t: usize, pc: u8) -> Option<u8> {
+        let r = s.threads[t].r;
+        Some(match pc {
             20 => {
-                if !b.grow_unlocked && !s.try_lock(t, LOCK) {
-                    return Step::Blocked;
+                if !self.broken.grow_unlocked && !s.try_lock(t, LOCK) {
+                    return None;
                 }
                 s.threads[t].r[5] = 0;
-                pc = 21;
+                21
             }
             21 => {
                 let item = s.load(t, slot(0, r[5]));
                 s.store(t, slot(1, r[5]), item);
                 s.threads[t].r[5] += 1;
-                pc = if r[5] + 1 == CAPACITY { 22 } else { 21 };
+                if r[5] + 1 == CAPACITY { 22 } else { 21 }
             }
             22 => {
                 s.store(t, ARRAY, 1);
-                pc = 23;
+                23
             }
-            23 => {
+            _ => {
                 for i in 0..CAPACITY {
                     s.store(t, slot(0, i), FREED);
                 }
-                if !b.grow_unlocked {
+                if !self.broken.grow_unlocked {
                     s.release(t, LOCK, 0);
                 }
-                pc = 1;
+                1
             }
-            _ => unreachable!("owner pc {pc}"),
-        }
-        s.threads[t].pc = pc;
-        Step::Done
+        })
     }
 
     /// Registers of a thief: 0 attempts made, 1 slot, 2 array.

@@ -209,6 +209,76 @@ impl Fork {
         })
     }
 
+    /// A's array grows, under the lock: `move_fork` in `threads/src/deque.c`.
+    fn grow(&self, s: &mut State, t: usize, pc: u8) -> Option<u8> {
+        Some(match pc {
+            4 => {
+                if !s.try_lock(t, LOCK) {
+                    return None;
+                }
+                5
+            }
+            5 => {
+                if !self.settled(s, t) {
+                    return None;
+                }
+                if s.load(t, BOTTOM) > s.load(t, TOP) && s.load(t, TOP) == FIRST_ARRAY {
+                    if s.memory[STATE] == FIRST_ARRAY && !self.broken.not_moved {
+                        s.memory[STATE] = SECOND_ARRAY;
+                    }
+                    for at in [TOP, SPLIT, LIMIT] {
+                        s.store(t, at, SECOND_ARRAY);
+                    }
+                    s.store(t, BOTTOM, SECOND_ARRAY + 1);
+                    s.threads[t].r[2] = SECOND_ARRAY;
+                    s.release(t, FREED, 1);
+                }
+                s.release(t, LOCK, 0);
+                6
+            }
+            _ => unreachable!("grow pc {pc}"),
+        })
+    }
+
+    /// A has nothing else to run: it pops the task, while its parent is suspended.
+    fn pop(&self, s: &mut State, t: usize, pc: u8) -> Option<u8> {
+        let r = s.threads[t].r;
+        Some(match pc {
+            6 => {
+                if s.load(t, TOP) > r[2] {
+                    12 // stolen, and seen
+                } else {
+                    s.store(t, BOTTOM, r[2]);
+                    7
+                }
+            }
+            7 => {
+                if r[2] >= s.load(t, LIMIT) {
+                    10
+                } else {
+                    8
+                }
+            }
+            8 => {
+                if !s.try_lock(t, LOCK) {
+                    return None;
+                }
+                let there = s.load(t, SPLIT) <= r[2];
+                s.release(t, LOCK, 0);
+                if there { 10 } else { 12 }
+            }
+            10 => {
+                if !self.settled(s, t) {
+                    return None;
+                }
+                self.mark(s);
+                100
+            }
+            _ => unreachable!("pop pc {pc}"),
+        })
+    }
+
+    /// A's program, then its sync.
     fn a(&self, s: &mut State, t: usize) -> Step {
         let r = s.threads[t].r;
         let pc = s.threads[t].pc;
@@ -237,62 +307,14 @@ impl Fork {
                     6
                 }
             }
-            // the array grows, under the lock
-            4 => {
-                if !s.try_lock(t, LOCK) {
-                    return Step::Blocked;
-                }
-                5
-            }
-            5 => {
-                if !self.settled(s, t) {
-                    return Step::Blocked;
-                }
-                if s.load(t, BOTTOM) > s.load(t, TOP) && s.load(t, TOP) == FIRST_ARRAY {
-                    if s.memory[STATE] == FIRST_ARRAY && !self.broken.not_moved {
-                        s.memory[STATE] = SECOND_ARRAY;
-                    }
-                    for at in [TOP, SPLIT, LIMIT] {
-                        s.store(t, at, SECOND_ARRAY);
-                    }
-                    s.store(t, BOTTOM, SECOND_ARRAY + 1);
-                    s.threads[t].r[2] = SECOND_ARRAY;
-                    s.release(t, FREED, 1);
-                }
-                s.release(t, LOCK, 0);
-                6
-            }
-            // A has nothing else: pop
-            6 => {
-                if s.load(t, TOP) > r[2] {
-                    12 // stolen, and seen
-                } else {
-                    s.store(t, BOTTOM, r[2]);
-                    7
-                }
-            }
-            7 => {
-                if r[2] >= s.load(t, LIMIT) {
-                    10
-                } else {
-                    8
-                }
-            }
-            8 => {
-                if !s.try_lock(t, LOCK) {
-                    return Step::Blocked;
-                }
-                let there = s.load(t, SPLIT) <= r[2];
-                s.release(t, LOCK, 0);
-                if there { 10 } else { 12 }
-            }
-            10 => {
-                if !self.settled(s, t) {
-                    return Step::Blocked;
-                }
-                self.mark(s);
-                100
-            }
+            4..=5 => match self.grow(s, t, pc) {
+                Some(next) => next,
+                None => return Step::Blocked,
+            },
+            6..=10 => match self.pop(s, t, pc) {
+                Some(next) => next,
+                None => return Step::Blocked,
+            },
             100..=101 => match self.run(s, t, pc, 12) {
                 Some(next) => next,
                 None => return Step::Blocked,

@@ -89,91 +89,108 @@ impl Park {
     }
 
     fn parker(&self, s: &mut State, t: usize) -> Step {
-        let b = self.broken;
-        let mut pc = s.threads[t].pc;
+        let pc = s.threads[t].pc;
+        let next = match pc {
+            1..=8 | 10 => self.park(s, t, pc),
+            _ => Some(self.search(s, pc)),
+        };
+        let Some(pc) = next else {
+            return Step::Blocked;
+        };
+        s.threads[t].pc = pc;
+        Step::Done
+    }
+
+    /// `search`: what is public, and after the last look (9) by force also what is private.
+    fn search(&self, s: &mut State, pc: u8) -> u8 {
         match pc {
-            // searching: take what is public
-            0 => pc = if s.memory[PUBLIC] > 0 { 20 } else { 1 },
-            1 => pc = if b.ask_first { 3 } else { 2 },
-            2 => {
-                s.memory[PARKED + t] = 1;
-                s.memory[PARKED] += 1;
-                pc = if b.ask_first { 5 } else { 3 };
-            }
-            3 => {
-                if !b.ask_first {
-                    s.memory[SEARCHING] -= 1;
-                }
-                pc = 4;
-            }
-            4 => {
-                s.memory[ASK] = 1;
-                pc = if b.ask_first { 2 } else { 5 };
-            }
-            5 => {
-                if b.ask_first {
-                    s.memory[SEARCHING] -= 1;
-                }
-                pc = 6;
-            }
-            6 => {
-                if !b.no_membarrier && !(0..s.threads.len()).all(|i| s.drained(i)) {
-                    return Step::Blocked;
-                }
-                pc = 7;
-            }
-            7 => {
-                pc = if !b.no_last_look && (s.memory[WORK] > 0 || s.memory[PUBLIC] > 0) {
-                    8
+            0 => {
+                if s.memory[PUBLIC] > 0 {
+                    20
                 } else {
-                    10
+                    1
                 }
             }
-            // found at the last look: off the list (unless somebody took us off and counted us), search again
-            8 => {
-                if s.memory[PARKED + t] == 1 {
-                    s.memory[PARKED + t] = 0;
-                    s.memory[PARKED] -= 1;
-                    s.memory[SEARCHING] += 1;
-                }
-                pc = 9;
-            }
-            // with force: also private work
             9 => {
                 if s.memory[WORK] > 0 {
                     s.memory[WORK] -= 1;
-                    pc = 21;
+                    21
                 } else {
-                    pc = 0;
+                    0
                 }
-            }
-            10 => {
-                if s.memory[PARKED + t] == 1 {
-                    return Step::Blocked; // asleep
-                }
-                pc = 0;
             }
             20 => {
                 if s.memory[PUBLIC] > 0 {
                     s.memory[PUBLIC] -= 1;
-                    pc = 21;
+                    21
                 } else {
-                    pc = 0;
+                    0
                 }
             }
             // has work: the last searcher sends a successor, then a long task
             21 => {
                 s.books[FOUND] += 1;
                 s.memory[SEARCHING] -= 1;
-                if !b.no_successor {
+                if !self.broken.no_successor {
                     self.notify(s);
                 }
-                pc = DONE;
+                DONE
             }
             _ => unreachable!("parker pc {pc}"),
         }
-        s.threads[t].pc = pc;
-        Step::Done
+    }
+
+    /// `ito__park`. The next pc; none: it waits, for the membarrier (6) or asleep (10).
+    fn park(&self, s: &mut State, t: usize, pc: u8) -> Option<u8> {
+        let b = self.broken;
+        Some(match pc {
+            1 if b.ask_first => 3,
+            1 => 2,
+            2 => {
+                s.memory[PARKED + t] = 1;
+                s.memory[PARKED] += 1;
+                if b.ask_first { 5 } else { 3 }
+            }
+            3 => {
+                if !b.ask_first {
+                    s.memory[SEARCHING] -= 1;
+                }
+                4
+            }
+            4 => {
+                s.memory[ASK] = 1;
+                if b.ask_first { 2 } else { 5 }
+            }
+            5 => {
+                if b.ask_first {
+                    s.memory[SEARCHING] -= 1;
+                }
+                6
+            }
+            6 => {
+                if !b.no_membarrier && !(0..s.threads.len()).all(|i| s.drained(i)) {
+                    return None;
+                }
+                7
+            }
+            7 if !b.no_last_look && (s.memory[WORK] > 0 || s.memory[PUBLIC] > 0) => 8,
+            7 => 10,
+            // found at the last look: off the list (unless another took it off and counted it), search again
+            8 => {
+                if s.memory[PARKED + t] == 1 {
+                    s.memory[PARKED + t] = 0;
+                    s.memory[PARKED] -= 1;
+                    s.memory[SEARCHING] += 1;
+                }
+                9
+            }
+            _ => {
+                if s.memory[PARKED + t] == 1 {
+                    return None;
+                }
+                0
+            }
+        })
     }
 }
 
