@@ -158,7 +158,7 @@ impl From<&str> for Cell {
 impl From<String> for Cell {
     fn from(text: String) -> Cell {
         Cell {
-            value: Value::Text(text),
+            value: Value::Text(kasuri_analyze::demangled(&text).into_owned()),
             go: None,
         }
     }

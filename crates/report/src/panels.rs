@@ -40,7 +40,7 @@ pub fn locks(l: &Locks) -> Panel {
     ];
     Panel {
         title: "Locks".into(),
-        intro: "Time on a CPU inside a lock makes the lock ratio; time by the wall clock is what others wait for.".into(),
+        intro: "The lock ratio counts CPU time inside critical sections; other threads wait for their wall-clock time.".into(),
         tables: tables.into_iter().flatten().collect(),
         ..Panel::default()
     }
@@ -74,7 +74,7 @@ fn lock_table(l: &Locks) -> Table {
             (
                 "source",
                 Unit::Text,
-                "who says so: the lock probe, ito itself, uprobes on named functions, or annotations",
+                "how it was recorded: lock probe, ito, uprobes on named functions, or annotations",
             ),
             (
                 "lock ratio",
@@ -95,22 +95,22 @@ fn lock_table(l: &Locks) -> Table {
             (
                 "holder ran",
                 Unit::Ratio,
-                "share of the waiting in which the holder was on a CPU",
+                "share of the wait time in which the holder was on a CPU",
             ),
             (
                 "was preempted",
                 Unit::Ratio,
-                "share of the waiting in which the holder had no CPU",
+                "share of the wait time in which the holder was ready without a CPU",
             ),
             (
                 "was blocked",
                 Unit::Ratio,
-                "share of the waiting in which the holder slept; what is missing to 100 %: nobody held the lock, the waiter was waking up",
+                "share of the wait time in which the holder was blocked; the rest to 100 %: no thread held the lock, the waiter was waking up",
             ),
             (
                 "on path",
                 Unit::Ratio,
-                "share of the critical path on which it was held or asked for",
+                "share of the critical path on which it was held or waited for",
             ),
         ]),
         rows: rows.collect(),
@@ -129,7 +129,7 @@ fn waits_for(l: &Locks) -> Table {
         vec![
             who(&w.waiter, w.waiter_tid).into(),
             if nobody {
-                "nobody: waking up".into()
+                "free, waking up".into()
             } else {
                 who(&w.holder, w.holder_tid).into()
             },
@@ -141,7 +141,7 @@ fn waits_for(l: &Locks) -> Table {
         ]
     });
     Table {
-        caption: "who waited for whom".into(),
+        caption: "waiters and holders".into(),
         columns: columns(&[
             ("waiter", Unit::Text, ""),
             ("holder", Unit::Text, ""),
@@ -168,13 +168,12 @@ fn inversions(l: &Locks) -> Table {
             match (&i.guard, i.can_deadlock) {
                 (_, true) => "yes".into(),
                 (Some(guard), _) => format!("no: guarded by {guard}").into(),
-                (None, _) => "seen in one thread only".into(),
+                (None, _) => "only by one thread".into(),
             },
         ]
     });
     Table {
-        caption: "locks taken in both orders: threads that do so at once stop each other for ever"
-            .into(),
+        caption: "locks taken in both orders: threads that do so at the same time deadlock".into(),
         columns: columns(&[
             ("lock", Unit::Text, ""),
             ("other", Unit::Text, ""),
@@ -183,9 +182,9 @@ fn inversions(l: &Locks) -> Table {
             (
                 "the other taken at",
                 Unit::Text,
-                "the place, as far as known",
+                "place in the source, if known",
             ),
-            ("this one taken at", Unit::Text, "the other way round"),
+            ("this one taken at", Unit::Text, "in the opposite order"),
             ("can deadlock", Unit::Text, ""),
         ]),
         rows: crossed.collect(),
@@ -230,7 +229,7 @@ fn other_waits(l: &Locks) -> Table {
         ]
     });
     Table {
-        caption: "other waits: for what nobody holds".into(),
+        caption: "other waits, for what no thread holds".into(),
         columns: columns(&[
             ("for", Unit::Text, ""),
             ("place", Unit::Text, ""),
@@ -245,7 +244,7 @@ fn other_waits(l: &Locks) -> Table {
 
 /// What `kasuri predict` says.
 pub fn prediction(p: &Prediction) -> Panel {
-    let mut intro = format!("Believed: {}.", p.believed);
+    let mut intro = format!("Prediction: {}.", p.believed);
     p.notes
         .iter()
         .for_each(|note| intro += &format!(" {note}."));
@@ -334,7 +333,11 @@ fn speedups(p: &Prediction) -> Table {
         caption: "speed-up over one CPU".into(),
         columns: columns(&[
             ("CPUs", Unit::Count, ""),
-            ("speed-up", Unit::Factor, "the same threads, the same work"),
+            (
+                "speed-up",
+                Unit::Factor,
+                "with the same threads and the same work",
+            ),
             ("low", Unit::Factor, ""),
             ("high", Unit::Factor, ""),
             ("efficiency", Unit::Ratio, ""),
@@ -342,7 +345,7 @@ fn speedups(p: &Prediction) -> Table {
             (
                 "more threads",
                 Unit::Factor,
-                "if the program dealt the same work to as many threads as there are CPUs",
+                "if the program split the same work among as many threads as CPUs",
             ),
             ("limited by", Unit::Text, ""),
         ]),
@@ -371,7 +374,7 @@ fn models(p: &Prediction) -> Table {
     let all = p.models.iter();
     compared(
         p,
-        "models beside it",
+        "other models",
         "model",
         all.map(|m| {
             (

@@ -397,7 +397,7 @@ export const scenarios = [
       await shot("tab-locks");
       await page.getByRole("tab", { name: "Prediction" }).click();
       const prediction = await text(page, ".panel-body");
-      for (const part of ["Believed", "speed-up over one CPU", "what if", "limited by"]) assert(prediction.includes(part), `Prediction lacks ${part}`);
+      for (const part of ["Prediction:", "speed-up over one CPU", "what if", "limited by"]) assert(prediction.includes(part), `Prediction lacks ${part}`);
       assert.ok((await page.locator(".panel-body svg").count()) > 0, "no curve");
       await shot("tab-prediction");
     },

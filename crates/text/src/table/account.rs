@@ -106,12 +106,14 @@ fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -
         (Class::LowParallelism, "ended") => "the time after the program ended".into(),
         (Class::LowParallelism, "idle_worker") => "workers that found no task".into(),
         (Class::LowParallelism, _) => "fewer threads than CPUs".into(),
-        (Class::Oversubscription, "late_thread") => {
-            format!("{thread}, last at a barrier: own threads had its CPU")
-        }
-        (Class::Oversubscription, _) => {
-            format!("{thread}, waited for: own threads had its CPU")
-        }
+        (Class::Oversubscription, "late_thread") => match with_place {
+            true => format!("oversubscription ({thread} was last at a barrier)"),
+            false => format!("{thread}, last at a barrier"),
+        },
+        (Class::Oversubscription, _) => match with_place {
+            true => format!("oversubscription ({thread} was waited for)"),
+            false => format!("{thread}, waited for by others"),
+        },
         (Class::Interference, _) if name.is_empty() => "other programs".into(),
         (Class::Interference, _) => format!("process {name}"),
         (Class::SchedulingDelay, "placement") => {
