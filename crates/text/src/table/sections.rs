@@ -459,7 +459,7 @@ fn cpu_time(account: &CpuTime) -> String {
             _ => format!("{share} more"),
         };
         return format!(
-            "{kernel} by the kernel's own account; its run times add up to {} ({:+.2} %); the switches show {seen}, {how_far}",
+            "{kernel} counted by the kernel; its run times add up to {} ({:+.2} %); the switches show {seen}, {how_far}",
             ns(counted_ns),
             off * 100.0
         );
