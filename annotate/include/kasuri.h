@@ -251,6 +251,8 @@ struct kasuri__writer {
     uint64_t limit;
 };
 
+/* Weak, so that each object file of a module may define it and one is kept; hidden, so that modules do not share it.
+ * Inline always: the fast path is meant to be part of the program's own code, also in builds without optimisation. */
 #define KASURI__HIDDEN __attribute__((weak, visibility("hidden")))
 #define KASURI__INLINE static inline __attribute__((always_inline, unused))
 #define KASURI__LIKELY(x) __builtin_expect(!!(x), 1)
@@ -262,6 +264,8 @@ struct kasuri__writer {
 /* Tests compile this to stop, be killed or raise a signal between two steps. */
 #define KASURI__TEST_POINT(n) ((void)0)
 #endif
+/* The low 24 bits of a position are bytes taken in the chunk. Failed reservations raise them further: from OFF_HIGH
+ * on they are brought back to OFF_LOST, which is still beyond every chunk (kasuri__clamp). */
 #define KASURI__OFF_MASK 0xffffffu
 #define KASURI__OFF_LOST 0x200000u /* where no chunk reaches: the largest has 1 MiB */
 #define KASURI__OFF_HIGH 0x400000u
@@ -327,7 +331,8 @@ KASURI__INLINE int kasuri_enabled(void) {
     return KASURI__UNLIKELY(kasuri__gate_load() == 1);
 }
 
-/* What stamps count. CPUs without a counter that user code may read take the slow path and its clock. */
+/* What stamps count. Each is one instruction that does not wait for those before it, so a stamp may be a little earlier
+ * than the end of the work before it. CPUs without a counter that user code may read take the slow path and its clock. */
 #if defined(__x86_64__)
 #define KASURI__NATIVE 1
 KASURI__INLINE uint64_t kasuri__stamp(void) {
@@ -450,6 +455,7 @@ KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32
     kasuri__slow(site, id, kind, pos, a, b);
 }
 
+/* The bits of a double, by memcpy: a union would be undefined in C++. */
 KASURI__INLINE uint64_t kasuri__bits(double v) {
     uint64_t u;
     __builtin_memcpy(&u, &v, 8);
@@ -1125,7 +1131,7 @@ KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
 
 /* Nothing was free at the last try and nothing has been freed since: count the event and return, in about 20 ns.
  *
- * Signals are not blocked here, since blocking them costs ten times as much. So a signal handler may interrupt this
+ * Signals are not blocked here, since that takes two system calls. So a signal handler may interrupt this
  * function, find a free chunk and hand over the chunk that this function is about to count in. `counting` > 0 tells
  * the handler to put that off (kasuri__hand_over). It tells a thread that leaves the session, too, that this thread
  * may still touch the session's memory (kasuri__is_quiet).
@@ -1537,6 +1543,7 @@ KASURI__COLD uint32_t kasuri__length(const char *s) {
         n++;
     return n;
 }
+/* Copy a string with its NUL; return where the next one goes. */
 KASURI__COLD char *kasuri__append(char *to, const char *s, uint32_t n) {
     __builtin_memcpy(to, s ? s : "", n);
     to[n] = 0;
@@ -1560,7 +1567,10 @@ KASURI__COLD char *kasuri__definition_room(uint32_t bytes) {
     return b->data;
 }
 
-/* Define a site; its id, or 0. Holder of `defining`. The definition is in the file before the id is used. */
+/* Define a site. The definition is built in memory of our own, appended to the file by one write(2), and only then
+ * counted and given an id: when the program is killed in between, the file has at most one definition that no event
+ * uses. Where the write fails for want of room, the memory is used again by the next one. Holder of `defining`.
+ * Return: its id, or 0. */
 KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name, const char *file, const char *func,
                                      uint32_t line) {
     uint32_t nn = kasuri__length(name), nf = kasuri__length(file), nu = kasuri__length(func), i;
@@ -1874,7 +1884,9 @@ KASURI__COLD void kasuri__bury_all(struct kasuri__client *c) {
     KASURI__SET(c->first_segment, n);
 }
 
-/* p<pid>-<gen>.sites for the first free gen, with all sites known so far. */
+/* Make p<pid>-<gen>.sites for the first free gen, with all sites known so far. O_EXCL decides who gets a number:
+ * other modules of this process, and programs that it was before exec, have clients of the same pid. Return: 0 when
+ * there is no room for them. */
 KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
     struct kasuri_sites_header h = {KASURI_MAGIC_SITES, KASURI_ABI_VERSION, sizeof h, 0, 0, 0, 0, 0, {0}};
     struct kasuri__block *b;
@@ -1900,7 +1912,8 @@ KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_
     return 1;
 }
 
-/* Room for the lists of own chunks of all threads, touched as needed, wiped by fork. */
+/* Room for the lists of own chunks of all threads: 32 MiB of addresses, of which pages are touched as needed; wiped by
+ * fork. It stays for later sessions. */
 KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
     uint64_t bytes = (uint64_t)KASURI__MAX_WRITERS * KASURI__MAX_FLIGHT * sizeof *c->flight;
     c->flight = (struct kasuri__chunk_ref *)kasuri__map(0, bytes, KASURI__ANONYMOUS, -1);
@@ -1986,8 +1999,10 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     return ok;
 }
 
-/* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>,
- * which must belong to our user or root. A session whose recorder still lives is kept. */
+/* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>.
+ * Everybody may make a file there, so the link must belong to our user or to root: another user's would make this
+ * process write into files of that user's choice. A session whose recorder still lives is kept. Return: whether the
+ * client is attached. */
 KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
     const uint64_t size = sizeof kasuri__process.asked;
@@ -2027,8 +2042,9 @@ KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
     return gate == 1 && state == 1 && epoch == KASURI__GET(c->epoch) ? epoch : 0;
 }
 
-/* Make the client ready as the gate asks. Inside. Return: the epoch of the session in which events are to be kept, or
- * 0. */
+/* Make the client ready as the gate asks: attach where a recorder has asked for it (2), or where the gate is open
+ * and the client is new, which is a child of fork. The gate is read again under the lock, as another thread may just
+ * have done it. Inside. Return: the epoch of the session in which events are to be kept, or 0. */
 KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
     uint32_t gate, epoch = kasuri__session_of(c);
     int ok;
@@ -2146,7 +2162,9 @@ KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kas
     }
 }
 
-/* Fill and commit what was reserved. */
+/* Fill and commit what was reserved. `size` is that of the record, 16 bytes or a multiple; it takes the place of the
+ * slots in `kind`, which the inlined code does not know for texts. The last slot is zeroed first, so that a text is
+ * padded with 0. */
 KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_t kind, int32_t id, uint64_t stamp,
                                uint64_t size, const void *payload, uint64_t bytes) {
     kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
@@ -2210,7 +2228,8 @@ KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__
     return (int)is_ours;
 }
 
-/* Whether there is any point: while another thread attaches, ready() would say no. */
+/* Whether there is any point in blocking signals: while another thread attaches, ready() would say no. ORDER relaxed: a
+ * stale answer costs one event that comes too early, or one look that is in vain. */
 KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
     return !__atomic_load_n(&c->attaching, __ATOMIC_RELAXED) ||
            (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
@@ -2275,6 +2294,7 @@ KASURI__HIDDEN void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t 
     kasuri__slow_at(site, id, kind, pos, 0, a, b);
 }
 
+/* Texts. Their length goes into aux: 16 bits, or the upper 12 of an argument, whose type has the lower 4. */
 KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uint32_t kind, const void *data,
                                        uint64_t bytes) {
     uint32_t is_arg = (kind & 0xff) == KASURI_EV_ARG, length = bytes > 4095 ? 4095 : (uint32_t)bytes;
@@ -2327,6 +2347,8 @@ KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
     return 0;
 }
 
+/* Works without a recorder, too: the name is kept and told to the next one. Signals are blocked since a handler may
+ * intern a name as well, and would wait for the lock that this thread holds. */
 KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
     uint64_t mask[2];
     uint32_t id = 0;

@@ -46,7 +46,7 @@ KASURI__COLD void kasuri__clamp(struct kasuri__writer *w) {
 
 /* Nothing was free at the last try and nothing has been freed since: count the event and return, in about 20 ns.
  *
- * Signals are not blocked here, since blocking them costs ten times as much. So a signal handler may interrupt this
+ * Signals are not blocked here, since that takes two system calls. So a signal handler may interrupt this
  * function, find a free chunk and hand over the chunk that this function is about to count in. `counting` > 0 tells
  * the handler to put that off (kasuri__hand_over). It tells a thread that leaves the session, too, that this thread
  * may still touch the session's memory (kasuri__is_quiet).

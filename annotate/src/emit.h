@@ -37,6 +37,8 @@ struct kasuri__writer {
     uint64_t limit;
 };
 
+/* Weak, so that each object file of a module may define it and one is kept; hidden, so that modules do not share it.
+ * Inline always: the fast path is meant to be part of the program's own code, also in builds without optimisation. */
 #define KASURI__HIDDEN __attribute__((weak, visibility("hidden")))
 #define KASURI__INLINE static inline __attribute__((always_inline, unused))
 #define KASURI__LIKELY(x) __builtin_expect(!!(x), 1)
@@ -48,6 +50,8 @@ struct kasuri__writer {
 /* Tests compile this to stop, be killed or raise a signal between two steps. */
 #define KASURI__TEST_POINT(n) ((void)0)
 #endif
+/* The low 24 bits of a position are bytes taken in the chunk. Failed reservations raise them further: from OFF_HIGH
+ * on they are brought back to OFF_LOST, which is still beyond every chunk (kasuri__clamp). */
 #define KASURI__OFF_MASK 0xffffffu
 #define KASURI__OFF_LOST 0x200000u /* where no chunk reaches: the largest has 1 MiB */
 #define KASURI__OFF_HIGH 0x400000u
@@ -113,7 +117,8 @@ KASURI__INLINE int kasuri_enabled(void) {
     return KASURI__UNLIKELY(kasuri__gate_load() == 1);
 }
 
-/* What stamps count. CPUs without a counter that user code may read take the slow path and its clock. */
+/* What stamps count. Each is one instruction that does not wait for those before it, so a stamp may be a little earlier
+ * than the end of the work before it. CPUs without a counter that user code may read take the slow path and its clock. */
 #if defined(__x86_64__)
 #define KASURI__NATIVE 1
 KASURI__INLINE uint64_t kasuri__stamp(void) {
@@ -236,6 +241,7 @@ KASURI__INLINE void kasuri__emit2(uint32_t gate, struct kasuri_site *site, int32
     kasuri__slow(site, id, kind, pos, a, b);
 }
 
+/* The bits of a double, by memcpy: a union would be undefined in C++. */
 KASURI__INLINE uint64_t kasuri__bits(double v) {
     uint64_t u;
     __builtin_memcpy(&u, &v, 8);

@@ -97,7 +97,9 @@ KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kas
     }
 }
 
-/* Fill and commit what was reserved. */
+/* Fill and commit what was reserved. `size` is that of the record, 16 bytes or a multiple; it takes the place of the
+ * slots in `kind`, which the inlined code does not know for texts. The last slot is zeroed first, so that a text is
+ * padded with 0. */
 KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_t kind, int32_t id, uint64_t stamp,
                                uint64_t size, const void *payload, uint64_t bytes) {
     kasuri__word1(slot, (kind & 0xffff00ff) | (uint32_t)(size / 16) << 8, id);
@@ -161,7 +163,8 @@ KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__
     return (int)is_ours;
 }
 
-/* Whether there is any point: while another thread attaches, ready() would say no. */
+/* Whether there is any point in blocking signals: while another thread attaches, ready() would say no. ORDER relaxed: a
+ * stale answer costs one event that comes too early, or one look that is in vain. */
 KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
     return !__atomic_load_n(&c->attaching, __ATOMIC_RELAXED) ||
            (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
@@ -226,6 +229,7 @@ KASURI__HIDDEN void kasuri__slow(struct kasuri_site *site, int32_t id, uint32_t 
     kasuri__slow_at(site, id, kind, pos, 0, a, b);
 }
 
+/* Texts. Their length goes into aux: 16 bits, or the upper 12 of an argument, whose type has the lower 4. */
 KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uint32_t kind, const void *data,
                                        uint64_t bytes) {
     uint32_t is_arg = (kind & 0xff) == KASURI_EV_ARG, length = bytes > 4095 ? 4095 : (uint32_t)bytes;
@@ -278,6 +282,8 @@ KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
     return 0;
 }
 
+/* Works without a recorder, too: the name is kept and told to the next one. Signals are blocked since a handler may
+ * intern a name as well, and would wait for the lock that this thread holds. */
 KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
     uint64_t mask[2];
     uint32_t id = 0;

@@ -262,7 +262,9 @@ KASURI__COLD void kasuri__bury_all(struct kasuri__client *c) {
     KASURI__SET(c->first_segment, n);
 }
 
-/* p<pid>-<gen>.sites for the first free gen, with all sites known so far. */
+/* Make p<pid>-<gen>.sites for the first free gen, with all sites known so far. O_EXCL decides who gets a number:
+ * other modules of this process, and programs that it was before exec, have clients of the same pid. Return: 0 when
+ * there is no room for them. */
 KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
     struct kasuri_sites_header h = {KASURI_MAGIC_SITES, KASURI_ABI_VERSION, sizeof h, 0, 0, 0, 0, 0, {0}};
     struct kasuri__block *b;
@@ -288,7 +290,8 @@ KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_
     return 1;
 }
 
-/* Room for the lists of own chunks of all threads, touched as needed, wiped by fork. */
+/* Room for the lists of own chunks of all threads: 32 MiB of addresses, of which pages are touched as needed; wiped by
+ * fork. It stays for later sessions. */
 KASURI__COLD int kasuri__make_flight(struct kasuri__client *c) {
     uint64_t bytes = (uint64_t)KASURI__MAX_WRITERS * KASURI__MAX_FLIGHT * sizeof *c->flight;
     c->flight = (struct kasuri__chunk_ref *)kasuri__map(0, bytes, KASURI__ANONYMOUS, -1);
@@ -374,8 +377,10 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     return ok;
 }
 
-/* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>,
- * which must belong to our user or root. A session whose recorder still lives is kept. */
+/* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>.
+ * Everybody may make a file there, so the link must belong to our user or to root: another user's would make this
+ * process write into files of that user's choice. A session whose recorder still lives is kept. Return: whether the
+ * client is attached. */
 KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
     const uint64_t size = sizeof kasuri__process.asked;
@@ -415,8 +420,9 @@ KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
     return gate == 1 && state == 1 && epoch == KASURI__GET(c->epoch) ? epoch : 0;
 }
 
-/* Make the client ready as the gate asks. Inside. Return: the epoch of the session in which events are to be kept, or
- * 0. */
+/* Make the client ready as the gate asks: attach where a recorder has asked for it (2), or where the gate is open
+ * and the client is new, which is a child of fork. The gate is read again under the lock, as another thread may just
+ * have done it. Inside. Return: the epoch of the session in which events are to be kept, or 0. */
 KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
     uint32_t gate, epoch = kasuri__session_of(c);
     int ok;

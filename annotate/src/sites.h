@@ -48,6 +48,7 @@ KASURI__COLD uint32_t kasuri__length(const char *s) {
         n++;
     return n;
 }
+/* Copy a string with its NUL; return where the next one goes. */
 KASURI__COLD char *kasuri__append(char *to, const char *s, uint32_t n) {
     __builtin_memcpy(to, s ? s : "", n);
     to[n] = 0;
@@ -71,7 +72,10 @@ KASURI__COLD char *kasuri__definition_room(uint32_t bytes) {
     return b->data;
 }
 
-/* Define a site; its id, or 0. Holder of `defining`. The definition is in the file before the id is used. */
+/* Define a site. The definition is built in memory of our own, appended to the file by one write(2), and only then
+ * counted and given an id: when the program is killed in between, the file has at most one definition that no event
+ * uses. Where the write fails for want of room, the memory is used again by the next one. Holder of `defining`.
+ * Return: its id, or 0. */
 KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name, const char *file, const char *func,
                                      uint32_t line) {
     uint32_t nn = kasuri__length(name), nf = kasuri__length(file), nu = kasuri__length(func), i;

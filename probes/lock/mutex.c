@@ -148,6 +148,7 @@ PROBE_EXPORT int pthread_mutex_lock(pthread_mutex_t *m) {
     return KASURI__LIKELY(r == 0) ? 0 : lock_counted(m, r, PROBE_CALLER());
 }
 
+/* A try that fails waits for nothing, so only one that gets the mutex is recorded. */
 PROBE_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m) {
     int r = REAL(pthread_mutex_trylock)(m);
     if (is_ours(r) && probe_on())
@@ -155,6 +156,7 @@ PROBE_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m) {
     return r;
 }
 
+/* As lock, but rarely called: so no way of its own for light mode. */
 PROBE_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until) {
     int r;
     if (!probe_on())
@@ -197,6 +199,8 @@ __attribute__((noinline)) static int unlock_sampled(pthread_mutex_t *m) {
     return probe_leaving(m) ? unlock_recorded(m) : RESOLVED(pthread_mutex_unlock)(m);
 }
 
+/* Three ways. In light mode, while no hold of the thread is being recorded, there is nothing to do. In full mode every
+ * release is recorded. Otherwise it depends on whether this hold is one of those recorded. */
 PROBE_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m) {
     if (KASURI__LIKELY(probe_counting != 0))
         return RESOLVED(pthread_mutex_unlock)(m);
@@ -205,6 +209,7 @@ PROBE_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m) {
     return probe_is_light ? unlock_sampled(m) : unlock_recorded(m);
 }
 
+/* An address may be used for one mutex after the other: each begins a life of its own. */
 PROBE_EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attributes) {
     int r = REAL(pthread_mutex_init)(m, attributes);
     if (r == 0 && probe_on())

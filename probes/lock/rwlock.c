@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+/* glibc's read-write locks are of one type for us: whether readers or writers come first does not show in their
+ * holds. */
 static uint32_t type_of(const void *lock) {
     const pthread_rwlock_t *l = lock;
     return KASURI_LOCK_RWLOCK | (l->__data.__shared ? KASURI_LOCK_PSHARED : 0);
@@ -67,6 +69,7 @@ void probe_check_rwlock(void) {
     is_known = ok && !memcmp(&read, &fresh, sizeof l);
 }
 
+/* Functions of their own, so that the ways that only count save no registers. */
 __attribute__((noinline)) static int read_recorded(pthread_rwlock_t *l, uintptr_t caller) {
     LOCK(l, KASURI_LOCK_SHARED, caller, REAL(pthread_rwlock_tryrdlock)(l), REAL(pthread_rwlock_rdlock)(l));
 }

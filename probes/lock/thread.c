@@ -183,6 +183,7 @@ void probe_define(const void *lock, uint32_t type, uintptr_t caller) {
                       KASURI_EV_LOCK_DEFINE | KASURI_LOCK_SYMBOL << 16, (uintptr_t)lock, 0);
 }
 
+/* Light mode: a lock's first hold is recorded, so that each lock shows. */
 static uint32_t first_interval(struct probe_thread *t) {
     /* A thread that uses more locks than it remembers would otherwise record every hold. */
     return t->evictions > 4 * PROBE_ENTRIES ? 1 + next_random(t) % PROBE_INTERVAL : 1;
@@ -246,7 +247,7 @@ void probe_nested(struct probe_thread *t, struct probe_entry *e, const void *loc
         probe_sample(t, e, kasuri__stamp(), shared);
 }
 
-/* Whether the unlock that comes ends a recorded hold. */
+/* Whether the unlock that comes ends a recorded hold: not where it only leaves a recursive acquisition inside it. */
 int probe_ends_recorded(struct probe_thread *t, const void *lock) {
     for (uint32_t i = 0; i < t->n_recorded; i++) {
         if (t->recorded[i].object != (uintptr_t)lock)
@@ -297,7 +298,8 @@ void probe_taken_shared(const void *lock, probe_type_of *type_of, uintptr_t call
     taken(lock, KASURI_LOCK_SHARED, type_of, caller, stamp);
 }
 
-/* The chunk is full: `pos` did not fit. */
+/* The inlined way had reserved `pos` and found that it does not fit: the client's slow path goes on with that, since
+ * the first reservation that fails says where the chunk's events end. The stamp was taken before; it is kept. */
 int probe_taken_reserved(const void *lock, uint64_t stamp, uint64_t pos) {
     uint64_t word = KASURI_EV_LOCK_TAKEN | 1u << 8 | (uint64_t)(uintptr_t)lock << 16;
     kasuri__slow_at(0, (int32_t)(word >> 32), (uint32_t)word, pos, stamp, 0, 0);
@@ -324,7 +326,8 @@ void probe_request(const void *lock, uint32_t mode, probe_type_of *type_of, uint
                     holder);
 }
 
-/* The request is over: `got` the lock, or gave up. */
+/* The request is over: the thread `got` the lock, or gave up. In light mode, where too many holds are remembered
+ * already, the request ends without a hold. */
 void probe_acquired(const void *lock, uint32_t mode, int got) {
     uint64_t stamp = kasuri__stamp();
     struct probe_thread *t = probe_self;
