@@ -185,6 +185,7 @@ impl Collector {
                 .clients
                 .entry(id)
                 .or_insert_with(|| Client::new(id.0));
+            client.early = have.streams.values().map(|set| set.weight() - 1).sum();
             client.have = have.streams;
             client.out_bytes = if other.is_some() { 0 } else { have.bytes };
             collector.bytes += have.bytes;

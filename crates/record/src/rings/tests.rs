@@ -228,6 +228,26 @@ fn what_a_killed_recorder_wrote_is_kept_once() {
     assert_eq!(chunks_of(&place.at("rest").join(&chunks)), [(1, 1, 4)]);
 }
 
+/// A chunk in which a signal handler had an event open was handed over after its successor, and after the recorder was killed.
+#[test]
+fn chunks_behind_a_gap_are_joined_by_whoever_recovers() {
+    let place = Place::new();
+    let mut ring = Ring::new(2);
+    ring.chunk(0, ChunkState::Full, 1, 1, 4)
+        .chunk(1, ChunkState::Full, 1, 3, 4);
+    let (name, chunks) = (file(NOBODY, "ring0"), file(NOBODY, "chunks"));
+    place.put(&name, &ring);
+    place.collector().tick(None).unwrap();
+    assert_eq!(place.kept(&chunks), [(1, 1, 4), (1, 3, 4)]);
+    ring.chunk(0, ChunkState::Full, 1, 0, 4)
+        .chunk(1, ChunkState::Full, 1, 2, 4);
+    place.put(&name, &ring);
+    let mut collector = Collector::resume(&place.session, &place.dir).unwrap();
+    collector.finish().unwrap();
+    let all = [(1, 1, 4), (1, 3, 4), (1, 0, 4), (1, 2, 4)];
+    assert_eq!(place.kept(&chunks), all);
+}
+
 /// A recorder was killed after it had zeroed the chunk and before it said so: there is nothing in it to write.
 #[test]
 fn an_empty_chunk_is_freed_and_not_written() {
