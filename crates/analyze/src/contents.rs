@@ -309,176 +309,239 @@ impl Tool {
 
 const ANNOTATE: &str = "annotate the program (kasuri.h) and record it with kasuri record";
 
+/// The way to what is missing, in the words of a tool.
+type Remedy = fn(Tool) -> &'static str;
+
+/// What a rule says when it holds.
+#[derive(Clone, Copy)]
+enum Verdict {
+    /// The scheduler's events are there: yes, or in part where [`limit`] finds that some of them are missing.
+    Scheduler(&'static str),
+    /// Yes.
+    Yes(&'static str),
+    /// In part: what is missing, and the way to it.
+    Partly(&'static str, Remedy),
+    /// No.
+    No(&'static str, Remedy),
+}
+use Verdict::{No, Partly, Scheduler, Yes};
+
+/// A question that Kasuri answers. Its rules are asked in order, and the first that holds decides; the last always holds.
+struct Question {
+    topic: &'static str,
+    command: &'static str,
+    rules: &'static [(fn(&Facts) -> bool, Verdict)],
+}
+
+const NO_SWITCHES: &str = "no switches were recorded";
+const OWN_SWITCHES: &str = "only this program's switches were recorded";
+const PROBE: &str = "kasuri record --locks";
+
+/// Wake-up latencies and the critical path rest on the same events.
+const WITH_WAKEUPS: &[(fn(&Facts) -> bool, Verdict)] = &[
+    (|f| f.wakeups, Scheduler("switches and wake-ups are known")),
+    (
+        |f| f.switches,
+        No("no wake-ups were recorded", Tool::wakeups),
+    ),
+    (|_| true, No(NO_SWITCHES, Tool::wakeups)),
+];
+
+/// In the order of `kasuri info`.
+const QUESTIONS: &[Question] = &[
+    Question {
+        topic: "timeline",
+        command: "kasuri report",
+        rules: &[
+            (|f| f.switches, Scheduler("every switch is known")),
+            (
+                |f| f.annotated,
+                Partly(
+                    "annotations only: the CPUs that they ran on are unknown",
+                    Tool::switches,
+                ),
+            ),
+            (|_| true, No(NO_SWITCHES, Tool::switches)),
+        ],
+    },
+    Question {
+        topic: "account of all CPU time",
+        command: "kasuri stat",
+        rules: &[
+            (|f| f.wakeups, Scheduler("switches and wake-ups are known")),
+            (
+                |f| f.switches,
+                Partly(
+                    "without wake-ups, blocked time includes time in the run queue",
+                    Tool::wakeups,
+                ),
+            ),
+            (|_| true, No(NO_SWITCHES, Tool::switches)),
+        ],
+    },
+    Question {
+        topic: "wake-up latencies",
+        command: "kasuri stat",
+        rules: WITH_WAKEUPS,
+    },
+    Question {
+        topic: "critical path",
+        command: "kasuri critical",
+        rules: WITH_WAKEUPS,
+    },
+    Question {
+        topic: "interference by other programs",
+        command: "kasuri stat",
+        rules: &[
+            (
+                |f| f.switches && f.others,
+                Scheduler("every switch is known"),
+            ),
+            (|f| f.switches, No(OWN_SWITCHES, Tool::switches)),
+            (|_| true, No(NO_SWITCHES, Tool::switches)),
+        ],
+    },
+    Question {
+        topic: "load imbalance",
+        command: "kasuri stat",
+        rules: &[
+            (
+                |f| !f.repeated,
+                No("no work of several threads is annotated", |_| ANNOTATE),
+            ),
+            (
+                |f| f.switches,
+                Scheduler("work of several threads is annotated"),
+            ),
+            (
+                |_| true,
+                Partly("by the clock, not by CPU time", Tool::switches),
+            ),
+        ],
+    },
+    Question {
+        topic: "locks",
+        command: "kasuri locks",
+        rules: &[
+            (|f| f.lock_slices, Yes("locks are annotated")),
+            (
+                |f| f.kernel_locks,
+                Partly("the kernel's own locks only", |_| PROBE),
+            ),
+            (|_| true, No("no locks are annotated", |_| PROBE)),
+        ],
+    },
+    Question {
+        topic: "work, span and parallelism",
+        command: "kasuri stat",
+        rules: &[
+            (|f| f.tasks, Yes("tasks are annotated")),
+            (
+                |_| true,
+                No(
+                    "no tasks are annotated",
+                    |_| "ito and kasuri.h report tasks to kasuri record",
+                ),
+            ),
+        ],
+    },
+    Question {
+        topic: "system calls",
+        command: "kasuri stat",
+        rules: &[
+            (|f| f.syscalls, Yes("system calls are known")),
+            (
+                |_| true,
+                No("not recorded; work includes them", Tool::syscalls),
+            ),
+        ],
+    },
+    Question {
+        topic: "interrupts",
+        command: "kasuri stat",
+        rules: &[
+            (|f| f.interrupts, Yes("interrupts are known")),
+            (
+                |_| true,
+                No(
+                    "not recorded; the time of the code they interrupted includes them",
+                    Tool::interrupts,
+                ),
+            ),
+        ],
+    },
+    Question {
+        topic: "speed-up on more CPUs",
+        command: "kasuri predict",
+        rules: &[
+            (
+                |f| f.wakeups,
+                Scheduler("switches and wake-ups can be replayed"),
+            ),
+            (
+                |f| f.switches,
+                Partly(
+                    "without wake-ups, the threads that were waited for are unknown",
+                    Tool::wakeups,
+                ),
+            ),
+            (|_| true, No(NO_SWITCHES, Tool::switches)),
+        ],
+    },
+    Question {
+        topic: "cost of the tracing itself",
+        command: "kasuri stat",
+        rules: &[
+            (
+                |f| f.priced,
+                Yes("the cost of an event was measured on that machine"),
+            ),
+            (
+                |_| true,
+                No(
+                    "the cost of an event was not measured on that machine",
+                    |_| "kasuri overhead there, or kasuri record",
+                ),
+            ),
+        ],
+    },
+];
+
+/// What limits every answer that rests on the scheduler's events, the gravest first, and the way to the rest.
+fn limit(facts: &Facts, tool: Tool) -> Option<(&'static str, &'static str)> {
+    if !facts.lossless {
+        let lost = "events were lost; times across the gaps are unknown";
+        return Some((lost, "see the losses above"));
+    }
+    let missing = match (facts.others, facts.all_cpus) {
+        (false, _) => OWN_SWITCHES,
+        (true, false) => "not all CPUs were recorded",
+        (true, true) => return None,
+    };
+    Some((missing, tool.switches()))
+}
+
 fn answers(trace: &Trace) -> Vec<Answer> {
-    let facts = Facts::of(trace);
-    let tool = Tool::of(trace);
-    let mut out = Vec::new();
-    let mut add = |topic, command, can, why: &str, remedy: &str| {
-        out.push(Answer {
-            topic,
-            command,
+    let (facts, tool) = (Facts::of(trace), Tool::of(trace));
+    let limit = limit(&facts, tool);
+    let answer = |question: &Question| {
+        let mut rules = question.rules.iter();
+        let (_, verdict) = rules.find(|(holds, _)| holds(&facts))?;
+        let (can, why, remedy) = match (*verdict, limit) {
+            (Scheduler(_), Some((missing, remedy))) => (Can::Partly, missing, remedy),
+            (Scheduler(why) | Yes(why), _) => (Can::Yes, why, ""),
+            (Partly(why, remedy), _) => (Can::Partly, why, remedy(tool)),
+            (No(why, remedy), _) => (Can::No, why, remedy(tool)),
+        };
+        Some(Answer {
+            topic: question.topic,
+            command: question.command,
             can,
             why: why.to_owned(),
             remedy: remedy.to_owned(),
-        });
+        })
     };
-    // Limits of every answer that rests on the scheduler, the gravest first.
-    let limit = match &facts {
-        Facts {
-            lossless: false, ..
-        } => Some((
-            "events were lost; times across the gaps are unknown",
-            "see the losses above",
-        )),
-        Facts { others: false, .. } => Some((
-            "only this program's switches were recorded",
-            tool.switches(),
-        )),
-        Facts {
-            all_cpus: false, ..
-        } => Some(("not all CPUs were recorded", tool.switches())),
-        _ => None,
-    };
-    let no_switches = "no switches were recorded";
-    let limited = |why: &'static str| match limit {
-        Some((limit, remedy)) => (Can::Partly, limit, remedy),
-        None => (Can::Yes, why, ""),
-    };
-
-    let (can, why, remedy) = match (facts.switches, facts.annotated) {
-        (true, _) => limited("every switch is known"),
-        (false, true) => (
-            Can::Partly,
-            "annotations only: the CPUs that they ran on are unknown",
-            tool.switches(),
-        ),
-        (false, false) => (Can::No, no_switches, tool.switches()),
-    };
-    add("timeline", "kasuri report", can, why, remedy);
-
-    let (can, why, remedy) = match (facts.switches, facts.wakeups) {
-        (true, true) => limited("switches and wake-ups are known"),
-        (true, false) => (
-            Can::Partly,
-            "without wake-ups, blocked time includes time in the run queue",
-            tool.wakeups(),
-        ),
-        _ => (Can::No, no_switches, tool.switches()),
-    };
-    add("account of all CPU time", "kasuri stat", can, why, remedy);
-    let (can, why, remedy) = match facts.wakeups {
-        true => limited("switches and wake-ups are known"),
-        false => (
-            Can::No,
-            if facts.switches {
-                "no wake-ups were recorded"
-            } else {
-                no_switches
-            },
-            tool.wakeups(),
-        ),
-    };
-    add("wake-up latencies", "kasuri stat", can, why, remedy);
-    add("critical path", "kasuri critical", can, why, remedy);
-
-    let (can, why, remedy) = match (facts.switches, facts.others) {
-        (true, true) => limited("every switch is known"),
-        (true, false) => (
-            Can::No,
-            "only this program's switches were recorded",
-            tool.switches(),
-        ),
-        _ => (Can::No, no_switches, tool.switches()),
-    };
-    add(
-        "interference by other programs",
-        "kasuri stat",
-        can,
-        why,
-        remedy,
-    );
-
-    let (can, why, remedy) = match (facts.repeated, facts.switches) {
-        (true, true) => limited("work of several threads is annotated"),
-        (true, false) => (
-            Can::Partly,
-            "by the clock, not by CPU time",
-            tool.switches(),
-        ),
-        _ => (Can::No, "no work of several threads is annotated", ANNOTATE),
-    };
-    add("load imbalance", "kasuri stat", can, why, remedy);
-
-    let probe = "kasuri record --locks";
-    let (can, why, remedy) = match (facts.lock_slices, facts.kernel_locks) {
-        (true, _) => (Can::Yes, "locks are annotated", ""),
-        (false, true) => (Can::Partly, "the kernel's own locks only", probe),
-        (false, false) => (Can::No, "no locks are annotated", probe),
-    };
-    add("locks", "kasuri locks", can, why, remedy);
-
-    let (can, why, remedy) = match facts.tasks {
-        true => (Can::Yes, "tasks are annotated", ""),
-        false => (
-            Can::No,
-            "no tasks are annotated",
-            "ito and kasuri.h report tasks to kasuri record",
-        ),
-    };
-    add(
-        "work, span and parallelism",
-        "kasuri stat",
-        can,
-        why,
-        remedy,
-    );
-
-    let (can, why, remedy) = match facts.syscalls {
-        true => (Can::Yes, "system calls are known", ""),
-        false => (Can::No, "not recorded; work includes them", tool.syscalls()),
-    };
-    add("system calls", "kasuri stat", can, why, remedy);
-    let (can, why, remedy) = match facts.interrupts {
-        true => (Can::Yes, "interrupts are known", ""),
-        false => (
-            Can::No,
-            "not recorded; the time of the code they interrupted includes them",
-            tool.interrupts(),
-        ),
-    };
-    add("interrupts", "kasuri stat", can, why, remedy);
-
-    let (can, why, remedy) = match (facts.switches, facts.wakeups) {
-        (true, true) => limited("switches and wake-ups can be replayed"),
-        (true, false) => (
-            Can::Partly,
-            "without wake-ups, the threads that were waited for are unknown",
-            tool.wakeups(),
-        ),
-        _ => (Can::No, no_switches, tool.switches()),
-    };
-    add("speed-up on more CPUs", "kasuri predict", can, why, remedy);
-
-    let (can, why, remedy) = match facts.priced {
-        true => (
-            Can::Yes,
-            "the cost of an event was measured on that machine",
-            "",
-        ),
-        false => (
-            Can::No,
-            "the cost of an event was not measured on that machine",
-            "kasuri overhead there, or kasuri record",
-        ),
-    };
-    add(
-        "cost of the tracing itself",
-        "kasuri stat",
-        can,
-        why,
-        remedy,
-    );
-    out
+    QUESTIONS.iter().filter_map(answer).collect()
 }
 
 #[cfg(test)]

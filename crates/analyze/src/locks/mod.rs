@@ -15,7 +15,7 @@ pub use list::{Acquired, acquisitions};
 
 use crate::cut::{Cut, percentile};
 use holds::{Acquisition, LockKey, Owner};
-use kasuri_model::{KernelSpanKind, ProcessIx, ThreadIx, ThreadState, Time, Trace};
+use kasuri_model::{KernelSpanKind, ProcessIx, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The locks of the target (of all processes when the options say so).
@@ -104,6 +104,43 @@ fn cpu_time(cut: &Cut<'_>) -> BTreeMap<ThreadIx, i64> {
         .collect()
 }
 
+/// What acquisitions add up to, with the length of each hold.
+type Sum = (Use, Vec<i64>);
+
+/// Sums by everything that a table has a row for.
+#[derive(Default)]
+struct Sums {
+    by_lock: BTreeMap<LockKey, (Sum, BTreeSet<Owner>)>,
+    by_thread: BTreeMap<ThreadIx, Sum>,
+    by_process: BTreeMap<ProcessIx, Sum>,
+    by_site: BTreeMap<(LockKey, String), Sum>,
+}
+
+impl Sums {
+    fn of(trace: &Trace, all: &[Acquisition]) -> Sums {
+        let mut out = Sums::default();
+        for a in all {
+            let process = trace.threads[a.thread.ix()].process;
+            let (of_lock, owners) = out.by_lock.entry(a.lock).or_default();
+            owners.insert(a.owner());
+            let site = a.site.is_some().then(|| {
+                let site = (a.lock, trace.strings.get(a.site).into());
+                out.by_site.entry(site).or_default()
+            });
+            let sums = [
+                of_lock,
+                out.by_thread.entry(a.thread).or_default(),
+                out.by_process.entry(process).or_default(),
+            ];
+            for (used, lengths) in sums.into_iter().chain(site) {
+                used.add(a);
+                lengths.extend(a.hold_ns());
+            }
+        }
+        out
+    }
+}
+
 fn tables(
     cut: &Cut<'_>,
     all: &[Acquisition],
@@ -112,119 +149,95 @@ fn tables(
     out: &mut Locks,
 ) {
     let trace = cut.trace;
-    let mut by_lock: BTreeMap<LockKey, (Use, Vec<i64>, BTreeSet<Owner>)> = BTreeMap::new();
-    let mut by_thread: BTreeMap<ThreadIx, (Use, Vec<i64>)> = BTreeMap::new();
-    let mut by_process: BTreeMap<ProcessIx, (Use, Vec<i64>)> = BTreeMap::new();
-    let mut by_site: BTreeMap<(LockKey, String), (Use, Vec<i64>)> = BTreeMap::new();
-    for a in all {
-        let process = trace.threads[a.thread.ix()].process;
-        let entry = by_lock.entry(a.lock).or_default();
-        entry.2.insert(a.owner());
-        let thread = by_thread.entry(a.thread).or_default();
-        let process = by_process.entry(process).or_default();
-        out.total.add(a);
-        for (used, lengths) in [
-            (&mut entry.0, &mut entry.1),
-            (&mut thread.0, &mut thread.1),
-            (&mut process.0, &mut process.1),
-        ] {
-            used.add(a);
-            lengths.extend(a.hold_ns());
-        }
-        if a.site.is_some() {
-            let site = by_site
-                .entry((a.lock, trace.strings.get(a.site).into()))
-                .or_default();
-            site.0.add(a);
-            site.1.extend(a.hold_ns());
-        }
-    }
+    let sums = Sums::of(trace, all);
+    all.iter().for_each(|a| out.total.add(a));
     let mut cpus: HashMap<ProcessIx, i64> = HashMap::new();
     for (thread, ns) in cpu {
         *cpus.entry(trace.threads[thread.ix()].process).or_default() += ns;
     }
+    let cpu_of = |process| cpus.get(&process).copied().unwrap_or(0);
     let mut of_lock: HashMap<LockKey, Vec<&Acquisition>> = HashMap::new();
     all.iter()
         .for_each(|a| of_lock.entry(a.lock).or_default().push(a));
-    out.locks = by_lock
-        .into_iter()
-        .map(|(key, (mut used, mut lengths, threads))| {
-            used.inside_cpu_ns = used.hold_cpu_ns;
-            used.finish(&mut lengths, cpus.get(&key.0).copied().unwrap_or(0));
-            let (kind, source) = owners::kind_and_source(trace, key);
-            LockRow {
-                name: name_of(key),
-                pid: trace.processes[key.0.ix()].pid,
-                object: key.1,
-                kind,
-                source,
-                threads: threads.len() as u32,
-                path_share: None,
-                convoy: graph::convoy(&of_lock[&key]),
-                holder_ns: 0,
-                holder_running_ns: 0,
-                holder_preempted_ns: 0,
-                holder_blocked_ns: 0,
-                used,
-            }
-        })
-        .collect();
-    out.locks.sort_by_key(|l| {
-        (
-            std::cmp::Reverse((l.used.wait_ns, l.used.hold_cpu_ns)),
-            l.pid,
-            l.object,
-        )
+    let locks = sums.by_lock.into_iter();
+    let locks = locks.map(|(key, ((mut used, mut lengths), owners))| {
+        used.inside_cpu_ns = used.hold_cpu_ns;
+        used.finish(&mut lengths, cpu_of(key.0));
+        let row = lock_row(trace, key, used, &of_lock[&key]);
+        LockRow {
+            name: name_of(key),
+            threads: owners.len() as u32,
+            ..row
+        }
     });
-    out.threads = by_thread
-        .into_iter()
-        .map(|(t, (mut used, mut lengths))| {
-            used.finish(&mut lengths, cpu.get(&t).copied().unwrap_or(0));
-            let info = &trace.threads[t.ix()];
-            OwnerRow {
-                name: trace.strings.get(info.name).into(),
-                pid: trace.process_of(t).pid,
-                tid: info.tid,
-                used,
-            }
-        })
-        .collect();
-    out.threads.sort_by_key(|t| {
-        (
-            std::cmp::Reverse((t.used.wait_ns, t.used.hold_cpu_ns)),
-            t.pid,
-            t.tid,
-        )
+    out.locks = locks.collect();
+    out.locks
+        .sort_by_key(|l| (most_waited_for(&l.used), l.pid, l.object));
+    let threads = sums.by_thread.into_iter();
+    let threads = threads.map(|(t, (mut used, mut lengths))| {
+        used.finish(&mut lengths, cpu.get(&t).copied().unwrap_or(0));
+        let info = &trace.threads[t.ix()];
+        owner_row(trace, info.name, (trace.process_of(t).pid, info.tid), used)
     });
-    out.processes = by_process
-        .into_iter()
-        .map(|(p, (mut used, mut lengths))| {
-            used.finish(&mut lengths, cpus.get(&p).copied().unwrap_or(0));
-            let info = &trace.processes[p.ix()];
-            OwnerRow {
-                name: trace.strings.get(info.name).into(),
-                pid: info.pid,
-                tid: info.pid,
-                used,
-            }
-        })
-        .collect();
+    out.threads = threads.collect();
+    out.threads
+        .sort_by_key(|t| (most_waited_for(&t.used), t.pid, t.tid));
+    let processes = sums.by_process.into_iter();
+    let processes = processes.map(|(p, (mut used, mut lengths))| {
+        used.finish(&mut lengths, cpu_of(p));
+        let info = &trace.processes[p.ix()];
+        owner_row(trace, info.name, (info.pid, info.pid), used)
+    });
+    out.processes = processes.collect();
     out.processes
         .sort_by_key(|p| (std::cmp::Reverse(p.used.hold_cpu_ns), p.pid));
-    out.sites = by_site
-        .into_iter()
-        .map(|((key, place), (mut used, mut lengths))| {
-            used.inside_cpu_ns = used.hold_cpu_ns;
-            used.finish(&mut lengths, cpus.get(&key.0).copied().unwrap_or(0));
-            SiteRow {
-                lock: name_of(key),
-                place,
-                used,
-            }
-        })
-        .collect();
-    out.sites
-        .sort_by_key(|s| std::cmp::Reverse((s.used.wait_ns, s.used.hold_cpu_ns)));
+    let sites = sums.by_site.into_iter();
+    let sites = sites.map(|((key, place), (mut used, mut lengths))| {
+        used.inside_cpu_ns = used.hold_cpu_ns;
+        used.finish(&mut lengths, cpu_of(key.0));
+        SiteRow {
+            lock: name_of(key),
+            place,
+            used,
+        }
+    });
+    out.sites = sites.collect();
+    out.sites.sort_by_key(|s| most_waited_for(&s.used));
+}
+
+/// The order of tables: what was waited for longest comes first, then what was held longest.
+fn most_waited_for(used: &Use) -> std::cmp::Reverse<(i64, i64)> {
+    std::cmp::Reverse((used.wait_ns, used.hold_cpu_ns))
+}
+
+/// A lock's row, without its name and its number of threads; what holders did is added later.
+fn lock_row(trace: &Trace, key: LockKey, used: Use, all: &[&Acquisition]) -> LockRow {
+    let (kind, source) = owners::kind_and_source(trace, key);
+    LockRow {
+        name: String::new(),
+        pid: trace.processes[key.0.ix()].pid,
+        object: key.1,
+        kind,
+        source,
+        threads: 0,
+        path_share: None,
+        convoy: graph::convoy(all),
+        holder_ns: 0,
+        holder_running_ns: 0,
+        holder_preempted_ns: 0,
+        holder_blocked_ns: 0,
+        used,
+    }
+}
+
+/// The row of a thread or a process.
+fn owner_row(trace: &Trace, name: StrIx, (pid, tid): (i32, i32), used: Use) -> OwnerRow {
+    OwnerRow {
+        name: trace.strings.get(name).into(),
+        pid,
+        tid,
+        used,
+    }
 }
 
 /// The holders' states while others waited, lock by lock.
