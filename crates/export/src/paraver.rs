@@ -113,6 +113,7 @@ struct Prv<'a, W> {
 }
 
 impl<W: Write> Prv<'_, W> {
+    /// Date, length, one node with its CPUs, and the applications: processes, each a task with its threads.
     fn header(&mut self) -> io::Result<()> {
         let trace = self.trace;
         let (day, month, year, hour, minute) = date(trace.origin_realtime_ns);
@@ -131,6 +132,9 @@ impl<W: Write> Prv<'_, W> {
     }
 
     /// All records in order of time, as Paraver wants them; of one time states come first.
+    ///
+    /// Memory: 24 bytes a record. The columns are sorted by thread or kind, and the file is one list: so, unlike the other text
+    /// formats, this one grows with the recording while it is written.
     fn order(&self) -> Vec<(Time, Source, u32)> {
         let trace = self.trace;
         let mut order = Vec::new();
@@ -159,6 +163,7 @@ impl<W: Write> Prv<'_, W> {
         order
     }
 
+    /// ns since the beginning of the span; a record outside it would be an error to Paraver.
     fn at(&self, time: Time) -> i64 {
         let span = &self.trace.span;
         (time.clamp(span.start, span.end) - span.start).ns()
@@ -170,6 +175,7 @@ impl<W: Write> Prv<'_, W> {
         format!("{}:{application}:1:{number}", self.cpu(thread, time))
     }
 
+    /// Numbered from 1; 0: not known. The thread's state at that time has the CPU.
     fn cpu(&self, thread: ThreadIx, time: Time) -> u32 {
         let rows = self.trace.threads[thread.ix()].states.clone();
         let rows = rows.start as usize..rows.end as usize;
@@ -244,6 +250,7 @@ impl<W: Write> Prv<'_, W> {
         }
     }
 
+    /// `1:OBJECT:BEGIN:END:STATE`.
     fn state(&mut self, row: usize) -> io::Result<()> {
         let trace = self.trace;
         // Rows of threads lie one after the other.
@@ -273,6 +280,7 @@ impl<W: Write> Prv<'_, W> {
         self.line(format_args!("1:{object}:{from}:{to}:{state}"))
     }
 
+    /// `2:OBJECT:TIME:TYPE:VALUE`; value 0 ends what another value began.
     fn event(&mut self, thread: ThreadIx, time: Time, kind: u64, value: u64) -> io::Result<()> {
         if !thread.is_some() {
             return Ok(());
@@ -281,6 +289,8 @@ impl<W: Write> Prv<'_, W> {
         self.line(format_args!("2:{object}:{at}:{kind}:{value}"))
     }
 
+    /// `3:OBJECT:SENT:SENT:OBJECT:RECEIVED:RECEIVED:SIZE:TAG`: an arrow. Logical and physical times, which Paraver tells apart
+    /// for messages, are the same here; the size of 1 byte means nothing.
     fn communication(
         &mut self,
         from: (Time, ThreadIx),

@@ -1,10 +1,29 @@
 //! Packets of one stream file.
+//!
+//! A packet, little-endian (the metadata in `class.rs` describes the same to readers):
+//!
+//! | bytes | header: the same in each packet |
+//! |---|---|
+//! | 0..4 | magic number 0xc1fc1fc1 |
+//! | 4..20 | UUID of the trace |
+//! | 20..24 | stream class, 0 |
+//! | 24..32 | stream instance: which file of the trace |
+//!
+//! | bytes | context |
+//! |---|---|
+//! | 32..48 | stamps of begin and end, ns |
+//! | 48..64 | bits of content and bits of the packet; equal, as nothing is padded |
+//! | 64..72 | sequence number |
+//! | 72..80 | events discarded so far: a counter, whose rise from the packet before is a loss |
+//! | 80..84 | kernel streams: the CPU |
+//!
+//! Then events. The context is known only when the packet is full, so it is filled in at the end.
 use kasuri_model::Time;
 use std::io::{self, Write};
 
 /// Bytes of a packet; one that is full is written and another begun.
 const PACKET_BYTES: usize = 128 << 10;
-/// Context: six numbers of 64 bits, and the CPU's.
+/// Where the context begins: behind magic number, UUID, class and instance. Six numbers of 64 bits, and the CPU's.
 const CONTEXT_AT: usize = 4 + 16 + 4 + 8;
 
 /// Writes events in order of time.
@@ -95,6 +114,9 @@ impl<W: Write> StreamWriter<W> {
     }
 
     /// An event of class `id`; `body` appends its fields.
+    ///
+    /// The compact header has the low 32 bits of the stamp, which a reader completes from the stamp before: that works while
+    /// less than 2^32 ns (4.3 s) lie between. After a longer silence the extended header has all 64.
     #[inline]
     pub fn event(
         &mut self,

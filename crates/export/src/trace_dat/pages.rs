@@ -13,7 +13,7 @@ const TIME_EXTEND: u32 = 30;
 const WORDS_MAX: usize = 28;
 const MISSED: u64 = 1 << 31;
 
-/// Pages of one CPU.
+/// Pages of one CPU. Stamps are the deltas' sums from the page's own, so each page can be read alone.
 #[derive(Default)]
 pub struct Pages {
     /// Full ones.
