@@ -340,6 +340,7 @@ fn trace(sim: Sim) -> Trace {
             preemptions: count(ThreadState::RunnablePreempted),
             switches_out: count(ThreadState::Running),
             switches_in: count(ThreadState::Running),
+            counted: None,
         });
     }
     processes(&mut trace);
