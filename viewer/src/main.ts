@@ -64,6 +64,7 @@ async function read(prefix: string, decoder: Decoder): Promise<Recording> {
   return recording;
 }
 
+/** The first picture needs the index and the overviews; workers decode the finest levels while the browser parses the rest. */
 async function start(root: HTMLElement): Promise<void> {
   const decoder = startWorkers(KASURI_WORKER);
   const first = await read("kasuri", decoder);

@@ -32,6 +32,7 @@ export class Account {
     return this.recording.index.account?.buckets ?? 0;
   }
 
+  /** Reads the mix of each CPU. */
   async load(): Promise<void> {
     const { index } = this.recording;
     if (!index.account) return;
@@ -49,6 +50,7 @@ export class Account {
     );
   }
 
+  /** Lines of the CPUs that are asked for. */
   private chosen(cpus: Set<number> | undefined): number[] {
     return this.lines.flatMap((line, l) => (cpus === undefined || cpus.has(line.owner) ? [l] : []));
   }
@@ -67,6 +69,7 @@ export class Account {
     return { shares, complete };
   }
 
+  /** Adds the shares of one line from its segments; false where there are too many or they are not there yet. */
   private fromItems(shares: Float32Array, line: Line, t0: number, t1: number, width: number, weight: number, report: (known: boolean) => void): boolean {
     const { recording } = this;
     const nClasses = this.classes.length;
@@ -100,6 +103,7 @@ export class Account {
     return true;
   }
 
+  /** Adds the shares of one line from its mix: coarser, and there from the start. */
   private fromMix(shares: Float32Array, l: number, t0: number, t1: number, width: number, weight: number): void {
     const mix = this.mixes[l];
     if (!mix) return;

@@ -164,12 +164,14 @@ export async function areaTotals(
   return totals;
 }
 
+/** Lanes of holds come before those of waits. */
 function addLock(totals: AreaTotals, line: Line, ns: number, holdLanes: number[]): void {
   const row = totals.locks.get(line.owner) ?? { held: 0, waited: 0 };
   row[line.depth < holdLanes[line.owner]! ? "held" : "waited"] += ns;
   totals.locks.set(line.owner, row);
 }
 
+/** Adds an item by what its line is of. */
 function add(totals: AreaTotals, line: Line, value: number, ns: number, length: number): void {
   if (line.kind === Kind.Slice) {
     const row = totals.names.get(value) ?? { count: 0, total: 0, min: Infinity, max: 0 };

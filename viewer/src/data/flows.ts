@@ -11,6 +11,7 @@ interface FlowUnit {
   toThread: Uint32Array;
 }
 
+/** Units of flows are read when their time is first in view. */
 export class Flows {
   private readonly units: (FlowUnit | "coming" | undefined)[];
 

@@ -27,6 +27,7 @@ export interface Line extends LineRow {
 /** Where the text of the data comes from: the page's script tags, or a test. */
 export type TagText = (tag: number, from: number, length: number) => Promise<string>;
 
+/** What is decoded is a cache of bounded size; everything can be asked for again. */
 export class Recording {
   readonly lines: Line[];
   /** Called when something was decoded that had been wanted. */
@@ -111,6 +112,7 @@ export class Recording {
     return decoded[held.findIndex((at) => at.line === line && at.unit === u)]!;
   }
 
+  /** Decodes a block once, however many ask for it at the same time. */
   private decodeBlock(b: number, held: { line: Line; unit: number }[]): Promise<Unit[]> {
     let coming = this.coming.get(b);
     if (!coming) {
@@ -144,6 +146,7 @@ export class Recording {
     await this.loadLevels((line) => [line.lod![3], line.lod![4], line.lod![0]], this.decoder);
   }
 
+  /** Lines of one block are decoded together: inflating is most of the work. */
   private async loadLevels(where: (line: Line) => [number, number, number], decoder: Decoder): Promise<void> {
     const missing = this.lines.filter((line) => line.lod && (line.levels.at(-1)?.n ?? 0) < where(line)[2]);
     await Promise.all(
@@ -157,6 +160,7 @@ export class Recording {
     this.onload();
   }
 
+  /** Decodes what is wanted, a few blocks at a time, until nothing is wanted any more. */
   private async pump(): Promise<void> {
     while (this.inFlight < IN_FLIGHT) {
       const next = this.wanted.entries().next();
@@ -178,6 +182,7 @@ export class Recording {
     }
   }
 
+  /** Keeps a unit and forgets the least recently used ones beyond the limit. */
   private keep(key: number, unit: Unit): void {
     if (this.units.has(key)) return;
     this.units.set(key, unit);
@@ -194,6 +199,7 @@ function keyOf(line: Line, u: number): number {
   return line.ix * 1_048_576 + u;
 }
 
+/** The index's rows as typed arrays: searching millions of units must not chase objects. */
 function lineOf(row: LineRow, ix: number): Line {
   const nUnits = row.units.length / 5;
   const line: Line = {

@@ -12,6 +12,7 @@ export interface Query {
   error?: string;
 }
 
+/** What a person typed as a query; undefined where that is nothing. */
 export function parseQuery(text: string): Query | undefined {
   const trimmed = text.trim();
   if (trimmed === "") return undefined;
@@ -38,6 +39,7 @@ export interface Found {
   total: number;
 }
 
+/** Names are matched, not slices: ten million slices have a few hundred names. */
 export function search(index: Index, query: Query): Found {
   const matches = Uint8Array.from(index.strings, (name) => (query.test(name) ? 1 : 0));
   const found: Found = { query, matches, names: 0, slices: 0, total: 0 };
@@ -95,6 +97,7 @@ function earlier(a: Item, b: Item, direction: 1 | -1): boolean {
   return direction === 1 ? before(a.start, a.line.ix, b.start, b.line.ix) : before(b.start, b.line.ix, a.start, a.line.ix);
 }
 
+/** The first match in one line; `best` is the best of other lines, beyond which there is no use to look. */
 async function nextIn(
   recording: Recording,
   line: Line,

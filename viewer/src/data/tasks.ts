@@ -21,6 +21,7 @@ export interface Tasks {
 const reference = (column: Uint32Array): Int32Array => Int32Array.from(column, (value) => value - 1);
 const time = (column: Float64Array): Float64Array => column.map((value) => (value === 0 ? NaN : value - 1));
 
+/** Reads the table when it is first asked for, and only once. */
 export class TaskTable {
   private coming: Promise<Tasks> | undefined;
   private table: Tasks | undefined;
@@ -85,6 +86,7 @@ export function stolen(tasks: Tasks, i: number): boolean {
   return tasks.creator[i]! >= 0 && tasks.runner[i]! >= 0 && tasks.creator[i] !== tasks.runner[i];
 }
 
+/** Totals of the tasks of one name. */
 export interface NameOfTasks {
   name: number;
   count: number;
@@ -97,6 +99,7 @@ export interface NameOfTasks {
   unfinished: number;
 }
 
+/** In order of appearance; a table sorts them. */
 export function byName(tasks: Tasks): NameOfTasks[] {
   const rows = new Map<number, NameOfTasks>();
   for (let i = 0; i < tasks.n; i++) {

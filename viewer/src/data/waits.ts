@@ -26,6 +26,7 @@ export interface Waits {
   open: number;
 }
 
+/** Sums by the thread that is answerable. */
 class Ledger {
   readonly rows = new Map<number, Blame>();
 

@@ -85,6 +85,7 @@ function anchor(scene: { layout: Layout; view: Viewport }): Map<number, number> 
   return at;
 }
 
+/** Draws `arrows`. One whose other end is out of sight becomes a dashed stub. */
 export function drawArrows(ctx: Pen, arrows: Arrow[], scene: Scene): void {
   if (arrows.length === 0) return;
   const { view, theme } = scene;
@@ -122,6 +123,7 @@ export function drawArrows(ctx: Pen, arrows: Arrow[], scene: Scene): void {
   ctx.restore();
 }
 
+/** A curve with a head; what is nearly vertical is a straight line. */
 function curve(ctx: Pen, x0: number, y0: number, x1: number, y1: number): void {
   const down = Math.sign(y1 - y0) || 1;
   ctx.beginPath();

@@ -9,6 +9,7 @@ import type { Scene } from "./scene";
 
 const values = new WeakMap<Unit, Float64Array>();
 
+/** Values are stored as bits; they are decoded once for each unit. */
 function valuesOf(unit: Unit): Float64Array {
   let known = values.get(unit);
   if (!known) {
@@ -44,6 +45,7 @@ export function drawCounter(ctx: Pen, scene: Scene, row: Row, y: number): boolea
   return complete;
 }
 
+/** Draws one unit; what falls into one pixel becomes one bar, so that no peak is lost. */
 function steps(ctx: Pen, scene: Scene, unit: Unit, end: number, yOf: (v: number) => number, floor: number): void {
   const { view } = scene;
   const value = valuesOf(unit);
@@ -80,6 +82,7 @@ function plate(ctx: Pen, { theme }: Scene, text: string, y: number): void {
   ctx.fillText(text, 4, y);
 }
 
+/** Very large and very small values as powers of ten. */
 function label(value: number): string {
   return Math.abs(value) >= 1e5 || (Math.abs(value) < 1e-3 && value !== 0) ? value.toExponential(2) : String(Math.round(value * 1000) / 1000);
 }

@@ -8,6 +8,7 @@ const NAMES = 220;
 const TOP = 30;
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
+/** The title, and how much time is shown: a picture travels without its page. */
 function heading(pen: Pen, scene: Scene, title: string, width: number): void {
   const { theme, view } = scene;
   pen.fillStyle = theme.background;
@@ -109,6 +110,7 @@ export function canvasOf(scene: Scene, title: string): HTMLCanvasElement {
   return whole.canvas;
 }
 
+/** Gives the browser a file to save. The link is forgotten a while later: some browsers read it late. */
 export function download(name: string, content: Blob): void {
   const url = URL.createObjectURL(content);
   const link = document.createElement("a");

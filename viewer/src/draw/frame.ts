@@ -64,6 +64,7 @@ export class Painter {
     return complete;
   }
 
+  /** Headings, lines between rows and ticks of the axis, below everything else. */
   private backdrop(ctx: Pen, scene: Scene): void {
     const { theme, view } = scene;
     for (const { track, y } of visibleTracks(scene)) {
@@ -79,6 +80,7 @@ export class Painter {
     for (let t = first; t < view.t1; t += step) ctx.fillRect(Math.round(xOf(view, t)), AXIS, 1, view.height);
   }
 
+  /** Paints the rows into one image and stretches each to its height; labels and what is drawn item by item come on top. */
   private rows(ctx: Pen, scene: Scene, placed: Placed[]): boolean {
     if (placed.length === 0) return true;
     const { view, dpr, recording } = scene;
@@ -152,6 +154,7 @@ export class Painter {
     return this.image;
   }
 
+  /** The text inside an item, as much as fits; waits get their hatch here, where they are wide enough for one. */
   private label(ctx: Pen, scene: Scene, { x0, x1, value, placed }: Label): void {
     const { line } = placed.row;
     const { y } = placed;
@@ -174,6 +177,7 @@ export class Painter {
     ctx.font = FONT;
   }
 
+  /** Hatches where events were lost: what is drawn there is not all that happened. */
   private losses(ctx: Pen, scene: Scene): void {
     const { view, recording, theme } = scene;
     const { losses } = recording.index;
@@ -196,6 +200,7 @@ export class Painter {
     ctx.restore();
   }
 
+  /** Slanted lines as a fill; made once for each colour. */
   private hatch(ctx: Pen, colour: string, size: number): CanvasPattern | string {
     if (ctx instanceof SvgPen) return this.svgHatch(ctx, colour, size);
     const key = `${colour}/${size}`;
@@ -222,6 +227,7 @@ export class Painter {
 
   private readonly svgHatches = new Map<string, string>();
 
+  /** The same in a picture that is saved. */
   private svgHatch(pen: SvgPen, colour: string, size: number): string {
     const key = `${colour}/${size}`;
     const known = this.svgHatches.get(key) ?? pen.hatch(colour, size);
@@ -230,6 +236,7 @@ export class Painter {
   }
 }
 
+/** Whether a loss leaves holes in a track. */
 function concerns(loss: LossRow, track: Track): boolean {
   if (track.kind === "cpu") return loss.cpu === track.ref || (loss.cpu < 0 && loss.thread < 0);
   if (track.kind === "thread") return loss.thread === track.ref;
@@ -239,6 +246,7 @@ function concerns(loss: LossRow, track: Track): boolean {
 const RARE_STATES = Uint8Array.from(STATE_NAMES, (_, state) => (state === State.Preempted ? 1 : 0));
 const NONE: never[] = [];
 
+/** How a line is painted: its colours, what is looked for, what must not be merged away. */
 function styleOf(scene: Scene, line: Line): Style {
   const { colours, matches, rare, theme } = scene;
   const named = line.kind !== Kind.State && line.kind !== Kind.Cpu && line.kind !== Kind.Lock;
@@ -265,6 +273,7 @@ function labelText(scene: Scene, line: Line, value: number): string {
 
 const widths = new Map<string, number>();
 
+/** Measuring text is slow, and frames repeat it: widths are kept, up to a limit. */
 function measured(ctx: Pen, text: string): number {
   let width = widths.get(text);
   if (width === undefined) {
@@ -289,6 +298,7 @@ function ticks(view: Viewport, origin: number): [number, number] {
   return [origin + Math.ceil((view.t0 - origin) / step) * step, step];
 }
 
+/** The time axis, with the time under the pointer. */
 function axis(ctx: Pen, scene: Scene): void {
   const { view, theme, origin } = scene;
   ctx.fillStyle = theme.bar;
@@ -337,6 +347,7 @@ function noteFlags(ctx: Pen, scene: Scene): void {
   });
 }
 
+/** The pointer's line, the marked area, and frames around what is hovered and selected. */
 function marks(ctx: Pen, scene: Scene): void {
   const { view, theme, marks } = scene;
   if (marks.cursor !== undefined) {
@@ -366,6 +377,7 @@ function marks(ctx: Pen, scene: Scene): void {
   }
 }
 
+/** Where a line is on the screen: at most two places, pinned and not. */
 function placedRows(scene: Scene, line: Line): Placed[] {
   const bottom = AXIS + scene.layout.pinnedHeight;
   return [true, false]

@@ -51,6 +51,7 @@ export interface Style {
 const FAINTEST = 72;
 const DIMMED = 0.22;
 
+/** A pixel of a canvas on a little-endian machine, which all machines with a browser are. */
 export function abgr(rgb: number, alpha: number): number {
   return ((alpha << 24) | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
 }
@@ -142,6 +143,7 @@ class ItemPainter {
     }
   }
 
+  /** What is not looked for is dimmed. */
   private ink(value: number, alpha: number): number {
     const { matches, inks } = this.style;
     const seen = matches === undefined || matches[value >>> this.shift] === 1;
@@ -222,6 +224,7 @@ class ItemPainter {
   }
 }
 
+/** Paints from a level: a pixel holds one or several buckets of it. The rules are those of {@link ItemPainter}. */
 function paintLevel(line: Line, span: Span, style: Style, target: Target): void {
   const level = pick(line.levels, span.length, (span.t1 - span.t0) / span.width);
   if (!level) return;

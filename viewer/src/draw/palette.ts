@@ -99,6 +99,7 @@ export function meaningColour(meaning: Meaning, dark: boolean): Rgb {
 /** In the order of the states' numbers. A thread in uninterruptible sleep waits for input or output. */
 const STATES: Meaning[] = ["unknown", "running", "woken", "preempted", "sleeping", "io", "stopped", "idle", "exited"];
 
+/** A state's colour by its number; a state of a later version is unknown. */
 export function stateColour(state: number, dark: boolean): Rgb {
   return meaningColour(STATES[state] ?? "unknown", dark);
 }
@@ -158,6 +159,7 @@ export function hash(text: string): number {
   return (h ^ (h >>> 12)) >>> 0;
 }
 
+/** `part` of the way from `a` to `b`. */
 export function mix(a: Rgb, b: Rgb, part: number): Rgb {
   const channel = (shift: number): number => {
     const from = (a >> shift) & 255;
@@ -218,6 +220,7 @@ const KINDS: Partial<Record<number, Meaning>> = {
   [SliceKind.LockHold]: "lockHold",
 };
 
+/** What a kind of slice means; undefined: its name says it. */
 export function kindMeaning(kind: number): Meaning | undefined {
   return KINDS[kind];
 }
@@ -227,6 +230,7 @@ export function isWait(kind: number): boolean {
   return kind >= SliceKind.Barrier && kind <= SliceKind.LockWait;
 }
 
+/** As CSS and canvases want it. */
 export function css(rgb: Rgb): string {
   return `#${rgb.toString(16).padStart(6, "0")}`;
 }

@@ -14,7 +14,9 @@ export type Pen = Pick<
   globalAlpha: number;
 };
 
+// Names are the program's: they may hold anything.
 const escape = (text: string): string => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/"/g, "&quot;");
+// A hundredth of a pixel is as exact as anybody sees, and a third of the length.
 const r = (v: number): string => String(Math.round(v * 100) / 100);
 
 /** Writes what is drawn as SVG elements. */
@@ -68,6 +70,7 @@ export class SvgPen implements Pen {
     return `url(#${id})`;
   }
 
+  /** Fill or stroke as attributes. */
   private paint(kind: "fill" | "stroke"): string {
     const style = kind === "fill" ? this.fillStyle : this.strokeStyle;
     // A canvas knows #rrggbbaa, many readers of SVG do not.
@@ -77,6 +80,7 @@ export class SvgPen implements Pen {
     return `${kind}="${alpha < 1 ? text.slice(0, 7) : text}"${opacity < 1 ? ` ${kind}-opacity="${r(opacity)}"` : ""}`;
   }
 
+  /** A stroke with its width and dashes. */
   private line(): string {
     const dash = this.dash.length > 0 ? ` stroke-dasharray="${this.dash.join(" ")}"` : "";
     return `${this.paint("stroke")} stroke-width="${r(this.lineWidth)}"${dash}`;

@@ -47,12 +47,14 @@ export interface Placed {
   y: number;
 }
 
+/** A thread's name, or its id where it has none. */
 export function threadName(recording: Recording, t: number): string {
   const thread = recording.index.threads[t];
   if (!thread) return "unknown";
   return recording.text(thread.name) || `thread ${thread.tid}`;
 }
 
+/** The tracks on the screen and where they are on the canvas; pinned ones do not scroll. */
 export function visibleTracks(scene: { layout: Layout; view: Viewport }): { track: Track; y: number }[] {
   const { layout, view } = scene;
   const found = layout.pinned.map((track) => ({ track, y: AXIS + track.y }));
@@ -64,6 +66,7 @@ export function visibleTracks(scene: { layout: Layout; view: Viewport }): { trac
   return found;
 }
 
+/** The rows on the screen, of the pinned tracks or of the others. */
 export function visibleRows(scene: Scene, pinned: boolean): Placed[] {
   const placed: Placed[] = [];
   for (const { track, y } of visibleTracks(scene)) {

@@ -17,6 +17,7 @@ import { shareBar, swatch, swatched } from "./widgets";
 /** Causes shown; the rest is summed up by class anyway. */
 const CAUSES = 40;
 
+/** The tab with the account of what is asked for: it follows the view and the selection. */
 export class AccountTab {
   private readonly box = h("div", { class: "details" });
   private run = 0;
@@ -33,6 +34,7 @@ export class AccountTab {
     return this.box;
   }
 
+  /** Adds up what is asked for now. A later call ends an earlier one: while the view moves only the last result counts. */
   async update(): Promise<void> {
     const run = ++this.run;
     const { t0, t1, cpus, text } = subjectOf(this.state);
@@ -47,6 +49,10 @@ export class AccountTab {
   }
 }
 
+/**
+ * The account in words, as a bar and as tables; the tab and the details of an area show the same.
+ * `length` is the time that `sums` are of, in ns: divided by it, CPU time becomes a number of CPUs.
+ */
 export function accountParts(state: ViewState, selection: Selection, sums: Sums, length: number): HTMLElement[] {
   const { index } = state.recording;
   const { account } = index;
@@ -84,6 +90,7 @@ export function accountParts(state: ViewState, selection: Selection, sums: Sums,
   ];
 }
 
+/** What is said about a cause besides its class, by the key that the writer gives. */
 const NOTES: Record<string, string> = {
   serial_phase: "one thread ran alone",
   few_threads: "fewer threads than CPUs",
@@ -100,6 +107,7 @@ const NOTES: Record<string, string> = {
   idle_worker: "the task runtime had nothing to run",
 };
 
+/** A cause in words: what was waited for, why, whose fault, which thread came last. A name that is only the process's is said once. */
 function causeText(recording: Recording, cause: CauseRow): string {
   const key = recording.index.account?.classes[cause.class]?.[0];
   const process = recording.index.processes[cause.process];

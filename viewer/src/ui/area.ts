@@ -24,6 +24,7 @@ export interface AreaParts {
   addNote: () => void;
 }
 
+/** The details of an area: its account, then totals of every line in it, as they are added up. */
 export class AreaDetails {
   readonly box: HTMLElement;
   private readonly progress = h("progress", { max: 1, value: 0, "aria-label": "adding up" });
@@ -50,6 +51,7 @@ export class AreaDetails {
     );
   }
 
+  /** The account is there at once; totals read every unit in the area, so a bar shows how far they are. */
   async fill(): Promise<void> {
     const { area, box } = this;
     const { state, account, selection } = this.parts;
@@ -64,6 +66,7 @@ export class AreaDetails {
     box.append(this.totals(totals, area.t1 - area.t0));
   }
 
+  /** A table for each sort of line that the area holds; none for what is not in it. */
   private totals(totals: AreaTotals, length: number): HTMLElement {
     const { recording, colours, theme } = this.parts.state;
     const tables: HTMLElement[] = [];

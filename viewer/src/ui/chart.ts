@@ -11,6 +11,7 @@ const BOTTOM = 34;
 const SERIES = [12, 9, 3, 18, 6, 0];
 /** `dark` is the theme: curves are drawn anew in another. */
 export function curves(chart: ChartRow, dark: boolean): HTMLElement {
+  // Bands reach beyond their lines: the axes must hold both.
   const points = chart.series.flatMap((series) => [...series.points, ...series.band.flatMap(([low, high], i): [number, number][] => [[series.points[i]?.[0] ?? 0, low], [series.points[i]?.[0] ?? 0, high]])]);
   const xs = points.map(([x]) => x);
   const [x0, x1] = [Math.min(...xs), Math.max(...xs)];
@@ -38,6 +39,7 @@ export function curves(chart: ChartRow, dark: boolean): HTMLElement {
   return h("figure", {}, h("figcaption", {}, chart.caption, h("span", { class: "muted" }, ` ${chart.y_title}`)), picture as unknown as HTMLElement, h("div", { class: "chips" }, ...legend));
 }
 
+/** Round numbers between `from` and `to`, about five of them. */
 function ticksOf(from: number, to: number): number[] {
   const raw = Math.max(1e-12, to - from) / 5;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -47,6 +49,7 @@ function ticksOf(from: number, to: number): number[] {
   return out;
 }
 
+/** Four digits: axes and tooltips need no more. */
 function short(v: number): string {
   return String(Number(v.toPrecision(4)));
 }

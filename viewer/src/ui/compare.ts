@@ -19,6 +19,7 @@ export interface Side {
   account: Account;
 }
 
+/** What people call the recording: its file's name, or the command. */
 export function labelOf({ index }: Recording): string {
   return index.label || index.title;
 }
@@ -76,11 +77,13 @@ export class CompareTab {
   }
 }
 
+/** How long the program lived, ns. */
 function lengthOf(recording: Recording): number {
   const [t0, t1] = lifeOf(recording);
   return t1 - t0;
 }
 
+/** An account and the time it is of. */
 interface Totals {
   sums: Sums;
   length: number;
@@ -113,10 +116,12 @@ function accountsTable(sides: readonly [Side, Side], totals: [Totals, Totals]): 
   return h("div", {}, h("h2", { class: "sub" }, "Accounts of what is in view"), ...bars, table({ columns: [{ text: "class" }, ...numbers.map((text) => ({ text, number: true }))], rows }));
 }
 
+/** B over A, as in "1.20 times as long". */
 function factor(a: number, b: number): string {
   return `${(b / Math.max(1, a)).toFixed(2)}\u00d7`;
 }
 
+/** Names of both first, then those of one only, which are new or gone. */
 function namesTable(a: Side, b: Side): HTMLElement {
   const [ra, rb] = [a.state.recording, b.state.recording];
   const common = commonNames(ra, rb);

@@ -6,12 +6,14 @@ import type { Line, Recording } from "../data/recording";
 import { kindOf, nameOf } from "../data/value";
 import { threadName } from "../draw/scene";
 
+/** A thread's name with its id: names are shared, ids are not. */
 export function threadLabel(recording: Recording, t: number): string {
   const thread = recording.index.threads[t];
   if (!thread) return "nobody known";
   return `${threadName(recording, t)} (${thread.tid})`;
 }
 
+/** A lock's name where the program gave one, else its address. */
 export function lockName(recording: Recording, l: number): string {
   const lock = recording.index.locks[l];
   return lock ? recording.text(lock.name) || lock.object : "?";

@@ -19,6 +19,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** Adds what is there: null, undefined and false stand for parts that are left out. */
 export function append(parent: Element, children: Child[]): void {
   for (const child of children) {
     if (child !== null && child !== undefined && child !== false) parent.append(child);

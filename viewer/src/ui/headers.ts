@@ -8,6 +8,7 @@ import type { Rows } from "./rows";
 import type { ViewState } from "./state";
 import { chosenCpus } from "./subject";
 
+/** Elements for the rows in view only: a thousand threads have as few as ten. */
 export class Headers {
   private readonly elements = new Map<string, HTMLElement>();
   private readonly top: HTMLElement;
@@ -43,6 +44,7 @@ export class Headers {
     this.rest.style.height = `${Math.max(0, view.height - AXIS - layout.pinnedHeight)}px`;
   }
 
+  /** Makes the headers anew. Focus is kept: a person who pins a row by keyboard goes on from there. */
   private rebuild(tracks: Track[]): void {
     const focused = document.activeElement?.closest<HTMLElement>(".track")?.dataset.id;
     const control = (document.activeElement as HTMLElement | null)?.dataset.do;
@@ -65,6 +67,7 @@ export class Headers {
     }
   }
 
+  /** The header of a full row, or of a heading: a name or a fold, and buttons to pin and to hide. */
   private element(track: Track): HTMLElement {
     const { rows } = this;
     if (track.compact && track.open === undefined && track.kind !== "account") return this.thin(track);
@@ -114,6 +117,7 @@ export class Headers {
     return h("div", { ...attributes, onclick: () => this.rows.pin(track) }, h("span", { class: "title" }, track.title), h("span", { class: "detail" }, ` ${track.detail}`));
   }
 
+  /** A line below the name, where the row is high enough for one. */
   private facts(track: Track): string {
     if (track.kind === "lock") {
       const lock = this.state.recording.index.locks[track.ref];

@@ -1,5 +1,5 @@
 // What the keys and the mouse do.
-import { fill, h } from "./dom";
+import { append, fill, h } from "./dom";
 import { glossary } from "./legend";
 import type { ViewState } from "./state";
 
@@ -43,33 +43,49 @@ const KEYS: [string, [string, string][]][] = [
   ],
 ];
 
-export function helpDialog(state: ViewState): HTMLDialogElement {
-  const groups = KEYS.map(([title, keys]) => {
-    const rows = keys.map(([key, what]) => h("tr", {}, h("th", { scope: "row" }, h("kbd", {}, key)), h("td", {}, what)));
-    return h("section", {}, h("h3", {}, title), h("table", {}, h("tbody", {}, ...rows)));
-  });
-  const words = h("div", {});
-  const update = (): void => fill(words, glossary(state));
-  update();
-  state.themeChanged.on(update);
-  const dialog = h(
-    "dialog",
-    { class: "help", "aria-label": "Help" },
-    // Else the first button would have the focus, and it is at the end.
-    h("h2", { tabindex: -1, autofocus: true }, "Keys and mouse"),
-    h("div", { class: "key-groups" }, ...groups),
-    h("h2", {}, "What the colours mean"),
-    words,
-    h("h2", {}, "How to read the chart"),
-    h("p", {}, "A thread's thin upper row is what the kernel's scheduler did with it; below are its annotated slices, outermost first. Slices and threads have the colours of their names; waits are hatched."),
-    h("p", {}, "Compact rows show a thread's states above its outermost slices, all threads at once where they fit. A click on a thread's name, or p, shows that thread in full at the top."),
-    h("p", {}, "A lock's rows show who holds it, in the holder's colour, and below, hatched, who waits for it."),
-    h("p", {}, "Where items are narrower than a pixel, the pixel has the colour of what filled most of it and is paler the less of it is filled. Its upper edge is shaded when items were merged, and has the colour of a preemption, a rare name or a name's longest slice that would otherwise be hidden; a dark mark above it says that several such things are hidden there: zoom in."),
-    h("p", {}, "The star pins a row to the top, the cross hides it. The page's address keeps the view, the selection and the notes, so a bookmark or a link leads back to all of it."),
-    h("button", { type: "button", class: "tool", onclick: () => dialog.close() }, "Close"),
-  );
-  dialog.addEventListener("click", (event) => {
-    if (event.target === dialog) dialog.close();
-  });
-  return dialog;
+/** A paragraph each. */
+const READING = [
+  "A thread's thin upper row is what the kernel's scheduler did with it; below are its annotated slices, outermost first. Slices and threads have the colours of their names; waits are hatched.",
+  "Compact rows show a thread's states above its outermost slices, all threads at once where they fit. A click on a thread's name, or p, shows that thread in full at the top.",
+  "A lock's rows show who holds it, in the holder's colour, and below, hatched, who waits for it.",
+  "Where items are narrower than a pixel, the pixel has the colour of what filled most of it and is paler the less of it is filled. Its upper edge is shaded when items were merged, and has the colour of a preemption, a rare name or a name's longest slice that would otherwise be hidden; a dark mark above it says that several such things are hidden there: zoom in.",
+  "The star pins a row to the top, the cross hides it. The page's address keeps the view, the selection and the notes, so a bookmark or a link leads back to all of it.",
+];
+
+export class Help {
+  readonly element: HTMLDialogElement;
+  /** Filled when the help is opened: most people who open a report never ask, and colours depend on the theme. */
+  private readonly words = h("div", {});
+
+  constructor(private readonly state: ViewState) {
+    const dialog = (this.element = h("dialog", { class: "help", "aria-label": "Help" }));
+    append(dialog, [
+      // Else the first button would have the focus, and it is at the end.
+      h("h2", { tabindex: -1, autofocus: true }, "Keys and mouse"),
+      h("div", { class: "key-groups" }, ...KEYS.map(([title, keys]) => keyGroup(title, keys))),
+      h("h2", {}, "What the colours mean"),
+      this.words,
+      h("h2", {}, "How to read the chart"),
+      ...READING.map((text) => h("p", {}, text)),
+      h("button", { type: "button", class: "tool", onclick: () => dialog.close() }, "Close"),
+    ]);
+    // A click beside the box is one on the dialog itself.
+    dialog.addEventListener("click", (event) => {
+      if (event.target === dialog) dialog.close();
+    });
+  }
+
+  get isOpen(): boolean {
+    return this.element.open;
+  }
+
+  open(): void {
+    fill(this.words, glossary(this.state));
+    this.element.showModal();
+  }
+}
+
+function keyGroup(title: string, keys: [string, string][]): HTMLElement {
+  const rows = keys.map(([key, what]) => h("tr", {}, h("th", { scope: "row" }, h("kbd", {}, key)), h("td", {}, what)));
+  return h("section", {}, h("h3", {}, title), h("table", {}, h("tbody", {}, ...rows)));
 }

@@ -25,6 +25,7 @@ export interface HistogramParts {
   search: Search;
 }
 
+/** The histogram with quantiles and outliers; `selected` marks its bin. A single slice has no distribution. */
 export function histogram(parts: HistogramParts, row: NameRow, selected?: Item): HTMLElement {
   const bins = binsOf(row);
   const p50 = quantile(bins, 0.5);
@@ -37,6 +38,7 @@ export function histogram(parts: HistogramParts, row: NameRow, selected?: Item):
   return h("div", {}, h("h3", {}, TITLES[row.kind] ?? "All of this name, by duration"), row.count > 1 ? picture(parts, row, bins, selected) : null, facts, outliers(parts, row, p50, selected));
 }
 
+/** The bars. Each is a button: it leads to the next slice of its durations. */
 function picture({ state, search }: HistogramParts, row: NameRow, bins: Bin[], selected: Item | undefined): Node {
   const drawn = bars(bins, 60);
   const most = Math.max(...drawn.map((bar) => bar.count));

@@ -2,6 +2,7 @@
 import { AXIS } from "../draw/scene";
 import { clampRange, panned, timeAt, zoomed } from "../view/viewport";
 import type { Arrows } from "./arrows";
+import type { Help } from "./help";
 import type { Navigation } from "./navigation";
 import type { Rows } from "./rows";
 import type { Search } from "./search";
@@ -20,7 +21,7 @@ export interface InputParts {
   search: Search;
   arrows: Arrows;
   tooltip: Tooltip;
-  help: HTMLDialogElement;
+  help: Help;
   /** Arrow keys inside it scroll it, not the chart. */
   panel: HTMLElement;
   addNote: () => void;
@@ -40,6 +41,7 @@ export function bindInput(parts: InputParts): void {
   bindKeys(parts);
 }
 
+/** A drag from pointer down to pointer up: what it does, where it began, and the view at that time. */
 interface Drag {
   what: "move" | "area" | "axis";
   x: number;
@@ -50,6 +52,7 @@ interface Drag {
   moved: boolean;
 }
 
+/** A press that does not move is a click. What a drag does depends on where it begins: on the axis it zooms, with Shift it marks an area, else it moves. */
 function bindPointer(parts: InputParts): void {
   const { state, selection, navigation, tooltip } = parts;
   const { canvas } = parts.stage;
@@ -105,6 +108,7 @@ function bindPointer(parts: InputParts): void {
   });
 }
 
+/** The pointer moved by more than a click: the view or the rubber band follows. */
 function dragged({ state, stage, navigation }: InputParts, drag: Drag, x: number, y: number): void {
   const { view } = state;
   if (drag.what === "move") {
@@ -121,6 +125,7 @@ function dragged({ state, stage, navigation }: InputParts, drag: Drag, x: number
   state.redraw();
 }
 
+/** The pointer was let go: what was marked becomes the view or the selection. */
 function dropped({ state, navigation, selection }: InputParts, drag: Drag, x: number, y: number): void {
   if (drag.what === "move") return;
   const [t0, t1] = between(state, drag.x, x);
@@ -132,12 +137,14 @@ function dropped({ state, navigation, selection }: InputParts, drag: Drag, x: nu
   }
 }
 
+/** The times at two places of the canvas, in order and inside the recording. */
 function between({ view, recording }: ViewState, x0: number, x1: number): [number, number] {
   const a = timeAt(view, Math.min(x0, x1));
   const b = timeAt(view, Math.max(x0, x1));
   return [Math.max(0, a), Math.min(recording.length, b)];
 }
 
+/** The wheel scrolls the rows as it does anywhere; with Ctrl it zooms about the pointer, sideways or with Shift it pans. */
 function bindWheel({ state, stage, navigation }: InputParts): void {
   stage.chart.addEventListener(
     "wheel",
@@ -161,6 +168,7 @@ function bindWheel({ state, stage, navigation }: InputParts): void {
   );
 }
 
+/** What a key does; it gets the parts and the event, for Shift. */
 type Action = (parts: InputParts, event: KeyboardEvent) => void;
 
 const zoom =
@@ -178,6 +186,7 @@ const scroll =
   ({ state, navigation }) =>
     navigation.scrollTo(state.view.scroll + pixels);
 
+/** By the key in lower case; `ui/help.ts` lists them for people. */
 const KEYS: Record<string, Action> = {
   w: zoom(1 / 1.35),
   s: zoom(1.35),
@@ -204,15 +213,16 @@ const KEYS: Record<string, Action> = {
   escape: ({ selection }) => selection.clear(),
   b: ({ addNote }) => addNote(),
   t: ({ state }) => state.setTheme(!state.theme.dark),
-  "?": ({ help }) => help.showModal(),
+  "?": ({ help }) => help.open(),
   "/": ({ focusSearch }) => focusSearch(),
   n: ({ search }, event) => void search.step(event.shiftKey ? -1 : 1),
 };
 
+/** Keys work wherever the focus is, but not while a person types, in the help, or in the other view of a pair. */
 function bindKeys(parts: InputParts): void {
   document.addEventListener("keydown", (event) => {
     const target = event.target as HTMLElement;
-    if (target instanceof HTMLInputElement || event.altKey || event.metaKey || parts.help.open || !parts.active()) return;
+    if (target instanceof HTMLInputElement || event.altKey || event.metaKey || parts.help.isOpen || !parts.active()) return;
     // Enter on a button presses the button.
     if (event.key === "Enter" && target !== parts.stage.canvas) return;
     if (event.ctrlKey) {

@@ -57,10 +57,12 @@ export class ItemDetails {
     this.parts.selection.goTo(item);
   }
 
+  /** Adds a column beside the facts, unless there is nothing in it. */
   private side(...children: (HTMLElement | null)[]): void {
     if (children.some((child) => child !== null)) this.sides.append(h("div", { class: "side" }, ...children));
   }
 
+  /** The item's name and colour, and what can be done with it. */
   private heading(): HTMLElement {
     const { item } = this;
     const { state, selection, navigation, addNote } = this.parts;
@@ -79,6 +81,7 @@ export class ItemDetails {
     );
   }
 
+  /** What is known of any item without reading more. */
   private common(): void {
     const { item, facts } = this;
     const { recording, origin } = this.parts.state;
@@ -107,6 +110,7 @@ export class ItemDetails {
     return link(label, () => void itemAt(recording, states, t).then((item) => item && this.goTo(item)));
   }
 
+  /** A slice: its own time, where it is nested, its task and arguments, how it compares with others of its name, and why it took so long. */
   private async slice(): Promise<void> {
     const { item, facts } = this;
     const { recording } = this.parts.state;
@@ -135,6 +139,7 @@ export class ItemDetails {
     this.side(held.length > 0 ? this.blames("Who held the lock meanwhile", held, "held") : null, waits ? this.waits(waits) : null);
   }
 
+  /** What the scheduler did during a slice: a bar, a table, and the CPUs that it ran on. */
   private shares(share: StateShare, length: number): HTMLElement {
     const { dark } = this.parts.state.theme;
     const states = share.states.map((ns, state) => ({ ns, state })).filter(({ ns }) => ns > 0).sort((a, b) => b.ns - a.ns);
@@ -173,6 +178,7 @@ export class ItemDetails {
     });
   }
 
+  /** A table of threads that are answerable for a wait, the worst first; `what` names the time. */
   private blames(caption: string, rows: Blame[], what: string): HTMLElement {
     const { recording } = this.parts.state;
     const cells = rows.slice(0, 6).map((row): Cell[] => {
@@ -194,6 +200,7 @@ export class ItemDetails {
     );
   }
 
+  /** A thread's state: who woke or preempted it, and what came before and after. */
   private async state(): Promise<void> {
     const { item, facts } = this;
     const { recording } = this.parts.state;
@@ -208,6 +215,7 @@ export class ItemDetails {
     }
   }
 
+  /** An item of a lock's rows: the slice behind it, and the lock's holds and waits, each by itself. */
   private async lock(): Promise<void> {
     const { item, facts } = this;
     const { recording } = this.parts.state;
@@ -228,6 +236,7 @@ export class ItemDetails {
     if (lock.unshown > 0) fact(facts, "Not drawn", `${lock.unshown} that overlapped too many others`);
   }
 
+  /** The arguments that the program annotated, in its order. */
   private args(args: Argument[]): void {
     for (const { name, value } of args) fact(this.facts, this.parts.state.recording.text(name), typeof value === "object" ? this.parts.state.recording.text(value.text) : String(value));
   }

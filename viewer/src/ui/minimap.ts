@@ -39,6 +39,8 @@ export class Minimap {
   ) {
     this.canvas = h("canvas", {
       class: "minimap",
+      // A canvas without a size is 150 px high, and the chart would be measured beside that.
+      style: `height:${MINIMAP}px`,
       tabindex: 0,
       role: "slider",
       "aria-label": "part of the recording in view; arrow keys move it",
@@ -60,6 +62,7 @@ export class Minimap {
     return { lines: slices, what: `threads in slices, of ${slices.length}` };
   }
 
+  /** Adds up what there is to show. With an account there is nothing to add up: its mix is drawn. */
   async load(): Promise<void> {
     const { account } = this;
     const { lines, what } = account.lines.length > 0 ? { lines: [], what: `account of ${account.lines.length} CPUs` } : this.lines();
@@ -71,12 +74,14 @@ export class Minimap {
     this.draw();
   }
 
+  /** Whether an item is the recorded program's. */
   private own(line: Line, value: number): boolean {
     if (line.kind !== Kind.Cpu) return true;
     const { threads, processes } = this.state.recording.index;
     return processes[threads[value - 1]?.process ?? -1]?.target === true;
   }
 
+  /** Adds a line: from its level where it has one, which holds shares of buckets already, else from its items. */
   private async add(busy: Busy, line: Line): Promise<void> {
     const { recording } = this.state;
     const put = (bucket: number, share: number, value: number): void => {
@@ -98,6 +103,7 @@ export class Minimap {
     }
   }
 
+  /** The chart has another width; the strip is as wide. */
   resize(width: number): void {
     const dpr = window.devicePixelRatio || 1;
     this.canvas.width = Math.round(width * dpr);
@@ -113,6 +119,7 @@ export class Minimap {
     this.draw();
   }
 
+  /** Draws the strip, dims what is out of view and marks the notes and the pointer. Called with every frame, so the strip itself is a picture. */
   draw(): void {
     const { state, canvas } = this;
     const { theme, view, recording } = state;
@@ -146,6 +153,7 @@ export class Minimap {
     canvas.setAttribute("aria-valuetext", `${duration(view.t1 - view.t0)} in view from ${duration(Math.max(0, view.t0 - state.origin))}`);
   }
 
+  /** The strip without marks: the account, or how many lines were busy. */
   private paint(width: number, height: number): HTMLCanvasElement {
     const { theme } = this.state;
     const picture = document.createElement("canvas");
@@ -178,6 +186,7 @@ export class Minimap {
     return picture;
   }
 
+  /** Dragging inside the marked part moves it, beside it marks another; a click centres the view. */
   private bind(): void {
     const { state, navigation, canvas } = this;
     const timeAt = (event: PointerEvent): number => {
@@ -210,6 +219,7 @@ export class Minimap {
     });
   }
 
+  /** Arrow keys move by a quarter of the view, page keys by all of it. */
   private key(event: KeyboardEvent): void {
     const by = { ArrowLeft: -0.25, ArrowRight: 0.25, PageUp: -1, PageDown: 1 }[event.key];
     if (by === undefined) return;

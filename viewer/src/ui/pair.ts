@@ -53,6 +53,7 @@ export class Pair {
     }
   }
 
+  /** What view `i` is told about the page: never the other view itself. */
   private companion(i: 0 | 1): Companion {
     return {
       slot: i === 0 ? "" : "b",
@@ -65,6 +66,7 @@ export class Pair {
     };
   }
 
+  /** Theme, search and time are shared; the rest each view has by itself. */
   private connect(view: RecordingView, i: number): void {
     const other = this.views[1 - i]!;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -108,6 +110,7 @@ export class Pair {
     this.following = false;
   }
 
+  /** The page's heading, and the points that the charts can be aligned at. */
   private controls(): HTMLElement[] {
     const [a, b] = this.recordings;
     const rows = commonNames(a, b).map(([row]) => row);
@@ -129,6 +132,7 @@ export class Pair {
     ];
   }
 
+  /** `point` is "start", "selection" or "name:" with the name's number in the first recording. */
   private async alignAt(point: string): Promise<void> {
     const [a, b] = this.views;
     const { selected } = a.state;
@@ -145,6 +149,7 @@ export class Pair {
     this.align();
   }
 
+  /** Tells both views where their axes begin. */
   private align(): void {
     this.views.forEach(({ state }, i) => {
       state.origin = this.anchors[i]!;

@@ -11,7 +11,7 @@ import { append, fill, h } from "./dom";
 import { infoTab } from "./facts";
 import { gripFor } from "./grip";
 import { Headers } from "./headers";
-import { helpDialog } from "./help";
+import { Help } from "./help";
 import { bindInput } from "./input";
 import { ItemDetails } from "./item";
 import { legend } from "./legend";
@@ -52,6 +52,7 @@ export interface Companion {
 /** Rows that need more screens than this are compact from the start. */
 const SCREENS = 3;
 
+/** Fields are public for the pair and for tests; parts get what they use through their constructors. */
 export class RecordingView {
   readonly state: ViewState;
   readonly stage: Stage;
@@ -64,7 +65,7 @@ export class RecordingView {
   readonly scenes: Scenes;
   readonly panel: Panel;
   readonly searchInput: HTMLInputElement;
-  readonly help: HTMLDialogElement;
+  readonly help: Help;
   private readonly tasks: TaskTable;
   private readonly accountTab: AccountTab;
 
@@ -77,7 +78,7 @@ export class RecordingView {
     const slot = companion?.slot ?? "";
     const named = (part: string): string => (slot === "" ? part : `${part}, second recording`);
     const state = (this.state = new ViewState(recording, matchMedia("(prefers-color-scheme: dark)").matches));
-    this.help = helpDialog(state);
+    this.help = new Help(state);
     const stage = (this.stage = new Stage(state, named("Chart"), slot === ""));
     const navigation = (this.navigation = new Navigation(state, stage.chart, companion?.home ?? (() => homeOf(recording))));
     const rows = (this.rows = new Rows(state, navigation));
@@ -101,7 +102,7 @@ export class RecordingView {
     this.panel = new Panel(panelElement, slot, () => this.tabs());
     const live = h("div", { class: "for-readers", role: "status", "aria-live": "polite" });
     state.said.on((text) => (live.textContent = text));
-    fill(root, bar, lossBanner(recording, navigation, named("Lost events")), minimap.element, stage.chart, live, this.help);
+    fill(root, bar, lossBanner(recording, navigation, named("Lost events")), minimap.element, stage.chart, live, this.help.element);
     append(companion?.panelHost ?? root, [panelElement]);
     if (!companion) root.append(legend([state]));
 
@@ -150,20 +151,23 @@ export class RecordingView {
     });
   }
 
-  /** Chooses compact rows where the others would need more than `screens` screens. */
+  /** Chooses compact rows where the others would need more than `screens` screens, and draws the first picture. */
   chooseRows(screens: number): void {
-    this.stage.resize();
+    this.stage.measure();
     this.rows.chooseCompact(screens);
     // Many rows need the room more than the panel does.
     this.panel.element.classList.toggle("low", this.state.compact);
+    this.stage.draw();
   }
 
+  /** Reads what the first picture does not need. */
   private async load(minimap: Minimap): Promise<void> {
     await this.account.load();
     this.state.redraw();
     await minimap.load();
   }
 
+  /** The panel shows what is selected, or that nothing is. */
   private showDetails(): void {
     const { state, selection, search, navigation, account, tasks } = this;
     const { selected, area } = state;
@@ -181,6 +185,7 @@ export class RecordingView {
     this.panel.element.querySelectorAll<HTMLInputElement>(".note-text")[at]?.focus();
   }
 
+  /** The tabs behind the details, in order. Some come and go: what was found, notes. */
   private tabs(): Tab[] {
     const { state, selection, search, rows, notes, tasks, recording } = this;
     const { index } = recording;

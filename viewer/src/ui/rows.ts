@@ -5,6 +5,7 @@ import type { Row, Track } from "../view/layout";
 import type { Navigation } from "./navigation";
 import type { ViewState } from "./state";
 
+/** Each method is a choice of the person: it changes `choices` and has the rows laid out. */
 export class Rows {
   constructor(
     private readonly state: ViewState,
@@ -96,6 +97,7 @@ export class Rows {
     return undefined;
   }
 
+  /** Makes the row of `line` show, whatever was hidden, folded or filtered. */
   private open(line: Line): void {
     const { arranger, choices } = this.state;
     choices.filter = "";

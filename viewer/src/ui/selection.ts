@@ -15,6 +15,7 @@ import type { ViewState } from "./state";
 /** Items narrower than this many pixels are zoomed to when one goes to them. */
 const NARROW = 4;
 
+/** At most one item or one area is selected; whoever shows it listens to `selectionChanged`. */
 export class Selection {
   constructor(
     private readonly state: ViewState,
@@ -55,6 +56,7 @@ export class Selection {
     this.set(undefined, { t0, t1, tracks });
   }
 
+  /** The one place that changes the selection. */
   private set(selected: ViewState["selected"], area: ViewState["area"]): void {
     this.state.selected = selected;
     this.state.area = area;

@@ -37,12 +37,11 @@ export class Stage {
     });
   }
 
-  /** Begins to draw what `scene` gives, whenever the state says so. */
+  /** From now on draws what `scene` gives, whenever the state says so; the first frame is asked for by whoever has chosen the rows. */
   start(scene: () => Scene): void {
     this.scene = scene;
     this.state.frame.on(() => this.ask());
     this.state.arranged.on(() => this.fitScroll());
-    this.resize();
     new ResizeObserver(() => this.resize()).observe(this.chart);
   }
 
@@ -69,8 +68,16 @@ export class Stage {
     this.frameMs = performance.now() - began;
   }
 
-  /** Measures the chart, which has another size now. */
-  resize(): void {
+  /** The chart has another size now. */
+  private resize(): void {
+    this.measure();
+    if (this.state.compact) this.state.arrange();
+    this.fitScroll();
+    this.draw();
+  }
+
+  /** Takes the chart's size from the page; nothing is laid out or drawn. */
+  measure(): void {
     const { canvas, chart, stage } = this;
     const { view } = this.state;
     const dpr = window.devicePixelRatio || 1;
@@ -82,10 +89,7 @@ export class Stage {
     canvas.style.width = `${view.width}px`;
     canvas.style.height = `${view.height}px`;
     this.state.room = view.height - AXIS;
-    if (this.state.compact) this.state.arrange();
-    this.fitScroll();
     this.resized.emit(view.width);
-    this.draw();
   }
 
   /** Makes the scrolled area as high as the rows. */

@@ -12,6 +12,7 @@ import { fact, shareBar } from "./widgets";
 /** Rows of a table here; the exports have all. */
 const MOST_ROWS = 30;
 
+/** The tab that a report opens with. */
 export function summaryTab(state: ViewState, selection: Selection): HTMLElement {
   const { index } = state.recording;
   const summary = index.summary ?? {};
@@ -32,12 +33,14 @@ function accountBar({ recording, theme }: ViewState, { account }: Summary): HTML
   return shares.length > 0 && shareBar(shares, account.capacity_ns, true);
 }
 
+/** Commands are text to copy: a page can start none. */
 function hints({ hints }: Summary): HTMLElement | false {
   if (!hints || hints.length === 0) return false;
   const items = hints.map(({ text, command }) => h("li", {}, text, command !== null && h("pre", {}, command)));
   return h("div", {}, h("h2", { class: "sub" }, "What to try, most to gain first"), h("ol", { class: "hints" }, ...items));
 }
 
+/** What is not known is left out, not shown as 0. */
 function facts(s: Summary): HTMLElement {
   const list = h("dl", { class: "facts-list wide" });
   const add = (name: string, text: string | undefined): void => {

@@ -12,6 +12,7 @@ export interface Column {
 
 export type Cell = string | number | { value: number | string; text: string; node?: HTMLElement; go?: () => void };
 
+/** What a table shows. */
 interface Options {
   columns: Column[];
   rows: Cell[][];
@@ -23,14 +24,17 @@ interface Options {
 /** Rows shown at once; the rest is counted. */
 const SHOWN = 300;
 
+/** What a cell is sorted by. */
 function valueOf(cell: Cell | undefined): number | string {
   return typeof cell === "object" ? cell.value : (cell ?? "");
 }
 
+/** Numbers as numbers, text as people sort it: 2 before 10. */
 function compare(a: number | string, b: number | string): number {
   return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
 }
 
+/** A table whose headings sort. Only the first rows are elements: the page stays quick with a thousand threads. */
 export function table(options: Options): HTMLElement {
   const { columns, caption } = options;
   let rows = options.rows;
@@ -60,6 +64,7 @@ export function table(options: Options): HTMLElement {
   return h("div", { class: "table" }, h("table", {}, caption !== undefined && h("caption", {}, caption), h("thead", {}, h("tr", {}, ...heads)), body), more);
 }
 
+/** A cell with a `go` is a button: it leads to what the number is about. */
 function tableCell(cell: Cell, number: boolean): HTMLElement {
   const td = h("td", { class: number ? "number" : "" });
   if (typeof cell !== "object") td.append(typeof cell === "number" ? count(cell) : cell);

@@ -13,6 +13,7 @@ import type { ViewState } from "./state";
 import { table, type Cell } from "./table";
 import { swatched } from "./widgets";
 
+/** A row for each name and kind of slices; the longest of each is a link to it. */
 function nameRows(state: ViewState, selection: Selection, names: NameRow[]): HTMLElement {
   const { recording, colours } = state;
   const rows = names.map((row): Cell[] => [
@@ -60,6 +61,7 @@ export function threadsTab(state: ViewState, rows: Rows): HTMLElement {
   return h("div", { class: "summary" }, ...parts.map(({ caption, of }) => threadTable(state, rows, `${caption} (${count(of.length)})`, of)));
 }
 
+/** A table of `threads`, those that ran longest first; a name leads to the thread's row. */
 function threadTable({ recording }: ViewState, rows: Rows, caption: string, threads: number[]): HTMLElement {
   const { index } = recording;
   const cells = threads.map((t): Cell[] => {
@@ -88,6 +90,7 @@ function threadTable({ recording }: ViewState, rows: Rows, caption: string, thre
 
 // ---- tabs that analyses filled -----------------------------------------------------------------------------------
 
+/** A number as its unit wants it; an en dash where it is not known. */
 function inUnit(value: string | number | null, unit: Unit): string {
   if (value === null) return "\u2013";
   if (typeof value === "string") return value;
@@ -111,6 +114,7 @@ function cellOf(selection: Selection, cell: PanelCell, unit: Unit): Cell {
   return { value: value ?? "", text, ...(go && { go: () => selection.follow(go) }) };
 }
 
+/** A tab that the writer filled: the page knows units and links, not what the numbers mean. */
 export function panelTab(state: ViewState, selection: Selection, panel: PanelRow): HTMLElement {
   const tables = panel.tables.map(({ caption, columns, rows }) =>
     table({

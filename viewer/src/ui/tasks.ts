@@ -25,6 +25,7 @@ export function tasksTab(parts: TaskParts): HTMLElement {
   return box;
 }
 
+/** Totals by name. Arrows and steals are explained here: the tab is where one asks what they are. */
 function content(parts: TaskParts, tasks: Tasks): HTMLElement[] {
   const { recording } = parts.state;
   const names = byName(tasks);

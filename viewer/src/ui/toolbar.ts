@@ -4,6 +4,7 @@ import { arrowColour } from "../draw/arrows";
 import { duration } from "../view/units";
 import type { Arrows } from "./arrows";
 import { h } from "./dom";
+import type { Help } from "./help";
 import { menu } from "./menu";
 import type { Navigation } from "./navigation";
 import type { Rows } from "./rows";
@@ -21,7 +22,7 @@ export interface ToolbarParts {
   navigation: Navigation;
   search: Search;
   arrows: Arrows;
-  help: HTMLDialogElement;
+  help: Help;
   savePicture: (kind: "svg" | "png") => void;
 }
 
@@ -50,11 +51,12 @@ export function toolbar(parts: ToolbarParts, name: string, only: boolean): { bar
     save,
     button("Fit: show everything (0)", "Fit", () => navigation.showHome()),
     button("Dark or light (t)", "\u25d0", () => state.setTheme(!state.theme.dark)),
-    button("Help (?)", "?", () => help.showModal()),
+    button("Help (?)", "?", () => help.open()),
   );
   return { bar, search };
 }
 
+/** The text that rows are filtered by. Going to a hidden row clears the filter, hence the listener. */
 function filterBox(state: ViewState, rows: Rows): HTMLElement {
   const filter = h("input", { type: "search", class: "filter", placeholder: "Filter rows", "aria-label": "show only rows whose name has this text", oninput: () => rows.filter(filter.value) });
   state.arranged.on(() => {
@@ -63,6 +65,7 @@ function filterBox(state: ViewState, rows: Rows): HTMLElement {
   return filter;
 }
 
+/** Pressed while rows are compact, also when nobody chose that. */
 function compactButton(state: ViewState, rows: Rows): HTMLElement {
   const toggle = button("Compact rows: one thin row for each thread (c)", "Compact", () => rows.setCompact(!state.compact));
   const update = (): void => toggle.setAttribute("aria-pressed", String(state.compact));
@@ -71,6 +74,7 @@ function compactButton(state: ViewState, rows: Rows): HTMLElement {
   return toggle;
 }
 
+/** How many rows are hidden, and the way to have them back. */
 function hiddenButton(state: ViewState, rows: Rows): HTMLElement {
   const hidden = button("Show the hidden rows again", "", () => rows.showHidden());
   const update = (): void => {
@@ -83,12 +87,14 @@ function hiddenButton(state: ViewState, rows: Rows): HTMLElement {
   return hidden;
 }
 
+/** Says that arrows are missing: a kind that does not fit is left out whole. */
 function arrowNote({ stage, arrows }: ToolbarParts): HTMLElement {
   const note = h("span", { class: "note", hidden: true, role: "status" }, "too many arrows: zoom in");
   stage.drawn.on(() => (note.hidden = !arrows.tooMany));
   return note;
 }
 
+/** A box to tick for each kind of arrow that the recording has. */
 function arrowMenu(state: ViewState, arrows: Arrows): HTMLElement {
   const inputs = new Map<ArrowKind, HTMLInputElement>();
   const rows = arrows.possible().map((kind) => {

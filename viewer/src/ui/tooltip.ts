@@ -6,6 +6,7 @@ import { fill, h } from "./dom";
 import type { Selection } from "./selection";
 import type { ViewState } from "./state";
 
+/** Follows the pointer, not focus: people who use keys hear the same when they select. */
 export class Tooltip {
   private readonly box = h("div", { class: "tooltip", hidden: true, role: "tooltip" });
   private run = 0;
@@ -60,6 +61,7 @@ export class Tooltip {
     this.place(pageX, pageY);
   }
 
+  /** Beside the pointer, and inside the window. */
   private place(pageX: number, pageY: number): void {
     this.box.hidden = false;
     const { offsetWidth, offsetHeight } = this.box;

@@ -21,6 +21,7 @@ export interface Saved {
 
 const list = (text: string | null): string[] | undefined => (text ? text.split(",").filter((part) => part !== "") : undefined);
 
+/** Two numbers with a separator; undefined for anything else. */
 function numbers(text: string | null, separator: string): [number, number] | undefined {
   const parts = (text ?? "").split(separator).map(Number);
   return parts.length === 2 && parts.every(Number.isFinite) && text !== "" ? [parts[0]!, parts[1]!] : undefined;
@@ -63,6 +64,7 @@ export function parse(fragment: string): Saved {
   return saved;
 }
 
+/** The fragment for `saved`; what is as it is at first is left out, so that addresses stay short. */
 export function format(saved: Saved): string {
   const query = new URLSearchParams();
   if (saved.t0 !== undefined && saved.t1 !== undefined) query.set("t", `${Math.round(saved.t0)}~${Math.round(saved.t1)}`);

@@ -91,6 +91,7 @@ export const COMPACT = { least: 6, usual: 10, most: 18, head: 16, account: 32, c
 /** Share of a compact thread that its states take, above its outermost slices. */
 const STATE_SHARE = 0.4;
 
+/** The lines of each CPU, thread, counter and lock, by its number in the index. */
 interface Owned {
   cpu: Line[][];
   thread: Line[][];
@@ -98,6 +99,7 @@ interface Owned {
   lock: Line[][];
 }
 
+/** Sorts the lines by whose they are; worked out once, since it never changes. */
 function owners(index: Index, lines: Line[]): Owned {
   const owned: Owned = { cpu: index.cpus.map(() => []), thread: index.threads.map(() => []), counter: [], lock: index.locks.map(() => []) };
   for (const line of lines) {
@@ -124,6 +126,7 @@ const ROLES: Record<Kind, RowRole> = {
 };
 const ORDER: Kind[] = [Kind.Cpu, Kind.Irq, Kind.Softirq, Kind.State, Kind.Syscall, Kind.Instant, Kind.Slice, Kind.Counter, Kind.Lock];
 
+/** The rows of one track, from top to bottom: scheduler, system calls, instants, then slices by depth. */
 function rowsOf(lines: Line[], role = (line: Line): RowRole => ROLES[line.kind]): { rows: Row[]; height: number } {
   const sorted = [...lines].sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind) || a.depth - b.depth);
   let y = PAD;
@@ -208,6 +211,7 @@ export class Arranger {
     }
   }
 
+  /** Whether a track passes what is hidden and filtered. A process shows when one of its threads does. */
   private shows(track: Track, choices: Choices, all: Track[]): boolean {
     if (choices.hidden.has(track.id)) return false;
     const filter = choices.filter.trim().toLowerCase();
@@ -222,6 +226,7 @@ export class Arranger {
     return this.index.strings[ix] ?? "";
   }
 
+  /** Every track that is not folded away, in the order of the screen; pinned and hidden ones too. */
   private all(choices: Choices): Track[] {
     const filtered = choices.filter.trim() !== "";
     const open = (id: string, byDefault: boolean): boolean => filtered || choices.toggled.has(id) !== byDefault;
@@ -254,6 +259,7 @@ export class Arranger {
     return tracks;
   }
 
+  /** The locks, open where there are few: rows of locks must not push threads out of sight. */
   private locks(tracks: Track[], open: (id: string, byDefault: boolean) => boolean): void {
     const { locks, locks_without_row: without } = this.index;
     if (locks.length === 0) return;
@@ -263,6 +269,7 @@ export class Arranger {
     if (isOpen) locks.forEach((_, l) => tracks.push(this.lock(l)));
   }
 
+  /** One lock's track: holders above, waiters below. */
   private lock(l: number): Track {
     const lock = this.index.locks[l]!;
     const id = this.lockId(l);
@@ -275,6 +282,7 @@ export class Arranger {
     return { id, kind: "group", title, detail, y: 0, height: HEAD, rows: [], open, ref: -1, pinned: false, indent: 0 };
   }
 
+  /** A process's threads stand together in the index. */
   private threadsOf(p: number): number[] {
     const [first, last] = this.index.processes[p]!.threads;
     return Array.from({ length: Math.max(0, last - first) }, (_, i) => first + i);
@@ -284,6 +292,7 @@ export class Arranger {
     return threads.flatMap((t) => (this.owned.thread[t] ?? []).filter((line) => line.kind === Kind.State));
   }
 
+  /** Rows are laid out once: layouts are made with every click, and most tracks are as before. */
   private rows(id: string, lines: Line[], role?: (line: Line) => RowRole): { rows: Row[]; height: number } {
     let built = this.built.get(id);
     if (!built) {
@@ -373,6 +382,7 @@ export class Arranger {
     return { id, kind: "cpu", title: `CPU ${cpu}`, detail, ...this.rows(id, this.owned.cpu[cpu]!), ...rest };
   }
 
+  /** A process's heading and, where it is open, its counters and threads. */
   private process(
     tracks: Track[],
     p: number,

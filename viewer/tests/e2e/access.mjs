@@ -30,7 +30,7 @@ const STATES = [
   ["an area", (page) => page.evaluate(() => window.kasuri.views[0].selection.selectArea(1e7, 3e7, 40, 400))],
   ["names", (page) => page.getByRole("tab", { name: "Names" }).click()],
   ["the arrows' menu", (page) => page.locator(".menu summary").first().click()],
-  ["the help", (page) => page.evaluate(() => window.kasuri.views[0].help.showModal())],
+  ["the help", (page) => page.evaluate(() => window.kasuri.views[0].help.open())],
 ];
 
 export const access = ["light", "dark"].map((theme) => ({
@@ -51,7 +51,7 @@ export const access = ["light", "dark"].map((theme) => ({
     }
     assert.deepEqual(wrong, []);
     // The control: the checker does see what is wrong.
-    await page.evaluate(() => window.kasuri.views[0].help.close());
+    await page.evaluate(() => window.kasuri.views[0].help.element.close());
     await page.evaluate(() => document.querySelector(".tabs button").removeAttribute("role"));
     await page.evaluate(() => document.body.append(document.createElement("button")));
     assert.notDeepEqual(await faults(page), []);
