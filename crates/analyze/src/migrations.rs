@@ -109,18 +109,14 @@ impl<'s> Around<'s> {
         let Some(at) = self.at.filter(|_| stoppers.is_known) else {
             return "unknown";
         };
-        let is_ready = |row: &StateRow| {
-            matches!(
-                row.state,
-                ThreadState::RunnableWoken | ThreadState::RunnablePreempted
-            )
-        };
         let row = &self.states[at];
         // A move out of a queue ends the row of that queue: the row that holds the moment begins then.
         let queued = at
             .checked_sub(1)
             .map(|ix| &self.states[ix])
-            .filter(|before| row.start == self.time && is_ready(before) && is_ready(row));
+            .filter(|before| {
+                row.start == self.time && before.state.is_runnable() && row.state.is_runnable()
+            });
         match queued {
             Some(before) if stoppers.is_one(before.by) => {
                 stoppers.why(cut, before.by, self.time, thread, to)

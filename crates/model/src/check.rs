@@ -1,4 +1,4 @@
-//! What holds for every trace, whatever was recorded: the rules of [`crate::types`], executable.
+//! Checks what holds for every trace, whatever was recorded: the rules of [`crate::types`], executable.
 use crate::{SliceKind, ThreadIx, ThreadState, Trace};
 
 /// More than this many messages say no more.

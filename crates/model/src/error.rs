@@ -1,4 +1,4 @@
-//! What can be wrong with a recording once its bytes were understood.
+//! Errors of a recording whose bytes were understood.
 
 /// Why a recording could not be turned into columns.
 #[derive(Debug, thiserror::Error)]

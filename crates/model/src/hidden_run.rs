@@ -1,4 +1,4 @@
-//! What is known of runs on a CPU that a hidden switch began, until the kernel's count of run time places them (`sched/run_time.rs`).
+//! Runs on a CPU that a hidden switch began, until the kernel's count of run time places them (`sched/run_time.rs`).
 use crate::Time;
 use crate::tape::StateLog;
 
@@ -7,7 +7,7 @@ use crate::tape::StateLog;
 pub(crate) struct HiddenRun {
     /// The thread's state until then.
     pub thread_before: StateLog,
-    /// What the CPU did until then, as `CpuLog::thread` has it.
+    /// The CPU's occupant until then, as `CpuLog::thread` has it.
     pub cpu_before: u32,
     /// The run did not begin earlier.
     pub earliest: Time,
@@ -17,7 +17,7 @@ pub(crate) struct HiddenRun {
     pub is_placed: bool,
 }
 
-/// What is known of run times at all.
+/// Whether there are run times, and all of them.
 #[derive(Debug, Default)]
 pub(crate) struct RunTimes {
     /// There are some.

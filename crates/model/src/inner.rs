@@ -1,4 +1,4 @@
-//! Whose annotations are those of a client in a pid name space of its own?
+//! Finds the threads whose annotations come from a client in a pid name space of its own.
 //!
 //! A client calls itself and its threads by inner numbers, the kernel's events by outer ones; the same number often means
 //! somebody else out here. Three sources, the surest first:
@@ -272,7 +272,7 @@ fn only_process(sched: &Sched, wanted: &[Wanted]) -> u32 {
     }
 }
 
-/// Who has one candidate takes it from the others; then as many threads as streams go by the order of their numbers.
+/// A stream with one candidate takes it from the others. Then, if there are as many threads as streams, they are matched in the order of their numbers.
 fn by_elimination(sched: &Sched, wanted: &mut [Wanted]) {
     loop {
         let sure: HashMap<u32, i32> = wanted
@@ -314,7 +314,7 @@ fn by_elimination(sched: &Sched, wanted: &mut [Wanted]) {
 
 /// Target threads that were on a CPU at nearly all of `times` at which it is known who was.
 fn candidates(sched: &Sched, setup: &Setup, times: &[Time]) -> Vec<u32> {
-    let mut met: HashMap<u32, usize> = HashMap::new();
+    let mut seen_at: HashMap<u32, usize> = HashMap::new();
     let mut known = 0;
     for &time in times {
         let Some(running) = running_at(sched, time) else {
@@ -322,7 +322,7 @@ fn candidates(sched: &Sched, setup: &Setup, times: &[Time]) -> Vec<u32> {
         };
         known += 1;
         for row in running {
-            *met.entry(row).or_default() += 1;
+            *seen_at.entry(row).or_default() += 1;
         }
     }
     // Who was on a CPU is inferred in part then: a few stamps prove nothing.
@@ -335,7 +335,7 @@ fn candidates(sched: &Sched, setup: &Setup, times: &[Time]) -> Vec<u32> {
         sched.table.is_target(process, &setup.root_pids)
     };
     // A stamp next to a switch may fall on its wrong side: clocks are translated.
-    let mut out: Vec<u32> = met
+    let mut out: Vec<u32> = seen_at
         .into_iter()
         .filter(|&(row, n)| n * 10 >= known * 9 && of_target(row))
         .map(|(row, _)| row)
@@ -370,14 +370,14 @@ fn as_named<S: AnnotationEvents>(
     if running.is_empty() {
         return None;
     }
-    let met = running
+    let n_running = running
         .iter()
         .filter(|on| on.iter().any(|row| rows.contains(row)))
         .count();
-    Some(met as f64 / running.len() as f64)
+    Some(n_running as f64 / running.len() as f64)
 }
 
-/// Who is on the CPUs; none: of some CPU that is not known, or there are no events at all.
+/// The threads on the CPUs; none: of some CPU that is not known, or there are no events at all.
 fn running_at(sched: &Sched, time: Time) -> Option<Vec<u32>> {
     let mut out = Vec::new();
     let mut any = false;

@@ -1,4 +1,4 @@
-//! What the passes read: one stream of scheduler events for each CPU, one stream of annotation events for each
+//! The events that the passes read: one stream of scheduler events for each CPU, one stream of annotation events for each
 //! thread and client. The readers of `kasuri_import` fill them from recordings and other tools' traces, tests from vectors
 //! ([`crate::Input`]).
 use crate::{Error, StrIx, Strings, ThreadState, Time};
@@ -16,37 +16,37 @@ pub struct Event {
     pub what: What,
 }
 
-/// What a kernel event says. Fields named `tid` and the like are thread ids.
+/// The content of a kernel event. Fields named `tid` and the like are thread ids.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
     /// The CPU went from one thread to another (sched_switch).
     Switch {
-        /// Who left; 0: the idle thread.
+        /// The thread that left; 0: the idle thread.
         prev: i32,
         /// Its name.
         prev_comm: StrIx,
         /// Its state from now on: `RunnablePreempted` when it could still run.
         left_as: ThreadState,
-        /// Who came; 0: the idle thread.
+        /// The thread that came; 0: the idle thread.
         next: i32,
         /// Its name.
         next_comm: StrIx,
     },
     /// A thread came on the CPU (perf context switch).
     In {
-        /// Who.
+        /// The thread.
         tid: i32,
     },
     /// A thread left the CPU (perf context switch); who came is not known.
     Out {
-        /// Who.
+        /// The thread.
         tid: i32,
         /// Its state from now on, as in `Switch`.
         left_as: ThreadState,
     },
     /// A thread was woken (sched_waking, sched_wakeup_new).
     Waking {
-        /// Who.
+        /// The thread.
         tid: i32,
         /// Its name.
         comm: StrIx,
@@ -55,7 +55,7 @@ pub enum What {
     },
     /// A thread that is not running was moved (sched_migrate_task).
     Migrate {
-        /// Who.
+        /// The thread.
         tid: i32,
         /// From this CPU...
         from: u16,
@@ -84,21 +84,21 @@ pub enum What {
     },
     /// A thread began to end (sched_process_exit).
     Exit {
-        /// Who.
+        /// The thread.
         tid: i32,
         /// Nothing will follow: no last switch either (perf).
         at_once: bool,
     },
     /// A thread got another name (task_rename, perf's comm record).
     Rename {
-        /// Who.
+        /// The thread.
         tid: i32,
         /// Its new name.
         comm: StrIx,
     },
     /// The kernel added to a thread's run time (sched_stat_runtime): it was on a CPU, and is or was until now.
     RunTime {
-        /// Who.
+        /// The thread.
         tid: i32,
         /// For how long, since this was last told of it or since it came on; at most 4.29 s.
         ns: u32,
@@ -146,7 +146,7 @@ pub enum What {
     },
 }
 
-/// What a probe on a lock function says.
+/// The step that a probe on a lock function reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockStep {
     /// The lock function was called.
@@ -251,7 +251,7 @@ pub struct KnownThread {
     pub comm: String,
 }
 
-/// What the passes know besides the events.
+/// Facts that the passes know besides the events.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// When recording began and ended.

@@ -1,4 +1,4 @@
-//! What things are called when the recording gives them no name; the same words in every output.
+//! Names for things that the recording gives none; the same words in every output.
 use crate::{SliceIx, SliceKind, StrIx, ThreadIx, ThreadState, Trace};
 use std::borrow::Cow;
 

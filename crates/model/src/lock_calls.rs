@@ -103,7 +103,7 @@ fn prices(of_thread: &BTreeMap<u32, Vec<LockCall>>) -> HashMap<u16, i64> {
 }
 
 /// Each return with its call, and each release (with none). A return without a call began before the recording.
-fn paired(calls: &[LockCall], mut met: impl FnMut(&LockCall, Option<Asked>)) {
+fn paired(calls: &[LockCall], mut each: impl FnMut(&LockCall, Option<Asked>)) {
     let mut open: Vec<Asked> = Vec::new();
     for call in calls {
         match call.step {
@@ -118,10 +118,10 @@ fn paired(calls: &[LockCall], mut met: impl FnMut(&LockCall, Option<Asked>)) {
                     let asked = open[at];
                     // What was called inside it and never returned was left by a jump.
                     open.truncate(at);
-                    met(call, Some(asked));
+                    each(call, Some(asked));
                 }
             }
-            LockStep::Released => met(call, None),
+            LockStep::Released => each(call, None),
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct OccupancyRow {
     pub start: Time,
     /// ...to.
     pub end: Time,
-    /// Who ran; none: idle or unknown.
+    /// The thread that ran; none: idle or unknown.
     pub thread: ThreadIx,
     /// Nobody ran.
     pub idle: bool,
@@ -52,7 +52,7 @@ impl Trace {
         })
     }
 
-    /// What a CPU ran, in order: no gaps, no overlaps, the last until `span.end`.
+    /// The threads that a CPU ran, in order: no gaps, no overlaps, the last until `span.end`.
     pub fn occupancy_of(&self, cpu: usize) -> impl ExactSizeIterator<Item = OccupancyRow> + '_ {
         let range = self.cpus.get(cpu).map_or(0..0, |c| c.occupancy.clone());
         let (rows, last) = (range.start as usize..range.end as usize, self.span.end);

@@ -16,7 +16,7 @@ use crate::table::{NONE, Table};
 use crate::tape::StateLog;
 use crate::{Duration, StrIx, Strings, ThreadState, Time};
 
-/// What an event's keeper must know of the time before it.
+/// The state before an event, as far as its keeper needs it.
 struct Before {
     /// The event told who was on its CPU.
     is_news: bool,
@@ -24,7 +24,7 @@ struct Before {
     is_fresh: bool,
 }
 
-/// What a CPU does now.
+/// The occupant of a CPU now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Current {
     /// Not known: the next event's context tells.
@@ -132,10 +132,10 @@ impl Sched {
 
     /// The next event in time order.
     pub fn event(&mut self, cpu: u16, event: &Event) {
-        let Some(on) = self.cpus.get_mut(usize::from(cpu)) else {
+        let Some(cpu_log) = self.cpus.get_mut(usize::from(cpu)) else {
             return;
         };
-        on.seen = true;
+        cpu_log.seen = true;
         self.n_events += !matches!(event.what, What::Lost) as u64;
         // The merge goes forward; a stamp that goes back within its CPU is taken as the one before.
         let time = event.time.min(self.end).max(self.now);
@@ -148,10 +148,10 @@ impl Sched {
         } else {
             is_sure = self.check_current(cpu, time, event);
         }
-        let on = &mut self.cpus[usize::from(cpu)];
-        on.last = time;
+        let cpu_log = &mut self.cpus[usize::from(cpu)];
+        cpu_log.last = time;
         if is_sure {
-            on.last_sure = time;
+            cpu_log.last_sure = time;
         }
         self.apply(cpu, time, event);
         if let (Some(keeper), Some(before)) = (&mut self.keeper, before) {
@@ -161,7 +161,7 @@ impl Sched {
         }
     }
 
-    /// What the events' keeper must know of the time before an event.
+    /// The state before an event, as far as the events' keeper needs it.
     fn before(&self, cpu: u16, event: &Event) -> Before {
         let tid = match event.what {
             What::Waking { tid, .. } => tid,
@@ -370,17 +370,17 @@ impl Sched {
         if tid > 0 && (row == NONE || self.table.rows[row as usize].dead) {
             return;
         }
-        let on = &mut self.cpus[usize::from(cpu)];
-        let (before, last) = (on.current, on.last);
+        let cpu_log = &mut self.cpus[usize::from(cpu)];
+        let (before, last) = (cpu_log.current, cpu_log.last);
         let thread = (row != NONE).then(|| &self.table.rows[row as usize]);
         let state = thread.map(|t| (t.state, t.states.last().map_or(self.start, |l| l.start)));
         if matches!(state, Some((ThreadState::Running, _))) {
             return; // on another CPU: that stands
         }
-        on.hidden += 1;
+        cpu_log.hidden += 1;
         // Without run times nothing will say when the run began: then the last event of any kind is as good.
         let last_sure = match self.run_times.are_recorded {
-            true => on.last_sure,
+            true => cpu_log.last_sure,
             false => last,
         };
         if let Current::Thread(before) = before {
@@ -392,7 +392,7 @@ impl Sched {
         };
         // Woken while it was still leaving (`early`): it never slept.
         let wakeup = self.table.rows[row as usize].pending;
-        let is_ready = is_runnable(state) || wakeup != NONE;
+        let is_ready = state.is_runnable() || wakeup != NONE;
         let thread_before = self.before_hidden_run(row, is_ready, wakeup, cpu);
         self.forget_wakeup(row);
         // Taken off before, and yet the CPU went idle: a CPU limit held it back, nobody knows until when.
@@ -423,16 +423,16 @@ impl Sched {
                 _ => NONE,
             },
             earliest,
-            wakeup: if is_runnable(state) { wakeup } else { NONE },
+            wakeup: if state.is_runnable() { wakeup } else { NONE },
             is_placed: false,
         };
         self.table.rows[row as usize].hidden_run = Some(run);
     }
 
-    /// What a thread that a hidden switch put on `cpu` did until then.
+    /// The state before a run on `cpu` that a hidden switch began.
     fn before_hidden_run(&self, row: u32, is_ready: bool, wakeup: u32, cpu: u16) -> StateLog {
         let last = self.table.rows[row as usize].states.last();
-        if let Some(last) = last.filter(|last| is_runnable(last.state)) {
+        if let Some(last) = last.filter(|last| last.state.is_runnable()) {
             return *last;
         }
         let waker = self.wakes.waker.get(wakeup as usize);
@@ -533,7 +533,7 @@ impl Sched {
             if let Some(last) = thread
                 .states
                 .last_mut()
-                .filter(|last| is_blocked(last.state))
+                .filter(|last| last.state.is_blocked())
             {
                 last.state = ThreadState::RunnableWoken;
                 last.by = self.wakes.waker[wake];
@@ -578,7 +578,7 @@ impl Sched {
         }
         thread.fresh = false;
         let queue = if queue < 0 { thread.cpu } else { queue as u16 };
-        if is_blocked(thread.state) || thread.state == ThreadState::Unknown {
+        if thread.state.is_blocked() || thread.state == ThreadState::Unknown {
             self.set(row, time, ThreadState::RunnableWoken, queue, waker);
         }
     }
@@ -598,7 +598,7 @@ impl Sched {
                 thread.cpu = to;
                 last.cpu = to;
             }
-            Some(last) if is_runnable(state) => {
+            Some(last) if state.is_runnable() => {
                 let by = last.by;
                 self.set(row, time, state, to, by);
             }
@@ -675,10 +675,10 @@ impl Sched {
     }
 
     fn retract(&mut self, row: u32) {
-        for on in &mut self.cpus {
-            if on.current == Current::Thread(row) {
-                on.current = Current::Unknown;
-                if let Some(thread) = on.thread.last_mut() {
+        for cpu_log in &mut self.cpus {
+            if cpu_log.current == Current::Thread(row) {
+                cpu_log.current = Current::Unknown;
+                if let Some(thread) = cpu_log.thread.last_mut() {
                     *thread = NONE;
                 }
             }
@@ -715,7 +715,7 @@ impl Sched {
         }
     }
 
-    /// Events of this CPU are missing from here on. Who was last seen here may have done anything since.
+    /// Events of this CPU are missing from here on. Threads last seen here may have done anything since.
     fn lost(&mut self, cpu: u16, time: Time) {
         self.run_times.are_cut = true;
         for row in 0..self.table.rows.len() as u32 {
@@ -788,42 +788,30 @@ impl Sched {
         tapes.push(&mut thread.states, row);
     }
 
-    /// What the CPU does from `time` on.
+    /// Notes the occupant of the CPU from `time` on.
     #[inline]
     fn occupy(&mut self, cpu: u16, time: Time, current: Current) {
-        let on = &mut self.cpus[usize::from(cpu)];
-        on.current = current;
+        let cpu_log = &mut self.cpus[usize::from(cpu)];
+        cpu_log.current = current;
         let thread = match current {
             Current::Thread(row) => row,
             Current::Idle => IDLE,
             Current::Unknown | Current::Other => NONE,
         };
-        match on.start.last().copied() {
+        match cpu_log.start.last().copied() {
             None if time > self.start => {
-                on.start.push(self.start);
-                on.thread.push(NONE);
+                cpu_log.start.push(self.start);
+                cpu_log.thread.push(NONE);
             }
             Some(last) if last >= time => {
-                if let Some(slot) = on.thread.last_mut() {
+                if let Some(slot) = cpu_log.thread.last_mut() {
                     *slot = thread;
                 }
                 return;
             }
             _ => {}
         }
-        on.start.push(time);
-        on.thread.push(thread);
+        cpu_log.start.push(time);
+        cpu_log.thread.push(thread);
     }
-}
-
-fn is_blocked(state: ThreadState) -> bool {
-    use ThreadState::*;
-    matches!(state, Sleeping | DiskSleep | Stopped | Idle | Dead)
-}
-
-fn is_runnable(state: ThreadState) -> bool {
-    matches!(
-        state,
-        ThreadState::RunnableWoken | ThreadState::RunnablePreempted
-    )
 }

@@ -22,7 +22,7 @@ use crate::input::{Event, What};
 use crate::table::{NONE, Table};
 use crate::{ThreadIx, ThreadState, Time};
 
-/// Who is on a CPU.
+/// The occupant of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnCpu {
     /// The idle thread.
@@ -54,25 +54,25 @@ pub struct SchedEvent {
     pub context: i32,
     /// Raised in a hardware interrupt: `context` did not cause it.
     pub in_interrupt: bool,
-    /// What it says.
+    /// Its content.
     pub what: SchedWhat,
 }
 
-/// What a kept event says.
+/// The content of a kept event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchedWhat {
     /// sched_switch.
     Switch {
-        /// Who left.
+        /// The side that left.
         prev: OnCpu,
         /// Its state from now on.
         left_as: ThreadState,
-        /// Who came.
+        /// The side that came.
         next: OnCpu,
     },
     /// sched_waking, sched_wakeup_new.
     Waking {
-        /// Who was woken.
+        /// The thread that was woken.
         wakee: ThreadIx,
         /// CPU whose queue it was last in; negative: not known.
         target_cpu: i32,
@@ -81,7 +81,7 @@ pub enum SchedWhat {
     },
     /// sched_migrate_task.
     Migrate {
-        /// Who was moved.
+        /// The thread that was moved.
         thread: ThreadIx,
         /// From this CPU...
         from: u16,
@@ -104,17 +104,17 @@ pub enum SchedWhat {
     },
     /// sched_process_exit.
     Exit {
-        /// Who.
+        /// The thread.
         thread: ThreadIx,
     },
     /// task_rename.
     Rename {
-        /// Who.
+        /// The thread.
         thread: ThreadIx,
     },
     /// sched_stat_runtime.
     RunTime {
-        /// Who ran.
+        /// The thread that ran.
         thread: ThreadIx,
         /// For how long, ns.
         ns: u32,

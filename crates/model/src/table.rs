@@ -1,4 +1,4 @@
-//! Who is who while the events go by: tid -> the thread that has it now, pid -> its process.
+//! Maps numbers to threads and processes while the events go by: tid -> the thread that has it now, pid -> its process.
 //!
 //! Rows are made when first needed and put in their final order at the end ([`Order`]).
 use crate::hidden_run::HiddenRun;
@@ -267,7 +267,7 @@ impl Table {
         self.dense[tid as usize] = row;
     }
 
-    /// What /proc said of a tid at that time or soonest after it; failing that, last before.
+    /// The thread that /proc showed under a tid at that time or soonest after it; failing that, last before.
     fn known_at(&self, tid: i32, time: Time) -> Option<&Seen> {
         let seen = self.known.get(&tid)?;
         seen.iter().find(|k| k.time >= time).or(seen.last())

@@ -30,7 +30,7 @@ pub(crate) struct StateLog {
     pub state: ThreadState,
 }
 
-/// What a tape begins with; not a row of it.
+/// The row before a tape's first; not a row of it.
 const BLANK: StateLog = StateLog {
     start: Time(0),
     by: NONE,

@@ -100,7 +100,7 @@ pub struct Trace {
     pub processes: Vec<Process>,
     /// Threads seen, sorted by (process, start). A tid used twice has two rows. The idle threads have none.
     pub threads: Vec<Thread>,
-    /// What each thread's kernel state was.
+    /// The kernel state of each thread.
     pub states: States,
     /// Which thread each CPU ran.
     pub occupancy: Occupancy,
@@ -130,11 +130,11 @@ pub struct Trace {
     pub lock_waits: LockWaits,
     /// Light lock probe: how many acquisitions a recorded one stands for.
     pub lock_counts: LockCounts,
-    /// What threads in pid name spaces of their own call themselves; those that annotate.
+    /// The numbers that annotating threads have in pid name spaces of their own.
     pub inner_names: Vec<crate::InnerName>,
-    /// What kept the program from CPUs that the machine has.
+    /// Limits that kept the program from CPUs that the machine has.
     pub limits: Limits,
-    /// What is missing.
+    /// Events that are missing.
     pub losses: Vec<Loss>,
     /// Number of events the recording holds: kernel and annotation.
     pub n_kernel_events: u64,
@@ -161,7 +161,7 @@ pub struct Info {
     pub machine: String,
     /// CPU model name.
     pub cpu_model: String,
-    /// What kernel events can tell, in the name of the recorder that gives as much: "tracefs" (every switch and wake-up), "perf"
+    /// How much kernel events can tell, in the name of the recorder that gives as much: "tracefs" (every switch and wake-up), "perf"
     /// (one program's switches), "none".
     pub kernel_source: String,
     /// Clock of the kernel's stamps, as tracefs names it.
@@ -256,7 +256,7 @@ pub struct Thread {
     pub counted: Option<Duration>,
 }
 
-/// What a thread was doing, as the kernel's scheduler sees it.
+/// The state of a thread, as the kernel's scheduler sees it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum ThreadState {
@@ -279,6 +279,22 @@ pub enum ThreadState {
     Idle = 7,
     /// Exiting: zombie or dead (Z, X).
     Dead = 8,
+}
+
+impl ThreadState {
+    /// Ready to run, without a CPU.
+    pub const fn is_runnable(self) -> bool {
+        matches!(
+            self,
+            ThreadState::RunnableWoken | ThreadState::RunnablePreempted
+        )
+    }
+
+    /// Known to need no CPU: asleep, stopped, idle or dead.
+    pub const fn is_blocked(self) -> bool {
+        use ThreadState::*;
+        matches!(self, Sleeping | DiskSleep | Stopped | Idle | Dead)
+    }
 }
 
 /// Thread states, sorted by (thread, start). A row lasts until the thread's next row, the last until
@@ -311,9 +327,9 @@ pub struct Occupancy {
 pub struct Wakeups {
     /// When.
     pub time: Vec<Time>,
-    /// Who woke; none: an interrupt, whichever thread it interrupted.
+    /// The waker; none: an interrupt, whichever thread it interrupted.
     pub waker: Vec<ThreadIx>,
-    /// Who was woken.
+    /// The thread that was woken.
     pub wakee: Vec<ThreadIx>,
     /// CPU on which the waker was.
     pub cpu: Vec<u16>,
@@ -326,7 +342,7 @@ pub struct Wakeups {
 pub struct Migrations {
     /// When.
     pub time: Vec<Time>,
-    /// Who was moved.
+    /// The thread that was moved.
     pub thread: Vec<ThreadIx>,
     /// From this CPU...
     pub from_cpu: Vec<u16>,
@@ -366,7 +382,7 @@ pub struct Slices {
     pub start: Vec<Time>,
     /// When it ended; the thread's end when the end was not seen.
     pub end: Vec<Time>,
-    /// Whose it is.
+    /// Its thread.
     pub thread: Vec<ThreadIx>,
     /// Its name.
     pub name: Vec<StrIx>,
@@ -460,9 +476,9 @@ pub struct Task {
     pub process: ProcessIx,
     /// Its name.
     pub name: StrIx,
-    /// Who created it (task), if any.
+    /// The task that created it, if any.
     pub parent: TaskIx,
-    /// Who created it (thread).
+    /// The thread that created it.
     pub creator: ThreadIx,
     /// When it was created; `Time::MIN` when not seen.
     pub created: Time,
@@ -472,7 +488,7 @@ pub struct Task {
     pub ended: Time,
     /// When another went on after its end, having waited or not; `Time::MAX`: not seen.
     pub joined: Time,
-    /// Who that was (task), if any.
+    /// The task that went on, if any.
     pub joiner: TaskIx,
 }
 
@@ -552,7 +568,7 @@ pub enum LockKind {
     Spin = 6,
 }
 
-/// Who said what is known of a lock.
+/// The source of what is known of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum LockSource {
@@ -587,7 +603,7 @@ pub struct Lock {
     pub since: Time,
     /// What it is.
     pub kind: LockKind,
-    /// Who said so.
+    /// The source of this.
     pub source: LockSource,
     /// Survives its holder's death.
     pub robust: bool,
@@ -604,7 +620,7 @@ pub struct Lock {
 /// More about LockWait slices, in (thread, start) order.
 #[derive(Clone, Debug, Default)]
 pub struct LockWaits {
-    /// Who waits.
+    /// The waiting thread.
     pub thread: Vec<ThreadIx>,
     /// When it asked: the slice's start.
     pub start: Vec<Time>,
@@ -619,7 +635,7 @@ pub struct LockWaits {
 /// Light lock probe: acquisitions without a wait, counted, in (thread, time) order.
 #[derive(Clone, Debug, Default)]
 pub struct LockCounts {
-    /// Whose.
+    /// The thread.
     pub thread: Vec<ThreadIx>,
     /// When counted. The LockHold slice that starts then, if one does, was recorded for all of these.
     pub time: Vec<Time>,
@@ -629,7 +645,7 @@ pub struct LockCounts {
     pub n: Vec<u64>,
 }
 
-/// What kept the program from CPUs that the machine has, as the recorder read it.
+/// Limits that kept the program from CPUs that the machine has, as the recorder read them.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// Cgroups with a CPU limit, on the way from the program's to the root; by path.

@@ -9,7 +9,7 @@
 //! arrived d_L earlier and thread i d_i earlier without delays. So the last d_L - d_i of the
 //! wait are charged to the user of the CPU (other programs, or other threads of this one), and the rest is imbalance.
 use super::throttle::Throttled;
-use kasuri_model::{ProcessIx, SliceKind, ThreadIx, ThreadState, Time, Trace};
+use kasuri_model::{ProcessIx, SliceKind, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 
 /// One wait at a barrier.
@@ -146,7 +146,7 @@ fn delays(
                 false => trace.threads[thread.ix()].alive.end,
             };
             let (start, end) = (trace.states.start[at].max(from), end.min(s.start[row]));
-            if is_ready(trace.states.state[at]) && end > start {
+            if trace.states.state[at].is_runnable() && end > start {
                 let cpu = trace.states.cpu[at];
                 who_ran(trace, cpu, start, end, |runner, from, to| {
                     // A limit's work is charged while it lasts.
@@ -173,13 +173,6 @@ fn delays(
         from = wait.arrival;
     }
     out
-}
-
-pub(crate) fn is_ready(state: ThreadState) -> bool {
-    matches!(
-        state,
-        ThreadState::RunnableWoken | ThreadState::RunnablePreempted
-    )
 }
 
 /// The threads that a CPU ran in a time, each with how long.

@@ -12,7 +12,7 @@ mod charge;
 mod why;
 
 use super::allowed;
-use super::barrier::{self, BarrierWait, is_ready};
+use super::barrier::{self, BarrierWait};
 use super::class::{Cause, Class, Note, Sums};
 use super::segments::{Causes, Column, Segments};
 use super::throttle::Throttled;
@@ -416,7 +416,7 @@ impl<'t> Sweep<'t> {
             true => match states.state[row] {
                 ThreadState::Unknown => Doing::Unknown,
                 ThreadState::Running => Doing::Running,
-                state if is_ready(state) => Doing::Ready,
+                state if state.is_runnable() => Doing::Ready,
                 _ => Doing::Blocked,
             },
         };

@@ -6,7 +6,6 @@
 //! throttling as far as the counter rose while it lasted (or at its end: the recorder reads it every few milliseconds).
 //! Where gaps are longer than the rise, something else kept threads off the CPU too: waits of microseconds and turns of other
 //! programs are not throttling. Without counters nothing is throttling.
-use super::barrier::is_ready;
 use kasuri_model::{GroupLimit, ProcessIx, StrIx, Time, Trace};
 use std::ops::Range;
 
@@ -171,7 +170,7 @@ fn gaps(
                 let Some(queue) = ready.get_mut(usize::from(row.cpu)) else {
                     continue;
                 };
-                if !is_ready(row.state) {
+                if !row.state.is_runnable() {
                     continue;
                 }
                 let parts = inside

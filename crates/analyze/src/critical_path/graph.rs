@@ -179,7 +179,7 @@ fn program_span(trace: &Trace, is_target: &[bool]) -> Option<Range<Time>> {
 fn active_end(trace: &Trace, thread: ThreadIx) -> Time {
     let info = &trace.threads[thread.ix()];
     let last = info.states.end.wrapping_sub(1) as usize;
-    match info.states.is_empty() || !super::replay::is_blocked(trace.states.state[last]) {
+    match info.states.is_empty() || !trace.states.state[last].is_blocked() {
         true => info.alive.end.min(trace.span.end),
         false => trace.states.start[last],
     }

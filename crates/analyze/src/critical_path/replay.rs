@@ -87,7 +87,7 @@ pub(super) fn replay(graph: &Graph<'_>, change: &Change) -> i64 {
                 let is_free = is_free(graph, change, thread, time);
                 let clock = &mut clocks[thread.ix()];
                 // Awake in the run when it was woken: then the wake-up changed nothing.
-                let waits = matches!(edge, Edge::Spin(_)) || is_blocked(trace.states.state[row]);
+                let waits = matches!(edge, Edge::Spin(_)) || trace.states.state[row].is_blocked();
                 if waits && !is_free {
                     clock.awake = theirs < clock.new;
                     clock.new = clock.new.max(theirs);
@@ -163,7 +163,7 @@ fn advance(
             match states.state[clock.row] {
                 ThreadState::Running => clock.new += run(clock, spins, change, stop),
                 ThreadState::RunnableWoken if clock.awake => {}
-                state if is_blocked(state) && is_ended_inside(graph, thread, clock) => {}
+                state if state.is_blocked() && is_ended_inside(graph, thread, clock) => {}
                 _ => clock.new += ns,
             }
             if states.state[clock.row] == ThreadState::Running {
@@ -182,7 +182,7 @@ fn advance(
         && clock.row < clock.end
         && states.start[clock.row] == until
         && clock.row > graph.trace.threads[thread.ix()].states.start as usize
-        && is_blocked(states.state[clock.row - 1])
+        && states.state[clock.row - 1].is_blocked()
     {
         clock.row -= 1;
     }
@@ -191,7 +191,7 @@ fn advance(
 /// Where events contradict each other, a waker may itself seem asleep: returns for how long, by now.
 fn asleep_ns(graph: &Graph<'_>, clock: &Clock, time: Time) -> i64 {
     let states = &graph.trace.states;
-    let is_asleep = clock.row < clock.end && is_blocked(states.state[clock.row]);
+    let is_asleep = clock.row < clock.end && states.state[clock.row].is_blocked();
     let is_over = clock.row + 1 < clock.end && states.start[clock.row + 1] <= time;
     match is_asleep && !is_over {
         true => (time - states.start[clock.row]).ns().max(0),
@@ -328,15 +328,4 @@ fn ran(graph: &Graph<'_>, thread: ThreadIx, from: Time, to: Time) -> i64 {
         }
     }
     ns
-}
-
-pub(super) fn is_blocked(state: ThreadState) -> bool {
-    matches!(
-        state,
-        ThreadState::Sleeping
-            | ThreadState::DiskSleep
-            | ThreadState::Stopped
-            | ThreadState::Idle
-            | ThreadState::Dead
-    )
 }

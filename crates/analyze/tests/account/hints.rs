@@ -46,10 +46,7 @@ fn threads_that_wait_for_each_other_on_few_cpus_are_oversubscribed() {
     let found = hints(with_barrier(three_on_two([10, 11, 12])), 30 * MS);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].kind, "oversubscription");
-    assert!(
-        found[0].text.contains("measure 2 threads against these"),
-        "{found:?}"
-    );
+    assert!(found[0].text.contains("Try 2 threads"), "{found:?}");
     assert_eq!(found[0].command, None);
 }
 

@@ -1,4 +1,4 @@
-//! What the lock probe says about locks besides slices: which there are, where they were wanted, how many holds a
+//! Facts that the lock probe gives about locks besides slices: which there are, where they were wanted, how many holds a
 //! recorded one stands for.
 use super::open::DefaultNames;
 use crate::input::Annotation;
@@ -138,13 +138,13 @@ impl LockFacts {
 
 /// CPython's state: conditions with a mutex in it are its global interpreter lock's.
 const PYTHON: &str = "_PyRuntime";
-/// What that lock is called.
+/// The lock's name.
 const GIL: &str = "GIL (_PyRuntime)";
 
 impl LockFacts {
     /// CPython's global interpreter lock is no lock of the C library: a flag, a mutex around it, and two conditions: for who
     /// wants it, and for who gave it up and waits until somebody has it. A wait on one of them is a wait for a lock, and the
-    /// two are one object. Who holds it is not seen.
+    /// two are one object. Its holder is not seen.
     fn find_gil(&self, trace: &mut Trace, slices: &mut Slices, locks: &mut Vec<Lock>) {
         let process = |thread: ThreadIx| trace.threads[thread.ix()].process;
         let key = |l: &Lock| (l.process, l.object);

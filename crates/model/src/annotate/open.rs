@@ -1,4 +1,4 @@
-//! What is open while a thread's events go by, and the names of what the program gave none.
+//! Slices that are open while a thread's events go by, and names for those that the program gave none.
 use crate::{SliceKind, StrIx, TaskIx, Time};
 
 /// An end whose beginning was not seen.

@@ -1,4 +1,4 @@
-//! What the threads of one process share: tasks, counters, ends of flows.
+//! State that the threads of one process share: tasks, counters, ends of flows.
 use super::open::{Carried, DefaultNames};
 use crate::input::Annotation;
 use crate::{Counter, Flows, ProcessIx, StrIx, Task, TaskIx, ThreadIx, Time};

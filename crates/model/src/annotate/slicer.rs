@@ -30,7 +30,7 @@ const SAME_WAIT_ROWS: usize = 8;
 /// In [`Slicer::nest`]: the place of a slice whose task was stolen while what it had created ran on above.
 const STOLEN: u32 = u32::MAX;
 
-/// What one pass over threads writes; rows of several threads one after the other.
+/// The output of one pass over threads; rows of several threads one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Out {
     pub slices: Slices,
@@ -296,7 +296,7 @@ impl Slicer {
         }
     }
 
-    /// What ends now began before anything that is known of this thread. With something open it cannot have: its
+    /// The slice that ends now began before anything that is known of this thread. With something open it cannot have: its
     /// beginning was lost in between, and nothing is known of it.
     #[cold]
     fn orphan(&mut self, kind: SliceKind, name: StrIx, task: TaskIx, object: u64, out: &Out) {

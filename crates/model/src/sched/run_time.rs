@@ -57,16 +57,16 @@ impl Sched {
             return;
         };
         // A wake-up of a running thread, which only damage has, may name any CPU.
-        let Some(on) = self.cpus.get_mut(usize::from(now.cpu)) else {
+        let Some(cpu_log) = self.cpus.get_mut(usize::from(now.cpu)) else {
             return;
         };
-        if on.start.last() != Some(&now.start) || on.thread.last() != Some(&row) {
+        if cpu_log.start.last() != Some(&now.start) || cpu_log.thread.last() != Some(&row) {
             return; // the two columns differ after stamps that go back
         }
         // The row before grows to the run's new beginning if it says what was before; otherwise a row is put in between.
         let thread_grows = thread.states.before_last();
         let thread_grows = thread_grows.filter(|b| b.state == run.thread_before.state);
-        let cpu_grows = on.before_last().filter(|b| b.1 == run.cpu_before);
+        let cpu_grows = cpu_log.before_last().filter(|b| b.1 == run.cpu_before);
         let mut begin = begin.max(run.earliest);
         // No row lasts no time.
         for start in [thread_grows.map(|b| b.start), cpu_grows.map(|b| b.0)] {
@@ -87,13 +87,13 @@ impl Sched {
                     self.table.tapes.push(&mut thread.states, running);
                 }
             }
-            on.begin_last(begin, cpu_grows.is_some(), run.cpu_before);
+            cpu_log.begin_last(begin, cpu_grows.is_some(), run.cpu_before);
         }
         if run.wakeup != NONE {
             let wakeup = run.wakeup as usize;
             self.wakes.latency[wakeup] = begin - self.wakes.time[wakeup];
         }
-        on.placed += u64::from(!run.is_placed);
+        cpu_log.placed += u64::from(!run.is_placed);
         run.is_placed = true;
         thread.hidden_run = Some(run);
     }

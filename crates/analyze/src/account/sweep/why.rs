@@ -1,6 +1,5 @@
 //! Why a CPU does no useful work now: what its ready or missing threads wait for.
 use super::{DYING_NS, Doing, MAX_CHAIN, On, Sweep, Wake, Why, is_runtime_name};
-use crate::account::barrier::is_ready;
 use crate::account::class::{Class, Note};
 use crate::account::track::NONE;
 use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time, open};
@@ -29,7 +28,7 @@ impl Sweep<'_> {
         let mut rows = rows.start..rows.start + inside;
         let sleeps = |row: usize| {
             let state = states.state[row];
-            state != ThreadState::Running && !is_ready(state)
+            state != ThreadState::Running && !state.is_runnable()
         };
         let last = rows.rfind(|&row| !sleeps(row) && sleeps(row - 1))?;
         Some(self.wake_at(thread, last))
