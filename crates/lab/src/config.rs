@@ -5,7 +5,7 @@ use kasuri_record::tracefs::{Catalogue, DEFAULT_EVENTS, SYSCALL_EVENTS};
 /// The tracer that is switched on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A tracing instance with no event on, and annotations compiled in that nobody listens to.
+    /// A tracing instance with no event on, and annotations compiled in without a recorder.
     Present,
     /// Annotations only: one slice around each operation.
     Annotations,

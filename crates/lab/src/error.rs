@@ -51,7 +51,7 @@ pub enum Error {
         /// The remedy.
         remedy: String,
     },
-    /// A tracer of somebody else's could not be run.
+    /// Another tracer could not be run.
     #[error("{name}: {why}")]
     Command {
         /// The configuration's name.

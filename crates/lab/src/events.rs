@@ -240,8 +240,8 @@ impl Probe<'_> {
     fn together(&mut self, table: &Table, rows: &[usize], ix: usize) -> Result<Option<Together>> {
         let names: Vec<String> = rows.iter().map(|&r| table.events[r].name.clone()).collect();
         let n = self.worker.calibrate(ix, ROUND_NS)?;
-        // Not the shortest of several runs: that would tell what an event costs at the machine's best. A program meets it as it is, with
-        // whoever shares the host's cores; so do neighbouring runs.
+        // Not the shortest of several runs, which would give the cost of an event at the machine's best: a program runs beside
+        // others that share the host's cores, and so do neighbouring runs.
         let before = self.worker.run(ix, n, false)?;
         self.kernel.on(&names, self.scratch)?;
         let on = self.worker.run(ix, n, false)?;

@@ -161,7 +161,7 @@ impl Drop for Lmbench {
     }
 }
 
-/// Makes [`HELLO`], which must not be there: nothing that somebody else put into its place is written or followed.
+/// Makes [`HELLO`], which must not exist yet: a file or link that another user put in its place is neither written nor followed.
 fn copy_hello(from: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mut to = std::fs::File::create_new(HELLO)?;

@@ -292,7 +292,7 @@ fn slowdown(a: usize, b: usize) -> f64 {
         std::hint::black_box(&table);
         cpu_ns() - begin
     };
-    // The best of each: whatever else the machine does can only slow down one of them.
+    // The best of each, because other work of the machine can only slow one of them down.
     let (mut alone, mut both) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..6 {
         let stop = AtomicBool::new(false);

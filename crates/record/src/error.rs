@@ -66,7 +66,7 @@ pub enum Error {
         /// The other recorder's session.
         session: PathBuf,
     },
-    /// Somebody else's recording is where ours should go.
+    /// Another recorder is writing to the directory that this one needs.
     #[error("{path} is being written by another recorder: choose another name with -o")]
     Busy {
         /// The recording directory.

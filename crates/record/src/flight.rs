@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 /// Kernel buffers are emptied by reading them.
 const UNSAVED_KERNEL: &str = "kernel events of a snapshot that could not be saved";
 
-/// A flight recorder, and what it remembers between snapshots. It may run for months: whatever it keeps is bounded by the time
-/// it keeps.
+/// A flight recorder, and what it remembers between snapshots. It may run for months, so
+/// everything it keeps is bounded by the kept time.
 #[derive(Debug)]
 pub(crate) struct FlightRecorder {
     keep_ns: u64,

@@ -15,7 +15,7 @@
 //! | `prim` | everything that depends on the CPU |
 //!
 //! A room uses those below it in this order: recorder, files, budget, kernel and rings, program, guard.
-//! Callers find what is public under the crate's own name, whatever room it is in.
+//! Public modules are re-exported at the root of the crate, so that callers need not know the rooms.
 mod budget;
 pub mod clock;
 pub mod doctor;

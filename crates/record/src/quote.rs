@@ -1,8 +1,8 @@
-//! Names in commands that somebody may paste into a shell.
+//! Quotes names in commands that a user may paste into a shell.
 use std::path::Path;
 
-/// A path as one word of a shell command, whatever it holds; nothing in it reaches the terminal but plain text. What a shell reads
-/// as it is stays as it is.
+/// A path as one word of a shell command, with any content. Only plain text reaches the terminal. A path that needs no quotes
+/// stays unchanged.
 pub fn shell_word(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(b);

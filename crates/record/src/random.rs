@@ -1,7 +1,7 @@
 //! Random numbers for names.
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// A number that nobody guesses.
+/// An unpredictable number.
 ///
 /// Where the kernel has no random numbers yet (early at boot, or a filter refuses the call) the clock has to do: names
 /// are always made so that one that is there already is an error, never followed or reused.

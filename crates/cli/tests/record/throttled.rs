@@ -155,13 +155,16 @@ fn affinity_bounds_the_cpus_that_count() {
     if own < 2 || !taskset {
         return skip("needs two CPUs and taskset");
     }
-    let dir = scratch();
-    let script = format!("exec taskset -c 0 {} 2 100 600", program("spin").display());
-    let (stat, text) = account(dir.path(), &script);
-    assert_eq!(stat["account"]["n_cpus"], 1, "{text}");
-    assert_eq!(stat["account"]["bounds"]["closed_by"], "affinity");
-    assert!(
-        text.contains("of the 1 CPU its affinity allows (machine: "),
-        "{text}"
-    );
+    // Where others have the CPUs, the shell may take longer to become taskset than the program then runs.
+    in_one_of_five(|| {
+        let dir = scratch();
+        let script = format!("exec taskset -c 0 {} 2 100 600", program("spin").display());
+        let (stat, text) = account(dir.path(), &script);
+        assert_eq!(stat["account"]["n_cpus"], 1, "{text}");
+        assert_eq!(stat["account"]["bounds"]["closed_by"], "affinity");
+        assert!(
+            text.contains("of the 1 CPU its affinity allows (machine: "),
+            "{text}"
+        );
+    });
 }

@@ -39,7 +39,7 @@ pub struct Budget {
     last: Instant,
     family: Family,
     looked: Instant,
-    /// CPU time used up to the last look; falls when a child goes that nobody waited for.
+    /// CPU time used up to the last look; falls when a child ends that its parent does not wait for.
     last_busy_ns: f64,
     /// CPU time per ns of wall time, as last seen.
     busy_rate: f64,
@@ -239,8 +239,8 @@ impl Family {
         }
     }
 
-    /// Whether this thread's time is the program's. A thread of which nobody knows any more is taken for one of the program: a budget is
-    /// rather kept too well. An idle CPU is nobody's.
+    /// Whether this thread belongs to the program. A thread that is gone counts as the program's, so that the budget is rather kept
+    /// too well. The idle thread belongs to no program.
     fn is_ours(&mut self, tid: Option<i64>) -> bool {
         let Some(tid) = tid.filter(|_| !self.roots.is_empty()) else {
             return true;

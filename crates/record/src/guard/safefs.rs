@@ -39,7 +39,7 @@ pub enum Access {
     Append,
 }
 
-/// A directory that is held open; everything in it goes through the descriptor, whatever its name has come to mean.
+/// A directory that is held open. All access to its entries goes through the descriptor, so its name may change its meaning.
 #[derive(Clone, Debug)]
 pub struct Held {
     fd: Arc<OwnedFd>,
@@ -203,7 +203,7 @@ impl Held {
         Ok(symlinkat(target, &self.fd, component(&name)?)?)
     }
 
-    /// Makes the link `name` somebody else's; the link itself, not what it points to.
+    /// Gives the link `name` to another user; the link itself, not its target.
     ///
     /// # Errors
     /// When we may not.
@@ -276,7 +276,7 @@ impl Held {
     }
 }
 
-/// Makes an open file or directory somebody else's.
+/// Gives an open file or directory to another user.
 ///
 /// # Errors
 /// When we may not.

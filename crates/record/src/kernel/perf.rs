@@ -1,7 +1,7 @@
 //! Context switches without tracefs: perf_event_open(2).
 //!
 //! With privileges one event per CPU sees all threads. Without them the kernel shows a user the switches
-//! of his own threads: one event per CPU on the program, inherited by all threads and processes it starts,
+//! of their own threads: one event per CPU on the program, inherited by all threads and processes it starts,
 //! and opened before it runs anything. An inherited event can only be read through a ring per CPU,
 //! hence (program, CPU) pairs and not one event for all CPUs.
 use crate::error::{Error, Result};

@@ -1,4 +1,4 @@
-//! Locks that nobody can stand in front of, seen by uprobes on the functions that take and give them: `--lock-function`.
+//! `--lock-function`: records locks that the lock probe cannot wrap, by uprobes on the functions that acquire and release them.
 //!
 //! For each pair of functions three events in a group of the recorder's own: the lock function's entry (request), its
 //! return (acquired), and the unlock function's entry (released). They are removed with the recorder's tracing instance,

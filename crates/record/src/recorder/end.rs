@@ -85,8 +85,8 @@ impl Recorder<'_> {
         }
     }
 
-    /// Each part is tried whatever became of the others. What the rings still hold then stays there; kernel events for which
-    /// there is no room are counted, and the rest is little: room was kept for it.
+    /// Writes the last of each source; a failure of one does not keep the others from being written. Annotations that cannot be
+    /// written stay in the rings, kernel events are counted, and space for the tables was reserved at the start.
     fn write_rest(&mut self) -> Result<()> {
         let live = &mut self.live;
         let kernel = live.source.finish();

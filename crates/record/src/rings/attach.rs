@@ -9,8 +9,8 @@
 //! name; its gates are then found by their magic number, in the writable memory that the file is mapped to. That needs no more
 //! rights than writing the gates does: /proc/PID/map_files, the other way to such a file, is for root alone.
 //!
-//! The program may be hostile: files, addresses and memory are what it makes them. Whatever it claims, [`MAX_GATES`] and
-//! [`MAX_SEARCHED`] bound what it costs, and only its own memory is written.
+//! The program may be hostile, and controls its files, addresses and memory. [`MAX_GATES`] and [`MAX_SEARCHED`] bound the cost of
+//! what it claims, and only its own memory is written.
 use crate::error::{Error, Result};
 use crate::guard::bounds::{MAX_GATES, MAX_SEARCHED};
 use crate::guard::safefs::{self, Held};

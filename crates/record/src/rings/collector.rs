@@ -725,7 +725,7 @@ impl Client {
     }
 }
 
-/// Losses of programs that had no room for a ring, if there are any: those of client 0-0, which is nobody.
+/// Writes the losses of programs that had no room for a ring, if there are any, as those of client 0-0, which does not exist.
 ///
 /// # Errors
 /// When the file cannot be written.

@@ -208,7 +208,7 @@ impl Segment {
         self.chunks_offset + chunk * self.chunk_bytes
     }
 
-    /// Whose events it holds, and its number among them; stream 0: nobody's, or half emptied for its next
+    /// The stream whose events it holds, and its number in that stream; stream 0: none, or half emptied for its next
     /// use (its owner is at it, or was killed in it).
     pub fn stream_and_seq(&self, chunk: usize) -> (u32, u64) {
         let at = self.at(chunk);

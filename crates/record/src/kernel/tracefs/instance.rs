@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Names of our instances: this, the recorder's pid, `-`, eight hexadecimal digits.
 const PREFIX: &str = "kasuri-";
 
-/// Whether a recorder made the instance of this name; a person may have named his own `kasuri-test`.
+/// Whether a recorder made the instance of this name; a user may have an instance of their own called `kasuri-test`.
 fn is_ours(name: &str) -> bool {
     name.strip_prefix(PREFIX)
         .and_then(|rest| rest.split_once('-'))

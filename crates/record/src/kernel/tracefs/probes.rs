@@ -1,7 +1,7 @@
 //! Uprobes of ours: in a group named as the tracing instance that records them, and gone with it.
 //!
 //! A group belongs to the instance of its name. The instance is made before its probes and removed before them, so that a
-//! group without an instance is nobody's: the next recorder removes what one that was killed left behind.
+//! group without an instance has no owner: the next recorder removes the groups that a killed one left behind.
 use super::read;
 use rustix::fs::{Mode, OFlags, openat};
 use std::fs::File;
