@@ -326,11 +326,14 @@ enum Verdict {
 }
 use Verdict::{No, Partly, Scheduler, Yes};
 
+/// A verdict, and when it is given.
+type Rule = (fn(&Facts) -> bool, Verdict);
+
 /// A question that Kasuri answers. Its rules are asked in order, and the first that holds decides; the last always holds.
 struct Question {
     topic: &'static str,
     command: &'static str,
-    rules: &'static [(fn(&Facts) -> bool, Verdict)],
+    rules: &'static [Rule],
 }
 
 const NO_SWITCHES: &str = "no switches were recorded";
@@ -338,7 +341,7 @@ const OWN_SWITCHES: &str = "only this program's switches were recorded";
 const PROBE: &str = "kasuri record --locks";
 
 /// Wake-up latencies and the critical path rest on the same events.
-const WITH_WAKEUPS: &[(fn(&Facts) -> bool, Verdict)] = &[
+const WITH_WAKEUPS: &[Rule] = &[
     (|f| f.wakeups, Scheduler("switches and wake-ups are known")),
     (
         |f| f.switches,
