@@ -94,3 +94,42 @@ fn cut_and_flipped_files_do_no_harm() {
     harm::cut_everywhere("node.json", &node, 499);
     harm::flip_everywhere("node.json", &node, 499);
 }
+
+#[test]
+fn of_events_that_begin_together_the_longest_is_outside() {
+    let event = |name: &str, ts: u32, dur: u32| {
+        format!(r#"{{"ph":"X","pid":1,"tid":1,"name":"{name}","ts":{ts},"dur":{dur}}}"#)
+    };
+    let events = [
+        event("inner", 10, 5),
+        event("outer", 10, 20),
+        event("middle", 10, 9),
+        event("later", 40, 5),
+    ];
+    let text = format!("[{}]", events.join(","));
+    let file = File {
+        name: "trace.json",
+        bytes: text.as_bytes(),
+    };
+    let trace = load(&[file], &Options::default()).unwrap();
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+    let s = &trace.slices;
+    let rows: Vec<_> = (0..s.start.len())
+        .map(|i| {
+            (
+                trace.strings.get(s.name[i]),
+                s.depth[i],
+                (s.end[i] - s.start[i]).ns(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("outer", 0, 20_000),
+            ("middle", 1, 9000),
+            ("inner", 2, 5000),
+            ("later", 0, 5000)
+        ]
+    );
+}

@@ -688,3 +688,30 @@ fn locks_say_what_they_are() {
         ]
     );
 }
+
+#[test]
+fn damage_that_is_met_late_is_told_as_what_it_is() {
+    let mut parts = program();
+    parts.pages = vec![(0, pages(&[(100, switch(0, 0, 7)), (200, switch(7, 1, 0))]))];
+    let whole = parts.write();
+    let told = (0..whole.len()).filter(|&at| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        let file = File {
+            name: "run.kasuri",
+            bytes: &bytes,
+        };
+        match kasuri_import::load(&[file], &Options::default()) {
+            Ok(_) => false,
+            Err(error @ kasuri_import::Error::Model(_)) => {
+                assert!(error.kind().is_some(), "byte {at}: {error}");
+                true
+            }
+            Err(_) => false,
+        }
+    });
+    assert!(
+        told.count() > 20,
+        "a block's bytes are read when its events are"
+    );
+}
