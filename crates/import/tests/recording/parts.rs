@@ -1,6 +1,5 @@
 //! A recording as its parts, written into a file.
 #[path = "../../../format/tests/common/mod.rs"]
-#[allow(missing_docs, reason = "a helper of another crate's tests")]
 mod common;
 
 use common::Ev;
