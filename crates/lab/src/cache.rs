@@ -1,7 +1,8 @@
-//! Where a user's small files are remembered between runs: the first of some directories that this user can write.
+//! Keeps a user's small files between runs, in the first of several directories that this user can write.
 //!
-//! Some of them lie where anybody may make files, and root may run with another user's environment: a directory is taken only when
-//! it is no link, belongs to this user and nobody else may write in it; everything in it goes through its descriptor.
+//! Some of these directories lie where any user may make files, and root may run with another user's environment. So
+//! a directory is taken only when it is no link, belongs to this user, and no other user may write in it. Its files
+//! are reached through its descriptor only, so that a later exchange of its name has no effect.
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -40,7 +41,7 @@ pub fn read_all(name: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Replaces the file `name` as a whole in the first place that takes it; false: none does.
+/// Replaces the file `name` as a whole, in the first place that takes it. Returns false when none does.
 pub fn write(name: &str, bytes: &[u8]) -> bool {
     write_in(&all_places(), name, bytes)
 }
@@ -53,7 +54,7 @@ fn write_in(places: &[PathBuf], name: &str, bytes: &[u8]) -> bool {
     })
 }
 
-/// Opens a place, made when it is not there.
+/// Opens a place, and makes it first if it is not there.
 fn make(place: &Path) -> io::Result<OwnedFd> {
     if let Some(parent) = place.parent() {
         std::fs::create_dir_all(parent)?;
@@ -84,7 +85,7 @@ fn replace(dir: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
     let part = format!("{name}.{}.part", std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode(0o600);
-    // Left by a process of this number that was killed.
+    // A process with this number may have left it when it was killed.
     let _ = rustix::fs::unlinkat(dir, &part, AtFlags::empty());
     let written = rustix::fs::openat(dir, &part, flags, mode)
         .map_err(io::Error::from)
@@ -156,7 +157,7 @@ mod tests {
         let mode = std::fs::metadata(&places[3]).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         assert!(!write_in(&places[..3], "costs.json", b"x"));
-        // A link in place of the file leads nowhere: it is not read, and it is replaced.
+        // A link in place of the file is not followed: it is not read, and a write replaces it.
         std::fs::remove_file(places[3].join("costs.json")).unwrap();
         std::fs::write(at("secret"), "secret").unwrap();
         symlink(at("secret"), places[3].join("costs.json")).unwrap();

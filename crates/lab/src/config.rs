@@ -1,4 +1,4 @@
-//! Named configurations: what is switched on while the operations run.
+//! Named configurations: the tracers that are switched on while the operations run.
 use crate::error::{Error, Result};
 use kasuri_record::tracefs::{Catalogue, DEFAULT_EVENTS, SYSCALL_EVENTS};
 
@@ -44,10 +44,10 @@ fn names(events: &[(&str, &str)]) -> Vec<String> {
 }
 
 impl Config {
-    /// The configuration of that name; a name that is none of ours is a subsystem.
+    /// The configuration with this name; any other name is taken for a subsystem.
     ///
     /// # Errors
-    /// When there is no such thing.
+    /// When neither a configuration nor a subsystem has this name.
     pub fn named(name: &str, catalogue: Option<&Catalogue>) -> Result<Config> {
         let (what, kind) = match name {
             "present" => (
@@ -96,7 +96,7 @@ impl Config {
         })
     }
 
-    /// Another tracer: `command` runs under sh until SIGINT.
+    /// Another tracer: sh runs `command`, and SIGINT ends it.
     pub fn command(name: &str, command: &str) -> Config {
         Config {
             name: name.to_owned(),

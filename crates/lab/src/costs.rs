@@ -1,14 +1,16 @@
 //! Costs of events on this machine: measured, and cached in a file.
 //!
-//! The file `$XDG_CACHE_HOME/kasuri/event-costs.json` (usually below `~/.cache`; where that cannot be written, see `cache`) belongs to
-//! one kernel, CPU model and version of kasuri; with another it is measured anew. Losing it costs some seconds.
+//! The file `$XDG_CACHE_HOME/kasuri/event-costs.json` (usually below `~/.cache`; where that cannot be written, see
+//! `cache`) holds for one kernel, CPU model and version of kasuri; when one of them changes, all costs are measured
+//! anew. Losing the file costs some seconds.
 //!
-//! On a shared machine the cost of an event changes by a half from one tenth of a second to the next, and over hours. So costs are
-//! medians of rounds that are spread over time: the first recording measures in [`PASSES`] passes, and later ones, at most one in
-//! [`REFRESH_S`], make one pass more, whose rounds take the place of the oldest.
+//! On a shared machine the cost of an event changes by a half from one tenth of a second to the next, and over hours.
+//! So costs are medians of rounds that are spread over time: the first recording measures in [`PASSES`] passes, and
+//! later ones, at most one in [`REFRESH_S`], make one more pass, whose rounds replace the oldest.
 //!
-//! Events of one subsystem are measured together ([`Probe::measure_together`] says why); each takes as large a share of the cost as it has
-//! of the sum of what they cost alone. What none of our operations provokes costs as the mean.
+//! Events of one subsystem are measured together, for the reason given at [`Probe::measure_together`]. Each gets the
+//! share of their joint cost that it has in the sum of what they cost alone. An event that none of our operations
+//! provokes is taken to cost the mean.
 use crate::error::{Error, Result};
 use crate::events::{Probe, Table, provoker_of};
 use crate::ops;
@@ -41,7 +43,7 @@ const ANNOTATION_ROUNDS: usize = 9;
 /// Rounds in which an event was measured, in order of time: ns from one event to the next untraced, ns that it adds.
 type Rounds = Vec<[f64; 2]>;
 
-/// Keeps the newest.
+/// Appends a round, and forgets the oldest beyond [`REMEMBERED`].
 fn remember(all: &mut Rounds, round: [f64; 2]) {
     all.push(round.map(|ns| (ns * 10.0).round() / 10.0));
     all.drain(..all.len().saturating_sub(REMEMBERED));
@@ -54,11 +56,12 @@ fn added(rounds: &Rounds) -> Option<Estimate> {
 /// The measurements of one event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// With the others of its subsystem, by how much other work was done between two events; what each costs on average.
+    /// With the other events of its subsystem, for each amount of work between two events: the mean cost of one
+    /// event.
     rounds: Vec<Rounds>,
     /// Alone, without other work.
     alone: Rounds,
-    /// How often it comes in an operation beside the others.
+    /// Number of times it occurs in one operation, with the other events on.
     per_operation: f64,
     /// When it was measured last, seconds since 1970.
     at: u64,
@@ -72,7 +75,7 @@ impl Cost {
         remember(&mut self.rounds[work], round);
     }
 
-    /// ns apart, then median and interval, by rising distance; a cost below nothing is chance, as a cost it is nothing.
+    /// ns apart, then median and interval, by rising distance. A negative cost is noise, and counts as zero.
     fn curve(&self) -> Vec<[f64; 4]> {
         let point = |rounds: &Rounds| {
             let apart = median(&rounds.iter().map(|r| r[0]).collect::<Vec<_>>())?;
@@ -113,7 +116,7 @@ fn machine() -> [String; 3] {
     ]
 }
 
-/// The file in which costs are remembered; where: `cache`.
+/// The file of measurements; for its directory see `cache`.
 const FILE: &str = "event-costs.json";
 
 impl Costs {
@@ -131,23 +134,23 @@ impl Costs {
             })
     }
 
-    /// Makes another pass due for all that is known.
+    /// Makes another pass due for all known events.
     pub fn age(&mut self) {
         self.events.values_mut().for_each(|cost| cost.at = 0);
     }
 
-    /// Remembers; false: no place can be written, and all is measured anew the next time.
+    /// Writes the file. Returns false when no place can be written: then all is measured anew the next time.
     pub fn store(&self) -> bool {
         serde_json::to_vec(self).is_ok_and(|text| crate::cache::write(FILE, &text))
     }
 
-    /// Whether one of `wanted` was never measured: that takes seconds.
+    /// Whether one of `wanted` was never measured: measuring it takes seconds.
     pub fn lack(&self, wanted: &[String]) -> bool {
         let known = |name: &String| self.events.contains_key(name) || self.unknown.contains(name);
         !wanted.iter().all(known)
     }
 
-    /// Which of `wanted` are not known yet, or were measured so long ago that another pass is due.
+    /// Those of `wanted` that are not known yet, or were measured so long ago that another pass is due.
     pub fn missing<'a>(&self, wanted: &'a [String]) -> Vec<&'a str> {
         let now = now();
         let due = |name: &str| match self.events.get(name) {
@@ -181,8 +184,9 @@ impl Costs {
         costs
     }
 
-    /// What an event costs as a multiple of what those of its subsystem cost on average, from what each costs alone: a share in the cost
-    /// of all, not a cost, because events share costs. Where one of them cannot be told from nothing alone, all cost the same.
+    /// The cost of an event as a multiple of the mean of its subsystem, from the costs of each event alone. It
+    /// divides the joint cost and is not a cost itself, because events share costs. When one of them alone cannot be
+    /// told from zero, all cost the same.
     fn share(&self, name: &str, wanted: &[String]) -> f64 {
         let system = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
         let others = wanted.iter().filter(|other| system(other) == system(name));
@@ -202,20 +206,20 @@ impl Costs {
     }
 }
 
-/// How to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// CPU to measure on.
     pub cpu: u32,
     /// Runs [`crate::worker::serve`]: executable and arguments.
     pub worker: (PathBuf, Vec<String>),
-    /// For raw pages.
+    /// Directory for raw pages.
     pub scratch: PathBuf,
-    /// Where ring sessions are made.
+    /// Directory in which ring sessions are made.
     pub shm_dir: PathBuf,
 }
 
-/// Measures those of `wanted` that `costs` lacks, or that are due, and adds them.
+/// Measures those of `wanted` that `costs` lacks or that are due, and adds them to `costs`.
 ///
 /// # Errors
 /// When there is nothing to measure with.
@@ -284,7 +288,7 @@ fn learn_system(
     Ok(())
 }
 
-/// One round of each amount of work, and of each event alone.
+/// Measures one round with each amount of work, and one of each event alone.
 fn pass(
     costs: &mut Costs,
     probe: &mut Probe<'_>,
@@ -324,9 +328,10 @@ fn pass(
     Ok(())
 }
 
-/// Caches that were used for more never make an event cheaper: neighbours that say so are chance, and all take their mean, the clearer
-/// ones counting more (pooled adjacent violators; Ayer et al., "An empirical distribution function for sampling with incomplete
-/// information", 1955).
+/// Makes costs rise with the distance between events. More use of the caches in between never makes an event cheaper,
+/// so neighbours that fall are noise: they all take their mean, in which the more precise ones weigh more (pooled
+/// adjacent violators; Ayer et al., "An empirical distribution function for sampling with incomplete information",
+/// 1955).
 fn make_rise(points: &mut [[f64; 4]]) {
     // Value, weight, how many points.
     let mut pools: Vec<([f64; 3], f64, usize)> = Vec::new();
@@ -345,7 +350,7 @@ fn make_rise(points: &mut [[f64; 4]]) {
     }
 }
 
-/// One annotation: half of what a slice adds to the shortest operation.
+/// Measures an annotation: half of what a slice adds to the shortest operation.
 fn annotation(costs: &mut Costs, bench: &Bench, passes: usize) -> Result<()> {
     let session = crate::worker::session(&bench.shm_dir, &bench.scratch)?;
     let (executable, arguments) = &bench.worker;

@@ -4,10 +4,10 @@
 //! same operation with it off. A tracepoint that is off is a no-op in the kernel's text (a static key); kernels without
 //! it cannot be had for comparison, so "off" is the baseline, not a figure.
 //!
-//! Method: with every event on, each operation runs once and the events in the raw pages are counted: that says which
-//! operation provokes which tracepoint, how often. Then each tracepoint alone is switched on and off around
-//! the operation in which it is hit most per nanosecond: off, on, paused, filtered, off; the medians of the differences,
-//! divided by the hits, are its costs.
+//! Method: with every event on, each operation runs once, and the events in the raw pages are counted. These counts
+//! show which operation provokes which tracepoint, and how often. Then each tracepoint alone is switched on and off
+//! around the operation in which it is hit most per nanosecond: off, on, paused, filtered, off. Its costs are the
+//! medians of the differences, divided by the hits.
 use crate::error::{Error, Result};
 use crate::ops;
 use crate::pages::{HEADER_BYTES, each_event};
@@ -21,11 +21,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Operations longer than this per hit cannot resolve what a hit costs: their own length varies by more.
+/// Operations longer than this per hit cannot resolve the cost of a hit: their own length varies by more.
 const RESOLVED_NS: f64 = 20_000.0;
-/// Length of a run: shorter than the time slices that others may take in between.
+/// Length of a run: shorter than the time slices that other programs may take in between.
 const BATCH_NS: f64 = 5e5;
-/// The same where runs are not repeated: short beside the moods of a shared machine, long beside the switching of events.
+/// Length of a run that is not repeated: short against the changes of speed of a shared machine, long against the
+/// switching of events.
 const ROUND_NS: f64 = 4e6;
 /// An operation provokes an event when it is hit at least this often in each.
 const PROVOKED: f64 = 0.4;
@@ -37,7 +38,7 @@ pub struct EventCost {
     pub name: String,
     /// Bytes of one event in the buffer; events with text are longer.
     pub bytes: u32,
-    /// The operation that provokes it; none of ours does: none.
+    /// The operation that provokes it; `None`: none of our operations does.
     pub operation: Option<&'static str>,
     /// Hits in one operation.
     pub hits_per_operation: f64,
@@ -47,7 +48,7 @@ pub struct EventCost {
     pub paused_ns: Option<Estimate>,
     /// ns per hit, switched on with a filter that rejects it.
     pub filtered_ns: Option<Estimate>,
-    /// Hits per second seen in the look at the system; none without a look.
+    /// Hits per second in the whole system; `None`: the system was not observed.
     pub per_second: Option<f64>,
 }
 
@@ -97,28 +98,28 @@ impl Table {
 /// A round in which events were measured together.
 #[derive(Clone, Debug)]
 pub struct Together {
-    /// ns from one event to the next untraced.
+    /// Time from one event to the next without tracing, ns.
     pub apart_ns: f64,
-    /// ns that each adds.
+    /// Time that each event adds, ns.
     pub added_ns: f64,
-    /// How often each came in one operation, by row of the table.
+    /// Number of times each event occurs in one operation, by row of the table.
     pub per_operation: HashMap<usize, f64>,
 }
 
-/// Everything that is measured with.
+/// The means of a measurement.
 pub struct Probe<'a> {
     /// The instance.
     pub kernel: &'a mut Kernel,
     /// Runs the operations.
     pub worker: &'a mut Worker,
-    /// CPU it runs on.
+    /// The CPU on which the worker runs.
     pub cpu: u32,
-    /// For raw pages.
+    /// Directory for raw pages.
     pub scratch: &'a Path,
 }
 
 impl Probe<'_> {
-    /// Finds out which of the operations provokes which event; those that cannot be run here, and why.
+    /// Finds the operation that provokes each event. Returns the operations that cannot be run here, with the reason.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -136,7 +137,7 @@ impl Probe<'_> {
                 Err(e) => return Err(e),
             }
         }
-        // Once: switching two thousand events takes a good part of a second.
+        // Once for all operations: switching two thousand events takes a good part of a second.
         self.kernel.all_on(self.scratch)?;
         for (ix, n) in counts {
             self.kernel.drain_rest()?;
@@ -148,7 +149,7 @@ impl Probe<'_> {
                     continue;
                 };
                 let hits = count as f64 / n as f64;
-                // Most hits in the least time: what the clock says differs least by chance there.
+                // Most hits in the least time: there, chance changes the measured time least.
                 let weight = hits / (ns / n as f64);
                 if hits >= PROVOKED && weight > 1.5 * best[row] && weight >= 1.0 / RESOLVED_NS {
                     best[row] = weight;
@@ -161,8 +162,8 @@ impl Probe<'_> {
         Ok(missing)
     }
 
-    /// Measures one event: `rounds` differences, up to four times as many while they cannot tell its cost from
-    /// nothing. Does nothing with an event that no operation provokes.
+    /// Measures one event from `rounds` differences, or from up to four times as many while its cost cannot be told
+    /// from zero. Does nothing with an event that no operation provokes.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -218,9 +219,12 @@ impl Probe<'_> {
         Ok(())
     }
 
-    /// One round: ns per hit while all of `rows` are on together, in operation `ix`; none when it provokes none. Events share costs: the first event of system calls
-    /// sends each call through the kernel's slow path, a second one does not do so again; so the costs of events measured one by
-    /// one add up to more than both cost. `work`: how much else is done before each operation ([`ops::set_work`]).
+    /// Measures one round: ns per hit while all of `rows` are on together, in operation `ix`; `None` when it provokes
+    /// none of them.
+    ///
+    /// Events share costs: the first event of system calls sends each call through the kernel's slow path, and a
+    /// second one does not do so again. So the costs of events measured one by one add up to more than both cost
+    /// together. `work` is the amount of other work before each operation ([`ops::set_work`]).
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -240,8 +244,8 @@ impl Probe<'_> {
     fn together(&mut self, table: &Table, rows: &[usize], ix: usize) -> Result<Option<Together>> {
         let names: Vec<String> = rows.iter().map(|&r| table.events[r].name.clone()).collect();
         let n = self.worker.calibrate(ix, ROUND_NS)?;
-        // Not the shortest of several runs, which would give the cost of an event at the machine's best: a program runs beside
-        // others that share the host's cores, and so do neighbouring runs.
+        // A single run: the shortest of several would give the cost of an event at the machine's best, but a program
+        // runs beside others that share the host's cores, and so do neighbouring runs.
         let before = self.worker.run(ix, n, false)?;
         self.kernel.on(&names, self.scratch)?;
         let on = self.worker.run(ix, n, false)?;
@@ -269,7 +273,8 @@ impl Probe<'_> {
         }))
     }
 
-    /// Counts every event of the system for `time` from when `begin` returns; hits per second into the table.
+    /// Counts every event of the system for `time`, which starts when `begin` returns, and puts the hits per second
+    /// into the table.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -297,7 +302,7 @@ impl Probe<'_> {
         Ok(())
     }
 
-    /// Counts what was written to the files, by event id; of one CPU or of all.
+    /// Counts the events in the files by event id, for one CPU or for all.
     fn collect(&mut self, cpu: Option<u32>) -> Result<HashMap<u16, u64>> {
         let i = &self.kernel.instance;
         let layout = PageLayout::from_meta(&KernelMeta {
@@ -323,14 +328,14 @@ impl Probe<'_> {
     }
 }
 
-/// Operations that can be divided by their hits: those whose own overhead is subtracted are not among them.
+/// Operations whose time can be divided by their hits: all but those that subtract their own overhead.
 pub fn provokers() -> Vec<usize> {
     (0..ops::ALL.len())
         .filter(|&ix| !ops::ALL[ix].subtracts)
         .collect()
 }
 
-/// The operation that provokes the events of a subsystem best; none: we have none.
+/// The operation that provokes the events of a subsystem best; `None`: none of our operations does.
 pub fn provoker_of(system: &str) -> Option<usize> {
     let name = match system {
         "sched" => "pipe",

@@ -6,7 +6,7 @@
 //! | [`worker`] | the process that runs them |
 //! | [`config`], [`tracer`] | what is switched on meanwhile |
 //! | [`events`] | `kasuri events`: what each tracepoint costs |
-//! | [`costs`], `cache` | what was measured, remembered between runs; where |
+//! | [`costs`], `cache` | costs that were measured; the files that keep them between runs |
 //! | [`machine`] | what waking, sleeping and sharing data cost on this machine |
 //! | [`overhead`] | `kasuri overhead`: operations x configurations |
 //! | [`lmbench`] | LMbench's own programs in place of our operations |

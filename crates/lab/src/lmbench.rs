@@ -1,7 +1,8 @@
 //! `kasuri overhead --with-lmbench`: LMbench's own programs in place of our operations.
 //!
-//! Nothing of LMbench is built or copied here: the user names the directory of an installed one, and what its programs print is
-//! read. They are version 3's (`-N` repetitions); each does one operation and prints microseconds, on stderr:
+//! Kasuri neither contains nor builds any part of LMbench. The user names the directory of an installed LMbench, and
+//! the output of its programs is parsed. They are those of version 3 (`-N` repetitions). Each does one operation and
+//! prints microseconds to stderr:
 //!
 //! | program | prints |
 //! |---|---|
@@ -16,12 +17,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How long LMbench measures at least for one figure, us (its own variable; by itself it takes seconds).
+/// Least time that LMbench measures for one figure, us. It goes into LMbench's own variable; the default takes
+/// seconds.
 const ENOUGH_US: &str = "20000";
 /// The program that `lat_proc exec` and `lat_proc shell` run.
 const HELLO: &str = "/tmp/hello";
 
-/// The programs of our operation: the mean of what they print is one operation. `FILE` stands for a file of ours.
+/// The programs for one of our operations: the mean of their figures is the time of one operation. `FILE` stands for
+/// a file of ours.
 fn programs(operation: &str) -> &'static [&'static str] {
     match operation {
         "null call" => &["lat_syscall -N 1 null"],
@@ -52,12 +55,12 @@ fn programs(operation: &str) -> &'static [&'static str] {
 /// An installed LMbench.
 #[derive(Debug)]
 pub struct Lmbench {
-    /// Where its programs are.
+    /// The directory of its programs.
     dir: PathBuf,
     cpu: u32,
     /// The file that some operations read.
     file: PathBuf,
-    /// [`HELLO`] is ours and goes with us.
+    /// [`HELLO`] was made by us, and is removed when this value is dropped.
     made_hello: bool,
 }
 
@@ -76,7 +79,7 @@ impl Lmbench {
         // The programs may run elsewhere than here.
         let dir = std::path::absolute(&dir).unwrap_or(dir);
         let file = scratch.join("lmbench-file");
-        // lat_pagefault wants a megabyte at least; pages of zeros would all be one.
+        // lat_pagefault needs at least a megabyte; pages of zeros would all be one.
         let bytes = vec![1u8; 8 << 20];
         std::fs::write(&file, bytes).map_err(|e| Error::File(file.clone(), e))?;
         let made_hello = copy_hello(&dir.join("hello")).is_ok();
@@ -88,7 +91,7 @@ impl Lmbench {
         })
     }
 
-    /// Why operation `ix` cannot be measured; none: it can be.
+    /// The reason why operation `ix` cannot be measured; `None`: it can be.
     pub fn lacks(&self, ix: usize) -> Option<String> {
         let name = ops::ALL[ix].name;
         let mut programs = programs(name).iter();
@@ -105,7 +108,8 @@ impl Lmbench {
             .then(|| format!("{name}: LMbench needs a copy of its program hello as {HELLO}"))
     }
 
-    /// ns of one operation; not a number when the overhead that LMbench subtracts came out longer than what it measured.
+    /// Time of one operation, ns; not a number when the overhead that LMbench subtracts came out longer than what it
+    /// measured.
     ///
     /// # Errors
     /// When a program fails or prints something else.
@@ -135,7 +139,7 @@ impl Lmbench {
         }
         command
             .env("ENOUGH", ENOUGH_US)
-            // Ctrl-C is for us, who then still report what there is.
+            // Ctrl-C is for this process, which then still reports its results so far.
             .process_group(0)
             .stdin(Stdio::null());
         let mut cpus = CpuSet::new();
@@ -169,7 +173,7 @@ fn copy_hello(from: &Path) -> io::Result<()> {
     to.set_permissions(std::fs::Permissions::from_mode(0o755))
 }
 
-/// Whether what LMbench will run as [`HELLO`] is ours, or root's, and nobody else can change it.
+/// Whether the program that LMbench runs as [`HELLO`] belongs to us or to root, and no other user can change it.
 fn is_hello_ours() -> bool {
     use std::os::unix::fs::MetadataExt;
     let me = rustix::process::geteuid().as_raw();
@@ -178,13 +182,13 @@ fn is_hello_ours() -> bool {
     })
 }
 
-/// The figure in what one of the programs printed.
+/// The figure in the output of one of the programs.
 fn microseconds(text: &str) -> Option<f64> {
     let number = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let word = match words[..] {
             [.., us, "microseconds"] => us,
-            // Two numbers: of what, and its time.
+            // Two numbers: a size or count, and its time.
             [of, us] if of.parse::<f64>().is_ok() => us,
             _ => return None,
         };

@@ -1,5 +1,9 @@
-//! Measures costs of parallel work on this machine: waking a thread on another CPU, falling asleep, moving a cache line. It takes
-//! a fifth of a second, and uses futexes as the C library's mutex does.
+//! Measures costs of parallel work on this machine: waking a thread on another CPU, falling asleep, moving a cache
+//! line. It takes a fifth of a second, and uses futexes as the C library's mutex does.
+//!
+//! Two threads, each pinned to a CPU, wake each other through one futex word, with pauses of several lengths in
+//! between, because an idle CPU sleeps the more deeply the longer it is idle. Other programs can only lengthen a
+//! time, so batches are spread over the whole measurement and the lower quartile of them counts.
 use kasuri_record::host::allowed_cpus;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -14,7 +18,7 @@ pub struct Costs {
     pub wake_latency_short_ns: f64,
     /// ...and for 1 ms.
     pub wake_latency_long_ns: f64,
-    /// How long after the kernel put the sleeper into the futex's queue waking it is still cheap.
+    /// Time after the kernel put the sleeper into the futex's queue during which waking it is still cheap.
     pub fall_ns: f64,
     /// The waker's part of that, where the CPU was idle for 50 us.
     pub wake_call_ns: f64,
@@ -34,14 +38,14 @@ pub struct Costs {
     pub slowdown: f64,
 }
 
-/// How often each kind of waking is measured.
+/// Batches of each kind of wake-up.
 const BATCHES: usize = 12;
 
-/// Rounds of a batch before those that count. A hypervisor that looks for work a while before it takes an idle CPU away, and an
-/// idle loop of that kind, fit that while to the last sleeps: after some of 1 ms the first four of 50 us took 25 to 40 us to wake
-/// from, those after them 8. A program is in the state that its own sleeps make.
+/// Rounds of a batch before those that count. A hypervisor that polls for a while before it takes an idle CPU away,
+/// and an idle loop of that kind, adapt that while to the last sleeps: after sleeps of 1 ms, the first four of 50 us
+/// took 25 to 40 us to wake from, and the later ones 8. A program is in the state that its own sleeps cause.
 const WARM: u32 = 16;
-/// The same where each takes long, and the machine gives up looking after one.
+/// The same for long sleeps: each takes long, and the machine gives up polling after one of them.
 const WARM_LONG: u32 = 2;
 
 /// Measures on two CPUs; `None` where fewer may be used.
@@ -65,7 +69,7 @@ pub fn measure() -> Option<Costs> {
     let retry_ns = retry();
     Some(Costs {
         wake_latency_ns,
-        // Sleeping deeper takes longer to wake from; the reverse is noise.
+        // A wake-up from a deeper sleep takes longer; a measurement that says the reverse is noise.
         wake_latency_short_ns: short.0.min(wake_latency_ns),
         wake_latency_long_ns: long.0.max(wake_latency_ns),
         fall_ns: (cheap_window(a, b, short.1) - retry_ns).max(0.0),
@@ -83,7 +87,7 @@ pub fn measure() -> Option<Costs> {
 fn pin(cpu: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
-    // Where it is not allowed the measurement is of what the scheduler chose.
+    // Where pinning is not allowed, the measurement is of the CPUs that the scheduler chose.
     let _ = rustix::thread::sched_setaffinity(None, &set);
 }
 
@@ -105,16 +109,16 @@ fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
     }
 }
 
-/// How long the sleeper is let sleep.
+/// Time for which the sleeper may sleep before it is woken.
 #[derive(Clone, Copy)]
 enum Gap {
     Ns(u64),
-    /// Evenly spread over 0 to so many.
+    /// Evenly spread from 0 to this many ns.
     UpTo(u64),
 }
 
 impl Gap {
-    /// Rounds that do not count.
+    /// Number of rounds that do not count.
     fn warm(self) -> u32 {
         match self {
             Gap::Ns(ns) if ns >= 1_000_000 => WARM_LONG,
@@ -122,7 +126,7 @@ impl Gap {
         }
     }
 
-    /// Of round `round` of so many, from 1; 0: does not count yet.
+    /// The time in round `round` of `rounds`, counted from 1; 0 stands for each round that does not count.
     fn ns(self, round: u32, rounds: u32) -> u64 {
         match self {
             Gap::UpTo(ns) if round > 0 => ns * u64::from(round) / u64::from(rounds),
@@ -143,7 +147,8 @@ impl Pings {
     }
 }
 
-/// From about to sleep until waking costs as much as always: the share of cheap calls among those at even distances.
+/// The time between falling asleep and the moment from which a wake-up costs as much as usual. Wake-ups at even
+/// distances are spread over [0, `SPREAD_NS`]: the window is the share of cheap calls among them.
 fn cheap_window(a: usize, b: usize, usual_ns: f64) -> f64 {
     const SPREAD_NS: u64 = 3_000;
     let one = |_| {
@@ -174,12 +179,13 @@ fn ping(waker_cpu: usize, sleeper_cpu: usize, rounds: u32, gap: Gap) -> Pings {
                     futex(&word, libc::FUTEX_WAIT, round - 1);
                 }
                 latencies.push(since().saturating_sub(called.load(Ordering::Relaxed)) as f64);
-                // ORDER release; pairs with the waker's acquire load: it sleeps again only after having read.
+                // ORDER release; pairs with the waker's acquire load: `called` was read before the waker overwrites
+                // it.
                 done.store(round, Ordering::Release);
             }
             latencies
         });
-        // A thread of its own: pinning the caller would pin what it starts later.
+        // A separate thread: pinning the caller would also pin the threads that it starts later.
         let waker = scope.spawn(|| {
             pin(waker_cpu);
             start.wait();
@@ -216,7 +222,7 @@ fn ping(waker_cpu: usize, sleeper_cpu: usize, rounds: u32, gap: Gap) -> Pings {
     Pings { latencies, calls }
 }
 
-/// Of each part the lower quartile of the batches.
+/// The lower quartile of the batches, of each of the two parts.
 fn undisturbed(batches: Vec<(f64, f64)>) -> (f64, f64) {
     let (mut latencies, mut calls): (Vec<f64>, Vec<f64>) = batches.into_iter().unzip();
     latencies.sort_by(f64::total_cmp);
@@ -225,7 +231,8 @@ fn undisturbed(batches: Vec<(f64, f64)>) -> (f64, f64) {
     (quartile(&latencies), quartile(&calls))
 }
 
-/// The mean without the largest fiftieth. Not the median: where waking is sometimes cheap and sometimes dear, a program pays the mean.
+/// The mean without the largest fiftieth. Not the median: where waking is sometimes cheap and sometimes expensive, a
+/// program pays the mean.
 fn usual_mean(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.truncate(values.len() - values.len() / 50);
@@ -281,7 +288,7 @@ fn slowdown(a: usize, b: usize) -> f64 {
         // Arithmetic and a table that stays in the nearest caches.
         let mut table = [0u64; 2048];
         let mut x = 88_172_645_463_325_252_u64;
-        // CPU time: what others do to this machine meanwhile is not meant.
+        // CPU time, so that other programs on this machine do not count.
         let begin = cpu_ns();
         for i in 0..1_500_000_usize {
             x ^= x << 13;
@@ -311,7 +318,7 @@ fn slowdown(a: usize, b: usize) -> f64 {
                 go.wait();
                 work();
                 let both = work().min(work());
-                // ORDER relaxed: only when the other stops matters, not what it saw.
+                // ORDER relaxed: only the time at which the other thread stops matters; no data depends on it.
                 stop.store(true, Ordering::Relaxed);
                 (alone, both)
             });

@@ -1,8 +1,8 @@
 //! `kasuri overhead`: every operation under every configuration, in turn with the untraced run.
 //!
 //! A shared machine changes its speed by tens of percent within seconds. So a figure is never compared with one taken
-//! minutes ago: each block of operations under a configuration stands between two untraced blocks (A B A B ...), a
-//! ratio is taken of each neighbouring pair, and the median of the ratios is given with its interval ([`crate::stats`]).
+//! minutes ago: each block of operations under a configuration stands between two untraced blocks (A B A B ...), each
+//! neighbouring pair gives a ratio, and the median of the ratios is given with its interval ([`crate::stats`]).
 use crate::config::{Config, Kind};
 use crate::error::{Error, Result};
 use crate::lmbench::Lmbench;
@@ -21,26 +21,26 @@ pub const SCHEMA: &str = "kasuri.overhead/1";
 /// Work before operations are timed under a tracer that took time to start.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// How to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Rows of [`ops::ALL`].
     pub operations: Vec<usize>,
-    /// In order of the columns.
+    /// The columns, in their order.
     pub configs: Vec<Config>,
     /// Ratios taken of each cell.
     pub rounds: u32,
     /// Length of one batch, ns.
     pub batch_ns: f64,
-    /// CPU the operations run on.
+    /// The CPU on which the operations run.
     pub cpu: u32,
-    /// How long another tracer needs until its events are on.
+    /// Time that another tracer needs until its events are on.
     pub settle: Duration,
     /// Runs [`crate::worker::serve`]: executable and arguments.
     pub worker: (PathBuf, Vec<String>),
-    /// For raw pages; emptied again and again.
+    /// Directory for raw pages; emptied again and again.
     pub scratch: PathBuf,
-    /// Where ring sessions are made.
+    /// Directory in which ring sessions are made.
     pub shm_dir: PathBuf,
     /// The directory of an LMbench whose programs run instead of ours.
     pub lmbench: Option<PathBuf>,
@@ -53,11 +53,11 @@ pub struct Overhead {
     pub schema: &'static str,
     /// Machine, kernel, CPU.
     pub host: kasuri_format::meta::Host,
-    /// CPU the operations ran on.
+    /// The CPU on which the operations ran.
     pub cpu: u32,
     /// Rounds done.
     pub rounds: u32,
-    /// Whose operations: "kasuri", or "lmbench".
+    /// The source of the operations: "kasuri" or "lmbench".
     pub operations_of: &'static str,
     /// Columns.
     pub configs: Vec<Column>,
@@ -100,7 +100,8 @@ pub struct Cell {
     pub added_ns: Estimate,
 }
 
-/// Called before each step with its number and the number of all; returning false ends the measurement with the rounds done so far.
+/// Called before each step with its number and the number of all steps. Returning false ends the measurement with the
+/// rounds done so far.
 pub type Progress<'a> = &'a mut dyn FnMut(u32, u32) -> bool;
 
 struct Lab<'a> {
@@ -109,18 +110,18 @@ struct Lab<'a> {
     plain: Worker,
     annotated: Worker,
     lmbench: Option<Lmbench>,
-    /// Rows of [`ops::ALL`], and how often each is done in a batch.
+    /// Rows of [`ops::ALL`], and the repetitions of each in a batch.
     operations: Vec<usize>,
     counts: Vec<u64>,
     missing: Vec<String>,
-    // After the workers: they write into it.
+    // After the workers, which write into it: fields drop in this order.
     _session: Session,
 }
 
-/// Measures.
+/// Measures all operations under all configurations.
 ///
 /// # Errors
-/// When nothing can be measured. A configuration that cannot be is named in [`Overhead::missing`].
+/// When nothing can be measured. A configuration that cannot be measured is named in [`Overhead::missing`].
 pub fn measure(options: &Options, progress: Progress<'_>) -> Result<Overhead> {
     let mut lab = Lab::open(options)?;
     let mut samples = Samples::new(options);
@@ -192,7 +193,7 @@ impl<'a> Lab<'a> {
         let mut runnable = Vec::new();
         for ix in operations {
             let count = match &lmbench {
-                // LMbench repeats, and divides, by itself; whether it can is seen once.
+                // LMbench repeats and divides by itself; this one run shows whether it can do the operation.
                 Some(lmbench) => lmbench.run(ix).map(|_| 1),
                 None => plain.calibrate(ix, options.batch_ns),
             };
@@ -201,7 +202,8 @@ impl<'a> Lab<'a> {
                     runnable.push(ix);
                     counts.push(n);
                 }
-                // Of one operation this machine lacks something (a network interface, a shell): the others have their rows.
+                // The machine lacks something for this operation (a network interface, a shell); the other operations
+                // still have their rows.
                 Err(Error::Operation(name, why)) => {
                     missing.push(format!("{name}: cannot be run here: {why}"));
                 }
@@ -262,8 +264,8 @@ impl<'a> Lab<'a> {
             }
         };
         if let Kind::Command(_) = config.kind {
-            // The machine was idle while the tracer started, and virtual CPUs that have rested run faster for a while: what is compared
-            // has worked just before.
+            // The machine was idle while the tracer started, and virtual CPUs run faster for a while after a rest. So
+            // operations run for a while before those that are compared.
             let start = Instant::now();
             while start.elapsed() < WARM_UP {
                 block(&mut runner, operations, counts, false, &mut || Ok(()))?;
@@ -361,7 +363,7 @@ fn block(
 }
 
 fn cell(pairs: &[(f64, f64)]) -> Option<Cell> {
-    // A switch may come out at nothing after its overhead is subtracted; there is no ratio to that.
+    // The time of a switch may come out as zero after its overhead is subtracted; no ratio to that exists.
     let ratios: Vec<f64> = pairs
         .iter()
         .filter(|(a, _)| *a > 0.0)

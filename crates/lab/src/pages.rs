@@ -16,7 +16,8 @@ pub fn bytes_of(event: &RawEvent<'_>) -> u64 {
     event.data.len() as u64 + u64::from(HEADER_BYTES)
 }
 
-/// Calls `f` with the id of each event in `path`, and the event; bytes of the pages' headers and events. Damaged pages are left out.
+/// Calls `f` with the id of each event in `path`, and the event. Returns the bytes of the pages' headers and events.
+/// Skips damaged pages.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -28,7 +29,7 @@ pub fn each_event(
     let refused = |e| Error::File(path.to_owned(), e);
     let mut file = File::open(path).map_err(refused)?;
     let bytes = file.metadata().map_err(refused)?.len();
-    // Not more than there is: most files of a short look are a page or two.
+    // No more than the file has: most files of a short measurement are a page or two.
     let mut left = bytes as usize / layout.page_bytes * layout.page_bytes;
     let whole = left.min(CHUNK);
     let mut buffer = vec![0; whole];

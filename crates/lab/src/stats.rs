@@ -10,7 +10,7 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Values it was taken of.
+    /// Number of values.
     pub n: usize,
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Buffer of each CPU: a batch of the worst configuration fits.
+/// Buffer of each CPU, KiB: it holds a batch of the worst configuration.
 const BUFFER_KB: u64 = 16 * 1024;
 
 /// A private instance with its files, all events off.
@@ -55,15 +55,15 @@ impl Kernel {
         })
     }
 
-    /// The events there are.
+    /// The events of this kernel.
     pub fn catalogue(&self) -> &Catalogue {
         &self.catalogue
     }
 
-    /// Switches `events` on, their records going to files in `dir`.
+    /// Switches `events` on and sends their records to files in `dir`.
     ///
     /// # Errors
-    /// When the kernel refuses; what it has not is left out.
+    /// When the kernel refuses. Events that it does not have are left out.
     pub fn on(&mut self, events: &[String], dir: &Path) -> Result<()> {
         self.new_files(dir)?;
         for event in events {
@@ -94,8 +94,8 @@ impl Kernel {
             })
     }
 
-    /// Moves what was written to the files: called between batches, so that a batch finds room and its writes meet fresh
-    /// pages, as they do while a recorder drains.
+    /// Moves the written pages to the files. Called between batches, so that a batch finds room and writes to fresh
+    /// pages, as it does while a recorder drains.
     ///
     /// # Errors
     /// When the files cannot be written.
@@ -106,7 +106,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Begins new files in `dir`; what is in the buffers belongs to the files before.
+    /// Begins new files in `dir`; the content of the buffers goes to the previous files.
     ///
     /// # Errors
     /// When the files cannot be made.
@@ -117,7 +117,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Everything that was written, the last page of each CPU too, into the files; events stay on.
+    /// Moves everything that was written into the files, the last page of each CPU too; events stay on.
     ///
     /// # Errors
     /// When the kernel refuses or the files cannot be written.
@@ -150,7 +150,7 @@ impl Kernel {
     }
 }
 
-/// How often another tracer is started before it is left out.
+/// Number of times that another tracer is started before it is left out.
 const STARTS: u32 = 3;
 
 /// Another tracer while it runs; ended when dropped.
@@ -187,7 +187,7 @@ impl Peer {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A group of its own: SIGINT is for the tracer, whatever processes it is made of.
+            // A separate process group: SIGINT goes to all processes of the tracer.
             .process_group(0)
             .spawn()
             .map_err(|e| failed(e.to_string()))?;
@@ -196,7 +196,8 @@ impl Peer {
         match peer.child.try_wait() {
             Ok(None) => Ok(peer),
             Ok(Some(status)) => {
-                // Processes that it left behind would hold its buffers. Their group outlives it; without them there is none.
+                // Processes that the tracer left behind would hold its buffers. Their group outlives it; without them
+                // the group does not exist.
                 // SAFETY: no process of ours is in that group.
                 unsafe { libc::kill(-(peer.child.id() as i32), libc::SIGKILL) };
                 Err(failed(format!("`{command}` ended at once ({status})")))
@@ -259,7 +260,7 @@ pub fn switch_on<'a>(
 }
 
 impl On<'_> {
-    /// Between batches.
+    /// Moves the written pages to the files; called between batches.
     ///
     /// # Errors
     /// When files cannot be written.

@@ -1,8 +1,8 @@
 //! `kasuri overhead --volume`: how much each selection of events writes, at rest or while a program runs.
 //!
-//! Each selection is recorded as `kasuri record -a --events` does it, the recorder's own events among the others; bytes are
-//! counted in the kernel's pages, then the recording is packed. Selections are recorded one after another, not at once: what all
-//! events write would otherwise contain what looking at the rest causes.
+//! Each selection is recorded as `kasuri record -a --events` does it, the recorder's own events among the others.
+//! Bytes are counted in the kernel's pages; then the recording is packed. Selections are recorded one after another,
+//! not at once, so that the volume of one does not contain the events that recording another one causes.
 use crate::error::{Error, Result};
 use crate::pages::{bytes_of, each_event};
 use kasuri_format::meta::{Host, Meta};
@@ -17,18 +17,18 @@ use std::time::Duration;
 /// Name and version of the JSON.
 pub const SCHEMA: &str = "kasuri.volume/1";
 
-/// How to measure.
+/// Options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Names of selections, with their events as `system:name`.
     pub selections: Vec<(String, Vec<String>)>,
-    /// How long each is recorded, at most.
+    /// Longest time for which each is recorded.
     pub time: Duration,
-    /// Runs meanwhile, once for each selection; none: the system as it is.
+    /// The program that runs meanwhile, once for each selection; empty: the system as it is.
     pub program: Vec<OsString>,
-    /// For recordings.
+    /// Directory for recordings.
     pub scratch: PathBuf,
-    /// Where ring sessions are made.
+    /// Directory in which ring sessions are made.
     pub shm_dir: PathBuf,
 }
 
@@ -52,16 +52,16 @@ pub struct Volume {
 pub struct Written {
     /// The selection.
     pub name: String,
-    /// The time that the following is of: that asked for, up to the last event; of a program, from its first event. While
-    /// hundreds of events are switched on, some are on already: that time is left out.
+    /// The time that the following counts cover: the time asked for, up to the last event; with a program, from its
+    /// first event. The time in which hundreds of events are being switched on, and only some are on, is left out.
     pub seconds: f64,
     /// Events that were written.
     pub events: u64,
     /// Events that found no room.
     pub lost: u64,
-    /// Bytes of the kernel's pages up to their last event, headers among them; the share of those events.
+    /// Bytes of the kernel's pages up to their last event, headers included: the share of these events.
     pub page_bytes: u64,
-    /// Bytes of the packed file; the share of those events.
+    /// Bytes of the packed file: the share of these events.
     pub packed_bytes: u64,
     /// CPUs, in the order of [`Kind::cpu_bytes`].
     pub cpus: Vec<u32>,
@@ -74,15 +74,16 @@ pub struct Written {
 pub struct Kind {
     /// `system/name`.
     pub name: String,
-    /// How many.
+    /// Number of events.
     pub events: u64,
-    /// Their bytes.
+    /// Bytes of these events.
     pub bytes: u64,
-    /// Their bytes on each CPU.
+    /// Bytes of these events on each CPU.
     pub cpu_bytes: Vec<u64>,
 }
 
-/// Records each selection. `progress` hears the name of each; false ends the measurement after what is there.
+/// Records each selection. Calls `progress` with the name of each; when that returns false, the measurement ends with
+/// the selections recorded so far.
 ///
 /// # Errors
 /// When nothing can be recorded.
@@ -105,7 +106,7 @@ pub fn measure(options: &Options, progress: &mut dyn FnMut(&str) -> bool) -> Res
             let text = format!("{name}: {text}");
             volume.missing.push(text);
         }
-        // Ctrl-C ends a recording early; what follows is then not wanted either.
+        // Ctrl-C ends a recording early; the user does not want the following ones either.
         let is_cut =
             options.program.is_empty() && written.seconds < 0.9 * options.time.as_secs_f64();
         volume.selections.push(written);
@@ -149,7 +150,7 @@ fn record(options: &Options, name: &str, events: &[String]) -> Result<(Written, 
     Ok((written, missing))
 }
 
-/// Counts what is in a recording directory; and which share of its events that was.
+/// Counts the content of a recording directory. Also returns the share of all its events that was counted.
 fn read(options: &Options, name: &str, dir: &Path, lost: u64) -> Result<(Written, f64)> {
     let path = dir.join("meta.json");
     let refused = |e| Error::File(path.clone(), e);
@@ -200,7 +201,7 @@ fn read(options: &Options, name: &str, dir: &Path, lost: u64) -> Result<(Written
 
 /// The part of a recording in which everything was on.
 struct Span {
-    /// First stamp of it.
+    /// Its first stamp.
     from: u64,
     seconds: f64,
     /// Events of the whole recording.

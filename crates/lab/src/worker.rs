@@ -1,10 +1,11 @@
 //! The process whose operations are timed, and the controller's end of it.
 //!
-//! The worker is an executable of its own run, started before anything is measured: it has one thread, little
-//! memory (fork copies it) and one CPU. The controller tells it what to do by lines on a pipe and switches
-//! tracers only between its answers, so nothing of the controller's own is in the times.
+//! The worker is a separate run of the executable, started before anything is measured: it has one thread, little
+//! memory (fork copies it) and one CPU. The controller sends requests as lines on a pipe and switches tracers only
+//! between the answers, so the measured times contain nothing of the controller.
 //!
-//! Request: `OPERATION N ANNOTATED` (row of [`ops::ALL`], count, 0 or 1), or `work AMOUNT` ([`ops::set_work`]); answer: nanoseconds, or `error: why`.
+//! Request: `OPERATION N ANNOTATED` (row of [`ops::ALL`], count, 0 or 1), or `work AMOUNT` ([`ops::set_work`]).
+//! Answer: nanoseconds, or `error: why`.
 use crate::error::{Error, Result};
 use crate::ops::{self, Operation};
 use kasuri_format::ring::Policy;
@@ -66,7 +67,7 @@ fn serve_line(line: &str, open: &mut HashMap<usize, Box<dyn Operation>>) -> io::
     operation.run(n, annotated)
 }
 
-/// Rings for a worker that annotates. Overwritten, never drained: what an annotation costs its thread is the same.
+/// Rings for a worker that annotates. They are overwritten, never drained: an annotation costs its thread the same.
 pub(crate) fn session(shm_dir: &Path, dir: &Path) -> Result<Session> {
     let options = SessionOptions {
         policy: Policy::Overwrite,
@@ -105,7 +106,7 @@ impl Worker {
             .env_remove("KASURI_SESSION")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C is for the controller, which then still reports what it has.
+            // Ctrl-C is for the controller, which then still reports its results so far.
             .process_group(0);
         if let Some(session) = session {
             command.env("KASURI_SESSION", session);
@@ -123,7 +124,7 @@ impl Worker {
         self.child.id()
     }
 
-    /// Does operation `ix` `n` times; ns in all.
+    /// Does operation `ix` `n` times. Returns the time of all, ns.
     ///
     /// # Errors
     /// When the operation cannot be done here, or the worker died.
@@ -135,7 +136,7 @@ impl Worker {
         })
     }
 
-    /// From now on so much else is done before each operation ([`ops::set_work`]).
+    /// Sets the amount of other work before each operation from now on ([`ops::set_work`]).
     ///
     /// # Errors
     /// When the worker died.
@@ -156,8 +157,8 @@ impl Worker {
         }
     }
 
-    /// The shortest of [`TRIES`] runs: being preempted, or an interrupt, only ever adds. The tracer under test adds to
-    /// each of them.
+    /// The shortest of [`TRIES`] runs: preemption and interrupts only ever add time. The tracer under test adds to
+    /// each run.
     ///
     /// # Errors
     /// As [`Worker::run`].
@@ -171,7 +172,7 @@ impl Worker {
         Ok(shortest)
     }
 
-    /// How many repetitions take about `ns`.
+    /// The number of repetitions that take about `ns`.
     ///
     /// # Errors
     /// As [`Worker::run`].
@@ -191,7 +192,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Its loop ends with the pipe; its children end with theirs.
+        // The worker's loop ends with the pipe; its children end with their own descriptors.
         self.to = None;
         let _ = self.child.wait();
     }

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// farther apart, or most of them are no faults.
 const FAULT_AROUND: usize = 64 * 1024;
 const FAULTS: usize = 256;
-/// LMbench's lat_mmap: a byte is written every so often in the first tenth of the mapping.
+/// LMbench's lat_mmap writes a byte at regular distances in the first tenth of the mapping.
 const MAPPED: usize = 1 << 20;
 const TOUCHED: usize = MAPPED / 10;
 const STEP: usize = 16 * 1024;
@@ -50,10 +50,10 @@ impl Mapping {
         unsafe { std::ptr::read_volatile(self.at.cast::<u8>().add(offset)) };
     }
 
-    /// Only of a mapping for writing.
+    /// Needs a mapping for writing.
     fn write(&self, offset: usize) {
         assert!(offset < self.bytes);
-        // SAFETY: as in `touch`; nobody else reads the file.
+        // SAFETY: as in `touch`; no other code reads the file.
         unsafe { std::ptr::write_volatile(self.at.cast::<u8>().add(offset), 1) };
     }
 }
@@ -68,14 +68,15 @@ impl Drop for Mapping {
 /// Most work that [`Memory::work`] does.
 pub const WORK_MOST: u32 = 5;
 
-/// Bytes walked through for each amount of work: up to more than the nearest caches hold.
+/// Bytes read for each amount of work: up to more than the nearest caches hold.
 const WALKED: [usize; WORK_MOST as usize + 1] = [0, 0, 4, 16, 64, 256];
 const KIB: usize = 1024;
 const PAGE: usize = 4096;
 const LINE: usize = 64;
 
-/// Imitates the work of a program between two events, in the kernel and on its own memory: maps pages, writes to some of them, walks
-/// through a table. This evicts the tracer's code and data from the nearest caches; more work evicts more.
+/// Imitates the work of a program between two events, in the kernel and on its own memory: maps pages, writes to some
+/// of them, reads through a table. This evicts the tracer's code and data from the nearest caches; more work evicts
+/// more.
 pub struct Memory {
     table: Vec<u8>,
 }
@@ -93,7 +94,8 @@ impl Memory {
     pub fn work(&mut self, amount: u32) -> io::Result<()> {
         const BYTES: usize = 16 * PAGE;
         let pages = (1usize << amount.min(WORK_MOST)) >> 2;
-        // SAFETY: a new mapping at an address of the kernel's choice, written to within its bounds and unmapped; nobody else knows of it.
+        // SAFETY: a new mapping at an address of the kernel's choice, written to within its bounds and unmapped; no
+        // other code has its address.
         unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
             let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -137,7 +139,8 @@ impl Operation for PageFault {
             let batch = left.min(FAULTS as u64);
             let mut ix = 0usize;
             total += timed(batch, annotated, &mut || {
-                // 97 and 256 have no common factor: every window once, in no order that anybody reads ahead.
+                // 97 and 256 have no common factor: each window is touched once, in an order that no readahead
+                // predicts.
                 ix = (ix + 97) % FAULTS;
                 self.0.touch(ix * FAULT_AROUND);
                 Ok(())

@@ -188,17 +188,17 @@ pub const ALL: &[Definition] = &[
     },
 ];
 
-/// How much else is done before each operation. The worker has one thread.
+/// Amount of other work before each operation. The worker has one thread.
 static WORK: AtomicU32 = AtomicU32::new(0);
 
-/// From now on so much else is done before each operation, as in a program that meets its events so far apart: nothing (0), up to
-/// [`WORK_MOST`]. The more, the less of what a tracer needs is left in the caches.
+/// Sets the amount of other work before each operation from now on, from none (0) to [`WORK_MOST`], as in a program
+/// whose events lie that far apart. The more work, the less of the tracer's code and data is left in the caches.
 pub fn set_work(amount: u32) {
     WORK.store(amount, Ordering::Relaxed);
 }
 
-/// Does `f` `n` times, timed, with an annotated slice around each when asked for. Not a copy of `f` in each loop: where a copy lies in
-/// memory alone made two percent of a page fault.
+/// Does `f` `n` times, timed, with an annotated slice around each when asked for. Both loops call the same code of
+/// `f`: with a copy in each loop, the place of the copy in memory alone made two percent of a page fault.
 fn timed(n: u64, annotated: bool, f: &mut dyn FnMut() -> io::Result<()>) -> io::Result<f64> {
     let start = std::time::Instant::now();
     let work = WORK.load(Ordering::Relaxed);
@@ -221,7 +221,7 @@ fn timed(n: u64, annotated: bool, f: &mut dyn FnMut() -> io::Result<()>) -> io::
     Ok(start.elapsed().as_nanos() as f64)
 }
 
-/// The result of a system call that says -1 and errno.
+/// The result of a system call; -1 becomes the error in errno.
 fn check(rc: impl Into<i64>) -> io::Result<i64> {
     match rc.into() {
         -1 => Err(io::Error::last_os_error()),

@@ -3,7 +3,7 @@ use super::{Operation, check, repeat};
 use std::ffi::CStr;
 use std::io;
 
-/// LMbench runs a program of its own that prints a line; true(1) is on every machine and prints none.
+/// LMbench runs a program of its own that prints a line; true(1) is on every machine and prints nothing.
 fn a_program() -> io::Result<&'static CStr> {
     [c"/bin/true", c"/usr/bin/true"]
         .into_iter()
@@ -14,7 +14,7 @@ fn a_program() -> io::Result<&'static CStr> {
 
 /// Forks, lets the child do `f`, which must not return, and waits for it.
 fn child(f: impl FnOnce()) -> io::Result<()> {
-    // SAFETY: the worker has one thread, so the child may call what it likes; it ends in _exit or exec.
+    // SAFETY: the worker has one thread, so the child may call any function; it ends in _exit or exec.
     let pid = check(unsafe { libc::fork() })?;
     if pid == 0 {
         f();

@@ -1,11 +1,12 @@
 //! Operations in which processes wake each other. The worker and all its children share one CPU, so each hand-over is
-//! one context switch and no interrupt to another CPU.
+//! one context switch and no interrupt to another CPU. A hand-over is one byte in a pipe or a socket; a child ends
+//! when its descriptors close.
 use super::{Operation, check, timed};
 use rustix::fd::OwnedFd;
 use rustix::pipe::pipe;
 use std::io;
 
-/// A child that ends when its descriptors close, that is with the worker.
+/// Forks a child that ends when its descriptors close, that is, when the worker ends.
 fn child(f: impl FnOnce()) -> io::Result<libc::pid_t> {
     // SAFETY: the worker has one thread; the child ends in _exit.
     let pid = check(unsafe { libc::fork() })? as libc::pid_t;
@@ -36,13 +37,13 @@ fn send(fd: &OwnedFd) -> io::Result<()> {
     rustix::io::write(fd, &[1]).map(|_| ()).map_err(Into::into)
 }
 
-/// False: the other end is closed.
+/// Receives the token. Returns false when the other end is closed.
 fn receive(fd: &OwnedFd) -> io::Result<bool> {
     Ok(rustix::io::read(fd, &mut [0u8; 1])? == 1)
 }
 
-/// Reads the whole working set, as LMbench sums its array. Not inlined: the loops with annotations and without would each have their own
-/// copy, and on a large set what the compiler made of it differs by more than an annotation costs.
+/// Reads the whole working set, as LMbench sums its array. Not inlined: the loops with annotations and without would
+/// each have a copy, and on a large set two compiled copies differ by more than an annotation costs.
 #[inline(never)]
 fn touch(set: &[u64]) {
     std::hint::black_box(set.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)));
@@ -99,8 +100,8 @@ pub fn ring(n: usize, kib: usize) -> io::Result<Box<dyn Operation>> {
 
 impl Operation for Ring {
     fn run(&mut self, n: u64, annotated: bool) -> io::Result<f64> {
-        // `n` switches, in whole passes; the shortest part of each kind stands for all: a difference of two times of
-        // which one was disturbed says nothing.
+        // `n` switches, in whole passes. The shortest part of each kind stands for all: the difference of two times
+        // is meaningless when one of them was disturbed.
         let passes = n.div_ceil(self.n * PARTS).max(1);
         let (mut ring, mut overhead) = (f64::INFINITY, f64::INFINITY);
         for _ in 0..PARTS {

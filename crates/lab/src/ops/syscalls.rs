@@ -5,10 +5,10 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// A file that every Linux has; LMbench takes one of its own, which makes no difference in the path.
+/// A file that every Linux has. LMbench takes a file of its own, which makes no difference in the path.
 const A_FILE: &std::ffi::CStr = c"/dev/null";
 
-/// Through syscall(2): a C library might remember what getppid() said.
+/// Calls getppid() through syscall(2), because a C library might remember its result.
 pub fn null_call() -> io::Result<Box<dyn Operation>> {
     repeat(|| {
         // SAFETY: no arguments, no effects.
@@ -16,7 +16,7 @@ pub fn null_call() -> io::Result<Box<dyn Operation>> {
     })
 }
 
-/// Alternately the one and the other: an operation is the mean of both.
+/// Reads and writes a byte by turns: one operation is the mean of both.
 pub fn null_io() -> io::Result<Box<dyn Operation>> {
     let mut zero = File::open("/dev/zero")?;
     let mut null = File::options().write(true).open("/dev/null")?;
@@ -46,12 +46,12 @@ pub fn open_close() -> io::Result<Box<dyn Operation>> {
     repeat(|| {
         // SAFETY: a NUL-terminated path; the descriptor is ours to close.
         let fd = check(unsafe { libc::open(A_FILE.as_ptr(), libc::O_RDONLY) })?;
-        // SAFETY: just opened, owned by nobody else.
+        // SAFETY: just opened; no other code owns it.
         check(unsafe { libc::close(fd as i32) }).map(|_| ())
     })
 }
 
-/// One connection, its end duplicated: what select(2) asks is each descriptor's socket.
+/// Duplicates one end of a connection: select(2) asks the socket behind each descriptor.
 pub fn select_tcp() -> io::Result<Box<dyn Operation>> {
     const DESCRIPTORS: usize = 100;
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -83,8 +83,8 @@ pub fn select_tcp() -> io::Result<Box<dyn Operation>> {
 extern "C" fn handler(_signal: libc::c_int) {}
 
 fn install() -> io::Result<()> {
-    // SAFETY: a zeroed sigaction with a handler that does nothing is valid; the signal is used by nobody else
-    // in the worker.
+    // SAFETY: a zeroed sigaction with a handler that does nothing is valid; no other code in the worker uses the
+    // signal.
     let rc = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
