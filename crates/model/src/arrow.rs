@@ -1,4 +1,7 @@
 //! Arrows between threads: the program's own flows, and from a task's creation to its first run.
+//!
+//! Exports treat both kinds alike, so both come as [`Arrow`] with ids that are unique in the recording: formats such as Chrome's and Perfetto's pair
+//! the two ends of an arrow by id.
 use crate::{SliceKind, StrIx, ThreadIx, Time, Trace};
 
 /// One arrow.

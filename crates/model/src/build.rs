@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 /// The columns of a recording whose events come from `cpus` (with their numbers) and `streams`.
 ///
 /// # Errors
-/// What the sources report, or [`Error::TooMany`].
+/// Errors of the sources, or [`Error::TooMany`].
 pub fn build<C: CpuEvents, S: AnnotationEvents>(
     setup: Setup,
     strings: Strings,
@@ -244,7 +244,7 @@ impl Trace {
         for (thread, holder) in waits.thread.iter().zip(&mut waits.holder) {
             let process = threads[thread.ix()].process;
             if *holder != 0 && inside.contains(&process) {
-                // A thread that never annotated: the lock's word for it means somebody else out here.
+                // A thread that never annotated: its inner number is another thread's outside, so the holder is unknown.
                 *holder = outer.get(&(process, *holder)).copied().unwrap_or(0);
             }
         }

@@ -1,7 +1,12 @@
 //! Checks what holds for every trace, whatever was recorded: the rules of [`crate::types`], executable.
+//!
+//! Tests of the passes, of importers and of damaged files call [`Trace::broken_rules`] on their result: columns of one
+//! table have one length, rows are sorted as documented, ranges lie inside their tables, slices of one depth do not
+//! overlap. [`Trace::disagreements`] is apart, because what it reports may be true of the
+//! recorded events themselves.
 use crate::{SliceKind, ThreadIx, ThreadState, Trace};
 
-/// More than this many messages say no more.
+/// Further messages are left out: they rarely tell anything new.
 const MOST: usize = 20;
 
 struct Report(Vec<String>);
@@ -28,8 +33,8 @@ impl Trace {
         report.0
     }
 
-    /// Where a thread's running time differs from what the CPUs say that they ran of it; empty: nowhere. May differ when
-    /// events contradict each other (clocks that are not the same on all CPUs, losses that nothing tells of).
+    /// Threads whose running time by their states differs from that by the CPUs' occupancy. The two may differ when
+    /// events contradict each other (clocks that are not the same on all CPUs, losses that no event reports).
     pub fn disagreements(&self) -> Vec<String> {
         let mut ran = vec![0i64; self.threads.len()];
         for cpu in 0..self.cpus.len() {

@@ -10,7 +10,7 @@ pub enum Error {
     /// More rows than a 32-bit index can name.
     #[error("more than {max} {what} in one recording")]
     TooMany {
-        /// What there is too much of.
+        /// The rows of which there are too many.
         what: &'static str,
         /// The most one recording can hold.
         max: u32,

@@ -1,4 +1,8 @@
 //! Runs on a CPU that a hidden switch began, until the kernel's count of run time places them (`sched/run_time.rs`).
+//!
+//! A hidden switch is one that the kernel made and did not report: a later event on the CPU names a thread that was never
+//! switched in. [`HiddenRun`] keeps the states of the thread and of the CPU as they were before, so that the beginning of the
+//! run can be moved to a later time when a sched_stat_runtime event says how long the run has taken.
 use crate::Time;
 use crate::tape::StateLog;
 

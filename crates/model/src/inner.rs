@@ -1,15 +1,15 @@
 //! Finds the threads whose annotations come from a client in a pid name space of its own.
 //!
 //! A client calls itself and its threads by inner numbers, the kernel's events by outer ones; the same number often means
-//! somebody else out here. Three sources, the surest first:
+//! another thread outside. Three sources, the surest first:
 //! 1. the recorder translated the thread while it lived ([`Setup::inner`]);
-//! 2. the kernel's events: who annotates at an instant is on a CPU at that instant. The threads that were on a CPU at
+//! 2. the kernel's events: a thread that annotates at an instant is on a CPU at that instant. The threads that were on a CPU at
 //!    (nearly) all stamps of a stream are its candidates; one is its owner. Where several are left - as many as there are streams of
 //!    that process - numbers were given out in the same order inside and outside. The same order binds all: a thread with a higher
-//!    number than a translated one was born after it (where inner numbers began anew meanwhile, nobody fits);
+//!    number than a translated one was born after it (where inner numbers began anew meanwhile, no thread fits);
 //! 3. else the stream gets a thread of its own, "thread N of PID (name space)", without states: never a stranger's.
 //!
-//! Where the recorder could not tell a client's process ([`Setup::in_doubt`]: it was gone before anybody looked), its numbers
+//! Where the recorder could not tell a client's process ([`Setup::in_doubt`]: it was gone before the recorder looked), its numbers
 //! are first taken for outer ones; they are believed when that thread belongs to the program and was on a CPU.
 use crate::input::{AnnotationEvents, Setup};
 use crate::sched::{IDLE, Sched};
@@ -139,7 +139,7 @@ impl Owners {
         row
     }
 
-    /// The streams of a client whose threads nobody translated; `outer`: its process, when known; `taken`: rows that have
+    /// The streams of a client whose threads the recorder did not translate; `outer`: its process, when known; `taken`: rows that have
     /// streams, with what those call them; `births`: of translated threads.
     fn resolve(
         &mut self,
@@ -202,7 +202,7 @@ impl Owners {
         }
     }
 
-    /// A thread that no event knows: its number is negative, so that it is nobody's.
+    /// A thread that no event knows: its number is negative, so that no other thread has it.
     fn unresolved(
         &self,
         sched: &mut Sched,

@@ -71,7 +71,7 @@ pub fn named<'a>(trace: &'a Trace, name: StrIx, otherwise: &'static str) -> &'a 
     }
 }
 
-/// Which parts of a slice the recording does not hold, from its [`crate::open`] bits; "" when it holds it all.
+/// The parts of a slice that the recording does not hold, from its [`crate::open`] bits; "" when it holds it all.
 pub fn not_seen(open: u8) -> &'static str {
     use crate::open::{BEGIN_UNSEEN, END_UNSEEN};
     match open & (BEGIN_UNSEEN | END_UNSEEN) {

@@ -1,8 +1,8 @@
 //! Uprobes on lock functions -> the events that the lock probe would have written.
 //!
-//! A probe costs some microseconds, which lie between the request and the return of a lock that was free. What that is on
-//! this machine the recording says itself: of each function the shortest time between the two. It is taken off; what is
-//! left counts as a wait when it is longer than that.
+//! A probe costs some microseconds, which lie between the request and the return of a lock that was free. The recording
+//! shows the cost on its machine: for each function, the shortest time between the two. It is subtracted from every call;
+//! the rest counts as a wait when it is longer than the cost.
 use crate::input::{Annotation, AnnotationEvents, AnnotationVec, LockCall, LockStep};
 use crate::{Error, ProcessIx, StrIx, Strings, Thread, ThreadIx, Time};
 use kasuri_base::annotation::{Kind, lock_type};
@@ -116,7 +116,7 @@ fn paired(calls: &[LockCall], mut each: impl FnMut(&LockCall, Option<Asked>)) {
             LockStep::Acquired => {
                 if let Some(at) = open.iter().rposition(|a| a.function == call.function) {
                     let asked = open[at];
-                    // What was called inside it and never returned was left by a jump.
+                    // Calls inside it that never returned were left by a jump (longjmp, an exception).
                     open.truncate(at);
                     each(call, Some(asked));
                 }

@@ -25,7 +25,7 @@ pub struct OccupancyRow {
     pub end: Time,
     /// The thread that ran; none: idle or unknown.
     pub thread: ThreadIx,
-    /// Nobody ran.
+    /// The CPU was idle.
     pub idle: bool,
 }
 

@@ -5,7 +5,8 @@
 //! its way to sleep; whether it then slept at all shows only later, so such a wake-up waits in `Row::pending` with
 //! `early` set. And after a loss nothing may be carried over the gap.
 //!
-//! No event hashes, and none allocates but to grow a column. Each thread has its own tape of states.
+//! Handling an event computes no hash and allocates only to grow a column. Each thread has its own log of states
+//! (`tape`).
 mod run_time;
 
 use crate::hidden_run::{HiddenRun, RunTimes};
@@ -311,7 +312,7 @@ impl Sched {
     }
 
     /// Each tracefs event names who was on the CPU. Some kernels hide switches (seen: all those from idle on one CPU of
-    /// a virtual machine), so that may be somebody else than who was last switched in.
+    /// a virtual machine), so that may be another thread than the one last switched in.
     /// Returns whether the event certainly tells which thread is there.
     #[inline]
     fn check_current(&mut self, cpu: u16, time: Time, event: &Event) -> bool {
@@ -362,8 +363,8 @@ impl Sched {
     }
 
     /// `tid` is on the CPU and was not switched in. Between the CPU's last event and now the thread before it left,
-    /// at a time that nobody knows. A thread that was ready has run since it was woken or preempted, as far
-    /// as can be known: it was wanted here, and this CPU reported nobody else.
+    /// at an unknown time. A thread that was ready has run since it was woken or preempted, as far
+    /// as can be known: it was wanted here, and this CPU reported no other thread.
     #[cold]
     fn hidden_switch(&mut self, cpu: u16, time: Time, tid: i32) {
         let row = if tid == 0 { NONE } else { self.table.find(tid) };
@@ -395,7 +396,7 @@ impl Sched {
         let is_ready = state.is_runnable() || wakeup != NONE;
         let thread_before = self.before_hidden_run(row, is_ready, wakeup, cpu);
         self.forget_wakeup(row);
-        // Taken off before, and yet the CPU went idle: a CPU limit held it back, nobody knows until when.
+        // Taken off before, and yet the CPU went idle: a CPU limit held it back, until an unknown time.
         let was_held =
             state == ThreadState::RunnablePreempted && before == Current::Idle && since <= last;
         let came = if was_held {
@@ -496,7 +497,7 @@ impl Sched {
         }
     }
 
-    /// `tid` came on the CPU; 0: nobody.
+    /// `tid` came on the CPU; 0: the idle thread.
     #[inline]
     fn arrive(&mut self, cpu: u16, time: Time, tid: i32, comm: StrIx) {
         if tid == 0 {

@@ -11,7 +11,7 @@
 //! Method. Of events that move nothing a sight is kept where the passes learned from it who was on the CPU: it is the CPU's first,
 //! it contradicts what was thought, or it is the last before such a one or before a loss, whose stamp bounds what is inferred
 //! (docs/design/states.md, "Hidden switches"). All others agree with the events around them and change nothing. A
-//! flight recording's CPUs begin with a sight of nobody, since nothing is known of the time before their first event.
+//! flight recording's CPUs begin with a sight without a thread, since nothing is known of the time before their first event.
 //!
 //! Rejected: marks in the columns for rows that were inferred (events without a row would still be missing), and reading the
 //! recording's events a second time (imports, merges and cut recordings have no second reader).

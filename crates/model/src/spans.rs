@@ -1,4 +1,7 @@
 //! Interrupts, softirqs, system calls and waits for kernel locks: entry and exit events -> spans.
+//!
+//! Interrupts nest on their CPU, so their open ones are a stack by CPU. A system call and a wait for a kernel lock belong to
+//! the thread, which may sleep in them and leave on another CPU, so these are kept by thread.
 use crate::input::What;
 use crate::table::{NONE, Order, Table};
 use crate::{KernelSpanKind, KernelSpans, StrIx, Time};

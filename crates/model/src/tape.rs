@@ -1,4 +1,4 @@
-//! The states of each thread while they are collected.
+//! The log of each thread's states while they are collected ([`Tape`]).
 //!
 //! Goal: to collect them in as little memory as possible, because what is collected lives next to the columns that it
 //! becomes, and because touching fresh memory costs more than computing: a page fault is worth some 40 rows.
@@ -10,7 +10,7 @@
 //!
 //! | bits of the head | |
 //! |---|---|
-//! | 0..4 | the state; [`LINK`]: the next word is the number of the chunk where the tape goes on |
+//! | 0..4 | the state; [`LINK`]: the next word is the number of the chunk where the log goes on |
 //! | 4 | [`FAR`]: two words follow, the start, low word first |
 //! | 5 | [`BY`]: a word follows, [`StateLog::by`]; without it [`NONE`] |
 //! | 6 | [`CPU`]: a word follows, the CPU; without it that of the row before |
@@ -30,7 +30,7 @@ pub(crate) struct StateLog {
     pub state: ThreadState,
 }
 
-/// The row before a tape's first; not a row of it.
+/// The row before a log's first; not a row of it.
 const BLANK: StateLog = StateLog {
     start: Time(0),
     by: NONE,

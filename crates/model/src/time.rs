@@ -1,4 +1,6 @@
 //! Time is a type of its own: a bare number never says its unit or its origin.
+//!
+//! [`Time`] minus [`Time`] is a [`Duration`]; a [`Duration`] moves a [`Time`]; two times cannot be added.
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// A point in time: nanoseconds since the recording's origin ([`crate::Trace::origin_monotonic_ns`]).

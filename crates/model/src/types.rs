@@ -161,12 +161,12 @@ pub struct Info {
     pub machine: String,
     /// CPU model name.
     pub cpu_model: String,
-    /// How much kernel events can tell, in the name of the recorder that gives as much: "tracefs" (every switch and wake-up), "perf"
+    /// Detail of the kernel events, by the name of the source that gives as much: "tracefs" (every switch and wake-up), "perf"
     /// (one program's switches), "none".
     pub kernel_source: String,
     /// Clock of the kernel's stamps, as tracefs names it.
     pub kernel_clock: String,
-    /// What this recording cannot show, and the command that would grant it, in plain words.
+    /// Questions that this recording cannot answer, each with the command that would grant it, in plain words.
     pub missing: Vec<String>,
     /// Version of kasuri that recorded.
     pub recorder: String,
@@ -174,7 +174,7 @@ pub struct Info {
     pub lock_probe: String,
     /// Events by kind, with what one costs; kinds of which there are none are absent.
     pub event_costs: Vec<EventCost>,
-    /// How far apart kernel events were on their CPU: geometric mean, ns.
+    /// Distance between kernel events on the same CPU: geometric mean, ns.
     pub events_apart_ns: Option<f64>,
     /// CPU time of the program and its descendants as the kernel accounts it; a recording with gaps knows less itself.
     pub program_cpu: Option<Duration>,
@@ -207,7 +207,7 @@ pub struct Cpu {
     pub recorded: bool,
     /// Its rows in [`Trace::occupancy`].
     pub occupancy: Range<u32>,
-    /// Switches that the kernel did not report although it recorded this CPU: later events found somebody there who
+    /// Switches that the kernel did not report although it recorded this CPU: later events found a thread there that
     /// was not switched in. Their times are inferred (docs/design/states.md).
     pub hidden_switches: u64,
     /// Of these: how many began a run that was placed by the kernel's own count of run time, to the ns.
@@ -350,7 +350,7 @@ pub struct Migrations {
     pub to_cpu: Vec<u16>,
 }
 
-/// What a slice is.
+/// The kind of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum SliceKind {
@@ -510,7 +510,7 @@ pub struct Flows {
     pub to_thread: Vec<ThreadIx>,
 }
 
-/// What a kernel span is.
+/// The kind of a kernel span.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum KernelSpanKind {
@@ -547,7 +547,7 @@ pub struct KernelSpans {
     pub name: Vec<StrIx>,
 }
 
-/// What kind of lock it is.
+/// The kind of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum LockKind {
@@ -617,16 +617,16 @@ pub struct Lock {
     pub first_site: StrIx,
 }
 
-/// More about LockWait slices, in (thread, start) order.
+/// Details of LockWait slices, in (thread, start) order.
 #[derive(Clone, Debug, Default)]
 pub struct LockWaits {
     /// The waiting thread.
     pub thread: Vec<ThreadIx>,
     /// When it asked: the slice's start.
     pub start: Vec<Time>,
-    /// For what.
+    /// The lock that it waited for (address).
     pub object: Vec<u64>,
-    /// Where in the program.
+    /// The place in the program that asked.
     pub site: Vec<StrIx>,
     /// Thread id of the holder then, as the lock itself says; 0: it does not.
     pub holder: Vec<i32>,
@@ -639,9 +639,9 @@ pub struct LockCounts {
     pub thread: Vec<ThreadIx>,
     /// When counted. The LockHold slice that starts then, if one does, was recorded for all of these.
     pub time: Vec<Time>,
-    /// Of which lock.
+    /// The lock (address).
     pub object: Vec<u64>,
-    /// How many since the thread's row before for this lock.
+    /// Acquisitions since the thread's row before for this lock.
     pub n: Vec<u64>,
 }
 
@@ -663,7 +663,7 @@ pub struct GroupLimit {
     pub group: String,
     /// The limit as its files had it last: `cpu.max 30000 100000`.
     pub text: StrIx,
-    /// How many CPUs that is.
+    /// The limit in CPUs.
     pub cpus: f64,
     /// Readings of its counters, by time: between two of them they rose, or not.
     pub readings: Vec<LimitReading>,
@@ -676,7 +676,7 @@ pub struct LimitReading {
     pub time: Time,
     /// Periods so far in which it ran out.
     pub n_throttled: u64,
-    /// How long its queues were kept from their CPUs so far, all CPUs together, ns.
+    /// Time for which its queues were kept from their CPUs so far, all CPUs together, ns.
     pub throttled_ns: u64,
 }
 
@@ -704,6 +704,6 @@ pub struct Loss {
     pub when: Range<Time>,
     /// How many; 0: unknown.
     pub count: u64,
-    /// What to do so that it does not happen again.
+    /// The option or setting that prevents it.
     pub remedy: String,
 }

@@ -5,7 +5,7 @@ use crate::{Error, Strings, Trace};
 /// A whole recording as vectors.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
-    /// What is known besides the events.
+    /// Facts other than the events.
     pub setup: Setup,
     /// Names that the events refer to.
     pub strings: Strings,

@@ -1,5 +1,9 @@
-//! Facts that the lock probe gives about locks besides slices: which there are, where they were wanted, how many holds a
-//! recorded one stands for.
+//! Facts about locks that the lock probe reports besides slices: which locks there are (definitions and names), what a
+//! thread waited for and where, and how many acquisitions one recorded hold stands for.
+//!
+//! A thread's slicer pushes these facts while the thread's events go by. [`LockFacts::publish`] then turns them into the
+//! trace's tables: definitions become lives of locks (an address is used again after its lock is destroyed), waits and
+//! counts become rows that refer to them, and the slices get the locks' names.
 use super::open::DefaultNames;
 use crate::input::Annotation;
 use crate::{
@@ -19,7 +23,7 @@ struct Definition {
     site: StrIx,
 }
 
-/// In the order in which threads are done.
+/// The facts of all threads, in the order in which the threads are done.
 #[derive(Debug, Default)]
 pub(crate) struct LockFacts {
     definitions: Vec<Definition>,
@@ -29,7 +33,7 @@ pub(crate) struct LockFacts {
     conditions: HashSet<(ThreadIx, u64, u64)>,
 }
 
-/// How much there was, to go back to.
+/// Lengths of the three lists, to cut them back to.
 pub(super) type Mark = (usize, usize, usize);
 
 impl LockFacts {
@@ -113,7 +117,7 @@ impl LockFacts {
             let same = |l: &&mut Lock| l.process == process && l.object == d.object;
             match locks.last_mut().filter(same) {
                 Some(lock) if d.kind & lock_type::MASK == lock_type::SYMBOL => lock.name = d.site,
-                // Two threads that met it at once, or one that forgot it, define it twice.
+                // Two threads that used it first at the same time, or one that forgot it, define it twice.
                 Some(lock) if lock.first_site == d.site && lock.since == d.time => {}
                 _ => locks.push(lock_of(process, d)),
             }
@@ -142,9 +146,9 @@ const PYTHON: &str = "_PyRuntime";
 const GIL: &str = "GIL (_PyRuntime)";
 
 impl LockFacts {
-    /// CPython's global interpreter lock is no lock of the C library: a flag, a mutex around it, and two conditions: for who
-    /// wants it, and for who gave it up and waits until somebody has it. A wait on one of them is a wait for a lock, and the
-    /// two are one object. Its holder is not seen.
+    /// CPython's global interpreter lock is no lock of the C library: a flag, a mutex around it, and two conditions. On
+    /// one of them wait the threads that want the lock; on the other a thread that gave it up waits until another thread
+    /// has taken it. A wait on either is a wait for the lock, and the two are one object. Its holder is not seen.
     fn find_gil(&self, trace: &mut Trace, slices: &mut Slices, locks: &mut Vec<Lock>) {
         let process = |thread: ThreadIx| trace.threads[thread.ix()].process;
         let key = |l: &Lock| (l.process, l.object);

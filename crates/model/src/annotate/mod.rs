@@ -3,6 +3,14 @@
 //! A thread may have several streams (one for each client: modules of one program). Without tasks, threads do not
 //! touch each other, so each is done by itself, its streams merged by stamp. Tasks move between threads with their
 //! open slices, so a process that has any is done again from its start with all its threads in one time order.
+//!
+//! | module | does |
+//! |---|---|
+//! | `slicer` | one thread's events -> its slices, instants and arguments |
+//! | `tidy` | levels of critical sections, ends without a beginning, order of rows |
+//! | `open` | slices that are open, and default names |
+//! | `shared` | what the threads of a process share: tasks, counters, flows |
+//! | `locks` | what the lock probe reports besides slices |
 mod locks;
 mod open;
 mod shared;
@@ -84,7 +92,7 @@ impl<S: AnnotationEvents> ThreadStreams<S> {
     }
 }
 
-/// Fills what annotations fill in `trace`. `streams` come with their thread.
+/// Fills the columns of `trace` that come from annotations. `streams` come with their thread.
 pub(crate) fn annotate<S: AnnotationEvents>(
     trace: &mut Trace,
     streams: Vec<(ThreadIx, S)>,
@@ -167,7 +175,7 @@ fn by_process<S: AnnotationEvents>(
     out
 }
 
-/// Thread after thread. False: there are tasks, nothing of this counts.
+/// Thread after thread. False: the process has tasks, and the result must be thrown away.
 fn apart<S: AnnotationEvents>(
     trace: &mut Trace,
     threads: &mut [ThreadStreams<S>],
@@ -371,7 +379,7 @@ fn sort_args(out: &mut Out) {
     a.value = order.iter().map(|&row| a.value[row]).collect();
 }
 
-/// Where each thread's slices lie.
+/// Sets the range of each thread's slices.
 pub(crate) fn slice_ranges(trace: &mut Trace) {
     let mut row = 0u32;
     let n = trace.slices.thread.len() as u32;

@@ -23,7 +23,7 @@ pub(crate) struct Carried {
     pub bits: u8,
 }
 
-/// Names for what the program gave none.
+/// Names for slices to which the program gave none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DefaultNames {
     pub waits: [StrIx; 7],

@@ -1,4 +1,9 @@
 //! State that the threads of one process share: tasks, counters, ends of flows.
+//!
+//! Task ids are the program's and unique in its process at one moment only: an id is used again when its task has
+//! ended, so the map from id to row holds living tasks, and is emptied at each process ([`Shared::enter`]). The
+//! columns grow over all processes. [`Shared::restart`] cuts them back to where the process began, for the second pass
+//! over a process that turns out to have tasks.
 use super::open::{Carried, DefaultNames};
 use crate::input::Annotation;
 use crate::{Counter, Flows, ProcessIx, StrIx, Task, TaskIx, ThreadIx, Time};
@@ -44,7 +49,7 @@ pub(crate) struct FlowEnd {
     name: StrIx,
 }
 
-/// Of all processes: what is published; of the current one: the ways to find it.
+/// The rows of all processes, which are published, and the maps by which those of the current process are found.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub names: DefaultNames,
@@ -174,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// Seen running before its creation was told (stamps of two threads may be equal): the creation is this task's.
+    /// The task was seen running before its creation (stamps of two threads may be equal): the creation is this task's.
     fn is_same_life(&self, task: TaskIx) -> bool {
         let task = &self.tasks[task.ix()];
         task.created == Time::MIN && task.ended == Time::MAX

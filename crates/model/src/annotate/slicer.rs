@@ -21,8 +21,8 @@ const MAX_DEPTH: usize = 4096;
 /// More ends without a beginning than this are a program that only ends: the rest is left out.
 const MAX_ORPHANS: usize = 256;
 
-/// A wait whose time limit ends it and that begins again within this time is one wait: who waits looks whether there is
-/// something else to do, and waits on (CPython does so every 5 ms for its global lock).
+/// A wait whose time limit ends it and that begins again within this time is one wait: the thread looks for something
+/// else to do, and waits on (CPython does so every 5 ms for its global lock).
 const SAME_WAIT_NS: i64 = 1_000_000;
 /// So many critical sections may lie between the two at most; the mutex of a condition is one.
 const SAME_WAIT_ROWS: usize = 8;
@@ -236,7 +236,7 @@ impl Slicer {
         }
     }
 
-    /// END closes the innermost work slice; one that names an outer one was lost ends in between.
+    /// END closes the innermost work slice. If it names an outer one, the ends of the slices in between were lost.
     #[inline]
     fn end(&mut self, name: StrIx, unseen: StrIx, out: &mut Out) {
         if self.too_deep > 0 {
@@ -334,7 +334,7 @@ impl Slicer {
         }
     }
 
-    /// The open hold of this lock that is to end: the running task's, else anybody's.
+    /// The open hold of this lock that is to end: the running task's, else any task's.
     fn open_hold(&self, object: u64, out: &Out) -> Option<usize> {
         let s = &out.slices;
         let is_it = |row: &u32| s.object[*row as usize] == object;
@@ -459,7 +459,7 @@ impl Slicer {
     }
 
     /// Another thread went on with `task` at `time`, although it was not suspended here: a runtime that runs a new task
-    /// at once and leaves the rest of the old one to be stolen says nothing when it does so, for that would be two
+    /// at once and leaves the rest of the old one to be stolen emits no event when it does so, for that would be two
     /// events for each task. The old one's run here ended where the new one's began.
     /// Returns when that was, and what the task takes along; none when it does not run here.
     pub fn stolen(
