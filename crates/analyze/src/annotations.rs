@@ -1,4 +1,8 @@
 //! Annotated slices by name, waits by object, tasks.
+//!
+//! A slice counts where it touches the range, with its part inside the range. *Self* time is a slice's time without the slices
+//! directly inside it; critical sections may cross the borders of work slices, so they are not subtracted. Times on a CPU come
+//! from the thread's states (`on_cpu`) and are absent where the scheduler's events were not recorded.
 use crate::cut::{Cut, percentile};
 use crate::on_cpu::OnCpu;
 use crate::{AnnotationSummary, TaskSummary, WaitSummary};

@@ -1,4 +1,9 @@
 //! Two sides, each one or more runs: what changed, and whether by more than noise.
+//!
+//! A *measure* is one number of a run's [`Summary`]: the wall time, a class of the account, the time of an annotation or of an
+//! imbalance. Measures of different runs are matched by name and kind; a run that lacks one counts as 0, so a region that
+//! appears or goes away is a change too. All measures are then tested together by permuting the runs (`permute`), which bounds
+//! the chance of any false finding in the whole table, however many rows it has.
 use crate::Summary;
 use crate::permute::{self, Measure};
 use serde::Serialize;

@@ -246,7 +246,7 @@ impl Facts {
     }
 }
 
-/// Which tool's options a remedy names.
+/// The tool whose options a remedy names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tool {
     Kasuri,
@@ -312,7 +312,7 @@ const ANNOTATE: &str = "annotate the program (kasuri.h) and record it with kasur
 /// The way to what is missing, in the words of a tool.
 type Remedy = fn(Tool) -> &'static str;
 
-/// What a rule says when it holds.
+/// The answer of a rule that holds.
 #[derive(Clone, Copy)]
 enum Verdict {
     /// The scheduler's events are there: yes, or in part where [`limit`] finds that some of them are missing.
@@ -510,7 +510,7 @@ const QUESTIONS: &[Question] = &[
     },
 ];
 
-/// What limits every answer that rests on the scheduler's events, the gravest first, and the way to the rest.
+/// The gravest limit on every answer that rests on the scheduler's events, and the way to the rest.
 fn limit(facts: &Facts, tool: Tool) -> Option<(&'static str, &'static str)> {
     if !facts.lossless {
         let lost = "events were lost; times across the gaps are unknown";

@@ -1,4 +1,7 @@
 //! The part of a trace that is looked at, and percentiles.
+//!
+//! All tables of `kasuri stat` take a [`Cut`]: the trace with the time range of `--range`, clamped to what was recorded. A time
+//! belongs to the range if from <= time < to; the range of the whole recording also includes its last instant.
 use crate::{Latency, Options};
 use kasuri_model::{ThreadIx, Time, Trace};
 
@@ -26,7 +29,7 @@ impl<'t> Cut<'t> {
         }
     }
 
-    /// How much of start..end lies in the range.
+    /// The part of start..end that lies in the range, ns.
     pub fn overlap(&self, start: Time, end: Time) -> i64 {
         end.min(self.to)
             .0

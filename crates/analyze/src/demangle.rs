@@ -1,10 +1,10 @@
 //! Names of C++ and Rust functions as their programmers wrote them.
 //!
-//! Recordings keep the linker's names (`_ZN4work5queueE`): what a program or a symbol table says is a fact, how to spell it is
-//! not. Whoever shows a name to people passes it through [`demangled`]; SQL has both (table `symbol`).
+//! Recordings keep the linker's names (`_ZN4work5queueE`), because two of them may have the same readable form. Code that
+//! shows a name to people passes it through [`demangled`]; SQL has both (table `symbol`).
 use std::borrow::Cow;
 
-/// Longer symbols stay as they are: templates of templates help nobody, and cost the most.
+/// Longer symbols stay as they are: templates of templates are unreadable in either form, and cost the most.
 const MAX_SYMBOL: usize = 4096;
 
 /// The text with each mangled symbol in it replaced by its readable form; what does not demangle stays.
@@ -26,7 +26,7 @@ pub fn demangled(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Where the next word that begins as a mangled name does starts.
+/// Position of the next word that begins as a mangled name does.
 fn next_symbol(text: &str, from: usize) -> Option<usize> {
     let candidates = text[from..].match_indices('_').map(|(i, _)| from + i);
     candidates.into_iter().find(|&i| {

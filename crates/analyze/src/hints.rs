@@ -48,8 +48,8 @@ fn lost_to(summary: &Summary, classes: &[&str]) -> i64 {
     found.fold(0, |sum, class| sum.saturating_add(class.ns))
 }
 
-/// More threads of one process than CPUs want to run at a time, and they wait for each other: whoever comes last to a
-/// meeting may have had no CPU.
+/// More threads of one process than CPUs want to run at a time, and they wait for each other: the last thread
+/// at a barrier may be last because it had no CPU.
 ///
 /// Not given: where threads belong to several processes (`make -j`: each is one thread, and how many run at a time is not
 /// how many there were); where no thread waits for another (pigz: more threads cost it nothing); where they wait for input
@@ -99,7 +99,7 @@ fn oversubscription(summary: &Summary) -> Option<Hint> {
     })
 }
 
-/// Kernel threads: their priority is not for sale.
+/// Whether it is a kernel thread, whose priority the user should not change.
 fn is_of_kernel(cut: &Cut<'_>, process: usize) -> bool {
     let info = &cut.trace.processes[process];
     let parent = cut.trace.processes.get(info.parent.ix()).map(|p| p.pid);

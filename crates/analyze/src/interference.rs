@@ -1,4 +1,4 @@
-//! Who ran while target threads were ready to run.
+//! Processes and threads that ran while target threads were ready to run.
 //!
 //! For each CPU, a sweep over what it ran (occupancy) and over the target threads that waited in its queue: while k
 //! threads wait and process p runs for t, p delays k threads by t each. Idle time delays no thread: then the queue's

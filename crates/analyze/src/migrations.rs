@@ -8,7 +8,7 @@
 //! - A running thread can be moved only by the stopper of its CPU (the kernel thread `migration/N`), which takes the CPU
 //!   from it first. The waker of the stopper gives the reason: the thread itself, or another thread of the program on a CPU other
 //!   than the new one: `affinity` (also what the kernel does at exec); the CPU that gets the thread: `balance`.
-//! - `unknown`: none of these; and all, where moves are only seen by where threads come on (perf).
+//! - `unknown`: none of these; and every move, where the recording has no event for moves and shows them only by the CPU a thread comes on (perf).
 use crate::cut::Cut;
 use crate::{Migration, MigrationGroup};
 use kasuri_model::{StateRow, ThreadIx, ThreadState, Time};

@@ -1,4 +1,7 @@
 //! A thread's time on a CPU as running sums.
+//!
+//! The time on a CPU within a slice is the difference of two sums. Slices come in order of their beginnings, so a cursor
+//! moves along with them, and only a slice's end is searched for, in steps that double: short slices cost nearly nothing.
 use kasuri_model::{ThreadIx, ThreadState, Time, Trace};
 
 /// Time on a CPU within intervals of one thread that begin in ascending order.

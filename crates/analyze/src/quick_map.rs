@@ -1,5 +1,5 @@
-//! Maps whose keys are a few small numbers of our own making, looked up once for each slice or segment: nobody outside
-//! chooses the keys, so the hash need not resist anybody, and std's costs more than all the rest there.
+//! Maps whose keys are a few small numbers of our own making, looked up once for each slice or segment. No input chooses
+//! the keys, so the hash need not resist attacks, and std's (SipHash) costs more than all the rest there.
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -27,7 +27,7 @@ pub struct Summary {
     pub cpu_model: String,
     /// "tracefs", "perf" or "none": without it, all numbers from kernel events are 0; see `known`.
     pub kernel_source: String,
-    /// Which of the numbers below the recording could know at all.
+    /// The numbers below that the recording could know at all.
     pub known: Known,
     /// Start of the range that was analysed.
     pub from_ns: i64,
@@ -91,7 +91,7 @@ pub struct Summary {
     pub missing: Vec<String>,
 }
 
-/// What the events showed of the program's CPU time, beside what the kernel counted. They differ where a kernel hides switches, where
+/// The program's CPU time as the events show it and as the kernel counted it. The two differ where a kernel hides switches, where
 /// events were lost or paused, by what ran before the first event, and because the kernel counts from the wake-up where one thread
 /// takes the CPU from another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -60,7 +60,7 @@ impl Point {
     }
 }
 
-/// Which join, or else which beginning, the chain of a task goes back to.
+/// The heaviest chain to a task's current point, and the join or the beginning that it goes back to.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
     /// Weight of the heaviest chain up to here.
@@ -282,7 +282,7 @@ impl Sweep<'_, '_> {
     }
 }
 
-/// How long the thread was on a CPU from..to, and how much of that is not known but assumed because a task ran.
+/// Time for which the thread was on a CPU in from..to, and the part of it that is assumed because a task ran.
 /// `state`: the row of its states that contains `from` or one before it; moved on.
 fn on_cpu(
     trace: &kasuri_model::Trace,

@@ -1,4 +1,8 @@
 //! Threads and CPUs: where time went as the scheduler saw it.
+//!
+//! Each row adds up the thread's states within the range: running, ready, blocked (uninterruptible sleep also by itself), with
+//! counts of switches and percentiles of the wake-up latency. A CPU's row adds up its occupancy. These are facts of the kernel's events; what the
+//! time was lost to is the account's business (`account`).
 use crate::cut::{Cut, latency};
 use crate::{CpuSummary, Latency, ThreadSummary};
 use kasuri_model::{KernelSpanKind, ThreadIx, ThreadState};

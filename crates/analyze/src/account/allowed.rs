@@ -1,4 +1,9 @@
-//! Which of the recorded CPUs the program might use: its affinity masks and its cpuset keep it from the others.
+//! The CPUs that the program might use. Its affinity masks (`taskset`, OpenMP's binding) and its cgroup's cpuset close
+//! others to it; the CPU limit of its cgroup (`cpu.max`) bounds how many it may use at once, on whichever CPUs.
+//!
+//! A closed CPU is left out of the account: its idle time is no loss of the program's. The recorder reads masks and
+//! cpusets from /proc and cgroupfs every now and then, so a mask that is set right after the start (as `taskset` does) is
+//! recognised by shares of the time, not at every instant.
 use kasuri_model::Trace;
 use serde::Serialize;
 
@@ -47,7 +52,7 @@ pub(crate) fn closed(trace: &Trace) -> Vec<bool> {
     if is_left { closed } else { vec![false; n] }
 }
 
-/// How long the CPU ran the program.
+/// Time for which the CPU ran the program.
 fn ran_ns(trace: &Trace, cpu: usize) -> i64 {
     let runs = trace.occupancy_of(cpu);
     let own = runs.filter(|run| {

@@ -117,8 +117,8 @@ fn episode(trace: &Trace, rows: &[u32], waits: &[u32], delays: &[Delay], out: &m
     }
 }
 
-/// How long each wait's thread had been ready without a CPU since the last thread came to its barrier before: also while
-/// it was being let go from there.
+/// For each wait, the time that its thread had been ready without a CPU since the last thread came to its barrier before,
+/// also while it was being let go from there.
 fn delays(
     trace: &Trace,
     is_target: &[bool],

@@ -1,4 +1,7 @@
 //! The account of the time in which an annotation was open: what all CPUs did while at least one thread was inside.
+//!
+//! Each name's slices on all threads are merged into intervals that do not overlap, and the account of those is the sum over
+//! the segments that they cut. Nested and recursive slices of one name count once.
 use super::{Account, Class, RegionAccount, Sums, rows::class_sums};
 use crate::AnnotationSummary;
 use crate::cut::Cut;

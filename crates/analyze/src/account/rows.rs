@@ -1,4 +1,8 @@
 //! The account as rows: what `kasuri stat` prints and its JSON holds.
+//!
+//! The segments' causes carry indices of threads, processes and names. Here they become text, and causes that a reader would
+//! call the same become one row: threads are merged where a name tells the causes apart, and so are processes of one name. The estimated cost of tracing is
+//! moved from *work* to a class of its own, so that the classes still add up to the capacity exactly.
 use super::{Account, Bounds, Cause, Class, Note, Sums, allowed, regions};
 use crate::AnnotationSummary;
 use crate::cut::Cut;

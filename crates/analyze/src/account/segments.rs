@@ -1,4 +1,8 @@
-//! The cause of each stretch of each CPU's time, as columns; the table of causes.
+//! The result of the sweep: the cause of each stretch of each CPU's time, as columns, and the table of causes.
+//!
+//! A segment is a start and the number of a cause; it lasts until the next of its CPU. Equal neighbours are joined while the
+//! rows are made ([`Column`]). There may be millions of segments and only hundreds of causes, so tables are sums by cause
+//! first, and text only at the end.
 use super::class::{Cause, Sums};
 use crate::quick_map::QuickMap;
 use kasuri_model::Time;

@@ -1,4 +1,4 @@
-//! One pass over the recording, in time order, that says at each instant what each CPU's time goes to.
+//! One pass over the recording, in time order, that charges each instant of each CPU to a cause.
 //!
 //! It follows three sorted streams: what each CPU runs, wake-ups, migrations; and a short list of other moments
 //! (births, ends, losses). Between two of them no thread of the program changes its state, so a CPU's cause holds.
@@ -51,7 +51,7 @@ struct Worker {
     wait: u32,
     /// Blocked: what its own time is charged to.
     class: Class,
-    /// Charged for a free CPU: which, as of which evaluation.
+    /// The free CPU that it is charged for, and the evaluation that decided so.
     lane: u32,
     chosen: u64,
     /// Since when it does what it does, and the clocks of its queue then.
@@ -125,7 +125,7 @@ pub(crate) struct Sweep<'t> {
     workers: Vec<Worker>,
     lanes: Vec<Lane>,
     lane_of: Vec<u32>,
-    /// Lanes that do not run the program, and are known, ascending.
+    /// Rows of `lanes`: CPUs that do not run the program and whose state is known, ascending.
     free: Vec<u32>,
     waiting: Waiting,
     n_ready: u32,
@@ -255,7 +255,7 @@ impl<'t> Sweep<'t> {
         }
     }
 
-    /// Births, ends and unknown states of the program's threads: what no other stream announces.
+    /// Births, ends and unknown states of the program's threads: changes that no other stream announces.
     fn marks(&self) -> Vec<(Time, u32)> {
         let mut marks = Vec::new();
         for (t, info) in self.trace.threads.iter().enumerate() {
@@ -326,7 +326,7 @@ impl<'t> Sweep<'t> {
         self.finish()
     }
 
-    /// When the lane's next occupant comes.
+    /// Time of the CPU's next change of occupant.
     fn head(&self, lane: &Lane) -> Time {
         match lane.row < lane.end {
             true => self.trace.occupancy.start[lane.row],
@@ -334,7 +334,7 @@ impl<'t> Sweep<'t> {
         }
     }
 
-    /// The lane's next occupant.
+    /// Takes the CPU's next change of occupant.
     fn switch(&mut self, lane: usize, now: Time) {
         let o = &self.trace.occupancy;
         let row = self.lanes[lane].row;
@@ -530,7 +530,7 @@ impl<'t> Sweep<'t> {
         }
     }
 
-    /// Says anew what each free CPU is charged to.
+    /// Decides anew what each free CPU is charged to.
     fn evaluate(&mut self, now: Time) {
         self.evaluations += 1;
         let mut claims = self.n_ready;
@@ -660,7 +660,7 @@ enum Wake {
     Never,
 }
 
-/// In the clocks of a lane.
+/// Index into [`Lane::clocks`].
 const THROTTLED: usize = 4;
 
 fn throttling(limit: Option<StrIx>) -> Why {

@@ -58,7 +58,7 @@ impl Throttled {
         (time < all[at].to).then_some(all[at].limit)
     }
 
-    /// How much of from..to a limit held on this CPU, ns.
+    /// The part of from..to in which a limit held on this CPU, ns.
     pub fn overlap(&self, cpu: u16, from: Time, to: Time) -> i64 {
         let Some(all) = self.of_cpu.get(usize::from(cpu)) else {
             return 0;
@@ -106,7 +106,7 @@ fn rises(group: &GroupLimit) -> Vec<Rise> {
         .collect()
 }
 
-/// Which cgroup each process is in.
+/// The cgroup of each process over time.
 struct Members<'t> {
     trace: &'t Trace,
 }

@@ -1,4 +1,7 @@
 //! A value over time, for one thread or CPU, as a list of changes; and nested slices flattened into one.
+//!
+//! The sweep asks at each moment what a thread is inside of. Its slices nest, so the answer by search would cost a walk up the
+//! parents; a [`Track`] is that answer for all times, made once, with a cursor that moves along with the sweep.
 use kasuri_model::{KernelSpanKind, SliceKind, StrIx, ThreadIx, Time, Trace};
 
 /// Nothing holds.

@@ -1,7 +1,7 @@
 //! The blocked threads of the program, in the order in which they are charged for idle CPUs.
 //!
-//! Five ranks, each a doubly linked list through the threads, who began to wait last first: entering, leaving and
-//! naming the first k cost no more than that.
+//! Five ranks ([`super::sweep`] defines them), each a doubly linked list through the threads, with the thread that began to
+//! wait last at the front: entering and leaving take constant time, naming the first k takes time k.
 
 /// No thread.
 const NIL: u32 = u32::MAX;

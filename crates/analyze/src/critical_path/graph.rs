@@ -1,4 +1,8 @@
 //! Dependences between threads, for both the walk and the replay.
+//!
+//! Three kinds of edge: a thread wakes another; a thread makes another; a thread that spins at a barrier or for a lock goes
+//! on because another arrives or gives the lock back. The first two are in the states (`by`, birth). The last leaves no
+//! kernel event, so it is derived from the slices ([`Spin`]).
 use crate::account::barrier::{self, BarrierWait};
 use crate::account::throttle::Throttled;
 use crate::account::track::{self, NONE, Track};
@@ -6,7 +10,7 @@ use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A wait that a thread spends on a CPU, and who ends it: `by` at `until`, within start..end of the slice.
+/// A wait that a thread spends on a CPU, and the thread that ends it: `by` at `until`, within start..end of the slice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spin {
     pub thread: ThreadIx,

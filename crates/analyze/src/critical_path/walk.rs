@@ -35,7 +35,7 @@ pub(super) fn walk(graph: &mut Graph<'_>, span: Range<Time>) -> (Vec<Stretch>, u
                     ThreadState::Unknown => "unknown",
                     _ => "outside",
                 };
-                // Asleep until the instant it ran: whoever woke it is where the path goes.
+                // Asleep until the instant it ran: the path goes on with the thread that woke it.
                 let asleep = kind == "outside";
                 let direct = if asleep {
                     graph.waker(thread, row, at)

@@ -11,7 +11,7 @@ pub const MANY: &str = "(many)";
 /// Rows of [`Locks::inversions`] and [`Locks::order_cycles`] at most.
 pub const MAX_INVERSIONS: usize = 256;
 
-/// How locks were used. Times in ns; ratios are shares of 1, `None` when it is not known when threads ran, or nothing was seen.
+/// The use of locks. Times in ns; ratios are shares of 1, `None` when it is not known when threads ran, or nothing was seen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Use {
     /// `inside_cpu_ns` / CPU time of the process (of the thread, in rows of threads).

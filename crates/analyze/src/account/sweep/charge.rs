@@ -1,4 +1,8 @@
-//! Puts time of a CPU under its causes.
+//! Charges time of CPUs, and of threads that are ready, to causes.
+//!
+//! Nothing changes between two moments of the sweep, so a cause holds for a whole stretch; `charge` writes that stretch when
+//! the CPU's cause is about to change. It cuts it first where something inside it changes that the sweep does not stop at:
+//! the reason of a wait at a barrier, and the annotation of the thread that is waited for.
 use super::{On, Sweep, THROTTLED, Why};
 use crate::account::class::{Cause, Class, Note};
 use crate::account::track;
@@ -6,7 +10,7 @@ use crate::account::track::NONE;
 use kasuri_model::{SliceKind, StrIx, ThreadIx, Time};
 
 impl Sweep<'_> {
-    /// Ready time is charged to who ran on the queue's CPU.
+    /// Charges ready time to the threads that ran on the queue's CPU meanwhile.
     pub(super) fn charge_ready(&mut self, thread: usize, queue: u32, ns: i64, now: Time) {
         let mut rest = ns;
         if queue != NONE {
@@ -27,7 +31,7 @@ impl Sweep<'_> {
         self.workers[thread].sums[Class::SchedulingDelay as usize] += rest;
     }
 
-    /// The pending CPUs go to blocked threads, one for each; a thread that has one of them already keeps it.
+    /// Charges each pending CPU to one blocked thread; a thread that has one of them already keeps it.
     pub(super) fn charge_waiting(&mut self, now: Time) {
         let mut chosen = std::mem::take(&mut self.chosen);
         chosen.clear();
@@ -69,7 +73,7 @@ impl Sweep<'_> {
         (self.pending, self.chosen) = (pending, chosen);
     }
 
-    /// Charges the lane's time up to now.
+    /// Charges the CPU's time up to now.
     pub(super) fn charge(&mut self, lane: usize, now: Time) {
         let from = std::mem::replace(&mut self.lanes[lane].done, now);
         let (from, to) = (from.max(self.from), now.min(self.to));
@@ -149,7 +153,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Time in which the lane ran a thread of the program.
+    /// Charges time in which the CPU ran a thread of the program.
     fn charge_run(&mut self, lane: usize, thread: ThreadIx, from: Time, to: Time) {
         let t = thread.ix();
         let cpu = usize::from(self.lanes[lane].cpu);

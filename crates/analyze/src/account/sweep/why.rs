@@ -1,4 +1,9 @@
-//! Why a CPU does no useful work now: what its ready or missing threads wait for.
+//! The reason for which a CPU does no useful work now.
+//!
+//! It follows a wait from thread to thread. A blocked thread waits for the thread that will end its wait, which its
+//! annotation or the wake-up at its end tells ([`Sweep::why`]); that one runs, is ready, or is blocked itself, and then the
+//! question is asked of it, at most [`MAX_CHAIN`] times. The recording is complete, so the end of a wait is looked up in the
+//! thread's later states. A wait that no thread of the program ends is I/O or an external wait.
 use super::{DYING_NS, Doing, MAX_CHAIN, On, Sweep, Wake, Why, is_runtime_name};
 use crate::account::class::{Class, Note};
 use crate::account::track::NONE;
