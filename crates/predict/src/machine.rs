@@ -1,4 +1,7 @@
 //! The costs of parallel work on a machine. `kasuri predict` measures them; the defaults are those of one virtual machine.
+//!
+//! Waking a thread costs more the longer its CPU has been idle, because CPUs sleep more deeply with time. So latency and the
+//! waker's cost are measured at three idle times and interpolated between them, by the logarithm of the time.
 use serde::{Deserialize, Serialize};
 
 /// Costs, ns, and how much slower code runs when other CPUs are busy.
@@ -24,7 +27,7 @@ pub struct Machine {
     pub fall_ns: f64,
     /// Cost of a switch to another thread.
     pub switch_ns: f64,
-    /// How long a thread may run while others are ready.
+    /// Time for which a thread may run while others are ready.
     pub slice_ns: f64,
     /// Getting the data of a critical section from another CPU's cache, for each acquisition after another CPU's.
     pub transfer_ns: f64,

@@ -1,4 +1,9 @@
 //! The prediction: replays on many CPU counts, the models beside them, what limits, what if.
+//!
+//! Each CPU count is replayed with three seeds (long programs: with one), and the mean is the prediction; the interval comes
+//! from replays with the machine's uncertain costs at their worst and best. Results are remembered by (CPU count, variant), because the limits, the
+//! what-ifs and the lock class ask for the same ones. A second recording on more CPUs replaces assumed costs of sharing by
+//! measured ones (`Runs::learn`).
 use crate::answer::*;
 use crate::extract::{Extract, Unfit, extract};
 use crate::machine::Machine;
@@ -17,7 +22,7 @@ pub struct Options {
     pub machine: Machine,
     /// For how many CPUs; ascending.
     pub cpus: Vec<usize>,
-    /// Whether to look at changes of the program.
+    /// Whether to replay changed programs too.
     pub what_if: bool,
 }
 

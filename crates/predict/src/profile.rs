@@ -1,4 +1,7 @@
 //! A [`Program`] in a few numbers: what the analytical models need.
+//!
+//! [`load`] averages all workers' rounds into one for the queueing models; [`graph`] keeps the order of the waits for each
+//! other and drops the locks, for the work and span model.
 use crate::models::{Load, workspan::Graph};
 use crate::program::{Program, Step};
 

@@ -15,7 +15,7 @@ pub enum Step {
     Release(u32),
     /// Is off the CPU for so long, for reasons outside the program: I/O, timers.
     Delay(u64),
-    /// Wakes whoever waits for this event.
+    /// Wakes the threads that wait for this event.
     Post(u32),
     /// Goes on when the event has been posted.
     Wait(u32),
@@ -58,7 +58,7 @@ pub struct Program {
     pub locks: Vec<Lock>,
     /// Number of events: `Post` and `Wait` say numbers below it.
     pub n_events: u32,
-    /// How many must come to each round of a barrier.
+    /// Participants of each round of a barrier: all must come.
     pub rounds: Vec<u32>,
 }
 

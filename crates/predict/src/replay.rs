@@ -76,7 +76,7 @@ impl Outcome {
     }
 }
 
-/// How to replay.
+/// Settings of a replay.
 #[derive(Clone, Debug)]
 pub struct Setup<'a> {
     /// The costs of the machine.
@@ -87,7 +87,7 @@ pub struct Setup<'a> {
     pub transfer: &'a [f64],
     /// Random differences of all CPU times, as a share: keeps equal threads from marching in step.
     pub jitter: f64,
-    /// Which random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -431,7 +431,7 @@ impl<'a> World<'a> {
         self.now = time;
     }
 
-    /// How long a piece of recorded work takes here and now.
+    /// Time that a piece of recorded work takes on this machine with as many CPUs busy as now.
     fn scaled(&mut self, ix: usize, ns: f64) -> f64 {
         let mut factor = 1.0 + self.setup.jitter * (2.0 * self.rng.uniform() - 1.0);
         if self.threads[ix].n_held == 0 && self.n_busy > 1 {

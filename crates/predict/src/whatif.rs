@@ -1,4 +1,9 @@
 //! The program as it would be after a change.
+//!
+//! Each function takes a [`Program`] and returns a changed copy, which the replay runs like the recorded one: a lock split in
+//! k, critical sections made shorter, locks removed, the work dealt to more threads. A change keeps the invariant of
+//! [`crate::program`] (releases follow acquisitions, events are posted once), and keeps the total work unless it is the
+//! change itself.
 use crate::program::{Lock, Program, Step};
 use kasuri_base::random::Rng;
 

@@ -27,7 +27,7 @@ impl World<'_> {
             }
     }
 
-    /// The least charge of those who have a CPU or want one; without any: what it was last.
+    /// The least charge of the threads that have a CPU or want one; without any: what it was last.
     fn least(&self) -> f64 {
         let running = self.cpus.iter().filter(|c| c.thread != NOBODY);
         let least = running
@@ -87,7 +87,7 @@ impl World<'_> {
         }
     }
 
-    /// How long the CPU's thread may continue while the least charged ready thread waits; `None`: no thread is ready, or none runs.
+    /// Time for which the CPU's thread may continue while the least charged ready thread waits; `None`: no thread is ready, or none runs.
     fn until_due(&self, cpu: usize) -> Option<f64> {
         let next = self.ready.first()?.charged();
         let c = &self.cpus[cpu];

@@ -1,4 +1,9 @@
-//! Locks of the replay: the C library's mutex, reader-writer and spin locks; its parent has the rules.
+//! Locks of the replay: the C library's mutex, reader-writer and spin locks. The rules of the mutex are at the head of
+//! [`super`]; this file applies them to one lock.
+//!
+//! `acquire` either enters the lock at once or leaves the thread spinning or falling asleep; `release` frees the lock, hands
+//! nothing over, and wakes the first sleeper if the word was 2. Readers sleep on one word and are woken together. A circle of
+//! waits is looked for when a wait begins, and again when all threads stand still; `take_away` breaks it.
 use super::{DEADLOCKS, NOBODY, Then, World};
 
 /// Holders that are asked who holds what they wait for, when a wait begins; longer circles are found when all stands still.
@@ -195,7 +200,7 @@ impl World<'_> {
         l.epoch += 1;
     }
 
-    /// Whom the thread waits for: the one who holds its lock alone.
+    /// The thread that this one waits for: it holds the lock alone.
     fn holder_for(&self, thread: u32) -> Option<u32> {
         let (lock, _) = self.threads[thread as usize].wants?;
         let owner = self.locks[lock as usize].owner;
