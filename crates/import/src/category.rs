@@ -1,13 +1,19 @@
-//! What the categories of other tools' slices say, where they say what Kasuri knows: its own exports write these, and
-//! other writers may.
+//! Categories of slices that Kasuri understands.
+//!
+//! Chrome JSON and Perfetto give each slice a category, a free text. Kasuri's exports write `lock held`,
+//! `barrier wait` and others there, so that an import brings back waits and critical sections instead of plain slices.
+//! Other writers may use the same texts; a slice of any other category is work.
+//!
+//! [`Category::begin`] and [`Category::end`] make the annotations of such a slice. A wait or a critical section has an
+//! argument `object`: the address of the lock, or of the thing waited for.
 use kasuri_base::annotation::{ArgType, Kind, LockMode, WaitKind};
 use kasuri_model::input::Annotation;
 use kasuri_model::{ArgValue, StrIx, Time};
 
-/// What a slice of a category is.
+/// The meaning of a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Category {
-    /// Work: all that is not listed here.
+    /// Work: every category that is not listed here.
     #[default]
     Work,
     /// A wait.
@@ -21,7 +27,7 @@ pub(crate) enum Category {
 }
 
 impl Category {
-    /// By its name.
+    /// The category with this name.
     pub fn of(name: &str) -> Category {
         match name {
             "barrier wait" => Category::Wait(WaitKind::Barrier),
@@ -36,12 +42,12 @@ impl Category {
         }
     }
 
-    /// Whether its argument `object` is what is waited for, or the lock.
+    /// Whether the argument `object` names the lock or the thing waited for. Otherwise it is an ordinary argument.
     pub fn has_object(self) -> bool {
         !matches!(self, Category::Work | Category::Arrow)
     }
 
-    /// The event with which such a slice begins.
+    /// The event that begins such a slice. Locks count as exclusive: the category does not record the mode.
     pub fn begin(self, time: Time, name: StrIx, object: u64) -> Annotation {
         let (kind, aux) = match self {
             Category::Work | Category::Arrow => (Kind::Begin, 0),
@@ -52,7 +58,8 @@ impl Category {
         event(time, kind, aux, name, object)
     }
 
-    /// The event with which it ends.
+    /// The event that ends such a slice. A lock wait ends as given up; if a hold begins at the same time, `Tape::seal`
+    /// removes this event, because the acquisition implies the end of the wait.
     pub fn end(self, time: Time, name: StrIx, object: u64) -> Annotation {
         let (kind, aux) = match self {
             Category::Work | Category::Arrow => (Kind::End, 0),
@@ -64,7 +71,7 @@ impl Category {
     }
 }
 
-/// An annotation without a second number.
+/// An annotation whose second number (`b`) is 0.
 pub(crate) fn event(time: Time, kind: Kind, aux: u16, name: StrIx, a: u64) -> Annotation {
     Annotation {
         time,
@@ -76,7 +83,7 @@ pub(crate) fn event(time: Time, kind: Kind, aux: u16, name: StrIx, a: u64) -> An
     }
 }
 
-/// An argument of the slice or instant before it.
+/// An argument of the preceding slice or instant. `aux` holds the type, `a` the value's bits.
 pub(crate) fn argument(time: Time, name: StrIx, value: ArgValue) -> Annotation {
     let (kind, bits) = match value {
         ArgValue::Int(v) => (ArgType::I64, v as u64),

@@ -1,4 +1,8 @@
-//! What can be wrong with another tool's trace.
+//! Errors of reading a trace.
+//!
+//! A reader reports damaged bytes as [`kasuri_format::Error`], which has the byte offset, what was found, what was
+//! needed, and a remedy. This crate adds the file's name. Damage that appears only while the passes pull events
+//! travels through `kasuri_model::Error`; [`Error::kind`] looks through both wrappings.
 
 /// Why a trace could not be turned into columns.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +16,7 @@ pub enum Error {
         /// What, where, remedy.
         error: Box<kasuri_format::Error>,
     },
-    /// The columns could not be made; damage met while events were read is here too.
+    /// The columns could not be built. Damage found while events were read is here too.
     #[error(transparent)]
     Model(#[from] kasuri_model::Error),
     /// No reader knows the content.
@@ -44,13 +48,13 @@ pub enum Error {
     },
 }
 
-/// What a source of events reports of the bytes that it reads.
+/// Wraps damage for a source of events, whose errors are the model's.
 pub(crate) fn source(error: kasuri_format::Error) -> kasuri_model::Error {
     kasuri_model::Error::source(error)
 }
 
 impl Error {
-    /// An error of `file`'s bytes.
+    /// An error in the bytes of `file`.
     pub fn format(file: &str, error: kasuri_format::Error) -> Error {
         Error::Format {
             file: file.to_owned(),
@@ -58,7 +62,7 @@ impl Error {
         }
     }
 
-    /// No reader knows these.
+    /// No reader knows these files. The message shows the first bytes of the first one.
     pub fn unknown(files: &[crate::File<'_>]) -> Error {
         let first = files.first().copied().unwrap_or_default();
         Error::Unknown {
@@ -67,7 +71,7 @@ impl Error {
         }
     }
 
-    /// In which way the bytes are wrong, when it is the bytes.
+    /// The kind of damage, if the bytes are at fault.
     pub fn kind(&self) -> Option<kasuri_format::ErrorKind> {
         match self {
             Error::Format { error, .. } => Some(error.kind),

@@ -1,16 +1,22 @@
-//! Arrows of other tools: events that bear the same id, in order of time, are joined one to the next. They may be of
-//! different processes, which arrows of annotations never are, so they go straight into the finished columns.
+//! Arrows (flows) of Chrome JSON and Perfetto.
+//!
+//! Both formats write the ends of an arrow as separate events with the same id. The ends of one id, in order of time,
+//! are joined one to the next: begin, step, step, end make three arrows. Arrows of Kasuri's annotations join threads of
+//! one process; those of other tools may cross processes, so they bypass the passes and go into the finished columns.
+//!
+//! Readers call [`FlowEnds::add`] while they read, and [`FlowEnds::publish`] in [`crate::Opened::finish`], when the
+//! rows of threads exist. Sorting dominates the cost: n log n for n ends.
 use kasuri_model::{Flows, StrIx, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 
-/// What an event does with an arrow.
+/// What an event does with an arrow. The order matters: of ends with the same time and id, a begin comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Role {
-    /// An arrow begins; one that comes in with the same id ends before.
+    /// An arrow begins. It is not joined to an earlier end of the same id.
     Begin,
-    /// One comes in and goes on.
+    /// An arrow arrives, and the next one leaves.
     Step,
-    /// One comes in and ends.
+    /// An arrow arrives, and none leaves.
     End,
 }
 
@@ -24,12 +30,12 @@ struct FlowEnd {
     name: StrIx,
 }
 
-/// All ends met so far.
+/// All ends read so far.
 #[derive(Debug, Default)]
 pub(crate) struct FlowEnds(Vec<FlowEnd>);
 
 impl FlowEnds {
-    /// One end; `id` is of the whole trace.
+    /// Adds an end; `id` must be unique in the whole trace.
     pub fn add(&mut self, id: u64, time: Time, (pid, tid): (i32, i32), role: Role, name: StrIx) {
         self.0.push(FlowEnd {
             id,
@@ -41,7 +47,8 @@ impl FlowEnds {
         });
     }
 
-    /// Adds the arrows to a trace that was built from the same events.
+    /// Adds the arrows to a trace that was built from the same events. An arrow whose thread the trace does not have is
+    /// dropped.
     pub fn publish(mut self, trace: &mut Trace) {
         if self.0.is_empty() {
             return;
@@ -52,6 +59,7 @@ impl FlowEnds {
         let mut rows: Vec<Row> = (0..old.id.len()).map(|i| Row::of(&old, i)).collect();
         self.0.sort_by_key(|e| (e.id, e.time, e.role));
         for same in self.0.chunk_by(|a, b| a.id == b.id) {
+            // The previous end, if an arrow leaves it.
             let mut tail: Option<&FlowEnd> = None;
             for end in same {
                 if let (Some(from), true) = (tail, end.role != Role::Begin) {
@@ -90,6 +98,7 @@ impl FlowEnds {
     }
 }
 
+/// One arrow, as a row of [`Flows`].
 struct Row {
     id: u64,
     name: StrIx,
@@ -108,7 +117,7 @@ impl Row {
     }
 }
 
-/// Rows of each (process, thread).
+/// The rows that each pair of process and thread id has. Ids are reused, so there may be several.
 struct Threads(HashMap<(i32, i32), Vec<ThreadIx>>);
 
 impl Threads {
@@ -123,7 +132,7 @@ impl Threads {
         Threads(rows)
     }
 
-    /// The thread that had these ids then.
+    /// The thread that had these ids at `time`: the first that was still alive, else the last.
     fn find(&self, trace: &Trace, end: &FlowEnd, time: Time) -> ThreadIx {
         let rows = self.0.get(&(end.pid, end.tid)).map_or(&[][..], |rows| rows);
         let alive = |row: &&ThreadIx| trace.threads[row.ix()].alive.end >= time;

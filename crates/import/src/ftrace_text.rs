@@ -1,7 +1,19 @@
-//! ftrace's text -> events: `trace`, `trace_pipe`, `trace-cmd report`, and systrace's HTML, which has such text inside.
+//! Reads the text that ftrace prints: `trace`, `trace_pipe`, `trace-cmd report`, and systrace's HTML, which embeds it.
 //!
-//! One pass notes where each CPU's lines are, and takes in what belongs to no CPU: marks, losses, processes. The
-//! lines are read again when their CPU's events are asked for.
+//! A line is `COMM-TID [CPU] FLAGS TIME: EVENT: ...`, for example:
+//!
+//! ```text
+//! sh-7 [001] d..2. 12.345678: sched_switch: prev_comm=sh prev_pid=7 ... ==> next_comm=swapper/1 ...
+//! ```
+//!
+//! [`kasuri_format::ftrace_text`] parses a line, [`TextEvents`] the text after the event's name.
+//!
+//! [`open`] surveys all lines once. It notes the position of each CPU's lines, 8 bytes per line, and collects whatever
+//! belongs to no CPU: texts of programs, losses, processes. [`CpuSource`] parses the lines again when the passes ask
+//! for the events of its CPU.
+//!
+//! Lines that are not understood become a loss. If they outnumber the events, the file is refused, unless it is
+//! salvaged.
 use crate::marks::Marks;
 use crate::text_events::{TextEvent, TextEvents};
 use crate::{Clock, Error, File, Kind, Opened, Options};
@@ -15,18 +27,21 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::rc::Rc;
 
-/// Events made at once.
+/// Events that one call of `fill` makes.
 const BATCH: usize = 512;
-/// Lines that are looked at to tell what a file is.
+/// Lines that [`detect`] looks at.
 const LOOK_LINES: usize = 100;
-/// Bytes that are looked at.
+/// Bytes that [`detect`] looks at.
 const LOOK_BYTES: usize = 1 << 16;
-/// No machine has more CPUs.
+/// No machine has more CPUs; a larger number is damage, and must not size a table.
 const CPUS_MAX: u32 = 8192;
+/// Attribute of the script elements that hold the trace in systrace's HTML.
 const SCRIPT: &[u8] = b"class=\"trace-data\"";
-/// Compressed text inside HTML may unpack to this many times its size.
+/// Compressed text inside HTML may unpack to this many times its size, and to 64 MiB in any case.
 const RATIO: u64 = 1000;
 
+/// Whether a file is ftrace's text: HTML with a trace inside, the header `# tracer:`, or an event in the first lines.
+/// A zero byte excludes text.
 pub(crate) fn detect(files: &[File<'_>]) -> bool {
     let [file] = files else {
         return false;
@@ -43,11 +58,13 @@ pub(crate) fn detect(files: &[File<'_>]) -> bool {
         || lines.any(|line| matches!(ftrace_text::parse(line), ftrace_text::Kind::Event(_)))
 }
 
+/// Whether the content looks like HTML: its first visible character is `<`.
 fn is_html(bytes: &[u8]) -> bool {
     let head = bytes[..bytes.len().min(1024)].trim_ascii_start();
     head.first() == Some(&b'<')
 }
 
+/// The first position of `wanted` in a text. The search looks for its first byte, which is quick for rare ones.
 fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     let first = *wanted.first()?;
     let mut from = 0;
@@ -60,13 +77,13 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     None
 }
 
-/// A stretch of text and where it begins in the file.
+/// A piece of text, and its offset in the file.
 struct Part<'a> {
     text: Cow<'a, [u8]>,
     offset: u64,
 }
 
-/// The text of a file: itself, or the scripts of class `trace-data` of an HTML page.
+/// The text of a file: the whole file, or the scripts of class `trace-data` of an HTML page.
 fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, FormatError> {
     if !is_html(bytes) {
         return Ok(vec![Part {
@@ -99,7 +116,10 @@ fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, FormatError> {
     Ok(out)
 }
 
-/// Text as it is, or base64 of zlib or gzip.
+/// The text of a script, which is plain or packed as base64 of zlib or gzip.
+///
+/// # Errors
+/// Damaged base64 or compression, or a result beyond [`RATIO`].
 fn script(content: &[u8], offset: u64) -> Result<Cow<'_, [u8]>, FormatError> {
     let packed: Vec<u8> = (content.iter().copied())
         .filter(|b| !b.is_ascii_whitespace())
@@ -144,26 +164,36 @@ fn script(content: &[u8], offset: u64) -> Result<Cow<'_, [u8]>, FormatError> {
     Ok(Cow::Owned(out))
 }
 
-/// What one pass over the lines finds.
+/// The result of one pass over all lines.
 #[derive(Default)]
 struct Survey {
-    /// By CPU: part and place of each line that says something of that CPU.
+    /// By CPU: the part and the offset in it of each line of that CPU.
     cpus: Vec<Vec<(u32, u32)>>,
+    /// First and last stamp, ns.
     span: Option<(i64, i64)>,
     marks: Marks,
+    /// Texts of `trace_marker` were found.
     has_marks: bool,
+    /// The process of each thread, in traces recorded with the option `record-tgid`.
     pids: HashMap<i32, i32>,
+    /// The first name of each thread.
     comms: HashMap<i32, kasuri_model::StrIx>,
+    /// Events by name.
     counts: HashMap<Box<[u8]>, u64>,
+    /// Lines `CPU:N [LOST M EVENTS]`: CPU, the last stamp before it, events lost.
     lost: Vec<(u32, i64, u64)>,
+    /// Events that the ring buffer overwrote, according to the header (`entries-in-buffer/entries-written`).
     overwritten: u64,
+    /// Number of CPUs according to the header (`#P:N`); 0: there is none.
     header_cpus: u32,
     n_events: u64,
+    /// Lines that were not understood.
     n_other: u64,
-    /// Offset and number of the first line that was not understood, and its beginning.
+    /// The first of them: its offset, its number, its beginning.
     first_other: Option<(u64, u64, String)>,
 }
 
+// Callers check `cpu` against `CPUS_MAX`.
 impl Survey {
     fn cpu(&mut self, cpu: u32) -> &mut Vec<(u32, u32)> {
         let ix = cpu as usize;
@@ -209,6 +239,7 @@ impl Survey {
         }
     }
 
+    /// Takes in an event. Texts of `trace_marker` are read now, all other events again later.
     fn event(&mut self, event: &Line<'_>, place: (u32, u32), strings: &mut Strings) {
         self.n_events += 1;
         let (first, last) = self.span.unwrap_or((event.time, event.time));
@@ -228,7 +259,7 @@ impl Survey {
         }
         let mark = match event.event {
             b"tracing_mark_write" => Some(event.text),
-            // trace-cmd's way.
+            // trace-cmd prints the kernel's event `print`.
             b"print" => find(event.text, b"tracing_mark_write: ").map(|at| &event.text[at + 20..]),
             _ => None,
         };
@@ -256,7 +287,7 @@ pub(crate) fn open<'a>(
     for (ix, part) in parts.iter().enumerate() {
         let mut at = 0;
         for (number, line) in part.text.split(|&b| b == b'\n').enumerate() {
-            // 4 GiB of text in one piece: the places are 32 bits.
+            // Offsets have 32 bits, so a part may have 4 GiB.
             let Ok(place) = u32::try_from(at) else {
                 let found = format!("{} bytes", part.text.len());
                 return Err(wrong(
@@ -332,6 +363,7 @@ pub(crate) fn open<'a>(
     Ok(opened)
 }
 
+/// What the passes need beforehand.
 fn setup(survey: &Survey, strings: &Strings) -> Setup {
     let (first, last) = survey.span.unwrap_or_default();
     let known = survey.pids.iter().map(|(&tid, &pid)| KnownThread {
@@ -351,13 +383,14 @@ fn setup(survey: &Survey, strings: &Strings) -> Setup {
         span: Time(first)..Time(last),
         n_cpus: survey.header_cpus as usize,
         known,
-        // Each CPU's buffer begins where it was not overwritten yet.
+        // Each CPU's buffer begins with the oldest event that was not overwritten.
         starts_late: true,
         has_migrations: survey.counts.contains_key(&b"sched_migrate_task"[..]),
         ..Setup::default()
     }
 }
 
+/// Facts for people, among them what the trace cannot show.
 fn info(survey: &Survey, is_html: bool) -> Info {
     let has = |name: &str| survey.counts.contains_key(name.as_bytes());
     let mut missing = Vec::new();
@@ -395,6 +428,7 @@ fn info(survey: &Survey, is_html: bool) -> Info {
     }
 }
 
+/// Adds the losses to the finished trace.
 fn finish(survey: &Survey, trace: &mut Trace) {
     let start = survey.span.map_or(0, |(first, _)| first);
     trace.n_kernel_events = survey.n_events;
@@ -443,10 +477,11 @@ fn finish(survey: &Survey, trace: &mut Trace) {
 /// One CPU's events.
 struct CpuSource<'a> {
     parts: Rc<Vec<Part<'a>>>,
-    /// Part and place of each line.
+    /// Part and offset of each line.
     lines: Vec<(u32, u32)>,
     next: usize,
     events: TextEvents,
+    /// The highest stamp so far, at which a loss begins.
     last: Time,
 }
 

@@ -1,22 +1,38 @@
-//! Kernel events -> [`Event`]s: which event types the passes use, which of their fields, and what these say. One
-//! mapping for the columns of a recording ([`crate::recording`]) and for raw events of other files ([`RawEvents`]).
+//! Turns kernel events into the [`Event`]s of the passes.
+//!
+//! [`Role::of`] maps the name of a tracepoint to a [`Role`]; [`Role::fields`] lists the fields that the role needs;
+//! [`Role::event`] makes the event from their values. The values come through the trait [`Values`], so that one mapping
+//! serves three sources:
+//!
+//! | source | values |
+//! |---|---|
+//! | columns of a recording (`recording::kernel`) | decoded by block |
+//! | raw bytes of trace.dat and perf.data ([`RawEvents`]) | read at offsets that the event's format file gives |
+//! | printed events ([`crate::text_events`]) | parsed from text |
+//!
+//! CTF and Perfetto have names and fields of their own, and map their events themselves.
+//!
+//! Raw decoding is the hot path of large files: it looks up the type by id, reads at most three numbers at fixed
+//! offsets, and resolves names through a small direct-mapped cache.
 use crate::prev_state::PrevState;
 use kasuri_format::tracefs::{EventFormat, Field, FieldKind};
 use kasuri_model::input::{Event, LockStep, What};
 use kasuri_model::{SOFTIRQS, StrIx, Strings, Time};
 use std::collections::HashMap;
 
-/// What the passes do with an event type.
+/// The use that the passes have for an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
     Switch,
     Waking,
     Migrate,
     Fork,
+    /// task_newtask: a fork with `clone_flags`, which tell a thread from a process.
     NewTask,
     Exec,
     Exit,
     Rename,
+    /// sched_stat_runtime: CPU time of a thread since the previous such event.
     RunTime,
     IrqEntry,
     IrqExit,
@@ -24,25 +40,27 @@ pub(crate) enum Role {
     SoftirqExit,
     SyscallEntry,
     SyscallExit,
+    /// lock:contention_begin: a lock inside the kernel is waited for.
     LockBegin,
     LockEnd,
     /// A uprobe on a lock function, with the function's number in the recording's list.
     LockCall(LockStep, u16),
-    /// Nothing.
+    /// None.
     Other,
 }
 
-/// `common_flags`: raised in a hardware interrupt (TRACE_FLAG_HARDIRQ), or in an NMI (TRACE_FLAG_NMI).
+/// Bits of `common_flags` (include/linux/trace_events.h): the event was raised in a hardware interrupt
+/// (TRACE_FLAG_HARDIRQ) or in an NMI (TRACE_FLAG_NMI).
 const IN_INTERRUPT: i64 = 0x08 | 0x40;
-/// `clone_flags`: CLONE_THREAD.
+/// CLONE_THREAD in `clone_flags` (include/uapi/linux/sched.h): the new task is a thread of the same process.
 const CLONE_THREAD: i64 = 0x1_0000;
 impl Role {
-    /// Of the type with this name. `has_waking`: sched_waking is recorded.
+    /// The role of the type with this name, `SYSTEM/EVENT`. `has_waking`: sched_waking was recorded too.
     pub fn of(name: &str, has_waking: bool) -> Role {
         match name {
             "sched/sched_switch" => Role::Switch,
             "sched/sched_waking" | "sched/sched_wakeup_new" => Role::Waking,
-            // Later than sched_waking and on the wakee's CPU; better than nothing.
+            // It comes later than sched_waking, and possibly from the CPU of the woken thread; better than nothing.
             "sched/sched_wakeup" if !has_waking => Role::Waking,
             "sched/sched_migrate_task" => Role::Migrate,
             "sched/sched_process_fork" => Role::Fork,
@@ -63,7 +81,8 @@ impl Role {
         }
     }
 
-    /// `kasuri_PID_NUMBER/lock_STEP_FUNCTION`, as the recorder calls its probes (crates/record/src/kernel/uprobes.rs).
+    /// The role of a uprobe: `kasuri_PID_NUMBER/lock_STEP_FUNCTION`, as the recorder names its probes
+    /// (crates/record/src/kernel/uprobes.rs).
     fn of_uprobe(name: &str) -> Option<Role> {
         let (group, event) = name.split_once('/')?;
         let (step, function) = event.strip_prefix("lock_")?.split_once('_')?;
@@ -77,7 +96,7 @@ impl Role {
         Some(Role::LockCall(step, function.parse().ok()?))
     }
 
-    /// The fields that the role needs: numbers, then names (comms, or an interrupt handler's).
+    /// The fields that the role needs: first numbers, then names (of threads, or of an interrupt handler).
     pub const fn fields(self) -> (&'static [&'static str], &'static [&'static str]) {
         match self {
             Role::Switch => (
@@ -102,7 +121,7 @@ impl Role {
         }
     }
 
-    /// The name that stands for the first number, where that is one: of a softirq, a lock's kind, a system call.
+    /// The name for the first number, if the role has one: of a softirq, a kind of lock, a system call.
     pub fn name_of(self, number: i64, machine: &str, strings: &mut Strings) -> Option<StrIx> {
         match self {
             Role::SoftirqEntry => {
@@ -116,7 +135,8 @@ impl Role {
     }
 }
 
-/// `flags` of lock:contention_begin (LCB_F_*): spin 1, read 2, write 4, real-time 8, per CPU 16, mutex 32.
+/// The kind of lock for `flags` of lock:contention_begin (LCB_F_* in include/trace/events/lock.h): spin 1, read 2,
+/// write 4, real-time 8, per CPU 16, mutex 32. A semaphore has none of them.
 fn lock_name(flags: i64) -> &'static str {
     match flags {
         f if f & 32 != 0 => "mutex",
@@ -131,18 +151,18 @@ fn lock_name(flags: i64) -> &'static str {
     }
 }
 
-/// The fields of one event, in the order of [`Role::fields`].
+/// The field values of one event, in the order of [`Role::fields`].
 pub(crate) trait Values {
-    /// `common_pid`, where it is known. Not asked for of a switch: its context is who left.
+    /// `common_pid`, if it is known. A switch does not need it: its context is the thread that leaves.
     fn context(&self) -> Option<i32>;
-    /// A number, when the kernel's format has the field.
+    /// A number; none: the kernel's format lacks the field.
     fn int(&self, field: usize) -> Option<i64>;
-    /// A name; that of [`Role::name_of`] where there is one.
+    /// A name, or the one of [`Role::name_of`].
     fn name(&self, field: usize) -> StrIx;
 }
 
 impl Role {
-    /// What an event says; none: nothing that matters.
+    /// The event of the passes; none: no pass uses it.
     #[inline(always)]
     pub fn event<V: Values>(self, time: Time, values: &V, states: &PrevState) -> Option<Event> {
         let int = |field| values.int(field).unwrap_or(-1);
@@ -231,7 +251,7 @@ impl Role {
             Role::LockCall(step, function) => What::LockCall {
                 step,
                 function,
-                // A function without it stands for one lock.
+                // A function without a lock argument stands for one lock.
                 object: values
                     .int(0)
                     .map_or(u64::from(function) + 1, |lock| lock as u64),
@@ -248,7 +268,7 @@ impl Role {
     }
 }
 
-/// How a number is read.
+/// Position and type of a number in a raw event.
 #[derive(Clone, Copy, Debug)]
 struct Number {
     offset: u32,
@@ -257,6 +277,7 @@ struct Number {
 }
 
 impl Number {
+    /// The field with this name; none: there is none, or it is no number.
     fn of(format: &EventFormat, name: &str) -> Option<Number> {
         let field = &format.fields[format.find(name)?];
         (field.kind == FieldKind::Int).then_some(Number {
@@ -266,6 +287,7 @@ impl Number {
         })
     }
 
+    /// Reads the number. Sizes other than 2, 4 and 8 are read as one byte.
     #[inline(always)]
     fn read(self, data: &[u8], big_endian: bool) -> Option<i64> {
         let rest = data.get(self.offset as usize..)?;
@@ -316,11 +338,11 @@ impl Number {
     }
 }
 
-/// One event type.
+/// One event type, prepared for decoding.
 #[derive(Clone, Debug)]
 struct RawType {
     role: Role,
-    /// Bytes that each event has.
+    /// Length of the fixed part; a shorter event is damaged.
     bytes: u32,
     context: Option<Number>,
     ints: [Option<Number>; 3],
@@ -347,8 +369,11 @@ impl RawType {
     }
 }
 
-/// Names of 16 bytes, as events hold them, that were met lately. Hashing each to look it up among all strings would
-/// cost more than the rest of decoding.
+/// A direct-mapped cache from the 16 bytes of a name (TASK_COMM_LEN), as events hold it, to its string. Looking up each
+/// name among all strings would cost more than the rest of decoding.
+///
+/// The slot is chosen by a multiplicative hash of the folded bytes; a collision replaces the slot. The initial slots
+/// are valid, too: 16 zero bytes are the empty name.
 #[derive(Clone, Debug)]
 struct RecentNames {
     slots: Vec<(u128, StrIx)>,
@@ -375,6 +400,7 @@ impl RecentNames {
     }
 }
 
+/// The text up to the first zero.
 fn intern(bytes: &[u8], strings: &mut Strings) -> StrIx {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     match String::from_utf8_lossy(&bytes[..end]).as_ref() {
@@ -383,36 +409,36 @@ fn intern(bytes: &[u8], strings: &mut Strings) -> StrIx {
     }
 }
 
-/// Events as the kernel's ring buffer holds them (`trace.dat`, raw samples of `perf.data`), turned into what the
-/// passes read. One for each CPU: it remembers names.
+/// Decodes events in the layout of the kernel's ring buffer: those of `trace.dat`, and raw samples of `perf.data`. Each
+/// CPU has a decoder of its own, as it caches names.
 #[derive(Clone, Debug)]
 pub struct RawEvents {
     types: Vec<RawType>,
-    /// Event id -> place in `types`.
+    /// The index in `types` by event id; `u16::MAX`: the type is not used.
     by_id: Vec<u16>,
     states: PrevState,
     big_endian: bool,
     machine: String,
     recent: RecentNames,
-    /// Names by number: system calls, softirqs, kinds of locks.
+    /// Names by type index and number: system calls, softirqs, kinds of locks.
     numbered: HashMap<(u16, i64), StrIx>,
 }
 
-/// What a [`RawEvents`] needs to know of the events besides their formats.
+/// Facts that a [`RawEvents`] needs besides the formats.
 #[derive(Clone, Debug, Default)]
 pub struct RawSetup<'a> {
     /// Numbers are stored big-endian.
     pub big_endian: bool,
-    /// `uname -m`; "" when not known. System calls get their names by it.
+    /// `uname -m`, which selects the table of system calls; "": unknown.
     pub machine: &'a str,
-    /// sched_waking was recorded; else sched_wakeup stands in for it.
+    /// sched_waking was recorded; otherwise sched_wakeup stands in for it.
     pub has_waking: bool,
-    /// Text of sched_switch's format file; "" when not known.
+    /// Text of sched_switch's format file, which defines `prev_state`; "": unknown.
     pub switch_format: &'a str,
 }
 
 impl RawEvents {
-    /// For events of these types. Ids of other types are left out.
+    /// A decoder for events of these types. Events of other types are skipped.
     pub fn new(formats: &[EventFormat], setup: &RawSetup<'_>) -> RawEvents {
         let mut out = RawEvents {
             types: Vec::new(),
@@ -438,7 +464,7 @@ impl RawEvents {
         out
     }
 
-    /// What an event of type `id` says; none: nothing that matters, or it is shorter than its type.
+    /// The event of the passes for a raw event of type `id`; none: no pass uses it, or it is shorter than its type.
     #[inline]
     pub fn event(
         &mut self,
@@ -483,6 +509,7 @@ impl RawEvents {
     }
 }
 
+/// The values of one raw event: numbers are read on demand, names are resolved beforehand.
 struct RawValues<'a> {
     kind: &'a RawType,
     data: &'a [u8],

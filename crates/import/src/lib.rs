@@ -1,7 +1,22 @@
-//! Recordings and other tools' traces -> the columns of [`kasuri_model`]. No I/O: callers bring the bytes.
+//! Turns Kasuri's recordings and other tools' traces into the columns of [`kasuri_model`]. This crate does no I/O:
+//! callers bring the bytes.
 //!
-//! Formats are told by their content, never by a file's name. A reader is a row of [`READERS`] and a module of its own;
+//! A trace passes through three steps:
+//!
+//! 1. [`unpack`] undoes gzip or zstd around a whole file;
+//! 2. [`open`] recognizes the format by its content, never by a file's name, and reads the headers into an [`Opened`];
+//! 3. [`Opened::build`] runs the passes of `kasuri_model`, which pull the events out of the opened streams.
+//!
+//! Each format has a row in [`READERS`] and a module of its own. The modules only give events their meaning; the
 //! parsing of binary formats lives in `kasuri_format`.
+//!
+//! | module | used by | content |
+//! |---|---|---|
+//! | `kernel_events` | recordings, trace.dat, perf.data, ftrace text | which kernel events matter, and their fields |
+//! | `text_events` | ftrace text | the same from printed events |
+//! | `prev_state`, `syscalls` | all kernel traces | meaning of state bits and system call numbers |
+//! | `marks` | trace.dat, ftrace text, Perfetto | texts that programs write to `trace_marker` |
+//! | `category`, `tape`, `tracks`, `flow_ends` | CTF, Perfetto, Chrome JSON | slices, counters and arrows |
 #![forbid(unsafe_code)]
 
 mod category;
@@ -31,7 +46,7 @@ pub use unpack::unpack;
 
 use kasuri_model::{Strings, Trace};
 
-/// A file's bytes, unpacked ([`unpack`]). A trace that is a directory has several.
+/// A file's bytes, after [`unpack`]. A trace that is a directory (CTF) consists of several.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct File<'a> {
     /// Path for messages; in a directory, the path below it.
@@ -43,13 +58,13 @@ pub struct File<'a> {
 /// How to read.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Options {
-    /// Keep what can be read of a damaged file; what cannot becomes a loss.
+    /// Keep the readable part of a damaged file, and report the rest as a loss. Without it damage is an error.
     pub salvage: bool,
-    /// Keep the scheduler's events beside the columns, for exports.
+    /// Keep the scheduler's events beside the columns. Exports need them; analyses do not.
     pub keeps_events: bool,
 }
 
-/// A format.
+/// A file format that Kasuri reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Kasuri's own recording.
@@ -64,12 +79,12 @@ pub enum Kind {
     Perfetto,
     /// Trace Event Format: chrome://tracing and many others.
     ChromeJson,
-    /// What tracefs's `trace` and `trace_pipe` print; also inside systrace's HTML.
+    /// The text that tracefs prints in `trace` and `trace_pipe`; systrace embeds it in HTML.
     FtraceText,
 }
 
 impl Kind {
-    /// For people.
+    /// The format's name for messages.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Kasuri => "kasuri",
@@ -86,13 +101,14 @@ impl Kind {
 /// One format's reader.
 struct Reader {
     kind: Kind,
-    /// Whether the content is of this format; looks at beginnings only.
+    /// Whether the content is of this format. It looks only at the beginnings of files.
     detect: fn(&[File<'_>]) -> bool,
-    /// Reads headers; events follow when they are asked for.
+    /// Reads the headers. Most readers decode events later, when the passes ask for them.
     open: for<'a> fn(&'a [File<'a>], &Options, &mut Strings) -> Result<Opened<'a>, Error>,
 }
 
-/// All, the surest signs first.
+/// All readers. [`detect`] takes the first that matches, so formats with a magic number come before those that are
+/// recognized by their look (JSON, text).
 const READERS: &[Reader] = &[
     Reader {
         kind: Kind::Kasuri,
@@ -131,29 +147,31 @@ const READERS: &[Reader] = &[
     },
 ];
 
-/// The format of a trace, when it is known.
+/// The format of a trace; none: no reader knows it.
 pub fn detect(files: &[File<'_>]) -> Option<Kind> {
     reader(files).map(|r| r.kind)
 }
 
-/// Whether a file that begins like this may be of a known format: it is, or it is packed.
+/// Whether a file with this beginning may be a trace: a reader knows it, or it is compressed.
 pub fn may_be_one(beginning: &File<'_>) -> bool {
     unpack::is_packed(beginning.bytes) || detect(&[*beginning]).is_some()
 }
 
+/// The first reader that recognizes the files.
 fn reader(files: &[File<'_>]) -> Option<&'static Reader> {
     READERS.iter().find(|r| (r.detect)(files))
 }
 
+/// Names of the foreign formats, for the message about an unknown file.
 fn known() -> Vec<&'static str> {
     let foreign = READERS.iter().filter(|r| r.kind != Kind::Kasuri);
     foreign.map(|r| r.kind.name()).collect()
 }
 
-/// Opens a trace; `strings` are those to build it with.
+/// Opens a trace and interns its names into `strings`, which [`Opened::build`] takes over.
 ///
 /// # Errors
-/// Unknown content, or headers that are damaged.
+/// Unknown content, or damaged headers.
 pub fn open<'a>(
     files: &'a [File<'a>],
     options: &Options,
@@ -165,10 +183,10 @@ pub fn open<'a>(
     Ok(opened)
 }
 
-/// Reads a whole trace.
+/// Reads a whole trace: [`open`], then [`Opened::build`].
 ///
 /// # Errors
-/// As [`open`], and damage met later.
+/// As [`open`], and damage among the events.
 pub fn load(files: &[File<'_>], options: &Options) -> Result<Trace, Error> {
     let mut strings = Strings::default();
     Ok(open(files, options, &mut strings)?.build(strings)?)

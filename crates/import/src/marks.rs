@@ -1,16 +1,26 @@
-//! Text that programs write to `trace_marker` (ftrace's `tracing_mark_write`), as slices, instants and counters.
+//! Turns the texts that programs write to `trace_marker` (ftrace's `tracing_mark_write`) into slices, instants and
+//! counters.
 //!
-//! The convention is Android's: `B|pid|name` and `E|pid` begin and end a slice of the writing thread, `C|pid|name|value`
-//! sets a counter, `I|pid|name` is an instant; `S|pid|name|cookie` .. `F|pid|name|cookie` and, on a named track,
-//! `G|pid|track|name|cookie` .. `H|pid|track|cookie` are slices that belong to a process and not to a thread, and
-//! `N|pid|track|name` is an instant of such a track. What is none of these is a message.
+//! The convention is Android's (`atrace`, `ATrace_beginSection`):
+//!
+//! | text | meaning |
+//! |---|---|
+//! | `B\|pid\|name`, `E\|pid` | begin and end of a slice of the writing thread |
+//! | `I\|pid\|name` | an instant of the writing thread |
+//! | `C\|pid\|name\|value` | a counter's new value |
+//! | `S\|pid\|name\|cookie`, `F\|pid\|name\|cookie` | begin and end of a slice of the process; the cookie joins them |
+//! | `G\|pid\|track\|name\|cookie`, `H\|pid\|track\|cookie` | the same on a named track |
+//! | `N\|pid\|track\|name` | an instant of a named track |
+//! | `trace_event_clock_sync: realtime_ts=MS` | CLOCK_REALTIME at this moment, in ms |
+//!
+//! Any other text is a message. Slices of processes may overlap in any way, so they go to [`Tracks`].
 use crate::tracks::Tracks;
 use kasuri_base::annotation::Kind;
 use kasuri_model::input::Annotation;
 use kasuri_model::{AnnotationVec, StrIx, Strings, Time};
 use std::collections::HashMap;
 
-/// Marks of many threads, in any order.
+/// The texts of all threads, in any order.
 #[derive(Default, Debug)]
 pub(crate) struct Marks {
     threads: HashMap<i32, Thread>,
@@ -20,14 +30,15 @@ pub(crate) struct Marks {
 
 #[derive(Default, Debug)]
 struct Thread {
-    /// Its process, as the file says.
+    /// Its process according to the file; 0: the file does not say.
     pid: i32,
-    /// As its own marks say; those of a thread in a container may be another namespace's.
+    /// Its process according to its own texts. A thread in a container writes the pid of its namespace there, so the
+    /// file's pid takes precedence.
     own_pid: i32,
     events: Vec<Annotation>,
 }
 
-/// What a text says.
+/// A parsed text.
 #[derive(Debug, PartialEq)]
 enum Mark<'a> {
     Begin(i32, &'a str),
@@ -52,11 +63,12 @@ enum Mark<'a> {
     },
     /// CLOCK_REALTIME at this moment, ns.
     Realtime(i64),
-    /// What another clock says at this moment, of no use here.
+    /// Another clock's reading at this moment, which Kasuri does not use.
     OtherClock,
     Message,
 }
 
+// Parsing cannot fail: a text that breaks the convention is a message.
 impl Mark<'_> {
     fn parse(text: &str) -> Mark<'_> {
         let sync = text.strip_prefix("trace_event_clock_sync: ");
@@ -73,9 +85,10 @@ impl Mark<'_> {
     }
 }
 
+/// `realtime_ts=1700000000123`: a reading of another clock.
 fn clock_sync<'a>(key: &str, value: &str) -> Option<Mark<'a>> {
     match key {
-        // Milliseconds.
+        // In milliseconds.
         "realtime_ts" => {
             let ms: i64 = value.trim().parse().ok()?;
             Some(Mark::Realtime(ms.checked_mul(1_000_000)?))
@@ -85,10 +98,11 @@ fn clock_sync<'a>(key: &str, value: &str) -> Option<Mark<'a>> {
     }
 }
 
+/// The fields after the first bar; none: they break the convention.
 fn fields<'a>(kind: &str, rest: &'a str) -> Option<Mark<'a>> {
     let (pid, rest) = rest.split_once('|').unwrap_or((rest, ""));
     let pid = || pid.trim().parse::<i32>().ok();
-    // Names may hold a bar; numbers come last.
+    // Names may hold a bar, so numbers are split off at the last one. Java's cookies are signed.
     let cookie = |text: &str| {
         let text = text.trim();
         let signed = || text.parse::<i64>().map(|n| n as u64);
@@ -152,7 +166,9 @@ fn fields<'a>(kind: &str, rest: &'a str) -> Option<Mark<'a>> {
 }
 
 impl Marks {
-    /// One text that thread `tid` wrote; `pid`: its process, 0: the file does not say.
+    /// Adds a text that thread `tid` wrote. `pid` is its process; 0: the file does not say.
+    ///
+    /// The kernel stores the text with a newline and a final zero; bytes after the zero are padding.
     pub fn add(&mut self, time: Time, tid: i32, pid: i32, text: &[u8], strings: &mut Strings) {
         let end = text.iter().position(|&b| b == 0).unwrap_or(text.len());
         let text = String::from_utf8_lossy(&text[..end]);
@@ -207,12 +223,12 @@ impl Marks {
         thread.events.push(event);
     }
 
-    /// CLOCK_REALTIME minus the trace's clock, when a mark said it (to a millisecond).
+    /// CLOCK_REALTIME minus the trace's clock, precise to a millisecond; none: no text had it.
     pub fn realtime_offset_ns(&self) -> Option<i64> {
         self.realtime_offset_ns
     }
 
-    /// One stream for each thread, and those of the tracks.
+    /// One stream for each thread that wrote a text, by thread id, and then those of the tracks.
     pub fn streams(self, strings: &mut Strings) -> Vec<AnnotationVec> {
         let mut threads: Vec<(i32, Thread)> = self.threads.into_iter().collect();
         threads.retain(|(_, thread)| !thread.events.is_empty());

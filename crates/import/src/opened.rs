@@ -1,4 +1,8 @@
-//! What a reader of one format gives: streams of events on the file's own clock, and what is known besides.
+//! The result of a reader: streams of events on the file's own clock, and facts about the trace.
+//!
+//! [`Opened`] separates the formats from the model. A reader fills its fields; [`Opened::build`] hands the streams to
+//! the passes, shifts all times so that the columns begin at `Time(0)`, and adds facts, losses and damage to the
+//! finished trace. Streams are boxed and lazy: most readers decode a block only when the passes ask for it.
 use crate::Kind;
 use kasuri_format::Error as FormatError;
 use kasuri_model::input::{Annotation, AnnotationEvents, CpuEvents, Event, Setup};
@@ -6,7 +10,7 @@ use kasuri_model::{Error, Info, Loss, Places, Strings, ThreadIx, Time, Trace};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// What a file's stamps count; two files of one clock need no alignment.
+/// The clock of a file's stamps. Two files of the same clock need no alignment when they are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
     /// CLOCK_MONOTONIC.
@@ -19,39 +23,41 @@ pub enum Clock {
     Realtime,
     /// The kernel's scheduler clock: ftrace's "local" and "global", perf's default. Near CLOCK_MONOTONIC, not equal.
     Sched,
-    /// Another, or not known.
+    /// Another clock, or an unknown one.
     Other,
 }
 
-/// A trace, opened.
+/// An opened trace.
 pub struct Opened<'a> {
-    /// What it is.
+    /// Its format.
     pub kind: Kind,
-    /// What the stamps count.
+    /// The clock of its stamps.
     pub clock: Clock,
-    /// ns since 1970 where the clock is 0, when the file says it.
+    /// CLOCK_REALTIME at the clock's zero, ns since 1970; none: the file does not say.
     pub realtime_offset_ns: Option<i64>,
-    /// Where the columns' `Time(0)` is. None: at the start of the span, and all times are absolute, in ns of `clock`. Else
-    /// all times count from here already: the reader knew it before it read.
+    /// The clock's reading at the columns' `Time(0)`. With it, all times already count from there, because the reader
+    /// knew it before it decoded events. Without it, all times are readings of `clock` in ns, and [`Opened::build`]
+    /// subtracts the start of the span.
     pub origin_ns: Option<i64>,
-    /// What the passes must know; `span` from the first stamp to the last.
+    /// Facts that the passes need before the first event; `span` reaches from the first stamp to the last.
     pub setup: Setup,
-    /// CPUs' events.
+    /// The kernel's events of each CPU, in order of time.
     pub cpus: Vec<(u16, Box<dyn CpuEvents + 'a>)>,
-    /// Slices, instants, counters.
+    /// Slices, instants, counters: one stream per thread.
     pub streams: Vec<Box<dyn AnnotationEvents + 'a>>,
-    /// Facts; [`Info::format`] is filled from `kind` when empty.
+    /// Facts for people; an empty [`Info::format`] is filled from `kind`.
     pub info: Info,
-    /// Where names were annotated.
+    /// The places in the source that annotations' names come from.
     pub places: Places,
-    /// Damage that was passed over ([`crate::Options::salvage`]); each becomes a loss.
+    /// Damage in the headers that was passed over ([`crate::Options::salvage`]); each becomes a loss.
     pub damage: Vec<FormatError>,
-    /// Adds what is only known when all events were read: losses, damage. Times are shifted by then.
+    /// Runs on the finished trace and adds facts that are known only after all events were read: losses, damage,
+    /// names, arrows. The trace's times are shifted by then; those that the closure holds are not.
     pub finish: Box<dyn FnOnce(&mut Trace) + 'a>,
 }
 
 impl<'a> Opened<'a> {
-    /// With nothing in it.
+    /// An empty trace.
     pub fn new(kind: Kind, clock: Clock) -> Opened<'a> {
         Opened {
             kind,
@@ -68,7 +74,7 @@ impl<'a> Opened<'a> {
         }
     }
 
-    /// The columns.
+    /// Reads all events and builds the columns.
     ///
     /// # Errors
     /// Damage met while events are read.
@@ -117,7 +123,7 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// What is missing of a damaged file shows in every answer, like every other loss.
+/// Damage as a loss of the whole span, so that it shows in every answer like all other losses.
 fn file_damage(trace: &Trace, error: &FormatError) -> Loss {
     Loss {
         cause: format!("file damaged at byte {}", error.offset),
@@ -129,6 +135,7 @@ fn file_damage(trace: &Trace, error: &FormatError) -> Loss {
     }
 }
 
+/// `time` counted from `shift`. The two extremes mean "before" and "after the trace", and stay.
 fn back(time: Time, shift: i64) -> Time {
     match time {
         Time::MIN | Time::MAX => time,
@@ -136,7 +143,7 @@ fn back(time: Time, shift: i64) -> Time {
     }
 }
 
-/// Events with their stamps counted from `shift`, ns.
+/// A source whose times are shifted to count from `shift`, in ns.
 struct Shifted<S> {
     source: S,
     shift: i64,
@@ -155,11 +162,13 @@ impl CpuEvents for Shifted<Box<dyn CpuEvents + '_>> {
     }
 }
 
-/// Annotations likewise; counts them. The passes may read a stream twice: only the first time counts.
+/// Annotations, shifted likewise and counted in `n`. The passes may read a stream twice; only the first time counts.
 struct Counted<'a> {
     shifted: Shifted<Box<dyn AnnotationEvents + 'a>>,
     n: Rc<Cell<u64>>,
+    /// The stream was read from since it was made.
     begun: bool,
+    /// The stream was rewound after it was read.
     again: bool,
 }
 
@@ -197,7 +206,7 @@ impl AnnotationEvents for Counted<'_> {
     }
 
     fn rewind(&mut self) {
-        // The passes begin with a rewind.
+        // The passes rewind before they read for the first time, which must not count as reading again.
         self.again |= self.begun;
         self.shifted.source.rewind();
     }

@@ -1,24 +1,32 @@
-//! What `prev_state` of sched_switch means, read from the event's own print format.
+//! The meaning of `prev_state` of sched_switch, read from the event's own print format.
 //!
 //! The bits differ between kernels: a preempted thread ("R+") is 0x100 on new ones, 2048, 1024 or plain 0 on older
 //! ones, idle kernel threads ("I") are 0x80 or a pair of bits. The format text names each bit
-//! (`__print_flags(REC->prev_state & MASK, "|", { 0x1, "S" }, ...)`) and gives the bit of "+" as an expression, so
-//! no kernel's table is built in; the fallback, for text that cannot be read, is the newest one.
+//! (`__print_flags(REC->prev_state & MASK, "|", { 0x1, "S" }, ...)`) and gives the bit of "+" as an expression, so the
+//! tables need not be built in. Only the newest one is, as the fallback for a text that cannot be read.
+//!
+//! The letters are those of `ps`: S sleeping, D uninterruptible sleep, T stopped, t traced, X dead, Z zombie, P parked,
+//! I idle; older kernels also have x dead, K wakekill, W waking, N no load. "R" has no bit.
+//!
+//! A format file comes from the trace, so it is untrusted: the parser limits its nesting and never panics.
 use kasuri_model::ThreadState;
 
 /// Meaning of each value of `prev_state`.
 #[derive(Clone, Debug)]
 pub struct PrevState {
-    /// Answers for small values, which is all that kernels write.
+    /// States of all values below [`SMALL`]. Kernels write no larger ones.
     table: Vec<ThreadState>,
+    /// Bits and the letter for them; all bits must be set.
     letters: Vec<(u64, char)>,
+    /// The bit of "+", the thread was preempted; 0: this kernel has none.
     plus: u64,
 }
 
+/// Size of the table: above the largest bit that kernels use, 2048.
 const SMALL: u64 = 4096;
 
 impl PrevState {
-    /// From the text of the event's format file.
+    /// Reads the text of the event's format file.
     pub fn from_format(text: &str) -> PrevState {
         let print = text.split_once("print fmt:").map_or("", |(_, p)| p);
         let letters = letters(print);
@@ -29,7 +37,7 @@ impl PrevState {
         }
     }
 
-    /// As Linux 6 has it.
+    /// The bits since Linux 4.14: `TASK_REPORT` in include/linux/sched.h.
     pub fn newest() -> PrevState {
         let letters = "SDTtXZPI"
             .chars()
@@ -58,6 +66,8 @@ impl PrevState {
         }
     }
 
+    /// Derives a state from the letters. Preemption takes precedence: a preempted thread may already have set the bit
+    /// of the state it is about to enter, but it is still able to run.
     fn slow(&self, value: u64) -> ThreadState {
         if value & self.plus != 0 {
             return ThreadState::RunnablePreempted;
@@ -74,13 +84,13 @@ impl PrevState {
             _ if has("D") => ThreadState::DiskSleep,
             _ if has("S") => ThreadState::Sleeping,
             _ if value == 0 || has("R") => ThreadState::RunnablePreempted,
-            // A bit without a name, or one that only qualifies others (K, W, N): asleep, not known how.
+            // A bit without a name, or one that only qualifies others (K, W, N): asleep in an unknown way.
             _ => ThreadState::Sleeping,
         }
     }
 }
 
-/// The pairs `{ number, "letter" }` of the format's first list.
+/// The pairs `{ number, "letter" }` of the first list in the format.
 fn letters(print: &str) -> Vec<(u64, char)> {
     let Some((_, list)) = print.split_once("__print_flags(") else {
         return Vec::new();
@@ -102,14 +112,15 @@ fn letters(print: &str) -> Vec<(u64, char)> {
     out
 }
 
-/// The mask before `? "+"`: the text from the last `prev_state &` before it.
+/// The bit of "+". In `REC->prev_state & MASK ? "+" : ""` it is the expression between the last `prev_state &` and
+/// the question mark.
 fn plus_bit(print: &str) -> Option<u64> {
     let before = &print[..print.find("? \"+\"")?];
     let mask = &before[before.rfind("prev_state &")? + "prev_state &".len()..];
     constant(mask)
 }
 
-/// Value of a constant expression of numbers, parentheses, `|`, `<<`, `+`, `-`; none when it is something else.
+/// The value of a constant expression of numbers, parentheses, `|`, `<<`, `+`, `-`; none: it is something else.
 fn constant(text: &str) -> Option<u64> {
     let mut parser = Parser {
         text: text.trim().as_bytes(),
@@ -121,9 +132,12 @@ fn constant(text: &str) -> Option<u64> {
     (parser.at == parser.text.len()).then_some(value)
 }
 
+/// A recursive-descent parser with C's precedence: `+` and `-` bind tighter than `<<`, and `<<` tighter than `|`.
 struct Parser<'a> {
     text: &'a [u8],
+    /// Index of the next byte.
     at: usize,
+    /// Open parentheses; more than 64 are an error, so that the stack cannot overflow.
     depth: u32,
 }
 

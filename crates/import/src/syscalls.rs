@@ -1,13 +1,17 @@
-//! Names of system calls by number: part of the kernel's ABI, different for each CPU, and the recording may come from
-//! another machine. The tables are those of the crate `syscalls`, generated from the kernel's own.
+//! Names of system calls by number.
+//!
+//! The numbers are part of the kernel's ABI and differ between architectures: 202 is `futex` on x86-64 and 98 on
+//! AArch64. A recording may come from another machine, so tables of all architectures are linked in. They are those of
+//! the crate `syscalls`, which generates them from the kernel's sources.
 
-/// The call's name on `machine` (as `uname -m` says it), "sys_N" where it is not known.
+/// The call's name on `machine` (`uname -m`); `sys_N` if it is unknown.
 pub fn name(machine: &str, number: i64) -> String {
     let found = usize::try_from(number).ok();
     let found = found.and_then(|number| known(machine, number));
     found.map_or_else(|| format!("sys_{number}"), str::to_owned)
 }
 
+/// The name in the table of the machine.
 fn known(machine: &str, number: usize) -> Option<&'static str> {
     macro_rules! of {
         ($cpu:ident) => {

@@ -1,32 +1,51 @@
-//! Annotations that must be kept until the passes ask for them: a quarter of the bytes that a vector takes.
+//! A compact store for annotations that must be kept until the passes ask for them.
 //!
-//! An event is a byte of kind and flags, the time since the one before, and what it has of site, numbers and name; all
-//! as variable-length numbers. A slice of another tool takes about 12 bytes instead of 64.
+//! Chrome JSON, Perfetto and CTF mix the events of all threads, while the passes want one stream per thread. Readers of
+//! these formats therefore read all events first and keep each thread's in a [`Tape`]. A slice takes about 12 bytes
+//! there, instead of the 64 bytes of two [`Annotation`]s.
+//!
+//! One event is stored as:
+//!
+//! | field | encoding | present |
+//! |---|---|---|
+//! | head | 1 byte: the kind in bits 0 to 4, the flags `HAS_AUX`, `HAS_NAME`, `HAS_NUMBERS` above | always |
+//! | time | zigzag LEB128: difference to the previous event, ns | always |
+//! | `aux` | LEB128 | if it is not 0 |
+//! | name | LEB128: index of the string | if there is one |
+//! | `a`, `b` | LEB128 each; `a` byte-swapped if it is a double | if one of them is not 0 |
+//!
+//! Time differences wrap around, so every pair of times can be stored, even `i64::MIN` followed by `i64::MAX`.
 use kasuri_base::annotation::{ArgType, Kind};
 use kasuri_model::input::{Annotation, AnnotationEvents};
 use kasuri_model::{Error, StrIx, Strings, Time};
 use std::collections::HashMap;
 
-/// Events that are decoded at once.
+/// Events that one call of `fill` decodes.
 const BATCH: usize = 512;
 
+// Flags of the head byte. Kinds fit into the five bits below them.
 const HAS_AUX: u8 = 1 << 5;
 const HAS_NAME: u8 = 1 << 6;
 const HAS_NUMBERS: u8 = 1 << 7;
 const KIND: u8 = HAS_AUX - 1;
 
-/// One thread's annotations. Events may be pushed in any order: the tape sorts itself by time when it is sealed; those
-/// of equal time stay as they came.
+/// One thread's annotations. Events may be pushed in any order: [`Tape::seal`] sorts them by time, and keeps the order
+/// of events with equal times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tape {
     pid: i32,
     tid: i32,
+    /// The encoded events.
     bytes: Vec<u8>,
+    /// The lowest time pushed; none: the tape is empty.
     first: Option<i64>,
+    /// The time of the event pushed last, from which the next one's difference counts.
     last: i64,
+    /// An event was pushed that is older than its predecessor.
     is_unsorted: bool,
+    /// A lock was acquired: `seal` has to look for ends of waits that the acquisition implies.
     has_holds: bool,
-    /// Where reading goes on, and the time of the event before.
+    /// The read position, and the time of the event before it.
     at: usize,
     now: i64,
 }
@@ -41,7 +60,7 @@ impl Tape {
         }
     }
 
-    /// Makes it another thread's.
+    /// Gives the events to another thread. Counters use it: their thread is chosen last ([`Carriers`]).
     pub fn set_tid(&mut self, tid: i32) {
         self.tid = tid;
     }
@@ -77,6 +96,7 @@ impl Tape {
         }
     }
 
+    /// Decodes the event at the read position; none: the end.
     fn next(&mut self) -> Option<Annotation> {
         let head = *self.bytes.get(self.at)?;
         self.at += 1;
@@ -101,6 +121,7 @@ impl Tape {
         Some(e)
     }
 
+    /// Decodes an LEB128 number: seven bits per byte, lowest first; the top bit is set on all bytes but the last.
     fn number(&mut self) -> u64 {
         let (mut value, mut shift) = (0, 0);
         while let Some(&byte) = self.bytes.get(self.at) {
@@ -114,7 +135,9 @@ impl Tape {
         value
     }
 
-    /// No more events come: puts them in order of time.
+    /// Puts the events in order of time. No event may be pushed afterwards.
+    ///
+    /// Sorting decodes all events of the thread once, so a thread whose events came in order skips it.
     pub fn seal(&mut self) {
         self.back_to_start();
         if self.is_unsorted || self.has_holds {
@@ -137,7 +160,8 @@ impl Tape {
     }
 }
 
-/// Other tools say that a wait for a lock ended and, elsewhere, that the hold began: the model wants the latter only.
+/// Whether an event is the end of a lock wait that succeeded. Other tools write a wait slice, which ends, and a hold
+/// slice, which begins at the same time; the model wants the acquisition only.
 fn is_told_by_hold(e: &Annotation, same: &[Annotation]) -> bool {
     e.kind == Kind::LockGivenUp as u8
         && same
@@ -145,13 +169,15 @@ fn is_told_by_hold(e: &Annotation, same: &[Annotation]) -> bool {
             .any(|other| other.kind == Kind::LockAcquired as u8 && other.a == e.a)
 }
 
-/// Doubles end in zeros, which a variable-length number stores only when they come first.
+/// Swaps the bytes of doubles, in both directions. The low bytes of most doubles are zero, and LEB128 saves only high
+/// zeros: 1.5 takes 3 bytes instead of 9.
 fn turned(kind: u8, aux: u16, a: u64) -> u64 {
     let is_double =
         kind == Kind::Counter as u8 || kind == Kind::Arg as u8 && aux & 15 == ArgType::F64 as u16;
     if is_double { a.swap_bytes() } else { a }
 }
 
+/// Appends a number as LEB128.
 fn put(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
@@ -160,10 +186,12 @@ fn put(bytes: &mut Vec<u8>, mut value: u64) {
     bytes.push(value as u8);
 }
 
+/// Maps small numbers of either sign to small unsigned ones: 0, -1, 1, -2 become 0, 1, 2, 3.
 fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
+/// The inverse of [`zigzag`].
 fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
@@ -191,20 +219,23 @@ impl AnnotationEvents for Tape {
     }
 }
 
-/// Counters belong to processes, and streams to threads: whose stream carries them.
+/// Chooses the thread whose stream carries a process's counters: counters belong to processes, streams to threads.
+///
+/// The map holds the best candidate of each process: whether it is another thread than the main one, the time of its
+/// first event, and its id. The smallest wins.
 #[derive(Debug, Default)]
 pub(crate) struct Carriers(HashMap<i32, (bool, Option<Time>, i32)>);
 
 impl Carriers {
-    /// `known`: (process, thread) that live from the start.
+    /// `known`: process and thread ids of the threads that exist from the start.
     pub fn new(known: impl Iterator<Item = (i32, i32)>) -> Carriers {
         let mains = known.filter(|(pid, tid)| pid == tid);
         Carriers(mains.map(|(pid, tid)| (pid, (false, None, tid))).collect())
     }
 
-    /// A thread, and its first event.
+    /// Adds a thread, with the time of its first event.
     pub fn add(&mut self, pid: i32, tid: i32, first: Option<Time>) {
-        // The main thread, else the first to say something; rows of tracks come last.
+        // The main thread, else the thread with the earliest event; rows of tracks (negative ids) come last.
         let key = (tid != pid, first, tid);
         let best = self.0.entry(pid).or_insert(key);
         if (tid < 0, key) < (best.2 < 0, *best) {
@@ -212,7 +243,7 @@ impl Carriers {
         }
     }
 
-    /// The thread that carries the counters of a process.
+    /// The thread that carries the counters of a process; the main thread if no other is known.
     pub fn of(&self, pid: i32) -> i32 {
         self.0.get(&pid).map_or(pid, |(_, _, tid)| *tid)
     }

@@ -1,26 +1,32 @@
-//! Kernel events that come as text (`prev_comm=sh prev_pid=7 ... ==> next_comm=...`), through the same mapping as all
-//! others ([`crate::kernel_events`]).
+//! Kernel events that come as text, mapped like all others by [`crate::kernel_events`].
+//!
+//! The kernel prints `prev_comm=sh prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=x next_pid=3 next_prio=120`;
+//! `trace-cmd report` prints sched_switch and the wake-ups in its own way, `sh:7 [120] S ==> x:3 [120]`. Both are read.
+//!
+//! Names of threads are the difficulty: they may hold spaces, `=`, and even ` prev_pid=`. A name is therefore taken
+//! between its key and the *last* following key, and a number is taken from the last occurrence of its key. A text
+//! that does not fit is skipped: the event is not one that a pass can use.
 use crate::kernel_events::{Role, Values};
 use crate::prev_state::PrevState;
 use kasuri_model::input::Event;
 use kasuri_model::{StrIx, Strings, Time};
 
-/// The text of one event, as the kernel prints it or as trace-cmd's plugins do.
+/// One event as text, printed by the kernel or by a plugin of trace-cmd.
 #[derive(Clone, Copy, Debug)]
 pub struct TextEvent<'a> {
-    /// `sched_switch`.
+    /// The event's name without its system, such as `sched_switch`.
     pub name: &'a str,
-    /// What stands behind the name.
+    /// The text after the name and its colon.
     pub text: &'a str,
-    /// When.
+    /// The stamp.
     pub time: Time,
-    /// Thread that was on the CPU.
+    /// The thread that was on the CPU.
     pub context: i32,
     /// Raised inside a hardware interrupt.
     pub in_interrupt: bool,
 }
 
-/// Turns such events into what the passes read.
+/// Decodes such events.
 #[derive(Clone, Debug)]
 pub struct TextEvents {
     states: PrevState,
@@ -28,6 +34,7 @@ pub struct TextEvents {
     machine: String,
 }
 
+/// The values of one event, parsed from its text.
 struct Found {
     context: i32,
     ints: [Option<i64>; 3],
@@ -48,11 +55,12 @@ impl Values for Found {
     }
 }
 
-/// As `common_flags` has it (TRACE_FLAG_HARDIRQ).
+/// TRACE_FLAG_HARDIRQ, as `common_flags` has it.
 const HARDIRQ: i64 = 8;
 
 impl TextEvents {
-    /// `has_waking`: sched_waking was recorded; else sched_wakeup stands in. `machine`: `uname -m`, "" when not known.
+    /// `has_waking`: sched_waking was recorded; otherwise sched_wakeup stands in for it. `machine`: `uname -m`; "":
+    /// unknown.
     pub fn new(has_waking: bool, machine: &str) -> TextEvents {
         TextEvents {
             states: PrevState::newest(),
@@ -61,7 +69,7 @@ impl TextEvents {
         }
     }
 
-    /// What an event says; none: nothing that matters, or its text is not understood.
+    /// The event of the passes; none: no pass uses it, or its text is not understood.
     pub fn event(&self, event: &TextEvent<'_>, strings: &mut Strings) -> Option<Event> {
         let system = match event.name {
             "irq_handler_entry" | "irq_handler_exit" | "softirq_entry" | "softirq_exit" => "irq",
@@ -71,7 +79,7 @@ impl TextEvents {
             _ => "sched",
         };
         let role = match (system, event.name) {
-            // The common ones without building a name.
+            // The frequent types skip building a name.
             (_, "sched_switch") => Role::Switch,
             (_, "sched_waking" | "sched_wakeup_new") => Role::Waking,
             _ => Role::of(&format!("{system}/{}", event.name), self.has_waking),
@@ -155,6 +163,7 @@ impl TextEvents {
     }
 }
 
+/// A name as a string; an empty one is none.
 fn name(text: &str, strings: &mut Strings) -> StrIx {
     match text {
         "" => StrIx::NONE,
@@ -162,7 +171,7 @@ fn name(text: &str, strings: &mut Strings) -> StrIx {
     }
 }
 
-/// The value of ` key=value`, the last of that key: a name before it may hold anything.
+/// The value of the last ` key=value`: a name before it may hold anything. It ends at a space or a parenthesis.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let mut end = text.len();
     while let Some(at) = text[..end].rfind(key) {
@@ -177,24 +186,26 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     None
 }
 
+/// The value of a key as a decimal number.
 fn int(text: &str, key: &str) -> Option<i64> {
     value(text, key)?.parse().ok()
 }
 
-/// From the first `from` to the last `to` behind it.
+/// The text from the first `from` to the last `to` after it.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(from)?;
     Some(&rest[..rest.rfind(to)?])
 }
 
+/// One of the two threads of a switch; `state` is that of the thread that leaves.
 struct Side<'a> {
     comm: &'a str,
     tid: i64,
     state: i64,
 }
 
-/// `prev_comm=sh prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=x next_pid=3 next_prio=120`, or trace-cmd's
-/// `sh:7 [120] S ==> x:3 [120]`.
+/// Parses a switch: `prev_comm=sh prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=x next_pid=3 next_prio=120`, or
+/// trace-cmd's `sh:7 [120] S ==> x:3 [120]`.
 fn switch(text: &str) -> Option<(Side<'_>, Side<'_>)> {
     let side = |text, comm: &str, tid: &str, state: &str| -> Option<Side<'_>> {
         Some(Side {
@@ -229,7 +240,7 @@ fn switch(text: &str) -> Option<(Side<'_>, Side<'_>)> {
     ))
 }
 
-/// `sh:7 [120] S`: name, thread, what follows.
+/// Parses `sh:7 [120] S` into the name, the thread id and the rest.
 fn plugin(text: &str) -> Option<(&str, i64, &str)> {
     let (who, rest) = text.rsplit_once(" [")?;
     let (comm, tid) = who.rsplit_once(':')?;
@@ -237,7 +248,7 @@ fn plugin(text: &str) -> Option<(&str, i64, &str)> {
     Some((comm, tid.parse().ok()?, rest.trim()))
 }
 
-/// `comm=sh pid=7 prio=120 target_cpu=001`, or trace-cmd's `sh:7 [120] CPU:001`: name, thread, CPU.
+/// Parses `comm=sh pid=7 prio=120 target_cpu=001`, or trace-cmd's `sh:7 [120] CPU:001`, into name, thread id and CPU.
 fn waking(text: &str) -> Option<(&str, i64, Option<i64>)> {
     if text.starts_with("comm=") {
         let comm = between(text, "comm=", " pid=")?;
@@ -250,7 +261,7 @@ fn waking(text: &str) -> Option<(&str, i64, Option<i64>)> {
     Some((comm, tid, cpu))
 }
 
-/// The letters of `prev_state` as [`PrevState::newest`] numbers them.
+/// The bits of the letters of `prev_state`, as [`PrevState::newest`] numbers them. "R" has no bit.
 fn state_bits(text: &str) -> i64 {
     let bit = |letter| match letter {
         'S' => 1,
@@ -267,7 +278,7 @@ fn state_bits(text: &str) -> i64 {
     text.chars().map(bit).fold(0, |all, bit| all | bit)
 }
 
-/// `SPIN|READ` as LCB_F_* numbers them.
+/// The bits of `SPIN|READ`, as LCB_F_* numbers them. The kernel prints bits without a name in hexadecimal.
 fn lock_flags(text: &str) -> i64 {
     let bit = |word: &str| match word.trim() {
         "SPIN" => 1,

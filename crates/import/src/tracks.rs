@@ -1,12 +1,18 @@
-//! Slices that belong to no thread: asynchronous marks, tracks of other tools. They may overlap in any way, and rows of
-//! the model hold slices that nest; so each is put in the first lane of its track where it follows or nests in what is
-//! there. A lane is a stream of its process with a negative thread id and the track's name.
+//! Slices that belong to no thread: asynchronous texts of `trace_marker`, and tracks of other tools.
+//!
+//! Such slices may overlap in any way, but a row of the model holds only slices that nest. A track is therefore split
+//! into lanes: each slice goes to the first lane of its track where it follows the open slices or nests in them. For
+//! example, `a` from 0 to 10 and `b` from 5 to 15 need two lanes, which are named `net` and `net #2`.
+//!
+//! A lane becomes a stream of its process with a negative thread id. The model treats it as a thread that never runs.
+//! Finding a lane costs the number of lanes of the track, at most [`LANES_MAX`].
 use kasuri_base::annotation::Kind;
 use kasuri_model::input::Annotation;
 use kasuri_model::{AnnotationVec, StrIx, Strings, Time};
 use std::collections::{BTreeMap, HashMap};
 
-/// More slices of one track at once are a program that begins and never ends; the rest shares the last lane.
+/// Most lanes of one track. A program with more simultaneous slices begins slices and never ends them; further slices
+/// share the last lane.
 const LANES_MAX: usize = 256;
 
 /// Slices and instants on tracks, in any order.
@@ -15,6 +21,7 @@ pub(crate) struct Tracks {
     events: Vec<Event>,
 }
 
+/// One event on a track; `track` is the track's name, unique in its process.
 #[derive(Clone, Copy, Debug)]
 struct Event {
     time: Time,
@@ -23,6 +30,7 @@ struct Event {
     what: What,
 }
 
+/// What happens: numbers are keys that join the begin and the end of a slice.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Begin(u64, StrIx),
@@ -30,7 +38,7 @@ enum What {
     Instant(StrIx),
 }
 
-/// A slice: from, to; none: not seen.
+/// A slice. A missing begin or end lies outside the trace.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     begin: Option<Time>,
@@ -40,13 +48,13 @@ struct Slice {
 
 #[derive(Default, Debug)]
 struct Lane {
-    /// Ends of the slices that are open where the next begins, outermost first.
+    /// Ends of the open slices, outermost first. Except in a shared last lane, no end exceeds the one before it.
     open: Vec<Time>,
     events: Vec<Annotation>,
 }
 
 impl Lane {
-    /// Whether a slice fits: what is open there encloses it.
+    /// Whether a slice fits: the innermost open slice encloses it. Slices must come in order of their begins.
     fn takes(&mut self, slice: &Slice) -> bool {
         let begin = slice.begin.unwrap_or(Time::MIN);
         while self.open.last().is_some_and(|&end| end <= begin) {
@@ -58,12 +66,12 @@ impl Lane {
 }
 
 impl Tracks {
-    /// Slice `key` of a track begins.
+    /// The slice `key` of a track begins.
     pub fn begin(&mut self, time: Time, pid: i32, track: StrIx, key: u64, name: StrIx) {
         self.add(time, pid, track, What::Begin(key, name));
     }
 
-    /// It ends.
+    /// The slice `key` of a track ends.
     pub fn end(&mut self, time: Time, pid: i32, track: StrIx, key: u64) {
         self.add(time, pid, track, What::End(key));
     }
@@ -82,9 +90,9 @@ impl Tracks {
         });
     }
 
-    /// The lanes.
+    /// All lanes as streams: by process, track and lane.
     pub fn streams(mut self, strings: &mut Strings) -> Vec<AnnotationVec> {
-        // Of equal stamps the ends come first: a slice that follows another directly fits in its lane.
+        // At equal times ends come first, so a slice that directly follows another fits into the same lane.
         self.events
             .sort_by_key(|e| (e.time, !matches!(e.what, What::End(_))));
         let mut tracks: BTreeMap<(i32, StrIx), Vec<Event>> = BTreeMap::new();
@@ -134,7 +142,8 @@ fn annotation(time: Time, kind: Kind, name: StrIx) -> Annotation {
     }
 }
 
-/// Begins and ends joined by key, by begin; an end without a begin begins unseen.
+/// Joins begins and ends by key, and sorts the slices by begin. Instants go to `instants`. An end without a begin
+/// closes a slice that began before the trace. A key may be used again inside itself: the last begin ends first.
 fn slices(events: &[Event], instants: &mut Vec<Annotation>) -> Vec<Slice> {
     let mut out: Vec<Slice> = Vec::new();
     let mut open: HashMap<u64, Vec<usize>> = HashMap::new();
@@ -161,12 +170,12 @@ fn slices(events: &[Event], instants: &mut Vec<Annotation>) -> Vec<Slice> {
             }
         }
     }
-    // Of those that begin together the longest is the outermost.
+    // The longest of the slices that begin together is the outermost.
     out.sort_by_key(|s| (s.begin, std::cmp::Reverse(s.end.unwrap_or(Time::MAX))));
     out
 }
 
-/// Each slice in the first lane that takes it.
+/// Puts each slice into the first lane that takes it.
 fn lanes(slices: Vec<Slice>) -> Vec<Vec<Annotation>> {
     let mut lanes: Vec<Lane> = Vec::new();
     for slice in slices {
@@ -179,13 +188,14 @@ fn lanes(slices: Vec<Slice>) -> Vec<Vec<Annotation>> {
         });
         let lane = &mut lanes[at];
         let end = slice.end.unwrap_or(Time::MAX);
-        // In the order in which a thread would have said it: what ends before comes before.
+        // The caller's stable sort by time keeps this order for equal times: a slice of no length begins before it
+        // ends, and an end stays before the begin of a slice that follows directly.
         lane.open.push(end);
         if let Some(begin) = slice.begin {
             lane.events.push(annotation(begin, Kind::Begin, slice.name));
         }
         if let Some(end) = slice.end {
-            // One that is known to be open needs no name.
+            // The end of a slice whose begin is there needs no name.
             let name = slice.begin.map_or(slice.name, |_| StrIx::NONE);
             lane.events.push(annotation(end, Kind::End, name));
         }
@@ -193,6 +203,7 @@ fn lanes(slices: Vec<Slice>) -> Vec<Vec<Annotation>> {
     lanes.into_iter().map(|lane| lane.events).collect()
 }
 
+/// Adds the instants of a track to its first lane.
 fn with_instants(
     mut lanes: Vec<Vec<Annotation>>,
     instants: Vec<Annotation>,

@@ -1,22 +1,27 @@
-//! Undoes gzip and zstd around a whole file.
+//! Undoes gzip and zstd around a whole file, and limits the size of the result.
+//!
+//! The compression is recognized by its magic number: gzip (RFC 1952) `1f 8b 08`, zstd (RFC 8878) `28 b5 2f fd`.
+//! Concatenated gzip members are one stream. Traces with compressed parts inside (trace.dat, Perfetto, perf.data) are
+//! the business of their readers.
 use crate::Error;
 use std::borrow::Cow;
 use std::io::Read;
 
-/// What a file may always unpack to.
+/// Bytes that any file may unpack to.
 const ALWAYS: u64 = 1 << 30;
-/// Text of traces packs to a tenth or a fiftieth; bombs to a thousandth.
+/// A larger result may be this many times the packed size. Traces as text shrink to a tenth or a fiftieth, bombs to a
+/// thousandth.
 const RATIO: u64 = 100;
 
 const GZIP: &[u8] = &[0x1f, 0x8b, 8];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// Whether they begin as what [`unpack`] undoes.
+/// Whether the bytes begin as a compressed file.
 pub(crate) fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(GZIP) || bytes.starts_with(ZSTD)
 }
 
-/// `bytes` themselves, or what they were packed from.
+/// Unpacks a compressed file, and borrows any other as it is.
 ///
 /// # Errors
 /// Damage, or more than a hundred times the packed size (1 GiB is always allowed).
@@ -25,6 +30,7 @@ pub fn unpack<'a>(file: &str, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Error> {
     unpack_within(file, bytes, limit)
 }
 
+/// As [`unpack`], with a limit in bytes.
 fn unpack_within<'a>(file: &str, bytes: &'a [u8], limit: u64) -> Result<Cow<'a, [u8]>, Error> {
     let cannot = |error| Error::Unpack {
         file: file.to_owned(),
@@ -37,6 +43,7 @@ fn unpack_within<'a>(file: &str, bytes: &'a [u8], limit: u64) -> Result<Cow<'a, 
     } else {
         return Ok(Cow::Borrowed(bytes));
     };
+    // One byte more than allowed shows that the limit was exceeded, without unpacking the rest.
     let mut out = Vec::new();
     reader
         .take(limit.saturating_add(1))
