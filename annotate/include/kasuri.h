@@ -32,11 +32,11 @@
 #define KASURI_MAGIC_SITES 0x315345544953534bull   /* "KSSITES1" */
 #define KASURI_MAGIC_SEGMENT 0x31474553474e524bull /* "KRNGSEG1" */
 
-/* What stamps count. NATIVE: the CPU's counter, read by one instruction (x86 rdtsc, aarch64
+/* The unit of stamps. NATIVE: the CPU's counter, read by one instruction (x86 rdtsc, aarch64
  * cntvct_el0, riscv64 rdtime). MONOTONIC: clock_gettime(CLOCK_MONOTONIC), ns. */
 enum kasuri_clock { KASURI_CLOCK_NATIVE = 1, KASURI_CLOCK_MONOTONIC = 2 };
 
-/* What a thread does that has filled its chunk while no chunk is free.
+/* What happens to the event of a thread that has filled its chunk while no chunk is free.
  * GROW: maps another segment, up to max_bytes for the process, then discards. DISCARD: drops the new
  * event (lost.full). OVERWRITE: each thread owns up to `flight_chunks` chunks and reuses its oldest. */
 enum kasuri_policy { KASURI_POLICY_GROW = 1, KASURI_POLICY_DISCARD = 2, KASURI_POLICY_OVERWRITE = 3 };
@@ -166,7 +166,7 @@ enum kasuri_kind {
     KASURI_EV_MESSAGE = 18,       /* place or 0    byte length        UTF-8, padded with 0             */
     KASURI_EV_THREAD_NAME = 19,   /* -             byte length        UTF-8, padded with 0             */
     KASURI_EV_TRIGGER = 20,       /* name or 0     -                  -                                */
-    /* What the lock probe (probes/lock) says beyond 7 to 9. TAKEN and LEFT are ACQUIRED and RELEASED in mode exclusive
+    /* Further events of the lock probe (probes/lock). TAKEN and LEFT are ACQUIRED and RELEASED in mode exclusive
      * of a lock that was free at the first try, without payload: word 1 >> 16 is the lock's address. */
     KASURI_EV_LOCK_TAKEN = 21,    /* address bits 47..16 and 15..0 (aux)       -                       */
     KASURI_EV_LOCK_LEFT = 22,     /* "                                                                 */
@@ -215,12 +215,12 @@ enum kasuri_arg_type { KASURI_ARG_I64 = 1, KASURI_ARG_U64 = 2, KASURI_ARG_F64 = 
 
 /* -- the fast path --
  *
- * What every annotation runs, inlined into the program. Without a recorder: one relaxed load of the gate and one branch.
- * With one: reserve room in the thread's own chunk by one instruction, store word 1, the payload, and last the stamp, which
- * commits the event. No lock, no shared cache line, no call. Everything else is behind kasuri__slow.
+ * The code of every annotation, inlined into the program. Without a recorder: one relaxed load of the gate and one
+ * branch. With one: reserve room in the thread's own chunk by one instruction, store word 1, the payload, and last the
+ * stamp, which commits the event. No lock, no shared cache line, no call. Everything else is behind kasuri__slow.
  *
  * The order of the four steps is the protocol. A reader, and a kill at any instruction, may come between any two:
- *   before word 1     a slot of zeros; nobody but this thread knows how long the record will be
+ *   before word 1     a slot of zeros; only this thread knows how long the record will be
  *   before the stamp  an open record; word 1 says how many slots a reader steps over
  *   after the stamp   an event
  */
@@ -331,7 +331,7 @@ KASURI__INLINE int kasuri_enabled(void) {
     return KASURI__UNLIKELY(kasuri__gate_load() == 1);
 }
 
-/* What stamps count. Each is one instruction that does not wait for those before it, so a stamp may be a little earlier
+/* The clock of stamps. Each is one instruction that does not wait for those before it, so a stamp may be a little earlier
  * than the end of the work before it. CPUs without a counter that user code may read take the slow path and its clock. */
 #if defined(__x86_64__)
 #define KASURI__NATIVE 1
@@ -466,16 +466,26 @@ KASURI__INLINE void kasuri__emit_str(struct kasuri_site *site, int32_t id, uint3
     kasuri__slow_bytes(site, id, kind, s ? s : "(null)", s ? __builtin_strlen(s) : 6);
 }
 
-/* The static struct of a call site. C++: a local static of an inline function or template would be one object for
- * the whole process (STB_GNU_UNIQUE), while ids are per module, and would keep a plugin from being unloaded; a
- * static member of a template over a type of this file's own is neither. */
+/* -- how a macro becomes an event --
+ *
+ * KASURI_BEGIN("load") expands to: load the gate; if it is not 0, get the static struct of this call site, load its
+ * id, and call kasuri__emit1. The id is 0 until the site's first event, which the slow path writes and gives the id.
+ *   KASURI__AT         for macros with a name
+ *   KASURI__NAMELESS   for those without one, and for ids made by kasuri_intern
+ *   KASURI__EMIT1, 2   an event of one slot; of two, with a payload of 16 bytes
+ * Each macro is one statement (do ... while (0)), so it can stand in an if without braces.
+ *
+ * The static struct of a call site differs by language. C: a local static. C++: a local static of an inline function
+ * or template would be one object for the whole process (STB_GNU_UNIQUE), while ids are per module, and it would keep
+ * a plugin from being unloaded. A static member of a template over a type of this file's own is neither. */
 #ifdef __cplusplus
 namespace {
 struct kasuri__file {};
 } // namespace
 template <class File, int N> struct kasuri__cell { static kasuri_site site; };
 template <class File, int N> kasuri_site kasuri__cell<File, N>::site = {0, 0, 0, 0, 0};
-/* Threads may race here: all store the same. */
+/* Fill in the site before its first event. A static member of a template cannot have the strings in its initialiser,
+ * since __func__ exists only inside the function. Threads may race here: all store the same values. */
 KASURI__INLINE void kasuri__describe(kasuri_site *s, const char *name, const char *file, const char *func,
                                      uint32_t line) {
     __atomic_store_n(&s->line, line, __ATOMIC_RELAXED);
@@ -488,7 +498,7 @@ KASURI__INLINE void kasuri__describe(kasuri_site *s, const char *name, const cha
     const int32_t kasuri__id = __atomic_load_n(&kasuri__s->id, __ATOMIC_RELAXED);                                      \
     if (KASURI__UNLIKELY(kasuri__id <= 0))                                                                             \
     kasuri__describe(kasuri__s, "" name, __FILE__, __func__, __LINE__)
-/* So that an object may be a pointer or a number without an old-style cast at each use. */
+/* An object may be a pointer or a number; the overloads spare C++ programs a warning about old-style casts. */
 template <class T> KASURI__INLINE uint64_t kasuri__u64(T *p) {
     return reinterpret_cast<uintptr_t>(p);
 }
@@ -560,7 +570,7 @@ KASURI__INLINE uint64_t kasuri__u64(uint64_t v) {
 #define KASURI_TASK_SUSPEND(task) KASURI__TASK(KASURI_EV_TASK_SUSPEND, task, 0)
 #define KASURI_TASK_RESUME(task) KASURI__TASK(KASURI_EV_TASK_RESUME, task, 0)
 #define KASURI_TASK_END(task) KASURI__TASK(KASURI_EV_TASK_END, task, 0)
-/** KASURI_TASK_JOIN - @task has waited, or needed not wait, for the end of @joined, and goes on. At most one task joins
+/** KASURI_TASK_JOIN - @task goes on after the end of @joined, for which it may have had to wait. At most one task joins
  * another. This and parents make the task graph, whose work and span `kasuri stat` prints. task: 0 for none. */
 #define KASURI_TASK_JOIN(task, joined) KASURI__TASK(KASURI_EV_TASK_JOIN, task, KASURI__U64(joined))
 /** KASURI_TASK_SUSPEND_FOR - suspend, with the reason and the task or object waited for. */
@@ -603,7 +613,13 @@ KASURI__INLINE void kasuri__scope_end(const int *begun) {
         KASURI_END();
 }
 
-/* The same with a name made at run time. */
+/* -- the same with a name made at run time --
+ *
+ * For names that are not string literals. libkasuri (annotate/src/kasuri.c) exports functions of the same names to
+ * languages without a C preprocessor. A name is interned once; its id takes the place of the call site:
+ *   uint32_t id = kasuri_intern(stage_name);
+ *   kasuri_begin(id); ... kasuri_end();
+ */
 #ifndef KASURI__NO_RUNTIME_NAMES
 /**
  * kasuri_intern - the id of a name; the same name gives the same id. Keep the id: this walks a list.
@@ -701,8 +717,9 @@ KASURI__INLINE void kasuri_trigger(uint32_t site) {
 
 /* -- state --
  *
- * Who writes which field, and under which rule. `client` and all it points to are in pages that fork wipes: a child
- * starts from zeros, whatever its parent's threads were doing. `process` is ordinary memory, which a child inherits. */
+ * Each struct below lists which thread may write which field, and under which lock. `client` and all it points to are
+ * in pages that fork wipes: a child starts from zeros, whatever its parent's threads were doing. `process` is ordinary
+ * memory, which a child inherits. */
 #define KASURI__MAX_SEGMENTS 128 /* of a session; also those that had to stay of sessions before */
 #define KASURI__MAX_GRAVES 64    /* segments kept for emits that had a slot open in them */
 #define KASURI__MAX_OPEN 4       /* open slots of one grave; with more of them it stays */
@@ -752,7 +769,7 @@ struct kasuri__thread {
     uint32_t counting; /* depth of count_stalled() calls that use now.chunk */
     uint32_t stalled, stalled_cause, stalled_freed, stalled_events;
     uint32_t own_head, n_own; /* OVERWRITE: ring of own chunks in client.flight */
-    uint64_t left;            /* by who leaves a session: w.pos then; holder of `attaching` */
+    uint64_t left;            /* w.pos when the session was left; written by the holder of `attaching` */
     uint32_t padding[16];
 };
 
@@ -782,7 +799,7 @@ struct kasuri__grave {
  * Order in which locks are taken: attaching, defining, growing. All are try-locks with a bounded wait.
  *
  * What join() sets for a session is read and written as relaxed atomics: a thread that is stuck in the slow path since
- * the session before may read it meanwhile. It finds by `epoch` that what it then got is not its own (next_chunk). */
+ * the session before may read it meanwhile. It finds by `epoch` that the chunk it got is not its own (next_chunk). */
 struct kasuri__client {
     uint32_t state;                        /* 0 new or just forked, 1 attached */
     uint32_t attaching, defining, growing; /* try-locks */
@@ -790,7 +807,7 @@ struct kasuri__client {
     uint32_t epoch;                        /* counts sessions; a thread of an older one has no chunk */
     uint32_t pid, gen, clock, policy, chunk_bytes, flight_chunks;
     uint32_t next_stream, n_threads, reclaim, hint;
-    uint32_t first_segment, n_segments; /* of this session, in segments[]; entries are reused when nobody is inside */
+    uint32_t first_segment, n_segments; /* of this session, in segments[]; reused when no thread is in the slow path */
     uint32_t sites_broken, n_graves, has_barrier;
     uint32_t room;        /* the smallest chunk_bytes of all sessions: what fits into one fitted into those before */
     uint64_t grow_failed; /* 1 << 32 | control->freed then: not tried again before something is freed */
@@ -810,7 +827,7 @@ struct kasuri__block {
     char data[KASURI__BLOCK_BYTES];
 };
 
-/* What a forked child keeps. */
+/* The state that a forked child keeps. */
 struct kasuri__process {
     struct kasuri__client *client;
     struct kasuri__block *first, *last;
@@ -831,10 +848,16 @@ KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0,
 /* -- system calls --
  *
  * By number, and not by way of libc: libc's functions set errno, may be cancellation points, may be replaced by a
- * module that annotates (a preloaded malloc, say), and may hold locks that the interrupted thread holds. */
+ * module that annotates (a preloaded malloc, say), and may wait for locks that the interrupted thread holds.
+ *
+ * This file has, from the bottom up: constants that headers may lack, the system call itself, memory, signals, the
+ * names and the opening of the session's files, the clock, bounded waits, and the questions to the control page. The
+ * files of a session, see abi.h:
+ *   control, p<pid>-<gen>.sites, p<pid>-<gen>.ring<k>
+ * All are opened relative to the session's directory, used, and closed again at once. */
 
-/* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or are too old to know. Where they do, the numbers of
- * x86-64, aarch64 and riscv64 stand in; other CPUs need -std=gnu99. */
+/* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or that old versions of them lack. The numbers of
+ * x86-64, aarch64 and riscv64 stand in for them; other CPUs need -std=gnu99. */
 #ifdef O_CLOEXEC
 #define KASURI__O_CLOEXEC O_CLOEXEC
 #else
@@ -895,7 +918,9 @@ KASURI__HIDDEN struct kasuri__process kasuri__process = {0, 0, 0, 0, 0, 0, 0, 0,
 #define KASURI__ANONYMOUS (MAP_PRIVATE | KASURI__MAP_ANONYMOUS | KASURI__MAP_NORESERVE)
 #define KASURI__O_CREATE (O_RDWR | O_CREAT | O_EXCL | KASURI__O_CLOEXEC)
 
-/* Return: the kernel's result; from -4095 to -1 an error's negative number. */
+/* One system call with six arguments. The registers are those of syscall(2), "Architecture calling conventions". On
+ * other CPUs libc's syscall() makes the call, and errno is put back. Return: the kernel's result; from -4095 to -1 an
+ * error's negative number. */
 KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
     register long r10 __asm__("r10") = d;
@@ -946,7 +971,8 @@ KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
     return p < 0 && p > -4096 ? 0 : (void *)p;
 }
 
-/* All signals, so that the slow path never nests in itself; the kernel leaves SIGKILL, SIGSTOP and faults out. */
+/* Block all signals, so that the slow path never nests in itself, and store the old mask in `old`. The kernel does not
+ * block SIGKILL and SIGSTOP, and a fault under the mask ends the process. 8: bytes of the kernel's mask. */
 KASURI__COLD void kasuri__block_signals(uint64_t *old) {
     uint64_t all[2] = {~0ull, ~0ull};
     KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, all, old, 8);
@@ -967,10 +993,10 @@ KASURI__COLD char *kasuri__digits(char *out, uint32_t v) {
     return out;
 }
 
-/* What a file of the session is for: .sites, .ring<k>, control. */
+/* A file of the session: one of these two, or k >= 0 for .ring<k>. */
 enum { KASURI__SITES = -1, KASURI__CONTROL = -2 };
 
-/* p<pid>-<gen>.sites, p<pid>-<gen>.ring<k> or control. */
+/* Write the name of a file of the session to `out`, 48 bytes: "control", "p4711-0.sites", "p4711-0.ring2". */
 KASURI__COLD void kasuri__name(char *out, const struct kasuri__client *c, int file) {
     const char *from = file == KASURI__CONTROL ? "control" : file == KASURI__SITES ? ".sites" : ".ring";
     if (file != KASURI__CONTROL) {
@@ -990,8 +1016,8 @@ KASURI__COLD void kasuri__close(int fd) {
     KASURI__CALL(SYS_close, fd, 0, 0, 0);
 }
 
-/* Open the session's directory; its files are opened relative to that. A whole path may have 4,096 bytes, and a
- * thread's stack not much more. */
+/* Open the session's directory, to which the names of its files are relative. To put a whole path together would take
+ * 4,096 bytes of stack, and the stack of a thread or of a signal handler may not have much more. */
 KASURI__COLD int kasuri__open_session(void) {
     return (int)KASURI__CALL(SYS_openat, KASURI__AT_FDCWD, kasuri__process.session, KASURI__O_PATH | KASURI__O_CLOEXEC,
                              0);
@@ -1020,13 +1046,13 @@ KASURI__COLD void kasuri__unlink(const struct kasuri__client *c, int file) {
 }
 
 /* Whether stamps are the CPU's counter. ORDER relaxed, and so in join(): an emit that outlasts its session may ask
- * while another thread joins the next one. Whichever clock it then takes, its event lies in memory that nobody reads.
+ * while another thread joins the next one. Whichever clock it then takes, no recorder reads the memory of its event.
  */
 KASURI__COLD int kasuri__stamps_natively(struct kasuri__client *c) {
     return KASURI__NATIVE && __atomic_load_n(&c->clock, __ATOMIC_RELAXED) == KASURI_CLOCK_NATIVE;
 }
 
-/* The session's clock. */
+/* The time by the session's clock: ticks of the CPU's counter, or CLOCK_MONOTONIC in ns. */
 KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     struct kasuri__timespec t = {0, 0};
     if (kasuri__stamps_natively(c))
@@ -1035,8 +1061,8 @@ KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
 }
 
-/* Wait a moment for another thread: the first times by giving it the CPU, then by sleeping 100 us. Return: 0 when it
- * has slept `sleeps` times. */
+/* Wait a moment for another thread: the first KASURI__YIELDS times by sched_yield(2), then by a sleep of 100 us. The
+ * caller starts `*waits` at 0 and calls again until its condition holds. Return: 0 when it has slept `sleeps` times. */
 KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
     struct kasuri__timespec t = {0, 100000};
     if (++*waits > KASURI__YIELDS + sleeps)
@@ -1052,22 +1078,26 @@ KASURI__COLD int kasuri__wait_a_little(uint32_t *waits) {
     return kasuri__wait_up_to(waits, KASURI__SLEEPS);
 }
 
-/* The session's control page. A thread inside may look at it: while it is, the page or its grave stays mapped. */
+/* The session's control page. A thread in the slow path may look at it: until the thread leaves, the page, or private
+ * memory in its place (kasuri__bury_all), stays mapped. */
 KASURI__COLD struct kasuri_control *kasuri__control(struct kasuri__client *c) {
     return KASURI__GET(c->control);
 }
 
-/* Close the gate, as the recorder of session `epoch` is gone. Only from 1 to 0: if a recorder has meanwhile asked to be
- * attached to (2), that stands. ORDER relaxed: 0 publishes nothing. */
+/* Close the gate, since the recorder of session `epoch` is gone: annotations cost one load and one branch again. Only
+ * from 1 to 0: if another recorder has meanwhile asked for this process (2), its request stands. Without a client (no
+ * memory for one) the gate is closed, too. ORDER relaxed: 0 publishes nothing. */
 KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
     uint32_t on = 1;
     if (!c || __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) == epoch)
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Whether the recorder lives: it holds an OFD write lock on `control` as long as it does, and the kernel releases
- * that however it ends. If the question cannot be asked, it counts as alive. ORDER relaxed: a STOPPED that is missed
- * is seen the next time. */
+/* Whether the recorder lives and records. It holds an OFD write lock on `control` (fcntl(2), "Open file description
+ * locks"), which the kernel releases however the recorder ends. A PID would not do: it may be used again, and means
+ * something else in another PID namespace. The query F_OFD_GETLK sets l_type to F_UNLCK when a read lock could be had,
+ * so when no process holds the write lock. If the query fails, the recorder counts as alive. ORDER relaxed: a STOPPED
+ * that is missed is seen the next time. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     struct flock lock;
     int fd;
@@ -1077,7 +1107,7 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
         return 0;
     fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
-        return fd != -ENOENT; /* it has tidied up */
+        return fd != -ENOENT; /* the recorder has removed the session */
     if (KASURI__CALL(SYS_fcntl, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
         lock.l_type = F_WRLCK;
     kasuri__close(fd);
@@ -1154,8 +1184,8 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
         kasuri__count_lost(c, t, t->stalled_cause);
         dealt = 1;
     }
-    /* ORDER release; pairs with the acquire load in is_quiet: whoever then unmaps the chunk finds us out of it. The
-     * store above needs no fence: who leaves a session has a barrier of all threads (ring.md, race 11). */
+    /* ORDER release; pairs with the acquire load in is_quiet: a thread that then unmaps the chunk finds us out of it.
+     * The store above needs no fence: a thread that leaves a session has a barrier of all threads (ring.md, race 11). */
     __atomic_store_n(&t->counting, depth, __ATOMIC_RELEASE);
     return dealt;
 }
@@ -1267,7 +1297,7 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
         /* ORDER acquire; pairs with the releases of `growing` below and in kasuri__unlock. Publishes the fields that
          * only its holder writes: total_bytes, next_chunks, segments[]. */
         if (__atomic_compare_exchange_n(&c->growing, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            int got = kasuri__take_free(c, out); /* somebody else may just have grown */
+            int got = kasuri__take_free(c, out); /* another thread may just have grown */
             if (!got && t->epoch != KASURI__GET(c->epoch)) {
                 __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE); /* ORDER release: as below */
                 return 0; /* the process has gone to another session meanwhile */
@@ -1420,7 +1450,11 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
 /* -- segments --
  *
  * A segment is one file of the session, mapped once and never moved while its session lasts. Each is twice as large
- * as the one before, so that a program with much to say makes few of them. */
+ * as the one before, up to 64 MiB, so that a program with many events makes few of them. Layout, in bytes:
+ *   0                struct kasuri_segment
+ *   256              chunk_state[n_chunks], 4 bytes each
+ *   chunks_offset    n_chunks chunks of chunk_bytes; the offset is a multiple of 4,096
+ */
 
 /* Allocate the file's pages now: a page fault in a file for which the disk has no room is SIGBUS. Return: whether it
  * could be done. */
@@ -1498,10 +1532,15 @@ KASURI__COLD int kasuri__grow(struct kasuri__client *c) {
  *
  * A name is defined once per client, before the first event that uses it: the definition is in the sites file before
  * its id is stored in the site, so no recording has an event whose name is missing. Definitions are kept in memory
- * of our own as well, for sessions that come later and for forked children, which write them into files of their
- * own. */
+ * of our own as well (struct kasuri__block, in the format of the file), for sessions that come later and for forked
+ * children, which write them into files of their own.
+ *
+ * A definition is struct kasuri_site_def and three strings, padded to 8 bytes. KASURI_BEGIN("load") in line 12 of
+ * main.c, function main, takes 24 + "load\0main.c\0main\0" = 41, so 48 bytes. Ids count from 1 without gaps over all
+ * sessions of a process, so an id that a site has kept stays right in the next session. */
 
-/* Bounded: 0.2 s, then 0. The holder may be a thread that gets no CPU. */
+/* Take a lock. Waits for 0.2 s at most, since the holder may be a thread that gets no CPU. Return: whether it was
+ * taken. Signals must be blocked: a handler that wants a lock of the thread it interrupts would wait in vain. */
 KASURI__COLD int kasuri__try_lock(uint32_t *lock) {
     uint32_t waits = 0, expected;
     do {
@@ -1517,8 +1556,9 @@ KASURI__COLD void kasuri__unlock(uint32_t *lock) {
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Append to the sites file with one write. After a short one (disk full) the torn end is cut off again.
- * Return: 0 or an error's negative number. */
+/* Append to the sites file with one write(2), so that a reader finds whole definitions. After a short write (disk
+ * full) the torn end is cut off again; if that fails, too, the file is not written to any more (sites_broken). The
+ * file is opened each time, since no file stays open. Return: 0 or an error's negative number. */
 KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
     int fd;
     long r;
@@ -1536,7 +1576,7 @@ KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data
     return r == (long)bytes ? 0 : r < 0 ? r : -ENOSPC;
 }
 
-/* strlen() of at most STRING_MAX; longer names are cut. */
+/* strlen() of at most STRING_MAX bytes: longer names are cut, perhaps inside a UTF-8 sequence. Null has length 0. */
 KASURI__COLD uint32_t kasuri__length(const char *s) {
     uint32_t n = 0;
     while (s && s[n] && n < KASURI__STRING_MAX)
@@ -1550,7 +1590,8 @@ KASURI__COLD char *kasuri__append(char *to, const char *s, uint32_t n) {
     return to + n + 1;
 }
 
-/* Room for one definition in our own memory; null when there is none. Holder of `defining`. */
+/* Room for one definition in our own memory, a list of 64-KiB blocks that are never freed; null when there is none.
+ * The caller adds to `used` once the definition is complete. Holder of `defining`. */
 KASURI__COLD char *kasuri__definition_room(uint32_t bytes) {
     struct kasuri__process *p = &kasuri__process;
     struct kasuri__block *b = p->last;
@@ -1593,7 +1634,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     to = kasuri__append(to, func, nu);
     for (i = length; i < bytes; i++)
         *to++ = 0;
-    /* Where the session has gone (ENOENT) the next one is told all names. */
+    /* If the session's directory is gone (ENOENT), the id is good all the same: the next session gets all names. */
     error = KASURI__GET(c->state) == 1 ? kasuri__write_sites(c, room, bytes) : 0;
     if (error && error != -ENOENT)
         return 0;
@@ -1621,11 +1662,21 @@ KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_sit
     return id > 0 ? id : 0;
 }
 
-/* -- attaching -- */
+/* -- attaching --
+ *
+ * A client is in one session at a time, from attach() to the next attach() or to the end of the process. Attaching
+ * is asked for in three ways:
+ *   KASURI_SESSION names a session when the module is loaded: module.h calls attach() from its constructor;
+ *   a recorder writes 2 into the gate: the next event of any thread reaches ready(), which calls attach_request();
+ *   a forked child finds the gate open and its client wiped: ready() calls attach() for the session of its parent.
+ * One thread attaches, the holder of `attaching`; events that other threads emit meanwhile come too early and are
+ * not counted. Steps that can fail come before anything is published: session_of() returns an epoch only when `state`
+ * and the gate are 1, which attach() stores last. */
 
-/* The client, made by the first thread that asks. Fork wipes its pages, so that no child ever writes into its
- * parent's chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is
- * no memory. */
+/* The client, made by the first thread that asks. Fork wipes its pages (MADV_WIPEONFORK), so no child ever writes
+ * into its parent's chunks; the kernel does that for every kind of fork and runs no code of ours. Two threads may
+ * both map one; the compare-and-swap keeps the first, and the other is unmapped. Return: null when there is no
+ * memory. */
 KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero,
      * and its madvise() is done. */
@@ -1645,9 +1696,10 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     return c;
 }
 
-/* Map and check the session's control page. It is a stranger's file as long as it has not been checked; a recorder
- * writes it whole before it announces the session, so plain reads are enough. Return: null when it is no session
- * that lives. */
+/* Map and check the session's control page. Until it is checked it may be anyone's file, or an older recorder's. A
+ * recorder writes the page whole before it announces the session, so plain reads are enough. A later version of the
+ * ABI may have a longer struct, so a larger struct_size is accepted; another version is not. Return: null when the
+ * page is not that of a session that still records. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     uint32_t b;
@@ -1671,18 +1723,19 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
 
 /* -- leaving a session (ring.md, race 11) --
  *
- * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But any
- * thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
+ * A server may be recorded for some seconds every day, for months: the memory of one recording must be given back
+ * before the next one. But any thread may be at any instruction of an emit. The holder of `attaching` takes these
+ * steps, in this order:
  *   end_session      a new epoch; all limits 0: no thread writes on the fast path that starts later
  *   settle           a barrier; wait until no thread is in the slow path; take all positions away
  *   release          unmap each segment in which no reserved slot is uncommitted; keep the others as graves
- * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is gone:
- * that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
+ * Where settle fails, bury_all keeps all addresses mapped. An emit fills every slot that it has reserved, even when
+ * the session is gone: so memory with an open slot must stay mapped, and may go once the slot is committed.
  */
 
-/* A full barrier in each running thread of the process. It completes what they had begun, an unlocked addition
- * included, and what they do later comes after what we did before. The fast path needs no fence of its own for that,
- * which is what makes it fast. Return: 0 where the kernel has no membarrier: then nothing is given back. */
+/* A full barrier in each running thread of the process, by membarrier(2). The threads complete what they had begun,
+ * an unlocked addition included, and what they do later comes after what we did before. So the fast path needs no
+ * fence of its own. Return: 0 where the kernel has no membarrier: then nothing is given back. */
 KASURI__COLD int kasuri__barrier(struct kasuri__client *c) {
     if (!c->has_barrier) /* the first time takes some 10 ms in a program with threads */
         c->has_barrier = KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER_REGISTER, 0, 0, 0) == 0;
@@ -1696,7 +1749,8 @@ KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
     return n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS;
 }
 
-/* Whether we are alone in the slow path, and nobody counts a loss. None comes in while we hold `attaching`. */
+/* Whether this thread is alone in the slow path and no thread counts a loss. No thread comes in while we hold
+ * `attaching`. */
 KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c);
     /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is
@@ -1739,10 +1793,10 @@ KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
     return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -ESRCH;
 }
 
-/* How far an OWNED chunk of the session that is left was reserved; 0: not known. A full chunk says so itself. Of a
- * chunk that its thread was filling, `left` says it. If that is beyond the chunk, an emit has found that it does not
- * fit and has not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has
- * ended without either has nothing open. */
+/* The offset up to which an OWNED chunk of the session that we leave was reserved; 0: not known. A full chunk has it
+ * in `used`. For a chunk that its thread was filling, take_positions() has put it into `left`. If that is beyond the
+ * chunk, an emit has found that it does not fit and has not yet stored the end (kasuri__note_end): not known, for the
+ * moment. A chunk with neither whose thread has ended has nothing open. */
 KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes) {
     uint32_t i, n = kasuri__n_threads(c), end;
     end = KASURI__GET(chunk->used);
@@ -1760,10 +1814,10 @@ KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struc
     return kasuri__lives(c, chunk->tid) ? 0 : (uint32_t)sizeof *chunk;
 }
 
-/* Add the slots of a chunk that are reserved and not committed, by a thread that lives. Until an open record has its
- * word 1 nobody knows how long it is, and what follows may be its payload, being written: so the walk ends there. Slots
- * behind it need no look: they were reserved later by the same thread, in signal handlers, which return before the emit
- * that they interrupt goes on. So they have committed when it has. */
+/* Add to the grave the slots of a chunk that a live thread has reserved and not committed. The length of an open
+ * record is unknown until its word 1 is stored, and what follows may be its payload, being written: so the walk ends
+ * there. Slots behind it need no look: the same thread reserved them later, in signal handlers, which return before
+ * the emit that they interrupt goes on. So they are committed when it is. */
 KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes,
                                     struct kasuri__grave *g) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
@@ -1771,8 +1825,8 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     if (!end)
         g->n_open = KASURI__MAX_OPEN + 1;
     while (i < end / 8 && g->n_open <= KASURI__MAX_OPEN) {
-        /* ORDER acquire; pairs with the release of the commit: whoever committed has left the slot, and word 1 is what
-         * it wrote there. */
+        /* ORDER acquire; pairs with the release of the commit: the emit that committed has left the slot, and word 1
+         * is what it wrote there. */
         uint64_t stamp = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
         uint32_t slots = (uint32_t)(__atomic_load_n(&words[i + 1], __ATOMIC_RELAXED) >> 8 & 0xff);
         if (!stamp) {
@@ -1788,9 +1842,9 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     }
 }
 
-/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow
- * path, and is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in
- * it. */
+/* Make a segment's grave: list the slots that are still open in it. No other thread may be in the slow path. ORDER
+ * relaxed for the states: the owner took its chunk before it left the slow path, and is_quiet() has seen it leave. A
+ * chunk that the recorder frees meanwhile was FULL, so nothing is open in it. */
 KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct kasuri__segment_ref *s) {
     struct kasuri__grave g = {s->header, s->bytes, {0, 0, 0, 0}, 0};
     uint32_t i;
@@ -1823,8 +1877,9 @@ KASURI__COLD void kasuri__clear_graves(struct kasuri__client *c) {
     c->n_graves = n;
 }
 
-/* With nobody inside and no position left: unmap each segment once nothing is open in it. An emit that was preempted
- * there gets a while to end; what is open even then (a handler above it sleeps) is given memory of our own. */
+/* Unmap each segment once nothing is open in it. No other thread is in the slow path, and none has a position in a
+ * chunk. An emit that was preempted in a segment gets a while to end. Where a slot is open even then (a signal
+ * handler above it sleeps), private memory replaces the segment, and a grave remembers the slot. */
 KASURI__COLD void kasuri__release_segments(struct kasuri__client *c) {
     uint32_t i, waits = 0;
     for (i = c->first_segment; i < c->n_segments; i++) {
@@ -1849,7 +1904,8 @@ KASURI__COLD void kasuri__release_segments(struct kasuri__client *c) {
     __atomic_store_n(&c->n_segments, 0, __ATOMIC_RELEASE);
 }
 
-/* The session before ends for all threads: what they reserve from now on takes the slow path. */
+/* End the session for all threads: with a limit of 0, what they reserve from now on takes the slow path. A thread
+ * that has yet to set its limit finds the new epoch afterwards and sets it back to 0 (start_chunk). */
 KASURI__COLD void kasuri__end_session(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c);
     KASURI__SET(c->state, 0);
@@ -1862,8 +1918,9 @@ KASURI__COLD void kasuri__end_session(struct kasuri__client *c) {
     KASURI__TEST_POINT(10);
 }
 
-/* Wait until no thread is inside and no position lies in a chunk. Whoever is inside comes out when it gets a CPU: on a
- * loaded machine that may take longer than an emit is given. Return: whether that came about. */
+/* Wait until no other thread is in the slow path, then take away all positions that lie in a chunk. A thread in the
+ * slow path leaves it when it gets a CPU; on a loaded machine that may take longer than we wait. Return: whether both
+ * were reached. */
 KASURI__COLD int kasuri__settle(struct kasuri__client *c) {
     uint32_t waits = 0;
     if (!kasuri__barrier(c))
@@ -1874,8 +1931,8 @@ KASURI__COLD int kasuri__settle(struct kasuri__client *c) {
     return kasuri__take_positions(c);
 }
 
-/* What the session had stays mapped as memory of our own: somebody may be inside. Its entries in segments[] are not
- * used again. Holder of `growing`, but at the end of the module. */
+/* Replace all that the session had mapped with private memory, for good: another thread may still be in the slow
+ * path. The entries in segments[] are not used again. Holder of `growing`, except at the end of the module. */
 KASURI__COLD void kasuri__bury_all(struct kasuri__client *c) {
     uint32_t i, n = KASURI__GET(c->n_segments);
     for (i = c->first_segment; i < n; i++)
@@ -1884,9 +1941,10 @@ KASURI__COLD void kasuri__bury_all(struct kasuri__client *c) {
     KASURI__SET(c->first_segment, n);
 }
 
-/* Make p<pid>-<gen>.sites for the first free gen, with all sites known so far. O_EXCL decides who gets a number:
- * other modules of this process, and programs that it was before exec, have clients of the same pid. Return: 0 when
- * there is no room for them. */
+/* Make p<pid>-<gen>.sites for the first free gen, with all sites known so far. O_EXCL makes the number this client's
+ * alone: other modules of this process, and the programs that it ran before exec, have clients of the same pid. In a
+ * forked child `parent_*` name the last client that the parent had; 0 otherwise. Return: 0 when the directory has no
+ * room for the file. */
 KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
     struct kasuri_sites_header h = {KASURI_MAGIC_SITES, KASURI_ABI_VERSION, sizeof h, 0, 0, 0, 0, 0, {0}};
     struct kasuri__block *b;
@@ -1929,7 +1987,7 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     struct kasuri_control *k = kasuri__open_control(c);
     if (!k)
         return 0;
-    KASURI__SET(c->control, k); /* one of before, if any, is buried for those who may look at it still */
+    KASURI__SET(c->control, k); /* an earlier page, if any, is private memory now: other threads may still look at it */
     if (!kasuri__recorder_lives(c))
         return 0;
     if (!kasuri__create_sites(c, parent_pid, parent_gen)) {
@@ -1960,10 +2018,10 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     return 1;
 }
 
-/* Leave the session before, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`,
- * inside the slow path. What was left is dropped while `defining` and `growing` are held, so that a thread which is
- * stuck in either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays
- * as it is and the next event tries again. Return: whether the client is attached. */
+/* Leave the present session, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`,
+ * inside the slow path. The old session is dropped while `defining` and `growing` are held, so that a thread stuck
+ * under either lock cannot add to it. If one of the locks cannot be had, the gate stays as it is and the next event
+ * tries again. Return: whether the client is attached. */
 KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     struct kasuri__process *p = &kasuri__process;
     uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
@@ -2000,9 +2058,9 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
 }
 
 /* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>.
- * Everybody may make a file there, so the link must belong to our user or to root: another user's would make this
- * process write into files of that user's choice. A session whose recorder still lives is kept. Return: whether the
- * client is attached. */
+ * Any user may make a file there, so the link must belong to our user or to root: another user's would make this
+ * process write into files of that user's choice. The present session is kept while its recorder lives. Return:
+ * whether the client is attached. */
 KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
     const uint64_t size = sizeof kasuri__process.asked;
@@ -2043,8 +2101,9 @@ KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
 }
 
 /* Make the client ready as the gate asks: attach where a recorder has asked for it (2), or where the gate is open
- * and the client is new, which is a child of fork. The gate is read again under the lock, as another thread may just
- * have done it. Inside. Return: the epoch of the session in which events are to be kept, or 0. */
+ * and the client is new, which happens in a forked child. The gate is read again under the lock, since another thread
+ * may just have attached. Called inside the slow path. Return: the epoch of the session that keeps the events, or
+ * 0. */
 KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
     uint32_t gate, epoch = kasuri__session_of(c);
     int ok;
@@ -2066,11 +2125,18 @@ KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
 
 /* -- threads --
  *
- * Nothing tells us when a thread ends: a destructor of thread-specific data would have to come before all others that
- * annotate. So a new thread asks whether the owner of one of a few entries is still there, and takes its place if not.
+ * Each thread that emits has an entry in client.threads[], found through the thread-local kasuri__writer. Entries are
+ * handed out in order of the threads' first events. The client gets no notice when a thread ends: a destructor of
+ * thread-specific data would have to run after all other destructors that annotate. So a new thread looks at up to
+ * four entries in turn, asks the kernel whether their owners live (tgkill with signal 0), and takes the entry of one
+ * that has ended. In a program that starts and ends threads all the time, the table so stays about as large as the
+ * number of threads that live at once.
+ *
+ * If the kernel has given the TID of an ended owner to another thread of the process, the entry counts as taken until
+ * that thread ends, too.
  */
 
-/* Take entry `t` of a thread `old` that has ended, or a free one (0). Return: whether it is ours. */
+/* Take entry `t`, whose owner `old` has ended or which is free (`old` 0). Return: whether it is ours. */
 KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t tid) {
     KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it, which TSan cannot order */
     /* ORDER acq_rel; pairs with itself in other threads and with the acquire load in new_thread(). Acquires what the
@@ -2078,8 +2144,9 @@ KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t 
     return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* A ring for a new thread: that of a dead one, if one of the next few is dead (nothing tells us when a thread
- * ends). */
+/* An entry for a new thread: that of a thread which has ended, if one of the next four has; else a fresh one. The
+ * first 16 threads always get fresh ones, so that small programs make no system calls for this. Return: null when
+ * all entries are taken. */
 KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c, uint32_t tid) {
     uint32_t i, n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
     for (i = 0; i < 4 && n >= 16; i++) {
@@ -2097,10 +2164,10 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
     return kasuri__claim(&c->threads[n], 0, tid) ? &c->threads[n] : 0;
 }
 
-/* The calling thread's ring, made one of session `epoch` if it is not. What the thread had in a session before is
- * dropped: its chunks there were given back, or belong to a recorder that reads them without us. Position and limit
- * are stored atomically since a thread that leaves a session writes them, too. Return: null when 8,192 threads have
- * rings. */
+/* The calling thread's entry, moved to session `epoch` if it belongs to another. What the thread had in an earlier
+ * session is dropped: its chunks there were given back, or belong to a recorder that reads them without us. Position
+ * and limit are stored atomically since a thread that leaves a session writes them, too. Return: null when 8,192
+ * threads have entries. */
 KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c, uint32_t epoch) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
     if (!t || !t->tid) { /* new, or wiped by fork */
@@ -2126,11 +2193,19 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
     return t;
 }
 
-/* -- an event, out of line -- */
+/* -- an event, out of line --
+ *
+ * An event comes here when the fast path could not write it: the chunk is full or missing, the site has no id yet,
+ * the session's clock needs a system call, the payload is a text, or the gate is not 1. The way of an event:
+ *   emit_slow       signals may come: fills a slot that is reserved already, or counts a loss like the last one
+ *   emit_blocked    signals blocked, counted in `inside`: attaches, finds the thread's entry and the site's id
+ *   reserve_slow    gets the next chunk if the present one is full
+ *   fill            stores word 1, the payload, and last the stamp
+ */
 
-/* A reservation that may not have fitted. The first one to fail in a chunk knows where its events end, and says so at
- * once, whatever becomes of the event: who leaves a session keeps a chunk for good whose end nobody tells. Only that
- * one gets here with an offset of at most `room`, so a handler that interrupts this does not store another end. ORDER
+/* Store where a chunk's events end if this reservation was the first that did not fit. It is stored at once, whatever
+ * becomes of the event: a thread that leaves the session must keep a chunk for good if its end is not known. Only the
+ * first failure has an offset of at most `room`, so a handler that interrupts this does not store another end. ORDER
  * relaxed: an offset; its readers look at each slot below it. */
 KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint64_t bytes) {
     struct kasuri_chunk *chunk = (struct kasuri_chunk *)(uintptr_t)(pos >> 24 << 12);
@@ -2143,14 +2218,15 @@ KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint6
         KASURI__SET(chunk->used, off);
 }
 
-/* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. A position of the thread's
- * present chunk that does not fit asks for the next chunk; one of a chunk that a handler has replaced meanwhile is
- * tried again in the new one. Return: the slot, or null and the cause in stalled_cause. */
+/* Reserve a slot of `bytes`, with signals blocked, where the fast path could not. `pos`: the position that the fast
+ * path got, or 0. If it lies in the thread's present chunk and does not fit, the thread needs the next chunk; if a
+ * handler has replaced that chunk meanwhile, the reservation is repeated in the new one. Return: the slot, or null
+ * with the cause in stalled_cause. */
 KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, uint64_t pos,
                                             uint64_t bytes) {
     for (;;) {
         uint64_t off = pos & KASURI__OFF_MASK;
-        /* It may be good though it came here: with a limit of 0 all do. It is ours, in whatever chunk it lies. */
+        /* The reservation may be good: with a limit of 0 all events come here. It is ours, whatever chunk it is in. */
         if (pos >> 24 && off >= sizeof(struct kasuri_chunk) && off + bytes <= t->room)
             return kasuri__slot(pos);
         kasuri__note_end(t, pos, bytes);
@@ -2162,7 +2238,7 @@ KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kas
     }
 }
 
-/* Fill and commit what was reserved. `size` is that of the record, 16 bytes or a multiple; it takes the place of the
+/* Fill and commit a reserved slot. `size` is that of the record in bytes, a multiple of 16; it replaces the number of
  * slots in `kind`, which the inlined code does not know for texts. The last slot is zeroed first, so that a text is
  * padded with 0. */
 KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_t kind, int32_t id, uint64_t stamp,
@@ -2179,8 +2255,10 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
     kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
 }
 
-/* One event, with signals blocked, inside. `stamp`: when it happened, on the CPU's counter; 0: now. Whatever keeps
- * the event from being written is counted, but for a client that has no session: then it was never emitted. */
+/* Emit one event; signals are blocked, and the thread counts in `inside`. `stamp`: when it happened, on the CPU's
+ * counter; 0: now. An event that cannot be written is counted as lost by cause, unless the client has no session:
+ * then the program was not being recorded. In a stalled thread every 4,096th event asks whether the recorder lives,
+ * since a recorder that was killed does not store STOPPED. */
 KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
                                        uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
@@ -2207,9 +2285,10 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
     kasuri__fill(c, slot, kind, known, stamp, size, payload, bytes);
 }
 
-/* With clock MONOTONIC every event comes this way, reserved already; and texts, which reserve here. Signals may
- * come, as on the fast path. A slot that was reserved is filled, whatever has become of its session: until it is, its
- * memory stays (ring.md, race 11). Return: 0 when the event needs the rest of the slow path; *pos then says why. */
+/* Write an event whose slot is reserved, or can be. All events come this way with clock MONOTONIC, reserved already,
+ * and so do texts, which reserve here. Signals may come, as on the fast path. A slot that was reserved is filled even
+ * if its session has ended: until then its memory stays mapped (ring.md, race 11). Return: 1 when the event is
+ * written; 0 when it needs the rest of the slow path, which goes on with *pos. */
 KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__thread *t, int32_t id, uint32_t kind,
                                        uint64_t *pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), off;
@@ -2224,20 +2303,21 @@ KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__
         return 0;
     kasuri__fill(c, kasuri__slot(*pos), kind, id, stamp, size, payload, bytes);
     if (!is_ours)
-        *pos = 0; /* that was for nobody: again, for the session of now */
+        *pos = 0; /* no recorder reads that slot any more: emit the event again, in the present session */
     return (int)is_ours;
 }
 
-/* Whether there is any point in blocking signals: while another thread attaches, ready() would say no. ORDER relaxed: a
- * stale answer costs one event that comes too early, or one look that is in vain. */
+/* Whether the slow path can keep the event: not while another thread attaches, unless this session goes on. It saves
+ * two system calls for each event that comes too early. ORDER relaxed: a stale answer costs one such event, or one
+ * entry in vain. */
 KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
     return !__atomic_load_n(&c->attaching, __ATOMIC_RELAXED) ||
            (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
 }
 
-/* Signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise `inside` and then
- * read epoch, gate and state; a thread that leaves a session changes those and then reads `inside`. One of the two
- * sees the other: either we find no session, or it waits for us. */
+/* Enter the slow path; signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise
+ * `inside` and then read epoch, gate and state; a thread that leaves a session changes those and then reads `inside`.
+ * One of the two sees the other: either we find no session, or it waits for us. */
 KASURI__COLD void kasuri__enter(struct kasuri__client *c) {
     __atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
 }
@@ -2247,8 +2327,9 @@ KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
     __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
 
-/* All events that the fast path could not write. In order of what they cost: a slot that is reserved already, or can be
- * (clock MONOTONIC, texts); a loss like the last one; then, with signals blocked, everything else. */
+/* Emit an event that the fast path could not write. The cheap cases come first: a slot that is reserved already, or
+ * can be (clock MONOTONIC, texts); a loss with the cause of the last one, 20 ns; then, with signals blocked by two
+ * system calls, everything else. */
 KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
                                     const void *payload, uint64_t bytes) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
@@ -2260,7 +2341,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
         if ((!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))
             return;
         kasuri__note_end(t, pos, 16 + ((bytes + 15) & ~15ull));
-        /* The first event that does not fit into a chunk tells where the chunk's events end: not here. */
+        /* Not for the first event that does not fit into a chunk: it says where the chunk's events end. */
         if (t->stalled && bytes <= KASURI_EVENT_MAX && (!t->now.chunk || (pos & KASURI__OFF_MASK) > t->room) &&
             kasuri__count_stalled(c, t))
             return;
@@ -2280,7 +2361,10 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
     kasuri__unblock_signals(mask);
 }
 
-/* The functions below are called from inlined code; their names are weak and hidden, one of each per module. */
+/* -- entry points of inlined code -- */
+
+/* The functions below are weak and hidden: however many files of a module include this header, the linker keeps one
+ * of each. The number of slots is in `kind`, so `a` and `b` are ignored for an event without payload. */
 KASURI__HIDDEN void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
                                     uint64_t a, uint64_t b) {
     uint64_t payload[2];
@@ -2301,8 +2385,8 @@ KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uin
     kasuri__emit_slow(site, id, kind | length << (is_arg ? 20 : 16), 0, 0, data, bytes);
 }
 
-/* As signal-safe as vsnprintf is. One byte more than fits: so a text that is too long is noticed, and counted as
- * BIG. */
+/* KASURI_MESSAGE. Safe in signal handlers as far as vsnprintf is. The buffer is one byte larger than the longest text,
+ * for the NUL; vsnprintf returns the full length, so a text that is too long is counted as BIG. */
 KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...) {
     char text[KASURI_EVENT_MAX + 1];
     va_list list;
@@ -2315,7 +2399,7 @@ KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const 
         kasuri__slow_bytes(site, id, KASURI_EV_MESSAGE, text, (uint64_t)n);
 }
 
-/* Ask the recorder for a snapshot. */
+/* Ask a flight recorder to save a snapshot: it saves one for each change of `trigger` that it sees. */
 KASURI__HIDDEN void kasuri__trigger(void) {
     /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
@@ -2332,8 +2416,8 @@ KASURI__HIDDEN void kasuri__trigger(void) {
     kasuri__unblock_signals(mask);
 }
 
-/* The id of a name that was interned before. Sites in source have a line, interned names have none. Holder of
- * `defining`. */
+/* The id of a name that was interned before, or 0; linear in the number of definitions. Interned names have neither
+ * line nor file, which sites in source have. Holder of `defining`. */
 KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
     struct kasuri__block *b;
     uint64_t at;
@@ -2347,8 +2431,8 @@ KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
     return 0;
 }
 
-/* Works without a recorder, too: the name is kept and told to the next one. Signals are blocked since a handler may
- * intern a name as well, and would wait for the lock that this thread holds. */
+/* kasuri_intern. Works without a recorder, too: the name is kept and written for the next one. Signals are blocked
+ * since a handler may intern a name as well, and would wait for the lock that this thread holds. */
 KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
     uint64_t mask[2];
     uint32_t id = 0;
@@ -2368,7 +2452,7 @@ KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
 /* -- start and end of the module -- */
 
 /* Attach when the program or module is loaded and KASURI_SESSION names a session. In a set-user-id program the
- * environment is the caller's, who must not make it write into files of the caller's choice. */
+ * environment comes from the caller, who must not make the program write into files of the caller's choice. */
 KASURI__HIDDEN void kasuri__start(void) {
     struct kasuri__process *p = &kasuri__process;
     const char *session = getenv("KASURI_SESSION");
@@ -2393,7 +2477,7 @@ KASURI__HIDDEN void kasuri__start(void) {
     kasuri__unblock_signals(mask);
 }
 
-/* The last slot with anything in it ends the chunk's events. */
+/* The offset behind the last slot of a chunk that is not all zero: there its events end. */
 KASURI__COLD uint32_t kasuri__used(const struct kasuri_chunk *chunk, uint32_t bytes) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint32_t i = bytes / 8;
@@ -2470,6 +2554,11 @@ static __attribute__((destructor(101), unused)) void kasuri__destructor(void) {
 #else
 /* With KASURI_DISABLE. */
 
+/* -- without events --
+ *
+ * Each macro and function of api.h, as nothing. Arguments stand in dead code, so they are not evaluated, and a variable
+ * that only an annotation uses causes no warning. A new annotation in api.h needs its line here
+ * (annotate/tests/check_api compares the names). */
 /* clang-format off */
 #define KASURI__UNUSED1(a) do { if (0) { (void)(a); } } while (0)
 #define KASURI__UNUSED2(a, b) do { if (0) { (void)(a); (void)(b); } } while (0)

@@ -18,11 +18,11 @@
 #define KASURI_MAGIC_SITES 0x315345544953534bull   /* "KSSITES1" */
 #define KASURI_MAGIC_SEGMENT 0x31474553474e524bull /* "KRNGSEG1" */
 
-/* What stamps count. NATIVE: the CPU's counter, read by one instruction (x86 rdtsc, aarch64
+/* The unit of stamps. NATIVE: the CPU's counter, read by one instruction (x86 rdtsc, aarch64
  * cntvct_el0, riscv64 rdtime). MONOTONIC: clock_gettime(CLOCK_MONOTONIC), ns. */
 enum kasuri_clock { KASURI_CLOCK_NATIVE = 1, KASURI_CLOCK_MONOTONIC = 2 };
 
-/* What a thread does that has filled its chunk while no chunk is free.
+/* What happens to the event of a thread that has filled its chunk while no chunk is free.
  * GROW: maps another segment, up to max_bytes for the process, then discards. DISCARD: drops the new
  * event (lost.full). OVERWRITE: each thread owns up to `flight_chunks` chunks and reuses its oldest. */
 enum kasuri_policy { KASURI_POLICY_GROW = 1, KASURI_POLICY_DISCARD = 2, KASURI_POLICY_OVERWRITE = 3 };
@@ -152,7 +152,7 @@ enum kasuri_kind {
     KASURI_EV_MESSAGE = 18,       /* place or 0    byte length        UTF-8, padded with 0             */
     KASURI_EV_THREAD_NAME = 19,   /* -             byte length        UTF-8, padded with 0             */
     KASURI_EV_TRIGGER = 20,       /* name or 0     -                  -                                */
-    /* What the lock probe (probes/lock) says beyond 7 to 9. TAKEN and LEFT are ACQUIRED and RELEASED in mode exclusive
+    /* Further events of the lock probe (probes/lock). TAKEN and LEFT are ACQUIRED and RELEASED in mode exclusive
      * of a lock that was free at the first try, without payload: word 1 >> 16 is the lock's address. */
     KASURI_EV_LOCK_TAKEN = 21,    /* address bits 47..16 and 15..0 (aux)       -                       */
     KASURI_EV_LOCK_LEFT = 22,     /* "                                                                 */

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The static struct of a call site. C++: a local static of an inline function or template would be one object for
- * the whole process (STB_GNU_UNIQUE), while ids are per module, and would keep a plugin from being unloaded; a
- * static member of a template over a type of this file's own is neither. */
+/* -- how a macro becomes an event --
+ *
+ * KASURI_BEGIN("load") expands to: load the gate; if it is not 0, get the static struct of this call site, load its
+ * id, and call kasuri__emit1. The id is 0 until the site's first event, which the slow path writes and gives the id.
+ *   KASURI__AT         for macros with a name
+ *   KASURI__NAMELESS   for those without one, and for ids made by kasuri_intern
+ *   KASURI__EMIT1, 2   an event of one slot; of two, with a payload of 16 bytes
+ * Each macro is one statement (do ... while (0)), so it can stand in an if without braces.
+ *
+ * The static struct of a call site differs by language. C: a local static. C++: a local static of an inline function
+ * or template would be one object for the whole process (STB_GNU_UNIQUE), while ids are per module, and it would keep
+ * a plugin from being unloaded. A static member of a template over a type of this file's own is neither. */
 #ifdef __cplusplus
 namespace {
 struct kasuri__file {};
 } // namespace
 template <class File, int N> struct kasuri__cell { static kasuri_site site; };
 template <class File, int N> kasuri_site kasuri__cell<File, N>::site = {0, 0, 0, 0, 0};
-/* Threads may race here: all store the same. */
+/* Fill in the site before its first event. A static member of a template cannot have the strings in its initialiser,
+ * since __func__ exists only inside the function. Threads may race here: all store the same values. */
 KASURI__INLINE void kasuri__describe(kasuri_site *s, const char *name, const char *file, const char *func,
                                      uint32_t line) {
     __atomic_store_n(&s->line, line, __ATOMIC_RELAXED);
@@ -21,7 +31,7 @@ KASURI__INLINE void kasuri__describe(kasuri_site *s, const char *name, const cha
     const int32_t kasuri__id = __atomic_load_n(&kasuri__s->id, __ATOMIC_RELAXED);                                      \
     if (KASURI__UNLIKELY(kasuri__id <= 0))                                                                             \
     kasuri__describe(kasuri__s, "" name, __FILE__, __func__, __LINE__)
-/* So that an object may be a pointer or a number without an old-style cast at each use. */
+/* An object may be a pointer or a number; the overloads spare C++ programs a warning about old-style casts. */
 template <class T> KASURI__INLINE uint64_t kasuri__u64(T *p) {
     return reinterpret_cast<uintptr_t>(p);
 }
@@ -93,7 +103,7 @@ KASURI__INLINE uint64_t kasuri__u64(uint64_t v) {
 #define KASURI_TASK_SUSPEND(task) KASURI__TASK(KASURI_EV_TASK_SUSPEND, task, 0)
 #define KASURI_TASK_RESUME(task) KASURI__TASK(KASURI_EV_TASK_RESUME, task, 0)
 #define KASURI_TASK_END(task) KASURI__TASK(KASURI_EV_TASK_END, task, 0)
-/** KASURI_TASK_JOIN - @task has waited, or needed not wait, for the end of @joined, and goes on. At most one task joins
+/** KASURI_TASK_JOIN - @task goes on after the end of @joined, for which it may have had to wait. At most one task joins
  * another. This and parents make the task graph, whose work and span `kasuri stat` prints. task: 0 for none. */
 #define KASURI_TASK_JOIN(task, joined) KASURI__TASK(KASURI_EV_TASK_JOIN, task, KASURI__U64(joined))
 /** KASURI_TASK_SUSPEND_FOR - suspend, with the reason and the task or object waited for. */
@@ -136,7 +146,13 @@ KASURI__INLINE void kasuri__scope_end(const int *begun) {
         KASURI_END();
 }
 
-/* The same with a name made at run time. */
+/* -- the same with a name made at run time --
+ *
+ * For names that are not string literals. libkasuri (annotate/src/kasuri.c) exports functions of the same names to
+ * languages without a C preprocessor. A name is interned once; its id takes the place of the call site:
+ *   uint32_t id = kasuri_intern(stage_name);
+ *   kasuri_begin(id); ... kasuri_end();
+ */
 #ifndef KASURI__NO_RUNTIME_NAMES
 /**
  * kasuri_intern - the id of a name; the same name gives the same id. Keep the id: this walks a list.

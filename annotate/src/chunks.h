@@ -69,8 +69,8 @@ KASURI__COLD int kasuri__count_stalled(struct kasuri__client *c, struct kasuri__
         kasuri__count_lost(c, t, t->stalled_cause);
         dealt = 1;
     }
-    /* ORDER release; pairs with the acquire load in is_quiet: whoever then unmaps the chunk finds us out of it. The
-     * store above needs no fence: who leaves a session has a barrier of all threads (ring.md, race 11). */
+    /* ORDER release; pairs with the acquire load in is_quiet: a thread that then unmaps the chunk finds us out of it.
+     * The store above needs no fence: a thread that leaves a session has a barrier of all threads (ring.md, race 11). */
     __atomic_store_n(&t->counting, depth, __ATOMIC_RELEASE);
     return dealt;
 }
@@ -182,7 +182,7 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
         /* ORDER acquire; pairs with the releases of `growing` below and in kasuri__unlock. Publishes the fields that
          * only its holder writes: total_bytes, next_chunks, segments[]. */
         if (__atomic_compare_exchange_n(&c->growing, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            int got = kasuri__take_free(c, out); /* somebody else may just have grown */
+            int got = kasuri__take_free(c, out); /* another thread may just have grown */
             if (!got && t->epoch != KASURI__GET(c->epoch)) {
                 __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE); /* ORDER release: as below */
                 return 0; /* the process has gone to another session meanwhile */
@@ -335,7 +335,11 @@ KASURI__COLD int kasuri__next_chunk(struct kasuri__client *c, struct kasuri__thr
 /* -- segments --
  *
  * A segment is one file of the session, mapped once and never moved while its session lasts. Each is twice as large
- * as the one before, so that a program with much to say makes few of them. */
+ * as the one before, up to 64 MiB, so that a program with many events makes few of them. Layout, in bytes:
+ *   0                struct kasuri_segment
+ *   256              chunk_state[n_chunks], 4 bytes each
+ *   chunks_offset    n_chunks chunks of chunk_bytes; the offset is a multiple of 4,096
+ */
 
 /* Allocate the file's pages now: a page fault in a file for which the disk has no room is SIGBUS. Return: whether it
  * could be done. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- state --
  *
- * Who writes which field, and under which rule. `client` and all it points to are in pages that fork wipes: a child
- * starts from zeros, whatever its parent's threads were doing. `process` is ordinary memory, which a child inherits. */
+ * Each struct below lists which thread may write which field, and under which lock. `client` and all it points to are
+ * in pages that fork wipes: a child starts from zeros, whatever its parent's threads were doing. `process` is ordinary
+ * memory, which a child inherits. */
 #define KASURI__MAX_SEGMENTS 128 /* of a session; also those that had to stay of sessions before */
 #define KASURI__MAX_GRAVES 64    /* segments kept for emits that had a slot open in them */
 #define KASURI__MAX_OPEN 4       /* open slots of one grave; with more of them it stays */
@@ -52,7 +53,7 @@ struct kasuri__thread {
     uint32_t counting; /* depth of count_stalled() calls that use now.chunk */
     uint32_t stalled, stalled_cause, stalled_freed, stalled_events;
     uint32_t own_head, n_own; /* OVERWRITE: ring of own chunks in client.flight */
-    uint64_t left;            /* by who leaves a session: w.pos then; holder of `attaching` */
+    uint64_t left;            /* w.pos when the session was left; written by the holder of `attaching` */
     uint32_t padding[16];
 };
 
@@ -82,7 +83,7 @@ struct kasuri__grave {
  * Order in which locks are taken: attaching, defining, growing. All are try-locks with a bounded wait.
  *
  * What join() sets for a session is read and written as relaxed atomics: a thread that is stuck in the slow path since
- * the session before may read it meanwhile. It finds by `epoch` that what it then got is not its own (next_chunk). */
+ * the session before may read it meanwhile. It finds by `epoch` that the chunk it got is not its own (next_chunk). */
 struct kasuri__client {
     uint32_t state;                        /* 0 new or just forked, 1 attached */
     uint32_t attaching, defining, growing; /* try-locks */
@@ -90,7 +91,7 @@ struct kasuri__client {
     uint32_t epoch;                        /* counts sessions; a thread of an older one has no chunk */
     uint32_t pid, gen, clock, policy, chunk_bytes, flight_chunks;
     uint32_t next_stream, n_threads, reclaim, hint;
-    uint32_t first_segment, n_segments; /* of this session, in segments[]; entries are reused when nobody is inside */
+    uint32_t first_segment, n_segments; /* of this session, in segments[]; reused when no thread is in the slow path */
     uint32_t sites_broken, n_graves, has_barrier;
     uint32_t room;        /* the smallest chunk_bytes of all sessions: what fits into one fitted into those before */
     uint64_t grow_failed; /* 1 << 32 | control->freed then: not tried again before something is freed */
@@ -110,7 +111,7 @@ struct kasuri__block {
     char data[KASURI__BLOCK_BYTES];
 };
 
-/* What a forked child keeps. */
+/* The state that a forked child keeps. */
 struct kasuri__process {
     struct kasuri__client *client;
     struct kasuri__block *first, *last;

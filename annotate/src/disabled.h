@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* -- without events --
+ *
+ * Each macro and function of api.h, as nothing. Arguments stand in dead code, so they are not evaluated, and a variable
+ * that only an annotation uses causes no warning. A new annotation in api.h needs its line here
+ * (annotate/tests/check_api compares the names). */
 /* clang-format off */
 #define KASURI__UNUSED1(a) do { if (0) { (void)(a); } } while (0)
 #define KASURI__UNUSED2(a, b) do { if (0) { (void)(a); (void)(b); } } while (0)

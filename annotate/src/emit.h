@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- the fast path --
  *
- * What every annotation runs, inlined into the program. Without a recorder: one relaxed load of the gate and one branch.
- * With one: reserve room in the thread's own chunk by one instruction, store word 1, the payload, and last the stamp, which
- * commits the event. No lock, no shared cache line, no call. Everything else is behind kasuri__slow.
+ * The code of every annotation, inlined into the program. Without a recorder: one relaxed load of the gate and one
+ * branch. With one: reserve room in the thread's own chunk by one instruction, store word 1, the payload, and last the
+ * stamp, which commits the event. No lock, no shared cache line, no call. Everything else is behind kasuri__slow.
  *
  * The order of the four steps is the protocol. A reader, and a kill at any instruction, may come between any two:
- *   before word 1     a slot of zeros; nobody but this thread knows how long the record will be
+ *   before word 1     a slot of zeros; only this thread knows how long the record will be
  *   before the stamp  an open record; word 1 says how many slots a reader steps over
  *   after the stamp   an event
  */
@@ -117,7 +117,7 @@ KASURI__INLINE int kasuri_enabled(void) {
     return KASURI__UNLIKELY(kasuri__gate_load() == 1);
 }
 
-/* What stamps count. Each is one instruction that does not wait for those before it, so a stamp may be a little earlier
+/* The clock of stamps. Each is one instruction that does not wait for those before it, so a stamp may be a little earlier
  * than the end of the work before it. CPUs without a counter that user code may read take the slow path and its clock. */
 #if defined(__x86_64__)
 #define KASURI__NATIVE 1

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- threads --
  *
- * Nothing tells us when a thread ends: a destructor of thread-specific data would have to come before all others that
- * annotate. So a new thread asks whether the owner of one of a few entries is still there, and takes its place if not.
+ * Each thread that emits has an entry in client.threads[], found through the thread-local kasuri__writer. Entries are
+ * handed out in order of the threads' first events. The client gets no notice when a thread ends: a destructor of
+ * thread-specific data would have to run after all other destructors that annotate. So a new thread looks at up to
+ * four entries in turn, asks the kernel whether their owners live (tgkill with signal 0), and takes the entry of one
+ * that has ended. In a program that starts and ends threads all the time, the table so stays about as large as the
+ * number of threads that live at once.
+ *
+ * If the kernel has given the TID of an ended owner to another thread of the process, the entry counts as taken until
+ * that thread ends, too.
  */
 
-/* Take entry `t` of a thread `old` that has ended, or a free one (0). Return: whether it is ours. */
+/* Take entry `t`, whose owner `old` has ended or which is free (`old` 0). Return: whether it is ours. */
 KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t tid) {
     KASURI__TSAN_ACQUIRE((uintptr_t)t & ~(uintptr_t)4095); /* what a dead thread did to it, which TSan cannot order */
     /* ORDER acq_rel; pairs with itself in other threads and with the acquire load in new_thread(). Acquires what the
@@ -13,8 +20,9 @@ KASURI__COLD int kasuri__claim(struct kasuri__thread *t, uint32_t old, uint32_t 
     return __atomic_compare_exchange_n(&t->tid, &old, tid, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* A ring for a new thread: that of a dead one, if one of the next few is dead (nothing tells us when a thread
- * ends). */
+/* An entry for a new thread: that of a thread which has ended, if one of the next four has; else a fresh one. The
+ * first 16 threads always get fresh ones, so that small programs make no system calls for this. Return: null when
+ * all entries are taken. */
 KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c, uint32_t tid) {
     uint32_t i, n = __atomic_load_n(&c->n_threads, __ATOMIC_RELAXED);
     for (i = 0; i < 4 && n >= 16; i++) {
@@ -32,10 +40,10 @@ KASURI__COLD struct kasuri__thread *kasuri__new_thread(struct kasuri__client *c,
     return kasuri__claim(&c->threads[n], 0, tid) ? &c->threads[n] : 0;
 }
 
-/* The calling thread's ring, made one of session `epoch` if it is not. What the thread had in a session before is
- * dropped: its chunks there were given back, or belong to a recorder that reads them without us. Position and limit
- * are stored atomically since a thread that leaves a session writes them, too. Return: null when 8,192 threads have
- * rings. */
+/* The calling thread's entry, moved to session `epoch` if it belongs to another. What the thread had in an earlier
+ * session is dropped: its chunks there were given back, or belong to a recorder that reads them without us. Position
+ * and limit are stored atomically since a thread that leaves a session writes them, too. Return: null when 8,192
+ * threads have entries. */
 KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c, uint32_t epoch) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
     if (!t || !t->tid) { /* new, or wiped by fork */
@@ -61,11 +69,19 @@ KASURI__COLD struct kasuri__thread *kasuri__this_thread(struct kasuri__client *c
     return t;
 }
 
-/* -- an event, out of line -- */
+/* -- an event, out of line --
+ *
+ * An event comes here when the fast path could not write it: the chunk is full or missing, the site has no id yet,
+ * the session's clock needs a system call, the payload is a text, or the gate is not 1. The way of an event:
+ *   emit_slow       signals may come: fills a slot that is reserved already, or counts a loss like the last one
+ *   emit_blocked    signals blocked, counted in `inside`: attaches, finds the thread's entry and the site's id
+ *   reserve_slow    gets the next chunk if the present one is full
+ *   fill            stores word 1, the payload, and last the stamp
+ */
 
-/* A reservation that may not have fitted. The first one to fail in a chunk knows where its events end, and says so at
- * once, whatever becomes of the event: who leaves a session keeps a chunk for good whose end nobody tells. Only that
- * one gets here with an offset of at most `room`, so a handler that interrupts this does not store another end. ORDER
+/* Store where a chunk's events end if this reservation was the first that did not fit. It is stored at once, whatever
+ * becomes of the event: a thread that leaves the session must keep a chunk for good if its end is not known. Only the
+ * first failure has an offset of at most `room`, so a handler that interrupts this does not store another end. ORDER
  * relaxed: an offset; its readers look at each slot below it. */
 KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint64_t bytes) {
     struct kasuri_chunk *chunk = (struct kasuri_chunk *)(uintptr_t)(pos >> 24 << 12);
@@ -78,14 +94,15 @@ KASURI__COLD void kasuri__note_end(struct kasuri__thread *t, uint64_t pos, uint6
         KASURI__SET(chunk->used, off);
 }
 
-/* Reserve, with signals blocked, where the fast path could not. `pos`: what it got, or 0. A position of the thread's
- * present chunk that does not fit asks for the next chunk; one of a chunk that a handler has replaced meanwhile is
- * tried again in the new one. Return: the slot, or null and the cause in stalled_cause. */
+/* Reserve a slot of `bytes`, with signals blocked, where the fast path could not. `pos`: the position that the fast
+ * path got, or 0. If it lies in the thread's present chunk and does not fit, the thread needs the next chunk; if a
+ * handler has replaced that chunk meanwhile, the reservation is repeated in the new one. Return: the slot, or null
+ * with the cause in stalled_cause. */
 KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kasuri__thread *t, uint64_t pos,
                                             uint64_t bytes) {
     for (;;) {
         uint64_t off = pos & KASURI__OFF_MASK;
-        /* It may be good though it came here: with a limit of 0 all do. It is ours, in whatever chunk it lies. */
+        /* The reservation may be good: with a limit of 0 all events come here. It is ours, whatever chunk it is in. */
         if (pos >> 24 && off >= sizeof(struct kasuri_chunk) && off + bytes <= t->room)
             return kasuri__slot(pos);
         kasuri__note_end(t, pos, bytes);
@@ -97,7 +114,7 @@ KASURI__COLD uint64_t *kasuri__reserve_slow(struct kasuri__client *c, struct kas
     }
 }
 
-/* Fill and commit what was reserved. `size` is that of the record, 16 bytes or a multiple; it takes the place of the
+/* Fill and commit a reserved slot. `size` is that of the record in bytes, a multiple of 16; it replaces the number of
  * slots in `kind`, which the inlined code does not know for texts. The last slot is zeroed first, so that a text is
  * padded with 0. */
 KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_t kind, int32_t id, uint64_t stamp,
@@ -114,8 +131,10 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
     kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
 }
 
-/* One event, with signals blocked, inside. `stamp`: when it happened, on the CPU's counter; 0: now. Whatever keeps
- * the event from being written is counted, but for a client that has no session: then it was never emitted. */
+/* Emit one event; signals are blocked, and the thread counts in `inside`. `stamp`: when it happened, on the CPU's
+ * counter; 0: now. An event that cannot be written is counted as lost by cause, unless the client has no session:
+ * then the program was not being recorded. In a stalled thread every 4,096th event asks whether the recorder lives,
+ * since a recorder that was killed does not store STOPPED. */
 KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_site *site, int32_t id, uint32_t kind,
                                        uint64_t pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), *slot;
@@ -142,9 +161,10 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
     kasuri__fill(c, slot, kind, known, stamp, size, payload, bytes);
 }
 
-/* With clock MONOTONIC every event comes this way, reserved already; and texts, which reserve here. Signals may
- * come, as on the fast path. A slot that was reserved is filled, whatever has become of its session: until it is, its
- * memory stays (ring.md, race 11). Return: 0 when the event needs the rest of the slow path; *pos then says why. */
+/* Write an event whose slot is reserved, or can be. All events come this way with clock MONOTONIC, reserved already,
+ * and so do texts, which reserve here. Signals may come, as on the fast path. A slot that was reserved is filled even
+ * if its session has ended: until then its memory stays mapped (ring.md, race 11). Return: 1 when the event is
+ * written; 0 when it needs the rest of the slow path, which goes on with *pos. */
 KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__thread *t, int32_t id, uint32_t kind,
                                        uint64_t *pos, uint64_t stamp, const void *payload, uint64_t bytes) {
     uint64_t size = 16 + ((bytes + 15) & ~15ull), off;
@@ -159,20 +179,21 @@ KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__
         return 0;
     kasuri__fill(c, kasuri__slot(*pos), kind, id, stamp, size, payload, bytes);
     if (!is_ours)
-        *pos = 0; /* that was for nobody: again, for the session of now */
+        *pos = 0; /* no recorder reads that slot any more: emit the event again, in the present session */
     return (int)is_ours;
 }
 
-/* Whether there is any point in blocking signals: while another thread attaches, ready() would say no. ORDER relaxed: a
- * stale answer costs one event that comes too early, or one look that is in vain. */
+/* Whether the slow path can keep the event: not while another thread attaches, unless this session goes on. It saves
+ * two system calls for each event that comes too early. ORDER relaxed: a stale answer costs one such event, or one
+ * entry in vain. */
 KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
     return !__atomic_load_n(&c->attaching, __ATOMIC_RELAXED) ||
            (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
 }
 
-/* Signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise `inside` and then
- * read epoch, gate and state; a thread that leaves a session changes those and then reads `inside`. One of the two
- * sees the other: either we find no session, or it waits for us. */
+/* Enter the slow path; signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise
+ * `inside` and then read epoch, gate and state; a thread that leaves a session changes those and then reads `inside`.
+ * One of the two sees the other: either we find no session, or it waits for us. */
 KASURI__COLD void kasuri__enter(struct kasuri__client *c) {
     __atomic_fetch_add(&c->inside, 1, __ATOMIC_SEQ_CST);
 }
@@ -182,8 +203,9 @@ KASURI__COLD void kasuri__exit(struct kasuri__client *c) {
     __atomic_fetch_sub(&c->inside, 1, __ATOMIC_RELEASE);
 }
 
-/* All events that the fast path could not write. In order of what they cost: a slot that is reserved already, or can be
- * (clock MONOTONIC, texts); a loss like the last one; then, with signals blocked, everything else. */
+/* Emit an event that the fast path could not write. The cheap cases come first: a slot that is reserved already, or
+ * can be (clock MONOTONIC, texts); a loss with the cause of the last one, 20 ns; then, with signals blocked by two
+ * system calls, everything else. */
 KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
                                     const void *payload, uint64_t bytes) {
     struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
@@ -195,7 +217,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
         if ((!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))
             return;
         kasuri__note_end(t, pos, 16 + ((bytes + 15) & ~15ull));
-        /* The first event that does not fit into a chunk tells where the chunk's events end: not here. */
+        /* Not for the first event that does not fit into a chunk: it says where the chunk's events end. */
         if (t->stalled && bytes <= KASURI_EVENT_MAX && (!t->now.chunk || (pos & KASURI__OFF_MASK) > t->room) &&
             kasuri__count_stalled(c, t))
             return;
@@ -215,7 +237,10 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
     kasuri__unblock_signals(mask);
 }
 
-/* The functions below are called from inlined code; their names are weak and hidden, one of each per module. */
+/* -- entry points of inlined code -- */
+
+/* The functions below are weak and hidden: however many files of a module include this header, the linker keeps one
+ * of each. The number of slots is in `kind`, so `a` and `b` are ignored for an event without payload. */
 KASURI__HIDDEN void kasuri__slow_at(struct kasuri_site *site, int32_t id, uint32_t kind, uint64_t pos, uint64_t stamp,
                                     uint64_t a, uint64_t b) {
     uint64_t payload[2];
@@ -236,8 +261,8 @@ KASURI__HIDDEN void kasuri__slow_bytes(struct kasuri_site *site, int32_t id, uin
     kasuri__emit_slow(site, id, kind | length << (is_arg ? 20 : 16), 0, 0, data, bytes);
 }
 
-/* As signal-safe as vsnprintf is. One byte more than fits: so a text that is too long is noticed, and counted as
- * BIG. */
+/* KASURI_MESSAGE. Safe in signal handlers as far as vsnprintf is. The buffer is one byte larger than the longest text,
+ * for the NUL; vsnprintf returns the full length, so a text that is too long is counted as BIG. */
 KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const char *format, ...) {
     char text[KASURI_EVENT_MAX + 1];
     va_list list;
@@ -250,7 +275,7 @@ KASURI__HIDDEN void kasuri__message(struct kasuri_site *site, int32_t id, const 
         kasuri__slow_bytes(site, id, KASURI_EV_MESSAGE, text, (uint64_t)n);
 }
 
-/* Ask the recorder for a snapshot. */
+/* Ask a flight recorder to save a snapshot: it saves one for each change of `trigger` that it sees. */
 KASURI__HIDDEN void kasuri__trigger(void) {
     /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
@@ -267,8 +292,8 @@ KASURI__HIDDEN void kasuri__trigger(void) {
     kasuri__unblock_signals(mask);
 }
 
-/* The id of a name that was interned before. Sites in source have a line, interned names have none. Holder of
- * `defining`. */
+/* The id of a name that was interned before, or 0; linear in the number of definitions. Interned names have neither
+ * line nor file, which sites in source have. Holder of `defining`. */
 KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
     struct kasuri__block *b;
     uint64_t at;
@@ -282,8 +307,8 @@ KASURI__COLD uint32_t kasuri__find_name(const char *name, uint32_t length) {
     return 0;
 }
 
-/* Works without a recorder, too: the name is kept and told to the next one. Signals are blocked since a handler may
- * intern a name as well, and would wait for the lock that this thread holds. */
+/* kasuri_intern. Works without a recorder, too: the name is kept and written for the next one. Signals are blocked
+ * since a handler may intern a name as well, and would wait for the lock that this thread holds. */
 KASURI__HIDDEN uint32_t kasuri__intern(const char *name) {
     uint64_t mask[2];
     uint32_t id = 0;

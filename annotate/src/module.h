@@ -2,7 +2,7 @@
 /* -- start and end of the module -- */
 
 /* Attach when the program or module is loaded and KASURI_SESSION names a session. In a set-user-id program the
- * environment is the caller's, who must not make it write into files of the caller's choice. */
+ * environment comes from the caller, who must not make the program write into files of the caller's choice. */
 KASURI__HIDDEN void kasuri__start(void) {
     struct kasuri__process *p = &kasuri__process;
     const char *session = getenv("KASURI_SESSION");
@@ -27,7 +27,7 @@ KASURI__HIDDEN void kasuri__start(void) {
     kasuri__unblock_signals(mask);
 }
 
-/* The last slot with anything in it ends the chunk's events. */
+/* The offset behind the last slot of a chunk that is not all zero: there its events end. */
 KASURI__COLD uint32_t kasuri__used(const struct kasuri_chunk *chunk, uint32_t bytes) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint32_t i = bytes / 8;

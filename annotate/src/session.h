@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* -- attaching -- */
+/* -- attaching --
+ *
+ * A client is in one session at a time, from attach() to the next attach() or to the end of the process. Attaching
+ * is asked for in three ways:
+ *   KASURI_SESSION names a session when the module is loaded: module.h calls attach() from its constructor;
+ *   a recorder writes 2 into the gate: the next event of any thread reaches ready(), which calls attach_request();
+ *   a forked child finds the gate open and its client wiped: ready() calls attach() for the session of its parent.
+ * One thread attaches, the holder of `attaching`; events that other threads emit meanwhile come too early and are
+ * not counted. Steps that can fail come before anything is published: session_of() returns an epoch only when `state`
+ * and the gate are 1, which attach() stores last. */
 
-/* The client, made by the first thread that asks. Fork wipes its pages, so that no child ever writes into its
- * parent's chunks; the kernel does that for every kind of fork and runs no code of ours. Return: null when there is
- * no memory. */
+/* The client, made by the first thread that asks. Fork wipes its pages (MADV_WIPEONFORK), so no child ever writes
+ * into its parent's chunks; the kernel does that for every kind of fork and runs no code of ours. Two threads may
+ * both map one; the compare-and-swap keeps the first, and the other is unmapped. Return: null when there is no
+ * memory. */
 KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     /* ORDER acquire; pairs with the release of the compare-and-swap below. The memory behind the pointer is zero,
      * and its madvise() is done. */
@@ -23,9 +33,10 @@ KASURI__COLD struct kasuri__client *kasuri__get_client(void) {
     return c;
 }
 
-/* Map and check the session's control page. It is a stranger's file as long as it has not been checked; a recorder
- * writes it whole before it announces the session, so plain reads are enough. Return: null when it is no session
- * that lives. */
+/* Map and check the session's control page. Until it is checked it may be anyone's file, or an older recorder's. A
+ * recorder writes the page whole before it announces the session, so plain reads are enough. A later version of the
+ * ABI may have a longer struct, so a larger struct_size is accepted; another version is not. Return: null when the
+ * page is not that of a session that still records. */
 KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__client *c) {
     struct kasuri_control *k = 0;
     uint32_t b;
@@ -49,18 +60,19 @@ KASURI__COLD struct kasuri_control *kasuri__open_control(const struct kasuri__cl
 
 /* -- leaving a session (ring.md, race 11) --
  *
- * A server is recorded a moment at a time, for months: what one recording had mapped must go before the next one. But any
- * thread may be at any instruction of an emit. The steps, in this order, by the holder of `attaching`:
+ * A server may be recorded for some seconds every day, for months: the memory of one recording must be given back
+ * before the next one. But any thread may be at any instruction of an emit. The holder of `attaching` takes these
+ * steps, in this order:
  *   end_session      a new epoch; all limits 0: no thread writes on the fast path that starts later
  *   settle           a barrier; wait until no thread is in the slow path; take all positions away
  *   release          unmap each segment in which no reserved slot is uncommitted; keep the others as graves
- * Where settle fails, bury_all keeps everything mapped. A reserved slot is always filled, even when its session is gone:
- * that is why a slot that is open keeps its memory, and why one that has committed is the end of it.
+ * Where settle fails, bury_all keeps all addresses mapped. An emit fills every slot that it has reserved, even when
+ * the session is gone: so memory with an open slot must stay mapped, and may go once the slot is committed.
  */
 
-/* A full barrier in each running thread of the process. It completes what they had begun, an unlocked addition
- * included, and what they do later comes after what we did before. The fast path needs no fence of its own for that,
- * which is what makes it fast. Return: 0 where the kernel has no membarrier: then nothing is given back. */
+/* A full barrier in each running thread of the process, by membarrier(2). The threads complete what they had begun,
+ * an unlocked addition included, and what they do later comes after what we did before. So the fast path needs no
+ * fence of its own. Return: 0 where the kernel has no membarrier: then nothing is given back. */
 KASURI__COLD int kasuri__barrier(struct kasuri__client *c) {
     if (!c->has_barrier) /* the first time takes some 10 ms in a program with threads */
         c->has_barrier = KASURI__CALL(SYS_membarrier, KASURI__MEMBARRIER_REGISTER, 0, 0, 0) == 0;
@@ -74,7 +86,8 @@ KASURI__COLD uint32_t kasuri__n_threads(struct kasuri__client *c) {
     return n < KASURI__MAX_WRITERS ? n : (uint32_t)KASURI__MAX_WRITERS;
 }
 
-/* Whether we are alone in the slow path, and nobody counts a loss. None comes in while we hold `attaching`. */
+/* Whether this thread is alone in the slow path and no thread counts a loss. No thread comes in while we hold
+ * `attaching`. */
 KASURI__COLD int kasuri__is_quiet(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c);
     /* ORDER acquire; pairs with the release in exit(): whatever that thread did to the session is done. `inside` is
@@ -117,10 +130,10 @@ KASURI__COLD int kasuri__lives(const struct kasuri__client *c, uint32_t tid) {
     return KASURI__CALL(SYS_tgkill, c->pid, tid, 0, 0) != -ESRCH;
 }
 
-/* How far an OWNED chunk of the session that is left was reserved; 0: not known. A full chunk says so itself. Of a
- * chunk that its thread was filling, `left` says it. If that is beyond the chunk, an emit has found that it does not
- * fit and has not yet stored the end (kasuri__note_end): not known, for the moment. A chunk of a thread that has
- * ended without either has nothing open. */
+/* The offset up to which an OWNED chunk of the session that we leave was reserved; 0: not known. A full chunk has it
+ * in `used`. For a chunk that its thread was filling, take_positions() has put it into `left`. If that is beyond the
+ * chunk, an emit has found that it does not fit and has not yet stored the end (kasuri__note_end): not known, for the
+ * moment. A chunk with neither whose thread has ended has nothing open. */
 KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes) {
     uint32_t i, n = kasuri__n_threads(c), end;
     end = KASURI__GET(chunk->used);
@@ -138,10 +151,10 @@ KASURI__COLD uint32_t kasuri__reserved_end(struct kasuri__client *c, const struc
     return kasuri__lives(c, chunk->tid) ? 0 : (uint32_t)sizeof *chunk;
 }
 
-/* Add the slots of a chunk that are reserved and not committed, by a thread that lives. Until an open record has its
- * word 1 nobody knows how long it is, and what follows may be its payload, being written: so the walk ends there. Slots
- * behind it need no look: they were reserved later by the same thread, in signal handlers, which return before the emit
- * that they interrupt goes on. So they have committed when it has. */
+/* Add to the grave the slots of a chunk that a live thread has reserved and not committed. The length of an open
+ * record is unknown until its word 1 is stored, and what follows may be its payload, being written: so the walk ends
+ * there. Slots behind it need no look: the same thread reserved them later, in signal handlers, which return before
+ * the emit that they interrupt goes on. So they are committed when it is. */
 KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasuri_chunk *chunk, uint32_t bytes,
                                     struct kasuri__grave *g) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
@@ -149,8 +162,8 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     if (!end)
         g->n_open = KASURI__MAX_OPEN + 1;
     while (i < end / 8 && g->n_open <= KASURI__MAX_OPEN) {
-        /* ORDER acquire; pairs with the release of the commit: whoever committed has left the slot, and word 1 is what
-         * it wrote there. */
+        /* ORDER acquire; pairs with the release of the commit: the emit that committed has left the slot, and word 1
+         * is what it wrote there. */
         uint64_t stamp = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
         uint32_t slots = (uint32_t)(__atomic_load_n(&words[i + 1], __ATOMIC_RELAXED) >> 8 & 0xff);
         if (!stamp) {
@@ -166,9 +179,9 @@ KASURI__COLD void kasuri__find_open(struct kasuri__client *c, const struct kasur
     }
 }
 
-/* What is still open in a segment. ORDER relaxed for the states: the owner took its chunk before it left the slow
- * path, and is_quiet() has seen it leave. A chunk that the recorder frees meanwhile was FULL, so nothing is open in
- * it. */
+/* Make a segment's grave: list the slots that are still open in it. No other thread may be in the slow path. ORDER
+ * relaxed for the states: the owner took its chunk before it left the slow path, and is_quiet() has seen it leave. A
+ * chunk that the recorder frees meanwhile was FULL, so nothing is open in it. */
 KASURI__COLD struct kasuri__grave kasuri__dig(struct kasuri__client *c, struct kasuri__segment_ref *s) {
     struct kasuri__grave g = {s->header, s->bytes, {0, 0, 0, 0}, 0};
     uint32_t i;
@@ -201,8 +214,9 @@ KASURI__COLD void kasuri__clear_graves(struct kasuri__client *c) {
     c->n_graves = n;
 }
 
-/* With nobody inside and no position left: unmap each segment once nothing is open in it. An emit that was preempted
- * there gets a while to end; what is open even then (a handler above it sleeps) is given memory of our own. */
+/* Unmap each segment once nothing is open in it. No other thread is in the slow path, and none has a position in a
+ * chunk. An emit that was preempted in a segment gets a while to end. Where a slot is open even then (a signal
+ * handler above it sleeps), private memory replaces the segment, and a grave remembers the slot. */
 KASURI__COLD void kasuri__release_segments(struct kasuri__client *c) {
     uint32_t i, waits = 0;
     for (i = c->first_segment; i < c->n_segments; i++) {
@@ -227,7 +241,8 @@ KASURI__COLD void kasuri__release_segments(struct kasuri__client *c) {
     __atomic_store_n(&c->n_segments, 0, __ATOMIC_RELEASE);
 }
 
-/* The session before ends for all threads: what they reserve from now on takes the slow path. */
+/* End the session for all threads: with a limit of 0, what they reserve from now on takes the slow path. A thread
+ * that has yet to set its limit finds the new epoch afterwards and sets it back to 0 (start_chunk). */
 KASURI__COLD void kasuri__end_session(struct kasuri__client *c) {
     uint32_t i, n = kasuri__n_threads(c);
     KASURI__SET(c->state, 0);
@@ -240,8 +255,9 @@ KASURI__COLD void kasuri__end_session(struct kasuri__client *c) {
     KASURI__TEST_POINT(10);
 }
 
-/* Wait until no thread is inside and no position lies in a chunk. Whoever is inside comes out when it gets a CPU: on a
- * loaded machine that may take longer than an emit is given. Return: whether that came about. */
+/* Wait until no other thread is in the slow path, then take away all positions that lie in a chunk. A thread in the
+ * slow path leaves it when it gets a CPU; on a loaded machine that may take longer than we wait. Return: whether both
+ * were reached. */
 KASURI__COLD int kasuri__settle(struct kasuri__client *c) {
     uint32_t waits = 0;
     if (!kasuri__barrier(c))
@@ -252,8 +268,8 @@ KASURI__COLD int kasuri__settle(struct kasuri__client *c) {
     return kasuri__take_positions(c);
 }
 
-/* What the session had stays mapped as memory of our own: somebody may be inside. Its entries in segments[] are not
- * used again. Holder of `growing`, but at the end of the module. */
+/* Replace all that the session had mapped with private memory, for good: another thread may still be in the slow
+ * path. The entries in segments[] are not used again. Holder of `growing`, except at the end of the module. */
 KASURI__COLD void kasuri__bury_all(struct kasuri__client *c) {
     uint32_t i, n = KASURI__GET(c->n_segments);
     for (i = c->first_segment; i < n; i++)
@@ -262,9 +278,10 @@ KASURI__COLD void kasuri__bury_all(struct kasuri__client *c) {
     KASURI__SET(c->first_segment, n);
 }
 
-/* Make p<pid>-<gen>.sites for the first free gen, with all sites known so far. O_EXCL decides who gets a number:
- * other modules of this process, and programs that it was before exec, have clients of the same pid. Return: 0 when
- * there is no room for them. */
+/* Make p<pid>-<gen>.sites for the first free gen, with all sites known so far. O_EXCL makes the number this client's
+ * alone: other modules of this process, and the programs that it ran before exec, have clients of the same pid. In a
+ * forked child `parent_*` name the last client that the parent had; 0 otherwise. Return: 0 when the directory has no
+ * room for the file. */
 KASURI__COLD int kasuri__create_sites(struct kasuri__client *c, uint32_t parent_pid, uint32_t parent_gen) {
     struct kasuri_sites_header h = {KASURI_MAGIC_SITES, KASURI_ABI_VERSION, sizeof h, 0, 0, 0, 0, 0, {0}};
     struct kasuri__block *b;
@@ -307,7 +324,7 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     struct kasuri_control *k = kasuri__open_control(c);
     if (!k)
         return 0;
-    KASURI__SET(c->control, k); /* one of before, if any, is buried for those who may look at it still */
+    KASURI__SET(c->control, k); /* an earlier page, if any, is private memory now: other threads may still look at it */
     if (!kasuri__recorder_lives(c))
         return 0;
     if (!kasuri__create_sites(c, parent_pid, parent_gen)) {
@@ -338,10 +355,10 @@ KASURI__COLD int kasuri__join(struct kasuri__client *c, uint32_t parent_pid, uin
     return 1;
 }
 
-/* Leave the session before, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`,
- * inside the slow path. What was left is dropped while `defining` and `growing` are held, so that a thread which is
- * stuck in either cannot add to the session that is being dropped. If one of the locks cannot be had, the gate stays
- * as it is and the next event tries again. Return: whether the client is attached. */
+/* Leave the present session, if there is one, and attach to the one at kasuri__process.asked. Holder of `attaching`,
+ * inside the slow path. The old session is dropped while `defining` and `growing` are held, so that a thread stuck
+ * under either lock cannot add to it. If one of the locks cannot be had, the gate stays as it is and the next event
+ * tries again. Return: whether the client is attached. */
 KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
     struct kasuri__process *p = &kasuri__process;
     uint32_t pid = (uint32_t)KASURI__CALL(SYS_getpid, 0, 0, 0, 0), forked = p->pid && p->pid != pid;
@@ -378,9 +395,9 @@ KASURI__COLD int kasuri__attach(struct kasuri__client *c) {
 }
 
 /* gate == 2: `kasuri record -p` has left the session's path in the symbolic link /dev/shm/kasuri-attach-<pid>.
- * Everybody may make a file there, so the link must belong to our user or to root: another user's would make this
- * process write into files of that user's choice. A session whose recorder still lives is kept. Return: whether the
- * client is attached. */
+ * Any user may make a file there, so the link must belong to our user or to root: another user's would make this
+ * process write into files of that user's choice. The present session is kept while its recorder lives. Return:
+ * whether the client is attached. */
 KASURI__COLD int kasuri__attach_request(struct kasuri__client *c) {
     char path[64] = "/dev/shm/kasuri-attach-", *asked = kasuri__process.asked;
     const uint64_t size = sizeof kasuri__process.asked;
@@ -421,8 +438,9 @@ KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
 }
 
 /* Make the client ready as the gate asks: attach where a recorder has asked for it (2), or where the gate is open
- * and the client is new, which is a child of fork. The gate is read again under the lock, as another thread may just
- * have done it. Inside. Return: the epoch of the session in which events are to be kept, or 0. */
+ * and the client is new, which happens in a forked child. The gate is read again under the lock, since another thread
+ * may just have attached. Called inside the slow path. Return: the epoch of the session that keeps the events, or
+ * 0. */
 KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
     uint32_t gate, epoch = kasuri__session_of(c);
     int ok;

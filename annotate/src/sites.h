@@ -3,10 +3,15 @@
  *
  * A name is defined once per client, before the first event that uses it: the definition is in the sites file before
  * its id is stored in the site, so no recording has an event whose name is missing. Definitions are kept in memory
- * of our own as well, for sessions that come later and for forked children, which write them into files of their
- * own. */
+ * of our own as well (struct kasuri__block, in the format of the file), for sessions that come later and for forked
+ * children, which write them into files of their own.
+ *
+ * A definition is struct kasuri_site_def and three strings, padded to 8 bytes. KASURI_BEGIN("load") in line 12 of
+ * main.c, function main, takes 24 + "load\0main.c\0main\0" = 41, so 48 bytes. Ids count from 1 without gaps over all
+ * sessions of a process, so an id that a site has kept stays right in the next session. */
 
-/* Bounded: 0.2 s, then 0. The holder may be a thread that gets no CPU. */
+/* Take a lock. Waits for 0.2 s at most, since the holder may be a thread that gets no CPU. Return: whether it was
+ * taken. Signals must be blocked: a handler that wants a lock of the thread it interrupts would wait in vain. */
 KASURI__COLD int kasuri__try_lock(uint32_t *lock) {
     uint32_t waits = 0, expected;
     do {
@@ -22,8 +27,9 @@ KASURI__COLD void kasuri__unlock(uint32_t *lock) {
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Append to the sites file with one write. After a short one (disk full) the torn end is cut off again.
- * Return: 0 or an error's negative number. */
+/* Append to the sites file with one write(2), so that a reader finds whole definitions. After a short write (disk
+ * full) the torn end is cut off again; if that fails, too, the file is not written to any more (sites_broken). The
+ * file is opened each time, since no file stays open. Return: 0 or an error's negative number. */
 KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data, uint64_t bytes) {
     int fd;
     long r;
@@ -41,7 +47,7 @@ KASURI__COLD long kasuri__write_sites(struct kasuri__client *c, const void *data
     return r == (long)bytes ? 0 : r < 0 ? r : -ENOSPC;
 }
 
-/* strlen() of at most STRING_MAX; longer names are cut. */
+/* strlen() of at most STRING_MAX bytes: longer names are cut, perhaps inside a UTF-8 sequence. Null has length 0. */
 KASURI__COLD uint32_t kasuri__length(const char *s) {
     uint32_t n = 0;
     while (s && s[n] && n < KASURI__STRING_MAX)
@@ -55,7 +61,8 @@ KASURI__COLD char *kasuri__append(char *to, const char *s, uint32_t n) {
     return to + n + 1;
 }
 
-/* Room for one definition in our own memory; null when there is none. Holder of `defining`. */
+/* Room for one definition in our own memory, a list of 64-KiB blocks that are never freed; null when there is none.
+ * The caller adds to `used` once the definition is complete. Holder of `defining`. */
 KASURI__COLD char *kasuri__definition_room(uint32_t bytes) {
     struct kasuri__process *p = &kasuri__process;
     struct kasuri__block *b = p->last;
@@ -98,7 +105,7 @@ KASURI__COLD uint32_t kasuri__define(struct kasuri__client *c, const char *name,
     to = kasuri__append(to, func, nu);
     for (i = length; i < bytes; i++)
         *to++ = 0;
-    /* Where the session has gone (ENOENT) the next one is told all names. */
+    /* If the session's directory is gone (ENOENT), the id is good all the same: the next session gets all names. */
     error = KASURI__GET(c->state) == 1 ? kasuri__write_sites(c, room, bytes) : 0;
     if (error && error != -ENOENT)
         return 0;

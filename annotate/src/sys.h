@@ -2,10 +2,16 @@
 /* -- system calls --
  *
  * By number, and not by way of libc: libc's functions set errno, may be cancellation points, may be replaced by a
- * module that annotates (a preloaded malloc, say), and may hold locks that the interrupted thread holds. */
+ * module that annotates (a preloaded malloc, say), and may wait for locks that the interrupted thread holds.
+ *
+ * This file has, from the bottom up: constants that headers may lack, the system call itself, memory, signals, the
+ * names and the opening of the session's files, the clock, bounded waits, and the questions to the control page. The
+ * files of a session, see abi.h:
+ *   control, p<pid>-<gen>.sites, p<pid>-<gen>.ring<k>
+ * All are opened relative to the session's directory, used, and closed again at once. */
 
-/* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or are too old to know. Where they do, the numbers of
- * x86-64, aarch64 and riscv64 stand in; other CPUs need -std=gnu99. */
+/* Names that <fcntl.h> and <sys/mman.h> hide under -std=c99, or that old versions of them lack. The numbers of
+ * x86-64, aarch64 and riscv64 stand in for them; other CPUs need -std=gnu99. */
 #ifdef O_CLOEXEC
 #define KASURI__O_CLOEXEC O_CLOEXEC
 #else
@@ -66,7 +72,9 @@
 #define KASURI__ANONYMOUS (MAP_PRIVATE | KASURI__MAP_ANONYMOUS | KASURI__MAP_NORESERVE)
 #define KASURI__O_CREATE (O_RDWR | O_CREAT | O_EXCL | KASURI__O_CLOEXEC)
 
-/* Return: the kernel's result; from -4095 to -1 an error's negative number. */
+/* One system call with six arguments. The registers are those of syscall(2), "Architecture calling conventions". On
+ * other CPUs libc's syscall() makes the call, and errno is put back. Return: the kernel's result; from -4095 to -1 an
+ * error's negative number. */
 KASURI__COLD long kasuri__call(long n, long a, long b, long c, long d, long e, long f) {
 #if defined(__x86_64__)
     register long r10 __asm__("r10") = d;
@@ -117,7 +125,8 @@ KASURI__COLD void *kasuri__map(void *at, uint64_t bytes, int flags, int fd) {
     return p < 0 && p > -4096 ? 0 : (void *)p;
 }
 
-/* All signals, so that the slow path never nests in itself; the kernel leaves SIGKILL, SIGSTOP and faults out. */
+/* Block all signals, so that the slow path never nests in itself, and store the old mask in `old`. The kernel does not
+ * block SIGKILL and SIGSTOP, and a fault under the mask ends the process. 8: bytes of the kernel's mask. */
 KASURI__COLD void kasuri__block_signals(uint64_t *old) {
     uint64_t all[2] = {~0ull, ~0ull};
     KASURI__CALL(SYS_rt_sigprocmask, KASURI__SIG_SETMASK, all, old, 8);
@@ -138,10 +147,10 @@ KASURI__COLD char *kasuri__digits(char *out, uint32_t v) {
     return out;
 }
 
-/* What a file of the session is for: .sites, .ring<k>, control. */
+/* A file of the session: one of these two, or k >= 0 for .ring<k>. */
 enum { KASURI__SITES = -1, KASURI__CONTROL = -2 };
 
-/* p<pid>-<gen>.sites, p<pid>-<gen>.ring<k> or control. */
+/* Write the name of a file of the session to `out`, 48 bytes: "control", "p4711-0.sites", "p4711-0.ring2". */
 KASURI__COLD void kasuri__name(char *out, const struct kasuri__client *c, int file) {
     const char *from = file == KASURI__CONTROL ? "control" : file == KASURI__SITES ? ".sites" : ".ring";
     if (file != KASURI__CONTROL) {
@@ -161,8 +170,8 @@ KASURI__COLD void kasuri__close(int fd) {
     KASURI__CALL(SYS_close, fd, 0, 0, 0);
 }
 
-/* Open the session's directory; its files are opened relative to that. A whole path may have 4,096 bytes, and a
- * thread's stack not much more. */
+/* Open the session's directory, to which the names of its files are relative. To put a whole path together would take
+ * 4,096 bytes of stack, and the stack of a thread or of a signal handler may not have much more. */
 KASURI__COLD int kasuri__open_session(void) {
     return (int)KASURI__CALL(SYS_openat, KASURI__AT_FDCWD, kasuri__process.session, KASURI__O_PATH | KASURI__O_CLOEXEC,
                              0);
@@ -191,13 +200,13 @@ KASURI__COLD void kasuri__unlink(const struct kasuri__client *c, int file) {
 }
 
 /* Whether stamps are the CPU's counter. ORDER relaxed, and so in join(): an emit that outlasts its session may ask
- * while another thread joins the next one. Whichever clock it then takes, its event lies in memory that nobody reads.
+ * while another thread joins the next one. Whichever clock it then takes, no recorder reads the memory of its event.
  */
 KASURI__COLD int kasuri__stamps_natively(struct kasuri__client *c) {
     return KASURI__NATIVE && __atomic_load_n(&c->clock, __ATOMIC_RELAXED) == KASURI_CLOCK_NATIVE;
 }
 
-/* The session's clock. */
+/* The time by the session's clock: ticks of the CPU's counter, or CLOCK_MONOTONIC in ns. */
 KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     struct kasuri__timespec t = {0, 0};
     if (kasuri__stamps_natively(c))
@@ -206,8 +215,8 @@ KASURI__COLD uint64_t kasuri__now(struct kasuri__client *c) {
     return (uint64_t)t.s * 1000000000u + (uint64_t)t.ns;
 }
 
-/* Wait a moment for another thread: the first times by giving it the CPU, then by sleeping 100 us. Return: 0 when it
- * has slept `sleeps` times. */
+/* Wait a moment for another thread: the first KASURI__YIELDS times by sched_yield(2), then by a sleep of 100 us. The
+ * caller starts `*waits` at 0 and calls again until its condition holds. Return: 0 when it has slept `sleeps` times. */
 KASURI__COLD int kasuri__wait_up_to(uint32_t *waits, uint32_t sleeps) {
     struct kasuri__timespec t = {0, 100000};
     if (++*waits > KASURI__YIELDS + sleeps)
@@ -223,22 +232,26 @@ KASURI__COLD int kasuri__wait_a_little(uint32_t *waits) {
     return kasuri__wait_up_to(waits, KASURI__SLEEPS);
 }
 
-/* The session's control page. A thread inside may look at it: while it is, the page or its grave stays mapped. */
+/* The session's control page. A thread in the slow path may look at it: until the thread leaves, the page, or private
+ * memory in its place (kasuri__bury_all), stays mapped. */
 KASURI__COLD struct kasuri_control *kasuri__control(struct kasuri__client *c) {
     return KASURI__GET(c->control);
 }
 
-/* Close the gate, as the recorder of session `epoch` is gone. Only from 1 to 0: if a recorder has meanwhile asked to be
- * attached to (2), that stands. ORDER relaxed: 0 publishes nothing. */
+/* Close the gate, since the recorder of session `epoch` is gone: annotations cost one load and one branch again. Only
+ * from 1 to 0: if another recorder has meanwhile asked for this process (2), its request stands. Without a client (no
+ * memory for one) the gate is closed, too. ORDER relaxed: 0 publishes nothing. */
 KASURI__COLD void kasuri__close_gate(struct kasuri__client *c, uint32_t epoch) {
     uint32_t on = 1;
     if (!c || __atomic_load_n(&c->epoch, __ATOMIC_RELAXED) == epoch)
         __atomic_compare_exchange_n(&kasuri__gate.gate, &on, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Whether the recorder lives: it holds an OFD write lock on `control` as long as it does, and the kernel releases
- * that however it ends. If the question cannot be asked, it counts as alive. ORDER relaxed: a STOPPED that is missed
- * is seen the next time. */
+/* Whether the recorder lives and records. It holds an OFD write lock on `control` (fcntl(2), "Open file description
+ * locks"), which the kernel releases however the recorder ends. A PID would not do: it may be used again, and means
+ * something else in another PID namespace. The query F_OFD_GETLK sets l_type to F_UNLCK when a read lock could be had,
+ * so when no process holds the write lock. If the query fails, the recorder counts as alive. ORDER relaxed: a STOPPED
+ * that is missed is seen the next time. */
 KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
     struct flock lock;
     int fd;
@@ -248,7 +261,7 @@ KASURI__COLD int kasuri__recorder_lives(struct kasuri__client *c) {
         return 0;
     fd = kasuri__open(c, KASURI__CONTROL, KASURI__O_CLOEXEC);
     if (fd < 0)
-        return fd != -ENOENT; /* it has tidied up */
+        return fd != -ENOENT; /* the recorder has removed the session */
     if (KASURI__CALL(SYS_fcntl, fd, KASURI__F_OFD_GETLK, &lock, 0) < 0)
         lock.l_type = F_WRLCK;
     kasuri__close(fd);

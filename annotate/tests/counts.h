@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a traced test program says about itself, in a page shared with the test. */
+/* Counts that a traced test program keeps of its own events, in a page shared with the test. */
 #ifndef KASURI_TESTS_COUNTS_H
 #define KASURI_TESTS_COUNTS_H
 

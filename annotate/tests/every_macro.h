@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Every macro once, in what C99 to C23 and C++11 to C++20 have in common. Included by the compile tests. */
+/* Every macro once, in the language that C99 to C23 and C++11 to C++20 have in common. The compile tests include it in
+ * a C and a C++ program and build those with each standard, with warnings as errors. */
 #ifndef KASURI_TESTS_EVERY_MACRO_H
 #define KASURI_TESTS_EVERY_MACRO_H
 

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The recorder's side of the protocol, in the shortest form that is correct: make a session, find the files of new
+ * clients in its directory, map their segments, copy and free FULL chunks, and at the end read the OWNED ones of
+ * programs that have ended. reader.h has the interface. Each CHECK is a promise of docs/design/ring.md to recorders.
+ */
 #include "reader.h"
 
 #include <dirent.h>
@@ -191,7 +196,7 @@ static void read_events(struct reader *r, struct client *c, struct kasuri_chunk 
     }
 }
 
-/* No two chunks of a stream have one number: whoever goes by it would drop the second. */
+/* No two chunks of a stream have the same number: a reader that goes by the number would drop the second. */
 static void check_number(struct reader *r, const struct client *c, const struct kasuri_chunk *chunk) {
     uint64_t key = (uint64_t)(c - r->clients + 1) << 52 | (uint64_t)chunk->stream << 32 | (uint32_t)chunk->seq;
     uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15ull >> 46);
@@ -203,7 +208,8 @@ static void check_number(struct reader *r, const struct client *c, const struct 
     r->n_seen++;
 }
 
-/* `frees`: not at the end of a recording, when the owner may be writing still. */
+/* Read a chunk's events. `frees`: whether the chunk is then zeroed and freed; not at the end of a recording, when the
+ * owner may still be writing. */
 static void drain(struct reader *r, struct client *c, struct kasuri_segment *s, uint32_t i, int reaped, int frees) {
     struct kasuri_chunk *chunk = chunk_at(s, i);
     uint32_t end = chunk->used ? chunk->used : s->chunk_bytes;
@@ -231,7 +237,7 @@ static void drain(struct reader *r, struct client *c, struct kasuri_segment *s, 
     __atomic_fetch_add(&r->control->freed, 1, __ATOMIC_RELAXED);
 }
 
-/* Dead, or replaced by a later stream of the same tid. */
+/* Whether the stream of a chunk has ended: its thread is dead, or has begun a later stream with the same TID. */
 static int owner_is_dead(struct client *c, struct kasuri_chunk *chunk) {
     if (!chunk->stream)
         return kill((pid_t)c->pid, 0) != 0;

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Runs the program `work` under reader.c and checks: emitted == kept + lost. `test_ring NAME WORK [PLUGIN]`. */
+/*
+ * Runs the program `work` under reader.c and checks: emitted == kept + lost. `test_ring NAME WORK [PLUGIN]`.
+ *
+ * The program counts its own annotations in a page that it shares with this test (counts.h). The reader counts the
+ * events that it finds in the rings, and the losses by cause. The two sums must agree after every run: with each policy,
+ * with signal handlers that annotate, after fork and exec, on a full disk, after a change of recorders. In a program
+ * that is killed, one annotation per thread may be neither kept nor counted. NAME is one of the tests in main().
+ */
 #define _GNU_SOURCE
 #include "counts.h"
 #include "reader.h"
@@ -479,7 +486,9 @@ static int program_outlives_its_recorder(void) {
     return failed;
 }
 
-/* -- attaching to a running program, twice -- */
+/* -- attaching to a running program, twice --
+ *
+ * As `kasuri record -p` does: leave the session's path in a link in /dev/shm, then write 2 into the gate. */
 
 static void ask_to_attach(pid_t pid, const char *session) {
     char link[64];
@@ -497,7 +506,7 @@ static uint32_t gate_of(pid_t pid) {
     return process_vm_readv(pid, &to, 1, &from, 1, 0) == 4 ? gate : 0;
 }
 
-/* A stranger may make the link of any process in /dev/shm: it is followed only when it is our user's or root's. */
+/* Any user may make the link of any process in /dev/shm: it is followed only when it is our user's or root's. */
 static int a_strangers_session_is_refused(void) {
     struct reader_options o = {.first_chunks = 4, .chunk_bytes = 4096};
     char link[64];
@@ -528,7 +537,7 @@ static int a_strangers_session_is_refused(void) {
     return failed;
 }
 
-/* The environment of a set-user-id program is whoever's called it. */
+/* The environment of a set-user-id program comes from its caller, so the client must not trust it. */
 static int set_user_id_programs_do_not_attach(void) {
     struct reader_options o = {0};
     static char path[4096], control[20000];
@@ -653,7 +662,7 @@ static int attach_once(pid_t pid, const struct reader_options *o, int hold) {
     return got;
 }
 
-/* A server is recorded for months, a moment at a time: what one recording had is given back to the next. */
+/* A server may be recorded many times in months: the memory of each recording is given back before the next one. */
 static int attach_many(int times, const char *threads, const char *signals, long slack_kb) {
     struct reader_options o = {.first_chunks = 16, .chunk_bytes = 4096, .no_free = 1, .is_live = 1};
     pid_t pid = start(NULL, "attached", threads, signals);

@@ -30,8 +30,9 @@ static int kill_point;
 static long kill_after;
 static int hold_point, hold_event, raise_at;
 static __thread int event; /* of emit(), now */
-/* Dies when point KILL_POINT is passed the KILL_AFTER-th time; stays at point HOLD_POINT, of event HOLD_EVENT where
- * that is given, while the test says so, or until the process leaves its session. */
+/* Called at the numbered points of the client (KASURI__TEST_POINT). Dies when KILL_POINT is passed the KILL_AFTER-th
+ * time. The first thread at HOLD_POINT (of event HOLD_EVENT, if given) stays there while the test asks for it, or until
+ * another thread makes the process leave its session. */
 static void test_point(int n) {
     if (n == hold_point && (hold_event < 0 || event == hold_event) &&
         __atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE) &&
@@ -248,7 +249,7 @@ static void mode_between(void) {
     counts->result = kasuri_intern("a name made between two recordings");
 }
 
-/* Annotates without end; its real work is a sum that must not depend on who listens. */
+/* Annotates without end; its real work is a sum that must not depend on whether a recorder listens. */
 static void mode_linger(long events_a_round) {
     uint64_t sum = 0, i = 0;
     while (!__atomic_load_n(&counts->stop, __ATOMIC_ACQUIRE)) {
