@@ -1,4 +1,7 @@
-//! What every export reports back.
+//! The result of an export: how much was written, and what was left out.
+//!
+//! No format holds everything that a recording does. Each writer lists what a reader will miss, and `kasuri export`
+//! prints the list, so that a missing arrow is not taken for an event that did not happen.
 
 /// What an export wrote, and what its format has no room for.
 #[derive(Clone, Debug, Default, PartialEq)]

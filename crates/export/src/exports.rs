@@ -1,4 +1,8 @@
 //! The table of formats: what a command must know to offer and write each of them.
+//!
+//! `kasuri export --format NAME` looks up [`EXPORTS`] by name, and [`Shape`] says how the result lies on the disk. To
+//! add a format, write a module with a `write` function and add a row here; the tests below then run it on an empty
+//! trace.
 use crate::ctf::{self, Directory, Version};
 use crate::{Exported, chrome, firefox, paraver, perfetto, speedscope, trace_dat};
 use kasuri_model::Trace;
@@ -9,7 +13,7 @@ pub type WriteFile = fn(&Trace, &mut dyn Write) -> io::Result<Exported>;
 /// Writes files of a directory, which it asks for by their paths in it.
 pub type WriteDirectory = fn(&Trace, &mut Directory<'_>) -> io::Result<Exported>;
 
-/// How a format lies on a disk, and who writes it.
+/// How a format lies on a disk, and the functions that write it.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// One file, which may be a pipe.
@@ -109,7 +113,7 @@ pub const EXPORTS: &[Export] = &[
     },
 ];
 
-/// A file beside the one that reports what was written and left out.
+/// The result of a file that accompanies the main one: the main file alone reports what was written and left out.
 fn beside(done: io::Result<()>) -> io::Result<Exported> {
     done.map(|()| Exported::default())
 }

@@ -1,7 +1,17 @@
-//! Firefox Profiler's processed profile, version 70: a thread's kernel states are its samples, with the CPU time of each
-//! stretch; slices, waits, points and wake-ups are markers; counters are counters.
+//! Firefox Profiler's processed profile, version 70.
 //!
-//! Tables are columns, so each is written by passes over the model's: memory does not grow with the recording.
+//! The format is described by the types in the profiler's sources (src/types/profile.ts), and its changes by
+//! docs-developer/CHANGELOG-formats.md there. It is made for sampled stacks; a recording is mapped onto it so:
+//!
+//! | recording | profile |
+//! |---|---|
+//! | kernel states of a thread | samples, each with a stack of one frame, the state, and the CPU time before it |
+//! | slices, waits, instants, wake-ups, system calls | markers |
+//! | counters | counters |
+//!
+//! A table is an object with a list for each column and a `length`. Tables are thus written by passes over the
+//! model's columns, thread by thread; memory is that of the largest thread, and 4 bytes for each wake-up and kernel
+//! span. Times are milliseconds since the recording's start.
 use crate::Exported;
 use crate::args::ArgCursor;
 use crate::json::{self, Decimal, Millis};
@@ -15,7 +25,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::io::{self, Write};
 
-/// `preprocessedProfileVersion`: the site upgrades older ones when it loads them.
+/// `preprocessedProfileVersion`: the site converts older versions when it loads a file.
 const VERSION: u32 = 70;
 
 /// States in the order of their numbers, with the colours of their categories.
@@ -37,7 +47,7 @@ const INSTANT: usize = N_STATES + label::KINDS.len();
 const KERNEL: usize = INSTANT + 1;
 const WAKEUP: usize = INSTANT + 2;
 
-/// Strings of our own stand behind the recording's.
+/// Strings that follow the recording's in `stringArray`; behind them stand the names of states, then those of kinds.
 const OWN_STRINGS: [&str; 3] = ["", "wake-up", "slice"];
 
 /// Writes the whole recording into `out`.
@@ -77,6 +87,7 @@ struct File<'a> {
     counters: Counters<'a>,
 }
 
+/// What a reader of the file will not find.
 fn left_out(trace: &Trace) -> Vec<String> {
     let of_cpu = |k: &KernelSpanKind| matches!(k, KernelSpanKind::Irq | KernelSpanKind::Softirq);
     let mut out = Vec::new();
@@ -100,6 +111,7 @@ fn left_out(trace: &Trace) -> Vec<String> {
     out
 }
 
+/// Facts about the recording, the categories with their colours, and how each type of marker is shown.
 fn meta(trace: &Trace) -> Value {
     let info = &trace.info;
     let mut categories: Vec<Value> = STATES
@@ -179,6 +191,7 @@ fn meta(trace: &Trace) -> Value {
     })
 }
 
+/// A category; every category needs a subcategory.
 fn category(name: &str, color: &str) -> Value {
     json!({"name": name, "color": color, "subcategories": ["Other"]})
 }
@@ -223,7 +236,7 @@ fn by_thread(threads: &[ThreadIx]) -> Vec<u32> {
     rows
 }
 
-/// Those of one thread.
+/// The rows of one thread, from rows sorted by [`by_thread`].
 fn of_thread<'a>(
     rows: &'a [u32],
     threads: &'a [ThreadIx],
@@ -303,7 +316,7 @@ struct Markers<'a> {
     length: usize,
 }
 
-/// A counter; its values are told as differences.
+/// A counter; each value is the difference from the one before.
 #[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Counter<'a> {
@@ -348,7 +361,7 @@ impl Serialize for Counters<'_> {
     }
 }
 
-/// Places in the tables that are sorted by thread.
+/// Positions in the tables that are sorted by thread: threads are written in the same order.
 #[derive(Default)]
 struct Cursors {
     slice_args: ArgCursor,
@@ -362,6 +375,7 @@ impl Profile<'_> {
         Decimal((time - self.trace.span.start).ns())
     }
 
+    /// One thread with its samples and markers.
     fn thread<'m>(&'m self, ix: ThreadIx, markers: &'m [Marker]) -> Thread<'m> {
         let trace = self.trace;
         let row = &trace.threads[ix.ix()];
@@ -398,7 +412,7 @@ impl Profile<'_> {
         markers
     }
 
-    /// A sample for each state, and one at the thread's end: how the profiler draws a stretch from one to the next.
+    /// A sample for each state, and one at the thread's end: the profiler draws each sample up to the next one.
     fn samples(&self, ix: ThreadIx) -> Samples {
         let (trace, row) = (self.trace, &self.trace.threads[ix.ix()]);
         let rows = row.states.start as usize..row.states.end as usize;
@@ -431,10 +445,12 @@ impl Profile<'_> {
         out
     }
 
+    /// The position in `stringArray` of a kind's name, for slices without a name.
     fn string_of_kind(&self, kind: SliceKind) -> usize {
         self.trace.strings.len() + OWN_STRINGS.len() + N_STATES + kind as usize
     }
 
+    /// A marker for each slice of a thread.
     fn slices(&self, ix: ThreadIx, args: &mut ArgCursor, markers: &mut Vec<Marker>) {
         let slices = &self.trace.slices;
         for i in self.trace.threads[ix.ix()]
@@ -473,6 +489,7 @@ impl Profile<'_> {
         }
     }
 
+    /// Adds arguments to a marker as one text, `name=value, name=value`: the schema cannot have fields by the slice.
     fn add_args(&self, rows: std::ops::Range<usize>, data: &mut Value) {
         let (table, strings) = (&self.trace.args, &self.trace.strings);
         let texts = rows.map(|row| {
@@ -490,6 +507,8 @@ impl Profile<'_> {
         }
     }
 
+    /// A marker without length for each instant of a thread. `next` is the position in the table of instants, which is
+    /// sorted by thread.
     fn points(
         &self,
         ix: ThreadIx,
@@ -518,6 +537,7 @@ impl Profile<'_> {
         }
     }
 
+    /// A marker for each system call and each wait for a kernel lock of a thread.
     fn kernel_spans(&self, ix: ThreadIx, markers: &mut Vec<Marker>) {
         let spans = &self.trace.kernel_spans;
         for i in of_thread(&self.spans, &spans.thread, ix) {
@@ -534,6 +554,7 @@ impl Profile<'_> {
         }
     }
 
+    /// A marker for each time that the thread was woken, with the thread or interrupt that woke it.
     fn wakeups(&self, ix: ThreadIx, markers: &mut Vec<Marker>) {
         let (trace, wakeups) = (self.trace, &self.trace.wakeups);
         for i in of_thread(&self.wakes, &wakeups.wakee, ix) {
@@ -556,6 +577,7 @@ impl Profile<'_> {
         }
     }
 
+    /// Markers as columns.
     fn markers<'m>(&self, markers: &'m [Marker]) -> Markers<'m> {
         let ends = markers.iter().map(|m| m.end.map(|end| self.at(end)));
         let phases = markers.iter().map(|m| u8::from(m.end.is_some()));
@@ -570,12 +592,13 @@ impl Profile<'_> {
         }
     }
 
+    /// A counter of the profile.
     fn counter<'c>(&'c self, counter: &'c kasuri_model::Counter) -> Counter<'c> {
         let trace = self.trace;
         let process = trace.processes.get(counter.process.ix());
         let name = label::named(trace, counter.name, "counter");
         let mut samples = CounterSamples::default();
-        // Values are told as differences, and must be numbers.
+        // Each value is the difference from the one before, and must be a number.
         let mut before = 0.0;
         for (&time, &value) in counter.time.iter().zip(&counter.value) {
             if value.is_finite() {

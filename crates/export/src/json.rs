@@ -1,14 +1,16 @@
 //! JSON that is written while it is made: nothing of a recording is held as a tree of values.
 //!
-//! Structs say what an object's keys are and serde_json places quotes, escapes and commas. Two things it has no words for
-//! are here: decimal numbers that a double cannot hold, and a line for each record.
+//! Each format describes its document as structs with `serde::Serialize`; the long arrays are types whose `serialize`
+//! walks the model and makes one element at a time. serde_json places quotes, escapes and commas. Two things that it
+//! cannot express are here: decimal numbers that a double cannot hold ([`Decimal`]), and a line for each record
+//! ([`Lines`]).
 use serde::ser::{Error, Serialize, Serializer};
 use serde_json::ser::Formatter;
 use serde_json::value::RawValue;
 use std::io::{self, Write};
 
-/// Nanoseconds in a larger unit with all `DIGITS` decimals: 3 for microseconds, 6 for milliseconds. As a double, a
-/// nanosecond would be lost after 104 days of uptime.
+/// Nanoseconds in a larger unit with all `DIGITS` decimals: 3 for microseconds, 6 for milliseconds. A double has 53
+/// bits, so it loses single nanoseconds after 104 days of uptime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Decimal<const DIGITS: u32>(pub i64);
 
@@ -22,6 +24,7 @@ impl<const DIGITS: u32> Serialize for Decimal<DIGITS> {
         let (unit, ns) = (10u64.pow(DIGITS), self.0.unsigned_abs());
         let sign = if self.0 < 0 { "-" } else { "" };
         let text = format!("{sign}{}.{:02$}", ns / unit, ns % unit, DIGITS as usize);
+        // RawValue passes the text through as it is; a number would be rounded to a double first.
         let number: &RawValue = serde_json::from_str(&text).map_err(Error::custom)?;
         number.serialize(serializer)
     }

@@ -1,7 +1,18 @@
 //! Paraver's three files: .prv (records), .pcf (what numbers mean), .row (names of rows).
 //!
-//! A process is an application of one task, a thread a thread of it. Kernel states are states; slices are events, one
-//! type for each level of nesting, whose value is the name and at the end 0; wake-ups and arrows are communications.
+//! A process is an application with one task, and its threads are that task's threads. Kernel states are states;
+//! slices are events, one type for each level of nesting, whose value is the name and 0 at the end; wake-ups and
+//! arrows are communications. A .prv file is text, one record in a line, in order of time:
+//!
+//! ```text
+//! #Paraver (15/01/27 at 08:00):2000000_ns:1(4):1:1(2:1)     date, length, CPUs of node 1, applications
+//! 1:3:1:1:2:0:500:1                                         state: CPU 3, thread 1.1.2, from 0 to 500 ns, running
+//! 2:3:1:1:2:120:90000001:7                                  event: at 120 ns slice 7 begins at the outermost level
+//! 3:3:1:1:2:200:200:1:1:1:1:260:260:1:1                     communication: a wake-up, 60 ns until the thread ran
+//! ```
+//!
+//! CPUs, applications, tasks and threads count from 1; CPU 0 means "not known". Values count from 1 too, and 0 ends
+//! what another value began.
 use crate::Exported;
 use crate::exported::Counted;
 use kasuri_model::{KernelSpanKind, ThreadIx, ThreadState, Time, Trace};
@@ -10,15 +21,19 @@ use std::io::{self, Write};
 
 /// Event type of slices of the outermost level; deeper ones follow.
 const SLICE: u64 = 90_000_001;
+/// Instants; the value is 1 + the number of the name.
 const INSTANT: u64 = 90_100_000;
+/// The first counter; the others follow. The value is the counter's own.
 const COUNTER: u64 = 90_200_000;
-/// Interrupts, softirqs, system calls, waits for kernel locks.
+/// Interrupts, softirqs, system calls, waits for kernel locks: a type for each [`KernelSpanKind`], counted from here.
 const KERNEL: u64 = 90_300_000;
 
+/// Tags of communications, with which a user filters them in Paraver.
 const WAKEUP_TAG: u32 = 1;
 const ARROW_TAG: u32 = 2;
 
-/// Number, name and colour of each state; 1 is "Running" in every configuration that people have, and 2 "Not created".
+/// Number, state and RGB colour of each state. Paraver's stock configurations take 1 for "Running" and 2 for "Not
+/// created", so these two numbers are fixed.
 const STATES: [(u32, ThreadState, &str); 9] = [
     (0, ThreadState::Unknown, "117,195,255"),
     (1, ThreadState::Running, "0,0,255"),
@@ -32,12 +47,13 @@ const STATES: [(u32, ThreadState, &str); 9] = [
 ];
 const NOT_CREATED: u32 = 2;
 
+/// The number of a state in [`STATES`].
 fn state_number(state: ThreadState) -> u32 {
     let row = STATES.iter().find(|(_, s, _)| *s == state);
     row.map_or(0, |(number, ..)| *number)
 }
 
-/// What a record is, and its row in the model.
+/// The table of the model that a record comes from.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     State,
@@ -94,7 +110,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     })
 }
 
-/// `application:task:thread` of each thread, numbered from 1.
+/// Application and thread number of each thread, both from 1; the task between them is always 1.
 fn objects(trace: &Trace) -> Vec<(u32, u32)> {
     let mut out = vec![(0, 0); trace.threads.len()];
     for (process, row) in trace.processes.iter().enumerate() {
@@ -105,6 +121,7 @@ fn objects(trace: &Trace) -> Vec<(u32, u32)> {
     out
 }
 
+/// The .prv file while it is written.
 struct Prv<'a, W> {
     trace: &'a Trace,
     objects: Vec<(u32, u32)>,
@@ -131,10 +148,10 @@ impl<W: Write> Prv<'_, W> {
         writeln!(self.sink.out)
     }
 
-    /// All records in order of time, as Paraver wants them; of one time states come first.
+    /// All records in order of time, as Paraver wants them; states come first among those of one time.
     ///
-    /// Memory: 24 bytes a record. The columns are sorted by thread or kind, and the file is one list: so, unlike the other text
-    /// formats, this one grows with the recording while it is written.
+    /// Memory: 24 bytes a record. The model's columns are sorted by thread or kind, but the file is one list in order
+    /// of time: unlike the other text formats, this one takes memory that grows with the recording.
     fn order(&self) -> Vec<(Time, Source, u32)> {
         let trace = self.trace;
         let mut order = Vec::new();
@@ -189,6 +206,7 @@ impl<W: Write> Prv<'_, W> {
         }
     }
 
+    /// Writes one entry of [`Prv::order`].
     fn record(&mut self, time: Time, source: Source, row: usize) -> io::Result<()> {
         let trace = self.trace;
         match source {
@@ -208,6 +226,7 @@ impl<W: Write> Prv<'_, W> {
             }
             Source::Counter(counter) => {
                 let value = trace.counters[counter as usize].value[row];
+                // A counter belongs to a process; Paraver wants a thread, so its first thread shows the values.
                 let process = trace
                     .processes
                     .get(trace.counters[counter as usize].process.ix());
@@ -237,6 +256,7 @@ impl<W: Write> Prv<'_, W> {
             Source::Wakeup => {
                 let wakeups = &trace.wakeups;
                 let ran = Time(time.ns().saturating_add(wakeups.latency[row].ns()));
+                // The thread did not run before the recording ended: there is no other end of the arrow.
                 if wakeups.latency[row].ns() < 0 {
                     return Ok(());
                 }
@@ -289,8 +309,8 @@ impl<W: Write> Prv<'_, W> {
         self.line(format_args!("2:{object}:{at}:{kind}:{value}"))
     }
 
-    /// `3:OBJECT:SENT:SENT:OBJECT:RECEIVED:RECEIVED:SIZE:TAG`: an arrow. Logical and physical times, which Paraver tells apart
-    /// for messages, are the same here; the size of 1 byte means nothing.
+    /// `3:OBJECT:SENT:SENT:OBJECT:RECEIVED:RECEIVED:SIZE:TAG`: an arrow. Paraver has a logical and a physical time for
+    /// either end of a message; here both are the same. The size of 1 byte has no meaning.
     fn communication(
         &mut self,
         from: (Time, ThreadIx),
@@ -307,13 +327,15 @@ impl<W: Write> Prv<'_, W> {
         ))
     }
 
+    /// Writes one record and counts it.
     fn line(&mut self, record: std::fmt::Arguments) -> io::Result<()> {
         self.sink.records += 1;
         writeln!(self.sink.out, "{record}")
     }
 }
 
-/// Names of kinds follow those that the recording has.
+/// The value of a slice's event: 1 + the number of its name. A slice without a name gets a number after all names,
+/// which stands for its kind.
 fn slice_value(trace: &Trace, row: usize) -> u64 {
     match trace.strings.get(trace.slices.name[row]) {
         "" => trace.strings.len() as u64 + 1 + trace.slices.kind[row] as u64,
@@ -381,6 +403,7 @@ pub fn write_pcf<W: Write>(trace: &Trace, mut out: W) -> io::Result<()> {
     out.flush()
 }
 
+/// Sorts values and removes repetitions.
 fn tidy(values: &mut Vec<u64>) {
     values.sort_unstable();
     values.dedup();
@@ -452,6 +475,7 @@ fn line(text: &str) -> String {
         .collect()
 }
 
+/// The text with an upper-case first letter.
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|c| c.to_ascii_uppercase());

@@ -1,15 +1,19 @@
-//! The scheduler's events as every export writes them: the recorded ones, in the kernel's words.
+//! The scheduler's events as every export writes them: the recorded ones, as the kernel would write them.
 //!
-//! Goal: one set of rules. Exports that hold events (trace-dat, Perfetto, CTF) differ only in bytes; read back, each must answer as
-//! the recording does, to the ns. So nothing is rebuilt from the columns here: what was recorded was kept ([`kasuri_model::SchedLog`]).
+//! Exports that hold events (trace-dat, Perfetto, CTF) share these rules and differ only in bytes. Read back, each must
+//! answer as the recording does, to the ns. So nothing is rebuilt from the columns here: the model keeps what was
+//! recorded ([`kasuri_model::SchedLog`]), [`log`] finds it, and [`record`] turns each event into a [`Record`].
 //!
 //! Rules:
-//! - A switch, wake-up, migration, birth, exec, end, rename or run time is written as it was, with who ran then and whether an interrupt raised it.
-//! - A *sight* (an event of a kind that moves no thread, kept because it told who was on its CPU) is a `task_rename` of the idle
-//!   thread to the name it has, in the context of who ran: every tool and format knows that event, and it changes nothing.
-//! - A side of a switch that perf's records do not tell is thread -1.
+//! - A switch, wake-up, migration, birth, exec, end, rename or run time is written as it was, with the thread that ran
+//!   then, and with whether an interrupt raised it.
+//! - An event of a kind that moves no thread is kept because it shows which thread was on its CPU. It is written as a
+//!   `task_rename` of the idle thread to the name it has, in the context of the thread that ran: every tool and format
+//!   knows that event, and it changes nothing.
+//! - A side of a switch that perf's records do not name is thread -1.
 //! - Lost events are a gap where the recording has one, and nowhere else.
-//! - prev_state is that of Linux 4.14 and later, whatever kernel recorded; of the idle thread it is 0, as the kernel has it.
+//! - prev_state is that of Linux 4.14 and later, whatever kernel recorded; of the idle thread it is 0, as the kernel
+//!   has it.
 //! - Priorities are not kept: [`PRIORITY`].
 use kasuri_model::label;
 use kasuri_model::{OnCpu, SchedEvent, SchedLog, SchedWhat, ThreadIx, ThreadState, Time, Trace};
@@ -20,19 +24,20 @@ use std::io;
 pub(crate) const PRIORITY: i32 = 120;
 /// `common_flags`: raised in a hardware interrupt (TRACE_FLAG_HARDIRQ).
 pub(crate) const IN_INTERRUPT: u8 = 8;
-/// `clone_flags`: CLONE_THREAD.
+/// `clone_flags`: CLONE_THREAD of include/uapi/linux/sched.h; the other flags are not kept.
 const CLONE_THREAD: u64 = 0x1_0000;
 
 /// A thread as the kernel names it.
 #[derive(Clone, Debug)]
 pub(crate) struct Task<'t> {
-    /// 0: idle; -1: not told.
+    /// 0: idle; -1: not known.
     pub tid: i32,
     pub name: Cow<'t, str>,
     pub thread: ThreadIx,
 }
 
 impl<'t> Task<'t> {
+    /// The thread that `who` names; the idle thread is called as on CPU `cpu`.
     pub fn of(trace: &'t Trace, who: OnCpu, cpu: u16) -> Task<'t> {
         let thread = who.thread();
         match (who, trace.threads.get(thread.ix())) {
@@ -73,7 +78,7 @@ impl Record<'_> {
     }
 }
 
-/// What it says.
+/// The kind of event, with its fields.
 #[derive(Clone, Debug)]
 pub(crate) enum Told<'t> {
     Switch {
@@ -105,6 +110,7 @@ pub(crate) enum Told<'t> {
     Exit {
         task: Task<'t>,
     },
+    /// To the name that the thread has now: the model keeps one name for each thread.
     Rename {
         task: Task<'t>,
     },
@@ -130,7 +136,7 @@ pub(crate) fn log(trace: &Trace) -> io::Result<Cow<'_, SchedLog>> {
     }
 }
 
-/// What is to be written for a kept event.
+/// The event to write for a kept event.
 pub(crate) fn record<'t>(trace: &'t Trace, event: &SchedEvent) -> Record<'t> {
     let cpu = event.cpu;
     let of = |thread| Task::of(trace, OnCpu::Thread(thread), cpu);
@@ -183,7 +189,7 @@ pub(crate) fn record<'t>(trace: &'t Trace, event: &SchedEvent) -> Record<'t> {
     }
 }
 
-/// That there was something, and not who ran.
+/// An event without content in an unknown context: shows that there was something, but not which thread ran.
 pub(crate) fn nobody(trace: &Trace, cpu: u16, time: Time) -> Record<'_> {
     Record {
         cpu,
@@ -196,6 +202,7 @@ pub(crate) fn nobody(trace: &Trace, cpu: u16, time: Time) -> Record<'_> {
     }
 }
 
+/// A new thread or process: a new thread when the model has both in one process.
 fn new_task<'t>(trace: &Trace, parent: Task<'t>, task: Task<'t>) -> Told<'t> {
     let process = |task: &Task<'_>| trace.threads.get(task.thread.ix()).map(|t| t.process);
     let is_thread = process(&parent).is_some() && process(&parent) == process(&task);
@@ -211,7 +218,8 @@ fn new_task<'t>(trace: &Trace, parent: Task<'t>, task: Task<'t>) -> Told<'t> {
     }
 }
 
-/// What the kernel (4.14 and later) writes into prev_state of a thread that leaves a CPU.
+/// The value that the kernel (4.14 and later) writes into prev_state of a thread that leaves a CPU: the bits of
+/// TASK_REPORT in include/linux/sched.h, and TASK_REPORT_MAX for a thread that was preempted.
 fn prev_state(prev: OnCpu, left_as: ThreadState) -> i64 {
     match (prev, left_as) {
         (OnCpu::Idle | OnCpu::Unknown, _) => 0,

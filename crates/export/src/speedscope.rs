@@ -1,7 +1,18 @@
 //! speedscope's own format: one evented profile for each thread, in nanoseconds.
 //!
-//! A frame is a slice; inside it, while the thread does not run, the innermost frame is the kernel state in brackets:
-//! the flame graph so tells work from waiting. Written event by event; memory does not grow with the recording.
+//! The schema is <https://www.speedscope.app/file-format-schema.json>. A profile is a list of frames that open and
+//! close, in order of time, and frames must nest:
+//!
+//! ```text
+//! {"type":"O","frame":12,"at":1000}     slice 12 begins
+//! {"type":"O","frame":4,"at":1200}      the thread falls asleep inside it: frame [sleeping]
+//! {"type":"C","frame":4,"at":1900}      it runs again
+//! {"type":"C","frame":12,"at":2000}
+//! ```
+//!
+//! A frame is a slice; while the thread does not run, the innermost frame is the kernel state in brackets, so the
+//! flame graph separates work from waiting. Critical sections need not nest and are left out. Events are made and
+//! written one by one; memory does not grow with the recording.
 use crate::{Exported, json};
 use kasuri_model::label;
 use kasuri_model::{SliceIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
@@ -10,6 +21,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+/// The `$schema` by which speedscope recognizes the file.
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
 /// Writes the whole recording into `out`.
@@ -55,6 +67,7 @@ struct File<'a> {
     profiles: Profiles<'a>,
 }
 
+/// What the profiles share: the table of frames. Events have positions in it.
 #[derive(serde::Serialize)]
 struct Shared<'a> {
     frames: &'a [Frame],
@@ -104,6 +117,7 @@ struct Event {
     at: i64,
 }
 
+/// What a reader of the file will not find.
 fn left_out(trace: &Trace, n_holds: u64) -> Vec<String> {
     let mut out = Vec::new();
     for (n, what) in [
@@ -127,13 +141,15 @@ fn left_out(trace: &Trace, n_holds: u64) -> Vec<String> {
     out
 }
 
-/// Names of frames by number; first those of states.
+/// The table of frames, and where in it each name is. The first frames are the states, so that a state's number is
+/// its frame.
 struct Frames {
     by_name: HashMap<StrIx, usize>,
     by_kind: [Option<usize>; label::KINDS.len()],
     all: Vec<Frame>,
 }
 
+/// States in the order of their numbers.
 const STATES: [ThreadState; 9] = [
     ThreadState::Unknown,
     ThreadState::Running,
@@ -172,6 +188,7 @@ impl Frames {
         frames
     }
 
+    /// The frame of a slice with this name and kind.
     fn of(&self, name: StrIx, kind: SliceKind) -> usize {
         let named = self.by_name.get(&name).copied();
         named.or(self.by_kind[kind as usize]).unwrap_or(0)
@@ -209,6 +226,7 @@ impl Serialize for Profiles<'_> {
 }
 
 impl Profiles<'_> {
+    /// Whether the thread's states are shown although it has no slices: only threads of the recorded program.
     fn has_states(&self, ix: ThreadIx) -> bool {
         let thread = &self.trace.threads[ix.ix()];
         let is_target =
@@ -216,6 +234,7 @@ impl Profiles<'_> {
         is_target && !thread.states.is_empty()
     }
 
+    /// The profile of a thread; an empty one without.
     fn profile(&self, name: String, thread: Option<ThreadIx>) -> Profile<'_> {
         Profile {
             kind: "evented",
@@ -253,8 +272,10 @@ impl Serialize for Events<'_> {
     }
 }
 
-/// Goes through a thread's slices and states side by side. speedscope wants frames that nest and events in order of time;
-/// slices nest, states change anywhere: the state's frame is closed before and opened again after each change of slices.
+/// Goes through a thread's slices and states side by side.
+///
+/// speedscope wants frames that nest and events in order of time. Slices nest, but states change anywhere: the
+/// state's frame, here called the leaf, is closed before each change of slices and opened again after it.
 struct Walk<'a, Q> {
     of: &'a Profiles<'a>,
     trace: &'a Trace,
@@ -267,6 +288,7 @@ struct Walk<'a, Q> {
 }
 
 impl<Q: SerializeSeq> Walk<'_, Q> {
+    /// Writes all events of a thread.
     fn thread(&mut self, ix: ThreadIx) -> Result<(), Q::Error> {
         let (trace, row) = (self.trace, &self.trace.threads[ix.ix()]);
         let mut states = row.states.clone().map(|i| i as usize).peekable();
@@ -285,6 +307,7 @@ impl<Q: SerializeSeq> Walk<'_, Q> {
             let frame = (self.of.frames).of(trace.slices.name[i], trace.slices.kind[i]);
             self.event('O', frame, start)?;
             self.show_leaf(leaf, start)?;
+            // A slice must not end after the one around it.
             let within = self.open.last().map_or(trace.span.end, |&(_, end)| end);
             self.open.push((frame, trace.slices.end[i].min(within)));
         }
@@ -311,6 +334,7 @@ impl<Q: SerializeSeq> Walk<'_, Q> {
             let state = states.peek().map(|&i| self.trace.states.start[i]);
             let end = self.open.last().map(|&(_, end)| end);
             match (state, end) {
+                // A frame that ends when a state begins is closed first.
                 (Some(at), end) if at <= time && end.is_none_or(|end| at < end) => {
                     let state = self.trace.states.state[states.next().unwrap_or(0)];
                     self.hide_leaf(at)?;
@@ -332,7 +356,7 @@ impl<Q: SerializeSeq> Walk<'_, Q> {
         self.show_leaf(leaf, at)
     }
 
-    /// Ends the state's frame; which it was.
+    /// Closes the state's frame and returns its number.
     fn hide_leaf(&mut self, at: Time) -> Result<Option<usize>, Q::Error> {
         let leaf = self.leaf.take();
         if let Some(leaf) = leaf {
@@ -341,6 +365,7 @@ impl<Q: SerializeSeq> Walk<'_, Q> {
         Ok(leaf)
     }
 
+    /// Opens the frame of a state, if there is one to draw.
     fn show_leaf(&mut self, leaf: Option<usize>, at: Time) -> Result<(), Q::Error> {
         self.leaf = leaf;
         match leaf {

@@ -1,4 +1,7 @@
-//! One trace event. A struct and no tree of values: for each of ten million events that took three times as long.
+//! One trace event, with the keys of the Trace Event Format as field names.
+//!
+//! A struct instead of a tree of `serde_json` values: writing ten million events from trees took three times as long.
+//! A struct also writes its keys in a fixed order, which keeps the lines of a file easy to compare.
 use crate::json::Micros;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;

@@ -1,8 +1,25 @@
 //! Chrome's Trace Event Format, object form: what chrome://tracing, Perfetto, speedscope and many scripts read.
 //!
+//! The format is described in Google's document "Trace Event Format". A file looks like this, one event in a line:
+//!
+//! ```text
+//! {"traceEvents":[
+//! {"ph":"M","name":"thread_name","pid":70,"tid":71,"args":{"name":"worker"}},
+//! {"ph":"X","cat":"work","name":"tile","pid":70,"tid":71,"ts":123.456,"dur":7.000}],"displayTimeUnit":"ns",...}
+//! ```
+//!
+//! | phase `ph` | used for |
+//! |---|---|
+//! | `M` | names and order of processes and rows |
+//! | `X` | slices, kernel states, what ran on each CPU, time in the kernel, losses |
+//! | `b`, `e` | critical sections, which need not nest in their thread |
+//! | `i` | instants |
+//! | `C` | values of counters |
+//! | `s`, `f` | tail and head of an arrow |
+//!
 //! Times are microseconds with three decimals, so no nanosecond is lost. A thread has two rows: its slices, and
 //! above them its kernel states (its tid plus [`STATE_ROW`]). CPUs are the rows of a process of their own, pid 0,
-//! which no real process has. Written event by event; memory does not grow with the recording.
+//! which no real process has. Events are made and written one by one; memory does not grow with the recording.
 mod event;
 
 use crate::Exported;
@@ -87,6 +104,7 @@ impl Serialize for Events<'_> {
     }
 }
 
+/// What a reader of the file will not find.
 fn left_out(trace: &Trace) -> Vec<String> {
     let mut left_out = Vec::new();
     if !trace.occupancy.start.is_empty() {
@@ -109,6 +127,7 @@ struct Writer<'a, Q> {
 }
 
 impl<'a, Q: SerializeSeq> Writer<'a, Q> {
+    /// Writes an event and counts it.
     fn emit(&mut self, event: &Event) -> Result<(), Q::Error> {
         self.records += 1;
         self.seq.serialize_element(event)
@@ -120,6 +139,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         Some(Decimal(origin_ns.saturating_add(time.ns())))
     }
 
+    /// A complete event: `row` is its process and thread.
     fn span(&self, name: Cow<'a, str>, row: (i32, i64), from: Time, to: Time) -> Event<'a> {
         Event {
             ph: "X",
@@ -132,6 +152,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         }
     }
 
+    /// The row of a thread; row -1 of the CPUs' process for none.
     fn pid_tid(&self, thread: ThreadIx) -> (i32, i64) {
         let Some(row) = self.trace.threads.get(thread.ix()) else {
             return (CPUS_PID, -1);
@@ -144,6 +165,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         (pid, row.tid.into())
     }
 
+    /// Names a process or a row; `what` is `process_name` or `thread_name`.
     fn name_row(
         &mut self,
         what: &'static str,
@@ -161,6 +183,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         })
     }
 
+    /// Places a process or a row; lower numbers are drawn further up.
     fn sort_row(
         &mut self,
         what: &'static str,
@@ -178,6 +201,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         })
     }
 
+    /// Names all rows, and orders them: the CPUs first, and each thread's states above its slices.
     fn metadata(&mut self) -> Result<(), Q::Error> {
         self.name_row("process_name", (CPUS_PID, 0), "CPUs")?;
         self.sort_row("process_sort_index", (CPUS_PID, 0), -1)?;
@@ -205,6 +229,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         Ok(())
     }
 
+    /// Which thread each CPU ran. An entry of the occupancy lasts until the next one of its CPU.
     fn cpus(&mut self) -> Result<(), Q::Error> {
         let occupancy = &self.trace.occupancy;
         for (cpu, row) in self.trace.cpus.iter().enumerate() {
@@ -232,6 +257,8 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         Ok(())
     }
 
+    /// The kernel states of each thread. A state lasts until the next one of its thread; `by` is the thread that woke
+    /// or preempted it.
     fn states(&mut self) -> Result<(), Q::Error> {
         let states = &self.trace.states;
         for (t, row) in self.trace.threads.iter().enumerate() {
@@ -265,6 +292,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         Ok(())
     }
 
+    /// Name and id of another thread.
     fn by(&self, thread: ThreadIx) -> String {
         format!(
             "{} {}",
@@ -273,6 +301,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         )
     }
 
+    /// Slices and then instants, in the model's order, which [`ArgCursor`] needs.
     fn slices_and_instants(&mut self) -> Result<(), Q::Error> {
         let mut cursor = ArgCursor::default();
         for i in 0..self.trace.slices.start.len() {
@@ -333,6 +362,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         args
     }
 
+    /// The arguments that the program gave.
     fn own_args(&self, rows: std::ops::Range<usize>) -> Vec<(Cow<'a, str>, Arg<'a>)> {
         let (table, strings) = (&self.trace.args, &self.trace.strings);
         let value = |value| match value {
@@ -391,6 +421,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         Ok(())
     }
 
+    /// An arrow is two events with one id. `bp: e` binds the head to the slice around it, not to the next one.
     fn arrows(&mut self) -> Result<(), Q::Error> {
         let trace = self.trace;
         for arrow in arrow::arrows(trace) {
@@ -414,6 +445,8 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         Ok(())
     }
 
+    /// Interrupts and softirqs have rows of the CPUs' process; system calls and waits for kernel locks are in the
+    /// thread's row.
     fn kernel_spans(&mut self) -> Result<(), Q::Error> {
         let spans = &self.trace.kernel_spans;
         for i in 0..spans.start.len() {
@@ -433,6 +466,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
         Ok(())
     }
 
+    /// A loss is a span over the time in which events are missing, in the row of its CPU or thread.
     fn losses(&mut self) -> Result<(), Q::Error> {
         let whole = &self.trace.span;
         for loss in &self.trace.losses {
@@ -457,6 +491,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
 /// What the format has no place for: about the machine, the recording and its clocks.
 fn other_data(trace: &Trace) -> serde_json::Value {
     let (info, origin_ns) = (&trace.info, trace.origin_monotonic_ns);
+    // An imported recording may not know the wall-clock time.
     let is_known = trace.origin_realtime_ns != 0;
     let realtime = is_known.then(|| trace.origin_realtime_ns.saturating_sub(origin_ns));
     serde_json::json!({

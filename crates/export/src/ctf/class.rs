@@ -1,7 +1,12 @@
 //! Event classes, and metadata that describes them in either language.
 //!
-//! Streams are the same bytes for CTF 1.8 and CTF 2; only what describes them differs. All numbers lie at byte begins
-//! and are little-endian, as LTTng writes them on x86.
+//! [`Description`] has what both languages need: [`tsdl`] writes it as CTF 1.8's TSDL, [`json`] as CTF 2's JSON text
+//! sequence (each fragment begins with byte 0x1e, RFC 7464). Streams are the same bytes for both; only what describes
+//! them differs. The packet header, packet context and event header described here are those that `stream.rs` writes;
+//! change both together. All numbers lie at byte boundaries and are little-endian, as LTTng writes them on x86.
+//!
+//! The event header is LTTng's "large" one: a 16-bit id with the low 32 bits of the stamp, or 65535 followed by a
+//! 32-bit id and a 64-bit stamp.
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -57,8 +62,10 @@ impl Description<'_> {
     }
 }
 
+/// Identifies the clock: readers correlate traces whose clocks have the same UUID.
 const CLOCK_UUID: &str = "b1c0b07a-0ad8-4c6f-9f0d-6b3d3b0a5a11";
 
+/// `8-4-4-4-12` hexadecimal digits.
 fn uuid_text(uuid: &[u8; 16]) -> String {
     let mut out = String::new();
     for (i, byte) in uuid.iter().enumerate() {
@@ -70,6 +77,7 @@ fn uuid_text(uuid: &[u8; 16]) -> String {
     out
 }
 
+/// A string of TSDL.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -87,6 +95,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
+/// A field's declaration. Names begin with `_`, which readers remove, so that a field may be called like a keyword.
 fn tsdl_field(name: &str, ty: Ty) -> String {
     let int = |bits, signed| {
         format!(
@@ -108,6 +117,7 @@ fn tsdl_field(name: &str, ty: Ty) -> String {
     }
 }
 
+/// A structure of fields.
 fn tsdl_fields(fields: &[(&str, Ty)]) -> String {
     let lines = fields
         .iter()
@@ -115,7 +125,7 @@ fn tsdl_fields(fields: &[(&str, Ty)]) -> String {
     format!("struct {{\n{}\t}}", lines.collect::<String>())
 }
 
-/// CTF 1.8.
+/// The metadata in CTF 1.8's language, TSDL.
 pub(super) fn tsdl(trace: &Description<'_>) -> String {
     let mut env = String::new();
     for (name, value) in &trace.env {
@@ -213,6 +223,7 @@ stream {{
     out
 }
 
+/// An unsigned number in CTF 2. A role says what readers use it for, where TSDL goes by the field's name.
 fn uint(bits: u32, roles: &[&str]) -> Value {
     let mut out = json!({"type": "fixed-length-unsigned-integer", "length": bits, "byte-order": "little-endian", "alignment": 8});
     if !roles.is_empty() {
@@ -221,6 +232,7 @@ fn uint(bits: u32, roles: &[&str]) -> Value {
     out
 }
 
+/// A structure in CTF 2.
 fn structure(members: &[(&str, Value)]) -> Value {
     let members = members
         .iter()
@@ -228,6 +240,7 @@ fn structure(members: &[(&str, Value)]) -> Value {
     json!({"type": "structure", "minimum-alignment": 8, "member-classes": members.collect::<Vec<_>>()})
 }
 
+/// A structure of an event's fields in CTF 2.
 fn json_fields(fields: &[(&str, Ty)]) -> Value {
     let class = |ty| match ty {
         Ty::U32 => uint(32, &[]),
@@ -252,7 +265,7 @@ fn json_fields(fields: &[(&str, Ty)]) -> Value {
     structure(&members)
 }
 
-/// CTF 2.
+/// The metadata in CTF 2's language, JSON.
 pub(super) fn json(trace: &Description<'_>) -> String {
     let env: serde_json::Map<String, Value> = trace
         .env
@@ -261,6 +274,7 @@ pub(super) fn json(trace: &Description<'_>) -> String {
         .collect();
     let second = 1_000_000_000;
     let (clock_name, description, offset) = trace.clock();
+    // `div_euclid`: an offset before 1970 has negative seconds and positive cycles.
     let (seconds, cycles) = (offset.div_euclid(second), offset.rem_euclid(second));
     let stamp = "default-clock-timestamp";
     let mut packet = vec![

@@ -1,7 +1,12 @@
 //! The scheduler's events ([`crate::sched_events`]) and spans inside the kernel, under LTTng's names.
 //!
-//! A span's begin and end go to the CPU on which its thread was. Events are ordered in one list of 24 bytes each. Each has LTTng's
-//! context `tid`, who ran (`lttng add-context -k -t tid`): where a kernel hides switches it says more than the switch before.
+//! Each recorded CPU is a stream. All events are first listed as [`Entry`] values of 24 bytes, sorted by CPU and time,
+//! then written from the tables that the entries point to. A span's begin and end go to the CPU on which its thread was
+//! at that time. Each event has LTTng's context `tid`, the thread that ran (`lttng add-context -k -t tid`): where a
+//! kernel hides switches, the context shows more than the switch before.
+//!
+//! Names and fields are those of lttng-modules 2.13 (instrumentation/events), by which Trace Compass knows events. Two
+//! classes are Kasuri's own: `kasuri_irq_vectors_entry` and `kasuri_irq_vectors_exit`.
 use super::class::{Class, Ty};
 use super::stream::{StreamWriter, comm, text};
 use super::{Directory, File};
@@ -13,17 +18,19 @@ use std::io;
 
 /// LTTng counts priorities from 100 less than the kernel.
 const PRIORITY: i32 = sched_events::PRIORITY - 100;
-/// Of every event: who ran; 0 idle, -1 not known.
+/// Context of every event: the thread that ran; 0 idle, -1 not known.
 pub(super) const CONTEXT: &[(&str, Ty)] = &[("tid", Ty::I32)];
-/// A handler's number is not kept either.
+/// The number of an interrupt, which the model does not keep.
 const IRQ: i32 = 0;
 
+/// Fields of wake-ups.
 const WAKE: &[(&str, Ty)] = &[
     ("comm", Ty::Comm),
     ("tid", Ty::I32),
     ("prio", Ty::I32),
     ("target_cpu", Ty::I32),
 ];
+/// The classes that every trace has; a class's id is its position.
 const FIXED: &[(&str, &[(&str, Ty)])] = &[
     (
         "sched_switch",
@@ -105,7 +112,7 @@ const FIXED: &[(&str, &[(&str, Ty)])] = &[
     ("lttng_statedump_end", &[]),
 ];
 
-/// Not among the fixed: without migrations recorded there is no class for them, and a reader infers them.
+/// Not among the fixed classes: without recorded migrations there is no class for them, and a reader infers them.
 const MIGRATE: &str = "sched_migrate_task";
 const MIGRATE_FIELDS: &[(&str, Ty)] = &[
     ("comm", Ty::Comm),
@@ -115,27 +122,27 @@ const MIGRATE_FIELDS: &[(&str, Ty)] = &[
     ("dest_cpu", Ty::I32),
 ];
 
-/// Kinds of events before names make several of them; the order is that of equal stamps.
+/// Kinds of entries, in the order in which entries of equal stamps are written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum What {
     Dump,
     SpanEnd,
-    /// Of a span whose begin is the last event before a gap.
+    /// The begin of a span that is the last event before a gap.
     LastBegin,
     /// The log's own order holds: a gap may begin between two of its events of one stamp.
     Sched,
     SpanBegin,
-    /// Of a span of no length: after its begin.
+    /// The end of a span of no length: it comes after the begin.
     EmptyEnd,
 }
 
 /// An event that is to be written: its kind, and its row in the table of that kind.
 type Entry = (u16, Time, What, u32);
 
-/// Classes, and what finds them.
+/// All classes, and the ids of those that depend on the recording.
 pub(super) struct Classes {
     pub all: Vec<Class>,
-    /// System calls: entry's class; the exit's is the next.
+    /// The class of each system call's entry, by name; that of its exit is the next.
     calls: HashMap<StrIx, u16>,
     /// The class of migrations, when they were recorded.
     migrate: Option<u16>,
@@ -155,7 +162,7 @@ impl Classes {
         }
         let spans = &trace.kernel_spans;
         for (kind, name) in spans.kind.iter().zip(&spans.name) {
-            // The head holds 65535 kinds.
+            // A compact event header has 16 bits for the class; two classes a call, and some room.
             if *kind != KernelSpanKind::Syscall
                 || out.calls.contains_key(name)
                 || out.all.len() > 60_000
@@ -175,6 +182,7 @@ impl Classes {
     }
 }
 
+/// The id of a fixed class.
 fn id(name: &str) -> u16 {
     FIXED.iter().position(|(n, _)| *n == name).unwrap_or(0) as u16
 }
@@ -191,6 +199,7 @@ pub(super) fn write(
     entries.sort();
     let mut n = 0;
     for cpu in recorded(trace) {
+        // The entries are sorted by CPU first.
         let first = entries.partition_point(|e| e.0 < cpu);
         let end = entries.partition_point(|e| e.0 <= cpu);
         let file = directory(&format!("kernel/channel0_{cpu}"))?;
@@ -232,6 +241,7 @@ fn cpu_of(trace: &Trace, thread: ThreadIx, time: Time) -> u16 {
         .unwrap_or(0)
 }
 
+/// All events of all CPUs, unsorted.
 fn entries(trace: &Trace, log: &SchedLog) -> Vec<Entry> {
     let mut out: Vec<Entry> = Vec::with_capacity(log.len());
     let mut gaps = HashSet::new();
@@ -271,6 +281,7 @@ fn entries(trace: &Trace, log: &SchedLog) -> Vec<Entry> {
     out
 }
 
+/// Writes the stream of one CPU.
 struct Writer<'a> {
     trace: &'a Trace,
     log: &'a SchedLog,
@@ -280,6 +291,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Writes one entry.
     fn entry(&mut self, &(_, time, what, row): &Entry) -> io::Result<()> {
         let ix = row as usize;
         match what {
@@ -328,7 +340,7 @@ impl Writer<'_> {
             let parent = process.and_then(|p| self.trace.processes.get(p.parent.ix()));
             let parent = parent.map_or(0, |p| p.pid);
             let (name, tid) = (label::thread(self.trace, ThreadIx(i as u32)), thread.tid);
-            // Status 5: waits. LTTng's numbers. Who ran is not said.
+            // Type, mode, submode, status (5: waits), namespace level, CPU, in LTTng's numbers. The context is unknown.
             self.event(start, id("lttng_statedump_process_state"), -1, |out| {
                 put(out, &[tid, tid, pid, pid, parent, parent]);
                 comm(out, &name);
@@ -355,6 +367,7 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// The class of a scheduler event; none where events are missing.
     fn class(&self, what: &Told<'_>) -> Option<u16> {
         Some(id(match what {
             Told::Switch { .. } => "sched_switch",
@@ -370,6 +383,7 @@ impl Writer<'_> {
         }))
     }
 
+    /// Writes the begin or end of a span in the kernel.
     fn span(&mut self, ix: usize, time: Time, begins: bool) -> io::Result<()> {
         let spans = &self.trace.kernel_spans;
         let name = self.trace.strings.get(spans.name[ix]);
@@ -491,6 +505,7 @@ fn fields(out: &mut Vec<u8>, what: &Told<'_>) {
     }
 }
 
+/// Appends 32-bit fields.
 fn put(out: &mut Vec<u8>, numbers: &[i32]) {
     out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
 }

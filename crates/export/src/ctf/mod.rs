@@ -1,7 +1,17 @@
 //! Common Trace Format, 1.8 and 2: a directory with a kernel trace, under LTTng's names, and a user-space trace.
 //!
-//! Trace Compass's kernel views know lttng-modules' events; babeltrace2 reads any. Annotations are events of a provider
-//! `kasuri`, whose threads are LTTng-UST's contexts vtid, vpid and procname.
+//! The specifications are those of <https://diamon.org/ctf/>. Both versions have the same streams of bytes and differ
+//! in the `metadata` file, which describes them: a language of its own (TSDL) in 1.8, JSON in 2.
+//!
+//! | file | made by | contents |
+//! |---|---|---|
+//! | `kernel/metadata`, `ust/metadata` | `class.rs` | the kinds of events and their fields |
+//! | `kernel/channel0_N` | `kernel.rs` | scheduler events and kernel spans of CPU N |
+//! | `ust/annotations` | `user.rs` | annotations of all threads |
+//!
+//! `stream.rs` writes the packets of the last two. Trace Compass's kernel views know lttng-modules' events;
+//! babeltrace2 reads any. Annotations are events of a provider `kasuri`, whose threads are LTTng-UST's contexts vtid,
+//! vpid and procname.
 mod class;
 mod kernel;
 mod stream;
@@ -19,7 +29,7 @@ pub type File = Box<dyn Write>;
 /// Makes a file of the export, by its path in the directory.
 pub type Directory<'a> = dyn FnMut(&str) -> io::Result<File> + 'a;
 
-/// Which CTF.
+/// The version of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     /// What babeltrace2 2.0 and Trace Compass read.
@@ -74,6 +84,7 @@ pub fn write(
     })
 }
 
+/// Writes the description of a trace in the language of the version.
 fn metadata(
     description: &Description<'_>,
     version: Version,
@@ -89,15 +100,15 @@ fn metadata(
     file.flush()
 }
 
-/// ns since 1970 where the clock is 0; none: not known.
+/// ns since 1970 where the recording's clock is 0; none: not known.
 fn clock_offset(trace: &Trace) -> Option<i64> {
     let known = Some(trace.origin_realtime_ns).filter(|&ns| ns != 0)?;
     Some(known.saturating_sub(trace.origin_monotonic_ns))
 }
 
-/// Of a trace: the same recording gives the same.
+/// The id of a trace: the same recording always gets the same one. `which` tells the two traces of a recording apart.
 fn uuid(trace: &Trace, which: u64) -> [u8; 16] {
-    // FNV-1a over what tells recordings apart; no secret is in it.
+    // FNV-1a, twice with different starts, over numbers that differ between recordings.
     let mut halves = [0xcbf2_9ce4_8422_2325u64, 0x8422_2325_cbf2_9ce4];
     let words = [
         trace.origin_monotonic_ns as u64,
@@ -119,12 +130,13 @@ fn uuid(trace: &Trace, which: u64) -> [u8; 16] {
     let mut out = [0; 16];
     out[..8].copy_from_slice(&halves[0].to_le_bytes());
     out[8..].copy_from_slice(&halves[1].to_le_bytes());
-    // Version 8, variant 1: made as its maker likes.
+    // Version 8 and variant 1 of RFC 9562: a UUID in a format of its maker's own.
     out[6] = out[6] & 0x0f | 0x80;
     out[8] = out[8] & 0x3f | 0x80;
     out
 }
 
+/// What readers show about the trace, and by which they choose their tables of event names.
 fn env(trace: &Trace, domain: &str, tracer: &str) -> Vec<(&'static str, Value)> {
     let info = &trace.info;
     let mut out = vec![
@@ -149,6 +161,7 @@ fn env(trace: &Trace, domain: &str, tracer: &str) -> Vec<(&'static str, Value)> 
     out
 }
 
+/// What a reader of the directory will not find.
 fn left_out(trace: &Trace) -> Vec<String> {
     let mut out = Vec::new();
     if trace.cpus.iter().any(|cpu| cpu.recorded) {

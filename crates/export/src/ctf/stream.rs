@@ -71,10 +71,12 @@ impl<W: Write> StreamWriter<W> {
         writer
     }
 
+    /// ns on the clock; times before its zero are moved to it.
     fn stamp(&self, time: Time) -> u64 {
         u64::try_from(time.ns().saturating_add(self.origin)).unwrap_or(0)
     }
 
+    /// Begins a packet, with room for its context.
     fn open(&mut self) {
         self.begin = self.last;
         self.packet.clear();
@@ -88,6 +90,7 @@ impl<W: Write> StreamWriter<W> {
         self.head = self.packet.len();
     }
 
+    /// Fills in the context and writes the packet.
     fn close(&mut self, end: u64) -> io::Result<()> {
         let bits = self.packet.len() as u64 * 8;
         let context = [
@@ -105,7 +108,7 @@ impl<W: Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// Events are missing from here on; at least one.
+    /// Records that events are missing from here on, at least one: readers compare the counters of two packets.
     pub fn lost(&mut self, count: u64) -> io::Result<()> {
         self.discarded += count.max(1);
         self.close(self.last)?;
@@ -113,10 +116,10 @@ impl<W: Write> StreamWriter<W> {
         Ok(())
     }
 
-    /// An event of class `id`; `body` appends its fields.
+    /// Writes an event of class `id`; `body` appends its fields.
     ///
-    /// The compact header has the low 32 bits of the stamp, which a reader completes from the stamp before: that works while
-    /// less than 2^32 ns (4.3 s) lie between. After a longer silence the extended header has all 64.
+    /// The compact header has the low 32 bits of the stamp, which a reader completes from the stamp before. That works
+    /// while less than 2^32 ns (4.3 s) lie between; after a longer silence the extended header has all 64 bits.
     #[inline]
     pub fn event(
         &mut self,

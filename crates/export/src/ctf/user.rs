@@ -2,6 +2,10 @@
 //!
 //! Each thread's events are made in their order, then all are put in order of time; those of equal stamps stay as they
 //! were made, so that what ends comes before what begins, and arguments follow what they belong to.
+//!
+//! A wait for a lock is `lock_request`, then `lock_acquired` by the hold that follows, or `lock_given_up`. An argument
+//! is an event of its own right after the slice or instant that it belongs to, because the fields of a class are fixed
+//! and the number of arguments is not.
 use super::class::{Class, Ty};
 use super::stream::{StreamWriter, text};
 use super::{Directory, comm};
@@ -15,6 +19,7 @@ use std::ops::Range;
 pub(super) const CONTEXT: &[(&str, Ty)] =
     &[("vtid", Ty::I32), ("vpid", Ty::I32), ("procname", Ty::Comm)];
 
+/// Fields of several classes.
 const NAME: &[(&str, Ty)] = &[("name", Ty::Text)];
 const WAIT: &[(&str, Ty)] = &[("name", Ty::Text), ("wait", Ty::U32), ("object", Ty::U64)];
 const LOCK: &[(&str, Ty)] = &[("name", Ty::Text), ("lock", Ty::U64), ("shared", Ty::U32)];
@@ -47,6 +52,7 @@ const CLASSES: &[(&str, &[(&str, Ty)])] = &[
     ("kasuri:thread_name", NAME),
 ];
 
+/// The kinds of events; the number is the class's id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Begin,
@@ -68,8 +74,8 @@ enum Kind {
     ThreadName,
 }
 
-/// An event that is to be written: when, whose, what, and its row: of slices, instants, arguments, counters (with the
-/// place in it), arrows.
+/// An event to be written. `row` is a row of slices, instants, arguments, counters or arrows, as the kind says; `place`
+/// is the position in a counter's values.
 struct Entry {
     time: Time,
     thread: ThreadIx,
@@ -78,6 +84,7 @@ struct Entry {
     place: u32,
 }
 
+/// The classes as the metadata describes them.
 pub(super) fn classes() -> Vec<Class> {
     let classes = CLASSES
         .iter()
@@ -85,6 +92,7 @@ pub(super) fn classes() -> Vec<Class> {
     classes.collect()
 }
 
+/// The events while they are gathered.
 struct Entries<'a> {
     trace: &'a Trace,
     out: Vec<Entry>,
@@ -102,6 +110,7 @@ impl Entries<'_> {
         });
     }
 
+    /// The arguments in `rows`, each as an event at `time`.
     fn args(&mut self, time: Time, thread: ThreadIx, rows: Range<usize>) {
         for row in rows {
             let kind = match self.trace.args.value[row] {
@@ -114,6 +123,7 @@ impl Entries<'_> {
         }
     }
 
+    /// Begins and ends of all slices, thread by thread.
     fn slices(&mut self, cursor: &mut ArgCursor) {
         let s = &self.trace.slices;
         let mut stack: Vec<usize> = Vec::new();
@@ -125,7 +135,7 @@ impl Entries<'_> {
                 current = thread;
             }
             let rows = cursor.of_slice(&self.trace.args, SliceIx(i as u32));
-            // The reader finds out by itself what was not seen.
+            // A begin or end that was not recorded is not invented: a reader infers it, as from the recording itself.
             let unseen = |bit| s.open[i] & bit != 0;
             if s.kind[i] == SliceKind::LockHold {
                 if !unseen(open::BEGIN_UNSEEN) {
@@ -167,6 +177,7 @@ impl Entries<'_> {
         }
     }
 
+    /// Instants with their arguments, counters, arrows, and names of tracks.
     fn rest(&mut self, cursor: &mut ArgCursor) {
         let n = &self.trace.instants;
         for i in 0..n.time.len() {
@@ -235,6 +246,7 @@ pub(super) fn write(
     out.finish(trace.span.end)
 }
 
+/// Appends the fields of an event, in the order of its class.
 fn body(trace: &Trace, e: &Entry, arrows: &[arrow::Arrow], out: &mut Vec<u8>) {
     let (ix, s) = (e.row as usize, &trace.slices);
     let name = |out: &mut Vec<u8>, name| text(out, trace.strings.get(name));

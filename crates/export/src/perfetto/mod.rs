@@ -1,8 +1,13 @@
 //! Perfetto's protobuf trace: scheduler events as ftrace bundles, annotations as track events.
 //!
+//! A trace is a sequence of packets, each a protobuf message with its length in front. They are written in this
+//! order: clocks and machine, processes and threads, the bundles of each CPU (`sched.rs`), tracks with their events
+//! (`tracks.rs`), and a last snapshot of the clocks. `packets.rs` frames packets and interns strings; `proto.rs` has
+//! the messages.
+//!
 //! Clock: every stamp is CLOCK_MONOTONIC, but is written as the format's default clock (BOOTTIME), and one
 //! snapshot equates the two. Both kinds of event thereby take the same path through any importer; naming
-//! MONOTONIC in each packet was rejected, because the clock of an ftrace bundle cannot say MONOTONIC. The
+//! MONOTONIC in each packet was rejected, because the clock of an ftrace bundle cannot be MONOTONIC. The
 //! error is the time the machine was suspended since boot, the same for all events of a recording.
 mod packets;
 pub mod proto;
@@ -25,7 +30,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     process_tree(trace, &mut packets)?;
     let gaps = sched::write(trace, &mut packets)?;
     tracks::write(trace, &mut packets)?;
-    // The last one says when recording ended.
+    // Importers take the last snapshot for the end of the recording.
     snapshot(trace, &mut packets, trace.span.end)?;
     let mut left_out = vec!["thread priorities (shown as 120)".to_string()];
     if gaps > 0 {
@@ -40,7 +45,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     })
 }
 
-/// What the clocks showed then.
+/// Writes what the clocks showed at `time`.
 fn snapshot<W: Write>(trace: &Trace, packets: &mut Packets<W>, time: Time) -> io::Result<()> {
     let now = packets.stamp(time);
     let clock = |id, timestamp| Clock {
@@ -58,6 +63,7 @@ fn snapshot<W: Write>(trace: &Trace, packets: &mut Packets<W>, time: Time) -> io
     }))
 }
 
+/// Writes what holds for the whole recording: the clocks at its start, the kernel and the machine.
 fn header<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<()> {
     snapshot(trace, packets, trace.span.start)?;
     let utsname = Utsname {
@@ -73,6 +79,7 @@ fn header<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<()> {
     }))
 }
 
+/// Writes the processes, each with its threads. The main thread comes with the process, so it is not listed again.
 fn process_tree<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<()> {
     // One packet for each process: the tree of a big machine is long.
     for (i, process) in trace.processes.iter().enumerate() {
@@ -105,6 +112,7 @@ fn process_tree<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result
     Ok(())
 }
 
+/// The name of a process; never empty.
 fn process_name(trace: &Trace, ix: ProcessIx) -> String {
     match trace.strings.get(trace.processes[ix.ix()].name) {
         "" => format!("process {}", trace.processes[ix.ix()].pid),

@@ -1,4 +1,9 @@
 //! Framing and interning: packets go out one by one, so memory does not grow with the recording.
+//!
+//! A string is written once, with the first event that uses it ("interned"), and later events have its number only.
+//! The format has separate numbers for event names, argument names and argument values; here they are the string's
+//! number in the recording + 1, and [`Packets`] keeps three bits for each string. Strings of Kasuri's own, such as
+//! categories, have numbers from [`OWN_IID`] on.
 use super::proto::*;
 use crate::exported::Counted;
 use kasuri_model::label;
@@ -17,11 +22,13 @@ pub struct Packets<'a, W> {
     trace: &'a Trace,
     sink: Counted<W>,
     buffer: Vec<u8>,
-    /// [n_strings], bit 0: sent as event name, 1: as argument name, 2: as argument value.
+    /// For each string of the recording, bit 0: sent as event name, 1: as argument name, 2: as argument value.
     sent: Vec<u8>,
+    /// Strings that go out with the next event.
     pending: InternedData,
 }
 
+/// What a string is used for; the bit in `sent`.
 #[derive(Clone, Copy)]
 enum Use {
     Name = 0,
@@ -52,6 +59,7 @@ impl<'a, W: Write> Packets<'a, W> {
     /// Writes one packet.
     pub fn packet(&mut self, packet: &TracePacket) -> io::Result<()> {
         self.buffer.clear();
+        // Field 1 (`packet`) of the message `Trace`, length-delimited: a file is these fields, one after the other.
         self.buffer.push(0x0a);
         prost::encoding::encode_varint(packet.encoded_len() as u64, &mut self.buffer);
         packet.encode_raw(&mut self.buffer);
@@ -59,7 +67,7 @@ impl<'a, W: Write> Packets<'a, W> {
         self.sink.out.write_all(&self.buffer)
     }
 
-    /// Writes a packet that belongs to no moment.
+    /// Writes a packet without a stamp.
     pub fn describe(&mut self, data: Data) -> io::Result<()> {
         self.packet(&TracePacket {
             trusted_packet_sequence_id: Some(SEQUENCE),
@@ -135,6 +143,8 @@ impl<'a, W: Write> Packets<'a, W> {
         self.intern(text, Use::ArgValue).unwrap_or(0)
     }
 
+    /// The number of a string in one use; the string is sent with the next event if it was not yet. None: not a string
+    /// of the recording, or an empty event name.
     fn intern(&mut self, text: StrIx, used: Use) -> Option<u64> {
         let iid = u64::from(text.0) + 1;
         let sent = self.sent.get_mut(text.ix())?;
@@ -169,6 +179,7 @@ impl<'a, W: Write> Packets<'a, W> {
 pub struct Category(pub u64);
 
 const N_KINDS: usize = label::KINDS.len();
+/// Names of categories: first one for each kind of slice, in the order of the kinds.
 const CATEGORIES: [&str; N_KINDS + 5] = [
     "work",
     "barrier wait",
@@ -207,6 +218,7 @@ impl Category {
     }
 }
 
+/// Names of arguments; a position is a value of [`OwnArg`].
 const OWN_ARGS: [&str; 6] = ["arg", "object", "task", "count", "remedy", "not seen"];
 
 /// Names of arguments that are Kasuri's own.

@@ -41,6 +41,7 @@ pub enum Data {
     TrackDescriptor(TrackDescriptor),
 }
 
+/// The same instant on several clocks.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
@@ -62,6 +63,7 @@ pub const CLOCK_REALTIME: u32 = 1;
 pub const CLOCK_MONOTONIC: u32 = 3;
 pub const CLOCK_BOOTTIME: u32 = 6;
 
+/// The machine that was recorded.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SystemInfo {
     #[prost(message, optional, tag = "1")]
@@ -82,6 +84,7 @@ pub struct Utsname {
     pub machine: Option<String>,
 }
 
+/// Names of processes and threads, and which thread belongs to which process.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ProcessTree {
     #[prost(message, repeated, tag = "1")]
@@ -112,6 +115,7 @@ pub struct TreeThread {
     pub tgid: Option<i32>,
 }
 
+/// A row of the screen. Without `process`, `thread` and `counter` it has the name `name`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TrackDescriptor {
     #[prost(uint64, optional, tag = "1")]
@@ -149,6 +153,8 @@ pub struct ThreadDescriptor {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct CounterDescriptor {}
 
+/// The begin or end of a slice, an instant, or a counter's value. `flow_ids` starts an arrow or passes it on,
+/// `terminating_flow_ids` ends it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct TrackEvent {
     #[prost(uint64, repeated, tag = "3")]
@@ -175,6 +181,7 @@ pub const SLICE_END: u32 = 2;
 pub const INSTANT: u32 = 3;
 pub const COUNTER: u32 = 4;
 
+/// An argument of a track event.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct DebugAnnotation {
     #[prost(uint64, optional, tag = "1")]
@@ -183,6 +190,7 @@ pub struct DebugAnnotation {
     pub value: Option<Value>,
 }
 
+/// An argument's value; a pointer is shown in hexadecimal, an `iid` is an interned string.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum Value {
     #[prost(uint64, tag = "3")]
@@ -199,6 +207,7 @@ pub enum Value {
     StrIid(u64),
 }
 
+/// Strings that later packets of the same sequence refer to by number.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct InternedData {
     #[prost(message, repeated, tag = "1")]
@@ -220,6 +229,7 @@ pub struct Interned {
     pub text: Option<String>,
 }
 
+/// Kernel events of one CPU. `lost_events`: events before the first one are missing.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FtraceEventBundle {
     #[prost(uint32, optional, tag = "1")]
@@ -230,6 +240,7 @@ pub struct FtraceEventBundle {
     pub lost_events: Option<bool>,
 }
 
+/// One kernel event. `pid` is the thread that ran, as everywhere in ftrace.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FtraceEvent {
     #[prost(uint64, optional, tag = "1")]

@@ -1,4 +1,9 @@
-//! Scheduler events as ftrace bundles, one after the other for each CPU; memory is one bundle for each CPU.
+//! Scheduler events as ftrace bundles, one after the other for each CPU.
+//!
+//! A bundle holds up to [`BUNDLE_EVENTS`] events of one CPU, in order of time; the importer sorts the bundles of
+//! different CPUs. Memory is one open bundle for each CPU. Three facts need an event or a bundle of their own, because
+//! readers infer them otherwise: a gap at the end of a CPU's events, a CPU that was recorded and silent, and a
+//! recording with migrations enabled in which no thread moved.
 use super::packets::Packets;
 use super::proto::*;
 use crate::sched_events::{self, PRIORITY, Record, Task, Told, log, record, recorded};
@@ -8,11 +13,13 @@ use std::io::{self, Write};
 /// Events in one bundle.
 const BUNDLE_EVENTS: usize = 512;
 
+/// The open bundle of one CPU.
 #[derive(Default)]
 struct Stream {
     bundle: Vec<FtraceEvent>,
     /// Events before the bundle are missing.
     is_after_loss: bool,
+    /// A bundle of this CPU was written.
     is_begun: bool,
 }
 
@@ -44,11 +51,11 @@ pub fn write<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<u6
     for cpu in recorded(trace) {
         let stream = &mut cpus[usize::from(cpu)];
         if stream.is_after_loss && stream.bundle.is_empty() {
-            // Readers learn of a gap by what follows it: here the end.
+            // Readers learn of a gap from the bundle after it. Here none follows, so an event at the end is made up.
             let end = sched_events::nobody(trace, cpu, trace.span.end);
             stream.bundle.extend(event(&end, packets.stamp(end.time)));
         }
-        // That a CPU was recorded and told nothing is known by an empty bundle.
+        // An empty bundle shows that a CPU was recorded although it has no events.
         if !stream.bundle.is_empty() || !stream.is_begun {
             stream.flush(cpu, packets)?;
         }
@@ -56,8 +63,9 @@ pub fn write<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<u6
     Ok(gaps)
 }
 
-/// Readers infer migrations where no event tells of one. That they were recorded and there were none is told by one that moves the
-/// idle thread nowhere, at the end, where it can say nothing of who ran before.
+/// Adds an event that shows that migrations were recorded although there were none: readers infer migrations where no
+/// event shows one. It moves the idle thread to the CPU where it is, at the end, where it cannot be mistaken for the
+/// thread that ran before.
 fn none_moved<W: Write>(trace: &Trace, cpus: &mut [Stream], packets: &Packets<W>) {
     let Some(cpu) = recorded(trace).next() else {
         return;
@@ -78,6 +86,7 @@ fn none_moved<W: Write>(trace: &Trace, cpus: &mut [Stream], packets: &Packets<W>
 }
 
 impl Stream {
+    /// Writes the open bundle; an empty one only if it is the CPU's first.
     fn flush<W: Write>(&mut self, cpu: u16, packets: &mut Packets<W>) -> io::Result<()> {
         let event = std::mem::take(&mut self.bundle);
         if event.is_empty() && self.is_begun {
@@ -93,7 +102,7 @@ impl Stream {
     }
 }
 
-/// None: events are missing.
+/// A scheduler event as Perfetto's message; none where events are missing.
 fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
     let name = |task: &Task<'_>| Some(task.name.clone().into_owned());
     let event = match &record.what {
@@ -166,6 +175,7 @@ fn event(record: &Record<'_>, stamp: u64) -> Option<FtraceEvent> {
     })
 }
 
+/// `sched_stat_runtime`, for which Perfetto has no message of its own.
 fn run_time(task: &Task<'_>, ns: u32) -> Generic {
     let field = |name: &str, value| GenericField {
         name: Some(name.to_owned()),

@@ -1,6 +1,17 @@
-//! Annotations as track events: a track for each annotated thread, one more for each level of held locks
-//! (critical sections may cross the work around them, and a track's slices must nest), one for each counter,
-//! one for each CPU's interrupts, one for what was lost.
+//! Annotations as track events.
+//!
+//! Perfetto draws a track for each descriptor; the slices of one track must nest. The tracks are:
+//!
+//! | first argument of [`uuid`] | track |
+//! |---|---|
+//! | 1, 2 | a process, a thread |
+//! | 3 | the held locks of a thread at one level: critical sections may cross the work around them |
+//! | 4 | a counter |
+//! | 5, 6 | interrupts and softirqs of a CPU |
+//! | 7, 17 | system calls of a thread, and its waits for kernel locks |
+//! | 8 | a loss |
+//!
+//! A track is described once, before its first event; threads with slices are described first, in the model's order.
 use super::packets::{Category, OwnArg, Packets};
 use super::proto::*;
 use crate::args::ArgCursor;
@@ -11,17 +22,20 @@ use kasuri_model::{
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-/// Track ids: what it is in the high byte, which one below.
+/// The id of a track: its kind in the high byte, its number below.
 fn uuid(what: u64, which: u64) -> u64 {
     what << 56 | which
 }
+/// The id of a process's track.
 fn process_track(ix: ProcessIx) -> u64 {
     uuid(1, ix.0.into())
 }
+/// The id of a thread's track.
 fn thread_track(ix: ThreadIx) -> u64 {
     uuid(2, ix.0.into())
 }
 
+/// An event without length in a thread's track.
 fn instant(thread: ThreadIx, category: Category) -> TrackEvent {
     TrackEvent {
         category_iids: vec![category.iid()],
@@ -47,6 +61,7 @@ pub fn write<'a, W: Write>(trace: &'a Trace, packets: &mut Packets<'a, W>) -> io
     tracks.losses()
 }
 
+/// Writes tracks and events, and keeps the ids of the tracks described so far.
 struct Tracks<'a, 'b, W> {
     trace: &'a Trace,
     packets: &'b mut Packets<'a, W>,
@@ -54,6 +69,7 @@ struct Tracks<'a, 'b, W> {
 }
 
 impl<W: Write> Tracks<'_, '_, W> {
+    /// Writes a descriptor unless it was written before.
     fn describe(&mut self, track: TrackDescriptor) -> io::Result<()> {
         if self.described.insert(track.uuid.unwrap_or(0)) {
             self.packets.describe(Data::TrackDescriptor(track))?;
@@ -75,6 +91,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         })
     }
 
+    /// Describes a thread, and before it the process that it belongs to.
     fn describe_thread(&mut self, ix: ThreadIx) -> io::Result<()> {
         let Some(row) = self.trace.threads.get(ix.ix()) else {
             return Ok(());
@@ -103,6 +120,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         Ok(())
     }
 
+    /// Describes a track below another one, or at the top without `parent`. Returns its id.
     fn describe_child(&mut self, id: u64, parent: Option<u64>, name: String) -> io::Result<u64> {
         self.describe(TrackDescriptor {
             uuid: Some(id),
@@ -113,6 +131,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         Ok(id)
     }
 
+    /// An event without name or arguments: the end of a slice.
     fn mark(&mut self, time: Time, track: u64, kind: u32) -> io::Result<()> {
         self.packets.event(
             time,
@@ -124,6 +143,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         )
     }
 
+    /// Begins and ends of slices, thread by thread, then instants: the order that [`ArgCursor`] needs.
     fn slices_and_instants(&mut self) -> io::Result<()> {
         let mut cursor = ArgCursor::default();
         // Ends of the open slices of the current thread, by depth.
@@ -163,6 +183,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         Ok(())
     }
 
+    /// A critical section, in a track below its thread's.
     fn hold(&mut self, i: usize, args: Vec<DebugAnnotation>) -> io::Result<()> {
         let (thread, depth) = (self.trace.slices.thread[i], self.trace.slices.depth[i]);
         let id = uuid(3, u64::from(thread.0) << 16 | u64::from(depth));
@@ -171,6 +192,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         self.mark(self.trace.slices.end[i], track, SLICE_END)
     }
 
+    /// The begin of slice `i`.
     fn begin(&mut self, i: usize, track: u64, args: Vec<DebugAnnotation>) -> io::Result<()> {
         let category = Category::of(self.trace.slices.kind[i]);
         let event = TrackEvent {
@@ -201,6 +223,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         args
     }
 
+    /// The arguments that the program gave.
     fn own_args(&mut self, rows: std::ops::Range<usize>) -> Vec<DebugAnnotation> {
         let table = &self.trace.args;
         let mut args = Vec::with_capacity(rows.len());
@@ -238,6 +261,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         Ok(())
     }
 
+    /// A track for each counter, and its values.
     fn counters(&mut self) -> io::Result<()> {
         for (i, counter) in self.trace.counters.iter().enumerate() {
             self.describe_process(counter.process)?;
@@ -267,6 +291,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         Ok(())
     }
 
+    /// An arrow is two instants that share a flow id; the head ends the flow.
     fn arrows(&mut self) -> io::Result<()> {
         for arrow in arrow::arrows(self.trace) {
             self.describe_thread(arrow.from.1)?;
@@ -288,6 +313,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         Ok(())
     }
 
+    /// Time inside the kernel. Spans of a thread that is not known are left out.
     fn kernel_spans(&mut self) -> io::Result<()> {
         let spans = &self.trace.kernel_spans;
         for i in 0..spans.start.len() {

@@ -1,7 +1,15 @@
-//! Event types of the exported file: their format files, and their bytes. Ids are the file's own; ftrace/print has the
-//! kernel's, which readers know by heart.
+//! Event types of the exported file: their format files, and their bytes.
+//!
+//! A reader of trace.dat parses the format file that comes with each event, the same text that tracefs shows in
+//! `events/SYSTEM/EVENT/format`, and takes the fields' offsets from it. Readers look for fields by name, so names and
+//! print formats follow the kernel's (include/trace/events/sched.h and task.h); fields that the model does not have are
+//! left out. The ids are the file's own; only `ftrace/print` has the kernel's (TRACE_PRINT in kernel/trace/trace.h),
+//! because readers take that number for granted.
+//!
+//! An event begins with the fields that all have: u16 type, u8 flags, u8 preemption count (0), i32 thread id.
 use crate::sched_events::{PRIORITY, Record, Task, Told};
 
+/// `common_type` of each event.
 const PRINT: u16 = 5;
 const SWITCH: u16 = 320;
 const WAKING: u16 = 321;
@@ -14,9 +22,10 @@ const EXIT: u16 = 327;
 const RECORDING: u16 = 328;
 const RUN_TIME: u16 = 329;
 
-/// Where the fields of a type begin: after those that all have.
+/// Where the fields of a type begin: after the common ones.
 const COMMON: usize = 8;
 
+/// The common fields in a format file.
 const COMMON_FIELDS: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
 \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
 \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
@@ -25,6 +34,7 @@ const COMMON_FIELDS: &str = "\tfield:unsigned short common_type;\toffset:0;\tsiz
 /// A type's fields: declaration, bytes, whether signed.
 type Fields = &'static [(&'static str, usize, bool)];
 
+/// `prev_state` is printed as letters; its bits are those of Linux 4.14 and later.
 const SWITCH_FIELDS: Fields = &[
     ("char prev_comm[16]", 16, false),
     ("pid_t prev_pid", 4, true),
@@ -35,6 +45,7 @@ const SWITCH_FIELDS: Fields = &[
     ("int next_prio", 4, true),
 ];
 const SWITCH_PRINT: &str = r#""prev_comm=%s prev_pid=%d prev_prio=%d prev_state=%s%s ==> next_comm=%s next_pid=%d next_prio=%d", REC->prev_comm, REC->prev_pid, REC->prev_prio, (REC->prev_state & 0xff) ? __print_flags(REC->prev_state & 0xff, "|", { 0x01, "S" }, { 0x02, "D" }, { 0x04, "T" }, { 0x08, "t" }, { 0x10, "X" }, { 0x20, "Z" }, { 0x40, "P" }, { 0x80, "I" }) : "R", REC->prev_state & 0x100 ? "+" : "", REC->next_comm, REC->next_pid, REC->next_prio"#;
+/// For `sched_waking` and `sched_wakeup_new`.
 const WAKING_FIELDS: Fields = &[
     ("char comm[16]", 16, false),
     ("pid_t pid", 4, true),
@@ -89,6 +100,8 @@ const RUN_TIME_PRINT: &str =
 const RECORDING_FIELDS: Fields = &[("int ends", 4, true)];
 const RECORDING_PRINT: &str = r#""ends=%d", REC->ends"#;
 
+/// The format file of an event type: its name and id, the common fields, its own, and how to print them. The fields
+/// are packed, without the padding that the kernel's structs may have.
 fn format(name: &str, id: u16, fields: Fields, print: &str) -> String {
     let mut out = format!("name: {name}\nID: {id}\nformat:\n{COMMON_FIELDS}\n");
     let mut offset = COMMON;
@@ -111,6 +124,7 @@ pub fn print_format() -> String {
         &[("unsigned long ip", 8, false)],
         r#""%s", REC->buf"#,
     );
+    // The text has no fixed size, which `format` cannot express: its field is put in before the print format.
     let fields = "\tfield:char buf[];\toffset:16;\tsize:0;\tsigned:0;\n\nprint fmt";
     out = out.replacen("\nprint fmt", fields, 1);
     out
@@ -155,9 +169,10 @@ pub fn formats(has_migrations: bool) -> Vec<(&'static str, String)> {
         .collect()
 }
 
+/// Named, because [`formats`] leaves it out of recordings without migrations.
 const MIGRATE_NAME: &str = "sched/sched_migrate_task";
 
-/// A name as 15 bytes and a NUL.
+/// A name as the kernel stores it: at most 15 bytes, cut at a character, padded with NULs.
 fn comm(name: &str) -> [u8; 16] {
     let mut comm = [0; 16];
     let mut n = name.len().min(15);
@@ -168,13 +183,14 @@ fn comm(name: &str) -> [u8; 16] {
     comm
 }
 
-/// One event's bytes, built again and again in the same room.
+/// One event's bytes. The buffer is used again for the next event.
 #[derive(Default)]
 pub struct Bytes {
     bytes: Vec<u8>,
 }
 
 impl Bytes {
+    /// Begins an event with the common fields; `context` is the thread that ran.
     fn start(&mut self, id: u16, flags: u8, context: i32) -> &mut Bytes {
         self.bytes.clear();
         self.bytes.extend_from_slice(&id.to_le_bytes());
@@ -197,6 +213,7 @@ impl Bytes {
         self
     }
 
+    /// A thread as most events have it: name, id, priority.
     fn task(&mut self, task: &Task<'_>) -> &mut Bytes {
         self.comm(task).int(task.tid).int(PRIORITY)
     }

@@ -1,19 +1,29 @@
-//! Annotations as texts that the program could have written to `trace_marker`: `B|pid|name` and `E|pid` for slices,
-//! `C|pid|name|value` for counters, `I|pid|name` for instants. What need not nest in its thread - held locks, tracks
-//! that are no thread - is asynchronous: `G|pid|track|name|id` and `H|pid|track|id`.
+//! Annotations as texts that the program could have written to `trace_marker`.
+//!
+//! The texts are those of Android's atrace, which Perfetto's importer understands too:
+//!
+//! | text | meaning |
+//! |---|---|
+//! | `B\|pid\|name`, `E\|pid` | a slice begins, and the innermost one ends |
+//! | `I\|pid\|name` | an instant |
+//! | `C\|pid\|name\|value` | a counter's new value |
+//! | `G\|pid\|track\|name\|id`, `H\|pid\|track\|id` | an asynchronous slice begins and ends |
+//!
+//! Slices that need not nest in their thread - held locks, and tracks that are no threads - are asynchronous.
 use kasuri_model::label;
 use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time, Trace};
 
-/// One text, made when it is written.
+/// One text. Only its place in the model is kept; [`Mark::text`] makes the text when it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     pub time: Time,
     pub cpu: u16,
-    /// Who writes it.
+    /// The thread that writes it.
     pub thread: ThreadIx,
     what: What,
 }
 
+/// The kind of text, with the row of the slice, instant or counter. A counter has a second number: its value's place.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Begin(u32),
@@ -40,6 +50,7 @@ pub fn marks(trace: &Trace) -> Vec<Vec<Mark>> {
     all.out
 }
 
+/// The marks while they are gathered, one list for each CPU.
 struct Marks<'t> {
     trace: &'t Trace,
     out: Vec<Vec<Mark>>,
@@ -56,7 +67,7 @@ impl Marks<'_> {
         });
     }
 
-    /// The CPU that ran the thread then, or had run it last; for a thread of which the kernel's events say nothing: 0.
+    /// The CPU that ran the thread at that time, or had run it last; 0 for a thread without scheduler events.
     fn cpu(&self, thread: ThreadIx, time: Time) -> u16 {
         let states = &self.trace.states;
         let rows = (self.trace.threads.get(thread.ix())).map_or(0..0, |t| t.states.clone());
@@ -66,7 +77,8 @@ impl Marks<'_> {
             states.state[*row] == ThreadState::Running && states.cpu[*row] != u16::MAX
         };
         let until = rows.start + starts.partition_point(|&start| start <= time);
-        // An end that comes when its thread leaves the CPU was written just before.
+        // A slice that ends when its thread leaves the CPU was ended just before, so the last CPU counts. At most eight
+        // states back are looked at.
         let before = (rows.start..until).rev().take(8).find(ran);
         let cpu = before.map_or(0, |row| states.cpu[row]);
         if usize::from(cpu) < self.out.len() {
@@ -76,6 +88,8 @@ impl Marks<'_> {
         }
     }
 
+    /// The model has each thread's slices in order of their starts. The open ones of the current thread are a stack, so
+    /// that ends come in the order in which the program would have written them.
     fn slices(&mut self) {
         let slices = &self.trace.slices;
         let mut open: Vec<(u16, Time)> = Vec::new();
@@ -120,7 +134,7 @@ impl Marks<'_> {
     fn counters(&mut self) {
         for (ix, counter) in self.trace.counters.iter().enumerate() {
             let threads = self.trace.processes.get(counter.process.ix());
-            // Any of the process's threads may have said it.
+            // The model does not keep the thread that set a counter: the process's first stands for it.
             let thread = threads.map_or(ThreadIx::NONE, |p| ThreadIx(p.threads.start));
             for (row, &time) in counter.time.iter().enumerate() {
                 self.add(time, thread, What::Counter(ix as u32, row as u32));

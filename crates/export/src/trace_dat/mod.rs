@@ -1,8 +1,20 @@
-//! trace-cmd's `trace.dat`, version 6: scheduler events, and annotations as texts written to `trace_marker`. Opens in
-//! `trace-cmd report` and KernelShark. Version 6, because every trace-cmd reads it; newer ones convert it.
+//! trace-cmd's `trace.dat`, version 6: scheduler events, and annotations as texts written to `trace_marker`.
 //!
-//! Stamps are CLOCK_MONOTONIC, whatever clock the recording had. All pages are made before the first is written: the
-//! file's header says where each CPU's are.
+//! `trace-cmd report` and KernelShark open it. Version 6, because every trace-cmd reads it; newer ones convert it. The
+//! layout is that of the manual page trace-cmd.dat.v6(5); all numbers are little-endian:
+//!
+//! | part | contents |
+//! |---|---|
+//! | magic | `17 08 44 "tracing"`, the version `"6"`, byte order (0: little), bytes of a long (8), bytes of a page |
+//! | formats | the page header, the event header, then a format file for each event |
+//! | names | kernel symbols and printk formats (both empty), then `tid name` lines |
+//! | options | the clock, the kernel, the program that wrote it, the number of CPUs |
+//! | `flyrecord` | offset and size of each CPU's pages |
+//! | pages | ring-buffer pages as the kernel writes them, see `pages.rs` |
+//!
+//! `events.rs` has the events' formats and bytes; `marks.rs` turns annotations into texts. Stamps are CLOCK_MONOTONIC,
+//! whatever clock the recording had. All pages are made before the first is written, because the header at the front
+//! says where each CPU's are; memory thus grows with the recording.
 mod events;
 mod marks;
 mod pages;
@@ -16,12 +28,14 @@ use pages::{PAGE, Pages};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Option ids.
+/// Ids of options: `TRACECMD_OPTION_*` in trace-cmd's sources.
 const TRACECLOCK: u16 = 4;
 const UNAME: u16 = 5;
 const CPUCOUNT: u16 = 8;
 const VERSION: u16 = 9;
+/// The clock as `trace_clock` shows the selected one.
 const CLOCK: &str = "[mono]";
+/// What `events/header_page` in tracefs shows on a 64-bit kernel with pages of 4 KiB.
 const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
 \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
 \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
@@ -92,7 +106,8 @@ struct Cpus<'t> {
     pages: Vec<Pages>,
     /// Marks of each CPU that are not written yet, first last.
     marks: Vec<Vec<Mark>>,
-    /// Who runs there, as the events say: whose marks come before what takes it away.
+    /// The thread that each CPU runs, according to the events: at equal times its marks come before the switch that
+    /// takes it off the CPU.
     running: Vec<ThreadIx>,
     bytes: Bytes,
     gaps: u64,
@@ -116,6 +131,7 @@ impl<'t> Cpus<'t> {
         }
     }
 
+    /// CLOCK_MONOTONIC in ns.
     fn stamp(&self, time: Time) -> u64 {
         let ns = self.trace.origin_monotonic_ns.saturating_add(time.ns());
         u64::try_from(ns).unwrap_or(0)
@@ -126,6 +142,7 @@ impl<'t> Cpus<'t> {
         let stamp = self.stamp(time);
         for cpu in recorded(self.trace).map(usize::from) {
             if ends {
+                // Marks at the end of the recording come before the event that ends it.
                 while let Some(mark) = self.marks[cpu].pop() {
                     self.mark(mark);
                 }
@@ -134,6 +151,7 @@ impl<'t> Cpus<'t> {
         }
     }
 
+    /// Appends a scheduler event to the pages of its CPU, after the marks that come before it.
     fn event(&mut self, record: &Record<'_>) {
         let at = usize::from(record.cpu);
         if at >= self.pages.len() {
@@ -171,10 +189,11 @@ impl<'t> Cpus<'t> {
         }
     }
 
+    /// Appends one text, as if its thread had written it to `trace_marker`.
     fn mark(&mut self, mark: Mark) {
         let text = mark.text(self.trace);
         let (at, stamp) = (usize::from(mark.cpu), self.stamp(mark.time));
-        // A track is no thread: its process's main thread speaks for it.
+        // A track is no thread: its events are written in the name of the process's main thread.
         let tid = match self.trace.threads.get(mark.thread.ix()) {
             Some(row) if row.tid <= 0 => {
                 (self.trace.processes.get(row.process.ix())).map_or(0, |p| p.pid)
@@ -184,6 +203,7 @@ impl<'t> Cpus<'t> {
         self.pages[at].push(stamp, self.bytes.print(tid, &text));
     }
 
+    /// Writes the remaining marks and closes all pages. Returns them and the number of gaps.
     fn finish(mut self) -> (Vec<Pages>, u64) {
         for at in 0..self.pages.len() {
             while let Some(mark) = self.marks[at].pop() {
@@ -195,9 +215,11 @@ impl<'t> Cpus<'t> {
     }
 }
 
+/// Everything before the first page; the table in the module's head lists the parts in this order.
 fn header(trace: &Trace, cpus: &[Pages], has_migrations: bool) -> Vec<u8> {
     let mut out = b"\x17\x08\x44tracing6\0\0\x08".to_vec();
     out.extend_from_slice(&(PAGE as u32).to_le_bytes());
+    // A text with its length, 64 bits, in front.
     let blob = |out: &mut Vec<u8>, text: &str| {
         out.extend_from_slice(&(text.len() as u64).to_le_bytes());
         out.extend_from_slice(text.as_bytes());
@@ -249,6 +271,8 @@ fn header(trace: &Trace, cpus: &[Pages], has_migrations: bool) -> Vec<u8> {
     out.extend_from_slice(&[0; 2]);
     out.extend_from_slice(b"flyrecord\0");
     let clock_bytes = 8 + CLOCK.len() + 1;
+    // Pages begin at a multiple of their size, so that readers can map them. Sixteen bytes for each CPU and the clock's
+    // name stand between here and there.
     let mut at = (out.len() + 16 * cpus.len() + clock_bytes).next_multiple_of(PAGE);
     let end = at;
     for cpu in cpus {
@@ -262,6 +286,7 @@ fn header(trace: &Trace, cpus: &[Pages], has_migrations: bool) -> Vec<u8> {
     out
 }
 
+/// Names of threads as tracefs' `saved_cmdlines` has them: `tid name`, a line each.
 fn cmdlines(trace: &Trace) -> String {
     let mut out = String::new();
     for ix in 0..trace.threads.len() {
@@ -276,6 +301,7 @@ fn cmdlines(trace: &Trace) -> String {
     out
 }
 
+/// What a reader of the file will not find.
 fn left_out(trace: &Trace, gaps: u64) -> Vec<String> {
     let mut out = vec![
         "thread priorities (shown as 120)".to_owned(),

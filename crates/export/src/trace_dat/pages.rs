@@ -1,16 +1,29 @@
 //! Ring-buffer pages as the kernel would have written them: little-endian, 64-bit, 4 KiB.
 //!
-//! A page: u64 stamp, u64 `commit` (bytes of events, flags above), events. An event: a word of 5 bits type and 27 bits
-//! delta, then its data. Deltas that do not fit have a word of type 30 before them.
+//! The layout is that of kernel/trace/ring_buffer.c and include/linux/ring_buffer.h:
+//!
+//! | bytes of a page | contents |
+//! |---|---|
+//! | 0..8 | stamp of the page, ns |
+//! | 8..16 | `commit`: bytes of events in the low bits; bit 31: events were lost before this page |
+//! | 16.. | events, each at a multiple of 4 bytes |
+//!
+//! An event is a word (type in the low 5 bits, ns since the event before in the upper 27) and its data. Types 1 to 28
+//! are the number of data words; type 0 has the size in bytes, its own word included, in a word of its own. A delta
+//! that does not fit in 27 bits (134 ms) has a word of type 30 before it, and its upper bits in the word after that.
 
 pub const PAGE: usize = 4096;
+/// Bytes of a page behind its header.
 const DATA: usize = PAGE - 16;
 /// Data of an event that fits in any page, with the words before it.
 pub const EVENT_MAX: usize = 1024;
+/// Bits of an event's delta.
 const DELTA_BITS: u32 = 27;
+/// RINGBUF_TYPE_TIME_EXTEND.
 const TIME_EXTEND: u32 = 30;
 /// Type numbers up to this count words of data.
 const WORDS_MAX: usize = 28;
+/// RB_MISSED_EVENTS.
 const MISSED: u64 = 1 << 31;
 
 /// Pages of one CPU. Stamps are the deltas' sums from the page's own, so each page can be read alone.
