@@ -1,4 +1,8 @@
 //! Reading numbers out of bytes that may be anything.
+//!
+//! [`Cursor`] reads front to back and fails at the end with the offset in the file and the name of the thing that was being
+//! read, so that parsers need no checks of their own. [`Words`] reads at given places of one record and returns `None` beyond
+//! its end, for formats such as perf's, where fields are optional. Neither can panic or read outside the slice.
 use crate::{Error, Result};
 
 /// A place in a byte slice; every read checks what is left.
@@ -66,7 +70,7 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A count that must not exceed `max`, checked before anyone allocates for it.
+    /// A count that must not exceed `max`, checked before memory is allocated for it.
     pub(crate) fn count(&mut self, max: usize) -> Result<usize> {
         let at = self.offset();
         let n = self.u32()? as usize;

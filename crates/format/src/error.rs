@@ -1,10 +1,17 @@
 //! One error for everything that reads bytes: what, where, found, needed, remedy.
+//!
+//! ```text
+//! block header: byte 4096: found magic 0, needed "KBLK"; <remedy>
+//! ```
+//! The parts are separate fields, because callers add what they know: the path of the file, an offset counted from the start
+//! of the file instead of the slice, a remedy. [`ErrorKind`] is for decisions (salvage a damaged file, try another
+//! format), never for messages.
 use std::borrow::Cow;
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// In which way bytes were wrong; for callers that decide by it, not for messages.
+/// The way in which bytes were wrong; for callers that decide by it, not for messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -37,7 +37,7 @@ pub enum Kind<'a> {
     Lost {
         /// CPU.
         cpu: u32,
-        /// How many.
+        /// Number of events; 0: not known.
         count: u64,
     },
     /// `# entries-in-buffer/entries-written: 20/30   #P:2`: kept, written, CPUs.

@@ -1,4 +1,9 @@
 //! The JSON parts of a recording: `meta.json`, clock anchors, kernel losses, threads. Spec: docs/format.md.
+//!
+//! `meta.json` is one object, written at the start with `"complete": false` and replaced at the end. The others are lines
+//! (`.jsonl`) that are only ever appended, so that a recorder that is killed loses at most part of the last line; readers keep
+//! every line that parses. Unknown keys are ignored and absent ones have the default, so files of older and newer recorders
+//! of the same version can be read.
 use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
@@ -32,7 +37,7 @@ pub struct Meta {
     pub host: Host,
     /// Source of the kernel events.
     pub kernel: KernelMeta,
-    /// How annotations were recorded.
+    /// Clock and policy of the annotation rings.
     pub annotations: AnnotationsMeta,
     /// Things that this recording cannot show, why, and the command that would grant it.
     pub missing: Vec<String>,
@@ -146,7 +151,7 @@ pub struct AnnotationsMeta {
 pub struct KernelLoss {
     /// When the counts were read, CLOCK_MONOTONIC.
     pub monotonic_ns: u64,
-    /// Which CPU.
+    /// The CPU.
     pub cpu: u32,
     /// Oldest events overwritten.
     pub overrun: u64,
@@ -210,7 +215,7 @@ pub struct LimitRow {
     /// `nr_throttled` of `cpu.stat`: periods in which it ran out.
     #[serde(skip_serializing_if = "is_zero")]
     pub n_throttled: u64,
-    /// How long its queues were kept from their CPUs, all CPUs together (`throttled_usec`, `throttled_time`).
+    /// Time for which its queues were kept from their CPUs, all CPUs together (`throttled_usec`, `throttled_time`).
     #[serde(skip_serializing_if = "is_zero")]
     pub throttled_ns: u64,
     /// CPUs that at least one thread of the program may use, by its affinity mask: `0-2,5`.

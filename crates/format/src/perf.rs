@@ -72,7 +72,7 @@ pub enum RecordKind {
     },
     /// Records were lost here.
     Lost {
-        /// How many.
+        /// Number of records lost.
         count: u64,
     },
 }
@@ -115,7 +115,7 @@ impl Records<'_> {
     }
 }
 
-/// Whether records of this type say anything about threads.
+/// Whether records of this type are about threads.
 pub(crate) fn says_something(kind: u32) -> bool {
     matches!(
         kind,

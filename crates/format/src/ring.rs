@@ -284,7 +284,7 @@ kasuri_base::numbered!(
 kasuri_base::numbered!(
     /// `enum kasuri_chunk_state`.
     ChunkState: u32 {
-        /// Anyone's, all zero.
+        /// Free for any thread, all zero.
         Free = 0,
         /// A thread's.
         Owned = 1,

@@ -1,4 +1,10 @@
-//! Site definitions: where in a program's source an annotation stands, and its name.
+//! Site definitions: the places in a program's source that annotate, and their names.
+//!
+//! A `.sites` file is a header of 64 bytes, then definitions of 24 bytes, each followed by name, file and function with a NUL
+//! after each, padded to a multiple of 8 (docs/format.md, "Rings"). Events name a site by its id.
+//!
+//! A forked child goes on with its parent's ids and writes only new ones to a file of its own. So the header names the parent
+//! client and the first id of the child, and [`Sites::resolve`] looks for smaller ids in the parent's table, and on upwards.
 use crate::ring::{MAGIC_SITES, SiteDef, SitesHeader, check_head};
 use crate::{Error, Result};
 use std::collections::HashMap;

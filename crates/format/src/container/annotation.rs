@@ -1,6 +1,18 @@
 //! Annotations of one stream (a thread's events in one client) as columns.
 //!
-//! (kind, aux, site) of an event comes from few places in a program, so it is one code per event and a table of codes.
+//! Sections of a block (docs/format.md, "The packed file"):
+//!
+//! | section | content |
+//! |---|---|
+//! | 0 | losses: cause, count, first and last stamp |
+//! | 1 | table of codes: kind, shape of the payload, aux and site as one u64 |
+//! | 2 | stamps |
+//! | 3 | each event's code |
+//! | 4, 5 | the two numbers of the events that have them |
+//! | 6 | texts and other payloads |
+//!
+//! (kind, aux, site) of an event comes from few places in a program, so it is one code per event and a table of codes. Events
+//! are sorted by stamp first: a signal handler's event is stored in the ring before the event that it interrupted.
 use super::column::{
     BytesColumn, BytesEncoder, FastMap, decode_bytes, decode_ints, encode_ints, no_earlier,
 };
@@ -24,7 +36,7 @@ const BLOBS: usize = 6;
 pub struct StreamLoss {
     /// [`crate::ring::Lost`] as a number.
     pub cause: u8,
-    /// How many.
+    /// Number of events lost.
     pub count: u64,
     /// Stamp of the first (of any cause) in that place; 0: unknown.
     pub first: u64,

@@ -1,4 +1,13 @@
-//! The file's frame: header, block headers, index, trailer.
+//! The file's frame: header, block headers, index, trailer. All numbers are little-endian.
+//!
+//! ```text
+//! file header 64 bytes | block | block | ... | index block | trailer 32 bytes
+//! block: header 64 bytes | payload | 0 to 7 zero bytes, up to a multiple of 8
+//! ```
+//!
+//! Header and payload of a block have a CRC-32 each. The header's tells whether a block begins here at all, which is how
+//! `walk` in `recording.rs` finds blocks after damage; the payload's is checked when the block is decoded. The index repeats
+//! all block headers, so that opening a file reads its end and the small tables and no event.
 use crate::{Error, ErrorKind, Result};
 use std::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, LE, U16, U32, U64};

@@ -1,4 +1,11 @@
 //! Kernel events of one CPU as columns: per event type, one column for each field of its format file.
+//!
+//! Sections of a block (docs/format.md, "The packed file"): 0 the gaps and the event types that occur, 1 the stamps, 2 each
+//! event's type as an index into those, then for each type and each of its fields a column of all its values. A reader that
+//! wants one field of one type decodes that section only.
+//!
+//! Columns of one type often agree: the `next_pid` of a switch is the `prev_pid` of the next one. So each column is also
+//! compared with the first [`EARLIER_MAX`] before it and stored as a reference where that is shorter.
 use super::column::{
     BytesColumn, BytesEncoder, Earlier, decode_bytes, decode_ints, encode_ints, encode_ints_with,
     no_earlier, refers,
@@ -21,7 +28,7 @@ const EARLIER_MAX: usize = 8;
 pub struct Gap {
     /// They are missing before this event of the block (the block's length: after its last).
     pub before: u32,
-    /// How many; `None`: the page did not say. The sums are in `kernel_losses`.
+    /// Number of events missing; `None`: the page did not say. The sums are in `kernel_losses`.
     pub count: Option<u64>,
     /// Not lost by the kernel: a page was damaged.
     pub damaged: bool,

@@ -36,7 +36,7 @@ pub const BLOCK_EVENTS_MAX: u64 = 1 << 17;
 /// A block is cut when its events hold this many bytes.
 const BLOCK_BYTES: usize = 32 << 20;
 
-/// How events are encoded.
+/// Options of encoding events.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EncodeOptions {
     /// Only events with these stamps (of the recording's own clock, not converted); `None`: all.

@@ -1,4 +1,8 @@
 //! zstd with claimed sizes checked before memory is taken, and the sections of a block.
+//!
+//! *Packed bytes* are a u32 length and a zstd frame, or u32 0 and the bytes as they are where compressing saves too little; their
+//! unpacked length is stored elsewhere. *Sections* are u32 number, u32 length of each, then the sections without gaps, so that
+//! one can be found without decoding the others.
 use crate::bytes::Cursor;
 use crate::{Error, ErrorKind, Result};
 use std::cell::RefCell;

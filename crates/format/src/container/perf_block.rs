@@ -1,4 +1,8 @@
 //! perf records of one CPU as columns.
+//!
+//! Sections 0 to 6 are numbers: code, time, pid, tid, CPU and two values `a` and `b` whose meaning depends on the code; section
+//! 7 holds the names of the codes 8 and 9. Codes: 0 switch in; 2 switch out; 4 switch out, preempted; 1, 3, 5 the same with the
+//! other thread as (a, b); 6 fork and 7 exit with the parent as (a, b); 8 name, 9 name by exec; 10 lost, `a` the count.
 use super::column::{BytesEncoder, decode_bytes, decode_ints, encode_ints, no_earlier};
 use super::frame::BlockInfo;
 use super::pack::{Sections, join_sections};

@@ -1,4 +1,8 @@
 //! Reading a packed file.
+//!
+//! [`Recording::parse`] reads the trailer, the index and the table blocks (metadata, anchors, sites...); event blocks are
+//! found in the index by CPU, stream and time, and decoded when asked for. [`Recording::salvage`] does without trailer and
+//! index: it walks the blocks from the front, and after a damaged header tries every eighth byte for the next whole one.
 use super::frame::{
     BLOCK_MAGIC, BlockHeader, BlockInfo, BlockKind, FILE_HEADER_BYTES, IndexEntry, MAGIC,
     TRAILER_BYTES, check_file_header, check_trailer,

@@ -1,4 +1,8 @@
 //! Writing a packed file, front to back.
+//!
+//! Each method appends blocks and notes their headers; [`Writer::finish`] writes these as the index, then the trailer. Nothing
+//! written is changed later, so the output may be a pipe, and a writer that is killed leaves a file that lacks only its end.
+//! Encoding (`kernel`, `annotation`, `perf_block`) is separate, because it is done by many threads and writing by one.
 use super::frame::{BLOCK_HEADER_BYTES, FILE_HEADER_BYTES, TRAILER_BYTES};
 use super::frame::{
     BlockHeader, BlockInfo, BlockKind, FORMAT_VERSION, FileHeader, IndexEntry, MAGIC,

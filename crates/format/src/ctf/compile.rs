@@ -2,6 +2,10 @@
 //!
 //! Lengths and selectors are names of fields before them. Each field that holds a number is remembered with its path; a
 //! name is looked for as TSDL says: from the inside out in its own structure, then in the structures that lie before it.
+//!
+//! The structures of a stream are compiled in the order in which they lie there: packet header, packet context, event
+//! header, then for each event class its contexts and fields. What an event class adds is forgotten before the next one, since
+//! one event never refers to another's fields; the numbers of the headers stay.
 use super::program::{Count, Leaf, LeafKind, NONE, Op, Program};
 use super::types::*;
 use crate::{Error, ErrorKind, Result};

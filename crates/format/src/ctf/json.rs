@@ -1,4 +1,15 @@
 //! CTF 2 metadata: a JSON text sequence (RFC 7464) of fragments.
+//!
+//! ```text
+//! <1e>{"type":"preamble","version":2}
+//! <1e>{"type":"clock-class","name":"mono","frequency":1000000000,...}
+//! <1e>{"type":"data-stream-class","event-record-header-field-class":{...},...}
+//! <1e>{"type":"event-record-class","name":"sched_switch","payload-field-class":{...}}
+//! ```
+//!
+//! A fragment refers to earlier ones by name (field class aliases, clocks) or id (streams), so one pass is enough. The result is
+//! the same [`Metadata`] as TSDL's, and everything after this file is common to both. Unknown kinds of fragments are
+//! skipped.
 use super::limits::Limits;
 use super::types::*;
 use crate::{Error, ErrorKind, Result};

@@ -1,4 +1,9 @@
-//! A trace's metadata made ready to read its streams.
+//! A trace's metadata made ready to read its streams: all its types, compiled.
+//!
+//! A packet is read in the order packet header, packet context, then for each event its header, the contexts and its own
+//! fields. The header's id selects the program for the rest. Small ids are an index into a vector and large ones are hashed,
+//! since the id is looked up once for each event. LTTng's two standard event headers are recognised and decoded by code
+//! of their own ([`HeaderShape`]), because every event of its traces has one.
 use super::compile::Compiler;
 use super::program::{Op, Program};
 use super::types::*;

@@ -1,4 +1,4 @@
-//! How large a type may become when its names are written out.
+//! Bounds on the size of a type when its names are written out.
 //!
 //! `struct b { a x; a y; }` doubles `a`; forty such lines would be a type of 2^40 fields. A type beyond the bound is
 //! refused where it is declared, so that everything that walks types afterwards may do so without care.

@@ -1,4 +1,9 @@
 //! A trace's `metadata` file: text, or text in packets.
+//!
+//! A packet has a head of 37 bytes: u32 magic 0x75d11d57 (which tells the byte order), the trace's UUID, u32 checksum, u32 bits
+//! of content with the head, u32 bits of the packet with padding, three bytes that must be 0 (compression, encryption,
+//! checksum), two of the version. The contents of all packets together are the text. Text that begins with the byte 0x1e
+//! is CTF 2 (`json`), any other is TSDL (`tsdl`).
 use super::types::Metadata;
 use super::{json, tsdl};
 use crate::bytes::uint;

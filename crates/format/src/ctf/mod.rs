@@ -2,7 +2,7 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`types`] | what metadata says, in either language |
+//! | [`types`] | the content of metadata, in either language |
 //! | `metadata`, `tsdl`, `json` | a `metadata` file -> [`Metadata`] |
 //! | `limits` | types that grow beyond reason are refused |
 //! | `compile`, `program` | a type -> operations that decode it |

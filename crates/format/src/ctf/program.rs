@@ -95,7 +95,7 @@ pub(crate) fn within(spans: &[Span], n: i128) -> bool {
     spans.iter().any(|&(from, to)| (from..=to).contains(&n))
 }
 
-/// How often a loop runs, or how many bytes there are.
+/// Number of rounds of a loop, or of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
     Fixed(u64),

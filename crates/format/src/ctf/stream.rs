@@ -1,4 +1,11 @@
 //! A stream file: packets, and events in them.
+//!
+//! [`packets`] steps over all packets by their headers; a packet that does not give its size is the rest of the file.
+//! [`Reader`] then reads the events of the packets in any order: [`Reader::enter`] a packet, [`Reader::head`] for an event's
+//! head, and [`Reader::body`], [`Reader::fixed`] or [`Reader::skip`] for its fields.
+//!
+//! Stamps are the low bits of a clock (27 or 32 are usual). The full count starts at the packet's begin and goes on by the
+//! difference modulo the stamp's width, which is right as long as no two events of a packet are a whole wrap apart.
 use super::bits::Bits;
 use super::layout::{EventLayout, HeaderShape, Layout};
 use super::program::{Program, Value, whole};
@@ -22,7 +29,7 @@ pub struct Packet {
     pub first_bit: u64,
     /// Stream class: index into [`Layout::streams`].
     pub stream: usize,
-    /// Which stream of that class.
+    /// Id of the stream within that class.
     pub stream_id: Option<u64>,
     /// Cycles at its begin.
     pub begin: Option<u64>,
@@ -45,7 +52,7 @@ pub struct Head {
     pub cycles: u64,
 }
 
-/// Values that say something about a packet.
+/// Values found in the header and context of a packet.
 #[derive(Default)]
 struct Facts {
     magic: Option<u64>,

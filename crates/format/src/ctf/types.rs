@@ -1,4 +1,8 @@
 //! Content of CTF metadata, in either of its languages: TSDL (CTF 1.8) or JSON (CTF 2).
+//!
+//! [`Metadata`] has the clocks, the stream classes and their event classes; these have the [`Type`] trees: packet header
+//! and context, event header, common and specific context, payload. Types are shared (`Rc`), because a declared name
+//! may be used many times. `limits` bounds their size and depth while they are built.
 use std::rc::Rc;
 
 /// Metadata of one trace.
@@ -144,9 +148,9 @@ pub enum Role {
     Magic,
     /// The trace's UUID.
     Uuid,
-    /// Which stream class.
+    /// Id of its stream class.
     StreamClassId,
-    /// Which stream.
+    /// Id of its stream.
     StreamId,
     /// Bits of the packet with padding.
     PacketBits,
@@ -160,7 +164,7 @@ pub enum Role {
     Discarded,
     /// Number of the packet in its stream.
     Sequence,
-    /// Which event class.
+    /// Id of its event class.
     EventClassId,
 }
 
@@ -202,7 +206,7 @@ pub struct Mapping {
     pub spans: Vec<Span>,
 }
 
-/// How many elements.
+/// Number of elements.
 #[derive(Clone, Debug)]
 pub enum Length {
     /// So many.
@@ -228,7 +232,7 @@ pub struct Int {
     pub text: bool,
     /// Names of values.
     pub mappings: Option<Rc<Vec<Mapping>>>,
-    /// Which clock it is a stamp of: index.
+    /// Index of the clock that it is a stamp of.
     pub clock: Option<usize>,
     /// Its meaning (CTF 2).
     pub roles: Vec<Role>,

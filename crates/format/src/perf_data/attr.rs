@@ -1,4 +1,9 @@
 //! The request for each event, `struct perf_event_attr`, and the layout of records that follows from it.
+//!
+//! A sample has one u64 for each bit of `sample_type` that is set, in the fixed order of perf_event_open(2): identifier, ip, tid,
+//! time, addr, id, stream id, cpu, period; then the parts without a fixed length, counters, call chain, raw bytes. Other
+//! records end with tid, time, id, stream id, cpu, identifier when `sample_id_all` is set, so those are found from the end.
+//! Both layouts are computed once for each event and not for each record.
 use crate::bytes::Words;
 use crate::{Error, Result};
 
@@ -41,7 +46,7 @@ const SOFTWARE_DUMMY: u64 = 9;
 pub struct Attr {
     /// PERF_TYPE_*: 0 hardware, 1 software, 2 tracepoint, ...
     pub kind: u32,
-    /// Which of that type; tracepoints: the event id.
+    /// The event within that type; tracepoints: the event id.
     pub config: u64,
     /// PERF_SAMPLE_*: what its records hold.
     pub sample_type: u64,

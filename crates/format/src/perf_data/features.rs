@@ -1,4 +1,7 @@
 //! Facts about the machine and the recording in the header's features, as far as Kasuri uses them.
+//!
+//! Feature numbers are those of perf's tools/perf/util/header.h (HEADER_HOSTNAME = 3...). A text is u32 length with padding, then
+//! bytes padded with NULs to that length. In a file they are written when perf ends, so a recording that was killed has none.
 use crate::bytes::Words;
 use crate::{Error, Result};
 

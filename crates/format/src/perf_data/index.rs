@@ -1,4 +1,4 @@
-//! Which records of a file belong to which CPU, and in which order.
+//! The pieces of a file that hold one CPU's records, and their order.
 //!
 //! perf copies one ring after the other to the file, again and again, so the records of a CPU stand in pieces, each
 //! in time order. With one ring for each CPU (`-a`, or a program that perf started) the pieces follow each other; with
@@ -6,7 +6,7 @@
 //! after the other (FINISHED_ROUND). Here one pass notes the pieces, a few words for each, and reading a CPU merges those
 //! of its pieces that overlap: no event is held in memory, and no round needs to be known.
 //!
-//! A piece may lie between records of others: they are stepped over as long as that is cheaper than a piece more.
+//! A piece may lie between records of others: they are stepped over as long as that is cheaper than another piece.
 
 /// Foreign bytes that a piece may span at a time.
 const FOREIGN_MAX: u64 = 2048;

@@ -3,7 +3,7 @@
 //! | file | does |
 //! |---|---|
 //! | `file` | the header of a file and of a pipe; where the parts are |
-//! | `attr` | what was asked for each event, and so what its records hold where |
+//! | `attr` | the request for each event, and the layout of its records that follows |
 //! | `features` | facts about machine and recording |
 //! | `record` | headers of records |
 //! | `expand` | compressed records |

@@ -1,4 +1,7 @@
 //! Records back to back: their headers, and those that carry more than they say.
+//!
+//! A header is u32 type, u16 misc, u16 size, where the size includes the header. Two types that perf itself writes are followed by
+//! data that the size does not count: format files in a pipe (TRACING_DATA) and traces of processors (AUXTRACE).
 use crate::bytes::Words;
 use crate::{Error, Result};
 

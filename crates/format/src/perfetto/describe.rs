@@ -1,4 +1,8 @@
 //! Messages that describe: clocks, processes, the machine, tracks, names.
+//!
+//! A track event names its track by `uuid`. A `TrackDescriptor` gives that uuid a name, a parent, and the process or thread it
+//! belongs to; old writers give a sequence of packets one thread (`ThreadDescriptor`) instead. A `ClockSnapshot` holds readings
+//! of several clocks at one moment, from which stamps of one clock become stamps of another.
 use super::wire::Message;
 use crate::Result;
 use std::borrow::Cow;
@@ -164,7 +168,7 @@ pub struct TrackDescriptor<'a> {
     pub counter: Option<CounterDescriptor>,
 }
 
-/// How a counter counts.
+/// The way in which a counter counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CounterDescriptor {
     /// It is the thread's CPU time or instructions, sampled at each event.

@@ -1,5 +1,9 @@
 //! Bundles: a stretch of one CPU's kernel events. Switches and wake-ups may be in columns (compact), the others are
 //! messages one by one.
+//!
+//! Compact columns hold stamps as differences, and names as indices into the bundle's table. A compact switch has no
+//! previous thread: it is the next thread of the CPU's switch before, so events must be read in order. The numbers of events'
+//! messages in `FtraceEvent` and of their fields are in the function `what`.
 use super::wire::{Field, Message, Numbers};
 use crate::Result;
 
@@ -47,7 +51,7 @@ pub enum Ftrace<'a> {
     Print {
         buf: &'a [u8],
     },
-    /// prev: none when compact, it is who the CPU's switch before brought.
+    /// prev: none when compact; it is the thread that the CPU's switch before brought.
     Switch {
         prev: Option<(i32, Name<'a>)>,
         prev_state: i64,

@@ -1,6 +1,17 @@
-//! Perfetto's trace format: packets, and those of their messages that say what threads did. Read in place.
+//! Perfetto's trace format: packets, and those of their messages that are about threads. Read in place.
 //!
 //! Field numbers are those of perfetto.dev/docs/reference/trace-packet-proto; what is not listed here is skipped.
+//!
+//! | module | does |
+//! |---|---|
+//! | `wire` | protobuf's fields, whatever message they are of |
+//! | `describe` | clocks, processes, the machine, tracks, names |
+//! | `ftrace` | bundles of kernel events |
+//! | `track_event` | slices, points, counters, arrows, arguments |
+//!
+//! A trace is a row of packets, each of one writer (*sequence*). Packets of a sequence depend on earlier ones of it: names are
+//! interned once and then referred to by number, stamps may be differences. This crate reads single packets; the importer
+//! keeps the state of the sequences.
 mod describe;
 mod ftrace;
 mod track_event;
@@ -26,7 +37,7 @@ pub struct Packet<'a> {
     pub offset: u64,
     /// Stamp, of `clock`.
     pub timestamp: Option<u64>,
-    /// Whose stamp it is; none: the sequence's, else the trace's.
+    /// Clock of the stamp; none: the sequence's, else the trace's.
     pub clock: Option<u32>,
     /// The writer.
     pub sequence: u32,

@@ -1,4 +1,8 @@
 //! Track events: slices, points, counters, arrows, and their arguments.
+//!
+//! Begin and end of a slice are two events on the same track; the end has no name and closes the innermost open slice. Names
+//! and categories are text, or ids of the sequence's interned data. Older writers put phase, id and length into a `LegacyEvent`, with the
+//! phase letters of the Trace Event Format (`X` complete, `B`, `E`, `i`, `C`...).
 use super::wire::{Field, Message};
 use crate::Result;
 use std::borrow::Cow;

@@ -1,5 +1,9 @@
 //! The wire format of protobuf messages: numbered fields, one after the other. Nothing is copied and no tree is made,
 //! so a trace of any size is read in the memory of its bytes.
+//!
+//! A field is a varint key `number << 3 | type`, then by type: 0 a varint (7 bits in each byte, lowest first, the top bit set when
+//! more follow), 1 eight bytes, 2 a varint length and that many bytes, 5 four bytes. Texts, nested messages and packed numbers
+//! are all of type 2; only the reader of a message knows which. Types 3 and 4, groups, are long out of use.
 use crate::{Error, Result};
 use std::borrow::Cow;
 

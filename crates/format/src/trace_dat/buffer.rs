@@ -1,4 +1,8 @@
 //! The pages of one buffer: as they are in the file, or compressed in chunks.
+//!
+//! A buffer is the top one or that of an instance (`trace-cmd record -B`); for each CPU it has an offset and a length in the
+//! file. Uncompressed, that is the pages themselves. Compressed, it is u32 number of chunks, then for each chunk u32 packed
+//! length, u32 unpacked length and the packed bytes of whole pages. Chunks are unpacked one at a time.
 use super::compression::Compression;
 use super::reader::Reader;
 use super::{Bytes, TraceDat};
@@ -23,7 +27,7 @@ pub struct Buffer {
 /// Location of one CPU's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuData {
-    /// Which CPU.
+    /// The CPU.
     pub cpu: u32,
     /// Bytes from the start of the file.
     pub offset: u64,

@@ -8,7 +8,7 @@ const RATIO_MAX: usize = 1 << 14;
 /// kallsyms of a large kernel unpack to about 20 MiB, a chunk of pages to less than 1.
 const UNPACKED_MAX: usize = 256 << 20;
 
-/// How a version 7 file compresses.
+/// Compression of a version 7 file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compression {
     /// Not at all.

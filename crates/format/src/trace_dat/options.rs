@@ -1,4 +1,8 @@
 //! Options of both versions. Ids are the same in both; those that only point at sections are in `v7`.
+//!
+//! An option is u16 id, u32 length and that many bytes, whose meaning depends on the id (man trace-cmd.dat(5), "OPTIONS"). Options
+//! say what pages do not: the clock, how its ticks become ns, the offset to the time of day, counts of lost events, and the
+//! buffers besides the top one. An unknown id is noted and stepped over.
 use super::TraceDat;
 use super::buffer::OptionBuffer;
 use super::reader::Reader;
@@ -56,7 +60,7 @@ impl TscToNs {
 /// One `per_cpu/cpuN/stats` file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuStat {
-    /// Which CPU.
+    /// The CPU.
     pub cpu: u32,
     /// Oldest events overwritten.
     pub overrun: u64,

@@ -1,4 +1,13 @@
 //! Parts that both versions store in the same way: header page, format files, command lines.
+//!
+//! ```text
+//! "header_page\0" u64 length, text; "header_event\0" u64 length, text
+//! ftrace's own events:  u32 number; each u64 length, text of the format file
+//! all other events:     u32 systems; each name\0, u32 number; each u64 length, text
+//! command lines:        u64 length, lines `TID NAME`
+//! ```
+//!
+//! Version 6 has them in a row, version 7 in a section each; `perf.data` has the same bytes in its tracing data.
 use super::reader::Reader;
 use super::{TraceDat, text};
 use crate::Result;

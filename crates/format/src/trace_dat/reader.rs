@@ -1,4 +1,8 @@
 //! Numbers and texts in the file's byte order.
+//!
+//! A [`Reader`] is a place in the file, or in an unpacked section of it, and the name of the part being read, which goes into
+//! errors with the offset. [`Reader::at`] makes another one at a given offset of the same bytes: version 7 and the tables of
+//! CPUs point around in the file.
 use crate::bytes::{Cursor, uint};
 use crate::{Error, Result};
 

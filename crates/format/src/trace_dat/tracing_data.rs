@@ -1,4 +1,7 @@
 //! The head of a trace.dat that `perf.data` carries: the format files of the events that were recorded.
+//!
+//! perf writes it as trace-cmd's version 0.5 or 0.6: magic, version text, byte order, size of a `long`, page size, then the
+//! parts of `parts`, kallsyms and the formats of trace_printk (both skipped), and from 0.6 on the command lines.
 use super::reader::Reader;
 use super::{MAGIC, TraceDat, parts};
 use crate::Result;

@@ -1,4 +1,14 @@
 //! Version 6: parts one after the other.
+//!
+//! ```text
+//! header page | ftrace formats | event formats | kallsyms | printk formats | command lines | u32 CPUs
+//! "options  \0" options
+//! "flyrecord\0" table of CPUs: u64 offset, u64 bytes each; clock       (or "latency  \0" text up to the end)
+//! pages of all CPUs
+//! ```
+//!
+//! Each instance has a table of its own, at the offset that its option gives. Nothing but the order says where a part begins, so
+//! damage ends reading; format files that were read until then are kept.
 use super::buffer::{Buffer, OptionBuffer, cpu_table, rest_as_text};
 use super::options::{current_clock, id};
 use super::reader::Reader;

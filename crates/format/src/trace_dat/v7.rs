@@ -1,4 +1,10 @@
 //! Version 7: sections that options point at.
+//!
+//! The header ends with the name and version of the compression and the offset of the first section of options. A section is
+//! u16 kind, u16 flags (1: compressed), u32 description, u64 bytes, then its content; compressed content is u32 packed length,
+//! u32 unpacked length, packed bytes. A section of options ends with an option that points at the next such section.
+//!
+//! So damage in one section costs that section only, unless it holds the format files, without which no event can be read.
 use super::buffer::{Buffer, OptionBuffer, TextBuffer};
 use super::compression::Compression;
 use super::options::id;

@@ -13,7 +13,7 @@ pub enum FieldKind {
     Ints {
         /// Bytes of one.
         elem: u32,
-        /// How many.
+        /// Number of elements.
         count: u32,
     },
     /// `size` bytes: text cut at its first NUL, or an address, or a struct.
@@ -39,7 +39,7 @@ pub struct Field {
     pub size: u32,
     /// Whether numbers are signed.
     pub signed: bool,
-    /// How it is read.
+    /// The way in which it is read.
     pub kind: FieldKind,
 }
 

@@ -19,7 +19,7 @@ const COMMIT_MASK: u64 = (1 << 20) - 1;
 /// Bits of a stamp that an absolute time stamp (59 bits) cannot hold.
 const STAMP_TOP: u64 = 0xf8 << 56;
 
-/// How pages of one recording are laid out.
+/// Layout of the pages of one recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageLayout {
     /// Bytes of a page: a power of two, 4 KiB..1 MiB.

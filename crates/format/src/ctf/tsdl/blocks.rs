@@ -1,4 +1,15 @@
 //! The blocks of a trace's metadata: trace, env, clock, stream, event.
+//!
+//! ```text
+//! stream {
+//!     id = 0;
+//!     event.header := struct event_header_large;
+//!     packet.context := struct { uint64_clock_t timestamp_begin; ... };
+//! };
+//! ```
+//!
+//! A block is a list of statements `a.b = value;` and `a.b := type;`. Blocks may come in any order: a clock
+//! that is used before its block gets a row at once, and streams get their clocks at the end (`settle_clocks`).
 use super::super::types::{Clock, EnvValue, EventClass, StreamClass, Type};
 use super::Parser;
 use super::lexer::Token;

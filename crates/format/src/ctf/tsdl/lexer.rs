@@ -1,4 +1,8 @@
 //! TSDL text -> tokens.
+//!
+//! The words, numbers and texts of C, without its preprocessor and without the operators that metadata does not need; `:=` and `...`
+//! are one token each. Numbers are kept as i128, which holds every u64 and i64 with the sign as written. Each token has its
+//! offset in the text, for errors.
 use crate::{Error, Result};
 
 /// Kinds of tokens.

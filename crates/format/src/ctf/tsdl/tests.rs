@@ -1,3 +1,4 @@
+//! TSDL text -> types and layouts; text that makes no sense gives an error with its offset.
 use super::super::Layout;
 use super::super::types::{Length, Type};
 use super::parse;

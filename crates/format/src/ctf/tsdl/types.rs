@@ -1,4 +1,14 @@
 //! Type specifiers and declarations.
+//!
+//! ```text
+//! integer { size = 32; align = 8; signed = false; map = clock.mono.value; }
+//! enum : uint8_t { IDLE, BUSY = 2 ... 5 }
+//! struct { uint32_t n; uint8_t data[n]; } align(8)
+//! variant <kind> { int32_t a; string b; }
+//! ```
+//!
+//! Lengths of arrays and tags of variants stay names here ([`Location`]); `compile` resolves them, because what they refer to
+//! depends on where the type is used.
 use super::super::types::{Choice, Int, Length, Location, Mapping, Member, Scope, Type};
 use super::Parser;
 use super::lexer::Token;
