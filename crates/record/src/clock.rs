@@ -1,4 +1,4 @@
-//! Which clocks a recording uses, and the anchors that join them.
+//! Chooses the clocks of a recording, and reads the anchors that join them.
 //!
 //! Annotations carry the CPU's own counter where the kernel itself trusts it, because reading it
 //! costs half of clock_gettime. A reader turns counts into CLOCK_MONOTONIC by straight lines

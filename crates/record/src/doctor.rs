@@ -1,4 +1,8 @@
-//! Examines the machine: each capability, what is lost without it, and the command that grants it.
+//! Examines the machine: each capability, what a recording lacks without it, and the command that grants it.
+//!
+//! [`examine`] tries everything as a recording would: it opens tracefs and makes an instance, asks perf for its
+//! reach, reads limits of cgroups and affinity, and looks for sessions of killed recorders. Each result is one
+//! [`Check`]; the caller prints them.
 use crate::clock::{StampClock, current_clocksource};
 use crate::host;
 use crate::kernel::perf::{self, Reach};
@@ -13,7 +17,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// How a capability is.
+/// The state of a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -30,11 +34,11 @@ pub enum State {
 pub struct Check {
     /// The capability.
     pub name: String,
-    /// How it is.
+    /// Its state.
     pub state: State,
-    /// Its state, in words.
+    /// The state in words.
     pub found: String,
-    /// Information that a recording lacks because of it; empty: none.
+    /// The information that a recording lacks because of it; empty: none.
     pub lost: String,
     /// The command that changes it; empty: none.
     pub remedy: String,
@@ -250,7 +254,7 @@ fn examine_memory(report: &mut Report, shm_dir: &Path) {
     );
 }
 
-/// Sessions of killed recorders hold annotations that `kasuri recover` wants, and memory.
+/// Reports the sessions of killed recorders. They take memory, and hold annotations that `kasuri recover` can save.
 fn examine_orphans(report: &mut Report, shm_dir: &Path) {
     let orphans = crate::rings::session::orphans(shm_dir);
     if orphans.is_empty() {

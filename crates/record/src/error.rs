@@ -1,11 +1,11 @@
-//! Errors of a recording.
+//! Errors of a recording. Each message names the action and its object, then the system's error or a remedy.
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Shorthand of this crate.
+/// Result with this crate's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a recording could not be made or finished.
+/// The reason why a recording could not be made or finished.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -24,10 +24,10 @@ pub enum Error {
     System {
         /// The verb and its object: "make a pipe".
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// The program does not exist.
+    /// No program has this name.
     #[error("program not found: {program}")]
     ProgramNotFound {
         /// As it was typed.
@@ -41,7 +41,7 @@ pub enum Error {
         /// The error of execve.
         cause: io::Error,
     },
-    /// /proc is that of another pid name space.
+    /// /proc belongs to another pid name space.
     #[error(
         "/proc shows this process under another number: it is that of an outer pid name space; \
          `mount -t proc proc /proc` in this one (`unshare -pf --mount-proc`), or run kasuri outside"
@@ -61,7 +61,7 @@ pub enum Error {
     AlreadyAttached {
         /// The pid that was asked for.
         pid: i32,
-        /// By which a program finds its recorder.
+        /// The link by which a program finds its recorder.
         link: PathBuf,
         /// The other recorder's session.
         session: PathBuf,
@@ -72,7 +72,7 @@ pub enum Error {
         /// The recording directory.
         path: PathBuf,
     },
-    /// An earlier recording that was never packed is where ours should go.
+    /// An earlier recording that was never packed has the name that this one needs.
     #[error(
         "{path} was left by a killed recorder: save it with `kasuri recover {path}`, or remove it"
     )]
@@ -91,7 +91,7 @@ pub enum Error {
         "cannot find the lock probe (looked for {tried}); build it with `make c`, or name it with KASURI_LOCK_LIBRARY"
     )]
     NoLockLibrary {
-        /// Where it was looked for.
+        /// The places that were searched.
         tried: String,
     },
     /// A lock function cannot be probed.

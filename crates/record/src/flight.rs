@@ -1,9 +1,9 @@
-//! The flight recorder: nothing is drained; rings and kernel buffers overwrite their oldest until a
-//! snapshot is asked for.
+//! The flight recorder: nothing is drained; rings and kernel buffers overwrite their oldest events until a snapshot
+//! is requested, by a signal, a program or the end of the recording.
 //!
-//! A snapshot freezes both sides first, so that it is one cut through the whole system, copies them to
-//! a recording directory of its own, lets both go on, and only then packs. Events that programs emit
-//! meanwhile and have no room for are counted as lost (cause: frozen).
+//! A snapshot freezes both sides first, so that it is one cut through the whole system. It copies them to a recording
+//! directory of its own, lets both continue, and only then packs. Events that programs emit meanwhile and have no
+//! room for are counted as lost (cause: frozen).
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::files::directory::{self, Directory};
@@ -21,11 +21,11 @@ use kasuri_format::ring::SessionState;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Kernel buffers are emptied by reading them.
+/// The loss of a failed snapshot: reading the kernel's buffers empties them.
 const UNSAVED_KERNEL: &str = "kernel events of a snapshot that could not be saved";
 
-/// A flight recorder, and what it remembers between snapshots. It may run for months, so
-/// everything it keeps is bounded by the kept time.
+/// A flight recorder, and its state between snapshots. It may run for months, so the kept time bounds all of that
+/// state.
 #[derive(Debug)]
 pub(crate) struct FlightRecorder {
     keep_ns: u64,
@@ -66,8 +66,8 @@ impl FlightRecorder {
         self.anchors.drain(..needless);
     }
 
-    /// Adds CPU limits. Of those before the kept time the last of each kind is still in force; where a process was that has
-    /// ended since does not matter any more.
+    /// Adds CPU limits. Of those before the kept time the last of each kind is still in force. The cgroup of a
+    /// process that has ended since does not matter any more.
     pub(crate) fn add_limits(
         &mut self,
         rows: Vec<LimitRow>,
@@ -99,7 +99,7 @@ impl FlightRecorder {
         }
     }
 
-    /// Once a second: clocks, limits, and the chunks of threads that ended longer ago than is kept.
+    /// Once a second: reads clocks and limits, and frees the chunks of threads that ended before the kept time.
     pub(crate) fn second(&mut self, live: &mut Live<'_>) {
         self.add_anchor(clock::anchor());
         self.read_limits(live, false);
@@ -109,7 +109,7 @@ impl FlightRecorder {
         }
     }
 
-    /// Saves a snapshot, or says why that could not be.
+    /// Saves a snapshot, or reports why it could not be saved.
     pub(crate) fn save(&mut self, live: &mut Live<'_>, notify: Notify<'_>) {
         let saved = self.snapshot(live, notify);
         let Err(error) = saved else {
@@ -126,8 +126,8 @@ impl FlightRecorder {
         live.summary.failure.get_or_insert(error);
     }
 
-    /// The rings of a snapshot that could not be saved at the end stay for `kasuri recover`; what it needs besides goes to the
-    /// recording directory.
+    /// Leaves the rings of a last snapshot that could not be saved to `kasuri recover`, and writes the rest of what
+    /// that needs to the recording directory.
     pub(crate) fn leave_rings(&mut self, live: &mut Live<'_>, dir: &mut Directory) {
         live.leave_rings();
         let end = clock::anchor();
@@ -171,7 +171,7 @@ impl FlightRecorder {
         let mut dir = Directory::create(&directory::place_for(&beside)?)?;
         match self.copy_frozen(live, &mut dir) {
             Ok(raw_bytes) => live.summary.raw_bytes += raw_bytes,
-            // Half a snapshot is none, and takes the room that the next one needs. The rings still have it all.
+            // Half a snapshot is useless, and takes the room that the next one needs. The rings still have all of it.
             Err(error) => {
                 dir.discard();
                 return Err(error);
@@ -190,7 +190,8 @@ impl FlightRecorder {
         Ok(())
     }
 
-    /// Freezes, copies, lets go on: as short as copying allows. Then writes what the copy needs besides. Returns the bytes copied.
+    /// Freezes, copies, and lets both sides continue, as soon as the copy is made. Then writes the tables that belong
+    /// to the copy. Returns the bytes copied.
     fn copy_frozen(&mut self, live: &mut Live<'_>, dir: &mut Directory) -> Result<u64> {
         self.read_limits(live, true);
         live.session.set_state(SessionState::Frozen);
@@ -237,7 +238,7 @@ fn numbered_output(output: &Path, number: u32) -> PathBuf {
 }
 
 fn with_number(output: &Path, number: u32) -> PathBuf {
-    // A device stays what it is.
+    // A device keeps its name.
     if matches!(output::kind(output), Ok(Kind::Stream)) {
         return output.to_owned();
     }

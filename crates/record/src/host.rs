@@ -1,4 +1,4 @@
-//! Facts about the machine.
+//! Facts about the machine, from uname(2), /proc and /sys. A fact that cannot be read has a default, never an error.
 use kasuri_format::meta::Host;
 use std::fs::read_to_string;
 
@@ -16,7 +16,7 @@ pub fn host() -> Host {
     }
 }
 
-/// `possible`, `online`, ...
+/// CPUs of a list below /sys/devices/system/cpu: `possible`, `online`, ...
 pub fn cpu_list(which: &str) -> Vec<u32> {
     let text = read_to_string(format!("/sys/devices/system/cpu/{which}")).unwrap_or_default();
     let list = parse_cpu_list(&text);
@@ -37,7 +37,7 @@ pub fn allowed_cpus() -> Vec<usize> {
     )
 }
 
-/// Whether a hypervisor says so of itself, as those of x86 do.
+/// Whether a hypervisor announces itself in the CPU's flags, as those of x86 do.
 pub fn is_virtual() -> bool {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|line| line.starts_with("flags"));
@@ -47,7 +47,7 @@ pub fn is_virtual() -> bool {
     })
 }
 
-/// "0-3,8" to numbers.
+/// Parses a CPU list such as "0-3,8".
 fn parse_cpu_list(text: &str) -> Vec<u32> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',') {
@@ -61,7 +61,7 @@ fn parse_cpu_list(text: &str) -> Vec<u32> {
 
 fn cpu_model() -> String {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();
-    // x86 says "model name", others "cpu model", "uarch" or "Processor".
+    // x86 writes "model name", other architectures "cpu model", "uarch" or "Processor".
     for key in ["model name", "cpu model", "uarch", "Processor", "CPU part"] {
         let value = text
             .lines()

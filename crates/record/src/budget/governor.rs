@@ -1,17 +1,19 @@
-//! Recording under a budget: which events are on, so that what they cost stays within a share of the busy CPU time.
+//! Recording under a budget: chooses which events are on, so that their cost stays within a share of the busy CPU
+//! time.
 //!
-//! Goal: sum(events x cost of one) + (time to switch events) <= budget x busy CPU time, over the whole recording, also when
-//! rates change a hundredfold within it; and of what can be had for that, the answers that need least are kept longest.
+//! Goal: sum(events x cost of one) + (time to switch events) <= budget x busy CPU time, over the whole recording,
+//! also when rates change a hundredfold within it. Within that limit, the answers that need the fewest events are
+//! kept longest.
 //!
-//! Method: a bank account. Busy time pays in `budget` of itself, events draw what they cost. While there is something
-//! on the account, all is on. When it is empty:
-//! 1. events beyond the timeline go off, dearest first, until what is left would fit the budget at the present rates;
+//! Method: a bank account. Busy time pays in `budget` of itself, events draw their cost. While the account holds
+//! something, all events are on. When it is empty:
+//! 1. events beyond the timeline go off, dearest first, until the rest would fit the budget at the present rates;
 //! 2. with only the timeline left everything goes off until half of the account is full again: the recording
 //!    becomes a sample of whole windows, whose bounds are in the recording.
 //!
-//! Events that step 1 switched off come back when the account has been full for a while. Each failure doubles that while.
-//! The account holds at most [`BANK_S`] seconds of budget: a quiet hour must not pay for a storm that then stops a program
-//! for a minute.
+//! Events that step 1 switched off come back when the account has been full for a while. Each failure doubles that
+//! while. The account holds at most [`BANK_S`] seconds of budget: a quiet hour must not pay for a storm that then
+//! stops a program for a minute.
 //!
 //! Rejected: `tracing_on` for the pauses. A tracepoint that is on while tracing is paused still costs a third to a
 //! half of a recorded hit (`kasuri events`, column PAUSED); off it is a no-op. Switching costs milliseconds, so windows are
@@ -20,7 +22,7 @@
 //! Pure arithmetic: time, counts and costs come from the caller.
 use std::collections::BTreeMap;
 
-/// The account holds so many seconds of budget.
+/// Most that the account holds, in seconds of budget.
 const BANK_S: f64 = 2.0;
 /// First wait until something that went off is tried again, seconds of wall time.
 const RETRY_S: f64 = 1.0;
@@ -30,20 +32,20 @@ const RETRY_MAX_S: f64 = 30.0;
 /// An instruction to the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Whether everything is to be off; otherwise `off` is.
+    /// Whether everything is to be off; if not, `off` lists the events to be off.
     pub paused: bool,
-    /// Events to be off, beside which all others are on.
+    /// Events to be off; all others are on.
     pub off: Vec<String>,
     /// Cost of tracing in the last step, as a share of the CPU time used.
     pub rate: f64,
 }
 
-/// One event kind.
+/// One kind of event.
 #[derive(Clone, Debug)]
 struct Kind {
-    /// ns of one.
+    /// Cost of one event, ns.
     cost: f64,
-    /// Whether the timeline needs it: never goes off alone.
+    /// Whether the timeline needs it: such a kind never goes off alone.
     timeline: bool,
     /// Share of busy time that it cost when it was last on.
     rate: f64,
@@ -58,10 +60,10 @@ pub struct Governor {
     bank_ns: f64,
     bank_max_ns: f64,
     paused: bool,
-    /// Wall time since something went off, and what it must reach before that is tried again, s.
+    /// Wall time since something went off, and the value that it must reach before that is tried again, s.
     quiet_s: f64,
     retry_s: f64,
-    /// All that was paid and drawn, ns.
+    /// All that was paid in and drawn, ns.
     busy_ns: f64,
     cost_ns: f64,
 }
@@ -113,14 +115,14 @@ impl Governor {
         self.cost_ns / self.busy_ns.max(1.0)
     }
 
-    /// Charges what switching events took, ns of CPU time.
+    /// Charges the CPU time for switching events, ns.
     pub fn charge(&mut self, ns: f64) {
         self.cost_ns += ns;
         self.bank_ns -= ns;
     }
 
-    /// A step of `wall_ns` in which CPUs were busy for `busy_ns` together and so many events came. A decision: what is
-    /// to be on has changed.
+    /// Makes a step of `wall_ns` in which the CPUs together were busy for `busy_ns` and these events came. Returns a
+    /// decision when the set of events that are on must change.
     pub fn step(
         &mut self,
         wall_ns: f64,
@@ -278,7 +280,7 @@ mod tests {
         }
         let share = m.cost / m.busy;
         assert!(share <= 0.025 && m.worst <= 0.025, "{share} {}", m.worst);
-        // Half of the time 0.2 %, and 2 % of the rest: a governor that only switched off would be far below.
+        // Half of the time at 0.2 %, and 2 % of the rest: a governor that only switched off would be far below.
         assert!(share >= 0.009, "{share}");
         assert!((m.governor.share() - share).abs() < 1e-9);
         assert!(m.switches < 60, "{}", m.switches);

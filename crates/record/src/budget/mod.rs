@@ -1,8 +1,13 @@
 //! Runs the governor: counts the events that were just written, reads the CPU time used, and switches events on and off.
 //!
-//! A budget is a share of the program's CPU time, kept by what the program's own threads pay: the figure that `kasuri stat` gives. What
-//! other programs pay for being traced beside it is counted apart; many events of theirs must not end the recording of a
-//! program that does little. Of a whole system (`-a`) it is a share of all busy CPU time, and everybody's events count.
+//! A budget is a share of the program's CPU time. It bounds what the program's own threads pay, the figure that
+//! `kasuri stat` gives. The cost that other programs pay for being traced beside it is counted apart: many events of
+//! theirs must not end the recording of a program that does little. With `-a` the budget is a share of all busy CPU
+//! time, and the events of all programs count.
+//!
+//! A tick reads a sample of the pages just written, counts the events in it by kind and by the thread that paid for
+//! them ([`Family`]), looks up what one of each costs at the present rate, and lets [`governor`] decide. Each
+//! decision is noted in `meta.json`, so that a reader knows which events were off and when.
 pub mod governor;
 
 use crate::budget::governor::{Decision, Governor};
@@ -18,20 +23,20 @@ use std::time::{Duration, Instant};
 
 /// Shortest step.
 const STEP: Duration = Duration::from_millis(20);
-/// How often CPU times are read: they count clock ticks, and a tree of processes is many files.
+/// Distance between two readings of CPU times: they count clock ticks, and a tree of processes is many files.
 const LOOK: Duration = Duration::from_millis(100);
-/// For events whose cost is not known.
+/// Cost of an event that was not measured, ns.
 const UNKNOWN_NS: f64 = 150.0;
-/// So much of the pages of each CPU is looked at in a step, but at least one page.
+/// Bytes of each CPU's pages that one step reads, but at least one page.
 const SAMPLE_BYTES: u64 = 128 * 1024;
 
 /// A budget while it is kept.
 #[derive(Debug)]
 pub struct Budget {
     governor: Governor,
-    /// Cost of one event, by its distance from the one before.
+    /// Cost of one event by its distance from the event before.
     apart: BTreeMap<String, Vec<[f64; 4]>>,
-    /// The mean of what all events of the last step cost.
+    /// Mean cost of all events of the last step, ns.
     each_ns: f64,
     budget: f64,
     kinds: HashMap<u16, Kind>,
@@ -39,7 +44,7 @@ pub struct Budget {
     last: Instant,
     family: Family,
     looked: Instant,
-    /// CPU time used up to the last look; falls when a child ends that its parent does not wait for.
+    /// CPU time used up to the last reading. It falls when a child ends and its parent does not wait for it.
     last_busy_ns: f64,
     /// CPU time per ns of wall time, as last seen.
     busy_rate: f64,
@@ -50,7 +55,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For the events that the source has switched on; none: there is nothing to switch.
+    /// For the events that the source has switched on; `None` when it has none that can be switched.
     pub fn new(budget: f64, options: &Options, meta: &KernelMeta, roots: &[i32]) -> Option<Budget> {
         if meta.source != "tracefs" {
             return None;
@@ -69,7 +74,7 @@ impl Budget {
         };
         let warm = options.costs.warm.iter();
         let costs = warm.map(|(name, ns)| (name.clone(), ns[0])).collect();
-        // Run times that are cut say nothing.
+        // Run times with gaps are useless, so their events count as part of the timeline.
         let timeline = DEFAULT_EVENTS.iter().chain(RUN_TIME_EVENTS);
         let timeline: Vec<&str> = timeline.map(|(name, _)| *name).collect();
         Some(Budget {
@@ -89,7 +94,7 @@ impl Budget {
         })
     }
 
-    /// Looks and acts, when it is time to.
+    /// Counts events, and switches some, when a step is over.
     ///
     /// # Errors
     /// When the pages cannot be read back or the kernel refuses to switch events.
@@ -121,13 +126,14 @@ impl Budget {
         }
     }
 
-    /// Tells the governor what events cost that come as far apart as these.
+    /// Sets the governor's costs to those of events at the distance at which these came.
     fn price(&mut self, counts: &BTreeMap<String, f64>, busy_ns: f64) {
         let n: f64 = counts.values().sum();
         if n < 1.0 {
             return;
         }
-        // Without tracing they would be nearer, by what each costs: as it was in the last step, for this is a feedback already.
+        // Without tracing the events would be nearer by the cost of each. The value of the last step serves, which
+        // makes this a feedback.
         let apart_ns = (busy_ns / n - self.each_ns).max(1.0);
         let apart = &self.apart;
         let cost = |name: &str| Some(cost_at(apart.get(name)?, apart_ns)?[0]);
@@ -138,7 +144,8 @@ impl Budget {
         self.governor.set_costs(cost);
     }
 
-    /// For the summary: what tracing cost as a share of busy time, how often something was switched.
+    /// For the summary: the cost of tracing as a share of busy time, and the number of times that events were
+    /// switched.
     pub fn result(&self) -> (f64, usize) {
         (self.governor.share(), self.changes.len())
     }
@@ -162,7 +169,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Events that the program paid for since the last call, by name, from a sample of the pages.
+    /// Counts the events for which the program paid since the last call, by name, from a sample of the pages.
     fn count(
         &mut self,
         source: &mut crate::kernel::source::TracefsSource,
@@ -204,12 +211,12 @@ impl Budget {
 #[derive(Debug)]
 struct Kind {
     name: String,
-    /// The field that names the thread whose time an event takes.
+    /// The field with the thread whose time an event takes.
     payer: Option<Field>,
 }
 
 impl Kind {
-    /// A switch is paid by the thread that comes: the kernel has read its clock for the one that leaves.
+    /// The incoming thread pays for a switch: the kernel has read its clock for the outgoing one before the event.
     fn of(name: &str, format: &EventFormat) -> Kind {
         let field = match name {
             "sched/sched_switch" => "next_pid",
@@ -227,7 +234,7 @@ impl Kind {
 struct Family {
     /// Empty: the whole system.
     roots: Vec<i32>,
-    /// By thread id.
+    /// By thread id: whether it belongs to the program.
     known: HashMap<i64, bool>,
 }
 
@@ -239,8 +246,8 @@ impl Family {
         }
     }
 
-    /// Whether this thread belongs to the program. A thread that is gone counts as the program's, so that the budget is rather kept
-    /// too well. The idle thread belongs to no program.
+    /// Whether this thread belongs to the program. A thread that has ended counts as the program's: the budget is
+    /// then kept more strictly, never less. The idle thread belongs to no program.
     fn is_ours(&mut self, tid: Option<i64>) -> bool {
         let Some(tid) = tid.filter(|_| !self.roots.is_empty()) else {
             return true;
@@ -273,8 +280,8 @@ impl Family {
     }
 }
 
-/// CPU time that the processes below `roots` have used, with those that ended and were waited for; without roots, that of
-/// all CPUs. ns.
+/// CPU time that the processes below `roots` have used, ns, including children that ended and were waited for.
+/// Without roots, the busy time of all CPUs.
 fn used_ns(roots: &[i32]) -> f64 {
     if roots.is_empty() {
         return busy_ns();
@@ -283,13 +290,15 @@ fn used_ns(roots: &[i32]) -> f64 {
     let mut left = roots.to_vec();
     while let Some(pid) = left.pop() {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name may hold anything; after its parenthesis come state (field 3) and numbers. 14..=17 are CPU times.
+        // The name may hold anything; after its parenthesis come state (field 3) and numbers. Fields 14..=17 are CPU
+        // times.
         let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
         let times = after.split_whitespace().skip(11).take(4);
         ns += times.filter_map(|t| t.parse::<f64>().ok()).sum::<f64>() * tick_ns();
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
         for task in tasks.into_iter().flatten().filter_map(|task| task.ok()) {
-            // Kernels without this file (CONFIG_PROC_CHILDREN) show the first process alone: the budget is then smaller.
+            // Kernels without this file (CONFIG_PROC_CHILDREN) show only the first process: the budget is then
+            // smaller.
             let children = std::fs::read_to_string(task.path().join("children"));
             let children = children.unwrap_or_default();
             left.extend(
@@ -310,7 +319,7 @@ fn tick_ns() -> f64 {
 /// CPU time that all CPUs together spent on anything but idling, since boot, ns.
 fn busy_ns() -> f64 {
     let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    // cpu user nice system idle iowait irq softirq steal: steal is time that others had.
+    // cpu user nice system idle iowait irq softirq steal: steal is time that other virtual machines had.
     let numbers = text.lines().next().unwrap_or_default();
     let numbers = numbers.split_whitespace().skip(1).map(str::parse::<f64>);
     let numbers: Vec<f64> = numbers.map_while(|n| n.ok()).collect();
@@ -346,9 +355,9 @@ mod tests {
         assert!(other.is_ours(Some(its)) && !other.is_ours(Some(mine)));
         child.kill().unwrap();
         child.wait().unwrap();
-        // A thread that is gone counts as the program's.
+        // A thread that has ended counts as the program's.
         assert!(Family::of(vec![me]).is_ours(Some(i64::from(i32::MAX))));
-        // A whole system: everybody.
+        // A whole system: every thread.
         assert!(Family::of(Vec::new()).is_ours(Some(parent)) && family.is_ours(None));
     }
 }

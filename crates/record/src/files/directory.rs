@@ -1,4 +1,9 @@
 //! The recording directory. Spec: docs/format.md.
+//!
+//! [`Directory`] is the recorder's side: it makes the directory, holds its lock, and appends rows to the tables
+//! (`anchors.jsonl`, `kernel-loss.jsonl`, `procs.jsonl`, `limits.jsonl`). A row is one line of JSON; a write that
+//! fails in the middle is cut off again. The free functions work on a directory whose recorder is dead. All access
+//! goes through [`crate::guard::safefs`].
 use crate::error::{Error, Result};
 use crate::files::output::{self, Kind};
 use crate::guard::foreign::{self, Foreign};
@@ -10,12 +15,14 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that only takes room: what the end of a recording writes even when the disk is full (metadata, loss counts, anchors).
+/// A file that only takes room. The end of a recording frees it, and can then write metadata, loss counts and anchors
+/// even on a full disk.
 const RESERVE: &str = "reserve";
-/// Metadata with the format of every event takes most of it.
+/// Size of the reserve. Metadata with the format of every event takes most of it.
 const RESERVE_BYTES: u64 = 512 << 10;
 
-/// A recording directory being written. It holds a flock(2) on the directory, by which others know.
+/// A recording directory being written. It holds a flock(2) on the directory, by which other processes know that its
+/// recorder lives.
 #[derive(Debug)]
 pub struct Directory {
     held: Held,
@@ -32,7 +39,8 @@ pub fn path_for(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Where to record what is to become `output`: beside it; for a device or a pipe, which has no beside, among temporary files.
+/// The directory in which to record for `output`: beside it, or among temporary files for a device or a pipe, which
+/// has no directory of its own.
 ///
 /// # Errors
 /// When `output` is something that must not be written.
@@ -104,8 +112,8 @@ impl Directory {
         })
     }
 
-    /// Allocates the space that the end of the recording needs. If the disk lacks even that, it is full soon, and the recording
-    /// ends without it.
+    /// Allocates the space that the end of the recording needs. If the disk lacks even that, it is soon full, and the
+    /// recording ends without the reserve.
     pub fn reserve(&self) {
         let allocate = |file: File| {
             rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, RESERVE_BYTES)
@@ -116,22 +124,22 @@ impl Directory {
         }
     }
 
-    /// Frees that space for the next writes.
+    /// Frees the reserved space for the next writes.
     pub fn use_reserve(&self) {
         use_reserve(&self.held);
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         self.held.path()
     }
 
-    /// Itself, held.
+    /// The open directory.
     pub fn held(&self) -> &Held {
         &self.held
     }
 
-    /// Free bytes of its disk, for this user; `None`: not known.
+    /// Free bytes of its disk, for this user; `None` when unknown.
     pub fn free_bytes(&self) -> Option<u64> {
         let disk = rustix::fs::fstatvfs(&self.held).ok()?;
         Some(disk.f_bavail.saturating_mul(disk.f_frsize))
@@ -177,19 +185,19 @@ impl Directory {
         append(&mut self.limits, &self.held, "limits.jsonl", rows)
     }
 
-    /// Removes it with all files that a recorder makes. Returns the files of others that keep it where it is.
+    /// Removes it with all files that a recorder makes. Returns the files of other programs that keep it in place.
     pub(crate) fn discard(self) -> Option<Foreign> {
         remove(&self.held)
     }
 }
 
-/// Gives the room that was kept for the end of a recording.
+/// Frees the space that was reserved for the end of a recording.
 pub fn use_reserve(dir: &Held) {
     let _ = dir.remove(RESERVE);
 }
 
-/// Removes the files that a recorder makes in a recording directory, then the directory. Returns the files of others that keep it
-/// where it is.
+/// Removes the files that a recorder makes in a recording directory, then the directory. Returns the files of other
+/// programs that keep it in place.
 pub(crate) fn remove(dir: &Held) -> Option<Foreign> {
     let place = std::path::absolute(dir.path()).and_then(|path| Held::parent_of(&path));
     let (parent, name) = place.ok()?;
@@ -233,14 +241,14 @@ fn append<T: Serialize>(file: &mut File, dir: &Held, name: &str, rows: &[T]) -> 
     let failed = |e| Error::file("write", &dir.named(name), e);
     let before = file.metadata().map_err(failed)?.len();
     file.write_all(to_lines(rows).as_bytes()).map_err(|e| {
-        // Half a line would hide what is written after it when there is room again.
+        // Half a line would hide the rows written after it, once there is room again.
         let _ = file.set_len(before);
         let _ = file.seek(SeekFrom::Start(before));
         failed(e)
     })
 }
 
-/// Adds threads to a recording directory whose recorder is gone.
+/// Appends threads to a recording directory whose recorder is dead.
 ///
 /// # Errors
 /// When they cannot be written.

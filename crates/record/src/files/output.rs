@@ -1,9 +1,10 @@
-//! Where a result goes: the one way in which any command writes the file that its user named.
+//! Writes the file that a user named, for every command.
 //!
-//! A regular file is written beside its name and renamed when it is whole, so it is either complete or not there. What is no
-//! regular file is never replaced: a character device or a FIFO is written through (`-o /dev/null`), anything else is refused. A
-//! symbolic link is refused as well, whatever it points to: in a directory that others may write, anybody may have put it there
-//! to have root write where it points. Only the system's own names for open files (`/dev/stdout`, `/dev/fd/1`) are followed.
+//! A regular file is written beside its name and renamed when it is whole, so it is either complete or absent. Other
+//! kinds of file are never replaced: a character device or a FIFO is written through (`-o /dev/null`), anything else
+//! is refused. A symbolic link is refused as well, whatever its target: in a directory that other users may write,
+//! any of them may have put it there to make root write to its target. Only the system's own names for open files
+//! (`/dev/stdout`, `/dev/fd/1`) are followed.
 use crate::guard::safefs::{Access, Held};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, open, statat};
 use std::ffi::OsString;
@@ -11,12 +12,12 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// How the file that a user named is written.
+/// The way in which the file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Beside its name, then renamed.
     File,
-    /// As it is: it was there and is no file.
+    /// Directly: it exists and is no regular file.
     Stream,
 }
 
@@ -25,11 +26,11 @@ pub enum Kind {
 pub enum Readers {
     /// As the umask says.
     Umask,
-    /// When root writes it: root. A recording names all programs of the machine, and holds what they annotated.
+    /// Only root, when root writes it: a recording names all programs of the machine, and holds their annotations.
     Private,
 }
 
-/// A result that is being written; unless it is committed, nothing appears.
+/// A result that is being written; nothing appears under its name unless it is committed.
 #[derive(Debug)]
 pub struct Pending {
     /// None: written through.
@@ -41,18 +42,18 @@ struct Beside {
     dir: Held,
     name: OsString,
     part: OsString,
-    /// Device and inode of what is written.
+    /// Device and inode of the file being written.
     id: (u64, u64),
     done: bool,
 }
 
-/// Longest wait for somebody to read a FIFO.
+/// Longest wait for a reader of a FIFO.
 const FIFO_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// How a result at `path` would be written. Call it before any work is done, to fail early.
+/// The way in which a result at `path` would be written. Called before any work is done, to fail early.
 ///
 /// # Errors
-/// When it must not be written; why, and what to do.
+/// When it must not be written; the message has the reason and a remedy.
 pub fn kind(path: &Path) -> io::Result<Kind> {
     match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => kind_of(path, &stat),
@@ -81,7 +82,7 @@ fn kind_of(path: &Path, stat: &Stat) -> io::Result<Kind> {
     }
 }
 
-/// The system's names for files that are open already.
+/// Whether `path` is one of the system's names for a file that is open already.
 fn is_open_file(path: &Path) -> bool {
     let names = ["/dev/stdout", "/dev/stderr"];
     let number = |below: &str| {
@@ -91,7 +92,7 @@ fn is_open_file(path: &Path) -> bool {
     names.iter().any(|name| path == Path::new(name)) || number("/dev/fd") || number("/proc/self/fd")
 }
 
-/// Opens what is to be written for `path`: see the module.
+/// Opens the file to write for `path`: see the module.
 ///
 /// # Errors
 /// As [`kind`], or when it cannot be made.
@@ -124,14 +125,14 @@ fn open_stream(path: &Path) -> io::Result<File> {
     let begun = std::time::Instant::now();
     let file = loop {
         match open(path, flags | OFlags::NONBLOCK, Mode::empty()) {
-            // A FIFO that nobody reads yet.
+            // No process reads the FIFO yet.
             Err(rustix::io::Errno::NXIO) if begun.elapsed() < FIFO_PATIENCE => {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
             other => break other?,
         }
     };
-    // It may have been exchanged since it was looked at; a disk is not written in any case.
+    // The file may have been exchanged since its kind was determined; a disk is not written in any case.
     if FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::BlockDevice {
         return Err(io::Error::other("it is a disk"));
     }
@@ -140,7 +141,8 @@ fn open_stream(path: &Path) -> io::Result<File> {
     Ok(File::from(file))
 }
 
-/// The only way to learn it without changing it, which other threads would notice.
+/// Reads the umask from /proc. umask(2) can only exchange it, which would affect files that other threads make
+/// meanwhile.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("Umask:"));
@@ -152,7 +154,7 @@ impl Pending {
     /// Makes the result appear under its name.
     ///
     /// # Errors
-    /// When something else came to lie there meanwhile.
+    /// When another file got that name meanwhile.
     pub fn commit(mut self) -> io::Result<()> {
         let Some(beside) = &mut self.beside else {
             return Ok(());

@@ -1,8 +1,12 @@
-//! A recording directory -> one `.kasuri` file.
+//! Packs a recording directory into one `.kasuri` file.
 //!
-//! The encoders of kasuri-format do the work, in as many threads as there are CPUs, a bounded number of
-//! slices at a time. The file appears under its name only when it is whole; until then the
-//! directory is the recording.
+//! The encoders of kasuri-format do the work, in as many threads as there are CPUs, a bounded number of slices at a
+//! time. The file appears under its name only when it is whole; until then the directory is the recording.
+//!
+//! The input is `cpu<N>.raw` (kernel pages), `perf<N>.raw`, `p<pid>-<gen>.chunks` with `.sites` and `.lost` for each
+//! client, and the tables and metadata of [`super::directory`]. The directory may come from another user or be
+//! damaged: each damaged part is left out and named in [`Packed::damage`], and the number of lost events then counts
+//! as unknown.
 use crate::error::{Error, Result};
 use crate::files::output::{self, Readers};
 use crate::files::symbols::Symbols;
@@ -35,7 +39,7 @@ pub struct Packed {
     pub kernel_events: u64,
     /// Annotations kept.
     pub annotation_events: u64,
-    /// Events that it lacks.
+    /// Events that the file lacks.
     pub losses: Losses,
     /// Bytes of the file.
     pub bytes: u64,
@@ -53,7 +57,7 @@ impl Packed {
         summary.bytes += self.bytes;
     }
 
-    /// Counts what a packed file says of its losses.
+    /// Counts the losses that a packed file states.
     pub(crate) fn count_recording(&mut self, recording: &Recording<'_>) {
         self.count_kernel_losses(recording.kernel_losses());
         for client in recording.client_losses() {
@@ -75,7 +79,7 @@ impl Packed {
         }
     }
 
-    /// Damaged parts may have held events: the loss is unknown.
+    /// Marks the loss as unknown, because damaged parts may have held events.
     pub(crate) fn doubt(&mut self) {
         if !self.damage.is_empty() {
             let why = format!("{} left out", self.damage[0]);
@@ -126,18 +130,18 @@ pub fn pack(dir: &Path, output: &Path, notify: Notify<'_>) -> Result<Packed> {
     pack_amended(&[&held], output, &Amend::default(), &|| false, notify)
 }
 
-/// Metadata that replaces or completes the directory's. It is not written there, because the disk may be full.
+/// Metadata that replaces or completes that of the directory. It is not written there, because the disk may be full.
 #[derive(Debug, Default)]
 pub(crate) struct Amend {
-    /// Instead of `meta.json`.
+    /// Replaces `meta.json`.
     pub(crate) meta: Option<Meta>,
-    /// After those of `anchors.jsonl`.
+    /// Follow those of `anchors.jsonl`.
     pub(crate) anchors: Vec<Anchor>,
 }
 
-/// [`pack`] with amendments; given up when `stop` says so.
+/// [`pack`] with amendments, which ends early when `stop` returns true.
 ///
-/// `dirs`: the recording directory, then what it had no room for.
+/// `dirs`: the recording directory, then those that took what it had no room for.
 pub(crate) fn pack_amended(
     dirs: &[&Held],
     output: &Path,
@@ -190,7 +194,7 @@ pub(crate) fn losses(dir: &Held) -> Losses {
     packed.losses
 }
 
-/// Errors in here are texts: all end in [`Error::Pack`].
+/// Errors inside this module are texts; [`Error::Pack`] carries them out.
 type Text<T> = std::result::Result<T, String>;
 
 /// Everything that packing uses besides the directory.
@@ -256,7 +260,8 @@ pub(crate) fn read_meta(dir: &Held) -> Text<Meta> {
     Meta::parse(&bytes).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Rows of a `.jsonl` file up to the first bad line; one that cannot be read is damage, one that is not there is none.
+/// Rows of a `.jsonl` file up to the first bad line. A file that cannot be read is damage; one that does not exist is
+/// not.
 pub(crate) fn lines<T: serde::de::DeserializeOwned>(
     dir: &Held,
     name: &'static str,
@@ -314,7 +319,8 @@ fn map(dir: &Held, name: &str) -> Text<Option<Input>> {
 /// Directory and name of a file, by its number.
 type Newest<'d> = BTreeMap<(u32, u32), (&'d Held, String)>;
 
-/// Of each number the file in the last directory that has one: files of which a later one replaces the earlier.
+/// For each number, the file in the last directory that has one. For kinds of files of which a later one replaces the
+/// earlier.
 fn newest<'d>(dirs: &[&'d Held], prefix: &str, suffix: &str) -> Text<Newest<'d>> {
     let mut files = BTreeMap::new();
     for &dir in dirs {
@@ -324,7 +330,7 @@ fn newest<'d>(dirs: &[&'d Held], prefix: &str, suffix: &str) -> Text<Newest<'d>>
     Ok(files)
 }
 
-/// All files of these names, by number: files of which a later one goes on where the earlier ended.
+/// All files with these names, by number. For kinds of files of which a later one continues the earlier.
 fn inputs(dirs: &[&Held], prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), Input)>> {
     let mut all = Vec::new();
     for dir in dirs {
@@ -336,7 +342,7 @@ fn inputs(dirs: &[&Held], prefix: &str, suffix: &str) -> Text<Vec<((u32, u32), I
     Ok(all)
 }
 
-/// Without those that a flight recorder overwrote: that is its job.
+/// The losses without the overwritten events of a flight recorder, which it drops by design.
 fn not_overwritten(mut lost: [u64; LOST_CAUSES], meta: &Meta) -> [u64; LOST_CAUSES] {
     if meta.mode == "flight" {
         lost[Lost::Overwritten as usize] = 0;
@@ -437,7 +443,7 @@ fn write_events(
     Ok(())
 }
 
-/// The results in order of the jobs.
+/// Runs the jobs in parallel. Returns the results in the order of the jobs.
 fn in_parallel<'a>(
     jobs: &[Job<'a>],
     n_threads: usize,
@@ -447,7 +453,7 @@ fn in_parallel<'a>(
     let worker = || {
         let mut results = Vec::new();
         loop {
-            // ORDER relaxed: only who takes which number matters; results travel through join().
+            // ORDER relaxed: the counter only hands out numbers; results travel through join().
             let ix = next.fetch_add(1, Ordering::Relaxed);
             match jobs.get(ix) {
                 Some(job) => results.push((ix, encode(job))),
@@ -564,7 +570,7 @@ impl Packed {
         }
     }
 
-    /// The counts of each CPU only rise: the last one says it.
+    /// The counts of each CPU only rise, so its last row has the total.
     fn count_kernel_losses(&mut self, rows: &[KernelLoss]) {
         let last: HashMap<u32, &KernelLoss> = rows.iter().map(|row| (row.cpu, row)).collect();
         for row in last.values() {

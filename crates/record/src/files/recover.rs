@@ -1,4 +1,9 @@
 //! Recovers a recording directory that a crash left behind, or a damaged `.kasuri` file.
+//!
+//! A killed recorder leaves a directory without an end, and a session whose rings still hold annotations. Recovery
+//! stops the programs that still write, copies the rings into the directory (or beside the output when the directory
+//! cannot be written), adds the anchor that was never written, packs, and removes both directories once the file is
+//! safe. It can be repeated: a chunk that is in the ring and in the file counts once, by (stream, seq).
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::files::directory::{self, Directory};
@@ -25,14 +30,14 @@ pub struct Recovered {
     pub packed: Packed,
 }
 
-/// How long programs whose recorder died may take to finish the event they are writing.
+/// Time that programs of a dead recorder get to finish the event they are writing.
 const STOP_GRACE: Duration = Duration::from_millis(5);
 
-/// Packs what is left of a recording into `output` (default: the name it was to have). A directory is removed
-/// when its recording is safe in the file; a damaged file stays.
+/// Packs what is left of a recording into `output` (default: the name it was to have). The directory is removed when
+/// its recording is safe in the file; a damaged file stays.
 ///
-/// The recording may come from anybody: its link to a session is believed only when that is one, in `shm_dir`, made for this
-/// recording; and of both directories only the files that Kasuri makes are removed, one by one.
+/// The recording may come from any user. Its link to a session is followed only if it leads to a session in `shm_dir`
+/// that was made for this recording; and in both directories only files that Kasuri makes are removed, one by one.
 ///
 /// # Errors
 /// [`Error::Busy`] while its recorder lives; [`Error::NotARecording`]; [`Error::Pack`].
@@ -123,7 +128,7 @@ struct Taken {
     elsewhere: Option<Directory>,
 }
 
-/// Stops the programs that still write into the session, and takes what is in its rings.
+/// Stops the programs that still write into the session, and copies what its rings hold.
 fn take_rings(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
     if session::is_alive(left.dir()) {
         return Err(Error::Busy {
@@ -137,8 +142,9 @@ fn take_rings(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
     Ok(taken)
 }
 
-/// Takes what is left in the rings of `session`: into `dir`, or when that cannot be written (its disk is still full, it may only be
-/// read) into a directory beside `output`. Says what cannot be counted, and which directory that is.
+/// Copies what is left in the rings of `session` into `dir`, or into a directory beside `output` when `dir` cannot be
+/// written (its disk is still full, or it is read-only). Returns the losses that cannot be counted, and that other
+/// directory.
 fn collect(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
     let mut collector = Collector::resume(left.dir(), dir)?;
     let finished = collector
@@ -154,7 +160,7 @@ fn collect(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
     let mut name = output.as_os_str().to_owned();
     name.push(".rest");
     let other = directory::place_for(Path::new(&name))?;
-    // Nothing of it outlives us: one that a killed `kasuri recover` left is of no use.
+    // The other directory is temporary: one that a killed `kasuri recover` left is of no use.
     if let Ok(stale) = Held::open(&other)
         && directory::lock(&stale).is_ok()
     {
@@ -175,7 +181,7 @@ fn collect(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
             refused,
             elsewhere: Some(other),
         }),
-        // The first error is the one that the user can do something about.
+        // The first error is the one that the user can remedy.
         Err(_) => {
             other.discard();
             Err(first)
@@ -183,8 +189,8 @@ fn collect(left: &Left, dir: &Held, output: &Path) -> Result<Taken> {
     }
 }
 
-/// A killed recorder wrote no end and perhaps but one anchor, which makes no line between clocks. While the
-/// machine has not been restarted the clocks still run, so an anchor of now is as good.
+/// Completes the metadata. A killed recorder wrote no end and perhaps one anchor only, which gives no line between
+/// clocks. While the machine has not been restarted the clocks still run, so an anchor read now is as good.
 fn complete(mut meta: Meta) -> Amend {
     let now = clock::anchor();
     let mut anchors = Vec::new();
@@ -200,8 +206,8 @@ fn complete(mut meta: Meta) -> Amend {
     }
 }
 
-/// Whether two instants lie between the same start and stop of one machine: the difference of its clocks
-/// is when it started.
+/// Whether two anchors lie in the same boot of one machine: the difference of its clocks is the time at which it
+/// started.
 fn same_boot(then: &Anchor, now: &Anchor) -> bool {
     let started = |a: &Anchor| i128::from(a.realtime_ns) - i128::from(a.monotonic_ns);
     now.monotonic_ns > then.monotonic_ns

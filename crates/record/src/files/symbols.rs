@@ -1,8 +1,9 @@
 //! Names for the addresses that the lock probe left in its sites.
 //!
-//! In the program only the module and the offset in it are found (probes/lock/site.c): symbol tables are read here, when
-//! nobody waits. A site `module+0xoffset` of function `kasuri.call` or `kasuri.data` becomes the symbol there; without one
-//! (stripped, or the file has changed) it keeps its name.
+//! The probe in the program finds only the module and the offset in it (probes/lock/site.c). Symbol tables are read
+//! here, at packing, when no thread waits for the result. A site `module+0xoffset` of function `kasuri.call` or
+//! `kasuri.data` becomes the symbol at that offset; without a symbol (stripped, or the file has changed) it keeps its
+//! name.
 use kasuri_format::ring::SiteTable;
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ pub(crate) struct Symbols {
 /// Functions and variables of one file, sorted by address.
 #[derive(Debug, Default)]
 struct Module {
-    /// Lowest address that the file asks for.
+    /// Lowest address at which the file wants to be loaded.
     base: u64,
     functions: Vec<Symbol>,
     data: Vec<Symbol>,
@@ -78,7 +79,7 @@ impl Symbols {
 
 impl Module {
     fn read(path: &Path) -> Option<Module> {
-        // The program says which file: it may name a FIFO or a device, and cut what it named.
+        // The program chose the file name: it may name a FIFO or a device, or cut the file.
         let file = crate::guard::safefs::open_regular(path).ok()?;
         let map = crate::guard::sigbus::Guarded::read_only(&file).ok()?;
         let elf = object::File::parse(map.bytes()).ok()?;
@@ -114,7 +115,7 @@ impl Module {
     }
 }
 
-/// The symbol that covers the address. One of size 0 (assembly) reaches to the next.
+/// The symbol that covers the address. A symbol of size 0 (assembly) extends to the next one.
 fn containing(symbols: &[Symbol], address: u64) -> Option<&Symbol> {
     let at = symbols.partition_point(|s| s.start <= address);
     let symbol = symbols.get(at.checked_sub(1)?)?;

@@ -243,7 +243,7 @@ fn what_is_known_better_than_the_directory_says_goes_into_the_file() {
     let rest = Directory::create(&left.at("rest.d")).unwrap();
     left.put("p7-0.chunks", &chunk(1, 0, 4, 0));
     std::fs::write(left.at("rest.d/p7-0.chunks"), chunk(1, 1, 2, 0)).unwrap();
-    // Counts replace each other, chunks go on.
+    // Counts replace each other, chunks add up.
     left.put("p7-0.lost", &[0; 64]);
     let mut lost = [0u8; 64];
     lost[0] = 3;
@@ -339,7 +339,7 @@ fn a_killed_recording_is_recovered_and_its_directory_removed() {
                 .any(|m| m.contains("the recorder was killed")),
             "{missing:?}"
         );
-        // That machine has been started anew since: the clock of now says nothing about then.
+        // The machine has restarted since: the present clock tells nothing about that time.
         assert_eq!(recording.anchors(), [anchor(1_000), anchor(9_000)]);
     });
 }
@@ -473,7 +473,7 @@ fn names_of_recordings_and_their_directories_belong_together() {
         directory::output_for(Path::new("x.d")),
         Path::new("x.kasuri")
     );
-    // A device has no beside: two recordings into it are in different places.
+    // A device has no directory of its own: two recordings into it are in different places.
     let null = || directory::place_for(Path::new("/dev/null")).unwrap();
     assert!(null().starts_with(std::env::temp_dir()) && null() != null());
     assert_eq!(

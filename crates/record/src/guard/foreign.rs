@@ -1,4 +1,4 @@
-//! Removing a directory of Kasuri's in which others may have put files.
+//! Removes directories of Kasuri in which other programs may have put files.
 use crate::guard::bounds::MAX_NAMES;
 use crate::guard::safefs::Held;
 use crate::quote::shell_word;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub(crate) struct Foreign {
     dir: PathBuf,
     n_files: usize,
-    /// Some of them.
+    /// Names of some of them.
     examples: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn remove(
         examples: Vec::new(),
     };
     for file in dir.names(MAX_NAMES).unwrap_or_default() {
-        // A directory may have one of our names.
+        // An entry with one of our names may be a directory, which stays.
         if !is_ours(&file) || dir.remove(&file).is_err() && dir.stat_of(&file).is_ok() {
             foreign.n_files += 1;
             if foreign.examples.len() < 3 {

@@ -1,16 +1,16 @@
 //! Files in directories that others may write.
 //!
-//! The recorder often runs as root, and works in directories of other users: the session it gave to an attached program's user,
-//! `/dev/shm`, a recording directory that came out of a stranger's archive. Any user who may write there can at any moment put a
-//! link, a FIFO or another directory where a name pointed a moment ago. So:
+//! The recorder often runs as root, and works in directories of other users: the session that it gave to the user of
+//! an attached program, `/dev/shm`, a recording directory out of another user's archive. Any user who may write there
+//! can at any moment put a link, a FIFO or another directory in the place of a name. So:
 //!
 //! - a directory is opened once ([`Held`]), and everything in it is done through that descriptor, with names of one component;
 //! - nothing is ever followed: a link where a file should be is an error ([`Access`]);
-//! - nothing is waited for: files are opened without blocking, and what is not a regular file is refused;
-//! - what is to be replaced is unlinked and made anew, so no other name of the same file is written.
+//! - nothing blocks: files are opened without blocking, and anything but a regular file is refused;
+//! - a file to be replaced is unlinked and made anew, so no other name of the same file is written.
 //!
-//! This module is the only one of the crate that changes owners, modes or names, removes, or opens what others may have
-//! put there; `tests/lint/session-paths` refuses such calls elsewhere.
+//! This module is the only one of the crate that changes owners, modes or names, removes files, or opens files that
+//! other users may have put there; `tests/lint/session-paths` refuses such calls elsewhere.
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fchmod, fchown, fstat, mkdirat, open,
     openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
@@ -39,7 +39,8 @@ pub enum Access {
     Append,
 }
 
-/// A directory that is held open. All access to its entries goes through the descriptor, so its name may change its meaning.
+/// An open directory. All access to its entries goes through the descriptor, so another directory under its name has
+/// no effect.
 #[derive(Clone, Debug)]
 pub struct Held {
     fd: Arc<OwnedFd>,
@@ -58,15 +59,15 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK);
 
 impl Held {
-    /// Opens a directory that our own user named: links on the way to it are the user's.
+    /// Opens a directory that our own user named: the user may have put links on the way to it.
     ///
     /// # Errors
-    /// When it is none or may not be read.
+    /// When it is no directory or may not be read.
     pub fn open(path: &Path) -> io::Result<Held> {
         Held::of(open(path, DIRECTORY, Mode::empty())?, path)
     }
 
-    /// Opens the directory that holds `path`, and says what `path` is called in it.
+    /// Opens the directory that holds `path`. Also returns the name of `path` in it.
     ///
     /// # Errors
     /// When there is none, or `path` names no entry of a directory (`..`, `/`).
@@ -87,15 +88,15 @@ impl Held {
         })
     }
 
-    /// Makes a directory for our user alone. It must not be there.
+    /// Makes a directory for our user alone. The name must be free.
     ///
     /// # Errors
-    /// When it cannot be made, or is another one by the time it is opened.
+    /// When it cannot be made, or another directory has its name by the time it is opened.
     pub fn make(&self, name: impl AsRef<OsStr>) -> io::Result<Held> {
         let made = Mode::from_raw_mode(0o700);
         mkdirat(&self.fd, component(&name)?, made)?;
         let dir = self.directory(&name)?;
-        // Somebody who may rename in here could have put another one into its place.
+        // A user who may rename entries here could have put another directory in its place.
         if dir.stat()?.st_uid != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other("another user has replaced it"));
         }
@@ -107,7 +108,7 @@ impl Held {
     /// Opens a directory in this one; a link to one is refused.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is no directory.
     pub fn directory(&self, name: impl AsRef<OsStr>) -> io::Result<Held> {
         let fd = beneath(&self.fd, component(&name)?, DIRECTORY, Mode::empty())?;
         Held::of(fd, &self.path.join(name.as_ref()))
@@ -131,7 +132,7 @@ impl Held {
         self.path.join(name.as_ref())
     }
 
-    /// Opens a regular file that has no other name; never waits, never follows.
+    /// Opens a regular file that has no other name. Never blocks, never follows a link.
     ///
     /// # Errors
     /// When it is missing (or there, for [`Access::New`]), is no regular file, or has another name.
@@ -149,7 +150,7 @@ impl Held {
                 Err(e) => return Err(e.into()),
             }
         }
-        // Looked at before it is opened: to open a device may already do something.
+        // Its type is checked before it is opened: opening a device may already have an effect.
         match statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => regular(&stat)?,
             Err(Errno::NOENT) if how.contains(OFlags::CREATE) => {}
@@ -173,7 +174,7 @@ impl Held {
         read_at_most(self.file(name, Access::Read)?, limit)
     }
 
-    /// At most `limit` names of its entries, in no order; what is no text is left out.
+    /// At most `limit` names of its entries, in no order; names that are not UTF-8 are left out.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -186,16 +187,16 @@ impl Held {
             .collect())
     }
 
-    /// Where a symbolic link points.
+    /// The target of a symbolic link.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is no symbolic link.
     pub fn link(&self, name: impl AsRef<OsStr>) -> io::Result<PathBuf> {
         let target = readlinkat(&self.fd, component(&name)?, Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Makes a symbolic link; what is there stays, and is an error.
+    /// Makes a symbolic link. A name that is taken is an error, and stays as it is.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -203,10 +204,10 @@ impl Held {
         Ok(symlinkat(target, &self.fd, component(&name)?)?)
     }
 
-    /// Gives the link `name` to another user; the link itself, not its target.
+    /// Gives the link `name` to another user. The link changes its owner, its target does not.
     ///
     /// # Errors
-    /// When we may not.
+    /// When we have no permission.
     pub fn give_link(&self, name: impl AsRef<OsStr>, uid: u32, gid: u32) -> io::Result<()> {
         let owner = (
             Some(rustix::fs::Uid::from_raw(uid)),
@@ -234,7 +235,7 @@ impl Held {
         )?)
     }
 
-    /// Of the directory itself.
+    /// Type and owner of the directory itself.
     ///
     /// # Errors
     /// When the file system fails.
@@ -242,18 +243,19 @@ impl Held {
         Ok(fstat(&self.fd)?)
     }
 
-    /// Removes an entry that is no directory.
+    /// Removes an entry that is not a directory.
     ///
     /// # Errors
-    /// When it is one, or not there.
+    /// When it is a directory, or does not exist.
     pub fn remove(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(unlinkat(&self.fd, component(&name)?, AtFlags::empty())?)
     }
 
-    /// Removes the empty directory `dir`, which is `name` in here; another one that has come to be called so stays.
+    /// Removes the empty directory `dir`, which is `name` in here. If another directory has that name by now, it
+    /// stays.
     ///
     /// # Errors
-    /// When it is not empty, or not there.
+    /// When it is not empty, or does not exist.
     pub fn remove_directory(&self, name: impl AsRef<OsStr>, dir: &Held) -> io::Result<()> {
         let (now, then) = (self.stat_of(&name)?, dir.stat()?);
         if (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino) {
@@ -265,7 +267,7 @@ impl Held {
     /// Renames an entry within the directory.
     ///
     /// # Errors
-    /// When it cannot be.
+    /// When the system refuses.
     pub fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(renameat(
             &self.fd,
@@ -279,24 +281,24 @@ impl Held {
 /// Gives an open file or directory to another user.
 ///
 /// # Errors
-/// When we may not.
+/// When we have no permission.
 pub fn give(file: impl AsFd, uid: u32, gid: u32) -> io::Result<()> {
     let owner = Some(rustix::fs::Uid::from_raw(uid));
     let group = Some(rustix::fs::Gid::from_raw(gid));
     Ok(fchown(file, owner, group)?)
 }
 
-/// Opens a regular file for reading whose name a stranger may have chosen: no device is touched, nothing is waited for.
+/// Opens a regular file for reading whose name another user may have chosen: no device is opened, and nothing blocks.
 ///
 /// # Errors
-/// When it is not there or no regular file.
+/// When it does not exist or is no regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let seen = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     reopen(&seen)
 }
 
-/// Opens a regular file by its name inside the root directory of process `pid`, where absolute links are taken as that process
-/// would take them.
+/// Opens a regular file by its name inside the root directory of process `pid`. Absolute links are resolved as that
+/// process would resolve them.
 ///
 /// # Errors
 /// As [`open_regular`].
@@ -318,7 +320,8 @@ fn look_in_root(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Without openat2(2): step by step. Any link is refused, as the kernel's lists name files without links.
+/// The way without openat2(2): one component after another. Any link is refused; the names in the kernel's lists
+/// contain none.
 fn walk(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut at = openat(root, ".", flags | OFlags::DIRECTORY, Mode::empty())?;
@@ -334,7 +337,7 @@ fn walk(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(at)
 }
 
-/// A file that was only looked at so far, opened for reading.
+/// Opens for reading a file that was opened with O_PATH.
 fn reopen(seen: &OwnedFd) -> io::Result<File> {
     regular(&fstat(seen)?)?;
     let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
@@ -380,23 +383,23 @@ fn component(name: &impl AsRef<OsStr>) -> io::Result<&OsStr> {
     }
 }
 
-/// openat(2) that follows nothing.
+/// openat(2) that follows no link and stays beneath `dir`.
 fn beneath(dir: &OwnedFd, name: &OsStr, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
-    // The newer call refuses a mode that it has no use for.
+    // openat2(2) refuses a mode that it has no use for.
     let mode = match flags.contains(OFlags::CREATE) {
         true => mode,
         false => Mode::empty(),
     };
     let strictly = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(dir, name, flags, mode, strictly) {
-        // One component without links: with NOFOLLOW the older call comes to the same.
+        // For one component that is no link, openat(2) with NOFOLLOW does the same.
         Err(e) if lacks_openat2(e) => openat(dir, name, flags | OFlags::NOFOLLOW, mode),
         other => other,
     }
 }
 
-/// Before Linux 5.6, and in containers whose filter does not know the call. A permission that is really missing is missing for
-/// the older call as well.
+/// True before Linux 5.6, and in containers whose filter does not know the call. Where a permission is really
+/// missing, the older call fails as well.
 fn lacks_openat2(e: Errno) -> bool {
     matches!(e, Errno::NOSYS | Errno::PERM)
 }
@@ -462,7 +465,7 @@ mod tests {
         std::fs::rename(dir.path().join("mine"), dir.path().join("moved")).unwrap();
         std::fs::create_dir(dir.path().join("mine")).unwrap();
         assert!(held.remove_directory("mine", &mine).is_err());
-        // What is done through the descriptor still reaches the directory that was made.
+        // The descriptor still reaches the directory that was made.
         mine.file("here", Access::New).unwrap();
         assert!(dir.path().join("moved/here").exists());
     }

@@ -1,10 +1,11 @@
-//! Files of other programs, mapped: what happens when one is cut short while we look at it.
+//! Mapped files of other programs, which may be cut at any moment.
 //!
-//! A page beyond the end of a file raises SIGBUS, and any program of a session may truncate its ring at any instant. Sealed memory
-//! (memfd) could not be cut, but needs a descriptor handed over by a service, where the protocol has only names, and does not
-//! outlive a killed recorder; pread(2) has no atomics. So the signal is taken: its handler puts zero pages over the
-//! rest of that mapping and marks it *broken*; the access is repeated and reads zeroes, which the protocol takes for "nothing here".
-//! A reader must call [`Guarded::is_broken`] before it uses what it read. Any other SIGBUS ends the process as before.
+//! A page beyond the end of a file raises SIGBUS, and any program of a session may truncate its ring while the
+//! recorder reads it. Sealed memory (memfd) could not be cut, but a service would have to hand over its descriptor,
+//! where the protocol has only names, and it does not outlive a killed recorder; pread(2) has no atomics. So the
+//! recorder handles the signal: its handler puts zero pages over the rest of that mapping and marks it *broken*; the
+//! access is repeated and reads zeroes, which the protocol takes for an empty slot. A reader must call
+//! [`Guarded::is_broken`] before it uses the bytes. Any other SIGBUS ends the process as before.
 use std::fs::File;
 use std::io;
 use std::ptr::null_mut;
@@ -29,7 +30,7 @@ static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(null_mut());
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(4096);
 
-/// A mapping that outlives the file's length.
+/// A mapping that stays readable when its file is cut.
 pub struct Guarded {
     map: memmap2::MmapRaw,
     slot: &'static Slot,
@@ -74,13 +75,13 @@ impl Guarded {
         Guarded { map, slot }
     }
 
-    /// Whether the file was cut: from some place on, zeroes were read that the file does not have.
+    /// Whether the file was cut: reads beyond the cut returned zeroes that the file does not have.
     pub fn is_broken(&self) -> bool {
-        // ORDER relaxed: set by a handler that ran in this thread, in the middle of the access that is asked about.
+        // ORDER relaxed: the handler that sets it ran in this thread, in the middle of the access in question.
         self.slot.broken.load(Ordering::Relaxed)
     }
 
-    /// Marks it as cut: a system call that reads it has said so.
+    /// Marks the file as cut, after a system call that reads it has failed for that reason.
     pub fn set_broken(&self) {
         self.slot.broken.store(true, Ordering::Relaxed);
     }
@@ -90,23 +91,25 @@ impl Guarded {
         self.map.len()
     }
 
-    /// Its first byte.
+    /// The first byte of the mapping.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.map.as_mut_ptr()
     }
 
-    /// The bytes, of a file that is only parsed: it may change meanwhile, and the parser believes nothing it reads twice.
+    /// The bytes, for a parser. The file may change meanwhile, so the parser must not rely on reading the same value
+    /// twice.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped for its length as long as `self` lives; a file that is cut reads as zeroes. Others may change the bytes
-        // meanwhile, as in any mapped file: parsers check each value they use.
+        // SAFETY: mapped for its length as long as `self` lives; a file that is cut reads as zeroes. Other processes
+        // may change the bytes meanwhile, as in any mapped file: parsers check each value they use.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr(), self.map.len()) }
     }
 }
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // Before the range is unmapped: the handler must not map over what somebody else gets there.
-        // ORDER relaxed: nobody accesses the mapping any more.
+        // Before the range is unmapped: the kernel may then give it to another mapping, over which the handler must
+        // not map.
+        // ORDER relaxed: no thread accesses this mapping any more.
         self.slot.start.store(0, Ordering::Relaxed);
         FREE.lock()
             .unwrap_or_else(|e| e.into_inner())
@@ -128,7 +131,7 @@ fn new_slot() -> &'static Slot {
     slot
 }
 
-/// The action for a SIGBUS that is not ours: the one that was set before (Rust's own detects stack overflows).
+/// The action for a SIGBUS outside of our mappings: the one that was set before (Rust's own detects stack overflows).
 struct Before(std::cell::UnsafeCell<libc::sigaction>);
 // SAFETY: written once, before the handler that reads it is installed.
 unsafe impl Sync for Before {}
@@ -139,8 +142,8 @@ fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         PAGE_BYTES.store(rustix::param::page_size(), Ordering::Relaxed);
-        // SAFETY: `action` is a valid sigaction whose handler only does what a handler may; the old one goes to memory
-        // that nobody reads before it is installed.
+        // SAFETY: `action` is a valid sigaction whose handler makes only async-signal-safe calls; the old one goes to
+        // memory that no handler reads before ours is installed.
         unsafe {
             libc::sigaction(libc::SIGBUS, std::ptr::null(), BEFORE.0.get());
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -162,7 +165,8 @@ extern "C" fn on_sigbus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
         let start = slot.start.load(Ordering::Acquire);
         let end = slot.end.load(Ordering::Relaxed);
         if start != 0 && (start..end).contains(&address) {
-            // To the end: what comes after the first missing page is missing as well, and one mapping stays one or two.
+            // To the end: the pages after the first missing one are missing as well, and one mapping stays one or
+            // two.
             // SAFETY: the range is that of a mapping which lives; it is replaced by zeroes of the same extent.
             let mapped = unsafe {
                 libc::mmap(
@@ -181,7 +185,7 @@ extern "C" fn on_sigbus(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
         }
         at = slot.next;
     }
-    // Not ours: the access is repeated under the action before.
+    // No mapping of ours: the access is repeated under the previous action.
     // SAFETY: BEFORE was filled before this handler was installed.
     unsafe { libc::sigaction(libc::SIGBUS, BEFORE.0.get(), null_mut()) };
 }
@@ -208,7 +212,7 @@ mod tests {
             assert!(!cut.is_broken(), "nothing was read yet");
             assert_eq!((cut.bytes()[3 * 4096], cut.bytes()[4 * 4096]), (0, 0));
             assert!(cut.is_broken() && !whole.is_broken());
-            // What is left of the file is still read, and so is what lies before the first page that was missed.
+            // The rest of the file is still read, and so are the pages before the first missing one.
             assert_eq!((cut.bytes()[0], cut.bytes()[4096]), (7, 0));
         }
     }
