@@ -1,21 +1,21 @@
 //! Recording: kernel events and annotations -> a recording directory -> one `.kasuri` file.
 //!
-//! [`record`] makes a recording, [`recover`] saves one whose recorder was killed, [`doctor::examine`] says
-//! what a machine allows. Nothing here prints or exits: progress and messages are [`Notice`]s.
+//! [`record`] makes a recording, [`recover`] saves one whose recorder was killed, [`doctor::examine`] reports which
+//! sources a machine allows. Nothing here prints or exits: progress and messages are [`Notice`]s.
 //!
-//! | room | holds |
+//! | module | contents |
 //! |---|---|
 //! | `recorder`, `flight` | a recording from start to end; the flight recorder |
 //! | `kernel` | kernel events: tracefs, perf, uprobes, selections |
 //! | `rings` | annotations: the session in shared memory, its ring files, the collector, attaching |
-//! | `budget` | which kernel events are on, so that they stay within a budget |
+//! | `budget` | the choice of the kernel events that are on, so that they stay within a budget |
 //! | `program` | the program: its process, name spaces, CPU limits |
 //! | `files` | the recording directory, packing, recovering, the output file |
-//! | `guard` | files and mappings that strangers may change, bounds |
+//! | `guard` | access to files and mappings that other users may change; bounds |
 //! | `prim` | everything that depends on the CPU |
 //!
-//! A room uses those below it in this order: recorder, files, budget, kernel and rings, program, guard.
-//! Public modules are re-exported at the root of the crate, so that callers need not know the rooms.
+//! A module uses those after it in this order: recorder, files, budget, kernel and rings, program, guard. Public
+//! modules are re-exported at the root of the crate, so that callers need not know the modules.
 mod budget;
 pub mod clock;
 pub mod doctor;

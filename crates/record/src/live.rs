@@ -1,4 +1,5 @@
-//! The sources, metadata and summary of a recording: the parts that an ordinary recording and the flight recorder share.
+//! The sources, metadata and summary of a recording: the parts that an ordinary recording and the flight recorder
+//! share.
 use crate::kernel::source::Source;
 use crate::notice::{LeftInRings, Summary};
 use crate::options::Options;
@@ -25,22 +26,23 @@ pub(crate) struct Live<'a> {
 }
 
 impl Live<'_> {
-    /// Bytes that were recorded so far.
+    /// Bytes recorded so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.source.bytes() + self.collector.bytes()
     }
 
-    /// CPU limits that are new; with `all`, every counter is read once more.
+    /// CPU limits that are new or changed; with `all`, every counter is read once more.
     pub(crate) fn read_limits(&mut self, all: bool) -> Vec<LimitRow> {
         self.limits.look(&self.meta.root_pids, all)
     }
 
-    /// Annotations lost for want of room, by no client that has a ring of its own, or by one that there was no room for here.
+    /// Annotations lost for want of room: by clients that have no ring of their own, or whose ring this recorder had
+    /// no room for.
     pub(crate) fn unplaced(&self) -> [u64; LOST_CAUSES] {
         self.collector.unplaced(self.session.lost())
     }
 
-    /// The rings hold annotations that no file takes: the session has to stay for `kasuri recover`.
+    /// Notes that the rings hold annotations that no file took: the session has to stay for `kasuri recover`.
     pub(crate) fn leave_rings(&mut self) {
         self.summary.left = Some(LeftInRings {
             session: self.session.path().to_owned(),
@@ -48,7 +50,7 @@ impl Live<'_> {
         });
     }
 
-    /// Processes to look at in /proc: those that were started or attached to, and those that annotate.
+    /// Processes whose threads are read from /proc: those that were started or attached to, and those that annotate.
     pub(crate) fn pids(&self) -> Vec<i32> {
         let annotating = self.collector.pids().map(|pid| pid as i32);
         self.meta

@@ -1,8 +1,8 @@
-//! Events that a recording lacks, counted by cause or marked as unknown. A recording claims that nothing was lost only if all
-//! counts are known.
+//! Events that a recording lacks, counted by cause or marked as unknown. A recording claims that nothing was lost
+//! only if all counts are known.
 use kasuri_format::ring::{LOST_CAUSES, Lost};
 
-/// Events that were emitted and are not kept.
+/// Events that were emitted and not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Kernel events that found their buffer full, as the kernel counts them.
@@ -18,7 +18,7 @@ pub struct Losses {
 impl Losses {
     /// Adds the losses of another file of the same recording.
     pub fn add(&mut self, other: &Losses) {
-        // The kernel's counters run on over all snapshots.
+        // The kernel's counters continue over all snapshots.
         self.kernel = self.kernel.max(other.kernel);
         self.kernel_unwritten = self.kernel_unwritten.saturating_add(other.kernel_unwritten);
         for (sum, n) in self.annotations.iter_mut().zip(other.annotations) {
@@ -38,7 +38,8 @@ impl Losses {
             .fold(0, |sum, &n| sum.saturating_add(n))
     }
 
-    /// Each loss, most important first: how many of what, why, and what to do about it next time.
+    /// A line for each loss, most important first: the number of events, their kind, the cause, and a remedy for the
+    /// next time.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut add = |n: u64, what: &str, why: &str| {

@@ -9,20 +9,20 @@ use std::path::PathBuf;
 pub enum Notice<'a> {
     /// Recording has begun.
     Started {
-        /// As `meta.json` lists it.
+        /// The information that the recording will lack, as in `meta.json`.
         missing: &'a [String],
     },
-    /// Something the user should know now.
+    /// A message that the user should see now.
     Warning(String),
-    /// Something that may help the user.
+    /// A message that may help the user.
     Note(String),
     /// The recording has ended and packing begins.
     Stopped,
-    /// Packing: bytes done of bytes in all.
+    /// Progress of packing.
     Packing {
-        /// Done.
+        /// Bytes done.
         done: u64,
-        /// In all.
+        /// Bytes in all.
         total: u64,
     },
     /// The flight recorder saved a file.
@@ -39,7 +39,7 @@ pub struct Summary {
     pub exit_status: Option<i32>,
     /// Packed files, in order; more than one from a flight recorder.
     pub files: Vec<PathBuf>,
-    /// The recording directory, when it is still there.
+    /// The recording directory, if it still exists.
     pub dir: Option<PathBuf>,
     /// Kernel events kept (known once packed).
     pub kernel_events: u64,
@@ -51,13 +51,14 @@ pub struct Summary {
     pub damage: Vec<String>,
     /// Annotations that could not be written to a file: they stay in shared memory for `kasuri recover`.
     pub left: Option<LeftInRings>,
-    /// Bytes of the packed files; of the directory when it was not packed.
+    /// Bytes of the packed files, or of the directory when it was not packed.
     pub bytes: u64,
     /// Bytes recorded, before packing.
     pub raw_bytes: u64,
     /// CPU time of this process while recording, ns.
     pub recorder_cpu_ns: u64,
-    /// With a budget: what kernel events cost as a share of the CPU time used, and how often some were switched.
+    /// With a budget: the cost of kernel events as a share of the CPU time used, and the number of times that events
+    /// were switched.
     pub budget: Option<(f64, usize)>,
     /// Information that the recording lacks, and why.
     pub missing: Vec<String>,
@@ -70,6 +71,6 @@ pub struct Summary {
 pub struct LeftInRings {
     /// The session's directory.
     pub session: PathBuf,
-    /// How much there is.
+    /// Bytes that wait in the rings.
     pub bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! Kernel events: where they come from, which are chosen.
+//! Kernel events: their sources, and the events that are chosen.
 //!
 //! | module | does |
 //! |---|---|

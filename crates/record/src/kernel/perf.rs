@@ -12,7 +12,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// struct perf_event_attr as of PERF_ATTR_SIZE_VER5; what is not named is 0.
+/// struct perf_event_attr as of PERF_ATTR_SIZE_VER5 (include/uapi/linux/perf_event.h); fields without a name here are
+/// 0.
 #[repr(C)]
 #[derive(Default)]
 struct Attr {
@@ -54,7 +55,7 @@ const CONTEXT_SWITCH: u64 = 1 << 26;
 const IOC_SET_OUTPUT: libc::Ioctl = 0x2405;
 const FD_CLOEXEC: libc::c_ulong = 8;
 
-/// Offsets in the first page of a ring.
+/// Offsets in the first page of a ring (struct perf_event_mmap_page).
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 const PAGE: usize = 4096;
@@ -64,7 +65,7 @@ const PAGE: usize = 4096;
 pub enum Reach {
     /// All threads of the system.
     System,
-    /// The given threads and what they start.
+    /// The given threads, and the threads and processes that they start.
     Own,
 }
 
@@ -118,11 +119,11 @@ fn open_event(tid: i32, cpu: u32, reach: Reach) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call returned a new descriptor that nobody else owns.
+    // SAFETY: the call returned a new descriptor that no other code owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// The widest reach this user has; `None`: perf events are refused altogether.
+/// The widest reach that this user has; `None`: the kernel refuses perf events altogether.
 pub fn reach() -> Option<Reach> {
     let cpu = *crate::host::cpu_list("online").first()?;
     if open_event(-1, cpu, Reach::System).is_ok() {
@@ -197,7 +198,7 @@ impl Perf {
         Ok(())
     }
 
-    /// Writes out what the rings hold; returns the bytes.
+    /// Writes the content of the rings to the files. Returns the bytes written.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -209,7 +210,7 @@ impl Perf {
         Ok(sum)
     }
 
-    /// Records that wait in each CPU's ring: what is lost when no file takes them.
+    /// Records that wait in each CPU's ring: they are lost when no file takes them.
     pub fn unwritten(&self) -> Vec<(u32, u64)> {
         let count = |ring: &Ring| {
             let mut n = 0;
@@ -225,12 +226,12 @@ impl Perf {
     }
 }
 
-/// Records that the kernel had no room for in the ring, as it says among those that it had.
+/// Records for which the ring had no room. The kernel counts them in records of type PERF_RECORD_LOST.
 pub(crate) fn lost(bytes: &[u8]) -> u64 {
     const RECORD_LOST: u32 = 2;
     let mut sum = 0u64;
     each_record(bytes, |kind, record| {
-        // Header, the event's id, how many.
+        // Layout: header (8 bytes), the event's id, the count.
         if let (RECORD_LOST, Some(n)) = (kind, record.get(16..24)) {
             sum = sum.saturating_add(u64::from_ne_bytes(n.try_into().expect("eight bytes")));
         }
@@ -276,9 +277,10 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
     }
 
-    /// The unread part of the ring, and where it begins. It comes in two pieces because it may wrap around the end.
+    /// The unread part of the ring, and its start. It has two pieces because it may wrap around the end.
     fn waiting(&self) -> (u64, [&[u8]; 2]) {
-        // ORDER acquire; pairs with the kernel's barrier before it moves data_head: the records are seen.
+        // ORDER acquire; pairs with the kernel's barrier before it moves data_head: the records up to head are
+        // visible.
         let head = self.word(DATA_HEAD).load(Ordering::Acquire);
         let tail = self.word(DATA_TAIL).load(Ordering::Relaxed);
         let length = (head - tail).min(self.data_bytes as u64) as usize;
@@ -296,7 +298,7 @@ impl Ring {
         let length = parts.iter().map(|part| part.len()).sum::<usize>();
         for part in parts {
             if let Err(e) = (&self.file).write_all(part) {
-                // Whole or not at all: what was written of it would come a second time.
+                // Whole or not at all: a part that stayed in the file would be written a second time.
                 let _ = self.file.set_len(self.bytes);
                 let _ = (&self.file).seek(SeekFrom::Start(self.bytes));
                 return Err(Error::file("write", &self.path, e));

@@ -1,13 +1,15 @@
-//! Named selections of kernel events, and what each event is for.
+//! Named selections of kernel events, and the purpose of each event.
 //!
-//! `kasuri record --events locks,irq` and `kasuri events` know the same names. A user's own are in a small file,
-//! `$XDG_CONFIG_HOME/kasuri/selections` (usually `~/.config/kasuri/selections`), a line each:
-//! `NAME = EVENT, EVENT, ...`, where EVENT is `system:name`, `system:*` or another selection; `#` begins a comment.
+//! `kasuri record --events locks,irq` and `kasuri events` know the same names. A user's own selections are in a small
+//! file, `$XDG_CONFIG_HOME/kasuri/selections` (usually `~/.config/kasuri/selections`), one per line: `NAME = EVENT,
+//! EVENT, ...`, where EVENT is `system:name`, `system:*` or another selection; `#` begins a comment.
+//!
+//! Inside the recorder an event is written `system/name`, as its directory below `events/`.
 use crate::kernel::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, RUN_TIME_EVENTS, SYSCALL_EVENTS};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A selection of ours.
+/// A selection that comes with Kasuri.
 #[derive(Clone, Copy, Debug)]
 pub struct Builtin {
     /// Its name.
@@ -33,7 +35,7 @@ const IO_EVENTS: &[(&str, &str)] = &[
     ("net/netif_receive_skb", "packets received"),
 ];
 
-/// All of ours.
+/// All selections that come with Kasuri.
 pub const BUILTIN: &[Builtin] = &[
     Builtin {
         name: "timeline",
@@ -72,7 +74,7 @@ pub const BUILTIN: &[Builtin] = &[
     },
 ];
 
-/// The purpose of an event in words; "" if no analysis uses it.
+/// The purpose of an event in words; "" when no analysis uses it.
 pub fn purpose(event: &str) -> &'static str {
     BUILTIN
         .iter()
@@ -105,14 +107,14 @@ pub enum SelectionError {
     File(String, String),
 }
 
-/// Ours and the user's.
+/// The selections of Kasuri and of the user.
 #[derive(Clone, Debug, Default)]
 pub struct Selections {
     own: BTreeMap<String, Vec<String>>,
     file: String,
 }
 
-/// Where the user's selections are.
+/// The path of the file with the user's selections.
 pub fn path() -> Option<PathBuf> {
     let config = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
@@ -122,10 +124,10 @@ pub fn path() -> Option<PathBuf> {
 }
 
 impl Selections {
-    /// Reads the user's file; without one there are only ours.
+    /// Reads the user's file; if there is none, only our own selections exist.
     ///
     /// # Errors
-    /// When the file cannot be read or a line of it is not understood.
+    /// When the file cannot be read, or a line of it is no definition.
     pub fn load() -> Result<Selections, SelectionError> {
         let Some(path) = path() else {
             return Ok(Selections::default());
@@ -133,7 +135,7 @@ impl Selections {
         match std::fs::read_to_string(&path) {
             Ok(text) => Selections::parse(&path, &text),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Selections::default()),
-            // $HOME is somebody else's, as after dropping root.
+            // $HOME is the home of another user, as after dropping root.
             Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Ok(Selections::default()),
             Err(e) => Err(SelectionError::File(
                 path.display().to_string(),
@@ -180,11 +182,11 @@ impl Selections {
         ours.chain(self.own.keys().map(String::as_str)).collect()
     }
 
-    /// The events of selections and events (`system:name`) as `system/name` with what is lost without each; each once,
-    /// in the order of their first mention.
+    /// The events of `wanted`, which holds selections and events (`system:name`), as `system/name` with the
+    /// information that is lost without each. Each event appears once, in the order of first mention.
     ///
     /// # Errors
-    /// When a name is neither.
+    /// When a name is neither an event nor a selection.
     pub fn resolve(&self, wanted: &[String]) -> Result<Vec<(String, String)>, SelectionError> {
         let mut events = Vec::new();
         for name in wanted {
@@ -235,7 +237,7 @@ impl Selections {
     }
 }
 
-/// Whether it can be the name of a directory below `events/`, and of nothing elsewhere.
+/// Whether `part` can be the name of a directory below `events/`, and of no place outside of it.
 fn sound(part: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     !part.is_empty() && part.chars().all(word)

@@ -1,4 +1,9 @@
-//! Where kernel events come from: tracefs, else perf, else nowhere; each step down is explained.
+//! Chooses the source of kernel events: tracefs, else perf, else none; each step down is explained.
+//!
+//! [`open`] runs before the program exists, [`Source::start`] switches the kernel on. While recording,
+//! [`Source::drain`] moves full pages to files at each tick, and [`Source::drain_waiting`] once a second moves those
+//! that do not fill. At the end come [`Source::stop`], [`Source::finish`] for the last pages, and [`Source::losses`]
+//! for the kernel's counts.
 use crate::error::Result;
 use crate::guard::safefs::Held;
 use crate::kernel::perf::{self, Perf, Reach};
@@ -19,21 +24,21 @@ pub enum Source {
     Tracefs(Box<TracefsSource>),
     /// perf events, opened when the program exists.
     Perf {
-        /// How much it sees.
+        /// The threads that it observes.
         reach: Reach,
         /// The open events.
         perf: Option<Perf>,
-        /// Records of each CPU that could not be written, once they were counted.
+        /// Records of each CPU that could not be written; known after they were counted.
         unwritten: Vec<(u32, u64)>,
     },
-    /// None.
+    /// No kernel events.
     None,
 }
 
-/// So much is worth a sub-buffer in the file that is nearly empty.
+/// Unread bytes from which it is worth moving a sub-buffer that is not full.
 const WAITING_BYTES: u64 = 4096;
 
-/// Instance, its drain and its loss counts. Fields drop in this order: the open files first.
+/// An instance, its drain and its loss counts. Fields drop in this order: the open files first.
 #[derive(Debug)]
 pub struct TracefsSource {
     drain: Drain,
@@ -41,14 +46,14 @@ pub struct TracefsSource {
     last: HashMap<u32, CpuStats>,
     /// Bytes in each CPU's file a second ago.
     sizes_before: Vec<u64>,
-    /// Events of each CPU that could not be written, once they were counted.
+    /// Events of each CPU that could not be written; known after they were counted.
     unwritten: HashMap<u32, u64>,
     /// The instance.
     pub instance: Instance,
 }
 
 impl TracefsSource {
-    /// Counts, after tracing ended, what no file took: in pages that left the kernel, and in its buffers.
+    /// Counts, after tracing ended, the events that no file took: in pages that left the kernel, and in its buffers.
     fn count_unwritten(&mut self, meta: &KernelMeta) {
         let mut counts = HashMap::new();
         self.stats.read(|cpu, stats| {
@@ -82,7 +87,7 @@ impl TracefsSource {
         self.drain.sizes()
     }
 
-    /// A page that was written, back.
+    /// Reads back a page that was written.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -91,7 +96,7 @@ impl TracefsSource {
     }
 }
 
-/// The source that was opened, and what it lacks.
+/// The source that was opened, and the information that it lacks.
 #[derive(Debug)]
 pub struct Opened {
     /// The source.
@@ -107,7 +112,7 @@ pub struct Opened {
 /// The result of one round of draining.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moved {
-    /// How full the fullest buffer was, 0..1.
+    /// The fill level of the fullest buffer, 0..1.
     pub fill: f64,
 }
 
@@ -211,8 +216,8 @@ fn open_tracefs(
     }))
 }
 
-/// Adds the kernel's count of run time where switches are hidden. On a machine that is too busy to show it, they are taken to be
-/// hidden if it is a virtual machine: all machines known to hide them are.
+/// Adds the kernel's count of run time where switches are hidden. A machine that is too busy to show it is taken to
+/// hide them if it is virtual: all machines known to hide switches are.
 fn add_run_times(instance: &mut Instance) {
     let has_them = |event: &str| instance.formats.contains_key(event);
     if tracefs::RUN_TIME_EVENTS
@@ -225,7 +230,7 @@ fn add_run_times(instance: &mut Instance) {
         Ok(Hides::Yes) => true,
         Ok(Hides::NotKnown) => crate::host::is_virtual(),
         Ok(Hides::No) => false,
-        // Recording run times that tell nothing new is the smaller mistake.
+        // Recording run times that add nothing is the smaller mistake.
         Err(_) => true,
     };
     if hides {
@@ -235,7 +240,7 @@ fn add_run_times(instance: &mut Instance) {
     }
 }
 
-/// They were asked for by name: a recording without them is not what is wanted.
+/// The user named the lock functions, so a recording without them is refused.
 fn no_lock_functions(options: &Options, why: impl FnOnce() -> String) -> Result<()> {
     match options.lock_functions.first() {
         None => Ok(()),
@@ -281,7 +286,7 @@ fn open_perf(options: &Options, opened: &mut Opened) {
     opened.source = perf_source(reach);
 }
 
-/// Kernel events need buffers that overwrite: tracefs has them.
+/// A flight recorder needs kernel buffers that overwrite, and only tracefs has them.
 fn only_overwriting(source: &mut Source, missing: &mut Vec<String>) {
     if matches!(source, Source::Perf { .. }) {
         *source = Source::None;
@@ -289,7 +294,7 @@ fn only_overwriting(source: &mut Source, missing: &mut Vec<String>) {
     }
 }
 
-/// Two rows for each CPU that lost something: none at first, all now.
+/// Two rows for each CPU that lost something: a count of zero at first, and the present one.
 fn rises(unwritten: &[(u32, u64)]) -> Vec<KernelLoss> {
     let now = crate::clock::monotonic_ns();
     let lossy = unwritten.iter().filter(|(_, n)| *n > 0);
@@ -332,8 +337,8 @@ impl Source {
         }
     }
 
-    /// How long the buffers surely hold what comes: a quarter of the time in which the worst scheduler load
-    /// measured, 100 MB/s on one CPU, fills them.
+    /// Time for which the buffers hold all events in any case: a quarter of the time in which the worst scheduler
+    /// load measured, 100 MB/s on one CPU, fills them.
     pub fn patience(&self) -> Duration {
         const WORST_BYTES_PER_MS: u64 = 100_000;
         match self {
@@ -345,7 +350,7 @@ impl Source {
         }
     }
 
-    /// Starts. perf events are opened on `tids`, which exist by now.
+    /// Starts recording. perf events are opened on `tids`, which exist by now.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -368,7 +373,7 @@ impl Source {
         }
     }
 
-    /// Moves what is there to the files.
+    /// Moves the full pages or records to the files.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -393,8 +398,9 @@ impl Source {
         }
     }
 
-    /// Moves what waits in sub-buffers that do not fill, as [`Source::losses`] saw it: called each second, so that a recorder that is
-    /// killed loses what came in the last two seconds at most, or less than [`WAITING_BYTES`] of a quiet CPU.
+    /// Moves events that wait in sub-buffers that do not fill, as the last [`Source::losses`] found them. Called each
+    /// second, so that a recorder that is killed loses at most the events of the last two seconds, or less than
+    /// [`WAITING_BYTES`] of a quiet CPU.
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -413,7 +419,7 @@ impl Source {
         Ok(())
     }
 
-    /// Stops the kernel from writing; what is in the buffers stays.
+    /// Stops the kernel from writing; the content of the buffers stays.
     pub fn stop(&mut self) {
         if let Source::Tracefs(source) = self {
             let _ = source.instance.set_tracing(false);
@@ -427,7 +433,7 @@ impl Source {
         }
     }
 
-    /// Moves the last of it, after [`Source::stop`].
+    /// Moves the rest to the files, after [`Source::stop`].
     ///
     /// # Errors
     /// When a file cannot be written.
@@ -441,7 +447,7 @@ impl Source {
         }
     }
 
-    /// Sends what follows to files in another directory.
+    /// Sends further events to files in another directory.
     ///
     /// # Errors
     /// When they cannot be made.
@@ -486,7 +492,8 @@ impl Source {
         rows
     }
 
-    /// Counts what could not be written, for the next [`Source::losses`]: after [`Source::finish`] failed.
+    /// Counts the events that could not be written, for the next [`Source::losses`]. Called after [`Source::finish`]
+    /// failed.
     pub fn count_unwritten(&mut self) {
         let meta = self.meta();
         match self {

@@ -36,7 +36,7 @@ impl Fake {
         std::fs::File::open(self.scratch.path()).unwrap().into()
     }
 
-    /// Appends to what CPU `cpu` has for us.
+    /// Appends to the raw data of CPU `cpu`.
     fn emit(&self, cpu: u32, bytes: &[u8]) {
         use std::io::Write;
         let file = std::fs::File::options()
@@ -104,8 +104,9 @@ fn a_page_that_is_not_full_is_filled_with_nothing() {
     assert_eq!(fake.written(0)[PAGE..], pages(1));
 }
 
-/// A limit of the size of files stands for a full disk: what a file does not take is kept, whole pages in the file, the rest in memory,
-/// and tried again. In a process of its own, which ignores the signal that such a limit sends.
+/// A limit of file sizes stands for a full disk: data that a file does not take is kept, whole pages in the file, the
+/// rest in memory, and tried again. The test runs in a process of its own, which ignores the signal that such a limit
+/// sends.
 #[test]
 fn pages_that_the_disk_does_not_take_are_kept() {
     let script = "trap '' XFSZ; exec \"$0\" --exact kernel::tests::child_with_a_limit_of_file_size --nocapture";
@@ -248,7 +249,7 @@ fn events_are_switched_by_their_files() {
 
 #[test]
 fn a_directory_that_is_no_tracefs_is_none() {
-    // Where there is one the machine decides; that it says why is all that can be asked here.
+    // Whether there is one depends on the machine; the test can only check that a refusal has a reason.
     if let Err(unavailable) = Tracefs::open() {
         assert!(!unavailable.why.is_empty() && !unavailable.remedy.is_empty());
     }
@@ -283,7 +284,7 @@ fn records_that_perf_lost_are_summed_whatever_stands_between_them() {
     assert_eq!(perf::lost(&bytes[..20]), 0);
     let huge = [record(2, &[1, u64::MAX]), record(2, &[1, 5])].concat();
     assert_eq!(perf::lost(&huge), u64::MAX);
-    // A length of nothing does not hold the reader up.
+    // A length of zero does not stop the reader.
     assert_eq!(
         perf::lost(&[[0; 8].as_slice(), &record(2, &[1, 3])].concat()),
         3

@@ -1,8 +1,9 @@
 //! `--lock-function`: records locks that the lock probe cannot wrap, by uprobes on the functions that acquire and release them.
 //!
-//! For each pair of functions three events in a group of the recorder's own: the lock function's entry (request), its
-//! return (acquired), and the unlock function's entry (released). They are removed with the recorder's tracing instance,
-//! whatever happens: see [`crate::kernel::tracefs::Instance`]. How they become locks: crates/model/src/lock_calls.rs.
+//! For each pair of functions there are three events in a group of the recorder's own: the lock function's entry
+//! (request), its return (acquired), and the unlock function's entry (released). They are removed with the recorder's
+//! tracing instance, however the recorder ends: see [`crate::kernel::tracefs::Instance`].
+//! crates/model/src/lock_calls.rs turns them into locks.
 use crate::error::{Error, Result};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use std::ffi::OsString;
@@ -10,35 +11,35 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// First part of the names of our events, before the function's number; the model knows them.
+/// First part of the names of our events; the function's number follows. The model knows these names.
 pub const REQUEST: &str = "lock_request_";
 /// As [`REQUEST`].
 pub const ACQUIRED: &str = "lock_acquired_";
 /// As [`REQUEST`].
 pub const RELEASED: &str = "lock_released_";
 
-/// A pair of functions, found in its file.
+/// A pair of functions, with their places in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockFunction {
-    /// The lock function's name as it was asked for.
+    /// The lock function's name as the user wrote it.
     pub name: String,
     binary: PathBuf,
     lock: Place,
     unlock: Option<Place>,
 }
 
-/// Where a function begins in the file, and what says which lock it is about.
+/// The place of a function in the file, and the argument that identifies the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     offset: u64,
-    /// A fetch argument of uprobe_events; none: there is one lock only.
+    /// A fetch argument of uprobe_events (`%di:x64`); `None`: there is only one lock.
     lock: Option<String>,
 }
 
 /// Finds the functions that `--lock-function` names.
 ///
 /// # Errors
-/// When one cannot be found, with what there is instead.
+/// When one cannot be found; the message lists similar functions.
 pub fn find(wanted: &[String], command: &[OsString]) -> Result<Vec<LockFunction>> {
     wanted.iter().map(|text| find_one(text, command)).collect()
 }
@@ -109,12 +110,12 @@ fn split_binary(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// A path, or a command of PATH.
+/// The file of a program: a path, or a command of PATH.
 fn program_file(name: &std::ffi::OsStr) -> PathBuf {
     crate::program::locks::find_program(name).unwrap_or_else(|| name.into())
 }
 
-/// `SYMBOL[+OFFSET][@ARGUMENT]`.
+/// Parses `SYMBOL[+OFFSET][@ARGUMENT]`.
 fn place(elf: &object::File<'_>, text: &str) -> std::result::Result<Place, String> {
     let (function, argument) = match text.rsplit_once('@') {
         Some((function, argument)) => (function, argument),
@@ -142,7 +143,7 @@ fn place(elf: &object::File<'_>, text: &str) -> std::result::Result<Place, Strin
     })
 }
 
-/// The address of a function: by its whole name, else by part of one when only one function has it.
+/// The address of a function: by its whole name, or by a part of a name that only one function has.
 fn symbol(elf: &object::File<'_>, wanted: &str) -> std::result::Result<u64, String> {
     let mut functions: Vec<(String, u64)> = elf
         .symbols()
@@ -161,7 +162,7 @@ fn symbol(elf: &object::File<'_>, wanted: &str) -> std::result::Result<u64, Stri
                 .into(),
         );
     }
-    // As C++ and Rust write `a::b` in symbols: the length before each part.
+    // C++ and Rust write `a::b` in symbols with the length before each part.
     let mangled = wanted.split("::").fold(String::new(), |mut out, part| {
         let _ = write!(out, "{}{part}", part.len());
         out
@@ -170,7 +171,7 @@ fn symbol(elf: &object::File<'_>, wanted: &str) -> std::result::Result<u64, Stri
         functions.iter().filter(|f| f.0.contains(text)).collect()
     };
     let mut found = parts(&mangled);
-    // Its closures have its name inside theirs.
+    // Names of closures contain the name of their function.
     let whole: Vec<_> = found.iter().filter(|f| ends_with(&f.0, &mangled)).collect();
     match (&whole[..], &found[..]) {
         ([(_, address)], _) | (_, [(_, address)]) => return Ok(*address),
@@ -196,13 +197,13 @@ fn symbol(elf: &object::File<'_>, wanted: &str) -> std::result::Result<u64, Stri
     ))
 }
 
-/// Whether a mangled name ends with these parts: nothing but arguments (C++) or a hash (Rust) follows.
+/// Whether a mangled name ends with these parts: after them come only arguments (C++) or a hash (Rust).
 fn ends_with(name: &str, parts: &str) -> bool {
     let rest = name.rsplit_once(parts).map_or("", |(_, rest)| rest);
     rest.starts_with('E') || rest.starts_with("17h") && rest.len() == 20
 }
 
-/// Where the lock's address is when the function is entered.
+/// The fetch argument that reads the lock's address at the function's entry.
 fn fetch(argument: &str) -> std::result::Result<Option<String>, String> {
     let bits = usize::BITS;
     let registers: &[&str] = match std::env::consts::ARCH {
@@ -249,7 +250,7 @@ pub(crate) fn definitions(functions: &[LockFunction], group: &str) -> Vec<(Strin
     out
 }
 
-/// Why the kernel did not take the probes.
+/// The reason why the kernel refused the probes, with a remedy.
 pub(crate) fn unavailable(cause: &std::io::Error) -> String {
     match cause.raw_os_error() {
         Some(libc::ENOENT) => "this kernel has no uprobes (CONFIG_UPROBE_EVENTS): annotate the lock with KASURI_LOCK_* instead".into(),
@@ -284,7 +285,8 @@ mod tests {
         assert!(fetch("99").is_err() && fetch("a b").is_err() && fetch("").is_err());
     }
 
-    /// Of this very program: functions whose names are known, by whole name, by part, and by none.
+    /// Looks in this test program for functions with known names: by whole name, by part, and by a name that none
+    /// has.
     #[test]
     fn functions_are_found_by_name_or_part_of_it() {
         let exe = std::env::current_exe().unwrap();

@@ -1,9 +1,9 @@
-//! Moving full pages (sub-buffers of the ring, which may be larger than a page of memory) from the kernel to files without looking at
-//! them.
+//! Moves full pages (sub-buffers of the ring, which may be larger than a page of memory) from the kernel to files
+//! without looking at them.
 //!
-//! splice(2) moves only pages that are full; a read(2) always hands over a whole page even when it
-//! holds one event, so reading is kept for the very end and for what waits long (reading all the time wrote ten times the
-//! bytes in the same test).
+//! splice(2) moves only pages that are full. A read(2) always hands over a whole page, even when it holds one event,
+//! so it is used only at the very end and for events that wait long (reading all the time wrote ten times the bytes
+//! in the same test).
 use super::open_file;
 use crate::error::{Error, Result};
 use crate::guard::safefs::{Access, Held};
@@ -51,7 +51,7 @@ impl Drain {
     pub fn open(instance: impl AsFd, cpus: &[u32], page_bytes: u32, dir: &Held) -> Result<Drain> {
         let (pipe_read, pipe_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|e| Error::system("make a pipe", e))?;
-        // 256 pages in one call; an unprivileged limit may leave us with less, which only costs calls.
+        // 256 pages in one call; an unprivileged limit may leave a smaller pipe, which only costs more calls.
         let pipe_bytes = fcntl_setpipe_size(&pipe_write, 1 << 20).unwrap_or(65536);
         let page_bytes = page_bytes as usize;
         let mut drain = Drain {
@@ -84,9 +84,8 @@ impl Drain {
 
     /// Moves all full pages.
     ///
-    /// # Errors
-    /// When a file cannot be written: each file then still ends on a whole page, and what was on its way is tried again first the next
-    /// time.
+    /// When a file cannot be written. Each file then still ends on a whole page, and the data that was on its way is
+    /// tried again first the next time.
     pub fn full_pages(&mut self) -> Result<Drained> {
         let mut sum = Drained::default();
         for ix in 0..self.cpus.len() {
@@ -100,7 +99,7 @@ impl Drain {
         Ok(sum)
     }
 
-    /// Moves everything, the last page of each CPU too; tracing must be off.
+    /// Moves all data, the last page of each CPU too; tracing must be off.
     ///
     /// # Errors
     /// As [`Drain::full_pages`].
@@ -127,7 +126,7 @@ impl Drain {
         self.cpus.iter().map(|cpu| cpu.bytes).collect()
     }
 
-    /// A page of the `ix`-th file, `at` bytes into it.
+    /// Reads a page of the `ix`-th file, `at` bytes into it.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -140,7 +139,7 @@ impl Drain {
         Ok(page)
     }
 
-    /// One pipe full; false when there was no full page.
+    /// Moves one pipe full. Returns false when there was no full page.
     fn splice_once(&mut self, ix: usize) -> Result<bool> {
         let cpu = &mut self.cpus[ix];
         let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
@@ -154,7 +153,7 @@ impl Drain {
         ) {
             Ok(n) if n > 0 => n,
             Ok(_) | Err(Errno::AGAIN) => return Ok(false),
-            // The CPU went away, or the kernel cannot splice pages of this size: read() at the end still works.
+            // The CPU went away, or the kernel cannot splice pages of this size: read(2) at the end still works.
             Err(Errno::INVAL | Errno::NODEV | Errno::INTR) => return Ok(false),
             Err(e) => return Err(Error::file("read the buffer for", &cpu.path, e)),
         };
@@ -183,7 +182,7 @@ impl Drain {
         Ok(true)
     }
 
-    /// One page of the `ix`-th CPU by read(2), full or not; false when the buffer is empty.
+    /// Moves one page of the `ix`-th CPU by read(2), full or not. Returns false when the buffer is empty.
     ///
     /// # Errors
     /// As [`Drain::full_pages`].
@@ -203,13 +202,13 @@ impl Drain {
         Ok(true)
     }
 
-    /// Writes the pages that are still to be written: all of them, or none.
+    /// Writes the pages in memory: all of them, or none.
     fn write_waiting(&mut self, ix: usize) -> Result<()> {
         let cpu = &mut self.cpus[ix];
         if cpu.unwritten.is_empty() {
             return Ok(());
         }
-        // The unused end, mostly all of a page that was read, takes no room on the disk.
+        // The unused end, mostly all of a page that was read, is left as a hole and takes no room on the disk.
         let used = cpu.unwritten.iter().rposition(|&b| b != 0);
         let used = used.map_or(0, |last| last + 1);
         let mut done = 0;
@@ -235,7 +234,8 @@ impl Drain {
         Ok(())
     }
 
-    /// After a failed write of spliced pages: takes the half page at the end of the file, and what is left in the pipe, into memory.
+    /// After a failed write of spliced pages: takes the half page at the end of the file, and the rest in the pipe,
+    /// into memory.
     fn take_back(&mut self, ix: usize) {
         let cpu = &mut self.cpus[ix];
         let half = (cpu.bytes % self.page_bytes as u64) as usize;
@@ -266,7 +266,7 @@ impl Drain {
 }
 
 impl CpuFile {
-    /// Cuts off what was written beyond the last whole page.
+    /// Cuts off the bytes beyond the last whole page.
     fn cut(&self) {
         let _ = ftruncate(&self.target, self.bytes);
         let _ = seek(&self.target, SeekFrom::Start(self.bytes));

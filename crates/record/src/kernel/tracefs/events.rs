@@ -1,4 +1,8 @@
-//! Which tracepoints the kernel has, and their formats.
+//! The tracepoints of the kernel, and their formats.
+//!
+//! tracefs has a directory `events/SYSTEM/NAME` for each tracepoint, with the files `format` (fields, and the id by
+//! which raw pages name the event), `enable` and `filter`. A recording keeps the text of each format, so that its
+//! reader needs neither this kernel nor this machine (Documentation/trace/events.rst).
 use super::{open_dir, read};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -57,7 +61,7 @@ impl Catalogue {
     /// Opens `events/` below `root`, an instance or the file system itself.
     ///
     /// # Errors
-    /// When it is not there or closed to us.
+    /// When it does not exist or is closed to us.
     pub fn open(root: impl AsFd) -> std::io::Result<Catalogue> {
         Ok(Catalogue {
             dir: open_dir(root, "events")?,
@@ -66,7 +70,7 @@ impl Catalogue {
 
     /// The text of an event's `format` file, which also holds its id; `None`: the kernel has no such event.
     pub fn format(&self, event: &str) -> Option<String> {
-        // `ftrace/print` has its id nowhere but in `format`.
+        // `ftrace/print` has its id only in `format`.
         read(&self.dir, &format!("{event}/format"))
             .ok()
             .filter(|text| text.contains("ID:"))
@@ -108,7 +112,7 @@ impl Catalogue {
         super::write(&self.dir, &format!("{event}/filter"), filter)
     }
 
-    /// All events, `system/name`, sorted.
+    /// The names of all events as `system/name`, sorted.
     pub fn names(&self) -> Vec<String> {
         let children = |dir: &OwnedFd| -> Vec<String> {
             let entries = rustix::fs::Dir::read_from(dir).into_iter().flatten();

@@ -1,11 +1,12 @@
 //! Finds out whether this kernel hides switches from its trace.
 //!
-//! Goal: sched_stat_runtime, which tells how long each thread ran, is recorded where the switches do not tell it, and only there: it
-//! is one more event for each switch. On one virtual machine (Linux 6.18) every switch from the idle thread to another is missing
-//! on one CPU.
+//! Goal: sched_stat_runtime, which has the time that each thread ran, is recorded where the switches do not show it,
+//! and only there: it is one more event for each switch. On one virtual machine (Linux 6.18) every switch from the
+//! idle thread to another is missing on one CPU.
 //!
-//! Method: before the recording begins, the recorder moves to each CPU and sleeps there a few times with tracing on. Each time it wakes
-//! up, that CPU's buffer must hold a switch to it. A CPU that is never idle meanwhile says nothing about switches from idle.
+//! Method: before the recording begins, the recorder moves to each CPU and sleeps there a few times with tracing on.
+//! Each time it wakes up, that CPU's buffer must hold a switch to it. A CPU that is never idle meanwhile shows
+//! nothing about switches from idle.
 use super::instance::Instance;
 use super::open_file;
 use kasuri_format::meta::KernelMeta;
@@ -16,17 +17,17 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::time::Duration;
 
-/// The events that tell how long threads ran.
+/// The events that show how long threads ran.
 pub const RUN_TIME_EVENTS: &[(&str, &str)] = &[(
     "sched/sched_stat_runtime",
     "CPU time as the kernel counts it",
 )];
 
 const SWITCH: &str = "sched/sched_switch";
-/// How often the recorder sleeps on a CPU, and how long: a CPU with little to do is idle in one of them.
+/// Number and length of the recorder's sleeps on a CPU: a CPU with little to do is idle in one of them.
 const NAPS: usize = 4;
 const NAP: Duration = Duration::from_micros(50);
-/// At most so many CPUs are tried, evenly spread over all.
+/// Most CPUs that are tried, evenly spread over all.
 const MOST_CPUS: usize = 16;
 /// Pages of a CPU that are examined. The trial fills far fewer.
 const MOST_PAGES: usize = 64;
@@ -34,18 +35,18 @@ const MOST_PAGES: usize = 64;
 /// The result of a trial on one CPU or on several.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Hides {
-    /// Every switch from idle was there.
+    /// Every switch from idle was in the trace.
     No,
     /// The CPU was never idle.
     NotKnown,
-    /// One was not.
+    /// At least one switch was missing.
     Yes,
 }
 
-/// Tries the CPUs that this process may use. Tracing must be off and the buffers empty; they are so afterwards.
+/// Tries the CPUs that this process may use. Tracing must be off and the buffers empty, before and after.
 ///
 /// # Errors
-/// When tracing cannot be switched, or a buffer not be read.
+/// When tracing cannot be switched, or a buffer cannot be read.
 pub fn hides_switches(instance: &Instance) -> io::Result<Hides> {
     let Some(format) = instance.formats.get(SWITCH) else {
         return Ok(Hides::NotKnown);
@@ -78,7 +79,7 @@ pub fn hides_switches(instance: &Instance) -> io::Result<Hides> {
         next,
         layout,
     };
-    // Reading empties a buffer, so all are read.
+    // Reading empties a buffer, so the buffers of all CPUs are read.
     for &cpu in &instance.cpus {
         let pages = pages(instance, cpu)?;
         if tried.contains(&cpu) {
@@ -88,7 +89,7 @@ pub fn hides_switches(instance: &Instance) -> io::Result<Hides> {
     Ok(hides)
 }
 
-/// Sleeps on each CPU; returns those on which it could.
+/// Sleeps on each CPU. Returns those to which this thread could move.
 fn try_cpus(allowed: &[u32]) -> Vec<u32> {
     let step = allowed.len().div_ceil(MOST_CPUS).max(1);
     let mut tried = Vec::new();
@@ -103,7 +104,7 @@ fn try_cpus(allowed: &[u32]) -> Vec<u32> {
     tried
 }
 
-/// Empties a CPU's buffer; returns its first pages.
+/// Empties a CPU's buffer. Returns its first pages.
 fn pages(instance: &Instance, cpu: u32) -> io::Result<Vec<Vec<u8>>> {
     let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
     let mut file = File::from(open_file(instance.dir(), &name, OFlags::NONBLOCK)?);
@@ -121,7 +122,7 @@ fn pages(instance: &Instance, cpu: u32) -> io::Result<Vec<Vec<u8>>> {
     }
 }
 
-/// How sched_switch is read.
+/// The fields of sched_switch.
 struct Switch {
     id: u16,
     prev: Field,
@@ -187,7 +188,7 @@ mod tests {
             Hides::No
         );
         assert_eq!(judge(&[Left, CameFromIdle, Left, Left]), Hides::Yes);
-        // Its first coming is by migration, and may be before tracing began.
+        // Its first arrival is by migration, and may be before tracing began.
         assert_eq!(
             judge(&[CameFromThread, Left, CameFromThread]),
             Hides::NotKnown

@@ -1,10 +1,10 @@
 //! A private tracing instance: its own buffers, clock and event switches, invisible to every other tracer.
 //!
-//! Goal: the kernel is left exactly as found. Normal ends, errors and panics remove the instance in
-//! `Drop`; after SIGKILL the next recorder does. It must never remove the instance of a recorder
-//! that lives, so each holds a flock(2) on its instance's directory: the kernel releases that when
-//! the holder dies, however it dies. A pid and start time in the name would do the same but not
-//! across pid namespaces, and it would have to be right about pid reuse.
+//! Goal: the kernel is left exactly as found. Normal ends, errors and panics remove the instance in `Drop`; after
+//! SIGKILL the next recorder does. It must never remove the instance of a recorder that lives, so each recorder holds
+//! a flock(2) on its instance's directory. The kernel releases the lock when the holder dies, whatever kills it. A
+//! pid and start time in the name would do the same, but not across pid namespaces, and the code would have to be
+//! right about pid reuse.
 use super::events::{Catalogue, Formats, page_bytes};
 use super::probes::{self, Probes};
 use super::{Tracefs, open_dir, read, write};
@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Names of our instances: this, the recorder's pid, `-`, eight hexadecimal digits.
+/// Prefix of our instances' names. The recorder's pid, `-` and eight hexadecimal digits follow.
 const PREFIX: &str = "kasuri-";
 
 /// Whether a recorder made the instance of this name; a user may have an instance of their own called `kasuri-test`.
@@ -28,14 +28,14 @@ fn is_ours(name: &str) -> bool {
         })
 }
 
-/// Which events to record, and how.
+/// The events to record, and the way to record them.
 #[derive(Clone, Debug)]
 pub struct InstanceOptions {
     /// Buffer of each CPU, KiB.
     pub buffer_kb: u64,
-    /// Whether to ask for the `x86-tsc` clock: the caller has seen that the kernel trusts the TSC.
+    /// Whether to request the `x86-tsc` clock: the caller has seen that the kernel trusts the TSC.
     pub tsc: bool,
-    /// Events wanted, with what is lost without each.
+    /// Events wanted, with the information that is lost without each.
     pub events: Vec<(String, String)>,
     /// Functions to probe.
     pub functions: Vec<LockFunction>,
@@ -55,13 +55,13 @@ pub struct Instance {
     pub clock: String,
     /// Buffer of each CPU, KiB, as granted.
     pub buffer_kb: u64,
-    /// Bytes of a sub-buffer of the ring: what tracefs hands over at once.
+    /// Bytes of a sub-buffer of the ring: the unit that tracefs hands over.
     pub page_bytes: u32,
     /// Text of `header_page`.
     pub header_page: String,
     /// Formats of the enabled events.
     pub formats: Formats,
-    /// Events that were wanted and are not recorded: "name: what is lost".
+    /// Events that were wanted and are not recorded, with the information that is lost: "name: loss".
     pub missing: Vec<String>,
 }
 
@@ -98,8 +98,8 @@ impl Instance {
             );
             mkdirat(&parent, name.as_str(), Mode::from_raw_mode(0o700))?;
             let dir = open_dir(&parent, &name)?;
-            // Between mkdir and here another recorder's clean-up may have seen it without a lock and
-            // be about to remove it; then either the lock or the file below is refused, and we try anew.
+            // Between mkdir and here another recorder's clean-up may have seen the directory without a lock and be
+            // about to remove it. Then either the lock or the file below is refused, and we try again.
             let ours = flock(&dir, FlockOperation::NonBlockingLockExclusive).is_ok()
                 && read(&dir, "tracing_on").is_ok();
             let instance = Instance {
@@ -156,7 +156,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Switches one more event on; if the kernel does not, that is `missing`.
+    /// Switches one more event on. An event that the kernel refuses is added to `missing`.
     pub fn add_event(&mut self, event: &str, use_of_it: &str) {
         let catalogue = self.catalogue.as_ref().expect("set up");
         match catalogue.format(event) {
@@ -209,7 +209,7 @@ impl Drop for Instance {
         if let Some(catalogue) = self.catalogue.take() {
             let _ = catalogue.disable_all();
         }
-        // The lock must outlive the directory's name, or another recorder starts to remove it too:
+        // The lock must outlive the directory's name, or another recorder starts to remove the directory too:
         // harmless, but its message would name an instance that never was stale.
         let dir = self.dir.take();
         let _ = remove(&self.parent, &self.name);
@@ -218,7 +218,7 @@ impl Drop for Instance {
     }
 }
 
-/// Removes an instance; open files of it in a dying splice keep it busy for a moment.
+/// Removes an instance. Open files of it in a dying splice keep it busy for a moment, so it retries.
 fn remove(parent: impl AsFd, name: &str) -> io::Result<()> {
     let mut tries = 0;
     loop {
@@ -243,7 +243,7 @@ fn set_buffer(dir: &OwnedFd, wanted_kb: u64) -> io::Result<u64> {
         match write(dir, "buffer_size_kb", &kb.to_string()) {
             Ok(()) => return Ok(kb),
             Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && sub_buffer_kb > page_kb => {
-                // There may be pages, but not next to each other.
+                // There may be free pages, but not next to each other.
                 sub_buffer_kb = page_kb;
             }
             Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && kb > 512 => kb /= 2,
@@ -252,9 +252,9 @@ fn set_buffer(dir: &OwnedFd, wanted_kb: u64) -> io::Result<u64> {
     }
 }
 
-/// The sub-buffer is what goes from the kernel to us at once. Each that does costs the traced program, and us, about the same whatever
-/// its size, so they are large (`bench/overhead/run --part programs`, dd: 2.1 times the untraced CPU time; with 4 KiB here, 2.35).
-/// Small buffers are still divided into many.
+/// The size of a sub-buffer, the unit that goes from the kernel to us. Each one costs the traced program and us about
+/// the same whatever its size, so they are large (`bench/overhead/run --part programs`, dd: 2.1 times the untraced
+/// CPU time; with 4 KiB here, 2.35). Small buffers are still divided into many.
 fn sub_buffer_kb(buffer_kb: u64) -> u64 {
     const MOST_KB: u64 = 64;
     const SUB_BUFFERS: u64 = 64;
@@ -262,7 +262,7 @@ fn sub_buffer_kb(buffer_kb: u64) -> u64 {
     1 << kb.ilog2()
 }
 
-/// `system/*` and `*/*` become the events that there are.
+/// Expands `system/*` and `*/*` to the events that exist.
 fn expand(catalogue: &Catalogue, events: &[(String, String)]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut push = |name: String, lost: &str| {
@@ -278,7 +278,7 @@ fn expand(catalogue: &Catalogue, events: &[(String, String)]) -> Vec<(String, St
                 .into_iter()
                 .filter(|name| {
                     let own = name.split('/').next();
-                    // ftrace's own formats are no events that can be switched on.
+                    // ftrace's own formats are not events that can be switched on.
                     own != Some("ftrace") && (system == "*" || own == Some(system))
                 })
                 .for_each(|name| push(name, lost)),
@@ -308,7 +308,7 @@ pub fn stale(tracefs: &Tracefs) -> Vec<String> {
     for_each_dead(tracefs, |_, _, _| {})
 }
 
-/// Removes the instances of recorders that were killed; says which.
+/// Removes the instances of recorders that were killed. Returns their names.
 pub fn reap_dead(tracefs: &Tracefs) -> Vec<String> {
     let dead = for_each_dead(tracefs, |parent, dir, name| {
         let _ = write(dir, "tracing_on", "0");
@@ -317,7 +317,7 @@ pub fn reap_dead(tracefs: &Tracefs) -> Vec<String> {
         }
         let _ = remove(parent, name);
     });
-    // Without the list none is known to be dead.
+    // Without the list, no instance is known to be dead.
     let instances = || open_dir(tracefs.root(), "instances").and_then(names);
     if instances().is_ok() {
         probes::reap(tracefs.root(), is_ours, || instances().unwrap_or_default());

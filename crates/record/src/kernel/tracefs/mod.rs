@@ -1,4 +1,4 @@
-//! The kernel's trace file system: finding it, and small reads and writes in it.
+//! The kernel's trace file system: finds it, and does small reads and writes in it.
 //!
 //! All paths are relative to an open directory, never looked up from `/` again: the file system may
 //! be mounted nowhere at all (a detached mount of our own that vanishes with its descriptor).
@@ -31,7 +31,7 @@ pub struct Tracefs {
     place: String,
 }
 
-/// Why there is none for us, in words for `missing` and doctor.
+/// The reason why tracefs is not available to us, in words for `missing` and doctor.
 #[derive(Clone, Debug)]
 pub struct Unavailable {
     /// The state of the machine that prevents it.
@@ -73,7 +73,7 @@ impl Tracefs {
         &self.root
     }
 
-    /// Where it was found, for messages.
+    /// The place where it was found, for messages.
     pub fn place(&self) -> &str {
         &self.place
     }
@@ -111,13 +111,13 @@ fn mounted() -> Vec<String> {
         .collect()
 }
 
-/// `None`: something else lies there.
+/// Opens the mount point `place`. `None`: another file system lies there.
 fn open_mounted(place: &str) -> io::Result<Option<OwnedFd>> {
     if statfs(place)?.f_type as u64 != TRACEFS_MAGIC {
         return Ok(None);
     }
     let root = open_dir(CWD, place)?;
-    // The directory may be listable while nothing in it may be used.
+    // The directory may be listable although none of its entries may be used.
     open_dir(&root, "instances")?;
     rustix::fs::accessat(
         &root,
@@ -128,7 +128,8 @@ fn open_mounted(place: &str) -> io::Result<Option<OwnedFd>> {
     Ok(Some(root))
 }
 
-/// Nothing appears in any mount table, and nothing has to be undone: the mount ends with its descriptor.
+/// Mounts tracefs for this process alone. Nothing appears in any mount table, and nothing has to be undone: the mount
+/// ends with its descriptor.
 fn mount_detached() -> io::Result<OwnedFd> {
     let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
@@ -164,7 +165,7 @@ pub(crate) fn read(dir: impl AsFd, path: &str) -> io::Result<String> {
     let mut file = File::from(open_file(dir, path, OFlags::empty())?);
     let mut bytes = Vec::new();
     let mut buffer = vec![0u8; 64 * 1024];
-    // Not read_to_end: it begins with a read of 32 bytes, after which `header_page` says that it ends.
+    // Not read_to_end, which begins with a read of 32 bytes; after that, `header_page` reports its end.
     loop {
         match file.read(&mut buffer)? {
             0 => return Ok(String::from_utf8_lossy(&bytes).into_owned()),

@@ -1,7 +1,7 @@
-//! Uprobes of ours: in a group named as the tracing instance that records them, and gone with it.
+//! The recorder's uprobes: in a group with the name of the tracing instance that records them, and removed with it.
 //!
-//! A group belongs to the instance of its name. The instance is made before its probes and removed before them, so that a
-//! group without an instance has no owner: the next recorder removes the groups that a killed one left behind.
+//! A group belongs to the instance of its name. The instance is made before its probes and removed before them, so a
+//! group without an instance has no owner: the next recorder removes such groups, which a killed one left behind.
 use super::read;
 use rustix::fs::{Mode, OFlags, openat};
 use std::fs::File;
@@ -23,10 +23,10 @@ pub fn group_of(instance: &str) -> String {
 }
 
 impl Probes {
-    /// Makes them: `GROUP/EVENT` and what uprobe_events takes.
+    /// Makes the probes. Each definition has `GROUP/EVENT` and the text that uprobe_events takes.
     ///
     /// # Errors
-    /// When the kernel refuses one; none is left behind then.
+    /// When the kernel refuses one; the others are removed then.
     pub fn add(root: &OwnedFd, definitions: &[(String, String)]) -> io::Result<Probes> {
         let mut probes = Probes {
             root: rustix::io::fcntl_dupfd_cloexec(root, 3)?,
@@ -43,21 +43,21 @@ impl Probes {
 impl Drop for Probes {
     fn drop(&mut self) {
         for name in &self.names {
-            // One that another tracer has switched on stays; the next recorder tries again.
+            // A probe that another tracer has switched on stays; the next recorder tries again.
             let _ = append(&self.root, &format!("-:{name}"));
         }
     }
 }
 
-/// A new line of the file. It must be opened for appending: else opening it removes all probes there are.
+/// Appends a line to uprobe_events. The file must be opened for appending: otherwise opening it removes all probes.
 fn append(root: impl AsFd, text: &str) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
     let fd = openat(root, FILE, flags, Mode::empty())?;
     File::from(fd).write_all(format!("{text}\n").as_bytes())
 }
 
-/// Removes the probes of our groups that have no instance. No uprobes in this kernel: nothing to do. `instances` is asked
-/// after the probes are known: one whose probes come in between is alive.
+/// Removes the probes of our groups that have no instance. Does nothing when this kernel has no uprobes. `instances`
+/// is called after the probes are known: an instance whose probes are made in between is alive.
 pub fn reap(
     root: &OwnedFd,
     is_ours: impl Fn(&str) -> bool,

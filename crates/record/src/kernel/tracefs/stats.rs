@@ -1,4 +1,7 @@
 //! Statistics of each CPU's kernel buffer: lost events, and events that wait to be read.
+//!
+//! The kernel shows them as text in `per_cpu/cpu<N>/stats`, one `name: value` per line
+//! (Documentation/trace/ftrace.rst). The files stay open; each reading begins at their start.
 use super::open_file;
 use rustix::fs::OFlags;
 use std::io;
@@ -7,20 +10,20 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Cumulative counts of one CPU's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuStats {
-    /// Oldest events overwritten because nobody read them in time.
+    /// Oldest events, overwritten before they were read.
     pub overrun: u64,
     /// Newest events dropped (buffers that do not overwrite).
     pub dropped: u64,
-    /// Events lost because an interrupt found the buffer full of an unfinished write.
+    /// Events lost because an interrupt found the buffer filled by a write that had not ended.
     pub commit_overrun: u64,
-    /// Bytes of events that nobody has read yet.
+    /// Bytes of events that were not read yet.
     pub unread_bytes: u64,
-    /// Events that nobody has read yet.
+    /// Events that were not read yet.
     pub unread: u64,
 }
 
 impl CpuStats {
-    /// All that is lost.
+    /// All events that are lost.
     pub fn lost(&self) -> u64 {
         self.overrun + self.dropped + self.commit_overrun
     }
