@@ -1,15 +1,19 @@
 //! The account as lines of the chart: what each instant of each CPU is charged to.
 //!
 //! A CPU's segments are a line like any other, so an area's account is the exact sum of what lies in it. Beside them
-//! stands a *mix*: for equal buckets of the axis the share of each class. A level of detail keeps what filled most of a bucket, and would
-//! thus draw a CPU that worked 60 % of the time as one that always did; a stacked area needs all the shares.
+//! stands a *mix*: for equal buckets of the axis the share of each class. A level of detail keeps the class that filled
+//! most of a bucket, and would draw a CPU that worked 60 % of the time as one that always did; a stacked area needs all
+//! the shares.
+//!
+//! [`add`] makes the lines before the blocks are encoded, [`mix`] encodes the buckets of one line, and [`encode`]
+//! writes the tables of classes and causes for the index.
 use super::columns::{Raw, Unit, column};
 use super::plan::{Kind, Line, Plan, Rows, Segments};
 use kasuri_analyze::account::{Account, Cause, Class, N_CLASSES};
 use kasuri_model::Trace;
 use serde::Serialize;
 
-/// Buckets of the mix: as many as make a picture of a wide screen, fewer when there is little to tell apart.
+/// Buckets of the mix: at most as many as a wide screen shows, fewer when there are few segments.
 const MIX: std::ops::RangeInclusive<usize> = 512..=4096;
 
 /// The segments of `account`, and a line for each CPU appended to the plan's.
@@ -35,6 +39,7 @@ pub fn plan(account: &Account, plan: &mut Plan) {
         }
     }
     if !all.start.is_empty() {
+        // About four segments a bucket.
         let wanted = (all.start.len() / 4).next_power_of_two();
         all.buckets = wanted.clamp(*MIX.start(), *MIX.end());
     }
@@ -45,10 +50,12 @@ pub fn plan(account: &Account, plan: &mut Plan) {
 pub fn mix(plan: &Plan, line: &Line, out: &mut Raw) {
     let n = plan.segments.buckets;
     let width = plan.length as f64 / n as f64;
+    // One row of buckets for each class.
     let mut shares = vec![0f64; n * N_CLASSES];
     for i in 0..line.rows.len() {
         let item = plan.segments.item(line.rows.get(i));
         let last = ((item.end as f64 / width) as usize).min(n - 1);
+        // A segment may lie in several buckets: each gets its part.
         for b in (item.start as f64 / width) as usize..=last {
             let (from, to) = (b as f64 * width, (b + 1) as f64 * width);
             let ns = (item.end as f64).min(to) - (item.start as f64).max(from);
@@ -61,9 +68,10 @@ pub fn mix(plan: &Plan, line: &Line, out: &mut Raw) {
     }
 }
 
+/// The account in the index.
 #[derive(Serialize)]
 pub struct AccountRow<'a> {
-    /// Key, label, meaning, whether it is what the program is for.
+    /// Key, label, meaning, and whether the class is useful work.
     classes: Vec<(&'a str, &'a str, &'a str, bool)>,
     causes: Vec<CauseRow<'a>>,
     /// Buckets of the mix, and block and offset of each line's.
@@ -71,6 +79,7 @@ pub struct AccountRow<'a> {
     mixes: Vec<[u32; 2]>,
 }
 
+/// A cause; numbers are positions in the index's lists, -1 for none.
 #[derive(Serialize)]
 struct CauseRow<'a> {
     class: u8,

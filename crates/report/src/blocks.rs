@@ -1,9 +1,19 @@
 //! Encoding and deflating on all CPUs, and where everything ends up in the file.
 //!
-//! A *block* is what is inflated at once: one unit of a long line, or the units of many short ones. Blocks are base64
-//! because a browser opens that faster than a page of raw bytes in a one-byte charset, although it is a quarter larger,
-//! and because no server's charset header can break it. Blocks stand in *tags* of about [`TAG_BYTES`]: many such
-//! tags are parsed faster than one.
+//! A *block* is the piece that the viewer inflates at once: one unit of a long line, or the units of many short ones.
+//! Blocks are base64, because a browser opens that faster than a page of raw bytes in a one-byte charset, although it
+//! is a quarter larger, and because no server's charset header can break it. Blocks stand in *tags* (`<script>`
+//! elements) of about [`TAG_BYTES`]: many such tags are parsed faster than one.
+//!
+//! [`pack`] works in four steps: levels of detail of all lines in parallel; the list of blocks ([`sources`]), in the
+//! order of the file; encoding and deflating of the blocks in parallel; assignment of blocks to tags ([`tags`]). The
+//! order of the file is the order in which the viewer needs the blocks:
+//!
+//! 1. overviews and mixes, for the first picture;
+//! 2. lines too short to have levels, complete;
+//! 3. finest levels of long lines;
+//! 4. items of long lines;
+//! 5. tables of tasks and flows.
 use super::columns::{self, Objects, Raw, UNIT_ITEMS, Unit, column};
 use super::plan::Plan;
 use super::{Options, lod};
@@ -17,7 +27,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const TAG_BYTES: usize = 1_400_000;
 /// Undeflated size up to which short units share a block.
 const BLOCK_BYTES: usize = 128 * 1024;
-/// Base64 text that stands before the viewer's code besides the overview: short lines, complete.
+/// Base64 text that stands before the viewer's code besides the overview: short lines, complete. More would delay the
+/// first picture.
 const FIRST_BYTES: usize = 600_000;
 /// Rows of the task and flow tables in one unit.
 const TABLE_ROWS: usize = 65_536;
@@ -73,7 +84,7 @@ pub struct Packed {
     pub clamped: u64,
 }
 
-/// What a piece of a block is made of.
+/// The contents of a piece of a block. `line` is a position in [`Plan::lines`], `from` and `to` are rows.
 #[derive(Clone, Debug)]
 enum Source {
     Items { line: usize, from: usize, to: usize },
@@ -84,6 +95,7 @@ enum Source {
     Flows { from: usize, to: usize },
 }
 
+/// What all threads read while they encode.
 struct Job<'a> {
     trace: &'a Trace,
     plan: &'a Plan,
@@ -94,17 +106,18 @@ struct Job<'a> {
     level: Compression,
 }
 
-/// What a task's [`SliceKind::TaskRun`] slices say.
+/// A summary of a task's [`SliceKind::TaskRun`] slices.
 #[derive(Clone, Copy)]
 struct Runs {
-    /// Who ran it first.
+    /// The thread that ran it first.
     runner: ThreadIx,
-    /// Since when.
+    /// When that thread began to run it.
     since: Time,
     /// How long it ran in all.
     ns: u64,
 }
 
+/// The runs of each task.
 fn runs(trace: &Trace) -> Vec<Runs> {
     let none = Runs {
         runner: ThreadIx::NONE,
@@ -176,6 +189,7 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
             }
         }
     }
+    // Lines whose overview is their finest level have no other one.
     for level in packed
         .levels
         .iter_mut()
@@ -201,6 +215,7 @@ fn each<S, T: Send>(
     std::thread::scope(|scope| {
         for _ in 0..workers.min(n) {
             scope.spawn(|| {
+                // Each thread has scratch of its own, such as a compressor.
                 let mut own = scratch();
                 loop {
                     // ORDER relaxed: only hands out numbers; the results are published by the mutex and the join.
@@ -217,10 +232,12 @@ fn each<S, T: Send>(
         }
     });
     let mut done = done.into_inner().unwrap_or_else(|e| e.into_inner());
+    // Threads finish in any order.
     done.sort_unstable_by_key(|&(i, _)| i);
     done.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Encodes the overview and the finest level of a line; both empty for counters and short lines. `share` is scratch.
 fn levels_of(
     trace: &Trace,
     plan: &Plan,
@@ -302,6 +319,7 @@ fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
     (packer.blocks, first)
 }
 
+/// Groups pieces into blocks of about [`BLOCK_BYTES`], by estimates of their size.
 #[derive(Default)]
 struct Packer {
     blocks: Vec<Vec<Source>>,
@@ -318,6 +336,7 @@ impl Packer {
         self.bytes += bytes;
     }
 
+    /// Ends the open block. Called between groups too, so that no block mixes what is needed at different times.
     fn flush(&mut self) {
         if !self.open.is_empty() {
             self.blocks.push(std::mem::take(&mut self.open));
@@ -327,6 +346,7 @@ impl Packer {
 }
 
 impl Job<'_> {
+    /// Encodes and deflates block `number`.
     fn block(
         &self,
         sources: &[Source],
@@ -355,6 +375,7 @@ impl Job<'_> {
         (block, units, clamped)
     }
 
+    /// Encodes one piece into `raw` and fills in its `unit`. Returns how many items had to be cut.
     fn unit(&self, source: &Source, unit: &mut Unit, raw: &mut Raw) -> u64 {
         match *source {
             Source::Items { line, from, to } => {
@@ -419,6 +440,7 @@ impl Job<'_> {
         column(raw, runs.iter().map(|r| r.ns));
     }
 
+    /// Columns of the flow table; references are stored + 1, 0 is unknown.
     fn flows(&self, from: usize, to: usize, raw: &mut Raw) {
         let flows = &self.trace.flows;
         column(raw, flows.id[from..to].iter().copied());
@@ -451,9 +473,11 @@ impl Job<'_> {
     }
 }
 
+/// A block, where its pieces are, and how many items had to be cut.
 type Done = (Block, Vec<Unit>, u64);
 
-/// `raw`, deflated without a header, base64; what lies between two `cuts` has Huffman codes of its own.
+/// `raw`, deflated without a header (RFC 1951), in base64. Bytes between two `cuts` have Huffman codes of their own: a
+/// partial flush ends the deflate block there.
 pub fn deflated(deflate: &mut Compress, raw: &[u8], cuts: &[usize]) -> String {
     deflate.reset();
     let mut out = Vec::with_capacity(raw.len() / 2 + 1024);

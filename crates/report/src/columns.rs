@@ -1,9 +1,17 @@
 //! Items of one line as columns of byte planes.
 //!
-//! A unit is: item count (u32), then the columns of the line's kind, in the order of [`encode`]. A column is one byte
-//! `width`; when `width` is 0 the column is constant and its value follows (u64), else `width` planes of one byte
-//! per item follow, the least significant first. The widths are the smallest that hold the unit's values, so a long gap costs its own unit some
-//! planes of nearly all zeros, which deflate to nothing. Byte planes beat varints and plain u32 here: 4.1 bytes a slice against 4.2-5.4 measured.
+//! A unit is: item count (u32), start of the first item (u64), then columns: gaps, lengths, and those of the line's
+//! kind, in the order of [`encode`]. All numbers are little-endian. A column is one byte `width`; when `width` is 0 the
+//! column is constant and its value follows (u64), else `width` planes of one byte per item follow, the least
+//! significant first. For example, the values 1, 258 and 3 are
+//!
+//! ```text
+//! 02  01 02 03  00 01 00      width, low bytes, high bytes
+//! ```
+//!
+//! The widths are the smallest that hold the unit's values, so a long gap costs only its own unit some planes of nearly
+//! all zeros, which deflate to nothing. Byte planes beat varints and plain u32 here: 4.1 bytes a slice against 4.2-5.4
+//! measured. The viewer decodes them in viewer/src/data.
 use super::plan::{Kind, Line, Plan};
 use kasuri_model::{ArgValue, Trace};
 use std::collections::HashMap;
@@ -47,6 +55,7 @@ impl Objects {
         objects
     }
 
+    /// The stored number of an address.
     fn get(&self, address: u64) -> u64 {
         if address == 0 {
             0
@@ -142,11 +151,12 @@ fn times(trace: &Trace, plan: &Plan, line: &Line, from: usize, to: usize, out: &
     clamped
 }
 
-/// Arguments of the unit's slices or instants: count (u32), then columns item, name, type (0 i64, 1 u64, 2 f64, 3 string), value.
+/// Arguments of the unit's slices or instants: count (u32), then columns item, name, type (0 i64, 1 u64, 2 f64, 3
+/// string), value.
 fn arguments(trace: &Trace, line: &Line, from: usize, to: usize, out: &mut Raw) {
     let args = &trace.args;
     let of_instants = line.kind == Kind::Instant;
-    // Those of slices stand first.
+    // Arguments of slices come first in the table.
     let after_slices = args.slice.partition_point(|s| s.is_some());
     let (begin, end) = match of_instants {
         true if args.instant.len() == args.slice.len() => (after_slices, args.slice.len()),
@@ -163,6 +173,7 @@ fn arguments(trace: &Trace, line: &Line, from: usize, to: usize, out: &mut Raw) 
     let mut found: Vec<(u64, usize)> = Vec::new();
     let first = line.rows.get(from) as u32;
     let (mut a, mut high) = (begin, end);
+    // The first argument of the unit's first row or of a later one, by bisection; rows ascend from there.
     while a < high {
         let middle = (a + high) / 2;
         if owner(middle) < first {
@@ -198,13 +209,13 @@ fn arguments(trace: &Trace, line: &Line, from: usize, to: usize, out: &mut Raw) 
     column(out, found.iter().map(|&(_, a)| value(a).1));
 }
 
-/// Bytes of a block before they are deflated.
+/// Bytes of a block before they are deflated, and where to cut them.
 #[derive(Clone, Debug, Default)]
 pub struct Raw {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// Where bytes of another kind begin. Each part gets Huffman codes of its own: a plane of random low bytes and one of nearly all
-    /// zeros would share codes that suit neither, 6 % more bytes.
+    /// Where bytes of another kind begin. Each part gets Huffman codes of its own: a plane of random low bytes and
+    /// one of nearly all zeros would share codes that suit neither, 6 % more bytes.
     pub cuts: Vec<usize>,
 }
 
@@ -226,7 +237,7 @@ impl Raw {
 /// Planes shorter than this are not worth Huffman codes of their own.
 const CUT_BYTES: usize = 2048;
 
-/// Appends one column.
+/// Appends one column. `values` is walked twice: for the width, and for the bytes.
 pub fn column(out: &mut Raw, values: impl Iterator<Item = u64> + Clone) {
     let mut all = 0u64;
     let mut first = None;

@@ -1,4 +1,10 @@
-//! What the viewer must know before it draws: names, rows, where the bytes are. JSON, deflated.
+//! What the viewer must know before it draws: names, rows, and where the bytes are. JSON, deflated.
+//!
+//! The index is the first tag of a recording. Everything that grows with the number of slices is left to the blocks;
+//! the index has one row for each process, thread, counter, line, lock and name, and for each unit its block, offset
+//! and time range, so that the viewer finds the units of any range without decoding others. The types here are the
+//! file format: a field that is added, removed or renamed must change in viewer/src too, together with
+//! [`FORMAT_VERSION`].
 use super::account::{self, AccountRow};
 use super::blocks::Packed;
 use super::columns::Unit;
@@ -52,6 +58,7 @@ struct Index<'a> {
     account: Option<AccountRow<'a>>,
 }
 
+/// Facts about the run and the machine, for the details panel.
 #[derive(Serialize)]
 struct Info<'a> {
     command: &'a [String],
@@ -72,6 +79,7 @@ struct Info<'a> {
     slices: usize,
 }
 
+/// A process; `threads` is a range of positions in the list of threads.
 #[derive(Serialize)]
 struct ProcessRow {
     pid: i32,
@@ -81,6 +89,7 @@ struct ProcessRow {
     threads: [u32; 2],
 }
 
+/// A thread; `alive` are its first and last instant.
 #[derive(Serialize)]
 struct ThreadRow {
     process: i64,
@@ -94,6 +103,7 @@ struct ThreadRow {
     states: [u64; STATES],
 }
 
+/// A counter, with the range of its values for the chart's scale.
 #[derive(Serialize)]
 struct CounterRow {
     name: u32,
@@ -102,6 +112,7 @@ struct CounterRow {
     max: f64,
 }
 
+/// A line of the chart: what it shows, and where its bytes are.
 #[derive(Serialize)]
 struct LineRow {
     kind: u8,
@@ -115,6 +126,7 @@ struct LineRow {
     units: Vec<u64>,
 }
 
+/// A lock that has rows in the chart, with its numbers for the details panel.
 #[derive(Serialize)]
 struct LockRow {
     object: String,
@@ -128,6 +140,7 @@ struct LockRow {
     unshown: u64,
 }
 
+/// A time in which events were lost.
 #[derive(Serialize)]
 struct LossRow<'a> {
     cause: &'a str,
@@ -221,6 +234,7 @@ pub fn title(trace: &Trace, options: &Options) -> String {
     }
 }
 
+/// A unit of the task or flow table: block, offset, rows, first and last instant.
 fn unit(unit: &Unit) -> [u64; 5] {
     [
         unit.block as u64,
@@ -245,6 +259,7 @@ fn lock(lock: &Lock) -> LockRow {
     }
 }
 
+/// A position in a list; -1: none.
 fn link(ix: u32) -> i64 {
     if ix == u32::MAX { -1 } else { ix as i64 }
 }
@@ -285,6 +300,7 @@ fn process(p: &Process) -> ProcessRow {
     }
 }
 
+/// A thread with its time in each state. A state lasts until the next one of its thread.
 fn thread(trace: &Trace, plan: &Plan, t: &Thread, migrations: u32) -> ThreadRow {
     let mut states = [0; STATES];
     for i in t.states.start as usize..t.states.end as usize {
@@ -309,6 +325,7 @@ fn thread(trace: &Trace, plan: &Plan, t: &Thread, migrations: u32) -> ThreadRow 
 }
 
 fn counters(trace: &Trace) -> Vec<CounterRow> {
+    // JSON has no NaN and no infinity.
     let finite = |values: &[f64]| {
         values
             .iter()

@@ -1,4 +1,9 @@
 //! Lays out the lines of the chart: CPUs first, then threads, counters and locks.
+//!
+//! The order of [`Plan::lines`] is that of the layout only: the viewer groups lines by owner and decides where they are
+//! drawn. A thread has a line for its states, one for each depth of its slices, one for its instants and one for its
+//! system calls; a CPU has one for what it ran and one each for interrupts and softirqs. Idle time is not an item: it
+//! shows as a gap.
 use super::locks;
 use super::plan::{Kind, Line, Plan, Rows};
 use kasuri_model::{KernelSpanKind, Time, Trace};
@@ -63,6 +68,7 @@ pub fn plan(trace: &Trace) -> Plan {
     plan
 }
 
+/// Adds a line, unless it is empty.
 fn push(plan: &mut Plan, kind: Kind, owner: usize, depth: usize, rows: Rows) {
     if rows.len() > 0 {
         plan.lines.push(Line {
@@ -76,6 +82,7 @@ fn push(plan: &mut Plan, kind: Kind, owner: usize, depth: usize, rows: Rows) {
 
 /// First instant and length of the time axis: the recording's span, widened to slices known from before it.
 fn axis(trace: &Trace) -> (i64, u64) {
+    // The model has these two values for "since before the recording" and "never".
     let known = |t: &Time| *t != Time::MIN && *t != Time::MAX;
     let slices = &trace.slices;
     let first = slices
@@ -100,6 +107,7 @@ fn axis(trace: &Trace) -> (i64, u64) {
     (base, end.saturating_sub(base).clamp(1, 1 << 53) as u64)
 }
 
+/// A thread's slices by depth, each list in order of time. Slices of one depth do not overlap.
 fn by_depth(trace: &Trace, slices: Range<u32>) -> Vec<Vec<u32>> {
     let depth = &trace.slices.depth;
     let mut count: Vec<usize> = Vec::new();
@@ -129,7 +137,7 @@ fn kernel_lines(trace: &Trace) -> Vec<(Kind, usize, Vec<u32>)> {
                 (Kind::Syscall, spans.thread[i].ix())
             }
             KernelSpanKind::Syscall => continue,
-            // Inside system calls and on the same line of the chart: `kasuri locks` has them.
+            // These lie inside system calls, on the same line of the chart; `kasuri locks` shows them.
             KernelSpanKind::LockContention => continue,
         };
         lines.entry(key).or_default().push(i as u32);
@@ -140,6 +148,7 @@ fn kernel_lines(trace: &Trace) -> Vec<(Kind, usize, Vec<u32>)> {
         .collect()
 }
 
+/// For each name its number of slices: levels of detail keep rare names visible.
 fn names(trace: &Trace) -> Vec<u32> {
     let mut count = vec![0u32; trace.strings.len()];
     for name in &trace.slices.name {

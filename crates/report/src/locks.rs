@@ -1,14 +1,16 @@
-//! Rows of locks: who holds each, and who waits for it.
+//! Rows of locks: the holders of each lock, and the threads that wait for it.
 //!
-//! A lock's holds and waits are spread over the rows of all its threads; here they are gathered by object. Holds that overlap (readers, or
-//! two objects that shared an address) and waiters at the same time are put into *lanes*: the first that is free takes
-//! the next one. What finds no free lane is counted, not drawn.
+//! A lock's holds and waits are spread over the rows of all its threads; here they are gathered by object. Holds that
+//! overlap (readers, or two objects that shared an address) and waiters at the same time are put into *lanes*: the
+//! first that is free takes the next one. A hold or wait that finds no free lane is counted, not drawn.
 use super::plan::{Kind, Line, Lock, Rows};
 use kasuri_model::{ProcessIx, SliceKind, StrIx, Time, Trace};
 use std::collections::HashMap;
 
-/// Locks that get rows: those that were waited for longest, then those held longest. A table of a million locks has no picture.
+/// Locks that get rows: those that were waited for longest, then those held longest. A chart with a row for each of a
+/// million locks would show nothing.
 pub const MAX_LOCKS: usize = 48;
+/// Most lanes of one lock's holds, and of its waits.
 const HOLD_LANES: usize = 3;
 const WAIT_LANES: usize = 6;
 
@@ -69,8 +71,8 @@ pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {
     (locks, without)
 }
 
-/// The analysis' numbers for those locks that it knows. Slices alone have less: where a task was suspended while it waited or held,
-/// its thread's slice ends, and goes on in another.
+/// Replaces the numbers of those locks that the analysis knows. The slices alone have less: where a task was suspended
+/// while it waited or held, its thread's slice ends, and goes on in another one.
 pub fn tell(trace: &Trace, answer: &kasuri_analyze::Locks, locks: &mut [Lock]) {
     let known: HashMap<(i32, u64), &kasuri_analyze::LockRow> = answer
         .locks
@@ -110,6 +112,7 @@ fn lanes(trace: &Trace, rows: &[u32], most: usize) -> (Vec<Vec<u32>>, u64) {
     (lanes.into_iter().map(|(_, rows)| rows).collect(), over)
 }
 
+/// The name that most of a lock's slices have; of equally frequent ones the first in the recording's strings.
 fn usual_name(trace: &Trace, rows: &[Vec<u32>; 2]) -> StrIx {
     let mut count: HashMap<StrIx, usize> = HashMap::new();
     for &row in rows.iter().flatten() {

@@ -2,10 +2,12 @@
 //!
 //! The axis is cut into equal *buckets*. A bucket stores the value that filled most of it, how much of it was filled,
 //! whether it holds more than one item, and one value that must not be hidden although another filled more
-//! ([`Level::note`]): a rare name, the longest slice of a name, a preemption. The viewer halves the finest level for the coarser ones.
+//! ([`Level::note`]): a rare name, the longest slice of a name, a preemption. [`build`] makes the finest level in one
+//! pass over the line's items; [`Level::halve`] makes each coarser one. The file holds the finest level and the
+//! overview; the viewer halves the finest for those between.
 //!
 //! States have no gaps, so "filled" means there *not blocked*: a thread that ran for a hundredth of the bucket shows as
-//! running, faintly, never as asleep. Uninterruptible sleep counts as filled: it is what one looks for.
+//! running, faintly, never as asleep. Uninterruptible sleep counts as filled, because readers look for it.
 use super::columns::{Raw, column};
 use super::plan::{Item, Kind, Line, Plan};
 use kasuri_model::{ThreadState, Trace};
@@ -14,6 +16,7 @@ use kasuri_model::{ThreadState, Trace};
 pub const RAW_ITEMS: usize = 4096;
 /// Buckets of the overview that stands before the viewer's code.
 pub const OVERVIEW: usize = 2048;
+/// Most buckets of a level, reached at about a million items: more items share them.
 const FINEST: usize = 1 << 18;
 /// A name that has at most this many slices in the recording is never merged away.
 const RARE: u32 = 8;
@@ -60,13 +63,16 @@ pub fn longest(trace: &Trace, plan: &Plan) -> Vec<(i64, u32)> {
     longest
 }
 
+/// Fills the buckets of a level from left to right.
 struct Builder<'a> {
     level: Level,
     /// ns of each value in the open bucket, and which values those are.
     share: &'a mut Vec<u64>,
     touched: Vec<u32>,
+    /// The longest blocked state in the open bucket: ns, value. Shown only when nothing filled the bucket.
     blocked: (u64, u32),
     bucket: usize,
+    /// Items in the open bucket.
     merged: u32,
     /// Up to two values that must stay visible, + 1.
     notes: [u32; 2],
@@ -75,10 +81,12 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
+    /// Where a bucket begins, ns.
     fn edge(&self, bucket: usize) -> u64 {
         (bucket as f64 * self.scale) as u64
     }
 
+    /// Counts a part of an item in the open bucket. An item of no length counts as 1 ns, so that it is seen.
     fn add(&mut self, ns: u64, value: u32) {
         self.merged += 1;
         if self.kind == Kind::State && blocked(value) {
@@ -97,6 +105,7 @@ impl Builder<'_> {
         self.share[at] += ns.max(1);
     }
 
+    /// Stores the open bucket and clears the sums.
     fn close(&mut self) {
         if self.merged == 0 {
             return;
@@ -129,6 +138,7 @@ impl Builder<'_> {
         (self.blocked, self.merged, self.notes) = ((0, 0), 0, [0, 0]);
     }
 
+    /// Adds an item to all the buckets that it touches; `last` is the last bucket of the level.
     fn item(&mut self, item: Item, noted: bool, last: usize) {
         let mut b = ((item.start as f64 / self.scale) as usize).min(last);
         // The division may round up to the next bucket's edge, or down below this one's.
@@ -170,6 +180,7 @@ fn shade(filled: f64) -> u8 {
     ((filled * 32.0).round() * 8.0).clamp(1.0, 255.0) as u8
 }
 
+/// Whether a thread in this state counts as doing nothing.
 fn blocked(state: u32) -> bool {
     let shows = [
         ThreadState::Running as u32,
@@ -214,6 +225,7 @@ pub fn build(
     builder.level
 }
 
+/// Whether item `i` of a line must stay visible, see [`Level::note`].
 fn noted(plan: &Plan, longest: &[(i64, u32)], line: &Line, i: usize, value: u32) -> bool {
     match line.kind {
         Kind::State => value == ThreadState::RunnablePreempted as u32,

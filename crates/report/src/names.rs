@@ -1,8 +1,9 @@
-//! What is said about the slices of each name and kind: how many, how long, how their durations are distributed, which are the longest.
+//! Statistics of the slices of each name and kind: how many there are, how long they took, how their durations are
+//! distributed, and which are the longest.
 //!
-//! The histogram is stored, not computed by the viewer: for ten million slices the page would have to decode all of them
-//! before it could answer a click. Bins are an octave cut into eight, so a bin's edges are whole ns and 12.5 % apart at
-//! most; a name takes a few dozen of them whatever its number of slices.
+//! The histogram is stored, not computed by the viewer: for ten million slices the page would have to decode all of
+//! them before it could answer a click. Bins are an octave cut into eight, so a bin's edges are whole ns and 12.5 %
+//! apart at most; a name takes a few dozen of them whatever its number of slices.
 use super::plan::{Kind, Plan};
 use kasuri_model::{SliceKind, Trace};
 use serde::Serialize;
@@ -15,7 +16,8 @@ const DENSE: u32 = 32;
 /// Bins of 64-bit durations.
 const BINS: usize = 8 * 64;
 
-/// The bin of a duration; `viewer/src/data/histogram.ts` has the same rule.
+/// The bin of a duration: below 8 ns one for each ns, then the octave and the three bits after the highest one.
+/// `viewer/src/data/histogram.ts` has the same rule.
 pub fn bin(ns: u64) -> u16 {
     if ns < 8 {
         return ns as u16;
@@ -28,8 +30,8 @@ pub fn bin(ns: u64) -> u16 {
 #[derive(Serialize)]
 pub struct NameRow {
     name: u32,
-    /// A name that slices of several kinds have, such as a lock's waits and holds, has a row for each: their durations have
-    /// nothing in common.
+    /// A name that slices of several kinds have, such as a lock's waits and holds, has a row for each: their
+    /// durations have nothing in common.
     kind: u8,
     count: u64,
     total: i64,
@@ -121,11 +123,11 @@ pub fn rows(trace: &Trace, plan: &Plan) -> Vec<NameRow> {
     names
 }
 
-/// What the slices of each name and kind add up to, in that order, and the durations of those that are many, by bin.
+/// The sums of each name and kind, in that order, and for those with many slices the counts of their bins.
 fn sums(trace: &Trace, plan: &Plan) -> (Vec<Sum>, Vec<[u32; BINS]>) {
     let slices = &trace.slices;
     let mut sums: Vec<Sum> = Vec::new();
-    // Where the sum of a name and kind is; most pairs do not exist.
+    // The position of each name and kind in `sums`; most pairs do not exist.
     let mut at = vec![[u32::MAX; KINDS]; trace.strings.len()];
     let mut table: Vec<[u32; BINS]> = Vec::new();
     for (row, name) in slices.name.iter().enumerate() {
@@ -169,6 +171,7 @@ fn sums(trace: &Trace, plan: &Plan) -> (Vec<Sum>, Vec<[u32; BINS]>) {
     (sums, table)
 }
 
+/// Bins and counts in turns, ascending; empty for a single slice.
 fn bins(sum: &Sum, table: &[[u32; BINS]]) -> Vec<u32> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     match sum.dense {

@@ -1,4 +1,15 @@
 //! Puts the parts into the template that `make viewer` builds.
+//!
+//! The template is the viewer's page with three places to fill:
+//!
+//! | place | filled with |
+//! |---|---|
+//! | `<!--kasuri:title-->` | the heading |
+//! | `<!--kasuri:first-->`, before the viewer's code | the index of each recording, and the tags of the first picture |
+//! | `<!--kasuri:rest-->`, behind it | all other tags |
+//!
+//! A tag is `<script type="kasuri/data" id="PREFIX-NUMBER">`: the browser does not run it, and the viewer reads its
+//! text.
 use super::blocks::{Packed, deflated};
 use flate2::{Compress, Compression};
 use kasuri_text::chart::escape;
@@ -24,7 +35,8 @@ pub struct Part {
     pub level: u32,
 }
 
-/// Prefixes of the ids of each recording's tags; the viewer looks for them in this order.
+/// Prefixes of the ids of each recording's tags: the viewer looks for the second one to find out whether the page holds
+/// two recordings.
 const PREFIXES: [&str; 2] = ["kasuri", "kasuri-b"];
 
 /// Writes the page of one or two recordings; returns its size in bytes.
@@ -59,11 +71,13 @@ pub fn write(parts: &[Part], out: &mut impl Write) -> io::Result<u64> {
     Ok(out.bytes)
 }
 
+/// The text before and after a place.
 fn split<'a>(text: &'a str, at: &str) -> io::Result<(&'a str, &'a str)> {
     text.split_once(at)
         .ok_or_else(|| io::Error::other(format!("the viewer's template has no {at}")))
 }
 
+/// Writes one tag with all its blocks.
 fn write_tag(packed: &Packed, prefix: &str, tag: usize, out: &mut impl Write) -> io::Result<()> {
     write!(out, "<script type=\"kasuri/data\" id=\"{prefix}-{tag}\">")?;
     for block in &packed.blocks[packed.tags[tag].clone()] {
@@ -72,6 +86,7 @@ fn write_tag(packed: &Packed, prefix: &str, tag: usize, out: &mut impl Write) ->
     out.write_all(b"</script>\n")
 }
 
+/// Counts the bytes that are written.
 struct Counted<'a, W: Write> {
     out: &'a mut W,
     bytes: u64,

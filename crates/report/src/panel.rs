@@ -1,4 +1,7 @@
-//! Tables that others put beside the chart: each [`Panel`] becomes a tab.
+//! Tables and curves that other analyses put beside the chart: each [`Panel`] becomes a tab.
+//!
+//! A panel holds values, not text: a column's [`Unit`] says how the viewer formats its numbers, so that the reader can
+//! sort by them. A cell may lead to a place of the chart ([`Go`]). [`encode`] turns a panel into rows of the index.
 use super::plan::Plan;
 use kasuri_model::{StrIx, ThreadIx, Time};
 use serde::Serialize;
@@ -179,6 +182,7 @@ impl From<u64> for Cell {
     }
 }
 
+/// A panel in the index.
 #[derive(Serialize)]
 pub struct PanelRow<'a> {
     title: &'a str,

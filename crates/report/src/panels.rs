@@ -1,9 +1,14 @@
 //! Tabs of the report: locks, and the predicted speed-up.
+//!
+//! Each function turns an answer of another crate into a [`Table`] or [`Chart`]: the same numbers as `kasuri locks`
+//! and `kasuri predict` print, in the same order, but as values with units. Tables of waits and of tasks are cut at 200
+//! rows, because the viewer reads the whole index before it draws.
 use crate::{Cell, Chart, Column, Go, Panel, Series, SeriesStyle, Table, Unit};
 use kasuri_analyze::Locks;
 use kasuri_predict::Prediction;
 use kasuri_text::label::limit;
 
+/// Columns from heading, unit and help.
 fn columns(of: &[(&str, Unit, &str)]) -> Vec<Column> {
     let column = |&(title, unit, help): &(&str, Unit, &str)| Column {
         title: title.into(),
@@ -13,10 +18,12 @@ fn columns(of: &[(&str, Unit, &str)]) -> Vec<Column> {
     of.iter().map(column).collect()
 }
 
+/// A time.
 fn ns(value: i64) -> Cell {
     (value as f64).into()
 }
 
+/// A share of a whole; empty where the whole is nothing.
 fn share(part: i64, whole: i64) -> Cell {
     if whole > 0 {
         (part as f64 / whole as f64).into()
@@ -25,11 +32,12 @@ fn share(part: i64, whole: i64) -> Cell {
     }
 }
 
+/// A number that may not be known.
 fn maybe(value: Option<f64>) -> Cell {
     value.map_or("".into(), Cell::from)
 }
 
-/// What `kasuri locks` says.
+/// The tab of `kasuri locks`.
 pub fn locks(l: &Locks) -> Panel {
     let tables = [
         Some(lock_table(l)),
@@ -242,7 +250,7 @@ fn other_waits(l: &Locks) -> Table {
     }
 }
 
-/// What `kasuri predict` says.
+/// The tab of `kasuri predict`.
 pub fn prediction(p: &Prediction) -> Panel {
     let mut intro = format!("Prediction: {}.", p.believed);
     p.notes
@@ -269,7 +277,7 @@ fn curves(p: &Prediction) -> Vec<Series> {
             .map(|q| (q.cpus as f64, f(q)))
             .collect::<Vec<_>>()
     };
-    // Beyond twice the best there is nothing to see.
+    // The first number of CPUs beyond four times the best speed-up is the last one drawn: the curve is flat there.
     let top = p.points.iter().map(|q| q.high).fold(2.0, f64::max);
     let last = p
         .points
@@ -369,7 +377,7 @@ fn what_if(p: &Prediction) -> Table {
     )
 }
 
-/// What other models say, at the same numbers of CPUs.
+/// The speed-ups of other models, at the same numbers of CPUs.
 fn models(p: &Prediction) -> Table {
     let all = p.models.iter();
     compared(

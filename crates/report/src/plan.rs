@@ -96,7 +96,7 @@ pub struct Plan {
     pub locks: Vec<Lock>,
     /// What the lines of the account show.
     pub segments: Segments,
-    /// Locks beyond those.
+    /// Number of locks that have no lines.
     pub locks_without_row: usize,
     /// For each name: number of slices.
     pub name_count: Vec<u32>,
@@ -148,6 +148,7 @@ impl Plan {
         }
     }
 
+    /// An entry of a CPU's occupancy: it lasts until the next one.
     fn occupancy(&self, trace: &Trace, line: &Line, row: usize) -> (Time, Time, u32) {
         let occupancy = &trace.occupancy;
         let last = trace.cpus[line.owner as usize].occupancy.end as usize;
@@ -163,6 +164,7 @@ impl Plan {
         )
     }
 
+    /// A state of a thread: it lasts until the next one.
     fn state(&self, trace: &Trace, line: &Line, row: usize) -> (Time, Time, u32) {
         let thread = &trace.threads[line.owner as usize];
         let states = &trace.states;
@@ -212,7 +214,7 @@ pub struct Lock {
     pub name: StrIx,
     /// Lanes of holds; those of waits follow.
     pub hold_lanes: u32,
-    /// Slices, and their time; what the analysis counted once it is told ([`super::locks::tell`]).
+    /// Number of holds and waits, and their time: those of the slices, or the analysis' ([`super::locks::tell`]).
     pub holds: u64,
     /// See `holds`.
     pub waits: u64,
@@ -224,7 +226,7 @@ pub struct Lock {
     pub unshown: u64,
 }
 
-/// First `i` in `0..n` for which `less` is false.
+/// First `i` in `0..n` for which `less` is false; `less` must be true before it and false from there on.
 pub fn partition(n: usize, less: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, n);
     while low < high {

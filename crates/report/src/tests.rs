@@ -1,4 +1,5 @@
-//! What the page holds is what the trace holds: the units and levels are decoded here by a second implementation.
+//! The page holds what the trace holds: the tests decode units and levels with a second implementation, written from the
+//! format and not from the encoder.
 use super::columns::{Raw, UNIT_ITEMS, column};
 use super::plan::Kind;
 use super::*;
@@ -6,6 +7,7 @@ use base64::Engine;
 use kasuri_model::*;
 use std::io::Read;
 
+/// One column of `n` values; moves `at` behind it.
 fn cell(bytes: &[u8], at: &mut usize, n: usize) -> Vec<u64> {
     let width = bytes[*at] as usize;
     *at += 1;
@@ -439,7 +441,7 @@ fn a_lock_has_lanes_for_who_holds_it_and_who_waits() {
         (1, Hold, 7, 100, 150),
         (2, Wait, 7, 60, 150),
         (2, Hold, 7, 150, 160),
-        // Another lock, held by two readers at once, waited for by nobody.
+        // Another lock, held by two readers at once, for which no thread waited.
         (3, Hold, 9, 0, 10),
         (0, Hold, 9, 5, 20),
         (1, SliceKind::Barrier, 11, 0, 5),
@@ -459,7 +461,7 @@ fn a_lock_has_lanes_for_who_holds_it_and_who_waits() {
     assert_eq!(of(0), [vec![0, 3, 5, 1], vec![2], vec![4]]);
     assert_eq!(plan.locks[1].hold_lanes, 2);
     assert_eq!(of(1), [[6], [7]]);
-    // Who holds it is what colours it.
+    // The holder gives the colour.
     let lane = plan.lines.iter().find(|line| line.kind == Kind::Lock);
     assert_eq!(plan.item(&trace, lane.unwrap(), 1).value, 2);
 }
@@ -496,7 +498,7 @@ fn a_locks_row_has_the_numbers_of_the_tab() {
         panic!("{:?}", plan.locks);
     };
     assert_eq!((first.waits, first.wait_ns, first.hold_ns), (1, 800, 900));
-    // Not in the tab: what its slices say.
+    // A lock that is not in the tab keeps the numbers of its slices.
     assert_eq!((second.object, second.hold_ns), (9, 15));
 }
 
