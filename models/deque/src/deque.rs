@@ -1,5 +1,11 @@
-//! The owner pushes and pops without lock or fence; thieves take under the lock, by force when nothing is public. The
-//! array grows. Property: each item is taken once, by somebody who read it whole.
+//! The deque of `threads/src/deque.c`: the owner pushes and pops without lock or fence; thieves take under the lock, by force
+//! when nothing is public; the array grows. Property: each item is taken exactly once, by a thread that read it whole.
+//!
+//! Positions and items are small numbers in modelled memory: `BOTTOM` (the owner's end), `TOP` (the thieves' end), `SPLIT` (public
+//! below, private above), `LIMIT` (from there on up the owner may pop without the lock), `LOCK`, `ASK` (a thief wants more to be
+//! public). A forced steal raises `LIMIT` and runs a membarrier: the owner has then either lowered `BOTTOM` where the thief can
+//! see it, or will see the new `LIMIT` and take the lock. The program counters in `push`, `pop`, `grow` and `thief` follow the
+//! steps of the C.
 
 use crate::machine::{DONE, Model, State, Step};
 
@@ -9,14 +15,14 @@ const TOP: usize = 2;
 const SPLIT: usize = 3;
 const LOCK: usize = 4;
 const ASK: usize = 5;
-/// Which array is current: 0 or 1.
+/// The current array: 0 or 1.
 const ARRAY: usize = 6;
 const SLOTS: usize = 7;
 /// Slots of the first array; the second has twice as many.
 const CAPACITY: i8 = 2;
 const FREED: i8 = 99;
 
-/// What the owner does, in turn.
+/// The owner's operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Push the next item (1, 2, 3...), and answer if asked.
@@ -25,7 +31,7 @@ pub enum Op {
     Pop,
 }
 
-/// What a control breaks.
+/// Changes to the protocol, for the controls: with each but the last, the model must fail.
 #[derive(Clone, Copy, Default)]
 pub struct Broken {
     /// The push stores `bottom` relaxed.
@@ -54,7 +60,7 @@ pub struct Deque {
     pub attempts: i8,
     /// Thieves use force (membarrier) when nothing is public; else they only ask.
     pub force: bool,
-    /// What is broken.
+    /// The change under test.
     pub broken: Broken,
 }
 

@@ -4,6 +4,10 @@
 //! Worker A forks the task and takes it back at once, or suspends the parent and does other things first; B steals by
 //! force, or resumes the parent. Addresses are numbers: a slot's, so that an array that was freed and is used again can
 //! be told from the new one.
+//!
+//! The task's state is the address of its slot while it is in the deque, then SHARED (taken), WAITER (the parent sleeps
+//! until it ends), ENDED. The parent may sync on another worker than the one that forked, so "is the task still mine" is
+//! answered by comparing addresses, and a stale address must never compare equal.
 
 use crate::machine::{DONE, Model, State, Step};
 
@@ -12,11 +16,11 @@ const LIMIT: usize = 1;
 const TOP: usize = 2;
 const SPLIT: usize = 3;
 const LOCK: usize = 4;
-/// What the only slot of A's deque holds: nothing, the task, something else.
+/// Content of the only slot of A's deque: nothing, the task, something else.
 const SLOT: usize = 5;
 const STATE: usize = 6;
 const RESULT: usize = 7;
-/// Where the parent is: on A, suspended, on B.
+/// Place of the parent: on A, suspended, on B.
 const PARENT: usize = 8;
 /// The first array was freed.
 const FREED: usize = 9;
@@ -38,7 +42,7 @@ const FIRST_ARRAY: i8 = 10;
 const SECOND_ARRAY: i8 = 20;
 const ELSEWHERE: i8 = 30;
 
-/// What A does between the fork and the sync.
+/// A's actions between the fork and the sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Between {
     /// Nothing: the parent goes on.
@@ -49,16 +53,16 @@ pub enum Between {
     Growth,
 }
 
-/// What a control breaks.
+/// Changes to the protocol, for the controls: with each, the model must fail.
 #[derive(Clone, Copy, Default)]
 pub struct Broken {
-    /// Who takes the task leaves its state alone.
+    /// The thread that takes the task leaves its state alone.
     pub not_marked: bool,
     /// The growing array leaves the state alone.
     pub not_moved: bool,
     /// The end stores the state before the result may be seen.
     pub end_relaxed: bool,
-    /// Who takes it overwrites the parent that waits already.
+    /// The thread that takes it overwrites the parent that waits already.
     pub mark_overwrites: bool,
     /// A forced steal runs no membarrier.
     pub no_membarrier: bool,
@@ -70,7 +74,7 @@ pub struct Fork {
     pub between: Between,
     /// B resumes the parent, if it is suspended; else it steals.
     pub b_resumes: bool,
-    /// What is broken.
+    /// The change under test.
     pub broken: Broken,
 }
 

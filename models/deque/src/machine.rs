@@ -5,6 +5,11 @@
 //! modelled (the acquire orders in the code are for them). Read-modify-writes act on memory at once and do not wait for the
 //! buffer, unless it holds a store to the same address: weaker than x86, where they empty it.
 //! A membarrier is, for one other thread after another, a moment at which that thread's buffer is empty.
+//!
+//! A model implements [`Model`]: a first state, one step of a thread, a check of every state and of those in which no thread can
+//! move. [`search`] visits every state once, depth first: from each, every thread may take its next step, and every buffer may
+//! write any store that may go next. Time and memory grow with the number of states, which is why
+//! arrays have two slots and scripts a handful of operations.
 
 use std::collections::HashSet;
 
@@ -19,7 +24,7 @@ struct Pending {
 /// One thread's registers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Thread {
-    /// Where its program is; the program's own numbering. `DONE` when over.
+    /// Program counter, in the program's own numbering. `DONE` when over.
     pub pc: u8,
     /// Locals, for the program's use.
     pub r: [i8; 8],
@@ -32,7 +37,7 @@ pub const DONE: u8 = 255;
 /// Everything there is, at one moment.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct State {
-    /// What stores have reached.
+    /// Memory, as far as stores have reached it.
     pub memory: Vec<i8>,
     /// All threads.
     pub threads: Vec<Thread>,
@@ -92,7 +97,7 @@ impl State {
     }
 }
 
-/// What a program did when asked for its next step.
+/// The outcome of asking a program for its next step.
 #[derive(PartialEq, Eq)]
 pub enum Step {
     /// One step; the state is changed.
@@ -113,7 +118,7 @@ pub trait Model {
     fn check_end(&self, s: &State) -> Option<&'static str>;
 }
 
-/// Follow every schedule. The number of states, or the first wrong that was met.
+/// Follows every schedule. Returns the number of states, or the first violation found.
 pub fn search(model: &impl Model) -> Result<usize, &'static str> {
     let mut seen = HashSet::new();
     let mut todo = vec![model.start()];

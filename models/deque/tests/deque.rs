@@ -1,4 +1,7 @@
 //! Every schedule of owner and thieves, and of each broken protocol.
+//!
+//! The scripts are the owner's operations: `LAST` races for the last item, `TWO` pops two items in a row, `GROW` outgrows the
+//! first array. A `control_*` test breaks one step and expects the search to find a violation.
 
 use kasuri_model_deque::deque::Op::{Pop, Push};
 use kasuri_model_deque::deque::{Broken, Deque, Op};

@@ -32,7 +32,7 @@ fn a_forked_task_runs_once_wherever_its_parent_is() {
     }
 }
 
-/// What went wrong in some script; it must.
+/// The violation in some script; there must be one.
 fn fails(broken: Broken) -> Vec<&'static str> {
     let wrongs: Vec<_> = SCRIPTS
         .iter()

@@ -1,5 +1,9 @@
-//! The owner of a ready queue goes in and out with plain stores; a thief freezes it out. Property: never both inside, and
-//! what one wrote the other reads.
+//! The biased lock of the ready queue, `threads/src/queue.c`. The owner of a queue goes in and out with plain stores; a thief
+//! freezes it out. Property: never both inside, and each reads what the other wrote.
+//!
+//! The owner stores `BUSY` and then loads `FROZEN`; the thief, under the lock, stores `FROZEN`, runs a membarrier and waits until
+//! `BUSY` is 0. Without the membarrier both stores may still be in buffers when both loads happen. An owner that finds the queue
+//! frozen steps back and takes the lock like a thief.
 
 use kasuri_model_deque::machine::{DONE, Model, State, Step};
 
@@ -9,7 +13,7 @@ const LOCK: usize = 2;
 const QUEUE: usize = 3;
 const INSIDE: usize = 0; // books
 
-/// What a control breaks.
+/// Changes to the protocol, for the controls: with each, the model must fail.
 #[derive(Clone, Copy, Default)]
 pub struct Broken {
     /// The thief runs no membarrier.
@@ -26,7 +30,7 @@ pub struct Broken {
 pub struct Biased {
     /// Visits of each.
     pub visits: i8,
-    /// What is broken.
+    /// The change under test.
     pub broken: Broken,
 }
 

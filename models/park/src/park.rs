@@ -1,5 +1,10 @@
-//! A busy worker makes work once, answers if it was asked, and never looks again (a long task). Others search, find
-//! nothing, and park. Property: when nothing moves any more, the work is done.
+//! Parking, `threads/src/park.c`. A busy worker makes work once, answers if it was asked, and never looks again (a long task).
+//! Other workers search, find nothing, and park. Property: when no thread can move any more, the work is done.
+//!
+//! The danger is a lost wake-up: the worker makes work just before the parker is in the list, and the parker looks just before
+//! the work is there. So a parker enters the list, asks, runs a membarrier and looks once more, by force also at private work;
+//! the worker publishes, fences and looks at the list. Whichever is second sees the other. Each field of [`Broken`]
+//! leaves out one of these steps.
 
 use kasuri_model_deque::machine::{DONE, Model, State, Step};
 
@@ -11,7 +16,7 @@ const SEARCHING: usize = 3;
 const PARKED: usize = 4; // and one more for each parker: parked flag
 const FOUND: usize = 0; // books
 
-/// What a control breaks.
+/// Changes to the protocol, for the controls.
 #[derive(Clone, Copy, Default)]
 pub struct Broken {
     /// No membarrier between asking and the last look.
@@ -32,12 +37,12 @@ pub struct Park {
     pub parkers: usize,
     /// Pieces of work made at once: the successor rule matters with two.
     pub pieces: i8,
-    /// What is broken.
+    /// The change under test.
     pub broken: Broken,
 }
 
 impl Park {
-    /// Wake one parked worker if nobody searches: one step, under park_lock.
+    /// Wakes one parked worker if no worker searches: one step, under park_lock.
     fn notify(&self, s: &mut State) {
         if s.memory[SEARCHING] > 0 {
             return;

@@ -1,4 +1,7 @@
 //! Every schedule of parking and of the biased lock, and of each broken protocol.
+//!
+//! A `control_*` test breaks one step and expects the search to find a violation: it shows that the model can see the mistake
+//! that the step prevents.
 
 use kasuri_model_deque::machine::search;
 use kasuri_model_park::{biased, park};
@@ -46,7 +49,7 @@ fn control_ask_first() {
     lost(1, 1, broken);
 }
 
-/// The parker's membarrier is a fence for the notifier too. His own fence is for kernels that have no membarrier.
+/// The parker's membarrier is a fence for the notifier too. The notifier's own fence is for kernels that have no membarrier.
 #[test]
 fn membarrier_replaces_the_fence_in_notify() {
     let broken = park::Broken {

@@ -11,11 +11,11 @@ use loom::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Where the chunk begins: a position below lies in none.
+/// Start of the chunk: a position below lies in none.
 const CHUNK: usize = 8;
 const SLOTS: usize = 2;
 
-/// The steps of who leaves; a control omits one.
+/// The steps of the thread that leaves; a control omits one.
 #[derive(Clone, Copy)]
 pub struct Steps {
     /// The position is taken by an exchange, not by a load and a store.

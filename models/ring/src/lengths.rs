@@ -1,5 +1,10 @@
 //! The reader of an open chunk against an emit whose length it does not know, under loom: `after_hole` in
 //! crates/record/src/rings/openchunk.rs. That file's own tests try the schedules; here are the orders.
+//!
+//! The program writes word 1 (with the record's length), then the payload, then the stamp. A recorder that reads a record of two
+//! slots between these steps may find word 1 still 0, step over one slot, and take the payload for the stamp of the next
+//! record. So it looks at word 1 again after reading what may be payload: a load of payload that was written must make
+//! word 1 visible too.
 
 use loom::sync::atomic::{
     AtomicUsize,

@@ -8,7 +8,7 @@
 /// Slots of a model chunk.
 pub const SLOTS: usize = 2;
 
-/// What a control breaks.
+/// Changes to the protocol, for the controls: with each, the model must fail.
 #[derive(Clone, Copy, Default)]
 pub struct Broken {
     /// `pos` and `end` as two words: an emit may compare its position with the end of another chunk.
@@ -45,7 +45,7 @@ struct Ring {
     now: Option<usize>,
     /// Position in `now`; chunk and offset are one word.
     pos: (Option<usize>, usize),
-    /// What fits: 0 as long as there is no chunk.
+    /// End of the positions that fit: 0 as long as there is no chunk.
     limit: usize,
     kept: usize,
     emitted: usize,

@@ -1,4 +1,9 @@
 //! Writer against recorder, under loom.
+//!
+//! A chunk goes FREE -> OWNED (a writer takes it by compare-and-swap) -> FULL (the writer hands it over) -> FREE (the recorder
+//! has read and zeroed it). Its payload is plain memory, so loom reports every access that the state does not order. Beside
+//! it: a flight recorder's chunk that its owner empties while a snapshot copies it ([`FlightChunk`]), and a process that changes
+//! sessions while a thread starts a chunk ([`Session`]).
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{
@@ -7,7 +12,7 @@ use loom::sync::atomic::{
     fence,
 };
 
-/// Free: all zero, anyone's.
+/// Free: all zero, any thread may take it.
 pub const FREE: u32 = 0;
 /// A thread writes it.
 pub const OWNED: u32 = 1;
@@ -16,7 +21,7 @@ pub const FULL: u32 = 2;
 /// Events a model chunk holds.
 pub const SLOTS: usize = 2;
 
-/// What the owner stores into `seq` before it empties a chunk.
+/// The value that the owner stores into `seq` before it empties a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// `KASURI_SEQ_EMPTYING`.
@@ -140,7 +145,7 @@ impl Chunk {
         }
     }
 
-    /// Anyone, any time: the event in a slot, 0 when it is not committed.
+    /// Any thread, at any time: the event in a slot, 0 when it is not committed.
     pub fn read(&self, slot: usize) -> usize {
         let stamp = self.stamp[slot].load(Acquire);
         if stamp == 0 {
@@ -241,7 +246,7 @@ impl Default for FlightChunk {
     }
 }
 
-/// What start_chunk() and end_session() in kasuri.h share.
+/// The fields that start_chunk() and end_session() in kasuri.h share.
 pub struct Session {
     /// Counts sessions.
     pub epoch: AtomicUsize,

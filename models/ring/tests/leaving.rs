@@ -1,4 +1,4 @@
-//! Memory of a session that was left is given back only when nobody can write there any more.
+//! Memory of a session that was left is given back only when no thread can write there any more.
 #![cfg(loom)]
 
 use kasuri_model_ring::leaving::*;
