@@ -1,4 +1,5 @@
-//! Planted locks with every answer worked out by hand.
+//! Planted locks with every answer worked out by hand: one trace for holds, waits and hand-overs, small ones for orders of
+//! locks, and the kernel's side of waiting. What was not seen must be absent from the answer and not 0.
 use ThreadState::*;
 use kasuri_analyze::{Locks, Options, locks};
 use kasuri_model::input::{Annotation, Event, KnownThread, Setup, What};

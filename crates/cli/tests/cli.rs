@@ -1,4 +1,7 @@
 //! The command from outside: exit codes and messages, for bad input above all.
+//!
+//! Every command that reads must say what is wrong, where and what to do, of a missing, empty, foreign or truncated file, and
+//! must not replace its input. Each test has a directory of its own.
 mod sample;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

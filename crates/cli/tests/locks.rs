@@ -1,4 +1,6 @@
 //! `kasuri locks` and `kasuri predict` end to end: a program whose use of locks is known, under the lock probe.
+//!
+//! The tests run one at a time (`alone`): two programs at once would wait for each other's CPUs.
 #[path = "record/support.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;

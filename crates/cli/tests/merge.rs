@@ -1,4 +1,4 @@
-//! `kasuri merge` from outside: what it writes answers as its inputs do.
+//! `kasuri merge` from outside: the merged file gives the same answers as its inputs, on one clock. Inputs are golden files.
 mod sample;
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,7 @@
 //! The price of looking: `kasuri overhead`, `kasuri events`, and what a recording says of its own cost.
+//!
+//! Times differ from run to run, so tests check structure and order: estimates lie in their intervals, cells are filled, the
+//! cost is remembered, nothing stays switched on. Tests that need to trace print `skipped: why` where they may not.
 #[path = "record/support.rs"]
 #[allow(dead_code, unused_imports)]
 mod support;

@@ -1,4 +1,7 @@
 //! Pages of a real kernel, against readings that are not ours: the kernel's own text and its loss counts.
+//!
+//! `data/` holds pages and the text that the same kernel printed of them. With root the same is done live, in a tracefs
+//! instance of the test's own. A negative control changes one bit and wants the comparison to fail.
 #![allow(missing_docs, reason = "a test")]
 use kasuri_format::tracefs::{EventFormat, EventTable, FieldKind, Missed, Page, PageLayout};
 use std::collections::BTreeMap;

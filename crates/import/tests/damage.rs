@@ -1,4 +1,6 @@
 //! A recording with one byte changed or cut at any place: an error or a trace that keeps its rules, never a panic.
+//!
+//! The recording is small enough to try each of its bytes: kernel events of one CPU, annotations of one thread, tables.
 use kasuri_format::container::{
     EncodeOptions, Writer, encode_annotation_blocks, encode_kernel_blocks,
 };

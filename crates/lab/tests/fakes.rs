@@ -1,4 +1,5 @@
-//! The lab with a worker and an LMbench that answer what the test wants: arithmetic, order of runs, failures.
+//! The lab with a worker and an LMbench that answer what the test wants: arithmetic, order of runs, failures. The fakes are
+//! shell scripts that print their answers, so nothing is measured.
 use kasuri_lab::Error;
 use kasuri_lab::config::{Config, Kind};
 use kasuri_lab::lmbench::Lmbench;

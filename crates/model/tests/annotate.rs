@@ -1,4 +1,5 @@
-//! Golden annotation streams: the answers in the comments were worked out by hand.
+//! Golden annotation streams: the answers in the comments were worked out by hand. Nesting and lost ends, critical sections,
+//! tasks that are suspended, stolen and joined, flows, counters, and the lock probe's events.
 use SliceKind::*;
 use kasuri_base::annotation::Kind;
 use kasuri_model::input::{Annotation, Setup};

@@ -1,4 +1,7 @@
 //! Random schedules whose truth a small simulator knows, and random nonsense, which must keep the tables' rules.
+//!
+//! The simulator moves threads between CPUs, queues and sleep, and writes the events that a kernel would write; the model must
+//! find the simulator's states again, also where some switches are hidden and only run times tell of them.
 use ThreadState::*;
 use kasuri_base::annotation::Kind;
 use kasuri_model::input::{Annotation, Event, Setup, What};

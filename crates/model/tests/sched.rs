@@ -1,4 +1,7 @@
 //! Golden traces of the scheduler pass: the answers in the comments were worked out by hand.
+//!
+//! Each test is one rule of docs/design/states.md: wake-ups that come before the sleep, equal stamps on two CPUs, migrations,
+//! losses, and switches that the kernel hid.
 use ThreadState::*;
 use kasuri_model::input::{Event, Setup, What};
 use kasuri_model::{Input, StrIx, Strings, ThreadState, Time, Trace};

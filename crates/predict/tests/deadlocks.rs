@@ -1,4 +1,5 @@
-//! Programs whose locks stop them for ever: what the replay makes of them, and that no number of any answer is none.
+//! Programs whose locks stop them for ever: the replay breaks the circle, names its locks and ends, and every number of every
+//! answer is finite.
 use kasuri_base::random::Rng;
 use kasuri_predict::program::{Lock, Program, Script, Step};
 use kasuri_predict::replay::{Outcome, Setup, replay};

@@ -1,4 +1,5 @@
-//! Recordings -> scripts, by hand.
+//! Recordings -> scripts, by hand: which waits become which steps. Barriers that are reported twice are one round, and a wait
+//! with a time limit that is begun again and again takes as long as what it waits for.
 use ThreadState::*;
 use kasuri_model::input::{Annotation, Event, KnownThread, Setup};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};

@@ -1,4 +1,5 @@
-//! What `kasuri stat` prints, looked at from a screen's point of view.
+//! The page of `kasuri stat` as a user sees it: it fits the screen, says the findings in words, shows no zero for what is not
+//! known, and names from the recording cannot steer the terminal.
 mod answers;
 use answers::{summary, thread};
 use kasuri_analyze::*;

@@ -1,4 +1,5 @@
-//! Traces told in a few lines: who runs where from when to when, who wakes whom, what is annotated.
+//! Traces told in a few lines, for the tests beside this file: which thread runs on which CPU from when to when, which thread
+//! wakes which, what is annotated. The story becomes events as the kernel and the program would write them.
 use kasuri_analyze::account::{Account, Class, Sums};
 use kasuri_model::input::{Annotation, Event, Setup, What};
 use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};

@@ -1,4 +1,5 @@
-//! CPU time: what a recording says of each thread, and what the kernel says to the thread itself and to who waits for it.
+//! CPU time: what a recording says of each thread, against what the kernel tells the thread itself and the process that
+//! waits for it.
 use crate::support::{can_trace, kasuri, program, run, said, scratch};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -1,4 +1,7 @@
-//! Kills at many points: what is left is readable, and emitted == kept + lost.
+//! Kills at chosen points: what is left is readable, and emitted == kept + lost.
+//!
+//! `KASURI_TEST_KILL` names a point in the recorder at which it kills itself. The emitter counts what it emitted in a file of
+//! its own, so the sum can be checked from outside.
 use crate::support::*;
 use kasuri_format::container::{BlockKind, Recording};
 use kasuri_format::meta::KernelMeta;

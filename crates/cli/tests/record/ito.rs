@@ -1,4 +1,4 @@
-//! Threads of libito on the timeline: every one of them, with who created and who joined it.
+//! Threads of libito on the timeline: every one of them, with the thread that created it and the one that joined it.
 use crate::support::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;

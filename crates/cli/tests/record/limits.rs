@@ -1,4 +1,7 @@
-//! Full disks, full shared memory, floods of events.
+//! Full disks, full shared memory, floods of events: the program is unharmed, and every event that is missing is counted.
+//!
+//! Small file systems are mounted in a mount name space of the test's own (`unshare -m`); without the right to do that these
+//! tests are skipped.
 use crate::support::*;
 use std::path::Path;
 use std::process::{Command, Output};

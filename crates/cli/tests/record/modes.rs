@@ -1,4 +1,4 @@
-//! `-p`, `-a`, `--flight`, `--duration`, without privileges, doctor.
+//! `-p`, `-a`, `--flight`, `--duration`, without privileges, doctor: each way to record, with a real program.
 use crate::support::*;
 use rustix::process::Signal;
 use std::process::{Command, Stdio};

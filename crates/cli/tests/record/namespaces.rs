@@ -1,4 +1,5 @@
-//! Programs in pid name spaces of their own: whoever bears an annotation is who wrote it, or a nameless thread, never a stranger.
+//! Programs in pid name spaces of their own: an annotation belongs to the thread that wrote it, or to a nameless thread, never
+//! to a stranger with the same number outside.
 use crate::support::*;
 use kasuri_model::Trace;
 use rustix::process::Signal;

@@ -1,4 +1,4 @@
-//! The traced program survives, and behaves as it does untraced.
+//! The traced program survives, and behaves as it does untraced: exit status, signals, standard streams, limits, daemons.
 use crate::support::*;
 use std::io::Write;
 use std::process::Stdio;

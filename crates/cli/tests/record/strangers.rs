@@ -1,4 +1,4 @@
-//! What other users of the machine, and whoever sends a recording, can put into our way: links, FIFOs, directories, names.
+//! Things that other users of the machine, or the sender of a recording, can put into our way: links, FIFOs, directories, names.
 use crate::support::*;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;

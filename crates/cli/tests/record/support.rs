@@ -1,4 +1,5 @@
-//! What the tests of this directory share.
+//! Support for the tests of this directory: the command with its environment, small C programs compiled once, recordings read
+//! back, and child processes that are killed when a test ends, however it ends.
 use kasuri_format::container::{BlockKind, Recording};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Recordings made up in memory, from a seed.
+//! Recordings made up in memory, from a seed: pages as a kernel writes them, chunks, sites, anchors and metadata.
 #![allow(dead_code, missing_docs, reason = "each test file uses its part")]
 use kasuri_format::container::{
     EncodeOptions, Writer, encode_annotation_blocks, encode_kernel_blocks, encode_perf_blocks,

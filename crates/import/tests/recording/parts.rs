@@ -1,4 +1,5 @@
-//! A recording as its parts, written into a file.
+//! A recording as its parts, written into a file: event types with their format files, events of each CPU, chunks, sites and
+//! metadata, each of which a test may change or leave out.
 #[path = "../../../format/tests/common/mod.rs"]
 mod common;
 
