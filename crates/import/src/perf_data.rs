@@ -1,14 +1,20 @@
-//! `perf.data` -> events. Tracepoints are what the kernel's ring buffer would have held; switch records, where there is
-//! no sched_switch, say who was on a CPU.
+//! Reads `perf.data`, the file of `perf record`.
 //!
-//! What `perf record` saw of switches depends on how it was started:
+//! [`PerfData`] parses the file and sorts its records by CPU. Two kinds of records matter here: raw samples of
+//! tracepoints, which have the layout of the kernel's ring buffer and go through [`RawEvents`]; and the kernel's side
+//! records (switches, forks, exits, names), which replace tracepoints that were not recorded. Samples of the profiler
+//! are only counted.
+//!
+//! Which switches are there depends on how perf was started:
 //!
 //! | recorded | sched_switch | switch records | used |
 //! |---|---|---|---|
 //! | all CPUs (`-a`, `perf sched record`) | each switch | maybe | sched_switch |
-//! | a program, sched_switch alone | where its threads leave a CPU | no | sched_switch; who comes on is seen late |
-//! | a program, both (`--switch-events`) | where they leave | where they leave and come | how they left of sched_switch, when they came of the record |
-//! | either, switch records alone | no | each | the records |
+//! | a program, sched_switch alone | its threads leave a CPU | no | sched_switch; arrivals are seen late |
+//! | a program, both (`--switch-events`) | its threads leave | they leave and arrive | sched_switch for departures, switch records for arrivals |
+//! | either, switch records alone | no | each | switch records |
+//!
+//! The formats are described in tools/perf/Documentation/perf.data-file-format.txt and include/uapi/linux/perf_event.h.
 use crate::kernel_events::{RawEvents, RawSetup};
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use kasuri_format::perf::RecordKind;
@@ -21,15 +27,20 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// Events made at once.
+/// Events that one call of `fill` makes.
 const BATCH: usize = 512;
-/// A file of noise has one error a record.
+/// Most errors that are kept: a file of noise has one per record.
 const ERRORS_MAX: usize = 100;
 
+/// Whether it is a single file that begins as perf's.
 pub(crate) fn detect(files: &[File<'_>]) -> bool {
     matches!(files, [file] if PerfData::is(file.bytes))
 }
 
+/// Reads the headers, and the positions of all records by CPU.
+///
+/// # Errors
+/// Damage, unless `options.salvage` passes over it; records without a time or, with switches, without a CPU.
 pub(crate) fn open<'a>(
     files: &'a [File<'a>],
     options: &Options,
@@ -103,7 +114,7 @@ pub(crate) fn open<'a>(
     Ok(opened)
 }
 
-/// Whether its records say when and where.
+/// Refuses a file whose records lack times or CPUs, and names the option that records them.
 fn usable(data: &PerfData<'_>) -> Result<(), FormatError> {
     let refuse = |found: String, needed: &'static str, remedy: &'static str| {
         Err(FormatError::new(ErrorKind::Absent, "perf records", 0, found, needed).remedy(remedy))
@@ -126,14 +137,14 @@ fn usable(data: &PerfData<'_>) -> Result<(), FormatError> {
     Ok(())
 }
 
-/// Which events say who was on a CPU.
+/// The source of switches: which records give the thread on a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Switches {
     /// sched_switch.
     Tracepoint,
-    /// sched_switch how threads leave, records when they come.
+    /// sched_switch for departures, switch records for arrivals.
     Both,
-    /// Records.
+    /// Switch records.
     Records,
 }
 
@@ -147,11 +158,14 @@ impl Switches {
     }
 }
 
+/// Whether perf recorded all programs. Files that do not say so are judged by `enable_on_exec`, which perf sets on the
+/// events of a program that it starts.
 fn is_system_wide(data: &PerfData<'_>) -> bool {
     let own = data.attrs.iter().any(|attr| attr.enable_on_exec);
     data.system_wide.unwrap_or(!own)
 }
 
+/// The clock of the stamps: `clockid` of the events (`perf record -k`), numbered as by clock_gettime(2).
 fn clock(data: &PerfData<'_>) -> Clock {
     match data.attrs.iter().find_map(|attr| attr.clockid) {
         Some(0) => Clock::Realtime,
@@ -163,6 +177,7 @@ fn clock(data: &PerfData<'_>) -> Clock {
     }
 }
 
+/// The clock's name, as tracefs has it.
 fn clock_name(clock: Clock) -> &'static str {
     match clock {
         Clock::Realtime => "realtime",
@@ -174,8 +189,8 @@ fn clock_name(clock: Clock) -> &'static str {
     }
 }
 
-/// The program that perf started, when it is what the recording is about: pid and name. `perf record -a sleep 10` is
-/// not about sleep.
+/// Pid and name of the program that perf started, if the recording is about it. `perf record -a sleep 10` is not about
+/// sleep.
 fn root<'d>(data: &'d PerfData<'_>) -> Option<(i32, &'d str)> {
     let waits_for_exec = |pid: i32| {
         (data.threads.iter()).any(|t| t.pid == pid && matches!(&*t.comm, "perf-exec" | "perf"))
@@ -186,12 +201,12 @@ fn root<'d>(data: &'d PerfData<'_>) -> Option<(i32, &'d str)> {
     (comm != "sleep").then_some((*pid, comm))
 }
 
-/// perf's command line from the program's name on; all of it when the name is not found there.
+/// The program's command line: perf's from the program's name on, or all of it if the name is not there.
 fn command(data: &PerfData<'_>, root: Option<(i32, &str)>) -> Vec<String> {
     let all = &data.features.cmdline;
     let is_name = |arg: &String| {
         let base = arg.rsplit('/').next().unwrap_or(arg);
-        // The kernel cuts names after 15 bytes.
+        // The kernel truncates names to 15 bytes.
         root.is_some_and(|(_, comm)| {
             base.as_bytes().get(..15).unwrap_or(base.as_bytes()) == comm.as_bytes()
         })
@@ -203,6 +218,7 @@ fn command(data: &PerfData<'_>, root: Option<(i32, &str)>) -> Vec<String> {
     }
 }
 
+/// What the passes need beforehand.
 fn setup(data: &PerfData<'_>, root: Option<(i32, &str)>, has_migrations: bool) -> Setup {
     let (first, last) = data.span.unwrap_or_default();
     let known = data.threads.iter().filter(|t| t.tid > 0);
@@ -224,19 +240,21 @@ fn setup(data: &PerfData<'_>, root: Option<(i32, &str)>, has_migrations: bool) -
         },
         known: known.collect(),
         recorded: (0..online).collect(),
-        // Event by event and CPU by CPU, but for a program that perf starts: there the exec begins all of them.
+        // perf enables the events one by one, on one CPU after another. Only for a program that it starts, the exec
+        // enables all of them at once.
         starts_late: !data.attrs.iter().any(|attr| attr.enable_on_exec),
         has_migrations,
         ..Setup::default()
     }
 }
 
-/// Forks and names are recorded for a while before switches are: those threads are known, no more.
+/// Adds the threads that forks and names before the start of the span report. perf records these for a while before it
+/// records switches.
 fn add_early(data: &PerfData<'_>, setup: &mut Setup) {
     let start = setup.span.start;
     for (cpu, _) in data.cpus() {
         let mut reader = data.reader(cpu);
-        // Damage is met again, and reported, when events are read.
+        // Damage ends this scan silently; it is reported when the events are read.
         while let Some(Ok(record)) = reader.next(data) {
             let time = time(record.time);
             if time >= start {
@@ -260,7 +278,7 @@ fn add_early(data: &PerfData<'_>, setup: &mut Setup) {
         }
     }
     setup.known.sort_by_key(|k| k.time);
-    // One row for each thread: the last name that is known, the first parent.
+    // One row per thread, with the last known name and the first known parent.
     let mut rows: Vec<KnownThread> = Vec::new();
     let mut of_tid: HashMap<i32, usize> = HashMap::new();
     for known in std::mem::take(&mut setup.known) {
@@ -281,10 +299,12 @@ fn add_early(data: &PerfData<'_>, setup: &mut Setup) {
     setup.known = rows;
 }
 
+/// A stamp as time.
 fn time(ns: u64) -> Time {
     Time(i64::try_from(ns).unwrap_or(i64::MAX))
 }
 
+/// Facts for people.
 fn info(
     data: &PerfData<'_>,
     root: Option<(i32, &str)>,
@@ -321,8 +341,9 @@ fn info(
     }
 }
 
-/// What analyses may rely on, in the words of [`Info::kernel_source`]: all switches and wake-ups, as of tracefs; one
-/// program's switches, as of an unprivileged recording; nothing.
+/// The completeness of the events, as a value of [`Info::kernel_source`]: "tracefs" for all switches and wake-ups,
+/// "perf" for the switches of one program, as in an unprivileged recording, "none" for no switches. Analyses rely on
+/// it.
 fn source(data: &PerfData<'_>, switches: Switches, formats: &[EventFormat]) -> &'static str {
     let has = |name: &str| formats.iter().any(|f| f.name == name);
     match switches {
@@ -333,7 +354,7 @@ fn source(data: &PerfData<'_>, switches: Switches, formats: &[EventFormat]) -> &
     }
 }
 
-/// What was not recorded, and how to get it.
+/// Limitations: what was not recorded, and which option of perf records it.
 fn missing(data: &PerfData<'_>, switches: Switches, formats: &[EventFormat]) -> Vec<String> {
     let has = |name: &str| formats.iter().any(|f| f.name == name);
     let mut out = Vec::new();
@@ -366,29 +387,30 @@ fn missing(data: &PerfData<'_>, switches: Switches, formats: &[EventFormat]) -> 
     out
 }
 
-/// What all CPUs share.
+/// The part that all CPUs share.
 struct Shared<'a> {
     data: PerfData<'a>,
     switches: Switches,
     salvage: bool,
-    /// What was before is in [`Setup::known`].
+    /// The start of the span. Threads of earlier records are in [`Setup::known`].
     start: Time,
     seen: RefCell<Seen>,
 }
 
-/// What was met while events were read.
+/// Damage, losses and counts, collected while events were read.
 #[derive(Default)]
 struct Seen {
     errors: Vec<FormatError>,
-    /// CPU, between which times, how many.
+    /// Lost events: CPU, from, to, number.
     losses: Vec<(u16, Time, Time, u64)>,
-    /// Tracepoints by event id.
+    /// Number of tracepoint events by id.
     counts: Vec<u64>,
-    /// Other records by what they are.
+    /// Number of other records by kind.
     records: BTreeMap<&'static str, u64>,
 }
 
 impl Shared<'_> {
+    /// Adds the counts, losses and damage to the finished trace.
     fn finish(&self, trace: &mut Trace, formats: &[EventFormat]) {
         let back = |time: Time| Time(time.0.saturating_sub(self.start.0));
         let seen = self.seen.borrow();
@@ -448,13 +470,14 @@ struct CpuSource<'a> {
     reader: CpuReader,
     cpu: u16,
     last: Time,
-    /// Who came on by the last record of a switch.
+    /// The thread that arrived last, according to the switch records; -1: unknown.
     on: i32,
     counts: Vec<u64>,
     records: BTreeMap<&'static str, u64>,
 }
 
 impl CpuSource<'_> {
+    /// Counts a tracepoint event.
     fn count(&mut self, id: u16) {
         let id = usize::from(id);
         if id >= self.counts.len() {
@@ -463,6 +486,7 @@ impl CpuSource<'_> {
         self.counts[id] += 1;
     }
 
+    /// The event of a raw sample, whose first two bytes are the event's id (`common_type`).
     fn tracepoint(&mut self, time: Time, data: &[u8], strings: &mut Strings) -> Option<Event> {
         let id = *data.first_chunk::<2>()?;
         let id = match self.shared.data.big_endian {
@@ -479,6 +503,7 @@ impl CpuSource<'_> {
         Some(event)
     }
 
+    /// The event of a side record.
     fn record(
         &mut self,
         time: Time,
@@ -497,9 +522,9 @@ impl CpuSource<'_> {
                 )
             }
             RecordKind::SwitchOut { preempted, .. } => {
-                // The kernel takes a thread's number from it before its last switch.
+                // An exiting thread has no id any more at its last switch, and the record says -1.
                 let tid = if tid < 0 { self.on } else { tid };
-                // Without preemption the record does not say how it sleeps.
+                // A record without the flag of preemption does not say how the thread sleeps.
                 let left_as = match preempted {
                     true => ThreadState::RunnablePreempted,
                     false => ThreadState::Sleeping,
@@ -523,7 +548,7 @@ impl CpuSource<'_> {
                 "perf/exit",
                 Some(What::Exit {
                     tid,
-                    // Of all CPUs, its last switch follows.
+                    // In a recording of all CPUs, the thread's last switch follows.
                     at_once: !is_system_wide(&self.shared.data),
                 }),
             ),
@@ -554,7 +579,7 @@ impl CpuSource<'_> {
         })
     }
 
-    /// Hands over what was counted.
+    /// Adds this CPU's counts to those of all CPUs.
     fn end(&mut self) {
         let mut seen = self.shared.seen.borrow_mut();
         if seen.counts.len() < self.counts.len() {

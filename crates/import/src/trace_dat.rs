@@ -1,10 +1,15 @@
-//! `trace.dat` of trace-cmd -> streams of events.
+//! Reads `trace.dat`, the file of trace-cmd and KernelShark (versions 6 and 7).
 //!
-//! Pages are looked through once before the passes read them: to know from when to when they reach, which events there
-//! are, and what programs wrote to `trace_marker`. That costs a few ns for each event, and no memory.
+//! The file holds the kernel's ring-buffer pages as they were, one list per CPU, and the format files that explain
+//! them. [`TraceDat`] parses the sections. The submodules read the pages twice:
 //!
-//! A file may hold several buffers (instances). Each event type is taken from the buffer that has most of it, so that
-//! a type recorded twice counts once; a CPU's events of several buffers are merged by stamp.
+//! - `survey` scans them before the passes run, to find the time span, the number of events of each type, and the texts
+//!   that programs wrote to `trace_marker`. That costs a few ns for each event, and no memory for events.
+//! - `pages` decodes them when the passes ask for events.
+//!
+//! A file may hold several buffers (instances of tracefs). Each event type is taken from the buffer that has most of
+//! its events, so that a type recorded twice counts once. A CPU's events of several buffers are merged by stamp. A
+//! buffer with another clock than the first is left out, because its stamps cannot be compared.
 mod pages;
 mod survey;
 
@@ -22,15 +27,20 @@ use std::rc::Rc;
 use survey::Survey;
 
 const MIGRATE: &str = "sched/sched_migrate_task";
-/// In exports of ours: when recording began and ended.
+/// An event that Kasuri's own exports contain: it marks when the recording began and ended.
 const RECORDING: &str = "kasuri/recording";
-/// Numbers of CPUs beyond this are damage.
+/// A CPU number beyond this is damage.
 const CPUS_MAX: u32 = 8192;
 
+/// Whether it is a single file that begins with the magic number.
 pub(crate) fn detect(files: &[File<'_>]) -> bool {
     matches!(files, [file] if TraceDat::is(file.bytes))
 }
 
+/// Reads the sections and format files, and scans all pages once.
+///
+/// # Errors
+/// Damage, unless `options.salvage` passes over it.
 pub(crate) fn open<'a>(
     files: &'a [File<'a>],
     options: &Options,
@@ -72,7 +82,7 @@ fn main_clock(dat: &TraceDat<'_>) -> String {
     buffer.map_or(String::new(), |b| dat.clock(b).to_owned())
 }
 
-/// All format files, parsed.
+/// Parses all format files.
 fn formats(dat: &TraceDat<'_>, faults: &mut Faults) -> FormatResult<Vec<EventFormat>> {
     let mut out = Vec::with_capacity(dat.formats.len());
     for (name, text) in &dat.formats {
@@ -84,13 +94,14 @@ fn formats(dat: &TraceDat<'_>, faults: &mut Faults) -> FormatResult<Vec<EventFor
     Ok(out)
 }
 
-/// Damage: ends the reading, or is noted when what is left is to be kept.
+/// Collects damage while a file is salvaged; otherwise the first damage ends the reading.
 struct Faults {
     salvage: bool,
     errors: Vec<FormatError>,
 }
 
 impl Faults {
+    /// Notes the damage, or returns it as an error. A file of noise must not fill the memory, so the list is limited.
     fn keep(&mut self, error: FormatError) -> FormatResult<()> {
         if !self.salvage {
             return Err(error);
@@ -102,7 +113,7 @@ impl Faults {
     }
 }
 
-/// A file whose headers were read and whose pages were looked through.
+/// A file whose headers were read and whose pages were scanned.
 struct Source<'a> {
     bytes: &'a [u8],
     dat: TraceDat<'a>,
@@ -112,6 +123,7 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// Makes the streams, and the closure that adds losses and names to the finished trace.
     fn opened(mut self, strings: &mut Strings) -> FormatResult<Opened<'a>> {
         let options = &self.dat.options;
         let clock_name = main_clock(&self.dat);
@@ -131,7 +143,7 @@ impl<'a> Source<'a> {
         let (start, end) = self.survey.extent.unwrap_or((Time(0), Time(0)));
         out.setup.span = start..end;
         out.setup.n_cpus = self.dat.n_cpus.min(CPUS_MAX) as usize;
-        // In an export of ours the type is there exactly when migrations were recorded.
+        // Kasuri's export contains the format exactly if migrations were recorded, even if there was none.
         let has = |name: &str| self.formats.iter().any(|f| f.name == name);
         out.setup.has_migrations = self.count(MIGRATE) > 0 || (has(RECORDING) && has(MIGRATE));
         let met = Rc::new(RefCell::new(Met::default()));
@@ -157,12 +169,13 @@ impl<'a> Source<'a> {
         Ok(out)
     }
 
+    /// Number of events of a type.
     fn count(&self, name: &str) -> u64 {
         let format = self.formats.iter().find(|f| f.name == name);
         format.map_or(0, |f| self.survey.count(f.id))
     }
 
-    /// One stream for each CPU.
+    /// One stream per CPU, over all buffers that have pages of it.
     fn cpus(&self, met: &Rc<RefCell<Met>>) -> FormatResult<Vec<(u16, Box<dyn CpuEvents + 'a>)>> {
         let has_waking = self.count("sched/sched_waking") > 0;
         let mut by_cpu: BTreeMap<u16, Vec<Pages<'a>>> = BTreeMap::new();
@@ -206,7 +219,7 @@ impl<'a> Source<'a> {
         Ok(by_cpu.into_iter().map(one).collect())
     }
 
-    /// `Linux HOST RELEASE MACHINE`.
+    /// The words after the first of the option `uname`, `Linux HOST RELEASE MACHINE`.
     fn uname(&self) -> [&str; 3] {
         let mut words = self.dat.options.uname.split_whitespace().skip(1);
         let mut next = || words.next().unwrap_or("");
@@ -217,6 +230,7 @@ impl<'a> Source<'a> {
         self.uname()[2].to_owned()
     }
 
+    /// Facts for people.
     fn info(&self, clock: &str) -> Info {
         let [host, kernel, machine] = self.uname().map(str::to_owned);
         let version = self.dat.options.writer.split_whitespace().next();
@@ -246,7 +260,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What the file cannot show.
+    /// Limitations: what the file cannot show, and which option of trace-cmd records it.
     fn missing(&self, clock: &str) -> Vec<String> {
         let mut out = Vec::new();
         let has = |name: &str| self.count(name) > 0;
@@ -293,6 +307,7 @@ impl<'a> Source<'a> {
     }
 }
 
+/// The clock that tracefs's `trace_clock` names.
 fn clock_of(name: &str) -> Clock {
     match name {
         "mono" => Clock::Monotonic,
@@ -303,7 +318,7 @@ fn clock_of(name: &str) -> Clock {
     }
 }
 
-/// Threads that no event named have the name that the kernel had saved at the end.
+/// Names the threads that no event named, from `saved_cmdlines`, which trace-cmd copies at the end.
 fn name_threads(trace: &mut Trace, cmdlines: &[(i32, String)]) {
     let names: HashMap<i32, &str> = cmdlines.iter().map(|(t, n)| (*t, n.as_str())).collect();
     for ix in 0..trace.threads.len() {
@@ -324,7 +339,10 @@ fn name_threads(trace: &mut Trace, cmdlines: &[(i32, String)]) {
     }
 }
 
-/// Gaps that pages told of, with the counts that the kernel's statistics give.
+/// Adds losses: the gaps that flagged pages report, with the counts of the kernel's statistics (`per_cpu/cpuN/stats`).
+///
+/// The statistics count a CPU's whole recording, so the first gap without a count of its own gets the total, and the
+/// others 0. A count without any gap covers the whole span.
 fn losses(trace: &mut Trace, gaps: &[Gap], stats: &[kasuri_format::trace_dat::CpuStat]) {
     const OVERRUN: &str = "kernel buffer overrun";
     let remedy = "record with a larger buffer: `trace-cmd record -b KB`";

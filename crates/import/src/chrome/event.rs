@@ -1,10 +1,13 @@
-//! One event's members, and the texts and numbers in them.
+//! The members of one event, and the texts, numbers and arguments in them.
+//!
+//! Serde borrows each member as raw JSON, and the functions here interpret it. This keeps what a typed parser would
+//! reject or round: ids as text, numbers as text, times with more digits than a double has.
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// The members that are read, as they are written: writers disagree on types (ids as text, text as numbers).
+/// The members that Kasuri reads, as raw JSON. All others are skipped.
 #[derive(Deserialize, Debug, Default)]
 pub(super) struct Event<'a> {
     #[serde(borrow, default)]
@@ -37,7 +40,7 @@ pub(super) struct Event<'a> {
     pub args: Option<&'a RawValue>,
 }
 
-/// A member's text; of what is no text, as it is written.
+/// A member's text; any other value as written. Only text with escapes is copied.
 pub(super) fn text(value: Option<&RawValue>) -> Cow<'_, str> {
     let raw = value.map_or("", RawValue::get);
     let Some(inner) = raw.strip_prefix('"').and_then(|r| r.strip_suffix('"')) else {
@@ -50,7 +53,10 @@ pub(super) fn text(value: Option<&RawValue>) -> Cow<'_, str> {
     }
 }
 
-/// Microseconds as written -> nanoseconds. A double would lose them after 104 days of uptime.
+/// Converts microseconds as written to nanoseconds. A double would lose them after 104 days of uptime.
+///
+/// Plain decimals are exact, rounded at the fourth digit after the point. Others (exponents, 16 digits and more) go
+/// through a double.
 pub(super) fn nanoseconds(micros: &str) -> Option<i64> {
     let (sign, digits) = match micros.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -73,7 +79,7 @@ pub(super) fn nanoseconds(micros: &str) -> Option<i64> {
     Some(sign * ns)
 }
 
-/// A number that may be written as text, decimal or 0x.
+/// A number in decimal or, after `0x`, in hexadecimal. Negative ones keep their bits.
 pub(super) fn integer(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -93,12 +99,13 @@ pub(super) enum Value<'a> {
     Text(Cow<'a, str>),
 }
 
-/// Most arguments that one event gives.
+/// Most arguments of one event; the rest is dropped.
 const MAX_ARGS: usize = 256;
+/// Deeper nesting is kept as one text.
 const MAX_DEPTH: usize = 8;
 
-/// Calls `each` for the arguments of an event, in their order. Those inside others have the names of both:
-/// `outer.inner`, `list[2]`.
+/// Calls `each` for the arguments of an event, in their order. Nested ones get the names of both: `outer.inner`,
+/// `list[2]`.
 pub(super) fn each_arg<'a>(args: Option<&'a RawValue>, each: &mut dyn FnMut(&str, Value<'a>)) {
     if let Some(args) = args {
         walk(args, "", 0, &mut { MAX_ARGS }, each);

@@ -1,23 +1,27 @@
-//! Process and thread ids. Writers number as they like: from 0 in each process, with 64 bits, or with text.
+//! Maps process and thread ids to those of the model.
+//!
+//! Writers number threads from 0 in each process, with 64 bits, or with text. An id below [`FOREIGN`] is used as it is.
+//! Any other gets the next number from there on, and a name with the file's text, such as `thread 0x7f0012345678`. The
+//! same text always gets the same number.
 use super::event::{integer, text};
 use kasuri_model::{StrIx, Strings};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
 
-/// Ids that the kernel could not give are numbered from here.
+/// The first number for foreign ids. The kernel's ids end at 2^22, so there is no conflict.
 const FOREIGN: i32 = 0x6000_0000;
 
-/// Ids met so far.
+/// The ids seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     pids: HashMap<String, i32>,
     tids: HashMap<(i32, String), i32>,
-    /// Process of each asynchronous id.
+    /// The process that owns the track of an asynchronous id, by scope (0: the whole trace) and key.
     pub async_pid: HashMap<(i32, u64), i32>,
 }
 
 impl Ids {
-    /// The process; one that is no number is named by its text.
+    /// The process id. A foreign one is named after its text in `names`.
     pub fn pid(
         &mut self,
         raw: Option<&RawValue>,
@@ -37,7 +41,7 @@ impl Ids {
         next
     }
 
-    /// The thread; with a name when it is new and no number that the kernel gives.
+    /// The thread id, and a name if the id is foreign and new.
     pub fn tid(&mut self, pid: i32, raw: Option<&RawValue>) -> (i32, Option<String>) {
         let written = text(raw);
         if let Some(tid) = small(&written) {
@@ -54,7 +58,7 @@ impl Ids {
     }
 }
 
-/// Absent ids are 0.
+/// The id as a number of the kernel; none: it is foreign. An absent id is 0.
 fn small(text: &str) -> Option<i32> {
     if text.is_empty() {
         return Some(0);

@@ -1,7 +1,28 @@
-//! Chrome's Trace Event Format, both forms: what chrome://tracing, node, viztracer, TensorFlow, ninja and many others write.
+//! Reads Chrome's Trace Event Format (JSON), which chrome://tracing, node, viztracer, TensorFlow, ninja and many others
+//! write.
 //!
-//! A complete event may be written at its end and a thread's events in any order, so all are read before the first is
-//! given; they are kept packed ([`crate::tape`]). Times are microseconds with fractions, read as text: to the ns.
+//! A file is a list of events, or an object with such a list and more members:
+//!
+//! ```json
+//! {"traceEvents": [
+//!   {"ph": "X", "name": "parse", "cat": "io", "pid": 1, "tid": 2, "ts": 12.345, "dur": 3, "args": {"n": 4}}
+//! ]}
+//! ```
+//!
+//! `ph` is the phase: `B` and `E` begin and end a slice, `X` is a complete one, `i` an instant, `C` a counter, `M`
+//! metadata; `b`, `n`, `e` are asynchronous, `s`, `t`, `f` the ends of arrows. Times are microseconds with fractions.
+//! They are parsed as text, so ns are exact.
+//!
+//! A writer may write a complete event at its end, and a thread's events in any order. So the whole file is read before
+//! the passes get the first event; meanwhile the events are kept packed ([`crate::tape`]).
+//!
+//! | module | content |
+//! |---|---|
+//! | `scan` | finds the events in the file |
+//! | `event` | members of one event, numbers and arguments |
+//! | `ids` | process and thread ids |
+//! | `reader` | sorts events into threads, tracks, counters, arrows |
+//! | `thread` | makes the annotations of one thread |
 mod event;
 mod ids;
 mod reader;
@@ -13,10 +34,11 @@ use kasuri_model::Strings;
 use reader::Reader;
 use scan::{Item, Scanner};
 
-/// Where the first event, or the name of their list, must be found.
+/// Bytes in which `"traceEvents"` must occur.
 const DETECT_BYTES: usize = 1 << 20;
 
-/// Whether it is a Trace Event Format file.
+/// Whether it is a file of this format: an object with the list of events, or a list whose first event has a phase. A
+/// byte order mark may precede it.
 pub(crate) fn detect(files: &[File<'_>]) -> bool {
     let [file] = files else {
         return false;
@@ -35,11 +57,12 @@ pub(crate) fn detect(files: &[File<'_>]) -> bool {
     }
 }
 
+/// Whether `wanted` occurs in the bytes.
 fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     bytes.windows(wanted.len()).any(|window| window == wanted)
 }
 
-/// Reads the whole file.
+/// Reads the whole file. A salvaged file is read up to damage in its structure; damaged events are left out.
 pub(crate) fn open<'a>(
     files: &'a [File<'a>],
     options: &Options,

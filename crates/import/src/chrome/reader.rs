@@ -1,4 +1,11 @@
-//! Events, one after the other, into threads, tracks, counters and arrows.
+//! Sorts events, one after the other, into threads, tracks, counters and arrows.
+//!
+//! [`Reader::event`] dispatches on the phase. Slices and instants become rows of a [`Thread`]; counters go to one
+//! [`Tape`] per process; asynchronous slices go to [`Tracks`]; ends of arrows go to [`FlowEnds`]. [`Reader::finish`]
+//! turns all of them into streams.
+//!
+//! Kasuri's own export is recognized by its process 0 named `CPUs`. Its rows of CPUs and thread states are derived data
+//! and are not read back; its categories restore waits and critical sections ([`Category`]), and its losses are kept.
 use super::event::{Event, Value, each_arg, integer, nanoseconds, text};
 use super::ids::Ids;
 use super::thread::{Crossings, Row, Thread, What};
@@ -15,13 +22,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// Rows of thread states in our own export: the thread's id plus this.
+/// Rows of thread states in Kasuri's own export have the thread's id plus this.
 const STATE_ROW: i32 = 1 << 23;
 
-/// A counter's values of one process.
+/// The counters of each process.
 type Counters = BTreeMap<i32, Tape>;
 
-/// What was read so far.
+/// The events read so far.
 pub(super) struct Reader<'s> {
     strings: &'s mut Strings,
     ids: Ids,
@@ -30,14 +37,14 @@ pub(super) struct Reader<'s> {
     counters: Counters,
     tracks: Tracks,
     flows: FlowEnds,
-    /// Open critical sections of our own export: object and name.
+    /// Open critical sections of Kasuri's own export, by process and id: object and name.
     holds: HashMap<(i32, u64), (u64, StrIx)>,
     categories: HashMap<String, Category>,
     span: Option<Range<i64>>,
-    /// Events that are not read, by phase.
+    /// Number of events that are not read, by phase.
     unread: BTreeMap<String, u64>,
     losses: Vec<String>,
-    /// It is our own export.
+    /// The file is Kasuri's own export.
     is_own: bool,
     n_own_rows: u64,
     own_losses: Vec<(String, Range<i64>, u64)>,
@@ -45,7 +52,7 @@ pub(super) struct Reader<'s> {
     other: Option<serde_json::Value>,
 }
 
-/// What an event says besides its phase.
+/// The members that most phases need.
 struct Head {
     time: i64,
     pid: i32,
@@ -77,7 +84,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// What cannot be read is left out and told.
+    /// Notes damage as a loss. A file of noise must not fill the memory, so the list is limited.
     pub fn damage(&mut self, error: Error) {
         if self.losses.len() < 1000 {
             self.losses
@@ -85,7 +92,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// A member of the outermost object beside the events.
+    /// Takes in a member of the outermost object.
     pub fn member(&mut self, name: &[u8], value: &[u8]) {
         match name {
             b"\"otherData\"" if value.len() < 1 << 20 => {
@@ -98,7 +105,10 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// One event.
+    /// Takes in one event, whose object begins at `offset`.
+    ///
+    /// # Errors
+    /// It is no object, or has no time.
     pub fn event(&mut self, bytes: &[u8], offset: u64) -> Result<(), Error> {
         let e: Event = serde_json::from_slice(bytes).map_err(|error| {
             let lines = bytes
@@ -153,7 +163,8 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// What our own export draws beside the program's events: who ran on each CPU, states, losses. True: it is that.
+    /// Takes in a row that Kasuri's own export draws beside the program's events: threads on CPUs, states, losses.
+    /// False: it is none of these.
     fn own_row(&mut self, pid: i32, time: i64, e: &Event) -> bool {
         let category = text(e.cat);
         if category == "lost events" {
@@ -174,13 +185,15 @@ impl<'s> Reader<'s> {
         is_own
     }
 
+    /// Widens the span to `time`.
     fn saw(&mut self, time: i64) {
         let span = self.span.get_or_insert(time..time);
         (span.start, span.end) = (span.start.min(time), span.end.max(time));
     }
 
+    /// The category with this name. The cache is limited: a file may have a new name in each event.
     fn category(&mut self, name: &str) -> Category {
-        // Chrome lists several, with commas; those that mean something here stand alone.
+        // Chrome joins several categories with commas; those that Kasuri knows stand alone.
         if let Some(&category) = self.categories.get(name) {
             return category;
         }
@@ -191,6 +204,7 @@ impl<'s> Reader<'s> {
         category
     }
 
+    /// The thread id; a new foreign one gets a name.
     fn tid(&mut self, pid: i32, raw: Option<&RawValue>) -> i32 {
         let (tid, name) = self.ids.tid(pid, raw);
         if let Some(name) = name {
@@ -200,9 +214,9 @@ impl<'s> Reader<'s> {
         tid
     }
 
-    /// An event of a thread's row.
+    /// Adds an event to a thread, with its arguments.
     fn row(&mut self, head: &Head, what: What, e: &Event) {
-        // The ends of arrows are drawn by the arrows.
+        // Kasuri's export draws the ends of arrows as instants, too; the arrows suffice.
         if what == What::Instant && head.category == Category::Arrow {
             return;
         }
@@ -237,6 +251,8 @@ impl<'s> Reader<'s> {
         });
     }
 
+    /// Adds the values of a counter. Each argument is a series of its own, named `counter[id]: series`; a series
+    /// `value`, or with the counter's name, has no suffix.
     fn counter(&mut self, head: &Head, e: &Event) {
         let mut values: Vec<(String, f64)> = Vec::new();
         each_arg(e.args, &mut |series, value| {
@@ -273,7 +289,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Slices that belong to no row: joined by category and id, in a process unless the id is global.
+    /// Adds an asynchronous event. Begin and end are joined by category and id, in a process unless the id is global.
     fn asynchronous(&mut self, head: &Head, phase: &str, e: &Event) {
         let (id, is_global) = ids(e);
         if head.category == Category::LockHold {
@@ -285,11 +301,11 @@ impl<'s> Reader<'s> {
             category => category,
         };
         let track = self.strings.intern(track);
-        // Those of the older kind are told apart by their names too.
+        // The older phases (S, T, p, F) are joined by their names, too.
         let is_old = phase.starts_with(|c: char| c.is_ascii_uppercase() || c == 'p');
         let key = hash((id, text(e.scope), is_old.then_some(head.name)));
         let pid = if is_global { 0 } else { head.pid };
-        // Of a global id the first process has the track.
+        // The first process that uses a global id owns its track.
         let pid = *self.ids.async_pid.entry((pid, key)).or_insert(head.pid);
         let time = Time(head.time);
         match phase {
@@ -299,6 +315,7 @@ impl<'s> Reader<'s> {
         }
     }
 
+    /// Adds the begin or the end of a critical section of Kasuri's own export. Only the begin has the lock's address.
     fn hold(&mut self, head: &Head, phase: &str, id: u64, e: &Event) {
         let mut object = 0;
         each_arg(e.args, &mut |name, value| {
@@ -324,10 +341,11 @@ impl<'s> Reader<'s> {
         });
     }
 
+    /// Adds an end of an arrow. Its id is unique together with the category and the name.
     fn flow(&mut self, head: &Head, phase: &str, e: &Event) {
         let (id, is_global) = ids(e);
         let scope = (text(e.cat), text(e.name), (!is_global).then_some(head.pid));
-        // Arrows of one id may cross processes: the id is the whole trace's unless it says that it is local.
+        // Arrows may cross processes: an id counts for the whole trace, unless `id2` makes it local.
         let scope = if e.id2.is_some() {
             scope
         } else {
@@ -341,6 +359,7 @@ impl<'s> Reader<'s> {
         self.flow_end(head, hash((id, scope)), role, head.name);
     }
 
+    /// Adds an end of an arrow at an event's thread and time.
     fn flow_end(&mut self, head: &Head, id: u64, role: Role, name: StrIx) {
         let end = (head.pid, head.tid);
         let thread = self.threads.entry(end).or_default();
@@ -349,7 +368,7 @@ impl<'s> Reader<'s> {
         self.flows.add(id, Time(head.time), end, role, name);
     }
 
-    /// An arrow that is told beside a slice.
+    /// Adds the end of an arrow that a slice or instant has as a member (`bind_id`, `flow_in`, `flow_out`).
     fn bound_flow(&mut self, head: &Head, e: &Event) {
         let Some(id) = e.bind_id else {
             return;
@@ -364,6 +383,7 @@ impl<'s> Reader<'s> {
         self.flow_end(head, id, role, StrIx::NONE);
     }
 
+    /// Takes in an event of phase `M`: names of processes and threads, overflow of the writer's buffer.
     fn metadata(&mut self, e: &Event) {
         let pid = self.ids.pid(e.pid, self.strings, &mut self.process_names);
         let mut named = None;
@@ -393,7 +413,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// All that was read, as streams.
+    /// Makes the streams. No event may follow.
     pub fn finish<'a>(mut self) -> Opened<'a> {
         let mut opened = Opened::new(Kind::ChromeJson, Clock::Other);
         let mut crossings = Crossings::default();
@@ -413,7 +433,7 @@ impl<'s> Reader<'s> {
         for stream in std::mem::take(&mut self.tracks).streams(self.strings) {
             opened.streams.push(Box::new(stream));
         }
-        // A thread lives from its first stream's first event on.
+        // The model lets a thread begin with the first event of its first stream.
         opened.streams.sort_by_key(|stream| stream.first_time());
         let span = self.span.clone().unwrap_or(0..0);
         opened.setup.span = Time(span.start)..Time(span.end);
@@ -448,6 +468,7 @@ impl<'s> Reader<'s> {
         opened
     }
 
+    /// Adds facts for people, from `otherData`. Kasuri's own export has the host, the clock and the span there.
     fn facts(&mut self, opened: &mut Opened, crossings: Crossings) {
         let info = &mut opened.info;
         info.kernel_source = "none".into();
@@ -480,7 +501,7 @@ impl<'s> Reader<'s> {
         if !info.recorder.starts_with("kasuri") {
             return;
         }
-        // Our own export says more.
+        // From here on, it is Kasuri's own export.
         (info.host, info.kernel, info.machine) = (text("host"), text("kernel"), text("machine"));
         info.cpu_model = text("cpu_model");
         let words = other["command"].as_array().into_iter().flatten();
@@ -498,6 +519,7 @@ impl<'s> Reader<'s> {
     }
 }
 
+/// Names the processes of the finished trace.
 fn name_processes(trace: &mut Trace, names: &HashMap<i32, StrIx>) {
     for process in &mut trace.processes {
         if let Some(&name) = names.get(&process.pid) {
@@ -506,6 +528,7 @@ fn name_processes(trace: &mut Trace, names: &HashMap<i32, StrIx>) {
     }
 }
 
+/// An argument as an address or a count; 0: it is none.
 fn address(value: &Value) -> u64 {
     match value {
         Value::Int(v) => *v as u64,
@@ -515,7 +538,7 @@ fn address(value: &Value) -> u64 {
     }
 }
 
-/// An event's id, and whether it is of the whole trace.
+/// An event's id, and whether it counts for the whole trace (`id2.global`).
 fn ids(e: &Event) -> (u64, bool) {
     if let Some(id) = e.id {
         return (id_number(&text(Some(id))), false);
@@ -531,12 +554,14 @@ fn ids(e: &Event) -> (u64, bool) {
     (number, is_global)
 }
 
+/// The id as a number; a text is hashed.
 fn id_number(text: &str) -> u64 {
     integer(text).unwrap_or_else(|| hash(text))
 }
 
+/// Joins the parts of a key into one number.
 fn hash(value: impl Hash) -> u64 {
-    // Not seeded: the same file gives the same ids each time.
+    // The hasher has no random seed, so a file gives the same ids each time.
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

@@ -1,18 +1,25 @@
-//! Finds the events of a Trace Event Format file without reading them: brackets and strings are counted, so memory is
-//! that of the bytes, whatever their depth, and an event that is damaged does not hide those behind it.
+//! Finds the events of a file without parsing them.
+//!
+//! The scanner only counts brackets and skips strings. It needs no stack and no memory besides the file, however deeply
+//! values are nested, and a damaged event does not hide those behind it: serde later sees one event at a time.
+//!
+//! It accepts what real writers produce: a list without its closing bracket (a crash), missing or extra commas, and
+//! `null` among the events.
 use kasuri_format::Error;
 
+/// The subject of error messages.
 const WHAT: &str = "Chrome JSON";
 
 /// A part of the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Item<'a> {
-    /// One event's object, and where it begins.
+    /// One event's object, and its offset in the file.
     Event(&'a [u8], u64),
-    /// Another member of the outermost object: its name as it is written, its value.
+    /// Another member of the outermost object: its name in quotes, its value.
     Member(&'a [u8], &'a [u8]),
 }
 
+/// The state of the scanner: what the next byte belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Start,
@@ -21,7 +28,7 @@ enum Place {
     End,
 }
 
-/// The parts of a file, in order.
+/// Iterates over the parts of a file.
 #[derive(Clone, Debug)]
 pub(super) struct Scanner<'a> {
     bytes: &'a [u8],
@@ -30,6 +37,7 @@ pub(super) struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
+    /// A scanner at the start of the file, after a byte order mark.
     pub fn new(bytes: &'a [u8]) -> Scanner<'a> {
         let at = if bytes.starts_with(b"\xef\xbb\xbf") {
             3
@@ -43,7 +51,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next part; none at the end. The array form may end behind any event: writers that crash leave it so.
+    /// The next part; none: the end. The list form may end after any event, as a writer that crashed leaves it; the
+    /// object form must be complete.
     pub fn next_item(&mut self) -> Result<Option<Item<'a>>, Error> {
         loop {
             self.space();
@@ -75,12 +84,13 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Skips one byte and changes the state.
     fn enter(&mut self, place: Place) {
         self.at += 1;
         self.place = place;
     }
 
-    /// A name and its value; none when the value is the list of events, which is entered.
+    /// A name and its value; none: the value is the list of events, and the scanner is now inside it.
     fn member(&mut self) -> Result<Option<Item<'a>>, Error> {
         let name = self.value()?;
         self.space();
@@ -98,7 +108,7 @@ impl<'a> Scanner<'a> {
         Ok(Some(Item::Member(name, value)))
     }
 
-    /// The value that begins here.
+    /// The bytes of the value that begins here. Brackets of both kinds count alike; serde rejects a mismatch.
     fn value(&mut self) -> Result<&'a [u8], Error> {
         let start = self.at;
         let mut depth = 0usize;
@@ -108,7 +118,7 @@ impl<'a> Scanner<'a> {
                 b'"' => self.string()?,
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' if depth == 0 => {
-                    // A number or word that ends with what it is in.
+                    // The bracket closes the surrounding value, and ends this number or word.
                     self.at -= 1;
                     return Ok(&self.bytes[start..self.at]);
                 }
@@ -126,7 +136,7 @@ impl<'a> Scanner<'a> {
         Err(self.cut())
     }
 
-    /// To the end of the string that has begun.
+    /// Skips to the end of a string, whose opening quote is already consumed.
     fn string(&mut self) -> Result<(), Error> {
         while let Some(&byte) = self.bytes.get(self.at) {
             self.at += 1;
@@ -140,16 +150,19 @@ impl<'a> Scanner<'a> {
         Err(self.cut())
     }
 
+    /// Skips white space.
     fn space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
             self.at += 1;
         }
     }
 
+    /// The error for a file that ends too early.
     fn cut(&self) -> Error {
         Error::truncated(WHAT, self.bytes.len() as u64, 0, 1)
     }
 
+    /// The error for an unexpected byte.
     fn wrong(&self, needed: &'static str) -> Error {
         let found = match self.bytes.get(self.at) {
             Some(byte @ b' '..=b'~') => format!("{}", *byte as char),

@@ -1,24 +1,27 @@
-//! One thread's events -> annotations. Complete events (X) come in any order, often at their end; here they find their
-//! places among the others.
+//! Makes the annotations of one thread.
+//!
+//! Rows are collected in the order of the file, and sorted by time at the end. A complete event (`X`) has a begin and a
+//! duration; its end is inserted among the other rows by a stack of open slices. The model needs slices that nest, so a
+//! slice that would outlive the slice around it is cut there, and counted in [`Crossings`].
 use crate::category::{Category, argument, event};
 use crate::tape::Tape;
 use kasuri_base::annotation::Kind;
 use kasuri_model::{ArgValue, StrIx, Time};
 
-/// What an event does.
+/// The effect of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
     Begin,
     End,
-    /// With its end.
+    /// A complete event, with its end in ns.
     Complete(i64),
     Instant,
-    /// A slice that need not nest: the critical sections of our own export.
+    /// A critical section of Kasuri's own export, which need not nest in slices.
     HoldBegin,
     HoldEnd,
 }
 
-/// One event, in ns.
+/// One event; `time` is in ns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub time: i64,
@@ -26,7 +29,7 @@ pub(super) struct Row {
     pub category: Category,
     pub name: StrIx,
     pub object: u64,
-    /// Arguments: the first, and how many.
+    /// Its arguments in [`Thread::args`]: index of the first, and number.
     pub args: (u32, u16),
 }
 
@@ -34,13 +37,13 @@ pub(super) struct Row {
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     pub name: StrIx,
-    /// The first end of an arrow.
+    /// Time of the earliest end of an arrow.
     pub first_arrow: Option<i64>,
     pub rows: Vec<Row>,
     pub args: Vec<(StrIx, ArgValue)>,
 }
 
-/// Slices that had to be cut because they overlap another without being inside it.
+/// Number of slices that were cut, because they overlap another one without being inside it.
 #[derive(Debug, Default)]
 pub(super) struct Crossings(pub u64);
 
@@ -53,12 +56,12 @@ struct Open {
 }
 
 impl Thread {
-    /// Its annotations.
+    /// Makes the annotations, sorted and sealed. Sorting dominates: n log n for n rows.
     pub fn into_tape(mut self, pid: i32, tid: i32, crossings: &mut Crossings) -> Tape {
         let mut tape = Tape::new(pid, tid);
         self.rows.sort_by_key(|row| row.time);
         for same in self.rows.chunk_by_mut(|a, b| a.time == b.time) {
-            // Of those that begin together the longest is the outermost.
+            // The longest of the complete events that begin together is the outermost.
             if same.len() > 1 && same.iter().all(|r| matches!(r.what, What::Complete(_))) {
                 same.sort_by_key(|row| match row.what {
                     What::Complete(end) => std::cmp::Reverse(end),
@@ -67,7 +70,7 @@ impl Thread {
             }
         }
         let first_row = self.rows.first().map(|row| row.time);
-        // A thread that only has ends of arrows is there too.
+        // A thread that only has ends of arrows needs a row, too.
         if let Some(first) = first_row.into_iter().chain(self.first_arrow).min() {
             tape.push(&event(Time(first), Kind::ThreadName, 0, self.name, 0));
         }
@@ -85,7 +88,7 @@ impl Thread {
                 What::End => {
                     self.push_args(row, &mut tape);
                     let (category, name, object) = begun.pop().unwrap_or_default();
-                    // A name tells which slice ends when others did not say so.
+                    // A name selects the slice that ends, if ends of inner slices are missing.
                     let name = if category == Category::Work {
                         row.name
                     } else {
@@ -120,6 +123,7 @@ impl Thread {
         tape
     }
 
+    /// Appends the arguments of a row. They belong to the slice or instant before them.
     fn push_args(&self, row: &Row, tape: &mut Tape) {
         let (first, n) = (row.args.0 as usize, usize::from(row.args.1));
         for &(name, value) in self.args.get(first..first + n).unwrap_or_default() {
@@ -128,7 +132,7 @@ impl Thread {
     }
 }
 
-/// Ends what has ended by `now`, the innermost first.
+/// Ends the slices that end at or before `now`, the innermost first.
 fn close(open: &mut Vec<Open>, now: i64, tape: &mut Tape) {
     while let Some(slice) = open.pop_if(|slice| slice.end <= now) {
         tape.push(

@@ -1,4 +1,12 @@
-//! Annotation blocks of one stream as events.
+//! Decodes the annotation blocks of one stream into events.
+//!
+//! A stream is one thread of one client; a client is an annotating process, named by pid and generation. The blocks of
+//! a stream hold columns: stamp, kind, `aux`, site, shape. The shape of a row tells whether it has an entry in the
+//! columns of number pairs, an entry in the column of texts (blobs), or neither; so rows, pairs and blobs have a cursor
+//! each.
+//!
+//! Events name a site, a place in the source; [`SiteNames`] maps sites to strings. Losses that blocks report are
+//! collected in [`Clients`].
 use crate::error::source;
 use kasuri_base::annotation::{ArgType, Kind, short_address};
 use kasuri_format::clock::ClockMap;
@@ -10,10 +18,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Ids beyond this are damage: names are looked up by index.
+/// A site id beyond this is damage. Names are looked up by index, so the id sizes a table.
 const MAX_SITE: u32 = 1 << 22;
 
-/// Events that a stream lost.
+/// A loss that a stream reports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MetLoss {
     pub pid: i32,
@@ -22,7 +30,7 @@ pub(super) struct MetLoss {
     pub loss: StreamLoss,
 }
 
-/// What all streams share.
+/// The part that all streams share.
 pub(super) struct Clients<'r> {
     recording: Rc<Recording<'r>>,
     pub clock: ClockMap,
@@ -40,6 +48,7 @@ impl<'r> Clients<'r> {
         }
     }
 
+    /// A stamp of an annotation as time.
     pub fn time(&self, stamp: u64) -> Time {
         Time(
             self.clock
@@ -49,13 +58,14 @@ impl<'r> Clients<'r> {
     }
 }
 
-/// Site names of each client by id.
+/// The names of each client's sites, indexed by site id.
 pub(super) struct SiteNames {
     by_client: HashMap<(u32, u32), Rc<Vec<StrIx>>>,
 }
 
 impl SiteNames {
-    /// Interns the names of all sites and notes their places.
+    /// Interns the names of all sites and notes their places. A process inherits the sites that its parent had
+    /// registered before the fork, up to `parent_next_id`.
     pub fn new(recording: &Recording<'_>, strings: &mut Strings, places: &mut Places) -> SiteNames {
         let sites = recording.sites();
         let mut by_client = HashMap::new();
@@ -82,6 +92,7 @@ impl SiteNames {
         SiteNames { by_client }
     }
 
+    /// The names of one client.
     pub fn client(&self, pid: u32, generation: u32) -> Rc<Vec<StrIx>> {
         self.by_client
             .get(&(pid, generation))
@@ -90,7 +101,7 @@ impl SiteNames {
     }
 }
 
-/// One stream.
+/// The events of one thread.
 pub(super) struct Stream<'r> {
     clients: Rc<Clients<'r>>,
     names: Rc<Vec<StrIx>>,
@@ -98,19 +109,21 @@ pub(super) struct Stream<'r> {
     generation: u32,
     tid: i32,
     first: Option<Time>,
+    /// Indices of its blocks, in order.
     blocks: Vec<usize>,
-    /// Blocks read so far in this round, and most in any.
+    /// Blocks read since the last rewind, and the most ever. A block's losses count when it is read for the first time.
     read: usize,
     most_read: usize,
     block: AnnotationBlock,
     times: Vec<i64>,
+    /// Cursors in the current block: all rows, rows with numbers, rows with text.
     row: usize,
     pair: usize,
     blob: usize,
 }
 
 impl<'r> Stream<'r> {
-    /// `blocks`: in order, at least one.
+    /// `blocks`: indices of the stream's blocks, in order; at least one.
     pub fn new(clients: Rc<Clients<'r>>, names: &SiteNames, blocks: Vec<usize>) -> Stream<'r> {
         let infos = clients.recording.blocks();
         let ids = blocks.first().map_or([0; 4], |&ix| infos[ix].ids);
@@ -137,7 +150,7 @@ impl<'r> Stream<'r> {
         }
     }
 
-    /// Decodes the next block. False: there is none.
+    /// Decodes the next block and converts its stamps. False: there is none.
     fn read_block(&mut self) -> Result<bool, Error> {
         let Some(&ix) = self.blocks.get(self.read) else {
             return Ok(false);
@@ -170,7 +183,7 @@ impl<'r> Stream<'r> {
         Ok(true)
     }
 
-    /// Appends the events of the current block up to the one at `stop`.
+    /// Appends the events of the current block from the cursor to `stop`.
     fn events(&mut self, stop: usize, strings: &mut Strings, out: &mut Vec<Annotation>) {
         let (block, rows) = (&self.block, self.row..stop);
         self.row = stop;
@@ -201,7 +214,7 @@ impl<'r> Stream<'r> {
     }
 }
 
-/// The payload of an event with text: messages, names, text arguments.
+/// Interns the payload of an event with text: a message, a thread's name, a text argument.
 #[cold]
 fn add_text(e: &mut Annotation, bytes: &[u8], strings: &mut Strings) {
     let text = String::from_utf8_lossy(bytes);

@@ -1,4 +1,11 @@
-//! Kernel blocks of one CPU as events: columns are decoded block by block, only those that the passes use.
+//! Decodes the kernel blocks of one CPU into events.
+//!
+//! A block holds the events of one CPU in order, as columns: stamps and types of all events, and for each type a group
+//! with a column per field. [`KernelCpu`] decodes one block at a time, and only the columns that the type's [`Role`]
+//! needs. It then walks over the types and takes the next row from the group of each.
+//!
+//! Between events there may be gaps, from flagged pages or from pauses that kept the budget. A gap becomes the event
+//! [`What::Lost`], which makes the passes forget the CPU's state, and an entry for the table of losses.
 use super::payers::{Apart, Payers};
 use crate::error::source;
 use crate::kernel_events::{Role, Values};
@@ -11,19 +18,20 @@ use kasuri_model::{Error, StrIx, Strings, Time};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// What all CPUs share: the meaning of types and states.
+/// The part that all CPUs share: the meaning of types and states, and counts.
 #[derive(Debug)]
 pub(super) struct Kernel {
     roles: Vec<Role>,
     states: PrevState,
     clock: ClockMap,
     origin_ns: i64,
-    /// Stretches without kernel events, to keep a budget; by time.
+    /// Times without kernel events, which the recorder paused to keep a budget; in order.
     pauses: Vec<Range<Time>>,
-    /// Names of probed lock functions.
+    /// Names of the probed lock functions, by the number in [`Role::LockCall`].
     lock_functions: Vec<String>,
-    /// Events met so far, by type.
+    /// Events read so far, by type.
     payers: std::cell::RefCell<Vec<Payers>>,
+    /// Distances between the events read so far.
     apart: std::cell::RefCell<Apart>,
 }
 
@@ -47,23 +55,23 @@ impl Kernel {
         }
     }
 
-    /// How many events of each type were read, and in whose time they were written.
+    /// The number of events read of each type, with the threads that paid for them.
     pub fn payers(&self) -> Vec<Payers> {
         self.payers.borrow().clone()
     }
 
-    /// How far apart events were on their CPU, ns.
+    /// Mean distance of the events of a CPU, ns.
     pub fn apart_ns(&self) -> Option<f64> {
         self.apart.borrow().mean_ns()
     }
 
-    /// Whether moves of threads are recorded.
+    /// Whether migrations are recorded.
     pub fn has_migrations(&self) -> bool {
         self.roles.contains(&Role::Migrate)
     }
 }
 
-/// From each pause to the change that ended it; the last may end with the recording.
+/// The times of pauses: from each pause to the next change of the budget, or to the end of the recording.
 fn pauses(recording: &Recording<'_>, origin_ns: i64) -> Vec<Range<Time>> {
     let changes = &recording.meta().budget;
     let at = |ns: u64| Time((ns as i64).saturating_sub(origin_ns));
@@ -80,9 +88,10 @@ fn pauses(recording: &Recording<'_>, origin_ns: i64) -> Vec<Range<Time>> {
         .collect()
 }
 
-/// The decoded fields of one event type in the current block.
+/// The decoded fields of one event type in the current block. A column is empty if the kernel's format lacks the field.
 #[derive(Debug, Default)]
 struct Columns {
+    /// The row of the next event of this type.
     at: usize,
     context: Vec<i64>,
     ints: [Vec<i64>; 3],
@@ -106,7 +115,7 @@ impl Values for Columns {
     }
 }
 
-/// A gap that was met, for the losses table.
+/// A gap found while reading, for the table of losses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MetGap {
     pub cpu: u16,
@@ -116,14 +125,14 @@ pub(super) struct MetGap {
     pub why: Why,
 }
 
-/// Why events are missing.
+/// The cause of a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Why {
-    /// They were overwritten.
+    /// Events were overwritten.
     Overrun,
     /// The page is damaged.
     Damaged,
-    /// Nothing was recorded, to keep a budget.
+    /// The recorder paused, to keep a budget.
     Paused,
 }
 
@@ -133,7 +142,7 @@ struct Gap {
     before: usize,
     count: Option<u64>,
     why: Why,
-    /// When it began, where that is known.
+    /// Its begin; none: the event before it.
     from: Option<Time>,
 }
 
@@ -143,24 +152,25 @@ pub(super) struct KernelCpu<'r> {
     kernel: Rc<Kernel>,
     gaps: Rc<std::cell::RefCell<Vec<MetGap>>>,
     cpu: u16,
-    /// Blocks not read yet, last first.
+    /// Indices of the blocks that were not read yet, the last one first.
     blocks: Vec<usize>,
     times: Vec<i64>,
     types: Vec<u16>,
     columns: Vec<Columns>,
-    /// Gaps of the current block not met yet, last first.
+    /// Gaps of the current block that are still ahead, the last one first.
     ahead: Vec<Gap>,
-    /// Pauses met so far.
+    /// Number of pauses passed so far.
     n_pauses: usize,
     /// Index of the next event.
     next: usize,
+    /// The highest time so far, at which a gap begins.
     last: Time,
     /// Names by event type and number: system calls, softirqs, kinds of locks.
     numbered: std::collections::HashMap<(u16, i64), StrIx>,
 }
 
 impl<'r> KernelCpu<'r> {
-    /// `blocks`: in order. `start`: what a gap before the first event begins with.
+    /// `blocks`: indices of the CPU's blocks, in order. `start`: where a gap before the first event begins.
     pub fn new(
         recording: Rc<Recording<'r>>,
         kernel: Rc<Kernel>,
@@ -186,7 +196,7 @@ impl<'r> KernelCpu<'r> {
         }
     }
 
-    /// Decodes the next block. False: there is none.
+    /// Decodes the stamps, types, gaps and needed columns of the next block. False: there is none.
     fn read_block(&mut self, strings: &mut Strings) -> Result<bool, Error> {
         let Some(ix) = self.blocks.pop() else {
             return Ok(false);
@@ -234,8 +244,8 @@ impl<'r> KernelCpu<'r> {
         Ok(true)
     }
 
-    /// Pauses before or in this block: each stands before the first event after it began. An event that was being written
-    /// meanwhile may lie inside; the pause begins after it then.
+    /// Adds the pauses before and in this block as gaps before the first event after their begin. An event that was
+    /// being written meanwhile may lie inside a pause; the pause then begins after it.
     fn add_pauses(&mut self) {
         let kernel = self.kernel.clone();
         for pause in &kernel.pauses[self.n_pauses..] {
@@ -254,7 +264,7 @@ impl<'r> KernelCpu<'r> {
         self.ahead.sort_by_key(|gap| std::cmp::Reverse(gap.before));
     }
 
-    /// Pauses after the last event.
+    /// Adds the pauses after the last event.
     fn last_pauses(&mut self, out: &mut Vec<Event>) {
         let kernel = self.kernel.clone();
         for pause in &kernel.pauses[self.n_pauses..] {
@@ -269,6 +279,7 @@ impl<'r> KernelCpu<'r> {
         }
     }
 
+    /// Decodes the columns of a group that its role needs.
     fn read_columns(
         &mut self,
         group: &Group<'_>,
@@ -282,7 +293,7 @@ impl<'r> KernelCpu<'r> {
             let name = name.map_or(StrIx::NONE, |name| strings.intern(name));
             out.names[0] = vec![name; group.len];
         }
-        // Of a switch, the context is who left.
+        // The context of a switch is the thread that leaves, which is a field already.
         if role != Role::Switch && role != Role::Other {
             out.context = read_ints(group, "common_pid")?;
         }
@@ -309,6 +320,7 @@ impl<'r> KernelCpu<'r> {
         Ok(out)
     }
 
+    /// Notes a gap that ends at `to`, and makes the event for it.
     fn lost(&mut self, gap: Gap, to: Time) -> Event {
         self.last = gap.from.map_or(self.last, |from| from.max(self.last));
         let gap = MetGap {
@@ -327,7 +339,7 @@ impl<'r> KernelCpu<'r> {
         }
     }
 
-    /// The event at `self.next`, which is of a type that matters; none: it is not.
+    /// Takes the next event; none: its type is not used.
     #[inline]
     fn event(&mut self) -> Option<Event> {
         let ix = self.next;
@@ -372,7 +384,7 @@ impl CpuEvents for KernelCpu<'_> {
     }
 }
 
-/// A column that the kernel's format may lack.
+/// A column; none: the kernel's format lacks the field.
 fn optional(column: FormatResult<Column>) -> Result<Option<Column>, Error> {
     match column {
         Ok(column) => Ok(Some(column)),
@@ -381,6 +393,7 @@ fn optional(column: FormatResult<Column>) -> Result<Option<Column>, Error> {
     }
 }
 
+/// A column of numbers; empty: there is none, or it holds arrays.
 fn read_ints(group: &Group<'_>, field: &str) -> Result<Vec<i64>, Error> {
     match optional(group.column_by_name(field))? {
         Some(Column::Ints(ints)) if ints.width == 1 => Ok(ints.values),
@@ -388,6 +401,7 @@ fn read_ints(group: &Group<'_>, field: &str) -> Result<Vec<i64>, Error> {
     }
 }
 
+/// A column of names; empty: there is none. Each entry of its dictionary is interned once.
 fn read_names(group: &Group<'_>, field: &str, strings: &mut Strings) -> Result<Vec<StrIx>, Error> {
     let Some(Column::Bytes(column)) = optional(group.column_by_name(field))? else {
         return Ok(Vec::new());

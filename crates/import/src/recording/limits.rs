@@ -1,8 +1,12 @@
-//! Rows of `limits.jsonl` -> [`Limits`].
+//! Turns the limits block of a recording into [`Limits`]: CPUs and CPU time that the program was allowed.
+//!
+//! The recorder reads these limits at the start and again while it runs. A row is one of three kinds: a CPU mask
+//! (`cpus` is set), a process's membership in a control group (`pid` is set), or a group's quota (`quota_us` is set),
+//! with the counters of throttling at that moment.
 use kasuri_format::meta::LimitRow;
 use kasuri_model::{AllowedCpus, GroupLimit, LimitReading, Limits, Strings, Time};
 
-/// `at`: a stamp of CLOCK_MONOTONIC as time.
+/// The limits, by time. `at` converts a stamp of CLOCK_MONOTONIC, in ns.
 pub(super) fn limits(rows: &[LimitRow], strings: &mut Strings, at: impl Fn(u64) -> Time) -> Limits {
     let mut out = Limits::default();
     let mut rows: Vec<&LimitRow> = rows.iter().collect();

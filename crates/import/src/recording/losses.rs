@@ -1,8 +1,13 @@
-//! What a recording says of events that it does not have.
+//! The table of losses of a recording.
 //!
-//! A flagged ring-buffer page says that events are missing, and where, but not how many; the kernel's counters, read
-//! about once a second, say how many. Here they meet: the gaps between two readings share what the counter rose by.
-//! As it is not known which gap lost how many, the first of them bears the count and the others 0.
+//! Losses have three sources:
+//!
+//! - Gaps in kernel blocks. A flagged ring-buffer page shows that events are missing, and where, but not how many; the
+//!   kernel's counters (`per_cpu/cpuN/stats`), read about once a second, show how many. All gaps between two readings
+//!   share the counter's increase. It is unknown which gap lost how many, so the first one gets the whole count and the
+//!   others 0.
+//! - Losses that a thread reports in its own stream of annotations, with their time.
+//! - Counters in the header of a client's ring, of threads that have no stream.
 use super::annotation::Clients;
 use super::kernel::{MetGap, Why};
 use kasuri_format::container::Recording;
@@ -11,9 +16,10 @@ use kasuri_format::ring::Lost;
 use kasuri_model::{Loss, ThreadIx, Time, Trace};
 use std::ops::Range;
 
+/// The kernel overwrote events before the recorder read them.
 const OVERRUN: &str = "kernel buffer overrun";
 
-/// The table, by time.
+/// The table, ordered by time.
 pub(super) fn losses(
     trace: &Trace,
     recording: &Recording<'_>,
@@ -27,6 +33,7 @@ pub(super) fn losses(
     out
 }
 
+/// Adds the losses of kernel events. Readings are compared pairwise on each CPU; the counters only rise.
 fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut Vec<Loss>) {
     let buffer_kb = recording.meta().kernel.buffer_kb;
     let remedy =
@@ -69,7 +76,8 @@ fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut V
                 *count = Some(if ix == 0 { overrun } else { 0 });
                 found = true;
             }
-            // Overwritten before anything was read: in a flight recorder that is its job.
+            // Events were overwritten, but no page shows it: they were lost before the first page. A flight
+            // recorder is meant to overwrite, so this is no loss there.
             if !found && when.end > trace.span.start && recording.meta().mode != "flight" {
                 out.push(loss(OVERRUN, cpu, when.clone(), overrun, &remedy));
             }
@@ -115,6 +123,7 @@ fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut V
     }
 }
 
+/// Adds the losses of annotations.
 fn annotations(
     trace: &Trace,
     recording: &Recording<'_>,
@@ -146,7 +155,7 @@ fn annotations(
             .filter(|(_, count)| **count > 0)
         {
             let (cause, remedy) = cause(Lost::from_number(number as u8));
-            // Overwritten, and in no chunk of the copy: it was being emptied.
+            // An overwritten event that is in no chunk of the copy: its chunk was being emptied at that moment.
             let is_overwritten = number == Lost::Overwritten as usize;
             let cause = match client.pid {
                 0 => format!("{cause} (programs that had no memory for a single chunk)"),
@@ -165,7 +174,7 @@ fn annotations(
     }
 }
 
-/// The thread of a client in a pid name space of its own.
+/// The thread, if its client is in a pid namespace of its own, where thread ids differ.
 fn inner_thread(trace: &Trace, met: &super::annotation::MetLoss) -> Option<ThreadIx> {
     let client = (met.pid, met.generation);
     let mut names = trace.inner_names.iter();
@@ -174,6 +183,7 @@ fn inner_thread(trace: &Trace, met: &super::annotation::MetLoss) -> Option<Threa
         .map(|name| name.thread)
 }
 
+/// The thread with these ids that was alive at `time`, or else closest to it. Ids may be reused.
 fn thread_at(trace: &Trace, pid: i32, tid: i32, time: Time) -> ThreadIx {
     let same = |ix: &usize| {
         let thread = &trace.threads[*ix];
@@ -194,6 +204,7 @@ fn thread_at(trace: &Trace, pid: i32, tid: i32, time: Time) -> ThreadIx {
         .map_or(ThreadIx::NONE, |ix| ThreadIx(ix as u32))
 }
 
+/// Cause and remedy of a loss.
 fn cause(lost: Option<Lost>) -> (&'static str, &'static str) {
     let remedy = match lost {
         Some(Lost::Full) => "record with more ring memory, or with the policy grow",

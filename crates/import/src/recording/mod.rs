@@ -1,16 +1,21 @@
-//! Kasuri's own recordings (`.kasuri`, docs/format.md) -> streams of events.
+//! Reads Kasuri's own recordings (`.kasuri`, docs/format.md).
 //!
-//! Stamps count from the recording's start, which META says; so they are shifted while columns are decoded, and
-//! [`Opened`] need not do it again. Blocks are decoded when the passes ask for events: what is read at once is the index.
+//! Opening reads the index and the small blocks: META, threads, sites, limits. Event blocks are decoded one by one when
+//! the passes ask for events, so memory stays small. META has the recording's start, so times are shifted to it while
+//! stamps are decoded, and [`Opened`] need not do it again.
+//!
+//! Kernel stamps and annotation stamps may be ticks of the CPU's counter; `Clocks` converts them to CLOCK_MONOTONIC
+//! with the anchors that the recorder wrote. A recording has either kernel blocks or perf blocks: kernel blocks take
+//! precedence.
 //!
 //! | module | reads |
 //! |---|---|
 //! | `kernel` | kernel blocks: columns of tracepoints, by CPU |
 //! | `perf` | perf blocks: switches of an unprivileged recording, by CPU |
 //! | `annotation` | annotation blocks, by thread |
-//! | `losses` | what the recording says of events that it does not have |
+//! | `losses` | counters and gaps of missing events |
 //! | `limits` | CPUs and quotas that the program was allowed |
-//! | `payers` | in whose time events were written |
+//! | `payers` | the threads in whose time events were written |
 mod annotation;
 mod kernel;
 mod limits;
@@ -34,7 +39,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-/// One file that begins as a recording does.
+/// Whether it is a single file that begins as a recording.
 pub(crate) fn detect(files: &[File<'_>]) -> bool {
     matches!(files, [file] if Recording::is_one(file.bytes))
 }
@@ -42,8 +47,8 @@ pub(crate) fn detect(files: &[File<'_>]) -> bool {
 /// Reads the index; events are decoded when the passes ask for them.
 ///
 /// # Errors
-/// Damage that `options.salvage` does not pass over: without it any, with it a file of another version; and stamps that
-/// need clock anchors which the recording lacks.
+/// Damage, unless `options.salvage` passes over it; a file of an unknown version; stamps that need clock anchors which
+/// the recording lacks.
 pub(crate) fn open<'a>(
     files: &'a [File<'a>],
     options: &Options,
@@ -56,10 +61,10 @@ pub(crate) fn open<'a>(
     Ok(opened)
 }
 
-/// The recording in the bytes of a file, whose `name` is for messages, and the damage that was passed over.
+/// Parses the recording in the bytes of a file, and returns the damage that was passed over. `name` is for messages.
 ///
 /// # Errors
-/// As [`open`]; of the clocks nothing is asked.
+/// As [`open`], except that missing clock anchors are no error.
 pub fn parse<'a>(
     name: &str,
     bytes: &'a [u8],
@@ -70,7 +75,7 @@ pub fn parse<'a>(
         return Ok((Recording::parse(bytes).map_err(failed)?, Vec::new()));
     }
     let (recording, errors) = Recording::salvage(bytes);
-    // Nothing can be left of what is no recording, or one of a version that this code does not know.
+    // Nothing can be salvaged from a file that is no recording, or from one of an unknown version.
     let is_foreign = |e: &&FormatError| matches!(e.kind, ErrorKind::Foreign | ErrorKind::Version);
     match errors.iter().find(is_foreign) {
         Some(error) => Err(failed(error.clone())),
@@ -78,7 +83,7 @@ pub fn parse<'a>(
     }
 }
 
-/// The events of a recording, and what becomes of its other blocks once these were read.
+/// Makes the streams of a recording, and the closure that adds its other blocks to the finished trace.
 fn streams_of<'a>(recording: Recording<'a>, strings: &mut Strings) -> Result<Opened<'a>, Error> {
     let recording = Rc::new(recording);
     let meta = recording.meta();
@@ -129,7 +134,7 @@ fn streams_of<'a>(recording: Recording<'a>, strings: &mut Strings) -> Result<Ope
     Ok(opened)
 }
 
-/// What becomes of a recording's other blocks, and of what was counted while its events were read.
+/// The blocks that are not events, and the counts from reading the events. They complete the finished trace.
 struct Rest<'a> {
     recording: Rc<Recording<'a>>,
     clients: Rc<Clients<'a>>,
@@ -168,6 +173,7 @@ fn time_at(ns: u64, origin_ns: i64) -> Time {
     Time(ns.saturating_sub(origin_ns))
 }
 
+/// Conversions to CLOCK_MONOTONIC.
 struct Clocks {
     kernel: ClockMap,
     client: ClockMap,
@@ -185,6 +191,7 @@ impl Clocks {
     }
 }
 
+/// The conversion for blocks of a kind: the identity, unless such blocks exist and hold ticks.
 fn clock(
     ticks: bool,
     anchors: &[Anchor],
@@ -197,14 +204,14 @@ fn clock(
     ClockMap::from_anchors(anchors)
 }
 
-/// Lowest and highest CLOCK_MONOTONIC of all events.
+/// Lowest and highest CLOCK_MONOTONIC of all events, ns, from the index.
 fn extent(recording: &Recording<'_>, clocks: &Clocks) -> Option<(i64, i64)> {
     let mut extent: Option<(i64, i64)> = None;
     for block in recording.blocks().iter().filter(|b| b.n_events > 0) {
         let clock = match block.kind {
             BlockKind::Kernel => &clocks.kernel,
             BlockKind::Annotation => &clocks.client,
-            // perf stamps are CLOCK_MONOTONIC.
+            // The recorder asks perf for CLOCK_MONOTONIC.
             _ => &ClockMap::identity(),
         };
         let (first, last) = (
@@ -217,7 +224,7 @@ fn extent(recording: &Recording<'_>, clocks: &Clocks) -> Option<(i64, i64)> {
     extent
 }
 
-/// CLOCK_MONOTONIC at `Time(0)`: the recording's start; without one (a lost META block) the first event.
+/// CLOCK_MONOTONIC at `Time(0)`: the recording's start, or the first event if the META block was lost.
 fn origin(meta: &Meta, recording: &Recording<'_>, clocks: &Clocks) -> i64 {
     match meta.start.monotonic_ns {
         0 => extent(recording, clocks).map_or(0, |(first, _)| first),
@@ -225,7 +232,7 @@ fn origin(meta: &Meta, recording: &Recording<'_>, clocks: &Clocks) -> i64 {
     }
 }
 
-/// CLOCK_REALTIME where CLOCK_MONOTONIC is 0; none: the recording does not say.
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC, ns; none: the recording does not say.
 fn realtime_offset(meta: &Meta) -> Option<i64> {
     match meta.start.realtime_ns {
         0 => None,
@@ -233,6 +240,11 @@ fn realtime_offset(meta: &Meta) -> Option<i64> {
     }
 }
 
+/// What the passes need beforehand.
+///
+/// The span of a flight recording begins where the buffers do, but not before the time that the recorder was asked to
+/// keep; that of any other begins with the recording. Rows with `pid` 0 name clients in a pid namespace whose process
+/// could not be identified.
 fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
     let meta = recording.meta();
     let at = |ns| time_at(ns, origin_ns);
@@ -294,10 +306,11 @@ fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
     }
 }
 
+/// Indices of the blocks of a kind, by CPU, in the order of the file.
 fn blocks_by_cpu(recording: &Recording<'_>, kind: BlockKind) -> BTreeMap<u16, Vec<usize>> {
     let mut cpus: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
     for (ix, block) in recording.blocks().iter().enumerate() {
-        // No machine has as many CPUs as u16 counts; a damaged number must not make a table of them.
+        // No machine has more CPUs; a damaged number must not size a table.
         if block.kind == kind && block.ids[0] < 8192 {
             cpus.entry(block.ids[0] as u16).or_default().push(ix);
         }
@@ -305,6 +318,7 @@ fn blocks_by_cpu(recording: &Recording<'_>, kind: BlockKind) -> BTreeMap<u16, Ve
     cpus
 }
 
+/// One stream for each thread of each client. Blocks with the same four ids belong together.
 fn streams<'r>(
     recording: &Recording<'_>,
     clients: &Rc<Clients<'r>>,
@@ -329,6 +343,7 @@ fn streams<'r>(
         .collect()
 }
 
+/// Facts for people.
 fn info(meta: &Meta) -> Info {
     let mut missing = meta.missing.clone();
     if !meta.complete {
@@ -356,7 +371,7 @@ fn info(meta: &Meta) -> Info {
     }
 }
 
-/// Events by kind with what one costs; `payers`: by event type of the recording.
+/// Number of events by kind, with the measured cost of one. `payers`: by event type of the recording.
 fn event_costs(recording: &Recording<'_>, payers: &[Payers], trace: &Trace) -> Vec<EventCost> {
     let costs = &recording.meta().event_costs;
     let apart = &recording.meta().event_costs_apart;
@@ -386,7 +401,9 @@ fn event_costs(recording: &Recording<'_>, payers: &[Payers], trace: &Trace) -> V
         .collect()
 }
 
-/// In words, what a budget left out, by event kind.
+/// Sentences about the events that were not recorded in order to keep the budget (`record --budget`), by event kind.
+///
+/// META has the changes of the budget's governor by time; each lasts until the next.
 fn kept_budget(meta: &Meta, trace: &Trace) -> Vec<String> {
     let end = meta.end.map_or(0, |end| end.monotonic_ns);
     let ends = meta
@@ -428,7 +445,7 @@ fn kept_budget(meta: &Meta, trace: &Trace) -> Vec<String> {
     out
 }
 
-/// In words, when threads of a pid name space could not be told.
+/// A sentence about threads of a pid namespace whose global ids are unknown; none: there are no such threads.
 fn nameless(trace: &Trace) -> Option<String> {
     let mut threads: Vec<_> = trace.inner_names.iter().map(|name| name.thread).collect();
     threads.retain(|t| trace.threads[t.ix()].tid < 0);

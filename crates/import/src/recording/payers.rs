@@ -1,24 +1,28 @@
-//! Who paid for being recorded: events by kind and thread.
+//! Counts events by kind and by the thread that pays for recording them.
 //!
-//! An event costs the thread in whose context it is written. `sched_switch` is the exception: the kernel has read its clock for
-//! the thread that leaves before it writes the event, so the time goes to the thread that comes (`__schedule`:
-//! `update_rq_clock`, then `trace_sched_switch`). What is written in an interrupt is charged to the thread it interrupted.
-//! tid 0 is the idle CPU: nobody's CPU time.
+//! Writing an event costs CPU time of the thread in whose context it is written. `sched_switch` is the exception: the
+//! kernel has read its clock for the leaving thread before it writes the event, so the time goes to the arriving thread
+//! (`__schedule`: `update_rq_clock`, then `trace_sched_switch`). An event in an interrupt is charged to the interrupted
+//! thread. Thread 0 is the idle CPU, whose time no thread pays.
+//!
+//! The account's class *tracing* multiplies these counts by the measured cost of one event. [`Apart`] measures how
+//! densely events follow each other, because an event costs more if the CPU did something else before it.
 use std::collections::HashMap;
 
-/// Threads whose counts are at hand: a CPU runs few by turns, and each event finds its own without hashing.
+/// Threads whose counts are cached while a block is counted: few threads take turns on a CPU, so most events find their
+/// counter without hashing.
 const SLOTS: usize = 64;
 
 /// Events of one kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Payers {
-    /// All of them.
+    /// Number of all events.
     pub n: u64,
     by_tid: HashMap<i64, u64>,
 }
 
 impl Payers {
-    /// Adds `n` events; `tids`: one for each, or none where the recording does not say.
+    /// Adds `n` events. `tids` has the thread of each, or is empty if the recording does not say.
     pub fn add(&mut self, n: usize, tids: &[i64]) {
         self.n += n as u64;
         let mut slots = [(0i64, 0u64); SLOTS];
@@ -33,32 +37,34 @@ impl Payers {
         slots.into_iter().for_each(|slot| self.keep(slot));
     }
 
+    /// Adds a cached count to the map.
     fn keep(&mut self, (tid, n): (i64, u64)) {
         if n > 0 {
             *self.by_tid.entry(tid).or_default() += n;
         }
     }
 
-    /// Events paid by threads of which `is_ours` says so; none: the recording does not tell.
+    /// Number of events paid by the threads that `is_ours` selects; none: the recording does not say.
     pub fn paid_by(&self, is_ours: impl Fn(i64) -> bool) -> Option<u64> {
         let ours = self.by_tid.iter().filter(|(tid, _)| is_ours(**tid));
         (!self.by_tid.is_empty() || self.n == 0).then(|| ours.map(|(_, n)| n).sum())
     }
 }
 
-/// Neighbours whose mean distance is taken at once: events come in groups (a call's begin and end, a waking and its switch), which
-/// one after another tell nothing of how long the CPU did something else.
+/// Events whose mean distance is taken at once. Events come in small groups (a call's begin and end, a wake-up and its
+/// switch), so the distance of two neighbours does not show how long the CPU did something else.
 const NEIGHBOURS: usize = 32;
 
-/// How far apart events are on a CPU: the geometric mean, so that of a burst and a rest each counts by its events.
+/// The geometric mean of the distances between events on a CPU: a burst and a quiet phase count by their events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Apart {
+    /// Sum of the logarithms of the distances in ns, weighted by events.
     logs: f64,
     n: u64,
 }
 
 impl Apart {
-    /// Adds events of one CPU, by their times.
+    /// Adds events of one CPU. `times`: their times in ns, ascending.
     pub fn add(&mut self, times: &[i64]) {
         for group in times.chunks(NEIGHBOURS) {
             let (Some(first), Some(last), 2..) = (group.first(), group.last(), group.len()) else {
@@ -71,7 +77,7 @@ impl Apart {
         }
     }
 
-    /// The mean, ns.
+    /// The mean distance, ns.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.n > 0).then(|| (self.logs / self.n as f64).exp())
     }

@@ -1,4 +1,8 @@
-//! perf records of one CPU's ring as events: what an unprivileged recording knows of the scheduler.
+//! Turns the perf records of one CPU's ring into events.
+//!
+//! Without privileges the recorder cannot read tracefs, so it asks perf_event_open(2) for the switches of its own
+//! program. Such a recording has arrivals on a CPU, departures from it, forks, exits and names, but no wake-ups and no
+//! other programs. Stamps are CLOCK_MONOTONIC. A record of a departure distinguishes only preemption and sleep.
 use super::kernel::{MetGap, Why};
 use crate::error::source;
 use kasuri_format::container::Recording;
@@ -14,13 +18,14 @@ pub(super) struct PerfCpu<'r> {
     gaps: Rc<RefCell<Vec<MetGap>>>,
     cpu: u16,
     origin_ns: i64,
-    /// Blocks not read yet, last first.
+    /// Indices of the blocks that were not read yet, the last one first.
     blocks: Vec<usize>,
+    /// The highest time so far, at which a gap begins.
     last: Time,
 }
 
 impl<'r> PerfCpu<'r> {
-    /// `blocks`: in order. `start`: what a gap before the first record begins with.
+    /// `blocks`: indices of the CPU's blocks, in order. `start`: where a gap before the first record begins.
     pub fn new(
         recording: Rc<Recording<'r>>,
         gaps: Rc<RefCell<Vec<MetGap>>>,
@@ -39,6 +44,7 @@ impl<'r> PerfCpu<'r> {
         }
     }
 
+    /// The event of a record. A record of lost events becomes a gap from the last event to its own stamp.
     fn event(&mut self, record: &Record, strings: &mut Strings) -> Event {
         let mut time = Time(
             i64::try_from(record.time_ns)
@@ -54,7 +60,7 @@ impl<'r> PerfCpu<'r> {
                 tid,
                 left_as: ThreadState::RunnablePreempted,
             },
-            // The record does not say how it sleeps.
+            // The record does not say how the thread sleeps.
             RecordKind::SwitchOut { .. } => What::Out {
                 tid,
                 left_as: ThreadState::Sleeping,

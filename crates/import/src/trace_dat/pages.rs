@@ -1,4 +1,12 @@
-//! Raw pages of one CPU as events.
+//! Decodes the ring-buffer pages of one CPU into events.
+//!
+//! A page of the kernel's ring buffer begins with a stamp and a length; each event in it has a delta to the previous
+//! stamp. Two flags in the length say that events are missing before the page, and whether their number is stored at
+//! its end. [`Page`] parses this; this module turns stamps into ns ([`Stamps`]), events into those of the passes
+//! ([`RawEvents`]), and flags into losses ([`Met`]).
+//!
+//! Version 7 of the file may compress pages in chunks, so [`Pages`] goes from chunk to chunk and holds one of them.
+//! [`Several`] merges the pages that one CPU has in several buffers.
 use crate::kernel_events::RawEvents;
 use kasuri_format::Error as FormatError;
 use kasuri_format::trace_dat::{Buffer, Chunk, Chunks, TimeShift, TraceDat, TscToNs};
@@ -8,23 +16,26 @@ use kasuri_model::{Error, Strings, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// As many events as stay in the nearest cache are handed over at once; pages are not split.
+/// Events that one call of `fill` makes, at least: a page is not split. So many stay in the nearest cache.
 const BATCH: usize = 384;
 
-/// How stamps of one CPU's pages become ns.
+/// Converts stamps of one CPU's pages into ns.
+///
+/// There are three steps: a guest's stamps are shifted to its host's clock; ticks of the TSC are multiplied to ns; the
+/// option `offset` is added.
 #[derive(Clone)]
 pub(super) struct Stamps {
     shift: Option<TimeShift>,
     factors: Option<TscToNs>,
     offset_ns: i64,
     cpu: u32,
-    /// Nothing to do.
+    /// Stamps are ns already.
     as_is: bool,
 }
 
 impl Stamps {
     pub fn new(dat: &TraceDat<'_>, buffer: &Buffer, cpu: u32) -> Stamps {
-        // trace-cmd calls it tsc2nsec when it writes down the factors itself.
+        // trace-cmd names the clock tsc2nsec if it writes the factors into the file itself.
         let ticks = matches!(dat.clock(buffer), "x86-tsc" | "tsc2nsec");
         let options = &dat.options;
         let factors = options.tsc_to_ns.filter(|f| ticks && f.mult != 0);
@@ -54,7 +65,7 @@ impl Stamps {
     }
 }
 
-/// Events are missing.
+/// A gap: events are missing between two times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     pub cpu: u16,
@@ -64,16 +75,17 @@ pub(super) struct Gap {
     pub damaged: bool,
 }
 
-/// What was met on the way, for the table of losses.
+/// Gaps and damage found while pages were read, for the table of losses. All CPUs share it.
 #[derive(Default, Debug)]
 pub(super) struct Met {
     pub gaps: Vec<Gap>,
     pub errors: Vec<FormatError>,
 }
 
+/// Most errors that are kept: a file of noise has one per page.
 const ERRORS_MAX: usize = 1000;
 
-/// The pages of a chunk, each with its place in the file.
+/// The pages of a chunk, each with its offset in the file. Pages of a compressed chunk all have the chunk's offset.
 pub(super) fn pages<'c>(
     chunk: &'c Chunk<'_>,
     layout: &PageLayout,
@@ -84,20 +96,21 @@ pub(super) fn pages<'c>(
     pages.map(move |(ix, page)| (offset + (ix * step) as u64, page))
 }
 
-/// One CPU's pages in one buffer.
+/// The pages of one CPU in one buffer.
 pub(super) struct Pages<'a> {
     cpu: u16,
     chunks: Chunks<'a>,
     chunk: Option<Chunk<'a>>,
-    /// The next page of the chunk.
+    /// Index of the next page in the chunk.
     next: usize,
     layout: PageLayout,
     raw: RawEvents,
     stamps: Stamps,
     met: Rc<RefCell<Met>>,
     salvage: bool,
+    /// The highest stamp so far, at which a gap begins.
     last: Time,
-    /// Set when a page was damaged: what follows begins with a gap.
+    /// A page was damaged: the next good one begins with a gap.
     damaged: bool,
 }
 
@@ -131,7 +144,7 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// Notes damage, or gives it back as what ends the reading.
+    /// Notes damage while the file is salvaged, or returns it as an error.
     fn fault(&mut self, error: FormatError) -> Result<(), Error> {
         if !self.salvage {
             return Err(crate::error::source(error));
@@ -144,6 +157,7 @@ impl<'a> Pages<'a> {
         Ok(())
     }
 
+    /// A gap from the last event to `to`. The event [`What::Lost`] makes the passes forget the state of the CPU.
     fn lost(&mut self, to: Time, count: Option<u64>, damaged: bool, out: &mut Vec<Event>) {
         self.met.borrow_mut().gaps.push(Gap {
             cpu: self.cpu,
@@ -160,9 +174,9 @@ impl<'a> Pages<'a> {
         });
     }
 
-    /// Decodes the next page. False: there is none.
+    /// Decodes the next page, or goes to the next chunk. False: there is no more.
     fn page(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<bool, Error> {
-        // Taken out so that its pages can be read while the rest of this changes.
+        // Taken out, so that its pages can be borrowed while `self` changes.
         let Some(chunk) = self.chunk.take() else {
             return match self.chunks.next() {
                 None => Ok(false),
@@ -190,6 +204,7 @@ impl<'a> Pages<'a> {
         Ok(true)
     }
 
+    /// Decodes the events of one page. A gap becomes known with the stamp of the first event after it.
     #[inline]
     fn events(
         &mut self,
@@ -230,11 +245,13 @@ impl CpuEvents for Pages<'_> {
     }
 }
 
-/// One CPU's events of several buffers, by stamp.
+/// One CPU's events of several buffers, merged by stamp. Buffers are few, so the oldest event is found by a linear
+/// search.
 pub(super) struct Several<'a> {
     buffers: Vec<Ahead<'a>>,
 }
 
+/// The pages of one buffer, with events decoded ahead; `at` is the index of the next one.
 struct Ahead<'a> {
     pages: Pages<'a>,
     events: Vec<Event>,

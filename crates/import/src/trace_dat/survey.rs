@@ -1,4 +1,8 @@
-//! One look through all pages before the events are read.
+//! Scans all pages once, before the passes read the events.
+//!
+//! The passes need the time span first, the choice of buffers needs the number of events of each type, and the texts of
+//! `trace_marker` belong to threads, not to CPUs. Hence this scan: it parses only the headers of events, except for
+//! `ftrace/print`, whose text it copies.
 use super::pages::{Stamps, pages};
 use super::{CPUS_MAX, Faults};
 use crate::marks::Marks;
@@ -8,25 +12,25 @@ use kasuri_format::{Error as FormatError, Result as FormatResult};
 use kasuri_model::{Strings, Time};
 use std::collections::BTreeMap;
 
-/// What was found.
+/// The result of the scan.
 #[derive(Default)]
 pub(super) struct Survey {
     /// First and last stamp.
     pub extent: Option<(Time, Time)>,
-    /// What programs wrote.
+    /// Texts that programs wrote to `trace_marker`.
     pub marks: Marks,
-    /// Events of ids without a format.
+    /// Number of events by id, of ids without a format file.
     pub unknown: BTreeMap<u16, u64>,
-    /// Instances whose clock is not that of the others.
+    /// Names of the instances that are left out because of their clock.
     pub other_clocks: Vec<String>,
-    /// Events by buffer and id.
+    /// Number of events by buffer and id.
     counts: Vec<Vec<u64>>,
-    /// Ids that have a format.
+    /// Whether an id has a format file.
     known: Vec<bool>,
     print: Option<Print>,
 }
 
-/// Where ftrace/print has its thread and its text.
+/// Offsets of the thread and the text in ftrace/print.
 #[derive(Clone, Copy)]
 struct Print {
     id: u16,
@@ -35,6 +39,7 @@ struct Print {
 }
 
 impl Print {
+    /// None: the file has no such event type.
     fn of(formats: &[EventFormat]) -> Option<Print> {
         let format = formats.iter().find(|f| f.name == "ftrace/print")?;
         let at = |name: &str| {
@@ -49,6 +54,7 @@ impl Print {
         })
     }
 
+    /// The thread and the text of an event.
     fn read<'d>(&self, data: &'d [u8], big_endian: bool) -> Option<(i32, &'d [u8])> {
         let tid = *data.get(self.tid..)?.first_chunk::<4>()?;
         let tid = match big_endian {
@@ -60,6 +66,7 @@ impl Print {
 }
 
 impl Survey {
+    /// An empty survey of events with these formats.
     pub fn new(formats: &[EventFormat]) -> Survey {
         let n = formats.iter().map(|f| usize::from(f.id) + 1).max();
         let mut known = vec![false; n.unwrap_or(0)];
@@ -73,18 +80,18 @@ impl Survey {
         }
     }
 
-    /// Events of a type.
+    /// Number of events of a type, in the buffer that has most of them.
     pub fn count(&self, id: u16) -> u64 {
         let of = |counts: &Vec<u64>| counts.get(usize::from(id)).copied().unwrap_or(0);
         self.counts.iter().map(of).max().unwrap_or(0)
     }
 
-    /// Events that the file holds, but for those of buffers that are left out.
+    /// Number of events in the file, without those of buffers that are left out.
     pub fn n_events(&self) -> u64 {
         self.counts.iter().flatten().sum::<u64>() + self.unknown.values().sum::<u64>()
     }
 
-    /// The types whose events are taken from buffer `ix`: it has most of them.
+    /// The types whose events are taken from buffer `ix`, because it has most of them. Ties go to the first buffer.
     pub fn formats_of(&self, ix: usize, formats: &[EventFormat]) -> Vec<EventFormat> {
         let most = |id: u16| {
             let of = |b: usize| self.counts[b].get(usize::from(id)).copied().unwrap_or(0);
@@ -95,7 +102,7 @@ impl Survey {
         formats.iter().filter(taken).cloned().collect()
     }
 
-    /// Looks through one buffer. One with another clock counts as empty.
+    /// Scans one buffer. A buffer with another clock counts as empty.
     pub fn buffer(
         &mut self,
         file: &[u8],
@@ -126,7 +133,7 @@ impl Survey {
                     }
                 };
                 for (at, bytes) in pages(&chunk, &layout) {
-                    // Damage is met again when the events are read, and said then.
+                    // A salvaged file's damage is reported when the events are read.
                     let read = self.page(bytes, &layout, at, &stamps, strings);
                     if !faults.salvage {
                         read?;
@@ -137,6 +144,7 @@ impl Survey {
         Ok(())
     }
 
+    /// Scans one page. Stamps are compared before the conversion to ns, which preserves their order.
     fn page(
         &mut self,
         bytes: &[u8],
@@ -176,6 +184,7 @@ impl Survey {
     }
 }
 
+/// The error for a CPU number that no machine has.
 fn too_many_cpus(data: &CpuData) -> FormatError {
     FormatError::damaged(
         "trace.dat buffer",
