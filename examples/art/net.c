@@ -11,7 +11,7 @@
 #define B 5.0
 #define C 0.1
 #define D 0.9
-/* What is not brighter than a flat image's pixel by a fifth is background. */
+/* The threshold of noise: a pixel that is not brighter than a flat image's by a fifth is background. */
 #define THETA (1.2 / WINDOW)
 #define SETTLED 1e-4
 #define TURNS_MAX 200
@@ -36,7 +36,7 @@ static inline double above_threshold(double x) {
 }
 
 /* F1 alone, from rest, until nothing moves: u becomes the input's shape without its level and its noise.
- * How many turns that takes depends on the image: one for an empty sky, tens for clutter. */
+ * The number of turns depends on the image: one for an empty sky, tens for clutter. */
 static int settle(const double *input, double *u) {
     double w[F1_NODES], v[F1_NODES];
     double moved = 1;

@@ -19,7 +19,7 @@ struct net {
     double down[F2_NODES_MAX][F1_NODES];
 };
 
-/* What the net says of one window. */
+/* The net's verdict on one window. */
 struct match {
     int label;         /* class, or -1: nothing known */
     double confidence; /* length of the match vector, 0..1; above NET_VIGILANCE where label >= 0 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the example programs share: their command line, their clock, their result line, memory that
- * is there or ends the program. Nothing here is needed to use Kasuri.
+ * Shared by the example programs: command line, clock, result line, and memory that is there or ends
+ * the program. Nothing here is needed to use Kasuri.
  */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The first barrier of a run is not annotated: it only makes all members start at once, and waiting there is the cost of
+ * making threads, not of the program's loops. */
 struct member {
     struct team *team;
     team_function *function;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the programs of this folder share: run a kernel some times, say how long it took and whether it is right. */
+/* Shared by the programs of this folder: runs a kernel some times, prints how long it took and whether it is right. */
 #ifndef KERNEL_H
 #define KERNEL_H
 

@@ -49,7 +49,7 @@ static const struct tree trees[] = {
     {"T3XXL", false, 2000, 0, 0.499995, 2, 316, 2793220501, 1396611250, 99049},
 };
 
-/* What every node needs, worked out once. */
+/* Values that every node needs, computed once. */
 static const struct tree *tree;
 static double log_of_no_child; /* log(1 - 1/(1 + b)) */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * uts - Unbalanced Tree Search: count the nodes of a tree that is made while it is walked. How many children a node
- * has follows from a SHA-1 digest, so nobody can know where the work is; each node is a thread.
+ * has follows from a SHA-1 digest, so no split made in advance can be even; each node is a thread.
  */
 #include "kernel.h"
 #include "tree.h"
@@ -34,7 +34,7 @@ static void visit(struct node *n) {
 #endif
 
 #ifdef FORK_TEAM
-/* What a program without tasks does: the root's children in equal parts over as many threads, then a barrier. */
+/* The way of a program without tasks: the root's children in equal parts over as many threads, then a barrier. */
 struct share {
     struct node *root, *child;
     int children;

@@ -3,8 +3,8 @@
  *   synthetic [-t threads] [-n sections of each thread] [-r lock ratio] [-h hold ns] [-l locks] [-d
  * constant|exponential|bimodal]
  *             [-k mutex|adaptive|spin|rwlock|sem|none] [-s sleep ns between sections]
- * Sections and the work between them are loops of calibrated length, so that the ratio is one of CPU time, whoever
- * preempts. It prints what it did: wall and CPU time, sections per second, the ratio as made. */
+ * Sections and the work between them are loops of calibrated length, so that the ratio is one of CPU time, also when
+ * another program preempts it. It prints what it did: wall and CPU time, sections per second, the ratio as made. */
 #define _GNU_SOURCE
 #include <math.h>
 #include <pthread.h>

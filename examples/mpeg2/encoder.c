@@ -6,6 +6,11 @@
 
 #include <stdlib.h>
 
+/*
+ * motion_search reads the rebuilt picture before, also in neighbouring rows, which other members wrote. It predicts from
+ * that and not from the source, because the decoder has only that. Not every barrier of encode_picture() is needed: each
+ * loop has one, as a parallelising compiler would write it.
+ */
 struct encoder *encoder_make(int width, int height, int pictures, int quantiser) {
     struct encoder *e = example_alloc(1, sizeof *e);
     e->sequence = (struct sequence){width / MACROBLOCK, height / MACROBLOCK, pictures, quantiser};

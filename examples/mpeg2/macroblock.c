@@ -113,7 +113,7 @@ void block_predict(const struct plane *plane, int x, int y, struct vector move, 
     }
 }
 
-/* Where block @b of a macroblock lies: its plane and its corner there. */
+/* The plane of block @b of a macroblock, and its corner there. */
 static int block_place(int b, int column, int row, int *x, int *y) {
     if (b >= 4) {
         *x = 8 * column;
@@ -125,7 +125,7 @@ static int block_place(int b, int column, int row, int *x, int *y) {
     return 0;
 }
 
-/* What block @b is predicted to be: mid-grey without a prediction. */
+/* The prediction of block @b; mid-grey where there is none. */
 static void predict(const struct macroblock *mb, int b, const struct frame *before, int plane, int x, int y,
                     uint8_t *out) {
     if (mb->intra) {

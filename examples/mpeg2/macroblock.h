@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What is done to one macroblock (16 x 16 pixels: four blocks of brightness, one of each colour, 8 x 8 each):
+ * The work on one macroblock (16 x 16 pixels: four blocks of brightness, one of each colour, 8 x 8 each):
  * prediction from the frame before, cosine transform, quantisation, and back.
  */
 #ifndef MACROBLOCK_H

@@ -6,7 +6,8 @@
 
 static const char magic[4] = "KMV1";
 
-/* What a slice remembers from one macroblock to the next. */
+/* Carried from one macroblock of a slice to the next, which is coded by its difference to it: the constant level of each
+ * plane, and the vector. Zero at a slice's start, so that slices can be coded and decoded in any order. */
 struct memory {
     int constant[3]; /* level 0 by plane */
     struct vector move;

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The decoder, to check the encoder with: it reads the stream alone, and every picture must be the one that the encoder
+ * predicted from, to the bit. Two pictures are kept, as one is predicted from the other. A damaged stream gives a
+ * message and never a crash: every length is checked against the stream, every vector against the picture.
+ */
 #include "../common/example.h"
 #include "encoder.h"
 

@@ -39,7 +39,7 @@ struct stretch {
 
 enum { STRETCHES = 48 };
 
-/* What one thread knows of one round, ns. */
+/* One thread's measurements of one round, ns. */
 struct note {
     struct stretch waits[STRETCHES]; /* in their order */
     int n_waits;
@@ -336,9 +336,9 @@ static void passed_on(const struct note *waiter, const struct note *last, int64_
     }
 }
 
-/* What the stamps of one round say; @before: those of the round before, or NULL. Valid with one pinned thread for each
- * CPU: then a CPU that does not run its thread is lost to what the thread waits for, or to who runs there while the
- * thread is ready. */
+/* Charges the losses of one round from its stamps; @before: those of the round before, or NULL. Valid with one pinned
+ * thread for each CPU: then a CPU that does not run its thread is lost to what the thread waits for, or to the program
+ * that runs there while the thread is ready. */
 static void judge(const struct note *notes, const struct note *before, int threads, struct truth *truth) {
     int last = 0;
     int64_t all_wait = 0;

@@ -62,7 +62,7 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Which tetrahedra touch each node: [start[i], start[i + 1]) of the array returned. */
+/* The tetrahedra that touch node i are [start[i], start[i + 1]) of the array returned. */
 static int32_t *tets_by_node(const struct mesh *mesh, size_t *start) {
     int32_t *tets = example_alloc(4 * mesh->n_tets, sizeof *tets);
     for (size_t t = 0; t < mesh->n_tets; t++)
