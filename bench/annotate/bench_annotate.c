@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What an annotation costs. The program starts itself once as the measured process, once without a session, while it
+ * The cost of an annotation. The program starts itself once as the measured process, once without a session, while it
  * plays the recorder: wakes every millisecond, zeroes and frees what is FULL. Thread CPU time; each round measures the
  * baseline and the annotation one after the other, so that both see the same machine.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * bench_core - what a thread, a forked task, a switch cost on one worker. Compiled twice: with ITO_INLINE and without.
+ * bench_core - the cost of a thread, a forked task and a switch on one worker. Compiled twice: with ITO_INLINE and without.
  * One line of JSON for each result: the median of many short runs, so that a CPU that is taken away for some
  * milliseconds falls into few of them. The kinds take turns, so that a machine that slows down slows all of them.
  * Threads and tasks: fib without cut-off, ns for each create + join.
@@ -51,7 +51,7 @@ static double threads(void) {
 }
 
 #ifdef ITO_INLINE
-/* What a fork and a sync come to when they cost nothing: both calls are calls. (Compilers make a loop of the second
+/* The baseline of a fork and a sync that cost nothing: both calls are calls. (Compilers make a loop of the second
  * call of serial_fib; a task's frame must outlive its call, so they cannot there.) */
 static __attribute__((noinline)) long plain_fib(long n) {
     if (n < 2)

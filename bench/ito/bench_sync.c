@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What waiting on each other costs: an uncontended mutex, the hand-over between two threads by mutex and condition, a
+ * The cost of waiting for each other: an uncontended mutex, the hand-over between two threads by mutex and condition, a
  * million blocked threads woken at once. One worker, each beside the same on pthreads in the same run. Prints JSON
  * lines.
  *

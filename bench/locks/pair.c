@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a lock and an unlock cost. `pair KIND ROUNDS`: an uncontended pair, CPU ns, one number for each round; KIND
+/* The cost of a lock and an unlock. `pair KIND ROUNDS`: an uncontended pair, CPU ns, one number for each round; KIND
  * mutex, rwlock, spin. `pair contended HOLD_NS THINK_NS ROUNDS`: two threads with one mutex, wall ns per pair. Each
  * line: with the C library's own functions, through what is preloaded, a stamp. */
 #define _GNU_SOURCE
