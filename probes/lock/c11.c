@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* mtx_*: in glibc the same object as pthread_mutex_t, but its functions do not go through the pthread ones. */
+/*
+ * mtx_*: the mutexes of C11's <threads.h>. In glibc a mtx_t is the same object as a pthread_mutex_t, but its functions
+ * call internal names of the C library and not the exported pthread ones, so they are interposed on their own. Results
+ * are thrd_success, thrd_busy, thrd_timedout and thrd_error in place of errno values. cnd_* are in cond.c, thrd_join in
+ * waits.c.
+ */
 #include "probe.h"
 #include "real.h"
 
-/* C11 has two kinds. Whether a mutex can be waited for with a time limit does not show in its memory. */
+/* C11 has plain and recursive mutexes; bit 0 of glibc's __kind tells them apart. mtx_timed leaves no trace in the
+ * object. */
 static uint32_t type_of(const void *lock) {
     const pthread_mutex_t *m = lock;
     return m->__data.__kind & 1 ? KASURI_LOCK_RECURSIVE : KASURI_LOCK_MUTEX;
 }
 
-/* Try, then block, as for pthread_mutex_t; the results have other names. */
+/* Try, then block, as CONTENDED in mutex.c. A try that fails for another reason than thrd_busy leads to the function
+ * that the program called, so that its result comes back. */
 #define LOCK(m, call)                                                                                                  \
     do {                                                                                                               \
         int r;                                                                                                         \
@@ -43,7 +50,8 @@ PROBE_EXPORT int mtx_trylock(mtx_t *m) {
         probe_taken(m, 0, type_of, PROBE_CALLER());
     return r;
 }
-/* The stamp is read before the release, the event is written after it. */
+/* The stamp is read before the release, the event is written after it: the critical section does not grow by the time
+ * that writing takes. Only a hold whose end is recorded (probe_leaving) needs the stamp. */
 PROBE_EXPORT int mtx_unlock(mtx_t *m) {
     uint64_t stamp;
     int r;

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* pthread_cond_wait and its variants. They release the mutex, so the hold of it ends before the sleep and a new hold
+/*
+ * pthread_cond_wait and its variants. They release the mutex, so the hold of it ends before the sleep and a new hold
  * begins after it. The real function takes the mutex again by a call inside the C library, which cannot be
- * interposed: waiting for the mutex is part of the sleep. */
+ * interposed: waiting for the mutex is part of the sleep.
+ *
+ * The events of one wait, in full mode:
+ *   LOCK_LEFT mutex       the hold ends (stamp: before the call)
+ *   WAIT_BEGIN COND       object: the condition variable; second word: the mutex
+ *   WAIT_END COND         second word: 1 if the time limit ended the wait
+ *   LOCK_TAKEN mutex      a new hold begins (stamp: after the call)
+ * probe_wait_begin() and probe_wait_end() also serve the waits without a mutex in waits.c.
+ */
 #include "wait.h"
 
 #include <errno.h>
 
-/* Write that the wait begins; and, where the hold of the mutex is recorded, that the hold ends. */
+/* Write that the wait begins and, where the hold of the mutex is recorded, that the hold ends. In light mode most holds
+ * are only counted; then `w->mutex` stays null, and probe_wait_end() begins no hold either. */
 void probe_wait_begin(struct probe_wait *w, uint32_t kind, const void *object, const void *mutex, uintptr_t caller) {
     uint64_t stamp = kasuri__stamp();
     struct kasuri_site *site = probe_call_site(caller);
@@ -22,8 +32,8 @@ void probe_wait_begin(struct probe_wait *w, uint32_t kind, const void *object, c
                     KASURI_EV_WAIT_BEGIN | 2u << 8 | kind << 16, 0, stamp, (uintptr_t)object, (uintptr_t)mutex);
 }
 
-/* Write that the wait has ended and the mutex is held again. Also called by a cancelled thread that unwinds: it
- * holds the mutex then, as POSIX says. */
+/* Write that the wait has ended and the mutex is held again. Also called by a cancelled thread that unwinds: POSIX
+ * (pthread_cond_wait) has it take the mutex before its first cleanup handler runs. */
 void probe_wait_end(void *wait) {
     struct probe_wait *w = wait;
     uint64_t stamp = kasuri__stamp();
@@ -32,12 +42,14 @@ void probe_wait_end(void *wait) {
         probe_emit_taken(w->mutex, 0, stamp);
 }
 
-/* Whether the mutex is not ours although the call returned: it never was, or it can not be repaired. */
+/* Whether the call returned without the mutex: the thread never held it (EPERM), or the mutex is robust and cannot be
+ * recovered any more. */
 static int without_mutex(int r) {
     return r == EPERM || r == ENOTRECOVERABLE;
 }
 
-/* The mutex counts as held again only where the call says that it is. */
+/* One wait. The mutex counts as held again only where the call's result says so. PROBE_CALLER() is read here, in the
+ * interposed function itself: its return address is the program's code. */
 #define WAIT(c_, m_, call)                                                                                             \
     do {                                                                                                               \
         struct probe_wait w;                                                                                           \
@@ -64,7 +76,8 @@ PROBE_EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, c
     WAIT(c, m, REAL(pthread_cond_clockwait)(c, m, clock, until));
 }
 
-/* C11: other results, same objects. */
+/* The same for C11: other results, same objects. thrd_error may mean that the mutex was not ours; C11 does not say
+ * which error it was, so no hold begins. */
 #define C11_WAIT(c_, m_, call)                                                                                         \
     do {                                                                                                               \
         struct probe_wait w;                                                                                           \

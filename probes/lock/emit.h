@@ -2,6 +2,10 @@
 /*
  * Lock events with a stamp taken before: the lock probe's, and ito's own (threads/src/lock_events.c). Include kasuri.h
  * first.
+ *
+ * Both functions are the client's fast path (annotate/src/emit.h) with the caller's stamp in place of the present time:
+ * reserve, word 1, payload, commit. Where the reservation does not fit or the thread has no ring yet, kasuri__slow_at
+ * goes on with the position and keeps the stamp. Format of the events: enum kasuri_kind in annotate/src/abi.h.
  */
 #ifndef KASURI_PROBE_EMIT_H
 #define KASURI_PROBE_EMIT_H

@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* pthread_mutex_*; C++ std::mutex, recursive_mutex and timed ones come through here. */
+/*
+ * pthread_mutex_*; C++ std::mutex, recursive_mutex and timed ones come through here.
+ *
+ * The ways through pthread_mutex_lock, the cheapest first:
+ *   pthread_mutex_lock    light mode, known lock, counted: try_normal() and return
+ *   lock_counted          the same, but the mutex is of another kind or not free: the count may be taken back
+ *   lock_recorded         full mode, or light mode's sampled hold: try, then an event written inline (PROBE_TAKEN)
+ *   lock_contended        not free: LOCK_REQUEST, the real function, LOCK_ACQUIRED or LOCK_GIVEN_UP
+ *   lock_unrecorded       no recorder, or the first lock of the process, which attaches
+ * Each is a function of its own that is left by a tail call, so that the cheap ways save no registers for the dear
+ * ones. Fields of pthread_mutex_t: glibc's <bits/struct_mutex.h> (__lock: 0 free, 1 taken, 2 taken and perhaps waited
+ * for; __owner: TID; __nusers: holders; __kind: type and flags).
+ */
 #include "probe.h"
 #include "real.h"
 
@@ -7,8 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* The type from glibc's __kind: bits 0 and 1 are PTHREAD_MUTEX_*_NP of <pthread.h>, in the order of `types`; the flags
+ * above them are those of nptl/pthreadP.h (ROBUST_NORMAL, PRIO_INHERIT, PRIO_PROTECT, PSHARED). */
 static uint32_t type_of(const void *lock) {
-    /* glibc's kinds: sysdeps/nptl, PTHREAD_MUTEX_*_NP. */
     static const uint8_t types[4] = {KASURI_LOCK_MUTEX, KASURI_LOCK_RECURSIVE, KASURI_LOCK_ERRORCHECK,
                                      KASURI_LOCK_ADAPTIVE};
     const pthread_mutex_t *m = lock;
@@ -17,7 +30,8 @@ static uint32_t type_of(const void *lock) {
            (kind & 0x40 ? KASURI_LOCK_PROTECT : 0) | (kind & 0x80 ? KASURI_LOCK_PSHARED : 0);
 }
 
-/* ORDER relaxed: a hint; the holder may be another at the next instant. */
+/* The TID of the thread that holds the mutex, 0: none. ORDER relaxed: a hint; the holder may be another at the next
+ * instant. */
 static uint32_t holder_of(const pthread_mutex_t *m) {
     return (uint32_t)__atomic_load_n(&m->__data.__owner, __ATOMIC_RELAXED);
 }
@@ -30,21 +44,21 @@ static int is_ours(int r) {
 #define ROBUST 0x10            /* of __kind */
 #define HOLDER_MASK 0x3fffffff /* of __lock: the holder's tid, robust and inheriting mutexes */
 
-/* glibc's trylock of a robust mutex that cannot be recovered leaves it taken, and the next lock waits for ever,
- * where lock alone says ENOTRECOVERABLE. So a robust mutex is looked at and not tried. Another thread may take it in
- * between; then that wait is not recorded. ORDER relaxed: the lock function that follows decides. Return: as
- * trylock, or -1: looks free, lock it. */
+/* The first look at a robust mutex, in place of a try. glibc's trylock of a robust mutex that cannot be recovered
+ * leaves it taken, and the next lock waits for ever, where lock alone returns ENOTRECOVERABLE. Another thread may take
+ * the mutex between the look and the lock; then that wait is not recorded. ORDER relaxed: the lock function that
+ * follows decides. Return: EBUSY as trylock, or -1: looks free, lock it. */
 __attribute__((noinline)) static int look(const pthread_mutex_t *m) {
     return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) & HOLDER_MASK ? EBUSY : -1;
 }
 
-/* __kind of normal mutexes, process-private, without elision: nearly all. Another, which no mutex has, until
- * probe_check_mutex() has seen that the C library treats them as below. */
+/* The __kind of normal mutexes, process-private and without elision: 0, as nearly all are. It is -1, which no mutex
+ * has, until probe_check_mutex() has seen that the C library treats them as try_normal() does. */
 static int normal_kind = -1;
 
-/* What the C library's trylock does with them, here: its call and jump table, and its load before the atomic operation,
- * cost 3 ns more than its lock, so a probe that tried and did nothing else would cost as much. Return: as trylock, or
- * -1 for another kind of mutex. */
+/* Take a normal mutex by the same stores as the C library's trylock. Its call, its jump table, and its load before the
+ * atomic operation cost 3 ns more than its lock does, so a probe that called it would cost as much even if it did
+ * nothing else. Return: as trylock, or -1 for another kind of mutex. */
 static inline __attribute__((always_inline)) int try_normal(pthread_mutex_t *m, uint32_t tid) {
     int free = 0;
     if (KASURI__UNLIKELY(m->__data.__kind != normal_kind))
@@ -58,19 +72,21 @@ static inline __attribute__((always_inline)) int try_normal(pthread_mutex_t *m, 
     return 0;
 }
 
-/* The first look at any mutex. */
+/* The first try of a mutex of any kind. Return: as trylock, or -1: a robust mutex that looks free. */
 static inline __attribute__((always_inline)) int try_first(pthread_mutex_t *m) {
     if (KASURI__UNLIKELY(m->__data.__kind & ROBUST))
         return look(m);
     return RESOLVED(pthread_mutex_trylock)(m);
 }
 
+/* Whether the fields of a normal mutex have these values. */
 static int looks(const pthread_mutex_t *m, int lock, int owner, unsigned users) {
     return m->__data.__kind == 0 && m->__data.__lock == lock && m->__data.__owner == owner &&
            m->__data.__nusers == users;
 }
-/* Lock, try and unlock one of our own by the C library's functions, and compare its fields after each with what
- * try_normal() relies on. Any difference leaves normal_kind at -1, and every mutex takes the C library's trylock. */
+/* Lock, try and unlock a mutex of our own by the C library's functions, and compare its fields after each call with
+ * those that try_normal() relies on. Any difference (another C library, or a later glibc) leaves normal_kind at -1, and
+ * every mutex takes the C library's trylock. */
 void probe_check_mutex(void) {
     pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
     int tid = (int)syscall(SYS_gettid);
@@ -84,7 +100,9 @@ void probe_check_mutex(void) {
         normal_kind = 0;
 }
 
-/* The lock was tried: `r`. What is neither ours nor busy is an error whose words are those of the function called. */
+/* After the first try, which returned `r`: record the acquisition, or the wait and its end. A result that is neither
+ * ours nor EBUSY is an error, or -1 for a robust mutex that looks free: then the function that the program called
+ * decides, and its result is returned. */
 #define CONTENDED(m, r, caller, call)                                                                                  \
     do {                                                                                                               \
         if (is_ours(r)) {                                                                                              \
@@ -106,7 +124,8 @@ __attribute__((noinline)) static int lock_contended(pthread_mutex_t *m, int r, u
     return r;
 }
 
-/* Light mode, counted ahead, and not a normal mutex, or not free. */
+/* Light mode: the acquisition was counted ahead, but the mutex is not a normal one (`r` is -1) or not free. If it
+ * cannot be taken at once, the count is taken back: an acquisition that waits is always recorded whole. */
 __attribute__((noinline)) static int lock_counted(pthread_mutex_t *m, int r, uintptr_t caller) {
     if (r < 0)
         r = try_first(m);
@@ -116,14 +135,15 @@ __attribute__((noinline)) static int lock_counted(pthread_mutex_t *m, int r, uin
     return lock_contended(m, r, caller);
 }
 
-/* The gate is not open: perhaps since nobody has asked yet whether there is a recorder. */
+/* The gate is not open, perhaps since this is the first lock of the process: probe_wake() then attaches. */
 __attribute__((cold, noinline)) static int lock_unrecorded(pthread_mutex_t *m, uintptr_t caller) {
     if (!probe_wake())
         return REAL(pthread_mutex_lock)(m);
     return lock_contended(m, try_first(m), caller);
 }
 
-/* The full mode; light mode's holds that are to be recorded, and locks that are new; a process that nobody records. */
+/* Full mode; in light mode the holds that are to be recorded, and locks that are new to the thread; and processes
+ * without a recorder. */
 __attribute__((noinline)) static int lock_recorded(pthread_mutex_t *m, uintptr_t caller) {
     struct probe_thread *t = probe_self;
     int r = -1;
@@ -138,7 +158,7 @@ __attribute__((noinline)) static int lock_recorded(pthread_mutex_t *m, uintptr_t
     PROBE_TAKEN(m, type_of, caller);
 }
 
-/* Tail calls only, here and in unlock: no register is saved on the way of the light mode. */
+/* Light mode's way is all in this function. Tail calls only, here and in unlock, so that it saves no registers. */
 PROBE_EXPORT int pthread_mutex_lock(pthread_mutex_t *m) {
     const struct probe_thread *t = probe_count_ahead(m);
     int r;
@@ -156,7 +176,7 @@ PROBE_EXPORT int pthread_mutex_trylock(pthread_mutex_t *m) {
     return r;
 }
 
-/* As lock, but rarely called: so no way of its own for light mode. */
+/* As lock, but rarely called: light mode has no way of its own here, and probe_taken() counts. */
 PROBE_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until) {
     int r;
     if (!probe_on())
@@ -182,7 +202,8 @@ PROBE_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, co
     return r;
 }
 
-/* A function of its own, so that the light mode's way through the next one saves no registers. */
+/* Release and record it, with the stamp from before the release. The real unlock is called in between, so a waiting
+ * thread does not wait for the event to be written. */
 __attribute__((noinline)) static int unlock_recorded(pthread_mutex_t *m) {
     uint64_t stamp = kasuri__stamp();
     int r = RESOLVED(pthread_mutex_unlock)(m);
@@ -194,7 +215,7 @@ __attribute__((cold, noinline)) static int unlock_unrecorded(pthread_mutex_t *m)
     return probe_wake() && probe_leaving(m) ? unlock_recorded(m) : REAL(pthread_mutex_unlock)(m);
 }
 
-/* Light mode while some hold of the thread is recorded, perhaps this one; or a thread that has recorded none. */
+/* Light mode while some hold of the thread is recorded, perhaps this one; or a thread without memory of its own. */
 __attribute__((noinline)) static int unlock_sampled(pthread_mutex_t *m) {
     return probe_leaving(m) ? unlock_recorded(m) : RESOLVED(pthread_mutex_unlock)(m);
 }
@@ -209,7 +230,8 @@ PROBE_EXPORT int pthread_mutex_unlock(pthread_mutex_t *m) {
     return probe_is_light ? unlock_sampled(m) : unlock_recorded(m);
 }
 
-/* An address may be used for one mutex after the other: each begins a life of its own. */
+/* An address may be used for one mutex after another: each initialisation begins a new life, and LOCK_DEFINE separates
+ * their holds in the recording. */
 PROBE_EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attributes) {
     int r = REAL(pthread_mutex_init)(m, attributes);
     if (r == 0 && probe_on())

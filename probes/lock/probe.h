@@ -2,9 +2,13 @@
 /*
  * The lock probe: libkasuri-lock.so, preloaded by `kasuri record --locks`. Design: docs/design/probe.md.
  *
- * Each interposed function calls the real one and says in the calling thread's ring what happened. Rules:
- *   - a lock is first tried; only when that says EBUSY is the blocking function called. What the real functions return
- *     is returned, errno is theirs;
+ * Files: mutex.c, rwlock.c, spin.c, c11.c, cond.c and waits.c have the interposed functions; real.c finds the functions
+ * behind them; thread.c has what the probe keeps per thread and the choice of holds in light mode; site.c turns
+ * addresses into names; ring.c is the annotation client; emit.h writes events.
+ *
+ * Each interposed function calls the real one and writes events into the calling thread's ring. Rules:
+ *   - a lock is first tried; only after EBUSY is the blocking function called. The result and errno are those of the
+ *     real functions;
  *   - a stamp is taken next to what it stamps, events are written after: RELEASED is written when the lock is free;
  *   - no allocation, no libc lock, no loader lock on any path that a program's lock call takes.
  */
@@ -33,7 +37,7 @@
 #define PROBE_RECORDED 64u /* holds of one thread that are recorded at once, light mode */
 #define PROBE_INTERVAL 64u /* light mode: one hold in about so many is recorded */
 
-/* A lock that this thread has met. Light mode counts down to the next hold that is recorded. */
+/* A lock that this thread has used. Light mode counts down to the next hold that is recorded. */
 struct probe_entry {
     uint64_t object;
     uint32_t until;    /* acquisitions to go, with the one that will be recorded */
@@ -47,7 +51,9 @@ struct probe_hold {
     uint32_t mode;   /* KASURI_LOCK_SHARED, or short form */
 };
 
-/* Owner only, except `tid` (claimed by compare-and-swap). In memory that fork wipes: a child starts afresh. */
+/* The memory of one thread: a direct-mapped table of the locks it has used, and the recorded holds that are open, in
+ * no order. Only the owner writes it, except `tid` (claimed by compare-and-swap). Fork wipes it: a child starts
+ * afresh. */
 struct probe_thread {
     struct probe_entry entries[PROBE_ENTRIES];
     struct probe_hold recorded[PROBE_RECORDED];
@@ -57,13 +63,13 @@ struct probe_thread {
     uint32_t evictions;
 };
 
-/* What a lock is, looked up when it is met; the low byte and flags of enum kasuri_lock_type. */
+/* The type of a lock, asked when a thread first uses it; the low byte and flags of enum kasuri_lock_type. */
 typedef uint32_t probe_type_of(const void *lock);
 
 extern __thread struct probe_thread *probe_self PROBE_HIDDEN __attribute__((tls_model("initial-exec")));
-/* Light mode: probe_self while no hold of the thread is being recorded, the usual case; else null. So one test on the
- * way of a lock or unlock says that there is nothing to do but count. Where the gate has closed it stays: the counters
- * run down, and a thread that finds one at its end looks at the gate. */
+/* Light mode: probe_self while no hold of the thread is being recorded, the usual case; else null. So one test in lock
+ * and unlock is enough to know that there is nothing to do but count. It is not reset when the gate closes: the
+ * counters run down, and a thread whose counter is at its end looks at the gate. */
 extern __thread struct probe_thread *probe_counting PROBE_HIDDEN __attribute__((tls_model("initial-exec")));
 extern int probe_is_light PROBE_HIDDEN; /* set once, before the gate opens */
 
@@ -138,8 +144,9 @@ static inline __attribute__((always_inline)) void probe_count_back(const void *l
     probe_entry_of(probe_self, lock)->until++;
 }
 
-/* The lock was free and is ours, and was not counted ahead: the full mode, inside the critical section, with no call
- * and few registers. What else there may be is behind one tail call. */
+/* The lock was free and is ours, and was not counted ahead. In full mode this writes LOCK_TAKEN inline, inside the
+ * critical section, with no call and few registers; all rarer cases are behind one tail call. It ends the function that
+ * uses it, with result 0. Addresses of more than 47 bits do not fit into word 1 and take the long event. */
 #define PROBE_TAKEN(lock, type_of, caller)                                                                             \
     do {                                                                                                               \
         struct probe_thread *t_ = probe_self;                                                                          \

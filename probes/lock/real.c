@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Finds the C library's functions behind the interposed ones and keeps them in probe_real_table; see real.h. */
 #include "real.h"
 
 #include <dlfcn.h>
@@ -7,14 +8,15 @@
 
 struct probe_real probe_real_table;
 
-/* In place of a function that this C library does not have. */
+/* In place of a function that this C library does not have, as pthread_cond_clockwait before glibc 2.30. No program
+ * that runs here can be linked to it, so it is called only by programs that look functions up at run time. */
 static int missing(void) {
-    return ENOSYS; /* the C library lacks the function: then nobody can have been linked to it */
+    return ENOSYS;
 }
 
-/* glibc has two versions of pthread_cond_*, and plain dlsym(RTLD_NEXT) gives the older one before glibc 2.36: for that
- * one pthread_cond_t is another struct. So ask for the newer by name first; architectures younger than it have one
- * only. */
+/* The next function of that name behind this library. glibc has two versions of pthread_cond_*, and before glibc 2.36
+ * plain dlsym(RTLD_NEXT) gives the older one, for which pthread_cond_t is another struct. So ask for version
+ * GLIBC_2.3.2 first; architectures that glibc supports only since a later version have one version only. */
 static void *find(const char *name) {
     void *found = strncmp(name, "pthread_cond_", 13) ? 0 : dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
     if (!found)
@@ -24,9 +26,9 @@ static void *find(const char *name) {
 
 static __thread int resolving __attribute__((tls_model("initial-exec")));
 
-/* Threads may race here before our constructor. ORDER relaxed: all store the same addresses, of code that was mapped
- * before this library. A malloc that dlsym calls comes back here: it finds what was resolved first. Return: whether
- * all is there. */
+/* Fill the table. Threads may race here before our constructor. ORDER relaxed: all store the same addresses, of code
+ * that was mapped before this library. A malloc that dlsym calls may lock and come back here: `resolving` sends it
+ * away, and it uses the functions that are already in the table. Return: whether the table is complete. */
 int probe_resolve(void) {
     if (resolving)
         return 0;

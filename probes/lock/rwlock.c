@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* pthread_rwlock_*; C++ std::shared_mutex. */
+/*
+ * pthread_rwlock_*; C++ std::shared_mutex and shared_timed_mutex come through here.
+ *
+ * A read hold is recorded in mode SHARED by the long events ACQUIRED and RELEASED, a write hold in mode EXCLUSIVE by
+ * the short ones TAKEN and LEFT. One function releases both kinds, so the mode of a release is read from the lock
+ * (writer_of). Fields of pthread_rwlock_t: glibc's <bits/struct_rwlock.h> and the head of nptl/pthread_rwlock_common.c
+ * (__readers: bit 0 write phase, bit 1 a writer has claimed the lock, bit 2 readers sleep, from bit 3 on the number of
+ * readers).
+ */
 #include "probe.h"
 #include "real.h"
 
@@ -13,8 +21,8 @@ static uint32_t type_of(const void *lock) {
     return KASURI_LOCK_RWLOCK | (l->__data.__shared ? KASURI_LOCK_PSHARED : 0);
 }
 
-/* The writer that holds it; 0: readers do. ORDER relaxed: before the wait a hint; in unlock our own value, or 0 since
- * writers are kept out. */
+/* The TID of the writer that holds the lock; 0: readers hold it. ORDER relaxed: before the wait it is a hint; in unlock
+ * it is our own TID, or 0, since our read hold keeps writers out. */
 static uint32_t writer_of(const pthread_rwlock_t *l) {
     return (uint32_t)__atomic_load_n(&l->__data.__cur_writer, __ATOMIC_RELAXED);
 }
@@ -39,25 +47,27 @@ static uint32_t writer_of(const pthread_rwlock_t *l) {
         return r_;                                                                                                     \
     } while (0)
 
-#define ONE_READER 8u /* of __readers */
+#define ONE_READER 8u /* of __readers: 1 << PTHREAD_RWLOCK_READER_SHIFT in glibc */
 /* Whether probe_check_rwlock() has seen that the C library counts readers so. */
 static int is_known = 0;
 
-/* What the C library's tryrdlock does with a lock that nobody holds and whose last holder was a reader, here: its
- * atomic operation waits for its load, and it costs 4 ns more than its lock. Return: whether the lock is ours. */
+/* Take a free lock for reading by the same store as the C library's tryrdlock: __readers from 0 to one reader. That
+ * tryrdlock costs 4 ns more than rdlock, since its atomic operation waits for its load. Only for a lock that is free
+ * and whose last holder was a reader; all others have other bits in __readers. Return: whether the lock is ours. */
 static inline __attribute__((always_inline)) int take_read(pthread_rwlock_t *l) {
     uint32_t none = 0;
-    /* The compiler must not know that it is 0: it would use what the look finds for it, and that is the wait again. */
+    /* The compiler must not know that this is 0: it would use the value that the load below has just found, and the
+     * compare-and-swap would wait for that load. */
     __asm__("" : "+r"(none));
-    /* The look keeps a lock that others read from being asked for twice. ORDER relaxed: the compare-and-swap
-     * decides. */
+    /* Without this look, a lock that others read would cost two atomic operations, of which the first fails. ORDER
+     * relaxed: the compare-and-swap decides. */
     if (!is_known || __atomic_load_n(&l->__data.__readers, __ATOMIC_RELAXED))
         return 0;
     /* ORDER acquire; pairs with the release in the C library's unlock. */
     return __atomic_compare_exchange_n(&l->__data.__readers, &none, ONE_READER, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
-/* Lock and unlock one of our own by the C library's functions, and compare its bytes with what take_read() relies
- * on. */
+/* Lock and unlock a lock of our own by the C library's functions, and compare all its bytes with those that take_read()
+ * relies on: a read lock changes __readers and nothing else, and the unlock restores it. */
 void probe_check_rwlock(void) {
     pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER, fresh, read;
     int ok;
@@ -69,7 +79,7 @@ void probe_check_rwlock(void) {
     is_known = ok && !memcmp(&read, &fresh, sizeof l);
 }
 
-/* Functions of their own, so that the ways that only count save no registers. */
+/* Record a read lock. A function of its own, like the next, so that the ways that only count save no registers. */
 __attribute__((noinline)) static int read_recorded(pthread_rwlock_t *l, uintptr_t caller) {
     LOCK(l, KASURI_LOCK_SHARED, caller, REAL(pthread_rwlock_tryrdlock)(l), REAL(pthread_rwlock_rdlock)(l));
 }
@@ -128,7 +138,7 @@ PROBE_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l) {
     return r;
 }
 
-/* Which mode ends is seen before the release: afterwards the lock may be another thread's. */
+/* Release and record it. The mode is read before the release: afterwards the lock may be another thread's. */
 __attribute__((noinline)) static int unlock_recorded(pthread_rwlock_t *l) {
     uint64_t stamp;
     uint32_t mode;

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * From an address of code or of a lock to a site of the trace: "module+0xoffset". The recorder puts the symbol's name
- * there (crates/record/src/files/symbols.rs), so that no symbol table is read while somebody waits for a lock.
+ * From an address of code or of a lock to a site of the trace: "module+0xoffset", say "libfoo.so.1+0x1a2b0". The
+ * recorder replaces that by the symbol's name (crates/record/src/files/symbols.rs), so that no symbol table is read
+ * while a thread waits for a lock.
  *
- * The module is found in /proc/self/maps. Not by dl_iterate_phdr or dladdr: they take the loader's lock, and a thread
- * that holds it (dlopen runs constructors under it) may want the very lock that the asking thread holds.
+ * Two tables, both static and never freed. `sites` maps an address to its site: open addressing, found without a lock
+ * from the second use on. `ranges` holds the mappings in which those addresses lay: a short array, searched linearly.
+ * Only the first use of an address takes the lock `reading`, and only an address outside the known ranges reads
+ * /proc/self/maps.
+ *
+ * dl_iterate_phdr and dladdr are not used: they take the loader's lock, and a thread that holds it (dlopen runs
+ * constructors under it) may want the very lock that the asking thread holds.
  */
 #include "probe.h"
 
@@ -37,14 +43,15 @@ struct range {
 static struct range ranges[N_RANGES];
 static uint32_t n_ranges; /* release: the entries below are complete */
 static uint32_t reading;  /* lock of the table */
-/* Yields left, of all threads together, while another holds it. Not for ever: the holder may be the interrupted part of
- * this very thread, or have stayed behind in the parent of a fork. */
+/* How often all threads together may still yield the CPU while another thread holds `reading`. The wait must end: the
+ * holder may be this very thread, below the signal handler that waits, or a thread that a fork has not copied. */
 static int32_t patience = 20000;
 
 static char *heap;
 static uint64_t heap_left;
 
-/* Holder of `reading`. Never freed: sites live as long as the process. */
+/* Memory for a name, cut from blocks of 64 KiB; a name has a path's length and 24 bytes at most. Never freed: sites
+ * live as long as the process. Null: no memory left. Holder of `reading`. */
 static char *allocate(uint64_t bytes) {
     if (bytes > heap_left) {
         void *p = (void *)syscall(SYS_mmap, 0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -58,7 +65,8 @@ static char *allocate(uint64_t bytes) {
     return heap - bytes;
 }
 
-/* The mapping that an address lies in, if it was looked up before. Needs no lock: entries are written once. */
+/* The known mapping that an address lies in, or null. Needs no lock: an entry is complete before n_ranges counts it,
+ * and then constant. */
 static const struct range *find_range(uint64_t address) {
     /* ORDER acquire; pairs with the release in take_line(). Publishes the entries below it. */
     uint32_t n = __atomic_load_n(&n_ranges, __ATOMIC_ACQUIRE);
@@ -89,9 +97,10 @@ struct maps {
     int found;
 };
 
-/* One line: "start-end perms offset dev inode   path". A module's mappings follow each other, with the anonymous one
- * of its .bss behind them, which has no path of its own and begins where the one before ends. The lowest of them is
- * the base that offsets count from. */
+/* One line of /proc/self/maps: "start-end perms offset dev inode   path" (proc_pid_maps(5)), as
+ *   7f3b1c028000-7f3b1c1bd000 r-xp 00028000 08:01 1835 /usr/lib/libc.so.6
+ * A module's mappings follow each other, with the anonymous one of its .bss behind them, which has no path of its own
+ * and begins where the one before ends. The lowest of them is the base that offsets count from. */
 static void take_line(struct maps *m, const char *line) {
     uint64_t start = number(&line), end;
     line++;
@@ -160,7 +169,7 @@ static void read_maps(uint64_t want) {
         have -= (uint64_t)(line - buffer);
         __builtin_memmove(buffer, line, have);
         if (have == sizeof buffer - 1)
-            have = 0; /* a longer line than any path may make */
+            have = 0; /* longer than a line with the longest path: drop it */
     }
     syscall(SYS_close, fd);
 }
@@ -178,7 +187,8 @@ static char *append_hex(char *to, uint64_t v) {
     return to;
 }
 
-/* Holder of `reading`. Null: no such module and none wanted, or no memory. */
+/* "module+0xoffset" with the file's name without directories, or "0xaddress" outside all modules. Null: no memory.
+ * Holder of `reading`. */
 static const char *make_name(const struct range *r, uint64_t address) {
     const char *base = r ? r->path : 0;
     uint64_t length;
@@ -200,9 +210,9 @@ static const char *make_name(const struct range *r, uint64_t address) {
     return name;
 }
 
-/* Take the table's lock. A lock's first event names it for good, so a thread that comes second waits for the one
- * that came first instead of leaving the name out; but not for ever, see `patience`. Return: whether it was got.
- * ORDER relaxed for `patience`: threads that count too far only give up a little earlier. */
+/* Take the table's lock. The first event of a lock names it for good, so a thread that finds the table taken waits and
+ * does not leave the name out; `patience` bounds the wait. Return: whether it was taken. ORDER relaxed for `patience`:
+ * threads that count too far only give up a little earlier. */
 static int take_table(void) {
     /* ORDER acquire; pairs with the release at the end of describe(). Publishes heap, ranges and names. */
     while (__atomic_exchange_n(&reading, 1, __ATOMIC_ACQUIRE)) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* pthread_spin_*. glibc's spin lock is one word, without an owner; glibc's own functions try and release it. */
+/*
+ * pthread_spin_*. glibc's spin lock is one word without an owner, so a request names no holder (0). glibc's own
+ * functions try, take and release the lock. The ways through lock and unlock are those of mutex.c.
+ */
 #include "probe.h"
 #include "real.h"
 
@@ -10,10 +13,10 @@ static uint32_t type_of(const void *lock) {
     return KASURI_LOCK_SPIN;
 }
 
-#define LOCK ((const void *)(uintptr_t)l)
+#define LOCK ((const void *)(uintptr_t)l) /* pthread_spinlock_t is volatile */
 
-/* `r` is what the first try said, or -1 where none was made. Nothing is recorded and no time is lost where nobody
- * listens. */
+/* All but the two cheap ways. `r` is the result of the first try, or -1 if none was made. Without a recorder this is
+ * the real function and nothing else. */
 __attribute__((cold, noinline)) static int lock_slowly(pthread_spinlock_t *l, int r, uintptr_t caller) {
     if (!probe_on())
         return REAL(pthread_spin_lock)(l);
@@ -65,6 +68,8 @@ __attribute__((noinline)) static int unlock_recorded(pthread_spinlock_t *l) {
     return r;
 }
 
+/* Every release but light mode's cheap one: without a recorder, in full mode, or while a hold of the thread is
+ * recorded. */
 __attribute__((noinline)) static int unlock_looking(pthread_spinlock_t *l) {
     if (KASURI__UNLIKELY(kasuri__gate_load() != 1) && !probe_wake())
         return REAL(pthread_spin_unlock)(l);

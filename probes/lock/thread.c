@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a thread knows about the locks it meets; sampling; the way in. */
+/*
+ * Per-thread memory of locks, the choice of holds in light mode, and the rare cases of every lock function.
+ *
+ * Parts: attaching (probe_wake), the entries of threads, definitions of locks, light mode, free locks that the inlined
+ * code of probe.h does not handle, and contention. Events of one lock in light mode, for a thread that takes it 100
+ * times without a wait: the holds 1, 3, 7, 15, 31 and 63 are recorded, each with a LOCK_COUNT of the 1, 2, 4, 8, 16 and
+ * 32 holds for which it stands; from then on one in 32 to 95 at random.
+ */
 #include "probe.h"
 #include "real.h"
 
@@ -26,11 +33,12 @@ struct process {
     struct probe_thread threads[N_THREADS];
 };
 static struct process *process;
-static uint32_t started; /* 0 no, 1 somebody is at it, 2 done */
+static uint32_t started; /* 0 no, 1 a thread is in probe_wake() for the first time, 2 done */
 
 /* -- the way in -- */
 
-/* Zeros that fork wipes again; touched as needed. */
+/* Map the memory of all threads: zeros, touched as needed, and zeros again in a forked child. Null: no memory, or a
+ * kernel before Linux 4.14. */
 static struct process *map_process(void) {
     void *p =
         mmap(0, sizeof(struct process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -43,9 +51,10 @@ static struct process *map_process(void) {
     return p;
 }
 
-/* Attach to the recorder, the first time; then say whether there is one. Called at the first lock, wait or thread of
- * the process, so that a process that locks nothing costs nothing: a compiler run by make takes 0.1 ms less. A
- * thread that comes while another attaches does not wait: its event is too early. Return: whether to record. */
+/* Attach to the recorder at the first call. That is the first lock, wait or thread of the process, so a process that
+ * uses none of them pays nothing: a compiler run by make takes 0.1 ms less. A thread that calls while another attaches
+ * does not wait: its event is too early. KASURI_LOCKS is "full" or "light"; without it, or in a set-user-id program,
+ * nothing is recorded. Return: whether to record. */
 int probe_wake(void) {
     uint32_t none = 0;
     if (!RESOLVED(thrd_join) && !probe_resolve())
@@ -72,7 +81,7 @@ int probe_wake(void) {
     return process && kasuri__gate_load() != 0;
 }
 
-/* Events of one thread while another attaches would be lost: so attach before there is a second one. */
+/* While one thread attaches, events of the others would be lost: so attach before there is a second thread. */
 PROBE_EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                                 void *argument) {
     (void)probe_on();
@@ -89,7 +98,7 @@ __attribute__((constructor(102))) static void constructor(void) {
 
 /* -- threads -- */
 
-/* Nothing tells us when a thread ends, so its memory is taken by a new thread that finds it dead. */
+/* Whether the thread has ended. The probe gets no notice of that, so a new thread looks for entries of dead ones. */
 static int is_dead(uint32_t tid) {
     return syscall(SYS_tgkill, getpid(), tid, 0) != 0 && errno == ESRCH;
 }
@@ -127,8 +136,8 @@ static struct probe_thread *new_thread(uint32_t tid) {
     return claim(&process->threads[n], 0, tid);
 }
 
-/* The thread's memory; null: none left. In a forked child the pointer is the parent's, and what it points to is
- * wiped. */
+/* Give the calling thread an entry; null: none left. Called when probe_self is null, or is the parent's pointer in a
+ * forked child, where the entry behind it is wiped. */
 struct probe_thread *probe_adopt(void) {
     int saved = errno;
     if (!process)
@@ -150,9 +159,9 @@ static uint32_t next_random(struct probe_thread *t) {
 
 /* -- locks -- */
 
-/* Whether the process meets this lock for the first time; notes it. An open hash table of addresses; where 32 steps
+/* Whether the process uses this lock for the first time; remembers it. An open hash table of addresses; where 32 steps
  * find no place, one entry is overwritten, and its lock will be defined once more, which readers expect. ORDER
- * relaxed: an address is all there is to see. */
+ * relaxed: an entry is an address and publishes nothing else. */
 static int is_new(uint64_t object) {
     uint64_t hash = object * 0x9e3779b97f4a7c15u >> 40;
     uint32_t i;
@@ -169,7 +178,8 @@ static int is_new(uint64_t object) {
     return 1;
 }
 
-/* A life of the lock begins here. */
+/* Begin a new life of the lock: write LOCK_DEFINE with the caller as its site, and a second one with the lock's symbol
+ * where the address lies in a module's data. */
 void probe_define(const void *lock, uint32_t type, uintptr_t caller) {
     struct kasuri_site *site = probe_call_site(caller), *symbol;
     if (!process)
@@ -183,14 +193,14 @@ void probe_define(const void *lock, uint32_t type, uintptr_t caller) {
                       KASURI_EV_LOCK_DEFINE | KASURI_LOCK_SYMBOL << 16, (uintptr_t)lock, 0);
 }
 
-/* Light mode: a lock's first hold is recorded, so that each lock shows. */
+/* The first interval of a lock in light mode is 1: its first hold is recorded, so that every lock is seen. */
 static uint32_t first_interval(struct probe_thread *t) {
     /* A thread that uses more locks than it remembers would otherwise record every hold. */
     return t->evictions > 4 * PROBE_ENTRIES ? 1 + next_random(t) % PROBE_INTERVAL : 1;
 }
 
-/* Put the lock into the thread's memory, in place of another one. What light mode has counted for that one and not
- * yet said is said now. */
+/* Put the lock into the thread's table, in place of another one with the same hash. If light mode has counted holds of
+ * that one since its last event, LOCK_COUNT is written for them now. */
 void probe_meet(struct probe_thread *t, struct probe_entry *e, const void *lock, probe_type_of *type_of,
                 uintptr_t caller, uint64_t stamp) {
     (void)stamp;
@@ -221,8 +231,8 @@ int probe_record_hold(struct probe_thread *t, const void *lock, uint32_t shared)
     return 1;
 }
 
-/* This hold is recorded, and stands for those counted since the last one. Intervals double up to PROBE_INTERVAL on
- * average, and vary, so that they do not beat with the program's own period. */
+/* Record this hold; it stands for those counted since the last recorded one. Intervals double up to PROBE_INTERVAL on
+ * average, and vary, so that they do not keep step with the program's own period. */
 void probe_sample(struct probe_thread *t, struct probe_entry *e, uint64_t stamp, uint32_t shared) {
     const void *lock = (const void *)(uintptr_t)e->object;
     uint32_t counted = e->interval;
@@ -247,7 +257,8 @@ void probe_nested(struct probe_thread *t, struct probe_entry *e, const void *loc
         probe_sample(t, e, kasuri__stamp(), shared);
 }
 
-/* Whether the unlock that comes ends a recorded hold: not where it only leaves a recursive acquisition inside it. */
+/* Whether the unlock that follows ends a recorded hold, which is then forgotten: not if it only ends a recursive
+ * acquisition inside it. At most 64 comparisons. */
 int probe_ends_recorded(struct probe_thread *t, const void *lock) {
     for (uint32_t i = 0; i < t->n_recorded; i++) {
         if (t->recorded[i].object != (uintptr_t)lock)

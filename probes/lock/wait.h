@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Waits that a cancelled thread may leave by unwinding: their end is written in a cleanup handler. */
+/*
+ * A wait as a pair of events. A cancelled thread may leave the real function by unwinding, so the end of the wait is
+ * written in a cleanup handler, which the unwinder runs before the program's own handlers. Use:
+ *   struct probe_wait w;
+ *   probe_wait_begin(&w, kind, object, mutex or 0, PROBE_CALLER());
+ *   PROBE_WAIT(r, w, the real call);
+ *   probe_wait_end(&w);
+ */
 #ifndef KASURI_PROBE_WAIT_H
 #define KASURI_PROBE_WAIT_H
 
@@ -10,7 +17,7 @@ struct probe_wait {
     uint32_t kind; /* enum kasuri_wait_kind */
     const void *object;
     const void *mutex; /* that a condition variable gives back; else null */
-    int timed_out;     /* the time limit ended it, and nobody else */
+    int timed_out;     /* the time limit ended the wait, and no other thread */
 };
 
 /* The wait begins; a mutex is about to be released by it. */

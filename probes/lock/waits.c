@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Waits that are no locks: semaphores, barriers, joins, once. */
+/*
+ * Waits that are not for locks: semaphores, barriers, joins, pthread_once. Each gives a pair WAIT_BEGIN, WAIT_END with
+ * the object: the address of the semaphore, barrier or once control; for a join the pthread_t of the other thread. The
+ * site of WAIT_BEGIN is the caller. Condition variables are in cond.c, since they also release a mutex.
+ */
 #include "wait.h"
 
 #include <errno.h>
 
-/* A semaphore has no owner, so it has waits and no holds. Only a wait that had to wait is written. */
+/* A semaphore has no owner, so it has waits and no holds. It is tried first, and only a call that has to wait is
+ * recorded. sem_* return -1 and set errno, so errno is kept over the try and over the writing of events. */
 #define SEM_WAIT(s, call)                                                                                              \
     do {                                                                                                               \
         struct probe_wait w;                                                                                           \
@@ -22,7 +27,7 @@
         return r;                                                                                                      \
     } while (0)
 
-/* A wait is a point of cancellation also where it does not wait; trying is none. */
+/* POSIX makes sem_wait a cancellation point even if it need not wait, and sem_trywait is none: so test first. */
 PROBE_EXPORT int sem_wait(sem_t *s) {
     pthread_testcancel();
     SEM_WAIT(s, REAL(sem_wait)(s));
@@ -38,7 +43,7 @@ PROBE_EXPORT int sem_clockwait(sem_t *restrict s, clockid_t clock, const struct 
     SEM_WAIT(s, REAL(sem_clockwait)(s, clock, until));
 }
 
-/* Waits that always count, however short: what they wait for is another thread's arrival or end. */
+/* Waits that are always recorded, however short: they wait for the arrival or the end of another thread. */
 #define WAIT(kind, object, call)                                                                                       \
     do {                                                                                                               \
         struct probe_wait w;                                                                                           \
@@ -71,7 +76,8 @@ PROBE_EXPORT int thrd_join(thrd_t t, int *result) {
 
 /* -- once: the thread that runs the function works, the others wait -- */
 
-/* One call of pthread_once: the program's function has no argument, so that run_once finds it here. */
+/* One call of pthread_once. The function that the C library calls has no argument, so run_once finds the program's
+ * function here, through a thread-local variable. `outer`: the function may itself call pthread_once. */
 struct once_call {
     void (*function)(void);
     uint64_t started;
@@ -79,21 +85,25 @@ struct once_call {
 };
 static __thread struct once_call *once_now __attribute__((tls_model("initial-exec")));
 
-/* Runs in place of the program's function: that this thread is the one which runs it is known from `started`. */
+/* Runs in place of the program's function. `started` then tells once_slowly() that this thread ran the function and did
+ * not wait for another. */
 static void run_once(void) {
     struct once_call *call = once_now;
     call->started = kasuri__stamp();
     call->function();
 }
 
+/* Another thread was running the function when the caller looked. If this thread runs the function after all (the other
+ * was cancelled, or threw), no wait is recorded. The events are written after the call, WAIT_BEGIN with the stamp from
+ * before it. */
 static int once_slowly(pthread_once_t *control, void (*function)(void), uintptr_t caller) {
     struct once_call call = {function, 0, once_now};
     struct kasuri_site *site = probe_call_site(caller);
     uint64_t stamp = kasuri__stamp();
     int r;
     once_now = &call;
-    /* No cleanup handler: an exception that leaves the function would leave it registered. Then `once_now` goes stale,
-     * which nobody reads: run_once is called with a fresh one. */
+    /* No cleanup handler: an exception that leaves the function would leave it registered. `once_now` is then stale,
+     * which does no harm: each call that can reach run_once sets it first. */
     r = REAL(pthread_once)(control, run_once);
     once_now = call.outer;
     if (!call.started) {
@@ -105,10 +115,10 @@ static int once_slowly(pthread_once_t *control, void (*function)(void), uintptr_
 }
 
 PROBE_EXPORT int pthread_once(pthread_once_t *control, void (*function)(void)) {
-    /* glibc: 0 new, 1 being done (and a fork generation), 2 done. We wait only where another thread runs the
-     * function. The call that runs it may throw a C++ exception through here, so it is not touched. ORDER acquire;
-     * pairs with the release of the C library when the function is done: a caller that returns from here sees what
-     * the function did. The real pthread_once would do the same. */
+    /* glibc's values (nptl/pthread_once.c): 0 new, bit 0 being done (with a fork generation above bit 1), 2 done. The
+     * thread waits only while another runs the function. The call that runs it may throw a C++ exception through here,
+     * so it is not touched. ORDER acquire; pairs with the release of the C library when the function is done: a caller
+     * that returns from here sees what the function did. The real pthread_once would do the same. */
     if (KASURI__LIKELY(!(__atomic_load_n(control, __ATOMIC_ACQUIRE) & 1)) || !probe_on())
         return REAL(pthread_once)(control, function);
     return once_slowly(control, function, PROBE_CALLER());

@@ -28,7 +28,7 @@ void free(void *p) {
     pthread_mutex_unlock(&heap_lock);
 }
 void *calloc(size_t n, size_t m) {
-    return malloc(n * m); /* fresh memory is zero */
+    return malloc(n * m); /* memory that was never handed out before is zero */
 }
 void *realloc(void *p, size_t n) {
     void *q = malloc(n);

@@ -153,7 +153,7 @@ static size_t count(uint32_t kind, uint64_t object) {
     return n;
 }
 
-/* -- what must hold of every full recording -- */
+/* -- properties of every full recording -- */
 
 static int is_begin(const struct event *e) {
     return e->kind == KASURI_EV_LOCK_TAKEN || e->kind == KASURI_EV_LOCK_ACQUIRED;
@@ -291,7 +291,7 @@ static char *copy(const char *s) {
     return p;
 }
 
-/* What the program observes does not depend on the probe. */
+/* The program prints the same results with and without the probe. */
 static void same_as_without(const char *mode, const char *more) {
     static const char *const how[] = {"full", "light"};
     int status = run(mode, NULL, NULL);
@@ -368,7 +368,7 @@ static int many_locks_and_short_threads(void) {
     return failed;
 }
 
-/* Light mode: what is counted, recorded and left over makes up what happened. */
+/* Light mode: the counted, the recorded and the remaining holds add up to all holds of the program. */
 static int light_mode_counts(void) {
     uint64_t counted = 0, samples = 0, objects[2] = {0, 0}, n[2] = {0, 0};
     same_as_without("counted", NULL);

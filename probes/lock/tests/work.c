@@ -79,12 +79,12 @@ static struct truth *row(const void *object) {
     return &truths->rows[n];
 }
 
-/* Whether somebody sleeps until `m` is free, by glibc's word in it. */
+/* Whether a thread sleeps until `m` is free, from glibc's __lock. */
 static int is_waited_for(pthread_mutex_t *m) {
     return __atomic_load_n(&m->__data.__lock, __ATOMIC_RELAXED) > 1;
 }
 
-/* Whether the thread sleeps. */
+/* Whether the thread sleeps, from its state in /proc. */
 static int is_asleep(pid_t tid) {
     char path[64], text[256] = "";
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
@@ -161,7 +161,7 @@ static void *waiter(void *p) {
     waits_here();
     return p;
 }
-/* A while, which begins when somebody waits for `first`. */
+/* Hold on for a while, which begins when another thread waits for `first`. */
 static void until_waited_for(void) {
     sem_wait(&asked);
     while (!is_waited_for(&first))
@@ -180,9 +180,10 @@ static int holder(void) {
     return 0;
 }
 
-/* -- convoy: everyone queues for one lock that is nearly always held -- */
+/* -- convoy: all threads queue for one lock that is nearly always held -- */
 
-/* The first who comes lets the others come too: somebody waits, also where one runs after the other. */
+/* The first thread to come waits for the others: so one of them has to wait for the lock even where a single CPU runs
+ * them one after the other. */
 static void hold_up(void) {
     static int is_held_up;
     if (!is_held_up++)
@@ -596,14 +597,15 @@ static int counted(void) {
 static pthread_once_t slow_once = PTHREAD_ONCE_INIT;
 static pid_t once_tids[3];
 static int once_runs_now;
-/* Lasts until the two others wait for its end. */
+/* The function of pthread_once: lasts until the two other threads wait for its end. */
 static void slow_function(void) {
     __atomic_store_n(&once_runs_now, 1, __ATOMIC_RELAXED);
     for (int i = 1; i < 3; i++)
         while (!is_asleep(__atomic_load_n(&once_tids[i], __ATOMIC_RELAXED)))
             usleep(1000);
 }
-/* The first runs it. The others come later: whoever comes at the same moment waits unseen (probe.md). */
+/* The first thread runs it. The others come later: the wait of a thread that comes at the same moment is not recorded
+ * (probe.md, limits). */
 static void *once_thread(void *p) {
     long self = (long)p;
     pthread_barrier_wait(&barrier);
