@@ -1,4 +1,7 @@
-//! Answers as JSON: `docs/schema/stat-1.json`, `docs/schema/compare-1.json`.
+//! Answers as JSON, for programs.
+//!
+//! The structs of the analysis crates are the format: their fields are the keys, and docs/schema has a schema for each
+//! command, such as stat-1.json. A number in a schema's name changes when a key is removed or changes its meaning.
 use serde::Serialize;
 use std::io::{self, Write};
 

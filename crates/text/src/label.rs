@@ -1,5 +1,5 @@
-//! The names of limits, the same in every output.
-/// What keeps a program from being faster, as people read it.
+//! The names of limits, the same in every output: `kasuri predict`, its chart, and the report's tab of the prediction.
+/// A limit as a phrase that follows "limited by".
 pub fn limit(limit: &kasuri_predict::Limit) -> String {
     use kasuri_predict::Limit;
     match limit {

@@ -1,5 +1,10 @@
-//! What `kasuri locks` says in sum: one set of numbers, from which class, prediction and advice all follow, so that none
-//! contradicts another. docs/guide/locks.md has the rule for people.
+//! The conclusion of `kasuri locks`: one set of numbers, from which class, prediction and advice all follow, so that
+//! none contradicts another.
+//!
+//! [`Verdict::new`] takes the answer about locks and, if there is one, the prediction. It first drops a prediction
+//! that cannot be trusted, because threads waited for a lock without recorded holds, which the replay takes to be
+//! free. It then chooses one piece of [`Advice`], by the rule at [`Verdict::new`]. docs/guide/locks.md has the rule
+//! for users.
 use crate::table::units::percent;
 use kasuri_analyze::{Inversion, LockRow, Locks, OrderCycle};
 use kasuri_predict::{Class, Prediction};
@@ -10,14 +15,14 @@ pub const WORTH_A_LOOK: f64 = 0.01;
 /// The numbers and what follows from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict<'a> {
-    /// None: no replay (a part of a recording, no locks, no scheduler events), or one that cannot know what matters:
-    /// see [`Verdict::without_holds`].
+    /// None: there was no replay (a part of a recording, no locks, no scheduler events), or it cannot be trusted: see
+    /// [`Verdict::without_holds`].
     pub prediction: Option<&'a Prediction>,
-    /// A lock that is waited for and of which no hold is recorded (Python's GIL): the replay takes it for free.
+    /// A lock that threads waited for and of which no hold is recorded (Python's GIL): the replay takes it to be free.
     pub without_holds: Option<&'a LockRow>,
     /// The most waited for lock's share of this recording; none: not known.
     pub waited: Option<f64>,
-    /// What to look at first; none: nothing can be said.
+    /// What to look at first; none: not enough is known.
     pub advice: Option<Advice<'a>>,
 }
 
@@ -26,11 +31,11 @@ pub struct Verdict<'a> {
 pub enum Advice<'a> {
     /// Two locks in both orders.
     Inversion(&'a Inversion),
-    /// Three or more in a circle.
+    /// Three or more locks in a circle.
     Circle(&'a OrderCycle),
     /// Class low (or not known), and next to no waits here.
     Nothing(&'a LockRow),
-    /// Next to no waits here, but a higher class: this lock is what makes it.
+    /// Next to no waits here, but a higher class: this lock causes it.
     NotHereYet(&'a str),
     /// Its holders sleep while others wait.
     HolderSleeps(&'a LockRow),
@@ -43,10 +48,10 @@ pub enum Advice<'a> {
 }
 
 impl<'a> Verdict<'a> {
-    /// The rule. In this order:
-    /// 1. what can deadlock;
-    /// 2. a lock that this recording waits for, with its cause: what is measured goes before what is predicted;
-    /// 3. without such waits, where the class is medium or high: the lock that it is for;
+    /// Applies the rule, in this order:
+    /// 1. a deadlock that is possible;
+    /// 2. a lock that this recording waits for, with its cause: measurements go before predictions;
+    /// 3. without such waits, where the class is medium or high: the lock that causes the class;
     /// 4. without such waits, and the class low or not known: nothing.
     pub fn new(locks: &'a Locks, prediction: Option<&'a Prediction>) -> Verdict<'a> {
         let worst = locks.locks.first();
@@ -96,6 +101,7 @@ pub fn without_holds(locks: &Locks) -> Option<&LockRow> {
     })
 }
 
+/// How far a lock limits the speed-up, in words.
 fn cap_text(speedup: f64) -> String {
     if speedup < 1000.0 {
         format!("limits the speed-up on any number of CPUs to {speedup:.1}x")
@@ -104,6 +110,7 @@ fn cap_text(speedup: f64) -> String {
     }
 }
 
+/// Chooses the advice; see [`Verdict::new`].
 fn advice<'a>(
     locks: &'a Locks,
     prediction: Option<&'a Prediction>,
@@ -125,17 +132,21 @@ fn advice<'a>(
             let cap = p.cap.as_ref().map(|c| c.lock.as_str());
             cap.or(busiest).map(Advice::NotHereYet)
         }
-        // Unknown is not next to nothing.
+        // Without a wait ratio, waits are not known to be negligible.
         _ if waited.is_none() && worst.used.wait_ns > 0 => cause(worst),
         _ => Some(Advice::Nothing(worst)),
     }
 }
 
-/// Why the lock is waited for; none: nobody knows what its holders did.
+/// The cause of the waits for a lock; none where it is not known what its holders did.
+///
+/// A holder that sleeps is the cause if it did so for more than 30 % of the wait time, else one that was preempted. If
+/// the lock was free for more than half of the wait time, the waiters were waking up. What remains is the work inside,
+/// if the holder's state is known for more than half of the time that there was a holder.
 fn cause(lock: &LockRow) -> Option<Advice<'_>> {
     let waited = lock.used.wait_ns as f64;
     let known = lock.holder_running_ns + lock.holder_preempted_ns + lock.holder_blocked_ns;
-    // Waits of which no hold is recorded (Python's GIL): who had it meanwhile is not known.
+    // Without recorded holds (Python's GIL) the holder is not known.
     if lock.used.holds == 0 {
         return None;
     }

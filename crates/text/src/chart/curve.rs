@@ -1,9 +1,14 @@
-//! The speed-up curve as a picture.
+//! The speed-up curve as a picture, in SVG.
+//!
+//! The picture is drawn from back to front: grid, ideal line, band and curve, dots, words for the limits. x is the
+//! number of CPUs, y the speed-up; both axes are logarithmic, so the ideal speed-up is a straight line. Sizes are in
+//! the units of the picture's `viewBox`; a page may scale it.
 use super::{LogAxis, escape, svg};
 use crate::label::limit;
 use kasuri_predict::Prediction;
 use std::fmt::Write;
 
+/// Size of the picture, and the margins around the area in which curves are drawn.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 56.0;
@@ -14,8 +19,8 @@ const BOTTOM: f64 = 46.0;
 /// A curve's points: number of CPUs, speed-up.
 type Points = Vec<(f64, f64)>;
 
-/// Predicted speed-ups with their range, measured points, the ideal line, and what limits from where on. Both axes in
-/// powers of two.
+/// The whole picture: predicted speed-ups with their range, measured points, the ideal line, and the limit from each
+/// number of CPUs on.
 pub fn speedup(p: &Prediction) -> String {
     let picture = Picture::new(p);
     let mut out = svg(WIDTH, HEIGHT, "predicted speed-up by number of CPUs");
@@ -27,7 +32,7 @@ pub fn speedup(p: &Prediction) -> String {
     out + "</svg>\n"
 }
 
-/// The axes.
+/// The ranges and axes.
 struct Picture {
     /// Most CPUs, lowest and highest speed-up.
     cpus: f64,
@@ -81,10 +86,12 @@ impl Picture {
         let of = |f: &dyn Fn(&kasuri_predict::Point) -> f64| -> Points {
             p.points.iter().map(|q| (q.cpus as f64, f(q))).collect()
         };
+        // On one CPU the speed-up is 1 by definition.
         let from_one = |mut points: Points| {
             points.insert(0, (1.0, 1.0));
             points
         };
+        // The band's outline: the upper edge from left to right, then the lower one back.
         let mut band = from_one(of(&|q| q.high));
         band.extend(of(&|q| q.low).into_iter().rev());
         let band = self.path(&band);
@@ -109,7 +116,7 @@ impl Picture {
         );
     }
 
-    /// A dot for each prediction, with its words, and a ring for each measurement.
+    /// A dot for each prediction, with its numbers and limit as a tooltip, and a ring for each measurement.
     fn points(&self, out: &mut String, p: &Prediction) {
         for q in &p.points {
             let _ = writeln!(
@@ -136,6 +143,7 @@ impl Picture {
         }
     }
 
+    /// Lines and labels at round speed-ups, labels at powers of two of CPUs.
     fn grid(&self, out: &mut String, p: &Prediction) {
         for s in [
             0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0,
@@ -168,7 +176,8 @@ impl Picture {
         );
     }
 
-    /// The first CPU count of each kind of limit carries its words.
+    /// The first number of CPUs of each kind of limit has a line and the limit's words, each a line lower than the one
+    /// before.
     fn limits(&self, out: &mut String, p: &Prediction) {
         let mut last = None;
         let mut n = 0;
@@ -180,6 +189,7 @@ impl Picture {
             last = Some(kind);
             let words = escape(&limit(&q.limit));
             let at = self.x.at(q.cpus as f64);
+            // Words in the right half of the picture end at their line instead of starting there.
             let (anchor, dx) = if at > WIDTH * 0.55 {
                 ("end", -6.0)
             } else {

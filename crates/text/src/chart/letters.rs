@@ -1,4 +1,8 @@
-//! The speed-up curve in letters: CPUs to the right, speed-up upwards, both in powers of two.
+//! The speed-up curve in letters: CPUs to the right, speed-up upwards, both logarithmic.
+//!
+//! A cell of the screen has one letter, and later letters cover earlier ones: the expected value covers the range,
+//! and the range the ideal line. A measured value is a cell further left, so it is seen beside the expected one. Rows
+//! near a round speed-up have a label and `+` on the axis.
 use super::LogAxis;
 use kasuri_predict::{Point, Prediction};
 

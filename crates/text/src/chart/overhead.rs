@@ -1,11 +1,12 @@
 //! `kasuri overhead --html`: the tables of overheads as a chart, in one self-contained page.
 //!
-//! A row for each operation, in it a dot for each configuration: how many times longer the operation takes, on a logarithmic axis,
-//! with the 95 % interval as a line through it. Nothing is scripted; it follows the reader's light or dark theme.
+//! The chart has a row for each operation, and in it a dot for each configuration: how many times longer the
+//! operation takes, on a logarithmic axis, with the 95 % interval as a line through it. Below are two tables with the
+//! same numbers, as factors and as added time. The page has no script and follows the reader's light or dark theme.
 use super::{LogAxis, escape, svg};
 use std::fmt::Write;
 
-/// What is drawn.
+/// The contents of the page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
     /// Heading.
@@ -44,10 +45,10 @@ const WIDTH: f64 = 1060.0;
 const LEFT: f64 = 170.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 26.0;
-/// Of a dot, and above and below those of a row.
+/// Height of a dot's line, and room above and below the lines of a row.
 const STEP: f64 = 9.0;
 const PAD: f64 = 5.0;
-/// Told apart in both themes, and by readers who see less of red and green.
+/// Colours of the configurations: distinct in both themes, and for readers with a red-green deficiency.
 const COLOURS: [&str; 8] = [
     "#4c8dff", "#e69f00", "#1fa187", "#cc79a7", "#d55e00", "#8f7ae5", "#56b4e9", "#8a9199",
 ];
@@ -63,7 +64,7 @@ i{display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:6px
 th,td{padding:3px 12px;text-align:right;border-bottom:1px solid var(--grid)}th{background:var(--head);font-weight:600}
 th:first-child,td:first-child{text-align:left}small{color:var(--muted);font-size:12px}";
 
-/// No script, no network, no plugin; nothing moves where links and forms lead.
+/// The page's content security policy: no script, no network, no plugins, no forms.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
@@ -104,17 +105,18 @@ pub fn html(page: &Page) -> String {
     out
 }
 
+/// The colour of a configuration; with more than eight, colours repeat.
 fn colour(ix: usize) -> &'static str {
     COLOURS[ix % COLOURS.len()]
 }
 
-/// The largest value that is drawn, and where 1 and it are on the axis.
+/// The lowest and highest ratio of the axis, with room at both ends.
 fn scale(page: &Page) -> (f64, f64) {
     let dots = || page.rows.iter().flat_map(|row| row.cells.iter().flatten());
     let sound = |value: &f64| value.is_finite() && *value > 0.0;
     let high = dots().map(|d| d.ratio[2]).filter(sound);
     let low = dots().map(|d| d.ratio[1]).filter(sound);
-    // An interval that ends in chance must not push the dots together.
+    // A measurement with an interval far too wide must not push the other dots together.
     let high = high.fold(1.25, f64::max).min(60.0) * 1.06;
     let low = low.fold(0.9, f64::min).max(0.5) / 1.02;
     (low, high)
@@ -177,6 +179,7 @@ fn chart(page: &Page) -> String {
     out + "</svg>\n"
 }
 
+/// A dot with its interval and its tooltip.
 fn draw(
     out: &mut String,
     (x, y): (&dyn Fn(f64) -> f64, f64),
@@ -200,6 +203,7 @@ fn draw(
     );
 }
 
+/// A table with a row for each operation and a column for each configuration.
 fn table(out: &mut String, page: &Page, heading: &str, cell: impl Fn(&Dot) -> String) {
     let _ = write!(
         out,

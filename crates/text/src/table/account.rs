@@ -1,4 +1,16 @@
-//! The account: a headline, a bar, a table of what was lost, to whom.
+//! The account: a headline, a bar, and a table of what the capacity was spent on.
+//!
+//! ```text
+//! where the time went
+//!   you got 2.93 of 4 CPUs: 0.61 lost to imbalance in loop48, 0.22 to lock `queue`
+//!   ##############################################BBBBBBBBBB....LLLL
+//!      CPUS   SHARE     TIME  WHAT
+//!   #  2.93  73.3 %   1.82 s  work: ...
+//!   B  0.61  15.3 %   379 ms  load imbalance: ...
+//! ```
+//!
+//! A class has a letter, which stands for it in all bars. Below a class stand its largest causes. The numbers add up to
+//! the capacity exactly; what is below [`FINDING`] is listed in one line on the overview.
 use super::Page;
 use super::grid::{Grid, number, text, word};
 use super::names::ThreadNames;
@@ -7,7 +19,7 @@ use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
 
-/// Causes with less of the capacity than this are no finding.
+/// Causes with less of the capacity than this are left out.
 const FINDING: f64 = 0.01;
 /// Most causes of one class in the table, and in the headline.
 const MAX_OF_CLASS: usize = 3;
@@ -36,6 +48,7 @@ fn letter(class: Class) -> (char, u8) {
     }
 }
 
+/// The class of a key; summaries have keys, as JSON does.
 fn class_of(key: &str) -> Class {
     let same = |class: &&Class| class.key() == key;
     Class::ALL
@@ -54,7 +67,7 @@ pub(super) enum Detail {
     Whole,
 }
 
-/// What a cause is, in words that follow "lost to"; with the place in the source, where that is known.
+/// A cause, in words that follow "lost to"; with the place in the source, where that is known and wanted.
 fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -> String {
     let place = |place: &Option<String>| match place {
         Some(place) if with_place => format!(" ({})", super::units::file_name(place)),
@@ -139,6 +152,7 @@ fn thread_names(s: &Summary) -> ThreadNames<'_> {
 }
 
 impl Page<'_> {
+    /// The section of the account.
     pub(super) fn account(&mut self, s: &Summary, detail: Detail) {
         let a = &s.account;
         if !knows_account(s) {
@@ -170,6 +184,7 @@ impl Page<'_> {
         bar
     }
 
+    /// Classes by size, useful ones first, each with its largest causes.
     fn account_table(&mut self, a: &AccountSummary, names: &ThreadNames<'_>, detail: Detail) {
         let mut grid = Grid::new(&[
             word("", 0),
@@ -197,7 +212,7 @@ impl Page<'_> {
                 "-".into(),
             ]);
             let of_class = a.causes.iter().filter(|c| c.class == class.class);
-            // What has no more to say than its class stands in the class's row.
+            // A cause that has nothing to add to its class is left to the class's row.
             let found = of_class.filter(|c| share(c.ns) >= FINDING && kind != Class::Unknown);
             for cause in found.take(MAX_OF_CLASS) {
                 grid.row([
@@ -230,7 +245,7 @@ impl Page<'_> {
         }
     }
 
-    /// The longest stretch as `--range` takes it: in time since the recording's start.
+    /// The longest stretch in ms since the recording's start, as `--range` takes it.
     fn stretch(&self, cause: &CauseSummary) -> String {
         let since = |ns: i64| (ns - self.layout.start_ns) as f64 * 1e-6;
         format!(
@@ -240,6 +255,7 @@ impl Page<'_> {
         )
     }
 
+    /// How much of the lost time has a known cause, and commands that show more.
     fn account_notes(&mut self, a: &AccountSummary) {
         let is_lost = |c: &ClassSum| c.ns > 0 && !class_of(c.class).is_useful();
         let mut notes = match a.classes.iter().any(is_lost) {
@@ -261,6 +277,7 @@ impl Page<'_> {
         self.note(&notes.join("; "));
     }
 
+    /// For each region: how many CPUs were at work while any thread was inside it, and the largest loss.
     pub(super) fn regions(&mut self, s: &Summary) {
         let a = &s.account;
         if a.regions.is_empty() {
@@ -318,7 +335,7 @@ fn headline_text(a: &AccountSummary, names: &ThreadNames<'_>) -> String {
         .map(|(i, c)| {
             let lost = if i == 0 { "lost " } else { "" };
             let cause = match class_of(c.class) {
-                // The limit stands before the colon.
+                // The text before the colon names the limit already.
                 Class::ThrottledByCpuLimit if c.name == b.limit => "that limit".into(),
                 _ => cause_text(c, names, true),
             };
@@ -339,7 +356,7 @@ fn headline_text(a: &AccountSummary, names: &ThreadNames<'_>) -> String {
     let useful: i64 = a.classes.iter().filter(useful).map(|c| c.ns).sum();
     let lost = a.capacity_ns.saturating_sub(useful) as f64;
     match found.is_empty() {
-        // A sum of many small losses is a loss.
+        // Many causes below 1 % may still add up to a loss.
         true if lost >= FINDING * a.capacity_ns as f64 => format!(
             "{got}: {} lost, to causes of less than 1 % each",
             percent(lost / a.capacity_ns as f64)
@@ -358,14 +375,15 @@ pub(super) fn small_bar(classes: &[ClassSum]) -> String {
         .collect()
 }
 
-/// What is useful, then what is lost, most first.
+/// Useful classes first, then losses; the largest first in both.
 fn by_size(classes: &[ClassSum]) -> Vec<&ClassSum> {
     let mut order: Vec<&ClassSum> = classes.iter().filter(|c| c.ns > 0).collect();
     order.sort_by_key(|c| (!class_of(c.class).is_useful(), std::cmp::Reverse(c.ns)));
     order
 }
 
-/// Cells of a bar of `width`: by largest remainder, so that they add up; what is at least half a cell is seen.
+/// Cells of a bar of `width` for each class, by the method of largest remainders: whole cells first, and the cells that
+/// are left over go to the classes with the largest fractions, so that the sum is `width`.
 fn shares(classes: &[ClassSum], capacity: i64, width: usize) -> Vec<(Class, usize)> {
     let exact = |ns: i64| ns as f64 * width as f64 / capacity.max(1) as f64;
     let mut cells: Vec<(Class, usize, f64)> = by_size(classes)
@@ -384,7 +402,7 @@ fn shares(classes: &[ClassSum], capacity: i64, width: usize) -> Vec<(Class, usiz
     cells.into_iter().map(|(class, n, _)| (class, n)).collect()
 }
 
-/// The thread that came last most often, where the cause is its lateness.
+/// For load imbalance, the thread that came last most often, with its share of the cause's time.
 fn last(cause: &CauseSummary, names: &ThreadNames<'_>) -> String {
     match (cause.tid, class_of(cause.class)) {
         (Some(tid), Class::LoadImbalance) => format!(

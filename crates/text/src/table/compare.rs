@@ -1,4 +1,9 @@
-//! Two sides as text: what `kasuri compare` prints.
+//! A comparison as text: what `kasuri compare` prints.
+//!
+//! The first line is the verdict: how much faster the second side is, and whether that may be noise. Then come tables
+//! of numbers before and after. With four or more runs of each side a row has a p-value, corrected for the number of
+//! rows, and a star where it changed by more than noise; with fewer the columns of the range show how far runs
+//! differ.
 use super::grid::{Grid, number, text, word};
 use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page};
@@ -29,6 +34,7 @@ pub fn render_comparison(comparison: &Comparison, layout: &Layout) -> String {
 }
 
 impl Page<'_> {
+    /// The verdict and the two sides.
     fn sides(&mut self, c: &Comparison) {
         for line in super::wrap(&verdict(c), self.layout.width.max(20)) {
             let line = self.styled("1", &line);
@@ -49,8 +55,10 @@ impl Page<'_> {
         }
     }
 
+    /// A table of changes. `kind`: the heading of the column that separates rows of one name; none where names are
+    /// unique.
     fn changes(&mut self, title: &str, note: &str, changes: &[Change], kind: Option<&'static str>) {
-        // What did not happen on either side is no finding.
+        // A row that is 0 on both sides is left out.
         let found: Vec<&Change> = (changes.iter())
             .filter(|c| c.before.max != 0.0 || c.after.max != 0.0)
             .collect();
@@ -93,7 +101,7 @@ impl Page<'_> {
     }
 }
 
-/// What is known first: a ratio of too few runs is the ratio of these runs, and of nothing more.
+/// The verdict in a sentence. It states whether there are enough runs: a ratio of too few runs holds for these alone.
 fn verdict(c: &Comparison) -> String {
     let Some(speed) = c.speed_up else {
         return "nothing to compare".into();
@@ -118,6 +126,7 @@ fn verdict(c: &Comparison) -> String {
     }
 }
 
+/// One side: its runs, its command, and what limits the comparison.
 fn side(s: &Side) -> String {
     let command = match s.command.is_empty() {
         true => "whole system".to_string(),
@@ -141,6 +150,7 @@ fn side(s: &Side) -> String {
     )
 }
 
+/// A value in the unit of its row.
 fn value(c: &Change, value: f64) -> String {
     match c.unit {
         "ns" => duration(value),
@@ -157,6 +167,7 @@ fn spread(min: f64, max: f64, mean: f64) -> String {
     percent((max - min) / 2.0 / mean.abs())
 }
 
+/// The difference with its sign.
 fn difference(c: &Change) -> String {
     let sign = if c.difference < 0.0 { "-" } else { "+" };
     match c.difference == 0.0 {
@@ -165,6 +176,7 @@ fn difference(c: &Change) -> String {
     }
 }
 
+/// The change in per cent; beyond ten times as a factor.
 fn change(c: &Change) -> String {
     match c.ratio {
         _ if c.difference == 0.0 => "0 %".into(),

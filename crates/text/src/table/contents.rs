@@ -1,4 +1,7 @@
-//! What is in a file, as text: `kasuri info`.
+//! The contents of a file, as text: what `kasuri info` prints.
+//!
+//! Four sections: facts about the recording, its events by kind, losses and limitations, and the questions that it can
+//! answer, each with the command, or with what would have to be recorded.
 use super::grid::{Grid, number, text};
 use super::units::{count, duration, plural, printable};
 use super::{Layout, Page, wrap};
@@ -18,6 +21,7 @@ pub fn contents(name: &str, contents: &Contents, layout: &Layout) -> String {
 }
 
 impl Page<'_> {
+    /// Facts about the file; those that the file does not have are left out.
     fn file(&mut self, name: &str, c: &Contents) {
         let by = match c.recorder.as_str() {
             "" => String::new(),
@@ -54,6 +58,7 @@ impl Page<'_> {
         self.fact("threads", &format!("{threads} of {processes}"));
     }
 
+    /// How many events there are of each kind, and how many rows the model made of them.
     fn events(&mut self, c: &Contents) {
         let title = format!(
             "{} of the kernel, {} of the program",
@@ -74,6 +79,7 @@ impl Page<'_> {
         }
     }
 
+    /// Losses with their causes and remedies, and limitations.
     fn lost(&mut self, c: &Contents) {
         if c.losses.is_empty() && c.missing.is_empty() {
             self.heading("lost events", "none");
@@ -104,6 +110,7 @@ impl Page<'_> {
         }
     }
 
+    /// Text over the width of the page.
     fn paragraph(&mut self, text: &str) {
         let room = self.layout.width.saturating_sub(2).max(20);
         for line in wrap(text, room) {
@@ -111,6 +118,7 @@ impl Page<'_> {
         }
     }
 
+    /// Topic, `yes`, `partly` or `no`, and the command or the reason: three columns, the last one wrapped.
     fn answers(&mut self, c: &Contents) {
         const TOPIC: usize = 28;
         const CAN: usize = 8;

@@ -1,4 +1,8 @@
 //! The critical path as text: what to shorten first, by how much the run would shrink.
+//!
+//! Two tables. The first has the parts of the path, largest first, with the time that each takes of it. The second
+//! has changes, and the length of the run when it is replayed with one of them. The replay without a change is
+//! printed below as a check: its length should be that of the run.
 use super::grid::{Grid, number, sentence, text, word};
 use super::names::ThreadNames;
 use super::units::file_name;
@@ -19,6 +23,7 @@ pub fn render_critical_path(path: &CriticalPath, layout: &Layout) -> String {
 }
 
 impl Page<'_> {
+    /// The parts of the path. `LONGEST STRETCH` is in ms since the recording's start, as `--range` takes it.
     fn critical_path(&mut self, path: &CriticalPath, names: &ThreadNames<'_>) {
         let title = format!(
             "critical path: {} of {}, changing thread {}",
@@ -61,6 +66,7 @@ impl Page<'_> {
         self.grid(grid, shown, path.entries.len());
     }
 
+    /// The changes, with the length of the run that each would lead to.
     fn what_if(&mut self, path: &CriticalPath) {
         self.heading("what if", "length of the run replayed with one change");
         let per_cent = |ns: i64| percent(ns as f64 / path.replayed_ns.max(1) as f64);
@@ -86,6 +92,7 @@ impl Page<'_> {
     }
 }
 
+/// What a part of the path is: code, a ready thread, a wait for something outside, or unknown time.
 fn what(e: &PathEntry, names: &ThreadNames<'_>) -> String {
     let thread = names.text(&e.thread, e.tid);
     let code = printable(&e.code);
@@ -98,6 +105,7 @@ fn what(e: &PathEntry, names: &ThreadNames<'_>) -> String {
     }
 }
 
+/// A change, in words that follow "if".
 fn change(w: &WhatIf) -> String {
     let place = w
         .place

@@ -1,5 +1,15 @@
-//! Columns of text that fit the screen: long names are shortened, then the least important columns go, then names are
-//! shortened as far as it takes.
+//! Tables that fit the screen.
+//!
+//! A column says what may happen to it when the screen is narrow, by the function that makes it:
+//!
+//! | column | narrow screen |
+//! |---|---|
+//! | [`text`] | shortened in the middle, `a-rather~ad-name` |
+//! | [`sentence`] | continued on further lines |
+//! | [`word`], [`number`] | kept whole, or left out by their `dispensable` number |
+//!
+//! [`Grid::lines`] first shortens texts to `ENOUGH_TEXT` columns, then leaves out the most dispensable columns one by
+//! one, then shortens texts further. Widths are those of the screen (`unicode-width`), not of bytes or characters.
 use super::units::printable;
 use super::wrap;
 use std::borrow::Cow;
@@ -53,6 +63,7 @@ pub fn number(head: impl Into<Cow<'static, str>>, dispensable: u8) -> Column {
     }
 }
 
+/// Columns of the screen between two columns of the table, and before the first.
 const GAP: usize = 2;
 const INDENT: usize = 2;
 /// Text columns are shortened to this before any column goes...
@@ -102,7 +113,7 @@ impl Grid {
             .collect()
     }
 
-    /// Columns in which nothing is known say nothing.
+    /// Removes dispensable columns in which every cell is empty or `-`.
     fn drop_empty(&mut self) {
         for i in (0..self.columns.len()).rev() {
             if self.columns[i].dispensable > 0
@@ -117,6 +128,7 @@ impl Grid {
         }
     }
 
+    /// The width of each column: that of its widest cell or of its heading.
     fn widths(&self) -> Vec<usize> {
         let widest = |(i, column): (usize, &Column)| {
             self.rows
@@ -134,6 +146,7 @@ impl Grid {
         let original = widths.to_vec();
         while total(widths) > width {
             let wide = (0..widths.len()).filter(|&i| self.columns[i].shrinks && widths[i] > least);
+            // The widest column loses one, so that long texts end up equally wide.
             let Some(widest) = wide.max_by_key(|&i| widths[i]) else {
                 widths.copy_from_slice(&original);
                 return false;
@@ -143,6 +156,7 @@ impl Grid {
         true
     }
 
+    /// The column to leave out next.
     fn most_dispensable(&self) -> Option<usize> {
         let (i, column) = self
             .columns
@@ -169,6 +183,7 @@ impl Grid {
             .collect()
     }
 
+    /// One line of the screen, without spaces at its end.
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
         let mut line = " ".repeat(INDENT);
         for (i, (cell, &width)) in cells.iter().zip(widths).enumerate() {
@@ -186,6 +201,7 @@ impl Grid {
     }
 }
 
+/// The width of a line.
 fn total(widths: &[usize]) -> usize {
     INDENT + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
@@ -204,6 +220,7 @@ pub fn cut(text: &str, width: usize) -> String {
     head + "~" + &tail.into_iter().rev().collect::<String>()
 }
 
+/// The first characters that fit the room; wide characters take two columns, combining ones none.
 fn fitting(chars: impl Iterator<Item = char>, room: usize) -> impl Iterator<Item = char> {
     chars.scan(0, move |used, c| {
         *used += c.width().unwrap_or(0);

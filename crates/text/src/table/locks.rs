@@ -1,4 +1,19 @@
 //! Locks as text: what `kasuri locks` prints.
+//!
+//! Facts come first: the ratios, the class and the advice of [`Verdict`]. Then tables, each largest waits first:
+//!
+//! | table | question |
+//! |---|---|
+//! | locks | which lock costs how much |
+//! | holders, waits | what the holder did while it held the lock, and while others waited |
+//! | waiters and holders | which thread waited for which |
+//! | call sites | which place in the source took the lock |
+//! | other waits | conditions, semaphores, barriers |
+//! | threads, tasks, processes | which of them use locks |
+//! | locks taken in both orders | what can deadlock |
+//! | system calls, the kernel's own locks | time inside the kernel |
+//!
+//! A table without rows is left out. Ratios are those of docs/glossary.md.
 use super::grid::{Grid, number, text, word};
 use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page};
@@ -33,10 +48,12 @@ pub fn render(locks: &Locks, prediction: Option<&Prediction>, layout: &Layout) -
     page.text
 }
 
+/// A time.
 fn ns(value: i64) -> String {
     duration(value as f64)
 }
 
+/// A share that may not be known.
 fn maybe(share: Option<f64>) -> String {
     share.map_or("-".into(), percent)
 }
@@ -54,6 +71,7 @@ fn contended(u: &Use) -> String {
     }
 }
 
+/// A share of a whole; `-` where the whole is nothing.
 fn part(of: i64, whole: i64) -> String {
     if whole > 0 {
         percent(of as f64 / whole as f64)
@@ -63,6 +81,7 @@ fn part(of: i64, whole: i64) -> String {
 }
 
 impl Page<'_> {
+    /// Ratios, limitations of the recording, class and advice.
     fn lock_facts(&mut self, locks: &Locks, prediction: Option<&Prediction>) {
         let t = &locks.total;
         if let Some(why) = &locks.not_seen {
@@ -124,6 +143,7 @@ impl Page<'_> {
         }
     }
 
+    /// A row for each lock.
     fn lock_table(&mut self, locks: &Locks) {
         self.heading(
             "locks",
@@ -170,7 +190,8 @@ impl Page<'_> {
         self.grid(grid, shown, locks.locks.len());
     }
 
-    /// What holders did: of the time they held a lock, and of the time that others waited for it.
+    /// What holders did: of the time that they held a lock, and of the time that others waited for it. Only with thread
+    /// states, and only for locks that threads waited for.
     fn hold_table(&mut self, locks: &Locks) {
         let rows: Vec<_> = locks
             .locks
@@ -230,7 +251,7 @@ impl Page<'_> {
                 part(lock.holder_preempted_ns, waited),
                 part(lock.holder_blocked_ns, waited),
                 match lock.used.holds {
-                    // Without holds nothing says when it was free.
+                    // Without recorded holds it is not known when the lock was free.
                     0 => "-".into(),
                     _ => part((waited - lock.holder_ns).max(0), waited),
                 },
@@ -239,6 +260,8 @@ impl Page<'_> {
         self.grid(grid, shown, rows.len());
     }
 
+    /// A row for each pair of waiter and holder of a lock. A holder with TID 0 and no name stands for "no thread": the
+    /// lock was free, and the waiter was on its way to a CPU.
     fn waits_table(&mut self, locks: &Locks) {
         if locks.waits_for.is_empty() {
             return;
@@ -327,6 +350,7 @@ impl Page<'_> {
         self.grid(grid, shown, locks.waits.len());
     }
 
+    /// A row for each place in the source that took a lock.
     fn sites_table(&mut self, locks: &Locks) {
         if locks.sites.is_empty() {
             return;
@@ -353,6 +377,7 @@ impl Page<'_> {
         self.grid(grid, shown, locks.sites.len());
     }
 
+    /// Threads, tasks by name, and processes if there are several: the same columns for each.
     fn owners(&mut self, locks: &Locks) {
         let row = |name: &str, id: i32, u: &Use| {
             [
@@ -403,6 +428,7 @@ impl Page<'_> {
         }
     }
 
+    /// System calls, and waits for the kernel's own locks.
     fn kernel_tables(&mut self, locks: &Locks) {
         if !locks.syscalls.is_empty() {
             self.heading("system calls", "most CPU time first");
@@ -461,6 +487,7 @@ impl Page<'_> {
         }
     }
 
+    /// Orders of locks that contradict each other.
     fn inversions(&mut self, locks: &Locks) {
         if locks.inversions.is_empty() && locks.order_cycles.is_empty() {
             return;
@@ -483,6 +510,7 @@ impl Page<'_> {
     }
 }
 
+/// A place in the source, to be appended to a phrase.
 fn place(place: &str) -> String {
     match place {
         "" => String::new(),
@@ -490,7 +518,7 @@ fn place(place: &str) -> String {
     }
 }
 
-/// Two locks in both orders: how often, by whom, where, and whether that can deadlock.
+/// Two locks in both orders: how often, by which threads, where, and whether that can deadlock.
 pub fn inversion(i: &Inversion) -> String {
     let whether = match &i.guard {
         _ if i.can_deadlock => "can deadlock".into(),
@@ -510,6 +538,7 @@ pub fn inversion(i: &Inversion) -> String {
     )
 }
 
+/// Three or more locks in a circle, step by step.
 fn circle(cycle: &OrderCycle) -> String {
     let step = |s: &OrderStep| {
         let times = plural(s.times, "time");

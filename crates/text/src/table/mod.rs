@@ -1,4 +1,22 @@
-//! The summary as text: what `kasuri stat` prints.
+//! Answers as text, fitted to a terminal's width: what `kasuri stat`, `info`, `locks`, `predict`, `critical` and
+//! `compare` print.
+//!
+//! A private `Page` collects lines; each module adds the methods for its sections to it. Sections are built from four
+//! elements, all in `mod.rs` and `sections.rs`: a `heading` with a remark, a `fact` (label and text), an `item` (a
+//! paragraph), and a `grid` (a table).
+//!
+//! | module | prints |
+//! |---|---|
+//! | `overview` | `kasuri stat`, as far as it fits one screen |
+//! | `sections` | all other sections of `kasuri stat` |
+//! | `account` | where the CPU time went: headline, bar and table |
+//! | `critical_path`, `locks`, `predict`, `compare`, `contents` | the other commands |
+//! | [`grid`] | tables whose columns fit the screen |
+//! | [`units`] | numbers and names |
+//! | `names` | threads, with their ids where names are shared |
+//!
+//! All text from a recording goes through [`units::printable`] before it is printed: a traced program chooses its
+//! names.
 mod account;
 mod compare;
 mod contents;
@@ -152,11 +170,13 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
+    /// Adds a line.
     fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
     }
 
+    /// Text with an SGR code of ECMA-48 around it, such as 1 (bold) or 2 (dim); without colours the text alone.
     fn styled(&self, style: &str, text: &str) -> String {
         if self.layout.colour {
             format!("\u{1b}[{style}m{text}\u{1b}[0m")
@@ -199,6 +219,7 @@ impl Page<'_> {
         }
     }
 
+    /// Adds one section; a section without contents adds nothing.
     fn section(&mut self, s: &Summary, section: Section) {
         match section {
             Section::Run => self.run(s),
@@ -248,6 +269,7 @@ impl Page<'_> {
         }
     }
 
+    /// How many of `all` rows to print.
     fn shown(&self, all: usize) -> usize {
         if self.layout.top == 0 {
             all
@@ -257,7 +279,7 @@ impl Page<'_> {
     }
 }
 
-/// Breaks at spaces; a word longer than the room keeps its line to itself.
+/// Breaks text at spaces into lines of `room` columns; a longer word has a line of its own and is not cut.
 fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

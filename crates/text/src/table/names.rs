@@ -1,4 +1,6 @@
-//! What threads are called: by their names, with their ids where several share a name.
+//! Names of threads: the name alone, or with the id where several threads share it.
+//!
+//! Names are compared over all threads of a page, so that a thread is called the same everywhere on it.
 use super::units::printable;
 use std::collections::{HashMap, HashSet};
 

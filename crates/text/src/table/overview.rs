@@ -1,4 +1,15 @@
-//! What `kasuri stat` prints unasked: the run in two lines, where its time went, what to try. It fits one screen of 80 columns.
+//! What `kasuri stat` prints without options: the run in two lines, where its time went, what to try. It fits one
+//! screen of 80 columns.
+//!
+//! ```text
+//!   2.48 s on 2 CPUs, exited with 0 (AMD EPYC, Linux 6.18.44)
+//!   no events lost; tracing cost the program 0.4 % of its CPU time
+//!
+//! where the time went
+//!   you got 1.46 of 2 CPUs: 0.31 lost to lock `queue` (queue.c:71), ...
+//! ```
+//!
+//! A recording without scheduler events has no account; the annotations stand in for it.
 use super::account::Detail;
 use super::sections::loss_text;
 use super::units::{count, duration, percent, plural, printable};
@@ -14,6 +25,7 @@ const LOSSES: usize = 2;
 const WORTH_A_LINE: f64 = 0.01;
 
 impl Page<'_> {
+    /// The whole overview.
     pub(super) fn overview(&mut self, s: &Summary) {
         self.item(&run_text(s));
         self.item(&quality_text(s));
@@ -44,7 +56,7 @@ impl Page<'_> {
         self.text = page.text;
     }
 
-    /// The commands that say more.
+    /// The commands for more, at the end of every answer that knows the recording's file.
     pub(super) fn next_commands(&mut self) {
         let file = &self.layout.file;
         if file.is_empty() {
@@ -116,6 +128,7 @@ fn quality_text(s: &Summary) -> String {
     parts.join("; ")
 }
 
+/// How many events were lost; a loss of an unknown number makes the sum a lower bound.
 fn losses_text(losses: &[LossSummary]) -> String {
     // A program that misbehaved may claim any number.
     let counts = losses.iter().map(|l| l.count);

@@ -1,4 +1,8 @@
 //! A prediction as text: what `kasuri predict` prints.
+//!
+//! Facts and a verdict come first, then the speed-up by number of CPUs as a table and as a curve, then tables of what
+//! would change it: the program with one thing changed, its locks, and other models beside the replay. Uncertainties
+//! come last. Tables that compare have columns for a few numbers of CPUs only, see [`columns`].
 use super::grid::{Grid, number, sentence, text, word};
 use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page};
@@ -22,11 +26,13 @@ pub fn render(p: &Prediction, layout: &Layout) -> String {
     page.text
 }
 
+/// A factor.
 fn times(speedup: f64) -> String {
     format!("{speedup:.2}x")
 }
 
 impl Page<'_> {
+    /// What was recorded, how well the replay reproduces it, locks, the machine's costs, and the verdict.
     fn predicted_facts(&mut self, p: &Prediction) {
         self.title(&p.command);
         let replayed = p.replayed_wall_ns as f64 / p.recorded_wall_ns.max(1) as f64 - 1.0;
@@ -79,6 +85,7 @@ impl Page<'_> {
         self.fact("verdict", &text);
     }
 
+    /// A row for each number of CPUs.
     fn speedups(&mut self, p: &Prediction) {
         self.heading(
             "speed-up",
@@ -94,7 +101,7 @@ impl Page<'_> {
             number("MORE THREADS", 5),
             sentence("LIMITED BY"),
         ]);
-        // Rows that repeat the one before, because there are no more threads, say nothing new.
+        // Once more CPUs change nothing, two equal rows show it; further ones are left out.
         let mut shown = 0;
         for (i, point) in p.points.iter().enumerate() {
             let same = |q: &kasuri_predict::Point| {
@@ -129,6 +136,7 @@ impl Page<'_> {
         }
     }
 
+    /// The curve in letters; a single point has none.
     fn speedup_curve(&mut self, p: &Prediction) {
         if p.points.len() < 2 {
             return;
@@ -144,6 +152,7 @@ impl Page<'_> {
         }
     }
 
+    /// Speed-ups of the program with one thing changed, below those of the program as it is.
     fn changed_programs(&mut self, p: &Prediction) {
         if p.what_if.is_empty() {
             return;
@@ -169,6 +178,7 @@ impl Page<'_> {
         self.grid(grid, 0, 0);
     }
 
+    /// The program's locks, with the number of CPUs that saturates each.
     fn locks_of(&mut self, p: &Prediction) {
         if p.locks.is_empty() {
             return;
@@ -200,6 +210,7 @@ impl Page<'_> {
         self.grid(grid, shown, p.locks.len());
     }
 
+    /// The replay and other models, and which one the prediction follows.
     fn models_beside(&mut self, p: &Prediction) {
         let shown = columns(p);
         self.heading(
@@ -223,6 +234,7 @@ impl Page<'_> {
         self.fact("chosen", &printable(&p.believed));
     }
 
+    /// What the prediction does not know.
     fn uncertainties(&mut self, p: &Prediction) {
         if p.notes.is_empty() {
             return;
@@ -234,7 +246,8 @@ impl Page<'_> {
     }
 }
 
-/// A few CPU counts, for tables that compare.
+/// Positions of 2, 4, 8, 16 and 64 CPUs, as far as they are predicted, for tables that compare; of the first five
+/// numbers if none of these is.
 fn columns(p: &Prediction) -> Vec<usize> {
     let wanted = [2, 4, 8, 16, 64];
     let some: Vec<usize> = (0..p.points.len())
@@ -247,6 +260,7 @@ fn columns(p: &Prediction) -> Vec<usize> {
     }
 }
 
+/// Columns for those numbers of CPUs, after a column of names.
 fn many(first: &'static str, p: &Prediction, shown: &[usize]) -> Vec<super::grid::Column> {
     let column = |&i: &usize| number(format!("{} CPUS", p.points[i].cpus), 0);
     std::iter::once(text(first))
@@ -254,7 +268,8 @@ fn many(first: &'static str, p: &Prediction, shown: &[usize]) -> Vec<super::grid
         .collect()
 }
 
-/// What it comes to, in a sentence or two.
+/// The prediction in a sentence or two: the speed-up on the first number of CPUs, the most there is to gain and what
+/// limits it, and the change that helps most.
 fn verdict(p: &Prediction) -> String {
     let Some(two) = p.points.first() else {
         return "no number of CPUs to predict for".into();
@@ -307,8 +322,8 @@ fn verdict(p: &Prediction) -> String {
     text
 }
 
-/// For a program that has no more threads than these, but may start as many as there are CPUs: what it gets with its own, and
-/// what with more. None: not that kind of program, or they bring nothing.
+/// For a program that may start as many threads as there are CPUs: its speed-up with its own threads, and with more.
+/// None: not that kind of program, or more threads gain less than 5 %.
 fn started_with_more(p: &Prediction, best: f64) -> Option<String> {
     let more = |q: &Point| Some((q.cpus, q.more_threads?));
     let (cpus, most) = (p.points.iter().filter_map(more)).max_by(|a, b| a.1.total_cmp(&b.1))?;

@@ -1,4 +1,7 @@
-//! The sections of the page, in the order of the page.
+//! The sections of `kasuri stat -v`, in the order of the page.
+//!
+//! Each section is a method of `Page` that prints nothing when the summary has nothing for it. A number that was not
+//! recorded is `-`, never 0 ([`known`]). The functions below them turn one row of the summary into words.
 use super::Page;
 use super::account::small_bar;
 use super::grid::{Grid, number, text, word};
@@ -6,29 +9,32 @@ use super::overview::exit_text;
 use super::units::{count, duration, file_name, percent, plural, printable};
 use kasuri_analyze::{CpuTime, Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary};
 
+/// A time.
 fn ns(value: i64) -> String {
     duration(value as f64)
 }
 
+/// A time that may not be known.
 fn maybe_ns(value: Option<i64>) -> String {
     value.map_or("-".into(), ns)
 }
 
+/// One quantile of a latency.
 fn latency(value: Option<Latency>, pick: impl Fn(Latency) -> i64) -> String {
     maybe_ns(value.map(pick))
 }
 
-/// A number that is 0 only because nobody looked is "-".
+/// The text of a number, or `-` where it was not recorded and would be 0.
 fn known(is_known: bool, text: String) -> String {
     if is_known { text } else { "-".into() }
 }
 
-/// `cost the program 0.4 % of its CPU time (0.3..0.5): 8.50 ms; ...`; none when nothing is known of it.
+/// The cost of tracing: `cost the program 0.4 % of its CPU time (0.3..0.5): 8.50 ms; ...`; none when it is not known.
 fn tracing(s: &Summary) -> Option<String> {
     let t = &s.tracing;
     let mut parts = Vec::new();
     if let Some(share) = t.share {
-        // No part is more than the whole, whatever the interval says.
+        // The upper end of an interval may be more than the whole time; a share is not.
         let of_cpu = |ns: i64| (share * ns as f64 / t.cost_ns.max(1) as f64).min(1.0) * 100.0;
         parts.push(format!(
             "cost the program {} of its CPU time ({:.1}..{:.1} %): {}",
@@ -48,7 +54,7 @@ fn tracing(s: &Summary) -> Option<String> {
     } else if t.unpriced > 0 {
         parts.push("cost not known: the cost of an event was not measured on that machine".into());
     }
-    // Kernel events are of the whole system: others paid the rest.
+    // Kernel events are recorded on the whole system: the part of other programs and of idle CPUs is stated separately.
     if t.system_ns > t.cost_ns {
         let others = t.system_ns - t.cost_ns;
         parts.push(format!("other programs and idle CPUs: {}", ns(others)));
@@ -63,6 +69,7 @@ fn tracing(s: &Summary) -> Option<String> {
 }
 
 impl Page<'_> {
+    /// The run in numbers.
     pub(super) fn run(&mut self, s: &Summary) {
         let machine = [&s.cpu_model, &s.machine, &s.kernel, &s.host];
         let machine: Vec<String> = machine
@@ -133,6 +140,7 @@ impl Page<'_> {
         }
     }
 
+    /// Lost events with their remedies, and limitations.
     pub(super) fn losses(&mut self, s: &Summary) {
         if !s.losses.is_empty() {
             self.heading("lost events", "times near them are unknown, not zero");
@@ -152,6 +160,7 @@ impl Page<'_> {
         }
     }
 
+    /// A paragraph; spaces at its beginning indent all of its lines.
     pub(super) fn item(&mut self, text: &str) {
         let indent = "  ".to_string() + &" ".repeat(text.len() - text.trim_start().len());
         for line in super::wrap(
@@ -162,6 +171,7 @@ impl Page<'_> {
         }
     }
 
+    /// A row for each annotated slice.
     pub(super) fn annotations(&mut self, s: &Summary) {
         if s.annotations.is_empty() {
             return;
@@ -199,8 +209,9 @@ impl Page<'_> {
         self.grid(grid, shown, s.annotations.len());
     }
 
+    /// A paragraph for each region or loop whose threads had unequal work.
     pub(super) fn imbalance(&mut self, s: &Summary) {
-        // What would be shown as 0 % is no finding.
+        // An imbalance that would be printed as 0 % is left out.
         let found: Vec<&Imbalance> = s
             .imbalance
             .iter()
@@ -216,7 +227,7 @@ impl Page<'_> {
         let shown = self.shown(found.len());
         for i in &found[..shown] {
             self.item(&imbalance_text(i));
-            // Details of what costs next to nothing hide the others.
+            // Details only where the cost is 0.5 % of the capacity or more: others would hide them.
             let is_worth = i.cost_ns >= s.capacity_ns as f64 * 0.005;
             let more = [late_text(i), rounds_text(i)];
             for text in more.into_iter().flatten().filter(|_| is_worth) {
@@ -229,6 +240,7 @@ impl Page<'_> {
         }
     }
 
+    /// A row for each annotated wait and critical section.
     pub(super) fn waits(&mut self, s: &Summary) {
         if s.waits.is_empty() {
             return;
@@ -270,6 +282,7 @@ impl Page<'_> {
         self.grid(grid, shown, s.waits.len());
     }
 
+    /// A row for each thread; process ids only where there are several.
     pub(super) fn threads(&mut self, s: &Summary) {
         if s.threads.is_empty() {
             return;
@@ -299,6 +312,7 @@ impl Page<'_> {
         self.grid(grid, shown, s.threads.len());
     }
 
+    /// A row for each CPU, of shares of the wall time.
     pub(super) fn cpus(&mut self, s: &Summary) {
         if !s.known.switches || s.cpus.is_empty() || s.wall_ns <= 0 {
             return;
@@ -316,7 +330,7 @@ impl Page<'_> {
         ]);
         let share = |value: i64| percent(value as f64 / s.wall_ns as f64);
         let unknown = s.cpus.iter().any(|c| c.unknown_ns > 0);
-        // A CPU on which nothing of the program ran is one of many alike: the busy ones first, then by number.
+        // CPUs on which nothing of the program ran are alike: on large machines the busiest CPUs come first.
         let mut order: Vec<_> = s.cpus.iter().collect();
         let shown = if s.cpus.len() <= 16 {
             s.cpus.len()
@@ -345,6 +359,7 @@ impl Page<'_> {
         self.grid(grid, shown, s.cpus.len());
     }
 
+    /// A row for each process that ran while a thread of the program was ready.
     pub(super) fn interference(&mut self, s: &Summary) {
         let found: Vec<_> = s
             .interference
@@ -384,6 +399,7 @@ impl Page<'_> {
         self.grid(grid, shown, found.len());
     }
 
+    /// A row for each thread and reason of its moves to other CPUs.
     pub(super) fn migrations(&mut self, s: &Summary) {
         if s.migration_groups.is_empty() {
             return;
@@ -420,6 +436,7 @@ impl Page<'_> {
         self.grid(grid, shown, s.migration_groups.len());
     }
 
+    /// What to try, with the command to start with.
     pub(super) fn hints(&mut self, s: &Summary) {
         if s.hints.is_empty() {
             return;
@@ -434,6 +451,7 @@ impl Page<'_> {
     }
 }
 
+/// How many CPUs were busy on average.
 fn cpu_use(s: &Summary) -> String {
     match s.cpu_use {
         Some(share) => format!(
@@ -447,7 +465,7 @@ fn cpu_use(s: &Summary) -> String {
     }
 }
 
-/// How much of the CPU time that the kernel counted the events showed.
+/// The CPU time that the kernel counted, and how much of it the events show.
 fn cpu_time(account: &CpuTime) -> String {
     let (kernel, seen) = (ns(account.kernel_ns), ns(account.seen_ns));
     let share = percent(account.unseen_share.abs());
@@ -472,7 +490,7 @@ fn cpu_time(account: &CpuTime) -> String {
     format!("{kernel} counted by the kernel; the events show {seen}, {how_far}")
 }
 
-/// Work, span, what they allow, and what the heaviest chain consists of.
+/// Work, span, the speed-up that they allow, and the parts of the heaviest chain.
 fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
     let mut text = format!(
         "work {}, span {}: parallelism {:.1}",
@@ -480,7 +498,7 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
         ns(graph.span_ns),
         graph.parallelism
     );
-    // Brent's bound, the other way round: a greedy scheduler is at least this fast.
+    // Brent's bound on time, T <= work / P + span, as a bound on speed-up: a greedy scheduler is at least this fast.
     let least = |cpus: u32| {
         let (work, span) = (graph.work_ns as f64, graph.span_ns as f64);
         work / (work / f64::from(cpus) + span)
@@ -508,6 +526,7 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
     text
 }
 
+/// A loss: how many events, where, when and why.
 pub(super) fn loss_text(loss: &LossSummary) -> String {
     let n = if loss.count == 0 {
         "an unknown number of".into()
@@ -531,6 +550,7 @@ pub(super) fn loss_text(loss: &LossSummary) -> String {
     )
 }
 
+/// An imbalance: where, how much, what it cost, and which thread was slowest how often.
 fn imbalance_text(i: &Imbalance) -> String {
     let name = printable(&i.name);
     let threads = plural(i.threads.into(), "thread");
@@ -560,7 +580,7 @@ fn imbalance_text(i: &Imbalance) -> String {
     )
 }
 
-/// Who is late, and what that means.
+/// Which thread is late, and what to do about it; none without a test of chance, or with too few rounds.
 fn late_text(i: &Imbalance) -> Option<String> {
     let chance = match i.p_value? {
         p if p < 0.001 => "p < 0.001".to_string(),
@@ -586,7 +606,8 @@ fn late_text(i: &Imbalance) -> Option<String> {
     })
 }
 
-/// The distribution over rounds; what a single round says, the line above has said.
+/// The distribution over rounds, as a histogram in block characters; none below three rounds, as the line above has all
+/// there is to a single round.
 fn rounds_text(i: &Imbalance) -> Option<String> {
     const BARS: [char; 8] = [
         '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}',
@@ -612,6 +633,7 @@ fn rounds_text(i: &Imbalance) -> Option<String> {
     ))
 }
 
+/// The row of a thread; the account's bar is the last cell.
 fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 14] {
     let k = s.known;
     [
@@ -640,10 +662,11 @@ fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 
     ]
 }
 
+/// What the table's headings mean with the events that were recorded.
 fn threads_note(s: &Summary) -> String {
     let note = match (s.known.switches, s.known.wakeups) {
         (true, true) => "READY: could run, but had no CPU",
-        // Without wake-ups nobody knows when a sleeper became ready.
+        // Without wake-ups it is not known when a sleeping thread became ready.
         (true, false) => "READY: preempted; BLOCKED: asleep, or woken and not yet running",
         (false, _) => "scheduler events were not recorded",
     };

@@ -1,4 +1,7 @@
-//! Numbers for people: three significant digits, a unit that fits, thousands apart.
+//! Numbers and names as text: three significant digits, a unit that fits, groups of thousands.
+//!
+//! [`printable`] is the gate for all text that comes from a recording: names are chosen by the traced program, and a
+//! name with an escape sequence could otherwise rewrite the screen.
 
 /// `1.23 s`, `45.6 ms`, `789 us`, `0 ns`; negative lengths keep their sign.
 pub fn duration(ns: f64) -> String {
@@ -41,7 +44,7 @@ pub fn count(n: u64) -> String {
     text
 }
 
-/// A share of 1 as `12.3 %`; what is not quite nothing, or not quite all, does not look so.
+/// A share of 1 as `12.3 %`. A share above 0 is never printed as 0, and a share below 1 never as 100 %.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent > 0.0 && percent < 0.05 {
@@ -58,8 +61,8 @@ pub fn plural(n: u64, one: &str) -> String {
     format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// The text as people read it: names of C++ and Rust functions demangled, and whatever could steer a terminal, or turn
-/// what stands beside it around, replaced. Names come from the traced program.
+/// The text for a screen: names of C++ and Rust functions demangled, and characters replaced that could steer a
+/// terminal or reverse the text beside them.
 pub fn printable(text: &str) -> String {
     kasuri_analyze::demangled(text)
         .chars()
@@ -68,7 +71,8 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Whether a character shows nothing of its own and changes how others show: a control character, or one of Unicode's
-/// marks, embeddings, overrides and isolates of direction, with which `a<U+202E>cod.exe` reads as another name than it is.
+/// marks, embeddings, overrides and isolates of direction (UAX #9), with which `a<U+202E>cod.exe` reads as another
+/// name.
 pub fn steers(c: char) -> bool {
     let turns = matches!(
         c,
