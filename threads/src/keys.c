@@ -3,8 +3,16 @@
  * Thread-local keys. A thread's values lie in a table that hangs on its descriptor, so they move along when it
  * migrates.
  *
- * A key is an index with a generation: odd while in use. A value counts only with the generation it was set under, so a
- * key that is deleted and created again starts at NULL in every thread without visiting any.
+ * A key is an index (10 bits) with a generation (22 bits above them): odd while in use. A value counts only with the
+ * generation it was set under, so a key that is deleted and created again starts at NULL in every thread, and no
+ * thread's table need be visited.
+ *
+ *   ito_key_create, delete   change the process-wide array `keys`, without a lock; create is linear in ITO_KEYS_MAX
+ *   ito_key_set, get         use the calling thread's table; O(1), without atomics but the look at the generation
+ *   ito__keys_end            runs the destructors when a thread ends, in rounds, as pthread_key_create of POSIX says
+ *
+ * A table begins with 8 values and doubles, so a thread that uses few keys has a small one, and a thread that sets none
+ * has none.
  */
 #include "wait.h"
 
@@ -26,6 +34,7 @@ static struct {
     void (*destroy)(void *);
 } keys[ITO_KEYS_MAX];
 
+/* Null if never set; counts only while `generation` is that of the key. */
 struct key_value {
     uint32_t generation;
     void *value;
@@ -38,7 +47,8 @@ struct key_table {
 static uint32_t key_index(ito_key key) {
     return key & (ITO_KEYS_MAX - 1);
 }
-/* 22 bits: after two million creations and deletions a key may be taken for its ancestor. */
+/* 22 bits: after two million creations and deletions at one index the generation wraps, and an old key may be taken for
+ * the new one. */
 static uint32_t key_generation(ito_key key) {
     return key >> INDEX_BITS;
 }
@@ -46,7 +56,7 @@ static uint32_t key_now(uint32_t index) {
     /* ORDER acquire; pairs with the release store in ito_key_create(). Shows the key's `destroy`. */
     return load_acquire(&keys[index].generation);
 }
-/* Relaxed: a key that is deleted while a thread ends may have its destructor called or not, as POSIX leaves it. */
+/* Relaxed: if a key is deleted while a thread ends, its destructor may be called or not; POSIX leaves that open. */
 static void (*key_destructor(uint32_t index))(void *) {
     return load_relaxed(&keys[index].destroy);
 }
@@ -54,6 +64,7 @@ static bool key_is_valid(ito_key key) {
     return (key_generation(key) & 1) && key_now(key_index(key)) == key_generation(key);
 }
 
+/* Takes the first free index. Two steps, so that no thread finds the key valid before `destroy` is written. */
 int ito_key_create(ito_key *key, void (*destroy)(void *)) {
     for (uint32_t i = 0; i < ITO_KEYS_MAX; i++) {
         uint32_t free = key_now(i);
@@ -75,6 +86,7 @@ int ito_key_create(ito_key *key, void (*destroy)(void *)) {
     return EAGAIN;
 }
 
+/* Values that threads have set are not destroyed, as with pthread_key_delete: the program does that before. */
 int ito_key_delete(ito_key key) {
     uint32_t used = key_generation(key);
     if (!(used & 1))
@@ -93,7 +105,8 @@ static struct key_table *key_table(const ito_thread *t) {
     return (struct key_table *)(void *)t->keys;
 }
 
-/* Kernel threads that are no workers end by pthread's rules. */
+/* A kernel thread that is not a worker ends by pthread's rules and not by ito__end_slow(). The first time that it sets
+ * a key, it gets a value under one pthread key for all of ito; that key's destructor runs ito's destructors. */
 static pthread_key_t keys_foreign;
 static pthread_once_t keys_foreign_once = PTHREAD_ONCE_INIT;
 static int keys_foreign_error;
@@ -109,7 +122,8 @@ static bool keys_foreign_watch(ito_thread *t) {
     return !keys_foreign_error && !pthread_setspecific(keys_foreign, t);
 }
 
-/* The table moves when it grows: callers read it anew after every call that may end here. */
+/* Make room for `index`, by doubling. The table moves when it grows: callers read it anew after every call that may end
+ * here. Null: no memory, and the old table is as it was. */
 static struct key_table *key_table_grow(ito_thread *t, uint32_t index) {
     struct key_table *old = key_table(t);
     uint32_t n = old ? old->n : 0, wanted = n ? n : 8;
@@ -128,6 +142,7 @@ static struct key_table *key_table_grow(ito_thread *t, uint32_t index) {
     return table;
 }
 
+/* A null value beyond the table is what the key has already, so nothing grows for it. */
 int ito_key_set(ito_key key, const void *value) {
     uint32_t index = key_index(key);
     if (!key_is_valid(key))
@@ -144,6 +159,7 @@ int ito_key_set(ito_key key, const void *value) {
     return 0;
 }
 
+/* NULL for a key that was never set in this thread, or that is not valid. */
 void *ito_key_get(ito_key key) {
     uint32_t index = key_index(key);
     const struct key_table *table = key_table(ito__self());
@@ -171,7 +187,8 @@ static bool keys_end_round(ito_thread *t) {
     return any;
 }
 
-/* Destructors may set values again, so several rounds, as POSIX asks. What is left after them is lost. */
+/* Destructors may set values again, so up to ITO_KEY_ROUNDS rounds, as POSIX asks (PTHREAD_DESTRUCTOR_ITERATIONS). The
+ * values that are left after them are dropped. */
 void ito__keys_end(ito_thread *t) {
     for (int round = 0; round < ITO_KEY_ROUNDS && keys_end_round(t); round++)
         ;

@@ -15,6 +15,14 @@
  *   owner      the writer, or the thread    any      relaxed: it equals a reader's own id only if the reader is the
  *              that let it in                        writer
  *   readers, writers (queues): holder of the queue bit
+ *
+ * An example: R1 reads, W asks, then R2 asks. W queues, since the lock is not free; R2 queues behind the bit WAITERS,
+ * or readers that overlap could keep W out for ever. R1 leaves as the last reader: rwlock_admit() lets W in. W leaves:
+ * all readers that wait by now enter, before any other writer. So a reader waits for at most one writer, and a writer
+ * for the writers before it and one phase of readers before each turn.
+ *
+ * A waiter is let in by the thread that leaves: that thread changes the state for it, and it owns the lock when it
+ * wakes (hand-over). No thread that comes later can overtake it.
  */
 #include "lock_events.h"
 #include "wait.h"
@@ -23,6 +31,7 @@
 #define WAITERS 0x20000000u
 #define READERS 0x0fffffffu
 
+/* The bit WAITERS as the queues have it. Under the queue bit. */
 static uint32_t rwlock_waiters_bit(const ito_rwlock *l) {
     return l->readers.head || l->writers.head ? WAITERS : 0;
 }
@@ -30,7 +39,8 @@ static void rwlock_set_owner(ito_rwlock *l, uintptr_t owner) {
     store_relaxed(&l->owner, owner);
 }
 
-/* All waiting readers enter at once, which is what makes a phase. Returns them; *n: how many. Under the queue bit. */
+/* Take all waiting readers out of their queue: they enter together, as one phase. Returns their list; *n: their number,
+ * found in O(n). Under the queue bit. */
 static struct ito__waiter *rwlock_admit_readers(ito_rwlock *l, uint32_t *n) {
     struct ito__waiter *list = ito__waiters_pop_all(&l->readers);
     *n = 0;
@@ -40,9 +50,10 @@ static struct ito__waiter *rwlock_admit_readers(ito_rwlock *l, uint32_t *n) {
 }
 
 /*
- * Lets in whichever waiters may enter, after a reader or writer has left or a waiting writer gave up. The queue bit is
- * held on entry and given back.
- * @state: the present holders (WRITER or a number of readers). @readers_first: the readers' turn.
+ * Lets in the waiters that may enter, after a reader or writer has left or a waiting writer gave up. The queue bit is
+ * held on entry and given back; the waiters are woken after that, so that they do not find it taken.
+ * @state: the present holders (WRITER or a number of readers), without flags. @readers_first: it is the readers' turn,
+ * since a writer has left. Otherwise readers enter only where no writer waits.
  */
 static void rwlock_admit(ito_rwlock *l, uint32_t state, bool readers_first) {
     struct ito__waiter *list = NULL;
@@ -63,7 +74,7 @@ static void rwlock_admit(ito_rwlock *l, uint32_t state, bool readers_first) {
 
 /* -- readers -- */
 
-/* 0, EBUSY: not now, EAGAIN: too many. */
+/* Return: 0; EBUSY: a writer holds the lock or threads wait; EAGAIN: 2^28 - 1 readers hold it. */
 static int rwlock_try_read(void *lock) {
     ito_rwlock *l = lock;
     for (;;) {
@@ -104,6 +115,7 @@ static int rwlock_read(void *lock, uint64_t deadline_ns) {
     return ito__wait(&w, &l->state, s | WAITERS, deadline_ns, ITO__WAIT_RWLOCK, l, NULL);
 }
 
+/* For lock_events.c, which tries and blocks through read_call and write_call while locks are recorded. */
 static uint32_t rwlock_type(const void *lock) {
     (void)lock;
     return KASURI_LOCK_RWLOCK;
@@ -128,6 +140,7 @@ int ito_rwlock_tryrdlock(ito_rwlock *l) {
 
 /* -- writers -- */
 
+/* One compare-and-swap, from free to WRITER. It fails, too, while the queue bit is set for a moment. */
 static int rwlock_try_write(ito_rwlock *l) {
     /* ORDER acquire; pairs with the releases in rwlock_unlock(), of the last writer and of all readers since: each
      * reader's is a read-modify-write, so it continues the release sequences of those before it. */
@@ -137,8 +150,9 @@ static int rwlock_try_write(ito_rwlock *l) {
     return 0;
 }
 
-/* A writer enters only a lock that is wholly free. Otherwise it queues, and is let in by the last reader that leaves or
- * by the writer before it (rwlock_admit), which has set WRITER and the owner on its behalf. */
+/* A writer enters at once only if the lock is free and no thread waits. Otherwise it queues, and is let in by the last
+ * reader that leaves or by the writer before it (rwlock_admit), which has set WRITER and the owner on its behalf.
+ * Return: 0, EDEADLK if the thread is the writer already, or an error of the wait (ETIMEDOUT). */
 static int rwlock_write(void *lock, uint64_t deadline_ns) {
     ito_rwlock *l = lock;
     struct ito__waiter w;
@@ -201,6 +215,9 @@ int ito_rwlock_trywrlock(ito_rwlock *l) {
 /*
  * The writer leaves by a compare-and-swap that fails when threads wait; then, under the queue bit, all readers enter,
  * or else one writer. A reader leaves by a compare-and-swap too; the last one, if threads wait, lets a writer in.
+ *
+ * The owner is cleared before the lock is free: afterwards the field may be the next writer's. Readers are counted and
+ * not listed, so an unlock by a thread that is not a reader is found (EPERM) only where no thread reads.
  */
 static int rwlock_unlock(void *lock) {
     ito_rwlock *l = lock;
@@ -242,6 +259,7 @@ int ito_rwlock_unlock(ito_rwlock *l) {
     return rwlock_unlock(l);
 }
 
+/* A recorder of locks may know an earlier lock at this address: the next event begins a new life. */
 int ito_rwlock_init(ito_rwlock *l) {
     if (ITO__LOCKS_SEEN)
         ito__lock_forget(l);
@@ -249,6 +267,7 @@ int ito_rwlock_init(ito_rwlock *l) {
     return 0;
 }
 
+/* Frees nothing: it only reports a lock that is held or waited for. */
 int ito_rwlock_destroy(ito_rwlock *l) {
     uint32_t s = ito__word_lock(&l->state);
     bool busy = (s & ~WAITERS) || rwlock_waiters_bit(l);

@@ -30,7 +30,7 @@ void ito__fatal(const char *what, const struct ito_thread *t) {
 
 /* ---- begin ------------------------------------------------------------------------------------------------------ */
 
-/* First code of a thread that runs before its creator. The creator's context has just been saved, so thieves may have
+/* First code of a thread that runs before its creator. The creator's context has just been saved, so thieves may take
  * it from here on. */
 static void entry_child_first(void) {
     struct worker *w = worker_of(ito__worker());
@@ -83,7 +83,8 @@ static int child_first(struct worker *w, struct ito_thread *t) {
     return 0;
 }
 
-/* Another worker than the creator's will run it: make it ready there. */
+/* Make a thread ready that another worker than the creator's will run: in the inbox of the worker that it is bound to,
+ * or in the common queue where the creator is not a worker. Return: 0 or EAGAIN. */
 static int help_first(struct worker *w, struct ito_thread *t) {
     if (!(t->flags & ITO__OWN_STACK)) {
         t->stack = ito__stack_get(w, 0);
@@ -99,6 +100,7 @@ static int help_first(struct worker *w, struct ito_thread *t) {
     return 0;
 }
 
+/* Whether the attributes are of this version and in range. */
 static bool attr_ok(const ito_attr *attr) {
     return attr->struct_size == sizeof *attr && (attr->flags & ~ITO_ATTR_DETACHED) == 0 && attr->worker >= -1 &&
            (attr->worker < 0 || (uint32_t)attr->worker < ito__pool.n_workers);
@@ -161,7 +163,14 @@ int ito_create(ito_thread **out, const ito_attr *attr, void *(*fn)(void *), void
     return ito__create(out, attr, fn, arg);
 }
 
-/* ---- forked tasks ------------------------------------------------------------------------------------------------ */
+/* ---- forked tasks ------------------------------------------------------------------------------------------------
+ *
+ * A forked task is a function call that other workers may take over before its parent reaches the sync. It has no
+ * descriptor and no stack until then, only struct ito__fork in the parent's frame and a slot in the deque:
+ *   fork    ito__fork_push(), or ito__fork_slow() where there is no room
+ *   sync    pops the slot and calls the function (the usual case), or
+ *   steal   ito__promote() makes a thread of the task, which runs run_fork(); the sync then waits (wait_fork)
+ */
 
 /* What the thread of a stolen task runs. After the exchange the frame, and `fork` with it, belongs to the parent. */
 static void *run_fork(void *arg) {
@@ -176,7 +185,8 @@ static void *run_fork(void *arg) {
     return NULL;
 }
 
-/* It is detached: nobody joins it, and its parent waits on the task's own state. */
+/* Make a thread of a forked task, for a worker that has taken it. It is detached: no thread joins it, and its parent
+ * waits on the task's own state. Null: no memory. */
 struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork) {
     struct ito_thread *t = ito__descriptor_get(w);
     if (t == NULL)
@@ -195,6 +205,7 @@ struct ito_thread *ito__promote(struct worker *w, struct ito__fork *fork) {
     return t;
 }
 
+/* Note in the task's state that it has left its slot, so that its parent does not look for it there. */
 void ito__fork_taken(struct ito__fork *fork, const struct ito__slot *slot) {
     uintptr_t state = load_relaxed(&fork->state);
     /* If the state is not the slot, the task was taken before, or its parent, on another worker by now, waits already.
@@ -226,11 +237,12 @@ struct fork_wait {
     struct ito_thread *me;
 };
 
-/* The parent is off its stack: let whoever runs the task know that it waits. */
+/* Called when the parent is off its stack: put its address into the state, where the thread that runs the task finds
+ * it. If the task has ended meanwhile, the parent goes on at once. */
 static void fork_register(void *arg) {
     struct fork_wait *f = arg;
     uintptr_t state = load_relaxed(&f->fork->state);
-    /* A compare-and-swap in a loop, since whoever takes the task, or moves its slot, may be changing the state too.
+    /* A compare-and-swap in a loop, since the worker that takes the task, or moves its slot, may change the state, too.
      * ORDER acq_rel; pairs with the exchange in run_fork(). The release publishes the parent's context. If the loop
      * ends because the task has ended, wait_fork() reads the state once more, with an acquire. */
     while (state != ITO__ENDED)
@@ -257,6 +269,7 @@ static void wait_fork(struct ito__fork *fork) {
     (void)load_acquire(&fork->state);
 }
 
+/* Whether the rest of the stack is too small for a task as a plain call (ITO__FORK_RESERVE). */
 static bool stack_is_low(const struct ito_thread *t) {
     return (char *)__builtin_frame_address(0) < t->stack->fork_low;
 }
@@ -309,7 +322,9 @@ static void release_stack(void *stack) {
     ito__stack_put(worker_of(ito__worker()), stack);
 }
 
-/* Others may be watching: hand the result over by an atomic exchange, then continue the thread that is next. */
+/* End a thread that other threads may join or detach: publish the result by an atomic exchange, then continue the next
+ * thread. That is the continuation in `slot` (the creator, or a forked task made a thread), else the joiner, else one
+ * that ito__pick() finds. */
 static void __attribute__((noreturn)) finish_shared(struct worker *w, struct ito_thread *t, struct ito__slot *slot) {
     struct ito__stack *stack = t->flags & ITO__OWN_STACK ? t->stack : NULL; /* else it stays in its slot */
     struct ito__next next;
@@ -351,11 +366,11 @@ void ito__end_slow(void *result) {
     ITO__TRACE_END(t);
     ITO__HOOK_END(t);
     t->result = result;
-    /* The slot below is the creator's continuation if the thread is still PRIVATE; else whatever lies there. */
+    /* The slot below is the creator's continuation if the thread is still PRIVATE; else any thread or task. */
     struct ito__slot *slot = w->hot.bottom == w->base ? NULL : deque_pop(w);
     if (slot == NULL || slot->thread & 1 || load_relaxed(&t->state) != ITO__PRIVATE)
         finish_shared(w, t, slot);
-    /* The creator has not run since it created this thread, so nobody else knows the thread: docs/design/deque.md, "The
+    /* The creator has not run since it created this thread, so no other thread knows it: docs/design/deque.md, "The
      * plain end". */
     store_relaxed(&t->state, ITO__DONE);
     struct ito_thread *creator = (struct ito_thread *)slot->thread;
@@ -364,6 +379,7 @@ void ito__end_slow(void *result) {
     ito__context_jump(slot->sp, NULL, NULL);
 }
 
+/* In a kernel thread that is not a worker: pthread_exit. The root thread cannot end: its stack is the program's. */
 void ito_exit(void *result) {
     struct ito__worker *w = ito__worker();
     if (w == NULL)
@@ -384,7 +400,8 @@ struct join {
     int error;
 };
 
-/* The joiner is off its stack: let the thread know that it is waited for. */
+/* Called when the joiner is off its stack: put its address into the state, where the thread that ends finds it. If that
+ * has ended meanwhile, or another thread joins it, the joiner goes on at once. */
 static void join_register(void *arg) {
     struct join *j = arg;
     uintptr_t state = load_relaxed(&j->thread->state);

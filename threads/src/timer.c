@@ -4,9 +4,10 @@
  *
  * Method: the nodes are in the waiters themselves, so arming never allocates and never fails; insertion is O(1),
  * removal O(log n) amortised (Fredman, Sedgewick, Sleator, Tarjan: "The pairing heap", Algorithmica 1986). The kernel
- * thread is started by the first deadline. It is no worker: workers may all be in long computations, and an idle one
- * need not know of time at all. Rejected: a heap per worker, where every idle worker would have to find the earliest
- * deadline of all. The thread sleeps in the kernel while nothing is due, without a deadline for ever.
+ * thread is started by the first deadline. It is not a worker: all workers may be in long computations, and an idle
+ * worker then needs no timeout of its own. Rejected: a heap per worker, where every idle worker would have to find the
+ * earliest deadline of all. While nothing is due the thread sleeps in a futex, until the earliest deadline or, without
+ * one, until a deadline is armed. Deadlines are CLOCK_MONOTONIC in ns (ito_now_ns), ITO_FOREVER for none.
  *
  * The race to avoid: a waker and the timers want the same waiter. A waiter with a deadline is in the heap if and only
  * if it is on its object's queue, and both change under the object's queue bit. The timers hold their lock first and so
@@ -41,8 +42,14 @@ static struct {
 } timers;
 static pthread_mutex_t timers_start_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* -- the heap: `child` the first of the children, `next` the next sibling, `link` what points at this node -- */
+/* -- the heap --
+ *
+ * A tree in which no node is later than its children. `child`: the first of the children; `next`: the next sibling;
+ * `link`: the pointer that points at this node (the parent's `child`, a sibling's `next`, or timers.root), through
+ * which a node is cut out without a search. The holder of timers.lock may touch all of it. */
 
+/* Join two heaps, either of which may be empty: the later root becomes the first child of the earlier one. The caller
+ * sets the `link` of the result. */
 static struct ito__waiter *heap_join(struct ito__waiter *a, struct ito__waiter *b) {
     if (!a)
         return b;
@@ -61,7 +68,8 @@ static struct ito__waiter *heap_join(struct ito__waiter *a, struct ito__waiter *
     return a;
 }
 
-/* Two passes: neighbours in pairs, then the pairs from the last to the first. No recursion: stacks may be small. */
+/* Join the children of a removed node into one heap, in two passes: neighbours in pairs, then the pairs from the last
+ * to the first. This order gives the amortised O(log n). No recursion: stacks may be small. */
 static struct ito__waiter *heap_join_children(struct ito__waiter *first) {
     struct ito__waiter *pairs = NULL;
     while (first) {
@@ -84,6 +92,7 @@ static struct ito__waiter *heap_join_children(struct ito__waiter *first) {
     return root;
 }
 
+/* A root has no siblings; its link is the variable itself. */
 static void heap_set_root(struct ito__waiter *root) {
     timers.root = root;
     if (root) {
@@ -92,6 +101,8 @@ static void heap_set_root(struct ito__waiter *root) {
     }
 }
 
+/* Cut a node out with its subtree, and join the rest of the subtree to the root. If the node was the root, the first
+ * line leaves timers.root null. */
 static void heap_remove(struct ito__waiter *w) {
     *w->timer.link = w->timer.next;
     if (w->timer.next)
@@ -103,9 +114,9 @@ static void heap_remove(struct ito__waiter *w) {
 /* -- arming -- */
 
 /*
- * The caller holds the queue bit of the waiter's object, so the timers cannot take the waiter out before it sleeps. The
- * thread is woken only if it sleeps longer than this deadline; `turn` changes under the lock, so a thread that is just
- * going to sleep finds the futex changed.
+ * Put a waiter into the heap. The caller holds the queue bit of the waiter's object, so the timers cannot take the
+ * waiter out before it sleeps. The timers' thread is woken only if it would sleep beyond this deadline; `turn` changes
+ * under the lock, so if that thread is just going to sleep, it finds the futex changed.
  */
 void ito__timer_arm(struct ito__waiter *w, uint64_t deadline_ns) {
     w->timer.deadline_ns = deadline_ns;
@@ -123,8 +134,8 @@ void ito__timer_arm(struct ito__waiter *w, uint64_t deadline_ns) {
         syscall(SYS_futex, &timers.turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* The caller holds the queue bit of the waiter's object. When this returns the timers will not touch the waiter
- * again. */
+/* Take a waiter out of the heap, if it is in it. The caller holds the queue bit of the waiter's object. When this
+ * returns the timers will not touch the waiter again. */
 void ito__timer_disarm(struct ito__waiter *w) {
     if (LIKELY(!w->armed))
         return;
@@ -141,8 +152,8 @@ void ito__timer_disarm(struct ito__waiter *w) {
  * any lock held. *again: an object's queue bit was taken.
  *
  * The timers' lock is held. That is the wrong order for an object's bit, whose holder may be waiting for the timers'
- * lock in ito__timer_disarm(); hence the bit is only tried. A waiter that is removed here cannot be woken by anyone
- * else, since both happen under its object's bit.
+ * lock in ito__timer_disarm(); hence the bit is only tried. A waiter that is removed here cannot be woken by another
+ * thread, since both happen under its object's bit.
  */
 static struct ito__waiter *timers_due(uint64_t now, bool *again) {
     struct ito__waiter *due = NULL, *w;
@@ -162,6 +173,8 @@ static struct ito__waiter *timers_due(uint64_t now, bool *again) {
     return due;
 }
 
+/* One round: take out the waiters that are due, note the next deadline, wake the waiters without any lock held, sleep.
+ * If an object's queue bit was taken, its holder is about to let go of it: give it the CPU and begin again. */
 static void *timers_main(void *unused) {
     (void)unused;
     pthread_setname_np(pthread_self(), "ito timers");
@@ -186,7 +199,7 @@ static void *timers_main(void *unused) {
     return NULL;
 }
 
-/* After fork the child has no such thread, and no thread that waits: it starts anew. */
+/* Runs in the child after fork, which has neither the timers' thread nor a thread that waits: all begins anew. */
 static void timers_forget(void) {
     timers.lock = 0;
     timers.root = NULL;
@@ -195,6 +208,7 @@ static void timers_forget(void) {
     pthread_mutex_init(&timers_start_lock, NULL);
 }
 
+/* Start the timers' thread, detached: it lives until the process ends, also between two pools. Return: 0 or EAGAIN. */
 static int timers_start_slow(void) {
     static bool forks_known;
     sigset_t all, old;
@@ -223,6 +237,7 @@ static int timers_start_slow(void) {
     return r;
 }
 
+/* Called before a wait with a deadline. Return: 0, or EAGAIN where the kernel gives no thread. */
 int ito__timers_start(void) {
     /* ORDER acquire; pairs with the release store in timers_start_slow(). Shows wake_at. */
     if (LIKELY(load_acquire(&timers.started)))
@@ -232,7 +247,8 @@ int ito__timers_start(void) {
 
 /* -- sleeping -- */
 
-/* A wait on an object that nobody else knows: only the timers can end it. */
+/* A wait on an object of the caller's own, which no other thread can reach: only the timers can end it. A deadline that
+ * has passed is a yield. */
 int ito_sleep_until(uint64_t deadline_ns) {
     struct ito__waiter w;
     uint32_t word = ITO__QUEUE_BIT; /* an object of the caller's own, whose bit is taken */
@@ -248,12 +264,13 @@ int ito_sleep_until(uint64_t deadline_ns) {
     return 0;
 }
 
+/* The sum saturates below ITO_FOREVER, which would mean no deadline. */
 int ito_sleep_ns(uint64_t ns) {
     uint64_t now = ito_now_ns();
     return ito_sleep_until(ns > ITO_FOREVER - 1 - now ? ITO_FOREVER - 1 : now + ns);
 }
 
-/* Asked by the scheduler before it parks. The timers have a thread of their own, so a worker has no deadline. */
+/* The deadline until which a worker may park, asked by the scheduler. The timers have a thread of their own: none. */
 uint64_t ito__timers_run(uint64_t now_ns) {
     (void)now_ns;
     return ITO_FOREVER;

@@ -8,7 +8,13 @@
  *              (n_outside), and gives the memory back
  *
  * The pool's configuration is written before pthread_create, which publishes it to the workers, and is constant until
- * they were joined.
+ * they were joined. There is one pool per process; after ito_fini it may be started again.
+ *
+ * A worker is a kernel thread with a scheduler context of its own (`sched`), on which it looks for work when it has
+ * none (schedule.c). A worker other than 0 has that context on the stack that pthread_create gave it. Worker 0's kernel
+ * thread runs the root thread on the program's stack, so its scheduler context gets a stack of ito's.
+ *
+ * Environment, where the configuration has 0: ITO_WORKERS (default: ito__prim_n_cpus()), ITO_STACK (bytes, 65536).
  */
 #include "internal.h"
 
@@ -17,6 +23,7 @@
 
 struct ito__pool ito__pool;
 
+/* A number above 0 from the environment; `otherwise` if the variable is missing or anything else. */
 static size_t env_number(const char *name, size_t otherwise) {
     const char *text = getenv(name);
     char *end = NULL;
@@ -31,7 +38,8 @@ static void here(struct worker *w, struct ito_thread *current) {
     ito__tls_worker = &w->hot;
 }
 
-/* A worker's kernel thread, but for worker 0, which is the caller of ito_init. */
+/* The kernel thread of each worker but worker 0, which is the caller of ito_init. ito__schedule() returns here when the
+ * pool stops. */
 static void *worker_main(void *arg) {
     struct worker *w = arg;
     ito__prim_name_thread(w->index);
@@ -53,7 +61,8 @@ static void worker_0_sched(void) {
         ito__schedule(&ito__pool.workers[0]);
 }
 
-/* Before any worker runs, so all stores are plain; pthread_create publishes them. False: no memory. */
+/* Set a worker up. No worker runs yet, so all stores are plain; pthread_create publishes them. Each worker gets its own
+ * random numbers (victims of steals) from the pool's seed; the generator's state must not be 0. False: no memory. */
 static bool prepare(struct worker *w, uint32_t index) {
     w->index = index;
     w->hot.pool = &ito__pool;
@@ -70,7 +79,8 @@ static bool prepare(struct worker *w, uint32_t index) {
     return ito__deque_start(w);
 }
 
-/* After all workers were joined, or before one was started: nobody else looks at the pool. */
+/* Give back all memory of the pool, after all workers were joined or before one was started: no other thread looks at
+ * the pool. The zeroed pool is that of a process that has not called ito_init. */
 static void dismantle(uint32_t n_prepared) {
     ito__overflow_worker_stop();
     ito__overflow_stop();
@@ -84,7 +94,7 @@ static void dismantle(uint32_t n_prepared) {
     memset(&ito__pool, 0, sizeof ito__pool);
 }
 
-/* Worker 0 is the caller. Each of the others leaves ito__schedule() at its next look at `stopping`. */
+/* Stop and join all workers but the caller, worker 0. Each leaves ito__schedule() at its next look at `stopping`. */
 static void stop_workers(void) {
     /* ORDER release; pairs with the acquire load in ito__schedule(). ito__wake_worker() then orders it before its look
      * at `parked`, so a worker that is about to park sees it at its last look. */
@@ -97,7 +107,8 @@ static void stop_workers(void) {
 }
 
 /* The caller of ito_init becomes a thread like others, on the stack that it has. Its state is SHARED from the start: it
- * has no creator that could wait below it. */
+ * has no creator that could wait below it in a deque. `fork_low`: below it, forked tasks no longer run as plain calls
+ * on this stack but get stacks of their own; not known (null) where the system does not tell the stack's lower end. */
 static void root_thread(void) {
     struct ito_thread *root = &ito__pool.root;
     struct ito__stack *stack = &ito__pool.root_stack;
@@ -111,7 +122,8 @@ static void root_thread(void) {
     ITO__HOOK_WORKER(root);
 }
 
-/* Everything that can fail for want of memory comes before the first worker is started. */
+/* Start `n` workers. All allocations come before the first worker is started, so a failure has little to undo. One
+ * mapping holds the workers and, behind them, the list of parked ones (`parked`, n numbers). */
 static int start(uint32_t n) {
     size_t page = ito__prim_page();
     size_t bytes = n * sizeof(struct worker);
@@ -158,6 +170,7 @@ static int start(uint32_t n) {
     return 0;
 }
 
+/* Checks the configuration and fills in the defaults; start() does the rest. 4,096 workers at most. */
 int ito_init(const ito_config *config) {
     ito_config c = ITO_CONFIG_INIT;
     if (config) {
@@ -179,12 +192,13 @@ int ito_init(const ito_config *config) {
     return start((uint32_t)n);
 }
 
-/* The root thread is off its stack: worker 0 may continue it. */
+/* Called when the root thread is off its stack: worker 0 may continue it. */
 static void go_to_worker_0(void *root) {
     ito__inbox_push(&ito__pool.workers[0], root);
 }
 
-/* Are all workers but this one parked, and is nothing left to do here? Relaxed loads: ito_fini asks again. */
+/* Whether all other workers are parked and nothing is ready here. It yields first, so that threads of this worker run.
+ * Relaxed loads: ito_fini asks again. */
 static bool quiet(struct worker *w) {
     ito_yield();
     return load_relaxed(&ito__pool.n_parked) == ito__pool.n_workers - 1 && load_relaxed(&ito__pool.n_searching) == 0 &&
