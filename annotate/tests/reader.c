@@ -138,8 +138,9 @@ const struct reader_totals *reader_totals(const struct reader *r) {
     return &r->totals;
 }
 
-/* The slot after a run of zeros that begins at slot `hole` of a chunk whose owner may be writing, or the hole again when its
- * length is there by now; `slots`: none. As after_hole in crates/record/src/rings/openchunk.rs, which says why. */
+/* The slot after a run of zeros that begins at slot `hole` of a chunk whose owner may be writing, or the hole again when
+ * its length is there by now; `slots`: none. The recorder's after_hole (crates/record/src/rings/openchunk.rs) explains
+ * the method. */
 static uint32_t after_hole(const uint64_t *words, uint32_t hole, uint32_t slots) {
     uint32_t next = hole + 1, at;
     while (next < slots && !__atomic_load_n(&words[2 * next], __ATOMIC_ACQUIRE) &&
@@ -158,6 +159,8 @@ static uint32_t after_hole(const uint64_t *words, uint32_t hole, uint32_t slots)
     return next;
 }
 
+/* Walk the records of a chunk up to offset `end`: count the committed ones as kept, step over open ones by the length in
+ * word 1, and call `visit` for each event. */
 static void read_events(struct reader *r, struct client *c, struct kasuri_chunk *chunk, uint32_t end) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint64_t before = 0;
@@ -253,6 +256,7 @@ static int owner_is_dead(struct client *c, struct kasuri_chunk *chunk) {
     return 0;
 }
 
+/* Map the segments that the client has added since the last look. A file without its magic is not ready yet. */
 static void map_segments(struct reader *r, struct client *c) {
     char path[4300];
     while (c->n_segments < MAX_SEGMENTS) {
@@ -286,6 +290,7 @@ static struct client *find_client(struct reader *r, uint32_t pid, uint32_t gen) 
     return NULL;
 }
 
+/* A client is known by its .sites file, which it makes before any segment. */
 static void find_clients(struct reader *r) {
     DIR *dir = opendir(r->path);
     struct dirent *e;
@@ -303,6 +308,8 @@ static void find_clients(struct reader *r) {
         closedir(dir);
 }
 
+/* Look at every chunk once. `all`: the recording ends, so OWNED chunks are read, too, and none is freed; before that
+ * only those of dead owners are. */
 static void pass(struct reader *r, int all) {
     find_clients(r);
     for (uint32_t n = 0; n < r->n_clients; n++) {
@@ -325,6 +332,8 @@ void reader_poll(struct reader *r) {
         pass(r, 0);
 }
 
+/* After the last pass the losses of threads without a chunk are added: those in each client's first segment, and those
+ * of clients without a segment, in the control page. */
 void reader_finish(struct reader *r) {
     pass(r, 1);
     for (uint32_t n = 0; n < r->n_clients; n++)
@@ -350,6 +359,7 @@ static void load_sites(struct reader *r, struct client *c) {
     c->sites_bytes = (uint64_t)st.st_size;
 }
 
+/* The name of a site in the part of the file that was read so far; null: not there yet, read the file again. */
 static const char *find_site(struct client *c, uint32_t id) {
     for (uint64_t at = sizeof(struct kasuri_sites_header); at + sizeof(struct kasuri_site_def) <= c->sites_bytes;) {
         struct kasuri_site_def *d = (struct kasuri_site_def *)(void *)(c->sites + at);

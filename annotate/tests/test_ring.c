@@ -69,7 +69,7 @@ static void make_counts(void) {
     close(fd);
 }
 
-/* Start `work`; session may be null. */
+/* Start `work` in a mode, with its arguments; without a recorder if `session` is null. */
 static pid_t start(const char *session, const char *mode, const char *a, const char *b) {
     memset(counts, 0, sizeof *counts);
     fflush(NULL);
@@ -87,6 +87,7 @@ static pid_t start(const char *session, const char *mode, const char *a, const c
     return pid;
 }
 
+/* Read the rings every millisecond until the program has ended, then the rest. Return: its wait status. */
 static int drive(struct reader *r, pid_t pid) {
     int status;
     while (waitpid(pid, &status, WNOHANG) == 0) {
@@ -109,7 +110,8 @@ static void show(const struct reader_totals *t) {
         (unsigned long long)t->clients, (unsigned long long)counts->handlers);
 }
 
-/* Run to the end and check the books. The totals stay valid until the next run. */
+/* Run a program to its end and check that no annotation is missing: started == done == kept + lost, no open record, no
+ * event without a name. */
 static struct reader_totals run(const struct reader_options *o, const char *mode, const char *a, const char *b) {
     struct reader *r = reader_open(o, NULL, NULL);
     if (!r) {
@@ -128,7 +130,7 @@ static struct reader_totals run(const struct reader_options *o, const char *mode
     return t;
 }
 
-/* -- policies -- */
+/* -- policies: what happens when a thread has filled its chunk, see enum kasuri_policy -- */
 
 static int grow_loses_nothing(void) {
     struct reader_options o = {.first_chunks = 2, .chunk_bytes = 4096};
