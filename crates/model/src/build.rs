@@ -1,4 +1,11 @@
 //! Streams -> [`Trace`]: runs the passes in order and puts every row in its final place.
+//!
+//! 1. The CPUs' events, merged by time, go through `sched`, which makes threads as they are first named.
+//! 2. Each stream of annotations gets its thread; `inner` finds those of clients in pid name spaces.
+//! 3. Threads are put in their final order, and every column that names a thread is renumbered.
+//! 4. `annotate` reads the streams thread by thread and fills slices, tasks, flows and counters.
+//!
+//! Annotations come last because their slices are cut to the lives of threads, which the kernel's events tell.
 use crate::annotate;
 use crate::inner::{ClientId, InnerName, stream_owners};
 use crate::input::{AnnotationEvents, CpuEvents, Setup};

@@ -325,7 +325,7 @@ fn candidates(sched: &Sched, setup: &Setup, times: &[Time]) -> Vec<u32> {
             *seen_at.entry(row).or_default() += 1;
         }
     }
-    // Who was on a CPU is inferred in part then: a few stamps prove nothing.
+    // The threads on CPUs are inferred in part then: a few stamps prove nothing.
     let is_inferred = sched.cpus.iter().any(|cpu| cpu.hidden > 0);
     if is_inferred && known < MANY_SAMPLES {
         return Vec::new();

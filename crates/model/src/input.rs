@@ -12,7 +12,7 @@ pub struct Event {
     pub context: i32,
     /// Whether it was raised inside a hardware interrupt: then `context` did not cause it.
     pub in_interrupt: bool,
-    /// What happened.
+    /// The event.
     pub what: What,
 }
 
@@ -37,7 +37,7 @@ pub enum What {
         /// The thread.
         tid: i32,
     },
-    /// A thread left the CPU (perf context switch); who came is not known.
+    /// A thread left the CPU (perf context switch); the thread that came is not known.
     Out {
         /// The thread.
         tid: i32,
@@ -128,14 +128,14 @@ pub enum What {
     SyscallExit,
     /// The context began to wait for one of the kernel's locks.
     LockBegin {
-        /// What kind of lock.
+        /// Kind of the lock, as the kernel names it.
         name: StrIx,
     },
     /// It got it.
     LockEnd,
     /// The context called a function that takes or gives a lock (uprobe).
     LockCall {
-        /// What it did.
+        /// The step of the call.
         step: LockStep,
         /// Number of the function in the recording.
         function: u16,
@@ -203,7 +203,7 @@ pub trait AnnotationEvents {
     fn pid(&self) -> i32;
     /// Thread id.
     fn tid(&self) -> i32;
-    /// Which client of that number it is.
+    /// Number of the client among those of that process id.
     fn generation(&self) -> u32 {
         0
     }

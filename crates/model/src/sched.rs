@@ -19,7 +19,7 @@ use crate::{Duration, StrIx, Strings, ThreadState, Time};
 
 /// The state before an event, as far as its keeper needs it.
 struct Before {
-    /// The event told who was on its CPU.
+    /// The event showed which thread was on its CPU.
     is_news: bool,
     /// The thread that it is about was born and neither woken nor run.
     is_fresh: bool,
@@ -332,7 +332,7 @@ impl Sched {
     }
 
     /// Whether the CPU's last event was the switch away from the thread. The kernel reports a switch shortly before it makes it: an
-    /// event in between still names who left.
+    /// event in between still names the thread that left.
     fn has_just_left(&self, cpu: u16, tid: i32) -> bool {
         let row = self.table.find(tid);
         if row == NONE {
@@ -346,7 +346,7 @@ impl Sched {
         ) && since == self.cpus[usize::from(cpu)].last
     }
 
-    /// The thread that an event finds on the CPU, if it is another than who was thought to be there.
+    /// The thread that an event finds on the CPU, if it is another than the one assumed to be there.
     #[inline]
     fn contradicts(&self, cpu: u16, event: &Event) -> Option<i32> {
         let tid = match event.what {

@@ -1,4 +1,4 @@
-//! Scheduler events as they were recorded, kept beside the columns for those who write them again.
+//! Scheduler events as they were recorded, kept beside the columns for exports that write them again.
 //!
 //! Goal: an export that is read back answers as its recording does. The columns say what the passes made of the events; they do
 //! not say which events there were. A state that begins may be a switch, or be inferred because a kernel hid one; a switch that
@@ -46,7 +46,7 @@ impl OnCpu {
 /// One kept event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SchedEvent {
-    /// Where it was recorded.
+    /// The CPU that recorded it.
     pub cpu: u16,
     /// When.
     pub time: Time,
@@ -299,7 +299,7 @@ impl SchedLog {
         self.rows.get(ix).map(Packed::event)
     }
 
-    /// How many there are.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.rows.len()
     }

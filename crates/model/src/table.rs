@@ -341,7 +341,7 @@ impl Table {
                 found.guessed = false;
                 row
             }
-            // Other tools count threads anew in each process: who has this tid elsewhere lives on.
+            // Other tools count threads anew in each process: a thread of another process with this tid lives on.
             None if self.lives(self.find(tid)) => {
                 self.push(tid, self.origin.max(first), process, false)
             }

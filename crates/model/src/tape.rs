@@ -58,7 +58,7 @@ pub(crate) struct Tape {
     first_chunk: u32,
     /// Words in the chunk to which the next row goes; 0: there is none yet.
     chunk: u32,
-    /// Where the next row goes, and the end of its chunk.
+    /// Place of the next row, and the end of its chunk.
     at: usize,
     end: usize,
     packed: StateLog,

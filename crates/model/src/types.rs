@@ -84,7 +84,7 @@ impl Strings {
 pub struct Trace {
     /// Every name.
     pub strings: Strings,
-    /// Where names were annotated: `file:line` of the first site of that name.
+    /// Places of annotations by name: `file:line` of the first site of that name.
     pub places: Places,
     /// CLOCK_MONOTONIC at `Time(0)`, ns.
     pub origin_monotonic_ns: i64,
@@ -92,7 +92,7 @@ pub struct Trace {
     pub origin_realtime_ns: i64,
     /// When recording began and ended; all states and occupancies are cut to it.
     pub span: Range<Time>,
-    /// What was recorded, where, by what.
+    /// The recording: its command, machine and recorder.
     pub info: Info,
     /// One row for each CPU of the machine, `cpus[n]` is CPU n.
     pub cpus: Vec<Cpu>,
@@ -102,7 +102,7 @@ pub struct Trace {
     pub threads: Vec<Thread>,
     /// The kernel state of each thread.
     pub states: States,
-    /// Which thread each CPU ran.
+    /// The threads that each CPU ran.
     pub occupancy: Occupancy,
     /// Wake-ups.
     pub wakeups: Wakeups,
@@ -189,7 +189,7 @@ pub struct Info {
 pub struct EventCost {
     /// `system/event`; "annotation".
     pub name: String,
-    /// How many were recorded.
+    /// Number of events recorded.
     pub n: u64,
     /// Of `n`: how many were written in the time of threads of the program.
     pub n_program: u64,
@@ -311,7 +311,7 @@ pub struct States {
     pub by: Vec<ThreadIx>,
 }
 
-/// Which thread each CPU ran; sorted by (CPU, start). A row lasts until the CPU's next row, the last until `span.end`.
+/// The threads that each CPU ran; sorted by (CPU, start). A row lasts until the CPU's next row, the last until `span.end`.
 #[derive(Clone, Debug, Default)]
 pub struct Occupancy {
     /// When this thread was switched in.
@@ -390,7 +390,7 @@ pub struct Slices {
     pub depth: Vec<u16>,
     /// The slice that encloses it.
     pub parent: Vec<SliceIx>,
-    /// What it is.
+    /// Its kind.
     pub kind: Vec<SliceKind>,
     /// The task that ran it, if any.
     pub task: Vec<TaskIx>,
@@ -414,7 +414,7 @@ pub mod open {
     pub const SHARED: u8 = 16;
 }
 
-/// Where a name was annotated, for messages: index by [`StrIx`] of the name; not every name has one.
+/// Places of annotations, for messages: index by [`StrIx`] of the name; not every name has one.
 pub type Places = std::collections::HashMap<StrIx, String>;
 
 /// Arguments, sorted by slice; those of instants after those of slices, sorted by instant.
@@ -448,7 +448,7 @@ pub enum ArgValue {
 pub struct Instants {
     /// When.
     pub time: Vec<Time>,
-    /// Which thread.
+    /// The thread.
     pub thread: Vec<ThreadIx>,
     /// Name, or the message's text.
     pub name: Vec<StrIx>,
@@ -533,7 +533,7 @@ pub const SOFTIRQS: [&str; 10] = [
 /// Spans inside the kernel, sorted by (kind, start).
 #[derive(Clone, Debug, Default)]
 pub struct KernelSpans {
-    /// What it is.
+    /// Its kind.
     pub kind: Vec<KernelSpanKind>,
     /// Entry.
     pub start: Vec<Time>,
@@ -601,7 +601,7 @@ pub struct Lock {
     pub object: u64,
     /// When this life began.
     pub since: Time,
-    /// What it is.
+    /// Its kind.
     pub kind: LockKind,
     /// The source of this.
     pub source: LockSource,
@@ -613,7 +613,7 @@ pub struct Lock {
     pub shared: bool,
     /// Its symbol, when it is a variable of a module; else kind and first site: "mutex at main".
     pub name: StrIx,
-    /// Where it was initialised, or first used; none: not known.
+    /// Place that initialised it, or first used it; none: not known.
     pub first_site: StrIx,
 }
 
@@ -702,7 +702,7 @@ pub struct Loss {
     pub thread: ThreadIx,
     /// Between these.
     pub when: Range<Time>,
-    /// How many; 0: unknown.
+    /// Number of events; 0: unknown.
     pub count: u64,
     /// The option or setting that prevents it.
     pub remedy: String,

@@ -1,4 +1,9 @@
-//! The last touch to one thread's slices: levels of critical sections, ends without a beginning, order.
+//! The last pass over one thread's slices: levels of critical sections, ends without a beginning, order.
+//!
+//! `slicer` pushes a row when something begins, which is nearly the final order. Three things are known only at the end. A slice
+//! whose beginning was not seen encloses all rows before its end. Critical sections may cross work, so each gets the lowest
+//! level above the work that is free for all of its time. Rows of equal stamps are sorted by depth. A thread that has
+//! none of these costs one look at its rows.
 use super::open::Orphan;
 use crate::{Args, SliceIx, SliceKind, Slices, ThreadIx, Time, open};
 
