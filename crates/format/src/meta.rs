@@ -133,7 +133,7 @@ pub struct KernelMeta {
     pub big_endian: bool,
 }
 
-/// How annotations were recorded.
+/// Clock, policy and chunk size of the annotation rings.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AnnotationsMeta {

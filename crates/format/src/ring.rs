@@ -160,7 +160,7 @@ pub struct ChunkHeader {
     pub lost_first: u64,
     /// Stamp of the last one.
     pub lost_last: u64,
-    /// How many were lost, by [`Lost`].
+    /// Events lost, by [`Lost`].
     pub lost: [u32; LOST_CAUSES],
     /// 0.
     pub reserved: [u32; 14],

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// How events of one trace lie in its files.
+/// Layout of the events of one trace in its files.
 #[derive(Debug)]
 pub struct Layout {
     /// The metadata it was compiled from.
@@ -23,7 +23,7 @@ pub struct Layout {
     pub(crate) n_slots: usize,
 }
 
-/// How events of one stream class lie in its packets.
+/// Layout of the events of one stream class in its packets.
 #[derive(Debug)]
 pub struct StreamLayout {
     pub(crate) context: Program,

@@ -58,7 +58,7 @@ pub struct Clock {
     pub id: String,
     /// Its name for people; often the same.
     pub name: String,
-    /// What it is.
+    /// Its description, for people.
     pub description: String,
     /// Two clocks with equal ones are the same clock.
     pub uuid: String,
@@ -243,7 +243,7 @@ pub struct Int {
 pub struct Member {
     /// As written.
     pub name: String,
-    /// What it is.
+    /// Its type.
     pub ty: Rc<Type>,
 }
 
@@ -254,7 +254,7 @@ pub struct Choice {
     pub name: String,
     /// Values of the selector that choose it; none: those that the selector's mapping of the same name has.
     pub spans: Option<Vec<Span>>,
-    /// What it is.
+    /// Its type.
     pub ty: Rc<Type>,
 }
 
@@ -288,7 +288,7 @@ pub enum Type {
     },
     /// Bytes of a known number.
     Bytes {
-        /// How many.
+        /// Number of bytes.
         length: Length,
         /// Text, or anything.
         text: bool,
@@ -306,7 +306,7 @@ pub enum Type {
     Array {
         /// Type of each element.
         element: Rc<Type>,
-        /// How many.
+        /// Number of elements.
         length: Length,
         /// At least, in bits.
         align: u64,

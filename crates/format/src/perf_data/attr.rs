@@ -50,7 +50,7 @@ pub struct Attr {
     pub config: u64,
     /// PERF_SAMPLE_*: what its records hold.
     pub sample_type: u64,
-    /// How counters are stored in records.
+    /// PERF_FORMAT_*: the layout of counters in records.
     pub read_format: u64,
     /// Other records than samples end with time, CPU and so on.
     pub sample_id_all: bool,

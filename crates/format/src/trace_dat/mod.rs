@@ -47,7 +47,7 @@ pub struct TraceDat<'a> {
     pub long_bytes: u8,
     /// Its page size.
     pub page_bytes: u32,
-    /// How version 7 compresses.
+    /// Compression of version 7.
     pub compression: Compression,
     /// Text of `events/header_page`.
     pub header_page: String,

@@ -27,11 +27,11 @@ pub struct Options {
     pub cpu_count: u32,
     /// Id of this tracing session.
     pub trace_id: Option<u64>,
-    /// How stamps of this guest become stamps of its host.
+    /// Conversion of this guest's stamps to those of its host.
     pub time_shift: Option<TimeShift>,
     /// Guests that were traced in the same session.
     pub guests: Vec<Guest>,
-    /// How TSC stamps become ns.
+    /// Conversion of TSC stamps to ns.
     pub tsc_to_ns: Option<TscToNs>,
     /// Ids of options that were not understood.
     pub unknown: Vec<u16>,
