@@ -58,12 +58,12 @@ pub struct Contents {
     pub answers: Vec<Answer>,
 }
 
-/// How many of a kind.
+/// A kind and its number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KindCount {
     /// The kind.
     pub name: String,
-    /// How many.
+    /// Number of events or rows.
     pub count: u64,
 }
 
@@ -101,7 +101,7 @@ pub struct Answer {
     pub can: Can,
     /// The data that it rests on, or that is missing.
     pub why: String,
-    /// How to get the rest; "" when nothing is missing.
+    /// The way to the rest; "" when nothing is missing.
     pub remedy: String,
 }
 

@@ -314,7 +314,7 @@ fn waiting_inside(
     waiting
 }
 
-/// Busy time of each thread (by place in `works`) in each instance; who took no part in it was not busy.
+/// Busy time of each thread (by place in `works`) in each instance; a thread that took no part in it was not busy.
 fn by_key(works: &[Work], key: impl Fn(u32, u32) -> u32) -> Vec<Round> {
     let mut instances: HashMap<u32, Round> = HashMap::new();
     for (at, work) in works.iter().enumerate() {

@@ -128,7 +128,7 @@ impl<'s> Around<'s> {
     }
 }
 
-/// The kernel's `migration/N` threads and who woke them.
+/// The kernel's `migration/N` threads and the threads that woke them.
 struct Stoppers {
     /// Whether moves and wake-ups are events of their own.
     is_known: bool,

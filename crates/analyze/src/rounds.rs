@@ -101,7 +101,7 @@ fn slowest_most_often(times: &[u64], sums: &[i64]) -> Option<usize> {
     (0..times.len()).max_by_key(|&ix| (times[ix], sums[ix], Reverse(ix)))
 }
 
-/// The word for who is late. Half of the cost: a better split is then the first thing to do.
+/// The word for the pattern of late threads. Half of the cost: a better split is then the first thing to do.
 fn cause(p: Option<f64>, static_share: f64) -> &'static str {
     match p {
         None => "unknown",

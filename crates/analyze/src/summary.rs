@@ -155,7 +155,7 @@ pub struct ThreadSummary {
     pub migrations: u64,
     /// Times it was woken.
     pub wakeups: u64,
-    /// How long it existed within the range.
+    /// Time for which it existed within the range.
     pub alive_ns: i64,
     /// Time on a CPU.
     pub on_cpu_ns: i64,
@@ -261,7 +261,7 @@ pub struct Imbalance {
     pub worst_share: f64,
     /// The same thread was the slowest in at least 80 % of at least 3 instances.
     pub is_static: bool,
-    /// Which threads are late: `static` (the same threads each time: at least half of the cost stays when the threads' times are added
+    /// The late threads: `static` (the same threads each time: at least half of the cost stays when the threads' times are added
     /// up over all instances), `mixed` (a tenth), `changing` (another each time), or `unknown` (fewer than 8 instances).
     pub cause: &'static str,
     /// Friedman's test over the instances: how often chance alone makes threads differ as much; below 0.01 they differ.
@@ -316,7 +316,7 @@ pub struct WaitSummary {
     pub pid: i32,
     /// The object (address), as the program gave it.
     pub object: u64,
-    /// How many.
+    /// Number of waits or holds.
     pub count: u64,
     /// Number of threads concerned.
     pub threads: u32,
@@ -370,7 +370,7 @@ pub struct TaskGraph {
 pub struct PathPart {
     /// Their name.
     pub name: String,
-    /// How many: stays on the chain one after the other.
+    /// Number of stays on the chain one after the other.
     pub tasks: u64,
     /// Their time on it.
     pub ns: i64,
@@ -379,7 +379,7 @@ pub struct PathPart {
 /// The interference of one process with target threads that were ready to run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Interference {
-    /// Process id of who ran instead.
+    /// Id of the process that ran instead.
     pub pid: i32,
     /// Its name.
     pub process: String,
@@ -424,7 +424,7 @@ pub struct MigrationGroup {
     pub thread: String,
     /// As in [`Migration`].
     pub why: &'static str,
-    /// How many.
+    /// Number of moves.
     pub count: u64,
     /// Sum of the times off a CPU around them.
     pub off_cpu_ns: i64,
@@ -481,7 +481,7 @@ pub struct TracingCost {
 pub struct EventKind {
     /// `system/event`; "annotation".
     pub name: String,
-    /// How many there are.
+    /// Number of events.
     pub count: u64,
     /// Of these: how many were written in the time of the program's threads.
     pub program: u64,
@@ -498,7 +498,7 @@ pub struct EventKind {
 pub struct LossSummary {
     /// Why they were lost.
     pub cause: String,
-    /// How many; 0: unknown.
+    /// Number of events; 0: unknown.
     pub count: u64,
     /// Number of separate gaps.
     pub gaps: u64,

@@ -1,7 +1,7 @@
 //! The classes that capacity is split into, and the description of one loss.
 use kasuri_model::{ProcessIx, StrIx, ThreadIx};
 
-/// Where CPU time went. docs/design/account.md defines each.
+/// A class of CPU time. docs/design/account.md defines each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Class {
@@ -218,7 +218,7 @@ pub struct Cause {
     pub object: u64,
     /// The process that interfered, or ended the wait.
     pub process: ProcessIx,
-    /// The thread that was waited for: the last one at a barrier, who ran alone.
+    /// The thread that was waited for: the last one at a barrier, or the one that ran alone.
     pub thread: ThreadIx,
     /// The code that this thread ran meanwhile: the innermost annotation that lasts.
     pub code: StrIx,

@@ -115,7 +115,7 @@ pub struct ThreadAccount {
     pub tid: i32,
     /// Its name.
     pub name: String,
-    /// How long it was alive in the range: the sum of `classes`.
+    /// Time for which it was alive in the range: the sum of `classes`.
     pub alive_ns: i64,
     /// By class. Ready without a CPU: `oversubscription` while threads of the program ran there, `interference` while others did.
     pub classes: Vec<ClassSum>,
@@ -128,7 +128,7 @@ pub struct RegionAccount {
     pub name: String,
     /// Place of the annotation, when known.
     pub place: Option<String>,
-    /// How long at least one thread was inside.
+    /// Time for which at least one thread was inside.
     pub wall_ns: i64,
     /// CPUs that worked meanwhile, on average.
     pub got_cpus: f64,

@@ -74,7 +74,7 @@ pub struct WhatIf {
     pub name: String,
     /// Place of the annotation, when known.
     pub place: Option<String>,
-    /// How long the run would take.
+    /// Length of the run with the change.
     pub length_ns: i64,
     /// By how much shorter that is.
     pub gain_ns: i64,

@@ -54,7 +54,7 @@ enum Edge {
     Wake(ThreadIx),
 }
 
-/// How long the run takes with the change.
+/// Length of the run with the change, ns.
 pub(super) fn replay(graph: &Graph<'_>, change: &Change) -> i64 {
     let trace = graph.trace;
     let Some(span) = graph.span.clone() else {

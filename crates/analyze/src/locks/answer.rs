@@ -79,7 +79,7 @@ pub struct LockRow {
     pub path_share: Option<f64>,
     /// The longest queue that passed the lock from one to the next without a break.
     pub convoy: Option<Convoy>,
-    /// How it was used.
+    /// Its use.
     #[serde(flatten)]
     pub used: Use,
 }
@@ -106,7 +106,7 @@ pub struct OwnerRow {
     pub pid: i32,
     /// Thread; the pid for a process.
     pub tid: i32,
-    /// How it used locks.
+    /// Its use of locks.
     #[serde(flatten)]
     pub used: Use,
 }
@@ -118,9 +118,9 @@ pub struct TaskRow {
     pub name: String,
     /// Process.
     pub pid: i32,
-    /// How many of them took locks.
+    /// Number of tasks that took locks.
     pub tasks: u32,
-    /// How they used locks; ratios are shares of their own CPU time.
+    /// Their use of locks; ratios are shares of their own CPU time.
     #[serde(flatten)]
     pub used: Use,
 }
@@ -153,7 +153,7 @@ pub struct SiteRow {
     pub lock: String,
     /// `file:line`.
     pub place: String,
-    /// How it was used from there.
+    /// Its use from there.
     #[serde(flatten)]
     pub used: Use,
 }

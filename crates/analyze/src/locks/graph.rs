@@ -60,7 +60,7 @@ impl<'a> Track<'a> {
         self.holder.push(holder);
     }
 
-    /// Which holds overlap an interval.
+    /// The holds that overlap an interval.
     fn within(&self, from: Time, to: Time) -> std::ops::Range<usize> {
         let first = self.to.partition_point(|&t| t <= from);
         first..self.from.partition_point(|&f| f < to).max(first)

@@ -1,4 +1,8 @@
 //! The kernel's side of waiting: system calls by process, the kernel's own locks by type and caller, futex waits that no lock explains.
+//!
+//! The first two come from spans that are recorded only when asked for. A futex wait that overlaps no
+//! annotated wait of its thread is one for a lock that the probe does not see: the answer gives their sum, so that a
+//! program with locks of its own does not look as if it had none.
 use super::answer::{KernelLockRow, SyscallRow};
 use super::holds::StatesOf;
 use crate::cut::Cut;

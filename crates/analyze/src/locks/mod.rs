@@ -2,6 +2,16 @@
 //!
 //! A hold's time is split by joining it with its thread's scheduler states: *running* makes the lock ratio; *preempted* and *blocked* are
 //! time in which others wait although the holder does not run. By the wall clock alone a true ratio of 0.80 read 1.29 on one CPU.
+//!
+//! | module | does |
+//! |---|---|
+//! | `holds` | slices -> acquisitions, each with its wait and its hold |
+//! | `graph` | waits joined with the holds that they overlap: which thread waits for which |
+//! | `order` | locks taken one inside another: inversions and circles |
+//! | `owners` | locks by task, and waits for things that are not locks |
+//! | `kernel` | system calls, the kernel's own locks, futex waits |
+//! | `list` | acquisitions one by one, for tables |
+//! | `answer` | the tables of the answer |
 mod answer;
 mod graph;
 mod holds;
@@ -104,7 +114,7 @@ fn cpu_time(cut: &Cut<'_>) -> BTreeMap<ThreadIx, i64> {
         .collect()
 }
 
-/// What acquisitions add up to, with the length of each hold.
+/// The sum of acquisitions, with the length of each hold.
 type Sum = (Use, Vec<i64>);
 
 /// Sums by everything that a table has a row for.

@@ -1,4 +1,8 @@
 //! Owners of locks other than threads, sources of lock events, and waits for things that are not locks.
+//!
+//! A task may take a lock on one thread and give it back on another, so it is an owner of its own. Tasks are summed by name
+//! and process, since a program may have millions. Their CPU time is that of their runs, without the runs of other tasks
+//! that their thread did inside them.
 use super::answer::{TaskRow, Use, WaitRow};
 use super::holds::{self, Acquisition, LockKey, Owner, States};
 use crate::cut::Cut;
