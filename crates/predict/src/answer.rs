@@ -83,7 +83,7 @@ pub enum Limit {
     },
     /// There are fewer threads than CPUs.
     Threads {
-        /// How many work.
+        /// Threads that work.
         n: usize,
     },
     /// Threads wait for each other: serial phases, barriers, pipelines.

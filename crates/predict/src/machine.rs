@@ -23,7 +23,7 @@ pub struct Machine {
     pub wake_local_ns: f64,
     /// From finding a lock taken until the kernel looks whether it still is: a release within this time is noticed.
     pub retry_ns: f64,
-    /// Then, until the thread is off its CPU: who wakes it meanwhile pays little, and it turns round.
+    /// Then, until the thread is off its CPU: a wake-up meanwhile costs the waker little, and the thread turns round.
     pub fall_ns: f64,
     /// Cost of a switch to another thread.
     pub switch_ns: f64,
@@ -61,7 +61,7 @@ impl Default for Machine {
     }
 }
 
-/// How long a CPU is idle before it is woken, in the measurement of costs.
+/// Idle time of a CPU before it is woken, in the measurement of costs.
 pub const SHORT_NS: f64 = 3_000.0;
 /// As above.
 pub const IDLE_NS: f64 = 50_000.0;

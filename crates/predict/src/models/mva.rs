@@ -30,7 +30,7 @@ impl Station {
 pub struct Network {
     /// Time of a round spent at no station.
     pub delay: f64,
-    /// Where to queue.
+    /// Places to queue at.
     pub stations: Vec<Station>,
 }
 
@@ -181,7 +181,7 @@ fn single_servers(network: &Network, n: usize) -> Solution {
     out
 }
 
-/// Seidmann's transformation, and then Schweitzer's and Bard's: who arrives finds the queue that there is on average without its
+/// Seidmann's transformation, and then Schweitzer's and Bard's: an arriving customer finds the queue that there is on average without its
 /// own share. Takes no longer with more customers, and is the nearer to the exact answer the more there are.
 pub fn approximate(network: &Network, n: usize) -> Solution {
     let mut simple = network.clone();
@@ -297,7 +297,7 @@ mod tests {
                 let error = approximate(&net, n).throughput / exact - 1.0;
                 assert!(error.abs() < 0.05, "{n} at {stations:?}: {error}");
             }
-            // Where it is too much work the approximation is what is given, and in no time.
+            // A network too large for the exact answer gets the approximation, at once.
             let many = throughput(&net, 1_000_000);
             assert!(many.is_finite() && many > 0.0);
         }
