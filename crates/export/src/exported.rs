@@ -3,12 +3,12 @@
 //! No format holds everything that a recording does. Each writer lists what a reader will miss, and `kasuri export`
 //! prints the list, so that a missing arrow is not taken for an event that did not happen.
 
-/// What an export wrote, and what its format has no room for.
+/// The extent of an export, and the facts that its format has no room for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Exported {
     /// Records written: packets or JSON objects.
     pub records: u64,
-    /// What a reader of the export will not find in it, in plain words.
+    /// Facts that a reader of the export will not find in it, in plain words.
     pub left_out: Vec<String>,
 }
 

@@ -13,7 +13,7 @@ pub type WriteFile = fn(&Trace, &mut dyn Write) -> io::Result<Exported>;
 /// Writes files of a directory, which it asks for by their paths in it.
 pub type WriteDirectory = fn(&Trace, &mut Directory<'_>) -> io::Result<Exported>;
 
-/// How a format lies on a disk, and the functions that write it.
+/// The files of a format, and the functions that write them.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// One file, which may be a pipe.
@@ -27,17 +27,17 @@ pub enum Shape {
 /// A format.
 #[derive(Clone, Copy, Debug)]
 pub struct Export {
-    /// What users call it.
+    /// The name on the command line.
     pub name: &'static str,
     /// One line about it: which tools read it.
     pub about: &'static str,
-    /// Of the result's name.
+    /// Extension of the result's name.
     pub extension: &'static str,
-    /// Not text: never written to a terminal.
+    /// Whether the format is binary: such a file is never written to a terminal.
     pub is_binary: bool,
-    /// Holds the scheduler's events themselves: wants a trace that keeps them ([`Trace::sched_events`]).
+    /// Whether it holds the scheduler's events themselves and needs a trace that keeps them ([`Trace::sched_events`]).
     pub has_events: bool,
-    /// How it is written.
+    /// The files, and the functions that write them.
     pub shape: Shape,
 }
 

@@ -87,7 +87,7 @@ struct File<'a> {
     counters: Counters<'a>,
 }
 
-/// What a reader of the file will not find.
+/// Lists what a reader of the file will not find.
 fn left_out(trace: &Trace) -> Vec<String> {
     let of_cpu = |k: &KernelSpanKind| matches!(k, KernelSpanKind::Irq | KernelSpanKind::Softirq);
     let mut out = Vec::new();
@@ -247,7 +247,7 @@ fn of_thread<'a>(
     own.take_while(move |&row| threads[row] == ix)
 }
 
-/// What all threads and counters are made from.
+/// The source of all threads and counters.
 struct Profile<'a> {
     trace: &'a Trace,
     /// Markers and counter values written so far.

@@ -233,7 +233,7 @@ fn prev_state(prev: OnCpu, left_as: ThreadState) -> i64 {
     }
 }
 
-/// What formats that hold events leave out.
+/// Lists what formats that hold events leave out.
 pub(crate) fn notes(trace: &Trace) -> Vec<String> {
     let mut notes = Vec::new();
     if trace.processes.iter().any(|process| !process.is_target) {

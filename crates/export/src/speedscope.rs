@@ -67,13 +67,13 @@ struct File<'a> {
     profiles: Profiles<'a>,
 }
 
-/// What the profiles share: the table of frames. Events have positions in it.
+/// The table of frames, which all profiles share. Events have positions in it.
 #[derive(serde::Serialize)]
 struct Shared<'a> {
     frames: &'a [Frame],
 }
 
-/// What a flame graph's box is called, and where it is in the source.
+/// The name of a box in the flame graph, and its place in the source.
 #[derive(serde::Serialize)]
 struct Frame {
     name: String,
@@ -117,7 +117,7 @@ struct Event {
     at: i64,
 }
 
-/// What a reader of the file will not find.
+/// Lists what a reader of the file will not find.
 fn left_out(trace: &Trace, n_holds: u64) -> Vec<String> {
     let mut out = Vec::new();
     for (n, what) in [

@@ -51,7 +51,7 @@ pub struct Block {
     pub text: String,
     /// Undeflated size, bytes.
     pub raw: u32,
-    /// The tag it is in, and where in the tag's text.
+    /// Number of its tag, and offset in the tag's text.
     pub tag: u32,
     /// See `tag`.
     pub offset: u32,
@@ -95,7 +95,7 @@ enum Source {
     Flows { from: usize, to: usize },
 }
 
-/// What all threads read while they encode.
+/// Shared by all threads while they encode.
 struct Job<'a> {
     trace: &'a Trace,
     plan: &'a Plan,

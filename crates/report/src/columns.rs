@@ -19,12 +19,12 @@ use std::collections::HashMap;
 /// Items in one unit. Larger deflates little better and costs the viewer more time for the first item wanted.
 pub const UNIT_ITEMS: usize = 16_384;
 
-/// Where a unit is.
+/// The place of a unit in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unit {
     /// Number of its block.
     pub block: u32,
-    /// Where it begins in the inflated block.
+    /// Offset in the inflated block.
     pub offset: u32,
     /// Items in it.
     pub items: u32,

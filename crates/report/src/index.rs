@@ -1,4 +1,4 @@
-//! What the viewer must know before it draws: names, rows, and where the bytes are. JSON, deflated.
+//! The index: names, rows and places of the bytes, which the viewer needs before it draws. JSON, deflated.
 //!
 //! The index is the first tag of a recording. Everything that grows with the number of slices is left to the blocks;
 //! the index has one row for each process, thread, counter, line, lock and name, and for each unit its block, offset

@@ -1,13 +1,15 @@
 //! One recording as one self-contained HTML file: the report that `kasuri report` writes.
 //!
-//! Goal: ten million slices in a file that a browser opens in a second, offline. Method (docs/design/viewer.md has the
-//! format and the measurements): every row of the chart is a *line*, a sequence of items that do not overlap; a line is
-//! cut into *units* of [`columns::UNIT_ITEMS`] items, stored as byte planes; units are deflated as *blocks*, which the
-//! viewer inflates when it needs them. Lines too long to draw item by item get a *level-of-detail* pyramid, whose coarse
-//! part stands before the viewer's code, so that the picture is there before the rest of the file is parsed.
+//! Goal: ten million slices in a file that a browser opens in a second, offline. Method (docs/design/viewer.md has
+//! the format and the measurements): every row of the chart is a *line*, a sequence of items that do not overlap; a
+//! line is cut into *units* of [`columns::UNIT_ITEMS`] items, stored as byte planes; units are deflated as *blocks*,
+//! which the viewer inflates when it needs them. Lines too long to draw item by item get a *level-of-detail* pyramid,
+//! whose coarse part stands before the viewer's code, so that the picture is there before the rest of the file is
+//! parsed.
 //!
-//! [`plan`] says what the rows are and [`lines`] lays them out, [`columns`] and [`lod`] turn them into bytes, [`blocks`] deflates on all CPUs,
-//! [`index`] describes the rest as JSON, and [`page`] puts the parts into the template built by `make viewer`.
+//! [`plan`] says what the rows are and [`lines`] lays them out, [`columns`] and [`lod`] turn them into bytes,
+//! [`blocks`] deflates on all CPUs, [`index`] describes the rest as JSON, and [`page`] puts the parts into the
+//! template built by `make viewer`.
 mod account;
 mod blocks;
 mod columns;
@@ -31,7 +33,7 @@ use std::io::Write;
 /// Version of the data inside the file; the viewer beside it reads exactly this one.
 pub const FORMAT_VERSION: u32 = 3;
 
-/// What to write, and how.
+/// Contents and form of a report.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     /// Heading of the page; empty: the recorded command.
@@ -40,13 +42,13 @@ pub struct Options<'a> {
     pub label: String,
     /// The account in one sentence, above all else; empty: none.
     pub headline: String,
-    /// What `kasuri stat --json` says about the recording; what people read of it is shown as a panel.
+    /// The answer of `kasuri stat --json` about the recording; a panel shows its readable parts.
     pub summary: Option<serde_json::Value>,
-    /// Where names were annotated, for the details panel; none: what the trace knows of it.
+    /// Places in the source of annotations, for the details panel; none: those that the trace has.
     pub places: Option<&'a Places>,
-    /// Where every CPU-second went; drawn as a stacked area, added up for any part.
+    /// The account, drawn as a stacked area and added up for any part of the chart.
     pub account: Option<&'a kasuri_analyze::account::Account>,
-    /// How locks were used: the numbers of their rows, as in the tab; none: what their slices add up to.
+    /// The answer about locks, for the numbers in their rows; none: the sums of their slices.
     pub locks: Option<&'a kasuri_analyze::Locks>,
     /// Tables of other analyses, a tab each.
     pub panels: Vec<Panel>,
@@ -73,7 +75,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// What was written.
+/// The extent of a report that was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Size of the file, bytes.

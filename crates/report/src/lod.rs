@@ -31,7 +31,7 @@ pub const SEVERAL: u8 = 2;
 pub struct Level {
     /// Value that filled most of the bucket.
     pub value: Vec<u32>,
-    /// How much of the bucket was filled: 0 nothing at all, 1..=255.
+    /// Share of the bucket that was filled, 1..=255; 0: nothing at all.
     pub cover: Vec<u8>,
     /// [`MERGED`], [`SEVERAL`].
     pub flags: Vec<u8>,
@@ -81,7 +81,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Where a bucket begins, ns.
+    /// The begin of a bucket, ns.
     fn edge(&self, bucket: usize) -> u64 {
         (bucket as f64 * self.scale) as u64
     }

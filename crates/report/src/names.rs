@@ -38,7 +38,7 @@ pub struct NameRow {
     max: i64,
     line: usize,
     item: usize,
-    /// When the longest begins.
+    /// Begin of the longest slice.
     start: u64,
     /// Bin and count, ascending.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -16,7 +16,7 @@ use kasuri_text::chart::escape;
 use std::io::{self, Write};
 
 const TEMPLATE: &str = include_str!(env!("KASURI_VIEWER_HTML"));
-/// Where in the template the parts go; viewer/build.mjs checks that each stands there once.
+/// Places in the template that the parts replace; viewer/build.mjs checks that each stands there once.
 const PLACES: [&str; 3] = [
     "<!--kasuri:title-->",
     "<!--kasuri:first-->",

@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Panel {
     /// The tab's name, one word if possible.
     pub title: String,
-    /// What the tables say and how to read them; may be empty.
+    /// A sentence about the tables and how to read them; may be empty.
     pub intro: String,
     /// Curves, drawn above the tables.
     pub charts: Vec<Chart>,
@@ -24,9 +24,9 @@ pub struct Panel {
 pub struct Chart {
     /// Its heading.
     pub caption: String,
-    /// What is to the right.
+    /// Title of the horizontal axis.
     pub x_title: String,
-    /// What is upward; starts at 0.
+    /// Title of the vertical axis, which starts at 0.
     pub y_title: String,
     /// The curves.
     pub series: Vec<Series>,
@@ -74,7 +74,7 @@ pub struct Table {
 pub struct Column {
     /// Heading.
     pub title: String,
-    /// What the number means, shown when the pointer rests on the heading; may be empty.
+    /// Meaning of the number, shown when the pointer rests on the heading; may be empty.
     pub help: String,
     /// How its numbers are shown.
     pub unit: Unit,
@@ -125,9 +125,9 @@ pub enum Value {
 /// One cell.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// What it shows.
+    /// The value that it shows.
     pub value: Value,
-    /// Where a click on it leads.
+    /// The place of the chart that a click on it leads to.
     pub go: Option<Go>,
 }
 

@@ -6,11 +6,11 @@
 use kasuri_model::{ProcessIx, StrIx, Time, Trace};
 use std::ops::Range;
 
-/// What a line shows. The number is part of the file format.
+/// The kinds of lines. The number is part of the file format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// Which thread a CPU ran; value: thread + 1, 0 unknown. Idle is a gap.
+    /// The threads that a CPU ran; value: thread + 1, 0 unknown. Idle time is a gap.
     Cpu = 0,
     /// A thread's states; value: the state.
     State = 1,
@@ -28,7 +28,7 @@ pub enum Kind {
     Counter = 7,
     /// One lane of a lock's holders or waiters; value: thread + 1.
     Lock = 8,
-    /// What a CPU's time is charged to; value: the class.
+    /// The classes that a CPU's time is charged to; value: the class.
     Account = 9,
 }
 
@@ -62,31 +62,31 @@ impl Rows {
 /// One line of the chart.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What it shows.
+    /// The kind of its items.
     pub kind: Kind,
     /// Row of the owner: CPU number, thread, counter or lock, as `kind` says.
     pub owner: u32,
     /// Slices: the depth. Locks: the lane. Else 0.
     pub depth: u32,
-    /// What is in it.
+    /// Its items.
     pub rows: Rows,
 }
 
 /// One item of a line, times in ns after [`Plan::base`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// When it begins.
+    /// Begin.
     pub start: u64,
-    /// When it ends, `>= start`.
+    /// End, `>= start`.
     pub end: u64,
-    /// What colours it, see [`Kind`].
+    /// The value that gives it its colour, see [`Kind`].
     pub value: u32,
 }
 
 /// Every line, and the time axis they share.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// What is 0 in the file, ns from the recording's origin.
+    /// The time that is 0 in the file, ns from the recording's origin.
     pub base: i64,
     /// Length of the axis, ns: no item ends later. At least 1.
     pub length: u64,
@@ -94,7 +94,7 @@ pub struct Plan {
     pub lines: Vec<Line>,
     /// Owners of the lines of locks.
     pub locks: Vec<Lock>,
-    /// What the lines of the account show.
+    /// The segments behind the lines of the account.
     pub segments: Segments,
     /// Number of locks that have no lines.
     pub locks_without_row: usize,
@@ -180,7 +180,7 @@ impl Plan {
 /// Segments of all CPUs, times on the file's axis.
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
-    /// When it begins and ends.
+    /// Begin and end of each segment.
     pub start: Vec<u64>,
     /// See `start`.
     pub end: Vec<u64>,
@@ -206,11 +206,11 @@ impl Segments {
 /// One lock's row.
 #[derive(Clone, Debug)]
 pub struct Lock {
-    /// Its address, and in whose memory: a fork's lock has the same address.
+    /// Its address, in the memory of `process`: after a fork a lock has the same address in both processes.
     pub object: u64,
     /// See `object`.
     pub process: ProcessIx,
-    /// What its slices are called most often.
+    /// The most frequent name of its slices.
     pub name: StrIx,
     /// Lanes of holds; those of waits follow.
     pub hold_lanes: u32,

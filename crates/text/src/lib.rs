@@ -3,7 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`table`] | answers as text, fitted to a terminal's width |
-//! | [`label`] | what limits are called |
+//! | [`label`] | names of limits |
 //! | [`verdict`] | what the answer about locks and the prediction say together |
 //! | [`chart`] | a prediction's curve and the costs of tracing as pictures |
 //! | [`json`] | answers as JSON, for programs |

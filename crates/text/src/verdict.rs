@@ -26,7 +26,7 @@ pub struct Verdict<'a> {
     pub advice: Option<Advice<'a>>,
 }
 
-/// What to look at.
+/// A piece of advice: the lock, or locks, to look at first.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Advice<'a> {
     /// Two locks in both orders.

@@ -23,7 +23,7 @@ pub struct Event<'a> {
     /// CLOCK_MONOTONIC, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ts: Option<Micros>,
-    /// How long, microseconds.
+    /// Duration, microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dur: Option<Micros>,
     /// Joins the ends of arrows and asynchronous slices.

@@ -80,7 +80,7 @@ struct File<'a> {
 /// All events, made while they are written.
 struct Events<'a> {
     trace: &'a Trace,
-    /// How many were written.
+    /// Number of events written so far.
     records: &'a Cell<u64>,
 }
 
@@ -104,7 +104,7 @@ impl Serialize for Events<'_> {
     }
 }
 
-/// What a reader of the file will not find.
+/// Lists what a reader of the file will not find.
 fn left_out(trace: &Trace) -> Vec<String> {
     let mut left_out = Vec::new();
     if !trace.occupancy.start.is_empty() {
@@ -488,7 +488,7 @@ impl<'a, Q: SerializeSeq> Writer<'a, Q> {
     }
 }
 
-/// What the format has no place for: about the machine, the recording and its clocks.
+/// Facts that the format has no place for: about the machine, the recording and its clocks.
 fn other_data(trace: &Trace) -> serde_json::Value {
     let (info, origin_ns) = (&trace.info, trace.origin_monotonic_ns);
     // An imported recording may not know the wall-clock time.

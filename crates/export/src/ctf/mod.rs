@@ -32,7 +32,7 @@ pub type Directory<'a> = dyn FnMut(&str) -> io::Result<File> + 'a;
 /// The version of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
-    /// What babeltrace2 2.0 and Trace Compass read.
+    /// The version that babeltrace2 2.0 and Trace Compass read.
     V1_8,
     /// With metadata in JSON: babeltrace2 from 2.1 on.
     V2,
@@ -136,7 +136,7 @@ fn uuid(trace: &Trace, which: u64) -> [u8; 16] {
     out
 }
 
-/// What readers show about the trace, and by which they choose their tables of event names.
+/// Facts that readers show about the trace, and by which they choose their tables of event names.
 fn env(trace: &Trace, domain: &str, tracer: &str) -> Vec<(&'static str, Value)> {
     let info = &trace.info;
     let mut out = vec![
@@ -161,7 +161,7 @@ fn env(trace: &Trace, domain: &str, tracer: &str) -> Vec<(&'static str, Value)> 
     out
 }
 
-/// What a reader of the directory will not find.
+/// Lists what a reader of the directory will not find.
 fn left_out(trace: &Trace) -> Vec<String> {
     let mut out = Vec::new();
     if trace.cpus.iter().any(|cpu| cpu.recorded) {

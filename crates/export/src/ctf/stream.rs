@@ -23,7 +23,7 @@ use std::io::{self, Write};
 
 /// Bytes of a packet; one that is full is written and another begun.
 const PACKET_BYTES: usize = 128 << 10;
-/// Where the context begins: behind magic number, UUID, class and instance. Six numbers of 64 bits, and the CPU's.
+/// Offset of the context, behind magic number, UUID, class and instance. It has six numbers of 64 bits, and the CPU's.
 const CONTEXT_AT: usize = 4 + 16 + 4 + 8;
 
 /// Writes events in order of time.

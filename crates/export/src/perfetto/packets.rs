@@ -28,7 +28,7 @@ pub struct Packets<'a, W> {
     pending: InternedData,
 }
 
-/// What a string is used for; the bit in `sent`.
+/// The uses of a string; the number is the bit in `sent`.
 #[derive(Clone, Copy)]
 enum Use {
     Name = 0,

@@ -22,7 +22,7 @@ const EXIT: u16 = 327;
 const RECORDING: u16 = 328;
 const RUN_TIME: u16 = 329;
 
-/// Where the fields of a type begin: after the common ones.
+/// Offset of a type's own fields: they follow the common ones.
 const COMMON: usize = 8;
 
 /// The common fields in a format file.
@@ -257,7 +257,7 @@ impl Bytes {
         Some(&self.bytes)
     }
 
-    /// When recording began, or ended.
+    /// The event that marks the begin or the end of recording on a CPU.
     pub fn recording(&mut self, ends: bool) -> &[u8] {
         self.start(RECORDING, 0, 0).int(ends.into());
         &self.bytes

@@ -35,7 +35,7 @@ const CPUCOUNT: u16 = 8;
 const VERSION: u16 = 9;
 /// The clock as `trace_clock` shows the selected one.
 const CLOCK: &str = "[mono]";
-/// What `events/header_page` in tracefs shows on a 64-bit kernel with pages of 4 KiB.
+/// The text of `events/header_page` in tracefs on a 64-bit kernel with pages of 4 KiB.
 const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
 \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
 \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
@@ -137,7 +137,7 @@ impl<'t> Cpus<'t> {
         u64::try_from(ns).unwrap_or(0)
     }
 
-    /// When recording began or ended, on each CPU that was recorded.
+    /// Marks the begin or the end of recording, on each CPU that was recorded.
     fn bound(&mut self, time: Time, ends: bool) {
         let stamp = self.stamp(time);
         for cpu in recorded(self.trace).map(usize::from) {
@@ -301,7 +301,7 @@ fn cmdlines(trace: &Trace) -> String {
     out
 }
 
-/// What a reader of the file will not find.
+/// Lists what a reader of the file will not find.
 fn left_out(trace: &Trace, gaps: u64) -> Vec<String> {
     let mut out = vec![
         "thread priorities (shown as 120)".to_owned(),

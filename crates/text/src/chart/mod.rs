@@ -1,8 +1,8 @@
 //! Charts: pictures as SVG, curves in letters, and what they share.
 //!
-//! All axes are logarithmic: speed-ups and overheads are factors, and twice as much is as far from once as four times is
-//! from twice. Pictures take the colour of their text from the page around them (`currentColor`), so that they follow its
-//! light or dark theme, and hold no script.
+//! All axes are logarithmic: speed-ups and overheads are factors, and twice as much is as far from once as four times
+//! is from twice. Pictures take the colour of their text from the page around them (`currentColor`), so that they
+//! follow its light or dark theme, and hold no script.
 //!
 //! | module | draws |
 //! |---|---|
@@ -15,16 +15,16 @@ pub mod curve;
 pub mod letters;
 pub mod overhead;
 
-/// Where values of a range are on a logarithmic axis.
+/// A logarithmic axis: maps values to places in a picture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogAxis {
     /// The value at the axis's beginning, above 0.
     low: f64,
     /// The value at its end, above `low`.
     high: f64,
-    /// Where it begins, in the picture's units.
+    /// The axis's begin, in the picture's units.
     from: f64,
-    /// Where it ends; less than `from` when it goes upwards.
+    /// Its end; less than `from` when the axis goes upwards.
     to: f64,
 }
 
@@ -39,19 +39,19 @@ impl LogAxis {
         }
     }
 
-    /// Where a value is. What lies below the axis is at its beginning; what lies above it goes on beyond its end.
+    /// The place of a value. Values below the axis are at its beginning; values above it lie beyond its end.
     pub fn at(self, value: f64) -> f64 {
         let share = (value.max(self.low) / self.low).ln() / (self.high / self.low).ln();
         self.from + (self.to - self.from) * share
     }
 
-    /// Where a value is, and at the ends what lies outside.
+    /// The place of a value; values outside are at the ends of the axis.
     pub fn within(self, value: f64) -> f64 {
         self.at(value.min(self.high))
     }
 }
 
-/// The beginning of a picture that says what it shows to those who do not see it.
+/// The beginning of a picture, with a label for screen readers.
 pub(crate) fn svg(width: f64, height: f64, label: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height:.0}\" font-family=\"system-ui, sans-serif\" font-size=\"12\" \
@@ -60,8 +60,8 @@ pub(crate) fn svg(width: f64, height: f64, label: &str) -> String {
     )
 }
 
-/// `text` for HTML and SVG, between tags and in quoted attributes. Names come from the traced program: control characters
-/// and marks of direction are replaced ([`crate::table::units::printable`]).
+/// `text` for HTML and SVG, between tags and in quoted attributes. Names come from the traced program: control
+/// characters and marks of direction are replaced ([`crate::table::units::printable`]).
 pub fn escape(text: &str) -> String {
     let text = crate::table::units::printable(text);
     text.replace('&', "&amp;")

@@ -24,7 +24,7 @@ pub struct Page {
 pub struct Row {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// A description, shown as a tooltip.
     pub what: String,
     /// Its time without tracer, in words.
     pub untraced: String,
@@ -37,7 +37,7 @@ pub struct Row {
 pub struct Dot {
     /// Multiple of the untraced time: median, lower and upper end of the interval.
     pub ratio: [f64; 3],
-    /// What is added to one operation, in words.
+    /// Time added to one operation, in words.
     pub added: String,
 }
 

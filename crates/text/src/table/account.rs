@@ -325,6 +325,7 @@ pub fn headline(s: &Summary) -> String {
 /// "you got 2.93 of 4 CPUs: 0.61 lost to imbalance in loop48, ...".
 fn headline_text(a: &AccountSummary, names: &ThreadNames<'_>) -> String {
     let b = &a.bounds;
+    // The largest causes; only the first one says "lost".
     let found: Vec<String> = a
         .causes
         .iter()
@@ -342,11 +343,13 @@ fn headline_text(a: &AccountSummary, names: &ThreadNames<'_>) -> String {
             format!("{:.2} {lost}to {cause}", c.cpus)
         })
         .collect();
+    // An affinity mask or a cpuset may leave the program fewer CPUs than the machine has.
     let of = match (b.closed_by, a.n_cpus) {
         ("", n) => plural(n.into(), "CPU"),
         (by, 1) => format!("the 1 CPU its {by} allows (machine: {})", b.machine_cpus),
         (by, n) => format!("the {n} CPUs its {by} allows (machine: {})", b.machine_cpus),
     };
+    // A CPU limit is a share of time, not a number of CPUs: it is printed beside them.
     let limit = match b.limit.as_str() {
         "" => String::new(),
         text => format!("; its CPU limit, {}, allows {:.2}", printable(text), b.cpus),
@@ -393,6 +396,7 @@ fn shares(classes: &[ClassSum], capacity: i64, width: usize) -> Vec<(Class, usiz
             (class_of(c.class), exact as usize, exact.fract())
         })
         .collect();
+    // Cells that rounding down left over.
     let used: usize = cells.iter().map(|c| c.1).sum();
     let mut order: Vec<usize> = (0..cells.len()).collect();
     order.sort_by(|&a, &b| cells[b].2.total_cmp(&cells[a].2));

@@ -106,6 +106,7 @@ fn verdict(c: &Comparison) -> String {
     let Some(speed) = c.speed_up else {
         return "nothing to compare".into();
     };
+    // Within half a per cent the two sides are printed as equally fast.
     let text = if (0.995..1.005).contains(&speed) {
         "as fast".to_string()
     } else if speed > 1.0 {

@@ -58,7 +58,7 @@ impl Page<'_> {
         self.fact("threads", &format!("{threads} of {processes}"));
     }
 
-    /// How many events there are of each kind, and how many rows the model made of them.
+    /// Events by kind, and the rows that the model made of them.
     fn events(&mut self, c: &Contents) {
         let title = format!(
             "{} of the kernel, {} of the program",

@@ -78,6 +78,7 @@ impl Page<'_> {
                 change(w),
             ]);
         }
+        // Per cent by which the replay differs from the run.
         let off = (path.replayed_ns - path.length_ns) as f64 / path.length_ns.max(1) as f64 * 100.0;
         let check = format!(
             "check: the replay without a change takes {}, the run took {} ({off:+.2} %)",
@@ -92,7 +93,7 @@ impl Page<'_> {
     }
 }
 
-/// What a part of the path is: code, a ready thread, a wait for something outside, or unknown time.
+/// A part of the path in words: code, a ready thread, a wait for something outside, or unknown time.
 fn what(e: &PathEntry, names: &ThreadNames<'_>) -> String {
     let thread = names.text(&e.thread, e.tid);
     let code = printable(&e.code);

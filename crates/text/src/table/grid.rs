@@ -21,7 +21,7 @@ pub struct Column {
     head: Cow<'static, str>,
     right: bool,
     shrinks: bool,
-    /// What does not fit goes on in the next line, instead of being cut.
+    /// Text that does not fit continues on the next line, instead of being cut.
     wraps: bool,
     /// Columns with the highest number go first; 0 never goes.
     dispensable: u8,

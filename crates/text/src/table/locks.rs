@@ -29,6 +29,7 @@ pub fn render(locks: &Locks, prediction: Option<&Prediction>, layout: &Layout) -
     };
     page.title(&locks.command);
     page.lock_facts(locks, prediction);
+    // Time inside the kernel may be recorded although no lock of the program is.
     if locks.locks.is_empty() {
         page.kernel_tables(locks);
         page.fact(
@@ -84,6 +85,7 @@ impl Page<'_> {
     /// Ratios, limitations of the recording, class and advice.
     fn lock_facts(&mut self, locks: &Locks, prediction: Option<&Prediction>) {
         let t = &locks.total;
+        // Locks that were not seen do not make the ratio 0.
         if let Some(why) = &locks.not_seen {
             self.fact("lock ratio", &format!("not known: {why}"));
             self.fact("wait ratio", "not known");
@@ -120,6 +122,7 @@ impl Page<'_> {
                 &format!("{} waiting for the kernel's own locks", percent(share)),
             );
         }
+        // Below 1 % of the CPU time, sleep in other futex calls is not worth a line.
         if let Some(unseen) = locks.unseen_futex_ns
             && unseen > locks.cpu_ns / 100
         {
@@ -281,6 +284,7 @@ impl Page<'_> {
         let shown = self.shown(locks.waits_for.len());
         for w in &locks.waits_for[..shown] {
             let nobody = w.holder.is_empty() && w.holder_tid == 0;
+            // TID 0 stands for tasks, which have no thread of their own.
             let tid = |tid: i32| match tid {
                 0 => "tasks".into(),
                 tid => tid.to_string(),
@@ -379,6 +383,7 @@ impl Page<'_> {
 
     /// Threads, tasks by name, and processes if there are several: the same columns for each.
     fn owners(&mut self, locks: &Locks) {
+        // One layout for threads, tasks and processes. For tasks the second column is their number instead of an id.
         let row = |name: &str, id: i32, u: &Use| {
             [
                 printable(name),

@@ -39,7 +39,7 @@ pub use predict::render as predict;
 use kasuri_analyze::Summary;
 use unicode_width::UnicodeWidthStr;
 
-/// How to print.
+/// The form of a page.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Width of the screen, in columns.
@@ -50,7 +50,7 @@ pub struct Layout {
     pub top: usize,
     /// The recording as a word of a shell command, for the commands proposed at the end; "" for none.
     pub file: String,
-    /// What of the summary to print.
+    /// The parts of the summary to print.
     pub sections: Sections,
     /// Start of the recording: ranges for the command line count from it.
     pub start_ns: i64,
@@ -69,10 +69,10 @@ impl Default for Layout {
     }
 }
 
-/// Which parts of the summary to print.
+/// A choice of parts of the summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sections {
-    /// What fits one screen: where the time went, and what to try.
+    /// The parts that fit one screen: where the time went, and what to try.
     #[default]
     Overview,
     /// All of them.
@@ -185,7 +185,7 @@ impl Page<'_> {
         }
     }
 
-    /// What was recorded.
+    /// The recorded command.
     fn title(&mut self, command: &[String]) {
         let title = match command {
             [] => "whole system".into(),

@@ -39,7 +39,7 @@ impl Page<'_> {
         self.hints(s);
     }
 
-    /// Without scheduler events there is no account; annotations may say something all the same.
+    /// Stands in for the account, which needs scheduler events: the largest annotations and waits.
     fn without_account(&mut self, s: &Summary) {
         self.heading("where the time went", "");
         self.item("not known: the recording has no scheduler events");

@@ -35,6 +35,7 @@ impl Page<'_> {
     /// What was recorded, how well the replay reproduces it, locks, the machine's costs, and the verdict.
     fn predicted_facts(&mut self, p: &Prediction) {
         self.title(&p.command);
+        // How far the replay without a change is from the run, as a share.
         let replayed = p.replayed_wall_ns as f64 / p.recorded_wall_ns.max(1) as f64 - 1.0;
         self.fact(
             "recorded",
@@ -281,8 +282,10 @@ fn verdict(p: &Prediction) -> String {
         .iter()
         .find(|q| q.speedup >= 0.97 * best)
         .unwrap_or(two);
+    // The limit at the next number of CPUs is what keeps the speed-up from growing.
     let next = p.points.iter().find(|q| q.cpus > knee.cpus).unwrap_or(knee);
     let mut text = format!("{} on {} CPUs", times(two.speedup), two.cpus);
+    // The cases exclude each other: slower, more threads would help, no gain, growing to the end, a highest speed-up.
     if best < 1.0 {
         text = format!(
             "slower on more CPUs: {text}, limited by {}",
@@ -307,6 +310,7 @@ fn verdict(p: &Prediction) -> String {
         .iter()
         .position(|q| q.cpus == next.cpus)
         .unwrap_or(0);
+    // The change that helps most where the speed-up ends; only if it gains 5 % or more.
     let helps = p
         .what_if
         .iter()
