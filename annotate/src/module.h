@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* -- start and end of the module --
  *
- * A constructor attaches to the session that KASURI_SESSION names, a destructor hands over the chunks of a shared object
- * that is unloaded. Both have priority 101, the first that programs may use: so constructors of the program find the
- * client attached, and its destructors can still annotate. */
+ * A constructor attaches to the session that KASURI_SESSION names, a destructor hands over the chunks of a shared
+ * object that is unloaded. Both have priority 101, the first that programs may use: so constructors of the program find
+ * the client attached, and its destructors can still annotate. */
 
 /* Attach when the program or module is loaded and KASURI_SESSION names a session. In a set-user-id program the
  * environment comes from the caller, who must not make the program write into files of the caller's choice. */

@@ -138,9 +138,9 @@ const struct reader_totals *reader_totals(const struct reader *r) {
     return &r->totals;
 }
 
-/* The slot after a run of zeros that begins at slot `hole` of a chunk whose owner may be writing, or the hole again when
- * its length is there by now; `slots`: none. The recorder's after_hole (crates/record/src/rings/openchunk.rs) explains
- * the method. */
+/* The slot after a run of zeros that begins at slot `hole` of a chunk whose owner may be writing, or the hole again
+ * when its length is there by now; `slots`: none. The recorder's after_hole (crates/record/src/rings/openchunk.rs)
+ * explains the method. */
 static uint32_t after_hole(const uint64_t *words, uint32_t hole, uint32_t slots) {
     uint32_t next = hole + 1, at;
     while (next < slots && !__atomic_load_n(&words[2 * next], __ATOMIC_ACQUIRE) &&
@@ -159,8 +159,8 @@ static uint32_t after_hole(const uint64_t *words, uint32_t hole, uint32_t slots)
     return next;
 }
 
-/* Walk the records of a chunk up to offset `end`: count the committed ones as kept, step over open ones by the length in
- * word 1, and call `visit` for each event. */
+/* Walk the records of a chunk up to offset `end`: count the committed ones as kept, step over open ones by the length
+ * in word 1, and call `visit` for each event. */
 static void read_events(struct reader *r, struct client *c, struct kasuri_chunk *chunk, uint32_t end) {
     const uint64_t *words = (const uint64_t *)(const void *)chunk;
     uint64_t before = 0;

@@ -3,9 +3,10 @@
  * Runs the program `work` under reader.c and checks: emitted == kept + lost. `test_ring NAME WORK [PLUGIN]`.
  *
  * The program counts its own annotations in a page that it shares with this test (counts.h). The reader counts the
- * events that it finds in the rings, and the losses by cause. The two sums must agree after every run: with each policy,
- * with signal handlers that annotate, after fork and exec, on a full disk, after a change of recorders. In a program
- * that is killed, one annotation per thread may be neither kept nor counted. NAME is one of the tests in main().
+ * events that it finds in the rings, and the losses by cause. The two sums must agree after every run: with each
+ * policy, with signal handlers that annotate, after fork and exec, on a full disk, after a change of recorders. In a
+ * program that is killed, one annotation per thread may be neither kept nor counted. NAME is one of the tests in
+ * main().
  */
 #define _GNU_SOURCE
 #include "counts.h"
