@@ -1,17 +1,21 @@
-//! Which clock a directory's traces share.
+//! Finds the clock that the traces of a directory share.
+//!
+//! A CTF clock counts cycles, and has a frequency and an offset from 1970. Streams of several traces can be compared in
+//! two ways: on the kernel's clock, if all are CLOCK_MONOTONIC of one boot, or since 1970, if all offsets are absolute.
+//! The first is exact; the second is as good as the offsets.
 use crate::Clock;
 use kasuri_format::ctf::{self, Layout};
 use std::rc::Rc;
 
-/// Cycles of each trace's streams -> ns on one clock.
+/// The common clock, and the conversion to its ns.
 pub(super) struct Clocks {
-    /// What the ns count.
+    /// The common clock.
     pub domain: Clock,
-    /// ns since 1970 where that clock is 0.
+    /// CLOCK_REALTIME minus that clock, ns; none: unknown.
     pub realtime_offset_ns: Option<i64>,
 }
 
-/// Cycles of one stream class -> ns.
+/// Converts cycles of one stream class to ns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ToNs {
     clock: Option<ctf::Clock>,
@@ -19,6 +23,7 @@ pub(super) struct ToNs {
 }
 
 impl ToNs {
+    /// The stamp in ns. Without a clock, cycles count as ns.
     #[inline]
     pub fn ns(&self, cycles: u64) -> i64 {
         match &self.clock {
@@ -28,15 +33,18 @@ impl ToNs {
     }
 }
 
-/// LTTng's own clock, also in what babeltrace copied from it.
+/// Whether it is LTTng's own clock, by its name or, in copies that babeltrace made, by its description.
 fn is_monotonic(clock: &ctf::Clock) -> bool {
     clock.name == "monotonic" || clock.description == "Monotonic Clock"
 }
 
 impl Clocks {
-    /// LTTng's sessions have one clock, whose offset from the epoch each tracer measured for itself: some hundred ns
-    /// apart. So stamps of one boot (equal UUIDs) are compared as the kernel gave them, without offsets, and other
-    /// recordings of that run too. Clocks of different boots or machines only have the epoch in common.
+    /// Chooses the common clock of all traces.
+    ///
+    /// The tracers of an LTTng session share one clock, but each measures the offset from the epoch for itself, with
+    /// differences of some hundred ns. So stamps of one boot (equal UUIDs) are compared as the kernel gave them,
+    /// without offsets; this also fits other recordings of that boot. Clocks of different boots or machines have only
+    /// the epoch in common.
     pub fn of(layouts: &[Rc<Layout>]) -> Clocks {
         let clocks = || {
             let streams = layouts
@@ -63,6 +71,7 @@ impl Clocks {
         }
     }
 
+    /// The conversion for a stream class of a trace.
     pub fn to_ns(&self, layout: &Layout, stream: usize) -> ToNs {
         let clock = layout.clock(stream).cloned();
         let offset = match (&clock, self.domain) {

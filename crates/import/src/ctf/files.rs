@@ -1,9 +1,13 @@
-//! A directory's files as traces: each `metadata`, and the streams beside it.
+//! Groups the files of a directory into traces: each `metadata` with the stream files beside it.
+//!
+//! A stream file is a sequence of packets with a header each. All packets are found here; their events are read later.
+//! Hidden and empty files are skipped; LTTng writes indexes into a subdirectory, which has no `metadata`. A session
+//! with limited file sizes splits a stream into several files, which are sorted by time.
 use crate::{Error, File, Options};
 use kasuri_format::ctf::{Layout, Metadata, Packet, packets};
 use std::rc::Rc;
 
-/// A stream file with its packets found.
+/// A stream file and its packets, sorted by begin.
 pub(super) struct Stream<'a> {
     pub name: &'a str,
     pub bytes: &'a [u8],
@@ -16,11 +20,11 @@ pub(super) struct Source<'a> {
     pub name: &'a str,
     pub layout: Rc<Layout>,
     pub streams: Vec<Stream<'a>>,
-    /// Files whose end is damaged: what is wrong there.
+    /// Damage in stream files that was passed over. Packets before it were found.
     pub damage: Vec<kasuri_format::Error>,
 }
 
-/// Directory and last part of a name.
+/// Splits a name into the directory and the last part.
 fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('/').unwrap_or(("", name))
 }
@@ -30,13 +34,13 @@ pub(super) fn is_metadata(file: &File<'_>) -> bool {
     split(file.name).1 == "metadata" && kasuri_format::ctf::is_metadata(file.bytes)
 }
 
-/// The error with the file's name in front of what was read.
+/// Prepends the file's name to the subject of an error.
 pub(super) fn named(file: &str, mut error: kasuri_format::Error) -> kasuri_format::Error {
     error.what = format!("{file}: {}", error.what).into();
     error
 }
 
-/// All traces.
+/// All traces of a directory.
 pub(super) fn sources<'a>(
     files: &'a [File<'a>],
     options: &Options,
@@ -45,6 +49,7 @@ pub(super) fn sources<'a>(
     metadata.map(|file| source(file, files, options)).collect()
 }
 
+/// The trace of a `metadata`.
 fn source<'a>(
     metadata: &'a File<'a>,
     files: &'a [File<'a>],
@@ -67,7 +72,7 @@ fn source<'a>(
         }
         let (mut found, error) = packets(&out.layout, file.bytes);
         match error {
-            // No packet at all: a file that does not belong here, or one cut in its first packet.
+            // A file that does not belong here, or one that is damaged or truncated.
             Some(error) if !options.salvage => return Err(Error::format(file.name, error)),
             Some(error) => out.damage.push(named(file.name, error)),
             None => {}
@@ -79,7 +84,7 @@ fn source<'a>(
             packets: found,
         });
     }
-    // Rotated files of one stream follow one another in time.
+    // The files of one rotated stream follow one another in time.
     out.streams.sort_by_key(|s| {
         (
             s.packets.first().map(|p| (p.cpu, p.stream, p.begin)),

@@ -1,6 +1,12 @@
-//! LTTng's kernel events -> the scheduler's.
+//! Turns LTTng's kernel events into those of the passes.
 //!
-//! Names and fields are those of lttng-modules; what other tracers call alike is read alike.
+//! Names and fields are those of lttng-modules (include/instrumentation/events). Events of other tracers with the same
+//! names are read alike, also with the kernel's own field names (`prev_pid` for `prev_tid`).
+//!
+//! A [`Plan`] per event type has the positions of its fields. If the body has a fixed size, numbers and names are read
+//! at byte offsets; otherwise the body is decoded field by field. A CPU may write to several channels, which are files
+//! of their own: [`KernelCpu`] merges them by time, and follows which thread runs and whether an interrupt is being
+//! handled, since LTTng's events have this only as optional contexts.
 use super::lane::{Lane, Next};
 use crate::prev_state::PrevState;
 use kasuri_format::ctf::{EventLayout, Head, Layout, LeafKind, Program, Value};
@@ -9,10 +15,10 @@ use kasuri_model::{SOFTIRQS, StrIx, Strings, Time};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Events that a fill makes.
+/// Events that one call of `fill` makes.
 const BATCH: usize = 512;
 
-/// What an event is to the model.
+/// The use that the passes have for an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Switch,
@@ -25,7 +31,7 @@ pub(super) enum Role {
     RunTime,
     IrqEntry,
     IrqExit,
-    /// Interrupts without a handler of their own: timer, reschedule.
+    /// Entry into an interrupt without a registered handler: timer, reschedule.
     VectorEntry,
     VectorExit,
     SoftirqEntry,
@@ -37,11 +43,12 @@ pub(super) enum Role {
     Other,
 }
 
+/// The role of the event with this name. `has_waking`: sched_waking was recorded too.
 fn role(name: &str, has_waking: bool) -> Role {
     match name {
         "sched_switch" => Role::Switch,
         "sched_waking" | "sched_wakeup_new" => Role::Waking,
-        // Later than sched_waking and on the wakee's CPU; better than nothing.
+        // It comes later than sched_waking, and possibly from the CPU of the woken thread; better than nothing.
         "sched_wakeup" if !has_waking => Role::Waking,
         "sched_migrate_task" => Role::Migrate,
         "sched_process_fork" => Role::Fork,
@@ -67,9 +74,10 @@ fn role(name: &str, has_waking: bool) -> Role {
     }
 }
 
-/// Fields that a role needs: numbers, then texts. Of several names for one field the first that is there counts.
+/// Names of fields. Each has a list of alternatives, and the first one that exists counts.
 type Names = &'static [&'static [&'static str]];
 
+/// The fields that a role needs: first numbers, then texts.
 const fn fields(role: Role) -> (Names, Names) {
     const TID: &[&str] = &["tid", "pid"];
     match role {
@@ -103,44 +111,47 @@ const fn fields(role: Role) -> (Names, Names) {
     }
 }
 
-/// Where a field is found.
+/// The position of a field.
 #[derive(Clone, Copy, Debug, Default)]
 enum Place {
-    /// Not there.
+    /// The event has no such field.
     #[default]
     None,
-    /// At that byte of a fixed body.
+    /// At byte `at` of a body of fixed size.
     Fixed {
         at: u32,
         bytes: u8,
         signed: bool,
         big_endian: bool,
     },
-    /// By decoding.
+    /// The leaf with this index, found by decoding the body.
     Leaf(u32),
 }
 
+/// Most numbers and texts that a role needs.
 const N_INTS: usize = 4;
 const N_TEXTS: usize = 2;
 
-/// One kind of event.
+/// How to read one event type.
 #[derive(Clone, Debug)]
 struct Plan {
     role: Role,
     fixed: Option<u32>,
     ints: [Place; N_INTS],
     texts: [Place; N_TEXTS],
-    /// The thread that was running, as a context.
+    /// The context `tid`: the thread that was running.
     tid: Place,
-    /// System calls: the call's name.
+    /// The name of the system call.
     name: StrIx,
 }
 
+/// The position of the first of these fields that exists.
 fn place(program: &Program, names: &[&str]) -> Place {
     let leaf = names.iter().find_map(|name| program.leaf(name));
     leaf.map_or(Place::None, |leaf| place_of(program, leaf))
 }
 
+/// The position of a leaf. A text of fixed size reaches to the next leaf.
 fn place_of(program: &Program, leaf: u32) -> Place {
     let field = &program.leaves[leaf as usize];
     match (field.offset, &field.kind) {
@@ -196,7 +207,7 @@ impl Plan {
         for (to, names) in plan.texts.iter_mut().zip(texts) {
             *to = place(program, names);
         }
-        // Without thread ids of their own, the names mean threads, not processes.
+        // Without `child_tid`, `child_pid` is the thread, and the process is unknown.
         if role == Role::Fork && program.leaf("child_tid").is_none() {
             plan.ints[2] = Place::None;
         }
@@ -214,9 +225,9 @@ impl Plan {
     }
 }
 
-/// What all CPUs of a trace share.
+/// The part that all CPUs of a trace share.
 pub(super) struct Kernel {
-    /// By stream class, by event.
+    /// Plans by stream class and event.
     plans: Vec<Vec<Plan>>,
     states: PrevState,
     softirqs: [StrIx; 10],
@@ -255,7 +266,8 @@ impl Kernel {
     }
 }
 
-/// What `prev_state` means on a kernel: LTTng writes the kernel's own bits, whose meaning changed.
+/// The meaning of `prev_state` on a kernel release. LTTng writes the kernel's own bits, which changed in Linux 4.2 and
+/// 4.14, and has no print format that explains them.
 fn states(release: &str) -> PrevState {
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())
@@ -274,7 +286,7 @@ fn states(release: &str) -> PrevState {
     ))
 }
 
-/// Field values of one event.
+/// The field values of one event.
 #[derive(Default)]
 struct Values<'a> {
     ints: [Option<i64>; N_INTS],
@@ -283,11 +295,13 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
+    /// A number; -1: the field does not exist.
     fn int(&self, ix: usize) -> i64 {
         self.ints[ix].unwrap_or(-1)
     }
 }
 
+/// Reads a number of up to eight bytes from a body of fixed size.
 #[inline]
 fn fixed_int(body: &[u8], place: Place) -> Option<i64> {
     let Place::Fixed {
@@ -316,6 +330,7 @@ fn fixed_int(body: &[u8], place: Place) -> Option<i64> {
     })
 }
 
+/// The bytes of a text in a body of fixed size.
 fn fixed_text(body: &[u8], place: Place) -> &[u8] {
     match place {
         Place::Fixed { at, bytes, .. } => body
@@ -325,13 +340,13 @@ fn fixed_text(body: &[u8], place: Place) -> &[u8] {
     }
 }
 
-/// Text up to its first zero.
+/// The text up to its first zero.
 pub(super) fn trim(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     &bytes[..end]
 }
 
-/// Names of threads as bytes -> strings, most often the same few.
+/// A cache of thread names. A map holds the names seen, and each use of a name (leaving, arriving) its last one.
 #[derive(Default)]
 struct Comms {
     seen: HashMap<[u8; 16], StrIx>,
@@ -368,21 +383,21 @@ pub(super) fn intern(text: &[u8], strings: &mut Strings) -> StrIx {
     }
 }
 
-/// A lane with its next event looked at.
+/// A channel with its next item.
 struct Ahead<'a> {
     lane: Lane<'a>,
     next: Option<Next>,
 }
 
-/// One CPU's events: of all channels that it wrote to.
+/// One CPU's events, merged from all channels that it wrote to.
 pub(super) struct KernelCpu<'a> {
     kernel: Rc<Kernel>,
     lanes: Vec<Ahead<'a>>,
     is_started: bool,
     comms: Comms,
-    /// Who runs, as the last switch says.
+    /// The running thread, according to the last switch; -1: unknown.
     current: i32,
-    /// Interrupts that are being handled.
+    /// Number of interrupts that are being handled, nested.
     interrupts: u32,
 }
 
@@ -399,7 +414,7 @@ impl<'a> KernelCpu<'a> {
         }
     }
 
-    /// The lane whose next event is oldest, and the next oldest time of the others.
+    /// The channel with the oldest next item, and the oldest time of the others.
     fn oldest(&self) -> Option<(usize, i64)> {
         let time = |a: &Ahead<'_>| match a.next {
             Some(Next::Event(time, _) | Next::Lost(time)) => Some(time),
@@ -420,7 +435,7 @@ impl<'a> KernelCpu<'a> {
         best.map(|(ix, _)| (ix, second))
     }
 
-    /// Reads one event of a lane.
+    /// Takes the next item of a channel, and advances it.
     #[inline]
     fn take(
         &mut self,
@@ -448,6 +463,7 @@ impl<'a> KernelCpu<'a> {
         Ok(())
     }
 
+    /// Makes the event for a loss. The running thread and interrupts are unknown afterwards.
     fn lost(&mut self, next: Next, out: &mut Vec<Event>) {
         let (Next::Lost(time) | Next::Event(time, _)) = next;
         (self.current, self.interrupts) = (-1, 0);
@@ -459,6 +475,7 @@ impl<'a> KernelCpu<'a> {
         });
     }
 
+    /// Reads the body of an event; none: no pass uses it.
     #[inline]
     fn event(
         &mut self,
@@ -511,6 +528,7 @@ impl<'a> KernelCpu<'a> {
         Ok(self.mapped(role, name, time, &values, strings))
     }
 
+    /// The event of the passes for the values of a role.
     #[inline]
     fn mapped(
         &mut self,
@@ -630,7 +648,7 @@ impl CpuEvents for KernelCpu<'_> {
             let Some((ix, limit)) = self.oldest() else {
                 break;
             };
-            // A run of events of one channel needs no look at the others.
+            // Consecutive events of one channel need no comparison with the others.
             while out.len() < BATCH {
                 self.take(ix, strings, out).map_err(crate::error::source)?;
                 match self.lanes[ix].next {

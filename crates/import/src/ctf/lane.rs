@@ -1,4 +1,11 @@
-//! One stream file's events one after the other, with what is lost between them.
+//! Iterates over the events of one stream file, and over the losses between them.
+//!
+//! [`Lane::next`] goes from packet to packet and reads the headers of events. After [`Next::Event`] the caller must
+//! read the body, with [`Lane::fixed`] or [`Lane::body`], or skip it with the reader.
+//!
+//! Packets show losses in two ways: a counter of discarded events (`events_discarded`), which rises when the ring was
+//! full, and a sequence number (`packet_seq_num`), which jumps when packets were overwritten or not sent. Damage within
+//! a packet loses the rest of it, since the length of an event is known only by decoding it.
 use super::clocks::ToNs;
 use super::files::{Stream, named};
 use crate::Options;
@@ -7,7 +14,7 @@ use kasuri_model::Time;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Events that are missing.
+/// A loss; times in ns.
 #[derive(Clone, Debug)]
 pub(super) struct Met {
     pub cause: String,
@@ -18,19 +25,19 @@ pub(super) struct Met {
     pub remedy: &'static str,
 }
 
-/// What all lanes found missing.
+/// The losses of all lanes.
 pub(super) type Losses = Rc<RefCell<Vec<Met>>>;
 
-/// What comes next in a lane.
+/// An item of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
-    /// An event, whose body is to be read.
+    /// An event: its time in ns, and its header. Its body is not read yet.
     Event(i64, Head),
     /// Events are missing from this time on.
     Lost(i64),
 }
 
-/// A stream file.
+/// The reader of a stream file.
 pub(super) struct Lane<'a> {
     name: &'a str,
     pub reader: Reader<'a>,
@@ -38,20 +45,22 @@ pub(super) struct Lane<'a> {
     /// The packet being read is `packets[at - 1]`.
     at: usize,
     in_packet: bool,
+    /// Stream class of the current packet.
     pub stream: usize,
     clocks: Rc<Vec<ToNs>>,
     losses: Losses,
     salvage: bool,
-    /// Discarded so far, and number of the last packet, of the current stream.
+    /// The counter of discarded events and the sequence number, as of the last packet.
     discarded: u64,
     sequence: Option<u64>,
+    /// Time of the last event, ns; `i64::MIN`: there was none.
     last: i64,
-    /// The first loss may be from before the recording.
+    /// The CPU that wrote the stream; none: packets do not say.
     pub cpu: Option<u16>,
 }
 
 impl<'a> Lane<'a> {
-    /// `clocks`: one for each stream class.
+    /// `clocks`: the conversion of each stream class.
     pub fn new(
         layout: &Rc<Layout>,
         stream: &Stream<'a>,
@@ -77,13 +86,14 @@ impl<'a> Lane<'a> {
         }
     }
 
+    /// A stamp of the current stream class in ns.
     fn ns(&self, cycles: u64) -> i64 {
         self.clocks
             .get(self.stream)
             .map_or(0, |clock| clock.ns(cycles))
     }
 
-    /// What comes next; none at the end.
+    /// The next item; none: the end.
     #[inline]
     pub fn next(&mut self) -> Result<Option<Next>, kasuri_format::Error> {
         loop {
@@ -118,7 +128,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// The rest of a damaged packet is lost, or all is, as the options say.
+    /// Leaves a damaged packet and reports its rest as lost; or returns the error, if the file is not salvaged.
     #[cold]
     pub fn damaged(&mut self, error: kasuri_format::Error) -> Result<Next, kasuri_format::Error> {
         let error = named(self.name, error);
@@ -142,7 +152,7 @@ impl<'a> Lane<'a> {
         Ok(Next::Lost(self.last))
     }
 
-    /// Packets that are not there.
+    /// Detects packets that are missing before this one.
     fn before_packet(&mut self, packet: &Packet) -> Option<Next> {
         let before = std::mem::replace(&mut self.sequence, packet.sequence)?;
         let missing = packet
@@ -162,8 +172,8 @@ impl<'a> Lane<'a> {
         Some(Next::Lost(from))
     }
 
-    /// Events that found no room. The counter stands in the packet after whose last event they are missing: it is
-    /// written when the tracer goes on to the next.
+    /// Detects events that found no room. They are missing after the last event of the packet that has the counter: the
+    /// tracer writes it when it goes on to the next packet.
     fn after_packet(&mut self) -> Option<Next> {
         let packet = self.packets.get(self.at.checked_sub(1)?)?;
         let now = packet.discarded?;
@@ -190,12 +200,12 @@ impl<'a> Lane<'a> {
         Some(Next::Lost(from))
     }
 
-    /// Bytes of a fixed body.
+    /// The bytes of a body of fixed size.
     pub fn fixed(&mut self, bytes: u32) -> Result<&'a [u8], kasuri_format::Error> {
         self.reader.fixed(bytes)
     }
 
-    /// Decodes a body.
+    /// Decodes a body, and calls `each` with every field.
     pub fn body(
         &mut self,
         head: Head,
@@ -205,7 +215,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Losses as the model has them; times are counted from `origin` by then.
+/// Adds the losses to the finished trace, whose times count from its origin.
 pub(super) fn publish(losses: &Losses, trace: &mut kasuri_model::Trace) {
     let origin = trace.origin_monotonic_ns;
     for met in losses.borrow().iter() {
@@ -227,7 +237,7 @@ impl<'a> Lane<'a> {
         self.name.rsplit('/').next().unwrap_or(self.name)
     }
 
-    /// A lane whose losses nobody hears of: another will read the same again.
+    /// Makes it keep its losses to itself, because another lane will read the same file.
     pub fn quiet(mut self) -> Lane<'a> {
         self.losses = Losses::default();
         self

@@ -1,7 +1,26 @@
-//! Common Trace Format 1.8 and 2: LTTng's kernel and user-space traces, and what other tracers write.
+//! Reads the Common Trace Format, versions 1.8 and 2: LTTng's kernel and user-space traces, and those of other tracers
+//! (barectf, babeltrace, Kasuri's own export). The specifications are at <https://diamon.org/ctf/>.
 //!
-//! A recording is a directory with one trace or several below it: each `metadata`, and the streams beside it. Traces
-//! with scheduler events give CPUs, all others annotations.
+//! A recording is a directory with one or several traces below it. A trace consists of a file `metadata`, which
+//! describes the events, and stream files beside it:
+//!
+//! ```text
+//! session/kernel/metadata             session/ust/uid/1000/64-bit/metadata
+//! session/kernel/channel0_0           session/ust/uid/1000/64-bit/channel0_0
+//! session/kernel/channel0_1           ...
+//! ```
+//!
+//! A trace with scheduler events gives the CPUs, and is decoded when the passes ask for events. All other traces give
+//! annotations, and are read at once, because their streams mix the events of all threads.
+//!
+//! | module | content |
+//! |---|---|
+//! | `files` | finds traces and packets |
+//! | `clocks` | the clock that all traces share |
+//! | `lane` | the events of one stream file, with its losses |
+//! | `kernel` | scheduler events of a CPU |
+//! | `pairs` | meaning of user-space events by their names |
+//! | `user` | annotations of user-space threads |
 mod clocks;
 mod files;
 mod kernel;
@@ -29,7 +48,7 @@ pub(crate) fn detect(files: &[File<'_>]) -> bool {
 /// Opens all traces of a directory.
 ///
 /// # Errors
-/// Metadata or packets that make no sense; damage in user-space streams, which are read at once.
+/// Damaged metadata or packets, and damage in user-space streams, which are read at once.
 pub(crate) fn open<'a>(
     files: &'a [File<'a>],
     options: &Options,
@@ -64,12 +83,12 @@ pub(crate) fn open<'a>(
             for stream in &source.streams {
                 let lane = lane(stream);
                 let cpu = lane.cpu.unwrap_or(by_cpu.len() as u16);
-                // No machine has as many; a damaged number must not make a table of them.
+                // No machine has more CPUs; a damaged number must not size a table.
                 if cpu < 8192 {
                     by_cpu.entry(cpu).or_default().push(lane);
                 }
             }
-            // The first packets were overwritten: what was before is not known.
+            // A stream whose first packet has a number above 0 lost the packets before it.
             let late = |p: &kasuri_format::ctf::Packet| p.sequence.is_some_and(|n| n > 0);
             let mut firsts = source.streams.iter().filter_map(|s| s.packets.first());
             opened.setup.starts_late |= firsts.any(late);
@@ -125,6 +144,7 @@ pub(crate) fn open<'a>(
     Ok(opened)
 }
 
+/// The smallest span that contains both.
 fn joined(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
@@ -132,7 +152,7 @@ fn joined(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
     }
 }
 
-/// From the first packet's begin to the last one's end, where packets say it.
+/// The span from the begin of the first packet to the end of the last, if packets have these fields.
 fn packet_extent(source: &Source<'_>, clocks: &[ToNs]) -> Option<(i64, i64)> {
     let packets = source.streams.iter().flat_map(|s| &s.packets);
     let spans = packets.filter_map(|p| {
@@ -142,7 +162,7 @@ fn packet_extent(source: &Source<'_>, clocks: &[ToNs]) -> Option<(i64, i64)> {
     spans.fold(None, |all, one| joined(all, Some(one)))
 }
 
-/// The same from events, where packets do not say it: all are looked at.
+/// The span of the events, if packets do not have it. This reads the headers of all events.
 fn scan<'a, 's>(
     source: &'s Source<'a>,
     lane: &impl Fn(&'s files::Stream<'a>) -> Lane<'a>,
@@ -162,7 +182,8 @@ fn scan<'a, 's>(
     Ok(extent)
 }
 
-/// Threads that existed before: LTTng lists them when recording begins. Reading stops where the list ends.
+/// The threads that existed before the recording: LTTng lists them when it begins (`lttng_statedump_*`). Reading stops
+/// at the end of the list. Losses are not reported, because the streams will be read again.
 fn statedump<'a, 's>(
     source: &'s Source<'a>,
     lane: &impl Fn(&'s files::Stream<'a>) -> Lane<'a>,
@@ -224,7 +245,7 @@ fn statedump<'a, 's>(
     Ok(out)
 }
 
-/// Facts that the traces' environments tell.
+/// Facts for people, from the environments of the traces (`env` in the metadata).
 fn info(sources: &[Source<'_>]) -> Info {
     let mut info = Info::default();
     let mut tracers: Vec<String> = Vec::new();

@@ -1,35 +1,39 @@
-//! What user-space events mean, by their names: LTTng's own providers, and pairs that make slices.
+//! Gives user-space events a meaning by their names.
 //!
-//! `NAME_begin` and `NAME_end` make slices `NAME`, likewise `_entry` and `_exit`, `_start` and `_stop`, `_enter` and
-//! `_leave`, `_entry` and `_return`; but only where the trace knows both: an event that merely ends in `_start` stays an
-//! instant.
+//! CTF has no slices, only events. Three kinds of names are understood; any other event is an instant:
+//!
+//! - providers of LTTng's own libraries: `lttng_ust_tracef`, `lttng_ust_pthread`, `lttng_ust_cyg_profile`;
+//! - the provider `kasuri`, which Kasuri's export writes;
+//! - pairs: `NAME_begin` and `NAME_end` make slices `NAME`, likewise `_entry` and `_exit`, `_start` and `_stop`,
+//!   `_enter` and `_leave`, `_entry` and `_return`. Both names must be in the metadata: an event that merely ends in
+//!   `_start` stays an instant.
 use kasuri_base::annotation::Kind;
 use kasuri_format::ctf::{EventLayout, Layout};
 use kasuri_model::{StrIx, Strings};
 use std::collections::HashSet;
 
-/// What an event does to its thread.
+/// The effect of an event on its thread. Numbers are indices of fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meaning {
     /// A point in time.
     Instant,
     /// A point in time whose name is the text of this field.
     Message(u32),
-    /// A slice begins; named after the event, or after the number in a field.
+    /// A slice begins.
     Begin,
-    /// The innermost slice of that name ends.
+    /// The innermost slice of the same name ends.
     End,
     /// A function was entered: a slice named after the address in this field.
     Call(u32),
-    /// It returned.
+    /// A function returned.
     Return,
-    /// One of Kasuri's own, as its export writes them.
+    /// An annotation of Kasuri's export.
     Own(Kind),
-    /// Fields: lock, and where it has one the result: anything but 0 is failure.
+    /// A step of a lock. Fields: the lock, and the result, if there is one; anything but 0 is a failure.
     Lock(LockStep, u32, Option<u32>),
 }
 
-/// What happens to a lock.
+/// The steps of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LockStep {
     Request,
@@ -38,16 +42,17 @@ pub(super) enum LockStep {
     Released,
 }
 
-/// What an event means, and the name it goes by.
+/// The meaning of an event, and its names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Named {
     pub meaning: Meaning,
-    /// Of the slice or instant.
+    /// The name of the slice or instant.
     pub name: StrIx,
-    /// Of the event, where its meaning does not apply.
+    /// The event's own name, used where the meaning does not apply.
     pub plain: StrIx,
 }
 
+/// Endings of names that make slices.
 const PAIRS: [(&str, &str); 5] = [
     ("_begin", "_end"),
     ("_entry", "_exit"),
@@ -67,6 +72,7 @@ pub(super) fn meanings(layout: &Layout, strings: &mut Strings) -> Vec<Vec<Named>
     streams.collect()
 }
 
+/// The meaning of one event. `names`: those of all events of the trace.
 fn meaning(event: &EventLayout, names: &HashSet<&str>, strings: &mut Strings) -> Named {
     let name = event.name.as_str();
     let plain = strings.intern(name);
@@ -102,7 +108,7 @@ fn meaning(event: &EventLayout, names: &HashSet<&str>, strings: &mut Strings) ->
     }
 }
 
-/// Events that LTTng's own libraries make.
+/// The meaning of events of LTTng's libraries and of Kasuri's export; none: another provider.
 fn own_provider(name: &str, field: &dyn Fn(&str) -> Option<u32>) -> Option<Meaning> {
     let (provider, event) = name.split_once(':')?;
     let lock = |step| Some(Meaning::Lock(step, field("mutex")?, field("status")));
@@ -124,7 +130,7 @@ fn own_provider(name: &str, field: &dyn Fn(&str) -> Option<u32>) -> Option<Meani
     }
 }
 
-/// What an event of Kasuri's export was (crates/export/src/ctf/user.rs).
+/// The annotation behind an event of Kasuri's export (crates/export/src/ctf/user.rs).
 fn own_kind(event: &str) -> Option<Kind> {
     Some(match event {
         "slice_begin" => Kind::Begin,

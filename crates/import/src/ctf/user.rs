@@ -1,8 +1,13 @@
-//! User-space events -> annotations of their threads.
+//! Turns user-space events into annotations of their threads.
 //!
-//! A stream holds the events of all threads that ran on one CPU, the passes want those of one thread; so all are read
-//! once and kept on tapes. Threads are known by the contexts `vtid` and `vpid`. Without them an event belongs to its
-//! stream, which becomes a track; slices are not made there, as beginnings and ends of several threads would mix.
+//! A stream holds the events of all threads that ran on one CPU, while the passes want those of one thread. So all
+//! events are read once, and each thread's are kept packed in a [`Tape`].
+//!
+//! The contexts `vtid` and `vpid` name the thread. Without them an event belongs to its stream, which becomes a track.
+//! The stream of a CPU gets no slices then, because begins and ends of several threads would mix.
+//!
+//! For each event: [`uses`] has assigned a [`Use`] to each field beforehand; [`Current::value`] collects the fields of
+//! one event; [`Thread::add`] appends the annotation that its [`Meaning`] asks for, and its arguments.
 use super::kernel::{intern, trim};
 use super::lane::{Lane, Next};
 use super::pairs::{LockStep, Meaning, Named, meanings};
@@ -15,15 +20,15 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
-/// Longest text of an array argument.
+/// Length of an array argument's text beyond which elements are dropped.
 const MAX_ARRAY: usize = 1024;
 
-/// What a field is to its event.
+/// The use of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
-    /// The thread.
+    /// The thread's id.
     Tid,
-    /// The process.
+    /// The process's id.
     Pid,
     /// The thread's name.
     Name,
@@ -31,19 +36,19 @@ enum Use {
     Arg(StrIx),
     /// An element of an argument.
     Element(StrIx),
-    /// LTTng's length of a sequence: the sequence has it.
+    /// The length of a sequence, which LTTng stores as a field of its own. The sequence's text shows it.
     Hidden,
 }
 
-/// How to read one kind of event.
+/// How to read one type of event.
 #[derive(Debug)]
 struct Plan {
     named: Named,
-    /// By leaf.
+    /// The use of each leaf field.
     uses: Vec<Use>,
 }
 
-/// A value that outlives its packet.
+/// An owned value, which outlives the packet.
 #[derive(Clone, Debug)]
 enum Held {
     Int(i64),
@@ -53,7 +58,7 @@ enum Held {
 }
 
 impl Held {
-    /// As an argument's type and payload.
+    /// The type and payload of an argument.
     fn words(&self) -> (ArgType, u64) {
         match self {
             Held::Int(n) => (ArgType::I64, *n as u64),
@@ -64,51 +69,52 @@ impl Held {
     }
 }
 
-/// The event that is being read.
+/// The fields of the event that is being read. One instance is reused for all events of a stream.
 #[derive(Default)]
 struct Current {
     tid: Option<i64>,
     pid: Option<i64>,
     name: StrIx,
     args: Vec<(StrIx, Held)>,
-    /// Arguments of several elements so far.
+    /// Array arguments, and their texts so far: `[1, 2`.
     arrays: Vec<(StrIx, String)>,
-    /// Numbers by leaf that the meaning needs.
+    /// The number that the meaning needs: the address of a lock or function.
     first: u64,
     status: Option<i64>,
     text: StrIx,
-    /// Kasuri's own: the value.
+    /// The value of a counter or argument of Kasuri's export.
     value: Option<Held>,
 }
 
 /// A thread's annotations so far.
 struct Thread {
     tape: Tape,
-    /// Its name as the last event said.
+    /// Its name, as of the last event.
     name: StrIx,
 }
 
-/// Threads of a directory's user-space traces.
+/// The threads of all user-space traces of a directory.
 #[derive(Default)]
 pub(super) struct User {
     threads: HashMap<(i32, i32), Thread>,
     pub known: Vec<KnownThread>,
     /// Names of processes that have a trace of their own.
     pub processes: Vec<(i32, StrIx)>,
-    /// First and last stamp.
+    /// First and last stamp, ns.
     pub extent: Option<(i64, i64)>,
-    /// Events without a thread.
+    /// Number of events without a thread.
     pub without_thread: u64,
-    /// Tracks by process so far.
+    /// The last thread id that a track of each process got.
     tracks: HashMap<i32, i32>,
 }
 
+/// The use of a field. Contexts have a lower scope than the payload.
 fn uses(program: &Program, leaf: &Leaf, strings: &mut Strings) -> Use {
     let is_context = leaf.scope < Scope::Payload;
     match leaf.name.as_str() {
         "vtid" if is_context => Use::Tid,
         "vpid" if is_context => Use::Pid,
-        // barectf and others that have no namespaces.
+        // barectf and other tracers without namespaces.
         "tid" if is_context => Use::Tid,
         "pid" if is_context => Use::Pid,
         "procname" if is_context => Use::Name,
@@ -166,7 +172,7 @@ impl User {
             .metadata
             .env_int("vpid")
             .and_then(|pid| i32::try_from(pid).ok());
-        // Buffers of one process: its name is known from the trace itself.
+        // With buffers per process, the trace itself has the process's name.
         if let (Some(pid), Some(name)) = (of_process, layout.metadata.env_text("procname")) {
             self.processes.push((pid, strings.intern(name)));
         }
@@ -195,6 +201,8 @@ impl User {
         }
     }
 
+    /// Reads all events of a stream file. `process` is the owner of the buffers, if they belong to one; `track` takes
+    /// events without a thread.
     fn lane(
         &mut self,
         layout: &Rc<Layout>,
@@ -239,7 +247,7 @@ impl User {
                 .or(process);
             match (tid, pid) {
                 (Some(tid), pid) => {
-                    // A thread of an unknown process is one of its own.
+                    // A thread of an unknown process counts as a process of its own.
                     let thread = self.thread(pid.unwrap_or(tid), tid, time, &current, strings);
                     thread.add(time, plan.named, &current, true, strings);
                 }
@@ -258,7 +266,7 @@ impl User {
                 _ => {
                     self.without_thread += 1;
                     let thread = self.on_track(&track, time, strings);
-                    // A stream that is no CPU's has one writer: its pairs are slices.
+                    // A stream that belongs to no CPU has one writer, so its pairs are slices.
                     let slices = lane.cpu.is_none();
                     thread.add(time, plan.named, &current, slices, strings);
                 }
@@ -267,6 +275,7 @@ impl User {
         Ok(())
     }
 
+    /// The thread with these ids. Its first known name makes it known to the passes.
     fn thread(
         &mut self,
         pid: i32,
@@ -294,6 +303,7 @@ impl User {
         thread
     }
 
+    /// The thread that stands for a track.
     fn on_track(&mut self, track: &Track, time: i64, strings: &mut Strings) -> &mut Thread {
         match self.threads.entry((track.pid, track.tid)) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -306,7 +316,7 @@ impl User {
         }
     }
 
-    /// All streams.
+    /// All streams, by process and thread.
     pub fn streams<'a>(self) -> Vec<Box<dyn AnnotationEvents + 'a>> {
         let mut threads: Vec<((i32, i32), Thread)> = self.threads.into_iter().collect();
         threads.sort_by_key(|(ids, _)| *ids);
@@ -318,7 +328,7 @@ impl User {
     }
 }
 
-/// Where events without a thread go.
+/// A track for events without a thread.
 #[derive(Clone)]
 struct Track {
     pid: i32,
@@ -327,6 +337,7 @@ struct Track {
 }
 
 impl Current {
+    /// Takes in one field. Fields that the meaning consumes are no arguments, except those of locks.
     #[inline]
     fn value(
         &mut self,
@@ -385,6 +396,7 @@ impl Current {
         }
     }
 
+    /// Appends an element to an array argument.
     fn element(&mut self, name: StrIx, field: &Leaf, value: Value<'_>) {
         let at = match self.arrays.iter().position(|(n, _)| *n == name) {
             Some(at) => at,
@@ -413,6 +425,7 @@ impl Current {
         }
     }
 
+    /// Completes the texts of array arguments.
     fn end_arrays(&mut self, strings: &mut Strings) {
         for (name, mut text) in self.arrays.drain(..) {
             text.push(']');
@@ -422,7 +435,7 @@ impl Current {
     }
 }
 
-/// A value as an argument; one with a name as that name.
+/// A value as an argument. A value of an enumeration is shown by its label; bytes that are no text, in hexadecimal.
 fn held(field: &Leaf, value: Value<'_>, strings: &mut Strings) -> Held {
     if let Some(label) = field.label(value) {
         return Held::Text(strings.intern(label));
@@ -463,11 +476,12 @@ impl Thread {
         });
     }
 
+    /// Appends the arguments of the annotation before them.
     fn args(&mut self, time: i64, current: &Current) {
         self.args_of(time, current, 0);
     }
 
-    /// `b`: 1 for arguments of the innermost slice, also after instants in it.
+    /// Appends arguments. `b`: 1 for arguments of the innermost slice, even after instants in it; else 0.
     fn args_of(&mut self, time: i64, current: &Current, b: u64) {
         for (name, held) in &current.args {
             let (ty, a) = held.words();
@@ -482,7 +496,7 @@ impl Thread {
         }
     }
 
-    /// One event. `slices`: whether beginnings and ends belong together here.
+    /// Appends one event. `slices`: begins and ends belong to one thread here; otherwise they become instants.
     fn add(
         &mut self,
         time: i64,
@@ -516,7 +530,7 @@ impl Thread {
                 self.args(time, current);
             }
             Meaning::End if slices => {
-                // What is known at the end is the slice's too.
+                // Arguments of the end belong to the slice, too.
                 self.args_of(time, current, 1);
                 self.push(time, Kind::End, 0, name, 0);
             }

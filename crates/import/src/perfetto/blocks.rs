@@ -1,5 +1,9 @@
-//! The bytes of a trace: the file's, and those that its compressed packets unpack to. Bundles of one time lie in one
-//! compressed packet, and all CPUs' events are read in order of time: a few unpacked ones at hand are enough.
+//! The bytes of a trace: those of the file, and those of its compressed packets.
+//!
+//! Perfetto compresses groups of packets, with zlib or zstd, into one packet each. Blocks are numbered: 0 is the file,
+//! n its n-th compressed packet. A [`Place`] is a range in a block, and can be read at any time: the block is unpacked
+//! again if necessary. Bundles of one time lie in one compressed packet, and the passes read all CPUs in order of time,
+//! so a cache of a few unpacked blocks suffices.
 use kasuri_format::Error;
 use kasuri_format::perfetto::{Data, MAX_UNPACKED, Packet, unpack_error};
 use std::cell::RefCell;
@@ -7,15 +11,15 @@ use std::collections::VecDeque;
 use std::io::Read;
 use std::rc::Rc;
 
-/// Unpacked packets at hand.
+/// Number of unpacked blocks in the cache.
 const AT_HAND: usize = 8;
 
-/// Where a message lies.
+/// The position of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// 0: the file; n: the n-th compressed packet.
+    /// 0: the file; n: its n-th compressed packet.
     pub block: u32,
-    /// In the block.
+    /// Byte range in the block.
     pub start: usize,
     pub end: usize,
 }
@@ -24,11 +28,11 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug)]
 struct Packed<'a> {
     data: Data<'a>,
-    /// In the file.
+    /// Its offset in the file.
     offset: u64,
 }
 
-/// Bytes of a block.
+/// The bytes of a block.
 pub(super) enum Bytes<'a> {
     File(&'a [u8]),
     Unpacked(Rc<Vec<u8>>),
@@ -50,7 +54,7 @@ impl Bytes<'_> {
 /// A compressed packet's number and content.
 pub(super) type Unpacked = (u32, Rc<Vec<u8>>);
 
-/// All blocks.
+/// All blocks. The cache is a queue: the oldest block makes room for a new one.
 pub(super) struct Blocks<'a> {
     file: &'a [u8],
     packed: Vec<Packed<'a>>,
@@ -66,7 +70,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// A compressed packet of the file; its number and content. None: it is no such packet.
+    /// Registers and unpacks a compressed packet. None: the packet is not compressed.
     pub fn add(&mut self, packet: &Packet<'a>) -> Result<Option<Unpacked>, Error> {
         if !matches!(packet.data, Data::Deflated(_) | Data::Zstd(_)) {
             return Ok(None);
@@ -84,7 +88,7 @@ impl<'a> Blocks<'a> {
         self.packed.len() as u32
     }
 
-    /// A place in the file, for messages: of what is packed that of the packet.
+    /// The offset in the file, for messages; that of the compressed packet for places in one.
     pub fn offset(&self, place: &Place) -> u64 {
         match self.packed.get((place.block as usize).wrapping_sub(1)) {
             Some(packed) => packed.offset,
@@ -92,7 +96,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// A block's bytes.
+    /// The bytes of a block.
     pub fn get(&self, block: u32) -> Result<Bytes<'a>, Error> {
         match block {
             0 => Ok(Bytes::File(self.file)),
@@ -100,6 +104,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
+    /// The content of a compressed packet, from the cache if it is there.
     fn unpacked(&self, number: u32) -> Result<Rc<Vec<u8>>, Error> {
         let mut at_hand = self.at_hand.borrow_mut();
         if let Some((_, bytes)) = at_hand.iter().find(|(n, _)| *n == number) {
@@ -117,6 +122,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
+/// Unpacks a packet, up to [`MAX_UNPACKED`] bytes.
 fn unpack(packed: &Packed) -> Result<Vec<u8>, Error> {
     let wrong = |error: std::io::Error| unpack_error(packed.offset, error.to_string());
     let reader: Box<dyn Read> = match packed.data {

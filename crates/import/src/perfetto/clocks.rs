@@ -1,18 +1,24 @@
-//! Stamps of many clocks -> the trace's clock. Snapshots say what several clocks showed at one moment; between two of
-//! them a clock runs as fast as the trace's.
+//! Converts stamps of many clocks to the trace's clock.
+//!
+//! A snapshot (`ClockSnapshot`) has the readings of several clocks at one moment. A stamp is converted with the last
+//! snapshot before it, by adding the difference; between two snapshots all clocks are assumed to run equally fast. If
+//! no snapshot has both clocks, the conversion goes over other clocks, up to [`HOPS`] of them.
+//!
+//! Clocks 64 to 127 are private to a writer. Such a clock may count in units of several ns, and may be incremental: its
+//! stamps are differences to the previous one, so they must be converted in the order of the file.
 use kasuri_format::perfetto::ClockSnapshot;
 use std::collections::HashMap;
 
-/// `BuiltinClock`.
+// `BuiltinClock` (protos/perfetto/common/builtin_clock.proto).
 pub(super) const REALTIME: u32 = 1;
 pub(super) const MONOTONIC: u32 = 3;
 pub(super) const MONOTONIC_RAW: u32 = 5;
 pub(super) const BOOTTIME: u32 = 6;
 
-/// Clocks from here to 127 are a writer's own.
+/// Clocks that are private to a writer.
 const OWN: std::ops::Range<u32> = 64..128;
 
-/// A clock; of writers' own ones with the writer.
+/// A clock and, if it is private, its writer; else 0.
 type ClockId = (u32, u32);
 
 /// All snapshots of a trace.
@@ -20,12 +26,12 @@ type ClockId = (u32, u32);
 pub(super) struct Clocks {
     /// The clock of the trace.
     pub trace: u32,
-    /// What two clocks showed at one moment, by the first; all pairs of each snapshot.
+    /// The readings of two clocks at the same moment, in ns, sorted by the first clock's; all pairs of each snapshot.
     pairs: HashMap<(ClockId, ClockId), Vec<(i64, i64)>>,
-    /// Clocks that share a snapshot with one.
+    /// The clocks that share a snapshot with a clock.
     beside: HashMap<ClockId, Vec<ClockId>>,
     units: HashMap<ClockId, Unit>,
-    /// Incremental clocks: the last stamp.
+    /// The last stamp of incremental clocks, ns.
     last: HashMap<ClockId, i64>,
 }
 
@@ -47,17 +53,18 @@ impl Default for Clocks {
     }
 }
 
+/// The clock with this number, as a writer means it.
 fn key(clock: u32, sequence: u32) -> ClockId {
     (clock, if OWN.contains(&clock) { sequence } else { 0 })
 }
 
-/// Longest way from one clock to another over snapshots.
+/// Most intermediate clocks of a conversion.
 const HOPS: u32 = 3;
-/// Clocks in one snapshot: tools write six, and a few of their own.
+/// Most clocks of one snapshot. Tools write six, and a few private ones; pairs grow with the square.
 const MAX_CLOCKS: usize = 32;
 
 impl Clocks {
-    /// A snapshot that `sequence` wrote.
+    /// Takes in a snapshot of the writer `sequence`.
     pub fn add(&mut self, snapshot: &ClockSnapshot, sequence: u32) {
         if let Some(primary) = snapshot.primary.filter(|&clock| clock != 0) {
             self.trace = primary;
@@ -84,12 +91,12 @@ impl Clocks {
         }
     }
 
-    /// All snapshots are there.
+    /// Sorts the readings, after the last snapshot was added and before the first conversion.
     pub fn sort(&mut self) {
         self.pairs.values_mut().for_each(|pairs| pairs.sort());
     }
 
-    /// A snapshot passes by while events are read: incremental stamps count from it.
+    /// Passes a snapshot again while events are read: the incremental clocks restart from it.
     pub fn pass(&mut self, snapshot: &ClockSnapshot, sequence: u32) {
         for clock in &snapshot.clocks {
             let id = key(clock.id, sequence);
@@ -99,7 +106,7 @@ impl Clocks {
         }
     }
 
-    /// A stamp in the trace's time; none when no snapshot relates the clocks.
+    /// A stamp on the trace's clock, ns; none: no snapshot relates the clocks.
     pub fn time(&mut self, clock: u32, sequence: u32, stamp: u64) -> Option<i64> {
         let id = key(clock, sequence);
         let mut ns = stamp as i64;
@@ -114,18 +121,18 @@ impl Clocks {
         self.convert(id, ns)
     }
 
-    /// What the trace's clock showed when `id` showed `ns`.
+    /// The reading of the trace's clock at the moment when `id` showed `ns`.
     pub fn convert(&self, id: ClockId, ns: i64) -> Option<i64> {
         self.between(id, (self.trace, 0), ns, HOPS)
     }
 
-    /// `to` - `from`, as the first snapshot has it.
+    /// `to` minus `from` in the first snapshot of both, ns.
     pub fn offset(&self, from: u32, to: u32) -> Option<i64> {
         let pairs = self.pairs.get(&((from, 0), (to, 0)))?;
         pairs.first().map(|(ns, there)| there.saturating_sub(*ns))
     }
 
-    /// The trace's time of the first and of the last snapshot.
+    /// Readings of the trace's clock in first and last snapshots.
     pub fn extent(&self) -> Vec<i64> {
         let trace = (self.trace, 0);
         let pairs = self.pairs.iter().filter(|((from, _), _)| *from == trace);
@@ -133,6 +140,8 @@ impl Clocks {
         times.map(|(ns, _)| *ns).collect()
     }
 
+    /// Converts between two clocks, directly or over at most `hops` others. A stamp before the first snapshot uses
+    /// that.
     fn between(&self, from: ClockId, to: ClockId, ns: i64, hops: u32) -> Option<i64> {
         if from == to {
             return Some(ns);

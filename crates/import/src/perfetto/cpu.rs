@@ -1,4 +1,9 @@
-//! One CPU's bundles as events, decoded when they are asked for.
+//! Decodes the bundles of one CPU into events, when the passes ask for them.
+//!
+//! A bundle (protos/perfetto/trace/ftrace/ftrace_event_bundle.proto) has the events that Perfetto drained from a CPU's
+//! ring buffer at once. Frequent events may be stored compactly, as columns of switches and wake-ups apart from the
+//! other events; so the events of a bundle are sorted by time after decoding. Compact events leave out the running
+//! thread, which follows from the previous switch.
 use super::blocks::{Blocks, Place};
 use super::clocks::{BOOTTIME, Clocks, MONOTONIC_RAW};
 use crate::prev_state::PrevState;
@@ -11,14 +16,15 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// `common_flags`: raised in a hardware interrupt (TRACE_FLAG_HARDIRQ), or in an NMI (TRACE_FLAG_NMI).
+/// Bits of `common_flags` (include/linux/trace_events.h): the event was raised in a hardware interrupt
+/// (TRACE_FLAG_HARDIRQ) or in an NMI (TRACE_FLAG_NMI).
 const IN_INTERRUPT: u32 = 0x08 | 0x40;
-/// `clone_flags`: CLONE_THREAD.
+/// CLONE_THREAD in `clone_flags`: the new task is a thread of the same process.
 const CLONE_THREAD: u64 = 0x1_0000;
-/// `FtraceClock`.
+/// A value of `FtraceClock`: stamps are CLOCK_MONOTONIC_RAW.
 const CLOCK_MONO_RAW: u64 = 4;
 
-/// Events that were overwritten.
+/// A gap: events were overwritten between two times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     pub cpu: u16,
@@ -26,22 +32,23 @@ pub(super) struct Gap {
     pub to: Time,
 }
 
-/// What all CPUs share.
+/// The part that all CPUs share.
 pub(super) struct Kernel<'a> {
     pub blocks: Rc<Blocks<'a>>,
     pub clocks: Rc<RefCell<Clocks>>,
     pub machine: String,
     pub states: PrevState,
-    /// There are sched_waking events: sched_wakeup says nothing more.
+    /// There are sched_waking events, so sched_wakeup is not needed.
     pub has_waking: bool,
-    /// Damaged bundles are left out.
+    /// Damaged bundles are left out instead of ending the reading.
     pub salvage: bool,
     pub gaps: RefCell<Vec<Gap>>,
+    /// Number of events whose clock no snapshot relates to the trace's.
     pub n_unread: RefCell<u64>,
 }
 
 impl Kernel<'_> {
-    /// Widens `span` to a bundle's events; damage is met when they are read.
+    /// Widens `span` to the events of a bundle. Damage is reported when the events are read.
     pub fn extend(&self, place: &Place, span: &mut Option<Range<i64>>) {
         let _ = self.bundle(place, &mut |bundle, event| {
             if let Some(ns) = time(&self.clocks.borrow(), bundle, event.time) {
@@ -51,7 +58,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// Calls `each` for a bundle's events. Returns whether events before it are lost.
+    /// Calls `each` for the events of a bundle. Returns whether events before it were lost.
     fn bundle(
         &self,
         place: &Place,
@@ -73,7 +80,8 @@ impl Kernel<'_> {
     }
 }
 
-/// A bundle's stamp in the trace's time.
+/// A stamp of a bundle on the trace's clock, ns. Clock 0 is CLOCK_BOOTTIME; for any other, the bundle may have a pair
+/// of readings that relates it to CLOCK_BOOTTIME.
 pub(super) fn time(clocks: &Clocks, bundle: &Bundle, stamp: u64) -> Option<i64> {
     let stamp = stamp as i64;
     match (bundle.clock, bundle.ftrace_ns, bundle.boot_ns) {
@@ -87,24 +95,24 @@ pub(super) fn time(clocks: &Clocks, bundle: &Bundle, stamp: u64) -> Option<i64> 
     }
 }
 
-/// One CPU.
+/// The events of one CPU.
 pub(super) struct Cpu<'a> {
     kernel: Rc<Kernel<'a>>,
     number: u16,
-    /// Bundles not read yet, last first.
+    /// Bundles that were not read yet, the last one first.
     bundles: Vec<Place>,
     names: HashMap<Vec<u8>, StrIx>,
     syscalls: HashMap<i64, StrIx>,
-    /// Who runs, as far as switches told; negative: not known.
+    /// The running thread, according to the last switch; negative: unknown.
     current: i32,
     last: Option<Time>,
 }
 
-/// In [`Event::context`]: who runs then.
+/// A placeholder in [`Event::context`]: the running thread, which [`Cpu::fill_contexts`] inserts.
 const CURRENT: i32 = i32::MIN;
 
 impl<'a> Cpu<'a> {
-    /// `bundles`: in the file's order.
+    /// `bundles`: the CPU's bundles in the order of the file.
     pub fn new(kernel: Rc<Kernel<'a>>, number: u16, bundles: Vec<Place>) -> Cpu<'a> {
         let mut bundles = bundles;
         bundles.reverse();
@@ -119,6 +127,7 @@ impl<'a> Cpu<'a> {
         }
     }
 
+    /// Decodes a bundle, sorts its events, and inserts gaps and running threads.
     fn bundle(
         &mut self,
         place: Place,
@@ -147,7 +156,7 @@ impl<'a> Cpu<'a> {
             Err(_) if kernel.salvage => true,
             other => other.map_err(crate::error::source)?,
         };
-        // Wake-ups stand before switches of the same stamp: it is they that make a thread ready.
+        // At equal stamps a wake-up comes before the switch, as it makes the thread ready.
         out[first..].sort_by_key(|e| (e.time, matches!(e.what, What::Switch { .. })));
         if lost {
             self.lost(out, first);
@@ -157,7 +166,7 @@ impl<'a> Cpu<'a> {
         Ok(())
     }
 
-    /// Events before those at `first` are missing.
+    /// Inserts a gap before the event at `first`.
     fn lost(&mut self, out: &mut Vec<Event>, first: usize) {
         let (Some(from), Some(next)) = (self.last, out.get(first).map(|e| e.time)) else {
             return;
@@ -176,7 +185,7 @@ impl<'a> Cpu<'a> {
         out.insert(first, lost);
     }
 
-    /// Compact events leave out who ran: the switch before says it.
+    /// Inserts the running thread into compact events, which leave it out: the previous switch has it.
     fn fill_contexts(&mut self, events: &mut [Event]) {
         for event in events {
             if let What::Lost = event.what {
@@ -195,6 +204,7 @@ impl<'a> Cpu<'a> {
         }
     }
 
+    /// A name up to its first zero, as a string. The cache avoids conversion and hashing of all strings.
     fn name(&mut self, name: Name, strings: &mut Strings) -> StrIx {
         let text = name.0.split(|&b| b == 0).next().unwrap_or_default();
         if text.is_empty() {
@@ -208,12 +218,14 @@ impl<'a> Cpu<'a> {
         ix
     }
 
+    /// The name of a system call.
     fn syscall(&mut self, id: i64, strings: &mut Strings) -> StrIx {
         let machine = &self.kernel.machine;
         *(self.syscalls.entry(id))
             .or_insert_with(|| strings.intern(&crate::syscalls::name(machine, id)))
     }
 
+    /// The event of the passes; none: no pass uses it.
     fn what(&mut self, event: &FtraceEvent, strings: &mut Strings) -> Option<What> {
         let states = |value| match value {
             0.. => self.kernel.states.get(value),

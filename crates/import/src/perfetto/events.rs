@@ -1,4 +1,11 @@
-//! Track events -> the annotations of threads and tracks.
+//! Turns track events into annotations of threads and tracks.
+//!
+//! [`Events::event`] dispatches on the type of an event, or, for events that Chrome converted, on the phase of its
+//! `legacy_event`. The row comes from the event's track ([`TrackTable`]), from the default track of its writer, or from
+//! the thread of an old writer. Names and arguments may be interned ([`Sequence`]).
+//!
+//! An end has no name: it ends the innermost open slice of its track. The stack of open slices per track gives it the
+//! category, so that waits and critical sections end as what they began as ([`Category`]).
 use super::sequence::Sequence;
 use super::tracks::{Row, TrackTable};
 use crate::category::{Category, argument, event};
@@ -13,13 +20,14 @@ use kasuri_model::{Places, StrIx, Strings, Time};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
+// `TrackEvent.Type` (protos/perfetto/trace/track_event/track_event.proto).
 const BEGIN: u64 = 1;
 const END: u64 = 2;
 const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 const STATE: u64 = 5;
 
-/// A slice that has begun.
+/// An open slice; `row` is the pid and tid of its stream.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     category: Category,
@@ -28,26 +36,27 @@ struct Begun {
     row: (i32, i32),
 }
 
-/// What events say so far.
+/// The track events read so far.
 #[derive(Default)]
 pub(super) struct Events {
+    /// Annotations by pid and tid.
     pub tapes: BTreeMap<(i32, i32), Tape>,
-    /// Counters of processes that have no thread of their own here.
+    /// Counters by process. They get a thread at the end, see [`crate::tape::Carriers`].
     pub counters: BTreeMap<i32, Tape>,
     pub asynchronous: Tracks,
-    /// Texts that programs wrote to the kernel's trace.
+    /// Texts that programs wrote to `trace_marker`.
     pub marks: Marks,
     pub flows: FlowEnds,
     pub places: Places,
     pub span: Option<Range<i64>>,
-    /// Slices of tracks, by track.
+    /// Open slices by track, outermost first.
     begun: HashMap<u64, Vec<Begun>>,
-    /// Samples of threads' CPU time and instructions, which the kernel's events tell better.
+    /// Number of samples of threads' CPU time and instructions. They are not read: the kernel's events are better.
     pub n_thread_costs: u64,
 }
 
 impl Events {
-    /// One event at `ns` of the trace's time.
+    /// Takes in one event at time `ns` of the trace's clock.
     pub fn event(
         &mut self,
         ns: i64,
@@ -83,7 +92,7 @@ impl Events {
                 self.end(time, uuid, row);
             }
             (INSTANT | STATE, _) | (0, b'I' | b'i' | b'R') => {
-                // Ends of our own export's arrows are drawn by the arrows.
+                // Kasuri's export draws the ends of arrows as instants, too; the arrows suffice.
                 let is_drawn = category != Category::Arrow;
                 if is_drawn {
                     let instant = event(time, ring::Kind::Instant, 0, name, 0);
@@ -109,6 +118,8 @@ impl Events {
         Ok(())
     }
 
+    /// The name of an event: written, interned, or else the text of its log message. Notes the place in the source,
+    /// too.
     fn name(&mut self, e: &TrackEvent, sequence: &Sequence, strings: &mut Strings) -> StrIx {
         let iid = match (e.name_iid, &e.legacy) {
             (0, Some(legacy)) => legacy.name_iid,
@@ -127,12 +138,14 @@ impl Events {
         }
     }
 
+    /// The annotations of a row's stream.
     fn tape(&mut self, row: Row) -> &mut Tape {
         self.tapes
             .entry((row.pid, row.tid))
             .or_insert_with(|| Tape::new(row.pid, row.tid))
     }
 
+    /// Appends an annotation. A new stream of a track begins with the track's name.
     fn push(&mut self, row: Row, annotation: &kasuri_model::input::Annotation) {
         let is_new = !self.tapes.contains_key(&(row.pid, row.tid));
         let tape = self.tape(row);
@@ -142,6 +155,7 @@ impl Events {
         tape.push(annotation);
     }
 
+    /// Begins a slice, with its arguments.
     #[expect(clippy::too_many_arguments)]
     fn begin(
         &mut self,
@@ -158,7 +172,8 @@ impl Events {
             true => object(e, sequence, strings)?,
             false => 0,
         };
-        // Critical sections may cross the work around them: other tools give them tracks of their own.
+        // Critical sections may cross slices, so an export puts them on a track below the thread's. Here they belong to
+        // the thread again.
         let row = match (category, row.thread) {
             (Category::LockHold, Some((pid, tid))) => Row {
                 pid,
@@ -181,6 +196,7 @@ impl Events {
         self.args(time, row, category, e, sequence, strings)
     }
 
+    /// Ends the innermost open slice of a track.
     fn end(&mut self, time: Time, uuid: u64, row: Row) {
         let begun = self.begun.get_mut(&uuid).and_then(Vec::pop);
         let (category, name, object, (pid, tid)) = match begun {
@@ -204,6 +220,7 @@ impl Events {
         self.push(row, &category.end(time, name, object));
     }
 
+    /// Appends the arguments of the slice or instant before them.
     fn args(
         &mut self,
         time: Time,
@@ -239,6 +256,7 @@ impl Events {
         Ok(())
     }
 
+    /// Adds a value of a counter, whose track has the unit and tells whether values are differences.
     fn counter(
         &mut self,
         time: Time,
@@ -267,8 +285,10 @@ impl Events {
         tape.push(&event(time, ring::Kind::Counter, 0, name, value.to_bits()));
     }
 
+    /// Adds the ends of arrows that an event has: `flow_ids` pass through, `terminating_flow_ids` end. Chrome's ids are
+    /// another space, so their highest bit is flipped.
     fn flows(&mut self, time: Time, row: Row, category: Category, name: StrIx, e: &TrackEvent) {
-        // A slice's name is not its arrows'.
+        // Arrows do not inherit the name of a slice.
         let name = if category == Category::Arrow {
             name
         } else {
@@ -276,7 +296,7 @@ impl Events {
         };
         let end = (row.pid, row.tid);
         if !e.flows.is_empty() || !e.ending_flows.is_empty() || e.legacy.is_some() {
-            // A thread that only has ends of arrows is there too.
+            // A thread that only has ends of arrows needs a stream, too.
             if !self.tapes.contains_key(&end) {
                 self.push(
                     row,
@@ -316,7 +336,7 @@ impl Events {
         }
     }
 
-    /// Chrome's asynchronous events: joined by id, in a process unless the id is global.
+    /// Adds an asynchronous event of Chrome. Begin and end are joined by name and id in a process.
     fn asynchronous(&mut self, time: Time, phase: u8, row: Row, name: StrIx, e: &TrackEvent) {
         let Some(id) = e.legacy.as_ref().and_then(|l| l.id) else {
             return;
@@ -330,7 +350,7 @@ impl Events {
     }
 }
 
-/// The track of an event, and its row.
+/// The track of an event, and its row. A thread without a track gets a track number of its own.
 fn row(
     e: &TrackEvent,
     sequence: &Sequence,
@@ -345,7 +365,7 @@ fn row(
             thread: Some((pid, tid)),
             counter: None,
         };
-        // Ids of tracks have no such pattern but by chance.
+        // Random ids of real tracks do not collide with this pattern, except by chance.
         let uuid = 0x7468_7264_0000_0000 ^ ((pid as u64) << 40) ^ u64::from(tid as u32);
         (uuid, row)
     };
@@ -363,7 +383,7 @@ fn row(
     }
 }
 
-/// An event's arguments: name, its number, value.
+/// The arguments of an event: name, number of an interned name, value.
 fn owned_args(
     message: Message<'_>,
     sequence: &Sequence,
@@ -378,6 +398,7 @@ fn owned_args(
     Ok(found)
 }
 
+/// An owned value of an argument.
 enum Owned {
     Number(kasuri_model::ArgValue),
     Text(String),
@@ -396,6 +417,7 @@ fn owned(value: ArgValue<'_>) -> Owned {
     }
 }
 
+/// Looks up interned names of arguments; "" if one is missing.
 fn arg_names<'a>(sequence: &'a Sequence, strings: &'a Strings) -> impl Fn(u64) -> String + 'a {
     |iid| match sequence.arg_names.get(&iid) {
         Some(&name) => strings.get(name).to_owned(),
@@ -403,7 +425,7 @@ fn arg_names<'a>(sequence: &'a Sequence, strings: &'a Strings) -> impl Fn(u64) -
     }
 }
 
-/// The argument `object` of a wait or a critical section.
+/// The argument `object` of a wait or a critical section; 0: there is none.
 fn object(e: &TrackEvent, sequence: &Sequence, strings: &Strings) -> Result<u64, Error> {
     let Some(message) = e.message else {
         return Ok(0);

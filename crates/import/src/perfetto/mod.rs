@@ -1,7 +1,22 @@
-//! Perfetto's protobuf traces: the kernel's events (ftrace bundles, compact or not), track events, processes.
+//! Reads Perfetto's protobuf traces: the kernel's events (ftrace bundles, compact or not), track events, processes.
 //!
-//! The file is walked twice, packet by packet. First what describes: clocks, tracks, processes, and where bundles lie; then
-//! the track events, which need the clocks and are kept packed ([`crate::tape`]). Bundles are decoded when the passes ask.
+//! A trace is a sequence of packets (protos/perfetto/trace/trace_packet.proto), possibly packed in groups. The file is
+//! walked twice:
+//!
+//! 1. [`Reader::describe`] takes in descriptions: clocks, tracks, processes, and the positions of bundles. A
+//!    description may come after the events that need it, hence a walk of its own.
+//! 2. [`Reader::track_events`] reads the track events, converts their stamps, and keeps them packed ([`crate::tape`]).
+//!
+//! Bundles, the bulk of a system trace, are decoded when the passes ask for the events of their CPU.
+//!
+//! | module | content |
+//! |---|---|
+//! | `blocks` | the bytes of the file and of compressed packets |
+//! | `clocks` | conversion of stamps between clocks |
+//! | `sequence` | interned names and defaults of a writer |
+//! | `tracks` | the row that a track's events belong to |
+//! | `events` | annotations from track events |
+//! | `cpu` | kernel events of a CPU from its bundles |
 mod blocks;
 mod clocks;
 mod cpu;
@@ -29,18 +44,19 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use tracks::TrackTable;
 
-/// No machine has more; a damaged number must not make a table of them.
+/// No machine has more CPUs; a damaged number must not size a table.
 const MAX_CPUS: u32 = 8192;
-/// All compressed packets together: what a trace may always unpack to, and how many times its size it may.
+/// Limits of all compressed packets together: the bytes that any trace may unpack to, and how many times its size a
+/// larger one may.
 const ALWAYS: u64 = 1 << 30;
 const RATIO: u64 = 100;
 
-/// Whether it is a Perfetto trace.
+/// Whether it is a single file that begins with a packet of Perfetto.
 pub(crate) fn detect(files: &[File<'_>]) -> bool {
     matches!(files, [file] if is_trace(file.bytes))
 }
 
-/// What the first walk finds.
+/// The findings of the first walk.
 struct Reader<'a> {
     blocks: Blocks<'a>,
     clocks: Clocks,
@@ -48,16 +64,18 @@ struct Reader<'a> {
     known: Vec<KnownThread>,
     process_names: HashMap<i32, String>,
     system: SystemInfo,
+    /// The positions of the bundles of each CPU, in the order of the file.
     bundles: BTreeMap<u16, Vec<Place>>,
     found: Found,
     damage: Vec<Damage>,
-    /// Packets of writers that lost some before, and packets without a known time.
+    /// Numbers of track events that are left out: those whose names were in a lost packet, and those without a known
+    /// time.
     n_incomplete: u64,
     n_timeless: u64,
     salvage: bool,
 }
 
-/// Opens the trace.
+/// Walks the file twice and makes the streams.
 pub(crate) fn open<'a>(
     files: &'a [File<'a>],
     options: &Options,
@@ -86,7 +104,8 @@ pub(crate) fn open<'a>(
 }
 
 impl<'a> Reader<'a> {
-    /// An error ends reading, or is noted when what can be read is wanted.
+    /// Passes an error on, or notes it while the file is salvaged. A file of noise must not fill the memory, so the
+    /// list is limited.
     fn note(&mut self, result: Result<(), Damage>) -> Result<(), Damage> {
         match result {
             Err(error) if self.salvage => {
@@ -99,7 +118,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// First walk: all but track events.
+    /// First walk: all packets but track events.
     fn describe(&mut self, file: &'a [u8]) -> Result<(), Damage> {
         let mut packets = Packets::new(file, 0);
         let (mut unpacked, limit) = (0u64, ALWAYS.max((file.len() as u64).saturating_mul(RATIO)));
@@ -121,6 +140,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// Takes in the packets of a compressed packet. Errors get the offset of the compressed packet in the file.
     fn describe_block(&mut self, block: u32, bytes: &[u8], offset: u64) -> Result<(), Damage> {
         let mut packets = Packets::new(bytes, 0);
         loop {
@@ -135,7 +155,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next packet of the file. One whose content is damaged is left out when what can be read is wanted.
+    /// The next packet of the file. While the file is salvaged, a packet with damaged content is left out; if the
+    /// packets cannot be told apart any more, the walk ends.
     fn next<'p>(&mut self, packets: &mut Packets<'p>) -> Result<Option<Packet<'p>>, Damage> {
         loop {
             let before = packets.offset();
@@ -151,6 +172,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Takes in a description. `block`: 0 for the file, else the number of the compressed packet.
     fn packet(&mut self, packet: &Packet, block: u32) -> Result<(), Damage> {
         match packet.data {
             Data::Ftrace(message) => {
@@ -203,13 +225,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Second walk.
+    /// Second walk: track events, and the texts of `trace_marker` in bundles.
     fn track_events(&mut self, file: &'a [u8], strings: &mut Strings) -> Result<Events, Damage> {
         let mut events = Events::default();
         let mut sequences = HashMap::new();
         let mut packets = Packets::new(file, 0);
         let mut block = 0;
-        // What is damaged was noted by the first walk.
+        // The first walk noted the damage already; the second would note it again.
         let noted = std::mem::take(&mut self.damage);
         while let Some(packet) = self.next(&mut packets)? {
             if !matches!(packet.data, Data::Deflated(_) | Data::Zstd(_)) {
@@ -240,6 +262,8 @@ impl<'a> Reader<'a> {
         Ok(events)
     }
 
+    /// Takes in a packet of the second walk. Each writer has its own interned names, and clocks that count differences,
+    /// so its packets must come in the order of the file.
     fn track_event(
         &mut self,
         packet: &Packet,
@@ -304,6 +328,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// The time of a track event on the trace's clock; none: unknown. Old writers put microseconds into the event,
+    /// absolute or as a difference, instead of a stamp on the packet.
     fn time(&mut self, packet: &Packet, e: &TrackEvent, sequence: &mut Sequence) -> Option<i64> {
         if let Some(stamp) = packet.timestamp {
             let clock = packet.clock.or(sequence.clock).filter(|&clock| clock != 0);
@@ -320,11 +346,12 @@ impl<'a> Reader<'a> {
             }
             (None, None) => return None,
         };
-        // Old writers count CLOCK_MONOTONIC, and may have no snapshot.
+        // Old writers use CLOCK_MONOTONIC, and may have no snapshot.
         let ns = us.saturating_mul(1000);
         self.clocks.convert((MONOTONIC, 0), ns).or(Some(ns))
     }
 
+    /// Makes the streams, and the closure that adds names, arrows and losses to the finished trace.
     fn finish(mut self, mut events: Events, strings: &mut Strings) -> Result<Opened<'a>, Damage> {
         let clocks = std::mem::take(&mut self.clocks);
         let clock = match clocks.trace {
@@ -354,7 +381,7 @@ impl<'a> Reader<'a> {
             }
         }
         if self.system.tool.starts_with("kasuri") {
-            // Our own export's first and last snapshot are the recording's start and end.
+            // The first and last snapshot of Kasuri's own export are the recording's start and end.
             for ns in kernel.clocks.borrow().extent() {
                 let span = span.get_or_insert(ns..ns);
                 (span.start, span.end) = (span.start.min(ns), span.end.max(ns));
@@ -385,6 +412,7 @@ impl<'a> Reader<'a> {
         Ok(opened)
     }
 
+    /// Names of processes; those of track descriptors take precedence.
     fn names(&self) -> HashMap<i32, String> {
         let mut names = self.process_names.clone();
         for (pid, name) in self.tracks.process_names() {
@@ -393,6 +421,7 @@ impl<'a> Reader<'a> {
         names
     }
 
+    /// Seals all annotations and adds them as streams.
     fn streams(&self, events: &mut Events, opened: &mut Opened<'a>, strings: &mut Strings) {
         let known = opened.setup.known.iter().map(|k| (k.pid, k.tid));
         let mut carriers = Carriers::new(known);
@@ -412,10 +441,11 @@ impl<'a> Reader<'a> {
         for stream in std::mem::take(&mut events.asynchronous).streams(strings) {
             opened.streams.push(Box::new(stream));
         }
-        // A thread lives from its first stream's first event on.
+        // The model lets a thread begin with the first event of its first stream.
         opened.streams.sort_by_key(|stream| stream.first_time());
     }
 
+    /// Adds facts for people, and limitations.
     fn facts(&self, events: &Events, opened: &mut Opened<'a>) {
         let info = &mut opened.info;
         info.kernel = self.system.release.clone();
@@ -445,6 +475,7 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Names the processes of the finished trace.
 fn name_processes(trace: &mut Trace, names: &HashMap<i32, String>) {
     for i in 0..trace.processes.len() {
         if let Some(name) = names.get(&trace.processes[i].pid) {
@@ -453,6 +484,7 @@ fn name_processes(trace: &mut Trace, names: &HashMap<i32, String>) {
     }
 }
 
+/// Adds gaps, damage and unread events to the finished trace. Perfetto does not count the events of a gap.
 fn losses(trace: &mut Trace, kernel: &Kernel, damage: &[Damage]) {
     let origin = trace.origin_monotonic_ns;
     let at = |time: Time| Time(time.0.saturating_sub(origin));

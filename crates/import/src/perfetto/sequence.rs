@@ -1,4 +1,9 @@
-//! What a writer's packets refer to: names by number, defaults. A packet says when all of it begins anew.
+//! The state that the packets of one writer refer to.
+//!
+//! A writer (`trusted_packet_sequence_id`) sends each name once, with a number (`interned_data`), and defaults for
+//! clock and track (`trace_packet_defaults`). Later packets refer to them. A packet may clear the state
+//! (SEQ_INCREMENTAL_STATE_CLEARED); after a lost packet, names may be missing until the next such packet, and events
+//! that need them are left out.
 use crate::category::Category;
 use kasuri_format::Error;
 use kasuri_format::perfetto::wire::Message;
@@ -6,32 +11,33 @@ use kasuri_format::perfetto::{Packet, interned};
 use kasuri_model::{StrIx, Strings};
 use std::collections::HashMap;
 
-/// One writer.
+/// The state of one writer.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
-    /// Its names are whole: nothing was dropped since they began.
+    /// The names are complete: no packet was dropped since the state was cleared.
     is_whole: bool,
     pub event_names: HashMap<u64, StrIx>,
     pub categories: HashMap<u64, Category>,
     pub arg_names: HashMap<u64, StrIx>,
     pub arg_texts: HashMap<u64, StrIx>,
     pub log_texts: HashMap<u64, StrIx>,
-    /// `file:line`.
+    /// Source locations: `file:line`.
     pub locations: HashMap<u64, String>,
     pub clock: Option<u32>,
     pub track: Option<u64>,
-    /// Tracks of an event's further counters.
+    /// Default tracks of the counter values that an event may carry.
     pub extra_tracks: Vec<u64>,
-    /// Old writers: thread, and its last stamp.
+    /// Old writers: pid and tid of their thread, its process, and its last stamp in microseconds.
     pub thread: Option<(i32, i32)>,
     pub pid: Option<i32>,
     pub last_us: i64,
-    /// Counters whose values are differences: the sum.
+    /// Sums of the counters whose values are differences, by track.
     pub sums: HashMap<u64, f64>,
 }
 
 impl Sequence {
-    /// Takes in what a packet says before its data. False: its data cannot be understood, names are missing.
+    /// Takes in the state changes of a packet, which apply before its data. False: the data cannot be understood,
+    /// because names are missing.
     pub fn enter(&mut self, packet: &Packet, strings: &mut Strings) -> Result<bool, Error> {
         if packet.state_cleared {
             *self = Sequence {
@@ -53,6 +59,8 @@ impl Sequence {
         Ok(!packet.needs_state || self.is_whole)
     }
 
+    /// Takes in names. Kinds are field numbers of `InternedData`
+    /// (protos/perfetto/trace/interned_data/interned_data.proto).
     fn learn(&mut self, data: Message, strings: &mut Strings) -> Result<(), Error> {
         interned(data, |kind, iid, text, line| {
             let mut name = || strings.intern(&text);
@@ -67,6 +75,8 @@ impl Sequence {
         })
     }
 
+    /// Takes in defaults: field 58 is the clock; 11 are those of track events, with 11 the track, 31 and 45 the tracks
+    /// of extra counters (protos/perfetto/trace/trace_packet_defaults.proto).
     fn defaults(&mut self, mut defaults: Message) -> Result<(), Error> {
         while let Some(field) = defaults.next_field()? {
             match field.number {

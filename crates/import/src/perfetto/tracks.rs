@@ -1,15 +1,19 @@
-//! Tracks: what they are, and whose row their events go to. A thread's track is the thread; any other becomes a row of its
-//! own, with a negative id, in the process that it is below.
+//! Finds the row that a track's events belong to.
+//!
+//! A descriptor gives a track a 64-bit id (`uuid`), a parent, and possibly a thread, a process or a counter. The events
+//! of a thread's track belong to the thread. Any other track becomes a row of its own, with a negative thread id, in
+//! the process of its nearest ancestor. Descriptors may come in any order and repeat, so rows are made on first use,
+//! after the first walk has read all descriptors.
 use kasuri_format::perfetto::TrackDescriptor;
 use kasuri_model::{StrIx, Strings};
 use std::collections::HashMap;
 
-/// Rows of tracks are numbered down from here; those of asynchronous slices lie above.
+/// Thread ids of tracks count down from here; those above, from -1 on, are lanes of asynchronous slices.
 const FIRST_ROW: i32 = -1001;
-/// More tracks inside each other are a circle.
+/// Deeper nesting of tracks is a cycle of parents.
 const MAX_DEPTH: usize = 32;
 
-/// What a descriptor says; later ones add to earlier ones.
+/// A described track. Later descriptors add to earlier ones.
 #[derive(Debug, Default)]
 struct Track {
     parent: Option<u64>,
@@ -20,7 +24,7 @@ struct Track {
     counter: Option<Counter>,
 }
 
-/// A counter's track.
+/// Properties of a counter's track.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counter {
     pub multiplier: f64,
@@ -28,14 +32,14 @@ pub(super) struct Counter {
     pub is_thread_cost: bool,
 }
 
-/// Where a track's events go.
+/// The row of a track.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub pid: i32,
     pub tid: i32,
-    /// The track is no thread: its name.
+    /// The track's name; none: the track is a thread.
     pub name: Option<StrIx>,
-    /// The thread that the track is below.
+    /// The thread that the track is, or that is its nearest ancestor.
     pub thread: Option<(i32, i32)>,
     pub counter: Option<Counter>,
 }
@@ -48,7 +52,7 @@ pub(super) struct TrackTable {
     n_rows: i32,
 }
 
-/// A thread that a descriptor named.
+/// A thread that a descriptor describes.
 pub(super) struct Described {
     pub pid: i32,
     pub tid: i32,
@@ -56,7 +60,7 @@ pub(super) struct Described {
 }
 
 impl TrackTable {
-    /// Another descriptor.
+    /// Takes in a descriptor, and returns the thread if it describes one.
     pub fn describe(&mut self, d: &TrackDescriptor) -> Option<Described> {
         let track = self.tracks.entry(d.uuid).or_default();
         track.parent = d.parent.or(track.parent);
@@ -88,13 +92,13 @@ impl TrackTable {
         })
     }
 
-    /// Names of processes.
+    /// Pids and names of processes.
     pub fn process_names(&self) -> impl Iterator<Item = (i32, &str)> {
         let named = self.tracks.values().filter(|t| !t.process_name.is_empty());
         named.filter_map(|t| Some((t.process?, t.process_name.as_str())))
     }
 
-    /// The row of a track, which need not have been described.
+    /// The row of a track, even of one that no descriptor describes.
     pub fn row(&mut self, uuid: u64, strings: &mut Strings) -> Row {
         if let Some(row) = self.rows.get(&uuid) {
             return *row;
@@ -104,6 +108,7 @@ impl TrackTable {
         row
     }
 
+    /// Makes a row. Its process is that of the nearest ancestor that has one; 0: none has.
     fn make(&mut self, uuid: u64, strings: &mut Strings) -> Row {
         let (mut pid, mut thread, mut at) = (None, None, Some(uuid));
         for _ in 0..MAX_DEPTH {
