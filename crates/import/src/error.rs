@@ -13,7 +13,7 @@ pub enum Error {
     Format {
         /// The file's name.
         file: String,
-        /// What, where, remedy.
+        /// The kind of damage, its offset, and a remedy.
         error: Box<kasuri_format::Error>,
     },
     /// The columns could not be built. Damage found while events were read is here too.

@@ -9,7 +9,7 @@
 use kasuri_model::{Flows, StrIx, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 
-/// What an event does with an arrow. The order matters: of ends with the same time and id, a begin comes first.
+/// The effect of an event on an arrow. The order matters: of ends with the same time and id, a begin comes first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Role {
     /// An arrow begins. It is not joined to an earlier end of the same id.

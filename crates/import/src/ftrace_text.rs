@@ -363,7 +363,7 @@ pub(crate) fn open<'a>(
     Ok(opened)
 }
 
-/// What the passes need beforehand.
+/// The facts that the passes need before the first event.
 fn setup(survey: &Survey, strings: &Strings) -> Setup {
     let (first, last) = survey.span.unwrap_or_default();
     let known = survey.pids.iter().map(|(&tid, &pid)| KnownThread {

@@ -27,7 +27,7 @@ pub(crate) enum Role {
     Waking,
     Migrate,
     Fork,
-    /// task_newtask: a fork with `clone_flags`, which tell a thread from a process.
+    /// task_newtask: a fork with `clone_flags`, which distinguish a thread from a process.
     NewTask,
     Exec,
     Exit,

@@ -77,7 +77,7 @@ impl<'a> Opened<'a> {
     /// Reads all events and builds the columns.
     ///
     /// # Errors
-    /// Damage met while events are read.
+    /// Damage found while events are read.
     pub fn build(self, strings: Strings) -> Result<Trace, Error> {
         let shift = match self.origin_ns {
             Some(_) => 0,

@@ -218,7 +218,7 @@ fn command(data: &PerfData<'_>, root: Option<(i32, &str)>) -> Vec<String> {
     }
 }
 
-/// What the passes need beforehand.
+/// The facts that the passes need before the first event.
 fn setup(data: &PerfData<'_>, root: Option<(i32, &str)>, has_migrations: bool) -> Setup {
     let (first, last) = data.span.unwrap_or_default();
     let known = data.threads.iter().filter(|t| t.tid > 0);

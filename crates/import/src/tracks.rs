@@ -30,7 +30,7 @@ struct Event {
     what: What,
 }
 
-/// What happens: numbers are keys that join the begin and the end of a slice.
+/// The kind of an event. Numbers are keys that join the begin and the end of a slice.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Begin(u64, StrIx),

@@ -240,7 +240,7 @@ fn realtime_offset(meta: &Meta) -> Option<i64> {
     }
 }
 
-/// What the passes need beforehand.
+/// The facts that the passes need before the first event.
 ///
 /// The span of a flight recording begins where the buffers do, but not before the time that the recorder was asked to
 /// keep; that of any other begins with the recording. Rows with `pid` 0 name clients in a pid namespace whose process
