@@ -282,6 +282,7 @@ fn share_out(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kasuri_model::LimitReading;
 
     fn ms(at: i64) -> Time {
         Time(at * 1_000_000)
@@ -327,6 +328,32 @@ mod tests {
             shared(&[(10, 90)], &[(20, 30, 10), (80, 92, 70)]),
             [(10, 90)]
         );
+    }
+
+    #[test]
+    fn only_a_counter_that_goes_on_can_rise() {
+        let reading = |at, n_throttled, throttled_ns| LimitReading {
+            time: ms(at),
+            n_throttled,
+            throttled_ns,
+        };
+        let group = GroupLimit {
+            readings: vec![
+                reading(0, 1, 10),
+                reading(4, 1, 10),
+                reading(8, 2, 25),
+                // The cgroup was removed and made anew.
+                reading(12, 0, 90),
+                reading(16, 0, 91),
+                reading(20, 1, 50),
+            ],
+            ..GroupLimit::default()
+        };
+        let found: Vec<_> = rises(&group)
+            .into_iter()
+            .map(|rise| (rise.when, rise.left))
+            .collect();
+        assert_eq!(found, [(ms(4)..ms(8), 15), (ms(12)..ms(16), 1)]);
     }
 
     #[test]

@@ -186,6 +186,57 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
 mod tests {
     use super::*;
 
+    fn args(json: &str) -> Vec<String> {
+        let raw: &RawValue = serde_json::from_str(json).unwrap();
+        let mut found = Vec::new();
+        each_arg(Some(raw), &mut |name, value| {
+            let value = match value {
+                Value::Int(n) => n.to_string(),
+                Value::Uint(n) => n.to_string(),
+                Value::Float(n) => n.to_string(),
+                Value::Text(text) => text.into_owned(),
+            };
+            found.push(format!("{name}={value}"));
+        });
+        found
+    }
+
+    #[test]
+    fn arguments_inside_others_have_the_names_of_both() {
+        assert_eq!(
+            args(
+                r#"{"a": {"b": [1, [2.5, {"c": "x"}]], "d": 18446744073709551615}, "e": [], "f": -3}"#
+            ),
+            [
+                "a.b[0]=1",
+                "a.b[1][0]=2.5",
+                "a.b[1][1].c=x",
+                "a.d=18446744073709551615",
+                "f=-3"
+            ]
+        );
+        assert!(
+            args("[1, 2]").is_empty() && args("7").is_empty(),
+            "no object"
+        );
+    }
+
+    #[test]
+    fn arguments_are_bounded_in_depth_and_number() {
+        let nested = |depth| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        assert_eq!(args(&nested(MAX_DEPTH)), ["a.a.a.a.a.a.a.a=1"]);
+        let deeper = args(&nested(MAX_DEPTH + 1));
+        assert_eq!(deeper, [r#"a.a.a.a.a.a.a.a={"a":1}"#]);
+        let lists = format!(
+            r#"{{"a":{}1{}}}"#,
+            "[".repeat(MAX_DEPTH),
+            "]".repeat(MAX_DEPTH)
+        );
+        assert_eq!(args(&lists), ["a[0][0][0][0][0][0][0]=[1]"]);
+        let many: Vec<String> = (0..=MAX_ARGS).map(|n| format!(r#""a{n}":{n}"#)).collect();
+        assert_eq!(args(&format!("{{{}}}", many.join(","))).len(), MAX_ARGS);
+    }
+
     #[test]
     fn microseconds_become_nanoseconds_exactly() {
         for (text, ns) in [
