@@ -181,16 +181,24 @@ impl Peer {
             name: config.name.clone(),
             why,
         };
-        let child = Command::new("sh")
+        let mut shell = Command::new("sh");
+        shell
             .arg("-c")
             .arg(command)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             // A separate process group: SIGINT goes to all processes of the tracer.
-            .process_group(0)
-            .spawn()
-            .map_err(|e| failed(e.to_string()))?;
+            .process_group(0);
+        // SAFETY: signal() is async-signal-safe and touches nothing of the parent's.
+        unsafe {
+            shell.pre_exec(|| {
+                // A job in the background ignores SIGINT and passes that on, but SIGINT is how the tracer is ended.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            })
+        };
+        let child = shell.spawn().map_err(|e| failed(e.to_string()))?;
         let mut peer = Peer { child };
         std::thread::sleep(settle);
         match peer.child.try_wait() {

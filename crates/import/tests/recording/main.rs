@@ -239,18 +239,18 @@ fn lost_annotations_name_their_thread_and_program() {
         .iter()
         .map(|l| (tid(&trace, l.thread), l.cause.as_str(), l.count))
         .collect();
-    let never = "threads of process 9 that never got a chunk";
+    let never = "threads of process 9 that never had a chunk";
     let expected = [
         (1001, "ring full".to_owned(), 4),
         (
             -1,
-            "ring full (threads of process 7 that never got a chunk)".into(),
+            "ring full (threads of process 7 that never had a chunk)".into(),
             1,
         ),
         (-1, "overwritten (threads of process 7)".into(), 2),
         (
             -1,
-            "ring full (programs that found no room for one chunk)".into(),
+            "ring full (programs that had no memory for a single chunk)".into(),
             3,
         ),
         (-1, format!("too big ({never})"), 4),
