@@ -1,4 +1,5 @@
-//! The options of a recording.
+//! The options of a recording. The command line and tests fill in an [`Options`]; sizes that are not given are
+//! derived from free memory.
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,18 +12,18 @@ pub enum Target {
     Program(Vec<OsString>),
     /// A running process, until it ends.
     Process(i32),
-    /// The whole system; with a program: while it runs.
+    /// The whole system; with a program, while it runs.
     System(Vec<OsString>),
 }
 
-/// The flight recorder: keep the last seconds, save when asked.
+/// The flight recorder: keeps the last seconds, saves them on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flight {
-    /// How much to keep.
+    /// The time that is kept.
     pub keep: Duration,
 }
 
-/// How much the lock probe records.
+/// The extent of what the lock probe records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockProbe {
     /// Every acquisition.
@@ -32,7 +33,7 @@ pub enum LockProbe {
 }
 
 impl LockProbe {
-    /// As `meta.json` and KASURI_LOCKS say it.
+    /// The name in `meta.json` and KASURI_LOCKS.
     pub const fn name(self) -> &'static str {
         match self {
             LockProbe::Full => "full",
@@ -44,16 +45,17 @@ impl LockProbe {
 /// Cost of one event as the lab measured it: ns, median and the ends of the 95 % interval, by `system/event`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnitCosts {
-    /// In a loop of nothing else.
+    /// In a loop that does nothing else.
     pub warm: BTreeMap<String, [f64; 3]>,
-    /// In a program that does something else between two events: ns from one to the next, then the same three; rising.
+    /// In a program that does other work between two events: ns from one to the next, then the same three; by rising
+    /// distance.
     pub apart: BTreeMap<String, Vec<[f64; 4]>>,
 }
 
 /// Bytes that a recording leaves free on its disk by default, once it takes as many itself.
 pub const KEEP_FREE: u64 = 256 << 20;
 
-/// Everything that can be chosen.
+/// All options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The programs that are recorded.
@@ -80,19 +82,20 @@ pub struct Options {
     pub syscalls: bool,
     /// More kernel events: `system:name`, `system:*`, `*:*`.
     pub events: Vec<String>,
-    /// Share of the CPU time used (by the program; with `-a` by all) that kernel events may cost, 0..1.
+    /// Share of the CPU time used (by the program; with `-a` by all programs) that kernel events may cost, 0..1.
     pub budget: Option<f64>,
     /// Costs of events on this machine.
     pub costs: UnitCosts,
-    /// Put the lock probe in front of the program's locks.
+    /// Load the lock probe into the program, in front of its lock functions.
     pub locks: Option<LockProbe>,
-    /// Functions that take and give a lock, to be seen by uprobes: `[BINARY:]LOCK[@ARGUMENT][,UNLOCK[@ARGUMENT]]`.
+    /// Functions that acquire and release a lock, recorded by uprobes:
+    /// `[BINARY:]LOCK[@ARGUMENT][,UNLOCK[@ARGUMENT]]`.
     pub lock_functions: Vec<String>,
     /// Pack into one file afterwards; else leave the directory.
     pub pack: bool,
-    /// CPUs that the program may use; empty: those that the recorder may.
+    /// CPUs that the program may use; empty: the same as the recorder.
     pub cpus: Vec<usize>,
-    /// Where ring sessions are made.
+    /// Directory in which ring sessions are made.
     pub shm_dir: PathBuf,
 }
 
@@ -122,7 +125,7 @@ impl Options {
         }
     }
 
-    /// The command, where there is one.
+    /// The command to run; empty when there is none.
     pub fn command(&self) -> &[OsString] {
         match &self.target {
             Target::Program(command) | Target::System(command) => command,
@@ -130,7 +133,7 @@ impl Options {
         }
     }
 
-    /// As `meta.json` writes the mode.
+    /// The mode, as `meta.json` writes it.
     pub fn mode(&self) -> &'static str {
         match (&self.flight, &self.target) {
             (Some(_), _) => "flight",
@@ -140,7 +143,7 @@ impl Options {
         }
     }
 
-    /// Kernel events wanted, with what is lost without each.
+    /// Kernel events wanted, with the information that is lost without each.
     pub fn kernel_events(&self) -> Vec<(String, String)> {
         use crate::kernel::tracefs::{DEFAULT_EVENTS, IRQ_EVENTS, LOCK_EVENTS, SYSCALL_EVENTS};
         let groups = [
@@ -171,7 +174,7 @@ impl Options {
         events
     }
 
-    /// How much must stay free on the disk of a recording that has `recorded` so much.
+    /// Bytes that must stay free on the disk of a recording of `recorded` bytes.
     pub fn least_free(&self, recorded: u64) -> u64 {
         match self.keep_free {
             Some(bytes) => bytes,
@@ -180,8 +183,8 @@ impl Options {
         }
     }
 
-    /// Kernel buffer of each CPU, KiB: what was asked for, else 16 MiB but never more than an eighth of
-    /// the free memory for all CPUs together.
+    /// Kernel buffer of each CPU, KiB: the size requested, or 16 MiB but never more than an eighth of the free memory
+    /// for all CPUs together.
     pub fn buffer_kb(&self, n_cpus: usize) -> u64 {
         match self.buffer_mb {
             Some(mb) => mb.max(1) * 1024,
@@ -190,8 +193,8 @@ impl Options {
         }
     }
 
-    /// Ring memory of one process, bytes: what was asked for, else a quarter of the free memory and half of
-    /// the room in shared memory, 4 GiB at most.
+    /// Ring memory of one process, bytes: the size requested, or a quarter of the free memory and half of the room in
+    /// shared memory, 4 GiB at most.
     pub fn ring_bytes(&self) -> u64 {
         let room = crate::host::free_bytes(&self.shm_dir).unwrap_or(1 << 30) / 2;
         match self.ring_mb {

@@ -1,8 +1,8 @@
 //! Quotes names in commands that a user may paste into a shell.
 use std::path::Path;
 
-/// A path as one word of a shell command, with any content. Only plain text reaches the terminal. A path that needs no quotes
-/// stays unchanged.
+/// A path with any content as one word of a shell command. Only plain text reaches the terminal. A path that needs no
+/// quotes stays unchanged.
 pub fn shell_word(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(b);
@@ -14,7 +14,8 @@ pub fn shell_word(path: &Path) -> String {
         let text = path.display().to_string();
         return format!("'{}'", text.replace('\'', r"'\''"));
     }
-    // bash, zsh, ksh and busybox know it; a terminal sees neither escapes nor text that runs from right to left.
+    // bash, zsh, ksh and busybox know `$'...'`. Neither escape sequences nor text that runs from right to left reach
+    // a terminal.
     let mut word = String::from("$'");
     for &byte in bytes {
         match byte {

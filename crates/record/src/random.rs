@@ -1,10 +1,10 @@
-//! Random numbers for names.
+//! Random numbers for names of files and directories.
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// An unpredictable number.
 ///
-/// Where the kernel has no random numbers yet (early at boot, or a filter refuses the call) the clock has to do: names
-/// are always made so that one that is there already is an error, never followed or reused.
+/// Where the kernel has no random numbers yet (early at boot, or a filter refuses the call) the clock must serve.
+/// That is enough: a name that is taken is always an error, never followed or reused.
 pub(crate) fn random_u32() -> u32 {
     let mut bytes = [0u8; 4];
     match getrandom(&mut bytes, GetRandomFlags::NONBLOCK) {

@@ -1,4 +1,4 @@
-//! Everything that depends on the CPU: its counter, and which kernel clock sources vouch for it.
+//! The parts that depend on the CPU: its counter, and the kernel clock sources that vouch for it.
 //!
 //! Each module has `HAS_COUNTER`, `CLOCKSOURCES`, and `counter()`. The counter is the one that
 //! `kasuri.h` reads as KASURI_CLOCK_NATIVE: both must use the same instruction.

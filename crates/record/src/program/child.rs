@@ -1,7 +1,11 @@
-//! Running the program: it waits before exec until the recorder is ready for it.
+//! Runs the program: the child waits before exec until the recorder is ready for it.
 //!
-//! std::process::Command cannot do that: its spawn() returns only after exec. And vfork-like spawning
-//! would leave no moment at which perf events can be opened on a child that runs no program yet.
+//! std::process::Command cannot do that: its spawn() returns only after exec. And vfork-like spawning would leave no
+//! moment at which perf events can be opened on a child that runs no program yet.
+//!
+//! Two pipes connect parent and child. The child reads the *gate*: one byte lets it call exec, the end of the file
+//! (the recorder died or gave up) lets it exit. It writes errno to the *verdict* when exec fails; the descriptor
+//! closes on exec, so the end of the file means that the program runs.
 use crate::error::{Error, Result};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::ffi::{CString, OsString};
@@ -21,8 +25,8 @@ pub struct Child {
     status: Option<i32>,
 }
 
-/// The limit of open files, raised: the recorder needs some for each CPU. The program gets what was before, because
-/// some programs close or count all descriptors they might have.
+/// The limit of open files, raised: the recorder needs some for each CPU. The program gets the previous limit,
+/// because some programs close or count all descriptors that they might have.
 #[derive(Debug)]
 pub struct OpenFiles {
     before: Option<libc::rlimit>,
@@ -52,7 +56,7 @@ impl OpenFiles {
     }
 }
 
-/// Null-terminated pointers to strings that live as long.
+/// Null-terminated pointers to strings, which live as long as the pointers.
 struct Strings {
     _owned: Vec<CString>,
     pointers: Vec<*const libc::c_char>,
@@ -83,8 +87,9 @@ impl Strings {
 }
 
 impl Child {
-    /// Forks a child (with the soft limit `open_files` of open files) that waits for [`Child::release`] to become `command`, with `session` and `more` in its environment
-    /// and the signal mask `mask`. The calling process must have no other threads.
+    /// Forks a child with the soft limit `open_files` of open files. It waits for [`Child::release`] to become
+    /// `command`, with `session` and `more` in its environment and the signal mask `mask`. The calling process must
+    /// have no other threads.
     ///
     /// # Errors
     /// When there is no process or descriptor left.
@@ -132,16 +137,16 @@ impl Child {
         }
     }
 
-    /// Lets it run.
+    /// Lets the program run.
     ///
     /// # Errors
-    /// When the program cannot be run; the child is gone then.
+    /// When the program cannot be run; the child has ended then.
     pub fn release(&mut self) -> Result<()> {
         if let Some(mut gate) = self.gate.take() {
             let _ = gate.write_all(&[1]);
         }
         let mut errno = [0u8; 4];
-        // End of file: exec closed the descriptor, it runs.
+        // End of file: exec closed the descriptor, so the program runs.
         if self.verdict.read_exact(&mut errno).is_err() {
             return Ok(());
         }
@@ -162,7 +167,7 @@ impl Child {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// The exit status as a shell shows it, once it has ended.
+    /// The exit status as a shell shows it, if the program has ended.
     pub fn poll_status(&mut self) -> Option<i32> {
         if self.status.is_none()
             && let Ok(Some((_, status))) = waitpid(Some(self.pid), WaitOptions::NOHANG)
@@ -172,7 +177,7 @@ impl Child {
         self.status
     }
 
-    /// The exit status, if it was seen to end.
+    /// The exit status, if the end of the program was noticed.
     pub fn status(&self) -> Option<i32> {
         self.status
     }
@@ -189,7 +194,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Never released: it reads the end of the gate and leaves; nothing of the program has run.
+        // Never released: the child reads the end of the gate and exits; no code of the program has run.
         if self.gate.take().is_some() {
             let _ = waitpid(Some(self.pid), WaitOptions::empty());
         }
@@ -226,7 +231,7 @@ fn environment(session: Option<&Path>, more: &[(OsString, OsString)]) -> Vec<OsS
     strings
 }
 
-/// The child, between fork and exec. Only async-signal-safe calls; no allocation, no locks, no panics.
+/// Runs in the child between fork and exec. Only async-signal-safe calls; no allocation, no locks, no panics.
 fn in_child(
     gate: &OwnedFd,
     gate_write: &OwnedFd,
@@ -250,7 +255,7 @@ fn in_child(
         if n != 1 {
             libc::_exit(125);
         }
-        // Rust ignores SIGPIPE from its start; programs expect the default.
+        // Rust ignores SIGPIPE from its start; programs expect the default action.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
         if let Some(before) = &open_files.before {
@@ -267,7 +272,7 @@ fn in_child(
     }
 }
 
-/// Lets a process, and what it starts, run on these CPUs only; none: changes nothing.
+/// Restricts a process, and its later children, to these CPUs; an empty list changes nothing.
 ///
 /// # Errors
 /// When they do not exist or are not allowed.

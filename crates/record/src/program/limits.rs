@@ -1,9 +1,13 @@
-//! What keeps a program from CPUs that the machine has: CPU limits of cgroups, cpusets, affinity masks.
+//! Limits that keep a program from CPUs of the machine: CPU limits of cgroups, cpusets, affinity masks.
 //!
-//! A limit of any cgroup above the program's holds, so all on the way to the root are read. The kernel has no event for
-//! throttling; its counters (`cpu.stat`) are read at every tick while there is a limit, and the row before a rise is kept too:
-//! so the analysis knows within a tick when a queue was let go again. A program may move to another cgroup after its start
-//! (that is how containers and `cgexec` begin), its children too: where they are is looked at often in the beginning, then now and then.
+//! A limit of any cgroup above the program's holds too, so all on the way to the root are read. The kernel has no
+//! event for throttling. Its counters (`cpu.stat`) are read at every tick while there is a limit, and the row before
+//! a rise is kept too, so the analysis knows within a tick when a queue was released. A program and its children may
+//! move to another cgroup after its start (containers and `cgexec` begin that way), so their cgroups are looked up
+//! often in the beginning, then at longer distances.
+//!
+//! Sources: Documentation/admin-guide/cgroup-v2.rst (`cpu.max`, `cpu.stat`, `cpuset.cpus.effective`) and, for version
+//! 1, Documentation/scheduler/sched-bwc.rst (`cpu.cfs_quota_us`, `cpu.cfs_period_us`).
 use crate::guard::bounds::MAX_CGROUPS;
 use kasuri_format::meta::LimitRow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,31 +15,32 @@ use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Processes and threads that one look asks; more of them share the cgroup and mask of some that were asked, or are missed.
+/// Processes, and threads of each, that one look reads. Further ones share the cgroup and mask of some that were
+/// read, or are missed.
 const MAX_ASKED: usize = 128;
-/// Where the program is is looked at whenever a tenth of its time so far has gone by, and at least so often.
+/// The program's cgroups are looked up whenever a tenth of its time so far has passed, and at least this often.
 const SELDOM: Duration = Duration::from_millis(250);
-/// Counters are read no more often.
+/// Shortest distance between two readings of the counters.
 const COUNTERS: Duration = Duration::from_millis(4);
 
 /// One mounted hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
     dir: PathBuf,
-    /// Which cgroup is at `dir`.
+    /// The cgroup at `dir`.
     root: String,
-    /// Version 1: the controller by which /proc/PID/cgroup names it; empty: version 2.
+    /// Version 1: the controller in the lines of /proc/PID/cgroup; empty: version 2.
     controller: &'static str,
 }
 
-/// Where the controllers are.
+/// The mounts of the controllers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cgroups {
     cpu: Option<Mount>,
     cpuset: Option<Mount>,
 }
 
-/// A CPU limit as its files have it.
+/// A CPU limit as its files state it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
     /// `cpu.max 30000 100000`.
@@ -47,14 +52,14 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// How many CPUs that is.
+    /// The limit as a number of CPUs.
     pub fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us.max(1) as f64
     }
 }
 
 impl Cgroups {
-    /// The mounts of this process's mount name space.
+    /// The cgroup mounts in this process's mount name space.
     pub fn find() -> Cgroups {
         Cgroups::parse(&read_to_string("/proc/self/mountinfo").unwrap_or_default())
     }
@@ -77,14 +82,14 @@ impl Cgroups {
                 })
             })
         };
-        // Where both versions are mounted, a controller that version 1 has is not in version 2.
+        // Where both versions are mounted, a controller is in one of them only: version 1 first.
         Cgroups {
             cpu: mount("cpu").or_else(|| mount("")),
             cpuset: mount("cpuset").or_else(|| mount("")),
         }
     }
 
-    /// The cgroup that limits a process's CPU time, of the text of /proc/PID/cgroup.
+    /// The cgroup that limits a process's CPU time, from the text of /proc/PID/cgroup.
     fn group(mount: &Mount, text: &str) -> Option<String> {
         text.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':');
@@ -97,7 +102,7 @@ impl Cgroups {
         })
     }
 
-    /// `group` and all above it, as far as they are mounted, the innermost first.
+    /// `group` and all cgroups above it, as far as they are mounted, the innermost first.
     fn upwards(mount: &Mount, group: &str) -> Vec<(String, PathBuf)> {
         let mut out = Vec::new();
         let mut at = group;
@@ -136,7 +141,7 @@ impl Cgroups {
             .collect()
     }
 
-    /// The CPUs that a process's cpuset allows; empty: not known.
+    /// The CPUs that a process's cpuset allows; empty when unknown.
     pub fn cpuset(&self, pid: i32) -> String {
         let text = read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         let Some(mount) = &self.cpuset else {
@@ -190,7 +195,7 @@ fn throttled(stat: &str) -> (u64, u64) {
     (value("nr_throttled").unwrap_or(0), ns.unwrap_or(0))
 }
 
-/// CPUs that a thread may use.
+/// The CPUs that a thread may use.
 pub fn affinity(tid: i32) -> Option<BTreeSet<u32>> {
     let pid = rustix::process::Pid::from_raw(tid)?;
     let set = rustix::thread::sched_getaffinity(Some(pid)).ok()?;
@@ -202,7 +207,7 @@ pub fn affinity(tid: i32) -> Option<BTreeSet<u32>> {
     )
 }
 
-/// `0-2,5`.
+/// Writes a list such as `0-2,5`.
 pub fn list(cpus: &BTreeSet<u32>) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &cpu in cpus {
@@ -218,7 +223,7 @@ pub fn list(cpus: &BTreeSet<u32>) -> String {
     parts.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// One cgroup on the way from the program's to the root.
+/// One cgroup on the way from the program's cgroup to the root.
 #[derive(Debug, Default)]
 struct Watched {
     dir: PathBuf,
@@ -234,18 +239,18 @@ pub struct Limits {
     cgroups: Cgroups,
     online: BTreeSet<u32>,
     groups: BTreeMap<String, Watched>,
-    /// The program was in more cgroups than are watched.
+    /// The program was in more cgroups than can be watched.
     is_crowded: bool,
     of_process: BTreeMap<i32, String>,
     cpus: (String, String),
-    /// The first look: not before the program is there.
+    /// The time of the first look, at which the program exists.
     began: Option<Instant>,
     looked: Option<Instant>,
     counted: Option<Instant>,
 }
 
 impl Limits {
-    /// Nothing was looked at yet.
+    /// A watch that has not looked at anything yet.
     pub fn new(online: &[u32]) -> Limits {
         Limits {
             cgroups: Cgroups::find(),
@@ -260,7 +265,7 @@ impl Limits {
         }
     }
 
-    /// What the recording does not show of limits, in words.
+    /// The limits that the recording does not show, in words.
     pub fn missing(&self) -> Option<String> {
         self.is_crowded.then(|| {
             format!(
@@ -270,7 +275,7 @@ impl Limits {
         })
     }
 
-    /// What is new, for `limits.jsonl`; `roots`: the program's processes. `end`: all is read once more.
+    /// New rows for `limits.jsonl`. `roots`: the program's processes. With `end`, all is read once more.
     pub fn look(&mut self, roots: &[i32], end: bool) -> Vec<LimitRow> {
         let now = Instant::now();
         let mut rows = Vec::new();
@@ -336,7 +341,7 @@ impl Limits {
         }
     }
 
-    /// The union of the masks: most often the first thread asked may use all.
+    /// The union of the masks. Most often the first thread read may use all CPUs, which ends the search.
     fn find_cpus(&mut self, pids: &[i32], rows: &mut Vec<LimitRow>) {
         let mut union = BTreeSet::new();
         'all: for &pid in pids {
@@ -368,7 +373,7 @@ impl Limits {
 }
 
 impl Watched {
-    /// Reads the counters. The reading before a rise is written with it: the rise was in between.
+    /// Reads the counters. The reading before a rise is written with it: throttling took place in between.
     fn count(&mut self, group: &str, end: bool, rows: &mut Vec<LimitRow>) {
         let had_none = self.last.quota_us == 0;
         let Some(quota) = &self.quota else {
@@ -409,7 +414,7 @@ impl Watched {
     }
 }
 
-/// The processes and their descendants, as many as are asked.
+/// The processes and their descendants, up to the number that one look reads.
 fn family(roots: &[i32]) -> Vec<i32> {
     let mut all: Vec<i32> = roots.to_vec();
     let mut at = 0;
@@ -487,7 +492,7 @@ mod tests {
             names("/d/1", "/d/1/q"),
             [row("/d/1/q", "/m/q"), row("/d/1", "/m/")]
         );
-        // In a cgroup name space what is above cannot be seen.
+        // In a cgroup name space the cgroups above it are invisible.
         assert_eq!(names("/", "/../x"), [row("/../x", "/m")]);
     }
 
@@ -554,7 +559,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let mut limits = Limits::new(&[0]);
         assert_eq!(limits.missing(), None);
-        // Its own cgroup, below more than are watched.
+        // This process's cgroup, below more cgroups than are watched.
         let path = std::fs::read_to_string("/proc/self/cgroup").expect("cgroups");
         let Some(mut mount) = limits.cgroups.cpu.take() else {
             return;

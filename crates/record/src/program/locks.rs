@@ -1,4 +1,4 @@
-//! The lock probe: finds libkasuri-lock.so and says what it will not see. Design: docs/design/probe.md.
+//! The lock probe: finds libkasuri-lock.so and names the locks that it will not see. Design: docs/design/probe.md.
 use crate::error::{Error, Result};
 use crate::options::LockProbe;
 use std::ffi::{OsStr, OsString};
@@ -98,7 +98,7 @@ fn multiarch() -> String {
     format!("{}-linux-gnu", std::env::consts::ARCH)
 }
 
-/// LD_PRELOAD separates names by spaces and colons.
+/// LD_PRELOAD separates names by spaces and colons, so a path with one of these cannot be used.
 fn usable(path: PathBuf) -> Option<PathBuf> {
     let path = path.canonicalize().ok()?;
     let text = path.as_os_str().as_encoded_bytes();
@@ -115,14 +115,15 @@ pub(crate) fn find_program(name: &OsStr) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Why the loader will not put the probe in front of this program's locks; none: it will, or the file says nothing.
+/// The reason why the loader will not put the probe in front of this program's locks; `None`: it will, or the file
+/// does not show it.
 fn why_not(program: &Path) -> Option<String> {
     let shown = program.display();
     let file = crate::guard::safefs::open_regular(program).ok()?;
     let mode = file.metadata().ok()?.permissions().mode();
     let map = crate::guard::sigbus::Guarded::read_only(&file).ok()?;
     let bytes = map.bytes();
-    // Scripts, and formats of other machines, are the loader's business: 64-bit little-endian ELF only.
+    // Scripts, and formats of other machines, are left to the loader: this reads 64-bit little-endian ELF only.
     if bytes.get(..6) != Some(b"\x7fELF\x02\x01") {
         return None;
     }

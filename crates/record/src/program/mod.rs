@@ -1,4 +1,4 @@
-//! The program that is recorded: starting it, and what the system says about its processes.
+//! The program that is recorded: starts it, and reads the system's information about its processes.
 //!
 //! | module | does |
 //! |---|---|

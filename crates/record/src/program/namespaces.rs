@@ -1,13 +1,18 @@
 //! Finds the process and thread numbers of a program that runs in a pid name space of its own.
 //!
-//! A client names its files and chunks by what getpid(2) and gettid(2) say. Inside a container these are small numbers that
-//! mean other processes out here, whose numbers the kernel's events bear. So before a client is believed to be /proc/PID,
-//! that process must have the client's ring file mapped; else the one is looked for that has, and whose innermost
-//! number (`NSpid` of its status) is the client's. Its threads are translated in the same way, each when its
-//! first chunk is seen: a number cannot be looked up when its thread is gone.
+//! A client names its files and chunks by the results of getpid(2) and gettid(2). In a container these are small
+//! numbers, which outside belong to other processes; the kernel's events have the outer numbers. So before a client
+//! is taken to be /proc/PID, that process must have the client's ring file mapped. If it has not, another process is
+//! searched that has it mapped and whose innermost number (`NSpid` in its status) is the client's. Its threads are
+//! translated in the same way, each when its first chunk is seen, because a number cannot be looked up after its
+//! thread has ended.
 //!
-//! A client that was gone before anybody looked is *in doubt*; the recording says so, and its reader goes by the kernel's
-//! events. Nothing here trusts what the program wrote but its own claim to a number: a process can claim no other's.
+//! Example: a container's process 7 with thread 9 may be process 4711 with thread 4713 outside; its row in
+//! `procs.jsonl` connects the two pairs.
+//!
+//! A client that ended before it was looked up is *in doubt*. The recording says so, and its reader goes by the
+//! kernel's events. This module trusts nothing that the program wrote except its claim to a number, and a process can
+//! claim no number but its own.
 use kasuri_format::meta::Proc;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -18,19 +23,19 @@ type ClientId = (u32, u32);
 /// The initial pid name space, by its fixed inode number (PROC_PID_INIT_INO).
 const INITIAL: &str = "pid:[4026531836]";
 
-/// Listing all processes takes milliseconds on a large machine: it may take a twentieth of the time.
+/// Listing all processes takes milliseconds on a large machine: it may take one part in so many of the time.
 const REST_FACTOR: u32 = 20;
 
-/// Where a client's process is.
+/// The place of a client's process in /proc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// It is /proc/PID.
     Here,
-    /// It is /proc/N, another number than its own.
+    /// It is /proc/N; N differs from its own number.
     Elsewhere(i32),
     /// No living process has its ring file.
     Doubt,
-    /// Not looked for yet: processes were listed too short a time ago.
+    /// Not searched yet: the processes were listed too short a time ago.
     Later,
 }
 
@@ -47,21 +52,21 @@ pub struct NameSpaces {
     listed: Vec<Inner>,
     listed_at: Option<Instant>,
     rest: Duration,
-    /// The list is younger than any client that is asked about.
+    /// The list is younger than any client that is looked up in it.
     is_fresh: bool,
     /// Threads that were written to the recording: client, inner and outer number.
     said: HashSet<(ClientId, i32, i32)>,
-    /// Of each client elsewhere: what its threads are called inside, by their number out here.
+    /// For each client elsewhere, the inner numbers of its threads by their outer numbers.
     threads: HashMap<ClientId, HashMap<i32, i32>>,
-    /// For `procs.jsonl`; so many of them were taken.
+    /// For `procs.jsonl`, and the number of rows that were taken.
     rows: Vec<Proc>,
     taken: usize,
 }
 
 impl NameSpaces {
-    /// Where the process of a client is, the path of whose ring file ends in `end` (`/session/p2-0.ring0`).
+    /// Finds the process of a client whose ring file has a path that ends in `end` (`/session/p2-0.ring0`).
     pub fn place(&mut self, id: ClientId, end: &str) -> Place {
-        // We map all rings.
+        // The recorder itself maps all rings.
         let is_other = id.0 != std::process::id();
         if is_other && crate::program::procs::maps(id.0 as i32, end) {
             return Place::Here;
@@ -90,7 +95,8 @@ impl NameSpaces {
         }
     }
 
-    /// Translates a thread of a client that is /proc/OUTER, when that was not done yet. False: it is not there any more.
+    /// Translates a thread of a client that is /proc/OUTER, unless that was done before. Returns false when the
+    /// thread has ended.
     pub fn thread(&mut self, id: ClientId, outer: i32, inner: i32) -> bool {
         let known = |names: &NameSpaces| {
             let threads = names.threads.get(&id);
@@ -120,7 +126,7 @@ impl NameSpaces {
         &self.rows
     }
 
-    /// Reads the status of each thread that is new.
+    /// Adds a row for each new thread, from its status.
     fn say_threads(&mut self, id: ClientId, outer: i32) {
         let listed = crate::program::procs::threads(outer);
         let known = self.threads.entry(id).or_default();
@@ -152,7 +158,8 @@ impl NameSpaces {
         }
     }
 
-    /// New clients may have come: the list is old. `hurry`: the end, no client is put off any more.
+    /// Begins a round: new clients may have come, so the list is old. `hurry`: this is the end, and no client is put
+    /// off any more.
     pub fn begin_round(&mut self, hurry: bool) {
         self.is_fresh = false;
         if hurry {
@@ -160,7 +167,8 @@ impl NameSpaces {
         }
     }
 
-    /// Lists the processes that have more than one number, once a round. False: that was done too short a time ago.
+    /// Lists the processes that have more than one number, once a round. Returns false when the last list is too
+    /// recent.
     fn list(&mut self) -> bool {
         if self.is_fresh {
             return true;
@@ -192,7 +200,8 @@ fn name(status: &str) -> String {
     line.unwrap_or_default().trim().to_owned()
 }
 
-/// The innermost number of `NSpid`, and how many there are; `None`: the kernel does not say (before 4.1).
+/// The innermost number of `NSpid`, and the count of numbers; `None`: the kernel does not have the field (before
+/// 4.1).
 fn innermost(status: &str) -> Option<(i32, usize)> {
     let numbers = status.lines().find_map(|l| l.strip_prefix("NSpid:"))?;
     let numbers: Vec<i32> = numbers
@@ -202,21 +211,21 @@ fn innermost(status: &str) -> Option<(i32, usize)> {
     Some((*numbers.last()?, numbers.len()))
 }
 
-/// The number by which a process calls itself; that of /proc where nothing else is known.
+/// The number by which a process knows itself; its number in /proc where the kernel does not show it.
 pub fn own_number(pid: i32) -> i32 {
     let text = status(pid, pid);
     text.and_then(|text| innermost(&text))
         .map_or(pid, |(inner, _)| inner)
 }
 
-/// Whether this process lives in the name space whose numbers the kernel's events bear.
+/// Whether this process lives in the initial name space, whose numbers the kernel's events carry.
 pub fn is_initial() -> bool {
     let name = std::fs::read_link("/proc/self/ns/pid");
     name.map_or(true, |name| name.to_str() == Some(INITIAL))
 }
 
-/// Whether /proc shows this process under its own number; with `unshare -pf` and the outer /proc it does not, and
-/// every number in there means somebody else.
+/// Whether /proc shows this process under its own number. With `unshare -pf` and the outer /proc it does not, and
+/// every number in there means another process.
 pub fn proc_is_ours() -> bool {
     let own = std::fs::read_link("/proc/self");
     own.map_or(true, |own| {
@@ -241,7 +250,7 @@ mod tests {
     fn a_client_whose_ring_nobody_maps_is_in_doubt_and_said_once() {
         let mut names = NameSpaces::default();
         let ring = "/kasuri-none/p2-7.ring0";
-        // Process 2 is kthreadd, or nobody: it maps no such file.
+        // Process 2 is kthreadd or does not exist; in both cases it maps no such file.
         assert_eq!(names.place((2, 7), ring), Place::Doubt);
         let rows = names.take_rows();
         // The list of this round serves all its clients; the next one waits.

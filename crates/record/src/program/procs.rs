@@ -1,12 +1,12 @@
-//! Threads as /proc shows them.
+//! Processes and threads as /proc shows them.
 //!
-//! Scheduler events name a thread by tid only; which process it belongs to is known from fork events,
-//! and from here for what was running already.
+//! Scheduler events name a thread by its tid only. Its process is known from fork events, and from here if it was
+//! running before the recording. Formats: proc(5), /proc/PID/stat and /proc/PID/maps.
 use kasuri_format::meta::Proc;
 use std::collections::{HashMap, HashSet};
 use std::fs::read_dir;
 
-/// When the process started, clock ticks since boot; `None`: there is no such process, or only its zombie.
+/// The start of the process in clock ticks since boot; `None`: it does not exist, or only as a zombie.
 pub fn start_time(pid: i32) -> Option<u64> {
     let (state, _, start) = stat(pid)?;
     (state != 'Z' && state != 'X').then_some(start)
@@ -27,13 +27,14 @@ fn stat(pid: i32) -> Option<(char, i32, u64)> {
     ))
 }
 
-/// Thread ids of a process; empty when it is gone. While threads end, the kernel's list may leave out living ones:
-/// ask [`has_thread`] about those that are not in it.
+/// Thread ids of a process; empty when it has ended. While threads end, the kernel's list may leave out living ones:
+/// ask [`has_thread`] about threads that are not in it.
 pub fn threads(pid: i32) -> HashSet<i32> {
     ids(&format!("/proc/{pid}/task")).collect()
 }
 
-/// Whether a process has a thread (an ended leader whose other threads live counts; so does one that we may not look at).
+/// Whether a process has a thread. An ended leader whose other threads live counts, and so does a thread that we have
+/// no permission to see.
 pub fn has_thread(pid: i32, tid: i32) -> bool {
     let looked = std::fs::metadata(format!("/proc/{pid}/task/{tid}"));
     !looked.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
@@ -44,7 +45,7 @@ pub fn all() -> impl Iterator<Item = i32> {
     ids("/proc")
 }
 
-/// The process's parent; 0: not known.
+/// The process's parent; 0 when unknown.
 pub fn parent(pid: i32) -> i32 {
     stat(pid).map_or(0, |(_, ppid, _)| ppid)
 }
@@ -57,8 +58,8 @@ fn ids(dir: &str) -> impl Iterator<Item = i32> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Whether the process has a file mapped whose path ends in `end`. Read once per process: the kernel stops it for some
-/// microseconds meanwhile.
+/// Whether the process has a file mapped whose path ends in `end`. Call it once per process: the kernel stops the
+/// process for some microseconds meanwhile.
 pub fn maps(pid: i32, end: &str) -> bool {
     let text = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     text.split(|&b| b == b'\n')
@@ -72,7 +73,7 @@ pub fn owner(pid: i32) -> Option<(u32, u32)> {
     Some((meta.uid(), meta.gid()))
 }
 
-/// Remembers what was said already, so that each thread is written once, and again when its name changes.
+/// Remembers the threads that were written, so that each is written once, and again when its name changes.
 #[derive(Debug, Default)]
 pub struct Snapshots {
     known: HashMap<i32, (i32, String)>,

@@ -1,8 +1,8 @@
-//! Signals as something to wait for, next to a timer tick.
+//! Signals that can be waited for together with a timer tick.
 //!
-//! The recorder must stop in order whatever ends it, so the signals that would end it are blocked
-//! and read from a descriptor. Those that were ignored when it started stay ignored: a shell
-//! says so to background jobs and nohup.
+//! The recorder must stop in order whatever ends it, so the signals that would end it are blocked and read from a
+//! descriptor (signalfd(2)). Signals that were ignored when it started stay ignored: shells and nohup ignore some for
+//! background jobs.
 use crate::error::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::Cell;
@@ -15,14 +15,15 @@ use std::time::{Duration, Instant};
 pub struct Arrived {
     /// Its number.
     pub signal: i32,
-    /// The terminal's driver sent it to the whole foreground group: the program has it already.
+    /// The terminal's driver sent it to the whole foreground group, so the program has received it too.
     pub from_terminal: bool,
-    /// It ends a recording, and asks for the same thing as one that came less than [`ONE_REQUEST`] before.
+    /// It ends a recording, and belongs to the same request as one that came less than [`ONE_REQUEST`] before.
     pub is_repeated: bool,
 }
 
-/// Ending signals within this time of the first are one request: timeout(1) sends its signal to the program it started and then to
-/// the whole group, an init system SIGTERM and SIGHUP. Who wants to say more than that presses the key again later.
+/// Ending signals within this time of the first are one request: timeout(1) sends its signal to the program it
+/// started and then to the whole group, an init system sends SIGTERM and SIGHUP. For a second request the user
+/// presses the key again later.
 pub const ONE_REQUEST: Duration = Duration::from_secs(1);
 
 /// Signals that end a recording.
@@ -33,15 +34,16 @@ pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::S
 pub struct Signals {
     fd: OwnedFd,
     before: libc::sigset_t,
-    /// When the last request to end came that repeated no other.
+    /// The time of the last request to end that did not repeat an earlier one.
     asked: Cell<Option<Instant>>,
-    /// When the last look ended: what a look finds came after that, perhaps long ago when the recorder had much else to do.
+    /// The end of the last look. A signal that a look finds came after the look before, perhaps long ago when the
+    /// recorder was busy.
     looked: Cell<Instant>,
 }
 
 impl Signals {
-    /// Blocks the ending signals, SIGCHLD and, when `trigger`, SIGUSR2 in the calling thread. Threads made later inherit
-    /// that; other threads of the process should not exist yet, or they get the signals instead.
+    /// Blocks the ending signals, SIGCHLD and, when `trigger`, SIGUSR2 in the calling thread. Threads made later
+    /// inherit the mask; other threads of the process should not exist yet, or they receive the signals instead.
     ///
     /// # Errors
     /// When the descriptor cannot be made.
@@ -68,7 +70,7 @@ impl Signals {
                 std::io::Error::last_os_error(),
             ));
         }
-        // SAFETY: signalfd returned a new descriptor that nobody else owns.
+        // SAFETY: signalfd returned a new descriptor that no other code owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Signals {
             fd,
@@ -78,15 +80,15 @@ impl Signals {
         })
     }
 
-    /// The mask from before, for a program to start with.
+    /// The previous mask, for a program to start with.
     pub fn mask_before(&self) -> &libc::sigset_t {
         &self.before
     }
 
-    /// Waits for a signal, for `other` to become readable, or for the time to pass. Says which signals came, and
-    /// whether `other` is readable.
+    /// Waits for a signal, for `other` to become readable, or for the time to pass. Returns the signals that came,
+    /// and whether `other` is readable.
     pub fn wait(&self, other: Option<BorrowedFd<'_>>, time: Duration) -> (Vec<Arrived>, bool) {
-        // Without another one, the same descriptor twice costs less than a list made anew each tick.
+        // Without `other`, waiting for the same descriptor twice costs less than building a list at each tick.
         let mine = self.fd.as_fd();
         let mut fds = [
             PollFd::new(&mine, PollFlags::IN),
@@ -112,7 +114,7 @@ impl Signals {
         found
     }
 
-    /// Whether the user wants an end, now: asked for it since the last look, and not only repeated what was seen before.
+    /// Whether the user has requested an end since the last look; a repetition of an earlier request does not count.
     pub fn is_ending(&self) -> bool {
         self.wait(None, Duration::ZERO)
             .0
@@ -120,7 +122,8 @@ impl Signals {
             .any(|arrived| ENDING.contains(&arrived.signal) && !arrived.is_repeated)
     }
 
-    /// Whether an ending signal that is found now may belong to the request before; else it is one.
+    /// Whether an ending signal that is found now belongs to the request before. If not, it is noted as a new
+    /// request.
     fn repeats(&self) -> bool {
         let came = self.looked.get();
         let repeats = self
@@ -139,7 +142,7 @@ impl Signals {
             // SAFETY: all zero is a valid signalfd_siginfo; the kernel fills exactly one or fails.
             let mut info: libc::signalfd_siginfo = unsafe { zeroed() };
             let size = size_of::<libc::signalfd_siginfo>();
-            // SAFETY: the buffer is as long as said.
+            // SAFETY: the buffer has the length that is passed.
             let n = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut info).cast(), size) };
             if n != size as isize {
                 return arrived;
@@ -156,7 +159,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // A signal that is still pending was meant for the recording that is over. SIGCHLD does no harm.
+        // A signal that is still pending was meant for the recording that has ended. SIGCHLD does no harm.
         let _ = self.take();
         // SAFETY: `before` was filled by pthread_sigmask.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };

@@ -65,7 +65,7 @@ fn programs_that_cannot_run_say_why() {
         "{error}"
     );
     let scratch = tempfile::tempdir().unwrap();
-    // A script whose interpreter is missing: the file is there, the system says that it is not.
+    // A script whose interpreter is missing: the file exists, and the system reports that it does not.
     let script = scratch.path().join("script");
     std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -84,7 +84,7 @@ fn a_program_ended_by_a_signal_has_the_status_of_a_shell() {
     child.release().unwrap();
     child.signal(libc::SIGTERM);
     assert_eq!(ends(&mut child), 128 + libc::SIGTERM);
-    // Its number may be another's by now.
+    // Another process may have its number by now.
     child.signal(libc::SIGKILL);
     assert_eq!(child.poll_status(), Some(128 + libc::SIGTERM));
 }
@@ -104,7 +104,7 @@ fn the_program_gets_the_limit_of_open_files_that_was_before() {
     assert_eq!(ends(&mut child), 0);
     let text = std::fs::read_to_string(said).unwrap();
     let theirs: Option<u64> = text.trim().parse().ok();
-    // Another test may have raised ours before.
+    // Another test may have raised this process's limit before.
     assert!(theirs <= before.max(limit()), "{text}");
 }
 
@@ -123,7 +123,7 @@ fn a_program_gets_the_cpus_that_were_asked_for() {
 }
 
 fn send(signal: i32) {
-    // To this thread alone: others of this process are other tests'.
+    // To this thread alone: the other threads of this process run other tests.
     // SAFETY: the calling thread exists.
     let rc = unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
     assert_eq!(rc, 0);

@@ -1,4 +1,8 @@
-//! The end of a recording: taking the last of it, tidying up, packing.
+//! The end of a recording: takes the last events, removes what the recorder made in the system, packs.
+//!
+//! Everything here must go as far as it can when the disk is full: each source is written even if another one failed,
+//! annotations that fit nowhere stay in the rings for `kasuri recover`, and the tables use the space that was
+//! reserved at the start. The first error becomes the recording's failure.
 use super::{Recorder, children_cpu_ns, cpu_ns};
 use crate::clock;
 use crate::error::Result;
@@ -13,7 +17,7 @@ use crate::rings::session;
 use kasuri_format::ring::SessionState;
 use std::time::Duration;
 
-/// How long a program that was told to stop may take to finish the event it is writing.
+/// Time that programs get to finish the event they are writing, after they were told to stop.
 const STOP_GRACE: Duration = Duration::from_millis(2);
 
 impl Recorder<'_> {
@@ -28,7 +32,7 @@ impl Recorder<'_> {
         self.close(signals, notify)
     }
 
-    /// Stops the programs, takes what they and the kernel have written, completes the metadata.
+    /// Stops the programs, takes the events that they and the kernel have written, completes the metadata.
     fn end_ordinary(&mut self, notify: Notify<'_>) {
         self.live.session.set_state(SessionState::Stopped);
         drop(self.attachment.take());
@@ -55,14 +59,14 @@ impl Recorder<'_> {
         self.live.summary.raw_bytes = self.live.bytes();
     }
 
-    /// The end of the program is a reason to save, too: it may have crashed.
+    /// Saves a last snapshot. The end of the program is a reason to save, too: it may have crashed.
     fn end_flight(&mut self, notify: Notify<'_>) {
         self.live.meta.exit_status = self.exit_status();
         self.live.meta.recorder_cpu_ns = Some(self.cpu_so_far());
         let Some(flight) = &mut self.flight else {
             return;
         };
-        // Also when one before could not be saved: there may be room now.
+        // Also when an earlier snapshot could not be saved: there may be room now.
         flight.save(&mut self.live, notify);
         self.live.session.set_state(SessionState::Stopped);
         if !flight.is_saved() {
@@ -85,8 +89,9 @@ impl Recorder<'_> {
         }
     }
 
-    /// Writes the last of each source; a failure of one does not keep the others from being written. Annotations that cannot be
-    /// written stay in the rings, kernel events are counted, and space for the tables was reserved at the start.
+    /// Writes the rest of each source; a failure of one does not keep the others from being written. Annotations that
+    /// cannot be written stay in the rings, kernel events are counted, and space for the tables was reserved at the
+    /// start.
     fn write_rest(&mut self) -> Result<()> {
         let live = &mut self.live;
         let kernel = live.source.finish();
@@ -117,7 +122,7 @@ impl Recorder<'_> {
         losses.and(anchors).and(procs).and(limits)
     }
 
-    /// Tidies up the kernel and shared memory, then packs.
+    /// Removes the tracing instance and the session, then packs.
     fn close(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
         drop(self.attachment.take());
         self.write_last_meta();
@@ -138,7 +143,7 @@ impl Recorder<'_> {
         notify(Notice::Stopped);
         match self.flight {
             Some(_) if !is_left => drop(self.dir.discard()),
-            // Packed without what is left, it would never come to the rest of it.
+            // The rings hold a part of it: once packed, the recording could not take that part any more.
             _ if is_left => leave(&self.dir, &mut summary),
             _ => finish_pack(
                 self.options,
@@ -178,7 +183,7 @@ impl Recorder<'_> {
     }
 }
 
-/// Packs, and says in the summary what came of it.
+/// Packs, and puts the result into the summary.
 fn finish_pack(
     options: &Options,
     dir: Directory,
@@ -206,25 +211,25 @@ fn finish_pack(
         }
         Err(error) => {
             leave(&dir, summary);
-            // That the disk was full is no news; what to do now is.
+            // The user knows already that the disk was full; this message has the remedy.
             notify(Notice::Warning(error.to_string()));
             summary.failure.get_or_insert(error);
         }
     }
 }
 
-/// The directory is the recording.
+/// Leaves the directory as the recording.
 fn leave(dir: &Directory, summary: &mut Summary) {
     summary.dir = Some(dir.path().to_owned());
     summary.bytes = summary.raw_bytes;
     summary.losses.add(&pack::losses(dir.held()));
     if summary.left.is_some() {
-        // Half a file here, its whole there: all of it is counted then.
+        // A part is in the files and the rest in the rings: `kasuri recover` counts the losses of both together.
         summary.losses.unknown = vec!["`kasuri recover` will count it".to_owned()];
     }
 }
 
-/// The recording is over and the program goes on: only its signals and its exit status are still our business.
+/// Waits for the end of a program that runs longer than the recording, to pass on signals and return its exit status.
 fn wait_for(child: &mut Child, signals: &Signals) -> i32 {
     loop {
         if let Some(status) = child.poll_status() {

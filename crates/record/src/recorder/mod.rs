@@ -1,8 +1,8 @@
 //! One recording from its start to its end.
 //!
-//! One thread does everything, in ticks of at most 20 ms: it moves full kernel pages and full chunks to files,
-//! and about once a second looks at clocks, loss counts, threads. The order of the steps at both ends is
-//! what makes the recording whole:
+//! One thread does everything, in ticks of at most 20 ms: it moves full kernel pages and full chunks to files, and
+//! about once a second reads clocks, loss counts and threads. The order of the steps at both ends is what makes the
+//! recording whole:
 //! start: directory, kernel source (still off), ring session, anchor, /proc, kernel on, program released;
 //! end: kernel off, programs told to stop, anchor, last pages, last chunks, loss counts, meta complete.
 mod end;
@@ -29,18 +29,18 @@ use std::time::{Duration, Instant};
 /// Bytes of a chunk: 2,040 events of 16 bytes, so a hand-over costs a hundredth of a nanosecond per event.
 const CHUNK_BYTES: u32 = 32 * 1024;
 
-/// Longest and shortest wait between two ticks. The buffers would allow twice the longest; ring memory that a
-/// program must take until we look again is what it costs.
+/// Longest and shortest wait between two ticks. The buffers would allow twice the longest; its cost is the ring
+/// memory that programs must take until the next tick.
 const TICK_MAX: Duration = Duration::from_millis(20);
 const TICK_MIN: Duration = Duration::from_millis(1);
 
-/// The disk's free room is looked at whenever so many bytes more were recorded.
+/// Distance, in recorded bytes, between two looks at the free room of the disk.
 const LOOK_AT_ROOM: u64 = 4 << 20;
 
-/// Makes a recording. Blocks until it is over and packed.
+/// Makes a recording. Returns when it has ended and is packed.
 ///
-/// Must be called by the only thread of the process: it forks, and it takes the signals that
-/// end a process for itself until it returns.
+/// Must be called by the only thread of the process: it forks, and it takes over the signals that end a process until
+/// it returns.
 ///
 /// # Errors
 /// When recording could not begin, or the program could not be run; nothing is left behind then. Failures
@@ -59,7 +59,7 @@ pub fn record(options: &Options, notify: Notify<'_>) -> Result<Summary> {
     recorder.end(&signals, notify)
 }
 
-/// Why the loop ended.
+/// The consequence of a signal for the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     GoOn,
@@ -71,16 +71,16 @@ struct Recorder<'a> {
     options: &'a Options,
     dir: Directory,
     live: Live<'a>,
-    /// Threads that the recording has the names of.
+    /// Threads whose names the recording has.
     threads: Snapshots,
-    /// None: an ordinary recording.
+    /// `None`: an ordinary recording.
     flight: Option<FlightRecorder>,
     budget: Option<Budget>,
     /// Tracing instances of dead recorders that were removed.
     removed: Vec<String>,
-    /// The user was told of programs that found no room.
+    /// Whether the user was told of programs that found no room.
     refused_said: bool,
-    /// Anchors and metadata for which the disk had no room.
+    /// Anchors and metadata that the disk had no room for.
     amend: Amend,
     child: Option<Child>,
     attachment: Option<Attachment>,
@@ -88,14 +88,14 @@ struct Recorder<'a> {
     open_files: OpenFiles,
     /// Variables that the lock probe adds to the program's environment.
     lock_probe: Vec<(OsString, OsString)>,
-    /// Requests to end that came so far.
+    /// Number of requests to end so far.
     ending_signals: u32,
-    /// SIGCHLD came.
+    /// Whether SIGCHLD came.
     child_changed: bool,
-    /// How long to wait until the next tick.
+    /// Wait until the next tick.
     tick: Duration,
     tick_max: Duration,
-    /// Bytes recorded when the disk's free room was looked at last.
+    /// Bytes recorded at the last look at the disk's free room.
     room_looked_at: u64,
     cpu_at_start: u64,
     children_at_start: u64,
@@ -132,7 +132,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Whether the program has ended: asked when SIGCHLD came, and now and then in case it did not.
+    /// Whether the program has ended. Checked when SIGCHLD came, and once a second in case it did not come.
     fn is_over(&mut self, look: bool) -> bool {
         let look = std::mem::take(&mut self.child_changed) || look;
         match (&mut self.child, &self.options.target) {
@@ -142,8 +142,8 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// The program's signals are passed on: it decides whether to end. The second request ends the recording. Signals within a
-    /// second are one request; without a program the first ends the recording.
+    /// Passes signals on to the program, which decides whether to end. The second request ends the recording; signals
+    /// within a second are one request. Without a program the first request ends the recording.
     fn on_signal(&mut self, signal: Arrived, notify: Notify<'_>) -> Step {
         if signal.signal == libc::SIGUSR2 {
             if let Some(flight) = &mut self.flight {
@@ -186,7 +186,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Moves what kernel and programs have written to the files, and decides how soon to look again.
+    /// Moves to the files what kernel and programs have written, and sets the time until the next tick.
     fn drain(&mut self) -> Result<()> {
         let live = &mut self.live;
         let moved = live.source.drain()?;
@@ -197,7 +197,7 @@ impl<'a> Recorder<'a> {
         self.dir.add_limits(&live.read_limits(false))?;
         self.dir.add_procs(&live.collector.take_names())?;
         self.leave_disk_to_others()?;
-        // Buffers hold at least ten ticks of what came now, or we look more often.
+        // The buffers hold at least ten times the events of this tick; if not, the ticks come more often.
         let freed = collected.freed * u64::from(CHUNK_BYTES);
         let busy = moved.fill > 0.1 || freed > 4 << 20;
         let calm = moved.fill < 0.02 && freed < 1 << 20;
@@ -209,7 +209,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Stops the recording before the disk is full: the machine may do other work.
+    /// Stops the recording before the disk is full, because the machine may do other work.
     fn leave_disk_to_others(&mut self) -> Result<()> {
         let recorded = self.live.bytes();
         if recorded < self.room_looked_at + LOOK_AT_ROOM {
@@ -232,7 +232,7 @@ impl<'a> Recorder<'a> {
             return;
         }
         if self.live.session.refused() > 0 {
-            // Programs without room try again when something was freed: another program may have made room.
+            // Programs without room try again when chunks were freed: another program may have made room.
             self.live.session.add_freed();
             self.say_refused(notify);
         }
@@ -272,7 +272,7 @@ impl<'a> Recorder<'a> {
 
     fn second(&mut self) -> Result<()> {
         if let Some(flight) = &mut self.flight {
-            // Nothing goes to the directory: it may run for months.
+            // Nothing goes to the directory, because a flight recorder may run for months.
             flight.second(&mut self.live);
             return Ok(());
         }
@@ -280,7 +280,7 @@ impl<'a> Recorder<'a> {
         if let Some(budget) = &self.budget
             && budget.changes.len() != self.live.meta.budget.len()
         {
-            // Pauses of the last second are all that a kill can lose.
+            // Written each second, so that a kill loses the pauses of the last second at most.
             self.live.meta.budget = budget.changes.clone();
             self.dir.write_meta(&self.live.meta)?;
         }
@@ -295,7 +295,7 @@ impl<'a> Recorder<'a> {
             .map(|_| ())
     }
 
-    /// The disk is full, or broken: programs and kernel stop writing, what is written stays, the program goes on.
+    /// Handles a full or broken disk: programs and kernel stop writing, written events stay, the program continues.
     fn stop_writing(&mut self, error: Error, notify: Notify<'_>) {
         self.live.source.stop();
         self.live.session.set_state(SessionState::Stopped);
@@ -308,7 +308,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// CPU time of all children that ended, and of theirs, ns.
+/// CPU time of all children that ended, and of their children, ns.
 pub fn children_cpu_ns() -> u64 {
     // SAFETY: the kernel fills a struct of plain numbers, which may be all 0 before.
     let usage = unsafe {

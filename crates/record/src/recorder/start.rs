@@ -1,4 +1,8 @@
-//! The start of a recording: everything up to the moment at which the program runs.
+//! The start of a recording: all steps up to the moment at which the program runs.
+//!
+//! `prepare` opens the directory, the kernel source and the session. `begin` makes the program's process, switches
+//! the kernel on (before that with tracefs, after it with perf) and releases the program last, so that no event of it
+//! is missed. When a step fails, `abandon` removes everything.
 use super::{CHUNK_BYTES, Recorder, TICK_MAX, TICK_MIN, children_cpu_ns, cpu_ns};
 use crate::budget::Budget;
 use crate::clock::{self, StampClock};
@@ -22,13 +26,13 @@ use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta};
 use kasuri_format::ring::Policy;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// Chunks in a client's first segment: a thread each for a small program, half a MiB.
+/// Chunks in a client's first segment, half a MiB: one for each thread of a small program.
 const FIRST_CHUNKS: u32 = 16;
 /// Flight recorder: chunks per thread, 2 MiB or 130,000 short events.
 const FLIGHT_CHUNKS: u32 = 64;
 
 impl<'a> Recorder<'a> {
-    /// Opens everything that a recording needs; the kernel does not write yet.
+    /// Opens the sources and files of a recording; the kernel does not write yet.
     pub(super) fn prepare(options: &'a Options) -> Result<Recorder<'a>> {
         if !namespaces::proc_is_ours() {
             return Err(Error::ForeignProc);
@@ -82,7 +86,7 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Up to and including the moment at which the program runs.
+    /// Makes the steps up to and including the moment at which the program runs.
     pub(super) fn begin(&mut self, signals: &Signals, notify: Notify<'_>) -> Result<()> {
         for name in std::mem::take(&mut self.removed) {
             notify(Notice::Note(format!(
@@ -96,8 +100,8 @@ impl<'a> Recorder<'a> {
         }
         self.prepare_lock_probe()?;
         self.write_beginning()?;
-        // tracefs sees the fork then, and knows the program's threads from their first instant. perf events need
-        // the child to be opened on.
+        // With tracefs the kernel is on before the fork, and the recording knows the program's threads from their
+        // first instant. perf events need the child, on which they are opened.
         let early = matches!(self.live.source, Source::Tracefs(_));
         if early {
             self.start_kernel()?;
@@ -122,14 +126,14 @@ impl<'a> Recorder<'a> {
         self.release(notify)
     }
 
-    /// Nothing was recorded: leaves nothing behind.
+    /// Removes everything: no event was recorded.
     pub(super) fn abandon(self) {
         drop(self.child);
         drop(self.live);
         self.dir.discard();
     }
 
-    /// Finds the probe's library. What it cannot see is named as missing.
+    /// Finds the probe's library. The locks that it cannot see are named as missing.
     fn prepare_lock_probe(&mut self) -> Result<()> {
         let Some(probe) = self.options.locks else {
             return Ok(());
@@ -138,14 +142,14 @@ impl<'a> Recorder<'a> {
         let missing = &mut self.live.meta.missing;
         let before = missing.len();
         self.lock_probe = locks::environment(probe, self.options.command(), missing)?;
-        // Its own locks are seen otherwise.
+        // The locks of these functions are recorded by uprobes.
         if !self.live.meta.lock_functions.is_empty() {
             missing.truncate(before);
         }
         Ok(())
     }
 
-    /// Writes the beginning of the recording. From here on `kasuri recover` can read what a crash leaves.
+    /// Writes the beginning of the recording. From here on `kasuri recover` can read the remains of a crash.
     fn write_beginning(&mut self) -> Result<()> {
         let procs = self.threads.everything();
         self.live.meta.start = clock::anchor();
@@ -170,7 +174,7 @@ impl<'a> Recorder<'a> {
                 signals.mask_before(),
                 &self.open_files,
             )?;
-            // The program's affinity, not ours: the recorder must not take its CPU.
+            // Sets the program's affinity, not ours: the recorder must not take its CPU.
             pin_process(child.pid(), &self.options.cpus)?;
             self.live.meta.root_pids = vec![child.pid()];
             self.child = Some(child);
@@ -183,7 +187,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// A perf source that turns out to be refused for this target is named as missing, no more.
+    /// Switches the kernel on. A perf source that is refused for this target is only named as missing.
     fn start_kernel(&mut self) -> Result<()> {
         let live = &mut self.live;
         let tids: Vec<i32> = match self.options.target {
@@ -204,7 +208,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Lets the program run, or switches on the annotations of the one that runs.
+    /// Lets the program run, or switches on the annotations of the running process.
     fn release(&mut self, notify: Notify<'_>) -> Result<()> {
         if let Some(child) = &mut self.child {
             child.release()?;
@@ -226,7 +230,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Makes the ring session beside the kernel source that was opened.
+/// Makes the ring session for the kernel source that was opened.
 fn open_live<'a>(options: &'a Options, dir: &Directory, opened: Opened) -> Result<Live<'a>> {
     let stamps = StampClock::choose();
     let policy = match (options.flight.is_some(), options.discard) {
@@ -277,7 +281,7 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, opened: Opened) -> Resul
     })
 }
 
-/// User and group of the programs, when they are not ours.
+/// User and group of the programs, when they differ from ours.
 fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
     let Target::Process(pid) = target else {
         return None;
@@ -285,7 +289,7 @@ fn foreign_owner(target: &Target) -> Option<(u32, u32)> {
     procs::owner(*pid).filter(|&(uid, _)| uid != rustix::process::geteuid().as_raw())
 }
 
-/// The command line that names the recording; with `-p` that of the running process.
+/// The command line for the recording's metadata; with `-p` that of the running process.
 fn command_line(options: &Options) -> Vec<String> {
     if let Target::Process(pid) = options.target {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
