@@ -1,7 +1,13 @@
-//! How much an event costs, of measurements at several distances.
+//! The cost of recording an event, interpolated between measurements.
+//!
+//! An event costs more if the CPU did something else since the previous one. The recorder therefore measures the cost
+//! at several distances between events, and readers look it up at the distance that a recording has.
 
-/// What an event costs this far from the one before, of rows of (distance, median, low, high) that rise by distance, all in ns: between two measured distances in proportion to
-/// their logarithms; nearer or farther than all, as at the first or the last. None of an empty row.
+/// The cost of an event, as (median, low, high), at the distance `apart_ns` from the previous event.
+///
+/// `measured` has rows of (distance, median, low, high), ascending by distance, all in ns. The cost between two rows is
+/// interpolated linearly over the logarithm of the distance; outside of all rows it is that of the first or the last.
+/// None: there are no rows.
 pub fn cost_at(measured: &[[f64; 4]], apart_ns: f64) -> Option<[f64; 3]> {
     let above = measured.partition_point(|m| m[0] < apart_ns);
     let [_, below @ ..] = *measured.get(above.saturating_sub(1))?;

@@ -1,7 +1,10 @@
-//! Enums that are numbers elsewhere.
+//! Enums whose values are numbers in files, in shared memory and in C.
+//!
+//! `numbered! { /// Doc.  Kind: u8 { /// Doc.  Begin = 1, } }` declares the enum and its `from_number`. The numbers
+//! are part of a format, so they are written out and never change.
 
-/// An enum with an explicit representation, and `from_number`, which is `None` for numbers it does not know: the other
-/// side may be newer.
+/// Declares an enum with an explicit representation, and `from_number`, which is `None` for an unknown number: the
+/// writer of the number may be newer than the reader.
 #[macro_export]
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident: $repr:ty { $($(#[$vdoc:meta])* $variant:ident = $value:literal,)* }) => {

@@ -1,11 +1,14 @@
-//! Random numbers that are the same everywhere for the same seed.
+//! Pseudo-random numbers that are the same on every machine for the same seed.
+//!
+//! Simulations and generated test data need reproducible numbers, not secure ones.
 
-/// SplitMix64 (G. Steele et al., OOPSLA 2014): enough for a simulation's jitter, nothing to depend on.
+/// SplitMix64 (G. Steele et al., OOPSLA 2014). The state is one 64-bit counter. Good enough for a simulation's jitter,
+/// and unsuitable for secrets.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A sequence.
+    /// The sequence of a seed.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
@@ -24,7 +27,7 @@ impl Rng {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// 0..n.
+    /// A number in 0..n; the bias is negligible for `n` far below 2^53.
     pub fn below(&mut self, n: usize) -> usize {
         (self.uniform() * n as f64) as usize
     }

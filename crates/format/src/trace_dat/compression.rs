@@ -1,17 +1,21 @@
-//! Compressed sections and chunks; what a few bytes may claim to unpack to is bounded before memory is taken.
+//! Compressed sections and chunks of `trace.dat`, version 7.
+//!
+//! The file states the unpacked size of each section or chunk. It is untrusted, so it is checked against two limits
+//! before memory is allocated; and unpacking must give exactly that size.
 use crate::container::unpack_zstd;
 use crate::{Error, ErrorKind, Result};
 use std::io::Read;
 
-/// zlib's own limit is 1032; zstd's frames of equal bytes go far beyond, but no trace does.
+/// Most unpacked bytes per packed byte. zlib cannot exceed 1032; zstd can, with frames of equal bytes, but no trace
+/// does.
 const RATIO_MAX: usize = 1 << 14;
-/// kallsyms of a large kernel unpack to about 20 MiB, a chunk of pages to less than 1.
+/// Most unpacked bytes. kallsyms of a large kernel unpack to about 20 MiB, a chunk of pages to less than 1 MiB.
 const UNPACKED_MAX: usize = 256 << 20;
 
 /// Compression of a version 7 file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
     /// zlib.
@@ -21,7 +25,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// From its name in the header.
+    /// The compression with this name in the header; "" is none.
     pub(super) fn from_name(name: &str, offset: u64) -> Result<Compression> {
         match name {
             "" | "none" => Ok(Compression::None),
@@ -38,7 +42,7 @@ impl Compression {
         }
     }
 
-    /// As the header names it.
+    /// Its name in the header.
     pub fn name(self) -> &'static str {
         match self {
             Compression::None => "none",
@@ -47,7 +51,7 @@ impl Compression {
         }
     }
 
-    /// Unpacks to exactly `n` bytes; `offset` is where `packed` stands in the file.
+    /// Unpacks to exactly `n` bytes. `offset` is the position of `packed` in the file, for messages.
     pub(super) fn unpack(self, packed: &[u8], n: usize, offset: u64) -> Result<Vec<u8>> {
         let what = "compressed data";
         if n > UNPACKED_MAX || n / RATIO_MAX > packed.len() {
