@@ -5,9 +5,10 @@
 //! each gate; the program does the rest at its next annotation, in its own thread. Nothing is injected
 //! and no thread is stopped.
 //!
-//! Where the gates are is read from the object files. A file that was replaced while its program runs (an upgrade) has lost its
-//! name; its gates are then found by their magic number, in the writable memory that the file is mapped to. That needs no more
-//! rights than writing the gates does: /proc/PID/map_files, the other way to such a file, is for root alone.
+//! The addresses of the gates are read from the object files. A file that was replaced while its program runs (an
+//! upgrade) has lost its name; its gates are then found by their magic number, in the writable memory that the file
+//! is mapped to. That needs no more rights than writing the gates does: /proc/PID/map_files, the other way to such a
+//! file, is for root alone.
 //!
 //! The program may be hostile, and controls its files, addresses and memory. [`MAX_GATES`] and [`MAX_SEARCHED`] bound the cost of
 //! what it claims, and only its own memory is written.
@@ -29,7 +30,7 @@ const GATE_OFF: u32 = 0;
 const GATE_ON: u32 = 1;
 const GATE_ASKED: u32 = 2;
 
-/// How /proc/PID/maps marks a file that has lost its name.
+/// The mark in /proc/PID/maps of a file that has lost its name.
 const DELETED: &str = " (deleted)";
 
 /// Gates that were asked to open; closed again when dropped.
@@ -37,13 +38,13 @@ const DELETED: &str = " (deleted)";
 pub struct Attachment {
     pid: i32,
     gates: Vec<u64>,
-    /// Where the link lies that names the session; none: no gate was found.
+    /// The directory of the link that names the session; `None`: no gate was found.
     place: Option<Held>,
     link: String,
     session: PathBuf,
 }
 
-/// Where the process has a file mapped.
+/// A mapping of a file in the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mapped {
     range: Range<u64>,
@@ -103,7 +104,8 @@ impl Drop for Attachment {
     }
 }
 
-/// Where the program looks: it goes by its own number, which in a container is not ours.
+/// The link's name in the place where the program looks: it has the program's own number, which in a container
+/// differs from ours.
 fn link_name(pid: i32) -> String {
     format!("kasuri-attach-{}", namespaces::own_number(pid))
 }

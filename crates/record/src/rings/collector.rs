@@ -21,8 +21,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// With so many more open chunks than threads seemed to need, many have probably ended: a program of thousands of
-/// short threads would take new memory for each.
+/// With this many more open chunks than threads seemed to need, many threads have probably ended: a program of
+/// thousands of short threads would take new memory for each.
 const MANY_OWNED: usize = 32;
 
 /// The longest look at rings that there was no room for: a recorder that is told to end does so within seconds.
@@ -36,15 +36,15 @@ struct Client {
     segments: Vec<Segment>,
     out: Option<File>,
     out_bytes: u64,
-    /// Which chunks of each stream the file has.
+    /// The chunks of each stream that the file has.
     have: HashMap<u32, SeqSet>,
     /// The newest stream of each thread: older ones of the same thread have ended.
     newest: HashMap<u32, u32>,
     /// Start time of the process when it was found, so that a reused pid is not taken for it.
     start_time: Option<u64>,
-    /// Which process of /proc it is: not that of its own number when it lives in a pid name space of its own.
+    /// Its process in /proc: not that of its own number when it lives in a pid name space of its own.
     place: Place,
-    /// Elsewhere: streams whose threads were looked for.
+    /// Elsewhere: streams whose threads were looked up.
     looked_for: HashSet<u32>,
     /// Chunks that threads owned when the dead were last looked for.
     owned_then: usize,
@@ -133,7 +133,7 @@ pub struct Collector {
     room: Room,
 }
 
-/// How much may be open at once.
+/// The number of clients and rings that may be open at once.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     clients: usize,
@@ -350,7 +350,7 @@ impl Collector {
             .sum()
     }
 
-    /// Finds new ring files, and whose they are.
+    /// Finds new ring files and their processes.
     pub fn discover(&mut self) {
         self.look(false);
         self.find_places(false);
@@ -481,7 +481,7 @@ impl Client {
         }
     }
 
-    /// How much memory it takes, in entries.
+    /// The memory it takes, in entries.
     fn weight(&self) -> usize {
         self.have.len() + self.early + self.newest.len()
     }
@@ -497,7 +497,7 @@ impl Client {
         self.done = true;
     }
 
-    /// Leaves the ring files alone that their program cut: what they held is gone.
+    /// Drops the ring files that their program cut: their content is lost.
     fn drop_cut(&mut self, refused: &mut Refused) {
         self.segments.retain(|segment| {
             if segment.is_broken() {
@@ -575,7 +575,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether its file has the chunk, or there is nothing to have.
+    /// Whether its file has the chunk, or the chunk holds nothing.
     fn has(&self, f: &Found) -> bool {
         let have = || self.have.get(&f.stream);
         f.stream == 0 || have().is_some_and(|have| have.contains(f.seq))
@@ -665,7 +665,7 @@ impl Client {
         }
     }
 
-    /// Looks for its process, until that was done once.
+    /// Looks for its process, until it was looked for once.
     fn find_place(&mut self, id: ClientId, names: &mut NameSpaces) {
         let Some(first) = self.segments.first() else {
             return;
@@ -744,7 +744,7 @@ fn write_losses(dir: &Held, id: ClientId, lost: [u64; LOST_CAUSES]) -> Result<()
         .map_err(|e| Error::file("write", &dir.named(&name), e))
 }
 
-/// How many files may be kept open, by the limit that this process got.
+/// The number of files that may be kept open, by the limit that this process got.
 fn most_open() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     limit.map_or(MAX_OPEN_FILES, |n| MAX_OPEN_FILES.min(n as usize / 4))

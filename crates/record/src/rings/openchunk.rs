@@ -1,8 +1,8 @@
 //! A copy of a chunk that its owner may still be writing: at the end of a recording, and in a flight recorder's snapshot.
 //!
-//! A slot whose two words are 0 is the end of the events, or the start of a record of which nothing is written yet. How
-//! long that record is nobody but its owner knows, so a reader that goes on slot by slot may take its payload, written
-//! meanwhile, for an event. It cannot stop there either: signal handlers commit events behind it.
+//! A slot whose two words are 0 is the end of the events, or the start of a record of which nothing is written yet.
+//! Only its owner knows the length of that record, so a reader that goes on slot by slot may take its payload,
+//! written meanwhile, for an event. It cannot stop there either: signal handlers commit events behind it.
 //!
 //! Programs store word 1, which has the length, before any of the payload, and the stamp last. So whatever a reader has
 //! seen of a payload, a *second* look at the word 1 of its record finds the length. [`committed`] takes the next slot that
@@ -12,7 +12,7 @@ use std::sync::atomic::{Ordering, fence};
 
 /// Words that a program writes meanwhile; slot `s` is the words `2 * s` and `2 * s + 1`.
 pub(crate) trait Words {
-    /// How many there are.
+    /// The number of words.
     fn count(&self) -> usize;
     /// A stamp. ORDER acquire; pairs with the release store that commits an event: its other words are seen with it.
     fn stamp(&self, at: usize) -> u64;
@@ -56,8 +56,8 @@ pub(crate) fn committed(words: &impl Words) -> Vec<u64> {
     out
 }
 
-/// Where the walk goes on after the slot `hole`, which was all 0: at the next record, or at `hole` again when its length
-/// is there by now. `None`: nothing follows.
+/// The slot at which the walk continues after the slot `hole`, which was all 0: the next record, or `hole` again when
+/// its length is there by now. `None`: nothing follows.
 fn after_hole(words: &impl Words, hole: usize, slots: usize, looks: &mut usize) -> Option<usize> {
     let mut next =
         (hole + 1..slots).find(|&s| words.stamp(2 * s) != 0 || words.word(2 * s + 1) != 0)?;
@@ -185,7 +185,7 @@ mod tests {
             && kinds.iter().all(|e| written.contains(e))
     }
 
-    /// How many of all schedules in which the program goes on at two moments give a false copy.
+    /// The number of schedules in which the program goes on at two moments and the copy is false.
     fn false_copies(read: impl Fn(&Program) -> Vec<u64>) -> usize {
         let mut wrong = 0;
         for first in 0..50 {

@@ -155,7 +155,7 @@ impl Segment {
         })
     }
 
-    /// Whether its program is gone: nobody but us maps it.
+    /// Whether its program has ended: no other process maps it.
     pub fn is_only_ours(&mut self) -> bool {
         self.map
             .is_only_ours(&self.dir, &self.name)
@@ -172,7 +172,7 @@ impl Segment {
         &self.dir
     }
 
-    /// Whether its program cut the file short: nothing that is read from it means anything any more.
+    /// Whether its program cut the file short: nothing that is read from it is valid any more.
     pub fn is_broken(&self) -> bool {
         self.map.is_broken()
     }
@@ -389,7 +389,7 @@ impl Segment {
         })
     }
 
-    /// Adds its own loss counts, and the events in its chunks, which nobody will read, to `lost`.
+    /// Adds its own loss counts, and the events in its chunks, which no recorder will read, to `lost`.
     pub fn count_into(&self, lost: &mut [u64; LOST_CAUSES]) {
         let mut add = |cause: usize, n: u64| lost[cause] = lost[cause].saturating_add(n);
         if self.index() == 0 {
@@ -482,7 +482,7 @@ impl SeqSet {
         }
     }
 
-    /// How much there is to remember.
+    /// The number of entries to remember.
     pub fn weight(&self) -> usize {
         1 + self.early.len()
     }
@@ -534,7 +534,7 @@ pub fn repair_chunk_files(dir: &Held) -> Result<BTreeMap<(u32, u32), Have>> {
     Ok(all)
 }
 
-/// Whether we are short of something, and the file may be as it should.
+/// Whether the error is a shortage of ours: the file itself may be sound.
 pub fn is_shortage(e: &io::Error) -> bool {
     matches!(
         e.raw_os_error(),
@@ -679,7 +679,7 @@ pub(crate) mod tests {
             let copy = to.join(format!("p{}-{}.sites", id.0, id.1));
             std::fs::metadata(copy).map(|m| m.len()).ok()
         };
-        // Sparse: 20 GB that nobody wrote.
+        // Sparse: 20 GB that were never written.
         let sparse = File::create(from.join("p1-0.sites")).unwrap();
         sparse.set_len(20 << 30).unwrap();
         assert_eq!(copied((1, 0)), Some(0));

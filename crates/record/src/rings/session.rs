@@ -30,10 +30,10 @@ pub fn policy_name(policy: Policy) -> &'static str {
     }
 }
 
-/// How a session is made.
+/// The options of a session.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// What programs do when their rings are full.
+    /// The policy of programs whose rings are full.
     pub policy: Policy,
     /// The clock of the stamps.
     pub clock: StampClock,
@@ -45,7 +45,7 @@ pub struct SessionOptions {
     pub first_chunks: u32,
     /// Chunks per thread under [`Policy::Overwrite`].
     pub flight_chunks: u32,
-    /// Where sessions are made when there is room: a tmpfs.
+    /// Directory in which sessions are made when it has room: a tmpfs.
     pub shm_dir: PathBuf,
     /// Uid and gid of the programs, when not ours.
     pub owner: Option<(u32, u32)>,
@@ -58,7 +58,7 @@ pub struct Session {
     name: String,
     dir: Held,
     control: Shared,
-    /// Whose it becomes by [`Session::tie`].
+    /// The user to whom [`Session::tie`] gives it.
     owner: Option<(u32, u32)>,
     /// The control file. Holds the write lock by which programs and `kasuri recover` know that this recorder lives.
     lock: File,
@@ -166,7 +166,7 @@ impl Session {
             .store(state as u32, Ordering::Release);
     }
 
-    /// How often programs asked for a snapshot.
+    /// The number of times that programs asked for a snapshot.
     pub fn triggers(&self) -> u32 {
         // ORDER acquire; pairs with the release increment in kasuri_trigger(): the events before the
         // trigger are in the rings when it is seen.
@@ -175,7 +175,7 @@ impl Session {
             .load(Ordering::Acquire)
     }
 
-    /// How many clients found no room for their files or for one chunk.
+    /// The number of clients that found no room for their files or for one chunk.
     pub fn refused(&self) -> u32 {
         self.control.load_u32(offset_of!(Control, refused))
     }
@@ -493,8 +493,8 @@ mod tests {
         Session::create(&options, shm_dir).unwrap()
     }
 
-    /// Whoever will own the session puts a link in the place of its control file, and a directory in that of the session, at the
-    /// worst moment: just before both are given away.
+    /// The future owner of the session puts a link in the place of its control file, and a directory in that of the
+    /// session, at the worst moment: just before both are given away.
     #[test]
     fn what_was_made_is_given_away_and_not_what_bears_its_name() {
         if !rustix::process::geteuid().is_root() {

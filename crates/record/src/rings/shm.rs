@@ -54,9 +54,9 @@ impl Shared {
         self.map.set_broken();
     }
 
-    /// Whether nobody but us has `name` mapped or open for writing; unknown counts as nobody. Takes and gives back
-    /// a write lease, which the kernel grants to the only writer of a file. Unlike a look into /proc that works
-    /// across pid namespaces, and knows no reused pids.
+    /// Whether no other process has `name` mapped or open for writing; true when unknown. Takes and gives back a
+    /// write lease, which the kernel grants to the only writer of a file. Unlike a look into /proc that works across
+    /// pid namespaces, and is not misled by reused pids.
     ///
     /// # Errors
     /// When the file cannot be mapped anew.
@@ -70,7 +70,7 @@ impl Shared {
         }
         *self = anew;
         let fd = file.as_raw_fd();
-        // SAFETY: the descriptor is open; a lease that is given back at once never signals anybody.
+        // SAFETY: the descriptor is open; a lease that is given back at once never signals any process.
         let granted = unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) } == 0;
         if !granted {
             return Ok(io::Error::last_os_error().raw_os_error() != Some(libc::EAGAIN));
@@ -144,7 +144,7 @@ impl Shared {
         unsafe { std::ptr::write_bytes(self.map.as_mut_ptr().add(offset), 0, len) }
     }
 
-    /// Where `offset` lies, for writev(2).
+    /// The address of `offset`, for writev(2).
     ///
     /// # Panics
     /// When the range lies outside the mapping.
