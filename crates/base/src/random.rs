@@ -1,6 +1,6 @@
 //! Pseudo-random numbers that are the same on every machine for the same seed.
 //!
-//! Simulations and generated test data need reproducible numbers, not secure ones.
+//! The predictor's simulations, permutation tests and generated test data need reproducible numbers, not secure ones.
 
 /// SplitMix64 (G. Steele et al., OOPSLA 2014). The state is one 64-bit counter. Good enough for a simulation's jitter,
 /// and unsuitable for secrets.
