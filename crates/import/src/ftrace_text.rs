@@ -58,10 +58,11 @@ pub(crate) fn detect(files: &[File<'_>]) -> bool {
         || lines.any(|line| matches!(ftrace_text::parse(line), ftrace_text::Kind::Event(_)))
 }
 
-/// Whether the content looks like HTML: its first visible character is `<`.
+/// Whether the content looks like HTML: its first visible character is `<`, and not that of a thread's name as ftrace
+/// prints it, `<idle>-0` or `<...>-1234` (a `trace_pipe` has no head).
 fn is_html(bytes: &[u8]) -> bool {
     let head = bytes[..bytes.len().min(1024)].trim_ascii_start();
-    head.first() == Some(&b'<')
+    head.starts_with(b"<") && !head.starts_with(b"<idle>-") && !head.starts_with(b"<...>-")
 }
 
 /// The first position of `wanted` in a text. The search looks for its first byte, which is quick for rare ones.

@@ -128,6 +128,23 @@ fn text_inside_html_plain_and_compressed() {
     compare(&read(&html(packed.as_bytes()), false).unwrap());
 }
 
+/// A `trace_pipe` has no head, so the first line is an event's, often the idle thread's.
+#[test]
+fn a_first_line_of_the_idle_thread_is_no_html() {
+    for name in ["<idle>-0", "<...>-812"] {
+        let line = format!(
+            "          {name}     [001] d..2.   100.000100: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 \
+             prev_state=R ==> next_comm=cat next_pid=7 next_prio=120\n"
+        );
+        let trace = read(line.as_bytes(), false).expect(name);
+        assert_eq!(trace.info.format, "ftrace text");
+        assert!(
+            trace.threads.iter().any(|t| i32::from(t.tid) == 7),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn a_bomb_inside_html_is_refused() {
     let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
