@@ -156,7 +156,7 @@ fn signals_are_waited_for_and_repeated_ones_told() {
     }
     // The last look in the loop may have been within the second.
     assert!(signals.wait(None, Duration::ZERO).0.is_empty());
-    send(libc::SIGINT);
+    send(libc::SIGTERM);
     assert!(signals.is_ending(), "a second later it is another");
 }
 

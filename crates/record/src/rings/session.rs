@@ -2,8 +2,9 @@
 //!
 //! Layout and protocol: annotate/include/kasuri.h part 1, docs/design/ring.md.
 //!
-//! The directory lies where anybody may make files, and with `-p` it belongs to another user in the end: all work in it goes
-//! through [`crate::guard::safefs`], and it is given away last, when nothing is left to be made in it by name.
+//! The directory lies where any user may make files, and with `-p` it belongs to another user in the end. So all work
+//! in it goes through [`crate::guard::safefs`], and it is given away last, when nothing is left to be made in it by
+//! name.
 use crate::clock::StampClock;
 use crate::error::{Error, Result};
 use crate::guard::bounds::MAX_NAMES;
@@ -405,7 +406,8 @@ impl Left {
     /// Opens the session that the link in `recording` names; none: the link or the session is not there any more.
     ///
     /// # Errors
-    /// When what is there is no session of this recording: the recording may come from anybody, and its link may name anything.
+    /// When the link leads to anything but a session of this recording. The recording may come from any user, and its
+    /// link may name anything.
     pub fn of(recording: &Held, shm_dir: &Path) -> std::io::Result<Option<Left>> {
         let Ok(path) = recording.link(SESSION) else {
             return Ok(None);

@@ -218,7 +218,7 @@ fn what_a_killed_recorder_wrote_is_kept_once() {
         collector.finish().unwrap();
         assert_eq!(place.kept(&chunks), [(1, 0, 4), (1, 1, 4)], "cut at {cut}");
     }
-    // What the first disk has no room for goes to another directory, and only that.
+    // Chunks that the first disk has no room for go to another directory, and only those.
     std::fs::write(&path, &whole[..first]).unwrap();
     std::fs::create_dir(place.at("rest")).unwrap();
     let rest = Held::open(&place.at("rest")).unwrap();
