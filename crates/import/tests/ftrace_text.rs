@@ -138,10 +138,7 @@ fn a_first_line_of_the_idle_thread_is_no_html() {
         );
         let trace = read(line.as_bytes(), false).expect(name);
         assert_eq!(trace.info.format, "ftrace text");
-        assert!(
-            trace.threads.iter().any(|t| i32::from(t.tid) == 7),
-            "{name}"
-        );
+        assert!(trace.threads.iter().any(|t| t.tid == 7), "{name}");
     }
 }
 
