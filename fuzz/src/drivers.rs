@@ -4,10 +4,11 @@
 //! broken: a panic in the reader, an event lost without being counted, or a decoded block that differs from
 //! what was encoded.
 #![allow(missing_docs, reason = "one driver for each target of the same name")]
+use kasuri_format::call_paths::{LogWriter, read_log};
 use kasuri_format::clock::ClockMap;
 use kasuri_format::container::{
     BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,
-    encode_kernel_blocks, encode_perf_blocks,
+    encode_kernel_blocks, encode_perf_blocks, encode_sample_blocks,
 };
 use kasuri_format::meta::{Anchor, ClientLoss, KernelLoss, KernelMeta, Meta, Proc, parse_lines};
 use kasuri_format::perf::parse_records;
@@ -74,6 +75,10 @@ fn decode_all(recording: &Recording<'_>) -> usize {
             },
             BlockKind::Perf => match recording.perf_block(ix) {
                 Ok(block) => assert_eq!(block.records.len() as u64, info.n_events),
+                Err(_) => errors += 1,
+            },
+            BlockKind::Samples => match recording.sample_block(ix) {
+                Ok(samples) => assert_eq!(samples.len() as u64, info.n_events),
                 Err(_) => errors += 1,
             },
             _ => match recording.kernel_block(ix) {
@@ -410,4 +415,30 @@ pub fn perfetto(bytes: &[u8]) {
             _ => {}
         }
     }
+}
+
+/// A log of call paths: what was kept is written again, as a log and packed, and reads the same.
+pub fn call_paths(bytes: &[u8]) {
+    let (log, _) = read_log(bytes, 0);
+    let mut again = LogWriter::default();
+    again.tables(&log.tables);
+    log.tables.names.iter().for_each(|n| again.names(n));
+    log.samples.iter().for_each(|s| again.sample(s));
+    assert_eq!(read_log(again.bytes(), 0), (log.clone(), None));
+
+    let mut writer = Writer::new(Vec::new(), &a_meta()).expect("memory takes all");
+    writer.call_paths(&log.tables).expect("memory takes all");
+    writer.names(&log.tables.names).expect("memory takes all");
+    let blocks = encode_sample_blocks(&log.samples, &EncodeOptions::default());
+    assert_eq!(blocks.n_events, log.samples.len() as u64);
+    writer.blocks(&blocks).expect("memory takes all");
+    let file = writer.finish().expect("memory takes all").0;
+    let recording = Recording::parse(&file).expect("what was just packed");
+    assert_eq!(recording.call_paths(), &log.tables);
+    let mut samples = log.samples;
+    samples.sort_by_key(|s| s.time_ns);
+    let packed: Vec<_> = (0..recording.blocks().len())
+        .flat_map(|ix| recording.sample_block(ix).expect("what was just packed"))
+        .collect();
+    assert_eq!(packed, samples);
 }

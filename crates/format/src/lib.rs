@@ -9,6 +9,7 @@
 //! | [`ftrace_text`] | lines of `trace`, `trace_pipe` and `trace-cmd report` |
 //! | [`perf_data`] | files of `perf record` |
 //! | [`meta`] | `meta.json`, `anchors.jsonl`, `kernel-loss.jsonl`, `procs.jsonl` |
+//! | [`call_paths`] | modules, frames, call paths, samples and their names |
 //! | [`clock`] | anchors -> CLOCK_MONOTONIC |
 //! | [`trace_dat`] | files of trace-cmd and KernelShark |
 //! | [`container`] | the packed `.kasuri` file, both ways |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod call_paths;
 pub mod clock;
 pub mod container;
 pub mod ctf;

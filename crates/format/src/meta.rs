@@ -226,6 +226,31 @@ pub struct LimitRow {
     pub cpuset: String,
 }
 
+/// A change in how call paths are sampled, or samples that were lost, at one instant.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SamplingRow {
+    /// When, CLOCK_MONOTONIC.
+    pub monotonic_ns: u64,
+    /// `tick`, `cpu-clock` (on-CPU samples), `switch`, `read` (waits), `wake`, `lock`.
+    pub source: String,
+    /// Whether it samples from now on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub on: bool,
+    /// A CPU; absent: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// CPU time from one sample to the next as asked for, ns; absent where each event is one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub period_ns: u64,
+    /// Samples that were lost since the row before of this source and CPU.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lost: u64,
+    /// The reason of the change or loss, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
 impl LimitRow {
     /// `0-2,5` as numbers; what is no such list counts as nothing.
     pub fn cpu_list(text: &str) -> Vec<u32> {

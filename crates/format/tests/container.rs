@@ -18,7 +18,9 @@ use proptest::prelude::*;
 /// Everything a recording says, as text, block by block. An error counts as content: `Err` and the kind.
 fn content(recording: &Recording<'_>) -> Result<Vec<String>, Error> {
     let mut out = vec![format!(
-        "{:?} {:?} {:?} {:?} {:?}",
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        recording.call_paths(),
+        recording.sampling(),
         recording.anchors(),
         recording.procs(),
         recording.kernel_losses(),
@@ -35,6 +37,7 @@ fn block_content(recording: &Recording<'_>, ix: usize) -> Result<String, Error> 
     Ok(match recording.blocks()[ix].kind {
         BlockKind::Annotation => format!("{:?}", recording.annotation_block(ix)?),
         BlockKind::Perf => format!("{:?}", recording.perf_block(ix)?),
+        BlockKind::Samples => format!("{:?}", recording.sample_block(ix)?),
         _ => {
             let block = recording.kernel_block(ix)?;
             let mut text = format!(

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 type Driver = fn(&[u8]);
-const DRIVERS: [(&str, Driver); 13] = [
+const DRIVERS: [(&str, Driver); 14] = [
     ("page", drivers::page),
     ("event_format", drivers::event_format),
     ("chunks", drivers::chunks),
@@ -21,6 +21,7 @@ const DRIVERS: [(&str, Driver); 13] = [
     ("trace_dat", drivers::trace_dat),
     ("ctf", drivers::ctf),
     ("perfetto", drivers::perfetto),
+    ("call_paths", drivers::call_paths),
 ];
 
 fn corpus() -> PathBuf {

@@ -9,6 +9,7 @@
 //! | `sched_log` | the scheduler's events themselves, kept for exports |
 //! | `annotate` | annotation events -> slices, tasks, flows, counters |
 //! | `build` | runs the passes, puts rows in their final order |
+//! | `call_paths` | columns of call paths and samples |
 //! | [`label`] | what things are called when the recording gives them no name |
 //! | [`arrow`] | arrows between threads: flows, and from a task's creation to its first run |
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@
 mod annotate;
 pub mod arrow;
 mod build;
+mod call_paths;
 mod check;
 mod error;
 mod hidden_run;
@@ -35,6 +37,7 @@ pub mod types;
 mod vec_source;
 
 pub use build::build;
+pub use call_paths::{CallPaths, CodeFrames, FrameKind, SampleKind, Samples, SamplingChange};
 pub use error::Error;
 pub use inner::InnerName;
 pub use input::{AnnotationVec, CpuVec, InnerThread};

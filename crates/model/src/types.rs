@@ -37,6 +37,8 @@ index!(/** Row of [`Trace::slices`]. */ SliceIx);
 index!(/** Row of [`Trace::tasks`]. */ TaskIx);
 index!(/** Row of [`Trace::instants`]. */ InstantIx);
 index!(/** Row of [`Trace::locks`]. */ LockIx);
+index!(/** Row of [`Trace::frames`]. */ FrameIx);
+index!(/** Row of [`Trace::paths`]. */ PathIx);
 index!(/** A string in [`Trace::strings`]. */ StrIx);
 
 /// Interned strings: equal text has equal [`StrIx`].
@@ -134,6 +136,14 @@ pub struct Trace {
     pub inner_names: Vec<crate::InnerName>,
     /// Limits that kept the program from CPUs that the machine has.
     pub limits: Limits,
+    /// Functions that [`Trace::paths`] name.
+    pub frames: crate::CodeFrames,
+    /// Call paths.
+    pub paths: crate::CallPaths,
+    /// Where threads were, and when.
+    pub samples: crate::Samples,
+    /// How samples were taken, by time; empty: they were not.
+    pub sampling: Vec<crate::SamplingChange>,
     /// Events that are missing.
     pub losses: Vec<Loss>,
     /// Number of events the recording holds: kernel and annotation.

@@ -90,12 +90,20 @@ pub enum BlockKind {
     ClientLosses = 5,
     /// Site definitions of one client.
     Sites = 6,
+    /// Modules, frames and call paths.
+    CallPaths = 8,
+    /// What the source calls the frames of the call paths.
+    Names = 9,
+    /// `sampling.jsonl`.
+    Sampling = 10,
     /// Kernel events of one CPU.
     Kernel = 16,
     /// Annotations of one stream.
     Annotation = 17,
     /// perf records of one CPU.
     Perf = 18,
+    /// Samples of call paths.
+    Samples = 19,
     /// The index; after it there are no blocks.
     Index = 32,
 }
@@ -111,9 +119,13 @@ impl BlockKind {
             4 => BlockKind::KernelLosses,
             5 => BlockKind::ClientLosses,
             6 => BlockKind::Sites,
+            8 => BlockKind::CallPaths,
+            9 => BlockKind::Names,
+            10 => BlockKind::Sampling,
             16 => BlockKind::Kernel,
             17 => BlockKind::Annotation,
             18 => BlockKind::Perf,
+            19 => BlockKind::Samples,
             32 => BlockKind::Index,
             _ => return None,
         })
@@ -123,7 +135,7 @@ impl BlockKind {
     pub const fn has_events(self) -> bool {
         matches!(
             self,
-            BlockKind::Kernel | BlockKind::Annotation | BlockKind::Perf
+            BlockKind::Kernel | BlockKind::Annotation | BlockKind::Perf | BlockKind::Samples
         )
     }
 }

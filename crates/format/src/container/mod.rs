@@ -12,6 +12,7 @@ mod kernel;
 mod pack;
 mod perf_block;
 mod recording;
+mod samples;
 mod writer;
 
 pub use annotation::{
@@ -22,6 +23,7 @@ pub use frame::{BlockInfo, BlockKind, FORMAT_VERSION, MAGIC};
 pub use kernel::{Column, Gap, Group, Ints, KernelBlock, encode_kernel_blocks};
 pub use perf_block::{PerfBlock, encode_perf_blocks};
 pub use recording::Recording;
+pub use samples::encode_sample_blocks;
 pub use writer::Writer;
 
 pub(crate) use pack::decompress as unpack_zstd;

@@ -7,9 +7,10 @@ use super::frame::{
     BLOCK_MAGIC, BlockHeader, BlockInfo, BlockKind, FILE_HEADER_BYTES, IndexEntry, MAGIC,
     TRAILER_BYTES, check_file_header, check_trailer,
 };
-use super::{AnnotationBlock, KernelBlock, PerfBlock, pack};
+use super::{AnnotationBlock, KernelBlock, PerfBlock, pack, samples};
 use crate::bytes::Cursor;
-use crate::meta::{Anchor, ClientLoss, KernelLoss, LimitRow, Meta, Proc, parse_lines};
+use crate::call_paths::{self, Log, Sample, Tables};
+use crate::meta::{Anchor, ClientLoss, KernelLoss, LimitRow, Meta, Proc, SamplingRow, parse_lines};
 use crate::ring::{SiteTable, Sites};
 use crate::tracefs::{EventFormat, EventTable};
 use crate::{Error, ErrorKind, Result};
@@ -31,6 +32,8 @@ pub struct Recording<'a> {
     limits: Vec<LimitRow>,
     kernel_losses: Vec<KernelLoss>,
     client_losses: Vec<ClientLoss>,
+    call_paths: Tables,
+    sampling: Vec<SamplingRow>,
     sites: Sites,
     table: EventTable,
     format_errors: Vec<Error>,
@@ -167,6 +170,16 @@ impl<'a> Recording<'a> {
         &self.sites
     }
 
+    /// Modules, frames, call paths and names.
+    pub fn call_paths(&self) -> &Tables {
+        &self.call_paths
+    }
+
+    /// How call paths were sampled, and what of it was lost.
+    pub fn sampling(&self) -> &[SamplingRow] {
+        &self.sampling
+    }
+
     /// Kernel event types; [`KernelBlock::types`] are indices into it.
     pub fn event_types(&self) -> &[EventFormat] {
         self.table.types()
@@ -228,6 +241,15 @@ impl<'a> Recording<'a> {
     pub fn perf_block(&self, ix: usize) -> Result<PerfBlock> {
         PerfBlock::parse(self.info(ix, BlockKind::Perf)?, self.file)
     }
+
+    /// Decodes a block of kind [`BlockKind::Samples`]; sorted by time.
+    ///
+    /// # Errors
+    /// As [`Recording::kernel_block`].
+    pub fn sample_block(&self, ix: usize) -> Result<Vec<Sample>> {
+        let info = self.info(ix, BlockKind::Samples)?;
+        samples::parse_samples(info, self.file, self.call_paths.paths.len())
+    }
 }
 
 /// Table blocks as they come.
@@ -239,6 +261,8 @@ struct Parts {
     limits: Vec<LimitRow>,
     kernel_losses: Vec<KernelLoss>,
     client_losses: Vec<ClientLoss>,
+    call_paths: Log,
+    sampling: Vec<SamplingRow>,
     sites: Vec<SiteTable>,
 }
 
@@ -274,7 +298,16 @@ impl Parts {
             BlockKind::ClientLosses => {
                 extend(&mut self.client_losses, "client losses table", &bytes)
             }
-            BlockKind::Index | BlockKind::Kernel | BlockKind::Annotation | BlockKind::Perf => None,
+            // What was read before the damage is whole, and only samples and names refer to it.
+            BlockKind::CallPaths | BlockKind::Names => {
+                call_paths::continue_log(&mut self.call_paths, &bytes, 0).err()
+            }
+            BlockKind::Sampling => extend(&mut self.sampling, "sampling table", &bytes),
+            BlockKind::Index
+            | BlockKind::Kernel
+            | BlockKind::Annotation
+            | BlockKind::Perf
+            | BlockKind::Samples => None,
         };
         Ok(error.map(place))
     }
@@ -297,6 +330,8 @@ impl Parts {
             limits: self.limits,
             kernel_losses: self.kernel_losses,
             client_losses: self.client_losses,
+            call_paths: self.call_paths.tables,
+            sampling: self.sampling,
             sites: Sites::new(self.sites),
             table,
             format_errors: Vec::new(),

@@ -9,7 +9,8 @@ use super::frame::{
     TRAILER_MAGIC, Trailer,
 };
 use super::{EncodedBlocks, pack};
-use crate::meta::{Anchor, ClientLoss, KernelLoss, LimitRow, Meta, Proc, to_lines};
+use crate::call_paths::{LogWriter, Names, Tables};
+use crate::meta::{Anchor, ClientLoss, KernelLoss, LimitRow, Meta, Proc, SamplingRow, to_lines};
 use crate::ring::SiteTable;
 use std::io::{self, Write};
 use zerocopy::IntoBytes;
@@ -97,6 +98,34 @@ impl<W: Write> Writer<W> {
             [table.pid, table.generation, 0, 0],
             &table.to_bytes(),
         )
+    }
+
+    /// Adds modules, frames and call paths, to be read before samples and names; `tables.names` are left out.
+    ///
+    /// # Errors
+    /// See [`Writer::anchors`].
+    pub fn call_paths(&mut self, tables: &Tables) -> io::Result<()> {
+        let mut log = LogWriter::default();
+        log.tables(tables);
+        self.table(BlockKind::CallPaths, [0; 4], log.bytes())
+    }
+
+    /// Adds names of frames of [`Writer::call_paths`]; of two for one frame the later holds.
+    ///
+    /// # Errors
+    /// See [`Writer::anchors`].
+    pub fn names(&mut self, names: &[Names]) -> io::Result<()> {
+        let mut log = LogWriter::default();
+        names.iter().for_each(|n| log.names(n));
+        self.table(BlockKind::Names, [0; 4], log.bytes())
+    }
+
+    /// Adds how call paths were sampled.
+    ///
+    /// # Errors
+    /// See [`Writer::anchors`].
+    pub fn sampling(&mut self, rows: &[SamplingRow]) -> io::Result<()> {
+        self.table(BlockKind::Sampling, [0; 4], to_lines(rows).as_bytes())
     }
 
     /// Adds encoded events. Blocks of one CPU or one stream must come in order of time; others may come between.

@@ -14,9 +14,11 @@
 //! | `perf` | perf blocks: switches of an unprivileged recording, by CPU |
 //! | `annotation` | annotation blocks, by thread |
 //! | `losses` | counters and gaps of missing events |
+//! | `call_paths` | functions, call paths and samples |
 //! | `limits` | CPUs and quotas that the program was allowed |
 //! | `payers` | the threads in whose time events were written |
 mod annotation;
+mod call_paths;
 mod kernel;
 mod limits;
 mod losses;
@@ -149,6 +151,12 @@ impl Rest<'_> {
         trace.limits = limits::limits(recording.limits(), &mut trace.strings, |ns| {
             time_at(ns, origin_ns)
         });
+        let unknown = call_paths::add_to(trace, recording, |ns| time_at(ns, origin_ns));
+        if unknown > 0 {
+            trace.info.missing.push(format!(
+                "{unknown} samples of call paths: their threads are not in the recording"
+            ));
+        }
         let missing = kept_budget(meta, trace);
         trace.info.missing.extend(missing);
         let missing = nameless(trace);

@@ -1,7 +1,10 @@
 //! Recordings made up by hand, and what they must load as: the answers were worked out from docs/format.md.
 mod parts;
 
-use kasuri_format::meta::{Anchor, BudgetChange, ClientLoss, KernelLoss, LimitRow};
+use kasuri_format::call_paths::{
+    Call, Frame, Log, Module, ModuleKind, NONE, Names, Path, PathEnd, Sample, SampleKind, Tables,
+};
+use kasuri_format::meta::{Anchor, BudgetChange, ClientLoss, KernelLoss, LimitRow, SamplingRow};
 use kasuri_format::ring::{Site, SiteTable};
 use kasuri_import::{File, Options};
 use kasuri_model::{ArgValue, KernelSpanKind, LockKind, LockSource, ThreadIx, Time, Trace};
@@ -713,5 +716,129 @@ fn damage_that_is_met_late_is_told_as_what_it_is() {
     assert!(
         told.count() > 20,
         "a block's bytes are read when its events are"
+    );
+}
+
+/// A call path as text, outermost first.
+fn path_text(trace: &Trace, path: kasuri_model::PathIx) -> String {
+    let frames: Vec<_> = trace.frames_of(path).collect();
+    let text = |row: &kasuri_model::FrameIx| {
+        let (frames, row) = (&trace.frames, row.ix());
+        let name = trace.strings.get(frames.function[row]);
+        let place = trace.strings.get(frames.file[row]);
+        match name {
+            "" => format!("{:#x}", frames.address[row]),
+            name => format!("{name} {:?} {place}:{}", frames.kind[row], frames.line[row]),
+        }
+    };
+    let texts: Vec<_> = frames.iter().rev().map(text).collect();
+    texts.join(" > ")
+}
+
+#[test]
+fn addresses_become_the_functions_that_were_inlined_there() {
+    let module = |kind, path: &str| Module {
+        kind,
+        path: path.into(),
+        ..Module::default()
+    };
+    let call = |function: &str, file: &str, line| Call {
+        function: function.into(),
+        file: file.into(),
+        line,
+    };
+    let sample = |time_ns, tid, kind, end, path| Sample {
+        time_ns,
+        pid: 7,
+        tid,
+        cpu: 1,
+        kind,
+        end,
+        path,
+    };
+    let mut parts = program();
+    parts.pages = vec![(0, pages(&[(100, switch(0, 0, 7))]))];
+    parts.call_paths = Log {
+        tables: Tables {
+            modules: vec![
+                module(ModuleKind::Elf, "/bin/solve"),
+                module(ModuleKind::Kernel, "[kernel]"),
+            ],
+            frames: [(0, 0x10), (0, 0x20), (0, 0x24), (1, 0xfff0), (NONE, 0x77)]
+                .map(|(module, address)| Frame { module, address })
+                .to_vec(),
+            // main > 0x20, main > 0x24, main > 0x24 > kernel, an address of nobody.
+            paths: [(NONE, 0), (0, 1), (0, 2), (2, 3), (NONE, 4)]
+                .map(|(caller, frame)| Path { caller, frame })
+                .to_vec(),
+            names: vec![
+                Names {
+                    frame: 0,
+                    calls: vec![call("main", "solve.c", 90)],
+                },
+                // Both addresses are in the same line of `step`, inlined into `run`.
+                Names {
+                    frame: 1,
+                    calls: vec![call("step", "solve.c", 10), call("run", "solve.c", 40)],
+                },
+                Names {
+                    frame: 2,
+                    calls: vec![call("step", "solve.c", 10), call("run", "solve.c", 40)],
+                },
+                Names {
+                    frame: 3,
+                    calls: vec![call("do_futex", "", 0)],
+                },
+            ],
+        },
+        samples: vec![
+            sample(START + 300, 8, SampleKind::OnCpu, PathEnd::Complete, 1),
+            sample(START + 200, 8, SampleKind::OnCpu, PathEnd::StackCut, 2),
+            sample(START + 400, 7, SampleKind::Blocked, PathEnd::Complete, 3),
+            sample(START + 500, 7, SampleKind::BlockedRead, PathEnd::NoRule, 4),
+            sample(START + 600, 7, SampleKind::OnCpu, PathEnd::NoStack, NONE),
+            sample(START + 700, 99, SampleKind::OnCpu, PathEnd::Complete, 0),
+        ],
+    };
+    parts.sampling = vec![SamplingRow {
+        monotonic_ns: START + 50,
+        source: "tick".into(),
+        on: true,
+        period_ns: 4_000_000,
+        ..SamplingRow::default()
+    }];
+    let trace = parts.load();
+    let samples = &trace.samples;
+    let rows: Vec<_> = (0..samples.time.len())
+        .map(|row| {
+            (
+                tid(&trace, samples.thread[row]),
+                samples.time[row].0,
+                samples.kind[row],
+                samples.is_complete[row],
+                path_text(&trace, samples.path[row]),
+            )
+        })
+        .collect();
+    use kasuri_model::SampleKind as Kind;
+    let run = "main Native solve.c:90 > run Native solve.c:40 > step Inlined solve.c:10";
+    let in_kernel = format!("{run} > do_futex Kernel :0");
+    assert_eq!(
+        rows,
+        [
+            (7, 400, Kind::Blocked, true, in_kernel),
+            (7, 500, Kind::BlockedRead, false, "0x77".into()),
+            (7, 600, Kind::OnCpu, false, String::new()),
+            (8, 200, Kind::OnCpu, false, run.into()),
+            (8, 300, Kind::OnCpu, true, run.into()),
+        ]
+    );
+    assert_eq!(samples.path[3], samples.path[4], "one path in the source");
+    assert_eq!(samples.cpu, [1, u16::MAX, 1, 1, 1]);
+    assert_eq!(trace.samples_of(samples.thread[3]), 3..5);
+    assert_eq!(trace.sampling[0].time, Time(50));
+    assert_eq!(
+        trace.info.missing,
+        ["1 samples of call paths: their threads are not in the recording"]
     );
 }

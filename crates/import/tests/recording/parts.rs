@@ -5,10 +5,14 @@ mod common;
 
 use common::Ev;
 pub use common::{PageBuilder, put_chunk};
+use kasuri_format::call_paths::Log;
 use kasuri_format::container::{
     EncodeOptions, Writer, encode_annotation_blocks, encode_kernel_blocks, encode_perf_blocks,
+    encode_sample_blocks,
 };
-use kasuri_format::meta::{Anchor, ClientLoss, Host, KernelLoss, LimitRow, Meta, Proc};
+use kasuri_format::meta::{
+    Anchor, ClientLoss, Host, KernelLoss, LimitRow, Meta, Proc, SamplingRow,
+};
 use kasuri_format::ring::{SiteTable, parse_chunks, streams};
 use kasuri_format::tracefs::EventTable;
 pub use kasuri_format::tracefs::PageLayout;
@@ -140,6 +144,8 @@ pub struct Parts {
     pub chunks: Vec<(u32, u32, Vec<u8>)>,
     pub sites: Vec<SiteTable>,
     pub perf: Vec<(u32, Vec<u8>)>,
+    pub call_paths: Log,
+    pub sampling: Vec<SamplingRow>,
 }
 
 /// A program of process 7, that nothing is known of yet.
@@ -246,6 +252,11 @@ impl Parts {
             let blocks = encode_perf_blocks(*cpu, records, false, &options);
             writer.blocks(&blocks).unwrap();
         }
+        writer.call_paths(&self.call_paths.tables).unwrap();
+        writer.names(&self.call_paths.tables.names).unwrap();
+        writer.sampling(&self.sampling).unwrap();
+        let samples = encode_sample_blocks(&self.call_paths.samples, &options);
+        writer.blocks(&samples).unwrap();
         writer.finish().unwrap().0
     }
 
