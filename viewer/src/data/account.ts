@@ -12,6 +12,7 @@ export interface Sums {
   capacity: number;
   cpus: number;
   classes: Float64Array;
+  /** ns of each row of the index's causes; `classes` above has ns of each class. */
   causes: Float64Array;
 }
 
@@ -40,6 +41,7 @@ export class Account {
     this.mixes = await Promise.all(
       mixes.map(async ([block, offset]) => {
         const bytes = await this.recording.block(block);
+        // One byte for each bucket: the class's share of the bucket, 255 is all of it.
         let at = offset;
         return this.classes.map(() => {
           const column = Uint8Array.from(words(bytes, at, buckets));
@@ -64,6 +66,7 @@ export class Account {
     const chosen = this.chosen(cpus);
     let complete = true;
     for (const l of chosen) {
+      // Each CPU adds its part, weighed so that the shares of one pixel add up to 1 over all chosen CPUs.
       if (!this.fromItems(shares, this.lines[l]!, t0, t1, width, 1 / chosen.length, (known) => (complete &&= known))) this.fromMix(shares, l, t0, t1, width, 1 / chosen.length);
     }
     return { shares, complete };
@@ -92,6 +95,7 @@ export class Account {
     if (n > MAX_ITEMS) return false;
     for (const { unit, i0, i1 } of units) {
       for (let i = i0; i < i1; i++) {
+        // An item is spread over the pixels it covers; its ends fill a part of a pixel.
         const x0 = Math.max(0, (unit.start[i]! - t0) / nsPerPixel);
         const x1 = Math.min(width, (unit.end[i]! - t0) / nsPerPixel);
         const value = unit.value[i]!;
@@ -109,6 +113,7 @@ export class Account {
     if (!mix) return;
     const n = this.buckets;
     const nClasses = this.classes.length;
+    // Bucket (with a fraction) at the left end, and buckets per pixel.
     const first = (t0 * n) / this.recording.length;
     const perPixel = ((t1 - t0) * n) / this.recording.length / width;
     for (let p = 0; p < width; p++) {

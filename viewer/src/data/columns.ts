@@ -4,6 +4,7 @@ import { Kind } from "./index";
 
 /** Items of one unit; times in ns on the file's axis. */
 export interface Unit {
+  /** Number of items; every column has as many values. */
   n: number;
   start: Float64Array;
   end: Float64Array;
@@ -11,6 +12,7 @@ export interface Unit {
   value: Uint32Array;
   /** The columns that are only read for single items, see {@link cell}. */
   bytes: Uint8Array;
+  /** Where each column begins in `bytes`, in the order of the constants below. */
   columns: number[];
   /** Where the arguments begin in `bytes`; slices only. */
   args: number;
@@ -42,6 +44,7 @@ export function columnBytes(bytes: Uint8Array, at: number, n: number): number {
   return width === 0 ? 9 : 1 + width * n;
 }
 
+// Sums instead of shifts: JavaScript shifts 32-bit numbers, and times have more bits.
 function littleEndian(bytes: Uint8Array, at: number, width: number): number {
   let value = 0;
   for (let i = width - 1; i >= 0; i--) value = value * 256 + (bytes[at + i] ?? 0);
@@ -53,6 +56,7 @@ export function numbers(bytes: Uint8Array, at: number, n: number): Float64Array 
   const out = new Float64Array(n);
   const width = bytes[at] ?? 0;
   if (width === 0) return out.fill(littleEndian(bytes, at + 1, 8));
+  // Plane by plane: each is a run of bytes, one for each item (the head of crates/report/src/columns.rs has an example).
   let scale = 1;
   for (let plane = 0; plane < width; plane++, scale *= 256) {
     const from = at + 1 + plane * n;
@@ -115,12 +119,14 @@ export function decodeUnit(kind: Kind, block: Uint8Array, offset: number): Unit 
   const n = littleEndian(block, offset, 4);
   const first = littleEndian(block, offset + 4, 8);
   let at = offset + 12;
+  // The first two columns of every kind: the gap since the end of the item before, and the item's length, in ns.
   const gapAt = at;
   at += columnBytes(block, at, n);
   const lengthAt = at;
   at += columnBytes(block, at, n);
   const start = numbers(block, gapAt, n);
   const end = numbers(block, lengthAt, n);
+  // Both columns become times in place: start of the item, then its end, which the next gap counts from.
   let now = first;
   for (let i = 0; i < n; i++) {
     now += start[i]!;
@@ -137,6 +143,7 @@ export function decodeUnit(kind: Kind, block: Uint8Array, offset: number): Unit 
   return { n, start, end, value: values(kind, block, columns, n), bytes: block, columns, args: at };
 }
 
+/** The values that colour the items. A name is joined with the slice's kind, as data/value.ts says. */
 function values(kind: Kind, block: Uint8Array, columns: number[], n: number): Uint32Array {
   if (kind === Kind.Counter) return new Uint32Array(n);
   const value = words(block, columns[0]!, n);
@@ -164,6 +171,7 @@ export function argumentsOf(unit: Unit, i: number): Argument[] {
     at.push(next);
     next += columnBytes(bytes, next, n);
   }
+  // Arguments of all slices of the unit stand in one table; its columns are slice, name, type, and the value's 64 bits.
   const item = words(bytes, at[0]!, n);
   const found: Argument[] = [];
   for (let a = 0; a < n; a++) {
@@ -174,6 +182,7 @@ export function argumentsOf(unit: Unit, i: number): Argument[] {
   return found;
 }
 
+/** Types as in crates/model: 0 signed, 1 unsigned, 2 floating point, else text. */
 function argument(type: number, bits: bigint): Argument["value"] {
   if (type === 0) return BigInt.asIntN(64, bits);
   if (type === 1) return bits;

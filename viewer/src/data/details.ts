@@ -17,8 +17,10 @@ export interface StateShare {
 }
 
 export interface SliceDetails {
+  /** ns of the slice that no slice one level deeper covers. */
   self: number;
   share: StateShare | undefined;
+  /** The slices around it, outermost first. */
   enclosing: Item[];
   args: Argument[];
   /** 1 + row of the index's objects; 0 none. */
@@ -29,10 +31,15 @@ export interface SliceDetails {
   open: number;
 }
 
+/** The lines of one kind that belong to one thread, CPU or lock: a thread has one for each depth of slices. */
 export function linesOf(recording: Recording, kind: Kind, owner: number): Line[] {
   return recording.lines.filter((line) => line.kind === kind && line.owner === owner);
 }
 
+/**
+ * What is known of one slice. Slices nest: line `depth` of a thread lies inside line `depth - 1`, so what encloses a slice
+ * is found by its start in the lines above, and what it contains in the line right below.
+ */
 export async function sliceDetails(recording: Recording, item: Item, cancelled: () => boolean): Promise<SliceDetails> {
   const { line, unit, i } = item;
   const patience = new Patience(cancelled);
@@ -40,6 +47,7 @@ export async function sliceDetails(recording: Recording, item: Item, cancelled: 
   const enclosing: Item[] = [];
   for (const above of siblings.filter((other) => other.depth < line.depth)) {
     const found = await itemAt(recording, above, item.start);
+    // A slice that ends just where this one begins covers that instant too, but does not enclose it.
     if (found && found.end >= item.end) enclosing.push(found);
   }
   let inside = 0;
@@ -61,6 +69,7 @@ export async function sliceDetails(recording: Recording, item: Item, cancelled: 
   };
 }
 
+/** What the scheduler did with the thread whose states `line` holds, between `t0` and `t1`. */
 export async function stateShare(
   recording: Recording,
   line: Line,
@@ -75,6 +84,7 @@ export async function stateShare(
       const ns = overlap(unit.start[i]!, unit.end[i]!, t0, t1);
       const state = unit.value[i]!;
       share.states[state]! += ns;
+      // Only preemptions that happened in this time: one that was under way at `t0` belongs to the time before.
       if (state === State.Preempted && unit.start[i]! >= t0) share.preempted++;
       if (state !== State.Running) continue;
       const cpu = cell(unit, StateColumn.Cpu, i) - 1;
@@ -95,6 +105,7 @@ export interface StateDetails {
   next: Item | undefined;
 }
 
+/** What the file knows about one state of a thread, and its neighbours in time. */
 export async function stateDetails(recording: Recording, item: Item): Promise<StateDetails> {
   const { line, unit, i } = item;
   return {
@@ -114,6 +125,7 @@ export async function occurrence(
 ): Promise<Item | undefined> {
   const { line } = item;
   const patience = new Patience(cancelled);
+  // The item's unit; from there on unit by unit, without keeping them: the next of a name may be far away.
   let u = 0;
   while (line.base[u + 1]! <= item.item) u++;
   let i = item.i + direction;
@@ -123,6 +135,7 @@ export async function occurrence(
       if (unit.value[i] === item.value) return itemNumber(recording, line, line.base[u]! + i);
     }
     if (!(await patience.turn())) return undefined;
+    // Going back, the last item of unit u - 1: `base` has the number of each unit's first item.
     i = direction === 1 ? 0 : line.base[u]! - (line.base[u - 1] ?? 0) - 1;
   }
   return undefined;
@@ -146,6 +159,7 @@ export async function areaTotals(
   progress: (part: number) => void = () => undefined,
 ): Promise<AreaTotals | undefined> {
   const totals: AreaTotals = { names: new Map(), threads: new Map(), cpus: new Map(), locks: new Map() };
+  // By lock: how many of its lanes are holds.
   const holdLanes = recording.index.locks.map((lock) => lock.hold_lanes);
   const patience = new Patience(cancelled);
   for (const [n, line] of lines.entries()) {
@@ -174,6 +188,7 @@ function addLock(totals: AreaTotals, line: Line, ns: number, holdLanes: number[]
 /** Adds an item by what its line is of. */
 function add(totals: AreaTotals, line: Line, value: number, ns: number, length: number): void {
   if (line.kind === Kind.Slice) {
+    // `ns` is the part inside the area; shortest and longest are of whole slices, or the area's edges would make short ones.
     const row = totals.names.get(value) ?? { count: 0, total: 0, min: Infinity, max: 0 };
     row.count++;
     row.total += ns;

@@ -49,6 +49,7 @@ export const SliceKind = { Work: 0, Barrier: 1, Join: 2, Cond: 3, Io: 4, OtherWa
 /** Block, offset in it, items, first instant, last instant. */
 export type UnitRow = [number, number, number, number, number];
 
+/** One row of items that do not overlap: a thread's states, its slices of one depth, one CPU's threads. */
 export interface LineRow {
   kind: Kind;
   /** CPU number, thread, counter or lock, as `kind` says. */
@@ -61,6 +62,7 @@ export interface LineRow {
   units: number[];
 }
 
+/** `name` is a row of `strings`, `parent` of `processes`; `threads` are rows `[first, last)`. `target`: recorded program. */
 export interface ProcessRow {
   pid: number;
   name: number;
@@ -69,6 +71,7 @@ export interface ProcessRow {
   threads: [number, number];
 }
 
+/** `alive`: first and last instant it was seen, ns on the file's axis. */
 export interface ThreadRow {
   process: number;
   tid: number;
@@ -81,6 +84,7 @@ export interface ThreadRow {
   states: number[];
 }
 
+/** Totals of the slices of one name and kind, in ns, worked out by the writer so that no item need be read for them. */
 export interface NameRow {
   name: number;
   /** A name that slices of several kinds have, such as a lock's waits and holds, has a row for each. */
@@ -98,6 +102,7 @@ export interface NameRow {
   top?: number[];
 }
 
+/** A lock and its totals in ns. `object` is its address as text, `name` a row of `strings`. */
 export interface LockRow {
   object: string;
   process: number;
@@ -112,7 +117,9 @@ export interface LockRow {
   unshown: number;
 }
 
+/** How a number of a table is shown: "ratio" as percent, "factor" as a multiple. */
 export type Unit = "text" | "count" | "ns" | "ratio" | "factor" | "number";
+/** Where a cell leads to. */
 export type Go = { name: number } | { thread: number } | { range: [number, number] } | { lock: string };
 export type PanelCell = string | number | null | [string | number | null, Go];
 
@@ -152,6 +159,7 @@ export interface AccountRow {
   mixes: [number, number][];
 }
 
+/** Events that are missing between two instants; CPU and thread are -1 where they do not matter. */
 export interface LossRow {
   cause: string;
   cpu: number;
@@ -208,6 +216,7 @@ export interface Summary {
   losses?: { count: number }[];
 }
 
+/** The whole index. Numbers of names, threads, processes and locks everywhere are rows of its lists. */
 export interface Index {
   version: number;
   title: string;

@@ -18,6 +18,7 @@ export async function inflate(bytes: Uint8Array<ArrayBuffer>, size = 0): Promise
   writer.write(bytes).catch(() => undefined);
   writer.close().catch(() => undefined);
   const reader = stream.readable.getReader();
+  // With the right size nothing is copied twice; without one the buffer doubles, as growing arrays do.
   let out = new Uint8Array(size);
   let at = 0;
   for (;;) {

@@ -56,6 +56,7 @@ export function halve(level: Level, kind: Kind): Level {
     const ca = cover[a]!;
     const cb = cover[b]!;
     if (ca === 0 && cb === 0) continue;
+    // As for pixels (draw/lines.ts): sleep never hides that a thread ran for a part of the bucket.
     const fa = states && isFaint(value[a]!) ? 0 : ca;
     const fb = states && isFaint(value[b]!) ? 0 : cb;
     const pick = fb > fa || (fa === fb && cb > ca) ? b : a;

@@ -65,12 +65,14 @@ export class Recording {
     return this.index.length;
   }
 
+  /** String `ix` of the index; "" for -1 and anything else that is not in it. */
   text(ix: number): string {
     return this.index.strings[ix] ?? "";
   }
 
   /** Unit `u` of `line` when it is decoded. */
   peek(line: Line, u: number): Unit | undefined {
+    // A Map lists keys as they were added: taking a unit out and putting it back makes it the most recently used.
     const key = keyOf(line, u);
     const unit = this.units.get(key);
     if (unit) {
@@ -85,6 +87,7 @@ export class Recording {
     const unit = this.peek(line, u);
     if (!unit) {
       const key = keyOf(line, u);
+      // Wishes are collected while a frame is drawn, and decoded between frames.
       if (!this.failed.has(key)) this.wanted.set(key, { line, unit: u });
       void this.pump();
     }

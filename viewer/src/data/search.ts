@@ -108,6 +108,7 @@ async function nextIn(
   patience: Patience,
 ): Promise<Item | undefined> {
   const forward = direction === 1;
+  // A match beyond the best one so far would not be the next: units past it need not be read.
   const [t0, t1] = forward ? [from.start, best?.start ?? Infinity] : [best?.start ?? -Infinity, from.start];
   const [first, last] = unitsBetween(line, t0, t1);
   for (let k = 0; k < last - first; k++) {

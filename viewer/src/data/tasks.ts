@@ -7,9 +7,13 @@ import type { Recording } from "./recording";
 export interface Tasks {
   n: number;
   id: Float64Array;
+  /** Row of the index's strings. */
   name: Int32Array;
+  /** Row of this table: the task that created this one. */
   parent: Int32Array;
+  /** Row of the index's threads: the one that created it. */
   creator: Int32Array;
+  /** ns on the file's axis. */
   created: Float64Array;
   started: Float64Array;
   ended: Float64Array;
@@ -18,6 +22,7 @@ export interface Tasks {
   ran: Float64Array;
 }
 
+// In the file 0 is "not known" and everything else is stored plus one.
 const reference = (column: Uint32Array): Int32Array => Int32Array.from(column, (value) => value - 1);
 const time = (column: Float64Array): Float64Array => column.map((value) => (value === 0 ? NaN : value - 1));
 
@@ -62,6 +67,7 @@ export class TaskTable {
     return table;
   }
 
+  /** Decodes one unit into the table's rows from `row` on. Column 1, the process, is its threads' process too. */
   private async unit(table: Tasks, row: number, [block, offset, n]: UnitRow): Promise<void> {
     const bytes = await this.recording.block(block);
     const at: number[] = [];
@@ -108,6 +114,7 @@ export function byName(tasks: Tasks): NameOfTasks[] {
     row.count++;
     row.ran += tasks.ran[i]!;
     const waited = tasks.started[i]! - tasks.created[i]!;
+    // NaN where it never ran: then this comparison is false, and so is the next.
     if (waited >= 0) row.waited += waited;
     if (waited > row.waitedMost) [row.waitedMost, row.waitedMostTask] = [waited, i];
     if (stolen(tasks, i)) row.stolen++;

@@ -31,6 +31,7 @@ class Ledger {
   readonly rows = new Map<number, Blame>();
 
   add(thread: number, ns: number, start: number): void {
+    // `longest` begins at -1, so that the first wait sets `start` even if it lasted no time.
     const row = this.rows.get(thread) ?? { thread, count: 0, total: 0, start, longest: -1 };
     row.count++;
     row.total += ns;
@@ -48,6 +49,8 @@ export async function waitsOf(recording: Recording, line: Line, t0: number, t1: 
   const wakers = new Ledger();
   const preemptors = new Ledger();
   const queued = new Ledger();
+  // The wait that is under way: ns of it inside the time, and when it began. Several states in a row (asleep, then in
+  // uninterruptible sleep) are one wait, which ends when the thread is woken.
   let blocked = 0;
   let since = 0;
   await scan(recording, line, t0, t1, (unit, i0, i1) => {
@@ -71,6 +74,7 @@ export async function waitsOf(recording: Recording, line: Line, t0: number, t1: 
       }
     }
   }, patience);
+  // Who woke the thread does not matter for the time in the queue: all rows become one.
   const all = queued.sorted();
   const queue = all.length === 0 ? undefined : all.reduce((a, b) => ({ thread: -1, count: a.count + b.count, total: a.total + b.total, ...(a.longest >= b.longest ? { longest: a.longest, start: a.start } : { longest: b.longest, start: b.start }) }));
   return { wakers: wakers.sorted(), preemptors: preemptors.sorted(), queued: queue, open: blocked };

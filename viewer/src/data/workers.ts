@@ -5,12 +5,14 @@ import { here, type Decoder, type LevelPart, type UnitPart } from "./decode";
 import type { Unit } from "./columns";
 import type { Level } from "./lod";
 
+/** What a worker can be asked: `text` is a block as base64, `raw` its inflated size in bytes. */
 export type Job =
   | { what: "bytes"; text: string; raw: number }
   | { what: "units"; text: string; raw: number; parts: UnitPart[] }
   | { what: "levels"; text: string; raw: number; parts: LevelPart[] };
 type Answer = Uint8Array | Unit[] | Level[][];
 
+/** Jobs may end in another order than they were sent in; `id` says which of them this answers. */
 interface Reply {
   id: number;
   answer?: Answer;
@@ -25,6 +27,7 @@ export async function work(job: Job): Promise<{ answer: Answer; transfer: ArrayB
   }
   if (job.what === "units") {
     const answer = await here.units(job.text, job.raw, job.parts);
+    // Buffers are handed over, not copied. A Set: units of one block share its bytes, and a buffer may be listed only once.
     const buffers = new Set(answer.flatMap((unit) => [unit.bytes.buffer, unit.start.buffer, unit.end.buffer, unit.value.buffer]));
     return { answer, transfer: [...buffers] as ArrayBuffer[] };
   }
@@ -59,6 +62,7 @@ class Pool implements Decoder {
     }
   }
 
+  // A worker answers a job with what `work` returns for its kind, hence the casts.
   bytes(text: string, raw: number): Promise<Uint8Array> {
     return this.ask({ what: "bytes", text, raw }) as Promise<Uint8Array>;
   }
@@ -82,6 +86,7 @@ class Pool implements Decoder {
 export function startWorkers(code: string): Decoder {
   try {
     const url = URL.createObjectURL(new Blob([code], { type: "text/javascript" }));
+    // One CPU is left to the page. More than three workers wait for the page, which takes their answers one by one.
     const n = Math.max(1, Math.min(3, (navigator.hardwareConcurrency || 2) - 1));
     return new Pool(Array.from({ length: n }, () => new Worker(url)));
   } catch (error) {

@@ -8,12 +8,14 @@ import { SvgPen, type Pen } from "./pen";
 function image(shares: Float32Array, classes: string[], width: number, height: number, dark: boolean): ImageData {
   const picture = new ImageData(width, height);
   const pixels = new Uint32Array(picture.data.buffer);
+  // Class numbers in drawing order; `inks` has their colours in that order, 0xAABBGGRR as ImageData wants them.
   const order = classOrder(classes);
   const inks = order.map((c) => {
     const rgb = classColour(classes[c], dark);
     return (0xff000000 | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
   });
   for (let x = 0; x < width; x++) {
+    // Rounding the sums, and not each share, makes every column exactly `height` pixels when the shares add up to 1.
     let sum = 0;
     let y = height;
     for (let k = 0; k < order.length; k++) {
@@ -28,10 +30,12 @@ function image(shares: Float32Array, classes: string[], width: number, height: n
   return picture;
 }
 
+// One canvas for all frames. Unit tests run without a document and draw no pixels.
 const scratch = typeof document === "undefined" ? undefined : document.createElement("canvas");
 
 /** Draws the account between the view's ends at `y`; false when more of it is being read. */
 export function drawArea(pen: Pen, account: Account, cpus: Set<number> | undefined, view: Viewport, theme: Theme, y: number, height: number, dpr: number): boolean {
+  // Sampled once for each device pixel of the width.
   const width = Math.max(1, Math.round(view.width * dpr));
   const rows = Math.max(1, Math.round(height * dpr));
   const { shares, complete } = account.shares(view.t0, view.t1, width, cpus);
@@ -51,8 +55,10 @@ export function drawArea(pen: Pen, account: Account, cpus: Set<number> | undefin
 
 /** The same as shapes: one for each class. */
 function outlines(pen: SvgPen, shares: Float32Array, classes: string[], n: number, width: number, y: number, height: number, dark: boolean): void {
+  // Where the next class begins in each column, as a share of the height from the bottom.
   const below = new Float32Array(n);
   for (const c of classOrder(classes)) {
+    // A class that is nowhere in view would be a path of zero height.
     let any = false;
     for (let x = 0; x < n && !any; x++) any = shares[x * classes.length + c]! > 0;
     if (!any) continue;
@@ -65,6 +71,7 @@ function outlines(pen: SvgPen, shares: Float32Array, classes: string[], n: numbe
       pen.lineTo(at(x), top);
       pen.lineTo(at(x + 1), top);
     }
+    // Back along the lower border, which closes the shape.
     for (let x = n - 1; x >= 0; x--) {
       const bottom = y + height * (1 - below[x]!);
       pen.lineTo(at(x + 1), bottom);

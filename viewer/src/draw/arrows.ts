@@ -12,6 +12,7 @@ import { css, meaningColour, type Meaning } from "./palette";
 import type { Pen } from "./pen";
 import { AXIS, visibleTracks, type Scene } from "./scene";
 
+// The colours' meanings are those of the palette, so that the legend and the menu agree with the chart.
 const MEANING_OF_ARROW: Record<ArrowKind, Meaning> = { wake: "wakeArrow", flow: "flowArrow", create: "createArrow", steal: "stealArrow" };
 
 export function arrowColour(kind: ArrowKind, dark: boolean): string {
@@ -23,6 +24,7 @@ export function creations(tasks: Tasks, view: { t0: number; t1: number }, wanted
   for (let i = 0; i < tasks.n && out.length <= MAX_ARROWS; i++) {
     const from = tasks.created[i]!;
     const to = tasks.started[i]!;
+    // Written so that NaN, a task that never ran, is out of view.
     if (!(to >= view.t0 && from <= view.t1)) continue;
     const kind = wanted(i);
     if (kind === undefined || tasks.creator[i]! < 0 || tasks.runner[i]! < 0) continue;
@@ -32,14 +34,17 @@ export function creations(tasks: Tasks, view: { t0: number; t1: number }, wanted
 
 /** Adds moves of running tasks: suspended by one thread, carried on by another. Only runs that are decoded and in view. */
 export function moves(recording: Recording, lines: Line[], view: Viewport, out: Arrow[]): void {
+  // Where each task ran last. A run elsewhere than the one before is a move.
   const last = new Map<number, { thread: number; end: number }>();
   const runs: { task: number; thread: number; start: number; end: number }[] = [];
   for (const line of lines) {
     const [first, end] = unitsBetween(line, view.t0, view.t1);
     for (let u = first; u < end; u++) {
+      // `peek`, not `want`: arrows follow what is drawn, and must not have everything decoded.
       const unit = recording.peek(line, u);
       if (!unit) continue;
       const [i0, i1] = itemsBetween(unit, view.t0, view.t1);
+      // So many runs are narrower than a pixel: their arrows would be a carpet.
       if (i1 - i0 > 20_000) return;
       for (let i = i0; i < i1; i++) {
         if (kindOf(unit.value[i]!) !== SliceKind.TaskRun) continue;
@@ -48,6 +53,7 @@ export function moves(recording: Recording, lines: Line[], view: Viewport, out: 
       }
     }
   }
+  // Runs were collected thread by thread; a task's runs follow each other in time only.
   runs.sort((a, b) => a.start - b.start);
   for (const run of runs) {
     const before = last.get(run.task);
@@ -67,6 +73,7 @@ export function wakeups(recording: Recording, line: Line, view: Viewport, out: A
     const [i0, i1] = itemsBetween(unit, view.t0, view.t1);
     for (let i = i0; i < i1 && out.length <= MAX_ARROWS; i++) {
       if (unit.value[i] !== State.Woken) continue;
+      // Threads are stored plus one; -1 is an interrupt, which has no row to draw from.
       const by = cell(unit, StateColumn.By, i) - 1;
       if (by < 0) continue;
       out.push({ fromThread: by, toThread: line.owner, from: unit.start[i]!, to: unit.end[i]!, kind: "wake", strong: false });
@@ -92,6 +99,7 @@ export function drawArrows(ctx: Pen, arrows: Arrow[], scene: Scene): void {
   const where = anchor(scene);
   ctx.save();
   ctx.beginPath();
+  // Arrows to rows that scrolled up must not be drawn over the axis.
   ctx.rect(0, AXIS, view.width, view.height);
   ctx.clip();
   for (const arrow of arrows) {
@@ -110,6 +118,7 @@ export function drawArrows(ctx: Pen, arrows: Arrow[], scene: Scene): void {
     ctx.globalAlpha = arrow.strong ? 1 : 0.65;
     ctx.lineWidth = arrow.strong ? 2 : 1;
     ctx.setLineDash(y0 === undefined || y1 === undefined ? [3, 3] : []);
+    // A wake-up happens at one instant: its arrow is vertical, and the dashes below say how long the thread then waited.
     curve(ctx, x0, from, arrow.kind === "wake" ? x0 : x1, to);
     if (arrow.kind === "wake" && x1 - x0 > 3 && y1 !== undefined) {
       // From being woken to running.
@@ -125,12 +134,14 @@ export function drawArrows(ctx: Pen, arrows: Arrow[], scene: Scene): void {
 
 /** A curve with a head; what is nearly vertical is a straight line. */
 function curve(ctx: Pen, x0: number, y0: number, x1: number, y1: number): void {
+  // 1: the arrow points down the screen; -1: up.
   const down = Math.sign(y1 - y0) || 1;
   ctx.beginPath();
   ctx.moveTo(x0, y0);
   if (Math.abs(x1 - x0) < 2) {
     ctx.lineTo(x1, y1 - 5 * down);
   } else {
+    // It leaves and arrives horizontally, as time does.
     const bend = Math.max(12, Math.abs(x1 - x0) / 2);
     ctx.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - 5, y1);
   }

@@ -7,6 +7,7 @@ import { css, nameColour } from "./palette";
 import type { Pen } from "./pen";
 import type { Scene } from "./scene";
 
+// Weak: when the recording forgets a unit, its values go too.
 const values = new WeakMap<Unit, Float64Array>();
 
 /** Values are stored as bits; they are decoded once for each unit. */
@@ -24,6 +25,7 @@ export function drawCounter(ctx: Pen, scene: Scene, row: Row, y: number): boolea
   const { recording, view, theme } = scene;
   const counter = recording.index.counters[row.line.owner];
   if (!counter) return true;
+  // The scale is that of the whole recording and holds 0, so that heights can be compared at any zoom.
   const low = Math.min(0, counter.min);
   const high = Math.max(counter.max, low + 1e-300);
   const height = row.height - 4;
@@ -31,9 +33,11 @@ export function drawCounter(ctx: Pen, scene: Scene, row: Row, y: number): boolea
   const colour = css(nameColour(recording.text(counter.name), theme.dark));
   let complete = true;
   ctx.fillStyle = colour;
+  // Areas are filled down to 0, also for negative values.
   const floor = yOf(Math.max(low, 0));
   const { line } = row;
   for (let u = 0; u < line.nUnits; u++) {
+    // A value lasts until the next change, which may be the first of the next unit.
     const next = u + 1 < line.nUnits ? line.from[u + 1]! : recording.length;
     if (next < view.t0 || line.from[u]! > view.t1) continue;
     const unit = recording.want(line, u);
@@ -49,6 +53,7 @@ export function drawCounter(ctx: Pen, scene: Scene, row: Row, y: number): boolea
 function steps(ctx: Pen, scene: Scene, unit: Unit, end: number, yOf: (v: number) => number, floor: number): void {
   const { view } = scene;
   const value = valuesOf(unit);
+  // The last change before the view says which value the view begins with.
   const first = Math.max(0, partition(unit.n, (i) => unit.start[i]! <= view.t0) - 1);
   const last = partition(unit.n, (i) => unit.start[i]! < view.t1);
   for (let i = first; i < last; ) {

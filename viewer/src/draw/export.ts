@@ -4,6 +4,7 @@ import { Painter } from "./frame";
 import { SvgPen, type Pen } from "./pen";
 import { AXIS, visibleTracks, type Scene } from "./scene";
 
+// Sizes in CSS pixels: the width of the names' column, and the height of the heading.
 const NAMES = 220;
 const TOP = 30;
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
@@ -16,6 +17,7 @@ function heading(pen: Pen, scene: Scene, title: string, width: number): void {
   pen.textBaseline = "middle";
   pen.font = `600 13px ${FONT}`;
   pen.fillStyle = theme.text;
+  // Letters that fit beside the text on the right, at 7.5 px each: a title is a command, which may be long.
   const room = Math.floor((width - 200) / 7.5);
   pen.fillText(title.length > room ? `${title.slice(0, room)}\u2026` : title, 8, TOP / 2);
   pen.font = `11px ${FONT}`;
@@ -31,6 +33,7 @@ function names(pen: Pen, scene: Scene): void {
   pen.fillRect(0, 0, NAMES, view.height);
   pen.textBaseline = "middle";
   const bottom = AXIS + layout.pinnedHeight;
+  // As in the chart: scrolled rows below the pinned part, each clipped to its own.
   for (const pinned of [false, true]) {
     pen.save();
     pen.beginPath();
@@ -45,12 +48,14 @@ function names(pen: Pen, scene: Scene): void {
       }
       pen.fillStyle = theme.grid;
       pen.fillRect(0, y + track.height - 1, NAMES, 1);
+      // Letters shrink with compact rows, to 7 px at the least.
       const size = Math.min(12, Math.max(7, track.height - 1));
       const middle = y + Math.min(13, track.height / 2);
       pen.font = `${heads ? "600 " : ""}${size}px ${FONT}`;
       pen.fillStyle = theme.text;
       const x = 8 + 12 * track.indent;
       pen.fillText(track.title, x, middle);
+      // The detail (a thread's id) stands after the name where both fit, else it is left out.
       const at = x + pen.measureText(track.title).width + 6;
       pen.font = `${Math.min(10, size)}px ${FONT}`;
       pen.fillStyle = theme.muted;
@@ -68,11 +73,13 @@ function names(pen: Pen, scene: Scene): void {
 /** `scene` as SVG. */
 export function svgOf(scene: Scene, title: string): string {
   const measuring = document.createElement("canvas").getContext("2d")!;
+  // Three writers, for heading, names and chart. Ids of patterns and clips are global in SVG: each has a prefix.
   const parts = (["t", "n", "c"] as const).map((prefix) => new SvgPen(prefix, measuring));
   const [top, left, chart] = parts as [SvgPen, SvgPen, SvgPen];
   const width = NAMES + scene.view.width;
   heading(top, scene, title, width);
   names(left, scene);
+  // A painter of its own: the one on the screen keeps its patterns and its image.
   new Painter().draw(chart, { ...scene, dpr: 1 });
   const height = TOP + scene.view.height;
   return [
@@ -81,6 +88,7 @@ export function svgOf(scene: Scene, title: string): string {
     `<rect width="${width}" height="${height}" fill="${scene.theme.background}"/>`,
     `<g>${top.text()}</g>`,
     `<g transform="translate(0 ${TOP})">${left.text()}</g>`,
+    // A nested svg element clips what lies outside the chart.
     `<svg x="${NAMES}" y="${TOP}" width="${scene.view.width}" height="${scene.view.height}">${chart.text()}</svg>`,
     "</svg>",
   ].join("\n");
@@ -88,7 +96,9 @@ export function svgOf(scene: Scene, title: string): string {
 
 /** `scene` as a canvas of at least two pixels for each of CSS. */
 export function canvasOf(scene: Scene, title: string): HTMLCanvasElement {
+  // Two pixels for each of CSS also on a coarse screen: a picture in a text is often enlarged or printed.
   const dpr = Math.max(2, scene.dpr);
+  // The painter clears and clips its canvas, so each part has one of its own; `whole` puts them together.
   const make = (width: number, height: number): { canvas: HTMLCanvasElement; pen: CanvasRenderingContext2D } => {
     const canvas = document.createElement("canvas");
     canvas.width = Math.round(width * dpr);
@@ -104,6 +114,7 @@ export function canvasOf(scene: Scene, title: string): HTMLCanvasElement {
   names(left.pen, scene);
   const chart = make(scene.view.width, scene.view.height);
   new Painter().draw(chart.pen, { ...scene, dpr });
+  // From here on in device pixels, so that the parts are copied without being scaled.
   whole.pen.setTransform(1, 0, 0, 1, 0, 0);
   whole.pen.drawImage(left.canvas, 0, TOP * dpr);
   whole.pen.drawImage(chart.canvas, NAMES * dpr, TOP * dpr);

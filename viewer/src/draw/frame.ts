@@ -13,9 +13,11 @@ import { css, isWait, meaningColour, onColour } from "./palette";
 import { SvgPen, type Pen } from "./pen";
 import { AXIS, threadName, visibleRows, visibleTracks, type Placed, type Scene } from "./scene";
 
+// Labels of one frame: a screen has no room for more that could be read, and measuring text is slow.
 const MAX_LABELS = 3000;
 const FONT = "11px system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
+/** Text that is wanted inside an item: the item's ends in CSS pixels from the chart's left edge. */
 interface Label {
   x0: number;
   x1: number;
@@ -25,6 +27,7 @@ interface Label {
 
 /** Scratch that frames share. */
 export class Painter {
+  /** Holds `image` while its rows are stretched over the chart; a canvas cannot draw an ImageData scaled. */
   private readonly scratch = document.createElement("canvas");
   private image: ImageData | undefined;
   private readonly hatches = new Map<string, CanvasPattern>();
@@ -32,6 +35,7 @@ export class Painter {
   /** Draws `scene`; false when something is still being decoded. */
   draw(ctx: Pen, scene: Scene): boolean {
     const { view, theme, dpr } = scene;
+    // From here on one unit is one CSS pixel; only `rows` counts device pixels.
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
     ctx.fillStyle = theme.background;
     ctx.fillRect(0, 0, view.width, view.height);
@@ -41,6 +45,7 @@ export class Painter {
     let complete = true;
     const { pinnedHeight } = scene.layout;
     const bottom = AXIS + pinnedHeight;
+    // Scrolled rows first, then the pinned ones, each clipped to its part: scrolled rows may reach under pinned ones.
     for (const pinned of [false, true]) {
       ctx.save();
       ctx.beginPath();
@@ -57,6 +62,7 @@ export class Painter {
       ctx.fillStyle = theme.line;
       ctx.fillRect(0, bottom - 2, view.width, 2);
     }
+    // What lies over all rows, from bottom to top: gaps, the selection, arrows, and the axis.
     this.losses(ctx, scene);
     marks(ctx, scene);
     drawArrows(ctx, scene.arrows, scene);
@@ -84,10 +90,13 @@ export class Painter {
   private rows(ctx: Pen, scene: Scene, placed: Placed[]): boolean {
     if (placed.length === 0) return true;
     const { view, dpr, recording } = scene;
+    // One image row for each part of each chart row: first all bodies, then all edges, then all marks (draw/lines.ts).
+    // Its width is in device pixels, so that on a fine screen a pixel of the image is a pixel of the screen.
     const width = Math.max(1, Math.round(view.width * dpr));
     const rows = placed.length;
     const image = this.buffer(width, 3 * rows);
     const pixels = new Uint32Array(image.data.buffer, 0, image.width * 3 * rows);
+    // The image is kept between frames: what the last one painted must go, 0 is transparent.
     pixels.fill(0);
     const edgePixels = pixels.subarray(image.width * rows);
     const markPixels = pixels.subarray(image.width * 2 * rows);
@@ -101,7 +110,9 @@ export class Painter {
         body: pixels,
         edge: edgePixels,
         mark: markPixels,
+        // The image may be wider than the chart was asked for, so rows lie `image.width` apart, not `width`.
         at: r * image.width,
+        // Device pixels; below them no text would fit: a state's name is longer than that of most slices.
         labelWidth: line.kind === Kind.State ? 44 * dpr : 22 * dpr,
         label: (x0: number, x1: number, value: number) => {
           if (labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value, placed: at });
@@ -112,6 +123,7 @@ export class Painter {
     });
     // Body, edge, mark: height on the screen and first row of the image. The edge of a thin row must leave its body to be seen.
     const parts = ({ height }: Row): [number, number][] => (height > 10 ? [[height - 1, 0], [4, rows], [2, 2 * rows]] : [[height, 0], [height > 5 ? 2 : 1, rows], [1, 2 * rows]]);
+    // SVG gets the pixels themselves (below); a canvas needs them in a canvas first.
     if (!(ctx instanceof SvgPen)) this.scratch.getContext("2d")!.putImageData(image, 0, 0, 0, 0, image.width, 3 * rows);
     placed.forEach(({ row, y }, r) => {
       if (row.line.kind === Kind.Counter || row.line.kind === Kind.Instant) return;
@@ -121,6 +133,7 @@ export class Painter {
       }
     });
     for (const label of labels) this.label(ctx, scene, label);
+    // Counters and instants are drawn item by item: what matters there is a height or a shape, not a colour.
     for (const { row, y } of placed) {
       if (row.line.kind === Kind.Counter) complete = drawCounter(ctx, scene, row, y) && complete;
       else if (row.line.kind === Kind.Instant) complete = instants(ctx, scene, row, y) && complete;
@@ -141,11 +154,13 @@ export class Painter {
 
   /** Stretches row `r` of the image over the width and height of a row of the chart. */
   private blit(ctx: CanvasRenderingContext2D, r: number, width: number, y: number, to: number, height: number): void {
+    // Smoothing would blend a pixel with its neighbours, and a rare item of one pixel would fade.
     ctx.imageSmoothingEnabled = false;
     ctx.drawImage(this.scratch, 0, r, width, 1, 0, y, to, height);
   }
 
   private buffer(width: number, height: number): ImageData {
+    // Made anew only for another width or more rows: scrolling changes the number of rows with every frame.
     if (this.image?.width !== width || this.image.height < height) {
       this.image = new ImageData(width, Math.max(height, 64));
       this.scratch.width = width;
@@ -164,12 +179,15 @@ export class Painter {
       ctx.fillStyle = this.hatch(ctx, scene.theme.dark ? "#00000055" : "#ffffff88", 6);
       ctx.fillRect(x0, y, x1 - x0, height);
     }
+    // Compact rows are too low for letters.
     if (height < 10) return;
     const text = labelText(scene, line, value);
+    // An item that began before the view has its text at the view's edge, where it can be read.
     const left = Math.max(x0, 0) + 4;
     const room = Math.min(x1, scene.view.width) - left - 3;
     const cut = fit(ctx, text, room);
     if (cut === "") return;
+    // The body was dimmed where the search does not match (draw/lines.ts); the text on it is to be dimmed too.
     const dimmed = line.kind === Kind.Slice && scene.matches?.[nameOf(value)] === 0;
     ctx.fillStyle = dimmed ? scene.theme.muted : onColour(rgb);
     ctx.font = height < 12 ? "9px system-ui, sans-serif" : FONT;
@@ -191,6 +209,7 @@ export class Painter {
       for (const loss of losses) {
         if (!concerns(loss, track)) continue;
         const x0 = xOf(view, loss.from);
+        // At least 3 px wide, so that a short gap is seen at any zoom.
         const x1 = Math.max(xOf(view, loss.to), x0 + 3);
         if (x1 < 0 || x0 > view.width) continue;
         ctx.fillStyle = pattern;
@@ -212,6 +231,7 @@ export class Painter {
       pen.strokeStyle = colour;
       pen.lineWidth = size / 4;
       pen.beginPath();
+      // Three strokes: the outer ones fill the corners, so that the tiles join without a seam.
       for (const from of [-size, 0, size]) {
         pen.moveTo(from, size);
         pen.lineTo(from + size, 0);
@@ -225,6 +245,7 @@ export class Painter {
     return pattern;
   }
 
+  /** Ids of the patterns in the picture that is being written, by colour and size. */
   private readonly svgHatches = new Map<string, string>();
 
   /** The same in a picture that is saved. */
@@ -238,17 +259,20 @@ export class Painter {
 
 /** Whether a loss leaves holes in a track. */
 function concerns(loss: LossRow, track: Track): boolean {
+  // A loss with neither CPU nor thread concerns the whole recording: it is shown on every CPU.
   if (track.kind === "cpu") return loss.cpu === track.ref || (loss.cpu < 0 && loss.thread < 0);
   if (track.kind === "thread") return loss.thread === track.ref;
   return false;
 }
 
+// Being preempted is often short, and is what people look for: it is never merged away.
 const RARE_STATES = Uint8Array.from(STATE_NAMES, (_, state) => (state === State.Preempted ? 1 : 0));
 const NONE: never[] = [];
 
 /** How a line is painted: its colours, what is looked for, what must not be merged away. */
 function styleOf(scene: Scene, line: Line): Style {
   const { colours, matches, rare, theme } = scene;
+  // States, CPUs and locks store no name in their value, so a search by name cannot match them.
   const named = line.kind !== Kind.State && line.kind !== Kind.Cpu && line.kind !== Kind.Lock;
   return {
     inks: colours.inks(line.kind),
@@ -267,6 +291,7 @@ function labelText(scene: Scene, line: Line, value: number): string {
   if (line.kind === Kind.Cpu || line.kind === Kind.Lock) return threadName(recording, value - 1);
   const name = recording.text(nameOf(value));
   const kind = kindOf(value);
+  // Work has its name alone; a wait without a name has its kind, and a hold says that it is one.
   if (line.kind !== Kind.Slice || kind === SliceKind.Work || kind === SliceKind.TaskRun) return name;
   return name === "" ? (SLICE_KINDS[kind] ?? "") : kind === SliceKind.LockHold ? `${name} (held)` : name;
 }
@@ -288,12 +313,14 @@ function measured(ctx: Pen, text: string): number {
 function fit(ctx: Pen, text: string, room: number): string {
   const width = measured(ctx, text);
   if (width <= room) return text;
+  // By the mean width of a letter, less the room for the ellipsis: measuring every prefix would be exact and slow.
   const letters = Math.floor((text.length * (room - 8)) / width);
   return letters < 2 ? "" : `${text.slice(0, letters)}\u2026`;
 }
 
 /** First tick and step; ticks are round numbers on an axis that begins at `origin`. */
 function ticks(view: Viewport, origin: number): [number, number] {
+  // 110 px between two ticks leave room for a label of ten digits.
   const step = tickStep(nsPerPixel(view) * 110);
   return [origin + Math.ceil((view.t0 - origin) / step) * step, step];
 }
@@ -307,6 +334,7 @@ function axis(ctx: Pen, scene: Scene): void {
   ctx.fillRect(0, AXIS - 1, view.width, 1);
   const [first, step] = ticks(view, origin);
   const minor = step / 5;
+  // Small ticks begin a step earlier, or the part left of the first label would have none.
   for (let t = first - step; t < view.t1; t += minor) ctx.fillRect(Math.round(xOf(view, t)), AXIS - 5, 1, 4);
   for (let t = first; t < view.t1; t += step) {
     const x = Math.round(xOf(view, t));
@@ -320,6 +348,7 @@ function axis(ctx: Pen, scene: Scene): void {
   if (cursor !== undefined) {
     const text = instant(cursor - origin);
     const width = ctx.measureText(text).width + 10;
+    // The time under the pointer stands above it, but not beyond the ends of the axis.
     const x = Math.min(Math.max(0, xOf(view, cursor) - width / 2), view.width - width);
     ctx.fillStyle = theme.accent;
     ctx.fillRect(x, 3, width, 18);
@@ -364,9 +393,11 @@ function marks(ctx: Pen, scene: Scene): void {
     ctx.lineWidth = 1;
     ctx.strokeRect(x0 + 0.5, Math.max(AXIS, y0) + 0.5, x1 - x0 - 1, y1 - Math.max(AXIS, y0) - 1);
   }
+  // A line may be on the screen twice, pinned and in its place: both are framed.
   for (const [item, width] of [[marks.hover, 1], [marks.selected, 2]] as const) {
     if (!item) continue;
     for (const { row, y } of placedRows(scene, item.line)) {
+      // Cut 4 px outside the view: zoomed in, an item's ends may lie millions of pixels away.
       const x0 = Math.max(-4, xOf(view, item.start));
       const x1 = Math.min(view.width + 4, Math.max(xOf(view, item.end), x0 + 2));
       if (x1 < 0 || x0 > view.width) continue;
@@ -390,6 +421,7 @@ function instants(ctx: Pen, scene: Scene, row: Row, y: number): boolean {
   const { recording, view, colours, theme } = scene;
   const { line } = row;
   let complete = true;
+  // Instants closer than a pixel are drawn once: more marks at one place look the same and take time.
   let lastX = -Infinity;
   const middle = y + row.height / 2;
   for (let u = 0; u < line.nUnits; u++) {
@@ -404,6 +436,7 @@ function instants(ctx: Pen, scene: Scene, row: Row, y: number): boolean {
       if (t < view.t0 || t > view.t1) continue;
       const x = xOf(view, t);
       if (x - lastX < 1) continue;
+      // The name may reach to the next mark.
       const next = i + 1 < unit.n ? xOf(view, unit.start[i + 1]!) : view.width;
       ctx.fillStyle = css(colours.of(line.kind, unit.value[i]!));
       ctx.beginPath();

@@ -69,6 +69,9 @@ export function paintLine(
   units: (u: number) => Unit | undefined,
   target: Target,
 ): boolean {
+  // `fine` is the width of a bucket of the line's finest level, ns. A wider pixel is painted from a level, which takes the
+  // same time however many items the line has; a narrower one from the items. `expected` is 0 for lines that have no
+  // levels because they have few items.
   const nsPerPixel = (span.t1 - span.t0) / span.width;
   const finest = line.levels.at(-1);
   const expected = line.lod?.[0] ?? 0;
@@ -85,6 +88,7 @@ export function paintLine(
     if (unit) decoded.push(unit);
     else complete = false;
   }
+  // Not all items are decoded. A coarse picture of the whole line is better than holes that look like idle time.
   if (!complete && finest) {
     paintLevel(line, span, style, target);
     return false;
@@ -132,9 +136,11 @@ class ItemPainter {
     const [i0, i1] = itemsBetween(unit, t0, t1);
     const { start, end, value } = unit;
     for (let i = i0; i < i1; i++) {
+      // Ends in pixels, with fractions: they say how much of its first and last pixel an item fills.
       const x0 = (start[i]! - t0) * scale;
       const x1 = (end[i]! - t0) * scale;
       const p0 = Math.floor(x0);
+      // Inside one pixel: it is added to what that pixel holds already.
       if (x1 <= p0 + 1) {
         if (p0 >= 0 && p0 < width) this.part(p0, x1 - x0, value[i]!, true);
         continue;
@@ -164,6 +170,8 @@ class ItemPainter {
       if (this.note !== 0 && this.note !== value + 1) this.several = true;
       this.note = value + 1;
     }
+    // A thread that slept for most of a pixel and ran for a moment is shown as running: sleep colours a pixel only where
+    // nothing else is in it.
     const blocked = this.states && isFaint(value);
     const weight = blocked ? filled * 1e-6 : filled;
     if (this.count === 1 || weight > this.best) {
@@ -179,6 +187,7 @@ class ItemPainter {
     if (p0 >= 0 && head < 1 && p0 < width) this.part(p0, head, value, false);
     const from = Math.max(0, Math.ceil(x0));
     const to = Math.min(width, Math.floor(x1));
+    // The whole pixels between the two ends are the item's alone.
     if (to > from) {
       this.flush();
       const { body, at, label, labelWidth } = this.target;
@@ -196,8 +205,10 @@ class ItemPainter {
     if (p < 0 || this.count === 0) return;
     const { body, edge, mark, at } = this.target;
     const blockedOnly = this.states && isFaint(this.value);
+    // How much of the pixel is filled becomes its opacity.
     const cover = blockedOnly ? 255 : (255 * Math.min(1, this.filled)) | 0;
     body[at + p] = this.ink(this.value, Math.max(FAINTEST, cover));
+    // The edge is for what the body does not show; 0 in `note` is nothing, so values are stored plus one.
     if (this.note !== 0 && this.note !== this.value + 1) edge[at + p] = this.ink(this.note - 1, 255);
     else if (this.whole && this.count > 1) edge[at + p] = this.shade;
     if (this.several) mark[at + p] = this.markInk;
@@ -215,6 +226,7 @@ class ItemPainter {
     const { body, edge, mark, at } = this.target;
     const x = Math.floor((start - this.span.t0) * this.scale);
     if (x < 0 || x >= this.span.width || (end - start) * this.scale >= 2) return;
+    // It is seen already when the body or the edge has its colour. An empty edge means that it shares its pixel with nothing.
     const own = this.ink(value, 255);
     const shown = edge[at + x]!;
     const rgb = 0xffffff;
@@ -230,14 +242,17 @@ function paintLevel(line: Line, span: Span, style: Style, target: Target): void 
   if (!level) return;
   const { body, edge, mark, at, labelWidth } = target;
   const { inks, matches } = style;
+  // Buckets per pixel, and the bucket (with a fraction) at the left end of the view.
   const perPixel = (((span.t1 - span.t0) / span.width) * level.n) / span.length;
   const first = (span.t0 * level.n) / span.length;
   const states = line.kind === Kind.State;
   const shift = keyShift(line.kind);
   const shade = abgr(style.background, 150);
   const markInk = abgr(style.text, 255);
+  // The open run of pixels of one value, which gets one label; -1 between runs.
   let runFrom = 0;
   let runValue = -1;
+  // One step beyond the last pixel: it closes the last run.
   for (let p = 0; p <= span.width; p++) {
     let shown = -1;
     const x = first + p * perPixel;
@@ -257,11 +272,13 @@ function paintLevel(line: Line, span: Span, style: Style, target: Target): void 
         const weight = states && isFaint(value) ? 0 : cover;
         filled += weight;
         flags |= level.flags[b]!;
+        // The last two different things that must not be hidden; more are only counted, by SEVERAL.
         const note = level.note[b]!;
         if (note !== 0 && note !== noteA) {
           noteB = noteA;
           noteA = note;
         }
+        // Buckets of different values in one pixel are items merged here, though each bucket held only one.
         if (pickAt >= 0 && value !== level.value[pickAt]) flags |= MERGED;
         if (weight > best) {
           best = weight;

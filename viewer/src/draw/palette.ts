@@ -154,6 +154,7 @@ const MUTED: Rgb[] = [0xc9907a, 0x44aa99, 0xddcc77, 0xcc6677, 0x6f74c4, 0x9c9a58
 export function hash(text: string): number {
   let h = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
+  // FNV leaves the low bits of similar names similar, and the colour is chosen by them: so two more rounds of mixing.
   h ^= h >>> 15;
   h = Math.imul(h, 0x2c1b3c6d);
   return (h ^ (h >>> 12)) >>> 0;
@@ -199,6 +200,7 @@ export function assignColours(names: string[]): Map<string, number> {
       given.set(name, own);
       continue;
     }
+    // First a base colour that no name has yet; once all bases are taken, any shade that is free.
     const free = (n: number): boolean => !used.has(n) && (bases.size === MUTED.length || !bases.has(n % MUTED.length));
     let n = own;
     for (let step = 0; step < N_NAME_COLOURS && !free(n); step++) n = (n + 1) % N_NAME_COLOURS;
@@ -295,6 +297,7 @@ export class Colours {
     this.givenThreads = assignColours(targets.map((t) => this.threadKey(t)));
   }
 
+  /** The colours of a kind of line as pixels; a table as long as that kind has values. */
   inks(kind: Kind): Inks {
     let inks = this.inksOf.get(kind);
     if (!inks) {
@@ -306,6 +309,7 @@ export class Colours {
     return inks;
   }
 
+  /** The colour of a value of a kind of line. States and classes have fixed ones; the rest is remembered. */
   of(kind: Kind, value: number): Rgb {
     if (kind === Kind.State) return stateColour(value, this.dark);
     if (kind === Kind.Account) return classColour(this.index.account?.classes[value]?.[0], this.dark);
@@ -318,6 +322,7 @@ export class Colours {
     return rgb;
   }
 
+  /** Works a colour out: a thread's, a wait's by its kind, anything else's by its name. */
   private make(kind: Kind, value: number): Rgb {
     if (kind === Kind.Cpu || kind === Kind.Lock) return this.thread(value - 1);
     if (kind === Kind.Slice) {
@@ -328,6 +333,10 @@ export class Colours {
     return paletteColour(this.given.get(text) ?? hash(text) % N_NAME_COLOURS, this.dark);
   }
 
+  /**
+   * What a thread's colour is made from: its name, and its TID counted from its process's. Both are nearly always the same
+   * in the next run, so a thread keeps its colour from report to report.
+   */
   private threadKey(ix: number): string {
     const thread = this.index.threads[ix];
     if (!thread) return "";

@@ -28,10 +28,13 @@ export class SvgPen implements Pen {
   textBaseline: CanvasTextBaseline = "alphabetic";
   globalAlpha = 1;
   private dash: number[] = [];
+  /** Elements in drawing order; `defs` has the patterns and clips that they refer to by id. */
   private readonly parts: string[] = [];
   private readonly defs: string[] = [];
+  /** The path since `beginPath`, in the letters of SVG's `d` attribute. */
   private path = "";
   private clips = 0;
+  /** What `restore` brings back, one entry for each `save`; `depth` is the number of open groups. */
   private readonly stack: { alpha: number; font: string; dash: number[]; depth: number }[] = [];
   private depth = 0;
 

@@ -6,6 +6,8 @@ import { trackAt, type Layout, type Row, type Track } from "../view/layout";
 import type { Viewport } from "../view/viewport";
 import type { Colours, Theme } from "./palette";
 
+// Places: `x` counts CSS pixels from the chart's left edge, `y` from the canvas's top, so rows begin at y = AXIS. A
+// track's own `y` counts from the top of its part, pinned or scrolled; visibleTracks() turns one into the other.
 /** Height of the time axis above the rows, CSS pixels. */
 export const AXIS = 34;
 /** What is marked in the chart. */

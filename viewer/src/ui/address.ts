@@ -17,6 +17,7 @@ export class Address {
   private readonly parts = new Map<string, string>();
 
   constructor() {
+    // The second view's part is one parameter of the first's, so that a link with one recording looks the same as before.
     const query = new URLSearchParams(location.hash.replace(/^#/, ""));
     const second = query.get("b");
     query.delete("b");
@@ -57,6 +58,7 @@ export class Keeper {
   private saved(): Saved {
     const { view, choices, selected, area, arrowKinds, notes } = this.state;
     const arrows = [...arrowKinds];
+    // The usual arrows are not written: an address says only what the person chose.
     const usual = String(arrows) === String(this.parts.arrows.usual());
     return {
       t0: view.t0,

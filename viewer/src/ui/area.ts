@@ -57,6 +57,7 @@ export class AreaDetails {
     const { state, account, selection } = this.parts;
     const ids = new Set(area.tracks);
     const tracks = [...state.layout.pinned, ...state.layout.tracks].filter((track) => ids.has(track.id));
+    // Tracks that were hidden or folded since the area was marked are not added up.
     const lines = tracks.flatMap((track) => track.rows.map((row) => row.line));
     const sums = await account.sums(area.t0, area.t1, chosenCpus(state), this.cancelled);
     if (sums && !this.cancelled()) box.append(...accountParts(state, selection, sums, area.t1 - area.t0));
@@ -83,6 +84,7 @@ export class AreaDetails {
       tables.push(table({ caption: "Slices", columns, rows, sortBy: 2 }));
     }
     if (totals.threads.size > 0) {
+      // A column for each state that some thread was in.
       const used = Array.from({ length: N_STATES }, (_, s) => s).filter((s) => [...totals.threads.values()].some((row) => row[s]! > 0));
       const columns = [{ text: "thread" }, ...used.map((s) => ({ text: STATE_NAMES[s] ?? "", number: true, colour: css(stateColour(s, theme.dark)) }))];
       const rows = [...totals.threads].map(([thread, row]): Cell[] => [threadLabel(recording, thread), ...used.map((s) => ({ value: row[s]!, text: duration(row[s]!) }))]);
@@ -90,6 +92,7 @@ export class AreaDetails {
     }
     if (totals.cpus.size > 0) {
       const rows = [...totals.cpus].map(([cpu, row]): Cell[] => {
+        // The three threads that had the CPU longest.
         const top = [...row.threads].sort((a, b) => b[1] - a[1]).slice(0, 3);
         return [`CPU ${cpu}`, { value: row.busy, text: percent(row.busy, length) }, top.map(([t, ns]) => `${threadLabel(recording, t)} ${percent(ns, length)}`).join(", ")];
       });

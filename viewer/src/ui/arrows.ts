@@ -61,6 +61,7 @@ export class Arrows {
     return fitting(arrows);
   }
 
+  /** Arrows of the chosen kinds, between the threads whose rows are on the screen. */
   private ofKinds(): Arrow[] {
     const { recording, view, arrowKinds } = this.state;
     const arrows: Arrow[] = [];
@@ -85,6 +86,7 @@ export class Arrows {
     return arrows;
   }
 
+  /** Arrows of the selected item, which show whatever kinds are chosen. */
   private ofItem(item: Item): Arrow[] {
     const { recording, view } = this.state;
     const { kind, owner } = item.line;

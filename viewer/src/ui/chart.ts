@@ -3,6 +3,7 @@ import type { ChartRow } from "../data/index";
 import { css, paletteColour } from "../draw/palette";
 import { h, svg } from "./dom";
 
+// Sizes in the picture's own units; LEFT and BOTTOM hold the axes' labels.
 const WIDTH = 420;
 const HEIGHT = 210;
 const LEFT = 44;
@@ -18,6 +19,7 @@ export function curves(chart: ChartRow, dark: boolean): HTMLElement {
   const y1 = Math.max(1e-12, ...points.map(([, y]) => y)) * 1.05;
   const x = (v: number): number => LEFT + ((v - x0) / Math.max(1e-12, x1 - x0)) * (WIDTH - LEFT - 10);
   const y = (v: number): number => HEIGHT - BOTTOM - (v / y1) * (HEIGHT - BOTTOM - 8);
+  // `x` and `y` turn values into the picture's units, y upwards.
   const path = (line: [number, number][]): string => line.map(([a, b], i) => `${i === 0 ? "M" : "L"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
   const picture = svg("svg", { class: "curves", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: "img", "aria-label": `${chart.caption}: ${chart.series.map((series) => `${series.name} ends at ${(series.points.at(-1)?.[1] ?? 0).toPrecision(3)}`).join(", ")}` });
   for (const tick of ticksOf(0, y1)) {

@@ -94,6 +94,7 @@ function accountsTable(sides: readonly [Side, Side], totals: [Totals, Totals]): 
   const [a, b] = sides.map(({ state }) => state.recording.index.account!.classes) as [AccountRow["classes"], AccountRow["classes"]];
   const { dark } = sides[0].state.theme;
   const keys = [...new Set([...a, ...b].map(([key]) => key))];
+  // CPU time of a class on one side in ns, and as a number of CPUs, by which runs of different length can be compared.
   const ns = (side: 0 | 1, key: string): number => totals[side].sums.classes[[a, b][side]!.findIndex(([k]) => k === key)] ?? 0;
   const cpus = (side: 0 | 1, key: string): number => ns(side, key) / totals[side].length;
   const shown = classOrder(keys).map((k) => keys[k]!).filter((key) => ns(0, key) + ns(1, key) > 0);
@@ -141,6 +142,7 @@ function nameRow(a: Side, b: Side, x: NameRow | undefined, y: NameRow | undefine
     if (!row) return { value: -1, text: "\u2013" };
     return { value: ns(row), text: duration(ns(row)), go: () => void selection.selectNumber(row.line, row.item) };
   };
+  // A name that only B has is described by B's strings and colours.
   const [owner, own] = x ? [a.state, x] : [b.state, y!];
   const change = x && y ? y.total / Math.max(1, x.total) : 0;
   return [

@@ -3,7 +3,11 @@
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | undefined | ((event: never) => void)>;
 
-/** `h("button", { class: "x", onclick: f }, "text")`. */
+/**
+ * Makes an element. Texts become text nodes, never HTML: names come from recordings, which may hold anything. An attribute
+ * whose value is a function is a listener, "onclick" for click; undefined and false leave an attribute out.
+ * `h("button", { class: "x", onclick: f }, "text")`
+ */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Attributes = {},

@@ -3,6 +3,7 @@ import type { Index } from "../data/index";
 import { count, duration } from "../view/units";
 import { h } from "./dom";
 
+/** What is not known (an empty text, null) is left out. */
 export function infoTab(index: Index): HTMLElement {
   const { info } = index;
   const list = h("dl", { class: "facts-list wide" });
@@ -12,6 +13,7 @@ export function infoTab(index: Index): HTMLElement {
   fact("Command", info.command.join(" "));
   fact("Exit status", info.exit_status);
   fact("Length", duration(index.span[1] - index.span[0]));
+  // ns since 1970 do not fit a double exactly, so they travel as text.
   if (info.realtime_ns !== "") fact("Begun", new Date(Number(BigInt(info.realtime_ns) / 1_000_000n)).toISOString());
   fact("Host", info.host);
   fact("Kernel", `${info.kernel} ${info.machine}`.trim());

@@ -1,11 +1,13 @@
 // The bar above the panel that changes the panel's height, by mouse and by keys.
 import { h } from "./dom";
 
+// CSS pixels: the tabs alone remain visible at LOWEST.
 const LOWEST = 36;
 /** Share of the window that the panel may take. */
 const HIGHEST = 0.75;
 const KEY_STEP = 24;
 
+/** A separator, as the ARIA pattern for splitters has it: focusable, with its value, moved by arrow keys. */
 export function gripFor(panel: HTMLElement): HTMLElement {
   const grip = h("div", {
     class: "grip",
@@ -23,6 +25,7 @@ export function gripFor(panel: HTMLElement): HTMLElement {
     grip.setAttribute("aria-valuenow", String(fitting));
   };
   grip.addEventListener("pointerdown", (event) => {
+    // The panel grows upwards: its height and the pointer's place add up to the same all along.
     const from = panel.offsetHeight + event.clientY;
     grip.setPointerCapture(event.pointerId);
     const move = (e: PointerEvent): void => set(from - e.clientY);

@@ -10,9 +10,11 @@ import { chosenCpus } from "./subject";
 
 /** Elements for the rows in view only: a thousand threads have as few as ten. */
 export class Headers {
+  /** The elements that are in the page, by track id. */
   private readonly elements = new Map<string, HTMLElement>();
   private readonly top: HTMLElement;
   private readonly rest: HTMLElement;
+  /** What the elements were made for: while it is the same, they are only moved. */
   private shown = "";
 
   constructor(
@@ -29,6 +31,7 @@ export class Headers {
   update(): void {
     const { layout, view } = this.state;
     const tracks = visibleTracks(this.state);
+    // Everything that changes an element's content: tracks, open or not, pinned, compact, and the account's CPUs.
     const key = `${[...(chosenCpus(this.state) ?? [])].join()};` + tracks.map(({ track }) => `${track.id}:${track.open ?? ""}:${track.pinned}:${track.compact === true ? track.height : ""}`).join();
     if (key !== this.shown) {
       this.shown = key;
@@ -38,6 +41,7 @@ export class Headers {
     for (const { track, y } of tracks) {
       const element = this.elements.get(track.id);
       if (!element) continue;
+      // Moved by a transform, which costs no layout of the page: scrolling does this with every frame.
       const top = track.pinned ? track.y : y - AXIS - layout.pinnedHeight;
       element.style.transform = `translateY(${top}px)`;
     }
@@ -46,6 +50,7 @@ export class Headers {
 
   /** Makes the headers anew. Focus is kept: a person who pins a row by keyboard goes on from there. */
   private rebuild(tracks: Track[]): void {
+    // Track and button that have the focus; `data-do` names the button.
     const focused = document.activeElement?.closest<HTMLElement>(".track")?.dataset.id;
     const control = (document.activeElement as HTMLElement | null)?.dataset.do;
     const keep = new Set(tracks.map((track) => track.id));
@@ -89,6 +94,7 @@ export class Headers {
         )
       : h("div", { class: "name", title: name }, h("span", { class: "title" }, track.title), h("span", { class: "detail" }, track.detail));
     const buttons = h("div", { class: "row-buttons" });
+    // Groups can only be folded; processes can also be hidden; single rows can be pinned too.
     if (track.kind !== "group") {
       if (track.kind !== "process") {
         const what = track.pinned ? "unpin" : "pin";
@@ -130,6 +136,7 @@ export class Headers {
     if (track.kind !== "thread") return "";
     const thread = this.state.recording.index.threads[track.ref];
     if (!thread || !track.rows.some((row) => row.line.kind === Kind.State)) return "";
+    // Of the time that the thread lived, which may be less than the recording.
     const alive = thread.alive[1] - thread.alive[0];
     return `${percent(thread.states[State.Running] ?? 0, alive)} on CPU`;
   }

@@ -75,6 +75,7 @@ export class Help {
     });
   }
 
+  /** While it is open keys are for the dialog, not for the chart. */
   get isOpen(): boolean {
     return this.element.open;
   }

@@ -11,6 +11,7 @@ import type { Search } from "./search";
 import type { Selection } from "./selection";
 import type { ViewState } from "./state";
 
+// CSS pixels: the picture, the highest bar, and below it the line of labels.
 const WIDTH = 360;
 const HEIGHT = 84;
 const BASE = 16;
@@ -43,6 +44,7 @@ function picture({ state, search }: HistogramParts, row: NameRow, bins: Bin[], s
   const drawn = bars(bins, 60);
   const most = Math.max(...drawn.map((bar) => bar.count));
   const step = WIDTH / drawn.length;
+  // A name's waits and its holds are different values: only slices of this row's kind are counted.
   const own = encodeNamed(row.name, row.kind);
   const colour = css(state.colours.of(Kind.Slice, own));
   const length = selected ? selected.end - selected.start : -1;

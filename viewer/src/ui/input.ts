@@ -35,6 +35,7 @@ const CLICK = 4;
 /** Share of the width that a key press moves by. */
 const STEP = 0.15;
 
+/** Listeners stay for the page's life: a view is never taken away. */
 export function bindInput(parts: InputParts): void {
   bindPointer(parts);
   bindWheel(parts);
@@ -66,11 +67,13 @@ function bindPointer(parts: InputParts): void {
     const [x, y] = place(event);
     const what = y < AXIS ? "axis" : event.shiftKey ? "area" : "move";
     drag = { what, x, y, t0: state.view.t0, t1: state.view.t1, scroll: state.view.scroll, moved: false };
+    // The drag goes on when the pointer leaves the canvas, and its end is heard.
     canvas.setPointerCapture(event.pointerId);
     tooltip.hide();
   });
   canvas.addEventListener("pointermove", (event) => {
     const [x, y] = place(event);
+    // The time under the pointer also shows on the axis and in the overview.
     state.cursor = timeAt(state.view, x);
     if (!drag) {
       if (y >= AXIS) void tooltip.at(x, y, event.clientX, event.clientY);
@@ -82,6 +85,7 @@ function bindPointer(parts: InputParts): void {
     drag.moved = true;
     dragged(parts, drag, x, y);
   });
+  // The end of a drag or a click; a cancelled one (a gesture of the system) selects nothing.
   const finish = (event: PointerEvent): void => {
     if (!drag) return;
     const done = drag;
@@ -113,6 +117,7 @@ function dragged({ state, stage, navigation }: InputParts, drag: Drag, x: number
   const { view } = state;
   if (drag.what === "move") {
     stage.canvas.style.cursor = "grabbing";
+    // Computed from where the drag began, not from the last event: so no rounding adds up.
     const by = ((drag.x - x) / view.width) * (drag.t1 - drag.t0);
     stage.chart.scrollTop = drag.scroll + drag.y - y;
     navigation.show(clampRange(drag.t0 + by, drag.t1 + by, state.recording.length));
@@ -121,6 +126,7 @@ function dragged({ state, stage, navigation }: InputParts, drag: Drag, x: number
   const [t0, t1] = between(state, drag.x, x);
   const bottom = view.height;
   state.rubber =
+    // A band over all rows when the axis is dragged, a rectangle otherwise.
     drag.what === "axis" ? { t0, t1, y0: AXIS, y1: bottom } : { t0, t1, y0: Math.min(drag.y, y), y1: Math.max(drag.y, y) };
   state.redraw();
 }
@@ -151,13 +157,16 @@ function bindWheel({ state, stage, navigation }: InputParts): void {
     (event) => {
       const box = stage.canvas.getBoundingClientRect();
       const x = Math.max(0, event.clientX - box.left);
+      // Browsers count the wheel in pixels, in lines (16 px) or in pages.
       const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? state.view.height : 1;
       if (event.ctrlKey || event.metaKey) {
         event.preventDefault();
+        // An exponential: turning back undoes turning forth. Limited, since some wheels report hundreds of pixels at once.
         const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY * unit * 0.004)));
         navigation.show(zoomed(state.view, factor, x, state.recording.length));
         return;
       }
+      // Some systems turn Shift and wheel into sideways scrolling themselves, others leave that to the page.
       const sideways = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX;
       if (sideways === 0) return;
       event.preventDefault();
@@ -174,6 +183,7 @@ type Action = (parts: InputParts, event: KeyboardEvent) => void;
 const zoom =
   (factor: number): Action =>
   ({ state, navigation }) => {
+    // About the pointer, or the middle when it is not over the chart.
     const x = state.cursor === undefined ? state.view.width / 2 : state.x(state.cursor);
     navigation.show(zoomed(state.view, factor, x, state.recording.length));
   };

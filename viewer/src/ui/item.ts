@@ -44,6 +44,7 @@ export class ItemDetails {
     this.common();
   }
 
+  /** Adds what has to be read first. Another selection ends it: after each wait it looks whether it is still wanted. */
   async fill(): Promise<void> {
     const { item, facts } = this;
     if (item.line.kind === Kind.Slice) await this.slice();
@@ -66,6 +67,7 @@ export class ItemDetails {
   private heading(): HTMLElement {
     const { item } = this;
     const { state, selection, navigation, addNote } = this.parts;
+    // A counter's value is a number to be drawn as a height, and has no colour: grey.
     const rgb = item.line.kind === Kind.Counter ? 0x888888 : state.colours.of(item.line.kind, item.value);
     return h(
       "div",
@@ -86,6 +88,7 @@ export class ItemDetails {
     const { item, facts } = this;
     const { recording, origin } = this.parts.state;
     const { index } = recording;
+    // Only slices and instants have a name in their value (data/value.ts).
     const name = item.line.kind === Kind.Slice || item.line.kind === Kind.Instant ? nameOf(item.value) : -1;
     if (item.line.kind !== Kind.Instant && item.line.kind !== Kind.Counter) fact(facts, "Duration", duration(item.end - item.start));
     fact(facts, "Start", instant(item.start - origin));
@@ -114,6 +117,7 @@ export class ItemDetails {
   private async slice(): Promise<void> {
     const { item, facts } = this;
     const { recording } = this.parts.state;
+    // The writer's totals for this name; the histogram needs no item.
     const row = recording.index.names.find((row) => encodeNamed(row.name, row.kind) === item.value);
     const found = await sliceDetails(recording, item, this.cancelled);
     if (this.cancelled()) return;
@@ -122,9 +126,11 @@ export class ItemDetails {
       const path = found.enclosing.flatMap((above, i) => [...(i > 0 ? [" \u203a "] : []), link(itemTitle(recording, above), () => this.goTo(above))]);
       fact(facts, "Inside", h("span", {}, ...path));
     }
+    // The file stores 1 + the row; 0 is none.
     const object = found.object > 0 ? recording.index.objects[found.object - 1] : undefined;
     if (object !== undefined) fact(facts, kindOf(item.value) >= SliceKind.LockWait ? "Lock" : "Object", object);
     if (found.task > 0) await taskFacts(this.parts, facts, found.task - 1, this.cancelled);
+    // Its length is then only what was seen of it.
     if (found.open & 1) fact(facts, "Note", "its beginning was not seen");
     if (found.open & 2) fact(facts, "Note", "its end was not seen");
     this.args(found.args);
@@ -134,6 +140,7 @@ export class ItemDetails {
     const [states] = linesOf(recording, Kind.State, item.line.owner);
     const waits = states && (await waitsOf(recording, states, item.start, item.end, patience));
     const process = recording.index.threads[item.line.owner]?.process ?? -1;
+    // Who held the lock is a question only for a slice that waits for one.
     const held = object !== undefined && kindOf(item.value) === SliceKind.LockWait ? await holders(recording, object, process, item.start, item.end, patience) : [];
     if (this.cancelled()) return;
     this.side(held.length > 0 ? this.blames("Who held the lock meanwhile", held, "held") : null, waits ? this.waits(waits) : null);
@@ -171,9 +178,11 @@ export class ItemDetails {
   private stateLink(blame: Blame): HTMLElement {
     const { item } = this;
     const { recording } = this.parts.state;
+    // An item of a lock's row belongs to a thread, whose number plus one is its value.
     const owner = item.line.kind === Kind.Lock ? item.value - 1 : item.line.owner;
     return link(duration(blame.longest), () => {
       const [states] = linesOf(recording, Kind.State, owner);
+      // The middle of the wait: its ends belong to the neighbouring states too.
       if (states) void itemAt(recording, states, blame.start + blame.longest / 2).then((found) => found && this.goTo(found));
     });
   }
@@ -206,6 +215,7 @@ export class ItemDetails {
     const { recording } = this.parts.state;
     const found = await stateDetails(recording, item);
     if (this.cancelled()) return;
+    // Of a thread without a CPU, the kernel names the CPU in whose queue it stands, or the one that it ran on last.
     if (found.cpu >= 0) fact(facts, item.value === State.Running ? "CPU" : item.value === State.Woken || item.value === State.Preempted ? "Queue of CPU" : "Last CPU", String(found.cpu));
     const by = found.by >= 0 ? this.threadLink(found.by, item.start) : "an interrupt, or not known";
     if (item.value === State.Woken) fact(facts, "Woken by", by);
@@ -226,9 +236,11 @@ export class ItemDetails {
     const slice = await sliceOfLock(recording, item);
     if (this.cancelled()) return;
     if (slice) fact(facts, "In its thread", link("show the slice", () => this.goTo(slice)));
+    // Holds and waits in rows of their own: their sum would mean nothing.
     const numbers = [["holds", lock.holds, lock.hold_ns], ["waits", lock.waits, lock.wait_ns]] as const;
     const rows = numbers.map(([what, n, ns]): Cell[] => [what, n, { value: ns, text: duration(ns) }, { value: n > 0 ? ns / n : 0, text: n > 0 ? duration(ns / n) : "-" }]);
     this.side(h("div", {}, h("h3", {}, "All of this lock"), table({ columns: [{ text: "" }, { text: "count", number: true }, { text: "total", number: true }, { text: "mean", number: true }], rows })));
+    // Lanes of waits come after those of holds.
     if (item.line.depth >= lock.hold_lanes) {
       const held = await holders(recording, lock.object, lock.process, item.start, item.end, new Patience(this.cancelled));
       if (!this.cancelled() && held.length > 0) this.side(this.blames("Who held the lock meanwhile", held, "held"));
@@ -238,6 +250,7 @@ export class ItemDetails {
 
   /** The arguments that the program annotated, in its order. */
   private args(args: Argument[]): void {
+    // A text is a row of the index's strings; numbers are shown as they are.
     for (const { name, value } of args) fact(this.facts, this.parts.state.recording.text(name), typeof value === "object" ? this.parts.state.recording.text(value.text) : String(value));
   }
 }

@@ -41,11 +41,13 @@ const KIND_MEANINGS: Partial<Record<number, string>> = {
   [SliceKind.LockHold]: "holds a lock",
 };
 
+/** The states that some thread of the recording was in. */
 function states({ index }: Recording, dark: boolean): Entry[] {
   const used = new Set(index.threads.flatMap((thread) => thread.states.flatMap((ns, state) => (ns > 0 ? [state] : []))));
   return STATE_ORDER.filter((state) => used.has(state)).map((state) => ({ colour: css(stateColour(state, dark)), name: STATE_NAMES[state] ?? "", meaning: STATE_MEANINGS[state] ?? "", kind: "" }));
 }
 
+/** The kinds of waits and holds that some slice has. */
 function kinds({ index }: Recording, dark: boolean): Entry[] {
   const used = new Set(index.names.map((row) => row.kind));
   const entries = Object.entries(KIND_MEANINGS).filter(([kind]) => used.has(Number(kind)));

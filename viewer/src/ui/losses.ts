@@ -27,10 +27,12 @@ export function lossBanner(recording: Recording, navigation: Navigation, name: s
   return box;
 }
 
+/** One loss in words: how many, why, where, and what would help. */
 function lossItem(recording: Recording, navigation: Navigation, loss: LossRow): HTMLElement {
   const thread = recording.index.threads[loss.thread];
   const where = loss.cpu >= 0 ? `CPU ${loss.cpu}` : thread ? `thread ${thread.tid}` : "all CPUs";
   const what = `${loss.count > 0 ? count(loss.count) : "an unknown number of"} events, ${loss.cause}, ${where}`;
+  // With as much time before and after it as it lasted: what surrounds a gap says what is missing.
   const go = link("show", () => navigation.show([loss.from - (loss.to - loss.from), loss.to + (loss.to - loss.from)]));
   return h("li", {}, `${what}${loss.remedy === "" ? "" : `; remedy: ${loss.remedy}`} `, loss.to > loss.from && go);
 }

@@ -12,6 +12,7 @@ import { h } from "./dom";
 import type { Navigation } from "./navigation";
 import type { ViewState } from "./state";
 
+// Height in CSS pixels, and in how many parts the recording is cut where there is no account to draw.
 export const MINIMAP = 36;
 const BUCKETS = 512;
 
@@ -67,6 +68,7 @@ export class Minimap {
     const { account } = this;
     const { lines, what } = account.lines.length > 0 ? { lines: [], what: `account of ${account.lines.length} CPUs` } : this.lines();
     this.caption.replaceChildren(h("span", {}, "Overview"), h("span", { class: "muted" }, what));
+    // Sums go into arrays of their own, which replace the old ones when they are whole: frames are drawn meanwhile.
     const busy: Busy = { own: new Float64Array(BUCKETS), all: new Float64Array(BUCKETS), lines: lines.length };
     for (const line of lines) await this.add(busy, line);
     this.busy = busy;
@@ -89,6 +91,7 @@ export class Minimap {
       if (this.own(line, value)) busy.own[bucket]! += share;
     };
     if (line.levels.length > 0) {
+      // Levels are halves of each other; where the one of BUCKETS is not among them, it is made from the coarsest.
       const level = line.levels.find((level) => level.n === BUCKETS) ?? pyramid(line.levels[0]!, line.kind, BUCKETS)[0]!;
       for (let b = 0; b < BUCKETS; b++) put(b, level.cover[b]! / 255, level.value[b]!);
       return;
@@ -97,6 +100,7 @@ export class Minimap {
     for (let u = 0; u < line.nUnits; u++) {
       const unit = await recording.unit(line, u);
       for (let i = 0; i < unit.n; i++) {
+        // An item is spread over the buckets it overlaps. The last instant of the recording is at the end of the last bucket.
         const last = Math.min(BUCKETS - 1, Math.floor(unit.end[i]! / width));
         for (let b = Math.floor(unit.start[i]! / width); b <= last; b++) put(b, overlap(unit.start[i]!, unit.end[i]!, b * width, (b + 1) * width) / width, unit.value[i]!);
       }
@@ -131,12 +135,14 @@ export class Minimap {
     ctx.setTransform(1, 0, 0, 1, 0, 0);
     ctx.drawImage(this.picture, 0, 0);
     ctx.setTransform(dpr, 0, 0, dpr, 0, 0);
+    // The strip shows all of the recording, so its scale has nothing to do with the view's.
     const x = (t: number): number => (t / recording.length) * width;
     state.notes.forEach((note) => {
       ctx.fillStyle = theme.note;
       ctx.fillRect(x(note.t0), 0, Math.max(2, x(note.t1) - x(note.t0)), 4);
     });
     const x0 = Math.max(0, x(view.t0));
+    // The marked part is at least 3 px wide, or it could be neither seen nor grabbed.
     const x1 = Math.min(width, Math.max(x(view.t1), x0 + 3));
     ctx.fillStyle = theme.dark ? "#0b0e11b0" : "#f2f4f6c8";
     ctx.fillRect(0, 0, x0, MINIMAP);
@@ -148,6 +154,7 @@ export class Minimap {
       ctx.fillStyle = theme.accent;
       ctx.fillRect(x(state.cursor), 0, 1, MINIMAP);
     }
+    // For screen readers the strip is a slider whose value is the middle of the view, in percent of the recording.
     const middle = (100 * (view.t0 + view.t1)) / 2 / recording.length;
     canvas.setAttribute("aria-valuenow", String(Math.round(Math.min(100, Math.max(0, middle)))));
     canvas.setAttribute("aria-valuetext", `${duration(view.t1 - view.t0)} in view from ${duration(Math.max(0, view.t0 - state.origin))}`);
@@ -171,6 +178,7 @@ export class Minimap {
     if (!busy) return picture;
     const each = width / BUCKETS;
     const room = height - 4;
+    // All programs first, then the recorded one over it: what remains visible of the first is other programs' work.
     for (const [values, meaning] of [[busy.all, "interference"], [busy.own, "running"]] as const) {
       ctx.fillStyle = css(meaningColour(meaning, theme.dark));
       ctx.beginPath();
@@ -196,12 +204,14 @@ export class Minimap {
     canvas.addEventListener("pointerdown", (event) => {
       const from = timeAt(event);
       const { t0, t1 } = state.view;
+      // Nearly everything in view: there is nowhere to move it, so a drag marks a new part.
       const grab = from >= t0 && from <= t1 && t1 - t0 < state.recording.length * 0.98;
       // Inside the marked part: move it. Beside it: mark a new one.
       canvas.setPointerCapture(event.pointerId);
       let moved = false;
       const move = (e: PointerEvent): void => {
         const at = timeAt(e);
+        // A hand that clicks moves the pointer a little.
         moved ||= Math.abs(e.clientX - event.clientX) > 3;
         if (!moved) return;
         if (grab) navigation.show(clampRange(t0 + at - from, t1 + at - from, state.recording.length));
@@ -212,6 +222,7 @@ export class Minimap {
         "pointerup",
         () => {
           canvas.removeEventListener("pointermove", move);
+          // A click beside the marked part brings that place into the middle, at the same zoom.
           if (!moved && !grab) navigation.show(clampRange(from - (t1 - t0) / 2, from + (t1 - t0) / 2, state.recording.length));
         },
         { once: true },

@@ -14,6 +14,7 @@ export class Navigation {
     readonly home: () => [number, number],
   ) {}
 
+  /** Shows `range`, ns on the file's axis, because the person wants it; a second view follows. */
   show(range: [number, number]): void {
     this.follow(range);
     this.moved.emit();

@@ -22,6 +22,7 @@ export function notesTab(state: ViewState, notes: Notes, add: () => void, leave:
 function row(state: ViewState, notes: Notes, note: Note, number: number, leave: () => void): HTMLElement {
   const input = h("input", { type: "text", class: "note-text", value: note.text, "aria-label": `text of note ${number}`, placeholder: "what is there to see" });
   input.addEventListener("input", () => notes.write(note, input.value));
+  // Every letter is kept at once, so Enter and Escape only leave the field.
   input.addEventListener("keydown", (event) => {
     if (event.key === "Enter" || event.key === "Escape") leave();
   });

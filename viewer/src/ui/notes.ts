@@ -11,10 +11,12 @@ export class Notes {
   /** Marks the selection, the area, or the time under the pointer. */
   add(): Note {
     const { area, selected, view, cursor, notes } = this.state;
+    // With the keyboard alone there is no pointer: then the middle of the view.
     const at = cursor ?? (view.t0 + view.t1) / 2;
     const [t0, t1] = area ? [area.t0, area.t1] : selected ? [selected.start, selected.end] : [at, at];
     const note = { t0: Math.max(0, Math.round(t0)), t1: Math.max(0, Math.round(t1)), text: "" };
     notes.push(note);
+    // Notes are numbered in the order of time; the same array stays, the state owns it.
     notes.sort((a, b) => a.t0 - b.t0);
     this.state.notesChanged.emit();
     this.state.changed();

@@ -105,6 +105,7 @@ export class Pair {
     if (this.following) return;
     this.following = true;
     const { t0, t1 } = this.views[i]!.state.view;
+    // Both axes have the same scale; they differ by the distance of the anchors.
     const by = this.anchors[1 - i]! - this.anchors[i]!;
     this.views[1 - i]!.navigation.follow([t0 + by, t1 + by]);
     this.following = false;

@@ -18,8 +18,10 @@ const NOTHING = "Click an item for its details, or press j to select one and j, 
 export class Panel {
   private readonly tabs: HTMLElement;
   private readonly body: HTMLElement;
+  /** The open tab, and what the first one shows. */
   private tab = "details";
   private details: HTMLElement = h("div", {});
+  /** Number of the last selection: details of an earlier one that still fill up see that they are cancelled. */
   private run = 0;
   /** Makes the details anew, in other colours. */
   private again: () => void = () => undefined;
@@ -46,6 +48,7 @@ export class Panel {
     return [{ id: "details", text: "Details", content: () => this.details }, ...this.list()];
   }
 
+  /** Only the open tab can be reached by the Tab key; the arrow keys lead to the others. */
   private drawTabs(all: Tab[]): void {
     if (!all.some((tab) => tab.id === this.tab)) this.tab = "details";
     const buttons = all.map((tab) => {

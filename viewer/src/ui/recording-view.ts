@@ -75,6 +75,7 @@ export class RecordingView {
     address: Address,
     private readonly companion?: Companion,
   ) {
+    // Parts are made in the order in which they use each other. Only what they need is handed to them.
     const slot = companion?.slot ?? "";
     const named = (part: string): string => (slot === "" ? part : `${part}, second recording`);
     const state = (this.state = new ViewState(recording, matchMedia("(prefers-color-scheme: dark)").matches));
@@ -109,6 +110,7 @@ export class RecordingView {
     const headers = new Headers(state, rows, stage.headers);
     const tooltip = new Tooltip(state, selection, (x, y) => accountAt(state, this.account, x, y));
     this.connect(minimap, headers);
+    // The address is read before the rows are laid out, and written only after everything has its first state.
     const keeper = new Keeper(state, { selection, search, arrows, navigation }, address, slot);
     keeper.restore();
     rows.arrange();
@@ -134,6 +136,7 @@ export class RecordingView {
     state.selectionChanged.on(() => this.showDetails());
     state.foundChanged.on(() => panel.refresh("found"));
     state.notesChanged.on(() => panel.refresh("notes"));
+    // Elements take their colours from the style sheet by this attribute; canvases are painted anew.
     const colour = (): void => {
       document.documentElement.dataset.theme = state.theme.dark ? "dark" : "light";
       minimap.rethemed();

@@ -45,6 +45,7 @@ export class Rows {
     this.arrange();
   }
 
+  /** Shows only the rows whose name has `text`; "" shows all. */
   filter(text: string): void {
     this.state.choices.filter = text;
     this.arrange();
@@ -88,6 +89,7 @@ export class Rows {
     if (top < scroll || top + place.row.height > scroll + room) this.navigation.scrollTo(Math.max(0, top - room / 3));
   }
 
+  /** Where the row of `line` is in the layout; undefined when it is hidden, folded away or filtered out. */
   private find(line: Line): { track: Track; row: Row } | undefined {
     const { pinned, tracks } = this.state.layout;
     for (const track of [...pinned, ...tracks]) {
@@ -119,6 +121,7 @@ export class Rows {
 
   private toggleId(id: string): void {
     const { toggled } = this.state.choices;
+    // The set holds what differs from the default, so toggling twice leaves no trace in the address.
     if (!toggled.delete(id)) toggled.add(id);
   }
 }

@@ -21,13 +21,16 @@ export class Scenes {
   ) {
     const { index } = state.recording;
     this.rare = new Uint8Array(index.strings.length);
+    // Counted over all kinds of slices that share a name.
     const counts = new Map<number, number>();
     for (const { name, count } of index.names) counts.set(name, (counts.get(name) ?? 0) + count);
     for (const [name, count] of counts) if (count <= RARE) this.rare[name] = 1;
+    // The longest slice of each name, by its line: painting a line needs no search.
     const rows = groupBy(index.names, (row) => row.line);
     this.notable = new Map([...rows].map(([line, names]) => [line, names.map((row) => ({ start: row.start, end: row.start + row.max, value: encodeNamed(row.name, row.kind) }))]));
   }
 
+  /** The scene of this moment. It refers to the state's own objects, so it is good for one frame. */
   now(): Scene {
     const { recording, layout, view, colours, theme, found, origin, notes, selected, hover, cursor, rubber } = this.state;
     return {

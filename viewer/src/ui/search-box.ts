@@ -28,6 +28,7 @@ export function searchBox(state: ViewState, search: Search, leave: () => void): 
   const next = button("Next match (n)", "\u203a", () => void search.step(1));
   const steps = h("span", { class: "steps", hidden: true }, status, previous, next);
   search.busy.on((busy) => input.classList.toggle("busy", busy));
+  // The text may be set from elsewhere: by the address, or by the other view of a pair.
   const update = (): void => {
     const { found } = state;
     if (input.value !== search.text) input.value = search.text;

@@ -36,6 +36,7 @@ export class Search {
     const run = ++this.run;
     const cancelled = (): boolean => run !== this.run;
     const { recording, selected, view } = this.state;
+    // Without a selection the search begins at the view's edge; at its left one a slice that starts there counts.
     const edge = direction === 1 ? { start: view.t0 - 1, line: 0 } : { start: view.t1, line: 0 };
     const from = selected ? { start: selected.start, line: selected.line.ix } : edge;
     const farEnd = direction === 1 ? { start: -1, line: -1 } : { start: Infinity, line: Infinity };

@@ -124,6 +124,7 @@ export class Selection {
     const exact = await longestBetween(recording, line, t, t);
     if (exact && exact.item.end - exact.item.start >= 3 * ns) return { ...exact, count: 1 };
     // An instant's mark is wide; a counter's value lasts until the next.
+    // Pixels on each side in which an item counts as hit.
     const reach = (line.kind === Kind.Instant ? 5 : line.kind === Kind.Counter ? 0 : 1) * ns;
     return longestBetween(recording, line, line.kind === Kind.Counter ? -1 : t - reach, t + reach);
   }

@@ -8,6 +8,7 @@ export class Signal<T = void> {
     this.listeners.push(listener);
   }
 
+  /** Calls all listeners before it returns: whoever emits has changed its fields before. */
   emit(value: T): void {
     for (const listener of this.listeners) listener(value);
   }

@@ -62,6 +62,7 @@ export class Stage {
     const began = performance.now();
     cancelAnimationFrame(this.frame);
     this.frame = 0;
+    // What the last frame lacked may be out of view: this one asks anew.
     this.state.recording.forgetWants();
     this.complete = this.painter.draw(this.canvas.getContext("2d", { alpha: false })!, this.scene());
     this.drawn.emit();

@@ -27,6 +27,7 @@ function headline(text: string | undefined): HTMLElement | false {
 function accountBar({ recording, theme }: ViewState, { account }: Summary): HTMLElement | false {
   const classes = recording.index.account?.classes;
   if (!account || !classes) return false;
+  // The summary has the sums by key, the index the classes with their names: the order is that of the chart's stack.
   const ns = new Map(account.classes.map((sum) => [sum.class, sum.ns]));
   const shown = classOrder(classes.map(([key]) => key)).map((c) => classes[c]!).filter(([key]) => (ns.get(key) ?? 0) > 0);
   const shares = shown.map(([key, name]) => ({ colour: css(classColour(key, theme.dark)), name, ns: ns.get(key)!, percent: percent(ns.get(key)!, account.capacity_ns) }));
@@ -47,6 +48,7 @@ function facts(s: Summary): HTMLElement {
     if (text !== undefined) fact(list, name, text);
   };
   add("Wall time", s.wall_ns === undefined ? undefined : duration(s.wall_ns));
+  // `cpu_use` is a share of all CPUs, 0 to 1.
   if (typeof s.cpu_use === "number") add("CPU use", s.n_cpus === undefined ? percent(s.cpu_use, 1) : `${(s.cpu_use * s.n_cpus).toFixed(2)} of ${s.n_cpus} CPUs busy (${percent(s.cpu_use, 1)}), ran on ${s.cpus_used ?? 0}`);
   if (s.cpu_time) add("CPU time", `${duration(s.cpu_time.kernel_ns)} by the kernel's own count; the events show ${duration(s.cpu_time.seen_ns)}`);
   if (s.known?.switches === true) add("Switches", `${count(s.switches ?? 0)}, ${count(s.preemptions ?? 0)} of them preemptions; ${count(s.migrations ?? 0)} moves to another CPU`);
@@ -74,6 +76,7 @@ function tables({ recording }: ViewState, selection: Selection, s: Summary): HTM
   /** A thread's name, leading to its row. */
   const thread = (tid: number, name: string): Cell => {
     const label = name === "" ? String(tid) : `${name} (${tid})`;
+    // The summary names threads by TID: it was made without the index. Of a TID that was used twice, the first is meant.
     const at = recording.index.threads.findIndex((row) => row.tid === tid);
     return { value: label, text: label, ...(at >= 0 && { go: () => selection.follow({ thread: at }) }) };
   };

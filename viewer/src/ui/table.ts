@@ -39,6 +39,7 @@ export function table(options: Options): HTMLElement {
   const { columns, caption } = options;
   let rows = options.rows;
   let sorted = options.sortBy ?? -1;
+  // The largest first: of numbers one looks for the most. Text begins at A (see `sort`).
   let down = true;
   const body = h("tbody", {});
   const more = h("p", { class: "muted", hidden: true });

@@ -39,6 +39,7 @@ export function foundTab(parts: HistogramParts): HTMLElement {
   if (found.query.error !== undefined) return h("p", { class: "failed" }, `${found.query.text} is no regular expression: ${found.query.error}`);
   const names = recording.index.names.filter((row) => found.matches[row.name] === 1);
   if (names.length === 0) return h("p", { class: "muted" }, `No slice has a name that matches ${found.query.text}.`);
+  // One histogram, of the name with most time: a search may match hundreds.
   const most = names.reduce((a, b) => (b.total > a.total ? b : a));
   return h(
     "div",
@@ -68,8 +69,10 @@ function threadTable({ recording }: ViewState, rows: Rows, caption: string, thre
     const thread = index.threads[t]!;
     const process = index.processes[thread.process];
     const alive = thread.alive[1] - thread.alive[0];
+    // Sum of the time in several states, ns.
     const ns = (...states: number[]): number => states.reduce((sum, s) => sum + (thread.states[s] ?? 0), 0);
     const time = (...states: number[]): Cell => ({ value: ns(...states), text: duration(ns(...states)) });
+    // A thread without states (recorded without the kernel) is led to by its slices.
     const line = recording.lines.find((l) => l.owner === t && (l.kind === Kind.State || l.kind === Kind.Slice));
     const label = threadLabel(recording, t);
     return [
@@ -109,6 +112,7 @@ function inUnit(value: string | number | null, unit: Unit): string {
 }
 
 function cellOf(selection: Selection, cell: PanelCell, unit: Unit): Cell {
+  // A cell is a value, or a value and where it leads.
   const [value, go] = Array.isArray(cell) ? cell : [cell, undefined];
   const text = inUnit(value, unit);
   return { value: value ?? "", text, ...(go && { go: () => selection.follow(go) }) };

@@ -41,6 +41,7 @@ function content(parts: TaskParts, tasks: Tasks): HTMLElement[] {
   ]);
   const helps: Record<string, string> = { waited: "mean time from creation to the first run", "waited longest": "the task that waited longest for a worker", "run elsewhere": "first run by another thread than its creator: a steal" };
   const numbers = ["tasks", "ran", "mean", "waited", "waited longest", "run elsewhere", "unfinished"];
+  // Summed from the rows, so that the sentence above the table cannot disagree with it.
   const steals = names.reduce((sum, row) => sum + row.stolen, 0);
   return [
     h("p", { class: "muted" }, `${count(tasks.n)} tasks, ${count(steals)} first run by another thread than their creator. Red arrows are steals: these, and tasks suspended by one thread and carried on by another; click a task's run for its creation, its parent and its children.`),
@@ -76,6 +77,7 @@ export async function taskFacts(parts: TaskParts, facts: HTMLElement, i: number,
   if (stolen(tasks, i)) fact("First run by", `${threadLabel(recording, tasks.runner[i]!)} (another thread: stolen)`);
   if (tasks.parent[i]! >= 0) fact("Parent", link(tasks.parent[i]!, name(tasks.parent[i]!)));
   const children: number[] = [];
+  // A pass over all tasks, for one click now and then: an index by parent would have to be kept.
   for (let c = 0; c < tasks.n; c++) if (tasks.parent[c] === i) children.push(c);
   if (children.length > 0) {
     const longest = children.reduce((a, b) => (tasks.ran[b]! > tasks.ran[a]! ? b : a));

@@ -33,6 +33,7 @@ export function toolbar(parts: ToolbarParts, name: string, only: boolean): { bar
   const { state, rows, navigation, help, savePicture } = parts;
   const { index } = state.recording;
   const { bar: searchBar, input: search } = searchBox(state, parts.search, () => parts.stage.canvas.focus());
+  // Two recordings of the same command are told apart by their files' names.
   const title = index.label !== "" && !only ? `${index.label}: ${index.title}` : index.title;
   const save = menu("Save what is in view as a picture", "Save", button("Save the view as SVG", "SVG picture", () => savePicture("svg")), button("Save the view as PNG", "PNG picture", () => savePicture("png")));
   const bar = h(
@@ -107,6 +108,7 @@ function arrowMenu(state: ViewState, arrows: Arrows): HTMLElement {
     return h("label", {}, input, line, ARROW_TEXTS[kind]);
   });
   const none = rows.length === 0 ? [h("p", { class: "muted" }, "This recording has nothing to draw arrows between.")] : [];
+  // The menu's boxes follow the state, and not only a click on them: the e key changes it too.
   const box = menu("Arrows for all that is in view (e); those of the selection show anyway", "Arrows", ...rows, ...none);
   state.arrowsChanged.on(() => {
     for (const [kind, input] of inputs) input.checked = state.arrowKinds.has(kind);

@@ -31,6 +31,7 @@ export class Tooltip {
 
   /** Looks what is at (`x`, `y`) of the canvas, which is at (`pageX`, `pageY`) of the page. */
   async at(x: number, y: number, pageX: number, pageY: number): Promise<void> {
+    // Finding the item may have to read a part of the recording; by then the pointer may be elsewhere.
     const run = ++this.run;
     const shares = this.accountAt(x, y);
     if (shares) {
@@ -46,6 +47,7 @@ export class Tooltip {
     }
     const { item, count: n } = found;
     const { recording } = this.state;
+    // A frame only when another item is framed, not with every move of the pointer.
     if (this.state.hover?.line !== item.line || this.state.hover.item !== item.item) {
       this.state.hover = item;
       this.state.redraw();

@@ -1,5 +1,6 @@
 // The view as the fragment of the page's address, so that a link or a reload shows the same.
 
+/** What a link keeps; a field that is absent is as it is in a page that was just opened. Times in ns on the file's axis. */
 export interface Saved {
   t0?: number;
   t1?: number;

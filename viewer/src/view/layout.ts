@@ -66,6 +66,7 @@ const CPUS_ID = "cpus";
 const OTHERS_ID = "others";
 const LOCKS_ID = "locks";
 
+// Heights in CSS pixels: a heading, the space above and below a track's rows, the account, and a row of each role.
 const HEAD = 26;
 const PAD = 3;
 const ACCOUNT = 70;
@@ -124,6 +125,7 @@ const ROLES: Record<Kind, RowRole> = {
   [Kind.Lock]: "hold",
   [Kind.Account]: "account",
 };
+// From top to bottom within a track.
 const ORDER: Kind[] = [Kind.Cpu, Kind.Irq, Kind.Softirq, Kind.State, Kind.Syscall, Kind.Instant, Kind.Slice, Kind.Counter, Kind.Lock];
 
 /** The rows of one track, from top to bottom: scheduler, system calls, instants, then slices by depth. */
@@ -175,6 +177,7 @@ export class Arranger {
   /** The layout for `choices`; `room` is the height that compact rows may fill, `compact` whether they are when nobody chose. */
   arrange(choices: Choices, room = Infinity, compact = false): Layout {
     const all = this.all(choices);
+    // Pinned tracks keep the order in which they were pinned, and leave their place among the others.
     const pinnedIds = new Map(choices.pinned.map((id, i) => [id, i]));
     const pinned = all
       .filter((t) => pinnedIds.has(t.id))
@@ -202,6 +205,7 @@ export class Arranger {
     const fixed: Partial<Record<TrackKind, number>> = { group: COMPACT.head, process: COMPACT.head, account: COMPACT.account, counter: COMPACT.counter };
     const thin = tracks.filter((track) => fixed[track.kind] === undefined);
     const taken = tracks.reduce((sum, track) => sum + (fixed[track.kind] ?? 0), 0);
+    // Headings and the account keep their heights; the rest of the room is shared by all thin tracks.
     const fitting = Math.floor((room - taken) / Math.max(1, thin.length));
     const height = fitting < COMPACT.least ? COMPACT.usual : Math.min(fitting, COMPACT.most);
     for (const track of tracks) {
@@ -228,9 +232,11 @@ export class Arranger {
 
   /** Every track that is not folded away, in the order of the screen; pinned and hidden ones too. */
   private all(choices: Choices): Track[] {
+    // While a filter is set everything is open: what it looks for may be in a closed group.
     const filtered = choices.filter.trim() !== "";
     const open = (id: string, byDefault: boolean): boolean => filtered || choices.toggled.has(id) !== byDefault;
     const tracks: Track[] = [];
+    // 1: the CPU was recorded. A CPU that was not, but has items, is shown and says so.
     const cpus = this.index.cpus.map((_, cpu) => cpu).filter((cpu) => this.index.cpus[cpu] === 1 || this.owned.cpu[cpu]!.length > 0);
     if (cpus.length > 0) {
       const isOpen = open(CPUS_ID, true);
