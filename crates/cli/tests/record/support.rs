@@ -345,6 +345,8 @@ pub struct Facts {
     pub kernel_unwritten: u64,
     /// Annotations of each process.
     pub by_pid: BTreeMap<u32, u64>,
+    /// Annotations of main threads, kept and lost: where a program's workers annotate, these are the lock probe's.
+    pub of_main_threads: u64,
     /// Streams with annotations.
     pub streams: usize,
     pub complete: bool,
@@ -385,8 +387,12 @@ pub fn facts(path: &Path) -> Facts {
             BlockKind::Annotation => {
                 let block = recording.annotation_block(ix).expect("a sound block");
                 facts.annotations += block.len() as u64;
-                facts.lost += block.losses.iter().map(|l| l.count).sum::<u64>();
+                let lost = block.losses.iter().map(|l| l.count).sum::<u64>();
+                facts.lost += lost;
                 *facts.by_pid.entry(block.pid).or_default() += block.len() as u64;
+                if block.tid == block.pid {
+                    facts.of_main_threads += block.len() as u64 + lost;
+                }
                 streams.insert((block.pid, block.generation, block.stream));
             }
             _ => {}
