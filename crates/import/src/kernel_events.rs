@@ -2,23 +2,19 @@
 //!
 //! [`Role::of`] maps the name of a tracepoint to a [`Role`]; [`Role::fields`] lists the fields that the role needs;
 //! [`Role::event`] makes the event from their values. The values come through the trait [`Values`], so that one mapping
-//! serves three sources:
+//! serves four sources:
 //!
 //! | source | values |
 //! |---|---|
 //! | columns of a recording (`recording::kernel`) | decoded by block |
-//! | raw bytes of trace.dat and perf.data ([`RawEvents`]) | read at offsets that the event's format file gives |
+//! | raw bytes of trace.dat and perf.data ([`crate::raw_events`]) | read at offsets that the event's format file gives |
 //! | printed events ([`crate::text_events`]) | parsed from text |
+//! | events of LTTng (`ctf::kernel`), whose fields have other names | read by the trace's metadata |
 //!
-//! CTF and Perfetto have names and fields of their own, and map their events themselves.
-//!
-//! Raw decoding is the hot path of large files: it looks up the type by id, reads at most three numbers at fixed
-//! offsets, and resolves names through a small direct-mapped cache.
+//! Perfetto's events are typed messages; `perfetto::cpu` maps them itself.
 use crate::prev_state::PrevState;
-use kasuri_format::tracefs::{EventFormat, Field, FieldKind};
 use kasuri_model::input::{Event, LockStep, What};
 use kasuri_model::{SOFTIRQS, StrIx, Strings, Time};
-use std::collections::HashMap;
 
 /// The use that the passes have for an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +32,10 @@ pub(crate) enum Role {
     RunTime,
     IrqEntry,
     IrqExit,
+    /// Entry into an interrupt without a registered handler: timer, reschedule. No pass uses it; a reader that has to
+    /// follow by itself whether an interrupt is being handled does (`ctf::kernel`).
+    VectorEntry,
+    VectorExit,
     SoftirqEntry,
     SoftirqExit,
     SyscallEntry,
@@ -54,30 +54,96 @@ pub(crate) enum Role {
 const IN_INTERRUPT: i64 = 0x08 | 0x40;
 /// CLONE_THREAD in `clone_flags` (include/uapi/linux/sched.h): the new task is a thread of the same process.
 const CLONE_THREAD: i64 = 0x1_0000;
+
+/// A kernel event that the passes use.
+struct Named {
+    /// Its name in tracefs, `SYSTEM/EVENT`.
+    tracefs: &'static str,
+    /// Its name in LTTng (lttng-modules, include/instrumentation/events); "": LTTng has no such event.
+    lttng: &'static str,
+    role: Role,
+}
+
+const fn named(tracefs: &'static str, lttng: &'static str, role: Role) -> Named {
+    Named {
+        tracefs,
+        lttng,
+        role,
+    }
+}
+
+/// sched_wakeup: it comes later than sched_waking, and possibly from the CPU of the woken thread; better than nothing.
+const LATE_WAKING: &str = "sched/sched_wakeup";
+
+/// The events, the most frequent first: printed events look their names up one by one.
+const NAMES: [Named; 19] = [
+    named("sched/sched_switch", "sched_switch", Role::Switch),
+    named("sched/sched_waking", "sched_waking", Role::Waking),
+    named(
+        "sched/sched_stat_runtime",
+        "sched_stat_runtime",
+        Role::RunTime,
+    ),
+    named("raw_syscalls/sys_enter", "", Role::SyscallEntry),
+    named("raw_syscalls/sys_exit", "", Role::SyscallExit),
+    named(
+        "sched/sched_migrate_task",
+        "sched_migrate_task",
+        Role::Migrate,
+    ),
+    named("irq/softirq_entry", "irq_softirq_entry", Role::SoftirqEntry),
+    named("irq/softirq_exit", "irq_softirq_exit", Role::SoftirqExit),
+    named("irq/irq_handler_entry", "irq_handler_entry", Role::IrqEntry),
+    named("irq/irq_handler_exit", "irq_handler_exit", Role::IrqExit),
+    named(
+        "lock/contention_begin",
+        "lock_contention_begin",
+        Role::LockBegin,
+    ),
+    named("lock/contention_end", "lock_contention_end", Role::LockEnd),
+    named(LATE_WAKING, "sched_wakeup", Role::Waking),
+    named("sched/sched_wakeup_new", "sched_wakeup_new", Role::Waking),
+    named("sched/sched_process_fork", "sched_process_fork", Role::Fork),
+    named("sched/sched_process_exec", "sched_process_exec", Role::Exec),
+    named("sched/sched_process_exit", "sched_process_exit", Role::Exit),
+    named("task/task_newtask", "", Role::NewTask),
+    named("task/task_rename", "task_rename", Role::Rename),
+];
+
 impl Role {
+    /// The role of the first event of [`NAMES`] that is meant. `has_waking`: sched_waking was recorded too.
+    fn of_named(has_waking: bool, is_meant: impl Fn(&Named) -> bool) -> Option<Role> {
+        let event = NAMES.iter().find(|event| is_meant(event))?;
+        let is_needed = event.tracefs != LATE_WAKING || !has_waking;
+        is_needed.then_some(event.role)
+    }
+
     /// The role of the type with this name, `SYSTEM/EVENT`. `has_waking`: sched_waking was recorded too.
     pub fn of(name: &str, has_waking: bool) -> Role {
+        Role::of_named(has_waking, |event| event.tracefs == name)
+            .or_else(|| Role::of_uprobe(name))
+            .unwrap_or(Role::Other)
+    }
+
+    /// The role of a type of which only the event's name is known, without its system, as the kernel prints it.
+    pub fn of_printed(name: &str, has_waking: bool) -> Role {
+        let is_meant = |event: &Named| event.tracefs.rsplit_once('/').is_some_and(|e| e.1 == name);
+        Role::of_named(has_waking, is_meant).unwrap_or(Role::Other)
+    }
+
+    /// The role of LTTng's event with this name. It names system calls, and interrupts without a handler, one by one.
+    pub fn of_lttng(name: &str, has_waking: bool) -> Role {
+        let is_call = |begin: &str| {
+            let native = name.strip_prefix("compat_").unwrap_or(name);
+            native.starts_with(begin)
+        };
         match name {
-            "sched/sched_switch" => Role::Switch,
-            "sched/sched_waking" | "sched/sched_wakeup_new" => Role::Waking,
-            // It comes later than sched_waking, and possibly from the CPU of the woken thread; better than nothing.
-            "sched/sched_wakeup" if !has_waking => Role::Waking,
-            "sched/sched_migrate_task" => Role::Migrate,
-            "sched/sched_process_fork" => Role::Fork,
-            "sched/sched_process_exec" => Role::Exec,
-            "sched/sched_process_exit" => Role::Exit,
-            "task/task_newtask" => Role::NewTask,
-            "task/task_rename" => Role::Rename,
-            "sched/sched_stat_runtime" => Role::RunTime,
-            "irq/irq_handler_entry" => Role::IrqEntry,
-            "irq/irq_handler_exit" => Role::IrqExit,
-            "irq/softirq_entry" => Role::SoftirqEntry,
-            "irq/softirq_exit" => Role::SoftirqExit,
-            "raw_syscalls/sys_enter" => Role::SyscallEntry,
-            "raw_syscalls/sys_exit" => Role::SyscallExit,
-            "lock/contention_begin" => Role::LockBegin,
-            "lock/contention_end" => Role::LockEnd,
-            _ => Role::of_uprobe(name).unwrap_or(Role::Other),
+            _ if is_call("syscall_entry_") => Role::SyscallEntry,
+            _ if is_call("syscall_exit_") => Role::SyscallExit,
+            _ if name.contains("irq_vectors_") && name.ends_with("_entry") => Role::VectorEntry,
+            _ if name.contains("irq_vectors_") && name.ends_with("_exit") => Role::VectorExit,
+            "" => Role::Other,
+            _ => Role::of_named(has_waking, |event| event.lttng == name).unwrap_or(Role::Other),
         }
     }
 
@@ -117,7 +183,8 @@ impl Role {
             Role::LockBegin => (&["flags", "common_flags"], &[]),
             Role::LockEnd => (&["common_flags"], &[]),
             Role::LockCall(..) => (&["lock"], &[]),
-            Role::IrqExit | Role::SoftirqExit | Role::SyscallExit | Role::Other => (&[], &[]),
+            Role::IrqExit | Role::SoftirqExit | Role::SyscallExit => (&[], &[]),
+            Role::VectorEntry | Role::VectorExit | Role::Other => (&[], &[]),
         }
     }
 
@@ -165,37 +232,58 @@ impl Role {
     /// The event of the passes; none: no pass uses it.
     #[inline(always)]
     pub fn event<V: Values>(self, time: Time, values: &V, states: &PrevState) -> Option<Event> {
+        let thread_event = self.thread_event(values, states);
+        let what = thread_event.or_else(|| self.span_event(values))?;
+        let context = match what {
+            What::Switch { prev, .. } => Some(prev),
+            _ => values.context(),
+        };
+        Some(Event {
+            time,
+            context: context.unwrap_or(-1),
+            in_interrupt: self.in_interrupt(values),
+            what,
+        })
+    }
+
+    /// Whether the event was raised in an interrupt. Only asked where the interrupted thread must not be taken for the
+    /// one that acts: it neither woke the other thread nor waits for the lock.
+    #[inline(always)]
+    fn in_interrupt<V: Values>(self, values: &V) -> bool {
+        let flags = match self {
+            Role::Waking => values.int(2),
+            Role::LockBegin => values.int(1),
+            Role::LockEnd => values.int(0),
+            _ => None,
+        };
+        flags.is_some_and(|flags| flags & IN_INTERRUPT != 0)
+    }
+
+    /// What happened to a thread: it ran, was woken, moved, began, changed its name, ended.
+    #[inline(always)]
+    fn thread_event<V: Values>(self, values: &V, states: &PrevState) -> Option<What> {
         let int = |field| values.int(field).unwrap_or(-1);
-        let flagged = |field| values.int(field).is_some_and(|f| f & IN_INTERRUPT != 0);
-        let mut in_interrupt = false;
-        let mut context = None;
-        let what = match self {
-            Role::Switch => {
-                let prev = int(0) as i32;
-                context = Some(prev);
-                What::Switch {
-                    prev,
-                    prev_comm: values.name(0),
-                    left_as: states.get(int(1)),
-                    next: int(2) as i32,
-                    next_comm: values.name(1),
-                }
-            }
-            Role::Waking => {
-                in_interrupt = flagged(2);
-                What::Waking {
-                    tid: int(0) as i32,
-                    comm: values.name(0),
-                    cpu: int(1) as i32,
-                }
-            }
+        let tid = int(0) as i32;
+        Some(match self {
+            Role::Switch => What::Switch {
+                prev: tid,
+                prev_comm: values.name(0),
+                left_as: states.get(int(1)),
+                next: int(2) as i32,
+                next_comm: values.name(1),
+            },
+            Role::Waking => What::Waking {
+                tid,
+                comm: values.name(0),
+                cpu: int(1) as i32,
+            },
             Role::Migrate => What::Migrate {
-                tid: int(0) as i32,
+                tid,
                 from: int(1) as u16,
                 to: int(2) as u16,
             },
             Role::Fork => What::Fork {
-                parent: int(0) as i32,
+                parent: tid,
                 child: int(1) as i32,
                 comm: values.name(0),
                 pid: None,
@@ -203,334 +291,52 @@ impl Role {
             },
             Role::NewTask => What::Fork {
                 parent: -1,
-                child: int(0) as i32,
+                child: tid,
                 comm: values.name(0),
                 pid: None,
                 same_process: values.int(1).map(|flags| flags & CLONE_THREAD != 0),
             },
             Role::Exec => What::Exec {
-                tid: int(0) as i32,
+                tid,
                 old_tid: int(1) as i32,
             },
             Role::Exit => What::Exit {
-                tid: int(0) as i32,
+                tid,
                 at_once: false,
             },
             Role::Rename => What::Rename {
-                tid: int(0) as i32,
+                tid,
                 comm: values.name(0),
             },
             Role::RunTime => What::RunTime {
-                tid: int(0) as i32,
-                ns: values
-                    .int(1)
-                    .map_or(0, |ns| ns.clamp(0, i64::from(u32::MAX)) as u32),
+                tid,
+                ns: int(1).clamp(0, i64::from(u32::MAX)) as u32,
             },
-            Role::IrqEntry => What::IrqEntry {
-                name: values.name(0),
-            },
+            _ => return None,
+        })
+    }
+
+    /// What a thread or its CPU began or ended meanwhile: an interrupt, a system call, a wait or a hold of a lock.
+    #[inline(always)]
+    fn span_event<V: Values>(self, values: &V) -> Option<What> {
+        let name = || values.name(0);
+        Some(match self {
+            Role::IrqEntry => What::IrqEntry { name: name() },
             Role::IrqExit => What::IrqExit,
-            Role::SoftirqEntry => What::SoftirqEntry {
-                name: values.name(0),
-            },
+            Role::SoftirqEntry => What::SoftirqEntry { name: name() },
             Role::SoftirqExit => What::SoftirqExit,
-            Role::SyscallEntry => What::SyscallEntry {
-                name: values.name(0),
-            },
+            Role::SyscallEntry => What::SyscallEntry { name: name() },
             Role::SyscallExit => What::SyscallExit,
-            Role::LockBegin => {
-                in_interrupt = flagged(1);
-                What::LockBegin {
-                    name: values.name(0),
-                }
-            }
-            Role::LockEnd => {
-                in_interrupt = flagged(0);
-                What::LockEnd
-            }
+            Role::LockBegin => What::LockBegin { name: name() },
+            Role::LockEnd => What::LockEnd,
             Role::LockCall(step, function) => What::LockCall {
                 step,
                 function,
                 // A function without a lock argument stands for one lock.
-                object: values
-                    .int(0)
-                    .map_or(u64::from(function) + 1, |lock| lock as u64),
-                name: values.name(0),
+                object: (values.int(0)).map_or(u64::from(function) + 1, |lock| lock as u64),
+                name: name(),
             },
-            Role::Other => return None,
-        };
-        Some(Event {
-            time,
-            context: context.or_else(|| values.context()).unwrap_or(-1),
-            in_interrupt,
-            what,
+            _ => return None,
         })
-    }
-}
-
-/// Position and type of a number in a raw event.
-#[derive(Clone, Copy, Debug)]
-struct Number {
-    offset: u32,
-    size: u8,
-    signed: bool,
-}
-
-impl Number {
-    /// The field with this name; none: there is none, or it is no number.
-    fn of(format: &EventFormat, name: &str) -> Option<Number> {
-        let field = &format.fields[format.find(name)?];
-        (field.kind == FieldKind::Int).then_some(Number {
-            offset: field.offset,
-            size: field.size as u8,
-            signed: field.signed,
-        })
-    }
-
-    /// Reads the number. Sizes other than 2, 4 and 8 are read as one byte.
-    #[inline(always)]
-    fn read(self, data: &[u8], big_endian: bool) -> Option<i64> {
-        let rest = data.get(self.offset as usize..)?;
-        Some(match self.size {
-            4 => {
-                let b = *rest.first_chunk()?;
-                let v = if big_endian {
-                    u32::from_be_bytes(b)
-                } else {
-                    u32::from_le_bytes(b)
-                };
-                if self.signed {
-                    i64::from(v as i32)
-                } else {
-                    i64::from(v)
-                }
-            }
-            8 => {
-                let b = *rest.first_chunk()?;
-                if big_endian {
-                    i64::from_be_bytes(b)
-                } else {
-                    i64::from_le_bytes(b)
-                }
-            }
-            2 => {
-                let b = *rest.first_chunk()?;
-                let v = if big_endian {
-                    u16::from_be_bytes(b)
-                } else {
-                    u16::from_le_bytes(b)
-                };
-                if self.signed {
-                    i64::from(v as i16)
-                } else {
-                    i64::from(v)
-                }
-            }
-            _ => {
-                let v = *rest.first()?;
-                if self.signed {
-                    i64::from(v as i8)
-                } else {
-                    i64::from(v)
-                }
-            }
-        })
-    }
-}
-
-/// One event type, prepared for decoding.
-#[derive(Clone, Debug)]
-struct RawType {
-    role: Role,
-    /// Length of the fixed part; a shorter event is damaged.
-    bytes: u32,
-    context: Option<Number>,
-    ints: [Option<Number>; 3],
-    names: [Option<Field>; 2],
-}
-
-impl RawType {
-    fn new(format: &EventFormat, role: Role) -> RawType {
-        let (ints, names) = role.fields();
-        let mut out = RawType {
-            role,
-            bytes: format.fixed_bytes,
-            context: Number::of(format, "common_pid"),
-            ints: [None; 3],
-            names: [None, None],
-        };
-        for (to, name) in out.ints.iter_mut().zip(ints) {
-            *to = Number::of(format, name);
-        }
-        for (to, name) in out.names.iter_mut().zip(names) {
-            *to = format.find(name).map(|ix| format.fields[ix].clone());
-        }
-        out
-    }
-}
-
-/// A direct-mapped cache from the 16 bytes of a name (TASK_COMM_LEN), as events hold it, to its string. Looking up each
-/// name among all strings would cost more than the rest of decoding.
-///
-/// The slot is chosen by a multiplicative hash of the folded bytes; a collision replaces the slot. The initial slots
-/// are valid, too: 16 zero bytes are the empty name.
-#[derive(Clone, Debug)]
-struct RecentNames {
-    slots: Vec<(u128, StrIx)>,
-}
-
-const RECENT: usize = 1024;
-
-impl RecentNames {
-    fn new() -> RecentNames {
-        RecentNames {
-            slots: vec![(0, StrIx::NONE); RECENT],
-        }
-    }
-
-    #[inline]
-    fn get(&mut self, bytes: [u8; 16], strings: &mut Strings) -> StrIx {
-        let key = u128::from_ne_bytes(bytes);
-        let folded = (key as u64 ^ (key >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let slot = &mut self.slots[(folded >> 54) as usize % RECENT];
-        if slot.0 != key {
-            *slot = (key, intern(&bytes, strings));
-        }
-        slot.1
-    }
-}
-
-/// The text up to the first zero.
-fn intern(bytes: &[u8], strings: &mut Strings) -> StrIx {
-    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-    match String::from_utf8_lossy(&bytes[..end]).as_ref() {
-        "" => StrIx::NONE,
-        text => strings.intern(text),
-    }
-}
-
-/// Decodes events in the layout of the kernel's ring buffer: those of `trace.dat`, and raw samples of `perf.data`. Each
-/// CPU has a decoder of its own, as it caches names.
-#[derive(Clone, Debug)]
-pub struct RawEvents {
-    types: Vec<RawType>,
-    /// The index in `types` by event id; `u16::MAX`: the type is not used.
-    by_id: Vec<u16>,
-    states: PrevState,
-    big_endian: bool,
-    machine: String,
-    recent: RecentNames,
-    /// Names by type index and number: system calls, softirqs, kinds of locks.
-    numbered: HashMap<(u16, i64), StrIx>,
-}
-
-/// Facts that a [`RawEvents`] needs besides the formats.
-#[derive(Clone, Debug, Default)]
-pub struct RawSetup<'a> {
-    /// Numbers are stored big-endian.
-    pub big_endian: bool,
-    /// `uname -m`, which selects the table of system calls; "": unknown.
-    pub machine: &'a str,
-    /// sched_waking was recorded; otherwise sched_wakeup stands in for it.
-    pub has_waking: bool,
-    /// Text of sched_switch's format file, which defines `prev_state`; "": unknown.
-    pub switch_format: &'a str,
-}
-
-impl RawEvents {
-    /// A decoder for events of these types. Events of other types are skipped.
-    pub fn new(formats: &[EventFormat], setup: &RawSetup<'_>) -> RawEvents {
-        let mut out = RawEvents {
-            types: Vec::new(),
-            by_id: Vec::new(),
-            states: PrevState::from_format(setup.switch_format),
-            big_endian: setup.big_endian,
-            machine: setup.machine.to_owned(),
-            recent: RecentNames::new(),
-            numbered: HashMap::new(),
-        };
-        for format in formats {
-            let role = Role::of(&format.name, setup.has_waking);
-            if role == Role::Other {
-                continue;
-            }
-            let id = usize::from(format.id);
-            if out.by_id.len() <= id {
-                out.by_id.resize(id + 1, u16::MAX);
-            }
-            out.by_id[id] = out.types.len() as u16;
-            out.types.push(RawType::new(format, role));
-        }
-        out
-    }
-
-    /// The event of the passes for a raw event of type `id`; none: no pass uses it, or it is shorter than its type.
-    #[inline]
-    pub fn event(
-        &mut self,
-        time: Time,
-        id: u16,
-        data: &[u8],
-        strings: &mut Strings,
-    ) -> Option<Event> {
-        let ix = *self.by_id.get(usize::from(id))?;
-        let kind = self.types.get(usize::from(ix))?;
-        if data.len() < kind.bytes as usize {
-            return None;
-        }
-        let mut names = [StrIx::NONE; 2];
-        for (out, field) in names.iter_mut().zip(&kind.names) {
-            let Some(field) = field else { break };
-            let bytes = field.bytes(data, self.big_endian)?;
-            *out = match bytes.first_chunk::<16>() {
-                Some(name) if bytes.len() == 16 => self.recent.get(*name, strings),
-                _ => intern(bytes, strings),
-            };
-        }
-        if matches!(
-            kind.role,
-            Role::SoftirqEntry | Role::SyscallEntry | Role::LockBegin
-        ) {
-            let number = kind.ints[0].and_then(|n| n.read(data, self.big_endian));
-            let number = number.unwrap_or(-1);
-            let (role, machine) = (kind.role, &self.machine);
-            names[0] = *self.numbered.entry((ix, number)).or_insert_with(|| {
-                role.name_of(number, machine, strings)
-                    .unwrap_or(StrIx::NONE)
-            });
-        }
-        let values = RawValues {
-            kind,
-            data,
-            names,
-            big_endian: self.big_endian,
-        };
-        kind.role.event(time, &values, &self.states)
-    }
-}
-
-/// The values of one raw event: numbers are read on demand, names are resolved beforehand.
-struct RawValues<'a> {
-    kind: &'a RawType,
-    data: &'a [u8],
-    names: [StrIx; 2],
-    big_endian: bool,
-}
-
-impl Values for RawValues<'_> {
-    #[inline(always)]
-    fn context(&self) -> Option<i32> {
-        let context = self.kind.context?.read(self.data, self.big_endian)?;
-        Some(context as i32)
-    }
-
-    #[inline(always)]
-    fn int(&self, field: usize) -> Option<i64> {
-        self.kind.ints[field]?.read(self.data, self.big_endian)
-    }
-
-    #[inline(always)]
-    fn name(&self, field: usize) -> StrIx {
-        self.names[field]
     }
 }

@@ -12,7 +12,8 @@
 //!
 //! | module | used by | content |
 //! |---|---|---|
-//! | `kernel_events` | recordings, trace.dat, perf.data, ftrace text | which kernel events matter, and their fields |
+//! | `kernel_events` | recordings, trace.dat, perf.data, ftrace text, CTF | which kernel events matter, and their fields |
+//! | `raw_events` | trace.dat, perf.data | decodes their bytes |
 //! | `text_events` | ftrace text | the same from printed events |
 //! | `prev_state`, `syscalls` | all kernel traces | meaning of state bits and system call numbers |
 //! | `marks` | trace.dat, ftrace text, Perfetto | texts that programs write to `trace_marker` |
@@ -31,6 +32,7 @@ mod opened;
 mod perf_data;
 mod perfetto;
 mod prev_state;
+mod raw_events;
 mod recording;
 mod syscalls;
 mod tape;

@@ -15,7 +15,7 @@
 //! | either, switch records alone | no | each | switch records |
 //!
 //! The formats are described in tools/perf/Documentation/perf.data-file-format.txt and include/uapi/linux/perf_event.h.
-use crate::kernel_events::{RawEvents, RawSetup};
+use crate::raw_events::{RawEvents, RawSetup};
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use kasuri_format::perf::RecordKind;
 use kasuri_format::perf_data::{CpuReader, PerfData, RecordWhat};

@@ -71,96 +71,114 @@ impl TextEvents {
 
     /// The event of the passes; none: no pass uses it, or its text is not understood.
     pub fn event(&self, event: &TextEvent<'_>, strings: &mut Strings) -> Option<Event> {
-        let system = match event.name {
-            "irq_handler_entry" | "irq_handler_exit" | "softirq_entry" | "softirq_exit" => "irq",
-            "sys_enter" | "sys_exit" => "raw_syscalls",
-            "contention_begin" | "contention_end" => "lock",
-            "task_newtask" | "task_rename" => "task",
-            _ => "sched",
-        };
-        let role = match (system, event.name) {
-            // The frequent types skip building a name.
-            (_, "sched_switch") => Role::Switch,
-            (_, "sched_waking" | "sched_wakeup_new") => Role::Waking,
-            _ => Role::of(&format!("{system}/{}", event.name), self.has_waking),
-        };
+        let role = Role::of_printed(event.name, self.has_waking);
         let mut found = Found {
             context: event.context,
             ints: [None; 3],
             names: [StrIx::NONE; 2],
         };
-        let flags = Some(if event.in_interrupt { HARDIRQ } else { 0 });
-        let text = event.text;
-        let ints = &mut found.ints;
-        let names = &mut found.names;
         match role {
-            Role::Switch => {
-                let (prev, next) = switch(text)?;
-                *ints = [Some(prev.tid), Some(prev.state), Some(next.tid)];
-                *names = [prev.comm, next.comm].map(|comm| name(comm, strings));
+            Role::VectorEntry | Role::VectorExit | Role::LockCall(..) | Role::Other => return None,
+            _ if is_of_cpu(role) => self.fill_span(&mut found, role, event, strings)?,
+            _ => {
+                fill_thread(&mut found, role, event, strings)?;
+                found.ints[0]?;
             }
-            Role::Waking => {
-                let (comm, tid, cpu) = waking(text)?;
-                *ints = [Some(tid), cpu, flags];
-                names[0] = name(comm, strings);
-            }
-            Role::Migrate => {
-                *ints = [
-                    int(text, "pid"),
-                    int(text, "orig_cpu"),
-                    int(text, "dest_cpu"),
-                ]
-            }
-            Role::Fork => {
-                *ints = [int(text, "pid"), int(text, "child_pid"), None];
-                names[0] = name(between(text, "child_comm=", " child_pid=")?, strings);
-            }
-            Role::NewTask => {
-                let clone_flags = value(text, "clone_flags")?;
-                let clone_flags = i64::from_str_radix(clone_flags.trim_start_matches("0x"), 16);
-                *ints = [int(text, "pid"), clone_flags.ok(), None];
-                names[0] = name(between(text, "comm=", " clone_flags=")?, strings);
-            }
-            Role::Exec => *ints = [int(text, "pid"), int(text, "old_pid"), None],
-            Role::Exit => ints[0] = int(text, "pid"),
-            Role::Rename => {
-                ints[0] = int(text, "pid");
-                names[0] = name(between(text, "newcomm=", " oom_score_adj=")?, strings);
-            }
-            Role::RunTime => *ints = [int(text, "pid"), Some(int(text, "runtime")?), None],
-            Role::IrqEntry => names[0] = name(text.split_once("name=")?.1.trim_end(), strings),
-            Role::SoftirqEntry => {
-                let vector = int(text, "vec")?;
-                names[0] = role.name_of(vector, "", strings)?;
-            }
-            Role::SyscallEntry => {
-                let number = text.strip_prefix("NR ")?.split(' ').next()?.parse().ok()?;
-                names[0] = role.name_of(number, &self.machine, strings)?;
-            }
-            Role::LockBegin => {
-                ints[1] = flags;
-                names[0] = role.name_of(lock_flags(between(text, "flags=", ")")?), "", strings)?;
-            }
-            Role::LockEnd => ints[0] = flags,
-            Role::IrqExit | Role::SoftirqExit | Role::SyscallExit => {}
-            Role::LockCall(..) | Role::Other => return None,
-        }
-        let needs_thread = !matches!(
-            role,
-            Role::IrqEntry
-                | Role::IrqExit
-                | Role::SoftirqEntry
-                | Role::SoftirqExit
-                | Role::SyscallEntry
-                | Role::SyscallExit
-                | Role::LockBegin
-                | Role::LockEnd
-        );
-        if needs_thread {
-            found.ints[0]?;
         }
         role.event(event.time, &found, &self.states)
     }
+
+    /// The values of an event about an interrupt, a system call or a kernel lock.
+    fn fill_span(
+        &self,
+        found: &mut Found,
+        role: Role,
+        event: &TextEvent<'_>,
+        strings: &mut Strings,
+    ) -> Option<()> {
+        let text = event.text;
+        let mut numbered = |number| role.name_of(number, &self.machine, strings);
+        match role {
+            Role::IrqEntry => {
+                found.names[0] = name(text.split_once("name=")?.1.trim_end(), strings);
+            }
+            Role::SoftirqEntry => found.names[0] = numbered(int(text, "vec")?)?,
+            Role::SyscallEntry => {
+                let number = text.strip_prefix("NR ")?.split(' ').next()?;
+                found.names[0] = numbered(number.parse().ok()?)?;
+            }
+            Role::LockBegin => {
+                found.ints[1] = flags(event);
+                found.names[0] = numbered(lock_flags(between(text, "flags=", ")")?))?;
+            }
+            Role::LockEnd => found.ints[0] = flags(event),
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+/// Whether the role's first value is no thread.
+fn is_of_cpu(role: Role) -> bool {
+    matches!(
+        role,
+        Role::IrqEntry
+            | Role::IrqExit
+            | Role::SoftirqEntry
+            | Role::SoftirqExit
+            | Role::SyscallEntry
+            | Role::SyscallExit
+            | Role::LockBegin
+            | Role::LockEnd
+    )
+}
+
+/// `common_flags`, of which a line says only this.
+fn flags(event: &TextEvent<'_>) -> Option<i64> {
+    Some(if event.in_interrupt { HARDIRQ } else { 0 })
+}
+
+/// The values of an event about a thread: first its number.
+fn fill_thread(
+    found: &mut Found,
+    role: Role,
+    event: &TextEvent<'_>,
+    strings: &mut Strings,
+) -> Option<()> {
+    let text = event.text;
+    let int = |key| int(text, key);
+    let (ints, names) = (&mut found.ints, &mut found.names);
+    match role {
+        Role::Switch => {
+            let (prev, next) = switch(text)?;
+            *ints = [Some(prev.tid), Some(prev.state), Some(next.tid)];
+            *names = [prev.comm, next.comm].map(|comm| name(comm, strings));
+        }
+        Role::Waking => {
+            let (comm, tid, cpu) = waking(text)?;
+            *ints = [Some(tid), cpu, flags(event)];
+            names[0] = name(comm, strings);
+        }
+        Role::Migrate => *ints = [int("pid"), int("orig_cpu"), int("dest_cpu")],
+        Role::Fork => {
+            *ints = [int("pid"), int("child_pid"), None];
+            names[0] = name(between(text, "child_comm=", " child_pid=")?, strings);
+        }
+        Role::NewTask => {
+            let clone_flags = value(text, "clone_flags")?;
+            let clone_flags = i64::from_str_radix(clone_flags.trim_start_matches("0x"), 16);
+            *ints = [int("pid"), clone_flags.ok(), None];
+            names[0] = name(between(text, "comm=", " clone_flags=")?, strings);
+        }
+        Role::Exec => *ints = [int("pid"), int("old_pid"), None],
+        Role::Rename => {
+            ints[0] = int("pid");
+            names[0] = name(between(text, "newcomm=", " oom_score_adj=")?, strings);
+        }
+        Role::RunTime => *ints = [int("pid"), Some(int("runtime")?), None],
+        _ => ints[0] = int("pid"),
+    }
+    Some(())
 }
 
 /// A name as a string; an empty one is none.

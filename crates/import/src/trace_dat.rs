@@ -13,7 +13,7 @@
 mod pages;
 mod survey;
 
-use crate::kernel_events::{RawEvents, RawSetup};
+use crate::raw_events::{RawEvents, RawSetup};
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use kasuri_format::trace_dat::TraceDat;
 use kasuri_format::tracefs::{EventFormat, PageLayout};

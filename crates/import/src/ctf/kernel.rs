@@ -3,11 +3,14 @@
 //! Names and fields are those of lttng-modules (include/instrumentation/events). Events of other tracers with the same
 //! names are read alike, also with the kernel's own field names (`prev_pid` for `prev_tid`).
 //!
+//! [`crate::kernel_events`] knows which events matter and what they mean; here are LTTng's names for their fields.
+//!
 //! A [`Plan`] per event type has the positions of its fields. If the body has a fixed size, numbers and names are read
 //! at byte offsets; otherwise the body is decoded field by field. A CPU may write to several channels, which are files
 //! of their own: [`KernelCpu`] merges them by time, and follows which thread runs and whether an interrupt is being
 //! handled, since LTTng's events have this only as optional contexts.
 use super::lane::{Lane, Next};
+use crate::kernel_events::{self, Role};
 use crate::prev_state::PrevState;
 use kasuri_format::ctf::{EventLayout, Head, Layout, LeafKind, Program, Value};
 use kasuri_model::input::{CpuEvents, Event, What};
@@ -18,66 +21,11 @@ use std::rc::Rc;
 /// Events that one call of `fill` makes.
 const BATCH: usize = 512;
 
-/// The use that the passes have for an event type.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Role {
-    Switch,
-    Waking,
-    Migrate,
-    Fork,
-    Exec,
-    Exit,
-    Rename,
-    RunTime,
-    IrqEntry,
-    IrqExit,
-    /// Entry into an interrupt without a registered handler: timer, reschedule.
-    VectorEntry,
-    VectorExit,
-    SoftirqEntry,
-    SoftirqExit,
-    SyscallEntry,
-    SyscallExit,
-    LockBegin,
-    LockEnd,
-    Other,
-}
-
-/// The role of the event with this name. `has_waking`: sched_waking was recorded too.
-fn role(name: &str, has_waking: bool) -> Role {
-    match name {
-        "sched_switch" => Role::Switch,
-        "sched_waking" | "sched_wakeup_new" => Role::Waking,
-        // It comes later than sched_waking, and possibly from the CPU of the woken thread; better than nothing.
-        "sched_wakeup" if !has_waking => Role::Waking,
-        "sched_migrate_task" => Role::Migrate,
-        "sched_process_fork" => Role::Fork,
-        "sched_process_exec" => Role::Exec,
-        "sched_process_exit" => Role::Exit,
-        "task_rename" => Role::Rename,
-        "sched_stat_runtime" => Role::RunTime,
-        "irq_handler_entry" => Role::IrqEntry,
-        "irq_handler_exit" => Role::IrqExit,
-        "irq_softirq_entry" => Role::SoftirqEntry,
-        "irq_softirq_exit" => Role::SoftirqExit,
-        "lock_contention_begin" => Role::LockBegin,
-        "lock_contention_end" => Role::LockEnd,
-        _ if name.starts_with("syscall_entry_") || name.starts_with("compat_syscall_entry_") => {
-            Role::SyscallEntry
-        }
-        _ if name.starts_with("syscall_exit_") || name.starts_with("compat_syscall_exit_") => {
-            Role::SyscallExit
-        }
-        _ if name.contains("irq_vectors_") && name.ends_with("_entry") => Role::VectorEntry,
-        _ if name.contains("irq_vectors_") && name.ends_with("_exit") => Role::VectorExit,
-        _ => Role::Other,
-    }
-}
-
 /// Names of fields. Each has a list of alternatives, and the first one that exists counts.
 type Names = &'static [&'static [&'static str]];
 
-/// The fields that a role needs: first numbers, then texts.
+/// The fields that a role needs, in the order of [`Role::fields`]: first numbers, then texts. A fork has two more: the
+/// child's process and the parent's.
 const fn fields(role: Role) -> (Names, Names) {
     const TID: &[&str] = &["tid", "pid"];
     match role {
@@ -190,7 +138,7 @@ fn place_of(program: &Program, leaf: u32) -> Place {
 
 impl Plan {
     fn new(event: &EventLayout, has_waking: bool, strings: &mut Strings) -> Plan {
-        let role = role(&event.name, has_waking);
+        let role = Role::of_lttng(&event.name, has_waking);
         let program = &event.program;
         let (ints, texts) = fields(role);
         let mut plan = Plan {
@@ -294,10 +242,24 @@ struct Values<'a> {
     tid: Option<i64>,
 }
 
-impl Values<'_> {
-    /// A number; -1: the field does not exist.
-    fn int(&self, ix: usize) -> i64 {
-        self.ints[ix].unwrap_or(-1)
+/// The same with names as strings, for [`Role::event`].
+struct Found {
+    context: i32,
+    ints: [Option<i64>; N_INTS],
+    names: [StrIx; N_TEXTS],
+}
+
+impl kernel_events::Values for Found {
+    fn context(&self) -> Option<i32> {
+        Some(self.context)
+    }
+
+    fn int(&self, field: usize) -> Option<i64> {
+        self.ints[field]
+    }
+
+    fn name(&self, field: usize) -> StrIx {
+        self.names[field]
     }
 }
 
@@ -528,7 +490,8 @@ impl<'a> KernelCpu<'a> {
         Ok(self.mapped(role, name, time, &values, strings))
     }
 
-    /// The event of the passes for the values of a role.
+    /// The event of the passes for the values of a role. LTTng's events do not say whether they were raised in an
+    /// interrupt, and only on demand which thread ran: both follow from the events before.
     #[inline]
     fn mapped(
         &mut self,
@@ -538,98 +501,59 @@ impl<'a> KernelCpu<'a> {
         v: &Values<'_>,
         strings: &mut Strings,
     ) -> Option<Event> {
-        let mut context = v.tid.map_or(self.current, |tid| tid as i32);
         let in_interrupt = self.interrupts > 0;
-        let tid = v.int(0) as i32;
-        let what = match role {
-            Role::Switch => {
-                context = tid;
-                self.current = v.int(2) as i32;
-                What::Switch {
-                    prev: tid,
-                    prev_comm: self.comms.get(v.texts[0], 0, strings),
-                    left_as: self.kernel.states.get(v.ints[1].unwrap_or(0)),
-                    next: self.current,
-                    next_comm: self.comms.get(v.texts[1], 1, strings),
-                }
-            }
-            Role::Waking => What::Waking {
-                tid,
-                comm: self.comms.get(v.texts[0], 0, strings),
-                cpu: v.int(1) as i32,
-            },
-            Role::Migrate => What::Migrate {
-                tid,
-                from: v.int(1) as u16,
-                to: v.int(2) as u16,
-            },
-            Role::Fork => {
-                let process = v.ints[2].map(|pid| pid as i32);
-                What::Fork {
-                    parent: tid,
-                    child: v.int(1) as i32,
-                    comm: self.comms.get(v.texts[0], 0, strings),
-                    pid: process,
-                    same_process: process.map(|pid| Some(i64::from(pid)) == v.ints[3]),
-                }
-            }
-            Role::Exec => What::Exec {
-                tid,
-                old_tid: v.int(1) as i32,
-            },
-            Role::Exit => What::Exit {
-                tid,
-                at_once: false,
-            },
-            Role::Rename => What::Rename {
-                tid,
-                comm: self.comms.get(v.texts[0], 0, strings),
-            },
-            Role::RunTime => What::RunTime {
-                tid,
-                ns: v.int(1).clamp(0, i64::from(u32::MAX)) as u32,
-            },
-            Role::IrqEntry => {
-                self.interrupts += 1;
-                What::IrqEntry {
-                    name: intern(trim(v.texts[0]), strings),
-                }
-            }
-            Role::IrqExit => {
+        match role {
+            Role::IrqEntry | Role::VectorEntry => self.interrupts += 1,
+            Role::IrqExit | Role::VectorExit => {
                 self.interrupts = self.interrupts.saturating_sub(1);
-                What::IrqExit
             }
-            Role::VectorEntry => {
-                self.interrupts += 1;
-                return None;
+            _ => {}
+        }
+        let found = self.found(role, name, v, strings);
+        let mut event = role.event(Time(time), &found, &self.kernel.states)?;
+        event.in_interrupt = in_interrupt;
+        match &mut event.what {
+            What::Switch { next, .. } => self.current = *next,
+            What::Fork {
+                pid, same_process, ..
+            } => {
+                *pid = v.ints[2].map(|pid| pid as i32);
+                *same_process = pid.map(|pid| Some(i64::from(pid)) == v.ints[3]);
             }
-            Role::VectorExit => {
-                self.interrupts = self.interrupts.saturating_sub(1);
-                return None;
-            }
-            Role::SoftirqEntry => What::SoftirqEntry {
-                name: self
-                    .kernel
-                    .softirqs
-                    .get(v.int(0) as usize)
-                    .copied()
-                    .unwrap_or_default(),
-            },
-            Role::SoftirqExit => What::SoftirqExit,
-            Role::SyscallEntry => What::SyscallEntry { name },
-            Role::SyscallExit => What::SyscallExit,
-            Role::LockBegin => What::LockBegin {
-                name: intern(trim(v.texts[0]), strings),
-            },
-            Role::LockEnd => What::LockEnd,
-            Role::Other => return None,
+            _ => {}
+        }
+        Some(event)
+    }
+
+    /// The values as [`Role::event`] takes them.
+    #[inline]
+    fn found(&mut self, role: Role, name: StrIx, v: &Values<'_>, strings: &mut Strings) -> Found {
+        let mut found = Found {
+            context: v.tid.map_or(self.current, |tid| tid as i32),
+            ints: v.ints,
+            names: [StrIx::NONE; N_TEXTS],
         };
-        Some(Event {
-            time: Time(time),
-            context,
-            in_interrupt,
-            what,
-        })
+        let names = &mut found.names;
+        match role {
+            Role::Switch => {
+                names[0] = self.comms.get(v.texts[0], 0, strings);
+                names[1] = self.comms.get(v.texts[1], 1, strings);
+                // Without the field, it is not known that the thread did not go to sleep by itself.
+                found.ints[1] = v.ints[1].or(Some(0));
+            }
+            Role::Waking | Role::Fork | Role::Rename => {
+                names[0] = self.comms.get(v.texts[0], 0, strings);
+            }
+            Role::IrqEntry | Role::LockBegin => names[0] = intern(trim(v.texts[0]), strings),
+            Role::SoftirqEntry => {
+                let number = v.ints[0].and_then(|n| usize::try_from(n).ok());
+                let known = number.and_then(|n| self.kernel.softirqs.get(n));
+                names[0] = known.copied().unwrap_or_default();
+            }
+            Role::SyscallEntry => names[0] = name,
+            _ => {}
+        }
+        found
     }
 }
 

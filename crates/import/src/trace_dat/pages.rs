@@ -7,7 +7,7 @@
 //!
 //! Version 7 of the file may compress pages in chunks, so [`Pages`] goes from chunk to chunk and holds one of them.
 //! [`Several`] merges the pages that one CPU has in several buffers.
-use crate::kernel_events::RawEvents;
+use crate::raw_events::RawEvents;
 use kasuri_format::Error as FormatError;
 use kasuri_format::trace_dat::{Buffer, Chunk, Chunks, TimeShift, TraceDat, TscToNs};
 use kasuri_format::tracefs::{Missed, Page, PageLayout};
