@@ -10,7 +10,7 @@ use crate::annotate;
 use crate::inner::{ClientId, InnerName, stream_owners};
 use crate::input::{AnnotationEvents, CpuEvents, Setup};
 use crate::lock_calls::{self, Either};
-use crate::merge::{Lane, merge};
+use crate::merge::{CpuQueue, merge};
 use crate::sched::{IDLE, Sched};
 use crate::table::{Order, Table};
 use crate::{Cpu, Error, Occupancy, States, Strings, ThreadIx, Trace};
@@ -38,19 +38,19 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
         .map(|(n, _)| usize::from(*n) + 1)
         .fold(setup.n_cpus, usize::max);
     let mut sched = Sched::new(&setup, &mut strings);
-    let mut lanes = Vec::with_capacity(cpus.len());
+    let mut queues = Vec::with_capacity(cpus.len());
     for (number, events) in cpus {
-        lanes.push(Lane::new(number, events, &mut strings)?);
+        queues.push(CpuQueue::new(number, events, &mut strings)?);
     }
     if !setup.starts_late {
-        for lane in &lanes {
-            if let Some(event) = lane.head() {
-                sched.first_event(lane.number, event);
+        for queue in &queues {
+            if let Some(event) = queue.head() {
+                sched.first_event(queue.number, event);
             }
         }
     } else if let Some(keeper) = &mut sched.keeper {
-        for lane in lanes.iter().filter(|lane| lane.head().is_some()) {
-            keeper.begins_late(lane.number, setup.span.start);
+        for queue in queues.iter().filter(|queue| queue.head().is_some()) {
+            keeper.begins_late(queue.number, setup.span.start);
         }
     }
     for &number in &setup.recorded {
@@ -58,7 +58,7 @@ pub fn build<C: CpuEvents, S: AnnotationEvents>(
             cpu.seen = true;
         }
     }
-    merge(lanes, &mut strings, |number, event| {
+    merge(queues, &mut strings, |number, event| {
         sched.event(number, event)
     })?;
     let mut streams = streams;
@@ -208,10 +208,10 @@ fn publish_states(trace: &mut Trace, table: &Table, n: usize, order: &Order) {
         by: Vec::with_capacity(n),
     };
     for (thread, &old) in trace.threads.iter_mut().zip(&order.threads) {
-        let tape = &table.rows[old as usize].states;
+        let log = &table.rows[old as usize].states;
         let first = states.start.len() as u32;
-        thread.states = first..first + tape.len() as u32;
-        table.tapes.read(tape, |rows| {
+        thread.states = first..first + log.len() as u32;
+        table.state_logs.read(log, |rows| {
             states.start.extend(rows.iter().map(|row| row.start));
             states.state.extend(rows.iter().map(|row| row.state));
             states.cpu.extend(rows.iter().map(|row| row.cpu));

@@ -19,6 +19,17 @@ impl Report {
     }
 }
 
+/// The named columns of a table have one length.
+macro_rules! same_lengths {
+    ($report:ident, $trace:ident.$table:ident: $($column:ident),+) => {
+        let lengths = [$($trace.$table.$column.len()),+];
+        $report.expect(lengths.iter().all(|&n| n == lengths[0]), || {
+            let table = stringify!($table).replace('_', " ");
+            format!("columns of {table}: {lengths:?}")
+        });
+    };
+}
+
 impl Trace {
     /// The rules of [`crate::types`] that this trace breaks; empty: none. For tests and for importers.
     pub fn broken_rules(&self) -> Vec<String> {
@@ -57,98 +68,16 @@ impl Trace {
     }
 
     fn check_lengths(&self, report: &mut Report) {
-        let mut same = |table: &str, lengths: &[usize]| {
-            report.expect(lengths.iter().all(|&n| n == lengths[0]), || {
-                format!("columns of {table}: {lengths:?}")
-            });
-        };
-        let s = &self.states;
-        same(
-            "states",
-            &[s.start.len(), s.state.len(), s.cpu.len(), s.by.len()],
-        );
-        let o = &self.occupancy;
-        same("occupancy", &[o.start.len(), o.thread.len(), o.idle.len()]);
-        let w = &self.wakeups;
-        same(
-            "wakeups",
-            &[
-                w.time.len(),
-                w.waker.len(),
-                w.wakee.len(),
-                w.cpu.len(),
-                w.latency.len(),
-            ],
-        );
-        let m = &self.migrations;
-        same(
-            "migrations",
-            &[
-                m.time.len(),
-                m.thread.len(),
-                m.from_cpu.len(),
-                m.to_cpu.len(),
-            ],
-        );
-        let s = &self.slices;
-        same(
-            "slices",
-            &[
-                s.start.len(),
-                s.end.len(),
-                s.thread.len(),
-                s.name.len(),
-                s.depth.len(),
-            ],
-        );
-        same(
-            "slices",
-            &[
-                s.start.len(),
-                s.parent.len(),
-                s.kind.len(),
-                s.task.len(),
-                s.object.len(),
-                s.open.len(),
-            ],
-        );
-        let a = &self.args;
-        same(
-            "args",
-            &[a.slice.len(), a.instant.len(), a.name.len(), a.value.len()],
-        );
-        same(
-            "instants",
-            &[
-                self.instants.time.len(),
-                self.instants.thread.len(),
-                self.instants.name.len(),
-            ],
-        );
-        let k = &self.kernel_spans;
-        same(
-            "kernel spans",
-            &[
-                k.kind.len(),
-                k.start.len(),
-                k.end.len(),
-                k.cpu.len(),
-                k.thread.len(),
-                k.name.len(),
-            ],
-        );
-        let f = &self.flows;
-        same(
-            "flows",
-            &[
-                f.id.len(),
-                f.name.len(),
-                f.from_time.len(),
-                f.from_thread.len(),
-                f.to_time.len(),
-                f.to_thread.len(),
-            ],
-        );
+        same_lengths!(report, self.states: start, state, cpu, by);
+        same_lengths!(report, self.occupancy: start, thread, idle);
+        same_lengths!(report, self.wakeups: time, waker, wakee, cpu, latency);
+        same_lengths!(report, self.migrations: time, thread, from_cpu, to_cpu);
+        same_lengths!(report, self.slices: start, end, thread, name, depth);
+        same_lengths!(report, self.slices: start, parent, kind, task, object, open);
+        same_lengths!(report, self.args: slice, instant, name, value);
+        same_lengths!(report, self.instants: time, thread, name);
+        same_lengths!(report, self.kernel_spans: kind, start, end, cpu, thread, name);
+        same_lengths!(report, self.flows: id, name, from_time, from_thread, to_time, to_thread);
     }
 
     fn check_threads(&self, report: &mut Report) {

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`types`] | the columns |
 //! | [`input`] | the events that the passes read |
-//! | `merge`, `sched`, `spans`, `table`, `tape` | kernel events -> threads, states, occupancy, wake-ups, spans |
+//! | `merge`, `sched`, `spans`, `table`, `state_log` | kernel events -> threads, states, occupancy, wake-ups, spans |
 //! | `sched_log` | the scheduler's events themselves, kept for exports |
 //! | `annotate` | annotation events -> slices, tasks, flows, counters |
 //! | `build` | runs the passes, puts rows in their final order |
@@ -30,8 +30,8 @@ mod query;
 mod sched;
 mod sched_log;
 mod spans;
+mod state_log;
 mod table;
-mod tape;
 mod time;
 pub mod types;
 mod vec_source;

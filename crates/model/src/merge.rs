@@ -30,7 +30,7 @@ fn time(key: Key) -> Time {
 }
 
 /// One CPU's events, some at hand.
-pub(crate) struct Lane<C> {
+pub(crate) struct CpuQueue<C> {
     pub number: u16,
     source: C,
     batch: Vec<Event>,
@@ -40,18 +40,18 @@ pub(crate) struct Lane<C> {
     now: Time,
 }
 
-impl<C: CpuEvents> Lane<C> {
-    pub fn new(number: u16, source: C, strings: &mut Strings) -> Result<Lane<C>, Error> {
+impl<C: CpuEvents> CpuQueue<C> {
+    pub fn new(number: u16, source: C, strings: &mut Strings) -> Result<CpuQueue<C>, Error> {
         let (batch, now) = (Vec::new(), Time::MIN);
-        let mut lane = Lane {
+        let mut queue = CpuQueue {
             number,
             source,
             batch,
             at: 0,
             now,
         };
-        lane.refill(strings)?;
-        Ok(lane)
+        queue.refill(strings)?;
+        Ok(queue)
     }
 
     /// The next event; none at the end.
@@ -115,20 +115,20 @@ fn smallest(keys: &[Key]) -> Option<(usize, Key)> {
 
 /// Calls `each` for every event with its CPU.
 pub(crate) fn merge<C: CpuEvents>(
-    mut lanes: Vec<Lane<C>>,
+    mut queues: Vec<CpuQueue<C>>,
     strings: &mut Strings,
     mut each: impl FnMut(u16, &Event),
 ) -> Result<(), Error> {
-    let keys = lanes
+    let keys = queues
         .iter()
         .enumerate()
-        .filter_map(|(place, lane)| lane.head().map(|e| key(e.time, e, place)));
-    if lanes.len() > FEW {
+        .filter_map(|(place, queue)| queue.head().map(|e| key(e.time, e, place)));
+    if queues.len() > FEW {
         let mut heap: BinaryHeap<Reverse<Key>> = keys.map(Reverse).collect();
         while let Some(Reverse(first)) = heap.pop() {
             let limit = heap.peek().map_or(Key::MAX, |Reverse(k)| *k);
             let place = place(first);
-            let next = lanes[place].drain(place, limit, strings, &mut each)?;
+            let next = queues[place].drain(place, limit, strings, &mut each)?;
             heap.extend(next.map(Reverse));
         }
         return Ok(());
@@ -137,7 +137,7 @@ pub(crate) fn merge<C: CpuEvents>(
     let mut keys: Vec<Key> = keys.collect();
     while let Some((at, limit)) = smallest(&keys) {
         let place = place(keys[at]);
-        match lanes[place].drain(place, limit, strings, &mut each)? {
+        match queues[place].drain(place, limit, strings, &mut each)? {
             Some(next) => keys[at] = next,
             None => drop(keys.swap_remove(at)),
         }
@@ -169,13 +169,13 @@ mod tests {
 
     fn order(cpus: Vec<Vec<Event>>) -> Vec<(u16, i64)> {
         let mut strings = Strings::default();
-        let lanes = cpus
+        let queues = cpus
             .into_iter()
             .enumerate()
-            .map(|(n, events)| Lane::new(n as u16, CpuVec { events }, &mut strings).unwrap())
+            .map(|(n, events)| CpuQueue::new(n as u16, CpuVec { events }, &mut strings).unwrap())
             .collect();
         let mut out = Vec::new();
-        merge(lanes, &mut strings, |cpu, e| out.push((cpu, e.time.0))).unwrap();
+        merge(queues, &mut strings, |cpu, e| out.push((cpu, e.time.0))).unwrap();
         out
     }
 

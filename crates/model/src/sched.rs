@@ -6,15 +6,15 @@
 //! `early` set. And after a loss nothing may be carried over the gap.
 //!
 //! Handling an event computes no hash and allocates only to grow a column. Each thread has its own log of states
-//! (`tape`).
+//! (`state_log`).
 mod run_time;
 
 use crate::hidden_run::{HiddenRun, RunTimes};
 use crate::input::{Event, LockCall, Setup, What};
 use crate::sched_log::{Keeper, is_sight, kept};
 use crate::spans::Spans;
+use crate::state_log::LoggedState;
 use crate::table::{NONE, Table};
-use crate::tape::StateLog;
 use crate::{Duration, StrIx, Strings, ThreadState, Time};
 
 /// The state before an event, as far as its keeper needs it.
@@ -431,13 +431,13 @@ impl Sched {
     }
 
     /// The state before a run on `cpu` that a hidden switch began.
-    fn before_hidden_run(&self, row: u32, is_ready: bool, wakeup: u32, cpu: u16) -> StateLog {
+    fn before_hidden_run(&self, row: u32, is_ready: bool, wakeup: u32, cpu: u16) -> LoggedState {
         let last = self.table.rows[row as usize].states.last();
         if let Some(last) = last.filter(|last| last.state.is_runnable()) {
             return *last;
         }
         let waker = self.wakes.waker.get(wakeup as usize);
-        StateLog {
+        LoggedState {
             start: self.start,
             by: waker.copied().unwrap_or(NONE),
             cpu,
@@ -752,7 +752,7 @@ impl Sched {
     /// The thread's state from `time` on. A state that lasted no time is replaced.
     #[inline]
     fn set(&mut self, row: u32, time: Time, state: ThreadState, cpu: u16, by: u32) {
-        let tapes = &mut self.table.tapes;
+        let state_logs = &mut self.table.state_logs;
         let thread = &mut self.table.rows[row as usize];
         thread.state = state;
         thread.cpu = cpu;
@@ -762,13 +762,13 @@ impl Sched {
                 time = time.max(thread.start);
                 if time > thread.start && state != ThreadState::Unknown {
                     let (start, state) = (thread.start, ThreadState::Unknown);
-                    let row = StateLog {
+                    let row = LoggedState {
                         start,
                         by: NONE,
                         cpu: u16::MAX,
                         state,
                     };
-                    tapes.push(&mut thread.states, row);
+                    state_logs.push(&mut thread.states, row);
                 }
             }
             Some(last) => {
@@ -780,13 +780,13 @@ impl Sched {
                 }
             }
         }
-        let row = StateLog {
+        let row = LoggedState {
             start: time,
             by,
             cpu,
             state,
         };
-        tapes.push(&mut thread.states, row);
+        state_logs.push(&mut thread.states, row);
     }
 
     /// Notes the occupant of the CPU from `time` on.

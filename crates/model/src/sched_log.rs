@@ -180,21 +180,6 @@ fn unpack_on_cpu(number: u32) -> OnCpu {
     }
 }
 
-const STATES: [ThreadState; 9] = {
-    use ThreadState::*;
-    [
-        Unknown,
-        Running,
-        RunnableWoken,
-        RunnablePreempted,
-        Sleeping,
-        DiskSleep,
-        Stopped,
-        Idle,
-        Dead,
-    ]
-};
-
 impl Packed {
     fn new(event: &SchedEvent) -> Packed {
         let none = u32::MAX;
@@ -246,7 +231,7 @@ impl Packed {
         let what = match self.kind {
             Kind::Switch => SchedWhat::Switch {
                 prev: unpack_on_cpu(self.a),
-                left_as: STATES[usize::from(extra)],
+                left_as: ThreadState::from_number(extra),
                 next: unpack_on_cpu(self.b),
             },
             Kind::Waking => SchedWhat::Waking {
@@ -353,7 +338,7 @@ impl Keeper {
     /// Nothing is known of the CPU before its first event.
     pub fn begins_late(&mut self, cpu: u16, start: Time) {
         self.begun[usize::from(cpu)] = true;
-        self.log.push(&nobody(cpu, start));
+        self.log.push(&occupant_unknown(cpu, start));
     }
 
     /// `is_sight`: it is of a kind that moves nothing. `is_news`: it told who was on the CPU, or of a thread.
@@ -372,15 +357,15 @@ impl Keeper {
         }
         if is_first && is_lost {
             // A gap begins with the event before it.
-            self.log.push(&nobody(event.cpu, event.time));
+            self.log.push(&occupant_unknown(event.cpu, event.time));
         }
         self.begun[cpu] = true;
         self.log.push(event);
     }
 }
 
-/// A sight that says nothing but that there was something.
-fn nobody(cpu: u16, time: Time) -> SchedEvent {
+/// An event from which it is not known who was on the CPU: only that the CPU was recorded.
+fn occupant_unknown(cpu: u16, time: Time) -> SchedEvent {
     SchedEvent {
         cpu,
         time,

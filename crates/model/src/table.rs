@@ -3,8 +3,8 @@
 //! Rows are made when first needed and put in their final order at the end ([`Order`]).
 use crate::hidden_run::HiddenRun;
 use crate::input::Setup;
-pub(crate) use crate::tape::NONE;
-use crate::tape::{StateLog, Tape, Tapes};
+pub(crate) use crate::state_log::NONE;
+use crate::state_log::{LoggedState, StateLog, StateLogs};
 use crate::{Duration, Process, ProcessIx, StrIx, Strings, Thread, ThreadIx, ThreadState, Time};
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     /// CPU it is on, queued on, or was last on; u16::MAX: unknown.
     pub cpu: u16,
     /// Its states so far.
-    pub states: Tape,
+    pub states: StateLog,
     /// Wake-up that has not led to running yet.
     pub pending: u32,
     /// That wake-up came while it was still on a CPU.
@@ -100,7 +100,7 @@ struct Seen {
 pub(crate) struct Table {
     pub rows: Vec<Row>,
     /// The states of all rows.
-    pub tapes: Tapes,
+    pub state_logs: StateLogs,
     pub processes: Vec<Proc>,
     dense: Vec<u32>,
     sparse: HashMap<i32, u32>,
@@ -168,7 +168,7 @@ impl Table {
             let (start, cpu) = (row.end, row.cpu);
             (row.dead, row.zombie, row.end) = (false, false, Time::MAX);
             row.state = ThreadState::Dead;
-            let dead = StateLog {
+            let dead = LoggedState {
                 start,
                 by: NONE,
                 cpu,
@@ -176,7 +176,7 @@ impl Table {
             };
             match row.states.last_mut() {
                 Some(last) if last.start >= start => (last.state, last.by) = (dead.state, NONE),
-                Some(_) => self.tapes.push(&mut row.states, dead),
+                Some(_) => self.state_logs.push(&mut row.states, dead),
                 None => row.state = ThreadState::Unknown,
             }
             return before;
@@ -221,7 +221,7 @@ impl Table {
             zombie: false,
             state: ThreadState::Unknown,
             cpu: u16::MAX,
-            states: Tape::default(),
+            states: StateLog::default(),
             pending: NONE,
             early: false,
             woken_on: u16::MAX,
@@ -241,7 +241,7 @@ impl Table {
     pub fn begin_anew(&mut self, row: u32, start: Time, process: Option<u32>) {
         let row = &mut self.rows[row as usize];
         row.start = start;
-        row.states = Tape::default();
+        row.states = StateLog::default();
         row.state = ThreadState::Unknown;
         row.cpu = u16::MAX;
         row.pending = NONE;

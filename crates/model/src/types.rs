@@ -292,6 +292,22 @@ pub enum ThreadState {
 }
 
 impl ThreadState {
+    /// The state that `state as u8` made this number of; of any other number [`ThreadState::Unknown`].
+    pub const fn from_number(number: u8) -> ThreadState {
+        use ThreadState::*;
+        match number {
+            1 => Running,
+            2 => RunnableWoken,
+            3 => RunnablePreempted,
+            4 => Sleeping,
+            5 => DiskSleep,
+            6 => Stopped,
+            7 => Idle,
+            8 => Dead,
+            _ => Unknown,
+        }
+    }
+
     /// Ready to run, without a CPU.
     pub const fn is_runnable(self) -> bool {
         matches!(

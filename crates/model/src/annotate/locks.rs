@@ -34,7 +34,7 @@ pub(crate) struct LockFacts {
 }
 
 /// Lengths of the three lists, to cut them back to.
-pub(super) type Mark = (usize, usize, usize);
+pub(super) type Lengths = (usize, usize, usize);
 
 impl LockFacts {
     pub fn define(&mut self, thread: ThreadIx, time: Time, e: &Annotation) {
@@ -68,12 +68,12 @@ impl LockFacts {
         c.n.push(e.b);
     }
 
-    pub fn mark(&self) -> Mark {
+    pub fn lengths(&self) -> Lengths {
         let (waits, counts) = (self.waits.start.len(), self.counts.time.len());
         (self.definitions.len(), waits, counts)
     }
 
-    pub fn truncate(&mut self, (definitions, waits, counts): Mark) {
+    pub fn truncate(&mut self, (definitions, waits, counts): Lengths) {
         self.definitions.truncate(definitions);
         let w = &mut self.waits;
         w.thread.truncate(waits);

@@ -20,7 +20,7 @@ mod tidy;
 use crate::input::{Annotation, AnnotationEvents};
 use crate::{Error, ProcessIx, SliceIx, Strings, ThreadIx, Time, Trace};
 use kasuri_base::annotation::Kind;
-use locks::Mark;
+use locks::Lengths;
 use open::DefaultNames;
 use shared::Shared;
 use slicer::{Out, Slicer};
@@ -102,15 +102,15 @@ pub(crate) fn annotate<S: AnnotationEvents>(
     let mut out = Out::default();
     for (process, mut threads) in by_process(trace, streams) {
         shared.enter(process);
-        let mark = (
+        let lengths = (
             out.slices.start.len(),
             out.args.slice.len(),
             out.instants.time.len(),
-            out.locks.mark(),
+            out.locks.lengths(),
         );
         if !apart(trace, &mut threads, &mut shared, &mut out)? {
             shared.restart();
-            truncate(&mut out, mark);
+            truncate(&mut out, lengths);
             together(trace, &mut threads, &mut shared, &mut out)?;
         }
     }
@@ -301,7 +301,7 @@ fn close(trace: &mut Trace, mut slicer: Slicer, out: &mut Out) {
     }
 }
 
-fn truncate(out: &mut Out, (slices, args, instants, locks): (usize, usize, usize, Mark)) {
+fn truncate(out: &mut Out, (slices, args, instants, locks): (usize, usize, usize, Lengths)) {
     out.locks.truncate(locks);
     let s = &mut out.slices;
     s.start.truncate(slices);

@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     /// Arrows that are whole already.
     steals: Vec<(FlowEnd, FlowEnd)>,
     /// Lengths at the start of the process, to begin it again.
-    mark: (usize, usize, usize, usize),
+    lengths: (usize, usize, usize, usize),
 }
 
 impl Shared {
@@ -82,14 +82,14 @@ impl Shared {
             last_counter: (StrIx::NONE, 0),
             flow_ends: Vec::new(),
             steals: Vec::new(),
-            mark: (0, 0, 0, 0),
+            lengths: (0, 0, 0, 0),
         }
     }
 
     /// The events that follow are this process's.
     pub fn enter(&mut self, process: ProcessIx) {
         self.process = process;
-        self.mark = (
+        self.lengths = (
             self.tasks.len(),
             self.counters.len(),
             self.flow_ends.len(),
@@ -100,10 +100,10 @@ impl Shared {
 
     /// Undoes all since [`Shared::enter`].
     pub fn restart(&mut self) {
-        self.tasks.truncate(self.mark.0);
-        self.counters.truncate(self.mark.1);
-        self.flow_ends.truncate(self.mark.2);
-        self.steals.truncate(self.mark.3);
+        self.tasks.truncate(self.lengths.0);
+        self.counters.truncate(self.lengths.1);
+        self.flow_ends.truncate(self.lengths.2);
+        self.steals.truncate(self.lengths.3);
         self.forget();
     }
 

@@ -107,26 +107,8 @@ impl Slicer {
                 self.instant(or(e.name, shared.names.unnamed), out)
             }
             Kind::Counter => shared.counter(e.name, self.now, f64::from_bits(e.a)),
-            Kind::WaitBegin => {
-                let (kind, name) = wait_kind(e.aux, &shared.names);
-                if kind == SliceKind::Cond && e.b != 0 {
-                    out.locks.condition(self.thread, e.a, e.b);
-                }
-                if !self.waits_on(kind, e.a, out) {
-                    self.begin(or(e.name, name), kind, e.a, 0, out);
-                }
-            }
-            Kind::WaitEnd => {
-                let (kind, name) = wait_kind(e.aux, &shared.names);
-                let innermost = self.nest.last().copied();
-                self.end_of(kind, e.a, or(e.name, name), out);
-                let row = innermost
-                    .filter(|&row| row != STOLEN)
-                    .map(|row| row as usize);
-                self.timed_out = row.filter(|&row| {
-                    e.b == 1 && out.slices.kind[row] == kind && out.slices.object[row] == e.a
-                });
-            }
+            Kind::WaitBegin => self.begin_wait(e, &shared.names, out),
+            Kind::WaitEnd => self.end_wait(e, &shared.names, out),
             Kind::LockRequest => {
                 out.locks.request(self.thread, self.now, e);
                 let name = or(e.name, shared.names.lock);
@@ -153,17 +135,7 @@ impl Slicer {
                 let carried = self.leave_task(task, true, shared, out);
                 shared.suspended(task, carried);
             }
-            Kind::TaskResume => {
-                let task = shared.task(e.a, StrIx::NONE);
-                self.run_task(task, shared, out);
-                for slice in shared.resumed(task) {
-                    let bits = open::CONTINUED | slice.bits;
-                    match slice.kind {
-                        SliceKind::LockHold => self.hold(slice.name, slice.object, bits, out),
-                        kind => self.begin(slice.name, kind, slice.object, bits, out),
-                    }
-                }
-            }
+            Kind::TaskResume => self.resume_task(shared.task(e.a, StrIx::NONE), shared, out),
             Kind::TaskEnd => {
                 let task = shared.task_ended(e, self.now);
                 self.leave_task(task, false, shared, out);
@@ -174,6 +146,44 @@ impl Slicer {
             }
             Kind::Arg => self.arg(e, out),
             Kind::ThreadName => self.name = e.name,
+        }
+    }
+
+    /// A wait begins, unless it goes on with the one that a time limit ended just before.
+    #[inline]
+    fn begin_wait(&mut self, e: &Annotation, names: &DefaultNames, out: &mut Out) {
+        let (kind, name) = wait_kind(e.aux, names);
+        if kind == SliceKind::Cond && e.b != 0 {
+            out.locks.condition(self.thread, e.a, e.b);
+        }
+        if !self.waits_on(kind, e.a, out) {
+            self.begin(or(e.name, name), kind, e.a, 0, out);
+        }
+    }
+
+    /// A wait ends; `e.b` is 1 if its time limit ended it.
+    #[inline]
+    fn end_wait(&mut self, e: &Annotation, names: &DefaultNames, out: &mut Out) {
+        let (kind, name) = wait_kind(e.aux, names);
+        let innermost = self.nest.last().copied();
+        self.end_of(kind, e.a, or(e.name, name), out);
+        let row = innermost
+            .filter(|&row| row != STOLEN)
+            .map(|row| row as usize);
+        self.timed_out = row.filter(|&row| {
+            e.b == 1 && out.slices.kind[row] == kind && out.slices.object[row] == e.a
+        });
+    }
+
+    /// A suspended task goes on here, with the slices that were open in it.
+    fn resume_task(&mut self, task: TaskIx, shared: &mut Shared, out: &mut Out) {
+        self.run_task(task, shared, out);
+        for slice in shared.resumed(task) {
+            let bits = open::CONTINUED | slice.bits;
+            match slice.kind {
+                SliceKind::LockHold => self.hold(slice.name, slice.object, bits, out),
+                kind => self.begin(slice.name, kind, slice.object, bits, out),
+            }
         }
     }
 

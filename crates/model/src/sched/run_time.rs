@@ -12,8 +12,8 @@
 //! missing and not where, and it leaves out what ran since the last tick.
 use super::{CpuLog, Sched};
 use crate::hidden_run::HiddenRun;
+use crate::state_log::LoggedState;
 use crate::table::NONE;
-use crate::tape::StateLog;
 use crate::{ThreadState, Time};
 
 impl Sched {
@@ -80,11 +80,11 @@ impl Sched {
                         let before = run.thread_before;
                         (last.state, last.by, last.cpu) = (before.state, before.by, before.cpu);
                     }
-                    let running = StateLog {
+                    let running = LoggedState {
                         start: begin,
                         ..now
                     };
-                    self.table.tapes.push(&mut thread.states, running);
+                    self.table.state_logs.push(&mut thread.states, running);
                 }
             }
             cpu_log.begin_last(begin, cpu_grows.is_some(), run.cpu_before);

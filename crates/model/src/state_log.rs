@@ -1,4 +1,4 @@
-//! The log of each thread's states while they are collected ([`Tape`]).
+//! The log of each thread's states while they are collected ([`StateLog`]).
 //!
 //! Goal: to collect them in as little memory as possible, because what is collected lives next to the columns that it
 //! becomes, and because touching fresh memory costs more than computing: a page fault is worth some 40 rows.
@@ -12,7 +12,7 @@
 //! |---|---|
 //! | 0..4 | the state; [`LINK`]: the next word is the number of the chunk where the log goes on |
 //! | 4 | [`FAR`]: two words follow, the start, low word first |
-//! | 5 | [`BY`]: a word follows, [`StateLog::by`]; without it [`NONE`] |
+//! | 5 | [`BY`]: a word follows, [`LoggedState::by`]; without it [`NONE`] |
 //! | 6 | [`CPU`]: a word follows, the CPU; without it that of the row before |
 //! | 7..32 | without FAR: ns from the start of the row before to this one's |
 use crate::{ThreadState, Time};
@@ -22,7 +22,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// One state of a thread, until the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct StateLog {
+pub(crate) struct LoggedState {
     pub start: Time,
     /// Row of the thread that woke or preempted it.
     pub by: u32,
@@ -31,7 +31,7 @@ pub(crate) struct StateLog {
 }
 
 /// The row before a log's first; not a row of it.
-const BLANK: StateLog = StateLog {
+const BLANK: LoggedState = LoggedState {
     start: Time(0),
     by: NONE,
     cpu: u16::MAX,
@@ -52,7 +52,7 @@ const ROOM: usize = 5 + 2;
 
 /// One thread's states so far. The last one may still change, so it is not packed yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Tape {
+pub(crate) struct StateLog {
     /// Number of rows, with the last.
     len: u32,
     first_chunk: u32,
@@ -61,13 +61,13 @@ pub(crate) struct Tape {
     /// Place of the next row, and the end of its chunk.
     at: usize,
     end: usize,
-    packed: StateLog,
-    last: StateLog,
+    packed: LoggedState,
+    last: LoggedState,
 }
 
-impl Default for Tape {
-    fn default() -> Tape {
-        Tape {
+impl Default for StateLog {
+    fn default() -> StateLog {
+        StateLog {
             len: 0,
             first_chunk: 0,
             chunk: 0,
@@ -79,17 +79,17 @@ impl Default for Tape {
     }
 }
 
-impl Tape {
+impl StateLog {
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    pub fn last(&self) -> Option<&StateLog> {
+    pub fn last(&self) -> Option<&LoggedState> {
         (self.len > 0).then_some(&self.last)
     }
 
     /// The row before the last.
-    pub fn before_last(&self) -> Option<&StateLog> {
+    pub fn before_last(&self) -> Option<&LoggedState> {
         (self.len > 1).then_some(&self.packed)
     }
 
@@ -99,36 +99,36 @@ impl Tape {
         self.last.start = start;
     }
 
-    /// The last row, to be changed; not its start ([`Tape::move_last`]).
-    pub fn last_mut(&mut self) -> Option<&mut StateLog> {
+    /// The last row, to be changed; not its start ([`StateLog::move_last`]).
+    pub fn last_mut(&mut self) -> Option<&mut LoggedState> {
         (self.len > 0).then_some(&mut self.last)
     }
 }
 
-/// The chunks of all tapes.
+/// The chunks of all logs.
 #[derive(Debug, Default)]
-pub(crate) struct Tapes {
+pub(crate) struct StateLogs {
     words: Vec<u32>,
 }
 
-impl Tapes {
+impl StateLogs {
     /// Puts a row at the end, which starts no earlier than the one before it.
     #[inline]
-    pub fn push(&mut self, tape: &mut Tape, row: StateLog) {
-        if tape.len > 0 {
-            self.pack(tape);
+    pub fn push(&mut self, log: &mut StateLog, row: LoggedState) {
+        if log.len > 0 {
+            self.pack(log);
         }
-        tape.len += 1;
-        tape.last = row;
+        log.len += 1;
+        log.last = row;
     }
 
     #[inline]
-    fn pack(&mut self, tape: &mut Tape) {
-        if tape.end - tape.at < ROOM {
-            self.next_chunk(tape);
+    fn pack(&mut self, log: &mut StateLog) {
+        if log.end - log.at < ROOM {
+            self.next_chunk(log);
         }
-        let (row, before) = (tape.last, tape.packed);
-        let out = &mut self.words[tape.at..tape.end];
+        let (row, before) = (log.last, log.packed);
+        let out = &mut self.words[log.at..log.end];
         let mut n = 1;
         let mut put = |word: u32| {
             out[n] = word;
@@ -152,35 +152,35 @@ impl Tapes {
             put(u32::from(row.cpu));
         }
         out[0] = head;
-        tape.at += n;
-        tape.packed = row;
+        log.at += n;
+        log.packed = row;
     }
 
     #[cold]
-    fn next_chunk(&mut self, tape: &mut Tape) {
+    fn next_chunk(&mut self, log: &mut StateLog) {
         let start = self.words.len();
         let number = (start / FIRST) as u32;
-        let length = match tape.chunk as usize {
+        let length = match log.chunk as usize {
             0 => FIRST,
             before => (4 * before).min(LONGEST),
         };
         self.words.resize(start + length, 0);
-        if tape.chunk == 0 {
-            tape.first_chunk = number;
+        if log.chunk == 0 {
+            log.first_chunk = number;
         } else {
-            self.words[tape.at] = LINK;
-            self.words[tape.at + 1] = number;
+            self.words[log.at] = LINK;
+            self.words[log.at + 1] = number;
         }
-        tape.chunk = length as u32;
-        (tape.at, tape.end) = (start, start + length);
+        log.chunk = length as u32;
+        (log.at, log.end) = (start, start + length);
     }
 
     /// Calls `each` for a thread's rows, some at a time.
-    pub fn read(&self, tape: &Tape, mut each: impl FnMut(&[StateLog])) {
-        let mut rows = Vec::with_capacity(LONGEST.min(tape.len()));
+    pub fn read(&self, log: &StateLog, mut each: impl FnMut(&[LoggedState])) {
+        let mut rows = Vec::with_capacity(LONGEST.min(log.len()));
         let mut before = BLANK;
-        let mut chunk = tape.first_chunk as usize;
-        let mut left = tape.len().saturating_sub(1);
+        let mut chunk = log.first_chunk as usize;
+        let mut left = log.len().saturating_sub(1);
         while left > 0 {
             let words = &self.words[chunk * FIRST..];
             let mut at = 0;
@@ -197,22 +197,22 @@ impl Tapes {
             each(&rows);
             rows.clear();
         }
-        each(tape.last().map_or(&[], std::slice::from_ref));
+        each(log.last().map_or(&[], std::slice::from_ref));
     }
 }
 
 #[inline]
-fn unpack(words: &[u32], at: &mut usize, before: StateLog) -> StateLog {
+fn unpack(words: &[u32], at: &mut usize, before: LoggedState) -> LoggedState {
     let mut take = || {
         *at += 1;
         words[*at - 1]
     };
     let head = take();
-    let mut row = StateLog {
+    let mut row = LoggedState {
         start: Time(before.start.0.wrapping_add(i64::from(head >> DELTA_SHIFT))),
         by: NONE,
         cpu: before.cpu,
-        state: STATES[(head & 15) as usize],
+        state: ThreadState::from_number((head & 15) as u8),
     };
     if head & FAR != 0 {
         row.start = Time(i64::from(take()) | i64::from(take()) << 32);
@@ -226,76 +226,59 @@ fn unpack(words: &[u32], at: &mut usize, before: StateLog) -> StateLog {
     row
 }
 
-/// By number.
-const STATES: [ThreadState; 16] = {
-    use ThreadState::*;
-    let mut states = [Unknown; 16];
-    let all = [
-        Unknown,
-        Running,
-        RunnableWoken,
-        RunnablePreempted,
-        Sleeping,
-        DiskSleep,
-        Stopped,
-        Idle,
-        Dead,
-    ];
-    let mut ix = 0;
-    while ix < all.len() {
-        states[all[ix] as usize] = all[ix];
-        ix += 1;
-    }
-    states
-};
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use ThreadState::*;
 
-    fn rows(tapes: &Tapes, tape: &Tape) -> Vec<StateLog> {
+    fn rows(state_logs: &StateLogs, log: &StateLog) -> Vec<LoggedState> {
         let mut out = Vec::new();
-        tapes.read(tape, |rows| out.extend_from_slice(rows));
+        state_logs.read(log, |rows| out.extend_from_slice(rows));
         out
     }
 
     #[test]
-    fn tapes_give_back_what_was_put_on_them_whatever_it_is() {
+    fn logs_give_back_what_was_put_into_them_whatever_it_is() {
         let starts = [i64::MIN, -1, 0, 5, (1 << 25) + 4, 1 << 26, i64::MAX];
         let states = [Unknown, Running, RunnableWoken, Sleeping, Idle, Dead];
-        let (mut tapes, mut all) = (Tapes::default(), vec![(Tape::default(), Vec::new()); 3]);
+        let (mut state_logs, mut all) = (
+            StateLogs::default(),
+            vec![(StateLog::default(), Vec::new()); 3],
+        );
         for n in 0..3000usize {
-            let (tape, want) = &mut all[n * n % 3];
-            let row = StateLog {
+            let (log, want) = &mut all[n * n % 3];
+            let row = LoggedState {
                 start: Time(starts[n * starts.len() / 3000].saturating_add(n as i64)),
                 by: if n % 3 == 0 { NONE } else { n as u32 % 5 },
                 cpu: [0, 7, 7, u16::MAX][n % 4],
                 state: states[n % states.len()],
             };
-            tapes.push(tape, row);
+            state_logs.push(log, row);
             want.push(row);
         }
         assert!(
-            tapes.words.len() > 3 * LONGEST,
-            "tapes go on in other chunks"
+            state_logs.words.len() > 3 * LONGEST,
+            "logs go on in other chunks"
         );
-        for (tape, want) in &all {
-            assert_eq!((tape.len(), rows(&tapes, tape)), (want.len(), want.clone()));
+        for (log, want) in &all {
+            assert_eq!(
+                (log.len(), rows(&state_logs, log)),
+                (want.len(), want.clone())
+            );
         }
     }
 
     #[test]
     fn the_last_row_may_change_until_the_next_one() {
-        let (mut tapes, mut tape) = (Tapes::default(), Tape::default());
-        assert_eq!((tape.last(), rows(&tapes, &tape)), (None, Vec::new()));
-        tapes.push(&mut tape, BLANK);
-        tape.last_mut().unwrap().state = Dead;
-        tapes.push(&mut tape, BLANK);
-        let dead = StateLog {
+        let (mut state_logs, mut log) = (StateLogs::default(), StateLog::default());
+        assert_eq!((log.last(), rows(&state_logs, &log)), (None, Vec::new()));
+        state_logs.push(&mut log, BLANK);
+        log.last_mut().unwrap().state = Dead;
+        state_logs.push(&mut log, BLANK);
+        let dead = LoggedState {
             state: Dead,
             ..BLANK
         };
-        assert_eq!(rows(&tapes, &tape), [dead, BLANK]);
+        assert_eq!(rows(&state_logs, &log), [dead, BLANK]);
     }
 }
