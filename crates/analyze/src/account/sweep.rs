@@ -9,7 +9,7 @@
 //! The other free CPUs are charged, one for each, to blocked threads, in the order of [`Waiting`], and from there
 //! to whatever it is that they wait for at that instant.
 mod charge;
-mod why;
+mod reason;
 
 use super::allowed;
 use super::barrier::{self, BarrierWait};
@@ -28,9 +28,9 @@ const DYING_NS: i64 = 1_000_000;
 
 /// Activities of a thread, as far as the account distinguishes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Doing {
+enum Activity {
     /// Not alive.
-    Gone,
+    NotAlive,
     /// Not known.
     Unknown,
     Running,
@@ -44,7 +44,7 @@ struct Worker {
     /// Current and last + 1 of its state rows.
     row: u32,
     end: u32,
-    doing: Doing,
+    activity: Activity,
     /// Queue it is in when ready.
     cpu: u16,
     /// Blocked: the wait slice it is in.
@@ -52,7 +52,7 @@ struct Worker {
     /// Blocked: what its own time is charged to.
     class: Class,
     /// The free CPU that it is charged for, and the evaluation that decided so.
-    lane: u32,
+    slot: u32,
     chosen: u64,
     /// Since when it does what it does, and the clocks of its queue then.
     since: Time,
@@ -63,7 +63,7 @@ struct Worker {
 
 /// The user of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum On {
+enum Occupant {
     Own(ThreadIx),
     /// A thread of another process; none: not known which.
     Other(ThreadIx),
@@ -73,21 +73,21 @@ enum On {
 
 /// The cause to which a free CPU is charged, before its time is cut by the changes of `runner`.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Why {
+struct Reason {
     cause: Cause,
     runner: ThreadIx,
     /// Wait at a barrier (index), which has causes of its own for its last part.
     barrier: u32,
 }
 
-impl Why {
-    fn of(class: Class, note: Note) -> Why {
+impl Reason {
+    fn of(class: Class, note: Note) -> Reason {
         let cause = Cause {
             class,
             note,
             ..Cause::default()
         };
-        Why {
+        Reason {
             cause,
             runner: ThreadIx::NONE,
             barrier: NONE,
@@ -95,14 +95,14 @@ impl Why {
     }
 }
 
-/// One CPU.
-struct Lane {
+/// One CPU whose time is accounted for; others know it by its index in [`Sweep::slots`].
+struct CpuSlot {
     cpu: u16,
     /// Next row of its occupancy.
     row: usize,
     end: usize,
-    on: On,
-    why: Why,
+    occupant: Occupant,
+    reason: Reason,
     /// Charged up to here.
     done: Time,
     /// Ready threads in its queue.
@@ -123,9 +123,9 @@ pub(crate) struct Sweep<'t> {
     to: Time,
     is_target: Vec<bool>,
     workers: Vec<Worker>,
-    lanes: Vec<Lane>,
-    lane_of: Vec<u32>,
-    /// Rows of `lanes`: CPUs that do not run the program and whose state is known, ascending.
+    slots: Vec<CpuSlot>,
+    slot_of_cpu: Vec<u32>,
+    /// Rows of `slots`: CPUs that do not run the program and whose state is known, ascending.
     free: Vec<u32>,
     waiting: Waiting,
     n_ready: u32,
@@ -148,7 +148,7 @@ pub(crate) struct Sweep<'t> {
 }
 
 /// The result of the pass.
-pub(crate) struct Done {
+pub(crate) struct SweepResult {
     pub segments: Segments,
     pub causes: Vec<Cause>,
     /// Of each thread: its own time by class.
@@ -188,8 +188,8 @@ impl<'t> Sweep<'t> {
             trace,
             from,
             to,
-            lanes: Vec::new(),
-            lane_of: vec![NONE; trace.cpus.len()],
+            slots: Vec::new(),
+            slot_of_cpu: vec![NONE; trace.cpus.len()],
             free: Vec::new(),
             waiting: Waiting::new(trace.threads.len()),
             workers: trace
@@ -198,11 +198,11 @@ impl<'t> Sweep<'t> {
                 .map(|t| Worker {
                     row: t.states.start,
                     end: t.states.end,
-                    doing: Doing::Gone,
+                    activity: Activity::NotAlive,
                     cpu: u16::MAX,
                     wait: NONE,
                     class: Class::Other,
-                    lane: NONE,
+                    slot: NONE,
                     chosen: 0,
                     since: from,
                     clocks: [0; 5],
@@ -227,23 +227,23 @@ impl<'t> Sweep<'t> {
             is_perf,
             throttled,
         };
-        sweep.make_lanes();
+        sweep.make_slots();
         sweep
     }
 
     /// CPUs whose events were recorded, all of the machine's when none were; but for those that are closed to the program.
-    fn make_lanes(&mut self) {
+    fn make_slots(&mut self) {
         let any = self.trace.cpus.iter().any(|c| c.recorded);
         let closed = allowed::closed(self.trace);
         for (number, cpu) in self.trace.cpus.iter().enumerate() {
             if (cpu.recorded || !any) && !closed[number] {
-                self.lane_of[number] = self.lanes.len() as u32;
-                self.lanes.push(Lane {
+                self.slot_of_cpu[number] = self.slots.len() as u32;
+                self.slots.push(CpuSlot {
                     cpu: number as u16,
                     row: cpu.occupancy.start as usize,
                     end: cpu.occupancy.end as usize,
-                    on: On::Unknown,
-                    why: Why::of(Class::Unknown, Note::Lost),
+                    occupant: Occupant::Unknown,
+                    reason: Reason::of(Class::Unknown, Note::Lost),
                     done: self.trace.span.start,
                     ready: 0,
                     waiter: NONE,
@@ -256,32 +256,32 @@ impl<'t> Sweep<'t> {
     }
 
     /// Births, ends and unknown states of the program's threads: changes that no other stream announces.
-    fn marks(&self) -> Vec<(Time, u32)> {
-        let mut marks = Vec::new();
+    fn lifetime_changes(&self) -> Vec<(Time, u32)> {
+        let mut changes = Vec::new();
         for (t, info) in self.trace.threads.iter().enumerate() {
             if !self.is_target[t] {
                 continue;
             }
-            marks.push((info.alive.start, t as u32));
-            marks.push((info.alive.end, t as u32));
+            changes.push((info.alive.start, t as u32));
+            changes.push((info.alive.end, t as u32));
             let rows = info.states.start as usize..info.states.end as usize;
             let unknown = rows.filter(|&r| self.trace.states.state[r] == ThreadState::Unknown);
-            marks.extend(unknown.map(|r| (self.trace.states.start[r], t as u32)));
+            changes.extend(unknown.map(|r| (self.trace.states.start[r], t as u32)));
         }
-        marks.sort_unstable();
-        marks
+        changes.sort_unstable();
+        changes
     }
 
-    pub fn run(mut self) -> Done {
+    pub fn run(mut self) -> SweepResult {
         let trace = self.trace;
-        let marks = self.marks();
+        let changes = self.lifetime_changes();
         let edges = self.throttled.edges();
         let mut edge = 0;
         let (wakes, moves) = (&trace.wakeups, &trace.migrations);
-        let (mut mark, mut wake, mut moved) = (0, 0, 0);
-        let mut heads: Vec<Time> = self.lanes.iter().map(|lane| self.head(lane)).collect();
+        let (mut change, mut wake, mut moved) = (0, 0, 0);
+        let mut heads: Vec<Time> = self.slots.iter().map(|slot| self.head(slot)).collect();
         let at = |times: &[Time], ix: usize| times.get(ix).copied().unwrap_or(Time::MAX);
-        let mark_at = |ix: usize| marks.get(ix).map_or(Time::MAX, |m| m.0);
+        let change_at = |ix: usize| changes.get(ix).map_or(Time::MAX, |m| m.0);
         loop {
             // Few CPUs: looking at all is cheaper than a heap.
             let mut first = Time::MAX;
@@ -291,7 +291,7 @@ impl<'t> Sweep<'t> {
             let now = first
                 .min(at(&wakes.time, wake))
                 .min(at(&moves.time, moved))
-                .min(mark_at(mark))
+                .min(change_at(change))
                 .min(at(&edges, edge));
             if now >= self.to {
                 break;
@@ -299,9 +299,9 @@ impl<'t> Sweep<'t> {
             while at(&edges, edge) <= now {
                 edge += 1;
             }
-            while mark_at(mark) <= now {
-                self.touch(marks[mark].1 as usize, now);
-                mark += 1;
+            while change_at(change) <= now {
+                self.touch(changes[change].1 as usize, now);
+                change += 1;
             }
             while at(&wakes.time, wake) <= now {
                 self.touch(wakes.wakee[wake].ix(), now);
@@ -312,10 +312,10 @@ impl<'t> Sweep<'t> {
                 moved += 1;
             }
             if first <= now {
-                for (lane, head) in heads.iter_mut().enumerate() {
+                for (slot, head) in heads.iter_mut().enumerate() {
                     while *head <= now {
-                        self.switch(lane, now);
-                        *head = self.head(&self.lanes[lane]);
+                        self.switch(slot, now);
+                        *head = self.head(&self.slots[slot]);
                     }
                 }
             }
@@ -327,69 +327,71 @@ impl<'t> Sweep<'t> {
     }
 
     /// Time of the CPU's next change of occupant.
-    fn head(&self, lane: &Lane) -> Time {
-        match lane.row < lane.end {
-            true => self.trace.occupancy.start[lane.row],
+    fn head(&self, slot: &CpuSlot) -> Time {
+        match slot.row < slot.end {
+            true => self.trace.occupancy.start[slot.row],
             false => Time::MAX,
         }
     }
 
     /// Takes the CPU's next change of occupant.
-    fn switch(&mut self, lane: usize, now: Time) {
+    fn switch(&mut self, slot: usize, now: Time) {
         let o = &self.trace.occupancy;
-        let row = self.lanes[lane].row;
-        self.lanes[lane].row += 1;
-        let on = match (o.thread[row], o.idle[row]) {
-            (thread, _) if thread.is_some() && self.is_target[thread.ix()] => On::Own(thread),
-            (thread, _) if thread.is_some() => On::Other(thread),
-            (_, true) => On::Idle,
-            (_, false) if self.is_perf && !self.is_lost(lane, now) => On::Other(ThreadIx::NONE),
-            (_, false) => On::Unknown,
+        let row = self.slots[slot].row;
+        self.slots[slot].row += 1;
+        let occupant = match (o.thread[row], o.idle[row]) {
+            (thread, _) if thread.is_some() && self.is_target[thread.ix()] => Occupant::Own(thread),
+            (thread, _) if thread.is_some() => Occupant::Other(thread),
+            (_, true) => Occupant::Idle,
+            (_, false) if self.is_perf && !self.is_lost(slot, now) => {
+                Occupant::Other(ThreadIx::NONE)
+            }
+            (_, false) => Occupant::Unknown,
         };
-        let before = self.lanes[lane].on;
-        if on == before {
+        let before = self.slots[slot].occupant;
+        if occupant == before {
             return;
         }
-        self.charge(lane, now);
-        self.advance_clock(lane, now);
-        self.lanes[lane].on = on;
-        let was_free = matches!(before, On::Other(_) | On::Idle);
-        let is_free = matches!(on, On::Other(_) | On::Idle);
-        let at = self.free.partition_point(|&l| (l as usize) < lane);
+        self.charge(slot, now);
+        self.advance_clock(slot, now);
+        self.slots[slot].occupant = occupant;
+        let was_free = matches!(before, Occupant::Other(_) | Occupant::Idle);
+        let is_free = matches!(occupant, Occupant::Other(_) | Occupant::Idle);
+        let at = self.free.partition_point(|&l| (l as usize) < slot);
         match (was_free, is_free) {
-            (false, true) => self.free.insert(at, lane as u32),
+            (false, true) => self.free.insert(at, slot as u32),
             (true, false) => drop(self.free.remove(at)),
             _ => {}
         }
-        self.lanes[lane].waiter = NONE;
-        self.lanes[lane].why = Why::of(Class::Unknown, Note::Lost);
-        for thread in [before, on] {
-            if let On::Own(thread) = thread {
+        self.slots[slot].waiter = NONE;
+        self.slots[slot].reason = Reason::of(Class::Unknown, Note::Lost);
+        for thread in [before, occupant] {
+            if let Occupant::Own(thread) = thread {
                 self.touch(thread.ix(), now);
             }
         }
     }
 
     /// perf says "not ours" and "lost" in the same way.
-    fn is_lost(&self, lane: usize, now: Time) -> bool {
-        let cpu = self.lanes[lane].cpu;
+    fn is_lost(&self, slot: usize, now: Time) -> bool {
+        let cpu = self.slots[slot].cpu;
         let mut losses = self.trace.losses.iter();
         losses.any(|l| l.cpu == Some(cpu) && l.when.start <= now && now < l.when.end)
     }
 
-    fn advance_clock(&mut self, lane: usize, now: Time) {
-        let info = &mut self.lanes[lane];
+    fn advance_clock(&mut self, slot: usize, now: Time) {
+        let info = &mut self.slots[slot];
         let (from, to) = (info.clock_at.max(self.from), now.min(self.to));
         let ns = (to.0 - from.0).max(0);
         let kept = match self.throttled.is_empty() {
             true => 0,
             false => self.throttled.overlap(info.cpu, from, to.max(from)).min(ns),
         };
-        let which = match info.on {
-            On::Own(_) => 0,
-            On::Other(_) => 1,
-            On::Idle => 2,
-            On::Unknown => 3,
+        let which = match info.occupant {
+            Occupant::Own(_) => 0,
+            Occupant::Other(_) => 1,
+            Occupant::Idle => 2,
+            Occupant::Unknown => 3,
         };
         info.clocks[which] += ns - kept;
         info.clocks[THROTTLED] += kept;
@@ -410,19 +412,19 @@ impl<'t> Sweep<'t> {
         let row = worker.row as usize;
         let alive = &self.trace.threads[thread].alive;
         let is_alive = alive.start <= now && (now < alive.end || alive.end >= self.trace.span.end);
-        let doing = match is_alive {
-            false => Doing::Gone,
-            true if worker.row >= worker.end || states.start[row] > now => Doing::Unknown,
+        let activity = match is_alive {
+            false => Activity::NotAlive,
+            true if worker.row >= worker.end || states.start[row] > now => Activity::Unknown,
             true => match states.state[row] {
-                ThreadState::Unknown => Doing::Unknown,
-                ThreadState::Running => Doing::Running,
-                state if state.is_runnable() => Doing::Ready,
-                _ => Doing::Blocked,
+                ThreadState::Unknown => Activity::Unknown,
+                ThreadState::Running => Activity::Running,
+                state if state.is_runnable() => Activity::Ready,
+                _ => Activity::Blocked,
             },
         };
-        if doing != worker.doing || worker.row != before {
+        if activity != worker.activity || worker.row != before {
             self.leave(thread, now);
-            self.enter(thread, doing, now);
+            self.enter(thread, activity, now);
         }
     }
 
@@ -430,24 +432,24 @@ impl<'t> Sweep<'t> {
     fn leave(&mut self, thread: usize, now: Time) {
         let worker = &self.workers[thread];
         let ns = overlap(self.from, self.to, worker.since, now);
-        match worker.doing {
-            Doing::Gone => self.n_alive += 1,
-            Doing::Unknown => self.workers[thread].sums[Class::Unknown as usize] += ns,
-            Doing::Running => {
+        match worker.activity {
+            Activity::NotAlive => self.n_alive += 1,
+            Activity::Unknown => self.workers[thread].sums[Class::Unknown as usize] += ns,
+            Activity::Running => {
                 self.n_running -= 1;
                 self.runnable_xor ^= thread as u32;
                 self.workers[thread].sums[Class::Work as usize] += ns;
             }
-            Doing::Ready => {
-                let queue = self.lane_at(worker.cpu);
+            Activity::Ready => {
+                let queue = self.slot_of(worker.cpu);
                 self.n_ready -= 1;
                 self.runnable_xor ^= thread as u32;
                 if queue != NONE {
-                    self.lanes[queue as usize].ready -= 1;
+                    self.slots[queue as usize].ready -= 1;
                 }
                 self.charge_ready(thread, queue, ns, now);
             }
-            Doing::Blocked => {
+            Activity::Blocked => {
                 let class = worker.class;
                 self.waiting.remove(thread);
                 self.workers[thread].sums[class as usize] += ns;
@@ -455,39 +457,42 @@ impl<'t> Sweep<'t> {
         }
     }
 
-    fn lane_at(&self, cpu: u16) -> u32 {
-        self.lane_of.get(usize::from(cpu)).copied().unwrap_or(NONE)
+    fn slot_of(&self, cpu: u16) -> u32 {
+        self.slot_of_cpu
+            .get(usize::from(cpu))
+            .copied()
+            .unwrap_or(NONE)
     }
 
-    fn enter(&mut self, thread: usize, doing: Doing, now: Time) {
+    fn enter(&mut self, thread: usize, activity: Activity, now: Time) {
         self.workers[thread].since = now;
-        self.workers[thread].doing = doing;
-        match doing {
-            Doing::Gone => self.n_alive -= 1,
-            Doing::Unknown => {}
-            Doing::Running => {
+        self.workers[thread].activity = activity;
+        match activity {
+            Activity::NotAlive => self.n_alive -= 1,
+            Activity::Unknown => {}
+            Activity::Running => {
                 self.n_running += 1;
                 self.runnable_xor ^= thread as u32;
             }
-            Doing::Ready => {
+            Activity::Ready => {
                 let cpu = self.trace.states.cpu[self.workers[thread].row as usize];
                 self.workers[thread].cpu = cpu;
                 self.n_ready += 1;
                 self.runnable_xor ^= thread as u32;
-                let queue = self.lane_at(cpu);
+                let queue = self.slot_of(cpu);
                 if queue != NONE {
                     self.advance_clock(queue as usize, now);
-                    self.workers[thread].clocks = self.lanes[queue as usize].clocks;
-                    self.lanes[queue as usize].ready += 1;
+                    self.workers[thread].clocks = self.slots[queue as usize].clocks;
+                    self.slots[queue as usize].ready += 1;
                 }
             }
-            Doing::Blocked => {
+            Activity::Blocked => {
                 let (wait, class, rank) = self.blocked(thread, now);
                 (self.workers[thread].wait, self.workers[thread].class) = (wait, class);
                 self.waiting.push(thread, rank);
             }
         }
-        self.has_lived |= doing != Doing::Gone;
+        self.has_lived |= activity != Activity::NotAlive;
     }
 
     /// The annotated wait that a thread has blocked in, the class of its own time, and its rank among the waiting:
@@ -536,20 +541,20 @@ impl<'t> Sweep<'t> {
         let mut claims = self.n_ready;
         self.pending.clear();
         for at in 0..self.free.len() {
-            let lane = self.free[at] as usize;
-            if self.lanes[lane].ready == 0 {
-                self.pending.push(lane as u32);
+            let slot = self.free[at] as usize;
+            if self.slots[slot].ready == 0 {
+                self.pending.push(slot as u32);
                 continue;
             }
             claims -= 1;
-            let limit = self.throttled.at(self.lanes[lane].cpu, now);
-            let why = match self.lanes[lane].on {
+            let limit = self.throttled.at(self.slots[slot].cpu, now);
+            let reason = match self.slots[slot].occupant {
                 _ if limit.is_some() => throttling(limit),
-                On::Other(thread) => self.interference(thread),
-                _ => Why::of(Class::SchedulingDelay, Note::WakeUp),
+                Occupant::Other(thread) => self.interference(thread),
+                _ => Reason::of(Class::SchedulingDelay, Note::WakeUp),
             };
-            self.lanes[lane].waiter = NONE;
-            self.say(lane, why, now);
+            self.slots[slot].waiter = NONE;
+            self.set_reason(slot, reason, now);
         }
         if claims > 0 {
             self.claim(claims, now);
@@ -566,26 +571,26 @@ impl<'t> Sweep<'t> {
         // They are kept off wherever they wait: another CPU would not have helped.
         let limit = self.limit_of_all(now);
         for want_idle in [true, false] {
-            for &lane in &pending {
-                let lane = lane as usize;
-                let on = self.lanes[lane].on;
-                if left == 0 || (on == On::Idle) != want_idle {
+            for &slot in &pending {
+                let slot = slot as usize;
+                let occupant = self.slots[slot].occupant;
+                if left == 0 || (occupant == Occupant::Idle) != want_idle {
                     continue;
                 }
                 left -= 1;
-                let why = match on {
+                let reason = match occupant {
                     _ if limit.is_some() => throttling(limit),
-                    On::Other(thread) => self.interference(thread),
-                    _ => Why::of(Class::SchedulingDelay, Note::Placement),
+                    Occupant::Other(thread) => self.interference(thread),
+                    _ => Reason::of(Class::SchedulingDelay, Note::Placement),
                 };
-                self.lanes[lane].waiter = u32::MAX - 1;
-                self.say(lane, why, now);
+                self.slots[slot].waiter = u32::MAX - 1;
+                self.set_reason(slot, reason, now);
             }
         }
         self.pending = pending;
-        let lanes = &mut self.lanes;
-        self.pending.retain(|&lane| {
-            let info = &mut lanes[lane as usize];
+        let slots = &mut self.slots;
+        self.pending.retain(|&slot| {
+            let info = &mut slots[slot as usize];
             let is_claimed = info.waiter == u32::MAX - 1;
             if is_claimed {
                 info.waiter = NONE;
@@ -599,49 +604,49 @@ impl<'t> Sweep<'t> {
         if self.throttled.is_empty() {
             return None;
         }
-        let queues = self.lanes.iter().filter(|lane| lane.ready > 0);
-        let mut limits = queues.map(|lane| self.throttled.at(lane.cpu, now));
+        let queues = self.slots.iter().filter(|slot| slot.ready > 0);
+        let mut limits = queues.map(|slot| self.throttled.at(slot.cpu, now));
         let first = limits.next()??;
         limits.all(|limit| limit.is_some()).then_some(first)
     }
 
     #[inline]
-    fn say(&mut self, lane: usize, why: Why, now: Time) {
-        if self.lanes[lane].why != why {
-            self.charge(lane, now);
-            self.lanes[lane].why = why;
+    fn set_reason(&mut self, slot: usize, reason: Reason, now: Time) {
+        if self.slots[slot].reason != reason {
+            self.charge(slot, now);
+            self.slots[slot].reason = reason;
         }
     }
 
-    fn finish(mut self) -> Done {
+    fn finish(mut self) -> SweepResult {
         let to = self.to;
-        for lane in 0..self.lanes.len() {
-            self.charge(lane, to);
+        for slot in 0..self.slots.len() {
+            self.charge(slot, to);
         }
         for thread in 0..self.workers.len() {
             if self.is_target[thread] {
                 self.touch(thread, to);
-                let doing = self.workers[thread].doing;
+                let activity = self.workers[thread].activity;
                 self.leave(thread, to);
-                self.enter(thread, doing, to);
+                self.enter(thread, activity, to);
             }
         }
         let mut segments = Segments {
             end: to,
             ..Segments::default()
         };
-        for lane in self.lanes {
+        for slot in self.slots {
             let first = segments.start.len() as u32;
             if segments.start.is_empty() {
-                (segments.start, segments.cause) = (lane.column.start, lane.column.cause);
+                (segments.start, segments.cause) = (slot.column.start, slot.column.cause);
             } else {
-                segments.start.extend(lane.column.start);
-                segments.cause.extend(lane.column.cause);
+                segments.start.extend(slot.column.start);
+                segments.cause.extend(slot.column.cause);
             }
             let rows: Range<u32> = first..segments.start.len() as u32;
-            segments.cpus.push((lane.cpu, rows));
+            segments.cpus.push((slot.cpu, rows));
         }
-        Done {
+        SweepResult {
             segments,
             causes: self.causes.rows,
             threads: self.workers.into_iter().map(|w| w.sums).collect(),
@@ -660,13 +665,13 @@ enum Wake {
     Never,
 }
 
-/// Index into [`Lane::clocks`].
+/// Index into [`CpuSlot::clocks`].
 const THROTTLED: usize = 4;
 
-fn throttling(limit: Option<StrIx>) -> Why {
-    let mut why = Why::of(Class::ThrottledByCpuLimit, Note::None);
-    why.cause.name = limit.unwrap_or(StrIx::NONE);
-    why
+fn throttling(limit: Option<StrIx>) -> Reason {
+    let mut reason = Reason::of(Class::ThrottledByCpuLimit, Note::None);
+    reason.cause.name = limit.unwrap_or(StrIx::NONE);
+    reason
 }
 
 fn overlap(from: Time, to: Time, start: Time, end: Time) -> i64 {

@@ -36,6 +36,25 @@ pub(super) struct Acquisition {
 }
 
 impl Acquisition {
+    /// One of which neither wait nor hold is filled in.
+    fn of(span: &Span) -> Acquisition {
+        Acquisition {
+            thread: span.thread,
+            task: span.owner.0,
+            lock: span.lock,
+            site: StrIx::NONE,
+            wait: None,
+            hold: None,
+            running_ns: 0,
+            preempted_ns: 0,
+            blocked_ns: 0,
+            unknown_ns: 0,
+            spun_ns: 0,
+            is_shared: false,
+            inside_ns: 0,
+        }
+    }
+
     pub fn owner(&self) -> Owner {
         owner(self.task, self.thread)
     }
@@ -81,86 +100,108 @@ pub(super) struct Span {
 
 /// All acquisitions that touch the range, cut to it.
 pub(super) fn read(cut: &Cut<'_>) -> Read {
-    let mut out = Read {
-        all: Vec::new(),
-        names: HashMap::new(),
-    };
     let mut spans = spans(cut, |kind| {
         matches!(kind, SliceKind::LockWait | SliceKind::LockHold)
     });
     spans.sort_by_key(|s| (s.owner, s.from, s.kind));
-    // Waits not yet followed by their hold, by lock and end: the last of each.
-    let mut waits: HashMap<(LockKey, Time), usize> = HashMap::new();
-    // A recursive lock's inner holds are part of the outer one.
-    let mut outer: HashMap<LockKey, Time> = HashMap::new();
-    // Until when the owner's holds so far last.
-    let mut covered = Time::MIN;
-    let mut states = StatesOf::new(cut.trace);
-    let mut last = None;
-    for span in spans {
-        if last != Some(span.owner) {
-            last = Some(span.owner);
-            waits.clear();
-            outer.clear();
-            covered = Time::MIN;
-        }
-        let mut a = Acquisition {
-            thread: span.thread,
-            task: span.owner.0,
-            lock: span.lock,
-            site: StrIx::NONE,
-            wait: None,
-            hold: None,
-            running_ns: 0,
-            preempted_ns: 0,
-            blocked_ns: 0,
-            unknown_ns: 0,
-            spun_ns: 0,
-            is_shared: false,
-            inside_ns: 0,
-        };
-        out.names.entry(span.lock).or_insert(span.name);
-        if span.kind == SliceKind::LockWait {
-            a.wait = Some((span.from, span.to));
-            a.site = span.site;
-            a.spun_ns = span.states[0];
-            waits.insert((span.lock, span.to), out.all.len());
-            out.all.push(a);
-            continue;
-        }
-        if outer
-            .get(&span.lock)
-            .is_some_and(|&until| span.from < until)
-        {
-            continue;
-        }
-        outer.insert(span.lock, span.to);
-        let at = match waits.remove(&(span.lock, span.from)) {
-            Some(i) => i,
-            None => {
-                out.all.push(a);
-                out.all.len() - 1
-            }
-        };
-        let a = &mut out.all[at];
-        a.hold = Some((span.from, span.to));
-        a.is_shared = span.open & open::SHARED != 0;
-        [a.running_ns, a.preempted_ns, a.blocked_ns, a.unknown_ns] = span.states;
-        a.inside_ns = match covered {
-            until if until <= span.from => a.running_ns,
-            until if until >= span.to => 0,
-            // A task's parts are on several threads: of it the share.
-            until if a.task.is_some() => {
-                let share = (span.to - until).ns() as f64 / (span.to - span.from).ns() as f64;
-                (a.running_ns as f64 * share) as i64
-            }
-            until => states.of(span.thread).within(until, span.to)[0],
-        };
-        covered = covered.max(span.to);
+    let mut pairing = Pairing {
+        read: Read {
+            all: Vec::new(),
+            names: HashMap::new(),
+        },
+        owner: None,
+        waits: HashMap::new(),
+        outer: HashMap::new(),
+        covered: Time::MIN,
+        states: StatesOf::new(cut.trace),
+    };
+    for span in &spans {
+        pairing.add(span);
     }
+    let mut out = pairing.read;
     let asked = |a: &Acquisition| a.wait.or(a.hold).map(|(from, _)| from);
     out.all.sort_by_key(|a| (a.thread, asked(a)));
     out
+}
+
+/// Makes acquisitions of waits and holds, which come by owner and in order of time: a hold belongs to the wait for its
+/// lock that ended as the hold began.
+struct Pairing<'t> {
+    read: Read,
+    /// The owner of the spans that come.
+    owner: Option<Owner>,
+    /// Waits not yet followed by their hold, by lock and end: the last of each.
+    waits: HashMap<(LockKey, Time), usize>,
+    /// Until when each lock is held: a recursive lock's inner holds are part of the outer one.
+    outer: HashMap<LockKey, Time>,
+    /// Until when the owner's holds so far last.
+    covered: Time,
+    states: StatesOf<'t>,
+}
+
+impl Pairing<'_> {
+    fn add(&mut self, span: &Span) {
+        if self.owner != Some(span.owner) {
+            self.owner = Some(span.owner);
+            self.waits.clear();
+            self.outer.clear();
+            self.covered = Time::MIN;
+        }
+        self.read.names.entry(span.lock).or_insert(span.name);
+        match span.kind {
+            SliceKind::LockWait => self.add_wait(span),
+            _ => self.add_hold(span),
+        }
+    }
+
+    fn add_wait(&mut self, span: &Span) {
+        let at = self.read.all.len();
+        self.waits.insert((span.lock, span.to), at);
+        self.read.all.push(Acquisition {
+            site: span.site,
+            wait: Some((span.from, span.to)),
+            spun_ns: span.states[0],
+            ..Acquisition::of(span)
+        });
+    }
+
+    fn add_hold(&mut self, span: &Span) {
+        let held_until = self.outer.get(&span.lock);
+        if held_until.is_some_and(|&until| span.from < until) {
+            return;
+        }
+        self.outer.insert(span.lock, span.to);
+        let all = &mut self.read.all;
+        let at = match self.waits.remove(&(span.lock, span.from)) {
+            Some(wait) => wait,
+            None => {
+                all.push(Acquisition::of(span));
+                all.len() - 1
+            }
+        };
+        let inside_ns = self.uncovered_ns(span, self.read.all[at].task);
+        let a = &mut self.read.all[at];
+        a.hold = Some((span.from, span.to));
+        a.is_shared = span.open & open::SHARED != 0;
+        [a.running_ns, a.preempted_ns, a.blocked_ns, a.unknown_ns] = span.states;
+        a.inside_ns = inside_ns;
+        self.covered = self.covered.max(span.to);
+    }
+
+    /// CPU time in the part of a hold that no earlier hold of its owner covers.
+    fn uncovered_ns(&mut self, span: &Span, task: TaskIx) -> i64 {
+        let running_ns = span.states[0];
+        match self.covered {
+            until if until <= span.from => running_ns,
+            until if until >= span.to => 0,
+            // A task's parts are on several threads: of it the share.
+            until if task.is_some() => {
+                let share = (span.to - until).ns() as f64 / (span.to - span.from).ns() as f64;
+                (running_ns as f64 * share) as i64
+            }
+            until => self.states.of(span.thread).within(until, span.to)[0],
+        }
+    }
 }
 
 /// Slices of these kinds, cut to the range; those of one task joined.

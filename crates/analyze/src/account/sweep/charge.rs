@@ -3,7 +3,7 @@
 //! Nothing changes between two moments of the sweep, so a cause holds for a whole stretch; `charge` writes that stretch when
 //! the CPU's cause is about to change. It cuts it first where something inside it changes that the sweep does not stop at:
 //! the reason of a wait at a barrier, and the annotation of the thread that is waited for.
-use super::{On, Sweep, THROTTLED, Why};
+use super::{Occupant, Reason, Sweep, THROTTLED};
 use crate::account::class::{Cause, Class, Note};
 use crate::account::track;
 use crate::account::track::NONE;
@@ -15,7 +15,7 @@ impl Sweep<'_> {
         let mut rest = ns;
         if queue != NONE {
             self.advance_clock(queue as usize, now);
-            let clocks = self.lanes[queue as usize].clocks;
+            let clocks = self.slots[queue as usize].clocks;
             let worker = &mut self.workers[thread];
             let classes = [
                 (0, Class::Oversubscription),
@@ -40,84 +40,84 @@ impl Sweep<'_> {
             self.workers[thread].chosen = self.evaluations;
         }
         let pending = std::mem::take(&mut self.pending);
-        for &lane in &pending {
-            let waiter = self.lanes[lane as usize].waiter;
+        for &slot in &pending {
+            let waiter = self.slots[slot as usize].waiter;
             let keeps = waiter != NONE && {
                 let worker = &mut self.workers[waiter as usize];
-                let keeps = worker.chosen == self.evaluations && worker.lane == lane;
+                let keeps = worker.chosen == self.evaluations && worker.slot == slot;
                 if keeps {
                     worker.chosen = 0;
                 }
                 keeps
             };
             if !keeps {
-                self.lanes[lane as usize].waiter = NONE;
+                self.slots[slot as usize].waiter = NONE;
             }
         }
         let mut next = chosen.iter().copied();
-        for &lane in &pending {
-            if self.lanes[lane as usize].waiter == NONE {
+        for &slot in &pending {
+            if self.slots[slot as usize].waiter == NONE {
                 let evaluations = self.evaluations;
                 let free = next.find(|&t| self.workers[t].chosen == evaluations);
                 if let Some(thread) = free {
-                    self.lanes[lane as usize].waiter = thread as u32;
-                    self.workers[thread].lane = lane;
+                    self.slots[slot as usize].waiter = thread as u32;
+                    self.workers[thread].slot = slot;
                 }
             }
-            let why = match self.lanes[lane as usize].waiter {
+            let reason = match self.slots[slot as usize].waiter {
                 NONE => self.no_thread(),
-                thread => self.why(thread as usize, now),
+                thread => self.reason_of_wait(thread as usize, now),
             };
-            self.say(lane as usize, why, now);
+            self.set_reason(slot as usize, reason, now);
         }
         (self.pending, self.chosen) = (pending, chosen);
     }
 
     /// Charges the CPU's time up to now.
-    pub(super) fn charge(&mut self, lane: usize, now: Time) {
-        let from = std::mem::replace(&mut self.lanes[lane].done, now);
+    pub(super) fn charge(&mut self, slot: usize, now: Time) {
+        let from = std::mem::replace(&mut self.slots[slot].done, now);
         let (from, to) = (from.max(self.from), now.min(self.to));
         if to <= from {
             return;
         }
-        match self.lanes[lane].on {
-            On::Own(thread) => self.charge_run(lane, thread, from, to),
-            _ => self.charge_why(lane, self.lanes[lane].why, from, to),
+        match self.slots[slot].occupant {
+            Occupant::Own(thread) => self.charge_run(slot, thread, from, to),
+            _ => self.charge_reason(slot, self.slots[slot].reason, from, to),
         }
     }
 
     #[inline]
-    fn put(&mut self, lane: usize, from: Time, to: Time, cause: Cause) {
+    fn put(&mut self, slot: usize, from: Time, to: Time, cause: Cause) {
         if to > from {
             let number = self.causes.number(cause);
-            self.lanes[lane].column.push(from, number);
+            self.slots[slot].column.push(from, number);
         }
     }
 
     /// A cause, cut where the one at the barrier changes, and by what its runner does.
-    fn charge_why(&mut self, lane: usize, why: Why, from: Time, to: Time) {
-        if why.barrier == NONE {
-            return self.charge_code(lane, why, from, to);
+    fn charge_reason(&mut self, slot: usize, reason: Reason, from: Time, to: Time) {
+        if reason.barrier == NONE {
+            return self.charge_by_code(slot, reason, from, to);
         }
-        let wait = self.barriers[why.barrier as usize];
-        let mut own = Why::of(Class::Oversubscription, Note::LateThread);
+        let wait = self.barriers[reason.barrier as usize];
+        let mut own = Reason::of(Class::Oversubscription, Note::LateThread);
         own.cause.thread = wait.late;
-        let mut other = Why::of(Class::Interference, Note::LateThread);
+        let mut other = Reason::of(Class::Interference, Note::LateThread);
         if wait.other.is_some() {
             other.cause.process = wait.other;
             other.cause.name = self.trace.processes[wait.other.ix()].name;
         }
         let cuts = [
-            (wait.own_from, why),
+            (wait.own_from, reason),
             (wait.other_from, own),
             (wait.arrival, other),
-            (Time::MAX, why),
+            (Time::MAX, reason),
         ];
         let mut at = from;
-        for (until, why) in cuts {
+        for (until, reason) in cuts {
             let end = until.min(to);
             if end > at {
-                self.charge_code(lane, why, at, end);
+                self.charge_by_code(slot, reason, at, end);
                 at = end;
             }
         }
@@ -125,16 +125,16 @@ impl Sweep<'_> {
 
     /// A cause, cut by what the thread that is waited for does meanwhile: its annotation names the cause; while it waits for
     /// a lock or the disk itself, asleep or spinning, that is the cause (docs/design/account.md, "From a blocked thread").
-    fn charge_code(&mut self, lane: usize, why: Why, from: Time, to: Time) {
-        let mut cause = why.cause;
-        if !why.runner.is_some() {
-            return self.put(lane, from, to, cause);
+    fn charge_by_code(&mut self, slot: usize, reason: Reason, from: Time, to: Time) {
+        let mut cause = reason.cause;
+        if !reason.runner.is_some() {
+            return self.put(slot, from, to, cause);
         }
-        let runner = why.runner.ix();
+        let runner = reason.runner.ix();
         let mut at = from;
         while at < to {
             let code =
-                self.codes[runner].get_or_insert_with(|| track::code(self.trace, why.runner));
+                self.codes[runner].get_or_insert_with(|| track::code(self.trace, reason.runner));
             let (name, until) = code.get(at);
             let (row, waits_until) = self.specials[runner].get(at);
             let end = until.min(waits_until).min(to);
@@ -148,15 +148,15 @@ impl Sweep<'_> {
                 on_cpu: cause.on_cpu,
                 ..self.named(class, row).cause
             });
-            self.put(lane, at, end, part);
+            self.put(slot, at, end, part);
             at = end;
         }
     }
 
     /// Charges time in which the CPU ran a thread of the program.
-    fn charge_run(&mut self, lane: usize, thread: ThreadIx, from: Time, to: Time) {
+    fn charge_run(&mut self, slot: usize, thread: ThreadIx, from: Time, to: Time) {
         let t = thread.ix();
-        let cpu = usize::from(self.lanes[lane].cpu);
+        let cpu = usize::from(self.slots[slot].cpu);
         let has_irq = self.kernel.irq.get(cpu).is_some_and(|k| !k.is_empty());
         let has_syscalls = self.kernel.syscall.get(t).is_some_and(|k| !k.is_empty());
         let base = match self.is_runtime_thread[t] {
@@ -173,45 +173,45 @@ impl Sweep<'_> {
                 on_cpu: true,
                 ..Cause::default()
             };
-            return self.put(lane, from, to, cause);
+            return self.put(slot, from, to, cause);
         }
         let mut at = from;
         while at < to {
-            let (mut why, mut end) = (Why::of(base, Note::None), to);
-            why.cause.on_cpu = true;
+            let (mut reason, mut end) = (Reason::of(base, Note::None), to);
+            reason.cause.on_cpu = true;
             if has_syscalls {
                 let (row, until) = self.kernel.syscall[t].get(at);
                 end = end.min(until);
                 if row != NONE && base == Class::Work {
-                    why.cause.class = Class::SystemCalls;
-                    why.cause.name = self.trace.kernel_spans.name[row as usize];
+                    reason.cause.class = Class::SystemCalls;
+                    reason.cause.name = self.trace.kernel_spans.name[row as usize];
                 }
             }
             let (row, until) = self.specials[t].get(at);
             end = end.min(until);
             if row != NONE {
-                self.on_cpu_in(row, &mut why);
+                self.on_cpu_in(row, &mut reason);
             }
             if has_irq {
                 let (row, until) = self.kernel.irq[cpu].get(at);
                 end = end.min(until);
                 if row != NONE {
-                    why = Why::of(Class::Interrupts, Note::None);
-                    why.cause.on_cpu = true;
-                    why.cause.name = self.trace.kernel_spans.name[row as usize];
+                    reason = Reason::of(Class::Interrupts, Note::None);
+                    reason.cause.on_cpu = true;
+                    reason.cause.name = self.trace.kernel_spans.name[row as usize];
                 }
             }
-            if why.cause.class != Class::Work {
+            if reason.cause.class != Class::Work {
                 self.workers[t].sums[Class::Work as usize] -= (end - at).ns();
-                self.workers[t].sums[why.cause.class as usize] += (end - at).ns();
+                self.workers[t].sums[reason.cause.class as usize] += (end - at).ns();
             }
-            self.charge_why(lane, why, at, end);
+            self.charge_reason(slot, reason, at, end);
             at = end;
         }
     }
 
     /// On a CPU, in the slice at `row`: a wait, a task runtime's, or work inside of one.
-    fn on_cpu_in(&self, row: u32, why: &mut Why) {
+    fn on_cpu_in(&self, row: u32, reason: &mut Reason) {
         let class = match self.trace.slices.kind[row as usize] {
             SliceKind::LockWait => Class::LockWait,
             SliceKind::Barrier | SliceKind::Join => Class::LoadImbalance,
@@ -219,16 +219,16 @@ impl Sweep<'_> {
             _ if self.is_idle_worker(row) => Class::TaskRuntime,
             SliceKind::Cond | SliceKind::OtherWait => Class::WaitingForOwnThreads,
             SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold => {
-                if why.cause.class == Class::TaskRuntime {
-                    why.cause.class = Class::Work;
+                if reason.cause.class == Class::TaskRuntime {
+                    reason.cause.class = Class::Work;
                 }
                 return;
             }
         };
-        *why = self.named(class, row);
-        why.cause.on_cpu = true;
+        *reason = self.named(class, row);
+        reason.cause.on_cpu = true;
         if class == Class::LoadImbalance {
-            self.at_barrier(why, row);
+            self.at_barrier(reason, row);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The reason for which a CPU does no useful work now.
 //!
 //! It follows a wait from thread to thread. A blocked thread waits for the thread that will end its wait, which its
-//! annotation or the wake-up at its end tells ([`Sweep::why`]); that one runs, is ready, or is blocked itself, and then the
+//! annotation or the wake-up at its end tells ([`Sweep::reason_of_wait`]); that one runs, is ready, or is blocked itself, and then the
 //! question is asked of it, at most [`MAX_CHAIN`] times. The recording is complete, so the end of a wait is looked up in the
 //! thread's later states. A wait that no thread of the program ends is I/O or an external wait.
-use super::{DYING_NS, Doing, MAX_CHAIN, On, Sweep, Wake, Why, is_runtime_name};
+use super::{Activity, DYING_NS, MAX_CHAIN, Occupant, Reason, Sweep, Wake, is_runtime_name};
 use crate::account::class::{Class, Note};
 use crate::account::track::NONE;
 use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time, open};
@@ -87,59 +87,61 @@ impl Sweep<'_> {
             && self.is_dying(waker, self.trace.states.start[next])
     }
 
-    pub(super) fn interference(&self, thread: ThreadIx) -> Why {
-        let mut why = Why::of(Class::Interference, Note::None);
+    pub(super) fn interference(&self, thread: ThreadIx) -> Reason {
+        let mut reason = Reason::of(Class::Interference, Note::None);
         if thread.is_some() {
             let process = self.trace.threads[thread.ix()].process;
-            why.cause.process = process;
-            why.cause.name = self.trace.processes[process.ix()].name;
+            reason.cause.process = process;
+            reason.cause.name = self.trace.processes[process.ix()].name;
         }
-        why
+        reason
     }
 
     /// No thread waits: there are fewer threads than CPUs.
-    pub(super) fn no_thread(&self) -> Why {
+    pub(super) fn no_thread(&self) -> Reason {
         match (self.n_running + self.n_ready, self.n_alive) {
-            (_, 0) if self.has_lived => Why::of(Class::LowParallelism, Note::Ended),
-            (_, 0) => Why::of(Class::LowParallelism, Note::NotStarted),
-            (0, _) if self.waiting.len() == 0 => Why::of(Class::Unknown, Note::Lost),
+            (_, 0) if self.has_lived => Reason::of(Class::LowParallelism, Note::Ended),
+            (_, 0) => Reason::of(Class::LowParallelism, Note::NotStarted),
+            (0, _) if self.waiting.len() == 0 => Reason::of(Class::Unknown, Note::Lost),
             (1, _) => self.serial(ThreadIx(self.runnable_xor)),
-            _ => Why::of(Class::LowParallelism, Note::FewThreads),
+            _ => Reason::of(Class::LowParallelism, Note::FewThreads),
         }
     }
 
-    fn serial(&self, thread: ThreadIx) -> Why {
-        let mut why = Why::of(Class::LowParallelism, Note::SerialPhase);
-        why.cause.thread = thread;
-        why.runner = thread;
-        why
+    fn serial(&self, thread: ThreadIx) -> Reason {
+        let mut reason = Reason::of(Class::LowParallelism, Note::SerialPhase);
+        reason.cause.thread = thread;
+        reason.runner = thread;
+        reason
     }
 
     /// The reason for which a thread is blocked now.
-    pub(super) fn why(&self, thread: usize, now: Time) -> Why {
+    pub(super) fn reason_of_wait(&self, thread: usize, now: Time) -> Reason {
         let s = &self.trace.slices;
         let mut context: Option<(SliceKind, u32)> = None;
         let mut at = thread;
         for _ in 0..MAX_CHAIN {
             let worker = &self.workers[at];
-            match worker.doing {
-                Doing::Running => return self.why_running(context, ThreadIx(at as u32)),
-                Doing::Ready if self.throttled.at(worker.cpu, now).is_some() => {
+            match worker.activity {
+                Activity::Running => {
+                    return self.reason_while_running(context, ThreadIx(at as u32));
+                }
+                Activity::Ready if self.throttled.at(worker.cpu, now).is_some() => {
                     // Its own queue's CPU bears what the limit takes, as far as the kernel counted it; who waits for
                     // it waits as for one that runs, only longer.
-                    return self.why_running(context, ThreadIx(at as u32));
+                    return self.reason_while_running(context, ThreadIx(at as u32));
                 }
-                Doing::Ready => {
+                Activity::Ready => {
                     return match context {
                         // The cost of its delays is charged at the end of the wait, once.
                         Some((SliceKind::Barrier, row)) if self.is_late(row, at) => {
-                            self.why_running(context, ThreadIx(at as u32))
+                            self.reason_while_running(context, ThreadIx(at as u32))
                         }
-                        _ => self.why_ready(at, worker.cpu),
+                        _ => self.reason_while_ready(at, worker.cpu),
                     };
                 }
-                Doing::Unknown => return Why::of(Class::Unknown, Note::Lost),
-                Doing::Gone => {
+                Activity::Unknown => return Reason::of(Class::Unknown, Note::Lost),
+                Activity::NotAlive => {
                     // It is born later, by a thread that we wait for until then.
                     let first = self.trace.threads[at].states.start as usize;
                     let maker = self.trace.states.by.get(first).copied();
@@ -149,7 +151,7 @@ impl Sweep<'_> {
                     }
                     continue;
                 }
-                Doing::Blocked => {}
+                Activity::Blocked => {}
             }
             let state = self.trace.states.state[worker.row as usize];
             if worker.wait != NONE {
@@ -161,9 +163,9 @@ impl Sweep<'_> {
                     _ => {}
                 }
             } else if state == ThreadState::DiskSleep {
-                return Why::of(Class::IoWait, Note::None);
+                return Reason::of(Class::IoWait, Note::None);
             } else if state == ThreadState::Stopped {
-                return Why::of(Class::ExternalWait, Note::Stopped);
+                return Reason::of(Class::ExternalWait, Note::Stopped);
             }
             // The last arrival is better known than the thread that releases: at some barriers the threads release each other in turns.
             if let Some(late) = self.late(worker.wait, at, now) {
@@ -182,10 +184,10 @@ impl Sweep<'_> {
                     at = waker.ix();
                 }
                 Wake::Never if self.n_running + self.n_ready > 0 => return self.no_thread(),
-                end => return self.why_outside(context, &end),
+                end => return self.reason_outside(context, &end),
             }
         }
-        Why::of(Class::WaitingForOwnThreads, Note::Endless)
+        Reason::of(Class::WaitingForOwnThreads, Note::Endless)
     }
 
     /// The last thread of this use of a barrier, as long as it has not come.
@@ -204,30 +206,30 @@ impl Sweep<'_> {
         at.is_ok_and(|at| self.barriers[at].late.ix() == thread)
     }
 
-    fn why_outside(&self, context: Option<(SliceKind, u32)>, end: &Wake) -> Why {
-        let mut why = match context {
+    fn reason_outside(&self, context: Option<(SliceKind, u32)>, end: &Wake) -> Reason {
+        let mut reason = match context {
             Some((kind @ (SliceKind::Barrier | SliceKind::Join), row)) if row != NONE => {
-                let mut why = self.named(Class::LoadImbalance, row);
+                let mut reason = self.named(Class::LoadImbalance, row);
                 if kind == SliceKind::Barrier {
-                    self.at_barrier(&mut why, row);
+                    self.at_barrier(&mut reason, row);
                 }
-                why
+                reason
             }
             Some((_, row)) if row != NONE && !self.is_idle_worker(row) => {
                 self.named(Class::ExternalWait, row)
             }
-            Some((_, row)) if row != NONE => Why::of(Class::LowParallelism, Note::IdleWorker),
-            _ => Why::of(Class::ExternalWait, Note::None),
+            Some((_, row)) if row != NONE => Reason::of(Class::LowParallelism, Note::IdleWorker),
+            _ => Reason::of(Class::ExternalWait, Note::None),
         };
         match *end {
             Wake::Process(by) => {
                 let process = self.trace.threads[by.ix()].process;
-                (why.cause.note, why.cause.process) = (Note::Process, process);
+                (reason.cause.note, reason.cause.process) = (Note::Process, process);
             }
-            Wake::Interrupt => why.cause.note = Note::Interrupt,
-            _ => why.cause.note = Note::Endless,
+            Wake::Interrupt => reason.cause.note = Note::Interrupt,
+            _ => reason.cause.note = Note::Endless,
         }
-        why
+        reason
     }
 
     /// Whether the wait is a task runtime's, for something to run.
@@ -235,36 +237,40 @@ impl Sweep<'_> {
         is_runtime_name(self.trace.strings.get(self.trace.slices.name[row as usize]))
     }
 
-    pub(super) fn named(&self, class: Class, row: u32) -> Why {
-        let mut why = Why::of(class, Note::None);
-        why.cause.name = self.trace.slices.name[row as usize];
-        why.cause.object = self.trace.slices.object[row as usize];
-        why
+    pub(super) fn named(&self, class: Class, row: u32) -> Reason {
+        let mut reason = Reason::of(class, Note::None);
+        reason.cause.name = self.trace.slices.name[row as usize];
+        reason.cause.object = self.trace.slices.object[row as usize];
+        reason
     }
 
     /// The thread that is waited for has no CPU.
-    fn why_ready(&self, thread: usize, cpu: u16) -> Why {
-        let mut why = match self.lanes.get(self.lane_at(cpu) as usize).map(|l| l.on) {
-            Some(On::Own(_)) => Why::of(Class::Oversubscription, Note::None),
-            Some(On::Other(by)) => self.interference(by),
-            Some(On::Unknown) => Why::of(Class::Unknown, Note::Lost),
-            Some(On::Idle) | None => Why::of(Class::SchedulingDelay, Note::WakeUp),
+    fn reason_while_ready(&self, thread: usize, cpu: u16) -> Reason {
+        let mut reason = match self
+            .slots
+            .get(self.slot_of(cpu) as usize)
+            .map(|l| l.occupant)
+        {
+            Some(Occupant::Own(_)) => Reason::of(Class::Oversubscription, Note::None),
+            Some(Occupant::Other(by)) => self.interference(by),
+            Some(Occupant::Unknown) => Reason::of(Class::Unknown, Note::Lost),
+            Some(Occupant::Idle) | None => Reason::of(Class::SchedulingDelay, Note::WakeUp),
         };
-        if why.cause.class == Class::Oversubscription {
-            why.cause.thread = ThreadIx(thread as u32);
+        if reason.cause.class == Class::Oversubscription {
+            reason.cause.thread = ThreadIx(thread as u32);
         }
-        why
+        reason
     }
 
     /// The thread that is waited for runs.
-    fn why_running(&self, context: Option<(SliceKind, u32)>, runner: ThreadIx) -> Why {
+    fn reason_while_running(&self, context: Option<(SliceKind, u32)>, runner: ThreadIx) -> Reason {
         let alone = self.n_running + self.n_ready == 1;
         let (class, row) = match context {
             Some((SliceKind::Barrier, row)) => (Class::LoadImbalance, row),
             Some((_, row)) if row != NONE && self.is_idle_worker(row) => {
                 return match alone {
                     true => self.serial(runner),
-                    false => Why::of(Class::LowParallelism, Note::IdleWorker),
+                    false => Reason::of(Class::LowParallelism, Note::IdleWorker),
                 };
             }
             _ if alone => return self.serial(runner),
@@ -272,23 +278,24 @@ impl Sweep<'_> {
             Some((_, row)) => (Class::WaitingForOwnThreads, row),
             None => (Class::WaitingForOwnThreads, NONE),
         };
-        let mut why = match row {
-            NONE => Why::of(class, Note::None),
+        let mut reason = match row {
+            NONE => Reason::of(class, Note::None),
             row => self.named(class, row),
         };
-        (why.runner, why.cause.thread) = (runner, runner);
+        (reason.runner, reason.cause.thread) = (runner, runner);
         if let Some((SliceKind::Barrier, row)) = context {
-            self.at_barrier(&mut why, row);
+            self.at_barrier(&mut reason, row);
         }
-        why
+        reason
     }
 
     /// Adds what is known of this use of the barrier.
-    pub(super) fn at_barrier(&self, why: &mut Why, row: u32) {
+    pub(super) fn at_barrier(&self, reason: &mut Reason, row: u32) {
         if let Ok(at) = self.barriers.binary_search_by_key(&row, |b| b.row) {
-            why.barrier = at as u32;
+            reason.barrier = at as u32;
             if self.barriers[at].late.is_some() {
-                (why.runner, why.cause.thread) = (self.barriers[at].late, self.barriers[at].late);
+                (reason.runner, reason.cause.thread) =
+                    (self.barriers[at].late, self.barriers[at].late);
             }
         }
     }
