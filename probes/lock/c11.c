@@ -38,12 +38,14 @@ static uint32_t type_of(const void *lock) {
         return r;                                                                                                      \
     } while (0)
 
+/* The result of mtx_lock is thrd_success or thrd_error, never thrd_busy: that comes from the try alone. */
 PROBE_EXPORT int mtx_lock(mtx_t *m) {
     LOCK(m, REAL(mtx_lock)(m));
 }
 PROBE_EXPORT int mtx_timedlock(mtx_t *restrict m, const struct timespec *restrict until) {
     LOCK(m, REAL(mtx_timedlock)(m, until));
 }
+/* A try that fails waits for nothing: only one that gets the mutex is recorded. */
 PROBE_EXPORT int mtx_trylock(mtx_t *m) {
     int r = REAL(mtx_trylock)(m);
     if (r == thrd_success && probe_on())
@@ -63,6 +65,7 @@ PROBE_EXPORT int mtx_unlock(mtx_t *m) {
         probe_emit_left(m, 0, stamp);
     return r;
 }
+/* A new life of the address, as in pthread_mutex_init(). */
 PROBE_EXPORT int mtx_init(mtx_t *m, int type) {
     int r = REAL(mtx_init)(m, type);
     if (r == thrd_success && probe_on())

@@ -24,10 +24,12 @@ void probe_wait_begin(struct probe_wait *w, uint32_t kind, const void *object, c
     w->object = object;
     w->mutex = 0;
     w->timed_out = 0;
+    /* In light mode the hold ends here only if its beginning was recorded, as with any unlock. */
     if (mutex && (!probe_is_light || (probe_self && probe_ends_recorded(probe_self, mutex)))) {
         probe_emit_left(mutex, 0, stamp);
         w->mutex = mutex;
     }
+    /* ORDER relaxed for the site's id: 0 has the slow path register the site (annotate/src/emit.h). */
     kasuri__slow_at(site, site ? __atomic_load_n(&site->id, __ATOMIC_RELAXED) : 0,
                     KASURI_EV_WAIT_BEGIN | 2u << 8 | kind << 16, 0, stamp, (uintptr_t)object, (uintptr_t)mutex);
 }

@@ -13,6 +13,7 @@
 /* An event of 32 bytes: any kind, mode and address, and one word more. */
 static inline __attribute__((always_inline)) void probe_emit_long(uint32_t kind, uint32_t mode, const void *lock,
                                                                   uint64_t b, uint64_t stamp) {
+    /* Word 1: kind in bits 0-7, size in units of 16 bytes from bit 8 on, mode from bit 16 on, no site. */
     uint32_t word = kind | 2u << 8 | mode << 16;
     struct kasuri__writer *w = kasuri__writer;
     uint64_t pos = 0;
@@ -35,6 +36,7 @@ static inline __attribute__((always_inline)) void probe_emit_short(uint32_t kind
                                                                    uint64_t stamp) {
     struct kasuri__writer *w = kasuri__writer;
     uint64_t pos = 0, address = (uintptr_t)lock, word = kind | 1u << 8 | address << 16;
+    /* User space has 47 bits, and 56 where the kernel uses page tables of five levels. */
     if (KASURI__UNLIKELY(address >> 47)) {
         probe_emit_long(otherwise, KASURI_LOCK_EXCLUSIVE, lock, 0, stamp);
         return;

@@ -53,7 +53,9 @@ __attribute__((noinline)) static int look(const pthread_mutex_t *m) {
 }
 
 /* The __kind of normal mutexes, process-private and without elision: 0, as nearly all are. It is -1, which no mutex
- * has, until probe_check_mutex() has seen that the C library treats them as try_normal() does. */
+ * has, until probe_check_mutex() has seen that the C library treats them as try_normal() does. Written by the thread
+ * that attaches and read without order: a thread that still reads -1 takes the C library's trylock, which is right for
+ * every mutex. */
 static int normal_kind = -1;
 
 /* Take a normal mutex by the same stores as the C library's trylock. Its call, its jump table, and its load before the
@@ -63,10 +65,13 @@ static inline __attribute__((always_inline)) int try_normal(pthread_mutex_t *m, 
     int free = 0;
     if (KASURI__UNLIKELY(m->__data.__kind != normal_kind))
         return -1;
-    /* ORDER acquire; pairs with the release in the C library's unlock. */
+    /* ORDER acquire; pairs with the release in the C library's unlock. Publishes what the last holder wrote. Until
+     * __owner is stored the mutex is taken and names no holder, as in glibc's lock: a thread that has to wait in this
+     * moment records its request without one. */
     if (KASURI__UNLIKELY(
             !__atomic_compare_exchange_n(&m->__data.__lock, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
         return EBUSY;
+    /* Plain stores, as in glibc: only the holder writes these two, and the next holder reads them after its acquire. */
     m->__data.__owner = (int)tid;
     m->__data.__nusers++;
     return 0;
@@ -131,6 +136,8 @@ __attribute__((noinline)) static int lock_counted(pthread_mutex_t *m, int r, uin
         r = try_first(m);
     if (KASURI__LIKELY(r == 0))
         return 0;
+    /* The count comes back before the wait, not after it: a signal handler that locks meanwhile counts from the right
+     * number. */
     probe_count_back(m);
     return lock_contended(m, r, caller);
 }
@@ -143,7 +150,8 @@ __attribute__((cold, noinline)) static int lock_unrecorded(pthread_mutex_t *m, u
 }
 
 /* Full mode; in light mode the holds that are to be recorded, and locks that are new to the thread; and processes
- * without a recorder. */
+ * without a recorder. Each call loads the gate, since the recorder may have left. Counted acquisitions do not: their
+ * counters run down to one that does. */
 __attribute__((noinline)) static int lock_recorded(pthread_mutex_t *m, uintptr_t caller) {
     struct probe_thread *t = probe_self;
     int r = -1;
@@ -212,6 +220,7 @@ __attribute__((noinline)) static int unlock_recorded(pthread_mutex_t *m) {
     return r;
 }
 __attribute__((cold, noinline)) static int unlock_unrecorded(pthread_mutex_t *m) {
+    /* A recorder may have come between the lock and this unlock: readers ignore an end without a beginning. */
     return probe_wake() && probe_leaving(m) ? unlock_recorded(m) : REAL(pthread_mutex_unlock)(m);
 }
 

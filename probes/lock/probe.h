@@ -28,6 +28,8 @@
 
 #include <stddef.h>
 
+/* Exported functions come before the C library's. Hidden ones cannot be found by another module, and calls of them go
+ * through no table. Cold functions lie together, away from the ways that every lock call takes. */
 #define PROBE_EXPORT __attribute__((visibility("default")))
 #define PROBE_HIDDEN __attribute__((visibility("hidden")))
 #define PROBE_COLD __attribute__((cold, noinline, visibility("hidden")))
@@ -52,8 +54,12 @@ struct probe_hold {
 };
 
 /* The memory of one thread: a direct-mapped table of the locks it has used, and the recorded holds that are open, in
- * no order. Only the owner writes it, except `tid` (claimed by compare-and-swap). Fork wipes it: a child starts
- * afresh. */
+ * no order. Fork wipes it: a child starts afresh. Who writes and reads which field:
+ *   entries, recorded, n_recorded   the owner and its signal handlers
+ *   random, evictions               the owner and its signal handlers
+ *   tid                             any new thread, by compare-and-swap (claim in thread.c); the owner reads it
+ * A signal handler that locks may come between any two stores of its thread. Then a count is lost, or a hold is counted
+ * that was to be recorded. No event is torn: the ring reserves room by one instruction. */
 struct probe_thread {
     struct probe_entry entries[PROBE_ENTRIES];
     struct probe_hold recorded[PROBE_RECORDED];
@@ -84,7 +90,6 @@ PROBE_COLD struct probe_thread *probe_adopt(void);
 PROBE_COLD void probe_meet(struct probe_thread *t, struct probe_entry *e, const void *lock, probe_type_of *type_of,
                            uintptr_t caller, uint64_t stamp);
 PROBE_COLD void probe_define(const void *lock, uint32_t type, uintptr_t caller);
-PROBE_COLD void probe_forget(const void *lock);
 PROBE_COLD void probe_sample(struct probe_thread *t, struct probe_entry *e, uint64_t stamp, uint32_t shared);
 PROBE_COLD void probe_nested(struct probe_thread *t, struct probe_entry *e, const void *lock, uint32_t shared);
 /* For tail calls: these return 0. */
@@ -106,12 +111,14 @@ static inline __attribute__((always_inline)) int probe_on(void) {
     return KASURI__LIKELY(kasuri__gate_load() == 1) || probe_wake();
 }
 
+/* The hold begins. The short event is what nearly all holds are written as; it has no room for a mode. */
 static inline __attribute__((always_inline)) void probe_emit_taken(const void *lock, uint32_t shared, uint64_t stamp) {
     if (shared)
         probe_emit_long(KASURI_EV_LOCK_ACQUIRED, KASURI_LOCK_SHARED, lock, 0, stamp);
     else
         probe_emit_short(KASURI_EV_LOCK_TAKEN, KASURI_EV_LOCK_ACQUIRED, lock, stamp);
 }
+/* The hold ends, in the form in which it began. */
 static inline __attribute__((always_inline)) void probe_emit_left(const void *lock, uint32_t shared, uint64_t stamp) {
     if (shared)
         probe_emit_long(KASURI_EV_LOCK_RELEASED, KASURI_LOCK_SHARED, lock, 0, stamp);
@@ -121,10 +128,16 @@ static inline __attribute__((always_inline)) void probe_emit_left(const void *lo
 
 static inline __attribute__((always_inline)) struct probe_entry *probe_entry_of(struct probe_thread *t,
                                                                                 const void *lock) {
+    /* Locks are aligned, so the low bits say nothing; the upper ones part locks that lie in equal structures. */
     return &t->entries[((uintptr_t)lock >> 3 ^ (uintptr_t)lock >> 11) % PROBE_ENTRIES];
 }
 
-/* Light mode: counts the acquisition before it is tried, so that nothing is left to do between the lock's own atomic
+/* What `until` of an entry says:
+ *   > 1   that many acquisitions until one is recorded, this one not counted: count it here and go on
+ *   1     this acquisition is to be recorded
+ *   0     as 1; a signal handler that locked between the look and the store below has counted the last one
+ *
+ * Light mode: counts the acquisition before it is tried, so that nothing is left to do between the lock's own atomic
  * operations; a store there waits for the one and holds up the other. Return: null when it is to be recorded, or the
  * lock is new, or the mode is another; else the thread. A signal handler that locks in between loses at most its own
  * count. The pointer is the parent's in a forked child; the entries are wiped then, and none is ours. */
@@ -136,6 +149,7 @@ static inline __attribute__((always_inline)) const struct probe_thread *probe_co
     e = probe_entry_of(t, lock);
     if (KASURI__UNLIKELY(e->object != (uintptr_t)lock || e->until <= 1))
         return 0;
+    /* No atomic operation: the entry is the thread's own. */
     e->until--;
     return t;
 }
@@ -154,6 +168,7 @@ static inline __attribute__((always_inline)) void probe_count_back(const void *l
         struct kasuri__writer *w_ = kasuri__writer;                                                                    \
         if (KASURI__LIKELY(stamp_ && t_ && w_ && probe_entry_of(t_, lock)->object == (uintptr_t)(lock) &&              \
                            !((uintptr_t)(lock) >> 47))) {                                                              \
+            /* The steps of annotate/src/emit.h in its order; word 1 has the address in place of a site. */            \
             const uint64_t pos_ = kasuri__reserve(w_, 16);                                                             \
             if (KASURI__LIKELY(kasuri__fits(w_, pos_, 16))) {                                                          \
                 uint64_t *slot_ = kasuri__slot(pos_);                                                                  \

@@ -63,7 +63,8 @@ static inline __attribute__((always_inline)) int take_read(pthread_rwlock_t *l) 
      * relaxed: the compare-and-swap decides. */
     if (!is_known || __atomic_load_n(&l->__data.__readers, __ATOMIC_RELAXED))
         return 0;
-    /* ORDER acquire; pairs with the release in the C library's unlock. */
+    /* ORDER acquire; pairs with the release in the C library's unlock. Publishes what the last writer wrote under the
+     * lock. Where it fails, the caller tries by the C library. */
     return __atomic_compare_exchange_n(&l->__data.__readers, &none, ONE_READER, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 /* Lock and unlock a lock of our own by the C library's functions, and compare all its bytes with those that take_read()
@@ -71,6 +72,7 @@ static inline __attribute__((always_inline)) int take_read(pthread_rwlock_t *l) 
 void probe_check_rwlock(void) {
     pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER, fresh, read;
     int ok;
+    /* All bytes and not only the fields: a field that a later glibc adds shows up as a difference. */
     memcpy(&fresh, &l, sizeof l);
     ok = RESOLVED(pthread_rwlock_tryrdlock)(&l) == 0;
     memcpy(&read, &l, sizeof l);
@@ -96,6 +98,7 @@ PROBE_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l) {
     return read_recorded(l, PROBE_CALLER());
 }
 
+/* Write locks have no inlined way: the try is the C library's, and light mode saves the clock and the event only. */
 __attribute__((noinline)) static int write_recorded(pthread_rwlock_t *l, uintptr_t caller) {
     LOCK(l, KASURI_LOCK_EXCLUSIVE, caller, REAL(pthread_rwlock_trywrlock)(l), REAL(pthread_rwlock_wrlock)(l));
 }
@@ -108,6 +111,8 @@ PROBE_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l) {
     }
     return write_recorded(l, caller);
 }
+/* The variants with a time limit have no counted way: probe_taken() counts them in light mode. A wait that ends by its
+ * limit is recorded as LOCK_GIVEN_UP. */
 PROBE_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l, const struct timespec *until) {
     LOCK(l, KASURI_LOCK_SHARED, PROBE_CALLER(), REAL(pthread_rwlock_tryrdlock)(l),
          REAL(pthread_rwlock_timedrdlock)(l, until));
@@ -125,6 +130,7 @@ PROBE_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock
          REAL(pthread_rwlock_clockwrlock)(l, clock, until));
 }
 
+/* A try that fails waits for nothing: only one that gets the lock is recorded. */
 PROBE_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l) {
     int r = REAL(pthread_rwlock_tryrdlock)(l);
     if (r == 0 && probe_on())
@@ -145,6 +151,7 @@ __attribute__((noinline)) static int unlock_recorded(pthread_rwlock_t *l) {
     int r;
     if (KASURI__UNLIKELY(!probe_on()))
         return REAL(pthread_rwlock_unlock)(l);
+    /* Only the holder calls unlock, so the lock cannot change its kind between this line and the release. */
     mode = writer_of(l) ? KASURI_LOCK_EXCLUSIVE : KASURI_LOCK_SHARED;
     stamp = probe_leaving(l) ? kasuri__stamp() : 0;
     r = REAL(pthread_rwlock_unlock)(l);
@@ -152,10 +159,12 @@ __attribute__((noinline)) static int unlock_recorded(pthread_rwlock_t *l) {
         probe_emit_left(l, mode, stamp);
     return r;
 }
+/* In light mode, while no hold of the thread is recorded, there is nothing to write and nothing to find out. */
 PROBE_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l) {
     return KASURI__LIKELY(probe_counting != 0) ? RESOLVED(pthread_rwlock_unlock)(l) : unlock_recorded(l);
 }
 
+/* A new life of the address, as in pthread_mutex_init(). */
 PROBE_EXPORT int pthread_rwlock_init(pthread_rwlock_t *l, const pthread_rwlockattr_t *attributes) {
     int r = REAL(pthread_rwlock_init)(l, attributes);
     if (r == 0 && probe_on())

@@ -33,6 +33,13 @@ struct known {
     uint32_t ready;
     struct kasuri_site site;
 };
+/* The life of an entry of `sites`:
+ *   free       key 0
+ *   claimed    key set, by compare-and-swap, by the first thread that asks for the address; never changed again
+ *   described  ready 1: the strings are complete and constant; only site.id still changes (annotate/src/emit.h)
+ *   nameless   ready 2: data outside all modules, or no memory was left; this is final, too
+ * Several threads may find an entry claimed and not described. Each then takes `reading`, looks at `ready` once more,
+ * and the first of them describes. */
 static struct known sites[N_SITES];
 
 /* A mapping of a file, or the anonymous one behind it (.bss). */
@@ -40,6 +47,8 @@ struct range {
     uint64_t start, end, base;
     const char *path;
 };
+/* Appended to by the holder of `reading`, read by all without a lock. A module that is unloaded keeps its entry: a
+ * name may then be that of an older module at the same address. */
 static struct range ranges[N_RANGES];
 static uint32_t n_ranges; /* release: the entries below are complete */
 static uint32_t reading;  /* lock of the table */
@@ -47,12 +56,15 @@ static uint32_t reading;  /* lock of the table */
  * holder may be this very thread, below the signal handler that waits, or a thread that a fork has not copied. */
 static int32_t patience = 20000;
 
+/* What is left of the present block. Holder of `reading`. */
 static char *heap;
 static uint64_t heap_left;
 
 /* Memory for a name, cut from blocks of 64 KiB; a name has a path's length and 24 bytes at most. Never freed: sites
  * live as long as the process. Null: no memory left. Holder of `reading`. */
 static char *allocate(uint64_t bytes) {
+    /* The rest of the old block is given up: less than a path's length. By system call, since a library may stand in
+     * front of mmap, too, and lock. */
     if (bytes > heap_left) {
         void *p = (void *)syscall(SYS_mmap, 0, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED)
@@ -70,6 +82,7 @@ static char *allocate(uint64_t bytes) {
 static const struct range *find_range(uint64_t address) {
     /* ORDER acquire; pairs with the release in take_line(). Publishes the entries below it. */
     uint32_t n = __atomic_load_n(&n_ranges, __ATOMIC_ACQUIRE);
+    /* Unsigned: an address below `start` becomes a huge difference, so one comparison checks both ends. */
     for (uint32_t i = 0; i < n; i++)
         if (address - ranges[i].start < ranges[i].end - ranges[i].start)
             return &ranges[i];
@@ -100,11 +113,16 @@ struct maps {
 /* One line of /proc/self/maps: "start-end perms offset dev inode   path" (proc_pid_maps(5)), as
  *   7f3b1c028000-7f3b1c1bd000 r-xp 00028000 08:01 1835 /usr/lib/libc.so.6
  * A module's mappings follow each other, with the anonymous one of its .bss behind them, which has no path of its own
- * and begins where the one before ends. The lowest of them is the base that offsets count from. */
+ * and begins where the one before ends. The lowest of them is the base that offsets count from:
+ *   7f3b1c000000-7f3b1c028000 r--p  /usr/lib/libc.so.6    base
+ *   7f3b1c028000-7f3b1c1bd000 r-xp  /usr/lib/libc.so.6    0x7f3b1c02a1b0 here is "libc.so.6+0x2a1b0"
+ *   7f3b1c1bd000-7f3b1c1ca000 rw-p                        .bss of libc.so.6: begins where the line above ends
+ *   7ffd5a000000-7ffd5a021000 rw-p  [stack]               no module */
 static void take_line(struct maps *m, const char *line) {
     uint64_t start = number(&line), end;
     line++;
     end = number(&line);
+    /* Past perms, offset, device and inode; what follows the blanks is the path, or nothing. */
     for (int fields = 0; fields < 4; fields++) {
         while (*line == ' ')
             line++;
@@ -113,6 +131,8 @@ static void take_line(struct maps *m, const char *line) {
     }
     while (*line == ' ')
         line++;
+    /* The path of the line before: the same module. Another path: a module begins here. No path, and not right behind
+     * the line before, or a name such as [heap]: no module. */
     if (*line == '/') {
         if (__builtin_strcmp(m->path, line)) {
             m->base = start;
@@ -123,6 +143,7 @@ static void take_line(struct maps *m, const char *line) {
     }
     m->last_end = end;
     if (m->path[0] && m->want >= start && m->want < end && n_ranges < N_RANGES) {
+        /* Mappings of one module share their path's memory. */
         uint64_t length = __builtin_strlen(m->path) + 1;
         struct range *r = &ranges[n_ranges];
         char *path = 0;
@@ -146,6 +167,7 @@ static void take_line(struct maps *m, const char *line) {
 /* Find the mapping of `want` and add it to the table. Holder of `reading`. By system calls: stdio may allocate, and the
  * program's malloc may be what asks. */
 static void read_maps(uint64_t want) {
+    /* Static, as is the buffer: the stack of the thread that locks may be a small one. `reading` guards both. */
     static struct maps m;
     static char buffer[8192];
     uint64_t have = 0;
@@ -166,6 +188,7 @@ static void read_maps(uint64_t want) {
             take_line(&m, line);
             line = end + 1;
         }
+        /* Keep the part of a line that the next read completes. */
         have -= (uint64_t)(line - buffer);
         __builtin_memmove(buffer, line, have);
         if (have == sizeof buffer - 1)
@@ -187,8 +210,8 @@ static char *append_hex(char *to, uint64_t v) {
     return to;
 }
 
-/* "module+0xoffset" with the file's name without directories, or "0xaddress" outside all modules. Null: no memory.
- * Holder of `reading`. */
+/* "module+0xoffset" with the file's name without directories, or "0xaddress" outside all modules. Of the 24 bytes
+ * behind the module's name at most 20 are used: '+', "0x", 16 digits and NUL. Null: no memory. Holder of `reading`. */
 static const char *make_name(const struct range *r, uint64_t address) {
     const char *base = r ? r->path : 0;
     uint64_t length;
@@ -216,6 +239,8 @@ static const char *make_name(const struct range *r, uint64_t address) {
 static int take_table(void) {
     /* ORDER acquire; pairs with the release at the end of describe(). Publishes heap, ranges and names. */
     while (__atomic_exchange_n(&reading, 1, __ATOMIC_ACQUIRE)) {
+        /* A budget of the whole process, which is not filled up again: once it is spent, a thread that finds the table
+         * taken goes without a name at once. The store keeps the counter from wrapping. */
         if (__atomic_fetch_sub(&patience, 1, __ATOMIC_RELAXED) <= 0) {
             __atomic_store_n(&patience, 0, __ATOMIC_RELAXED);
             return 0;
@@ -229,11 +254,13 @@ static int take_table(void) {
  * described. A symbol's address outside all modules is no symbol; code outside them is named by its address. */
 static int describe(struct known *k, uint64_t address, int is_data) {
     const struct range *r;
+    /* Reading /proc may fail, and the program's lock call must leave errno alone. */
     int ok = 0, saved = errno;
     if (!take_table()) {
         errno = saved;
         return 0;
     }
+    /* ORDER relaxed: this thread holds `reading`, whose acquire has made visible what the last describer stored. */
     if (!__atomic_load_n(&k->ready, __ATOMIC_RELAXED)) {
         r = find_range(address);
         if (!r) {
@@ -245,7 +272,8 @@ static int describe(struct known *k, uint64_t address, int is_data) {
             k->site.file = r ? r->path : "";
             k->site.func = is_data ? data_marker : call_marker;
         }
-        /* ORDER release; pairs with the acquire load in find(). Publishes the site's strings. */
+        /* ORDER release; pairs with the acquire load in find(). Publishes the site's strings. It comes before `reading`
+         * is given back: a thread that then gets the table sees that nothing is left to do. */
         __atomic_store_n(&k->ready, k->site.name ? 1u : 2u, __ATOMIC_RELEASE);
     }
     ok = k->site.name != 0;
@@ -259,12 +287,16 @@ static int describe(struct known *k, uint64_t address, int is_data) {
  * compare-and-swap and never changes. ORDER relaxed for the keys: a key says only that the entry is the address's;
  * `ready` publishes the rest. Return: null when the table is full there, or there is nothing to say. */
 static struct kasuri_site *find(uint64_t address, int is_data) {
+    /* The shift loses nothing: addresses of user space have at most 57 bits. */
     uint64_t key = address << 1 | (uint64_t)is_data, hash = key * 0x9e3779b97f4a7c15u >> 40;
+    /* At most 32 steps, so that a full table costs the same as a miss. */
     for (uint32_t probe = 0; probe < 32; probe++) {
         struct known *k = &sites[(hash + probe) % N_SITES];
         uint64_t free = 0, found = __atomic_load_n(&k->key, __ATOMIC_RELAXED);
+        /* Entries never become free again, so a key that was found stays: nothing can come back in its place. */
         if (!found && __atomic_compare_exchange_n(&k->key, &free, key, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             found = key;
+        /* Another thread has just claimed the entry; its key may be ours. */
         else if (!found)
             found = free;
         if (found != key)

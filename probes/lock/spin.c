@@ -8,6 +8,7 @@
 
 #include <errno.h>
 
+/* A spin lock has no field that tells its kind. */
 static uint32_t type_of(const void *lock) {
     (void)lock;
     return KASURI_LOCK_SPIN;
@@ -22,8 +23,11 @@ __attribute__((cold, noinline)) static int lock_slowly(pthread_spinlock_t *l, in
         return REAL(pthread_spin_lock)(l);
     if (r < 0)
         r = RESOLVED(pthread_spin_trylock)(l);
+    /* With a stamp in light mode, too, which does not use it: this way is cold, and the time of one more reading of the
+     * clock does not matter. */
     if (r == 0)
         return probe_taken_slowly(LOCK, type_of, caller, kasuri__stamp());
+    /* The thread spins on its CPU from here to probe_acquired(). */
     probe_request(LOCK, KASURI_LOCK_EXCLUSIVE, type_of, 0, caller);
     r = RESOLVED(pthread_spin_lock)(l);
     probe_acquired(LOCK, KASURI_LOCK_EXCLUSIVE, r == 0);
@@ -52,6 +56,7 @@ PROBE_EXPORT int pthread_spin_lock(pthread_spinlock_t *l) {
     PROBE_TAKEN(LOCK, type_of, PROBE_CALLER());
 }
 
+/* A try that fails waits for nothing: only one that gets the lock is recorded. */
 PROBE_EXPORT int pthread_spin_trylock(pthread_spinlock_t *l) {
     int r = REAL(pthread_spin_trylock)(l);
     if (r == 0 && probe_on())
@@ -76,6 +81,7 @@ __attribute__((noinline)) static int unlock_looking(pthread_spinlock_t *l) {
     return probe_leaving(LOCK) ? unlock_recorded(l) : RESOLVED(pthread_spin_unlock)(l);
 }
 
+/* The cheap way of light mode is one load of a thread-local variable and a tail call. */
 PROBE_EXPORT int pthread_spin_unlock(pthread_spinlock_t *l) {
     return KASURI__LIKELY(probe_counting != 0) ? RESOLVED(pthread_spin_unlock)(l) : unlock_looking(l);
 }

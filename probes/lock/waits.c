@@ -36,6 +36,7 @@ PROBE_EXPORT int sem_timedwait(sem_t *restrict s, const struct timespec *restric
     pthread_testcancel();
     SEM_WAIT(s, REAL(sem_timedwait)(s, until));
 }
+/* An unsupported clock is an error also where the semaphore is free. */
 PROBE_EXPORT int sem_clockwait(sem_t *restrict s, clockid_t clock, const struct timespec *restrict until) {
     if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
         return REAL(sem_clockwait)(s, clock, until);
@@ -56,10 +57,12 @@ PROBE_EXPORT int sem_clockwait(sem_t *restrict s, clockid_t clock, const struct 
         return r;                                                                                                      \
     } while (0)
 
+/* Returns 0, or PTHREAD_BARRIER_SERIAL_THREAD in one thread: both end the wait. */
 PROBE_EXPORT int pthread_barrier_wait(pthread_barrier_t *b) {
     WAIT(KASURI_WAIT_BARRIER, b, REAL(pthread_barrier_wait)(b));
 }
 
+/* The object of a join is the pthread_t, a pointer in glibc; it is used as a name and never followed. */
 #define THREAD(t) ((const void *)(uintptr_t)(t))
 PROBE_EXPORT int pthread_join(pthread_t t, void **result) {
     WAIT(KASURI_WAIT_JOIN, THREAD(t), REAL(pthread_join)(t, result));
