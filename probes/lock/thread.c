@@ -281,6 +281,15 @@ void probe_sample(struct probe_thread *t, struct probe_entry *e, uint64_t stamp,
         probe_emit_taken(lock, shared, stamp);
 }
 
+/* Count one acquisition; return whether it is the one to record. A counter of 0 is due as well (probe_count_ahead): to
+ * count on from there would wrap, and no hold of the lock would be recorded for 2^32 acquisitions. */
+static int is_due(struct probe_entry *e) {
+    if (e->until <= 1)
+        return 1;
+    e->until--;
+    return 0;
+}
+
 /* An acquisition while some hold is being recorded: perhaps the same lock once more. */
 void probe_nested(struct probe_thread *t, struct probe_entry *e, const void *lock, uint32_t shared) {
     for (uint32_t i = 0; i < t->n_recorded; i++)
@@ -288,7 +297,7 @@ void probe_nested(struct probe_thread *t, struct probe_entry *e, const void *loc
             t->recorded[i].nested++;
             return;
         }
-    if (--e->until == 0)
+    if (is_due(e))
         probe_sample(t, e, kasuri__stamp(), shared);
 }
 
@@ -329,7 +338,7 @@ static void taken(const void *lock, uint32_t shared, probe_type_of *type_of, uin
         if (probe_is_light) {
             if (t->n_recorded)
                 probe_nested(t, e, lock, shared);
-            else if (--e->until == 0)
+            else if (is_due(e))
                 probe_sample(t, e, kasuri__stamp(), shared);
         }
     }
