@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A lock that nobody can stand in front of: built -static, its own spin lock that yields. Two threads, each ROUNDS
+/* A lock that no preloaded library can record: built -static, with a spin lock of its own that yields. Two threads, each ROUNDS
  * times 1 ms of CPU time, PERCENT of it with the lock held. static PERCENT ROUNDS */
 #define _GNU_SOURCE
 #include "compute.h"

@@ -164,7 +164,7 @@ static void things(void) {
     nap(200);
 }
 
-/* 20 GB that nobody wrote, and numbers at the ends of their ranges. */
+/* Files that claim 20 GB which were never written, and numbers at the ends of their ranges. */
 static void claims(void) {
     const char *names[] = {"p4294967295-4294967295.ring4294967295", "p0-0.ring0", "p2147483648-0.ring0", "p1-0.ring0",
                            "p99999999999-0.ring0"};
@@ -268,8 +268,8 @@ static void garbage_in_control(void) {
     }
 }
 
-/* Maps a file, then leaves a FIFO under the name that the kernel's list of mappings gives it. Whoever opens that by
- * name waits. */
+/* Maps a file, then leaves a FIFO under the name that the kernel's list of mappings gives it. A process that
+ * opens it by name waits for ever. */
 static int deleted(const char *dir) {
     int fd = chdir(dir) ? -1 : open("lib.so", O_RDWR | O_CREAT | O_TRUNC, 0755);
     if (fd < 0 || ftruncate(fd, 8192) || mmap(0, 8192, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED)

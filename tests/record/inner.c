@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Threads that say who they are, to the kernel (their comm) and in annotations (messages of the same text): whoever
- * bears a message must have its name. Text: LABEL-N, the main thread is LABEL-0.
+ * Threads that give their name to the kernel (comm) and in annotations (messages of the same text): in a recording the
+ * thread of a message must have that name. Text: LABEL-N, the main thread is LABEL-0.
  *
  *     inner LABEL THREADS WORK_MS [PAUSE_MS]
  *

@@ -316,7 +316,7 @@ mod tests {
             // SAFETY: as in gate().
             unsafe { ffi::GATE.gate.store(2, Ordering::Relaxed) };
             annotate();
-            // Nobody left a session for this process: whoever looked for it has taken the request back.
+            // There is no session for this process, so the thread that looked for one has taken the request back.
             assert_eq!(gate(), 0, "macro {ix}");
         }
     }

@@ -190,7 +190,7 @@ fn locks_waits_for_names_holder_and_hand_over() {
         (edge.running_ns, edge.preempted_ns, edge.blocked_ns),
         (3_000, 2_000, 1_000)
     );
-    // 8000..8200 nobody had it.
+    // 8000..8200: the lock was free.
     let nobody = &l.waits_for[1];
     assert_eq!(
         (nobody.waiter_tid, nobody.holder_tid, nobody.ns),
@@ -320,7 +320,7 @@ fn locks_not_seen_are_not_zero() {
     assert_eq!((l.total.lock_ratio, l.total.wait_ratio), (None, None));
     assert_eq!(l.total.contended_share, None);
     assert!(l.not_seen.unwrap().contains("without --locks"));
-    // Seen, but nobody knows when threads ran: no share of what is not known, neither 0 nor all of it.
+    // Locks were recorded, but not when threads ran: shares of an unknown time are unknown, neither 0 nor 1.
     let l = nested(&[&[0xa]]);
     assert_eq!(l.not_seen, None);
     for u in [

@@ -224,7 +224,7 @@ impl Program {
         self.tasks.iter().flatten().map(weight).sum()
     }
 
-    /// By the definition, not by the sweep: when the task ends if it starts at `start` and nobody ever waits for a CPU.
+    /// By the definition, not by the sweep: when the task ends if it starts at `start` and no task waits for a CPU.
     fn ends(&self, task: usize, start: i64) -> i64 {
         let mut now = start;
         let mut end_of = std::collections::HashMap::new();
@@ -343,7 +343,7 @@ proptest! {
     }
 }
 
-/// Two workers: one has all the tasks, the other looks for work. That is no uneven split that somebody made.
+/// Two workers: one has all the tasks, the other looks for work. That is the task runtime's time, not an uneven split.
 #[test]
 fn tasks_and_their_runtime_are_no_load_imbalance() {
     let mut s = Story::default();

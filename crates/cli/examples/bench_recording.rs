@@ -136,7 +136,7 @@ struct Machine {
     now: u64,
     turn: usize,
     cpus: [Pages; CPUS],
-    /// Who runs on each CPU; 0: nobody.
+    /// TID of the thread on each CPU; 0: idle.
     running: [i32; CPUS],
     asleep: Vec<i32>,
     threads: Vec<Ring>,
@@ -164,7 +164,7 @@ impl Machine {
         self.random % n
     }
 
-    /// Whoever runs wakes a sleeper and makes room for it; the sleeper works for a while.
+    /// The thread that runs wakes a sleeping one and leaves the CPU to it; that one works for a while.
     fn turn(&mut self) {
         let cpu = self.turn % CPUS;
         self.turn += 1;

@@ -106,7 +106,7 @@ fn ito_reports_its_own_locks() {
                 (&80.into(), &4.into()),
                 "{shared}"
             );
-            // 80 holds of 0.5 ms of CPU time, whoever ran in between.
+            // 80 holds of 0.5 ms of CPU time each, whatever ran in between.
             let ns = |key: &str| shared[key].as_i64().unwrap();
             let (least, off) = match hides_switches(dir.path(), "run.kasuri") {
                 true => (20_000_000, 0.2),

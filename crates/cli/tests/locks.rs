@@ -433,8 +433,8 @@ fn prediction_learns_from_a_second_run() {
     );
 }
 
-/// CPython waits for its global lock with a time limit of 5 ms, again and again: under the probe that is a lock with a name;
-/// without it nobody can tell it from a sleep, and nothing more is said.
+/// CPython waits for its global lock with a time limit of 5 ms, again and again. Under the probe that is a lock with a
+/// name. Without it the wait looks like a sleep, and the account says no more.
 #[test]
 fn pythons_gil_has_a_name_under_the_probe() {
     if !can_probe() || !two_cpus() {
@@ -483,7 +483,7 @@ fn pythons_gil_has_a_name_under_the_probe() {
     };
     let waited: i64 = workers.iter().map(|t| of(t, "lock_wait")).sum();
     assert!(waited > 10_000_000, "{workers:?}");
-    // Who holds it is not recorded, so nothing is known of more CPUs.
+    // The holder is not recorded, so nothing can be predicted for more CPUs.
     let answer = json(&run(kasuri(dir.path())
         .args(["locks", "--json"])
         .arg(&with)));

@@ -176,7 +176,7 @@ fn overhead_without_privileges_measures_annotations_and_names_the_rest() {
     );
 }
 
-/// A user without a home that he can write does not pay for the measurement at every recording.
+/// Without a home directory that can be written, the measurement is not repeated for every recording.
 #[test]
 fn costs_are_remembered_without_a_home() {
     if !rustix::process::geteuid().is_root() {

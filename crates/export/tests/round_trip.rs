@@ -54,7 +54,7 @@ impl Machine {
             flows: 0,
         };
         (0..n_cpus).for_each(|thread| machine.add_stream(thread));
-        // Each CPU says at once who is on it, by waking somebody who runs.
+        // A first event on each CPU says which thread is on it: a wake-up of a thread that runs.
         for cpu in 0..n_cpus {
             machine.wake(cpu, cpu, false);
         }

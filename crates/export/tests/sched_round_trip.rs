@@ -66,7 +66,7 @@ fn what(draw: &Draw, on_cpu: i32, context: i32, comm: StrIx) -> What {
             },
         },
         19 if a > 0 => What::Rename { tid: a, comm },
-        // Of whoever is there, or of another.
+        // The run time of the thread on this CPU, or of another.
         22 | 23 => What::RunTime {
             tid: if a == 0 { context } else { a },
             ns: u32::from(number) * 40,

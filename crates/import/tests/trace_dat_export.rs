@@ -34,7 +34,7 @@ fn tid(trace: &Trace, thread: ThreadIx) -> i32 {
     trace.threads.get(thread.ix()).map_or(0, |t| t.tid)
 }
 
-/// Who came on each CPU when (ns of the clock), without who was there at the start.
+/// When each thread was switched to on each CPU (ns of the clock), without the threads that were there at the start.
 fn switches(trace: &Trace) -> Vec<(usize, i64, i32)> {
     let mut out = Vec::new();
     for (cpu, row) in trace.cpus.iter().enumerate() {

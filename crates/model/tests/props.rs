@@ -92,7 +92,7 @@ impl Machine {
         self.now += step.wait;
         let (cpu, thread) = (step.cpu % self.on_cpu.len(), step.thread % self.state.len());
         match step.action {
-            // Whoever runs on the CPU wakes the thread.
+            // The thread that runs on the CPU wakes the other one.
             0 | 1 if matches!(self.state[thread], Sleeping | DiskSleep) => {
                 let name = StrIx::NONE;
                 self.count(cpu, usize::from(self.cpu_of[thread]));
@@ -107,7 +107,7 @@ impl Machine {
                 self.become_(thread, RunnableWoken);
                 self.wakeups += 1;
             }
-            // The CPU takes the thread, if it waits; else goes idle. Who was there sleeps or is preempted.
+            // The CPU switches to the thread if that is ready, else to idle. The thread before it sleeps or is preempted.
             action => {
                 let next = matches!(self.state[thread], RunnableWoken | RunnablePreempted)
                     .then_some(thread);
@@ -263,7 +263,7 @@ proptest! {
         prop_assert_eq!(trace.disagreements(), Vec::<String>::new());
         for (thread, truth) in machine.truth.iter().enumerate() {
             let got = states_of(&trace, Machine::tid(Some(thread)));
-            // Who was never mentioned is not in the tables.
+            // A thread that no event names is not in the tables.
             let mentioned = !got.is_empty();
             prop_assert!(mentioned || truth.len() == 1, "tid {} is missing", Machine::tid(Some(thread)));
             if mentioned {
@@ -279,10 +279,10 @@ proptest! {
     fn hidden_switches_are_placed_by_run_times(steps in steps(), n_cpus in 1usize..4, n_threads in 1usize..7) {
         let mut machine = Machine::new(n_cpus, n_threads);
         machine.hides = true;
-        // Who is where at the start is not in doubt.
+        // An event on each CPU says which thread is there at the start.
         (0..n_cpus).for_each(|cpu| machine.emit(cpu, What::IrqExit));
         steps.iter().for_each(|&step| machine.step(step));
-        // Who never does anything is never found.
+        // A thread without an event of its own cannot be found: so each that runs has one.
         for cpu in 0..n_cpus {
             if let Some(thread) = machine.on_cpu[cpu] {
                 machine.step(Step { wait: 5, cpu, thread, action: 3 });

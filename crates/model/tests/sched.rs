@@ -437,7 +437,7 @@ fn a_placed_run_begins_neither_before_another_was_seen_there_nor_before_it_was_r
             (400, Sleeping, 0, 0)
         ]
     );
-    // It counts less than it may have run: nobody knows who was there between the two.
+    // The count is less than the thread may have run: what ran between the two events is not known.
     let trace = load(
         0..1000,
         vec![vec![

@@ -57,7 +57,7 @@ fn makes_sense(program: &Program, n_cpus: usize, out: &Outcome, what: &str) {
             times.iter().all(|x| x.is_finite() && *x >= 0.0),
             "{what}: {used:?}"
         );
-        // A hold that nobody gave back is not over.
+        // A hold without a release lasts to the end.
         assert!(used.held_ns <= out.wall_ns * 1.000_001, "{what}: {used:?}");
         assert!(used.contended <= used.n, "{what}: {used:?}");
     }

@@ -190,7 +190,7 @@ impl Referee<'_> {
                     self.go_on(t);
                 }
             }
-            // The hungriest may push somebody off: of those who had enough, the one who had most beyond that.
+            // The thread that is owed most may preempt another: of those that have had their share, the one most beyond it.
             while let Some(hungry) = self.hungriest()
                 && let Some(full) = (0..self.threads.len())
                     .filter(|&t| self.threads[t].on && self.may_run(t, hungry) <= 1e-6)
@@ -327,7 +327,7 @@ impl Referee<'_> {
             Doing::Compute => self.try_lock(t, false),
             Doing::Hold => {
                 self.held[round.lock] = false;
-                // Who released a 2 wakes one, who sees to the others.
+                // The value 2 says that threads may wait: the release wakes one of them, which sees to the next.
                 if std::mem::take(&mut self.wanted[round.lock])
                     && !self.sleepers[round.lock].is_empty()
                 {

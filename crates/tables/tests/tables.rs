@@ -294,7 +294,7 @@ fn names_are_those_of_sql_and_documented() {
         }
     }
     for q in queries::QUERIES {
-        // Who looks for what a text needs takes words for names.
+        // What a query needs is found by the words of its text: none of them may be the name of another query.
         let words = q.sql().split(|c: char| !c.is_alphanumeric() && c != '_');
         let others = words.filter(|w| queries::query(w).is_some());
         assert_eq!(others.count(), 0, "{} mentions a query", q.name);

@@ -207,7 +207,8 @@ fn comparison_says_what_changed_and_fits() {
     assert!(page.starts_with(known), "{page}");
 }
 
-/// Nothing is said that is not known: many small losses are a loss, one round is not always, few rounds tell nobody's pattern.
+/// The text claims no more than is known: many small losses are one loss, one round is no "always", and few rounds
+/// show no pattern.
 #[test]
 fn stat_says_no_more_than_is_known() {
     let mut small = summary();

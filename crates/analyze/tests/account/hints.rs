@@ -185,7 +185,7 @@ fn threads_kept_to_one_cpu_beside_an_idle_one() {
     assert!(found[0].text.contains("let it run on all 2 CPUs"));
 }
 
-/// Who was seen on the idle CPU is not kept off it; and 20 ms are no proof.
+/// A thread that has run on the idle CPU may use it; and 20 ms are too short to prove that another may not.
 #[test]
 fn late_balancing_is_no_pinning() {
     assert_eq!(

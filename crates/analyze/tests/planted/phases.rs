@@ -252,10 +252,10 @@ pub fn too_many_threads(s: &mut Scene, dice: &mut Dice, serial_number: i32) {
     s.switch(0, end, extra, Dead, first);
 }
 
-/// At each moment the CPUs of those who have come are idle. One of them could run whoever is ready, until `came_0`. The
-/// rest is charged to waiting threads, who came last first; thread 0 is one of them although its CPU is busy. Each
-/// waits, in the last moments before `end`, for what the extra thread was kept from longer than it was itself; before,
-/// for the extra thread's work.
+/// At each moment the CPUs of the threads that have arrived are idle. One of them could run the thread that is ready,
+/// until `came_0`. The rest is charged to the waiting threads, the last arrival first; thread 0 is one of them although
+/// its CPU is busy. In the last moments before `end` each waits for as long as the extra thread was kept off a CPU
+/// longer than it was itself; before that, for the extra thread's work.
 fn charge_the_wait(
     s: &mut Scene,
     came: &[i64],

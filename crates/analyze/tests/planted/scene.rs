@@ -49,7 +49,7 @@ impl Dice {
     }
 }
 
-/// Who wakes a thread.
+/// What wakes a thread.
 #[derive(Clone, Copy)]
 pub enum Waker {
     /// The program's thread of that CPU.
@@ -170,7 +170,7 @@ impl Scene {
         self.add("scheduling_delay", "", latency);
     }
 
-    /// The same, and a stranger uses the idle CPU in the middle of it: nobody of ours is hindered.
+    /// The same, and another program uses the idle CPU in the middle of it, which delays no thread of the program.
     pub fn sleep_while_a_stranger_runs(&mut self, thread: usize, from: i64, to: i64) {
         let (tid, stranger) = (Scene::tid(thread), STRANGER + thread as i32);
         let third = (to - from) / 3;

@@ -10,7 +10,7 @@ const NAMES: [&str; 3] = ["sched_switch:", "sched_waking:", "sched_wakeup_new:"]
 pub struct Sched {
     /// tid -> (times it left a CPU, time on a CPU in ns)
     threads: HashMap<i32, (u64, i64)>,
-    /// How often an event found somebody on its CPU who was not switched in.
+    /// Events of a thread on a CPU to which it was never switched.
     hidden: u64,
 }
 

@@ -20,7 +20,7 @@ const MODES: [(&str, &[&str]); 6] = [
     ("small", &["--ring-mb", "2"]),
 ];
 
-/// Who is killed, and how.
+/// Which process is killed, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kill {
     Recorder,

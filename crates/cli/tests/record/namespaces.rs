@@ -94,7 +94,7 @@ fn equal_numbers_in_two_name_spaces_are_two_programs() {
     assert_eq!(attribution(&trace), (both, 0));
 }
 
-/// Most of these are gone before the recorder looks: the kernel's events tell who they were, or nobody does.
+/// Most of these threads have ended before the recorder looks: only the kernel's events can name them.
 #[test]
 fn threads_of_microseconds_in_a_name_space_are_no_strangers() {
     if !is_root() || !can_trace() {
@@ -178,7 +178,7 @@ fn a_recorder_inside_a_name_space_says_what_it_lacks_and_names_nobody_wrongly() 
         assert!(trace.processes[row.process.ix()].is_target);
         assert_eq!(trace.strings.get(row.name), trace.strings.get(text));
     }
-    // /proc of the outer name space: every number in it is somebody else's.
+    // /proc of the outer name space: every number in it is another process's.
     let output = Command::new("unshare")
         .args(["-pf", env!("CARGO_BIN_EXE_kasuri"), "record", "--", "true"])
         .current_dir(dir.path())

@@ -333,7 +333,7 @@ fn doctor_believes_no_session_that_a_stranger_made_up() {
     assert!(!dir.path().join("pwned").exists());
 }
 
-/// A file that somebody puts into the session, or into the recording directory, keeps that where it is, which the user is told.
+/// A directory into which others put a file, the session's or the recording's, is not removed, and a message says so.
 #[test]
 fn directories_that_stay_for_files_of_others_are_named() {
     let dir = scratch();

@@ -333,7 +333,7 @@ fn stamps_of_a_counter_become_nanoseconds() {
     let running = seven.states.start as usize + 1;
     assert_eq!(trace.states.start[running], Time(400));
     assert_eq!(trace.instants.time, [Time(700)]);
-    // Without anchors nobody can tell; without stamps nobody need.
+    // Without anchors the times cannot be converted, which matters only where there are stamps.
     parts.anchors.clear();
     parts.meta.end = None;
     parts.meta.start.native = 0;
@@ -435,7 +435,7 @@ fn events_are_counted_for_who_paid_for_them() {
         .event_costs_apart
         .insert("annotation".into(), apart.clone());
     let call = |tid| event("raw_syscalls/sys_enter", tid, 0, &[Int(1)]);
-    // 9 is nobody's: three calls, of which two are the program's. A switch is paid for by who comes.
+    // Thread 9 is not the program's: of the three calls two are. The cost of a switch is charged to the thread that comes.
     parts.pages = vec![(
         0,
         pages(&[
