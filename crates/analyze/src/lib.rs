@@ -6,6 +6,7 @@
 //! | [`contents`](contents()) | what is in a recording, and which questions it can answer |
 //! | [`critical_path`] | what to shorten, and by how much the run would shrink |
 //! | `threads` | what each thread and CPU did, wake-up latency |
+//! | [`call_paths`] | the code behind each CPU-second: samples with exact weights |
 //! | `annotations` | time by annotation, by waited-for object, tasks |
 //! | `imbalance`, `rounds` | how unevenly repeated work is split, and whether always in the same way |
 //! | `task_graph` | work, span and parallelism of the task graph |
@@ -21,6 +22,7 @@
 
 pub mod account;
 mod annotations;
+pub mod call_paths;
 pub mod compare;
 mod contents;
 pub mod critical_path;

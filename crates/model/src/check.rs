@@ -40,6 +40,7 @@ impl Trace {
             self.check_occupancy(&mut report);
             self.check_slices(&mut report);
             self.check_times(&mut report);
+            self.check_call_paths(&mut report);
         }
         report.0
     }
@@ -78,6 +79,9 @@ impl Trace {
         same_lengths!(report, self.instants: time, thread, name);
         same_lengths!(report, self.kernel_spans: kind, start, end, cpu, thread, name);
         same_lengths!(report, self.flows: id, name, from_time, from_thread, to_time, to_thread);
+        same_lengths!(report, self.frames: function, module, file, line, address, kind);
+        same_lengths!(report, self.paths: caller, frame);
+        same_lengths!(report, self.samples: time, thread, cpu, kind, is_complete, path);
     }
 
     fn check_threads(&self, report: &mut Report) {
@@ -238,6 +242,36 @@ impl Trace {
         let n = self.kernel_spans.kind.len();
         report.expect((1..n).all(|row| sorted(&(row - 1)) <= sorted(&row)), || {
             "kernel spans out of order".into()
+        });
+    }
+
+    fn check_call_paths(&self, report: &mut Report) {
+        for (row, (caller, frame)) in (self.paths.caller.iter().zip(&self.paths.frame)).enumerate()
+        {
+            report.expect(!caller.is_some() || caller.ix() < row, || {
+                format!("path {row}: caller {caller:?}")
+            });
+            report.expect(frame.ix() < self.frames.function.len(), || {
+                format!("path {row}: frame {frame:?}")
+            });
+        }
+        let s = &self.samples;
+        for row in 0..s.time.len() {
+            let (thread, path) = (s.thread[row], s.path[row]);
+            report.expect(thread.ix() < self.threads.len(), || {
+                format!("sample {row}: thread {thread:?}")
+            });
+            report.expect(
+                !path.is_some() || path.ix() < self.paths.frame.len(),
+                || format!("sample {row}: path {path:?}"),
+            );
+            let before = row.checked_sub(1).map(|row| (s.thread[row], s.time[row]));
+            report.expect(before.is_none_or(|b| b <= (thread, s.time[row])), || {
+                format!("sample {row}: after {before:?}")
+            });
+        }
+        report.expect(self.sampling.is_sorted_by_key(|change| change.time), || {
+            "changes of sampling out of order".into()
         });
     }
 }

@@ -2,8 +2,8 @@
 use kasuri_model::ThreadState::{Running, Sleeping};
 use kasuri_model::label::not_seen;
 use kasuri_model::{
-    Counter, Cpu, KernelSpanKind, Process, ProcessIx, SliceIx, SliceKind, StrIx, Thread, ThreadIx,
-    Time, Trace, open,
+    Counter, Cpu, FrameIx, FrameKind, KernelSpanKind, PathIx, Process, ProcessIx, SampleKind,
+    SamplingChange, SliceIx, SliceKind, StrIx, Thread, ThreadIx, Time, Trace, open,
 };
 
 fn times(ns: &[i64]) -> Vec<Time> {
@@ -87,7 +87,26 @@ fn sound() -> Trace {
     (k.start, k.end) = (times(&[7, 8, 1]), times(&[8, 9, 2]));
     (k.cpu, k.thread) = (vec![0; 3], vec![ThreadIx(0); 3]);
     k.name = vec![StrIx::NONE; 3];
+    add_call_paths(&mut t);
     t
+}
+
+/// Two functions, one of which calls the other; a thread is in both at one time, and in the outer one at another.
+fn add_call_paths(t: &mut Trace) {
+    let f = &mut t.frames;
+    (f.function, f.module) = (vec![StrIx::NONE; 2], vec![StrIx::NONE; 2]);
+    (f.file, f.line) = (vec![StrIx::NONE; 2], vec![0; 2]);
+    (f.address, f.kind) = (vec![1, 2], vec![FrameKind::Native; 2]);
+    t.paths.caller = vec![PathIx::NONE, PathIx(0)];
+    t.paths.frame = vec![FrameIx(0), FrameIx(1)];
+    let s = &mut t.samples;
+    s.time = times(&[5, 5, 1]);
+    s.thread = vec![ThreadIx(0), ThreadIx(0), ThreadIx(1)];
+    s.cpu = vec![0; 3];
+    s.kind = vec![SampleKind::OnCpu; 3];
+    s.is_complete = vec![true; 3];
+    s.path = vec![PathIx(0), PathIx(1), PathIx::NONE];
+    t.sampling = vec![SamplingChange::default(); 2];
 }
 
 #[test]
@@ -305,6 +324,51 @@ const CASES: &[Case] = &[
         "spans go back",
         |t| t.kernel_spans.start[1] = Time(6),
         "kernel spans out of order",
+    ),
+    (
+        "a column is short",
+        |t| _ = t.frames.line.pop(),
+        "columns of frames",
+    ),
+    (
+        "a column is short",
+        |t| _ = t.paths.frame.pop(),
+        "columns of paths",
+    ),
+    (
+        "a column is short",
+        |t| _ = t.samples.path.pop(),
+        "columns of samples",
+    ),
+    (
+        "calls itself",
+        |t| t.paths.caller[1] = PathIx(1),
+        "path 1: caller",
+    ),
+    (
+        "no such frame",
+        |t| t.paths.frame[1] = FrameIx(2),
+        "path 1: frame",
+    ),
+    (
+        "no such path",
+        |t| t.samples.path[2] = PathIx(2),
+        "sample 2: path",
+    ),
+    (
+        "a sample of nobody",
+        |t| t.samples.thread[2] = ThreadIx(2),
+        "sample 2: thread",
+    ),
+    (
+        "samples go back",
+        |t| t.samples.time[1] = Time(4),
+        "sample 1: after",
+    ),
+    (
+        "sampling goes back",
+        |t| t.sampling[0].time = Time(1),
+        "changes of sampling out of order",
     ),
     (
         "kinds go back",

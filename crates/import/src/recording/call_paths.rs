@@ -26,6 +26,7 @@ pub(super) fn add_to(
         .iter()
         .map(|row| change(row, &at))
         .collect();
+    trace.sampling.sort_by_key(|change| change.time);
     add_samples(trace, recording, &path_of, at)
 }
 

@@ -1,0 +1,26 @@
+//! Call paths joined with exact times: the code behind each CPU-second.
+//!
+//! Goal: each nanosecond that a thread ran or was blocked has the call path of the sample that stands for it, or is said to be
+//! unsampled. Method: a [`Cover`] names, for each instant of a thread, the sample that it belongs to; weights and the paths of a
+//! loss are sums over parts of that cover, so they add up to the exact times that the scheduler's events give.
+//! Rejected: a sample's weight as its period. It adds up to nothing, and the bias of a clock's ticks stays in it.
+//!
+//! | module | does |
+//! |---|---|
+//! | `cover` | the sample that each instant of a thread belongs to |
+//! | `period` | the distance of on-CPU samples |
+//! | `waits` | which block of a thread a wait's sample shows |
+//!
+//! The rules: docs/design/call-paths.md, "Weights".
+mod cover;
+mod period;
+mod waits;
+
+pub use cover::{Cover, Owner, Unsampled, Weights};
+
+use kasuri_model::Trace;
+
+/// The time that each sample stands for, over the whole recording.
+pub fn weigh(trace: &Trace) -> Weights {
+    Cover::new(trace).weights(trace, trace.span.clone())
+}

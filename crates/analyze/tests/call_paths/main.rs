@@ -1,0 +1,3 @@
+//! Call paths with weights, on traces whose answers are worked out by hand, and on random ones, whose sums must hold.
+mod scene;
+mod weights;

@@ -1,0 +1,273 @@
+//! Weights of samples: each rule of docs/design/call-paths.md, "Weights", by hand; and sums of random traces.
+use crate::scene::Scene;
+use ThreadState::{DiskSleep, RunnablePreempted, RunnableWoken, Running, Sleeping};
+use kasuri_analyze::call_paths::{Cover, Weights, weigh};
+use kasuri_model::{Duration, SampleKind, ThreadIx, ThreadState, Time, Trace};
+use proptest::prelude::*;
+
+const MS: i64 = 1_000_000;
+
+/// Weights in ms.
+fn ms(weights: &Weights) -> Vec<f64> {
+    weights
+        .sample
+        .iter()
+        .map(|w| w.ns() as f64 * 1e-6)
+        .collect()
+}
+
+#[test]
+fn an_instant_on_a_cpu_belongs_to_the_nearest_sample_by_cpu_time() {
+    let mut s = Scene::new(100 * MS);
+    // Runs 0..10, sleeps 10..90, runs 90..100: 20 ms of CPU time. Samples at 4 ms and 94 ms stand at 4 and 14 of its own
+    // time, so that the border is at 9: 9 ms for the first, 11 for the second. The sleep does not part them.
+    s.period(10 * MS as u64);
+    let t = s.thread(&[(0, Running), (10 * MS, Sleeping), (90 * MS, Running)]);
+    s.sample(t, 4 * MS, SampleKind::OnCpu, &["main", "a"]);
+    s.sample(t, 94 * MS, SampleKind::OnCpu, &["main", "b"]);
+    let trace = s.done();
+    let weights = weigh(&trace);
+    assert_eq!(ms(&weights), [9.0, 11.0]);
+    assert_eq!(weights.unsampled[0].on_cpu, Duration::ZERO);
+    assert_eq!(weights.unsampled[0].blocked, Duration(80 * MS));
+    assert_eq!(weights.misfits, 0);
+    // Of 5..95 the border gives 5..9 and, but for the sleep, 9..95.
+    let part = Cover::new(&trace).weights(&trace, Time(5 * MS)..Time(95 * MS));
+    assert_eq!(ms(&part), [4.0, 6.0]);
+}
+
+#[test]
+fn a_sample_reaches_four_periods() {
+    let mut s = Scene::new(100 * MS);
+    s.period(MS as u64);
+    let t = s.thread(&[(0, Running)]);
+    s.sample(t, 50 * MS, SampleKind::OnCpu, &["main"]);
+    let weights = weigh(&s.done());
+    assert_eq!(ms(&weights), [8.0]);
+    assert_eq!(weights.unsampled[0].on_cpu, Duration(92 * MS));
+}
+
+/// No period is known: samples 2, 2 and 20 ms apart have a median distance of 2 ms.
+#[test]
+fn without_a_period_the_median_distance_is_one() {
+    let mut s = Scene::new(100 * MS);
+    let t = s.thread(&[(0, Running)]);
+    for at in [10, 12, 14, 34] {
+        s.sample(t, at * MS, SampleKind::OnCpu, &["main"]);
+    }
+    let weights = weigh(&s.done());
+    // 2..11, 11..13, 13..22 (14 reaches to 22), 26..42.
+    assert_eq!(ms(&weights), [9.0, 2.0, 9.0, 16.0]);
+    assert_eq!(weights.unsampled[0].on_cpu, Duration(64 * MS));
+}
+
+#[test]
+fn a_sample_just_beside_a_run_is_of_it_and_another_is_counted() {
+    let mut s = Scene::new(100 * MS);
+    s.period(100 * MS as u64);
+    let t = s.thread(&[
+        (0, Running),
+        (10 * MS, RunnablePreempted),
+        (20 * MS, Running),
+        (30 * MS, Sleeping),
+    ]);
+    // 40 us after the run's end: its end, 10 ms of its own time. 4 ms after: nowhere. 10 us before the second run: its start,
+    // which is the same place of its own time.
+    s.sample(t, 10 * MS + 40_000, SampleKind::OnCpu, &["main"]);
+    s.sample(t, 14 * MS, SampleKind::OnCpu, &["main"]);
+    s.sample(t, 20 * MS - 10_000, SampleKind::OnCpu, &["main"]);
+    let weights = weigh(&s.done());
+    assert_eq!(ms(&weights), [10.0, 0.0, 10.0]);
+    assert_eq!(weights.misfits, 1);
+}
+
+#[test]
+fn a_block_belongs_to_the_sample_that_was_taken_in_it() {
+    let mut s = Scene::new(100 * MS);
+    let t = s.thread(&[
+        (0, Running),
+        (10 * MS, Sleeping),
+        (40 * MS, RunnableWoken),
+        (50 * MS, Running),
+        (60 * MS, DiskSleep),
+        (80 * MS, Running),
+    ]);
+    // Read in the middle of the first block; read while the thread was ready: no block's; taken at the switch to the second
+    // block, as another clock has it.
+    s.sample(t, 25 * MS, SampleKind::BlockedRead, &["main", "read"]);
+    s.sample(t, 45 * MS, SampleKind::BlockedRead, &["main", "wrong"]);
+    s.sample(t, 60 * MS - 3_000, SampleKind::Blocked, &["main", "write"]);
+    let weights = weigh(&s.done());
+    assert_eq!(ms(&weights), [30.0, 0.0, 20.0]);
+    assert_eq!(weights.unsampled[0].blocked, Duration::ZERO);
+    assert_eq!(weights.unsampled[0].on_cpu, Duration(40 * MS));
+    assert_eq!((weights.misfits, weights.estimated), (1, Duration::ZERO));
+}
+
+#[test]
+fn of_two_samples_of_one_block_the_complete_one_counts() {
+    let mut s = Scene::new(100 * MS);
+    let t = s.thread(&[(0, Running), (10 * MS, Sleeping)]);
+    s.sample(t, 10 * MS, SampleKind::Blocked, &[]);
+    s.sample(t, 20 * MS, SampleKind::BlockedRead, &["main", "read"]);
+    s.sample(t, 30 * MS, SampleKind::BlockedRead, &["main", "read"]);
+    assert_eq!(ms(&weigh(&s.done())), [0.0, 90.0, 0.0]);
+}
+
+#[test]
+fn a_lock_wait_is_the_block_that_follows_at_once() {
+    let mut s = Scene::new(100 * MS);
+    let t = s.thread(&[
+        (0, Running),
+        (10 * MS, Sleeping),
+        (20 * MS, Running),
+        (40 * MS, Sleeping),
+    ]);
+    // 0.5 ms of spinning before the first; before the second, 15 ms of other code.
+    s.sample(t, 10 * MS - MS / 2, SampleKind::LockWait, &["main", "lock"]);
+    s.sample(t, 25 * MS, SampleKind::LockWait, &["main", "lock"]);
+    let weights = weigh(&s.done());
+    assert_eq!(ms(&weights), [10.0, 0.0]);
+    assert_eq!(weights.misfits, 1);
+}
+
+#[test]
+fn a_short_block_without_a_sample_takes_the_path_of_one_like_it() {
+    let mut s = Scene::new(10_000 * MS);
+    let t = s.thread(&[
+        (0, Running),
+        (10 * MS, Sleeping), // sampled, 5 ms
+        (15 * MS, Running),
+        (20 * MS, Sleeping), // as long, to within a power of two: estimated
+        (26 * MS, Running),
+        (30 * MS, Sleeping), // twice as long and more: not known
+        (45 * MS, Running),
+        (50 * MS, DiskSleep), // another state: not known
+        (55 * MS, Running),
+        (5_000 * MS, Sleeping), // too late: not known
+        (5_005 * MS, Running),
+    ]);
+    s.sample(t, 10 * MS, SampleKind::Blocked, &["main", "wait"]);
+    let weights = weigh(&s.done());
+    assert_eq!(ms(&weights), [5.0 + 6.0]);
+    assert_eq!(weights.estimated, Duration(6 * MS));
+    assert_eq!(weights.unsampled[0].blocked, Duration((15 + 5 + 5) * MS));
+}
+
+/// Readings from outside find long blocks, so they say nothing of blocks that they did not find.
+#[test]
+fn a_reading_is_of_its_own_block_only() {
+    let mut s = Scene::new(100 * MS);
+    let t = s.thread(&[
+        (0, Running),
+        (10 * MS, Sleeping),
+        (20 * MS, Running),
+        (30 * MS, Sleeping),
+        (40 * MS, Running),
+    ]);
+    s.sample(t, 15 * MS, SampleKind::BlockedRead, &["main", "wait"]);
+    let weights = weigh(&s.done());
+    assert_eq!(ms(&weights), [10.0]);
+    assert_eq!(weights.unsampled[0].blocked, Duration(10 * MS));
+}
+
+#[test]
+fn a_period_changes_and_a_source_ends() {
+    let mut s = Scene::new(1_000 * MS);
+    s.period(MS as u64);
+    let mut row = s.trace.sampling[0].clone();
+    (row.time, row.period_ns) = (Time(500 * MS), 10 * MS as u64);
+    s.trace.sampling.push(row);
+    let t = s.thread(&[(0, Running)]);
+    s.sample(t, 100 * MS, SampleKind::OnCpu, &["main"]);
+    s.sample(t, 600 * MS, SampleKind::OnCpu, &["main"]);
+    assert_eq!(ms(&weigh(&s.done())), [8.0, 80.0]);
+}
+
+/// A random thread: states of random lengths, and samples at random times.
+type Life = (Vec<(i64, ThreadState)>, Vec<(i64, SampleKind, bool)>);
+
+fn life() -> impl Strategy<Value = Life> {
+    let state = prop::sample::select(vec![
+        Running,
+        Running,
+        RunnablePreempted,
+        RunnableWoken,
+        Sleeping,
+        Sleeping,
+        DiskSleep,
+        ThreadState::Unknown,
+    ]);
+    let length = prop_oneof![0i64..3, 1_000i64..100_000, 1i64..50 * MS];
+    let kind = prop::sample::select(vec![
+        SampleKind::OnCpu,
+        SampleKind::OnCpu,
+        SampleKind::Blocked,
+        SampleKind::BlockedRead,
+        SampleKind::LockWait,
+        SampleKind::Waker,
+    ]);
+    let time = prop_oneof![8 => -MS..400 * MS, 1 => any::<i64>().prop_map(|ns| ns % (1 << 56))];
+    (
+        prop::collection::vec((length, state), 1..40),
+        prop::collection::vec((time, kind, any::<bool>()), 0..60),
+    )
+        .prop_map(|(states, mut samples)| {
+            let mut at = 0;
+            let mut rows: Vec<(i64, ThreadState)> = Vec::new();
+            for (length, state) in states {
+                if rows.last().is_none_or(|row| at > row.0) {
+                    rows.push((at, state));
+                }
+                at += length;
+            }
+            samples.sort_by_key(|s| s.0);
+            (rows, samples)
+        })
+}
+
+fn random(lives: &[Life], period: Option<u64>) -> Trace {
+    let mut s = Scene::new(2_500 * MS);
+    if let Some(ns) = period {
+        s.period(ns);
+    }
+    let threads: Vec<ThreadIx> = lives.iter().map(|(states, _)| s.thread(states)).collect();
+    for (&thread, (_, samples)) in threads.iter().zip(lives) {
+        for &(time, kind, has_path) in samples {
+            let path: &[&str] = if has_path { &["main", "f"] } else { &[] };
+            s.sample(thread, time, kind, path);
+        }
+    }
+    s.done()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn weights_add_up_to_the_time_that_the_scheduler_tells(
+        lives in prop::collection::vec(life(), 1..4), period in any::<Option<u32>>(), cut in 0i64..2_500 * MS,
+    ) {
+        let trace = random(&lives, period.map(u64::from));
+        let cover = Cover::new(&trace);
+        let whole = weigh(&trace);
+        let parts = [Time(0)..Time(cut), Time(cut)..trace.span.end].map(|range| cover.weights(&trace, range));
+        for row in 0..trace.samples.time.len() {
+            prop_assert_eq!(parts[0].sample[row] + parts[1].sample[row], whole.sample[row]);
+            prop_assert!(whole.sample[row] >= Duration::ZERO);
+        }
+        for thread in 0..trace.threads.len() {
+            let thread = ThreadIx(thread as u32);
+            let time = |is: fn(ThreadState) -> bool| -> i64 {
+                trace.states_of(thread).filter(|r| is(r.state)).map(|r| (r.end - r.start).ns()).sum()
+            };
+            let weight = |is: fn(SampleKind) -> bool| -> i64 {
+                trace.samples_of(thread).filter(|&row| is(trace.samples.kind[row])).map(|row| whole.sample[row].ns()).sum()
+            };
+            let unsampled = whole.unsampled[thread.ix()];
+            prop_assert_eq!(weight(|k| k == SampleKind::OnCpu) + unsampled.on_cpu.ns(), time(|s| s == Running));
+            prop_assert_eq!(weight(SampleKind::is_wait) + unsampled.blocked.ns(), time(ThreadState::is_blocked));
+            prop_assert_eq!(weight(|k| k == SampleKind::Waker), 0);
+        }
+    }
+}
