@@ -17,7 +17,7 @@ pub struct Arrow {
     pub to: (Time, ThreadIx),
 }
 
-/// Every arrow whose two ends are known: first the flows, then the tasks.
+/// Every arrow whose two ends are known: first the flows, which have both, then the tasks that have.
 pub fn arrows(trace: &Trace) -> impl Iterator<Item = Arrow> + '_ {
     let flows = (0..trace.flows.id.len()).map(|i| Arrow {
         id: i as u64 + 1,
@@ -36,9 +36,7 @@ pub fn arrows(trace: &Trace) -> impl Iterator<Item = Arrow> + '_ {
             to,
         })
     });
-    flows
-        .chain(tasks)
-        .filter(|a| a.from.1.is_some() && a.to.1.is_some())
+    flows.chain(tasks)
 }
 
 /// When and where each task first ran.

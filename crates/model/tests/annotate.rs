@@ -349,6 +349,98 @@ fn a_task_id_used_again_is_another_task() {
     assert_eq!(lives, [(10, 15, 19), (110, 115, 119)]);
 }
 
+/// (created, started, ended) of each task.
+fn lives(trace: &Trace) -> Vec<(i64, i64, i64)> {
+    let life = |t: &kasuri_model::Task| (t.created.0, t.started.0, t.ended.0);
+    trace.tasks.iter().map(life).collect()
+}
+
+/// Stamps of two threads may be equal, so a task may be seen running before its creation: the two are one task.
+#[test]
+fn a_creation_after_the_start_is_that_tasks_until_it_has_ended() {
+    let mut p = Program::default();
+    p.stream(7)
+        .put(20, Kind::TaskCreate, "t", 0, 42, 0)
+        .put(60, Kind::TaskCreate, "u", 0, 42, 0);
+    p.stream(8)
+        .put(15, Kind::TaskStart, "", 0, 42, 0)
+        .put(40, Kind::TaskEnd, "", 0, 42, 0);
+    assert_eq!(lives(&p.load()), [(20, 15, 40), (60, i64::MAX, i64::MAX)]);
+
+    // It has ended when its id is created: the creation is of the next task with this id.
+    let mut p = Program::default();
+    p.stream(8)
+        .put(15, Kind::TaskStart, "t", 0, 42, 0)
+        .put(40, Kind::TaskEnd, "", 0, 42, 0);
+    p.stream(7).put(50, Kind::TaskCreate, "u", 0, 42, 0);
+    let first = (i64::MIN, 15, 40);
+    assert_eq!(lives(&p.load()), [first, (50, i64::MAX, i64::MAX)]);
+
+    // It was created already and never ran: the id is another task's now.
+    let mut p = Program::default();
+    p.stream(7)
+        .put(10, Kind::TaskCreate, "t", 0, 42, 0)
+        .put(20, Kind::TaskCreate, "u", 0, 42, 0)
+        .put(30, Kind::TaskStart, "", 0, 42, 0);
+    let never = (10, i64::MAX, i64::MAX);
+    assert_eq!(lives(&p.load()), [never, (20, 30, i64::MAX)]);
+}
+
+/// Exports draw one arrow for each flow, and one from a task's creation to its first run, if both were seen.
+#[test]
+fn arrows_are_flows_and_then_tasks_whose_creation_and_first_run_were_seen() {
+    let mut p = Program::default();
+    p.stream(7)
+        .put(10, Kind::FlowOut, "f", 0, 1, 0)
+        .put(20, Kind::TaskCreate, "early", 0, 41, 0)
+        .put(22, Kind::TaskCreate, "never", 0, 42, 0)
+        .put(24, Kind::TaskCreate, "split", 0, 43, 0)
+        .put(60, Kind::FlowOut, "g", 0, 1, 0);
+    p.stream(8)
+        .put(15, Kind::FlowIn, "", 0, 1, 0)
+        .put(30, Kind::TaskStart, "unseen", 0, 40, 0)
+        .put(35, Kind::TaskEnd, "", 0, 40, 0)
+        .put(40, Kind::TaskStart, "", 0, 43, 0)
+        .put(45, Kind::TaskSuspend, "", 0, 43, 0)
+        .put(50, Kind::TaskStart, "", 0, 41, 0)
+        .put(55, Kind::TaskEnd, "", 0, 41, 0)
+        .put(65, Kind::FlowIn, "", 0, 1, 0)
+        .put(70, Kind::TaskResume, "", 0, 43, 0)
+        .put(75, Kind::TaskEnd, "", 0, 43, 0);
+    let trace = p.load();
+    let tid = |thread: kasuri_model::ThreadIx| trace.threads[thread.ix()].tid;
+    let arrows: Vec<_> = kasuri_model::arrow::arrows(&trace).collect();
+    let ends: Vec<_> = arrows
+        .iter()
+        .map(|a| {
+            (
+                trace.strings.get(a.name),
+                a.from.0.0,
+                tid(a.from.1),
+                a.to.0.0,
+                tid(a.to.1),
+            )
+        })
+        .collect();
+    assert_eq!(
+        ends,
+        [
+            ("f", 10, 7, 15, 8),
+            ("g", 60, 7, 65, 8),
+            ("early", 20, 7, 50, 8),
+            ("split", 24, 7, 40, 8),
+        ]
+    );
+    let mut ids: Vec<u64> = arrows.iter().map(|a| a.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(
+        ids.len(),
+        4,
+        "formats pair the ends by id, though the program used 1 twice"
+    );
+}
+
 #[test]
 fn flows_join_in_order_of_time() {
     // Id 1 twice: the k-th head takes the k-th tail. Id 2's head has no tail before it.

@@ -798,6 +798,56 @@ fn interrupt_wakes_without_a_waker() {
 }
 
 #[test]
+fn the_idle_thread_wakes_nobody() {
+    // A timer's interrupt on an idle CPU: the event names the idle thread, and not all kernels say that it is an interrupt.
+    let trace = load(0..100, vec![vec![waking(50, 0, 10, 0)]]);
+    assert!(!trace.wakeups.waker[0].is_some());
+    assert_eq!(trace.threads.iter().filter(|t| t.tid == 0).count(), 0);
+}
+
+#[test]
+fn a_thread_whose_leaving_was_not_reported_is_unknown_unless_it_was_seen_elsewhere() {
+    // On CPU 0 another thread comes on three times, and the one before it never left by an event. 10 is nowhere else;
+    // 20 is on CPU 1 by then; 30 was on CPU 1 and sleeps there.
+    let come = |ns, tid| event(ns, -1, What::In { tid });
+    let cpus = vec![
+        vec![come(10, 10), come(50, 20), come(150, 30), come(250, 40)],
+        vec![
+            come(120, 20),
+            event(
+                190,
+                -1,
+                What::Out {
+                    tid: 20,
+                    left_as: Sleeping,
+                },
+            ),
+            come(200, 30),
+            event(
+                220,
+                -1,
+                What::Out {
+                    tid: 30,
+                    left_as: Sleeping,
+                },
+            ),
+        ],
+    ];
+    let trace = load(0..500, cpus);
+    let last = |tid| *states(&trace, tid).last().unwrap();
+    assert_eq!(last(10), (50, Unknown, 0, 0));
+    assert_eq!(
+        states(&trace, 20)[1..],
+        [
+            (50, Running, 0, 0),
+            (120, Running, 1, 0),
+            (190, Sleeping, 1, 0)
+        ]
+    );
+    assert_eq!(last(30), (220, Sleeping, 1, 0));
+}
+
+#[test]
 fn a_thread_bears_the_last_name_seen() {
     let mut strings = Strings::default();
     let (old, new) = (strings.intern("old"), strings.intern("new"));
