@@ -37,8 +37,8 @@ pub(super) struct Reader<'s> {
     counters: Counters,
     tracks: Tracks,
     flows: FlowEnds,
-    /// Open critical sections of Kasuri's own export, by process and id: object and name.
-    holds: HashMap<(i32, u64), (u64, StrIx)>,
+    /// Objects of open critical sections of Kasuri's own export, by process and id.
+    holds: HashMap<(i32, u64), u64>,
     categories: HashMap<String, Category>,
     span: Option<Range<i64>>,
     /// Number of events that are not read, by phase.
@@ -324,10 +324,10 @@ impl<'s> Reader<'s> {
             }
         });
         let what = if phase == "b" {
-            self.holds.insert((head.pid, id), (object, head.name));
+            self.holds.insert((head.pid, id), object);
             What::HoldBegin
         } else {
-            (object, _) = self.holds.remove(&(head.pid, id)).unwrap_or_default();
+            object = self.holds.remove(&(head.pid, id)).unwrap_or_default();
             What::HoldEnd
         };
         let thread = self.threads.entry((head.pid, head.tid)).or_default();
