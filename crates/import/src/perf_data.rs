@@ -640,3 +640,97 @@ impl CpuEvents for CpuSource<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kasuri_format::perf_data::{Attr, FoundThread};
+
+    /// What `perf record ARGS` leaves: `found` in /proc, `execs` meanwhile.
+    fn recorded(args: &str, found: &[(i32, &str)], execs: &[(i32, &str)]) -> PerfData<'static> {
+        let mut data = PerfData::default();
+        data.features.cmdline = args.split(' ').map(str::to_owned).collect();
+        let thread = |&(pid, comm): &(i32, &str)| FoundThread {
+            pid,
+            tid: pid,
+            ppid: 1,
+            comm: comm.to_owned(),
+        };
+        data.threads = found.iter().map(thread).collect();
+        data.execs = execs.iter().map(|&(p, c)| (p, c.to_owned())).collect();
+        data
+    }
+
+    #[test]
+    fn the_program_is_the_first_exec_of_the_process_that_perf_forked() {
+        let shell = [(5, "bash"), (7, "perf-exec")];
+        let execs = [(9, "cron"), (7, "make"), (8, "cc1")];
+        let data = recorded("perf record make -j2", &shell, &execs);
+        assert_eq!(root(&data), Some((7, "make")));
+        assert_eq!(command(&data, root(&data)), ["make", "-j2"]);
+        // Older versions of perf keep their own name until the exec.
+        let data = recorded("perf record make -j2", &[(7, "perf")], &execs);
+        assert_eq!(root(&data), Some((7, "make")));
+        // `-a sleep 10` is about the machine.
+        let data = recorded("perf record -a sleep 10", &shell, &[(7, "sleep")]);
+        assert_eq!(root(&data), None);
+        assert_eq!(command(&data, None), Vec::<String>::new());
+        assert_eq!(root(&recorded("perf record -a", &shell, &[])), None);
+    }
+
+    #[test]
+    fn a_process_that_was_asked_for_is_the_program_unless_all_were_recorded() {
+        let mut data = recorded(
+            "perf record -p 5",
+            &[(5, "bash")],
+            &[(9, "cron"), (5, "ls")],
+        );
+        data.asked_pids = vec![5];
+        data.system_wide = Some(false);
+        assert_eq!(root(&data), Some((5, "ls")));
+        data.system_wide = Some(true);
+        assert_eq!(root(&data), None);
+        // Where the file does not say, events that the exec enables are those of one program.
+        data.system_wide = None;
+        assert_eq!(root(&data), None);
+        data.attrs = vec![Attr {
+            enable_on_exec: true,
+            ..Attr::default()
+        }];
+        assert_eq!(root(&data), Some((5, "ls")));
+    }
+
+    #[test]
+    fn the_command_is_found_by_a_name_that_the_kernel_cut() {
+        let name = "a-very-long-program-name";
+        let line = format!("perf record -o a-very-long.data ./bin/{name} --{name}");
+        let data = recorded(&line, &[(7, "perf-exec")], &[(7, &name[..15])]);
+        let found = command(&data, root(&data));
+        assert_eq!(found, [format!("./bin/{name}"), format!("--{name}")]);
+        // perf itself may be recorded by perf: the first word is not the program's.
+        let data = recorded("perf record perf list", &[(7, "perf-exec")], &[(7, "perf")]);
+        assert_eq!(command(&data, root(&data)), ["perf", "list"]);
+        let data = recorded("perf record ./run", &[(7, "perf-exec")], &[(7, "python3")]);
+        assert_eq!(command(&data, root(&data)), ["perf", "record", "./run"]);
+    }
+
+    #[test]
+    fn each_clock_that_perf_can_use() {
+        for (clockid, expected) in [
+            (Some(0), Clock::Realtime),
+            (Some(1), Clock::Monotonic),
+            (Some(4), Clock::MonotonicRaw),
+            (Some(7), Clock::Boottime),
+            (Some(11), Clock::Other),
+            (None, Clock::Sched),
+        ] {
+            let mut data = PerfData::default();
+            data.attrs = vec![Attr {
+                clockid,
+                ..Attr::default()
+            }];
+            assert_eq!(clock(&data), expected);
+            assert!(!clock_name(expected).is_empty());
+        }
+    }
+}

@@ -275,3 +275,148 @@ impl Values for RawValues<'_> {
         self.names[field]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kasuri_model::input::What;
+
+    /// A field's declaration, offset and size, and whether it is signed.
+    type FieldOf = (&'static str, u32, u32, bool);
+
+    const COMMON: [FieldOf; 4] = [
+        ("unsigned short common_type", 0, 2, false),
+        ("unsigned char common_flags", 2, 1, false),
+        ("unsigned char common_preempt_count", 3, 1, false),
+        ("int common_pid", 4, 4, true),
+    ];
+
+    /// A decoder of one event type, whose id is 300.
+    fn decoder(name: &str, fields: &[FieldOf], big_endian: bool) -> RawEvents {
+        let line = |&(declared, offset, size, signed): &FieldOf| {
+            let signed = u8::from(signed);
+            format!("\tfield:{declared};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n")
+        };
+        let (_, event) = name.split_once('/').unwrap();
+        let lines: String = COMMON.iter().chain(fields).map(line).collect();
+        let text = format!("name: {event}\nID: 300\nformat:\n{lines}\nprint fmt: \"\"\n");
+        let format = EventFormat::parse(name, &text).unwrap();
+        let setup = RawSetup {
+            big_endian,
+            ..RawSetup::default()
+        };
+        RawEvents::new(&[format], &setup)
+    }
+
+    fn decode(events: &mut RawEvents, data: &[u8], strings: &mut Strings) -> Option<Event> {
+        events.event(Time(5), 300, data, strings)
+    }
+
+    /// The run time that is read from these bytes as a number; 0 stands for a negative one.
+    fn run_time(bytes: &[u8], signed: bool, big_endian: bool) -> u32 {
+        let size = bytes.len() as u32;
+        let fields = [("int pid", 8, 4, true), ("x runtime", 16, size, signed)];
+        let mut events = decoder("sched/sched_stat_runtime", &fields, big_endian);
+        let mut data = vec![0; 16];
+        data.extend(bytes);
+        match decode(&mut events, &data, &mut Strings::default())
+            .unwrap()
+            .what
+        {
+            What::RunTime { ns, .. } => ns,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn numbers_of_each_size_order_and_sign() {
+        let bytes = [1, 2, 3, 4];
+        for (size, little, big) in [
+            (1, 0x01, 0x01),
+            (2, 0x0201, 0x0102),
+            (4, 0x0403_0201, 0x0102_0304),
+        ] {
+            for signed in [false, true] {
+                assert_eq!(run_time(&bytes[..size], signed, false), little, "{size}");
+                assert_eq!(run_time(&bytes[..size], signed, true), big, "{size}");
+            }
+        }
+        assert_eq!(run_time(&[1, 2, 0, 0, 0, 0, 0, 0], false, false), 0x0201);
+        assert_eq!(run_time(&[0, 0, 0, 0, 0, 0, 1, 2], false, true), 0x0102);
+        // All bits but the lowest: -2 where the field is signed.
+        for (size, unsigned) in [(1, 0xfe), (2, 0xfffe), (4, 0xffff_fffe)] {
+            let mut bytes = [0xff; 4];
+            bytes[size - 1] = 0xfe;
+            assert_eq!(run_time(&bytes[..size], false, true), unsigned, "{size}");
+            assert_eq!(run_time(&bytes[..size], true, true), 0, "{size}");
+            let mut bytes = [0xff; 4];
+            bytes[0] = 0xfe;
+            assert_eq!(run_time(&bytes[..size], false, false), unsigned, "{size}");
+            assert_eq!(run_time(&bytes[..size], true, false), 0, "{size}");
+        }
+    }
+
+    const WAKING: [FieldOf; 3] = [
+        ("char comm[16]", 8, 16, false),
+        ("pid_t pid", 24, 4, true),
+        ("int target_cpu", 28, 4, true),
+    ];
+
+    fn waking(flags: u8, context: i32, comm: &[u8], pid: i32) -> Vec<u8> {
+        let mut data = vec![0x2c, 0x01, flags, 0];
+        data.extend(context.to_le_bytes());
+        data.extend(comm);
+        data.resize(24, 0);
+        data.extend(pid.to_le_bytes());
+        data.extend(3i32.to_le_bytes());
+        data
+    }
+
+    #[test]
+    fn an_event_has_its_thread_its_names_and_whether_it_interrupted() {
+        let (mut events, mut strings) = (
+            decoder("sched/sched_waking", &WAKING, false),
+            Strings::default(),
+        );
+        // Hardware interrupt and NMI are interrupts; softirq (0x10) and need-resched (0x04) are not.
+        for (flags, in_interrupt) in [
+            (0, false),
+            (0x08, true),
+            (0x40, true),
+            (0x10, false),
+            (0x04, false),
+        ] {
+            // Different names with equal beginnings, and again the first: the cache is keyed by all bytes.
+            for comm in ["worker", "worker2", "", "worker"] {
+                let data = waking(flags, 77, comm.as_bytes(), 88);
+                let event = decode(&mut events, &data, &mut strings).unwrap();
+                assert_eq!((event.time, event.context), (Time(5), 77));
+                assert_eq!(event.in_interrupt, in_interrupt, "{flags:#x}");
+                let What::Waking {
+                    tid,
+                    comm: name,
+                    cpu,
+                } = event.what
+                else {
+                    panic!("{:?}", event.what);
+                };
+                assert_eq!((tid, cpu, strings.get(name)), (88, 3, comm));
+            }
+        }
+    }
+
+    #[test]
+    fn short_events_and_other_types_are_none() {
+        let (mut events, mut strings) = (
+            decoder("sched/sched_waking", &WAKING, false),
+            Strings::default(),
+        );
+        let data = waking(0, 77, b"x", 88);
+        assert!(decode(&mut events, &data, &mut strings).is_some());
+        assert!(decode(&mut events, &data[..31], &mut strings).is_none());
+        assert!(events.event(Time(5), 299, &data, &mut strings).is_none());
+        assert!(events.event(Time(5), 301, &data, &mut strings).is_none());
+        let mut other = decoder("sched/sched_pi_setprio", &WAKING, false);
+        assert!(decode(&mut other, &data, &mut strings).is_none());
+    }
+}

@@ -410,3 +410,130 @@ fn file_damage(trace: &Trace, error: &FormatError) -> Loss {
         remedy: String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kasuri_format::trace_dat::CpuStat;
+    use kasuri_model::{Process, Thread};
+
+    fn gap(cpu: u16, from: i64, count: Option<u64>, damaged: bool) -> Gap {
+        Gap {
+            cpu,
+            from: Time(from),
+            to: Time(from + 10),
+            count,
+            damaged,
+        }
+    }
+
+    fn stat(cpu: u32, overrun: u64, dropped: u64, commit_overrun: u64) -> CpuStat {
+        CpuStat {
+            cpu,
+            overrun,
+            dropped,
+            commit_overrun,
+        }
+    }
+
+    /// (cause, CPU, from, to, count) of each loss; the trace's origin is 1000, and it lasts for 500.
+    fn lost(gaps: &[Gap], stats: &[CpuStat]) -> Vec<(String, u16, i64, i64, u64)> {
+        let mut trace = Trace {
+            span: Time(0)..Time(500),
+            origin_monotonic_ns: 1000,
+            ..Trace::default()
+        };
+        losses(&mut trace, gaps, stats);
+        let row = |l: &Loss| {
+            let (from, to) = (l.when.start.0, l.when.end.0);
+            (l.cause.to_string(), l.cpu.unwrap(), from, to, l.count)
+        };
+        trace.losses.iter().map(row).collect()
+    }
+
+    #[test]
+    fn gaps_have_the_kernels_counts_once_and_counts_without_a_gap_are_of_the_whole() {
+        let (overrun, full) = ("kernel buffer overrun", "kernel buffer full");
+        let gaps = [
+            gap(0, 1010, None, false),
+            gap(0, 1040, None, false),
+            gap(0, 1070, Some(7), false),
+            gap(1, 1100, None, true),
+        ];
+        // CPU 0 has two buffers, CPU 2 lost nothing, and a number of 70 000 is damage.
+        let stats = [
+            stat(0, 100, 5, 0),
+            stat(0, 20, 0, 0),
+            stat(1, 9, 0, 2),
+            stat(2, 0, 0, 0),
+            stat(70_000, 1, 1, 1),
+        ];
+        let row = |cause: &str, cpu, from, to, n| (cause.to_owned(), cpu, from, to, n);
+        assert_eq!(
+            lost(&gaps, &stats),
+            [
+                row(overrun, 0, 10, 20, 120),
+                row(overrun, 0, 40, 50, 0),
+                row(overrun, 0, 70, 80, 7),
+                row("page damaged", 1, 100, 110, 0),
+                row(full, 0, 0, 500, 5),
+                row(overrun, 1, 0, 500, 9),
+                row("kernel commit overrun", 1, 0, 500, 2),
+            ]
+        );
+        assert_eq!(
+            lost(&[gap(0, 1010, None, false)], &[]),
+            [row(overrun, 0, 10, 20, 0)]
+        );
+    }
+
+    #[test]
+    fn names_of_the_end_are_for_threads_that_no_event_named() {
+        let mut trace = Trace::default();
+        let known = trace.strings.intern("known");
+        let process = |pid, threads| Process {
+            pid,
+            threads,
+            ..Process::default()
+        };
+        trace.processes = vec![process(10, 0..2), process(20, 2..3)];
+        let thread = |process, tid, name| Thread {
+            process: kasuri_model::ProcessIx(process),
+            tid,
+            name,
+            ..Thread::default()
+        };
+        let none = kasuri_model::StrIx::NONE;
+        trace.threads = vec![
+            thread(0, 10, none),
+            thread(0, 11, known),
+            thread(1, 21, none),
+        ];
+        let names = [(10, "main"), (11, "other"), (21, "worker")];
+        let cmdlines: Vec<_> = names.iter().map(|&(t, n)| (t, n.to_owned())).collect();
+        name_threads(&mut trace, &cmdlines);
+        let text = |name| trace.strings.get(name);
+        let threads: Vec<_> = trace.threads.iter().map(|t| text(t.name)).collect();
+        assert_eq!(threads, ["main", "known", "worker"]);
+        // A process bears its main thread's name only.
+        let processes: Vec<_> = trace.processes.iter().map(|p| text(p.name)).collect();
+        assert_eq!(processes, ["main", ""]);
+    }
+
+    #[test]
+    fn each_clock_of_tracefs() {
+        for (name, clock) in [
+            ("mono", Clock::Monotonic),
+            ("mono_raw", Clock::MonotonicRaw),
+            ("boot", Clock::Boottime),
+            ("local", Clock::Sched),
+            ("global", Clock::Sched),
+            ("perf", Clock::Sched),
+            ("", Clock::Sched),
+            ("x86-tsc", Clock::Other),
+            ("counter", Clock::Other),
+        ] {
+            assert_eq!(clock_of(name), clock, "{name}");
+        }
+    }
+}

@@ -182,6 +182,124 @@ fn losses_and_other_columns() {
     assert_eq!(trace.cpus.len(), 2);
 }
 
+/// A line of a trace recorded with the option record-tgid, on CPU 1, so many microseconds after 100 s.
+fn line(comm: &str, tid: i32, pid: &str, us: u32, event: &str) -> String {
+    format!("{comm:>16}-{tid:<7} ({pid:>7}) [001] d..2. 100.{us:06}: {event}\n")
+}
+
+fn switch(prev: i32, state: &str, next: i32) -> String {
+    format!(
+        "sched_switch: prev_comm=x prev_pid={prev} prev_prio=120 prev_state={state} ==> next_comm=x next_pid={next} next_prio=120"
+    )
+}
+
+#[test]
+fn the_column_of_processes_and_the_first_name_of_a_thread_are_known_from_the_start() {
+    let text = [
+        line(
+            "<...>",
+            8,
+            "7",
+            100,
+            "sched_waking: comm=worker pid=9 prio=120 target_cpu=001",
+        ),
+        line("server", 7, "7", 200, &switch(7, "S", 8)),
+        line("worker", 8, "7", 300, &switch(8, "S", 9)),
+        line("other", 9, "-------", 400, &switch(9, "S", 0)),
+    ]
+    .concat();
+    let trace = read(text.as_bytes(), false).unwrap();
+    let process = |tid| {
+        let thread = trace.threads.iter().find(|t| t.tid == tid).expect("there");
+        trace.processes[thread.process.ix()].pid
+    };
+    // Without a column the thread is a process of its own.
+    assert_eq!([process(7), process(8), process(9)], [7, 7, 9]);
+    // Each CPU's buffer begins late: nobody is known to have run there since the trace began.
+    let on = &trace.occupancy;
+    assert_eq!(on.start[0], Time(0));
+    let first_known = (0..on.start.len())
+        .find(|&i| on.thread[i].is_some())
+        .unwrap();
+    assert_eq!(tid(&trace, on.thread[first_known]), 8);
+    assert_eq!(trace.n_kernel_events, 4);
+    let counts: Vec<_> = (trace.info.event_costs.iter())
+        .map(|kind| (&*kind.name, kind.n, kind.n_program))
+        .collect();
+    assert_eq!(counts, [("sched_switch", 3, 3), ("sched_waking", 1, 1)]);
+}
+
+#[test]
+fn migrations_are_those_of_events_where_there_are_any() {
+    let on =
+        |cpu: u32, us: u32, event: &str| format!("x-7 [{cpu:03}] d..2. 100.{us:06}: {event}\n");
+    let moved = "sched_migrate_task: comm=x pid=7 prio=120 orig_cpu=0 dest_cpu=1";
+    let without = [
+        on(0, 100, &switch(0, "R", 7)),
+        on(0, 200, &switch(7, "S", 0)),
+        on(1, 400, &switch(0, "R", 7)),
+        on(1, 500, &switch(7, "S", 0)),
+    ];
+    // Told by where it comes on; or by the event, and by nothing else.
+    let trace = read(without.concat().as_bytes(), false).unwrap();
+    assert_eq!(trace.migrations.to_cpu, [1]);
+    let mut with = without.to_vec();
+    with.insert(2, on(0, 300, moved));
+    let trace = read(with.concat().as_bytes(), false).unwrap();
+    let at: Vec<i64> = trace
+        .migrations
+        .time
+        .iter()
+        .map(|&t| stamp(&trace, t))
+        .collect();
+    assert_eq!(at, [100_000_300_000]);
+}
+
+#[test]
+fn what_was_not_recorded_is_said() {
+    let waking = "sched_waking: comm=x pid=9 prio=120 target_cpu=001";
+    let wakeup = "sched_wakeup: comm=x pid=9 prio=120 target_cpu=001";
+    let said = |events: &[&str]| {
+        let lines = events.iter().map(|event| line("x", 7, "7", 100, event));
+        let trace = read(lines.collect::<String>().as_bytes(), false).unwrap();
+        let has = |text: &str| trace.info.missing.iter().any(|m| m.starts_with(text));
+        assert!(has("times are cut"));
+        (
+            has("no switches"),
+            has("no wake-ups"),
+            trace.info.kernel_source,
+        )
+    };
+    let switch = switch(7, "S", 0);
+    let tracefs = || "tracefs".to_owned();
+    assert_eq!(said(&[waking]), (true, false, "none".to_owned()));
+    assert_eq!(said(&[&switch]), (false, true, tracefs()));
+    assert_eq!(said(&[&switch, waking]), (false, false, tracefs()));
+    assert_eq!(said(&[&switch, wakeup]), (false, false, tracefs()));
+}
+
+#[test]
+fn scripts_in_html_are_read_one_after_the_other_and_one_without_an_end_is_an_error() {
+    let (first, second) = (
+        line("x", 7, "7", 100, &switch(0, "R", 7)),
+        line("x", 7, "7", 300, &switch(7, "S", 0)),
+    );
+    let script = |text: &str| {
+        format!("<script class=\"trace-data\" type=\"application/text\">\n{text}</script>\n")
+    };
+    let page = format!(
+        "<!DOCTYPE html>\n<body>{}<p>{}",
+        script(&first),
+        script(&second)
+    );
+    let trace = read(page.as_bytes(), false).unwrap();
+    assert_eq!(trace.n_kernel_events, 2);
+    assert_eq!((trace.span.end - trace.span.start).ns(), 200_000);
+    let cut = &page[..page.rfind("</script>").unwrap()];
+    let error = read(cut.as_bytes(), false).err().unwrap().to_string();
+    assert!(error.contains("trace in HTML"), "{error}");
+}
+
 #[test]
 fn what_is_mostly_noise_is_an_error_with_its_line() {
     let mut noise = b"a-1 [000] 1.0: x: y\n".to_vec();

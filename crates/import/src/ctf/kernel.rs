@@ -584,3 +584,92 @@ impl CpuEvents for KernelCpu<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kasuri_model::ThreadState::{self, *};
+
+    #[test]
+    fn numbers_of_each_size_order_and_sign() {
+        let body = [0x11, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x80];
+        let read = |at, bytes, signed, big_endian| {
+            let place = Place::Fixed {
+                at,
+                bytes,
+                signed,
+                big_endian,
+            };
+            fixed_int(&body, place)
+        };
+        assert_eq!(read(1, 1, false, false), Some(0xfe));
+        assert_eq!(read(1, 1, true, false), Some(-2));
+        assert_eq!(read(0, 2, false, false), Some(0xfe11));
+        assert_eq!(read(0, 2, false, true), Some(0x11fe));
+        assert_eq!(read(1, 2, true, true), Some(-257));
+        assert_eq!(read(0, 4, false, true), Some(0x11fe_ffff));
+        assert_eq!(read(1, 4, true, false), Some(-2));
+        assert_eq!(
+            read(1, 8, false, false),
+            Some(0x80ff_ffff_ffff_fffe_u64 as i64)
+        );
+        assert_eq!(read(1, 8, true, true), Some(-0x0100_0000_0000_0080));
+        assert_eq!(read(8, 2, false, false), None, "beyond the body");
+        assert_eq!(fixed_int(&body, Place::None), None);
+    }
+
+    /// What `prev_state` says in the kernel's headers of each time.
+    #[test]
+    fn states_of_kernels_before_and_after_their_bits_changed() {
+        let state = |release: &str, value| -> ThreadState { states(release).get(value) };
+        for release in ["6.1.0-13-amd64", "4.14.0", "5.2", "unknown", ""] {
+            assert_eq!(state(release, 0x100), RunnablePreempted, "{release}");
+            assert_eq!(state(release, 0x80), Idle, "{release}");
+            assert_eq!(state(release, 0x10), Dead, "{release}");
+        }
+        for (release, plus, other) in [
+            ("4.13.9", 2048, 1024),
+            ("4.2", 2048, 1024),
+            ("4.1.52", 1024, 2048),
+            ("3.10.0-1160", 1024, 2048),
+        ] {
+            assert_eq!(state(release, plus), RunnablePreempted, "{release}");
+            assert_ne!(state(release, other), RunnablePreempted, "{release}");
+            for (value, expected) in [
+                (1, Sleeping),
+                (2, DiskSleep),
+                (4, Stopped),
+                (16, Dead),
+                (512, Idle),
+                (0, RunnablePreempted),
+            ] {
+                assert_eq!(state(release, value), expected, "{release} {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_the_last_one_of_its_bytes() {
+        let mut strings = Strings::default();
+        let mut comms = Comms::default();
+        let name = |text: &str| {
+            let mut bytes = [0u8; 16];
+            bytes[..text.len()].copy_from_slice(text.as_bytes());
+            bytes
+        };
+        for (text, slot) in [
+            ("make", 0),
+            ("cc1", 1),
+            ("make", 0),
+            ("cc1", 0),
+            ("make", 1),
+            ("", 0),
+            ("make", 0),
+        ] {
+            let found = comms.get(&name(text), slot, &mut strings);
+            assert_eq!(strings.get(found), text);
+        }
+        let short = comms.get(b"as\0", 0, &mut strings);
+        assert_eq!(strings.get(short), "as");
+    }
+}

@@ -66,8 +66,7 @@ impl Events {
         strings: &mut Strings,
     ) -> Result<(), Error> {
         let time = Time(ns);
-        let span = self.span.get_or_insert(ns..ns);
-        (span.start, span.end) = (span.start.min(ns), span.end.max(ns));
+        self.saw(ns);
         let (uuid, row) = row(e, sequence, tracks, strings);
         let name = self.name(e, sequence, strings);
         let category = if e.category.is_empty() {
@@ -109,6 +108,7 @@ impl Events {
                 self.begin(time, uuid, row, category, name, e, sequence, strings)?;
                 let us = legacy.and_then(|l| l.duration_us).unwrap_or(0).max(0);
                 let end = ns.saturating_add(us.saturating_mul(1000));
+                self.saw(end);
                 self.end(Time(end), uuid, row);
             }
             (0, phase) => self.asynchronous(time, phase, row, name, e),
@@ -116,6 +116,12 @@ impl Events {
         }
         self.flows(time, row, category, name, e);
         Ok(())
+    }
+
+    /// Widens the span to a time, ns.
+    fn saw(&mut self, ns: i64) {
+        let span = self.span.get_or_insert(ns..ns);
+        (span.start, span.end) = (span.start.min(ns), span.end.max(ns));
     }
 
     /// The name of an event: written, interned, or else the text of its log message. Notes the place in the source,

@@ -1,0 +1,574 @@
+//! Perfetto's packets, field by field: what a writer may send and which annotations come of it. The packets are encoded here
+//! from the numbers in Perfetto's .proto files; the golden files of `perfetto.rs` hold only what two writers happened to use.
+use kasuri_import::{File, Options, load};
+use kasuri_model::{ArgValue, SliceKind, ThreadIx, Time, Trace};
+
+/// A message under construction.
+#[derive(Clone, Default)]
+struct Msg(Vec<u8>);
+
+impl Msg {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn int(mut self, field: u32, value: i64) -> Msg {
+        self.varint(u64::from(field) << 3);
+        self.varint(value as u64);
+        self
+    }
+
+    fn bytes(mut self, field: u32, bytes: &[u8]) -> Msg {
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend(bytes);
+        self
+    }
+
+    fn text(self, field: u32, text: &str) -> Msg {
+        self.bytes(field, text.as_bytes())
+    }
+
+    fn msg(self, field: u32, message: Msg) -> Msg {
+        self.bytes(field, &message.0)
+    }
+
+    fn fixed(mut self, field: u32, value: u64) -> Msg {
+        self.varint(u64::from(field) << 3 | 1);
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    fn double(self, field: u32, value: f64) -> Msg {
+        self.fixed(field, value.to_bits())
+    }
+}
+
+fn msg() -> Msg {
+    Msg::default()
+}
+
+const BEGIN: i64 = 1;
+const END: i64 = 2;
+const INSTANT: i64 = 3;
+const COUNTER: i64 = 4;
+
+/// Threads 11 and 12 of process 10 are tracks 1 and 2.
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn new() -> Writer {
+        let mut file = Writer::default();
+        for (uuid, tid) in [(1, 11), (2, 12)] {
+            let thread = msg().int(1, 10).int(2, tid).text(5, &format!("t{tid}"));
+            file.describe(msg().int(1, uuid).msg(4, thread));
+        }
+        file
+    }
+
+    fn packet(&mut self, packet: Msg) {
+        self.0.extend(msg().msg(1, packet.int(10, 1)).0);
+    }
+
+    fn describe(&mut self, descriptor: Msg) {
+        self.packet(msg().msg(60, descriptor));
+    }
+
+    /// A track event at a stamp.
+    fn at(&mut self, ns: i64, event: Msg) {
+        self.packet(msg().int(8, ns).msg(11, event));
+    }
+
+    fn load(&self) -> Trace {
+        let file = File {
+            name: "t.pftrace",
+            bytes: &self.0,
+        };
+        let trace = load(&[file], &Options::default()).unwrap();
+        assert_eq!(trace.broken_rules(), Vec::<String>::new());
+        trace
+    }
+}
+
+/// An event of a type on a track.
+fn event(kind: i64, track: i64) -> Msg {
+    msg().int(9, kind).int(11, track)
+}
+
+fn named(kind: i64, track: i64, name: &str) -> Msg {
+    event(kind, track).text(23, name)
+}
+
+/// An event with the `LegacyEvent` that Chrome's converter writes.
+fn legacy(track: i64, phase: char, name: &str, more: Msg) -> Msg {
+    let mut fields = msg().int(2, phase as i64);
+    fields.0.extend(more.0);
+    event(0, track).text(23, name).msg(6, fields)
+}
+
+fn at(trace: &Trace, time: Time) -> i64 {
+    trace.origin_monotonic_ns + time.ns()
+}
+
+fn tid(trace: &Trace, thread: ThreadIx) -> i32 {
+    trace.threads[thread.ix()].tid
+}
+
+fn arrows(trace: &Trace) -> Vec<(i64, i32, i64, i32)> {
+    let f = &trace.flows;
+    let row = |i: usize| {
+        let (from, to) = (f.from_thread[i], f.to_thread[i]);
+        let times = (at(trace, f.from_time[i]), at(trace, f.to_time[i]));
+        (times.0, tid(trace, from), times.1, tid(trace, to))
+    };
+    (0..f.id.len()).map(row).collect()
+}
+
+/// (thread, kind, name, start, end) of each slice.
+fn slices(trace: &Trace) -> Vec<(i32, SliceKind, &str, i64, i64)> {
+    let s = &trace.slices;
+    let row = |i: usize| {
+        let name = trace.strings.get(s.name[i]);
+        let (start, end) = (at(trace, s.start[i]), at(trace, s.end[i]));
+        (tid(trace, s.thread[i]), s.kind[i], name, start, end)
+    };
+    (0..s.start.len()).map(row).collect()
+}
+
+fn counters(trace: &Trace) -> Vec<(&str, Vec<f64>)> {
+    let mut all: Vec<_> = (trace.counters.iter())
+        .map(|c| (trace.strings.get(c.name), c.value.clone()))
+        .collect();
+    all.sort_by_key(|c| c.0);
+    all
+}
+
+#[test]
+fn flow_ids_pass_through_and_terminating_ones_end() {
+    let mut file = Writer::new();
+    file.at(100, named(INSTANT, 1, "a").fixed(47, 7));
+    file.at(200, named(INSTANT, 2, "b").int(36, 7));
+    file.at(300, named(INSTANT, 1, "c").fixed(48, 7));
+    // The id's next use is another arrow.
+    file.at(400, named(INSTANT, 2, "d").int(42, 7));
+    file.at(500, named(INSTANT, 2, "e").fixed(47, 7));
+    file.at(600, named(INSTANT, 1, "f").fixed(48, 7));
+    assert_eq!(
+        arrows(&file.load()),
+        [(100, 11, 200, 12), (200, 12, 300, 11), (500, 12, 600, 11)]
+    );
+}
+
+#[test]
+fn arrows_of_converted_events_go_by_phase_or_by_direction() {
+    let bound = |direction| msg().int(8, 7).int(13, direction);
+    let mut file = Writer::new();
+    file.at(100, legacy(1, 's', "", msg().int(6, 7)));
+    file.at(200, legacy(2, 't', "", msg().int(6, 7)));
+    file.at(300, legacy(1, 'f', "", msg().int(6, 7)));
+    // 2 out, 3 both, 1 in.
+    file.at(400, legacy(1, 'i', "x", bound(2)));
+    file.at(500, legacy(2, 'i', "x", bound(3)));
+    file.at(600, legacy(1, 'i', "x", bound(1)));
+    file.at(700, legacy(2, 'i', "x", bound(1)));
+    assert_eq!(
+        arrows(&file.load()),
+        [
+            (100, 11, 200, 12),
+            (200, 12, 300, 11),
+            (400, 11, 500, 12),
+            (500, 12, 600, 11)
+        ]
+    );
+    // Chrome's ids are another space than those of flow_ids.
+    let mut file = Writer::new();
+    file.at(100, legacy(1, 's', "", msg().int(6, 7)));
+    file.at(200, named(INSTANT, 2, "b").fixed(48, 7));
+    assert_eq!(arrows(&file.load()), []);
+}
+
+#[test]
+fn converted_events_have_phases_and_lengths() {
+    let mut file = Writer::new();
+    file.at(1000, legacy(1, 'X', "whole", msg().int(3, 5)));
+    file.at(2000, legacy(1, 'X', "inner", msg().int(3, 3)));
+    file.at(7000, legacy(1, 'B', "open", msg()));
+    file.at(8000, legacy(1, 'E', "", msg()));
+    file.at(9000, legacy(1, 'i', "tick", msg()));
+    // Another thread than that of the track.
+    file.at(
+        9500,
+        legacy(1, 'X', "other", msg().int(3, 1).int(18, 10).int(19, 12)),
+    );
+    let trace = file.load();
+    let work = SliceKind::Work;
+    assert_eq!(
+        slices(&trace),
+        [
+            (11, work, "whole", 1000, 6000),
+            (11, work, "inner", 2000, 5000),
+            (11, work, "open", 7000, 8000),
+            (12, work, "other", 9500, 10_500),
+        ]
+    );
+    assert_eq!(trace.instants.time.len(), 1);
+}
+
+#[test]
+fn asynchronous_events_of_chrome_are_joined_by_name_and_id() {
+    let id = |n| msg().int(6, n);
+    let mut file = Writer::new();
+    file.at(100, legacy(1, 'b', "get", id(1)));
+    file.at(150, legacy(1, 'S', "put", id(2)));
+    file.at(160, legacy(1, 'n', "step", id(1)));
+    file.at(170, legacy(1, 'p', "step", id(1)));
+    file.at(180, legacy(1, 'b', "none", msg()));
+    file.at(200, legacy(2, 'e', "get", id(1)));
+    file.at(300, legacy(1, 'F', "put", id(2)));
+    let trace = file.load();
+    let found: Vec<_> = slices(&trace)
+        .into_iter()
+        .map(|s| (s.2, s.3, s.4))
+        .collect();
+    assert_eq!(found, [("get", 100, 200), ("put", 150, 300)]);
+    assert!(
+        slices(&trace).iter().all(|s| s.0 < 0),
+        "on tracks of their own"
+    );
+    assert_eq!(trace.instants.time.len(), 2);
+}
+
+#[test]
+fn names_are_sent_once_and_forgotten_with_the_state() {
+    let entry = |iid, text: &str| msg().int(1, iid).text(2, text);
+    let place = msg().int(1, 5).text(2, "main.cc").int(4, 42);
+    let names = msg()
+        .msg(1, entry(3, "lock wait"))
+        .msg(2, entry(3, "parse"))
+        .msg(3, entry(3, "n"))
+        .msg(4, place)
+        .msg(20, entry(3, "a log text"))
+        .msg(29, entry(3, "an argument's text"));
+    let with = |ns: i64, flags: i64, event: Msg| msg().int(8, ns).int(13, flags).msg(11, event);
+    let mut file = Writer::new();
+    let arg = msg().int(1, 3).int(17, 3);
+    let first = event(INSTANT, 1).int(10, 3).int(34, 5).msg(4, arg);
+    file.packet(with(100, 3, first).msg(12, names));
+    file.packet(with(200, 2, event(BEGIN, 1).int(10, 3).int(3, 3)));
+    file.packet(with(300, 2, event(END, 1)));
+    // Without a name of its own an event has that of its log message.
+    file.packet(with(350, 2, event(INSTANT, 1).msg(21, msg().int(2, 3))));
+    // A packet was lost: names may be missing until the state is sent anew. What needs none is read.
+    file.packet(with(400, 2, event(INSTANT, 1).int(10, 3)).int(42, 1));
+    file.packet(with(450, 0, named(INSTANT, 1, "plain")));
+    file.packet(with(500, 3, event(INSTANT, 1).int(10, 3)));
+    file.packet(with(550, 2, event(INSTANT, 1).int(10, 3)));
+    let trace = file.load();
+    let points: Vec<_> = (0..trace.instants.time.len())
+        .map(|i| {
+            let name = trace.strings.get(trace.instants.name[i]);
+            (at(&trace, trace.instants.time[i]), name)
+        })
+        .collect();
+    assert_eq!(
+        points,
+        [
+            (100, "parse"),
+            (350, "a log text"),
+            (450, "plain"),
+            (500, "(no name)"),
+            (550, "(no name)")
+        ]
+    );
+    assert_eq!(
+        slices(&trace),
+        [(11, SliceKind::LockWait, "parse", 200, 300)]
+    );
+    let args = &trace.args;
+    let ArgValue::Str(text) = args.value[0] else {
+        panic!("{:?}", args.value);
+    };
+    let text = (trace.strings.get(args.name[0]), trace.strings.get(text));
+    assert_eq!(text, ("n", "an argument's text"));
+    let places: Vec<_> = trace
+        .places
+        .iter()
+        .map(|(n, p)| (trace.strings.get(*n), &**p))
+        .collect();
+    assert_eq!(places, [("parse", "main.cc:42")]);
+    assert!(
+        trace
+            .info
+            .missing
+            .iter()
+            .any(|m| m.starts_with("1 track events whose names were lost")),
+        "{:?}",
+        trace.info.missing
+    );
+}
+
+#[test]
+fn counters_have_units_and_may_count_differences() {
+    let counter = |uuid, name: &str, counter: Msg| msg().int(1, uuid).text(2, name).msg(8, counter);
+    let mut file = Writer::new();
+    file.describe(msg().int(1, 5).msg(3, msg().int(1, 10).text(6, "server")));
+    for (uuid, name, fields) in [
+        (6, "plain", msg()),
+        (7, "kib", msg().int(4, 1024)),
+        (8, "steps", msg().int(4, 10).int(5, 1)),
+        (9, "cpu", msg().int(1, 1)),
+    ] {
+        file.describe(counter(uuid, name, fields).int(5, 5));
+    }
+    for (ns, track, value) in [
+        (100, 6, 3),
+        (110, 6, -4),
+        (120, 7, 2),
+        (130, 8, 1),
+        (140, 8, 2),
+        (150, 9, 9),
+    ] {
+        file.at(ns, event(COUNTER, track).int(30, value));
+    }
+    file.at(160, event(COUNTER, 6).double(44, 0.5));
+    // An event may carry values of counters: of the tracks that it names, or that the defaults name.
+    let defaults = msg().msg(11, msg().int(11, 1).int(31, 6).int(31, 7));
+    file.packet(msg().int(13, 1).msg(59, defaults));
+    file.at(
+        170,
+        msg().int(9, INSTANT).text(23, "x").int(12, 8).int(12, 9),
+    );
+    file.at(180, named(INSTANT, 1, "x").int(31, 7).int(12, 5));
+    file.at(190, named(INSTANT, 1, "x").int(45, 6).double(46, 1.5));
+    let trace = file.load();
+    assert_eq!(
+        counters(&trace),
+        [
+            ("kib", vec![2048.0, 9.0 * 1024.0, 5.0 * 1024.0]),
+            ("plain", vec![3.0, -4.0, 0.5, 8.0, 1.5]),
+            ("steps", vec![10.0, 30.0]),
+        ]
+    );
+    assert!(
+        trace
+            .info
+            .missing
+            .iter()
+            .any(|m| m.starts_with("1 samples of threads' CPU time")),
+        "{:?}",
+        trace.info.missing
+    );
+    // The event without a track is that of the default track.
+    assert!(trace.instants.thread.iter().all(|&t| tid(&trace, t) == 11));
+    let process = trace.processes.iter().find(|p| p.pid == 10).unwrap();
+    assert_eq!(trace.strings.get(process.name), "server");
+}
+
+#[test]
+fn waits_and_critical_sections_go_by_their_category_and_object() {
+    let held = |kind| event(kind, 3).text(22, "lock held").text(23, "m");
+    let object = |value: Msg| value.text(10, "object");
+    let mut file = Writer::new();
+    // A track below thread 11, as exports make it for critical sections, which may cross slices.
+    file.describe(msg().int(1, 3).int(5, 1).text(2, "locks"));
+    file.at(
+        100,
+        named(BEGIN, 1, "m")
+            .text(22, "lock wait")
+            .msg(4, object(msg().int(7, 0xa0))),
+    );
+    file.at(200, event(END, 1));
+    file.at(200, held(BEGIN).msg(4, object(msg().int(3, 0xa0))));
+    file.at(250, named(BEGIN, 1, "work"));
+    file.at(300, event(END, 3));
+    file.at(350, event(END, 1).msg(4, msg().text(10, "n").int(4, -1)));
+    file.at(
+        400,
+        named(BEGIN, 1, "sync")
+            .text(22, "barrier wait")
+            .msg(4, object(msg().int(4, 0xb0))),
+    );
+    file.at(500, event(END, 1));
+    file.at(600, named(INSTANT, 1, "end of an arrow").text(22, "arrow"));
+    let trace = file.load();
+    assert_eq!(
+        slices(&trace),
+        [
+            (11, SliceKind::LockWait, "m", 100, 200),
+            (11, SliceKind::LockHold, "m", 200, 300),
+            (11, SliceKind::Work, "work", 250, 350),
+            (11, SliceKind::Barrier, "sync", 400, 500),
+        ]
+    );
+    assert_eq!(trace.slices.object, [0xa0, 0xa0, 0, 0xb0]);
+    // The object is no argument beside.
+    assert_eq!(trace.args.value, [ArgValue::Int(-1)]);
+    assert_eq!(trace.args.slice[0].0, 2);
+    assert!(trace.instants.time.is_empty(), "the arrows suffice");
+}
+
+#[test]
+fn old_writers_put_microseconds_into_the_event() {
+    let mut file = Writer::new();
+    let thread = msg().int(1, 10).int(2, 13).text(5, "old").int(6, 1000);
+    file.packet(msg().msg(43, msg().int(1, 10).text(6, "process")));
+    file.packet(msg().msg(44, thread));
+    let event = |kind: i64, more: Msg| {
+        let mut event = msg().int(9, kind);
+        event.0.extend(more.0);
+        msg().msg(11, event)
+    };
+    file.packet(event(BEGIN, msg().int(1, 5).text(23, "a")));
+    file.packet(event(END, msg().int(1, 7)));
+    file.packet(event(INSTANT, msg().int(16, 1010).text(23, "absolute")));
+    file.packet(event(INSTANT, msg().text(23, "never")));
+    let trace = file.load();
+    assert_eq!(
+        slices(&trace),
+        [(13, SliceKind::Work, "a", 1_005_000, 1_012_000)]
+    );
+    let points: Vec<_> = trace.instants.time.iter().map(|&t| at(&trace, t)).collect();
+    assert_eq!(points, [1_010_000]);
+    assert!(
+        trace
+            .info
+            .missing
+            .iter()
+            .any(|m| m.starts_with("1 track events of clocks")),
+        "{:?}",
+        trace.info.missing
+    );
+    let process = trace.processes.iter().find(|p| p.pid == 10).unwrap();
+    assert_eq!(trace.strings.get(process.name), "process");
+}
+
+#[test]
+fn a_packets_clock_is_its_own_the_writers_or_the_traces() {
+    const MONOTONIC: i64 = 3;
+    let reading = |clock, ns| msg().int(1, clock).int(2, ns);
+    let mut file = Writer::new();
+    // CLOCK_BOOTTIME (6), the trace's, was 1000 ahead of CLOCK_MONOTONIC (3).
+    file.packet(
+        msg().msg(
+            6,
+            msg()
+                .msg(1, reading(6, 5000))
+                .msg(1, reading(MONOTONIC, 4000)),
+        ),
+    );
+    let point = |ns: i64, name: &str| msg().int(8, ns).msg(11, named(INSTANT, 1, name));
+    file.packet(point(6000, "trace"));
+    file.packet(point(6000, "own").int(58, MONOTONIC));
+    file.packet(msg().int(13, 1).msg(59, msg().int(58, MONOTONIC)));
+    file.packet(point(7000, "writer"));
+    file.packet(point(7000, "trace again").int(58, 6));
+    file.packet(point(8000, "unknown").int(58, 9));
+    let trace = file.load();
+    let mut points: Vec<_> = (0..trace.instants.time.len())
+        .map(|i| {
+            (
+                trace.strings.get(trace.instants.name[i]),
+                at(&trace, trace.instants.time[i]),
+            )
+        })
+        .collect();
+    points.sort_by_key(|p| (p.1, p.0));
+    assert_eq!(
+        points,
+        [
+            ("trace", 6000),
+            ("own", 7000),
+            ("trace again", 7000),
+            ("writer", 8000)
+        ]
+    );
+    assert_eq!(trace.info.missing.len(), 1, "{:?}", trace.info.missing);
+}
+
+/// A bundle of CPU 0 of switches 0 -> 11 at 1000 and 11 -> 0 at 9000, and these events of the kernel.
+fn bundle(events: &[Msg]) -> Msg {
+    let switch = |ns: i64, prev: i64, state: i64, next: i64| {
+        let names = msg()
+            .text(1, "a")
+            .int(2, prev)
+            .int(4, state)
+            .text(5, "b")
+            .int(6, next);
+        msg().int(1, ns).int(2, prev).msg(4, names)
+    };
+    let mut bundle = msg().int(1, 0).msg(2, switch(1000, 0, 0, 11));
+    for event in events {
+        bundle = bundle.msg(2, event.clone());
+    }
+    bundle.msg(2, switch(9000, 11, 1, 0))
+}
+
+#[test]
+fn marks_in_bundles_are_the_threads_that_wrote_them() {
+    let print = |ns: i64, text: &str| {
+        msg()
+            .int(1, ns)
+            .int(2, 11)
+            .msg(3, msg().int(1, 1).text(2, text))
+    };
+    let mut file = Writer::new();
+    file.packet(msg().msg(
+        1,
+        bundle(&[
+            print(2000, "B|10|parse\n"),
+            print(3000, "C|10|queue|7\n"),
+            print(4000, "E|10\n"),
+            print(5000, "free text\n"),
+        ]),
+    ));
+    let trace = file.load();
+    assert_eq!(slices(&trace), [(11, SliceKind::Work, "parse", 2000, 4000)]);
+    assert_eq!(counters(&trace), [("queue", vec![7.0])]);
+    assert_eq!(trace.instants.time.len(), 1);
+}
+
+#[test]
+fn what_the_kernel_did_comes_from_bundles() {
+    let kernel = |ns: i64, flags: i64, field: u32, body: Msg| {
+        msg().int(1, ns).int(2, 11).int(5, flags).msg(field, body)
+    };
+    let mut file = Writer::new();
+    file.packet(msg().msg(
+        1,
+        bundle(&[
+            kernel(2000, 0, 329, msg().int(1, 0)),
+            kernel(2500, 0, 330, msg()),
+            kernel(3000, 0, 36, msg().int(1, 24).text(2, "virtio0")),
+            kernel(3100, 0, 37, msg()),
+            kernel(3200, 0, 24, msg().int(1, 9)),
+            kernel(3300, 0, 25, msg()),
+            // sched_waking in an interrupt (0x08) has no waker; the other one has.
+            kernel(4000, 8, 20, msg().text(1, "b").int(2, 12).int(5, 0)),
+            kernel(5000, 0, 20, msg().text(1, "b").int(2, 12).int(5, 0)),
+        ]),
+    ));
+    let trace = file.load();
+    let w = &trace.wakeups;
+    let wakers: Vec<_> = w.waker.iter().map(|t| t.is_some()).collect();
+    assert_eq!((wakers, w.time.len()), (vec![false, true], 2));
+    let k = &trace.kernel_spans;
+    let mut spans: Vec<_> = (0..k.start.len())
+        .map(|i| {
+            (
+                at(&trace, k.start[i]),
+                at(&trace, k.end[i]),
+                trace.strings.get(k.name[i]),
+            )
+        })
+        .collect();
+    spans.sort();
+    assert_eq!(spans.len(), 3, "{spans:?}");
+    assert_eq!((spans[0].0, spans[0].1), (2000, 2500));
+    assert_eq!(spans[1], (3000, 3100, "virtio0"));
+    assert_eq!(spans[2], (3200, 3300, "RCU"));
+}
