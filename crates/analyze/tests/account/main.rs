@@ -4,3 +4,4 @@ mod golden;
 mod hints;
 mod props;
 mod story;
+mod throttle;
