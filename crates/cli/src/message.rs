@@ -11,7 +11,21 @@ use std::process::ExitCode;
 
 /// Prints a failure with its causes on one line, outermost first.
 pub fn error(error: &anyhow::Error) {
-    line("error", &format!("{error:#}"));
+    line("error", &causes(error));
+}
+
+/// The failure and its causes. Some errors end with the text of their cause: it is not repeated.
+fn causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Prints something that needs the user's attention but stops nothing.
@@ -58,4 +72,44 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
             .downcast_ref::<std::io::Error>()
             .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error;
+    use std::fmt;
+
+    /// An error whose text ends with that of its cause, as those of some libraries do.
+    #[derive(Debug)]
+    struct WithCause(std::io::Error);
+
+    impl fmt::Display for WithCause {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "cannot write: {}", self.0)
+        }
+    }
+
+    impl Error for WithCause {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let full = || std::io::Error::other("No space left on device");
+        let error = anyhow::Error::new(WithCause(full())).context("run.html");
+        assert_eq!(
+            causes(&error),
+            "run.html: cannot write: No space left on device"
+        );
+        let error = anyhow::Error::new(full())
+            .context("cannot write")
+            .context("run.html");
+        assert_eq!(
+            causes(&error),
+            "run.html: cannot write: No space left on device"
+        );
+    }
 }

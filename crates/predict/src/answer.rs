@@ -228,7 +228,20 @@ pub struct Prediction {
     pub notes: Vec<String>,
 }
 
+/// A replay that is farther off the recorded time than this share does not reproduce the program.
+const RELIABLE: f64 = 0.1;
+
 impl Prediction {
+    /// The replay's time on the recorded CPUs against the recorded time: 0.05 is 5 % too long.
+    pub fn replay_error(&self) -> f64 {
+        self.replayed_wall_ns as f64 / self.recorded_wall_ns.max(1) as f64 - 1.0
+    }
+
+    /// Whether the replay reproduces the recording well enough for its speed-ups to say something.
+    pub fn is_reliable(&self) -> bool {
+        self.replay_error().abs() <= RELIABLE
+    }
+
     /// The prediction for so many CPUs.
     pub fn at(&self, cpus: usize) -> Option<&Point> {
         self.points.iter().find(|p| p.cpus == cpus)

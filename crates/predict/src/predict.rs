@@ -99,6 +99,13 @@ pub fn from_extracts(first: &Extract, second: Option<&Extract>, options: &Option
         what_if: Vec::new(),
         notes: runs.notes(),
     };
+    if !out.is_reliable() {
+        let note = format!(
+            "the replay is {:+.0} % off the recorded time on the recorded CPUs: the speed-ups are not reliable",
+            100.0 * out.replay_error()
+        );
+        out.notes.insert(0, note);
+    }
     out.models = models_beside(&out, &load, &graph, program);
     out.believed = believed(&out, &runs);
     if options.what_if {
@@ -641,10 +648,9 @@ fn believed(p: &Prediction, runs: &Runs<'_>) -> String {
             .find(|m| m.name == name)
             .and_then(|m| m.speedup[0])
     };
-    let exact = p.replayed_wall_ns as f64 / p.recorded_wall_ns.max(1) as f64 - 1.0;
     let check = format!(
-        "on the recorded CPU it gives the recorded time to {:.1} %",
-        100.0 * exact.abs()
+        "on the recorded CPUs it is {:+.1} % off the recorded time",
+        100.0 * p.replay_error()
     );
     match of("queueing") {
         None if p.locks.is_empty() => {

@@ -35,8 +35,6 @@ impl Page<'_> {
     /// What was recorded, how well the replay reproduces it, locks, the machine's costs, and the verdict.
     fn predicted_facts(&mut self, p: &Prediction) {
         self.title(&p.command);
-        // How far the replay without a change is from the run, as a share.
-        let replayed = p.replayed_wall_ns as f64 / p.recorded_wall_ns.max(1) as f64 - 1.0;
         self.fact(
             "recorded",
             &format!(
@@ -47,7 +45,7 @@ impl Page<'_> {
                 plural(p.threads as u64, "thread"),
                 p.workers,
                 duration(p.replayed_wall_ns as f64),
-                100.0 * replayed
+                100.0 * p.replay_error()
             ),
         );
         if let (Some(ratio), Some(efficiency), Some(class)) =
@@ -82,7 +80,13 @@ impl Page<'_> {
                 if m.is_measured { "" } else { " (assumed)" }
             ),
         );
-        let text = verdict(p);
+        let text = match p.is_reliable() {
+            true => verdict(p),
+            false => format!(
+                "not reliable, the replay does not reproduce the recording: {}",
+                verdict(p)
+            ),
+        };
         self.fact("verdict", &text);
     }
 
