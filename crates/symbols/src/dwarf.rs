@@ -1,0 +1,130 @@
+//! Functions, inlined calls, files and lines from DWARF, by `addr2line`.
+use crate::elf::Facts;
+use gimli::{EndianSlice, RunTimeEndian};
+use kasuri_format::call_paths::Call;
+use object::{CompressionFormat, Object, ObjectSection};
+use std::borrow::Cow;
+
+/// Most bytes of one debug section, unpacked.
+const SECTION_BYTES_MAX: u64 = 2 << 30;
+/// Most calls of one address.
+const CALLS_MAX: usize = 256;
+
+type Reader<'d> = EndianSlice<'d, RunTimeEndian>;
+type Sections<'d> = gimli::DwarfSections<Cow<'d, [u8]>>;
+
+/// The debug sections of a file, unpacked. Threads share it, and each makes a [`Lines`] of its own.
+pub(crate) struct Debug<'d> {
+    sections: Sections<'d>,
+    shared: Option<Sections<'d>>,
+    endian: RunTimeEndian,
+}
+
+impl<'d> Debug<'d> {
+    /// None: the file has no readable DWARF.
+    pub fn read(bytes: &'d [u8], shared: Option<&'d [u8]>) -> Option<Debug<'d>> {
+        if !Facts::of(bytes)?.has_lines {
+            return None;
+        }
+        let file = object::File::parse(bytes).ok()?;
+        let endian = match file.is_little_endian() {
+            true => RunTimeEndian::Little,
+            false => RunTimeEndian::Big,
+        };
+        let shared = shared.and_then(|b| object::File::parse(b).ok());
+        Some(Debug {
+            sections: sections(&file),
+            shared: shared.map(|file| sections(&file)),
+            endian,
+        })
+    }
+
+    /// Reads the headers of all units: some ms for each 100 MB.
+    pub fn lines(&self) -> Option<Lines<'_>> {
+        let slice = |bytes| EndianSlice::new(bytes, self.endian);
+        let mut dwarf = self
+            .sections
+            .borrow(|bytes: &Cow<'d, [u8]>| slice(&**bytes));
+        if let Some(shared) = &self.shared {
+            dwarf.set_sup(shared.borrow(|bytes: &Cow<'d, [u8]>| slice(&**bytes)));
+        }
+        let context = addr2line::Context::from_dwarf(dwarf).ok()?;
+        Some(Lines { context })
+    }
+}
+
+/// Answers for addresses.
+pub(crate) struct Lines<'d> {
+    context: addr2line::Context<Reader<'d>>,
+}
+
+impl Lines<'_> {
+    /// What the source has at the address, innermost first. A call whose function is not known has an empty name.
+    pub fn at(&self, address: u64) -> Vec<Call> {
+        let mut calls = Vec::new();
+        // Units in files of their own (`-gsplit-dwarf`) are not read: the main file has their lines.
+        let Ok(mut frames) = self.context.find_frames(address).skip_all_loads() else {
+            return calls;
+        };
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame.function.as_ref().and_then(|f| f.raw_name().ok());
+            let place = frame.location.as_ref();
+            calls.push(Call {
+                function: name.map_or_else(String::new, Cow::into_owned),
+                file: place.and_then(|p| p.file).unwrap_or_default().to_owned(),
+                line: place.and_then(|p| p.line).unwrap_or(0),
+            });
+            if calls.len() == CALLS_MAX {
+                break;
+            }
+        }
+        calls
+    }
+}
+
+fn sections<'d>(file: &object::File<'d>) -> Sections<'d> {
+    let load = |id: gimli::SectionId| -> Result<Cow<'d, [u8]>, std::convert::Infallible> {
+        Ok(section(file, id.name()).unwrap_or_default())
+    };
+    match Sections::load(load) {
+        Ok(sections) => sections,
+        Err(never) => match never {},
+    }
+}
+
+fn section<'d>(file: &object::File<'d>, name: &str) -> Option<Cow<'d, [u8]>> {
+    use std::io::Read;
+    let Some(section) = file.section_by_name(name) else {
+        return old_section(file, name);
+    };
+    let data = section.compressed_data().ok()?;
+    let bytes = data.uncompressed_size.min(SECTION_BYTES_MAX);
+    // The size is a claim of the file: memory is taken as the contents come.
+    let mut unpacked = Vec::new();
+    match data.format {
+        CompressionFormat::None => return Some(Cow::Borrowed(data.data)),
+        CompressionFormat::Zlib => {
+            let reader = flate2::read::ZlibDecoder::new(data.data);
+            reader.take(bytes).read_to_end(&mut unpacked).ok()?;
+        }
+        CompressionFormat::Zstandard => {
+            let reader = zstd::stream::read::Decoder::new(data.data).ok()?;
+            reader.take(bytes).read_to_end(&mut unpacked).ok()?;
+        }
+        _ => return None,
+    }
+    Some(Cow::Owned(unpacked))
+}
+
+/// A section as GNU tools compressed it before ELF had a way: `.zdebug_*`, with "ZLIB" and the size before the data.
+fn old_section<'d>(file: &object::File<'d>, name: &str) -> Option<Cow<'d, [u8]>> {
+    use std::io::Read;
+    let name = format!(".z{}", name.strip_prefix('.')?);
+    let data = file.section_by_name(&name)?.data().ok()?;
+    let (size, data) = data.strip_prefix(b"ZLIB")?.split_first_chunk()?;
+    let bytes = u64::from_be_bytes(*size).min(SECTION_BYTES_MAX);
+    let mut unpacked = Vec::new();
+    let mut reader = flate2::read::ZlibDecoder::new(data).take(bytes);
+    reader.read_to_end(&mut unpacked).ok()?;
+    Some(Cow::Owned(unpacked))
+}

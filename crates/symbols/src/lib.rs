@@ -1,0 +1,84 @@
+//! Names for addresses in code: functions, what was inlined into them, files and lines.
+//!
+//! A recording holds each place in the code once, as a file and an address in it ([`kasuri_format::call_paths`]). This crate
+//! gives these places the names that the source has: from symbol tables and DWARF of the file itself or of its separate debug
+//! file, from the kernel's list of symbols, and from the lists that a JIT compiler leaves.
+//!
+//! ```text
+//! frames without names -> tasks() -> one Task for each file: its bytes and the addresses asked for -> run() -> Names
+//! ```
+//!
+//! | module | does |
+//! |---|---|
+//! | `source` | finds the files that can name a module's code, and makes sure that they are the ones that ran |
+//! | `elf` | build-ids, links to debug files, symbol tables |
+//! | `dwarf` | functions, inlined calls, files and lines |
+//! | `text` | the kernel's symbols, perf maps |
+//! | `work` | divides the work among threads, keeps to the time, survives what panics |
+//!
+//! It opens nothing itself: [`Files`] does, which the recorder implements with the care that strangers' files need. Any bytes
+//! give names or none, never a panic that leaves [`run`]; a file that makes a library loop or exhausts the memory can only be
+//! stopped from outside, so the recorder runs it in a process of its own.
+//!
+//! Names stay as they are in the file: `analyze` demangles them for the screen.
+mod dwarf;
+mod elf;
+mod source;
+mod text;
+mod work;
+
+pub use elf::build_id;
+pub use source::{Files, Opened, Task, tasks};
+pub use work::{Event, Phase, run};
+
+use kasuri_format::call_paths::{NONE, Tables};
+use std::sync::Arc;
+
+/// Bytes of an open file. They stay readable as long as this lives, also when the file is cut.
+pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// The reason that a frame has no name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Why {
+    /// Its file was not found.
+    Missing,
+    /// The file at its path is another than the one that ran.
+    Replaced,
+    /// No symbol table and no debug information covers it.
+    NoSymbol,
+    /// The kernel shows its symbols to root only.
+    KernelHidden,
+    /// Code made at run time whose process left no list of it.
+    NoJitMap,
+    /// An address outside of any file.
+    NoModule,
+    /// The time was over, or its file cannot be read by the libraries that read debug information.
+    NotReached,
+}
+
+impl Why {
+    /// In words, after "no name: ".
+    pub fn words(self) -> &'static str {
+        match self {
+            Why::Missing => "file not found",
+            Why::Replaced => "file replaced since",
+            Why::NoSymbol => "no symbol there",
+            Why::KernelHidden => "kernel symbols hidden",
+            Why::NoJitMap => "no map of generated code",
+            Why::NoModule => "no file at that address",
+            Why::NotReached => "time was over",
+        }
+    }
+}
+
+/// Rows of [`Tables::frames`] without a name: the frames to ask for.
+pub fn unnamed(tables: &Tables) -> Vec<u32> {
+    let mut named = vec![false; tables.frames.len()];
+    for names in &tables.names {
+        if let Some(slot) = named.get_mut(names.frame as usize) {
+            *slot = names.calls.iter().any(|c| !c.function.is_empty());
+        }
+    }
+    let rows = 0..tables.frames.len().min(NONE as usize) as u32;
+    rows.filter(|&row| !named[row as usize]).collect()
+}

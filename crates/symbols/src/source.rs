@@ -1,0 +1,261 @@
+//! Finds the files that can name the code of a module.
+//!
+//! A file counts only if it is the one that ran: its build-id is that of the module, or, where the module has none, it has not
+//! changed since the recording began. Otherwise its names would be wrong, which is worse than none.
+use crate::elf::{self, Facts};
+use crate::{Bytes, Why};
+use kasuri_format::call_paths::{Module, ModuleKind, NONE, Tables};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Files of modules that are opened at once; those with the most frames come first.
+const MODULES_MAX: usize = 4096;
+/// Files of one path that are tried: here, and in the mount name spaces of the programs.
+const TRIED_MAX: usize = 16;
+
+/// A file that was opened.
+#[derive(Clone)]
+pub struct Opened {
+    /// All of it.
+    pub bytes: Bytes,
+    /// When its contents, owner or name last changed: CLOCK_REALTIME, ns.
+    pub changed_ns: u64,
+}
+
+/// Opens files.
+pub trait Files {
+    /// The file with this absolute path; `nth` 0: here, 1 and more: as the processes of the recording see it. None: there are
+    /// no more.
+    fn open(&self, path: &Path, nth: usize) -> Option<Result<Opened, ()>>;
+    /// Directories of separate debug files, such as `/usr/lib/debug`.
+    fn debug_dirs(&self) -> &[PathBuf];
+    /// A debug file that a service has for this build-id.
+    fn fetch(&self, build_id: &[u8]) -> Option<Bytes>;
+    /// The code that the kernel maps into processes.
+    fn vdso(&self) -> Option<Bytes>;
+    /// `/proc/kallsyms`, if the running kernel is the recorded one.
+    fn kernel(&self) -> Option<Bytes>;
+    /// The perf map of a process.
+    fn jit_map(&self, pid: i32) -> Option<Bytes>;
+    /// When the recording began: CLOCK_REALTIME, ns.
+    fn began_ns(&self) -> u64;
+}
+
+/// Addresses of one module, and what can name them.
+pub struct Task {
+    /// Row of [`Tables::modules`], or [`NONE`].
+    pub module: u32,
+    /// The addresses with their rows of [`Tables::frames`], sorted.
+    pub addresses: Vec<(u64, u32)>,
+    pub(crate) source: Source,
+}
+
+impl Task {
+    /// The reason that nothing of it can be named; None: something may be.
+    pub fn hopeless(&self) -> Option<Why> {
+        match self.source {
+            Source::Nothing(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) enum Source {
+    Elf {
+        /// The file itself, if it was found.
+        code: Option<Bytes>,
+        /// Its separate debug file.
+        debug: Option<Bytes>,
+        /// What that shares with others (`dwz`).
+        shared: Option<Bytes>,
+    },
+    Kernel(Bytes),
+    Jit(Bytes),
+    Nothing(Why),
+}
+
+/// Groups `frames` (rows of [`Tables::frames`]) by module and opens the files that can name them.
+pub fn tasks(tables: &Tables, frames: &[u32], files: &dyn Files) -> Vec<Task> {
+    let mut of_module: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
+    for &row in frames {
+        if let Some(frame) = tables.frames.get(row as usize) {
+            let addresses = of_module.entry(frame.module).or_default();
+            addresses.push((frame.address, row));
+        }
+    }
+    let mut groups: Vec<_> = of_module.into_iter().collect();
+    groups.sort_by_key(|(module, addresses)| (usize::MAX - addresses.len(), *module));
+    let make = |(n, (module, mut addresses)): (usize, (u32, Vec<(u64, u32)>))| {
+        addresses.sort_unstable();
+        let source = match tables.modules.get(module as usize) {
+            _ if n >= MODULES_MAX => Source::Nothing(Why::NotReached),
+            Some(module) => find(module, files),
+            None => Source::Nothing(Why::NoModule),
+        };
+        Task {
+            module: if tables.modules.get(module as usize).is_some() {
+                module
+            } else {
+                NONE
+            },
+            addresses,
+            source,
+        }
+    };
+    groups.into_iter().enumerate().map(make).collect()
+}
+
+fn find(module: &Module, files: &dyn Files) -> Source {
+    let or = |found: Option<Source>, why| found.unwrap_or(Source::Nothing(why));
+    match module.kind {
+        ModuleKind::Elf => find_elf(module, files),
+        ModuleKind::Vdso => {
+            let found = files.vdso().filter(|bytes| {
+                let bytes: &[u8] = (**bytes).as_ref();
+                Facts::of(bytes).is_some_and(|f| f.build_id == module.build_id)
+            });
+            let source = found.map(|bytes| Source::Elf {
+                code: Some(bytes),
+                debug: None,
+                shared: None,
+            });
+            or(source, Why::Replaced)
+        }
+        ModuleKind::Kernel => or(files.kernel().map(Source::Kernel), Why::KernelHidden),
+        ModuleKind::Jit => or(files.jit_map(module.pid).map(Source::Jit), Why::NoJitMap),
+        ModuleKind::Unreadable => Source::Nothing(Why::Missing),
+    }
+}
+
+fn find_elf(module: &Module, files: &dyn Files) -> Source {
+    let (code, why) = match code(module, files) {
+        Ok(found) => (Some(found), Why::NoSymbol),
+        Err(why) => (None, why),
+    };
+    let facts = code.as_ref().and_then(|c| Facts::of((**c).as_ref()));
+    let has_lines = facts.as_ref().is_some_and(|f| f.has_lines);
+    let debug = match has_lines {
+        true => None,
+        false => debug_file(module, facts.as_ref(), files),
+    };
+    if code.is_none() && debug.is_none() {
+        return Source::Nothing(why);
+    }
+    let lines = debug.as_ref().map(|(_, b)| b).or(code.as_ref());
+    let at = debug
+        .as_ref()
+        .map_or_else(|| PathBuf::from(&module.path), |(path, _)| path.clone());
+    let shared = lines.and_then(|b| shared_file(&at, (**b).as_ref(), files));
+    Source::Elf {
+        debug: debug.map(|(_, bytes)| bytes),
+        code,
+        shared,
+    }
+}
+
+/// The file that ran.
+fn code(module: &Module, files: &dyn Files) -> Result<Bytes, Why> {
+    let path = Path::new(&module.path);
+    let mut why = Why::Missing;
+    if !path.is_absolute() {
+        return Err(why);
+    }
+    for opened in candidates(path, files) {
+        let Some(facts) = Facts::of((*opened.bytes).as_ref()) else {
+            why = Why::Replaced;
+            continue;
+        };
+        // Without an id, only its age says that it is the one that ran.
+        let same = facts.build_id == module.build_id
+            && (!facts.build_id.is_empty() || opened.changed_ns < files.began_ns());
+        if same {
+            return Ok(opened.bytes);
+        }
+        why = Why::Replaced;
+    }
+    Err(why)
+}
+
+fn candidates<'a>(path: &'a Path, files: &'a dyn Files) -> impl Iterator<Item = Opened> + 'a {
+    let tried = (0..TRIED_MAX).map_while(move |nth| files.open(path, nth));
+    tried.filter_map(Result::ok)
+}
+
+/// The separate debug file of a module, and its path: by build-id, by the link in the code, or from a service.
+fn debug_file(
+    module: &Module,
+    facts: Option<&Facts<'_>>,
+    files: &dyn Files,
+) -> Option<(PathBuf, Bytes)> {
+    if let Some(found) = by_build_id(&module.build_id, files) {
+        return Some(found);
+    }
+    let (name, crc) = facts.and_then(|f| f.debug_link)?;
+    // A name of one component: others may have written it.
+    let name = std::str::from_utf8(name).ok().filter(|n| plain(n))?;
+    let dir = Path::new(&module.path).parent()?;
+    let below_root = dir.strip_prefix("/").ok()?;
+    let mut places = vec![dir.join(name), dir.join(".debug").join(name)];
+    places.extend(
+        files
+            .debug_dirs()
+            .iter()
+            .map(|d| d.join(below_root).join(name)),
+    );
+    for place in places.iter().filter(|p| **p != Path::new(&module.path)) {
+        for opened in candidates(place, files) {
+            let bytes: &[u8] = (*opened.bytes).as_ref();
+            let Some(facts) = Facts::of(bytes) else {
+                continue;
+            };
+            let same = match module.build_id.is_empty() {
+                true => crc32fast::hash(bytes) == crc,
+                false => facts.build_id == module.build_id,
+            };
+            if same {
+                return Some((place.clone(), opened.bytes));
+            }
+        }
+    }
+    let fetched = fetch(&module.build_id, files)?;
+    Some((PathBuf::from(&module.path), fetched))
+}
+
+fn plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains('/') && name != "." && name != ".."
+}
+
+fn by_build_id(id: &[u8], files: &dyn Files) -> Option<(PathBuf, Bytes)> {
+    if id.len() < 2 {
+        return None;
+    }
+    let hex: String = id.iter().map(|b| format!("{b:02x}")).collect();
+    for dir in files.debug_dirs() {
+        let path = dir
+            .join(".build-id")
+            .join(&hex[..2])
+            .join(format!("{}.debug", &hex[2..]));
+        let mut found = candidates(&path, files);
+        let same = |o: &Opened| elf::build_id((*o.bytes).as_ref()) == id;
+        if let Some(opened) = found.find(same) {
+            return Some((path.clone(), opened.bytes));
+        }
+    }
+    None
+}
+
+fn fetch(id: &[u8], files: &dyn Files) -> Option<Bytes> {
+    let fetched = (!id.is_empty()).then(|| files.fetch(id)).flatten()?;
+    (elf::build_id((*fetched).as_ref()) == id).then_some(fetched)
+}
+
+/// The file to which `dwz` moved what several debug files have in common.
+fn shared_file(debug: &Path, bytes: &[u8], files: &dyn Files) -> Option<Bytes> {
+    let (name, id) = Facts::of(bytes)?.shared_link?;
+    if let Some((_, found)) = by_build_id(id, files) {
+        return Some(found);
+    }
+    let path = debug.parent()?.join(std::str::from_utf8(name).ok()?);
+    let same = |o: &Opened| elf::build_id((*o.bytes).as_ref()) == id;
+    candidates(&path, files).find(same).map(|o| o.bytes)
+}

@@ -1,0 +1,409 @@
+//! Names of addresses in real ELF files, which the C compiler of the machine makes; and damaged copies of them.
+use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, Names, Tables};
+use kasuri_symbols::{Bytes, Event, Files, Opened, Phase, Why, build_id, run, tasks};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+#[path = "../../../fuzz/src/symbols.rs"]
+mod driver;
+
+const SOURCE: &str = r#"
+static int twice(int x) { return x * 2 + 1; }
+__attribute__((noinline)) int outer(int *p) {
+    int sum = 0;
+    for (int i = 0; i < p[0]; i++)
+        sum += twice(p[i]) ^ i; /* line 6 */
+    return sum;
+}
+__asm__(".text\n.globl bare\n.type bare, @function\nbare:\n nop\n nop\n ret\n");
+int main(int n, char **v) { (void)v; return outer(&n); }
+"#;
+
+struct Built {
+    dir: tempfile::TempDir,
+}
+
+/// A program with debug information; None, said, without a compiler.
+fn built() -> Option<Built> {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("p.c"), SOURCE).unwrap();
+    let built = Built { dir };
+    let made = built.tool("cc", &["-O2", "-g", "-Wl,--build-id", "-o", "p", "p.c"])
+        && built.tool("objcopy", &["--only-keep-debug", "p", "p.debug"])
+        && built.tool("strip", &["-o", "stripped", "p"])
+        && built.tool(
+            "objcopy",
+            &["--add-gnu-debuglink=p.debug", "stripped", "linked"],
+        );
+    if !made {
+        assert!(
+            std::env::var("CI").as_deref() != Ok("true"),
+            "needs cc and binutils"
+        );
+        println!("skipped: needs cc and binutils");
+    }
+    made.then_some(built)
+}
+
+impl Built {
+    fn tool(&self, tool: &str, args: &[&str]) -> bool {
+        let run = Command::new(tool)
+            .args(args)
+            .current_dir(self.dir.path())
+            .status();
+        run.is_ok_and(|status| status.success())
+    }
+
+    fn file(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.dir.path().join(name)).unwrap()
+    }
+
+    /// The address in the middle of a function.
+    fn inside(&self, symbol: &str) -> u64 {
+        use object::{Object, ObjectSymbol};
+        let bytes = self.file("p");
+        let file = object::File::parse(&*bytes).unwrap();
+        let found = file.symbols().find(|s| s.name() == Ok(symbol)).unwrap();
+        found.address() + found.size() / 2
+    }
+}
+
+/// Files in memory.
+#[derive(Default)]
+struct Fake {
+    files: HashMap<PathBuf, Vec<Vec<u8>>>,
+    debug_dirs: Vec<PathBuf>,
+    changed_ns: u64,
+    kernel: Option<Vec<u8>>,
+    jit: Option<Vec<u8>>,
+}
+
+impl Fake {
+    fn with(mut self, path: &str, bytes: Vec<u8>) -> Fake {
+        self.files.entry(path.into()).or_default().push(bytes);
+        self
+    }
+}
+
+impl Files for Fake {
+    fn open(&self, path: &Path, nth: usize) -> Option<Result<Opened, ()>> {
+        let bytes = self.files.get(path)?.get(nth)?.clone();
+        Some(Ok(Opened {
+            bytes: Arc::new(bytes),
+            changed_ns: self.changed_ns,
+        }))
+    }
+    fn debug_dirs(&self) -> &[PathBuf] {
+        &self.debug_dirs
+    }
+    fn fetch(&self, _: &[u8]) -> Option<Bytes> {
+        None
+    }
+    fn vdso(&self) -> Option<Bytes> {
+        None
+    }
+    fn kernel(&self) -> Option<Bytes> {
+        self.kernel.clone().map(|b| Arc::new(b) as Bytes)
+    }
+    fn jit_map(&self, _: i32) -> Option<Bytes> {
+        self.jit.clone().map(|b| Arc::new(b) as Bytes)
+    }
+    fn began_ns(&self) -> u64 {
+        1000
+    }
+}
+
+fn tables(kind: ModuleKind, build_id: Vec<u8>, addresses: &[u64]) -> Tables {
+    let frames = addresses
+        .iter()
+        .map(|&address| Frame { module: 0, address });
+    Tables {
+        modules: vec![Module {
+            kind,
+            path: "/bin/p".into(),
+            build_id,
+            pid: 7,
+        }],
+        frames: frames.collect(),
+        ..Tables::default()
+    }
+}
+
+/// Names of all frames, and why the others have none.
+fn names(tables: &Tables, files: &dyn Files) -> (Vec<String>, Vec<Why>) {
+    let wanted: Vec<u32> = (0..tables.frames.len() as u32).collect();
+    let tasks = tasks(tables, &wanted, files);
+    let found: Mutex<Vec<Option<Names>>> = Mutex::new(vec![None; wanted.len()]);
+    let whys = Mutex::new(Vec::new());
+    run(&tasks, 2, &[], &|| false, &|event| match event {
+        Event::Names(names) => {
+            for n in names {
+                let frame = n.frame as usize;
+                found.lock().unwrap()[frame] = Some(n);
+            }
+        }
+        Event::Nameless(_, why) => whys.lock().unwrap().push(why),
+        Event::Began(..) | Event::Ended(..) => {}
+    });
+    let text = |n: Option<Names>| {
+        let calls = n.map_or_else(Vec::new, |n| n.calls);
+        let call = |c: &kasuri_format::call_paths::Call| {
+            let file = c.file.rsplit('/').next().unwrap();
+            format!("{} {file}:{}", c.function, c.line)
+        };
+        calls.iter().map(call).collect::<Vec<_>>().join(" < ")
+    };
+    let found = found.into_inner().unwrap().into_iter().map(text).collect();
+    (found, whys.into_inner().unwrap())
+}
+
+#[test]
+fn inlined_calls_come_first_then_the_function() {
+    let Some(built) = built() else { return };
+    let p = built.file("p");
+    let outer = built.inside("outer");
+    // The loop's body is somewhere in the function.
+    let around: Vec<u64> = (outer - 8..outer + 8).collect();
+    let (names, _) = names(
+        &tables(ModuleKind::Elf, build_id(&p), &around),
+        &Fake::default().with("/bin/p", p),
+    );
+    assert!(
+        names
+            .iter()
+            .all(|n| n.ends_with(|c: char| c.is_ascii_digit())),
+        "{names:?}"
+    );
+    assert!(names.iter().all(|n| n.contains("outer p.c:")), "{names:?}");
+    assert!(
+        names.iter().any(|n| n == "twice p.c:2 < outer p.c:6"),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn separate_debug_files_are_found_by_build_id_and_by_link() {
+    let Some(built) = built() else { return };
+    let id = build_id(&built.file("p"));
+    let hex: String = id.iter().map(|b| format!("{b:02x}")).collect();
+    let main = built.inside("main");
+    let tables = tables(ModuleKind::Elf, id, &[main]);
+    let by_id = format!("/dbg/.build-id/{}/{}.debug", &hex[..2], &hex[2..]);
+    let fake = || Fake {
+        debug_dirs: vec!["/dbg".into()],
+        ..Fake::default()
+    };
+    let stripped = || fake().with("/bin/p", built.file("stripped"));
+    let linked = || fake().with("/bin/p", built.file("linked"));
+    let debug = || built.file("p.debug");
+    assert_eq!(names(&tables, &stripped()).0, [""], "nothing else names it");
+    for (how, files) in [
+        ("by id", stripped().with(&by_id, debug())),
+        ("without the program", fake().with(&by_id, debug())),
+        ("beside it", linked().with("/bin/p.debug", debug())),
+        ("below it", linked().with("/bin/.debug/p.debug", debug())),
+        ("in the tree", linked().with("/dbg/bin/p.debug", debug())),
+    ] {
+        assert_eq!(names(&tables, &files).0, ["main p.c:10"], "{how}");
+    }
+    // One of another program, under the right name.
+    let mut other = debug();
+    let at = other
+        .windows(hex.len() / 2)
+        .position(|w| w == tables.modules[0].build_id)
+        .unwrap();
+    other[at] ^= 1;
+    for files in [
+        stripped().with(&by_id, other.clone()),
+        linked().with("/bin/p.debug", other),
+    ] {
+        assert_eq!(names(&tables, &files).0, [""]);
+    }
+}
+
+#[test]
+fn a_replaced_file_gives_no_names() {
+    let Some(built) = built() else { return };
+    let (p, main) = (built.file("p"), built.inside("main"));
+    let replaced = tables(ModuleKind::Elf, vec![1, 2, 3], &[main]);
+    assert_eq!(
+        names(&replaced, &Fake::default().with("/bin/p", p.clone())),
+        (vec![String::new()], vec![Why::Replaced])
+    );
+    assert_eq!(names(&replaced, &Fake::default()).1, [Why::Missing]);
+    // The one that ran is at the same path of another mount name space.
+    let here_and_there = Fake::default()
+        .with("/bin/p", built.file("p.c"))
+        .with("/bin/p", p.clone());
+    let right = tables(ModuleKind::Elf, build_id(&p), &[main]);
+    assert_eq!(names(&right, &here_and_there).0, ["main p.c:10"]);
+}
+
+#[test]
+fn without_a_build_id_only_an_old_file_counts() {
+    let Some(built) = built() else { return };
+    assert!(built.tool(
+        "objcopy",
+        &["--remove-section=.note.gnu.build-id", "p", "noid"]
+    ));
+    let at = |changed_ns| Fake {
+        changed_ns,
+        ..Fake::default().with("/bin/p", built.file("noid"))
+    };
+    let tables = tables(ModuleKind::Elf, Vec::new(), &[built.inside("main")]);
+    assert_eq!(names(&tables, &at(999)).0, ["main p.c:10"]);
+    assert_eq!(
+        names(&tables, &at(1000)),
+        (vec![String::new()], vec![Why::Replaced])
+    );
+}
+
+#[test]
+fn a_symbol_without_a_size_names_what_follows_it() {
+    let Some(built) = built() else { return };
+    let p = built.file("p");
+    let bare = built.inside("bare");
+    let files = Fake::default().with("/bin/p", p.clone());
+    let (names, _) = names(
+        &tables(
+            ModuleKind::Elf,
+            build_id(&p),
+            &[bare, bare + 2, 3, u64::MAX],
+        ),
+        &files,
+    );
+    assert!(
+        names[..2].iter().all(|n| n.starts_with("bare ")),
+        "{names:?}"
+    );
+    assert_eq!(names[2..], ["", ""]);
+}
+
+#[test]
+fn generated_code_and_the_kernel_are_named_by_their_lists() {
+    let fake = || Fake {
+        kernel: Some(b"10 T do_it\n20 T next\n".to_vec()),
+        jit: Some(b"10 8 js\n".to_vec()),
+        ..Fake::default()
+    };
+    assert_eq!(
+        names(&tables(ModuleKind::Kernel, vec![], &[0x14, 0x2]), &fake()).0,
+        ["do_it :0", ""]
+    );
+    assert_eq!(
+        names(&tables(ModuleKind::Jit, vec![], &[0x14, 0x18]), &fake()).0,
+        ["js :0", ""]
+    );
+    let hidden = Fake {
+        kernel: Some(b"0 T do_it\n".to_vec()),
+        ..Fake::default()
+    };
+    assert_eq!(
+        names(&tables(ModuleKind::Kernel, vec![], &[0x14]), &hidden).1,
+        [Why::KernelHidden]
+    );
+    assert_eq!(
+        names(&tables(ModuleKind::Jit, vec![], &[1]), &hidden).1,
+        [Why::NoJitMap]
+    );
+    assert_eq!(
+        names(&tables(ModuleKind::Unreadable, vec![], &[1]), &hidden).1,
+        [Why::Missing]
+    );
+    let mut nowhere = tables(ModuleKind::Elf, vec![], &[1]);
+    nowhere.frames[0].module = NONE;
+    assert_eq!(names(&nowhere, &hidden).1, [Why::NoModule]);
+}
+
+#[test]
+fn what_has_failed_before_and_what_is_late_is_left_out() {
+    let Some(built) = built() else { return };
+    let p = built.file("p");
+    let tables = tables(ModuleKind::Elf, build_id(&p), &[built.inside("main")]);
+    let tasks = tasks(&tables, &[0], &Fake::default().with("/bin/p", p));
+    let calls = |skip: &[(usize, Phase)], late: bool| {
+        let last = Mutex::new(String::new());
+        run(&tasks, 1, skip, &|| late, &|event| {
+            if let Event::Names(names) = event
+                && let Some(n) = names.last()
+            {
+                *last.lock().unwrap() = format!("{}:{}", n.calls[0].function, n.calls[0].line);
+            }
+        });
+        last.into_inner().unwrap()
+    };
+    assert_eq!(calls(&[], false), "main:10");
+    assert_eq!(calls(&[(0, Phase::Lines)], false), "main:0");
+    assert_eq!(calls(&[(0, Phase::Symbols), (0, Phase::Lines)], false), "");
+    assert_eq!(calls(&[], true), "");
+}
+
+/// xorshift64.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+#[test]
+fn damaged_copies_of_a_real_file_never_panic() {
+    let Some(built) = built() else { return };
+    let whole = built.file("p");
+    let id = build_id(&whole);
+    let outer = built.inside("outer");
+    let addresses: Vec<u64> = (0..40)
+        .map(|n| outer - 20 + n)
+        .chain([0, 1 << 40])
+        .collect();
+    let tables = tables(ModuleKind::Elf, id, &addresses);
+    let mut state = 0x9e37_79b9_7f4a_7c15;
+    let mut named = 0;
+    for round in 0..400 {
+        let mut damaged = whole.clone();
+        match round % 3 {
+            0 => damaged.truncate(next(&mut state) as usize % whole.len()),
+            // A few bytes anywhere; many in the debug information, which follows the code.
+            n => {
+                for _ in 0..[0, 3, 300][n] {
+                    let at = next(&mut state) as usize % whole.len();
+                    damaged[at] = next(&mut state) as u8;
+                }
+            }
+        }
+        let (names, _) = names(&tables, &Fake::default().with("/bin/p", damaged));
+        named += usize::from(names.iter().any(|n| !n.is_empty()));
+    }
+    assert!(named > 20, "{named} of the damaged files still had names");
+}
+
+#[test]
+fn the_fuzzers_inputs_have_names_and_their_damaged_copies_do_no_harm() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/symbols");
+    let mut state = 0x2545_f491_4f6c_dd1d;
+    let mut n_files = 0;
+    for entry in std::fs::read_dir(corpus).unwrap() {
+        let path = entry.unwrap().path();
+        let whole = std::fs::read(&path).unwrap();
+        assert!(driver::symbols(&whole) > 0, "{}", path.display());
+        n_files += 1;
+        if path.extension().is_some_and(|e| e == "elf") {
+            let code: Vec<u64> = (0x40_1000..0x40_1060).collect();
+            let asked = tables(ModuleKind::Elf, build_id(&whole), &code);
+            let (names, _) = names(&asked, &Fake::default().with("/bin/p", whole.clone()));
+            let inlined = |n: &String| n == "in tiny.c:1 < out tiny.c:2";
+            assert!(names.iter().any(inlined), "{}: {names:?}", path.display());
+        }
+        for _ in 0..60 {
+            let mut damaged = whole.clone();
+            for _ in 0..4 {
+                let at = next(&mut state) as usize % whole.len();
+                damaged[at] = next(&mut state) as u8;
+            }
+            driver::symbols(&damaged);
+        }
+    }
+    assert!(n_files >= 7);
+}
