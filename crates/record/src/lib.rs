@@ -11,10 +11,11 @@
 //! | `budget` | the choice of the kernel events that are on, so that they stay within a budget |
 //! | `program` | the program: its process, name spaces, CPU limits |
 //! | `files` | the recording directory, packing, recovering, the output file |
+//! | `names` | functions, files and lines of call paths, read by a process of its own |
 //! | `guard` | access to files and mappings that other users may change; bounds |
 //! | `prim` | everything that depends on the CPU |
 //!
-//! A module uses those after it in this order: recorder, files, budget, kernel and rings, program, guard. Public
+//! A module uses those after it in this order: recorder, files, names, budget, kernel and rings, program, guard. Public
 //! modules are re-exported at the root of the crate, so that callers need not know the modules.
 mod budget;
 pub mod clock;
@@ -27,6 +28,7 @@ pub mod host;
 mod kernel;
 mod live;
 mod losses;
+pub mod names;
 mod notice;
 mod options;
 pub mod prim;

@@ -311,6 +311,21 @@ pub fn open_in_root_of(pid: i32, path: &Path) -> io::Result<File> {
     reopen(&look_in_root(&root, path)?)
 }
 
+/// Opens a directory by its name inside the root directory of process `pid`, as [`open_in_root_of`] does files.
+///
+/// # Errors
+/// When it does not exist or is no directory.
+pub fn directory_in_root_of(pid: i32, path: &Path) -> io::Result<Held> {
+    let root = open(
+        format!("/proc/{pid}/root"),
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let seen = look_in_root(&root, path)?;
+    // Opened again: it was opened as a name only.
+    Held::of(openat(&seen, ".", DIRECTORY, Mode::empty())?, path)
+}
+
 fn look_in_root(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;

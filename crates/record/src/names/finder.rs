@@ -1,0 +1,179 @@
+//! Opens the files that can name code, for [`kasuri_symbols::tasks`]: here, and as the programs that live see them.
+//!
+//! Paths come from the recorded programs. Only regular files are opened, without blocking; the reader of the bytes decides by
+//! their build-id whether they are the ones that ran.
+use super::Request;
+use crate::guard::safefs::{self, Access, Held};
+use crate::guard::sigbus::Guarded;
+use kasuri_symbols::{Bytes, Files, Opened};
+use rustix::process::geteuid;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Name spaces in which files are looked for, other than ours.
+const SPACES_MAX: usize = 15;
+/// Processes that are asked for theirs.
+const PIDS_MAX: usize = 4096;
+/// Bytes of a list of symbols in text.
+const LIST_BYTES_MAX: u64 = 256 << 20;
+
+/// A mapped file.
+struct Mapped(Guarded);
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+pub(super) struct Finder<'a> {
+    request: &'a Request,
+    /// One process of each mount name space and root that is not ours.
+    spaces: Vec<i32>,
+}
+
+impl<'a> Finder<'a> {
+    pub fn new(request: &'a Request) -> Finder<'a> {
+        let mut spaces = HashMap::new();
+        let ours = space_of("self");
+        let pids = request.pids.iter().filter(|_| request.is_this_boot);
+        for &pid in pids.take(PIDS_MAX) {
+            match space_of(&pid.to_string()) {
+                Some(space) if Some(&space) != ours.as_ref() && spaces.len() < SPACES_MAX => {
+                    spaces.entry(space).or_insert(pid);
+                }
+                _ => {}
+            }
+        }
+        Finder {
+            request,
+            spaces: spaces.into_values().collect(),
+        }
+    }
+}
+
+impl Files for Finder<'_> {
+    fn open(&self, path: &Path, nth: usize) -> Option<Result<Opened, ()>> {
+        let file = match nth.checked_sub(1) {
+            None => safefs::open_regular(path),
+            Some(n) => safefs::open_in_root_of(*self.spaces.get(n)?, path),
+        };
+        Some(file.ok().and_then(|file| opened(&file)).ok_or(()))
+    }
+
+    fn debug_dirs(&self) -> &[PathBuf] {
+        &self.request.debug_dirs
+    }
+
+    fn fetch(&self, build_id: &[u8]) -> Option<Bytes> {
+        let path = self.request.fetched.get(build_id)?;
+        Some(opened(&safefs::open_regular(path).ok()?)?.bytes)
+    }
+
+    fn vdso(&self) -> Option<Bytes> {
+        vdso().map(|bytes| Arc::new(bytes) as Bytes)
+    }
+
+    fn kernel(&self) -> Option<Bytes> {
+        if !self.request.is_this_boot {
+            return None;
+        }
+        let list = safefs::open_regular(Path::new("/proc/kallsyms")).ok()?;
+        let bytes = safefs::read_at_most(list, LIST_BYTES_MAX).ok()?;
+        Some(Arc::new(bytes))
+    }
+
+    fn jit_map(&self, pid: i32) -> Option<Bytes> {
+        if !self.request.is_this_boot {
+            return None;
+        }
+        let file = jit_map(pid, self.request.began_ns)?;
+        let bytes = safefs::read_at_most(file, LIST_BYTES_MAX).ok()?;
+        Some(Arc::new(bytes))
+    }
+
+    fn began_ns(&self) -> u64 {
+        self.request.began_ns
+    }
+}
+
+fn opened(file: &File) -> Option<Opened> {
+    let changed_ns = changed_ns(file)?;
+    let map = Guarded::read_only(file).ok()?;
+    Some(Opened {
+        bytes: Arc::new(Mapped(map)),
+        changed_ns,
+    })
+}
+
+/// When a file's contents, owner or name last changed. CLOCK_REALTIME.
+fn changed_ns(file: &File) -> Option<u64> {
+    let meta = file.metadata().ok()?;
+    let ns = |s: i64, ns: i64| {
+        u64::try_from(s).map_or(0, |s| s.saturating_mul(1_000_000_000) + ns as u64)
+    };
+    Some(ns(meta.mtime(), meta.mtime_nsec()).max(ns(meta.ctime(), meta.ctime_nsec())))
+}
+
+/// Mount name space and root directory of a process.
+fn space_of(pid: &str) -> Option<(PathBuf, PathBuf)> {
+    let mounts = std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()?;
+    let root = std::fs::read_link(format!("/proc/{pid}/root")).ok()?;
+    Some((mounts, root))
+}
+
+/// The perf map of a process, which it must have written itself: any user may make files in /tmp.
+///
+/// A process that lives has its own /tmp and its own number. Of one that has ended only its number here is known: its map
+/// must be our user's, and younger than the recording, because the number may have been another's before.
+fn jit_map(pid: i32, began_ns: u64) -> Option<File> {
+    if let Some(process) = Process::of(pid) {
+        let tmp = safefs::directory_in_root_of(pid, Path::new("/tmp")).ok()?;
+        let name = format!("perf-{}.map", process.inner_pid);
+        let file = tmp.file(name, Access::Read).ok()?;
+        return (file.metadata().ok()?.uid() == process.uid).then_some(file);
+    }
+    let tmp = Held::open(Path::new("/tmp")).ok()?;
+    let file = tmp.file(format!("perf-{pid}.map"), Access::Read).ok()?;
+    let is_ours = file.metadata().ok()?.uid() == geteuid().as_raw();
+    (is_ours && changed_ns(&file)? >= began_ns).then_some(file)
+}
+
+struct Process {
+    uid: u32,
+    /// Its number in its own pid name space.
+    inner_pid: i32,
+}
+
+impl Process {
+    /// None: it has ended.
+    fn of(pid: i32) -> Option<Process> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let row = |key: &str| status.lines().find_map(|line| line.strip_prefix(key));
+        if row("State:")?.trim_start().starts_with('Z') {
+            return None;
+        }
+        // Real, effective, saved, file system.
+        let uid = row("Uid:")?.split_whitespace().nth(1)?.parse().ok()?;
+        let inner = row("NSpid:").and_then(|r| r.split_whitespace().last()?.parse().ok());
+        Some(Process {
+            uid,
+            inner_pid: inner.unwrap_or(pid),
+        })
+    }
+}
+
+/// A copy of the code that the kernel has mapped into this process, which it maps into all (64-bit) ones.
+pub(super) fn vdso() -> Option<Vec<u8>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    let start = usize::from_str_radix(start, 16).ok()?;
+    let end = usize::from_str_radix(end, 16).ok()?;
+    let bytes = end.checked_sub(start)?;
+    // SAFETY: the kernel has mapped this range to read for as long as the process lives.
+    Some(unsafe { std::slice::from_raw_parts(start as *const u8, bytes) }.to_vec())
+}

@@ -1,0 +1,270 @@
+//! Names for the places of call paths, when a recording is packed and by `kasuri symbolize`.
+//!
+//! Symbol tables and debug information are written by the programs that were recorded, whoever owns them, and the libraries
+//! that read them are large. So they are read in a process of its own ([`helper`]), which opens the files ([`finder`]), gives up
+//! root, and has limits on its time and memory. What it cannot read costs the names of that file.
+//!
+//! ```text
+//! parent: Naming::start ──fork──> helper: finder opens files -> gives up root -> kasuri_symbols::run
+//!         Naming::finish <──pipe── names, file by file
+//! ```
+mod finder;
+mod helper;
+
+use kasuri_format::call_paths::{Log, NONE, Names, Tables, continue_log};
+use kasuri_symbols::{Phase, Why};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Names asked for at once; more stay for `kasuri symbolize`.
+const FRAMES_MAX: usize = 1 << 20;
+/// Bytes of names that are kept.
+const NAMES_BYTES_MAX: usize = 128 << 20;
+/// Helpers that are started one after the other: each leaves out the file at which the one before it died.
+const HELPERS_MAX: usize = 8;
+/// Time that a helper has, beyond its limit, to tell what it has found.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// What to name, and where to look.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Modules and frames. Those of `tables.names` are left as they are.
+    pub tables: Tables,
+    /// Processes of the recording: those that live show the files of their mount name spaces.
+    pub pids: Vec<i32>,
+    /// When the recording began: CLOCK_REALTIME, ns.
+    pub began_ns: u64,
+    /// Whether this machine has made it since it was started: then its kernel's symbols and processes are those recorded.
+    pub is_this_boot: bool,
+    /// Directories of separate debug files, the first first.
+    pub debug_dirs: Vec<PathBuf>,
+    /// Debug files by build-id.
+    pub fetched: HashMap<Vec<u8>, PathBuf>,
+    /// Time for all of it.
+    pub limit: Duration,
+    /// A file at which nothing happens for so long is left out, so that those after it have their turn.
+    pub patience: Duration,
+    /// Threads.
+    pub n_threads: usize,
+}
+
+/// Directories of separate debug files that are always searched.
+pub const DEBUG_DIRS: [&str; 1] = ["/usr/lib/debug"];
+
+/// Names that were found, and the reasons for those that were not.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Sorted by frame.
+    pub names: Vec<Names>,
+    /// Frames that were asked for.
+    pub n_asked: u64,
+    /// Frames without names, by module (row, or [`NONE`]) and reason.
+    pub unnamed: BTreeMap<(u32, Why), u64>,
+    /// Files that have function names but no lines, because the time was over or their debug information cannot be read.
+    pub without_lines: Vec<u32>,
+}
+
+impl Found {
+    /// Frames without names.
+    pub fn n_unnamed(&self) -> u64 {
+        self.unnamed.values().sum()
+    }
+
+    /// Frames whose naming ended because the time was over, or at a file that cannot be read: another attempt may name them.
+    pub fn n_not_reached(&self) -> u64 {
+        let late = self
+            .unnamed
+            .iter()
+            .filter(|((_, why), _)| *why == Why::NotReached);
+        late.map(|(_, n)| n).sum()
+    }
+}
+
+/// Names being found, beside other work.
+#[derive(Debug)]
+pub struct Naming {
+    thread: Option<std::thread::JoinHandle<Found>>,
+}
+
+impl Naming {
+    /// Begins. The first helper is forked before this returns; call it before other threads are made.
+    pub fn start(request: Request) -> Naming {
+        let wanted = kasuri_symbols::unnamed(&request.tables);
+        if wanted.is_empty() {
+            return Naming { thread: None };
+        }
+        let state = State::new(request, wanted);
+        let first = state.fork();
+        let collect = move || state.collect(first);
+        // Without a thread there are no names: `kasuri symbolize` adds them.
+        let thread = std::thread::Builder::new()
+            .name("names".to_owned())
+            .spawn(collect);
+        Naming {
+            thread: thread.ok(),
+        }
+    }
+
+    /// Waits for the names, at most until the limit.
+    pub fn finish(self) -> Found {
+        let joined = self.thread.map(|thread| thread.join());
+        joined.and_then(Result::ok).unwrap_or_default()
+    }
+}
+
+/// What a helper is at work on, as it told.
+#[derive(Debug, Default)]
+struct Progress {
+    /// By task: its module, and the phases that are done.
+    modules: HashMap<u32, u32>,
+    in_flight: Vec<(u32, Phase)>,
+    ended: Vec<(u32, Phase)>,
+    nameless: HashMap<u32, Why>,
+}
+
+#[derive(Debug)]
+struct State {
+    request: Request,
+    wanted: Vec<u32>,
+    deadline: Instant,
+    /// Left out: helpers died, or stood still, at it. By task.
+    skip: Vec<(usize, Phase)>,
+    found: HashMap<u32, Names>,
+    /// Decodes what helpers tell: it has the frames that their names refer to.
+    log: Log,
+    bytes: usize,
+    progress: Progress,
+}
+
+impl State {
+    fn new(request: Request, mut wanted: Vec<u32>) -> State {
+        wanted.truncate(FRAMES_MAX);
+        State {
+            deadline: Instant::now() + request.limit,
+            log: Log {
+                tables: Tables {
+                    frames: request.tables.frames.clone(),
+                    ..Tables::default()
+                },
+                samples: Vec::new(),
+            },
+            request,
+            wanted,
+            skip: Vec::new(),
+            found: HashMap::new(),
+            bytes: 0,
+            progress: Progress::default(),
+        }
+    }
+
+    fn fork(&self) -> Option<helper::Helper> {
+        helper::Helper::fork(&self.request, &self.wanted, &self.skip, self.deadline)
+    }
+
+    fn collect(mut self, first: Option<helper::Helper>) -> Found {
+        let mut helper = first;
+        for _ in 0..HELPERS_MAX {
+            let Some(running) = helper.take() else { break };
+            let whole = self.listen(running);
+            if whole || self.skip_what_failed() == 0 || Instant::now() >= self.deadline {
+                break;
+            }
+            helper = self.fork();
+        }
+        self.into_found()
+    }
+
+    /// Takes in what a helper tells. Returns whether it came to its end.
+    fn listen(&mut self, mut helper: helper::Helper) -> bool {
+        self.progress = Progress::default();
+        let end = self.deadline + GRACE;
+        while let Some(message) = helper.next(self.request.patience, end) {
+            match message {
+                helper::Message::Task(task, module) => {
+                    self.progress.modules.insert(task, module);
+                }
+                helper::Message::Began(task, phase) => self.progress.in_flight.push((task, phase)),
+                helper::Message::Ended(task, phase) => {
+                    self.progress.in_flight.retain(|p| *p != (task, phase));
+                    self.progress.ended.push((task, phase));
+                }
+                helper::Message::Nameless(task, why) => {
+                    self.progress.nameless.insert(task, why);
+                }
+                helper::Message::Names(bytes) => self.take_in(&bytes),
+            }
+            if self.bytes > NAMES_BYTES_MAX {
+                return true;
+            }
+        }
+        helper.ended_well()
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len();
+        // What is damaged was written by a helper that a file has led astray.
+        let _ = continue_log(&mut self.log, bytes, 0);
+        for names in self.log.tables.names.drain(..) {
+            if !names.calls.is_empty() {
+                self.found.insert(names.frame, names);
+            }
+        }
+    }
+
+    /// Leaves out what the helper was at work on when it died. Returns how much that is.
+    fn skip_what_failed(&mut self) -> usize {
+        let failed = self.progress.in_flight.iter();
+        let failed: Vec<_> = failed
+            .map(|(task, phase)| (*task as usize, *phase))
+            .collect();
+        self.skip.extend(&failed);
+        failed.len()
+    }
+
+    fn into_found(self) -> Found {
+        let task_of: HashMap<u32, u32> = self
+            .progress
+            .modules
+            .iter()
+            .map(|(task, module)| (*module, *task))
+            .collect();
+        let mut found = Found {
+            n_asked: self.wanted.len() as u64,
+            ..Found::default()
+        };
+        for frame in &self.wanted {
+            if self.found.contains_key(frame) {
+                continue;
+            }
+            let module = self.request.tables.frames[*frame as usize].module;
+            let task = task_of.get(&module);
+            let ended = |task: &u32| self.progress.ended.contains(&(*task, Phase::Symbols));
+            let why = match task {
+                Some(task) if self.progress.nameless.contains_key(task) => {
+                    self.progress.nameless[task]
+                }
+                Some(task) if ended(task) => Why::NoSymbol,
+                _ => Why::NotReached,
+            };
+            *found.unnamed.entry((module, why)).or_default() += 1;
+        }
+        let lines_ended = |task: &u32| self.progress.ended.contains(&(*task, Phase::Lines));
+        let modules = &self.request.tables.modules;
+        let is_file = |module: &u32| {
+            let kind = modules.get(*module as usize).map(|m| m.kind);
+            *module != NONE && kind == Some(kasuri_format::call_paths::ModuleKind::Elf)
+        };
+        let late = task_of.iter().filter(|(module, task)| {
+            is_file(module) && !lines_ended(task) && !self.progress.nameless.contains_key(task)
+        });
+        found.without_lines = late.map(|(module, _)| *module).collect();
+        found.without_lines.sort_unstable();
+        found.names = self.found.into_values().collect();
+        found.names.sort_unstable_by_key(|n| n.frame);
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! The helper dies, loops, or is led astray: its parent keeps what it told. And real files are found, or refused.
+use super::*;
+use kasuri_format::call_paths::{Frame, Module, ModuleKind};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// In the helper, for tests: what a file may make a library do.
+pub(super) fn misbehave(request: &Request, module: u32) {
+    let path = request
+        .tables
+        .modules
+        .get(module as usize)
+        .map_or("", |m| &m.path);
+    match path.strip_prefix("/misbehave/") {
+        Some("die") => std::process::abort(),
+        Some("loop") => loop {
+            std::thread::sleep(Duration::from_millis(10));
+        },
+        Some("memory") => {
+            let mut all = Vec::new();
+            loop {
+                all.push(Vec::<u8>::with_capacity(64 << 20));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn request(modules: Vec<Module>, frames: &[(u32, u64)]) -> Request {
+    let frames = frames
+        .iter()
+        .map(|&(module, address)| Frame { module, address });
+    Request {
+        tables: Tables {
+            modules,
+            frames: frames.collect(),
+            ..Tables::default()
+        },
+        pids: Vec::new(),
+        began_ns: now_ns(),
+        is_this_boot: true,
+        debug_dirs: vec!["/usr/lib/debug".into()],
+        fetched: HashMap::new(),
+        limit: Duration::from_secs(60),
+        patience: Duration::from_secs(30),
+        n_threads: 2,
+    }
+}
+
+fn now_ns() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.unwrap().as_nanos() as u64
+}
+
+fn elf(path: &Path, build_id: Vec<u8>) -> Module {
+    Module {
+        kind: ModuleKind::Elf,
+        path: path.display().to_string(),
+        build_id,
+        pid: 0,
+    }
+}
+
+fn jit(pid: i32) -> Module {
+    Module {
+        kind: ModuleKind::Jit,
+        pid,
+        ..Module::default()
+    }
+}
+
+/// This test program: its path, its build-id, and the address of a function in it.
+fn myself() -> (PathBuf, Vec<u8>, u64) {
+    let exe = std::env::current_exe().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let name = exe.display().to_string();
+    let line = maps.lines().find(|line| line.ends_with(&name)).unwrap();
+    let base = u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
+    let id = kasuri_symbols::build_id(&std::fs::read(&exe).unwrap());
+    (exe, id, myself as *const () as u64 + 1 - base)
+}
+
+fn functions(found: &Found) -> Vec<&str> {
+    let outermost = |n: &'_ Names| n.calls.len() - 1;
+    found
+        .names
+        .iter()
+        .map(|n| &*n.calls[outermost(n)].function)
+        .collect()
+}
+
+#[test]
+fn a_function_of_this_program_is_named_with_its_line() {
+    let (exe, id, address) = myself();
+    let found = Naming::start(request(vec![elf(&exe, id)], &[(0, address)])).finish();
+    assert!(functions(&found)[0].contains("myself"), "{found:?}");
+    let call = found.names[0].calls.last().unwrap();
+    assert!(
+        call.file.ends_with("src/names/tests.rs") && call.line > 0,
+        "{call:?}"
+    );
+    assert_eq!((found.n_asked, found.n_unnamed()), (1, 0));
+}
+
+#[test]
+fn a_replaced_program_gives_no_names() {
+    let (exe, mut id, address) = myself();
+    id[0] ^= 1;
+    let found = Naming::start(request(vec![elf(&exe, id)], &[(0, address)])).finish();
+    assert_eq!(found.names, []);
+    assert_eq!(found.unnamed, BTreeMap::from([((0, Why::Replaced), 1)]));
+}
+
+#[test]
+fn the_kernels_own_code_in_processes_is_named() {
+    let bytes = super::finder::vdso().unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    use object::{Object, ObjectSymbol};
+    let symbol = file
+        .dynamic_symbols()
+        .find(|s| s.size() > 4 && s.kind() == object::SymbolKind::Text);
+    let address = symbol.unwrap().address() + 2;
+    let vdso = |build_id| Module {
+        kind: ModuleKind::Vdso,
+        path: "[vdso]".to_owned(),
+        build_id,
+        pid: 0,
+    };
+    let id = kasuri_symbols::build_id(&bytes);
+    let found = Naming::start(request(
+        vec![vdso(id), vdso(vec![1])],
+        &[(0, address), (1, address)],
+    ))
+    .finish();
+    assert_eq!(found.names.len(), 1, "{found:?}");
+    assert_eq!(found.unnamed, BTreeMap::from([((1, Why::Replaced), 1)]));
+}
+
+#[test]
+fn a_file_at_which_the_helper_dies_loops_or_eats_memory_costs_its_own_names_only() {
+    let (exe, id, address) = myself();
+    for how in ["die", "memory", "loop"] {
+        let bad = elf(Path::new("/misbehave/").join(how).as_path(), vec![1]);
+        // The bad one has more frames, so it comes first.
+        let frames = [(0, address), (1, 1), (1, 2)];
+        let mut request = request(vec![elf(&exe, id.clone()), bad], &frames);
+        request.patience = Duration::from_secs(2);
+        let found = Naming::start(request).finish();
+        assert!(functions(&found)[0].contains("myself"), "{how}: {found:?}");
+        assert_eq!(
+            found.unnamed,
+            BTreeMap::from([((1, Why::NotReached), 2)]),
+            "{how}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_reached_in_time_is_counted() {
+    let (exe, id, address) = myself();
+    let mut request = request(vec![elf(&exe, id)], &[(0, address)]);
+    request.limit = Duration::ZERO;
+    let found = Naming::start(request).finish();
+    assert_eq!(
+        (found.n_not_reached(), found.n_unnamed(), found.names.len()),
+        (1, 1, 0)
+    );
+}
+
+/// A perf map that is removed again.
+struct Map(PathBuf);
+
+impl Map {
+    fn of(pid: i32) -> Map {
+        let path = PathBuf::from(format!("/tmp/perf-{pid}.map"));
+        std::fs::write(&path, "1000 100 py::work:/x.py\n").unwrap();
+        Map(path)
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn ended_process() -> i32 {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let pid = child.id() as i32;
+    child.wait().unwrap();
+    pid
+}
+
+#[test]
+fn perf_maps_of_living_and_ended_processes_are_read() {
+    let mut sleeper = std::process::Command::new("sleep")
+        .arg("600")
+        .spawn()
+        .unwrap();
+    for pid in [sleeper.id() as i32, ended_process()] {
+        let mut request = request(vec![jit(pid)], &[(0, 0x1010), (0, 0x2000)]);
+        request.began_ns -= 1_000_000_000;
+        assert_eq!(
+            Naming::start(request.clone()).finish().unnamed[&(0, Why::NoJitMap)],
+            2
+        );
+        let _map = Map::of(pid);
+        let found = Naming::start(request.clone()).finish();
+        assert_eq!(functions(&found), ["py::work"]);
+        assert_eq!(found.unnamed, BTreeMap::from([((0, Why::NoSymbol), 1)]));
+        request.is_this_boot = false;
+        assert_eq!(
+            Naming::start(request).finish().names,
+            [],
+            "another boot's process"
+        );
+    }
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+}
+
+#[test]
+fn maps_that_another_user_may_have_put_there_are_refused() {
+    let pid = ended_process();
+    let refused = |began_ns: u64, why: &str| {
+        let mut request = request(vec![jit(pid)], &[(0, 0x1010)]);
+        request.began_ns = began_ns;
+        assert_eq!(Naming::start(request).finish().names, [], "{why}");
+    };
+    let map = Map::of(pid);
+    refused(now_ns() + 1_000_000_000, "older than the recording");
+    let other = map.0.with_extension("other");
+    std::fs::rename(&map.0, &other).unwrap();
+    std::os::unix::fs::symlink(&other, &map.0).unwrap();
+    refused(0, "a link");
+    std::fs::remove_file(&map.0).unwrap();
+    std::fs::hard_link(&other, &map.0).unwrap();
+    refused(0, "a second name");
+    std::fs::remove_file(&map.0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &map.0,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    refused(0, "a FIFO, which must not block");
+    std::fs::remove_file(&map.0).unwrap();
+    std::fs::rename(&other, &map.0).unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::fs::set_permissions(&map.0, PermissionsExt::from_mode(0o644)).unwrap();
+        std::os::unix::fs::chown(&map.0, Some(65534), None).unwrap();
+        refused(0, "another user's");
+    }
+}
