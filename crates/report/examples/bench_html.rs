@@ -1,5 +1,6 @@
-//! Writes reports of made-up recordings: `bench_html OUT.html [SLICES] [demo|flat|pair] [LEVEL]` prints what that took, as JSON.
+//! Writes reports of made-up recordings: `bench_html OUT.html [SLICES] [demo|flat|pair|code|code60] [LEVEL]` prints what that took, as JSON.
 //!
+//! `code` and `code60` have SLICES samples of call paths of 2 or 60 threads that nobody annotated.
 //! `flat` (the default) is the load of the viewer's benchmark: 64 threads, log-normal lengths, 200 names of Zipf
 //! frequency. `pair` is two demos in one page. `demo` is a small parallel program with everything that the viewer can show; its end-to-end tests use it.
 use kasuri_analyze::account::Account;
@@ -12,18 +13,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let path = args
         .get(1)
-        .ok_or("usage: bench_html OUT.html [SLICES] [demo|flat|pair]")?;
+        .ok_or("usage: bench_html OUT.html [SLICES] [demo|flat|pair|code|code60]")?;
     let slices: u64 = args
         .get(2)
         .map_or(Ok(10_000_000), |n| n.replace('_', "").parse())?;
     if args.get(3).is_some_and(|kind| kind == "pair") {
         return pair(path, slices);
     }
-    let demo = args.get(3).is_some_and(|kind| kind == "demo");
-    let mut made = if demo {
-        demo::make(slices)
-    } else {
-        (flat::make(slices), Options::default())
+    let mut made = match args.get(3).map(String::as_str) {
+        Some("demo") => demo::make(slices),
+        Some("code") => (code::make(slices, 2), Options::default()),
+        Some("code60") => (code::make(slices, 60), Options::default()),
+        _ => (flat::make(slices), Options::default()),
     };
     let mut seconds = Vec::new();
     let mut stats = html::Stats::default();
@@ -188,5 +189,7 @@ mod flat {
     }
 }
 
+#[path = "bench_html/code.rs"]
+mod code;
 #[path = "bench_html/demo.rs"]
 mod demo;

@@ -13,10 +13,12 @@
 //! 2. lines too short to have levels, complete;
 //! 3. finest levels of long lines;
 //! 4. items of long lines;
-//! 5. tables of tasks and flows.
+//! 5. tables of tasks and flows;
+//! 6. call paths.
+use super::call_paths::Spread;
 use super::columns::{self, Objects, Raw, UNIT_ITEMS, Unit, column};
 use super::plan::Plan;
-use super::{Options, lod};
+use super::{Options, call_paths, lod};
 use base64::Engine;
 use flate2::{Compress, Compression, FlushCompress};
 use kasuri_model::{SliceKind, ThreadIx, Time, Trace};
@@ -74,6 +76,16 @@ pub struct Packed {
     pub tasks: Vec<Unit>,
     /// Units of the flow table.
     pub flows: Vec<Unit>,
+    /// Units of the table of code frames.
+    pub frames: Vec<Unit>,
+    /// Units of the tree of paths.
+    pub paths: Vec<Unit>,
+    /// Units of samples, each of one thread: the thread's row, and the unit.
+    pub samples: Vec<(u32, Unit)>,
+    /// Units of the table of unsampled time, and the cells that a thread's time is cut into.
+    pub unsampled: Vec<Unit>,
+    /// See `unsampled`.
+    pub cells: usize,
     /// Mixes of the account's lines.
     pub mixes: Vec<Unit>,
     /// Lock and wait objects.
@@ -93,6 +105,10 @@ enum Source {
     Mix { line: usize },
     Tasks { from: usize, to: usize },
     Flows { from: usize, to: usize },
+    Frames { from: usize, to: usize },
+    Paths { from: usize, to: usize },
+    Samples { from: usize, to: usize },
+    Unsampled { from: usize, to: usize },
 }
 
 /// Shared by all threads while they encode.
@@ -101,6 +117,7 @@ struct Job<'a> {
     plan: &'a Plan,
     objects: Objects,
     runs: Vec<Runs>,
+    spread: Spread,
     /// Encoded overview and finest level of each line.
     levels: Vec<(Raw, Raw)>,
     level: Compression,
@@ -159,10 +176,11 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
         plan,
         objects: Objects::of(trace),
         runs: runs(trace),
+        spread: Spread::of(trace, plan),
         levels,
         level: Compression::new(options.level.clamp(1, 9)),
     };
-    let (sources, first) = sources(trace, plan);
+    let (sources, first) = sources(trace, plan, job.spread.holes.len());
     let coders = || (Compress::new(job.level, false), Raw::default());
     let done = each(workers, sources.len(), coders, |(deflate, raw), i| {
         job.block(&sources[i], i, deflate, raw)
@@ -186,6 +204,12 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
                 Source::Mix { .. } => packed.mixes.push(unit),
                 Source::Tasks { .. } => packed.tasks.push(unit),
                 Source::Flows { .. } => packed.flows.push(unit),
+                Source::Frames { .. } => packed.frames.push(unit),
+                Source::Paths { .. } => packed.paths.push(unit),
+                Source::Unsampled { .. } => packed.unsampled.push(unit),
+                Source::Samples { from, .. } => {
+                    packed.samples.push((trace.samples.thread[from].0, unit));
+                }
             }
         }
     }
@@ -198,6 +222,7 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
         level.finest = level.overview;
     }
     packed.objects = job.objects.address;
+    packed.cells = job.spread.cells;
     packed.longest = longest;
     tags(&mut packed, first);
     packed
@@ -265,7 +290,7 @@ fn levels_of(
 }
 
 /// The blocks in the order of the file, and how many of them stand before the viewer's code at least.
-fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
+fn sources(trace: &Trace, plan: &Plan, holes: usize) -> (Vec<Vec<Source>>, usize) {
     let mut packer = Packer::default();
     let has_levels = |line: usize| {
         plan.lines[line].kind != super::plan::Kind::Counter
@@ -316,6 +341,23 @@ fn sources(trace: &Trace, plan: &Plan) -> (Vec<Vec<Source>>, usize) {
     table(&mut packer, trace.flows.id.len(), |from, to| {
         Source::Flows { from, to }
     });
+    // Without samples nobody asks for the code that they were in.
+    if !trace.samples.time.is_empty() {
+        table(&mut packer, trace.frames.kind.len(), |from, to| {
+            Source::Frames { from, to }
+        });
+        table(&mut packer, trace.paths.frame.len(), |from, to| {
+            Source::Paths { from, to }
+        });
+        table(&mut packer, holes, |from, to| Source::Unsampled {
+            from,
+            to,
+        });
+        for (from, to) in call_paths::units(trace) {
+            packer.push(Source::Samples { from, to }, (to - from) * 10);
+        }
+        packer.flush();
+    }
     (packer.blocks, first)
 }
 
@@ -406,6 +448,24 @@ impl Job<'_> {
                 unit.from = self.plan.at(self.trace.flows.from_time[from]);
                 unit.to = self.plan.at(self.trace.flows.from_time[to - 1]);
                 self.flows(from, to, raw);
+            }
+            Source::Frames { from, to } => {
+                unit.items = (to - from) as u32;
+                call_paths::frames(self.trace, from, to, raw);
+            }
+            Source::Paths { from, to } => {
+                unit.items = (to - from) as u32;
+                call_paths::paths(self.trace, from, to, raw);
+            }
+            Source::Unsampled { from, to } => {
+                unit.items = (to - from) as u32;
+                call_paths::unsampled(&self.spread, from, to, raw);
+            }
+            Source::Samples { from, to } => {
+                let at = |row: usize| self.plan.at(self.trace.samples.time[row]);
+                (unit.from, unit.to) = (at(from), at(to - 1));
+                unit.items = (to - from) as u32;
+                call_paths::samples(self.trace, self.plan, &self.spread, from, to, raw);
             }
         }
         0

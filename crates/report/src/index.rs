@@ -56,6 +56,24 @@ struct Index<'a> {
     summary: Option<&'a serde_json::Value>,
     panels: Vec<PanelRow<'a>>,
     account: Option<AccountRow<'a>>,
+    /// Absent without samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_paths: Option<CallPathsRow>,
+}
+
+/// Where the code that threads ran and waited in is.
+#[derive(Serialize)]
+struct CallPathsRow {
+    n_frames: usize,
+    n_paths: usize,
+    n_samples: usize,
+    /// Equal parts of the time axis in the table of unsampled time.
+    cells: usize,
+    unsampled: Vec<[u64; 5]>,
+    frames: Vec<[u64; 5]>,
+    paths: Vec<[u64; 5]>,
+    /// Row of the thread, then block, offset, samples, first and last instant.
+    samples: Vec<[u64; 6]>,
 }
 
 /// Facts about the run and the machine, for the details panel.
@@ -221,6 +239,7 @@ pub fn encode(
             .account
             .filter(|_| plan.segments.buckets > 0)
             .map(|account| account::encode(account, plan, &packed.mixes)),
+        call_paths: call_paths(trace, packed),
     };
     Ok(serde_json::to_vec(&index)?)
 }
@@ -234,7 +253,24 @@ pub fn title(trace: &Trace, options: &Options) -> String {
     }
 }
 
-/// A unit of the task or flow table: block, offset, rows, first and last instant.
+fn call_paths(trace: &Trace, packed: &Packed) -> Option<CallPathsRow> {
+    let of_thread = |(thread, piece): &(u32, Unit)| {
+        let [block, offset, items, from, to] = unit(piece);
+        [u64::from(*thread), block, offset, items, from, to]
+    };
+    (!packed.samples.is_empty()).then(|| CallPathsRow {
+        n_frames: trace.frames.kind.len(),
+        n_paths: trace.paths.frame.len(),
+        n_samples: trace.samples.time.len(),
+        cells: packed.cells,
+        unsampled: packed.unsampled.iter().map(unit).collect(),
+        frames: packed.frames.iter().map(unit).collect(),
+        paths: packed.paths.iter().map(unit).collect(),
+        samples: packed.samples.iter().map(of_thread).collect(),
+    })
+}
+
+/// A unit of a table: block, offset, rows, first and last instant.
 fn unit(unit: &Unit) -> [u64; 5] {
     [
         unit.block as u64,

@@ -12,6 +12,7 @@
 //! template built by `make viewer`.
 mod account;
 mod blocks;
+mod call_paths;
 mod columns;
 mod index;
 mod lines;
@@ -31,7 +32,7 @@ use kasuri_model::{Places, Trace};
 use std::io::Write;
 
 /// Version of the data inside the file; the viewer beside it reads exactly this one.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// Contents and form of a report.
 #[derive(Clone, Debug)]

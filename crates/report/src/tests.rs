@@ -1,5 +1,6 @@
 //! The page holds what the trace holds: the tests decode units and levels with a second implementation, written from the
 //! format and not from the encoder.
+mod call_paths;
 use super::columns::{Raw, UNIT_ITEMS, column};
 use super::plan::Kind;
 use super::*;

@@ -1,7 +1,7 @@
 // What the file says about itself before any item is read. Written by crates/report/src/index.rs.
 
 /** The only version of the data that this viewer reads; it travels in the same file. */
-export const FORMAT_VERSION = 3;
+export const FORMAT_VERSION = 4;
 
 /** What a line shows; the numbers are part of the file format. */
 export const Kind = { Cpu: 0, State: 1, Slice: 2, Syscall: 3, Irq: 4, Softirq: 5, Instant: 6, Counter: 7, Lock: 8, Account: 9 } as const;
@@ -159,6 +159,19 @@ export interface AccountRow {
   mixes: [number, number][];
 }
 
+/** Where the code that threads ran and waited in is; `samples`: row of the thread, then a {@link UnitRow}. */
+export interface CallPathsRow {
+  n_frames: number;
+  n_paths: number;
+  n_samples: number;
+  /** Equal parts of the time axis in the table of unsampled time. */
+  cells: number;
+  unsampled: UnitRow[];
+  frames: UnitRow[];
+  paths: UnitRow[];
+  samples: [number, ...UnitRow][];
+}
+
 /** Events that are missing between two instants; CPU and thread are -1 where they do not matter. */
 export interface LossRow {
   cause: string;
@@ -251,4 +264,6 @@ export interface Index {
   summary: Summary | null;
   panels: PanelRow[];
   account: AccountRow | null;
+  /** Absent without samples. */
+  call_paths?: CallPathsRow;
 }

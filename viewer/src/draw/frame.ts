@@ -310,7 +310,7 @@ function measured(ctx: Pen, text: string): number {
 }
 
 /** `text`, shortened to fit into `room`; "" when not even two letters do. */
-function fit(ctx: Pen, text: string, room: number): string {
+export function fit(ctx: Pen, text: string, room: number): string {
   const width = measured(ctx, text);
   if (width <= room) return text;
   // By the mean width of a letter, less the room for the ellipsis: measuring every prefix would be exact and slow.

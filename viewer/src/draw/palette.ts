@@ -54,7 +54,7 @@ export const DARK: Theme = {
  * What a colour can mean on the page, in the light and in the dark theme. One colour has one meaning: a thread's state, a class
  * of the account and a kind of slice share a row only where they are the same thing seen from its sides (a thread that waits for
  * a lock; the CPU time that it costs). What is alike has one hue: greens work, blues wait for a CPU, violets lose it to others,
- * reds are locks, yellows wait for threads of the program, pinks for what lies outside. tests/unit/palette.test.ts holds the
+ * reds are locks, yellows wait for threads of the program, pinks for what lies outside; oranges are the program's compiled code. tests/unit/palette.test.ts holds the
  * distances, also as people with a colour-vision deficiency see them.
  */
 export const MEANINGS = {
@@ -83,6 +83,11 @@ export const MEANINGS = {
   stopped: [0xb9c98a, 0x55652a],
   idle: [0xe3efdc, 0x1f2f22],
   exited: [0xf7ebe2, 0x30231e],
+  codeNative: [0xfc9858, 0xec9830],
+  codeInlined: [0xfcc48c, 0x844000],
+  codeKernel: [0x1490dc, 0x0054a4],
+  codeJit: [0xd0f884, 0x54c880],
+  codeInterpreted: [0xe89cf8, 0xc074cc],
   eventsLost: [0xd1001f, 0xff4d4d],
   note: [0x4d4030, 0xf7f2cc],
   wakeArrow: [0x24292f, 0xdfe6ee],
@@ -230,6 +235,14 @@ export function kindMeaning(kind: number): Meaning | undefined {
 /** Kinds that are waits: drawn hatched. */
 export function isWait(kind: number): boolean {
   return kind >= SliceKind.Barrier && kind <= SliceKind.LockWait;
+}
+
+/** By `CodeKind`. Code without a name is not known, as a state is that was lost. */
+const CODE: Meaning[] = ["codeNative", "codeInlined", "codeKernel", "codeJit", "codeInterpreted", "unknown"];
+
+/** The colour of a kind of code; of a later version's, as of one that is not known. */
+export function codeColour(kind: number, dark: boolean): Rgb {
+  return meaningColour(CODE[kind] ?? "unknown", dark);
 }
 
 /** As CSS and canvases want it. */

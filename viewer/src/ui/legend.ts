@@ -1,8 +1,9 @@
 // What the colours mean: a line below the chart with those that are used, and tables for the help with a definition of each.
+import { CODE_KINDS } from "../data/call-paths";
 import { groupBy } from "../data/group";
 import { SLICE_KINDS, SliceKind, STATE_NAMES } from "../data/index";
 import type { Recording } from "../data/recording";
-import { classColour, classOrder, css, isWait, kindMeaning, meaningColour, stateColour } from "../draw/palette";
+import { classColour, classOrder, codeColour, css, isWait, kindMeaning, meaningColour, stateColour } from "../draw/palette";
 import { fill, h } from "./dom";
 import type { ViewState } from "./state";
 import { swatch } from "./widgets";
@@ -70,6 +71,13 @@ function classes({ index }: Recording, dark: boolean, all: boolean): Entry[] {
   });
 }
 
+const CODE_MEANINGS = ["compiled by an ordinary compiler", "put into its caller by the compiler: no call of its own", "the operating system's", "made while the program ran", "a function of an interpreted language, such as Python", "only its address is known: kasuri symbolize may name it"];
+
+/** Kinds of code, of recordings with call paths. */
+function code({ index }: Recording, dark: boolean): Entry[] {
+  return index.call_paths ? CODE_KINDS.map((name, kind) => ({ colour: css(codeColour(kind, dark)), name, meaning: CODE_MEANINGS[kind] ?? "", kind: "" })) : [];
+}
+
 function lost({ index }: Recording, dark: boolean): Entry[] {
   return index.losses.length > 0 ? [{ colour: css(meaningColour("eventsLost", dark)), name: "events lost", meaning: "what happened here is not known", kind: "lost" }] : [];
 }
@@ -108,6 +116,7 @@ export function glossary({ recording, theme }: ViewState): HTMLElement {
     table("The account: where CPU time went", classes(recording, theme.dark, true)),
     table("Threads: what the scheduler did", states(recording, theme.dark)),
     table("Slices: waits and locks", kinds(recording, theme.dark)),
+    table("Flame graph: the code that ran or waited", code(recording, theme.dark)),
     table("Both", lost(recording, theme.dark)),
   );
 }

@@ -5,6 +5,8 @@ export interface Tab {
   id: string;
   text: string;
   content: () => HTMLElement;
+  /** What it shows follows the selection: it stays open when something else is selected, and hears of that. */
+  follow?: () => void;
 }
 
 /** Details of what is selected: an element that fills up while parts of the recording are read. */
@@ -103,6 +105,12 @@ export class Panel {
     this.again = () => undefined;
     this.details = h("div", { class: "empty" }, h("p", {}, "Nothing is selected."), h("p", { class: "muted" }, NOTHING));
     if (this.tab === "details") this.open("details");
+    else this.following()?.();
+  }
+
+  /** What the open tab does when something else is selected; undefined: the details are opened instead. */
+  private following(): (() => void) | undefined {
+    return this.list().find((tab) => tab.id === this.tab)?.follow;
   }
 
   /** Shows the details that `make` builds; `cancelled` tells them that something else is shown by now. */
@@ -111,7 +119,9 @@ export class Panel {
     this.again = () => void this.showDetails(make);
     const details = make(() => run !== this.run);
     this.details = details.box;
-    this.open("details");
+    const follow = this.following();
+    if (follow) follow();
+    else this.open("details");
     await details.fill();
   }
 }

@@ -1,6 +1,7 @@
 // The view of one recording: makes its parts and tells each what it uses. Nothing but the page's start and the pair know this
 // class; no part does.
 import { Account } from "../data/account";
+import { CallPathTable } from "../data/call-paths";
 import type { Recording } from "../data/recording";
 import { TaskTable } from "../data/tasks";
 import { accountAt, AccountTab } from "./account";
@@ -9,6 +10,7 @@ import { AreaDetails } from "./area";
 import { Arrows } from "./arrows";
 import { append, fill, h } from "./dom";
 import { infoTab } from "./facts";
+import { FlameTab } from "./flame";
 import { gripFor } from "./grip";
 import { Headers } from "./headers";
 import { Help } from "./help";
@@ -68,6 +70,8 @@ export class RecordingView {
   readonly help: Help;
   private readonly tasks: TaskTable;
   private readonly accountTab: AccountTab;
+  private readonly callPaths: CallPathTable;
+  private readonly flame: FlameTab;
 
   constructor(
     readonly recording: Recording,
@@ -89,6 +93,8 @@ export class RecordingView {
     this.tasks = new TaskTable(recording);
     this.account = new Account(recording);
     this.accountTab = new AccountTab(state, this.account, selection);
+    this.callPaths = new CallPathTable(recording);
+    this.flame = new FlameTab(state, this.callPaths);
     const arrows = new Arrows(state, this.tasks);
     this.scenes = new Scenes(state, this.account, arrows);
     const minimap = new Minimap(state, this.account, navigation, named("Overview"));
@@ -150,7 +156,10 @@ export class RecordingView {
     state.kept.on(() => {
       clearTimeout(timer);
       // Adding up while the view moves would only delay the frames.
-      timer = setTimeout(() => panel.shows("account") && void this.accountTab.update(), 250);
+      timer = setTimeout(() => {
+        if (panel.shows("account")) void this.accountTab.update();
+        if (panel.shows("flame")) this.flame.viewChanged();
+      }, 250);
     });
   }
 
@@ -196,6 +205,7 @@ export class RecordingView {
       ...(this.companion?.tabs() ?? []),
       index.summary !== null && { id: "summary", text: "Summary", content: () => summaryTab(state, selection) },
       index.account !== null && { id: "account", text: "Account", content: () => this.accountTab.open() },
+      this.callPaths.exists && { id: "flame", text: "Flame graph", content: () => this.flame.open(), follow: () => void this.flame.update() },
       ...index.panels.map((panel, i) => ({ id: `panel-${i}`, text: panel.title, content: () => panelTab(state, selection, panel) })),
       index.names.length > 0 && { id: "names", text: "Names", content: () => namesTab(state, selection) },
       index.threads.length > 0 && { id: "threads", text: "Threads", content: () => threadsTab(state, rows) },

@@ -1,9 +1,10 @@
 // One colour has one meaning, in both themes, also for people with a colour-vision deficiency as far as that goes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { CODE_KINDS } from "../../src/data/call-paths";
 import { SLICE_KINDS, STATE_NAMES } from "../../src/data/index";
 import { arrowColour } from "../../src/draw/arrows";
-import { css, DARK, kindMeaning, LIGHT, MEANINGS, meaningColour, N_NAME_COLOURS, onColour, paletteColour, stateColour, type Meaning } from "../../src/draw/palette";
+import { codeColour, css, DARK, kindMeaning, LIGHT, MEANINGS, meaningColour, N_NAME_COLOURS, onColour, paletteColour, stateColour, type Meaning } from "../../src/draw/palette";
 import { ARROW_KINDS } from "../../src/data/arrow";
 
 type Vector = [number, number, number];
@@ -95,6 +96,13 @@ for (const dark of [false, true]) {
       const apart = leastDistance(meaningColour(stack[i]!, dark), meaningColour(meaning, dark));
       assert(apart >= 0.05, `${stack[i]} and ${meaning} are ${apart.toFixed(3)} apart`);
     });
+  });
+
+  void test(`kinds of code that lie on each other in a flame graph are told apart by everybody, ${theme}`, () => {
+    for (const [a, b] of pairs(CODE_KINDS.map((name, kind) => ({ name, colour: codeColour(kind, dark) })))) {
+      const apart = leastDistance(a.colour, b.colour);
+      assert(apart >= 0.06, `${a.name} and ${b.name} are ${apart.toFixed(3)} apart`);
+    }
   });
 
   void test(`labels are read on every colour, ${theme}`, () => {

@@ -1,0 +1,119 @@
+// Whose time a flame graph adds up: what is selected, what is in view, all slices of a name, or everything.
+import type { CodeQuery } from "../data/flame";
+import { Kind } from "../data/index";
+import { scan, type Patience } from "../data/query";
+import type { Recording } from "../data/recording";
+import { nameOf } from "../data/value";
+import { count, duration } from "../view/units";
+import { itemThread, itemTitle, threadLabel } from "./describe";
+import type { ViewState } from "./state";
+
+/** What a person chose: a time, and threads (a row of the index, or all that the time's owner has). */
+export interface CodeChoice {
+  time: "selected" | "view" | "name" | "everything";
+  threads: "usual" | "all" | number;
+}
+
+export interface CodeSubject {
+  query: CodeQuery;
+  /** As in "what ... ran". */
+  text: string;
+  /** ns that the spans cover, of one thread. */
+  ns: number;
+}
+
+type Span = [number, number];
+
+/** Threads of the recorded program, sampled or not: what was not sampled is to be said; all with samples where there is no program. */
+export function usualThreads({ index }: Recording): number[] {
+  const own = index.threads.flatMap((thread, t) => (index.processes[thread.process]?.target ? [t] : []));
+  return own.length > 0 ? own : sampledThreads(index.call_paths?.samples ?? []);
+}
+
+/** Threads with samples, in the order of the index. */
+export function sampledThreads(units: readonly (readonly number[])[]): number[] {
+  return [...new Set(units.map(([thread]) => thread!))];
+}
+
+/** The threads of the rows that an area covers: of a closed process all of its threads. */
+function threadsOfArea({ area, layout, recording, arranger }: ViewState): number[] {
+  const { index, lines } = recording;
+  const ids = new Set(area?.tracks);
+  const found = new Set<number>();
+  for (const line of lines) {
+    if ((line.kind === Kind.State || line.kind === Kind.Slice) && ids.has(arranger.idOf(line))) found.add(line.owner);
+  }
+  for (const track of layout.tracks) {
+    if (track.kind !== "process" || track.open !== false || !ids.has(track.id)) continue;
+    const [first, last] = index.processes[track.ref]!.threads;
+    for (let t = first; t < last; t++) found.add(t);
+  }
+  return [...found].sort((a, b) => a - b);
+}
+
+/** The time and the threads that are asked for before a person narrows them. */
+function chosen(state: ViewState, { time }: CodeChoice): { span: Span; threads: number[] | undefined; text: string } {
+  const { area, selected, view, recording } = state;
+  const { length } = recording;
+  const everything: Span = [0, length];
+  if (time === "view") return { span: [Math.max(0, view.t0), Math.min(length, view.t1)], threads: undefined, text: "what is in view" };
+  if (time === "everything" || (!area && !selected)) return { span: everything, threads: undefined, text: "the whole recording" };
+  if (area) {
+    const threads = threadsOfArea(state);
+    return { span: [area.t0, area.t1], threads: threads.length > 0 ? threads : undefined, text: "the marked area" };
+  }
+  const thread = itemThread(selected!);
+  const point = selected!.end <= selected!.start;
+  return { span: point ? everything : [selected!.start, selected!.end], threads: thread >= 0 ? [thread] : undefined, text: point ? "this thread" : `"${itemTitle(recording, selected!)}"` };
+}
+
+/** What is asked for now; undefined when cancelled. */
+export async function codeSubject(state: ViewState, choice: CodeChoice, patience: Patience): Promise<CodeSubject | undefined> {
+  const { recording, selected } = state;
+  const { index } = recording;
+  const of = (threads: number[] | undefined): number[] => {
+    if (typeof choice.threads === "number") return [choice.threads];
+    if (choice.threads === "all") return sampledThreads(index.call_paths?.samples ?? []);
+    return threads ?? usualThreads(recording);
+  };
+  const who = (threads: number[]): string => (threads.length === 1 ? threadLabel(recording, threads[0]!) : `${count(threads.length)} threads`);
+  if (choice.time === "name" && selected?.line.kind === Kind.Slice) {
+    const spans = await spansOf(recording, selected.value, patience);
+    if (!spans) return undefined;
+    const threads = of([...spans.keys()].sort((a, b) => a - b));
+    const ns = [...spans.values()].flat().reduce((sum, [t0, t1]) => sum + t1 - t0, 0);
+    return { query: { threads, spans: (thread) => spans.get(thread) ?? [] }, text: `all "${recording.text(nameOf(selected.value))}" in ${who(threads)}`, ns };
+  }
+  const { span, threads, text } = chosen(state, choice);
+  const list = of(threads);
+  const spans = [span];
+  return { query: { threads: list, spans: () => spans }, text: `${text}, ${duration(span[1] - span[0])}, ${who(list)}`, ns: span[1] - span[0] };
+}
+
+/** When slices of `value` were open, by thread; a slice inside another of its name counts once. */
+async function spansOf(recording: Recording, value: number, patience: Patience): Promise<Map<number, Span[]> | undefined> {
+  const found = new Map<number, Span[]>();
+  for (const line of recording.lines) {
+    if (line.kind !== Kind.Slice) continue;
+    const spans = found.get(line.owner) ?? [];
+    const go = await scan(recording, line, 0, recording.length, (unit, i0, i1) => {
+      for (let i = i0; i < i1; i++) if (unit.value[i] === value) spans.push([unit.start[i]!, unit.end[i]!]);
+    }, patience);
+    if (!go) return undefined;
+    if (spans.length > 0) found.set(line.owner, spans);
+  }
+  for (const [thread, spans] of found) found.set(thread, joined(spans));
+  return found;
+}
+
+/** Spans in order, those that overlap as one. */
+export function joined(spans: Span[]): Span[] {
+  const sorted = [...spans].sort((a, b) => a[0] - b[0]);
+  const found: Span[] = [];
+  for (const [t0, t1] of sorted) {
+    const last = found.at(-1);
+    if (last && t0 < last[1]) last[1] = Math.max(last[1], t1);
+    else found.push([t0, t1]);
+  }
+  return found;
+}

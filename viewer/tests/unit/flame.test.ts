@@ -1,0 +1,207 @@
+// Time by code: sums over spans, trees of boxes, and what one function's callers and callees add up to.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { CodeKind, Moment, treeOf, type CallPaths } from "../../src/data/call-paths";
+import { addUp, byFunction, calleeTree, callerTree, Group, matched, runningAt, sandwich, waitAt, Weights, type Box, type CodeQuery } from "../../src/data/flame";
+import { placeSandwich, placeTree } from "../../src/draw/flame";
+import { joined } from "../../src/ui/code-subject";
+import { shortName } from "../../src/view/code-name";
+
+interface Sample {
+  thread?: number;
+  time: number;
+  path: number;
+  weight: number;
+  moment?: number;
+  wait?: [number, number];
+  incomplete?: boolean;
+}
+
+/** `paths`: caller's row and function of each; every function has one frame, in a line of its own. */
+function made(paths: [number, number][], samples: Sample[], threads = 1): CallPaths {
+  const functions = 1 + Math.max(...paths.map(([, fn]) => fn));
+  const frame = Uint32Array.from(paths, ([, fn]) => fn);
+  const caller = Int32Array.from(paths, ([caller]) => caller);
+  const fn = Uint32Array.from({ length: functions }, (_, f) => f);
+  const cells = 10;
+  return {
+    functions: Array.from({ length: functions }, (_, f) => ({ name: `f${f}`, module: "", kind: CodeKind.Native })),
+    frames: { fn, file: new Int32Array(functions).fill(-1), line: new Uint32Array(functions) },
+    frame,
+    caller,
+    ...treeOf(frame, caller, fn),
+    unsampled: { cells, width: 100, running: new Float64Array(threads * cells).fill(10), waiting: new Float64Array(threads * cells) },
+    samples: {
+      first: Uint32Array.from({ length: threads + 1 }, (_, t) => samples.filter(({ thread }) => (thread ?? 0) < t).length),
+      time: Float64Array.from(samples, ({ time }) => time),
+      bits: Uint8Array.from(samples, ({ moment, incomplete }) => (moment ?? Moment.OnCpu) | (incomplete ? 0 : 16)),
+      path: Int32Array.from(samples, ({ path }) => path),
+      weight: Float64Array.from(samples, ({ weight }) => weight),
+      begin: Float64Array.from(samples, ({ time, wait }) => wait?.[0] ?? time),
+      end: Float64Array.from(samples, ({ time, wait }) => wait?.[1] ?? time),
+    },
+  };
+}
+
+const span = (t0: number, t1: number, threads = [0]): CodeQuery => ({ threads, spans: () => [[t0, t1]] });
+const running = (paths: CallPaths, query: CodeQuery): Weights => {
+  const times = addUp(paths, query);
+  return new Weights(paths, times.running, times.runningLost);
+};
+/** A tree as text: `0:30(1:20 2:10)`. */
+function text(box: Box): string {
+  const inner = box.children().map(text).join(" ");
+  return `${box.fn}:${box.total}${inner === "" ? "" : `(${inner})`}`;
+}
+
+// main 0 -> work 1 -> leaf 2; main -> leaf; main -> work -> work -> leaf: recursion.
+const PATHS: [number, number][] = [[-1, 0], [0, 1], [1, 2], [0, 2], [1, 1], [4, 2]];
+const SAMPLES: Sample[] = [
+  { time: 10, path: 2, weight: 10 },
+  { time: 20, path: 3, weight: 20 },
+  { time: 30, path: 1, weight: 5 },
+  { time: 40, path: 5, weight: 7, incomplete: true },
+  { time: 50, path: -1, weight: 3 },
+  { time: 60, path: 2, weight: 40, moment: Moment.Blocked, wait: [60, 100] },
+];
+
+void test("a tree has each sample's time in its function and in all its callers; the rest has no stack", () => {
+  const root = calleeTree(running(made(PATHS, SAMPLES), span(0, 1000)), Group.All);
+  assert.equal(text(root), `-1:45(0:42(1:22(2:10 1:7(2:7)) 2:20) ${Group.NoStack}:3)`);
+  assert.equal(root.children()[0]!.children()[0]!.self, 5);
+});
+
+void test("by function: each with its callers below", () => {
+  const root = callerTree(running(made(PATHS, SAMPLES), span(0, 1000)), Group.All);
+  assert.equal(text(root), `-1:45(2:37(0:20 1:17(0:10 1:7(0:7))) 1:5(0:5) ${Group.NoStack}:3)`);
+});
+
+void test("a function's callers and callees have its time, recursion counted once", () => {
+  const weights = running(made(PATHS, SAMPLES), span(0, 1000));
+  const { callees, callers } = sandwich(weights, 1);
+  assert.equal(text(callees), "1:22(2:10 1:7(2:7))");
+  assert.equal(text(callers), "1:22(0:22)");
+  assert.deepEqual(byFunction(weights, 3), [{ fn: 0, self: 0, total: 42 }, { fn: 1, self: 5, total: 22 }, { fn: 2, self: 37, total: 37 }]);
+});
+
+void test("the share of what is looked for counts each sample once", () => {
+  const weights = running(made(PATHS, SAMPLES), span(0, 1000));
+  assert.equal(matched(weights, Uint8Array.of(0, 1, 0)), 22);
+  assert.equal(matched(weights, Uint8Array.of(1, 1, 1)), 42);
+  assert.equal(matched(weights, Uint8Array.of(0, 0, 0)), 0);
+});
+
+void test("parts of a time add up to the whole: points are in one part, waits are divided", () => {
+  const paths = made(PATHS, SAMPLES);
+  const whole = addUp(paths, span(0, 1000));
+  assert.equal(whole.waiting[2], 40);
+  assert.equal(whole.runningUnsampled, 100);
+  assert.equal(whole.complete, 78);
+  assert.equal(whole.runningComplete, 38);
+  for (const cuts of [[0, 20, 70, 1000], [0, 61, 99, 100, 1000], [0, 5, 55, 65, 1000]]) {
+    const parts = cuts.slice(1).map((t1, i) => addUp(paths, span(cuts[i]!, t1)));
+    const sum = (of: (times: (typeof parts)[0]) => number): number => parts.reduce((ns, part) => ns + of(part), 0);
+    for (let path = 0; path < PATHS.length; path++) {
+      assert.equal(sum((part) => part.running[path]!), whole.running[path], `running, ${String(cuts)}`);
+      assert(Math.abs(sum((part) => part.waiting[path]!) - whole.waiting[path]!) < 1e-9, `waiting, ${String(cuts)}`);
+    }
+    assert(Math.abs(sum((part) => part.runningUnsampled) - 100) < 1e-9);
+  }
+  // From inside the wait, whose sample lies before.
+  assert.equal(addUp(paths, span(80, 90)).waiting[2], 10);
+});
+
+void test("only the threads that are asked for are added up", () => {
+  const paths = made(PATHS, [{ time: 5, path: 1, weight: 1 }, { thread: 1, time: 4, path: 1, weight: 2 }, { thread: 2, time: 6, path: 1, weight: 4 }], 3);
+  const of = (threads: number[]): number => addUp(paths, span(0, 10, threads)).running[1]!;
+  assert.deepEqual([of([0]), of([1]), of([2]), of([0, 2]), of([])], [1, 2, 4, 5, 0]);
+});
+
+void test("samples are found by moment: of a running thread the nearest, of a wait its own", () => {
+  const paths = made(PATHS, SAMPLES);
+  assert.equal(runningAt(paths, 0, 26, 0, 1000), 2);
+  assert.equal(runningAt(paths, 0, 26, 22, 28), -1);
+  assert.equal(waitAt(paths, 0, 61, 100), 5);
+  assert.equal(waitAt(paths, 0, 2e6, 3e6), -1);
+});
+
+void test("boxes lie inside their callers, side by side; those too narrow are counted", () => {
+  const many: [number, number][] = [[-1, 0], ...Array.from({ length: 2000 }, (_, i): [number, number] => [0, i + 1])];
+  const samples = many.slice(1).map((_, i) => ({ time: i, path: i + 1, weight: i < 3 ? 10_000 : 1 }));
+  const root = calleeTree(running(made(many, samples), span(0, 5000)), Group.All);
+  const { placed, narrow, rows } = placeTree(root, 1000);
+  assert.equal(rows, 3);
+  const leaves = placed.filter(({ row }) => row === 2);
+  assert.equal(leaves.length, 3);
+  assert.deepEqual(narrow.map(({ boxes, ns }) => [boxes, ns]), [[1997, 1997]]);
+  leaves.slice(1).forEach((leaf, i) => assert(Math.abs(leaf.x0 - leaves[i]!.x1) < 1e-9));
+  assert(Math.abs(narrow[0]!.x1 - 1000) < 1e-6);
+  // Zoomed: the box fills the width, what encloses it stands above.
+  const zoomed = placeTree(leaves[1]!.box, 1000);
+  assert.deepEqual(zoomed.placed.map(({ x0, x1, row, outer }) => [x0, x1, row, outer]), [[0, 1000, 0, true], [0, 1000, 1, true], [0, 1000, 2, false]]);
+});
+
+void test("a sandwich has callers above the function and callees below", () => {
+  const { placed, rows } = placeSandwich(sandwich(running(made(PATHS, SAMPLES), span(0, 1000)), 1), 100);
+  assert.equal(rows, 4);
+  assert.deepEqual(placed.map(({ box, row }) => [box.fn, row]), [[1, 1], [2, 2], [1, 2], [2, 3], [0, 0]]);
+});
+
+void test("spans that overlap are one", () => {
+  assert.deepEqual(joined([[5, 9], [0, 2], [6, 7], [8, 12], [12, 13]]), [[0, 2], [5, 12], [12, 13]]);
+});
+
+void test("names are short without arguments, and stay names", () => {
+  const cases = {
+    "std::map<int, std::vector<float> >::find(int const&) const": "std::map::find",
+    "main": "main",
+    "operator<(A const&, B const&)": "operator<",
+    "ns::Vec<int>::operator()(int)": "ns::Vec::operator()",
+    "(anonymous namespace)::run(int)": "(anonymous namespace)::run",
+    "a::(anonymous namespace)::run(int)": "a::(anonymous namespace)::run",
+    "<alloc::vec::Vec<T> as core::ops::Drop>::drop": "<alloc::vec::Vec as core::ops::Drop>::drop",
+    "core::ptr::drop_in_place<alloc::string::String>": "core::ptr::drop_in_place",
+    "libc.so.6+0x12f0": "libc.so.6+0x12f0",
+    "unbalanced<(": "unbalanced<(",
+    "": "",
+  };
+  for (const [name, short] of Object.entries(cases)) assert.equal(shortName(name), short, name);
+});
+
+const sum = (of: number[]): number => of.reduce((a, b) => a + b, 0);
+
+void test("a million samples are added up in 50 ms", () => {
+  // A tree of 100 000 paths, 30 deep.
+  const paths: [number, number][] = Array.from({ length: 100_000 }, (_, i) => [i === 0 ? -1 : i % 30 === 0 ? 0 : i - 1, (i * 7919) % 5000]);
+  const threads = 64;
+  const n = 1_000_000;
+  const call = made(paths, [], threads);
+  const floats = (of: (i: number) => number): Float64Array => Float64Array.from({ length: n }, (_, i) => of(i));
+  const per = n / threads;
+  call.samples = {
+    first: Uint32Array.from({ length: threads + 1 }, (_, t) => t * per),
+    time: floats((i) => (i % per) * 1000),
+    bits: new Uint8Array(n).fill(16),
+    path: Int32Array.from({ length: n }, (_, i) => (i * 7919) % paths.length),
+    weight: floats(() => 1000),
+    begin: floats((i) => (i % per) * 1000),
+    end: floats((i) => (i % per) * 1000),
+  };
+  const all = Array.from({ length: threads }, (_, t) => t);
+  // CPU time of this thread's process, not the clock: the machine may be busy.
+  const cpu = (): number => process.cpuUsage().user / 1000;
+  const once = (): number[] => {
+    const began = cpu();
+    const times = addUp(call, span(0, 1e12, all));
+    const added = cpu();
+    const weights = new Weights(call, times.running, times.runningLost);
+    const weighed = cpu();
+    placeTree(calleeTree(weights, Group.All), 1400);
+    assert.equal(weights.sum, n * 1000);
+    return [added - began, weighed - added, cpu() - weighed];
+  };
+  const runs = Array.from({ length: 9 }, once).sort((a, b) => sum(a) - sum(b));
+  const median = runs[4]!;
+  console.log(`1 M samples, 100 000 paths: samples ${median[0]!.toFixed(1)} ms, tree ${median[1]!.toFixed(1)} ms, boxes ${median[2]!.toFixed(1)} ms of CPU time`);
+  assert(sum(median) < 50, `${sum(median)} ms`);
+});
