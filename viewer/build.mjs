@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const common = { bundle: true, write: false, target: ["es2022"], legalComments: "none", logLevel: "error" };
+const common = { bundle: true, write: false, target: ["es2022"], legalComments: "none", logLevel: "error", loader: { ".md": "text" } };
 
 async function bundle(entry, options) {
   const result = await build({ ...common, entryPoints: [join(here, entry)], ...options });

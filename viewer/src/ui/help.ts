@@ -1,6 +1,6 @@
-// What the keys and the mouse do.
+// The help: what the keys and the mouse do, what the colours mean, and the terms of docs/glossary.md.
 import { append, fill, h } from "./dom";
-import { glossary } from "./legend";
+import { colourMeanings, termMeanings } from "./legend";
 import type { ViewState } from "./state";
 
 const KEYS: [string, [string, string][]][] = [
@@ -55,7 +55,8 @@ const READING = [
 export class Help {
   readonly element: HTMLDialogElement;
   /** Filled when the help is opened: most people who open a report never ask, and colours depend on the theme. */
-  private readonly words = h("div", {});
+  private readonly colours = h("div", {});
+  private readonly terms = h("div", {});
 
   constructor(private readonly state: ViewState) {
     const dialog = (this.element = h("dialog", { class: "help", "aria-label": "Help" }));
@@ -64,9 +65,11 @@ export class Help {
       h("h2", { tabindex: -1, autofocus: true }, "Keys and mouse"),
       h("div", { class: "key-groups" }, ...KEYS.map(([title, keys]) => keyGroup(title, keys))),
       h("h2", {}, "What the colours mean"),
-      this.words,
+      this.colours,
       h("h2", {}, "How to read the chart"),
       ...READING.map((text) => h("p", {}, text)),
+      h("h2", {}, "Terms"),
+      this.terms,
       h("button", { type: "button", class: "tool", onclick: () => dialog.close() }, "Close"),
     ]);
     // A click beside the box is one on the dialog itself.
@@ -81,7 +84,8 @@ export class Help {
   }
 
   open(): void {
-    fill(this.words, glossary(this.state));
+    fill(this.colours, colourMeanings(this.state));
+    fill(this.terms, termMeanings());
     this.element.showModal();
   }
 }

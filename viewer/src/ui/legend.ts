@@ -1,5 +1,6 @@
 // What the colours mean: a line below the chart with those that are used, and tables for the help with a definition of each.
 import { CODE_KINDS } from "../data/call-paths";
+import { classDefinition, GLOSSARY, type Section } from "../data/glossary";
 import { groupBy } from "../data/group";
 import { SLICE_KINDS, SliceKind, STATE_NAMES } from "../data/index";
 import type { Recording } from "../data/recording";
@@ -105,18 +106,32 @@ export function legend(views: ViewState[]): HTMLElement {
   return box;
 }
 
-/** Every colour with its definition, for the help. The classes' definitions come with the recording: they are the writer's. */
-export function glossary({ recording, theme }: ViewState): HTMLElement {
-  const table = (title: string, entries: Entry[]): HTMLElement | false =>
+/** The account's classes as the glossary defines them, in the order of the stack; a class that it lacks has the writer's words. */
+function definedClasses({ recording, theme }: ViewState): Entry[] {
+  const keys = new Map(recording.index.account?.classes.map(([key, name]) => [name, key]));
+  return classes(recording, theme.dark, true).map((entry) => ({ ...entry, meaning: classDefinition(keys.get(entry.name) ?? "") ?? entry.meaning }));
+}
+
+/** Every colour with its definition, for the help. */
+export function colourMeanings(state: ViewState): HTMLElement {
+  const { recording, theme } = state;
+  const table = (title: string, entries: Entry[], wide = false): HTMLElement | false =>
     entries.length > 0 &&
-    h("section", {}, h("h3", {}, title), h("table", {}, h("tbody", {}, ...entries.map(({ colour, name, meaning, kind }) => h("tr", {}, h("th", { scope: "row" }, swatch(colour, name, kind)), h("td", {}, meaning))))));
+    h("section", { class: wide ? "wide" : undefined }, h("h3", {}, title), h("table", {}, h("tbody", {}, ...entries.map(({ colour, name, meaning, kind }) => h("tr", {}, h("th", { scope: "row" }, swatch(colour, name, kind)), h("td", {}, meaning))))));
   return h(
     "div",
     { class: "key-groups" },
-    table("The account: where CPU time went", classes(recording, theme.dark, true)),
+    table(`The account: ${GLOSSARY[0]!.head}`, definedClasses(state), true),
     table("Threads: what the scheduler did", states(recording, theme.dark)),
     table("Slices: waits and locks", kinds(recording, theme.dark)),
     table("Flame graph: the code that ran or waited", code(recording, theme.dark)),
     table("Both", lost(recording, theme.dark)),
   );
+}
+
+/** The terms of the report that have no colour. */
+export function termMeanings(): HTMLElement {
+  const sections = GLOSSARY.filter(({ terms }) => terms.some(({ key }) => key === ""));
+  const rows = (section: Section): HTMLElement[] => section.terms.map(({ name, meaning }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, meaning)));
+  return h("div", { class: "key-groups" }, ...sections.map((section) => h("section", {}, h("h3", {}, section.title), h("table", {}, h("tbody", {}, ...rows(section))))));
 }

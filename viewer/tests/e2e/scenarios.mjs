@@ -1,5 +1,6 @@
 // What a person does with a report, and what must then be so.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 
 /** Where the middle of item `index` of the first line for which `test` holds is on the page. */
@@ -833,7 +834,7 @@ export const scenarios = [
     },
   },
   {
-    name: "the help says what every colour means, in the recording's own words",
+    name: "the help says what every colour means, and defines every term of the glossary",
     file: "demo",
     run: async ({ page, open, settled }) => {
       await open();
@@ -842,7 +843,14 @@ export const scenarios = [
       await page.keyboard.press("?");
       const help = await text(page, ".help");
       const classes = await page.evaluate(() => window.kasuri.views[0].recording.index.account.classes);
-      for (const [, name, meaning] of classes) assert(help.includes(name) && help.includes(meaning), `the help lacks ${name}: ${meaning}`);
+      for (const [, name] of classes) assert(help.includes(name), `the help lacks ${name}`);
+      const rows = readFileSync(new URL("../../../docs/glossary.md", import.meta.url), "utf8").split("\n").filter((line) => line.startsWith("| **"));
+      assert(rows.length > 30, `${rows.length} terms in the glossary`);
+      for (const row of rows) {
+        const cells = row.replace(/\*\*|[*`]/g, "").split("|").map((cell) => cell.trim());
+        const [term, meaning] = [cells[1], cells.at(-2)];
+        assert(help.includes(term) && help.includes(meaning), `the help lacks ${term}: ${meaning}`);
+      }
       assert.match(help, /ready \(preempted\)\s+lost its CPU to another thread/);
       assert.equal(await page.evaluate(() => document.querySelector(".help").scrollTop), 0, "the help begins at its beginning");
     },
