@@ -421,6 +421,10 @@ fn a_range_cuts_calls_and_leaves_out_those_beside_it() {
     assert_eq!((l.syscalls[0].wall_ns, l.syscalls[0].cpu_ns), (250, 250));
     assert_eq!(l.kernel_locks[0].wait_ns, 50);
     assert_eq!(l.syscall_ratio, Some(250.0 / 350.0));
+    // Nobody ran in this part: a share of no time is not known.
+    let l = locks(&trace, &part(320, 580));
+    assert_eq!((l.cpu_ns, l.syscalls[0].wall_ns), (0, 260));
+    assert_eq!((l.syscall_ratio, l.kernel_contention_ratio), (None, None));
     let l = locks(&trace, &part(920, 1000));
     assert_eq!((l.syscalls.len(), l.kernel_locks.len()), (0, 0));
     // Everybody's: the stranger's calls have their rows, too.
@@ -459,4 +463,108 @@ fn a_futex_call_is_explained_by_a_wait_that_overlaps_it() {
     let l = p.locks(1000);
     // Asleep 320..380; the last one began in a wait.
     assert_eq!(l.unseen_futex_ns, Some(60));
+}
+
+#[test]
+fn a_lock_taken_again_by_its_holder_is_held_once() {
+    let mut p = Program::default();
+    for (ns, kind) in [
+        (100, ACQUIRED),
+        (200, ACQUIRED),
+        (300, RELEASED),
+        (400, RELEASED),
+    ] {
+        p.put(10, ns, kind, EXCLUSIVE, "&lock", A);
+    }
+    p.hold(10, 600, 700, A);
+    let l = p.locks(1000);
+    let u = &l.locks[0].used;
+    assert_eq!((u.holds, u.hold_wall_ns, u.hold_max_ns), (2, 400, 300));
+}
+
+const TASK_CREATE: u8 = 10;
+const TASK_START: u8 = 11;
+const TASK_SUSPEND: u8 = 12;
+const TASK_RESUME: u8 = 13;
+const TASK_END: u8 = 14;
+
+/// Thread 10 runs the task `outer` 100..900, which holds A 100..500 and in which the task `inner` runs 500..700 and holds B
+/// 500..600. The thread is off its CPU 200..300. Thread 11 asks for A at 200 and has it from 500 on.
+#[test]
+fn tasks_own_locks_and_their_cpu_time_is_without_the_tasks_inside() {
+    let mut p = Program::default();
+    for (ns, kind, name, task) in [
+        (50, TASK_CREATE, "outer", 1),
+        (60, TASK_CREATE, "inner", 2),
+        (100, TASK_START, "outer", 1),
+        (500, TASK_START, "inner", 2),
+        (700, TASK_END, "", 2),
+        (900, TASK_END, "", 1),
+    ] {
+        p.put(10, ns, kind, 0, name, task);
+    }
+    p.hold(10, 100, 500, A);
+    p.hold(10, 500, 600, 0xb0);
+    p.streams[0]
+        .events
+        .sort_by_key(|e| (e.time, e.kind == ACQUIRED));
+    p.put(11, 200, REQUEST, EXCLUSIVE, "&lock", A);
+    p.hold(11, 500, 550, A);
+    p.cpus = vec![
+        vec![
+            switch(200, 10, Sleeping, 0),
+            switch(300, 0, RunnablePreempted, 10),
+            switch(1000, 10, Sleeping, 0),
+        ],
+        vec![switch(1000, 11, Sleeping, 0)],
+    ];
+    let l = p.locks(1000);
+    let rows: Vec<_> = (l.tasks.iter())
+        .map(|t| {
+            let u = &t.used;
+            (
+                &*t.name,
+                t.tasks,
+                u.holds,
+                u.hold_wall_ns,
+                u.hold_cpu_ns,
+                u.lock_ratio,
+            )
+        })
+        .collect();
+    // On a CPU: 100..200 and 300..900, without 500..700 of the inner one.
+    assert_eq!(
+        rows,
+        [
+            ("outer", 1, 1, 400, 300, Some(300.0 / 500.0)),
+            ("inner", 1, 1, 100, 100, Some(100.0 / 200.0)),
+        ]
+    );
+    // 11 waited through 300 of the 400 for which the task had the lock: three quarters of what the task did meanwhile.
+    let edge = &l.waits_for[0];
+    assert_eq!(
+        (edge.waiter_tid, &*edge.holder, edge.holder_tid),
+        (11, "outer", 0)
+    );
+    assert_eq!(
+        (edge.ns, edge.running_ns, edge.preempted_ns, edge.blocked_ns),
+        (300, 225, 0, 75)
+    );
+}
+
+#[test]
+fn a_hold_that_a_task_takes_along_is_one() {
+    // Taken on thread 10, suspended 300..600, given back on thread 11: the recording has no other lock.
+    let mut p = Program::default();
+    p.put(10, 50, TASK_CREATE, 0, "t", 1);
+    p.put(10, 100, TASK_START, 0, "t", 1);
+    p.put(10, 200, ACQUIRED, EXCLUSIVE, "&lock", A);
+    p.put(10, 300, TASK_SUSPEND, 0, "", 1);
+    p.put(11, 600, TASK_RESUME, 0, "", 1);
+    p.put(11, 700, RELEASED, EXCLUSIVE, "&lock", A);
+    p.put(11, 800, TASK_END, 0, "", 1);
+    let l = p.locks(1000);
+    let u = &l.locks[0].used;
+    assert_eq!((u.holds, u.hold_wall_ns), (1, 500));
+    assert_eq!((l.tasks.len(), l.tasks[0].tasks), (1, 1));
 }

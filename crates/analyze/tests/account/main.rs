@@ -4,4 +4,5 @@ mod golden;
 mod hints;
 mod props;
 mod story;
+mod tables;
 mod throttle;
