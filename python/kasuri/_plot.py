@@ -2,16 +2,17 @@
 
 from typing import Any, Optional
 
-# Okabe and Ito's colours: told apart by everyone.
+# The report's colours (viewer/src/draw/palette.ts), so that a colour means the same here: a state's own, and for work those
+# of names. A test compares them.
 STATES = {
     "running": "#009E73",
-    "woken": "#E69F00",
-    "preempted": "#D55E00",
-    "disk_sleep": "#CC79A7",
-    "sleeping": "#DDDDDD",
+    "woken": "#56B4E9",
+    "preempted": "#1C4FA3",
+    "disk_sleep": "#B0479F",
+    "sleeping": "#E3E7EE",
 }
 WAITS = {"barrier", "join", "cond", "io", "wait", "lock_wait"}
-WORK = ["#0072B2", "#56B4E9", "#F0E442", "#CC79A7", "#999999", "#332288", "#44AA99", "#AA4499"]
+WORK = ["#6F74C4", "#DDCC77", "#CC6677", "#44AA99", "#C9907A", "#4E9A5B", "#B56BA8", "#9C9A58"]
 
 
 def gantt(run: Any, threads: Optional[int], start: float, end: Optional[float], ax: Any) -> Any:

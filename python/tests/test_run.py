@@ -1,6 +1,8 @@
 """kasuri.open: the tables and answers are those of the command."""
 
 import json
+import pathlib
+import re
 import subprocess
 
 import pytest
@@ -68,6 +70,20 @@ def test_what_is_wrong_is_said_in_the_commands_words(tmp_path, run):
         kasuri.open(bad)
     with pytest.raises(kasuri.Error, match="no table of that name; there are run"):
         run.table("nothing")
+
+
+def test_plot_has_the_colours_of_the_report():
+    from kasuri import _plot
+
+    palette = pathlib.Path(__file__).parents[2] / "viewer/src/draw/palette.ts"
+    text = palette.read_text(encoding="utf-8")
+    light = dict(re.findall(r"^  (\w+): \[0x([0-9a-f]{6}), 0x[0-9a-f]{6}\],$", text, re.M))
+    meaning = {"disk_sleep": "io"}  # a thread in uninterruptible sleep waits for input or output
+    for state, colour in _plot.STATES.items():
+        assert colour.lower() == "#" + light[meaning.get(state, state)], state
+    names = re.search(r"const MUTED: Rgb\[\] = \[(.*)\];", text).group(1).replace("0x", "#").split(", ")
+    assert set(map(str.lower, _plot.WORK)) <= set(names)
+    assert len(set(_plot.WORK)) == len(_plot.WORK)
 
 
 def test_plot_draws_each_thread(run):
