@@ -1669,9 +1669,10 @@ KASURI__COLD int32_t kasuri__site_id(struct kasuri__client *c, struct kasuri_sit
  *   KASURI_SESSION names a session when the module is loaded: module.h calls attach() from its constructor;
  *   a recorder writes 2 into the gate: the next event of any thread reaches ready(), which calls attach_request();
  *   a forked child finds the gate open and its client wiped: ready() calls attach() for the session of its parent.
- * One thread attaches, the holder of `attaching`; events that other threads emit meanwhile come too early and are
- * not counted. Steps that can fail come before anything is published: session_of() returns an epoch only when `state`
- * and the gate are 1, which attach() stores last. */
+ * One thread attaches, the holder of `attaching`. Where a recorder has asked, events that other threads emit meanwhile
+ * come too early and are not counted. In a forked child they are part of the recording, so the other threads wait.
+ * Steps that can fail come before anything is published: session_of() returns an epoch only when `state` and the gate
+ * are 1, which attach() stores last. */
 
 /* The client, made by the first thread that asks. Fork wipes its pages (MADV_WIPEONFORK), so no child ever writes
  * into its parent's chunks; the kernel does that for every kind of fork and runs no code of ours. Two threads may
@@ -2100,6 +2101,16 @@ KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
     return gate == 1 && state == 1 && epoch == KASURI__GET(c->epoch) ? epoch : 0;
 }
 
+/* Wait for the thread that attaches a forked child: the gate is 1 all the while, so the program counts this event as
+ * emitted. That thread does not wait for those inside the slow path, since a child has no session to leave. Where a
+ * recorder has asked (gate 2), the event comes too early. Return: the epoch of the session, or 0. */
+KASURI__COLD uint32_t kasuri__wait_for_session(struct kasuri__client *c) {
+    uint32_t waits = 0, epoch = 0;
+    while (!epoch && kasuri__gate_load() == 1 && kasuri__wait_a_little(&waits))
+        epoch = kasuri__session_of(c);
+    return epoch;
+}
+
 /* Make the client ready as the gate asks: attach where a recorder has asked for it (2), or where the gate is open
  * and the client is new, which happens in a forked child. The gate is read again under the lock, since another thread
  * may just have attached. Called inside the slow path. Return: the epoch of the session that keeps the events, or
@@ -2111,7 +2122,7 @@ KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
         return epoch;
     /* ORDER acquire; pairs with the release in unlock(). Publishes all that the holder before us set. */
     if (__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE))
-        return 0; /* another thread attaches; this event comes too early */
+        return kasuri__wait_for_session(c);
     /* ORDER acquire: none is needed after the lock; the recorder, another process, writes only the number 2. */
     gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
     if (gate == 2)
@@ -2255,6 +2266,23 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
     kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
 }
 
+/* Count an event whose annotation began while the gate was open, and which now finds it closed: the recorder has
+ * stopped or died, and another thread has noticed. The event is lost like that thread's own, which finds no next chunk
+ * (cause FULL): the recorder may read the losses when the program has ended, or `kasuri recover` later. Each thread
+ * comes here once at most, as its next annotation finds the gate closed. Not counted: an event during whose emission
+ * the client has left its session (state 0). The thread is inside the slow path, so if it finds the session attached,
+ * what it counts in stays mapped. */
+KASURI__COLD void kasuri__count_closed(struct kasuri__client *c) {
+    struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
+    /* ORDER acquire, all three, as in session_of(): each read comes after the one before. That of state pairs with the
+     * release in attach(), which publishes what join() set. */
+    uint32_t epoch = __atomic_load_n(&c->epoch, __ATOMIC_ACQUIRE);
+    uint32_t gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
+    uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
+    if (gate == 0 && state == 1 && epoch == KASURI__GET(c->epoch))
+        kasuri__count_lost(c, t && t->epoch == epoch ? t : 0, KASURI_LOST_FULL);
+}
+
 /* Emit one event; signals are blocked, and the thread counts in `inside`. `stamp`: when it happened, on the CPU's
  * counter; 0: now. An event that cannot be written is counted as lost by cause, unless the client has no session:
  * then the program was not being recorded. In a stalled thread every 4,096th event asks whether the recorder lives,
@@ -2266,8 +2294,10 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
     uint32_t epoch;
     int32_t known;
     epoch = kasuri__ready(c);
-    if (!epoch)
+    if (!epoch) {
+        kasuri__count_closed(c);
         return;
+    }
     KASURI__TEST_POINT(9);
     t = kasuri__this_thread(c, epoch);
     known = site ? kasuri__site_id(c, site) : id;
@@ -2307,12 +2337,11 @@ KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__
     return (int)is_ours;
 }
 
-/* Whether the slow path can keep the event: not while another thread attaches, unless this session goes on. It saves
- * two system calls for each event that comes too early. ORDER relaxed: a stale answer costs one such event, or one
- * entry in vain. */
+/* Whether the slow path can keep the event: not while another thread attaches because a recorder has asked for it. It
+ * saves two system calls for each event that comes too early. ORDER relaxed: a stale answer costs one such event, or
+ * one entry in vain. */
 KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
-    return !__atomic_load_n(&c->attaching, __ATOMIC_RELAXED) ||
-           (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
+    return !__atomic_load_n(&c->attaching, __ATOMIC_RELAXED) || kasuri__gate_load() == 1;
 }
 
 /* Enter the slow path; signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise
@@ -2336,6 +2365,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
     /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
+    KASURI__TEST_POINT(11);
     if (c && t) {
         kasuri__clamp(&t->w);
         if ((!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))

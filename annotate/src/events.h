@@ -131,6 +131,23 @@ KASURI__COLD void kasuri__fill(struct kasuri__client *c, uint64_t *slot, uint32_
     kasuri__commit(slot, stamp && kasuri__stamps_natively(c) ? stamp : kasuri__now(c));
 }
 
+/* Count an event whose annotation began while the gate was open, and which now finds it closed: the recorder has
+ * stopped or died, and another thread has noticed. The event is lost like that thread's own, which finds no next chunk
+ * (cause FULL): the recorder may read the losses when the program has ended, or `kasuri recover` later. Each thread
+ * comes here once at most, as its next annotation finds the gate closed. Not counted: an event during whose emission
+ * the client has left its session (state 0). The thread is inside the slow path, so if it finds the session attached,
+ * what it counts in stays mapped. */
+KASURI__COLD void kasuri__count_closed(struct kasuri__client *c) {
+    struct kasuri__thread *t = (struct kasuri__thread *)(void *)kasuri__writer;
+    /* ORDER acquire, all three, as in session_of(): each read comes after the one before. That of state pairs with the
+     * release in attach(), which publishes what join() set. */
+    uint32_t epoch = __atomic_load_n(&c->epoch, __ATOMIC_ACQUIRE);
+    uint32_t gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
+    uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
+    if (gate == 0 && state == 1 && epoch == KASURI__GET(c->epoch))
+        kasuri__count_lost(c, t && t->epoch == epoch ? t : 0, KASURI_LOST_FULL);
+}
+
 /* Emit one event; signals are blocked, and the thread counts in `inside`. `stamp`: when it happened, on the CPU's
  * counter; 0: now. An event that cannot be written is counted as lost by cause, unless the client has no session:
  * then the program was not being recorded. In a stalled thread every 4,096th event asks whether the recorder lives,
@@ -142,8 +159,10 @@ KASURI__COLD void kasuri__emit_blocked(struct kasuri__client *c, struct kasuri_s
     uint32_t epoch;
     int32_t known;
     epoch = kasuri__ready(c);
-    if (!epoch)
+    if (!epoch) {
+        kasuri__count_closed(c);
         return;
+    }
     KASURI__TEST_POINT(9);
     t = kasuri__this_thread(c, epoch);
     known = site ? kasuri__site_id(c, site) : id;
@@ -183,12 +202,11 @@ KASURI__COLD int kasuri__emit_reserved(struct kasuri__client *c, struct kasuri__
     return (int)is_ours;
 }
 
-/* Whether the slow path can keep the event: not while another thread attaches, unless this session goes on. It saves
- * two system calls for each event that comes too early. ORDER relaxed: a stale answer costs one such event, or one
- * entry in vain. */
+/* Whether the slow path can keep the event: not while another thread attaches because a recorder has asked for it. It
+ * saves two system calls for each event that comes too early. ORDER relaxed: a stale answer costs one such event, or
+ * one entry in vain. */
 KASURI__COLD int kasuri__may_enter(struct kasuri__client *c) {
-    return !__atomic_load_n(&c->attaching, __ATOMIC_RELAXED) ||
-           (kasuri__gate_load() == 1 && __atomic_load_n(&c->state, __ATOMIC_RELAXED) == 1);
+    return !__atomic_load_n(&c->attaching, __ATOMIC_RELAXED) || kasuri__gate_load() == 1;
 }
 
 /* Enter the slow path; signals are blocked. ORDER seq_cst; pairs with the barrier of all threads in settle(). We raise
@@ -212,6 +230,7 @@ KASURI__COLD void kasuri__emit_slow(struct kasuri_site *site, int32_t id, uint32
     /* ORDER acquire; pairs with the release in get_client(). */
     struct kasuri__client *c = __atomic_load_n(&kasuri__process.client, __ATOMIC_ACQUIRE);
     uint64_t mask[2];
+    KASURI__TEST_POINT(11);
     if (c && t) {
         kasuri__clamp(&t->w);
         if ((!site || id > 0) && kasuri__emit_reserved(c, t, id, kind, &pos, stamp, payload, bytes))

@@ -6,9 +6,10 @@
  *   KASURI_SESSION names a session when the module is loaded: module.h calls attach() from its constructor;
  *   a recorder writes 2 into the gate: the next event of any thread reaches ready(), which calls attach_request();
  *   a forked child finds the gate open and its client wiped: ready() calls attach() for the session of its parent.
- * One thread attaches, the holder of `attaching`; events that other threads emit meanwhile come too early and are
- * not counted. Steps that can fail come before anything is published: session_of() returns an epoch only when `state`
- * and the gate are 1, which attach() stores last. */
+ * One thread attaches, the holder of `attaching`. Where a recorder has asked, events that other threads emit meanwhile
+ * come too early and are not counted. In a forked child they are part of the recording, so the other threads wait.
+ * Steps that can fail come before anything is published: session_of() returns an epoch only when `state` and the gate
+ * are 1, which attach() stores last. */
 
 /* The client, made by the first thread that asks. Fork wipes its pages (MADV_WIPEONFORK), so no child ever writes
  * into its parent's chunks; the kernel does that for every kind of fork and runs no code of ours. Two threads may
@@ -437,6 +438,16 @@ KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
     return gate == 1 && state == 1 && epoch == KASURI__GET(c->epoch) ? epoch : 0;
 }
 
+/* Wait for the thread that attaches a forked child: the gate is 1 all the while, so the program counts this event as
+ * emitted. That thread does not wait for those inside the slow path, since a child has no session to leave. Where a
+ * recorder has asked (gate 2), the event comes too early. Return: the epoch of the session, or 0. */
+KASURI__COLD uint32_t kasuri__wait_for_session(struct kasuri__client *c) {
+    uint32_t waits = 0, epoch = 0;
+    while (!epoch && kasuri__gate_load() == 1 && kasuri__wait_a_little(&waits))
+        epoch = kasuri__session_of(c);
+    return epoch;
+}
+
 /* Make the client ready as the gate asks: attach where a recorder has asked for it (2), or where the gate is open
  * and the client is new, which happens in a forked child. The gate is read again under the lock, since another thread
  * may just have attached. Called inside the slow path. Return: the epoch of the session that keeps the events, or
@@ -448,7 +459,7 @@ KASURI__COLD uint32_t kasuri__ready(struct kasuri__client *c) {
         return epoch;
     /* ORDER acquire; pairs with the release in unlock(). Publishes all that the holder before us set. */
     if (__atomic_exchange_n(&c->attaching, 1, __ATOMIC_ACQUIRE))
-        return 0; /* another thread attaches; this event comes too early */
+        return kasuri__wait_for_session(c);
     /* ORDER acquire: none is needed after the lock; the recorder, another process, writes only the number 2. */
     gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
     if (gate == 2)

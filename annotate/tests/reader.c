@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define MAX_SEGMENTS 32
+#define MAX_SEGMENTS 128
 #define SEEN (1u << 18)
 #define CHECK(ok, ...)                                                                                                 \
     do {                                                                                                               \

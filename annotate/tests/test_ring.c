@@ -277,6 +277,25 @@ static int a_handler_may_get_the_first_chunk(void) {
     return failed;
 }
 
+/* The gate of a child is open while its first thread attaches: what its other threads emit meanwhile is not lost. */
+static int threads_of_a_child_wait_for_its_session(void) {
+    struct reader_options o = {.first_chunks = 4, .chunk_bytes = 4096};
+    struct reader *r = reader_open(&o, NULL, NULL);
+    setenv("HOLD_POINT", "10", 1);
+    pid_t pid = start(reader_path(r), "fork_threads", "4", "500");
+    while (!__atomic_load_n(&counts->held, __ATOMIC_ACQUIRE))
+        usleep(1000);
+    usleep(20000); /* the others come to their first event; a thread waits for ten times as long */
+    __atomic_store_n(&counts->hold, 0, __ATOMIC_RELEASE);
+    int status = drive(r, pid);
+    const struct reader_totals *t = reader_totals(r);
+    show(t);
+    EXPECT(status == 0 && counts->started == 500 + 4 * 500);
+    EXPECT(t->kept == counts->started && t->lost == 0 && t->clients == 2);
+    reader_close(r);
+    return failed;
+}
+
 static int exec_attaches_again(void) {
     struct reader_options o = {0};
     struct reader_totals t = run(&o, "exec", "3000", NULL);
@@ -788,6 +807,76 @@ static int a_session_may_end_under_the_slow_path(void) {
     return failed;
 }
 
+/* A thread that gets no CPU stays in the slow path longer than another thread waits that leaves the session: the memory
+ * it is about to touch stays, as private memory. */
+static int a_thread_may_stay_in_the_slow_path(void) {
+    struct reader_options o = {.first_chunks = 4, .chunk_bytes = 4096, .no_free = 1, .is_live = 1};
+    char link[64];
+    int status;
+    setenv("HOLD_POINT", "9", 1);
+    setenv("HOLD_ON", "1", 1);
+    pid_t pid = start(NULL, "attached", "2", "0");
+    while (!counts->gate)
+        usleep(1000);
+    EXPECT(attach_once(pid, &o, HOLD_UNDER_KILL));
+    EXPECT(attach_once(pid, &o, HOLD_NOBODY));
+    EXPECT(kept_of(pid) > 0);
+    __atomic_store_n(&counts->hold, 0, __ATOMIC_RELEASE); /* it goes on, in a session that is no more */
+    for (int round = 0; round < 2 && !failed; round++) {
+        EXPECT(attach_once(pid, &o, HOLD_NOBODY));
+        EXPECT(waitpid(pid, &status, WNOHANG) == 0);
+    }
+    __atomic_store_n(&counts->stop, 1, __ATOMIC_RELEASE);
+    waitpid(pid, &status, 0);
+    EXPECT(status == 0);
+    snprintf(link, sizeof link, "/dev/shm/kasuri-attach-%d", pid);
+    unlink(link);
+    return failed;
+}
+
+/* A thread has found the gate open and stays at `point` of its event while another thread notices that the recording
+ * has ended, and closes the gate: the event is counted. */
+static int close_the_gate_under(const struct reader_options *o, const char *point, const char *event) {
+    struct reader *r = reader_open(o, NULL, NULL);
+    setenv("HOLD_POINT", point, 1);
+    setenv("HOLD_EVENT", event, 1);
+    pid_t pid = start(reader_path(r), "closing", NULL, NULL);
+    while (__atomic_load_n(&counts->done, __ATOMIC_RELAXED) < 20000) {
+        reader_poll(r);
+        usleep(1000);
+    }
+    __atomic_store_n(&counts->hold, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&counts->held, __ATOMIC_ACQUIRE)) {
+        reader_poll(r);
+        usleep(1000);
+    }
+    __atomic_store_n(&reader_control(r)->state, KASURI_SESSION_STOPPED, __ATOMIC_RELEASE);
+    while (gate_of(pid) == 1)
+        usleep(1000);
+    __atomic_store_n(&counts->hold, 0, __ATOMIC_RELEASE);
+    int status = drive(r, pid);
+    printf("point %s, event %s: ", point, event);
+    show(reader_totals(r));
+    EXPECT(status == 0 && counts->done == reader_totals(r)->kept + reader_totals(r)->lost);
+    reader_close(r);
+    return failed;
+}
+
+/* In the fast path, of either length; in a text's; in a thread's first event. Where rings are full, and where there is
+ * room. */
+static int an_event_under_which_the_gate_closes_is_counted(void) {
+    static const char *const held[][2] = {{"1", "0"}, {"1", "1"}, {"11", "2"}, {"11", "7"}};
+    for (uint32_t policy = KASURI_POLICY_GROW; policy <= KASURI_POLICY_OVERWRITE; policy++)
+        for (unsigned i = 0; i < sizeof held / sizeof *held; i++)
+            for (uint32_t clock = KASURI_CLOCK_NATIVE; clock <= KASURI_CLOCK_MONOTONIC; clock++) {
+                struct reader_options o = {
+                    .policy = policy, .clock = clock, .first_chunks = 2, .chunk_bytes = 4096, .flight_chunks = 2};
+                o.no_free = policy != KASURI_POLICY_GROW;
+                close_the_gate_under(&o, held[i][0], held[i][1]);
+            }
+    return failed;
+}
+
 /* A program whose recorder has gone may make a name at any time, and show it in the next recording. */
 static int names_may_be_made_between_recordings(void) {
     struct reader_options o = {0};
@@ -882,6 +971,7 @@ static const struct {
     TEST(signal_storm_keeps_the_books_when_full),
     TEST(fork_by_any_means_loses_nothing),
     TEST(a_handler_may_get_the_first_chunk),
+    TEST(threads_of_a_child_wait_for_its_session),
     TEST(exec_attaches_again),
     TEST(short_lived_threads_lose_nothing),
     TEST(unloaded_plugin_keeps_its_events),
@@ -897,6 +987,8 @@ static const struct {
     TEST(ten_thousand_recordings_leave_nothing),
     TEST(an_emit_may_outlast_its_recording),
     TEST(a_session_may_end_under_the_slow_path),
+    TEST(a_thread_may_stay_in_the_slow_path),
+    TEST(an_event_under_which_the_gate_closes_is_counted),
     TEST(names_may_be_made_between_recordings),
     TEST(attaching_in_a_signal_storm_is_safe),
     TEST(kill_loses_at_most_the_open_record),

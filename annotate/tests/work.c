@@ -28,18 +28,18 @@ static struct counts *counts;
 #ifdef WORK_KILLS
 static int kill_point;
 static long kill_after;
-static int hold_point, hold_event, raise_at;
+static int hold_point, hold_event, hold_on, raise_at;
 static __thread int event; /* of emit(), now */
 /* Called at the numbered points of the client (KASURI__TEST_POINT). Dies when KILL_POINT is passed the KILL_AFTER-th
  * time. The first thread at HOLD_POINT (of event HOLD_EVENT, if given) stays there while the test asks for it, or until
- * another thread makes the process leave its session. */
+ * another thread makes the process leave its session; with HOLD_ON longer than that one waits for it. */
 static void test_point(int n) {
     if (n == hold_point && (hold_event < 0 || event == hold_event) &&
         __atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE) &&
         __atomic_exchange_n(&counts->held, 1, __ATOMIC_ACQ_REL) == 0)
         while (__atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE) && !__atomic_load_n(&counts->left, __ATOMIC_ACQUIRE))
             usleep(100);
-    if (n == 10 && hold_point == 9 && __atomic_load_n(&counts->held, __ATOMIC_ACQUIRE))
+    if (n == 10 && hold_point == 9 && !hold_on && __atomic_load_n(&counts->held, __ATOMIC_ACQUIRE))
         __atomic_store_n(&counts->left, 1, __ATOMIC_RELEASE);
     if (n == raise_at) {
         raise_at = 0;
@@ -179,6 +179,23 @@ static void mode_fork_handler(long events) {
 }
 #endif
 
+#ifdef WORK_KILLS
+/* The gate is open in a child of fork from its first instruction on; one of its threads attaches, held in the middle of
+ * that. */
+static void mode_fork_threads(long threads, long events) {
+    emit_many((uint64_t)events);
+    __atomic_store_n(&counts->hold, 1, __ATOMIC_RELEASE);
+    pid_t pid = fork();
+    if (pid == 0) {
+        run_threads(threads, events);
+        _exit(0);
+    }
+    int status = 1;
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        exit(4);
+}
+#endif
+
 static long fork_events;
 static void in_child(pid_t pid) {
     if (pid == 0) {
@@ -302,6 +319,56 @@ static void mode_attached(long threads, long with_signals) {
         pthread_join(t[i], NULL);
 }
 
+/* -- the end of a recording -- */
+
+#ifdef WORK_KILLS
+/* Counts an annotation if and only if it found the gate open: kasuri_enabled() before it may have another answer. */
+static void count_emitted(uint32_t gate) {
+    __atomic_fetch_add(&counts->started, gate == 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&counts->done, gate == 1, __ATOMIC_RELAXED);
+}
+
+static void *closing_main(void *unused) {
+    (void)unused;
+    for (uint64_t i = 0; kasuri_enabled(); i++) {
+        event = (int)(i % 3);
+        switch (i % 3) {
+        case 0:
+            KASURI__AT("here",
+                       (count_emitted(kasuri__g), kasuri__emit1(kasuri__g, kasuri__s, kasuri__id, KASURI_EV_INSTANT)));
+            break;
+        case 1:
+            KASURI__AT("there", (count_emitted(kasuri__g),
+                                 kasuri__emit2(kasuri__g, kasuri__s, kasuri__id, KASURI_EV_COUNTER, i, 0)));
+            break;
+        default:
+            KASURI__AT("text", (count_emitted(kasuri__g),
+                                kasuri__emit_str(kasuri__s, kasuri__id, KASURI_EV_ARG | KASURI_ARG_STR << 16, "x")));
+        }
+    }
+    return NULL;
+}
+
+/* Its first event, when a thread is to be held. */
+static void *late_main(void *unused) {
+    (void)unused;
+    while (!__atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE) && kasuri_enabled())
+        usleep(100);
+    event = 7;
+    KASURI__NAMELESS((count_emitted(kasuri__g), kasuri__emit1(kasuri__g, 0, 0, KASURI_EV_END)));
+    return NULL;
+}
+
+/* Threads that annotate until another of them has noticed that the recorder is gone. */
+static void mode_closing(void) {
+    pthread_t t[3];
+    for (int i = 0; i < 3; i++)
+        pthread_create(&t[i], NULL, i < 2 ? closing_main : late_main, NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(t[i], NULL);
+}
+#endif
+
 /* -- causes -- */
 
 static void mode_big(void) {
@@ -346,6 +413,7 @@ int main(int argc, char **argv) {
 #ifdef WORK_KILLS
     kill_after = getenv("KILL_AFTER") ? atol(getenv("KILL_AFTER")) : 1;
     hold_event = getenv("HOLD_EVENT") ? atoi(getenv("HOLD_EVENT")) : -1;
+    hold_on = getenv("HOLD_ON") != NULL;
     hold_point = getenv("HOLD_POINT") ? atoi(getenv("HOLD_POINT")) : 0;
     kill_point = getenv("KILL_POINT") ? atoi(getenv("KILL_POINT")) : 0;
 #endif
@@ -360,6 +428,10 @@ int main(int argc, char **argv) {
 #ifdef WORK_KILLS
     else if (!strcmp(mode, "fork_handler"))
         mode_fork_handler(a);
+    else if (!strcmp(mode, "fork_threads"))
+        mode_fork_threads(a, b);
+    else if (!strcmp(mode, "closing"))
+        mode_closing();
 #endif
     else if (!strcmp(mode, "exec"))
         mode_exec(argv[0], a);

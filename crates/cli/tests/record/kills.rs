@@ -178,11 +178,14 @@ fn balance(dir: &Path, what: &str, is_flight: bool) -> u64 {
     let (facts, emitted) = (facts(&file), counted(&dir.join("counts")));
     // The emitter counts what its workers annotate; the lock probe annotates the main thread's joins, up to four events.
     let found = facts.annotations + facts.lost - facts.of_main_threads;
-    // Each thread may have emitted an event and not counted it, or begun one; and a flight recorder's was perhaps about to empty a
-    // chunk, whose events can then be counted to the slot only.
-    let slack = THREADS * if is_flight { CHUNK_SLOTS } else { 1 };
+    // Each thread may have emitted an event and not counted it; and a flight recorder's was perhaps about to empty a chunk, whose
+    // events can then be counted to the slot only.
+    let (too_few, too_many) = match is_flight {
+        true => (THREADS * CHUNK_SLOTS, THREADS * CHUNK_SLOTS),
+        false => (0, THREADS),
+    };
     assert!(
-        (emitted.saturating_sub(slack)..=emitted + slack).contains(&found),
+        (emitted.saturating_sub(too_few)..=emitted + too_many).contains(&found),
         "{what}: emitted {emitted}, kept {} + lost {}",
         facts.annotations,
         facts.lost
