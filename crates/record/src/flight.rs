@@ -92,6 +92,9 @@ impl FlightRecorder {
     /// Looks for triggers of programs.
     pub(crate) fn tick(&mut self, live: &mut Live<'_>, notify: Notify<'_>) {
         live.collector.discover();
+        if let Some(stacks) = &mut live.stacks {
+            stacks.drain();
+        }
         let triggers = live.session.triggers();
         if self.triggers_seen != triggers {
             self.triggers_seen = triggers;
@@ -103,6 +106,9 @@ impl FlightRecorder {
     pub(crate) fn second(&mut self, live: &mut Live<'_>) {
         self.add_anchor(clock::anchor());
         self.read_limits(live, false);
+        if let Some(stacks) = &mut live.stacks {
+            stacks.keep_from(clock::monotonic_ns().saturating_sub(self.keep_ns));
+        }
         let native = live.meta.annotations.clock == "native";
         if live.collector.free_old(self.cutoff(native)) > 0 {
             live.session.add_freed();
@@ -201,6 +207,8 @@ impl FlightRecorder {
         let kernel = source.redirect(dir.held()).and_then(|()| source.finish());
         let kernel_bytes = source.bytes();
         let rings = live.collector.snapshot(dir.held());
+        let from_ns = end.monotonic_ns.saturating_sub(self.keep_ns);
+        let samples = live.stacks.as_mut().map(|s| s.snapshot(from_ns));
         let unplaced = write_unplaced(dir.held(), live.unplaced());
         live.source.resume();
         live.session.set_state(SessionState::Recording);
@@ -208,6 +216,10 @@ impl FlightRecorder {
         kernel?;
         let ring_bytes = rings?;
         unplaced?;
+        if let Some((log, rows)) = samples {
+            dir.add_call_paths(&log)?;
+            dir.add_sampling(&rows)?;
+        }
         self.write_tables(live, dir, end)?;
         Ok(kernel_bytes + ring_bytes)
     }

@@ -8,6 +8,7 @@
 //! | `recorder`, `flight` | a recording from start to end; the flight recorder |
 //! | `kernel` | kernel events: tracefs, perf, uprobes, selections |
 //! | `rings` | annotations: the session in shared memory, its ring files, the collector, attaching |
+//! | `stacks` | call paths: samples of what threads run |
 //! | `budget` | the choice of the kernel events that are on, so that they stay within a budget |
 //! | `program` | the program: its process, name spaces, CPU limits |
 //! | `files` | the recording directory, packing, recovering, the output file |
@@ -15,7 +16,7 @@
 //! | `guard` | access to files and mappings that other users may change; bounds |
 //! | `prim` | everything that depends on the CPU |
 //!
-//! A module uses those after it in this order: recorder, files, names, budget, kernel and rings, program, guard. Public
+//! A module uses those after it in this order: recorder, files, names, stacks, budget, kernel and rings, program, guard. Public
 //! modules are re-exported at the root of the crate, so that callers need not know the modules.
 mod budget;
 pub mod clock;
@@ -37,6 +38,7 @@ mod quote;
 mod random;
 mod recorder;
 mod rings;
+mod stacks;
 mod testhook;
 
 pub use budget::governor;
@@ -49,7 +51,7 @@ pub use guard::safefs;
 pub use kernel::{perf, selection, tracefs, uprobes};
 pub use losses::Losses;
 pub use notice::{LeftInRings, Notice, Notify, Summary};
-pub use options::{Flight, KEEP_FREE, LockProbe, Options, Target, UnitCosts};
+pub use options::{Flight, KEEP_FREE, LockProbe, Options, Stacks, Target, UnitCosts};
 pub use program::{locks, procs};
 pub use quote::shell_word;
 pub use recorder::{children_cpu_ns, record};

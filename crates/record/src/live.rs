@@ -6,6 +6,7 @@ use crate::options::Options;
 use crate::program::limits::Limits;
 use crate::rings::collector::Collector;
 use crate::rings::session::Session;
+use crate::stacks::Sampler;
 use kasuri_format::meta::{LimitRow, Meta};
 use kasuri_format::ring::LOST_CAUSES;
 
@@ -19,6 +20,10 @@ pub(crate) struct Live<'a> {
     pub(crate) collector: Collector,
     /// Kernel events.
     pub(crate) source: Source,
+    /// Samples of call paths.
+    pub(crate) stacks: Option<Sampler>,
+    /// Bytes of them written so far.
+    pub(crate) stack_bytes: u64,
     /// CPU limits of the program.
     pub(crate) limits: Limits,
     pub(crate) meta: Meta,
@@ -28,7 +33,7 @@ pub(crate) struct Live<'a> {
 impl Live<'_> {
     /// Bytes recorded so far.
     pub(crate) fn bytes(&self) -> u64 {
-        self.source.bytes() + self.collector.bytes()
+        self.source.bytes() + self.collector.bytes() + self.stack_bytes
     }
 
     /// CPU limits that are new or changed; with `all`, every counter is read once more.

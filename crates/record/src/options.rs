@@ -42,6 +42,18 @@ impl LockProbe {
     }
 }
 
+/// Samples of call paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stacks {
+    /// None.
+    Off,
+    /// As many as cost little.
+    #[default]
+    On,
+    /// The longest copies of stacks, and the waits and wake-ups that are too dear else.
+    Deep,
+}
+
 /// Cost of one event as the lab measured it: ns, median and the ends of the 95 % interval, by `system/event`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnitCosts {
@@ -91,6 +103,8 @@ pub struct Options {
     /// Functions that acquire and release a lock, recorded by uprobes:
     /// `[BINARY:]LOCK[@ARGUMENT][,UNLOCK[@ARGUMENT]]`.
     pub lock_functions: Vec<String>,
+    /// Call paths.
+    pub stacks: Stacks,
     /// Pack into one file afterwards; else leave the directory.
     pub pack: bool,
     /// CPUs that the program may use; empty: the same as the recorder.
@@ -119,6 +133,7 @@ impl Options {
             costs: UnitCosts::default(),
             locks: None,
             lock_functions: Vec::new(),
+            stacks: Stacks::default(),
             pack: true,
             cpus: Vec::new(),
             shm_dir: PathBuf::from("/dev/shm"),

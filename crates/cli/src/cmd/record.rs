@@ -4,7 +4,9 @@ use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::costs::{ANNOTATION, Bench, Costs, learn};
 use kasuri_record::selection::Selections;
-use kasuri_record::{Error, Flight, LockProbe, Notice, Options, Summary, Target, UnitCosts};
+use kasuri_record::{
+    Error, Flight, LockProbe, Notice, Options, Stacks, Summary, Target, UnitCosts,
+};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -100,6 +102,10 @@ pub struct Args {
     #[arg(long, value_name = "FUNCTIONS")]
     lock_function: Vec<String>,
 
+    /// Record which code runs, as samples of call paths: `deep` copies more of each stack
+    #[arg(long, value_name = "HOW", value_enum, default_value = "on")]
+    stacks: HowStacks,
+
     /// Limit the cost of kernel events to PERCENT of the program's CPU time, for example 2%. If needed, kasuri first disables
     /// events that the timeline can do without, then records only windows of time; the report shows which
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["flight", "no_kernel"])]
@@ -138,6 +144,17 @@ enum Locks {
     Full,
     /// Count acquisitions, record about one hold in 64 and every wait
     Light,
+}
+
+/// How much is recorded of call paths.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum HowStacks {
+    /// No samples
+    Off,
+    /// As many samples as cost less than 1 % of the program's CPU time
+    On,
+    /// Deeper stacks and more of them, at a higher cost
+    Deep,
 }
 
 /// Records; passes the program's exit status on.
@@ -220,6 +237,11 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     });
     options.lock_functions = args.lock_function.clone();
     options.budget = args.budget;
+    options.stacks = match args.stacks {
+        HowStacks::Off => Stacks::Off,
+        HowStacks::On => Stacks::On,
+        HowStacks::Deep => Stacks::Deep,
+    };
     options.pack = !args.no_pack;
     if let Some(dir) = std::env::var_os("KASURI_SHM_DIR") {
         options.shm_dir = PathBuf::from(dir);

@@ -1,14 +1,14 @@
 //! The recording directory. Spec: docs/format.md.
 //!
 //! [`Directory`] is the recorder's side: it makes the directory, holds its lock, and appends rows to the tables
-//! (`anchors.jsonl`, `kernel-loss.jsonl`, `procs.jsonl`, `limits.jsonl`). A row is one line of JSON; a write that
+//! (`anchors.jsonl`, `kernel-loss.jsonl`, `procs.jsonl`, `limits.jsonl`, `sampling.jsonl`) and to `call-paths.log`. A row is one line of JSON; a write that
 //! fails in the middle is cut off again. The free functions work on a directory whose recorder is dead. All access
 //! goes through [`crate::guard::safefs`].
 use crate::error::{Error, Result};
 use crate::files::output::{self, Kind};
 use crate::guard::foreign::{self, Foreign};
 use crate::guard::safefs::{Access, Held};
-use kasuri_format::meta::{Anchor, KernelLoss, LimitRow, Meta, Proc, to_lines};
+use kasuri_format::meta::{Anchor, KernelLoss, LimitRow, Meta, Proc, SamplingRow, to_lines};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use std::fs::File;
@@ -20,6 +20,10 @@ use std::path::{Path, PathBuf};
 const RESERVE: &str = "reserve";
 /// Size of the reserve. Metadata with the format of every event takes most of it.
 const RESERVE_BYTES: u64 = 512 << 10;
+/// Modules, frames, paths and samples, in the form of kasuri_format::call_paths.
+pub(crate) const CALL_PATHS: &str = "call-paths.log";
+/// Changes in how they are sampled.
+pub(crate) const SAMPLING: &str = "sampling.jsonl";
 
 /// A recording directory being written. It holds a flock(2) on the directory, by which other processes know that its
 /// recorder lives.
@@ -30,6 +34,8 @@ pub struct Directory {
     losses: File,
     procs: File,
     limits: File,
+    call_paths: File,
+    sampling: File,
 }
 
 /// `NAME.kasuri.d` for `NAME.kasuri`.
@@ -108,6 +114,8 @@ impl Directory {
             losses: file("kernel-loss.jsonl")?,
             procs: file("procs.jsonl")?,
             limits: file("limits.jsonl")?,
+            call_paths: file(CALL_PATHS)?,
+            sampling: file(SAMPLING)?,
             held,
         })
     }
@@ -185,6 +193,22 @@ impl Directory {
         append(&mut self.limits, &self.held, "limits.jsonl", rows)
     }
 
+    /// Adds records to the log of call paths.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn add_call_paths(&mut self, bytes: &[u8]) -> Result<()> {
+        append_bytes(&mut self.call_paths, &self.held, CALL_PATHS, bytes)
+    }
+
+    /// Adds changes in how call paths are sampled.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn add_sampling(&mut self, rows: &[SamplingRow]) -> Result<()> {
+        append(&mut self.sampling, &self.held, SAMPLING, rows)
+    }
+
     /// Removes it with all files that a recorder makes. Returns the files of other programs that keep it in place.
     pub(crate) fn discard(self) -> Option<Foreign> {
         remove(&self.held)
@@ -223,7 +247,7 @@ fn is_recording_file(name: &str) -> bool {
 }
 
 /// Files of every recording directory; besides them one for each CPU and some for each client.
-const FILES: [&str; 8] = [
+const FILES: [&str; 10] = [
     "meta.json",
     "meta.json.new",
     RESERVE,
@@ -231,17 +255,24 @@ const FILES: [&str; 8] = [
     "kernel-loss.jsonl",
     "procs.jsonl",
     "limits.jsonl",
+    CALL_PATHS,
+    SAMPLING,
     crate::rings::session::SESSION,
 ];
 
 fn append<T: Serialize>(file: &mut File, dir: &Held, name: &str, rows: &[T]) -> Result<()> {
-    if rows.is_empty() {
+    append_bytes(file, dir, name, to_lines(rows).as_bytes())
+}
+
+/// Appends all of `bytes` or, when there is no room for them, nothing.
+fn append_bytes(file: &mut File, dir: &Held, name: &str, bytes: &[u8]) -> Result<()> {
+    if bytes.is_empty() {
         return Ok(());
     }
     let failed = |e| Error::file("write", &dir.named(name), e);
     let before = file.metadata().map_err(failed)?.len();
-    file.write_all(to_lines(rows).as_bytes()).map_err(|e| {
-        // Half a line would hide the rows written after it, once there is room again.
+    file.write_all(bytes).map_err(|e| {
+        // Half a record would hide the rows written after it, once there is room again.
         let _ = file.set_len(before);
         let _ = file.seek(SeekFrom::Start(before));
         failed(e)

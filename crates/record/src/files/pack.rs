@@ -8,6 +8,7 @@
 //! damaged: each damaged part is left out and named in [`Packed::damage`], and the number of lost events then counts
 //! as unknown.
 use crate::error::{Error, Result};
+use crate::files::directory::{CALL_PATHS, SAMPLING};
 use crate::files::output::{self, Readers};
 use crate::files::symbols::Symbols;
 use crate::guard::bounds::{MAX_META_BYTES, MAX_NAMES, MAX_SITES_BYTES, MAX_TABLE_BYTES};
@@ -16,11 +17,14 @@ use crate::guard::sigbus::Guarded;
 use crate::kernel::perf;
 use crate::losses::Losses;
 use crate::notice::{Notice, Notify, Summary};
+use kasuri_format::call_paths::read_log;
 use kasuri_format::container::{
     BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,
-    encode_kernel_blocks, encode_perf_blocks,
+    encode_kernel_blocks, encode_perf_blocks, encode_sample_blocks,
 };
-use kasuri_format::meta::{Anchor, ClientLoss, KernelLoss, LimitRow, Meta, Proc, parse_lines};
+use kasuri_format::meta::{
+    Anchor, ClientLoss, KernelLoss, LimitRow, Meta, Proc, SamplingRow, parse_lines,
+};
 use kasuri_format::ring::{Chunk, LOST_CAUSES, Lost, SiteTable, parse_chunks, streams};
 use kasuri_format::tracefs::{EventTable, PageLayout};
 use std::collections::{BTreeMap, HashMap};
@@ -39,6 +43,8 @@ pub struct Packed {
     pub kernel_events: u64,
     /// Annotations kept.
     pub annotation_events: u64,
+    /// Samples of call paths.
+    pub samples: u64,
     /// Events that the file lacks.
     pub losses: Losses,
     /// Bytes of the file.
@@ -241,6 +247,7 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
             writer.sites(&table).map_err(write_error)?;
         }
     }
+    write_call_paths(dirs[0], &mut writer, &mut packed).map_err(write_error)?;
     write_events(dirs, &meta, &mut writer, &mut packed, outside)?;
     let (out, bytes) = writer.finish().map_err(write_error)?;
     out.into_inner()
@@ -250,6 +257,37 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
     packed.bytes = bytes;
     packed.doubt();
     Ok(packed)
+}
+
+/// Writes modules, frames and paths, then the samples that refer to them. A log that a kill cut off ends in half a record;
+/// what is before it is whole.
+fn write_call_paths(
+    dir: &Held,
+    writer: &mut Writer<BufWriter<File>>,
+    packed: &mut Packed,
+) -> io::Result<()> {
+    let rows: Vec<SamplingRow> = lines(dir, SAMPLING, packed);
+    if !rows.is_empty() {
+        writer.sampling(&rows)?;
+    }
+    let input = match map(dir, CALL_PATHS) {
+        Ok(Some(input)) => input,
+        Ok(None) => return Ok(()),
+        Err(_) if dir.stat_of(CALL_PATHS).is_err() => return Ok(()),
+        Err(why) => {
+            packed.damage.push(why);
+            return Ok(());
+        }
+    };
+    let (log, error) = read_log(input.map.bytes(), 0);
+    let damaged = error.filter(|e| e.kind != kasuri_format::ErrorKind::Truncated);
+    packed
+        .damage
+        .extend(damaged.map(|e| format!("{}: {e}", input.path.display())));
+    writer.call_paths(&log.tables)?;
+    let blocks = encode_sample_blocks(&log.samples, &EncodeOptions::default());
+    packed.samples += log.samples.len() as u64;
+    writer.blocks(&blocks)
 }
 
 /// Reads `meta.json`.

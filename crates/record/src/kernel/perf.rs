@@ -15,44 +15,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// struct perf_event_attr as of PERF_ATTR_SIZE_VER5 (include/uapi/linux/perf_event.h); fields without a name here are
 /// 0.
 #[repr(C)]
-#[derive(Default)]
-struct Attr {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup: u32,
-    bp_type: u32,
-    config1: u64,
-    config2: u64,
-    branch_sample_type: u64,
-    sample_regs_user: u64,
-    sample_stack_user: u32,
-    clockid: i32,
-    sample_regs_intr: u64,
-    aux_watermark: u32,
-    sample_max_stack: u16,
-    reserved: u16,
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Attr {
+    pub(crate) kind: u32,
+    pub(crate) size: u32,
+    pub(crate) config: u64,
+    pub(crate) sample_period: u64,
+    pub(crate) sample_type: u64,
+    pub(crate) read_format: u64,
+    pub(crate) flags: u64,
+    pub(crate) wakeup: u32,
+    pub(crate) bp_type: u32,
+    pub(crate) config1: u64,
+    pub(crate) config2: u64,
+    pub(crate) branch_sample_type: u64,
+    pub(crate) sample_regs_user: u64,
+    pub(crate) sample_stack_user: u32,
+    pub(crate) clockid: i32,
+    pub(crate) sample_regs_intr: u64,
+    pub(crate) aux_watermark: u32,
+    pub(crate) sample_max_stack: u16,
+    pub(crate) reserved: u16,
 }
 const _: () = assert!(size_of::<Attr>() == 112);
 
-const TYPE_SOFTWARE: u32 = 1;
-const COUNT_SW_DUMMY: u64 = 9;
-const SAMPLE_TID: u64 = 1 << 1;
-const SAMPLE_TIME: u64 = 1 << 2;
-const SAMPLE_CPU: u64 = 1 << 7;
-const INHERIT: u64 = 1 << 1;
-const EXCLUDE_KERNEL: u64 = 1 << 5;
-const COMM: u64 = 1 << 9;
-const TASK: u64 = 1 << 13;
-const SAMPLE_ID_ALL: u64 = 1 << 18;
-const COMM_EXEC: u64 = 1 << 24;
-const USE_CLOCKID: u64 = 1 << 25;
+pub(crate) const TYPE_SOFTWARE: u32 = 1;
+pub(crate) const COUNT_SW_DUMMY: u64 = 9;
+pub(crate) const SAMPLE_TID: u64 = 1 << 1;
+pub(crate) const SAMPLE_TIME: u64 = 1 << 2;
+pub(crate) const SAMPLE_CPU: u64 = 1 << 7;
+pub(crate) const INHERIT: u64 = 1 << 1;
+pub(crate) const EXCLUDE_KERNEL: u64 = 1 << 5;
+pub(crate) const COMM: u64 = 1 << 9;
+pub(crate) const TASK: u64 = 1 << 13;
+pub(crate) const SAMPLE_ID_ALL: u64 = 1 << 18;
+pub(crate) const COMM_EXEC: u64 = 1 << 24;
+pub(crate) const USE_CLOCKID: u64 = 1 << 25;
 const CONTEXT_SWITCH: u64 = 1 << 26;
-const IOC_SET_OUTPUT: libc::Ioctl = 0x2405;
+pub(crate) const IOC_SET_OUTPUT: libc::Ioctl = 0x2405;
 const FD_CLOEXEC: libc::c_ulong = 8;
 
 /// Offsets in the first page of a ring (struct perf_event_mmap_page).
@@ -86,6 +86,8 @@ struct Ring {
 pub struct Perf {
     /// The threads it observes.
     pub reach: Reach,
+    /// Pages of each ring.
+    pages: usize,
     rings: Vec<Ring>,
     _events: Vec<OwnedFd>,
 }
@@ -98,12 +100,20 @@ fn open_event(tid: i32, cpu: u32, reach: Reach) -> io::Result<OwnedFd> {
     };
     let attr = Attr {
         kind: TYPE_SOFTWARE,
-        size: size_of::<Attr>() as u32,
         config: COUNT_SW_DUMMY,
         sample_type: SAMPLE_TID | SAMPLE_TIME | SAMPLE_CPU,
         flags: COMM | TASK | SAMPLE_ID_ALL | COMM_EXEC | USE_CLOCKID | CONTEXT_SWITCH | own,
         clockid: libc::CLOCK_MONOTONIC,
         ..Attr::default()
+    };
+    open_attr(attr, tid, cpu)
+}
+
+/// perf_event_open(2) for a thread (-1: all) on a CPU.
+pub(crate) fn open_attr(attr: Attr, tid: i32, cpu: u32) -> io::Result<OwnedFd> {
+    let attr = Attr {
+        size: size_of::<Attr>() as u32,
+        ..attr
     };
     // SAFETY: `attr` is a valid struct perf_event_attr of the size it states.
     let fd = unsafe {
@@ -140,6 +150,11 @@ impl Perf {
     pub fn open(reach: Reach, tids: &[i32], cpus: &[u32], dir: &Held) -> Result<Perf> {
         let mut perf = Perf {
             reach,
+            // A user without privileges may lock 129 pages for each CPU: half of them are left for samples of stacks.
+            pages: match reach {
+                Reach::System => 128,
+                Reach::Own => 64,
+            },
             rings: Vec::new(),
             _events: Vec::new(),
         };
@@ -173,7 +188,7 @@ impl Perf {
                     let path = dir.named(&name);
                     let file = dir.file(&name, Access::New);
                     let file = file.map_err(|e| Error::file("make", &path, e))?;
-                    let (map, page_bytes) = map_ring(&event).map_err(refused)?;
+                    let (map, page_bytes) = map_ring(&event, self.pages).map_err(refused)?;
                     let data_bytes = map.len() - page_bytes;
                     self.rings.push(Ring {
                         cpu,
@@ -251,14 +266,17 @@ fn each_record(bytes: &[u8], mut each: impl FnMut(u32, &[u8])) {
     }
 }
 
-/// The largest ring that the user's share of locked memory allows: the kernel's default share is
-/// 516 KiB for each CPU, which is 128 pages and the header.
-fn map_ring(event: &OwnedFd) -> io::Result<(memmap2::MmapRaw, usize)> {
+/// A ring of `most_pages` (a power of 2), or the largest that the user's share of locked memory allows: the kernel's
+/// default share is 516 KiB for each CPU, which is 128 pages and the header.
+pub(crate) fn map_ring(
+    event: &OwnedFd,
+    most_pages: usize,
+) -> io::Result<(memmap2::MmapRaw, usize)> {
     // SAFETY: asks for a constant of the system.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
         .unwrap_or(PAGE)
         .max(PAGE);
-    let mut pages = 128;
+    let mut pages = most_pages;
     loop {
         match memmap2::MmapOptions::new()
             .len((pages + 1) * page)

@@ -24,6 +24,9 @@ impl Recorder<'_> {
     /// Ends the recording, and packs it.
     pub(super) fn end(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
         self.live.source.stop();
+        if let Some(stacks) = &mut self.live.stacks {
+            stacks.finish();
+        }
         self.name_refused(notify);
         match self.flight.is_some() {
             true => self.end_flight(notify),
@@ -104,8 +107,9 @@ impl Recorder<'_> {
         if rings.is_err() || unplaced.is_err() {
             live.leave_rings();
         }
+        let stacks = self.write_stacks();
         let tables = self.write_last_rows();
-        kernel.and(rings).and(unplaced).and(tables)
+        kernel.and(rings).and(unplaced).and(stacks).and(tables)
     }
 
     fn write_last_rows(&mut self) -> Result<()> {

@@ -194,6 +194,11 @@ impl<'a> Recorder<'a> {
             budget.tick(&mut live.source)?;
         }
         let collected = live.collector.tick(Some(&live.session))?;
+        if let Some(stacks) = &mut live.stacks {
+            stacks.drain();
+        }
+        self.write_stacks()?;
+        let live = &mut self.live;
         self.dir.add_limits(&live.read_limits(false))?;
         self.dir.add_procs(&live.collector.take_names())?;
         self.leave_disk_to_others()?;
@@ -207,6 +212,18 @@ impl<'a> Recorder<'a> {
             self.tick = (self.tick * 2).min(self.tick_max);
         }
         Ok(())
+    }
+
+    /// Writes the samples that were taken since the last time.
+    fn write_stacks(&mut self) -> Result<()> {
+        let live = &mut self.live;
+        let Some(stacks) = &mut live.stacks else {
+            return Ok(());
+        };
+        let (log, rows) = (stacks.take_log(), stacks.take_rows());
+        live.stack_bytes += log.len() as u64;
+        self.dir.add_call_paths(&log)?;
+        self.dir.add_sampling(&rows)
     }
 
     /// Stops the recording before the disk is full, because the machine may do other work.

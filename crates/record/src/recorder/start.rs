@@ -13,7 +13,7 @@ use crate::flight::FlightRecorder;
 use crate::kernel::source::{self, Opened, Source};
 use crate::live::Live;
 use crate::notice::{Notice, Notify, Summary};
-use crate::options::{Options, Target};
+use crate::options::{Options, Stacks, Target};
 use crate::program::child::{Child, OpenFiles, pin_process};
 use crate::program::limits::Limits;
 use crate::program::procs::{self, Snapshots};
@@ -22,6 +22,7 @@ use crate::program::{locks, namespaces};
 use crate::rings::attach::Attachment;
 use crate::rings::collector::Collector;
 use crate::rings::session::{Session, SessionOptions, policy_name};
+use crate::stacks::{Plan, Sampler};
 use kasuri_format::meta::{AnnotationsMeta, META_VERSION, Meta};
 use kasuri_format::ring::Policy;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -110,6 +111,7 @@ impl<'a> Recorder<'a> {
         if !early {
             self.start_kernel()?;
         }
+        self.start_stacks();
         if let Some(budget) = self.options.budget {
             let meta = &self.live.meta;
             self.budget = Budget::new(budget, self.options, &meta.kernel, &meta.root_pids);
@@ -208,6 +210,22 @@ impl<'a> Recorder<'a> {
         }
     }
 
+    /// Begins to take samples of call paths. A recording without them is complete in all else.
+    fn start_stacks(&mut self) {
+        let live = &mut self.live;
+        if self.options.stacks == Stacks::Off {
+            return;
+        }
+        let pids = &live.meta.root_pids;
+        let tids: Vec<i32> = pids.iter().flat_map(|&pid| procs::threads(pid)).collect();
+        let started = Plan::choose(self.options)
+            .and_then(|plan| Sampler::start(plan, pids, &tids, self.options.flight.is_some()));
+        match started {
+            Ok(sampler) => live.stacks = Some(sampler),
+            Err(why) => live.meta.missing.push(why),
+        }
+    }
+
     /// Lets the program run, or switches on the annotations of the running process.
     fn release(&mut self, notify: Notify<'_>) -> Result<()> {
         if let Some(child) = &mut self.child {
@@ -275,6 +293,8 @@ fn open_live<'a>(options: &'a Options, dir: &Directory, opened: Opened) -> Resul
         session,
         collector,
         source: opened.source,
+        stacks: None,
+        stack_bytes: 0,
         limits: Limits::new(&crate::host::cpu_list("online")),
         meta,
         summary: Summary::default(),

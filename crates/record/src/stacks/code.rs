@@ -1,0 +1,101 @@
+//! Finds the code of processes: opens the files that they have mapped, reads their maps, finds kernel symbols.
+use crate::guard::safefs::{open_in_root_of, open_regular, read_at_most};
+use kasuri_unwind::{Backing, File, Files, Mapping, parse_maps};
+use std::fs::Metadata;
+use std::io::{BufRead, BufReader};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// Most bytes of /proc/PID/maps: the kernel's limit of 65,530 mappings, with paths of usual length.
+const MAPS_BYTES_MAX: u64 = 16 << 20;
+/// Most bytes of the vdso; it has two pages.
+const VDSO_BYTES_MAX: u64 = 1 << 20;
+
+/// Opens the files behind mappings.
+#[derive(Debug, Default)]
+pub(crate) struct MappedFiles;
+
+impl Files for MappedFiles {
+    /// In this order: the mapping itself, which works for removed files and in other mount name spaces, but needs
+    /// CAP_CHECKPOINT_RESTORE; the path in the root directory of the process; for a process that has ended, the path in
+    /// ours. A path must lead to the inode that is mapped.
+    fn open(&mut self, pid: i32, mapping: &Mapping) -> Option<File> {
+        let Backing::File { path, inode, .. } = &mapping.backing else {
+            return None;
+        };
+        let range = format!(
+            "/proc/{pid}/map_files/{:x}-{:x}",
+            mapping.start, mapping.end
+        );
+        let is_it = |file: &std::fs::File| file.metadata().is_ok_and(|meta| meta.ino() == inode.0);
+        let file = open_regular(Path::new(&range))
+            .ok()
+            .or_else(|| open_in_root_of(pid, Path::new(path)).ok().filter(is_it))
+            .or_else(|| open_regular(Path::new(path)).ok().filter(is_it))?;
+        let key = key(&file.metadata().ok()?);
+        Some(File {
+            key,
+            bytes: Box::new(file),
+        })
+    }
+
+    fn vdso(&mut self) -> Option<Vec<u8>> {
+        let range = own_maps()?
+            .into_iter()
+            .find(|m| m.backing == Backing::Vdso)?;
+        let len = (range.end - range.start).min(VDSO_BYTES_MAX);
+        let mut bytes = vec![0; len as usize];
+        let memory = std::fs::File::open("/proc/self/mem").ok()?;
+        memory.read_exact_at(&mut bytes, range.start).ok()?;
+        Some(bytes)
+    }
+}
+
+fn key(meta: &Metadata) -> [u64; 6] {
+    [
+        meta.dev(),
+        meta.ino(),
+        meta.size(),
+        meta.mtime() as u64,
+        meta.mtime_nsec() as u64,
+        meta.ctime_nsec() as u64,
+    ]
+}
+
+fn own_maps() -> Option<Vec<Mapping>> {
+    maps(std::process::id() as i32)
+}
+
+/// The executable mappings of a process; `None`: they cannot be read, since it has ended or is not ours.
+pub(crate) fn maps(pid: i32) -> Option<Vec<Mapping>> {
+    let file = std::fs::File::open(format!("/proc/{pid}/maps")).ok()?;
+    let text = read_at_most(file, MAPS_BYTES_MAX).ok()?;
+    let mappings = parse_maps(&String::from_utf8_lossy(&text));
+    (!mappings.is_empty()).then_some(mappings)
+}
+
+/// The addresses of the code by which the timer interrupt enters the kernel. The frames up to it are those of the
+/// interrupt and not of the thread that it interrupted. `None`: not known; /proc/kallsyms needs CAP_SYSLOG.
+pub(crate) fn tick_entry() -> Option<Range<u64>> {
+    let file = std::fs::File::open("/proc/kallsyms").ok()?;
+    let mut start = None;
+    for line in BufReader::new(file).lines() {
+        let line = line.ok()?;
+        let mut words = line.split(' ');
+        let address = u64::from_str_radix(words.next()?, 16).ok()?;
+        let name = words.nth(1)?;
+        match start {
+            None if matches!(
+                name,
+                "asm_sysvec_apic_timer_interrupt" | "apic_timer_interrupt"
+            ) =>
+            {
+                start = (address != 0).then_some(address);
+            }
+            Some(start) if address > start => return Some(start..address),
+            _ => {}
+        }
+    }
+    None
+}

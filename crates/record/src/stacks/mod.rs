@@ -1,0 +1,316 @@
+//! Call paths: samples of what threads run.
+//!
+//! The kernel copies the registers and the top of the stack of a running thread to a ring; [`Sampler`] follows the copy with
+//! kasuri-unwind as it drains the ring, so that only paths reach the disk, and none of the program's data. What it needs of
+//! the program's files and mappings it learns from the same rings. docs/design/call-paths.md has reasons and figures.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `events` | perf events that take samples |
+//! | `ring` | their rings and records |
+//! | `registers` | perf's registers |
+//! | `code` | files and mappings of processes |
+//! | `state` | records -> samples |
+mod code;
+mod events;
+mod registers;
+mod ring;
+mod state;
+
+use crate::clock;
+use crate::kernel::perf::{self, Reach};
+use crate::options::{Options, Stacks, Target};
+use events::{Source, View};
+use kasuri_format::meta::SamplingRow;
+use kasuri_unwind::Cpu;
+use ring::Ring;
+use state::State;
+use std::os::fd::OwnedFd;
+
+/// Bytes of the stack that are copied at first, and at most: the kernel's limit is 64 KiB for the whole record.
+const STACK_BYTES: u32 = 16 << 10;
+const STACK_BYTES_MAX: u32 = 63 << 10;
+/// Pages of a ring: 2 MiB, 500 samples of the first size on machines with small pages. A user without privileges gets less.
+const RING_PAGES: usize = 512;
+const RING_PAGES_OWN: usize = 32;
+/// CPU time between two samples of a timer of our own, ns: a little off 4 ms, so that it does not stay in step with the
+/// program's own periods.
+const PERIOD_NS: u64 = 4_003_003;
+/// Stacks after which their size is judged.
+const JUDGED: u64 = 64;
+
+/// What a recording's samples will be taken with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    source: Source,
+    view: View,
+    cpu: Cpu,
+    stack_bytes: u32,
+    everyone: bool,
+}
+
+/// The rings and events of one CPU.
+#[derive(Debug)]
+struct PerCpu {
+    cpu: u32,
+    ring: Ring,
+    /// Its ring is the one above.
+    leader: OwnedFd,
+    /// Of further threads.
+    _changes: Vec<OwnedFd>,
+    samples: Vec<OwnedFd>,
+}
+
+/// Takes samples.
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    plan: Plan,
+    cpus: Vec<PerCpu>,
+    state: State,
+}
+
+impl Plan {
+    /// Chooses the source that this user may have. `Err`: there is none, and why.
+    pub(crate) fn choose(options: &Options) -> Result<Plan, String> {
+        let Some(cpu) = Cpu::own() else {
+            return Err("no call paths: stacks of this kind of CPU cannot be followed (x86-64 and 64-bit Arm can)".to_owned());
+        };
+        let everyone = matches!(options.target, Target::System(_));
+        let reach = perf::reach().ok_or(
+            "no call paths: perf_event_open is refused; `sudo sysctl kernel.perf_event_paranoid=2`, in a container allow the \
+             system call perf_event_open",
+        )?;
+        if everyone && reach == Reach::Own {
+            return Err("no call paths with -a: this user may not see other users' threads; `sudo kasuri record -a ...`".to_owned());
+        }
+        let tick = match reach {
+            Reach::System => events::tick(),
+            Reach::Own => None,
+        };
+        let view = View {
+            system: tick.is_some() || everyone,
+            kernel: reach == Reach::System,
+        };
+        let stack_bytes = match options.stacks {
+            Stacks::Deep => STACK_BYTES_MAX,
+            _ => STACK_BYTES,
+        };
+        Ok(Plan {
+            source: tick.unwrap_or(Source::CpuClock(PERIOD_NS)),
+            view,
+            cpu,
+            stack_bytes,
+            everyone,
+        })
+    }
+}
+
+impl Sampler {
+    /// Opens the events on the processes `pids` and their threads `tids`, and begins. `Err`: why it cannot.
+    pub(crate) fn start(
+        plan: Plan,
+        pids: &[i32],
+        tids: &[i32],
+        keeps: bool,
+    ) -> Result<Sampler, String> {
+        let mut sampler = Sampler {
+            plan,
+            cpus: Vec::new(),
+            state: State::new(plan.cpu, plan.everyone, plan.view.kernel, keeps),
+        };
+        pids.iter().for_each(|&pid| sampler.state.add_process(pid));
+        for cpu in crate::host::cpu_list("online") {
+            sampler.open_cpu(cpu, tids)?;
+        }
+        if sampler.cpus.is_empty() {
+            return Err("no call paths: no thread of the program is left".to_owned());
+        }
+        sampler.open_samples(tids)?;
+        sampler.state.row(SamplingRow {
+            source: plan.source.name().to_owned(),
+            on: true,
+            period_ns: plan.source.period_ns(),
+            ..SamplingRow::default()
+        });
+        Ok(sampler)
+    }
+
+    fn tids<'t>(&self, tids: &'t [i32]) -> &'t [i32] {
+        match self.plan.view.system {
+            true => &[-1],
+            false => tids,
+        }
+    }
+
+    fn open_cpu(&mut self, cpu: u32, tids: &[i32]) -> Result<(), String> {
+        let refused =
+            |e| format!("no call paths: perf events are refused ({e}); see `kasuri doctor`");
+        let mut opened = Vec::new();
+        for &tid in self.tids(tids) {
+            match events::open_changes(self.plan.view, tid, cpu) {
+                Ok(event) => opened.push(event),
+                Err(e) if is_gone(&e) => {}
+                Err(e) => return Err(refused(e)),
+            }
+        }
+        let mut changes = opened.into_iter();
+        let Some(leader) = changes.next() else {
+            return Ok(());
+        };
+        let pages = match self.plan.view.kernel {
+            true => RING_PAGES,
+            false => RING_PAGES_OWN,
+        };
+        let ring = Ring::map(&leader, pages).map_err(|e| {
+            format!("no call paths: no memory for samples ({e}); `ulimit -l unlimited`")
+        })?;
+        let changes: Vec<OwnedFd> = changes.collect();
+        for event in &changes {
+            events::set_output(event, &leader).map_err(refused)?;
+        }
+        self.cpus.push(PerCpu {
+            cpu,
+            ring,
+            leader,
+            _changes: changes,
+            samples: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Opens events that take samples in place of those before.
+    fn open_samples(&mut self, tids: &[i32]) -> Result<(), String> {
+        let refused =
+            |e| format!("no call paths: perf events are refused ({e}); see `kasuri doctor`");
+        let Plan { source, view, .. } = self.plan;
+        let all = self.tids(tids).to_vec();
+        for per_cpu in &mut self.cpus {
+            // A record must leave room in the ring for others.
+            let most = (per_cpu.ring.data_bytes() / 4) as u32 & !7;
+            let bytes = self.plan.stack_bytes.min(most);
+            let mut samples = Vec::new();
+            for &tid in &all {
+                match events::open_samples(source, view, bytes, tid, per_cpu.cpu) {
+                    Ok(event) => samples.push(event),
+                    Err(e) if is_gone(&e) => {}
+                    Err(e) => return Err(refused(e)),
+                }
+            }
+            for event in &samples {
+                events::set_output(event, &per_cpu.leader)
+                    .and_then(|()| events::id(event))
+                    .and_then(|id| {
+                        self.state.add_event(id);
+                        events::enable(event)
+                    })
+                    .map_err(refused)?;
+            }
+            per_cpu.samples = samples;
+        }
+        Ok(())
+    }
+
+    /// Takes the samples that wait in the rings.
+    pub(crate) fn drain(&mut self) {
+        // A record with an earlier time may still be on its way to another ring than those with later ones; those wait.
+        self.drain_until(clock::monotonic_ns());
+        self.widen();
+    }
+
+    fn drain_until(&mut self, horizon: u64) {
+        let waiting: u64 = self.cpus.iter_mut().map(|c| c.ring.look()).sum();
+        if waiting == 0 {
+            return;
+        }
+        self.state.begin();
+        loop {
+            let times = self.cpus.iter_mut().enumerate();
+            let next = times
+                .filter_map(|(ix, c)| Some((c.ring.next_time()?, ix)))
+                .min();
+            let Some((time, ix)) = next.filter(|&(time, _)| time <= horizon) else {
+                break;
+            };
+            let per_cpu = &mut self.cpus[ix];
+            if let Some(record) = per_cpu.ring.peek() {
+                self.state.take(record, time, per_cpu.cpu, self.plan.source);
+            }
+            per_cpu.ring.pass();
+        }
+        self.cpus.iter().for_each(|c| c.ring.give_back());
+        self.state.end();
+    }
+
+    /// Copies more of each stack when too many copies are too short.
+    fn widen(&mut self) {
+        let (judged, cut) = self.state.judged();
+        if judged < JUDGED || cut * 50 <= judged {
+            return;
+        }
+        self.state.forget_judged();
+        let wider = (self.plan.stack_bytes * 2).min(STACK_BYTES_MAX);
+        if wider == self.plan.stack_bytes {
+            return;
+        }
+        self.plan.stack_bytes = wider;
+        let tids: Vec<i32> = match self.plan.view.system {
+            true => Vec::new(),
+            false => self
+                .state
+                .tree()
+                .iter()
+                .flat_map(|&pid| crate::program::procs::threads(pid))
+                .collect(),
+        };
+        let reason = match self.open_samples(&tids) {
+            Ok(()) => format!(
+                "{cut} of {judged} copies of stacks were too short: {} KiB of each are copied from now on",
+                wider >> 10
+            ),
+            Err(why) => why,
+        };
+        self.state.row(SamplingRow {
+            source: self.plan.source.name().to_owned(),
+            on: true,
+            period_ns: self.plan.source.period_ns(),
+            reason,
+            ..SamplingRow::default()
+        });
+    }
+
+    /// Ends sampling, and takes the last samples.
+    pub(crate) fn finish(&mut self) {
+        self.cpus.iter_mut().for_each(|c| c.samples.clear());
+        self.drain_until(u64::MAX);
+        self.state.row(SamplingRow {
+            source: self.plan.source.name().to_owned(),
+            ..SamplingRow::default()
+        });
+    }
+
+    /// Bytes for the end of the log.
+    pub(crate) fn take_log(&mut self) -> Vec<u8> {
+        self.state.take_log()
+    }
+
+    /// Rows for `sampling.jsonl`.
+    pub(crate) fn take_rows(&mut self) -> Vec<SamplingRow> {
+        self.state.take_rows()
+    }
+
+    /// The whole log of a flight recorder, with the samples from a time on.
+    pub(crate) fn snapshot(&mut self, from_ns: u64) -> (Vec<u8>, Vec<SamplingRow>) {
+        self.drain();
+        self.state.snapshot(from_ns)
+    }
+
+    /// Forgets what a flight recorder need not keep.
+    pub(crate) fn keep_from(&mut self, from_ns: u64) {
+        self.state.keep_from(from_ns);
+    }
+}
+
+/// The thread ended, or the CPU went offline, since they were listed.
+fn is_gone(e: &std::io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
+}

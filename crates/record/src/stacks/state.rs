@@ -1,0 +1,427 @@
+//! Turns records of the rings into samples: keeps mappings up to date, follows stacks.
+use super::code::{MappedFiles, maps, tick_entry};
+use super::events::Source;
+use super::registers;
+use super::ring::{self, Common, Record, Taken, kernel_part};
+use crate::clock;
+use kasuri_format::call_paths::{LogWriter, Sample, SampleKind};
+use kasuri_format::meta::SamplingRow;
+use kasuri_unwind::{Cpu, Mapping, Stack, Unwinder, backing};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ops::Range;
+
+/// Most processes that are taken to belong to the program.
+const TREE_MAX: usize = 1 << 16;
+/// Most samples that a flight recorder keeps, 40 bytes each.
+const KEPT_MAX: usize = 1 << 20;
+/// Shortest time between two reads of the mappings of a process whose code is unknown, ns.
+const REREAD_NS: u64 = 100_000_000;
+/// Most such reads in that time, of all processes together.
+const REREADS_MAX: usize = 32;
+/// How long mappings of a process are kept after its first thread ended, ns: others may still run.
+const LINGER_NS: u64 = 1_000_000_000;
+/// Share of one CPU that following stacks may take; more, and only some are followed.
+const SHARE_MAX: f64 = 0.2;
+/// Time over which that is judged, ns.
+const JUDGE_NS: u64 = 250_000_000;
+/// Most rows of changes; a recording with more says no more of them.
+const ROWS_MAX: usize = 100_000;
+
+/// Everything but the rings.
+#[derive(Debug)]
+pub(super) struct State {
+    unwinder: Unwinder,
+    everyone: bool,
+    has_chain: bool,
+    /// The program's processes.
+    tree: HashSet<i32>,
+    /// Numbers of events that take samples.
+    events: HashSet<u64>,
+    /// `None`: not looked for yet.
+    tick_entry: Option<Option<Range<u64>>>,
+    /// Processes that ended, and when.
+    ended: VecDeque<(u64, i32)>,
+    /// When mappings were read anew, since `reread_ns`.
+    reread: HashSet<i32>,
+    reread_ns: u64,
+    rows: Vec<SamplingRow>,
+    n_rows: usize,
+    /// A flight recorder's samples; else they go to the log at once.
+    kept: Option<VecDeque<Sample>>,
+    judged: u64,
+    cut: u64,
+    pace: Pace,
+    lost: HashMap<u32, u64>,
+}
+
+/// Follows one stack in `every`, so that the recorder takes no more than its share of a CPU.
+#[derive(Debug)]
+struct Pace {
+    every: u64,
+    count: u64,
+    began_ns: u64,
+    since_ns: u64,
+    used_ns: u64,
+}
+
+fn thread_cpu_ns() -> u64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+impl State {
+    pub(super) fn new(cpu: Cpu, everyone: bool, has_chain: bool, keeps: bool) -> State {
+        State {
+            unwinder: Unwinder::new(cpu),
+            everyone,
+            has_chain,
+            tree: HashSet::new(),
+            events: HashSet::new(),
+            tick_entry: None,
+            ended: VecDeque::new(),
+            reread: HashSet::new(),
+            reread_ns: 0,
+            rows: Vec::new(),
+            n_rows: 0,
+            kept: keeps.then(VecDeque::new),
+            judged: 0,
+            cut: 0,
+            pace: Pace {
+                every: 1,
+                count: 0,
+                began_ns: 0,
+                since_ns: clock::monotonic_ns(),
+                used_ns: 0,
+            },
+            lost: HashMap::new(),
+        }
+    }
+
+    /// A process of the program that was there before the events were opened.
+    pub(super) fn add_process(&mut self, pid: i32) {
+        self.tree.insert(pid);
+        if let Some(mappings) = maps(pid) {
+            self.unwinder.set_maps(pid, mappings);
+        }
+    }
+
+    pub(super) fn add_event(&mut self, id: u64) {
+        self.events.insert(id);
+    }
+
+    pub(super) fn tree(&self) -> &HashSet<i32> {
+        &self.tree
+    }
+
+    /// Stacks since the last [`State::forget_judged`], and those among them whose copy was too short.
+    pub(super) fn judged(&self) -> (u64, u64) {
+        (self.judged, self.cut)
+    }
+
+    pub(super) fn forget_judged(&mut self) {
+        (self.judged, self.cut) = (0, 0);
+    }
+
+    /// Adds a change, with the present time.
+    pub(super) fn row(&mut self, row: SamplingRow) {
+        self.n_rows += 1;
+        if self.n_rows <= ROWS_MAX {
+            let monotonic_ns = clock::monotonic_ns();
+            self.rows.push(SamplingRow {
+                monotonic_ns,
+                ..row
+            });
+        }
+    }
+
+    pub(super) fn take_rows(&mut self) -> Vec<SamplingRow> {
+        match self.kept {
+            None => std::mem::take(&mut self.rows),
+            Some(_) => Vec::new(),
+        }
+    }
+
+    pub(super) fn take_log(&mut self) -> Vec<u8> {
+        self.unwinder.interner.take_log()
+    }
+
+    /// A drain begins.
+    pub(super) fn begin(&mut self) {
+        self.pace.began_ns = thread_cpu_ns();
+    }
+
+    /// A drain ends.
+    pub(super) fn end(&mut self) {
+        let now = clock::monotonic_ns();
+        self.pace.used_ns += thread_cpu_ns().saturating_sub(self.pace.began_ns);
+        let passed = now.saturating_sub(self.pace.since_ns);
+        if passed >= JUDGE_NS {
+            self.judge_pace(passed);
+            self.pace.since_ns = now;
+            self.pace.used_ns = 0;
+        }
+        while let Some(&(time, pid)) = self.ended.front()
+            && time + LINGER_NS <= now
+        {
+            self.ended.pop_front();
+            self.unwinder.forget(pid);
+        }
+        if self.kept.is_some() {
+            // The flight recorder's log is written from the tables.
+            drop(self.unwinder.interner.take_log());
+        }
+    }
+
+    fn judge_pace(&mut self, passed: u64) {
+        let share = self.pace.used_ns as f64 / passed as f64;
+        let before = self.pace.every;
+        if share > SHARE_MAX {
+            self.pace.every = (before * 2).min(1024);
+        } else if share < SHARE_MAX / 4.0 {
+            self.pace.every = (before / 2).max(1);
+        }
+        if self.pace.every != before {
+            let every = self.pace.every;
+            self.row(SamplingRow {
+                source: "follow".to_owned(),
+                on: true,
+                reason: format!(
+                    "following stacks took {:.0} % of a CPU: 1 of {every} is followed from now on",
+                    share * 100.0
+                ),
+                ..SamplingRow::default()
+            });
+        }
+    }
+
+    /// Takes one record of the ring of `cpu`.
+    pub(super) fn take(&mut self, record: Record<'_>, time: u64, cpu: u32, source: Source) {
+        let taken = match record.kind {
+            ring::SAMPLE => record
+                .sample(self.has_chain)
+                .map(|taken| self.sample(&taken, source)),
+            ring::MMAP2 => self.mapped(&record),
+            ring::COMM => self.new_program(&record),
+            ring::FORK => self.forked(&record),
+            ring::EXIT => self.ended(&record, time),
+            ring::LOST => self.lost(&record, cpu, source),
+            ring::THROTTLE | ring::UNTHROTTLE => {
+                self.throttled(record.kind == ring::UNTHROTTLE, time, cpu, source);
+                Some(())
+            }
+            _ => Some(()),
+        };
+        debug_assert!(
+            taken.is_some(),
+            "a record of kind {} that is too short",
+            record.kind
+        );
+    }
+
+    fn is_ours(&self, pid: i32) -> bool {
+        pid > 0 && (self.everyone || self.tree.contains(&pid))
+    }
+
+    fn mapped(&mut self, record: &Record<'_>) -> Option<()> {
+        let pid = record.u32(8)? as i32;
+        // A process whose other mappings are not known is read as a whole, when it is met.
+        if !self.is_ours(pid) || !self.unwinder.knows(pid) {
+            return Some(());
+        }
+        let (start, len, offset) = (record.u64(16)?, record.u64(24)?, record.u64(32)?);
+        let device = (record.u32(40)?, record.u32(44)?);
+        let inode = (record.u64(48)?, record.u64(56)?);
+        let mapping = Mapping {
+            start,
+            end: start.saturating_add(len),
+            offset,
+            backing: backing(&record.text(72)?, inode, device),
+        };
+        self.unwinder.map(pid, mapping);
+        Some(())
+    }
+
+    fn new_program(&mut self, record: &Record<'_>) -> Option<()> {
+        let pid = record.u32(8)? as i32;
+        if record.misc & ring::COMM_EXEC != 0 && self.is_ours(pid) {
+            self.unwinder.set_maps(pid, Vec::new());
+        }
+        Some(())
+    }
+
+    fn forked(&mut self, record: &Record<'_>) -> Option<()> {
+        let (pid, parent) = (record.u32(8)? as i32, record.u32(12)? as i32);
+        if pid == parent {
+            return Some(());
+        }
+        self.unwinder.forget(pid);
+        // The number may have belonged to a process of the program before.
+        self.tree.remove(&pid);
+        self.ended.retain(|&(_, other)| other != pid);
+        if self.is_ours(parent) {
+            if self.tree.len() < TREE_MAX {
+                self.tree.insert(pid);
+            }
+            self.unwinder.fork(parent, pid);
+        }
+        Some(())
+    }
+
+    fn ended(&mut self, record: &Record<'_>, time: u64) -> Option<()> {
+        let (pid, tid) = (record.u32(8)? as i32, record.u32(16)? as i32);
+        if pid == tid && self.unwinder.knows(pid) {
+            self.ended.push_back((time, pid));
+        }
+        Some(())
+    }
+
+    fn lost(&mut self, record: &Record<'_>, cpu: u32, source: Source) -> Option<()> {
+        let n = record.u64(16)?;
+        *self.lost.entry(cpu).or_default() += n;
+        self.row(SamplingRow {
+            source: source.name().to_owned(),
+            on: true,
+            cpu: Some(cpu),
+            period_ns: source.period_ns(),
+            lost: n,
+            reason: "the ring was full".to_owned(),
+            ..SamplingRow::default()
+        });
+        Some(())
+    }
+
+    fn throttled(&mut self, on: bool, time: u64, cpu: u32, source: Source) {
+        self.n_rows += 1;
+        if self.n_rows <= ROWS_MAX {
+            self.rows.push(SamplingRow {
+                monotonic_ns: time,
+                source: source.name().to_owned(),
+                on,
+                cpu: Some(cpu),
+                period_ns: source.period_ns(),
+                lost: 0,
+                reason: match on {
+                    true => "the kernel lets it go on".to_owned(),
+                    false => {
+                        "the kernel stopped it for a while: too many samples in one tick".to_owned()
+                    }
+                },
+            });
+        }
+    }
+
+    fn sample(&mut self, taken: &Taken<'_>, source: Source) {
+        let Common { pid, event, .. } = taken.common;
+        if !self.is_ours(pid) || !self.events.contains(&event) {
+            return;
+        }
+        self.pace.count += 1;
+        if !self.pace.count.is_multiple_of(self.pace.every) {
+            return;
+        }
+        let kernel = self.kernel(taken.chain, source);
+        let registers = taken.registers.map(|words| registers::from_perf(&words));
+        if let Some(registers) = &registers
+            && !self.unwinder.has_code_at(pid, registers.ip)
+        {
+            self.read_maps(pid, taken.common.time_ns);
+        }
+        let user = registers.as_ref().zip(stack(taken));
+        let (path, end) = self.unwinder.unwind(pid, user, &kernel, &mut MappedFiles);
+        self.judged += 1;
+        self.cut += u64::from(end == kasuri_format::call_paths::PathEnd::StackCut);
+        self.keep(Sample {
+            time_ns: taken.common.time_ns,
+            pid,
+            tid: taken.common.tid,
+            cpu: taken.common.cpu,
+            kind: SampleKind::OnCpu,
+            end,
+            path,
+        });
+    }
+
+    fn keep(&mut self, sample: Sample) {
+        match &mut self.kept {
+            None => self.unwinder.interner.sample(&sample),
+            Some(kept) => {
+                if kept.len() >= KEPT_MAX {
+                    kept.pop_front();
+                }
+                kept.push_back(sample);
+            }
+        }
+    }
+
+    /// The addresses in the kernel that belong to the thread, innermost first, each inside of its call.
+    fn kernel(&mut self, chain: &[u8], source: Source) -> Vec<u64> {
+        let mut addresses = kernel_part(chain);
+        let mut first = 0;
+        if matches!(source, Source::Tick(_)) {
+            let entry = self.tick_entry.get_or_insert_with(tick_entry);
+            // Without it, nobody can tell the interrupt's frames from the thread's.
+            let is_entry = |&address: &u64| entry.as_ref().is_some_and(|e| e.contains(&address));
+            first = addresses
+                .iter()
+                .rposition(is_entry)
+                .map_or(addresses.len(), |ix| ix + 1);
+        }
+        addresses.drain(..first);
+        // The first was interrupted; the others called.
+        addresses
+            .iter_mut()
+            .skip(1)
+            .for_each(|address| *address -= 1);
+        addresses
+    }
+
+    /// Reads the mappings of a process whose code is not known: it was not met before, or changed them without a word.
+    fn read_maps(&mut self, pid: i32, now: u64) {
+        if now.saturating_sub(self.reread_ns) >= REREAD_NS {
+            self.reread_ns = now;
+            self.reread.clear();
+        }
+        if self.reread.len() < REREADS_MAX
+            && self.reread.insert(pid)
+            && let Some(mappings) = maps(pid)
+        {
+            self.unwinder.set_maps(pid, mappings);
+        }
+    }
+
+    pub(super) fn keep_from(&mut self, from_ns: u64) {
+        if let Some(kept) = &mut self.kept {
+            while kept.front().is_some_and(|s| s.time_ns < from_ns) {
+                kept.pop_front();
+            }
+            // The last row before the time says how samples were taken then.
+            let old = self.rows.partition_point(|r| r.monotonic_ns < from_ns);
+            self.rows.drain(..old.saturating_sub(1));
+            self.n_rows = self.rows.len();
+        }
+    }
+
+    pub(super) fn snapshot(&mut self, from_ns: u64) -> (Vec<u8>, Vec<SamplingRow>) {
+        self.keep_from(from_ns);
+        let mut log = LogWriter::default();
+        log.tables(self.unwinder.interner.tables());
+        self.kept.iter().flatten().for_each(|s| log.sample(s));
+        (log.take(), self.rows.clone())
+    }
+}
+
+/// The copy of the stack; of 32-bit programs none, since nobody here can follow it.
+fn stack<'a>(taken: &Taken<'a>) -> Option<Stack<'a>> {
+    let words = taken.registers?;
+    let registers = registers::from_perf(&words);
+    let (bytes, is_cut) = match taken.is_64_bit {
+        true => (taken.stack, taken.is_cut),
+        false => (&[][..], false),
+    };
+    Some(Stack {
+        base: registers.get(Cpu::own()?.sp())?,
+        bytes,
+        is_cut,
+    })
+}

@@ -1,0 +1,209 @@
+//! The executable mappings of processes, as they change.
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Most executable mappings of one process that are remembered; the kernel's own limit is 65,530 for all kinds.
+pub const MAPPINGS_MAX: usize = 1 << 16;
+/// Most processes that are remembered.
+pub const PROCESSES_MAX: usize = 1 << 16;
+
+/// What is mapped.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Backing {
+    /// A file.
+    File {
+        /// Its path, as the kernel names it to the process; ` (deleted)` may follow.
+        path: String,
+        /// Inode and its generation; 0: not known.
+        inode: (u64, u64),
+        /// Device, major and minor.
+        device: (u32, u32),
+    },
+    /// The kernel's own code for processes.
+    Vdso,
+    /// Memory without a file.
+    Anonymous,
+}
+
+/// One executable mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// Address after the last.
+    pub end: u64,
+    /// Place of the first byte in the file.
+    pub offset: u64,
+    /// What is mapped.
+    pub backing: Backing,
+}
+
+/// A mapping, and what is known of its file.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) mapping: Mapping,
+    /// `None`: its file has not been looked at.
+    pub(crate) code: Cell<Option<Code>>,
+}
+
+/// Where the code of a mapping comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code {
+    /// Row of the modules.
+    pub(crate) module: u32,
+    /// The file's unwind information; `None`: there is none.
+    pub(crate) image: Option<usize>,
+    /// Address in memory - address of the module.
+    pub(crate) bias: u64,
+    /// Code that follows frame pointers where no other rule is known: it was made at run time, or has no unwind information.
+    pub(crate) has_frame_pointers: bool,
+}
+
+/// Mappings of one process, by address.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Maps {
+    entries: Vec<Rc<Entry>>,
+}
+
+impl Maps {
+    pub(crate) fn find(&self, address: u64) -> Option<&Rc<Entry>> {
+        let after = self.entries.partition_point(|e| e.mapping.start <= address);
+        let entry = self.entries.get(after.checked_sub(1)?)?;
+        (address < entry.mapping.end).then_some(entry)
+    }
+
+    /// Adds a mapping; it replaces what it covers of others.
+    fn add(&mut self, mapping: Mapping) {
+        let (start, end) = (mapping.start, mapping.end);
+        if start >= end {
+            return;
+        }
+        let first = self.entries.partition_point(|e| e.mapping.end <= start);
+        let last = self.entries.partition_point(|e| e.mapping.start < end);
+        let mut new = Vec::with_capacity(3);
+        let entry = |mapping, code: Cell<Option<Code>>| Rc::new(Entry { mapping, code });
+        if let Some(before) = self.entries[first..last].first() {
+            let rest = Mapping {
+                end: start,
+                ..before.mapping.clone()
+            };
+            new.extend((rest.start < start).then(|| entry(rest, before.code.clone())));
+        }
+        let same = self.entries[first..last]
+            .iter()
+            .find(|e| e.mapping == mapping);
+        new.push(entry(
+            mapping,
+            same.map_or(Cell::new(None), |e| e.code.clone()),
+        ));
+        if let Some(after) = self.entries[first..last].last() {
+            let skipped = end.saturating_sub(after.mapping.start);
+            let rest = Mapping {
+                start: end,
+                offset: after.mapping.offset.wrapping_add(skipped),
+                ..after.mapping.clone()
+            };
+            new.extend((end < rest.end).then(|| entry(rest, after.code.clone())));
+        }
+        if self.entries.len() + new.len() <= MAPPINGS_MAX + (last - first) {
+            self.entries.splice(first..last, new);
+        }
+    }
+}
+
+/// The mappings of all processes. A process that was forked shares those of its parent until one of the two changes them.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    maps: HashMap<i32, Rc<Maps>>,
+}
+
+impl Processes {
+    pub(crate) fn get(&self, pid: i32) -> Option<&Rc<Maps>> {
+        self.maps.get(&pid)
+    }
+
+    pub(crate) fn map(&mut self, pid: i32, mapping: Mapping) {
+        if self.maps.len() >= PROCESSES_MAX && !self.maps.contains_key(&pid) {
+            return;
+        }
+        Rc::make_mut(self.maps.entry(pid).or_default()).add(mapping);
+    }
+
+    /// Replaces all mappings of a process.
+    pub(crate) fn set(&mut self, pid: i32, mappings: Vec<Mapping>) {
+        let mut maps = Maps::default();
+        mappings.into_iter().for_each(|m| maps.add(m));
+        if self.maps.len() < PROCESSES_MAX || self.maps.contains_key(&pid) {
+            self.maps.insert(pid, Rc::new(maps));
+        }
+    }
+
+    pub(crate) fn fork(&mut self, parent: i32, child: i32) {
+        if let Some(maps) = self.maps.get(&parent).cloned()
+            && self.maps.len() < PROCESSES_MAX
+        {
+            self.maps.insert(child, maps);
+        }
+    }
+
+    pub(crate) fn clear(&mut self, pid: i32) {
+        self.maps.remove(&pid);
+    }
+
+    pub(crate) fn pids(&self) -> impl Iterator<Item = i32> {
+        self.maps.keys().copied()
+    }
+}
+
+/// The executable mappings in the text of /proc/PID/maps. Lines of another form are passed over.
+pub fn parse_maps(text: &str) -> Vec<Mapping> {
+    text.lines()
+        .filter_map(parse_line)
+        .take(MAPPINGS_MAX)
+        .collect()
+}
+
+fn parse_line(line: &str) -> Option<Mapping> {
+    // address           perms offset  dev   inode   path
+    let mut rest = line;
+    let mut field = || {
+        let trimmed = rest.trim_start();
+        let (field, after) = trimmed.split_once(' ').unwrap_or((trimmed, ""));
+        rest = after;
+        field
+    };
+    let (range, permissions, offset) = (field(), field(), field());
+    let (device, inode) = (field(), field());
+    let path = rest.trim_start();
+    if permissions.as_bytes().get(2) != Some(&b'x') {
+        return None;
+    }
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (start, end) = range.split_once('-')?;
+    let (major, minor) = device.split_once(':')?;
+    Some(Mapping {
+        start: hex(start)?,
+        end: hex(end)?,
+        offset: hex(offset)?,
+        backing: backing(
+            path,
+            (inode.parse().ok()?, 0),
+            (hex(major)? as u32, hex(minor)? as u32),
+        ),
+    })
+}
+
+/// What a mapping of this name holds: `[vdso]`, `//anon`, a path...
+pub fn backing(path: &str, inode: (u64, u64), device: (u32, u32)) -> Backing {
+    match path {
+        "[vdso]" => Backing::Vdso,
+        // Shared memory, huge pages, memfd: a path that no file system has, or the memory of devices.
+        path if path.starts_with('/') && !path.starts_with("//") && inode.0 != 0 => Backing::File {
+            path: path.to_owned(),
+            inode,
+            device,
+        },
+        _ => Backing::Anonymous,
+    }
+}

@@ -1,0 +1,345 @@
+//! Unwind information of one file: the rule that finds the caller of a frame.
+use crate::cpu::{Cpu, Registers, Stack, Unread};
+use crate::elf::{Elf, Part};
+use gimli::{
+    CfaRule, EhFrame, EhFrameHdr, EndianSlice, Evaluation, EvaluationResult, LittleEndian,
+    Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindExpression,
+    UnwindSection, Value,
+};
+use std::rc::Rc;
+
+type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Longest unwind information of one function. Real ones are below 10 kB; running through it takes time.
+const FUNCTION_BYTES_MAX: usize = 256 << 10;
+/// Most steps of an expression.
+const STEPS_MAX: u32 = 200;
+/// Most registers that one rule restores.
+const PLACES_MAX: usize = 40;
+
+/// Where the value of a register of the caller is. CFA: the value of the stack pointer before the call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// In memory, so many bytes from the CFA.
+    At(i64),
+    /// It is the CFA and so many bytes.
+    Value(i64),
+    /// In another register.
+    Register(u16),
+    /// In memory, where the expression says.
+    AtExpression(UnwindExpression<usize>),
+    /// What the expression says.
+    ValueExpression(UnwindExpression<usize>),
+    /// Nowhere. For the return address: there is no caller.
+    Undefined,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Cfa {
+    Offset(u16, i64),
+    Expression(UnwindExpression<usize>),
+}
+
+/// How to find the caller from one place in the code.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rule {
+    cfa: Cfa,
+    return_address: Option<Place>,
+    places: Box<[(u16, Place)]>,
+    /// The frame that the kernel makes to call a signal handler: its caller was interrupted, and called nobody.
+    pub(crate) is_signal: bool,
+}
+
+/// Why no caller is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Stop {
+    /// There is none: this frame is the outermost.
+    Outermost,
+    /// The copy of the stack is too short.
+    Cut,
+    /// No rule, or one that leads nowhere.
+    Unknown,
+}
+
+impl From<Unread> for Stop {
+    fn from(unread: Unread) -> Stop {
+        match unread {
+            Unread::Cut => Stop::Cut,
+            Unread::Below | Unread::Outside => Stop::Unknown,
+        }
+    }
+}
+
+/// Unwind information of one file.
+#[derive(Debug)]
+pub(crate) struct Information {
+    frames: Part,
+    table: Table,
+}
+
+/// How the information of a function is found.
+#[derive(Debug)]
+enum Table {
+    /// By the file's own table.
+    Header(Part),
+    /// By first and last address and place in the information, in order of address.
+    Index(Vec<(u64, u64, usize)>),
+}
+
+/// Most functions of a file without a table of its own.
+const FUNCTIONS_MAX: usize = 1 << 20;
+
+impl Information {
+    /// Takes it out of a file that has some.
+    pub(crate) fn of(elf: &mut Elf) -> Option<Information> {
+        let unwind = elf.unwind.take()?;
+        let mut information = Information {
+            frames: unwind.frames,
+            table: Table::Index(Vec::new()),
+        };
+        information.table = match unwind.table {
+            Some(table) => Table::Header(table),
+            None => Table::Index(information.index()),
+        };
+        Some(information)
+    }
+
+    /// All functions, up to the first damage.
+    fn index(&self) -> Vec<(u64, u64, usize)> {
+        let (bases, section) = (self.bases(), self.section());
+        let mut entries = section.entries(&bases);
+        let mut index = Vec::new();
+        while index.len() < FUNCTIONS_MAX
+            && let Ok(Some(entry)) = entries.next()
+        {
+            if let gimli::CieOrFde::Fde(part) = entry
+                && let Ok(function) = part.parse(EhFrame::cie_from_offset)
+            {
+                let start = function.initial_address();
+                index.push((start, function.end_address(), function.offset()));
+            }
+        }
+        index.sort_unstable();
+        index
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn len(&self) -> u64 {
+        let table = match &self.table {
+            Table::Header(part) => part.bytes.len(),
+            Table::Index(functions) => functions.len() * 24,
+        };
+        (table + self.frames.bytes.len()) as u64
+    }
+
+    fn bases(&self) -> gimli::BaseAddresses {
+        let bases = gimli::BaseAddresses::default().set_eh_frame(self.frames.address);
+        match &self.table {
+            Table::Header(part) => bases.set_eh_frame_hdr(part.address),
+            Table::Index(_) => bases,
+        }
+    }
+
+    fn section(&self) -> EhFrame<Bytes<'_>> {
+        let mut section = EhFrame::new(&self.frames.bytes, LittleEndian);
+        section.set_address_size(8);
+        section
+    }
+
+    fn function<'a>(
+        &'a self,
+        address: u64,
+        bases: &gimli::BaseAddresses,
+        section: &EhFrame<Bytes<'a>>,
+    ) -> Option<gimli::FrameDescriptionEntry<Bytes<'a>>> {
+        match &self.table {
+            Table::Header(part) => {
+                let header = EhFrameHdr::new(&part.bytes, LittleEndian);
+                let parsed: ParsedEhFrameHdr<Bytes<'_>> = header.parse(bases, 8).ok()?;
+                let table = parsed.table()?;
+                table
+                    .fde_for_address(section, bases, address, EhFrame::cie_from_offset)
+                    .ok()
+            }
+            Table::Index(functions) => {
+                let after = functions.partition_point(|&(start, ..)| start <= address);
+                let &(_, end, offset) = functions.get(after.checked_sub(1)?)?;
+                let parse =
+                    || section.fde_from_offset(bases, offset.into(), EhFrame::cie_from_offset);
+                (address < end).then(parse)?.ok()
+            }
+        }
+    }
+
+    /// The rule at an address of the file; `None`: it states none.
+    pub(crate) fn rule(
+        &self,
+        address: u64,
+        cpu: Cpu,
+        context: &mut UnwindContext<usize>,
+    ) -> Option<Rc<Rule>> {
+        let (bases, section) = (self.bases(), self.section());
+        let function = self.function(address, &bases, &section)?;
+        if function.entry_len() > FUNCTION_BYTES_MAX {
+            return None;
+        }
+        let row = function
+            .unwind_info_for_address(&section, &bases, context, address)
+            .ok()?;
+        let cfa = match *row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => Cfa::Offset(register.0, offset),
+            CfaRule::Expression(expression) => Cfa::Expression(expression),
+        };
+        let return_address = function.cie().return_address_register();
+        let mut places = Vec::new();
+        for (register, rule) in row.registers().take(PLACES_MAX) {
+            if *register != return_address {
+                places.extend(place(rule.clone())?.map(|place| (register.0, place)));
+            }
+        }
+        let return_address = match row.register(return_address) {
+            Some(rule) => place(rule)?,
+            None => None,
+        };
+        // On x86 the return address is no register that could have kept its value.
+        if cpu == Cpu::X86_64 && return_address.is_none() {
+            return None;
+        }
+        Some(Rc::new(Rule {
+            cfa,
+            return_address,
+            places: places.into(),
+            is_signal: function.is_signal_trampoline(),
+        }))
+    }
+
+    /// The registers of the caller of the frame with these registers.
+    pub(crate) fn caller(
+        &self,
+        rule: &Rule,
+        cpu: Cpu,
+        registers: &Registers,
+        stack: &Stack<'_>,
+    ) -> Result<Registers, Stop> {
+        if rule.return_address == Some(Place::Undefined) {
+            return Err(Stop::Outermost);
+        }
+        let cfa = match rule.cfa {
+            Cfa::Offset(register, offset) => registers
+                .get(usize::from(register))
+                .ok_or(Unread::Outside)?
+                .wrapping_add_signed(offset),
+            Cfa::Expression(expression) => self.evaluate(expression, None, registers, stack)?,
+        };
+        let value = |place: Place| self.value(place, cfa, registers, stack);
+        let return_address = match rule.return_address {
+            Some(place) => value(place)?,
+            None => registers.get(cpu.return_address()),
+        };
+        let mut caller = *registers;
+        for &(register, place) in &*rule.places {
+            match value(place) {
+                Ok(Some(value)) => caller.set(usize::from(register), value),
+                Ok(None) => caller.forget(usize::from(register)),
+                // In the middle of a function's end some compilers still name the slot of a register that was
+                // restored from it just before.
+                Err(Unread::Below) => {}
+                Err(unread) => return Err(unread.into()),
+            }
+        }
+        let restores_sp = rule.places.iter().any(|&(r, _)| usize::from(r) == cpu.sp());
+        if !restores_sp {
+            caller.set(cpu.sp(), cfa);
+        }
+        caller.ip = cpu.code_address(return_address.ok_or(Stop::Unknown)?);
+        match caller.ip {
+            0 => Err(Stop::Outermost),
+            _ => Ok(caller),
+        }
+    }
+
+    fn value(
+        &self,
+        place: Place,
+        cfa: u64,
+        registers: &Registers,
+        stack: &Stack<'_>,
+    ) -> Result<Option<u64>, Unread> {
+        Ok(match place {
+            Place::At(offset) => Some(stack.word(cfa.wrapping_add_signed(offset))?),
+            Place::Value(offset) => Some(cfa.wrapping_add_signed(offset)),
+            Place::Register(register) => registers.get(usize::from(register)),
+            Place::AtExpression(e) => {
+                Some(stack.word(self.evaluate(e, Some(cfa), registers, stack)?)?)
+            }
+            Place::ValueExpression(e) => Some(self.evaluate(e, Some(cfa), registers, stack)?),
+            Place::Undefined => None,
+        })
+    }
+
+    fn evaluate(
+        &self,
+        expression: UnwindExpression<usize>,
+        initial: Option<u64>,
+        registers: &Registers,
+        stack: &Stack<'_>,
+    ) -> Result<u64, Unread> {
+        const BAD: Unread = Unread::Outside;
+        let encoding = gimli::Encoding {
+            address_size: 8,
+            format: gimli::Format::Dwarf32,
+            version: 4,
+        };
+        let bytes = expression.get(&self.section()).map_err(|_| BAD)?;
+        let mut evaluation: Evaluation<Bytes<'_>> = bytes.evaluation(encoding);
+        evaluation.set_max_iterations(STEPS_MAX);
+        if let Some(initial) = initial {
+            evaluation.set_initial_value(initial);
+        }
+        let mut state = evaluation.evaluate().map_err(|_| BAD)?;
+        loop {
+            state = match state {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    let value = register_value(register, registers).ok_or(BAD)?;
+                    evaluation.resume_with_register(Value::Generic(value))
+                }
+                EvaluationResult::RequiresMemory {
+                    address, size: 8, ..
+                } => evaluation.resume_with_memory(Value::Generic(stack.word(address)?)),
+                _ => return Err(BAD),
+            }
+            .map_err(|_| BAD)?;
+        }
+        match evaluation.as_result() {
+            [piece] => match piece.location {
+                Location::Address { address } => Ok(address),
+                _ => Err(BAD),
+            },
+            _ => Err(BAD),
+        }
+    }
+}
+
+/// x86 names the instruction pointer 16 in expressions, as for the stubs that call functions of other files.
+fn register_value(register: Register, registers: &Registers) -> Option<u64> {
+    registers
+        .get(usize::from(register.0))
+        .or_else(|| (register == gimli::X86_64::RA).then_some(registers.ip))
+}
+
+/// Outer `None`: a rule that is not understood. Inner: the register keeps its value.
+fn place(rule: RegisterRule<usize>) -> Option<Option<Place>> {
+    Some(Some(match rule {
+        RegisterRule::Undefined => Place::Undefined,
+        RegisterRule::SameValue => return Some(None),
+        RegisterRule::Offset(offset) => Place::At(offset),
+        RegisterRule::ValOffset(offset) => Place::Value(offset),
+        RegisterRule::Register(register) => Place::Register(register.0),
+        RegisterRule::Expression(expression) => Place::AtExpression(expression),
+        RegisterRule::ValExpression(expression) => Place::ValueExpression(expression),
+        // Arm's sign state: addresses lose their signature anyway.
+        RegisterRule::Constant(_) => return Some(None),
+        _ => return None,
+    }))
+}

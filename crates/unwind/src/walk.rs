@@ -1,0 +1,372 @@
+//! Follows a stack from its innermost frame to its outermost.
+use crate::cpu::{Cpu, Registers, Stack};
+use crate::elf::{Elf, ReadAt};
+use crate::intern::{Interner, Numbered};
+use crate::maps::{Backing, Code, Entry, Mapping, Processes};
+use crate::rules::{Information, Rule, Stop};
+use gimli::UnwindContext;
+use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, PathEnd};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Most frames of a path.
+pub const DEPTH_MAX: usize = 512;
+/// Most rules that are remembered, some 200 bytes each; then all are forgotten.
+const RULES_MAX: usize = 1 << 16;
+/// Most bytes of unwind information of all files together.
+const UNWIND_BYTES_MAX: u64 = 512 << 20;
+/// Most files that are remembered.
+const FILES_MAX: usize = 1 << 16;
+
+/// A file that was opened for reading its unwind information.
+pub struct File {
+    /// Tells it from all other files, and from the same file with other contents: device, inode, size, times of change.
+    pub key: [u64; 6],
+    /// Its bytes.
+    pub bytes: Box<dyn ReadAt>,
+}
+
+/// Opens the files that processes have mapped.
+pub trait Files {
+    /// The file behind a mapping of a process; `None`: it cannot be read.
+    fn open(&mut self, pid: i32, mapping: &Mapping) -> Option<File>;
+
+    /// The bytes of the vdso, which is the same in all processes of one kind.
+    fn vdso(&mut self) -> Option<Vec<u8>>;
+}
+
+/// One file.
+#[derive(Debug)]
+struct Image {
+    elf: Elf,
+    information: Option<Information>,
+}
+
+/// What has been met so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Stacks.
+    pub stacks: u64,
+    /// Frames of them.
+    pub frames: u64,
+    /// Files that could not be read.
+    pub unreadable: u64,
+}
+
+/// Follows stacks.
+#[derive(Debug)]
+pub struct Unwinder {
+    cpu: Cpu,
+    processes: Processes,
+    images: Vec<Image>,
+    /// Row of `images` by the key of a file; `None`: no ELF file of this CPU.
+    files: HashMap<[u64; 6], Option<usize>>,
+    /// What the file of a mapping was found to be: for processes that ended before their file could be opened.
+    met: HashMap<Backing, Option<usize>>,
+    unwind_bytes: u64,
+    rules: Numbered<(usize, u64), Option<Rc<Rule>>>,
+    context: Box<UnwindContext<usize>>,
+    chain: Vec<(u32, u64)>,
+    /// The tables.
+    pub interner: Interner,
+    /// What has been met.
+    pub counts: Counts,
+}
+
+impl Unwinder {
+    /// An unwinder for programs of this CPU.
+    pub fn new(cpu: Cpu) -> Unwinder {
+        Unwinder {
+            cpu,
+            processes: Processes::default(),
+            images: Vec::new(),
+            files: HashMap::new(),
+            met: HashMap::new(),
+            unwind_bytes: 0,
+            rules: Numbered::default(),
+            context: Box::new(UnwindContext::new()),
+            chain: Vec::with_capacity(DEPTH_MAX),
+            interner: Interner::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// A process mapped code.
+    pub fn map(&mut self, pid: i32, mapping: Mapping) {
+        self.processes.map(pid, mapping);
+    }
+
+    /// The mappings of a process were read anew.
+    pub fn set_maps(&mut self, pid: i32, mappings: Vec<Mapping>) {
+        self.processes.set(pid, mappings);
+    }
+
+    /// A process was forked: it has the mappings of its parent.
+    pub fn fork(&mut self, parent: i32, child: i32) {
+        self.processes.fork(parent, child);
+    }
+
+    /// A process ended, or began another program: its mappings are gone.
+    pub fn forget(&mut self, pid: i32) {
+        self.processes.clear(pid);
+    }
+
+    /// Whether mappings of the process are known.
+    pub fn knows(&self, pid: i32) -> bool {
+        self.processes.get(pid).is_some()
+    }
+
+    /// Whether the address lies in a known mapping of the process.
+    pub fn has_code_at(&self, pid: i32, address: u64) -> bool {
+        self.processes
+            .get(pid)
+            .is_some_and(|maps| maps.find(address).is_some())
+    }
+
+    /// Processes whose mappings are known.
+    pub fn pids(&self) -> Vec<i32> {
+        self.processes.pids().collect()
+    }
+
+    /// The row of the path that these registers and this stack show, and how it ends. `None` for registers: only kernel
+    /// frames are known. `kernel`: addresses in the kernel, innermost first.
+    pub fn unwind(
+        &mut self,
+        pid: i32,
+        user: Option<(&Registers, Stack<'_>)>,
+        kernel: &[u64],
+        files: &mut dyn Files,
+    ) -> (u32, PathEnd) {
+        self.counts.stacks += 1;
+        self.chain.clear();
+        let end = match user {
+            Some((registers, stack)) => self.walk(pid, registers, &stack, files),
+            None => PathEnd::NoStack,
+        };
+        self.counts.frames += (self.chain.len() + kernel.len()) as u64;
+        let mut path = NONE;
+        for &(module, address) in self.chain.iter().rev() {
+            path = next(&mut self.interner, path, module, address);
+        }
+        if !kernel.is_empty() {
+            let module = self.interner.module(Module {
+                kind: ModuleKind::Kernel,
+                path: "[kernel]".to_owned(),
+                ..Module::default()
+            });
+            for &address in kernel.iter().take(DEPTH_MAX).rev() {
+                path = next(&mut self.interner, path, module, address);
+            }
+        }
+        (path, end)
+    }
+
+    /// Fills `chain`, innermost first.
+    fn walk(
+        &mut self,
+        pid: i32,
+        first: &Registers,
+        stack: &Stack<'_>,
+        files: &mut dyn Files,
+    ) -> PathEnd {
+        let mut registers = *first;
+        // The address inside of the frame's call: the instruction itself, or the one before the return address.
+        let mut inside = registers.ip;
+        loop {
+            let maps = self.processes.get(pid).cloned();
+            let entry = maps.as_ref().and_then(|maps| maps.find(inside));
+            let Some(entry) = entry else {
+                // Where it stands is known even when nobody knows what is there. A return address to nowhere is none.
+                if self.chain.is_empty() {
+                    self.chain.push((NONE, inside));
+                }
+                return PathEnd::NoRule;
+            };
+            let code = self.code(pid, entry, files);
+            let address = inside.wrapping_sub(code.bias);
+            self.chain.push((code.module, address));
+            if self.chain.len() >= DEPTH_MAX {
+                return PathEnd::TooDeep;
+            }
+            let (caller, is_signal) = self.caller(code, address, &registers, stack);
+            let next = match caller {
+                Ok(next) => next,
+                Err(Stop::Outermost) => return PathEnd::Complete,
+                Err(Stop::Cut) => return PathEnd::StackCut,
+                Err(Stop::Unknown) => return PathEnd::NoRule,
+            };
+            let sp = self.cpu.sp();
+            if next.ip == registers.ip && next.get(sp) == registers.get(sp) {
+                return PathEnd::NoRule;
+            }
+            inside = if is_signal {
+                next.ip
+            } else {
+                next.ip.wrapping_sub(1)
+            };
+            registers = next;
+        }
+    }
+
+    fn caller(
+        &mut self,
+        code: Code,
+        address: u64,
+        registers: &Registers,
+        stack: &Stack<'_>,
+    ) -> (Result<Registers, Stop>, bool) {
+        if let Some(image) = code.image
+            && let Some(rule) = self.rule(image, address)
+            && let Some(information) = &self.images[image].information
+        {
+            let caller = information.caller(&rule, self.cpu, registers, stack);
+            return (caller, rule.is_signal);
+        }
+        match code.has_frame_pointers {
+            true => (by_frame_pointer(self.cpu, registers, stack), false),
+            false => (Err(Stop::Unknown), false),
+        }
+    }
+
+    fn rule(&mut self, image: usize, address: u64) -> Option<Rc<Rule>> {
+        if let Some(rule) = self.rules.get(&(image, address)) {
+            return rule.clone();
+        }
+        if self.rules.len() >= RULES_MAX {
+            self.rules.clear();
+        }
+        let information = self.images[image].information.as_ref()?;
+        let rule = information.rule(address, self.cpu, &mut self.context);
+        self.rules.insert((image, address), rule.clone());
+        rule
+    }
+
+    /// Looks at the file of a mapping when it is met for the first time.
+    fn code(&mut self, pid: i32, entry: &Entry, files: &mut dyn Files) -> Code {
+        if let Some(code) = entry.code.get() {
+            return code;
+        }
+        let code = self.look_at(pid, &entry.mapping, files);
+        entry.code.set(Some(code));
+        code
+    }
+
+    fn look_at(&mut self, pid: i32, mapping: &Mapping, files: &mut dyn Files) -> Code {
+        let (kind, path, image) = match &mapping.backing {
+            Backing::Anonymous => {
+                let module = Module {
+                    kind: ModuleKind::Jit,
+                    pid,
+                    ..Module::default()
+                };
+                return Code {
+                    module: self.interner.module(module),
+                    image: None,
+                    bias: 0,
+                    has_frame_pointers: true,
+                };
+            }
+            Backing::Vdso => (ModuleKind::Vdso, "[vdso]", self.vdso(files)),
+            Backing::File { path, .. } => {
+                (ModuleKind::Elf, &**path, self.file(pid, mapping, files))
+            }
+        };
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
+        let bias = image.and_then(|ix| self.images[ix].elf.bias(mapping.start, mapping.offset));
+        let Some((image, bias)) = image.zip(bias) else {
+            self.counts.unreadable += 1;
+            let module = Module {
+                kind: ModuleKind::Unreadable,
+                path,
+                ..Module::default()
+            };
+            return Code {
+                module: self.interner.module(module),
+                image: None,
+                // An address in the file at least.
+                bias: mapping.start.wrapping_sub(mapping.offset),
+                has_frame_pointers: false,
+            };
+        };
+        let build_id = self.images[image].elf.build_id.clone();
+        let module = Module {
+            kind,
+            path,
+            build_id,
+            pid: 0,
+        };
+        Code {
+            module: self.interner.module(module),
+            image: Some(image),
+            bias,
+            has_frame_pointers: self.images[image].elf.is_go,
+        }
+    }
+
+    fn vdso(&mut self, files: &mut dyn Files) -> Option<usize> {
+        const KEY: [u64; 6] = [u64::MAX; 6];
+        if let Some(&image) = self.files.get(&KEY) {
+            return image;
+        }
+        let bytes = files.vdso().unwrap_or_default();
+        let image = self.add_image(&bytes);
+        self.files.insert(KEY, image);
+        image
+    }
+
+    fn file(&mut self, pid: i32, mapping: &Mapping, files: &mut dyn Files) -> Option<usize> {
+        let Some(file) = files.open(pid, mapping) else {
+            return self.met.get(&mapping.backing).copied().flatten();
+        };
+        let image = match self.files.get(&file.key) {
+            Some(&image) => image,
+            None if self.files.len() >= FILES_MAX => None,
+            None => {
+                let image = self.add_image(&*file.bytes);
+                self.files.insert(file.key, image);
+                image
+            }
+        };
+        if self.met.len() < FILES_MAX {
+            self.met.insert(mapping.backing.clone(), image);
+        }
+        image
+    }
+
+    fn add_image(&mut self, bytes: &dyn ReadAt) -> Option<usize> {
+        let mut elf = Elf::read(bytes, self.cpu)?;
+        let information = Information::of(&mut elf);
+        let len = information.as_ref().map_or(0, Information::len);
+        if self.unwind_bytes + len > UNWIND_BYTES_MAX {
+            return None;
+        }
+        self.unwind_bytes += len;
+        self.images.push(Image { elf, information });
+        Some(self.images.len() - 1)
+    }
+}
+
+fn next(interner: &mut Interner, caller: u32, module: u32, address: u64) -> u32 {
+    let frame = interner.frame(Frame { module, address });
+    interner.path(caller, frame)
+}
+
+/// The caller by the chain of frame pointers, on both CPUs: the caller's, then the return address.
+fn by_frame_pointer(cpu: Cpu, registers: &Registers, stack: &Stack<'_>) -> Result<Registers, Stop> {
+    let fp = registers.get(cpu.fp()).ok_or(Stop::Unknown)?;
+    if fp == 0 {
+        return Err(Stop::Outermost);
+    }
+    let is_above = registers.get(cpu.sp()).is_some_and(|sp| fp >= sp);
+    if !is_above || fp % 8 != 0 {
+        return Err(Stop::Unknown);
+    }
+    let mut caller = *registers;
+    caller.set(cpu.fp(), stack.word(fp)?);
+    caller.ip = cpu.code_address(stack.word(fp.wrapping_add(8))?);
+    caller.set(cpu.sp(), fp.wrapping_add(16));
+    match caller.ip {
+        0 => Err(Stop::Outermost),
+        _ => Ok(caller),
+    }
+}
