@@ -2,7 +2,7 @@
 //!
 //! An answer is *yes* when nothing it rests on is missing, *partly* when a part of it is (and which), *no* when there is
 //! nothing to work it out from. How to get more depends on the tool that recorded, known from the format.
-use crate::summary::LossSummary;
+use crate::summary_rows::LossSummary;
 use kasuri_model::{KernelSpanKind, SliceKind, Trace};
 use serde::Serialize;
 

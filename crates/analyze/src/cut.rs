@@ -2,8 +2,18 @@
 //!
 //! All tables of `kasuri stat` take a [`Cut`]: the trace with the time range of `--range`, clamped to what was recorded. A time
 //! belongs to the range if from <= time < to; the range of the whole recording also includes its last instant.
-use crate::{Latency, Options};
+use crate::summary_rows::Latency;
 use kasuri_model::{ThreadIx, Time, Trace};
+use std::ops::Range;
+
+/// Options of a summary.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Only this part of the recording; none: all of it. Cut to the recording's span.
+    pub range: Option<Range<Time>>,
+    /// Threads of all processes, not only the target's. The totals above the tables stay the target's.
+    pub all_processes: bool,
+}
 
 /// A trace and a time range of it.
 pub(crate) struct Cut<'t> {

@@ -38,29 +38,22 @@ mod permute;
 mod quick_map;
 mod rounds;
 mod summary;
+mod summary_rows;
 mod task_graph;
 mod threads;
 mod tracing;
 
 pub use annotations::kind_name;
 pub use contents::*;
+pub use cut::Options;
 pub use demangle::demangled;
 pub use locks::*;
 pub use on_cpu::OnCpu;
 pub use summary::*;
+pub use summary_rows::*;
 
 use cut::Cut;
-use kasuri_model::{Loss, Time, Trace};
-use std::ops::Range;
-
-/// Options of a summary.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Only this part of the recording; none: all of it. Cut to the recording's span.
-    pub range: Option<Range<Time>>,
-    /// Threads of all processes, not only the target's. The totals above the tables stay the target's.
-    pub all_processes: bool,
-}
+use kasuri_model::{Loss, Trace};
 
 /// The recording in numbers: every table, unabridged. Never fails: what is not known is 0 or none, see [`Known`].
 pub fn summary(trace: &Trace, options: &Options) -> Summary {

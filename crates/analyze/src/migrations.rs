@@ -39,7 +39,7 @@ pub(crate) fn migrations(cut: &Cut<'_>) -> Vec<Migration> {
                 thread: cut.trace.strings.get(info.name).into(),
                 from_cpu: moves.from_cpu[ix],
                 to_cpu: to,
-                why: around.why(cut, &stoppers, thread, to),
+                why: around.reason(cut, &stoppers, thread, to),
                 off_cpu_ns: around.off_cpu_ns(),
             };
             out.push((ix, row));
@@ -105,7 +105,13 @@ impl<'s> Around<'s> {
         Some((after.start - before.end).ns().max(0))
     }
 
-    fn why(&self, cut: &Cut<'_>, stoppers: &Stoppers, thread: ThreadIx, to: u16) -> &'static str {
+    fn reason(
+        &self,
+        cut: &Cut<'_>,
+        stoppers: &Stoppers,
+        thread: ThreadIx,
+        to: u16,
+    ) -> &'static str {
         let Some(at) = self.at.filter(|_| stoppers.is_known) else {
             return "unknown";
         };
@@ -119,7 +125,7 @@ impl<'s> Around<'s> {
             });
         match queued {
             Some(before) if stoppers.is_one(before.by) => {
-                stoppers.why(cut, before.by, self.time, thread, to)
+                stoppers.reason(cut, before.by, self.time, thread, to)
             }
             Some(_) => "balance",
             None if row.state == ThreadState::RunnableWoken => "wake-up",
@@ -169,7 +175,7 @@ impl Stoppers {
         self.woken.contains_key(&thread)
     }
 
-    fn why(
+    fn reason(
         &self,
         cut: &Cut<'_>,
         stopper: ThreadIx,

@@ -7,7 +7,7 @@
 //! time without tracing for each event. Kinds that nothing provokes there take the middle of the measured kernel kinds, and the
 //! whole range of these as their interval. The recorder's own CPU time is listed apart: it runs beside the program, and delays it
 //! only where no CPU is free.
-use crate::summary::{EventKind, TracingCost};
+use crate::summary_rows::{EventKind, TracingCost};
 use kasuri_base::cost::cost_at;
 use kasuri_model::{EventCost, Trace};
 

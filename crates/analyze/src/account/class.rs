@@ -1,5 +1,6 @@
 //! The classes that capacity is split into, and the description of one loss.
 use kasuri_model::{ProcessIx, StrIx, ThreadIx};
+use serde::Serialize;
 
 /// A class of CPU time. docs/design/account.md defines each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -222,6 +223,30 @@ pub struct Cause {
     pub thread: ThreadIx,
     /// The code that this thread ran meanwhile: the innermost annotation that lasts.
     pub code: StrIx,
+}
+
+/// Time of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ClassSum {
+    /// Its key.
+    pub class: &'static str,
+    /// Its time.
+    pub ns: i64,
+    /// The same as CPUs: `ns / wall_ns`.
+    pub cpus: f64,
+}
+
+/// The classes that have time, in the order of the table.
+pub(super) fn class_sums(sums: &Sums, wall_ns: i64) -> Vec<ClassSum> {
+    Class::ALL
+        .iter()
+        .map(|&class| ClassSum {
+            class: class.key(),
+            ns: sums[class as usize],
+            cpus: sums[class as usize] as f64 / wall_ns.max(1) as f64,
+        })
+        .filter(|row| row.ns != 0)
+        .collect()
 }
 
 #[cfg(test)]

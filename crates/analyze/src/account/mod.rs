@@ -25,8 +25,9 @@ pub(crate) mod track;
 mod waiting;
 
 pub use allowed::Bounds;
-pub use class::{Cause, Class, N_CLASSES, Note, Sums};
-pub use rows::{AccountSummary, CauseSummary, ClassSum, CpuAccount, RegionAccount, ThreadAccount};
+pub use class::{Cause, Class, ClassSum, N_CLASSES, Note, Sums};
+pub use regions::RegionAccount;
+pub use rows::{AccountSummary, CauseSummary, CpuAccount, ThreadAccount};
 pub use segments::Segments;
 
 pub(crate) use rows::summarise;

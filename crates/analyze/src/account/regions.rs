@@ -2,10 +2,27 @@
 //!
 //! Each name's slices on all threads are merged into intervals that do not overlap, and the account of those is the sum over
 //! the segments that they cut. Nested and recursive slices of one name count once.
-use super::{Account, Class, RegionAccount, Sums, rows::class_sums};
+use super::class::{ClassSum, class_sums};
+use super::{Account, Class, Sums};
 use crate::AnnotationSummary;
 use crate::cut::Cut;
 use kasuri_model::{SliceKind, StrIx, Time};
+use serde::Serialize;
+
+/// The account of the time in which an annotation was open.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RegionAccount {
+    /// The annotation's name.
+    pub name: String,
+    /// Place of the annotation, when known.
+    pub place: Option<String>,
+    /// Time for which at least one thread was inside.
+    pub wall_ns: i64,
+    /// CPUs that worked meanwhile, on average.
+    pub got_cpus: f64,
+    /// By class; the sum is `wall_ns * n_cpus`.
+    pub classes: Vec<ClassSum>,
+}
 
 /// Regions that are shorter on average are steps of something, not phases: what the CPUs did in all of them together
 /// answers no question, and there may be millions.

@@ -3,10 +3,12 @@
 //! The segments' causes carry indices of threads, processes and names. Here they become text, and causes that a reader would
 //! call the same become one row: threads are merged where a name tells the causes apart, and so are processes of one name. The estimated cost of tracing is
 //! moved from *work* to a class of its own, so that the classes still add up to the capacity exactly.
-use super::{Account, Bounds, Cause, Class, Note, Sums, allowed, regions};
+use super::class::{ClassSum, class_sums};
+use super::regions::{self, RegionAccount};
+use super::{Account, Bounds, Cause, Class, Note, Sums, allowed};
 use crate::AnnotationSummary;
 use crate::cut::Cut;
-use crate::summary::TracingCost;
+use crate::summary_rows::TracingCost;
 use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -45,17 +47,6 @@ pub struct AccountSummary {
     pub threads: Vec<ThreadAccount>,
     /// While at least one thread was inside this annotation: what all CPUs did. Longest first.
     pub regions: Vec<RegionAccount>,
-}
-
-/// Time of one class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct ClassSum {
-    /// Its key.
-    pub class: &'static str,
-    /// Its time.
-    pub ns: i64,
-    /// The same as CPUs: `ns / wall_ns`.
-    pub cpus: f64,
 }
 
 /// One cause of lost time.
@@ -118,21 +109,6 @@ pub struct ThreadAccount {
     /// Time for which it was alive in the range: the sum of `classes`.
     pub alive_ns: i64,
     /// By class. Ready without a CPU: `oversubscription` while threads of the program ran there, `interference` while others did.
-    pub classes: Vec<ClassSum>,
-}
-
-/// The account of the time in which an annotation was open.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct RegionAccount {
-    /// The annotation's name.
-    pub name: String,
-    /// Place of the annotation, when known.
-    pub place: Option<String>,
-    /// Time for which at least one thread was inside.
-    pub wall_ns: i64,
-    /// CPUs that worked meanwhile, on average.
-    pub got_cpus: f64,
-    /// By class; the sum is `wall_ns * n_cpus`.
     pub classes: Vec<ClassSum>,
 }
 
@@ -201,18 +177,6 @@ fn traced(cut: &Cut<'_>, scheduler_events: u64, tracing: &TracingCost) -> (u64, 
     let ns = annotations as f64 * cost_ns("annotation", ANNOTATION_NS)
         + scheduler_events as f64 * cost_ns("sched/sched_switch", SCHEDULER_EVENT_NS);
     (annotations + scheduler_events, ns as i64)
-}
-
-pub(super) fn class_sums(sums: &Sums, wall_ns: i64) -> Vec<ClassSum> {
-    Class::ALL
-        .iter()
-        .map(|&class| ClassSum {
-            class: class.key(),
-            ns: sums[class as usize],
-            cpus: sums[class as usize] as f64 / wall_ns.max(1) as f64,
-        })
-        .filter(|row| row.ns != 0)
-        .collect()
 }
 
 /// Annotation events that the program wrote in the range: slices' ends, where not all of the recording is looked at.

@@ -21,19 +21,19 @@ fn add(sum: &mut Split, more: Split) {
     sum.iter_mut().zip(more).for_each(|(sum, ns)| *sum += ns);
 }
 
-/// A row's who: a thread, or all tasks of one name.
+/// One side of an edge: a thread, or all tasks of one name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Who {
+enum Party {
     Nobody,
     Many,
     Thread(ThreadIx),
     Tasks(ProcessIx, StrIx),
 }
 
-fn who_is(trace: &Trace, owner: Owner) -> Who {
+fn party_of(trace: &Trace, owner: Owner) -> Party {
     match trace.tasks.get(owner.0.ix()).filter(|_| owner.0.is_some()) {
-        Some(task) => Who::Tasks(task.process, task.name),
-        None => Who::Thread(owner.1),
+        Some(task) => Party::Tasks(task.process, task.name),
+        None => Party::Thread(owner.1),
     }
 }
 
@@ -53,7 +53,7 @@ impl<'a> Track<'a> {
         if self.sums.is_empty() {
             self.sums.push(sum);
         }
-        add(&mut sum, doing(states, holder, from, to));
+        add(&mut sum, states_in_hold(states, holder, from, to));
         self.sums.push(sum);
         self.from.push(from);
         self.to.push(to);
@@ -73,7 +73,7 @@ impl<'a> Track<'a> {
             return [0, 1, 2, 3].map(|k| b[k] - a[k]);
         }
         let (from, to) = (from.max(self.from[i]), to.min(self.to[i]));
-        doing(states, self.holder[i], from, to)
+        states_in_hold(states, self.holder[i], from, to)
     }
 
     /// The sum of the parts of all holds in an interval.
@@ -95,7 +95,7 @@ impl<'a> Track<'a> {
 
 /// The holder's states in a part of its hold. A task's worker runs others while the task sleeps, so for a task these are its shares of
 /// the whole hold.
-fn doing(states: &mut StatesOf<'_>, holder: &Acquisition, from: Time, to: Time) -> Split {
+fn states_in_hold(states: &mut StatesOf<'_>, holder: &Acquisition, from: Time, to: Time) -> Split {
     let ns = (to - from).ns();
     let whole = holder.hold_ns().unwrap_or(0);
     if !holder.task.is_some() || whole <= 0 {
@@ -146,35 +146,35 @@ impl<'a> Holds<'a> {
         out
     }
 
-    /// Calls `met` for each holder that a wait of `waiter` overlaps, and for those not listed (none).
-    fn met(
+    /// Calls `each` for each holder that a wait of `waiter` overlaps, and for those not listed (none).
+    fn for_each_holder(
         &self,
         waiter: Owner,
         (from, to): (Time, Time),
         states: &mut StatesOf<'_>,
-        mut met: impl FnMut(Option<Owner>, Split),
+        mut each: impl FnMut(Option<Owner>, Split),
     ) {
         let within = self.all.within(from, to);
         if within.len() <= PASSED {
             for i in within {
                 let holder = self.all.holder[i].owner();
                 if holder != waiter {
-                    met(Some(holder), self.all.part(i, from, to, states));
+                    each(Some(holder), self.all.part(i, from, to, states));
                 }
             }
         } else if self.is_crowd {
-            met(None, self.all.sum(from, to, states));
+            each(None, self.all.sum(from, to, states));
         } else {
             for (&holder, track) in self.by_owner.iter().filter(|(h, _)| **h != waiter) {
-                met(Some(holder), track.sum(from, to, states));
+                each(Some(holder), track.sum(from, to, states));
             }
         }
     }
 }
 
 /// Waits by waiter and holder, and the holders' states meanwhile.
-pub(super) struct Meetings {
-    edges: BTreeMap<(Who, Who, LockKey), Split>,
+pub(super) struct WaitGraph {
+    edges: BTreeMap<(Party, Party, LockKey), Split>,
     /// By lock: the holder running, ready, asleep.
     pub blame: HashMap<LockKey, Split>,
 }
@@ -183,7 +183,7 @@ pub(super) struct Meetings {
 type Wait = (Owner, (Time, Time));
 
 /// Every contended wait, cut into the holds that overlap it and the rest.
-pub(super) fn meetings(trace: &Trace, all: &[Acquisition]) -> Meetings {
+pub(super) fn wait_graph(trace: &Trace, all: &[Acquisition]) -> WaitGraph {
     let mut waits: BTreeMap<LockKey, Vec<Wait>> = BTreeMap::new();
     for a in all {
         if let Some(wait) = a.wait.filter(|(a, b)| (*b - *a).ns() >= CONTENDED_NS) {
@@ -197,7 +197,7 @@ pub(super) fn meetings(trace: &Trace, all: &[Acquisition]) -> Meetings {
         }
     }
     let mut states = StatesOf::new(trace);
-    let mut out = Meetings {
+    let mut out = WaitGraph {
         edges: BTreeMap::new(),
         blame: HashMap::new(),
     };
@@ -205,18 +205,18 @@ pub(super) fn meetings(trace: &Trace, all: &[Acquisition]) -> Meetings {
         let holds = Holds::new(holds.remove(&lock).unwrap_or_default(), &mut states);
         let mut blame = Split::default();
         for (waiter, wait) in waits {
-            let who = who_is(trace, waiter);
-            let mut nobody = (wait.1 - wait.0).ns();
-            holds.met(waiter, wait, &mut states, |holder, split| {
+            let waiting = party_of(trace, waiter);
+            let mut unheld_ns = (wait.1 - wait.0).ns();
+            holds.for_each_holder(waiter, wait, &mut states, |holder, split| {
                 if split[0] > 0 {
-                    nobody -= split[0];
+                    unheld_ns -= split[0];
                     add(&mut blame, split);
-                    let holder = holder.map_or(Who::Many, |h| who_is(trace, h));
-                    out.edge(who, holder, lock, split);
+                    let holder = holder.map_or(Party::Many, |h| party_of(trace, h));
+                    out.edge(waiting, holder, lock, split);
                 }
             });
-            if nobody > 0 {
-                out.edge(who, Who::Nobody, lock, [nobody, 0, 0, 0]);
+            if unheld_ns > 0 {
+                out.edge(waiting, Party::Nobody, lock, [unheld_ns, 0, 0, 0]);
             }
         }
         out.blame.insert(lock, blame);
@@ -224,12 +224,12 @@ pub(super) fn meetings(trace: &Trace, all: &[Acquisition]) -> Meetings {
     out
 }
 
-impl Meetings {
-    fn edge(&mut self, waiter: Who, holder: Who, lock: LockKey, split: Split) {
+impl WaitGraph {
+    fn edge(&mut self, waiter: Party, holder: Party, lock: LockKey, split: Split) {
         let is_full = self.edges.len() >= EDGES;
         let key = (waiter, holder, lock);
-        let key = match is_full && holder > Who::Many && !self.edges.contains_key(&key) {
-            true => (waiter, Who::Many, lock),
+        let key = match is_full && holder > Party::Many && !self.edges.contains_key(&key) {
+            true => (waiter, Party::Many, lock),
             false => key,
         };
         add(self.edges.entry(key).or_default(), split);
@@ -237,14 +237,14 @@ impl Meetings {
 
     /// The waits-for graph: one edge for each waiter, holder and lock.
     pub fn waits_for(self, trace: &Trace, name: &dyn Fn(LockKey) -> String) -> Vec<WaitsFor> {
-        let who = |who: Who| match who {
-            Who::Nobody => (String::new(), 0),
-            Who::Many => (MANY.to_string(), -1),
-            Who::Thread(t) => {
+        let who = |who: Party| match who {
+            Party::Nobody => (String::new(), 0),
+            Party::Many => (MANY.to_string(), -1),
+            Party::Thread(t) => {
                 let info = &trace.threads[t.ix()];
                 (trace.strings.get(info.name).to_string(), info.tid)
             }
-            Who::Tasks(_, name) => (trace.strings.get(name).to_string(), 0),
+            Party::Tasks(_, name) => (trace.strings.get(name).to_string(), 0),
         };
         let mut out: Vec<WaitsFor> = self
             .edges

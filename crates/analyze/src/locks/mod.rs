@@ -44,11 +44,11 @@ pub fn locks(trace: &Trace, options: &crate::Options) -> Locks {
     let names = holds::names(trace, &read);
     let name_of = |key: LockKey| names.get(&key).cloned().unwrap_or_default();
     tables(&cut, &read.all, &cpu, &name_of, &mut out);
-    let meetings = graph::meetings(trace, &read.all);
-    blame(trace, &meetings, &mut out);
+    let wait_graph = graph::wait_graph(trace, &read.all);
+    blame(trace, &wait_graph, &mut out);
     out.tasks = owners::tasks(&cut, &read.all);
     out.waits = owners::waits(&cut);
-    out.waits_for = meetings.waits_for(trace, &name_of);
+    out.waits_for = wait_graph.waits_for(trace, &name_of);
     order::find(trace, &read, &name_of, &mut out);
     out.syscall_ratio = kernel_ratio(&cut, KernelSpanKind::Syscall, out.cpu_ns);
     out.kernel_contention_ratio = kernel_ratio(&cut, KernelSpanKind::LockContention, out.cpu_ns);
@@ -251,14 +251,14 @@ fn owner_row(trace: &Trace, name: StrIx, (pid, tid): (i32, i32), used: Use) -> O
 }
 
 /// The holders' states while others waited, lock by lock.
-fn blame(trace: &Trace, meetings: &graph::Meetings, out: &mut Locks) {
+fn blame(trace: &Trace, wait_graph: &graph::WaitGraph, out: &mut Locks) {
     let index: HashMap<(i32, u64), usize> = out
         .locks
         .iter()
         .enumerate()
         .map(|(i, l)| ((l.pid, l.object), i))
         .collect();
-    for (lock, &[held, running, preempted, blocked]) in &meetings.blame {
+    for (lock, &[held, running, preempted, blocked]) in &wait_graph.blame {
         let pid = trace.processes[lock.0.ix()].pid;
         if let Some(&i) = index.get(&(pid, lock.1)) {
             out.locks[i].holder_ns += held;
