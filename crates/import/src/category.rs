@@ -58,7 +58,7 @@ impl Category {
         event(time, kind, aux, name, object)
     }
 
-    /// The event that ends such a slice. A lock wait ends as given up; if a hold begins at the same time, `Tape::seal`
+    /// The event that ends such a slice. A lock wait ends as given up; if a hold begins at the same time, `AnnotationLog::seal`
     /// removes this event, because the acquisition implies the end of the wait.
     pub fn end(self, time: Time, name: StrIx, object: u64) -> Annotation {
         let (kind, aux) = match self {

@@ -20,6 +20,7 @@ pub(crate) enum Role {
     End,
 }
 
+/// One end of an arrow; all ends with the same id belong together, in order of time.
 #[derive(Clone, Copy, Debug)]
 struct FlowEnd {
     id: u64,
@@ -107,6 +108,7 @@ struct Row {
 }
 
 impl Row {
+    /// The row with this index.
     fn of(flows: &Flows, i: usize) -> Row {
         Row {
             id: flows.id[i],

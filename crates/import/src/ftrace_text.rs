@@ -196,6 +196,7 @@ struct Survey {
 
 // Callers check `cpu` against `CPUS_MAX`.
 impl Survey {
+    /// The lines of a CPU.
     fn cpu(&mut self, cpu: u32) -> &mut Vec<(u32, u32)> {
         let ix = cpu as usize;
         if ix >= self.cpus.len() {
@@ -204,6 +205,7 @@ impl Survey {
         &mut self.cpus[ix]
     }
 
+    /// Takes in a line: an event, a comment of the header, a loss, or something else.
     fn line(
         &mut self,
         line: &[u8],
@@ -276,6 +278,10 @@ impl Survey {
     }
 }
 
+/// Surveys all lines, and makes a source for each CPU.
+///
+/// # Errors
+/// The text is not ftrace's, unless `options.salvage` takes what there is of it.
 pub(crate) fn open<'a>(
     files: &'a [File<'a>],
     options: &Options,
@@ -286,60 +292,12 @@ pub(crate) fn open<'a>(
     let parts = parts(file.bytes).map_err(wrong)?;
     let mut survey = Survey::default();
     for (ix, part) in parts.iter().enumerate() {
-        let mut at = 0;
-        for (number, line) in part.text.split(|&b| b == b'\n').enumerate() {
-            // Offsets have 32 bits, so a part may have 4 GiB.
-            let Ok(place) = u32::try_from(at) else {
-                let found = format!("{} bytes", part.text.len());
-                return Err(wrong(
-                    FormatError::new(
-                        ErrorKind::Limit,
-                        "ftrace text",
-                        part.offset,
-                        found,
-                        "at most 4 GiB",
-                    )
-                    .remedy("record with trace-cmd"),
-                ));
-            };
-            survey.line(
-                line,
-                (ix as u32, place),
-                part.offset + at as u64,
-                number as u64 + 1,
-                strings,
-            );
-            at += line.len() + 1;
-        }
+        survey.part(ix as u32, part, strings).map_err(wrong)?;
     }
-    if let Some((offset, number, head)) = &survey.first_other
-        && !options.salvage
-        && survey.n_other > survey.n_events
-    {
-        let found = format!(
-            "{head:?} in line {number}, and {} more like it",
-            survey.n_other - 1
-        );
-        return Err(wrong(FormatError::damaged(
-            "ftrace text",
-            *offset,
-            found,
-            "\"COMM-TID [CPU] TIME: EVENT: ...\" in most lines",
-        )));
-    }
-    if survey.n_events == 0 {
-        return Err(wrong(FormatError::new(
-            ErrorKind::Truncated,
-            "ftrace text",
-            0,
-            "no event",
-            "one at least",
-        )));
-    }
+    survey.judge(options).map_err(wrong)?;
     let mut opened = Opened::new(Kind::FtraceText, Clock::Sched);
     opened.setup = setup(&survey, strings);
     opened.info = info(&survey, is_html(file.bytes));
-    let has_waking = survey.counts.contains_key(&b"sched_waking"[..]);
     let marks = std::mem::take(&mut survey.marks);
     opened.realtime_offset_ns = marks.realtime_offset_ns();
     if survey.has_marks {
@@ -347,6 +305,7 @@ pub(crate) fn open<'a>(
             opened.streams.push(Box::new(stream));
         }
     }
+    let has_waking = survey.counts.contains_key(&b"sched_waking"[..]);
     let parts: Rc<Vec<Part<'a>>> = Rc::new(parts);
     for (cpu, lines) in std::mem::take(&mut survey.cpus).into_iter().enumerate() {
         if !lines.is_empty() {
@@ -362,6 +321,50 @@ pub(crate) fn open<'a>(
     }
     opened.finish = Box::new(move |trace| finish(&survey, trace));
     Ok(opened)
+}
+
+impl Survey {
+    /// Takes in all lines of a part.
+    fn part(&mut self, ix: u32, part: &Part<'_>, strings: &mut Strings) -> Result<(), FormatError> {
+        let mut at = 0;
+        for (number, line) in part.text.split(|&b| b == b'\n').enumerate() {
+            let place = u32::try_from(at).map_err(|_| too_long(part))?;
+            let offset = part.offset + at as u64;
+            self.line(line, (ix, place), offset, number as u64 + 1, strings);
+            at += line.len() + 1;
+        }
+        Ok(())
+    }
+
+    /// An error where this is not ftrace's text: most lines are something else, or none is an event.
+    fn judge(&self, options: &Options) -> Result<(), FormatError> {
+        if let Some((offset, number, head)) = &self.first_other
+            && !options.salvage
+            && self.n_other > self.n_events
+        {
+            let more = self.n_other - 1;
+            return Err(FormatError::damaged(
+                "ftrace text",
+                *offset,
+                format!("{head:?} in line {number}, and {more} more like it"),
+                "\"COMM-TID [CPU] TIME: EVENT: ...\" in most lines",
+            ));
+        }
+        if self.n_events == 0 {
+            let (found, wanted) = ("no event", "one at least");
+            let kind = ErrorKind::Truncated;
+            return Err(FormatError::new(kind, "ftrace text", 0, found, wanted));
+        }
+        Ok(())
+    }
+}
+
+/// The error for a part whose offsets do not fit in 32 bits.
+fn too_long(part: &Part<'_>) -> FormatError {
+    let found = format!("{} bytes", part.text.len());
+    let wanted = "at most 4 GiB";
+    FormatError::new(ErrorKind::Limit, "ftrace text", part.offset, found, wanted)
+        .remedy("record with trace-cmd")
 }
 
 /// The facts that the passes need before the first event.

@@ -64,6 +64,7 @@ struct Named {
     role: Role,
 }
 
+/// A row of [`NAMES`].
 const fn named(tracefs: &'static str, lttng: &'static str, role: Role) -> Named {
     Named {
         tracefs,

@@ -17,9 +17,10 @@
 //! | `text_events` | ftrace text | the same from printed events |
 //! | `prev_state`, `syscalls` | all kernel traces | meaning of state bits and system call numbers |
 //! | `marks` | trace.dat, ftrace text, Perfetto | texts that programs write to `trace_marker` |
-//! | `category`, `tape`, `tracks`, `flow_ends` | CTF, Perfetto, Chrome JSON | slices, counters and arrows |
+//! | `category`, `annotation_log`, `tracks`, `flow_ends` | CTF, Perfetto, Chrome JSON | slices, counters and arrows |
 #![forbid(unsafe_code)]
 
+mod annotation_log;
 mod category;
 mod chrome;
 mod ctf;
@@ -35,7 +36,6 @@ mod prev_state;
 mod raw_events;
 mod recording;
 mod syscalls;
-mod tape;
 mod text_events;
 mod trace_dat;
 mod tracks;

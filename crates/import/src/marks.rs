@@ -20,7 +20,7 @@ use kasuri_model::input::Annotation;
 use kasuri_model::{AnnotationVec, StrIx, Strings, Time};
 use std::collections::HashMap;
 
-/// The texts of all threads, in any order.
+/// The texts of all threads, in any order: those of one thread may come from the buffers of several CPUs.
 #[derive(Default, Debug)]
 pub(crate) struct Marks {
     threads: HashMap<i32, Thread>,
@@ -28,6 +28,7 @@ pub(crate) struct Marks {
     realtime_offset_ns: Option<i64>,
 }
 
+/// The texts of one thread.
 #[derive(Default, Debug)]
 struct Thread {
     /// Its process according to the file; 0: the file does not say.
@@ -70,6 +71,7 @@ enum Mark<'a> {
 
 // Parsing cannot fail: a text that breaks the convention is a message.
 impl Mark<'_> {
+    /// The meaning of a text without its newline.
     fn parse(text: &str) -> Mark<'_> {
         let sync = text.strip_prefix("trace_event_clock_sync: ");
         if let Some((key, value)) = sync.and_then(|s| s.split_once('=')) {
@@ -93,6 +95,7 @@ fn clock_sync<'a>(key: &str, value: &str) -> Option<Mark<'a>> {
             let ms: i64 = value.trim().parse().ok()?;
             Some(Mark::Realtime(ms.checked_mul(1_000_000)?))
         }
+        // CLOCK_MONOTONIC, in seconds.
         "parent_ts" => Some(Mark::OtherClock),
         _ => None,
     }
@@ -116,6 +119,7 @@ fn fields<'a>(kind: &str, rest: &'a str) -> Option<Mark<'a>> {
             let (name, value) = rest.rsplit_once('|')?;
             Some(Mark::Counter(name, value.trim().parse().ok()?))
         }
+        // Without a track of their own, slices of one name share one.
         "S" | "F" => {
             let (name, number) = rest.rsplit_once('|')?;
             let (pid, cookie) = (pid()?, cookie(number)?);
@@ -237,6 +241,7 @@ impl Marks {
             .into_iter()
             .map(|(tid, mut thread)| {
                 thread.events.sort_by_key(|e| e.time);
+                // A thread of an unknown process counts as a process of its own.
                 let said = [thread.pid, thread.own_pid, tid];
                 AnnotationVec {
                     pid: said.into_iter().find(|&pid| pid != 0).unwrap_or(tid),

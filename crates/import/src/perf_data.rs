@@ -62,6 +62,7 @@ pub(crate) fn open<'a>(
             Err(error) => return Err(wrong(error)),
         }
     }
+    // A format alone does not mean that the event was recorded.
     let opened_ids: Vec<u64> = (data.attrs.iter().filter(|a| a.is_tracepoint()))
         .map(|a| a.config)
         .collect();
@@ -149,6 +150,7 @@ enum Switches {
 }
 
 impl Switches {
+    /// The table in the head of this file.
     fn of(data: &PerfData<'_>, has_tracepoint: bool) -> Switches {
         match (has_tracepoint, is_system_wide(data), data.has_switches) {
             (false, _, _) => Switches::Records,
@@ -229,6 +231,7 @@ fn setup(data: &PerfData<'_>, root: Option<(i32, &str)>, has_migrations: bool) -
         ppid: t.ppid,
         comm: t.comm.clone(),
     });
+    // The header has CPUs that could be there and CPUs that are online. No machine has more than 8192.
     let (_, online) = data.features.n_cpus.unwrap_or_default();
     let online = online.min(8192);
     Setup {
@@ -437,6 +440,7 @@ impl Shared<'_> {
             })
             .collect();
         trace.n_kernel_events = trace.info.event_costs.iter().map(|kind| kind.n).sum();
+        // PERF_RECORD_LOST has the number of events, and comes where the next one found room.
         for &(cpu, from, to, count) in &seen.losses {
             trace.losses.push(Loss {
                 cause: "kernel buffer overrun".into(),
@@ -470,7 +474,8 @@ struct CpuSource<'a> {
     reader: CpuReader,
     cpu: u16,
     last: Time,
-    /// The thread that arrived last, according to the switch records; -1: unknown.
+    /// The thread that arrived last, according to the switch records; -1: unknown. It stands in where a record of the
+    /// departure has no thread id.
     on: i32,
     counts: Vec<u64>,
     records: BTreeMap<&'static str, u64>,
@@ -579,7 +584,7 @@ impl CpuSource<'_> {
         })
     }
 
-    /// Adds this CPU's counts to those of all CPUs.
+    /// Adds this CPU's counts to those of all CPUs. They are kept apart until then, so that no event costs a borrow.
     fn end(&mut self) {
         let mut seen = self.shared.seen.borrow_mut();
         if seen.counts.len() < self.counts.len() {

@@ -142,6 +142,7 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
+    /// Skips spaces.
     fn space(&mut self) {
         while self
             .text
@@ -152,6 +153,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Takes a token, if it comes next.
     fn accept(&mut self, token: &str) -> bool {
         self.space();
         let found = self.text[self.at..].starts_with(token.as_bytes());
@@ -161,6 +163,7 @@ impl Parser<'_> {
         found
     }
 
+    /// `shift | shift ...`
     fn or(&mut self) -> Option<u64> {
         let mut value = self.shift()?;
         while self.accept("|") {
@@ -169,6 +172,7 @@ impl Parser<'_> {
         Some(value)
     }
 
+    /// `sum << sum ...`; none where C leaves it undefined.
     fn shift(&mut self) -> Option<u64> {
         let mut value = self.sum()?;
         while self.accept("<<") {
@@ -177,6 +181,7 @@ impl Parser<'_> {
         Some(value)
     }
 
+    /// `atom + atom - atom ...`
     fn sum(&mut self) -> Option<u64> {
         let mut value = self.atom()?;
         loop {
@@ -190,6 +195,7 @@ impl Parser<'_> {
         }
     }
 
+    /// A number with C's suffixes, or an expression in parentheses.
     fn atom(&mut self) -> Option<u64> {
         if self.accept("(") {
             self.depth += 1;

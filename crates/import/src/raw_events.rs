@@ -10,7 +10,7 @@ use kasuri_model::input::Event;
 use kasuri_model::{StrIx, Strings, Time};
 use std::collections::HashMap;
 
-/// Position and type of a number in a raw event.
+/// Position and type of a number in a raw event, as the event's format file declares it: `offset:8; size:4; signed:1;`.
 #[derive(Clone, Copy, Debug)]
 struct Number {
     offset: u32,
@@ -121,6 +121,7 @@ struct RecentNames {
     slots: Vec<(u128, StrIx)>,
 }
 
+/// Slots of the cache, 32 KiB for each CPU.
 const RECENT: usize = 1024;
 
 impl RecentNames {
@@ -130,6 +131,7 @@ impl RecentNames {
         }
     }
 
+    /// The string of a name.
     #[inline]
     fn get(&mut self, bytes: [u8; 16], strings: &mut Strings) -> StrIx {
         let key = u128::from_ne_bytes(bytes);
@@ -216,6 +218,7 @@ impl RawEvents {
     ) -> Option<Event> {
         let ix = *self.by_id.get(usize::from(id))?;
         let kind = self.types.get(usize::from(ix))?;
+        // Then no offset of a number lies outside; of a text, the event itself says where it lies.
         if data.len() < kind.bytes as usize {
             return None;
         }

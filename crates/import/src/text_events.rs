@@ -29,8 +29,10 @@ pub struct TextEvent<'a> {
 /// Decodes such events.
 #[derive(Clone, Debug)]
 pub struct TextEvents {
+    /// Letters are turned into the bits of the newest kernel, whatever kernel printed them.
     states: PrevState,
     has_waking: bool,
+    /// `uname -m`, for the names of system calls; "": unknown.
     machine: String,
 }
 
@@ -55,7 +57,7 @@ impl Values for Found {
     }
 }
 
-/// TRACE_FLAG_HARDIRQ, as `common_flags` has it.
+/// TRACE_FLAG_HARDIRQ, as `common_flags` has it (include/linux/trace_events.h). A line shows the flags as letters.
 const HARDIRQ: i64 = 8;
 
 impl TextEvents {
@@ -260,6 +262,7 @@ fn switch(text: &str) -> Option<(Side<'_>, Side<'_>)> {
 
 /// Parses `sh:7 [120] S` into the name, the thread id and the rest.
 fn plugin(text: &str) -> Option<(&str, i64, &str)> {
+    // From the end: a thread's name may hold brackets and colons.
     let (who, rest) = text.rsplit_once(" [")?;
     let (comm, tid) = who.rsplit_once(':')?;
     let (_, rest) = rest.split_once(']')?;
@@ -281,6 +284,7 @@ fn waking(text: &str) -> Option<(&str, i64, Option<i64>)> {
 
 /// The bits of the letters of `prev_state`, as [`PrevState::newest`] numbers them. "R" has no bit.
 fn state_bits(text: &str) -> i64 {
+    // task_state_array of fs/proc/array.c, and `+` for a thread that was preempted.
     let bit = |letter| match letter {
         'S' => 1,
         'D' => 2,

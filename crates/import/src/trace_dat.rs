@@ -10,11 +10,13 @@
 //! A file may hold several buffers (instances of tracefs). Each event type is taken from the buffer that has most of
 //! its events, so that a type recorded twice counts once. A CPU's events of several buffers are merged by stamp. A
 //! buffer with another clock than the first is left out, because its stamps cannot be compared.
+mod faults;
 mod pages;
 mod survey;
 
 use crate::raw_events::{RawEvents, RawSetup};
 use crate::{Clock, Error, File, Kind, Opened, Options};
+use faults::{CPUS_MAX, Faults};
 use kasuri_format::trace_dat::TraceDat;
 use kasuri_format::tracefs::{EventFormat, PageLayout};
 use kasuri_format::{Error as FormatError, Result as FormatResult};
@@ -29,8 +31,6 @@ use survey::Survey;
 const MIGRATE: &str = "sched/sched_migrate_task";
 /// An event that Kasuri's own exports contain: it marks when the recording began and ended.
 const RECORDING: &str = "kasuri/recording";
-/// A CPU number beyond this is damage.
-const CPUS_MAX: u32 = 8192;
 
 /// Whether it is a single file that begins with the magic number.
 pub(crate) fn detect(files: &[File<'_>]) -> bool {
@@ -75,7 +75,7 @@ pub(crate) fn open<'a>(
     source.opened(strings).map_err(fail)
 }
 
-/// The clock of the top buffer, or of the first that has pages.
+/// The clock of the top buffer, or of the first that has pages. All times of the trace are in it.
 fn main_clock(dat: &TraceDat<'_>) -> String {
     let with_pages = |b: &&kasuri_format::trace_dat::Buffer| b.cpus.iter().any(|c| c.bytes > 0);
     let buffer = dat.buffers.iter().find(with_pages);
@@ -92,25 +92,6 @@ fn formats(dat: &TraceDat<'_>, faults: &mut Faults) -> FormatResult<Vec<EventFor
         }
     }
     Ok(out)
-}
-
-/// Collects damage while a file is salvaged; otherwise the first damage ends the reading.
-struct Faults {
-    salvage: bool,
-    errors: Vec<FormatError>,
-}
-
-impl Faults {
-    /// Notes the damage, or returns it as an error. A file of noise must not fill the memory, so the list is limited.
-    fn keep(&mut self, error: FormatError) -> FormatResult<()> {
-        if !self.salvage {
-            return Err(error);
-        }
-        if self.errors.len() < 1000 {
-            self.errors.push(error);
-        }
-        Ok(())
-    }
 }
 
 /// A file whose headers were read and whose pages were scanned.
@@ -153,6 +134,7 @@ impl<'a> Source<'a> {
         out.streams = streams.map(|s| Box::new(s) as _).collect();
         out.info = self.info(&clock_name);
         let n_events = self.survey.n_events() - self.count(RECORDING);
+        // The closure outlives the file's sections, so it takes what it needs of them.
         let stats = self.dat.options.cpu_stats;
         let cmdlines = self.dat.cmdlines;
         let damage = self.faults.errors;
@@ -185,6 +167,7 @@ impl<'a> Source<'a> {
             if formats.is_empty() {
                 continue;
             }
+            // Each CPU of a buffer has a decoder of its own, which caches names.
             let machine = self.machine();
             let setup = RawSetup {
                 big_endian: self.dat.big_endian,
@@ -226,6 +209,7 @@ impl<'a> Source<'a> {
         [next(), next(), next()]
     }
 
+    /// The architecture; "": the file does not say.
     fn machine(&self) -> String {
         self.uname()[2].to_owned()
     }
@@ -400,6 +384,7 @@ fn losses(trace: &mut Trace, gaps: &[Gap], stats: &[kasuri_format::trace_dat::Cp
     }
 }
 
+/// Damage of a salvaged file: where in time the lost bytes were is not known, so the whole span is concerned.
 fn file_damage(trace: &Trace, error: &FormatError) -> Loss {
     Loss {
         cause: format!("file damaged: {error}"),

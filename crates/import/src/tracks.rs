@@ -46,6 +46,7 @@ struct Slice {
     name: StrIx,
 }
 
+/// A row of slices that nest, with what they became.
 #[derive(Default, Debug)]
 struct Lane {
     /// Ends of the open slices, outermost first. Except in a shared last lane, no end exceeds the one before it.
@@ -133,6 +134,7 @@ impl Tracks {
     }
 }
 
+/// An event of a lane.
 fn annotation(time: Time, kind: Kind, name: StrIx) -> Annotation {
     Annotation {
         time,

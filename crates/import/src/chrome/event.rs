@@ -7,29 +7,36 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// The members that Kasuri reads, as raw JSON. All others are skipped.
+/// The members that Kasuri reads, as raw JSON, with the names that the Trace Event Format gives them. All others are
+/// skipped. Which of them an event has depends on its phase; a writer may leave out any, or write another type.
 #[derive(Deserialize, Debug, Default)]
 pub(super) struct Event<'a> {
+    /// The phase: the kind of event, one letter.
     #[serde(borrow, default)]
     pub ph: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub name: Option<&'a RawValue>,
+    /// Categories, joined by commas.
     #[serde(borrow, default)]
     pub cat: Option<&'a RawValue>,
+    /// Process and thread: numbers, or any text.
     #[serde(borrow, default)]
     pub pid: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub tid: Option<&'a RawValue>,
+    /// Time and duration, in microseconds with a fraction.
     #[serde(borrow, default)]
     pub ts: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub dur: Option<&'a RawValue>,
+    /// What joins begin and end of asynchronous slices and arrows; `id2` says whether it counts in its process only.
     #[serde(borrow, default)]
     pub id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub id2: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub scope: Option<&'a RawValue>,
+    /// An arrow that begins or ends at a slice, without events of its own.
     #[serde(borrow, default)]
     pub bind_id: Option<&'a RawValue>,
     #[serde(default)]
@@ -112,6 +119,8 @@ pub(super) fn each_arg<'a>(args: Option<&'a RawValue>, each: &mut dyn FnMut(&str
     }
 }
 
+/// `name`: that of the value so far; `left`: how many arguments may still follow. The outermost value must be an object:
+/// without a name there is nothing to call an argument by.
 fn walk<'a>(
     raw: &'a RawValue,
     name: &str,
@@ -146,6 +155,7 @@ fn walk<'a>(
     }
 }
 
+/// A value that is no object and no list. Integers stay exact; `true`, `null` and what is nested too deep are texts.
 fn scalar(raw: &RawValue) -> Value<'_> {
     let written = raw.get();
     if !written.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
@@ -159,7 +169,7 @@ fn scalar(raw: &RawValue) -> Value<'_> {
     }
 }
 
-/// The members of an object, in their order.
+/// The members of an object, in their order. A map of `serde_json` would sort them, or keep only one of two of a name.
 struct Pairs<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Pairs<'de> {

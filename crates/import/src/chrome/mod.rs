@@ -14,7 +14,7 @@
 //! They are parsed as text, so ns are exact.
 //!
 //! A writer may write a complete event at its end, and a thread's events in any order. So the whole file is read before
-//! the passes get the first event; meanwhile the events are kept packed ([`crate::tape`]).
+//! the passes get the first event; meanwhile the events are kept packed ([`crate::annotation_log`]).
 //!
 //! | module | content |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Sorts events, one after the other, into threads, tracks, counters and arrows.
 //!
 //! [`Reader::event`] dispatches on the phase. Slices and instants become rows of a [`Thread`]; counters go to one
-//! [`Tape`] per process; asynchronous slices go to [`Tracks`]; ends of arrows go to [`FlowEnds`]. [`Reader::finish`]
+//! [`AnnotationLog`] per process; asynchronous slices go to [`Tracks`]; ends of arrows go to [`FlowEnds`]. [`Reader::finish`]
 //! turns all of them into streams.
 //!
 //! Kasuri's own export is recognized by its process 0 named `CPUs`. Its rows of CPUs and thread states are derived data
@@ -9,9 +9,9 @@
 use super::event::{Event, Value, each_arg, integer, nanoseconds, text};
 use super::ids::Ids;
 use super::thread::{Crossings, Row, Thread, What};
+use crate::annotation_log::{AnnotationLog, Carriers};
 use crate::category::{Category, event};
 use crate::flow_ends::{FlowEnds, Role};
-use crate::tape::{Carriers, Tape};
 use crate::tracks::Tracks;
 use crate::{Clock, Kind, Opened};
 use kasuri_format::{Error, ring};
@@ -26,7 +26,7 @@ use std::ops::Range;
 const STATE_ROW: i32 = 1 << 23;
 
 /// The counters of each process.
-type Counters = BTreeMap<i32, Tape>;
+type Counters = BTreeMap<i32, AnnotationLog>;
 
 /// The events read so far.
 pub(super) struct Reader<'s> {
@@ -43,12 +43,15 @@ pub(super) struct Reader<'s> {
     span: Option<Range<i64>>,
     /// Number of events that are not read, by phase.
     unread: BTreeMap<String, u64>,
+    /// Causes of losses that have no time of their own: damage, and buffers that overflowed.
     losses: Vec<String>,
     /// The file is Kasuri's own export.
     is_own: bool,
     n_own_rows: u64,
+    /// Losses that the export lists: cause, time, number of events.
     own_losses: Vec<(String, Range<i64>, u64)>,
     missing: Vec<String>,
+    /// `otherData` of the outermost object: facts about the recording.
     other: Option<serde_json::Value>,
 }
 
@@ -122,6 +125,7 @@ impl<'s> Reader<'s> {
                 "an event",
             )
         })?;
+        // Metadata has no time, and may come after the events that it names.
         let phase = text(e.ph);
         if phase == "M" {
             self.metadata(&e);
@@ -148,6 +152,7 @@ impl<'s> Reader<'s> {
             "B" => self.row(&head, What::Begin, &e),
             "E" => self.row(&head, What::End, &e),
             "X" => {
+                // A complete event without a duration, or with a negative one, has none.
                 let duration = nanoseconds(&text(e.dur)).unwrap_or(0).max(0);
                 let end = time.saturating_add(duration);
                 self.saw(end);
@@ -271,7 +276,8 @@ impl<'s> Reader<'s> {
         let id =
             e.id.map(|id| format!("[{}]", text(Some(id))))
                 .unwrap_or_default();
-        let tape = (self.counters.entry(head.pid)).or_insert_with(|| Tape::new(head.pid, head.pid));
+        let log = (self.counters.entry(head.pid))
+            .or_insert_with(|| AnnotationLog::new(head.pid, head.pid));
         for (series, value) in values {
             let name = if series == "value" || series == own {
                 format!("{own}{id}")
@@ -279,7 +285,7 @@ impl<'s> Reader<'s> {
                 format!("{own}{id}: {series}")
             };
             let name = self.strings.intern(&name);
-            tape.push(&event(
+            log.push(&event(
                 Time(head.time),
                 ring::Kind::Counter,
                 0,
@@ -343,6 +349,7 @@ impl<'s> Reader<'s> {
 
     /// Adds an end of an arrow. Its id is unique together with the category and the name.
     fn flow(&mut self, head: &Head, phase: &str, e: &Event) {
+        // The format joins arrows by id, category and name; the three become one number.
         let (id, is_global) = ids(e);
         let scope = (text(e.cat), text(e.name), (!is_global).then_some(head.pid));
         // Arrows may cross processes: an id counts for the whole trace, unless `id2` makes it local.
@@ -363,6 +370,7 @@ impl<'s> Reader<'s> {
     fn flow_end(&mut self, head: &Head, id: u64, role: Role, name: StrIx) {
         let end = (head.pid, head.tid);
         let thread = self.threads.entry(end).or_default();
+        // A thread with nothing but ends of arrows needs a stream, which begins here.
         let first = thread.first_arrow.get_or_insert(head.time);
         *first = head.time.min(*first);
         self.flows.add(id, Time(head.time), end, role, name);
@@ -379,6 +387,7 @@ impl<'s> Reader<'s> {
             (false, true) => Role::Begin,
             (false, false) => return,
         };
+        // An id space of its own, apart from that of `s`, `t` and `f`.
         let id = hash(("bind_id", text(Some(id))));
         self.flow_end(head, id, role, StrIx::NONE);
     }
@@ -419,16 +428,16 @@ impl<'s> Reader<'s> {
         let mut crossings = Crossings::default();
         let mut carriers = Carriers::new([].into_iter());
         for ((pid, tid), thread) in std::mem::take(&mut self.threads) {
-            let tape = thread.into_tape(pid, tid, &mut crossings);
-            if !tape.is_empty() {
-                carriers.add(pid, tid, tape.first_time());
-                opened.streams.push(Box::new(tape));
+            let log = thread.into_log(pid, tid, &mut crossings);
+            if !log.is_empty() {
+                carriers.add(pid, tid, log.first_time());
+                opened.streams.push(Box::new(log));
             }
         }
-        for (pid, mut tape) in std::mem::take(&mut self.counters) {
-            tape.set_tid(carriers.of(pid));
-            tape.seal();
-            opened.streams.push(Box::new(tape));
+        for (pid, mut log) in std::mem::take(&mut self.counters) {
+            log.set_tid(carriers.of(pid));
+            log.seal();
+            opened.streams.push(Box::new(log));
         }
         for stream in std::mem::take(&mut self.tracks).streams(self.strings) {
             opened.streams.push(Box::new(stream));

@@ -3,8 +3,8 @@
 //! Rows are collected in the order of the file, and sorted by time at the end. A complete event (`X`) has a begin and a
 //! duration; its end is inserted among the other rows by a stack of open slices. The model needs slices that nest, so a
 //! slice that would outlive the slice around it is cut there, and counted in [`Crossings`].
+use crate::annotation_log::AnnotationLog;
 use crate::category::{Category, argument, event};
-use crate::tape::Tape;
 use kasuri_base::annotation::Kind;
 use kasuri_model::{ArgValue, StrIx, Time};
 
@@ -57,8 +57,8 @@ struct Open {
 
 impl Thread {
     /// Makes the annotations, sorted and sealed. Sorting dominates: n log n for n rows.
-    pub fn into_tape(mut self, pid: i32, tid: i32, crossings: &mut Crossings) -> Tape {
-        let mut tape = Tape::new(pid, tid);
+    pub fn into_log(mut self, pid: i32, tid: i32, crossings: &mut Crossings) -> AnnotationLog {
+        let mut log = AnnotationLog::new(pid, tid);
         self.rows.sort_by_key(|row| row.time);
         for same in self.rows.chunk_by_mut(|a, b| a.time == b.time) {
             // The longest of the complete events that begin together is the outermost.
@@ -72,21 +72,21 @@ impl Thread {
         let first_row = self.rows.first().map(|row| row.time);
         // A thread that only has ends of arrows needs a row, too.
         if let Some(first) = first_row.into_iter().chain(self.first_arrow).min() {
-            tape.push(&event(Time(first), Kind::ThreadName, 0, self.name, 0));
+            log.push(&event(Time(first), Kind::ThreadName, 0, self.name, 0));
         }
         let mut open: Vec<Open> = Vec::new();
         let mut begun: Vec<(Category, StrIx, u64)> = Vec::new();
         for row in &self.rows {
-            close(&mut open, row.time, &mut tape);
+            close(&mut open, row.time, &mut log);
             let time = Time(row.time);
             match row.what {
                 What::Begin => {
                     begun.push((row.category, row.name, row.object));
-                    tape.push(&row.category.begin(time, row.name, row.object));
-                    self.push_args(row, &mut tape);
+                    log.push(&row.category.begin(time, row.name, row.object));
+                    self.push_args(row, &mut log);
                 }
                 What::End => {
-                    self.push_args(row, &mut tape);
+                    self.push_args(row, &mut log);
                     let (category, name, object) = begun.pop().unwrap_or_default();
                     // A name selects the slice that ends, if ends of inner slices are missing.
                     let name = if category == Category::Work {
@@ -94,13 +94,13 @@ impl Thread {
                     } else {
                         name
                     };
-                    tape.push(&category.end(time, name, object));
+                    log.push(&category.end(time, name, object));
                 }
                 What::Complete(end) => {
                     let within = open.last().map_or(i64::MAX, |outer| outer.end);
                     crossings.0 += u64::from(end > within);
-                    tape.push(&row.category.begin(time, row.name, row.object));
-                    self.push_args(row, &mut tape);
+                    log.push(&row.category.begin(time, row.name, row.object));
+                    self.push_args(row, &mut log);
                     open.push(Open {
                         end: end.min(within),
                         category: row.category,
@@ -109,33 +109,33 @@ impl Thread {
                     });
                 }
                 What::Instant => {
-                    tape.push(&event(time, Kind::Instant, 0, row.name, 0));
-                    self.push_args(row, &mut tape);
+                    log.push(&event(time, Kind::Instant, 0, row.name, 0));
+                    self.push_args(row, &mut log);
                 }
                 What::HoldBegin => {
-                    tape.push(&Category::LockHold.begin(time, row.name, row.object));
+                    log.push(&Category::LockHold.begin(time, row.name, row.object));
                 }
-                What::HoldEnd => tape.push(&Category::LockHold.end(time, row.name, row.object)),
+                What::HoldEnd => log.push(&Category::LockHold.end(time, row.name, row.object)),
             }
         }
-        close(&mut open, i64::MAX, &mut tape);
-        tape.seal();
-        tape
+        close(&mut open, i64::MAX, &mut log);
+        log.seal();
+        log
     }
 
     /// Appends the arguments of a row. They belong to the slice or instant before them.
-    fn push_args(&self, row: &Row, tape: &mut Tape) {
+    fn push_args(&self, row: &Row, log: &mut AnnotationLog) {
         let (first, n) = (row.args.0 as usize, usize::from(row.args.1));
         for &(name, value) in self.args.get(first..first + n).unwrap_or_default() {
-            tape.push(&argument(Time(row.time), name, value));
+            log.push(&argument(Time(row.time), name, value));
         }
     }
 }
 
 /// Ends the slices that end at or before `now`, the innermost first.
-fn close(open: &mut Vec<Open>, now: i64, tape: &mut Tape) {
+fn close(open: &mut Vec<Open>, now: i64, log: &mut AnnotationLog) {
     while let Some(slice) = open.pop_if(|slice| slice.end <= now) {
-        tape.push(
+        log.push(
             &slice
                 .category
                 .end(Time(slice.end), slice.name, slice.object),

@@ -9,7 +9,7 @@
 //! at byte offsets; otherwise the body is decoded field by field. A CPU may write to several channels, which are files
 //! of their own: [`KernelCpu`] merges them by time, and follows which thread runs and whether an interrupt is being
 //! handled, since LTTng's events have this only as optional contexts.
-use super::lane::{Lane, Next};
+use super::channel::{Channel, Next};
 use crate::kernel_events::{self, Role};
 use crate::prev_state::PrevState;
 use kasuri_format::ctf::{EventLayout, Head, Layout, LeafKind, Program, Value};
@@ -76,7 +76,7 @@ enum Place {
     Leaf(u32),
 }
 
-/// Most numbers and texts that a role needs.
+/// Most numbers and texts that a role needs: the fork has four numbers.
 const N_INTS: usize = 4;
 const N_TEXTS: usize = 2;
 
@@ -89,7 +89,7 @@ struct Plan {
     texts: [Place; N_TEXTS],
     /// The context `tid`: the thread that was running.
     tid: Place,
-    /// The name of the system call.
+    /// The name of the system call, which is part of the event's: its number is not recorded.
     name: StrIx,
 }
 
@@ -200,6 +200,7 @@ impl Kernel {
                 .iter()
                 .flat_map(|s| s.events.iter().map(|e| e.name.as_str()))
         };
+        // Of the whole trace: a channel may have sched_wakeup, and another one sched_waking.
         let has_waking = names().any(|n| n == "sched_waking");
         let plans = layout.streams.iter().map(|stream| {
             let events = stream.events.iter();
@@ -285,6 +286,7 @@ fn fixed_int(body: &[u8], place: Place) -> Option<i64> {
         word[..n].copy_from_slice(&raw[..n]);
         u64::from_le_bytes(word)
     };
+    // Moves the number's sign to the word's, and back.
     let shift = 64 - 8 * n as u32;
     Some(match signed {
         true if shift < 64 => ((value << shift) as i64) >> shift,
@@ -316,6 +318,7 @@ struct Comms {
 }
 
 impl Comms {
+    /// The string of a name; `slot`: its use in the event.
     #[inline]
     fn get(&mut self, bytes: &[u8], slot: usize, strings: &mut Strings) -> StrIx {
         let Some(key) = bytes.first_chunk::<16>() else {
@@ -338,6 +341,7 @@ impl Comms {
     }
 }
 
+/// A text as a string; an empty one is none.
 pub(super) fn intern(text: &[u8], strings: &mut Strings) -> StrIx {
     match text {
         b"" => StrIx::NONE,
@@ -347,14 +351,15 @@ pub(super) fn intern(text: &[u8], strings: &mut Strings) -> StrIx {
 
 /// A channel with its next item.
 struct Ahead<'a> {
-    lane: Lane<'a>,
+    channel: Channel<'a>,
     next: Option<Next>,
 }
 
 /// One CPU's events, merged from all channels that it wrote to.
 pub(super) struct KernelCpu<'a> {
     kernel: Rc<Kernel>,
-    lanes: Vec<Ahead<'a>>,
+    channels: Vec<Ahead<'a>>,
+    /// Each channel's first item was read.
     is_started: bool,
     comms: Comms,
     /// The running thread, according to the last switch; -1: unknown.
@@ -364,11 +369,14 @@ pub(super) struct KernelCpu<'a> {
 }
 
 impl<'a> KernelCpu<'a> {
-    pub fn new(kernel: Rc<Kernel>, lanes: Vec<Lane<'a>>) -> KernelCpu<'a> {
-        let lanes = lanes.into_iter().map(|lane| Ahead { lane, next: None });
+    pub fn new(kernel: Rc<Kernel>, channels: Vec<Channel<'a>>) -> KernelCpu<'a> {
+        let channels = channels.into_iter().map(|channel| Ahead {
+            channel,
+            next: None,
+        });
         KernelCpu {
             kernel,
-            lanes: lanes.collect(),
+            channels: channels.collect(),
             is_started: false,
             comms: Comms::default(),
             current: -1,
@@ -382,10 +390,11 @@ impl<'a> KernelCpu<'a> {
             Some(Next::Event(time, _) | Next::Lost(time)) => Some(time),
             None => None,
         };
+        // Few channels: looking at all is cheaper than a heap.
         let mut best: Option<(usize, i64)> = None;
         let mut second = i64::MAX;
-        for (ix, lane) in self.lanes.iter().enumerate() {
-            let Some(time) = time(lane) else { continue };
+        for (ix, channel) in self.channels.iter().enumerate() {
+            let Some(time) = time(channel) else { continue };
             match best {
                 Some((_, oldest)) if time >= oldest => second = second.min(time),
                 _ => {
@@ -405,14 +414,14 @@ impl<'a> KernelCpu<'a> {
         strings: &mut Strings,
         out: &mut Vec<Event>,
     ) -> Result<(), kasuri_format::Error> {
-        let lane = &mut self.lanes[ix];
-        let next = lane.next.take();
+        let channel = &mut self.channels[ix];
+        let next = channel.next.take();
         match next {
             Some(Next::Event(time, head)) => {
                 match self.event(ix, time, head, strings) {
                     Ok(event) => out.extend(event),
                     Err(error) => {
-                        let lost = self.lanes[ix].lane.damaged(error)?;
+                        let lost = self.channels[ix].channel.damaged(error)?;
                         self.lost(lost, out);
                     }
                 };
@@ -420,8 +429,8 @@ impl<'a> KernelCpu<'a> {
             Some(lost) => self.lost(lost, out),
             None => {}
         }
-        let lane = &mut self.lanes[ix];
-        lane.next = lane.lane.next()?;
+        let channel = &mut self.channels[ix];
+        channel.next = channel.channel.next()?;
         Ok(())
     }
 
@@ -446,15 +455,15 @@ impl<'a> KernelCpu<'a> {
         head: Head,
         strings: &mut Strings,
     ) -> Result<Option<Event>, kasuri_format::Error> {
-        let lane = &mut self.lanes[ix].lane;
-        let plan = &self.kernel.plans[lane.stream][head.class as usize];
+        let channel = &mut self.channels[ix].channel;
+        let plan = &self.kernel.plans[channel.stream][head.class as usize];
         if plan.role == Role::Other {
-            lane.reader.skip(head)?;
+            channel.reader.skip(head)?;
             return Ok(None);
         }
         let mut values = Values::default();
         if let Some(bytes) = plan.fixed {
-            let body = lane.fixed(bytes)?;
+            let body = channel.fixed(bytes)?;
             for (to, &place) in values.ints.iter_mut().zip(&plan.ints) {
                 *to = fixed_int(body, place);
             }
@@ -463,7 +472,7 @@ impl<'a> KernelCpu<'a> {
             }
             values.tid = fixed_int(body, plan.tid);
         } else {
-            lane.body(head, |leaf, value| {
+            channel.body(head, |leaf, value| {
                 let is = |place: Place| matches!(place, Place::Leaf(l) if l == leaf);
                 match value {
                     Value::Bytes(text) => {
@@ -564,8 +573,8 @@ impl CpuEvents for KernelCpu<'_> {
         out: &mut Vec<Event>,
     ) -> Result<(), kasuri_model::Error> {
         if !std::mem::replace(&mut self.is_started, true) {
-            for lane in &mut self.lanes {
-                lane.next = lane.lane.next().map_err(crate::error::source)?;
+            for channel in &mut self.channels {
+                channel.next = channel.channel.next().map_err(crate::error::source)?;
             }
         }
         while out.len() < BATCH {
@@ -575,7 +584,7 @@ impl CpuEvents for KernelCpu<'_> {
             // Consecutive events of one channel need no comparison with the others.
             while out.len() < BATCH {
                 self.take(ix, strings, out).map_err(crate::error::source)?;
-                match self.lanes[ix].next {
+                match self.channels[ix].next {
                     Some(Next::Event(time, _) | Next::Lost(time)) if time < limit => {}
                     _ => break,
                 }

@@ -17,25 +17,25 @@
 //! |---|---|
 //! | `files` | finds traces and packets |
 //! | `clocks` | the clock that all traces share |
-//! | `lane` | the events of one stream file, with its losses |
+//! | `channel` | the events of one stream file, with its losses |
 //! | `kernel` | scheduler events of a CPU |
 //! | `pairs` | meaning of user-space events by their names |
 //! | `user` | annotations of user-space threads |
+mod channel;
 mod clocks;
 mod files;
 mod kernel;
-mod lane;
 mod pairs;
 mod user;
 
 use crate::{Error, File, Kind, Opened, Options};
+use channel::{Channel, FoundLoss, Losses, Next};
 use clocks::{Clocks, ToNs};
 use files::{Source, sources};
 use kasuri_format::ctf::{Layout, Value};
 use kasuri_model::input::KnownThread;
 use kasuri_model::{Info, Strings, Time};
 use kernel::{Kernel, KernelCpu};
-use lane::{Lane, Losses, Met, Next};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use user::User;
@@ -70,47 +70,21 @@ pub(crate) fn open<'a>(
             .collect();
         let to_ns = Rc::new(to_ns);
         extent = joined(extent, packet_extent(source, &to_ns));
-        let lane = |stream| Lane::new(layout, stream, to_ns.clone(), losses.clone(), options);
+        let channel = |stream| Channel::new(layout, stream, to_ns.clone(), losses.clone(), options);
         if kernel::is_kernel(layout) {
             extent = match extent {
-                None => scan(source, &lane)?,
+                None => scan(source, &channel)?,
                 known => known,
             };
-            opened.setup.known.extend(statedump(source, &lane)?);
-            let kernel = Rc::new(Kernel::new(layout, strings));
-            opened.setup.has_migrations |= kernel.has_migrations;
-            let mut by_cpu: BTreeMap<u16, Vec<Lane<'a>>> = BTreeMap::new();
-            for stream in &source.streams {
-                let lane = lane(stream);
-                let cpu = lane.cpu.unwrap_or(by_cpu.len() as u16);
-                // No machine has more CPUs; a damaged number must not size a table.
-                if cpu < 8192 {
-                    by_cpu.entry(cpu).or_default().push(lane);
-                }
-            }
-            // A stream whose first packet has a number above 0 lost the packets before it.
-            let late = |p: &kasuri_format::ctf::Packet| p.sequence.is_some_and(|n| n > 0);
-            let mut firsts = source.streams.iter().filter_map(|s| s.packets.first());
-            opened.setup.starts_late |= firsts.any(late);
-            for (cpu, lanes) in by_cpu {
-                opened.setup.recorded.push(cpu.into());
-                opened.setup.n_cpus = opened.setup.n_cpus.max(usize::from(cpu) + 1);
-                let events = KernelCpu::new(kernel.clone(), lanes);
-                opened.cpus.push((cpu, Box::new(events)));
-            }
+            open_kernel(source, &channel, &mut opened, strings)?;
         } else {
-            let lanes = source.streams.iter().map(lane).collect();
-            let name = source
-                .layout
-                .metadata
-                .env_text("trace_name")
-                .unwrap_or(source.name);
-            let read = user.read(layout, name, lanes, strings);
+            let channels = source.streams.iter().map(channel).collect();
+            let name = layout.metadata.env_text("trace_name");
+            let read = user.read(layout, name.unwrap_or(source.name), channels, strings);
             read.map_err(crate::error::source)?;
         }
     }
-    extent = joined(extent, user.extent);
-    let (start, end) = extent.unwrap_or((0, 0));
+    let (start, end) = joined(extent, user.extent).unwrap_or((0, 0));
     opened.setup.span = Time(start)..Time(end);
     opened.setup.known.append(&mut user.known);
     opened.setup.known.sort_by_key(|known| known.time);
@@ -120,28 +94,66 @@ pub(crate) fn open<'a>(
             user.without_thread
         ));
     }
-    let processes = std::mem::take(&mut user.processes);
-    opened.streams = user.streams();
     for source in sources {
+        let damage = source.damage.iter();
         losses
             .borrow_mut()
-            .extend(source.damage.into_iter().map(|error| Met {
-                cause: error.to_string(),
-                cpu: None,
-                from: start,
-                to: end,
-                count: 0,
-                remedy: "",
-            }));
+            .extend(damage.map(|error| file_loss(error, start, end)));
     }
+    let processes = std::mem::take(&mut user.processes);
+    opened.streams = user.streams();
     opened.finish = Box::new(move |trace| {
         for process in &mut trace.processes {
             let named = processes.iter().find(|(pid, _)| *pid == process.pid);
             process.name = named.map_or(process.name, |(_, name)| *name);
         }
-        lane::publish(&losses, trace);
+        channel::publish(&losses, trace);
     });
     Ok(opened)
+}
+
+/// Adds the CPUs of a trace with scheduler events.
+fn open_kernel<'s, 'a>(
+    source: &'s Source<'a>,
+    channel: &impl Fn(&'s files::Stream<'a>) -> Channel<'a>,
+    opened: &mut Opened<'a>,
+    strings: &mut Strings,
+) -> Result<(), Error> {
+    opened.setup.known.extend(statedump(source, channel)?);
+    let kernel = Rc::new(Kernel::new(&source.layout, strings));
+    opened.setup.has_migrations |= kernel.has_migrations;
+    let mut by_cpu: BTreeMap<u16, Vec<Channel<'a>>> = BTreeMap::new();
+    for stream in &source.streams {
+        let channel = channel(stream);
+        let cpu = channel.cpu.unwrap_or(by_cpu.len() as u16);
+        // No machine has more CPUs; a damaged number must not size a table.
+        if cpu < 8192 {
+            by_cpu.entry(cpu).or_default().push(channel);
+        }
+    }
+    // A stream whose first packet has a number above 0 lost the packets before it.
+    let late = |p: &kasuri_format::ctf::Packet| p.sequence.is_some_and(|n| n > 0);
+    let mut firsts = source.streams.iter().filter_map(|s| s.packets.first());
+    opened.setup.starts_late |= firsts.any(late);
+    for (cpu, channels) in by_cpu {
+        opened.setup.recorded.push(cpu.into());
+        opened.setup.n_cpus = opened.setup.n_cpus.max(usize::from(cpu) + 1);
+        let events = KernelCpu::new(kernel.clone(), channels);
+        opened.cpus.push((cpu, Box::new(events)));
+    }
+    Ok(())
+}
+
+/// The loss for a damaged stream file: somewhere in the trace.
+fn file_loss(error: &kasuri_format::Error, from: i64, to: i64) -> FoundLoss {
+    FoundLoss {
+        cause: error.to_string(),
+        cpu: None,
+        from,
+        to,
+        count: 0,
+        remedy: "",
+    }
 }
 
 /// The smallest span that contains both.
@@ -165,16 +177,16 @@ fn packet_extent(source: &Source<'_>, clocks: &[ToNs]) -> Option<(i64, i64)> {
 /// The span of the events, if packets do not have it. This reads the headers of all events.
 fn scan<'a, 's>(
     source: &'s Source<'a>,
-    lane: &impl Fn(&'s files::Stream<'a>) -> Lane<'a>,
+    channel: &impl Fn(&'s files::Stream<'a>) -> Channel<'a>,
 ) -> Result<Option<(i64, i64)>, Error> {
     let mut extent = None;
     for stream in &source.streams {
-        let mut lane = lane(stream);
-        while let Some(next) = lane.next().map_err(crate::error::source)? {
+        let mut channel = channel(stream);
+        while let Some(next) = channel.next().map_err(crate::error::source)? {
             if let Next::Event(time, head) = next {
                 extent = joined(extent, Some((time, time)));
-                if let Err(error) = lane.reader.skip(head) {
-                    lane.damaged(error).map_err(crate::error::source)?;
+                if let Err(error) = channel.reader.skip(head) {
+                    channel.damaged(error).map_err(crate::error::source)?;
                 }
             }
         }
@@ -186,25 +198,25 @@ fn scan<'a, 's>(
 /// at the end of the list. Losses are not reported, because the streams will be read again.
 fn statedump<'a, 's>(
     source: &'s Source<'a>,
-    lane: &impl Fn(&'s files::Stream<'a>) -> Lane<'a>,
+    channel: &impl Fn(&'s files::Stream<'a>) -> Channel<'a>,
 ) -> Result<Vec<KnownThread>, Error> {
     let mut out = Vec::new();
     let mut end = i64::MAX;
     let streams = &source.layout.streams;
     let has = |stream: usize, name: &str| streams[stream].events.iter().any(|e| e.name == name);
     for stream in &source.streams {
-        let mut lane = lane(stream).quiet();
-        if stream.packets.is_empty() || !has(lane.stream, "lttng_statedump_process_state") {
+        let mut channel = channel(stream).quiet();
+        if stream.packets.is_empty() || !has(channel.stream, "lttng_statedump_process_state") {
             continue;
         }
-        while let Some(next) = lane.next().map_err(crate::error::source)? {
+        while let Some(next) = channel.next().map_err(crate::error::source)? {
             let Next::Event(time, head) = next else {
                 continue;
             };
             if time > end {
                 break;
             }
-            let event = &streams[lane.stream].events[head.class as usize];
+            let event = &streams[channel.stream].events[head.class as usize];
             let read = match event.name.as_str() {
                 "lttng_statedump_process_state" => {
                     let mut known = KnownThread {
@@ -212,7 +224,7 @@ fn statedump<'a, 's>(
                         ..KnownThread::default()
                     };
                     let leaves = &event.program.leaves;
-                    let read = lane.body(head, |leaf, value| {
+                    let read = channel.body(head, |leaf, value| {
                         let name = leaves[leaf as usize].name.as_str();
                         let id = value.int().map_or(0, |n| n as i32);
                         match (name, value) {
@@ -235,10 +247,10 @@ fn statedump<'a, 's>(
                     end = end.min(time);
                     break;
                 }
-                _ => lane.reader.skip(head),
+                _ => channel.reader.skip(head),
             };
             if let Err(error) = read {
-                lane.damaged(error).map_err(crate::error::source)?;
+                channel.damaged(error).map_err(crate::error::source)?;
             }
         }
     }

@@ -1,17 +1,17 @@
 //! Turns user-space events into annotations of their threads.
 //!
 //! A stream holds the events of all threads that ran on one CPU, while the passes want those of one thread. So all
-//! events are read once, and each thread's are kept packed in a [`Tape`].
+//! events are read once, and each thread's are kept packed in a [`AnnotationLog`].
 //!
 //! The contexts `vtid` and `vpid` name the thread. Without them an event belongs to its stream, which becomes a track.
 //! The stream of a CPU gets no slices then, because begins and ends of several threads would mix.
 //!
 //! For each event: [`uses`] has assigned a [`Use`] to each field beforehand; [`Current::value`] collects the fields of
 //! one event; [`Thread::add`] appends the annotation that its [`Meaning`] asks for, and its arguments.
+use super::channel::{Channel, Next};
 use super::kernel::{intern, trim};
-use super::lane::{Lane, Next};
 use super::pairs::{LockStep, Meaning, Named, meanings};
-use crate::tape::Tape;
+use crate::annotation_log::AnnotationLog;
 use kasuri_base::annotation::{ArgType, Kind};
 use kasuri_format::ctf::{Layout, Leaf, LeafKind, Program, Value, types::Scope};
 use kasuri_model::input::{Annotation, AnnotationEvents, KnownThread};
@@ -88,7 +88,7 @@ struct Current {
 
 /// A thread's annotations so far.
 struct Thread {
-    tape: Tape,
+    log: AnnotationLog,
     /// Its name, as of the last event.
     name: StrIx,
 }
@@ -108,7 +108,8 @@ pub(super) struct User {
     tracks: HashMap<i32, i32>,
 }
 
-/// The use of a field. Contexts have a lower scope than the payload.
+/// The use of a field. Contexts have a lower scope than the payload, so that a field `vtid` that the program declared stays
+/// an argument.
 fn uses(program: &Program, leaf: &Leaf, strings: &mut Strings) -> Use {
     let is_context = leaf.scope < Scope::Payload;
     match leaf.name.as_str() {
@@ -139,12 +140,12 @@ impl User {
     /// Reads all events of a trace.
     ///
     /// # Errors
-    /// Damage, unless the lanes salvage.
+    /// Damage, unless the channels salvage.
     pub fn read(
         &mut self,
         layout: &Rc<Layout>,
         trace_name: &str,
-        lanes: Vec<Lane<'_>>,
+        channels: Vec<Channel<'_>>,
         strings: &mut Strings,
     ) -> Result<(), kasuri_format::Error> {
         let mut named = meanings(layout, strings).into_iter();
@@ -176,20 +177,20 @@ impl User {
         if let (Some(pid), Some(name)) = (of_process, layout.metadata.env_text("procname")) {
             self.processes.push((pid, strings.intern(name)));
         }
-        for lane in lanes {
-            let track = self.track_of(of_process.unwrap_or(0), trace_name, &lane);
-            self.lane(layout, lane, &plans, (of_process, track), strings)?;
+        for channel in channels {
+            let track = self.track_of(of_process.unwrap_or(0), trace_name, &channel);
+            self.read_channel(layout, channel, &plans, (of_process, track), strings)?;
         }
         Ok(())
     }
 
     /// The track for a stream's events that belong to no thread: a negative thread id.
-    fn track_of(&mut self, pid: i32, trace_name: &str, lane: &Lane<'_>) -> Track {
+    fn track_of(&mut self, pid: i32, trace_name: &str, channel: &Channel<'_>) -> Track {
         let next = self.tracks.entry(pid).or_default();
         *next -= 1;
-        let stream = match lane.cpu {
+        let stream = match channel.cpu {
             Some(cpu) => format!("CPU {cpu}"),
-            None => lane.file_name().to_owned(),
+            None => channel.file_name().to_owned(),
         };
         Track {
             pid,
@@ -203,21 +204,21 @@ impl User {
 
     /// Reads all events of a stream file. `process` is the owner of the buffers, if they belong to one; `track` takes
     /// events without a thread.
-    fn lane(
+    fn read_channel(
         &mut self,
         layout: &Rc<Layout>,
-        mut lane: Lane<'_>,
+        mut channel: Channel<'_>,
         plans: &[Vec<Plan>],
         (process, track): (Option<i32>, Track),
         strings: &mut Strings,
     ) -> Result<(), kasuri_format::Error> {
         let mut current = Current::default();
-        while let Some(next) = lane.next()? {
+        while let Some(next) = channel.next()? {
             let Next::Event(time, head) = next else {
                 continue;
             };
-            let plan = &plans[lane.stream][head.class as usize];
-            let leaves = &layout.streams[lane.stream].events[head.class as usize]
+            let plan = &plans[channel.stream][head.class as usize];
+            let leaves = &layout.streams[channel.stream].events[head.class as usize]
                 .program
                 .leaves;
             current.args.clear();
@@ -225,11 +226,11 @@ impl User {
             (current.tid, current.pid, current.status) = (None, None, None);
             (current.name, current.text) = (StrIx::NONE, StrIx::NONE);
             (current.first, current.value) = (0, None);
-            let read = lane.body(head, |leaf, value| {
+            let read = channel.body(head, |leaf, value| {
                 current.value(leaf, value, plan, &leaves[leaf as usize], strings);
             });
             if let Err(error) = read {
-                lane.damaged(error)?;
+                channel.damaged(error)?;
                 continue;
             }
             current.end_arrays(strings);
@@ -237,42 +238,47 @@ impl User {
                 Some((first, last)) => (first.min(time), last.max(time)),
                 None => (time, time),
             });
-            let tid = current
-                .tid
-                .and_then(|tid| i32::try_from(tid).ok())
-                .filter(|&tid| tid != 0);
-            let pid = current
-                .pid
-                .and_then(|pid| i32::try_from(pid).ok())
-                .or(process);
-            match (tid, pid) {
-                (Some(tid), pid) => {
-                    // A thread of an unknown process counts as a process of its own.
-                    let thread = self.thread(pid.unwrap_or(tid), tid, time, &current, strings);
-                    thread.add(time, plan.named, &current, true, strings);
-                }
-                (None, Some(pid)) if current.pid.is_some() => {
-                    self.without_thread += 1;
-                    let thread = self.on_track(
-                        &Track {
-                            pid,
-                            ..track.clone()
-                        },
-                        time,
-                        strings,
-                    );
-                    thread.add(time, plan.named, &current, false, strings);
-                }
-                _ => {
-                    self.without_thread += 1;
-                    let thread = self.on_track(&track, time, strings);
-                    // A stream that belongs to no CPU has one writer, so its pairs are slices.
-                    let slices = lane.cpu.is_none();
-                    thread.add(time, plan.named, &current, slices, strings);
-                }
-            }
+            // A stream that belongs to no CPU has one writer, so its pairs are slices.
+            let one_writer = channel.cpu.is_none();
+            self.add(time, plan, &current, (process, &track), one_writer, strings);
         }
         Ok(())
+    }
+
+    /// Adds an event to its thread, or to a track where the event does not say which thread that is. `one_writer`: the
+    /// events of the stream are one after the other in the program, too.
+    fn add(
+        &mut self,
+        time: i64,
+        plan: &Plan,
+        current: &Current,
+        (process, track): (Option<i32>, &Track),
+        one_writer: bool,
+        strings: &mut Strings,
+    ) {
+        let number = |id: Option<i64>| id.and_then(|id| i32::try_from(id).ok());
+        let tid = number(current.tid).filter(|&tid| tid != 0);
+        let pid = number(current.pid).or(process);
+        if let Some(tid) = tid {
+            // A thread of an unknown process counts as a process of its own.
+            let thread = self.thread(pid.unwrap_or(tid), tid, time, current, strings);
+            return thread.add(time, plan.named, current, true, strings);
+        }
+        self.without_thread += 1;
+        match pid.filter(|_| current.pid.is_some()) {
+            Some(pid) => {
+                let track = Track {
+                    pid,
+                    ..track.clone()
+                };
+                let thread = self.on_track(&track, time, strings);
+                thread.add(time, plan.named, current, false, strings);
+            }
+            None => {
+                let thread = self.on_track(track, time, strings);
+                thread.add(time, plan.named, current, one_writer, strings);
+            }
+        }
     }
 
     /// The thread with these ids. Its first known name makes it known to the passes.
@@ -320,11 +326,11 @@ impl User {
     pub fn streams<'a>(self) -> Vec<Box<dyn AnnotationEvents + 'a>> {
         let mut threads: Vec<((i32, i32), Thread)> = self.threads.into_iter().collect();
         threads.sort_by_key(|(ids, _)| *ids);
-        let tapes = threads.into_iter().map(|(_, mut thread)| {
-            thread.tape.seal();
-            Box::new(thread.tape) as Box<dyn AnnotationEvents + 'a>
+        let logs = threads.into_iter().map(|(_, mut thread)| {
+            thread.log.seal();
+            Box::new(thread.log) as Box<dyn AnnotationEvents + 'a>
         });
-        tapes.collect()
+        logs.collect()
     }
 }
 
@@ -452,6 +458,7 @@ fn held(field: &Leaf, value: Value<'_>, strings: &mut Strings) -> Held {
     }
 }
 
+/// Bytes that are no text, as digits.
 fn hex(bytes: &[u8]) -> String {
     let shown = bytes.iter().take(MAX_ARRAY / 2);
     shown.map(|b| format!("{b:02x}")).collect()
@@ -460,13 +467,14 @@ fn hex(bytes: &[u8]) -> String {
 impl Thread {
     fn new(pid: i32, tid: i32) -> Thread {
         Thread {
-            tape: Tape::new(pid, tid),
+            log: AnnotationLog::new(pid, tid),
             name: StrIx::NONE,
         }
     }
 
+    /// Appends an annotation.
     fn push(&mut self, time: i64, kind: Kind, aux: u16, name: StrIx, a: u64) {
-        self.tape.push(&Annotation {
+        self.log.push(&Annotation {
             time: Time(time),
             kind: kind as u8,
             aux,
@@ -485,7 +493,7 @@ impl Thread {
     fn args_of(&mut self, time: i64, current: &Current, b: u64) {
         for (name, held) in &current.args {
             let (ty, a) = held.words();
-            self.tape.push(&Annotation {
+            self.log.push(&Annotation {
                 time: Time(time),
                 kind: Kind::Arg as u8,
                 aux: ty as u16,

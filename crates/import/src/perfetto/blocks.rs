@@ -39,6 +39,7 @@ pub(super) enum Bytes<'a> {
 }
 
 impl Bytes<'_> {
+    /// All of them.
     pub fn all(&self) -> &[u8] {
         match self {
             Bytes::File(bytes) => bytes,
@@ -46,6 +47,7 @@ impl Bytes<'_> {
         }
     }
 
+    /// A part; none: it is not inside.
     pub fn get(&self, range: std::ops::Range<usize>) -> Option<&[u8]> {
         self.all().get(range)
     }

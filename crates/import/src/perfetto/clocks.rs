@@ -35,6 +35,7 @@ pub(super) struct Clocks {
     last: HashMap<ClockId, i64>,
 }
 
+/// How the stamps of a clock count: in `ns` each, from the clock's zero or from the stamp before.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     ns: i64,

@@ -24,7 +24,7 @@ const CLONE_THREAD: u64 = 0x1_0000;
 /// A value of `FtraceClock`: stamps are CLOCK_MONOTONIC_RAW.
 const CLOCK_MONO_RAW: u64 = 4;
 
-/// A gap: events were overwritten between two times.
+/// A gap: events were overwritten between two times. Bundles say that events are missing, never how many.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     pub cpu: u16,
@@ -66,6 +66,7 @@ impl Kernel<'_> {
     ) -> Result<bool, kasuri_format::Error> {
         let block = self.blocks.get(place.block)?;
         let bytes = block.get(place.start..place.end).unwrap_or_default();
+        // Offsets of errors count from the block's begin; a packed block has only one place in the file.
         let mut read = || {
             let bundle = Bundle::parse(Message::new(bytes, place.start as u64))?;
             bundle.events(&mut |event| each(&bundle, event))?;
@@ -114,6 +115,7 @@ const CURRENT: i32 = i32::MIN;
 impl<'a> Cpu<'a> {
     /// `bundles`: the CPU's bundles in the order of the file.
     pub fn new(kernel: Rc<Kernel<'a>>, number: u16, bundles: Vec<Place>) -> Cpu<'a> {
+        // They are taken from the end.
         let mut bundles = bundles;
         bundles.reverse();
         Cpu {
@@ -142,7 +144,7 @@ impl<'a> Cpu<'a> {
                 n_unread += 1;
                 return;
             };
-            if let Some(what) = self.what(&event, strings) {
+            if let Some(what) = self.decoded(&event, strings) {
                 out.push(Event {
                     time: Time(ns),
                     context: event.pid.unwrap_or(CURRENT),
@@ -226,30 +228,34 @@ impl<'a> Cpu<'a> {
     }
 
     /// The event of the passes; none: no pass uses it.
-    fn what(&mut self, event: &FtraceEvent, strings: &mut Strings) -> Option<What> {
-        let states = |value| match value {
-            0.. => self.kernel.states.get(value),
-            _ => ThreadState::Sleeping,
-        };
-        Some(match event.what {
-            Ftrace::Other | Ftrace::Print { .. } => return None,
+    fn decoded(&mut self, event: &FtraceEvent, strings: &mut Strings) -> Option<What> {
+        match event.what {
+            Ftrace::Other | Ftrace::Print { .. } => None,
+            Ftrace::Wakeup { .. } if self.kernel.has_waking => None,
+            _ => self
+                .thread_event(&event.what, strings)
+                .or_else(|| self.span_event(&event.what, strings)),
+        }
+    }
+
+    /// What happened to a thread: it ran, was woken, moved, began, changed its name, ended.
+    fn thread_event(&mut self, event: &Ftrace, strings: &mut Strings) -> Option<What> {
+        Some(match *event {
             Ftrace::Switch {
                 prev,
                 prev_state,
                 next,
                 next_comm,
             } => {
-                let left_as = states(prev_state);
                 let (prev, comm) = prev.unwrap_or((CURRENT, Name::default()));
                 What::Switch {
                     prev,
                     prev_comm: self.name(comm, strings),
-                    left_as,
+                    left_as: self.state(prev_state),
                     next,
                     next_comm: self.name(next_comm, strings),
                 }
             }
-            Ftrace::Wakeup { .. } if self.kernel.has_waking => return None,
             Ftrace::Waking {
                 pid,
                 comm,
@@ -269,6 +275,7 @@ impl<'a> Cpu<'a> {
                 comm: self.name(comm, strings),
                 cpu: target_cpu,
             },
+            // A CPU number that does not fit is damage, and the event is left out.
             Ftrace::Migrate {
                 pid,
                 orig_cpu,
@@ -277,28 +284,6 @@ impl<'a> Cpu<'a> {
                 tid: pid,
                 from: u16::try_from(orig_cpu).ok()?,
                 to: u16::try_from(dest_cpu).ok()?,
-            },
-            Ftrace::NewTask {
-                pid,
-                comm,
-                clone_flags,
-            } => What::Fork {
-                parent: -1,
-                child: pid,
-                comm: self.name(comm, strings),
-                pid: None,
-                same_process: Some(clone_flags & CLONE_THREAD != 0),
-            },
-            Ftrace::Fork {
-                parent,
-                child,
-                comm,
-            } => What::Fork {
-                parent,
-                child,
-                comm: self.name(comm, strings),
-                pid: None,
-                same_process: None,
             },
             Ftrace::Rename { pid, comm } => What::Rename {
                 tid: pid,
@@ -316,6 +301,37 @@ impl<'a> Cpu<'a> {
                 tid: pid,
                 ns: u32::try_from(ns).unwrap_or(u32::MAX),
             },
+            _ => return self.fork(event, strings),
+        })
+    }
+
+    /// A thread or process began.
+    fn fork(&mut self, event: &Ftrace, strings: &mut Strings) -> Option<What> {
+        let (parent, child, comm, same_process) = match *event {
+            Ftrace::NewTask {
+                pid,
+                comm,
+                clone_flags,
+            } => (-1, pid, comm, Some(clone_flags & CLONE_THREAD != 0)),
+            Ftrace::Fork {
+                parent,
+                child,
+                comm,
+            } => (parent, child, comm, None),
+            _ => return None,
+        };
+        Some(What::Fork {
+            parent,
+            child,
+            comm: self.name(comm, strings),
+            pid: None,
+            same_process,
+        })
+    }
+
+    /// What a thread or its CPU began or ended meanwhile: an interrupt or a system call.
+    fn span_event(&mut self, event: &Ftrace, strings: &mut Strings) -> Option<What> {
+        Some(match *event {
             Ftrace::IrqEntry { name } => What::IrqEntry {
                 name: self.name(name, strings),
             },
@@ -331,7 +347,16 @@ impl<'a> Cpu<'a> {
                 name: self.syscall(id, strings),
             },
             Ftrace::SysExit => What::SyscallExit,
+            _ => return None,
         })
+    }
+
+    /// The state of a thread that left a CPU; a negative value says nothing else than that it slept.
+    fn state(&self, value: i64) -> ThreadState {
+        match value {
+            0.. => self.kernel.states.get(value),
+            _ => ThreadState::Sleeping,
+        }
     }
 }
 

@@ -8,10 +8,10 @@
 //! category, so that waits and critical sections end as what they began as ([`Category`]).
 use super::sequence::Sequence;
 use super::tracks::{Row, TrackTable};
+use crate::annotation_log::AnnotationLog;
 use crate::category::{Category, argument, event};
 use crate::flow_ends::{FlowEnds, Role};
 use crate::marks::Marks;
-use crate::tape::Tape;
 use crate::tracks::Tracks;
 use kasuri_format::perfetto::wire::Message;
 use kasuri_format::perfetto::{ArgValue, TrackEvent, each_arg};
@@ -27,7 +27,7 @@ const INSTANT: u64 = 3;
 const COUNTER: u64 = 4;
 const STATE: u64 = 5;
 
-/// An open slice; `row` is the pid and tid of its stream.
+/// An open slice; `row` is the pid and tid of its stream, which for a critical section is not the track's own.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     category: Category,
@@ -40,9 +40,9 @@ struct Begun {
 #[derive(Default)]
 pub(super) struct Events {
     /// Annotations by pid and tid.
-    pub tapes: BTreeMap<(i32, i32), Tape>,
-    /// Counters by process. They get a thread at the end, see [`crate::tape::Carriers`].
-    pub counters: BTreeMap<i32, Tape>,
+    pub logs: BTreeMap<(i32, i32), AnnotationLog>,
+    /// Counters by process. They get a thread at the end, see [`crate::annotation_log::Carriers`].
+    pub counters: BTreeMap<i32, AnnotationLog>,
     pub asynchronous: Tracks,
     /// Texts that programs wrote to `trace_marker`.
     pub marks: Marks,
@@ -69,12 +69,14 @@ impl Events {
         self.saw(ns);
         let (uuid, row) = row(e, sequence, tracks, strings);
         let name = self.name(e, sequence, strings);
+        // Categories are written out or interned.
         let category = if e.category.is_empty() {
             let iid = &e.category_iid;
             sequence.categories.get(iid).copied().unwrap_or_default()
         } else {
             Category::of(&e.category)
         };
+        // Values of counters may ride on any event; their tracks are named there, or once for all events of the writer.
         for (i, &(track, value)) in e.extra.iter().enumerate() {
             let track = track.or_else(|| sequence.extra_tracks.get(i).copied());
             if let Some(uuid) = track {
@@ -104,6 +106,7 @@ impl Events {
                     self.counter(time, uuid, value, sequence, tracks, strings);
                 }
             }
+            // Chrome's complete event: a slice with a duration, in microseconds.
             (0, b'X') => {
                 self.begin(time, uuid, row, category, name, e, sequence, strings)?;
                 let us = legacy.and_then(|l| l.duration_us).unwrap_or(0).max(0);
@@ -127,6 +130,7 @@ impl Events {
     /// The name of an event: written, interned, or else the text of its log message. Notes the place in the source,
     /// too.
     fn name(&mut self, e: &TrackEvent, sequence: &Sequence, strings: &mut Strings) -> StrIx {
+        // Number 0 is none: interned names count from 1.
         let iid = match (e.name_iid, &e.legacy) {
             (0, Some(legacy)) => legacy.name_iid,
             (iid, _) => iid,
@@ -145,20 +149,20 @@ impl Events {
     }
 
     /// The annotations of a row's stream.
-    fn tape(&mut self, row: Row) -> &mut Tape {
-        self.tapes
+    fn log(&mut self, row: Row) -> &mut AnnotationLog {
+        self.logs
             .entry((row.pid, row.tid))
-            .or_insert_with(|| Tape::new(row.pid, row.tid))
+            .or_insert_with(|| AnnotationLog::new(row.pid, row.tid))
     }
 
     /// Appends an annotation. A new stream of a track begins with the track's name.
     fn push(&mut self, row: Row, annotation: &kasuri_model::input::Annotation) {
-        let is_new = !self.tapes.contains_key(&(row.pid, row.tid));
-        let tape = self.tape(row);
+        let is_new = !self.logs.contains_key(&(row.pid, row.tid));
+        let log = self.log(row);
         if let (true, Some(name)) = (is_new, row.name) {
-            tape.push(&event(annotation.time, ring::Kind::ThreadName, 0, name, 0));
+            log.push(&event(annotation.time, ring::Kind::ThreadName, 0, name, 0));
         }
-        tape.push(annotation);
+        log.push(annotation);
     }
 
     /// Begins a slice, with its arguments.
@@ -245,6 +249,7 @@ impl Events {
                 "" => sequence.arg_names.get(&iid).copied().unwrap_or_default(),
                 text => strings.intern(text),
             };
+            // The address of a lock is part of the event itself, see `object`.
             if category.has_object() && strings.get(name) == "object" {
                 continue;
             }
@@ -281,14 +286,16 @@ impl Events {
             return;
         }
         let mut value = value * counter.multiplier;
+        // A difference counts from the last value of the same writer.
         if counter.is_incremental {
             let sum = sequence.sums.entry(uuid).or_default();
             *sum += value;
             value = *sum;
         }
         let name = row.name.unwrap_or_default();
-        let tape = (self.counters.entry(row.pid)).or_insert_with(|| Tape::new(row.pid, row.pid));
-        tape.push(&event(time, ring::Kind::Counter, 0, name, value.to_bits()));
+        let log =
+            (self.counters.entry(row.pid)).or_insert_with(|| AnnotationLog::new(row.pid, row.pid));
+        log.push(&event(time, ring::Kind::Counter, 0, name, value.to_bits()));
     }
 
     /// Adds the ends of arrows that an event has: `flow_ids` pass through, `terminating_flow_ids` end. Chrome's ids are
@@ -303,7 +310,7 @@ impl Events {
         let end = (row.pid, row.tid);
         if !e.flows.is_empty() || !e.ending_flows.is_empty() || e.legacy.is_some() {
             // A thread that only has ends of arrows needs a stream, too.
-            if !self.tapes.contains_key(&end) {
+            if !self.logs.contains_key(&end) {
                 self.push(
                     row,
                     &event(
@@ -325,6 +332,7 @@ impl Events {
         let Some(legacy) = &e.legacy else {
             return;
         };
+        // Numbers of `FlowDirection`: 1 in, 2 out, 3 both.
         let bound = legacy.bind_id.map(|id| (id, legacy.direction));
         let phased = match legacy.phase {
             b's' => legacy.id.map(|id| (id, 2)),
@@ -404,7 +412,7 @@ fn owned_args(
     Ok(found)
 }
 
-/// An owned value of an argument.
+/// An owned value of an argument, which outlives the lookup of names: that one borrows the strings.
 enum Owned {
     Number(kasuri_model::ArgValue),
     Text(String),

@@ -5,7 +5,7 @@
 //!
 //! 1. [`Reader::describe`] takes in descriptions: clocks, tracks, processes, and the positions of bundles. A
 //!    description may come after the events that need it, hence a walk of its own.
-//! 2. [`Reader::track_events`] reads the track events, converts their stamps, and keeps them packed ([`crate::tape`]).
+//! 2. [`Reader::track_events`] reads the track events, converts their stamps, and keeps them packed ([`crate::annotation_log`]).
 //!
 //! Bundles, the bulk of a system trace, are decoded when the passes ask for the events of their CPU.
 //!
@@ -24,8 +24,8 @@ mod events;
 mod sequence;
 mod tracks;
 
+use crate::annotation_log::Carriers;
 use crate::prev_state::PrevState;
-use crate::tape::Carriers;
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use blocks::{Blocks, Place};
 use clocks::{BOOTTIME, Clocks, MONOTONIC, REALTIME};
@@ -121,6 +121,7 @@ impl<'a> Reader<'a> {
     /// First walk: all packets but track events.
     fn describe(&mut self, file: &'a [u8]) -> Result<(), Damage> {
         let mut packets = Packets::new(file, 0);
+        // A small file that unpacks to more is built to exhaust memory, not recorded.
         let (mut unpacked, limit) = (0u64, ALWAYS.max((file.len() as u64).saturating_mul(RATIO)));
         while let Some(packet) = self.next(&mut packets)? {
             let result = match self.blocks.add(&packet) {
@@ -178,6 +179,7 @@ impl<'a> Reader<'a> {
             Data::Ftrace(message) => {
                 let start = message.offset() as usize;
                 let bundle = Bundle::parse(message)?;
+                // Only what kinds of events there are: the events themselves are read when the passes ask for them.
                 let found = bundle.scan(&mut |_| ())?;
                 self.found.waking |= found.waking;
                 self.found.migrate |= found.migrate;
@@ -194,6 +196,7 @@ impl<'a> Reader<'a> {
             Data::ProcessTree(message) => {
                 let time = Time(packet.timestamp.unwrap_or(0) as i64);
                 processes(message, |p| {
+                    // A path, of which the kernel's names have only the last part.
                     let comm = p.name.rsplit('/').next().unwrap_or(&p.name);
                     if p.tid == p.pid && !p.name.is_empty() {
                         self.process_names.insert(p.pid, comm.to_owned());
@@ -376,6 +379,7 @@ impl<'a> Reader<'a> {
         let mut span = events.span.clone();
         for (&cpu, bundles) in &self.bundles {
             opened.setup.recorded.push(cpu.into());
+            // Bundles of a CPU are in order of time, so the first and the last bound its events.
             for place in bundles.first().into_iter().chain(bundles.last()) {
                 kernel.extend(place, &mut span);
             }
@@ -391,6 +395,7 @@ impl<'a> Reader<'a> {
         opened.setup.span = Time(span.start)..Time(span.end);
         opened.setup.n_cpus = (self.system.n_cpus.min(MAX_CPUS)) as usize;
         opened.setup.has_migrations = self.found.migrate;
+        // What was known before the recording is known from its first moment on.
         for known in &mut self.known {
             known.time = known.time.max(opened.setup.span.start);
         }
@@ -425,15 +430,15 @@ impl<'a> Reader<'a> {
     fn streams(&self, events: &mut Events, opened: &mut Opened<'a>, strings: &mut Strings) {
         let known = opened.setup.known.iter().map(|k| (k.pid, k.tid));
         let mut carriers = Carriers::new(known);
-        for ((pid, tid), mut tape) in std::mem::take(&mut events.tapes) {
-            carriers.add(pid, tid, tape.first_time());
-            tape.seal();
-            opened.streams.push(Box::new(tape));
+        for ((pid, tid), mut log) in std::mem::take(&mut events.logs) {
+            carriers.add(pid, tid, log.first_time());
+            log.seal();
+            opened.streams.push(Box::new(log));
         }
-        for (pid, mut tape) in std::mem::take(&mut events.counters) {
-            tape.set_tid(carriers.of(pid));
-            tape.seal();
-            opened.streams.push(Box::new(tape));
+        for (pid, mut log) in std::mem::take(&mut events.counters) {
+            log.set_tid(carriers.of(pid));
+            log.seal();
+            opened.streams.push(Box::new(log));
         }
         for stream in std::mem::take(&mut events.marks).streams(strings) {
             opened.streams.push(Box::new(stream));

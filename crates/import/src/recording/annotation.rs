@@ -127,6 +127,7 @@ impl<'r> Stream<'r> {
     pub fn new(clients: Rc<Clients<'r>>, names: &SiteNames, blocks: Vec<usize>) -> Stream<'r> {
         let infos = clients.recording.blocks();
         let ids = blocks.first().map_or([0; 4], |&ix| infos[ix].ids);
+        // A block may hold nothing but losses; it has no stamp.
         let first = blocks
             .iter()
             .filter(|&&ix| infos[ix].n_events > 0)
@@ -170,6 +171,7 @@ impl<'r> Stream<'r> {
             .for_each(|t| *t = t.saturating_sub(origin));
         (self.row, self.pair, self.blob) = (0, 0, 0);
         self.read += 1;
+        // The passes may rewind a stream and read it again.
         if self.read > self.most_read {
             self.most_read = self.read;
             let met = self.block.losses.iter().map(|&loss| MetLoss {

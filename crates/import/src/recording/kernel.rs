@@ -122,12 +122,12 @@ pub(super) struct MetGap {
     pub from: Time,
     pub to: Time,
     pub count: Option<u64>,
-    pub why: Why,
+    pub cause: GapCause,
 }
 
 /// The cause of a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Why {
+pub(super) enum GapCause {
     /// Events were overwritten.
     Overrun,
     /// The page is damaged.
@@ -141,7 +141,7 @@ pub(super) enum Why {
 struct Gap {
     before: usize,
     count: Option<u64>,
-    why: Why,
+    cause: GapCause,
     /// Its begin; none: the event before it.
     from: Option<Time>,
 }
@@ -218,10 +218,10 @@ impl<'r> KernelCpu<'r> {
             .map(|g| Gap {
                 before: g.before as usize,
                 count: g.count,
-                why: if g.damaged {
-                    Why::Damaged
+                cause: if g.damaged {
+                    GapCause::Damaged
                 } else {
-                    Why::Overrun
+                    GapCause::Overrun
                 },
                 from: None,
             })
@@ -257,7 +257,7 @@ impl<'r> KernelCpu<'r> {
             self.ahead.push(Gap {
                 before,
                 count: None,
-                why: Why::Paused,
+                cause: GapCause::Paused,
                 from: Some(pause.start),
             });
         }
@@ -272,7 +272,7 @@ impl<'r> KernelCpu<'r> {
             let gap = Gap {
                 before: 0,
                 count: None,
-                why: Why::Paused,
+                cause: GapCause::Paused,
                 from: Some(pause.start),
             };
             out.push(self.lost(gap, pause.end));
@@ -328,7 +328,7 @@ impl<'r> KernelCpu<'r> {
             from: self.last,
             to: to.max(self.last),
             count: gap.count,
-            why: gap.why,
+            cause: gap.cause,
         };
         self.gaps.borrow_mut().push(gap);
         Event {

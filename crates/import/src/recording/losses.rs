@@ -9,7 +9,7 @@
 //! - Losses that a thread reports in its own stream of annotations, with their time.
 //! - Counters in the header of a client's ring, of threads that have no stream.
 use super::annotation::Clients;
-use super::kernel::{MetGap, Why};
+use super::kernel::{GapCause, MetGap};
 use kasuri_format::container::Recording;
 use kasuri_format::meta::KernelLoss;
 use kasuri_format::ring::Lost;
@@ -38,88 +38,109 @@ fn kernel(trace: &Trace, recording: &Recording<'_>, gaps: &[MetGap], out: &mut V
     let buffer_kb = recording.meta().kernel.buffer_kb;
     let remedy =
         format!("record with a larger kernel buffer (it had {buffer_kb} KiB for each CPU)");
-    let loss = |cause: &str, cpu: u16, when: Range<Time>, count: u64, remedy: &str| Loss {
+    let mut met: Vec<Counted> = gaps.iter().map(|g| (*g, g.count)).collect();
+    met.sort_by_key(|(g, _)| (g.cpu, g.from));
+    let mut readings: Vec<&KernelLoss> = recording.kernel_losses().iter().collect();
+    readings.sort_by_key(|r| (r.cpu, r.monotonic_ns));
+    for pair in readings.windows(2).filter(|p| p[0].cpu == p[1].cpu) {
+        between(trace, recording, [pair[0], pair[1]], &mut met, &remedy, out);
+    }
+    out.extend(
+        met.iter()
+            .map(|(gap, count)| gap_loss(gap, *count, &remedy)),
+    );
+}
+
+/// A gap, and how many events it lost, when that is known.
+type Counted = (MetGap, Option<u64>);
+
+/// Adds what was lost on a CPU between two readings of its counters, and gives the count of overwritten events to the first
+/// gap between them.
+fn between(
+    trace: &Trace,
+    recording: &Recording<'_>,
+    [before, after]: [&KernelLoss; 2],
+    met: &mut [Counted],
+    remedy: &str,
+    out: &mut Vec<Loss>,
+) {
+    let at = |ns: u64| Time((ns as i64).saturating_sub(trace.origin_monotonic_ns));
+    let cpu = after.cpu as u16;
+    let when = at(before.monotonic_ns)..at(after.monotonic_ns);
+    let rise = |f: fn(&KernelLoss) -> u64| f(after).saturating_sub(f(before));
+    let overrun = rise(|r| r.overrun);
+    // Where events were overwritten but no page shows it, they were lost before the first page. A flight recorder is
+    // meant to overwrite, so this is no loss there.
+    let is_shown = overrun > 0 && share_out(overrun, cpu, &when, met);
+    let is_meant = when.end <= trace.span.start || recording.meta().mode == "flight";
+    let rows = [
+        (
+            rise(|r| r.unwritten),
+            "disk full",
+            "free disk space where the recording is written",
+        ),
+        (
+            if is_shown || is_meant { 0 } else { overrun },
+            OVERRUN,
+            remedy,
+        ),
+        (rise(|r| r.dropped), "kernel buffer full", remedy),
+        (
+            rise(|r| r.commit_overrun),
+            "kernel commit overrun",
+            "none: interrupts nested too deep for the kernel's buffer",
+        ),
+    ];
+    for (count, cause, remedy) in rows {
+        if count > 0 {
+            out.push(loss(cause, cpu, when.clone(), count, remedy));
+        }
+    }
+}
+
+/// Gives `overrun` to the first gap of the CPU in `when` that has no count yet, and 0 to the others: it is unknown which
+/// lost how many. Returns whether there is one.
+fn share_out(overrun: u64, cpu: u16, when: &Range<Time>, met: &mut [Counted]) -> bool {
+    let inside = met.iter_mut().filter(|(g, count)| {
+        g.cpu == cpu
+            && g.cause == GapCause::Overrun
+            && g.from < when.end
+            && g.to > when.start
+            && count.is_none()
+    });
+    let mut found = false;
+    for (_, count) in inside {
+        *count = Some(if found { 0 } else { overrun });
+        found = true;
+    }
+    found
+}
+
+/// The loss for a gap; 0 events: unknown.
+fn gap_loss(gap: &MetGap, count: Option<u64>, overrun_remedy: &str) -> Loss {
+    let (cause, remedy) = match gap.cause {
+        GapCause::Damaged => (
+            "page damaged",
+            "record again: the file was changed or truncated after it was recorded",
+        ),
+        GapCause::Overrun => (OVERRUN, overrun_remedy),
+        GapCause::Paused => (
+            "paused to keep the budget",
+            "a larger --budget, or fewer --events",
+        ),
+    };
+    loss(cause, gap.cpu, gap.from..gap.to, count.unwrap_or(0), remedy)
+}
+
+/// A loss of kernel events on a CPU.
+fn loss(cause: &str, cpu: u16, when: Range<Time>, count: u64, remedy: &str) -> Loss {
+    Loss {
         cause: cause.into(),
         cpu: Some(cpu),
         thread: ThreadIx::NONE,
         when,
         count,
         remedy: remedy.into(),
-    };
-    let mut met: Vec<(MetGap, Option<u64>)> = gaps.iter().map(|g| (*g, g.count)).collect();
-    met.sort_by_key(|(g, _)| (g.cpu, g.from));
-    let at = |ns: u64| Time((ns as i64).saturating_sub(trace.origin_monotonic_ns));
-    let mut readings: Vec<&KernelLoss> = recording.kernel_losses().iter().collect();
-    readings.sort_by_key(|r| (r.cpu, r.monotonic_ns));
-    for pair in readings.windows(2).filter(|p| p[0].cpu == p[1].cpu) {
-        let (cpu, when) = (
-            pair[1].cpu as u16,
-            at(pair[0].monotonic_ns)..at(pair[1].monotonic_ns),
-        );
-        let rise = |f: fn(&KernelLoss) -> u64| f(pair[1]).saturating_sub(f(pair[0]));
-        let (overrun, dropped, nested) = (
-            rise(|r| r.overrun),
-            rise(|r| r.dropped),
-            rise(|r| r.commit_overrun),
-        );
-        let unwritten = rise(|r| r.unwritten);
-        if unwritten > 0 {
-            let remedy = "free disk space where the recording is written";
-            out.push(loss("disk full", cpu, when.clone(), unwritten, remedy));
-        }
-        if overrun > 0 {
-            let inside = met.iter_mut().filter(|(g, _)| {
-                g.cpu == cpu && g.why == Why::Overrun && g.from < when.end && g.to > when.start
-            });
-            let mut found = false;
-            for (ix, (_, count)) in inside.filter(|(_, count)| count.is_none()).enumerate() {
-                *count = Some(if ix == 0 { overrun } else { 0 });
-                found = true;
-            }
-            // Events were overwritten, but no page shows it: they were lost before the first page. A flight
-            // recorder is meant to overwrite, so this is no loss there.
-            if !found && when.end > trace.span.start && recording.meta().mode != "flight" {
-                out.push(loss(OVERRUN, cpu, when.clone(), overrun, &remedy));
-            }
-        }
-        if dropped > 0 {
-            out.push(loss(
-                "kernel buffer full",
-                cpu,
-                when.clone(),
-                dropped,
-                &remedy,
-            ));
-        }
-        if nested > 0 {
-            out.push(loss(
-                "kernel commit overrun",
-                cpu,
-                when,
-                nested,
-                "none: interrupts nested too deep for the kernel's buffer",
-            ));
-        }
-    }
-    for (gap, count) in met {
-        let (cause, remedy) = match gap.why {
-            Why::Damaged => (
-                "page damaged",
-                "record again: the file was changed or truncated after it was recorded",
-            ),
-            Why::Overrun => (OVERRUN, remedy.as_str()),
-            Why::Paused => (
-                "paused to keep the budget",
-                "a larger --budget, or fewer --events",
-            ),
-        };
-        out.push(loss(
-            cause,
-            gap.cpu,
-            gap.from..gap.to,
-            count.unwrap_or(0),
-            remedy,
-        ));
     }
 }
 

@@ -145,6 +145,7 @@ struct Rest<'a> {
 }
 
 impl Rest<'_> {
+    /// Adds what the passes leave to the reader: limits, call paths, the budget, losses.
     fn add_to(self, trace: &mut Trace) {
         let (recording, meta) = (&self.recording, self.recording.meta());
         let origin_ns = trace.origin_monotonic_ns;

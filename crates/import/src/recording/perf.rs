@@ -3,7 +3,7 @@
 //! Without privileges the recorder cannot read tracefs, so it asks perf_event_open(2) for the switches of its own
 //! program. Such a recording has arrivals on a CPU, departures from it, forks, exits and names, but no wake-ups and no
 //! other programs. Stamps are CLOCK_MONOTONIC. A record of a departure distinguishes only preemption and sleep.
-use super::kernel::{MetGap, Why};
+use super::kernel::{GapCause, MetGap};
 use crate::error::source;
 use kasuri_format::container::Recording;
 use kasuri_format::perf::{Record, RecordKind};
@@ -65,6 +65,7 @@ impl<'r> PerfCpu<'r> {
                 tid,
                 left_as: ThreadState::Sleeping,
             },
+            // perf has both processes, so it is known whether the new task is a thread.
             RecordKind::Fork { ppid, ptid } => What::Fork {
                 parent: *ptid,
                 child: tid,
@@ -72,6 +73,7 @@ impl<'r> PerfCpu<'r> {
                 pid: Some(record.pid),
                 same_process: Some(record.pid == *ppid),
             },
+            // No departure follows: the counter of a thread ends before its last switch.
             RecordKind::Exit { .. } => What::Exit { tid, at_once: true },
             RecordKind::Comm { comm, .. } => What::Rename {
                 tid,
@@ -83,7 +85,7 @@ impl<'r> PerfCpu<'r> {
                     from: self.last,
                     to: time.max(self.last),
                     count: Some(*count),
-                    why: Why::Overrun,
+                    cause: GapCause::Overrun,
                 };
                 self.gaps.borrow_mut().push(gap);
                 time = self.last;

@@ -48,6 +48,7 @@ impl Stamps {
         }
     }
 
+    /// A stamp on the trace's clock.
     #[inline]
     pub fn time(&self, stamp: u64) -> Time {
         if self.as_is {

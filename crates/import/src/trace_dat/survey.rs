@@ -3,8 +3,8 @@
 //! The passes need the time span first, the choice of buffers needs the number of events of each type, and the texts of
 //! `trace_marker` belong to threads, not to CPUs. Hence this scan: it parses only the headers of events, except for
 //! `ftrace/print`, whose text it copies.
+use super::faults::{CPUS_MAX, Faults};
 use super::pages::{Stamps, pages};
-use super::{CPUS_MAX, Faults};
 use crate::marks::Marks;
 use kasuri_format::trace_dat::{Buffer, CpuData, TraceDat};
 use kasuri_format::tracefs::{EventFormat, Page, PageLayout};

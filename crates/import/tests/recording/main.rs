@@ -736,6 +736,7 @@ fn path_text(trace: &Trace, path: kasuri_model::PathIx) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a recording as a list, and its rows")]
 fn addresses_become_the_functions_that_were_inlined_there() {
     let module = |kind, path: &str| Module {
         kind,

@@ -1,7 +1,7 @@
 //! A compact store for annotations that must be kept until the passes ask for them.
 //!
 //! Chrome JSON, Perfetto and CTF mix the events of all threads, while the passes want one stream per thread. Readers of
-//! these formats therefore read all events first and keep each thread's in a [`Tape`]. A slice takes about 12 bytes
+//! these formats therefore read all events first and keep each thread's in a [`AnnotationLog`]. A slice takes about 12 bytes
 //! there, instead of the 64 bytes of two [`Annotation`]s.
 //!
 //! One event is stored as:
@@ -29,15 +29,15 @@ const HAS_NAME: u8 = 1 << 6;
 const HAS_NUMBERS: u8 = 1 << 7;
 const KIND: u8 = HAS_AUX - 1;
 
-/// One thread's annotations. Events may be pushed in any order: [`Tape::seal`] sorts them by time, and keeps the order
+/// One thread's annotations. Events may be pushed in any order: [`AnnotationLog::seal`] sorts them by time, and keeps the order
 /// of events with equal times.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tape {
+pub(crate) struct AnnotationLog {
     pid: i32,
     tid: i32,
     /// The encoded events.
     bytes: Vec<u8>,
-    /// The lowest time pushed; none: the tape is empty.
+    /// The lowest time pushed; none: the log is empty.
     first: Option<i64>,
     /// The time of the event pushed last, from which the next one's difference counts.
     last: i64,
@@ -50,13 +50,13 @@ pub(crate) struct Tape {
     now: i64,
 }
 
-impl Tape {
-    /// An empty tape of this thread.
-    pub fn new(pid: i32, tid: i32) -> Tape {
-        Tape {
+impl AnnotationLog {
+    /// An empty log of this thread.
+    pub fn new(pid: i32, tid: i32) -> AnnotationLog {
+        AnnotationLog {
             pid,
             tid,
-            ..Tape::default()
+            ..AnnotationLog::default()
         }
     }
 
@@ -143,7 +143,7 @@ impl Tape {
         if self.is_unsorted || self.has_holds {
             let mut events: Vec<Annotation> = std::iter::from_fn(|| self.next()).collect();
             events.sort_by_key(|e| e.time);
-            let mut sorted = Tape::new(self.pid, self.tid);
+            let mut sorted = AnnotationLog::new(self.pid, self.tid);
             for same in events.chunk_by(|a, b| a.time == b.time) {
                 same.iter()
                     .filter(|e| !is_told_by_hold(e, same))
@@ -155,6 +155,7 @@ impl Tape {
         self.bytes.shrink_to_fit();
     }
 
+    /// Reading begins anew.
     fn back_to_start(&mut self) {
         (self.at, self.now) = (0, 0);
     }
@@ -196,7 +197,7 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-impl AnnotationEvents for Tape {
+impl AnnotationEvents for AnnotationLog {
     fn pid(&self) -> i32 {
         self.pid
     }
@@ -278,10 +279,10 @@ mod tests {
         ]
     }
 
-    fn read(tape: &mut Tape) -> Vec<Annotation> {
+    fn read(log: &mut AnnotationLog) -> Vec<Annotation> {
         let mut out = Vec::new();
-        tape.rewind();
-        tape.fill(&mut Strings::default(), &mut out).unwrap();
+        log.rewind();
+        log.fill(&mut Strings::default(), &mut out).unwrap();
         out
     }
 
@@ -291,22 +292,22 @@ mod tests {
 
     #[test]
     fn tape_gives_back_what_was_pushed() {
-        let mut tape = Tape::new(1, 2);
-        events().iter().for_each(|e| tape.push(e));
-        tape.seal();
-        assert_eq!(text(&read(&mut tape)), text(&events()));
-        assert_eq!(text(&read(&mut tape)), text(&events()), "again");
-        assert_eq!(tape.first_time(), Some(Time(i64::MIN)));
+        let mut log = AnnotationLog::new(1, 2);
+        events().iter().for_each(|e| log.push(e));
+        log.seal();
+        assert_eq!(text(&read(&mut log)), text(&events()));
+        assert_eq!(text(&read(&mut log)), text(&events()), "again");
+        assert_eq!(log.first_time(), Some(Time(i64::MIN)));
     }
 
     #[test]
     fn tape_sorts_by_time_and_keeps_ties_as_they_came() {
-        let mut tape = Tape::new(1, 2);
-        events().iter().rev().for_each(|e| tape.push(e));
-        tape.seal();
+        let mut log = AnnotationLog::new(1, 2);
+        events().iter().rev().for_each(|e| log.push(e));
+        log.seal();
         let mut wanted = events();
         wanted.swap(1, 2);
-        assert_eq!(text(&read(&mut tape)), text(&wanted));
+        assert_eq!(text(&read(&mut log)), text(&wanted));
     }
 
     #[test]
@@ -318,17 +319,17 @@ mod tests {
             a,
             ..Annotation::default()
         };
-        let mut tape = Tape::new(1, 2);
+        let mut log = AnnotationLog::new(1, 2);
         for event in [
             e(1, Kind::LockRequest, 8),
             e(5, Kind::LockAcquired, 8),
             e(5, Kind::LockGivenUp, 8),
             e(6, Kind::LockGivenUp, 9),
         ] {
-            tape.push(&event);
+            log.push(&event);
         }
-        tape.seal();
-        let kinds: Vec<u8> = read(&mut tape).iter().map(|e| e.kind).collect();
+        log.seal();
+        let kinds: Vec<u8> = read(&mut log).iter().map(|e| e.kind).collect();
         let wanted = [Kind::LockRequest, Kind::LockAcquired, Kind::LockGivenUp];
         assert_eq!(kinds, wanted.map(|k| k as u8));
     }

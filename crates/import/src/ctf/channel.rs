@@ -1,7 +1,7 @@
 //! Iterates over the events of one stream file, and over the losses between them.
 //!
-//! [`Lane::next`] goes from packet to packet and reads the headers of events. After [`Next::Event`] the caller must
-//! read the body, with [`Lane::fixed`] or [`Lane::body`], or skip it with the reader.
+//! [`Channel::next`] goes from packet to packet and reads the headers of events. After [`Next::Event`] the caller must
+//! read the body, with [`Channel::fixed`] or [`Channel::body`], or skip it with the reader.
 //!
 //! Packets show losses in two ways: a counter of discarded events (`events_discarded`), which rises when the ring was
 //! full, and a sequence number (`packet_seq_num`), which jumps when packets were overwritten or not sent. Damage within
@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 /// A loss; times in ns.
 #[derive(Clone, Debug)]
-pub(super) struct Met {
+pub(super) struct FoundLoss {
     pub cause: String,
     pub cpu: Option<u16>,
     pub from: i64,
@@ -25,10 +25,10 @@ pub(super) struct Met {
     pub remedy: &'static str,
 }
 
-/// The losses of all lanes.
-pub(super) type Losses = Rc<RefCell<Vec<Met>>>;
+/// The losses of all channels.
+pub(super) type Losses = Rc<RefCell<Vec<FoundLoss>>>;
 
-/// An item of a lane.
+/// An item of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Next {
     /// An event: its time in ns, and its header. Its body is not read yet.
@@ -38,7 +38,7 @@ pub(super) enum Next {
 }
 
 /// The reader of a stream file.
-pub(super) struct Lane<'a> {
+pub(super) struct Channel<'a> {
     name: &'a str,
     pub reader: Reader<'a>,
     packets: Vec<Packet>,
@@ -59,7 +59,7 @@ pub(super) struct Lane<'a> {
     pub cpu: Option<u16>,
 }
 
-impl<'a> Lane<'a> {
+impl<'a> Channel<'a> {
     /// `clocks`: the conversion of each stream class.
     pub fn new(
         layout: &Rc<Layout>,
@@ -67,9 +67,9 @@ impl<'a> Lane<'a> {
         clocks: Rc<Vec<ToNs>>,
         losses: Losses,
         options: &Options,
-    ) -> Lane<'a> {
+    ) -> Channel<'a> {
         let cpu = stream.packets.iter().find_map(|p| p.cpu);
-        Lane {
+        Channel {
             name: stream.name,
             reader: Reader::new(layout.clone(), stream.bytes),
             packets: stream.packets.clone(),
@@ -141,7 +141,7 @@ impl<'a> Lane<'a> {
         let end = packet
             .and_then(|p| p.end)
             .map_or(self.last, |end| self.ns(end));
-        self.losses.borrow_mut().push(Met {
+        self.losses.borrow_mut().push(FoundLoss {
             cause: error.to_string(),
             cpu: self.cpu,
             from: self.last,
@@ -161,7 +161,7 @@ impl<'a> Lane<'a> {
             .filter(|&n| n > 0)?;
         let from = self.last;
         let to = packet.begin.map_or(from, |begin| self.ns(begin));
-        self.losses.borrow_mut().push(Met {
+        self.losses.borrow_mut().push(FoundLoss {
             cause: format!("{missing} packets missing"),
             cpu: self.cpu,
             from,
@@ -189,7 +189,7 @@ impl<'a> Lane<'a> {
             .and_then(|p| p.begin)
             .or(packet.end);
         let to = next.map_or(from, |cycles| self.ns(cycles)).max(from);
-        self.losses.borrow_mut().push(Met {
+        self.losses.borrow_mut().push(FoundLoss {
             cause: "ring buffer full".into(),
             cpu: self.cpu,
             from,
@@ -231,14 +231,14 @@ pub(super) fn publish(losses: &Losses, trace: &mut kasuri_model::Trace) {
     }
 }
 
-impl<'a> Lane<'a> {
+impl<'a> Channel<'a> {
     /// The stream file's name.
     pub fn file_name(&self) -> &'a str {
         self.name.rsplit('/').next().unwrap_or(self.name)
     }
 
-    /// Makes it keep its losses to itself, because another lane will read the same file.
-    pub fn quiet(mut self) -> Lane<'a> {
+    /// Makes it keep its losses to itself, because another channel will read the same file.
+    pub fn quiet(mut self) -> Channel<'a> {
         self.losses = Losses::default();
         self
     }
