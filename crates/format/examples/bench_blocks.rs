@@ -195,15 +195,19 @@ fn main() {
     meta.kernel
         .formats
         .insert("sched/sched_waking".into(), WAKING.into());
-    let table = EventTable::from_meta(&meta.kernel).expect("good formats");
-    let options = EncodeOptions::default();
+    bench_annotations(&meta, n);
+    clock();
+    bench_kernel(&meta, n);
+}
 
+fn bench_annotations(meta: &Meta, n: usize) {
+    let options = EncodeOptions::default();
     let raw = annotations(n);
     let start = CpuTime::now();
     let (chunks, _) = parse_chunks(&raw);
     let blocks = encode_annotation_blocks(1000, 0, &chunks, &options);
     let encode = start.elapsed();
-    let file = pack(&meta, &blocks);
+    let file = pack(meta, &blocks);
     let start = CpuTime::now();
     let recording = Recording::parse(&file).expect("what was just packed");
     let mut sum = 0u64;
@@ -226,10 +230,12 @@ fn main() {
         start.elapsed(),
         file.len() as u64,
     );
-    drop(chunks);
-    drop(raw);
-    clock();
+}
 
+/// The scheduler's events, read with the fields that the model needs, and with all.
+fn bench_kernel(meta: &Meta, n: usize) {
+    let options = EncodeOptions::default();
+    let table = EventTable::from_meta(&meta.kernel).expect("good formats");
     let types =
         ["sched/sched_switch", "sched/sched_waking"].map(|t| table.find(t).expect("present"));
     let [switch, waking] = types.map(|t| table.types()[usize::from(t)].id);
@@ -237,7 +243,7 @@ fn main() {
     let start = CpuTime::now();
     let blocks = encode_kernel_blocks(&table, &PageLayout::LE64, 0, &raw, &options);
     let encode = start.elapsed();
-    let file = pack(&meta, &blocks);
+    let file = pack(meta, &blocks);
     for all in [false, true] {
         let start = CpuTime::now();
         let recording = Recording::parse(&file).expect("what was just packed");

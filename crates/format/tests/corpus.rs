@@ -77,11 +77,44 @@ fn every_reader_survives_noise_and_damaged_seeds() {
 #[test]
 #[ignore = "writes the corpus"]
 fn write_seeds() {
-    let put = |target: &str, name: &str, bytes: &[u8]| {
-        fs::create_dir_all(corpus().join(target)).unwrap();
-        fs::write(corpus().join(target).join(name), bytes).unwrap();
-    };
     let small = common::small(1);
+    write_page_seeds(&small);
+    for (name, text) in common::FORMATS {
+        put(
+            "event_format",
+            &name.replace('/', "."),
+            &[text.as_bytes(), &[0], &common::switch(1, 2, 3)].concat(),
+        );
+    }
+    put("event_format", "header_page", b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n");
+    put("event_format", "no-id", b"name: x\n");
+    put("chunks", "small", &small.chunks);
+    put("chunks", "used-0", &[0; 128]);
+    let mut open = small.chunks.clone();
+    open[128..136].fill(0);
+    put("chunks", "open-record", &open);
+    put("sites", "small", &small.sites.to_bytes());
+    put("sites", "half-a-definition", &small.sites.to_bytes()[..130]);
+    write_container_seeds(&small);
+    put("perf", "small", &[&[0], &small.perf[..]].concat());
+    put("perf", "size-0", &[0; 9]);
+    put("meta", "meta.json", common::meta().to_json().as_bytes());
+    put(
+        "meta",
+        "anchors.jsonl",
+        kasuri_format::meta::to_lines(&small.anchors).as_bytes(),
+    );
+    put("meta", "half.json", b"{\"version\":1,\"host\":{");
+    put("meta", "deep.json", "[".repeat(5000).as_bytes());
+}
+
+fn put(target: &str, name: &str, bytes: &[u8]) {
+    fs::create_dir_all(corpus().join(target)).unwrap();
+    fs::write(corpus().join(target).join(name), bytes).unwrap();
+}
+
+/// Pages of the kernel's ring buffer: recorded, made up, damaged.
+fn write_page_seeds(small: &common::Small) {
     let sched =
         fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sched/cpu0.raw")).unwrap();
     let missed =
@@ -125,22 +158,10 @@ fn write_seeds() {
         "length-word-0",
         &[&[0u8][..], &[0; 8], &[32, 0, 0, 0, 0, 0, 0, 0], &[0; 8]].concat(),
     );
-    for (name, text) in common::FORMATS {
-        put(
-            "event_format",
-            &name.replace('/', "."),
-            &[text.as_bytes(), &[0], &common::switch(1, 2, 3)].concat(),
-        );
-    }
-    put("event_format", "header_page", b"\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n");
-    put("event_format", "no-id", b"name: x\n");
-    put("chunks", "small", &small.chunks);
-    put("chunks", "used-0", &[0; 128]);
-    let mut open = small.chunks.clone();
-    open[128..136].fill(0);
-    put("chunks", "open-record", &open);
-    put("sites", "small", &small.sites.to_bytes());
-    put("sites", "half-a-definition", &small.sites.to_bytes()[..130]);
+}
+
+/// A packed recording and damaged ones, and each of its blocks alone.
+fn write_container_seeds(small: &common::Small) {
     let file = small.pack();
     put("container", "small-v1", &file);
     put("container", "no-trailer", &file[..file.len() - 40]);
@@ -162,14 +183,4 @@ fn write_seeds() {
             &[&[kind, n[0], n[1], n[2]], payload].concat(),
         );
     }
-    put("perf", "small", &[&[0], &small.perf[..]].concat());
-    put("perf", "size-0", &[0; 9]);
-    put("meta", "meta.json", common::meta().to_json().as_bytes());
-    put(
-        "meta",
-        "anchors.jsonl",
-        kasuri_format::meta::to_lines(&small.anchors).as_bytes(),
-    );
-    put("meta", "half.json", b"{\"version\":1,\"host\":{");
-    put("meta", "deep.json", "[".repeat(5000).as_bytes());
 }

@@ -152,41 +152,12 @@ impl Compiler {
                 signed,
                 mappings,
                 roles,
-            } => {
-                self.align(8)?;
-                let kind = LeafKind::Int {
-                    bits: 64,
-                    signed: *signed,
-                    big_endian: false,
-                    mappings: mappings.clone(),
-                };
-                let role = self.role(roles);
-                let leaf = self.leaf(kind, role);
-                let save = NONE;
-                let op = self.push(Op::Leb {
-                    signed: *signed,
-                    leaf,
-                    save,
-                })?;
-                self.remember(op, *signed, mappings.clone());
-                Ok(())
-            }
+            } => self.var_int(*signed, mappings.clone(), roles),
             Type::Float {
                 bits,
                 align,
                 big_endian,
-            } => {
-                self.align(*align)?;
-                self.aligned &= bits.is_multiple_of(8);
-                let leaf = self.leaf(LeafKind::Float, Role::None);
-                let (bits, big_endian) = (*bits, *big_endian);
-                self.push(Op::Float {
-                    bits,
-                    big_endian,
-                    leaf,
-                })?;
-                Ok(())
-            }
+            } => self.float(*bits, *align, *big_endian),
             Type::Str { unit } => {
                 self.align(8)?;
                 let leaf = self.leaf(LeafKind::Text(*unit), Role::None);
@@ -200,10 +171,9 @@ impl Compiler {
             } => {
                 self.align(8)?;
                 let count = self.count(length)?;
-                let kind = if *text {
-                    LeafKind::Text(1)
-                } else {
-                    LeafKind::Bytes
+                let kind = match text {
+                    true => LeafKind::Text(1),
+                    false => LeafKind::Bytes,
                 };
                 let role = self.role(roles);
                 let leaf = self.leaf(kind, role);
@@ -239,6 +209,40 @@ impl Compiler {
                 self.switch(slot, signed, vec![(spans, String::new(), ty.clone())], true)
             }
         }
+    }
+
+    /// An integer of variable length (LEB128), at a byte.
+    fn var_int(
+        &mut self,
+        signed: bool,
+        mappings: Option<Rc<Vec<Mapping>>>,
+        roles: &[Role],
+    ) -> Result<()> {
+        self.align(8)?;
+        let kind = LeafKind::Int {
+            bits: 64,
+            signed,
+            big_endian: false,
+            mappings: mappings.clone(),
+        };
+        let role = self.role(roles);
+        let leaf = self.leaf(kind, role);
+        let save = NONE;
+        let op = self.push(Op::Leb { signed, leaf, save })?;
+        self.remember(op, signed, mappings);
+        Ok(())
+    }
+
+    fn float(&mut self, bits: u8, align: u64, big_endian: bool) -> Result<()> {
+        self.align(align)?;
+        self.aligned &= bits.is_multiple_of(8);
+        let leaf = self.leaf(LeafKind::Float, Role::None);
+        self.push(Op::Float {
+            bits,
+            big_endian,
+            leaf,
+        })?;
+        Ok(())
     }
 
     fn int(&mut self, int: &Int) -> Result<()> {

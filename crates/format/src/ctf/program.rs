@@ -102,6 +102,9 @@ pub(crate) enum Count {
     Slot(u32),
 }
 
+/// A choice of a variant: the selectors that choose it, and its operations, from the first to before the last.
+type Choice = (Vec<Span>, u32, u32);
+
 /// One operation. Ranges of operations are indices into [`Program::ops`].
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
@@ -150,7 +153,7 @@ pub(crate) enum Op {
     Switch {
         slot: u32,
         signed: bool,
-        choices: Box<[(Vec<Span>, u32, u32)]>,
+        choices: Box<[Choice]>,
         /// Whether a value that selects no option is allowed; if not, it is damage.
         optional: bool,
         end: u32,
@@ -244,10 +247,8 @@ impl Program {
                     leaf,
                     save,
                 } => {
-                    let mut raw = bits.uint(*n, *big_endian)?;
-                    if *reversed {
-                        raw = raw.reverse_bits() >> (64 - u32::from(*n));
-                    }
+                    let raw = bits.uint(*n, *big_endian)?;
+                    let raw = in_order(raw, *n, *reversed);
                     give(raw, *n, *signed, *leaf, *save, slots, each);
                 }
                 Op::Leb { signed, leaf, save } => {
@@ -263,8 +264,7 @@ impl Program {
                     each(*leaf, Value::Float(float(raw, *n)));
                 }
                 Op::Str { unit, leaf } => {
-                    let text = text(bits, usize::from(*unit))?;
-                    each(*leaf, Value::Bytes(text));
+                    each(*leaf, Value::Bytes(text(bits, usize::from(*unit))?));
                 }
                 Op::Bytes { count, leaf } => {
                     let n = number(*count, slots);
@@ -282,24 +282,11 @@ impl Program {
                     optional,
                     end,
                 } => {
-                    let raw = slots[*slot as usize];
-                    let n = match signed {
-                        true => i128::from(raw as i64),
-                        false => i128::from(raw),
-                    };
-                    match choices.iter().find(|(spans, ..)| within(spans, n)) {
-                        Some(&(_, from, to)) => {
-                            self.exec(from as usize, to as usize, bits, slots, each)?;
-                        }
+                    let selector = slots[*slot as usize];
+                    match chosen(choices, selector, *signed) {
+                        Some((from, to)) => self.exec(from, to, bits, slots, each)?,
                         None if *optional => {}
-                        None => {
-                            return Err(Error::damaged(
-                                "CTF event",
-                                bits.offset(),
-                                format!("{n} as a variant's selector"),
-                                "one of its choices",
-                            ));
-                        }
+                        None => return Err(no_choice(selector, *signed, bits.offset())),
                     }
                     at = *end as usize;
                 }
@@ -325,6 +312,39 @@ impl Program {
         }
         Ok(())
     }
+}
+
+/// A number of `n` bits, whose highest bit may have come first.
+fn in_order(raw: u64, n: u8, reversed: bool) -> u64 {
+    match reversed {
+        true => raw.reverse_bits() >> (64 - u32::from(n)),
+        false => raw,
+    }
+}
+
+/// A selector as a number.
+fn selected(raw: u64, signed: bool) -> i128 {
+    match signed {
+        true => i128::from(raw as i64),
+        false => i128::from(raw),
+    }
+}
+
+/// The operations of the choice whose ranges contain the selector.
+fn chosen(choices: &[Choice], raw: u64, signed: bool) -> Option<(usize, usize)> {
+    let n = selected(raw, signed);
+    let found = choices.iter().find(|(spans, ..)| within(spans, n));
+    found.map(|&(_, from, to)| (from as usize, to as usize))
+}
+
+fn no_choice(raw: u64, signed: bool, offset: u64) -> Error {
+    let n = selected(raw, signed);
+    Error::damaged(
+        "CTF event",
+        offset,
+        format!("{n} as a variant's selector"),
+        "one of its choices",
+    )
 }
 
 fn number(count: Count, slots: &[u64]) -> u64 {

@@ -294,7 +294,7 @@ impl<'a> FtraceEvent<'a> {
                 1 => event.time = field.u64(),
                 2 => event.pid = Some(field.i32()),
                 5 => event.flags = field.u32(),
-                _ => what(field, &mut event.what)?,
+                _ => event.what = decoded(field)?.unwrap_or(event.what),
             }
         }
         Ok(event)
@@ -319,43 +319,13 @@ fn pick<'a, const N: usize, const T: usize>(
     Ok((out, names))
 }
 
-/// Fills `what` when the field is an event that is read.
-fn what<'a>(field: Field<'a>, what: &mut Ftrace<'a>) -> Result<()> {
-    *what = match field.number {
+/// The event in the field, if it is one that is read. The numbers are those of the field `event` in
+/// protos/perfetto/trace/ftrace/ftrace_event.proto.
+fn decoded(field: Field<'_>) -> Result<Option<Ftrace<'_>>> {
+    Ok(Some(match field.number {
         3 => {
             let (_, [buf]) = pick(field, [], [2])?;
             Ftrace::Print { buf: buf.0 }
-        }
-        4 => {
-            let ([prev, prev_state, next], [prev_comm, next_comm]) =
-                pick(field, [2, 4, 6], [1, 5])?;
-            Ftrace::Switch {
-                prev: Some((prev as i32, prev_comm)),
-                prev_state,
-                next: next as i32,
-                next_comm,
-            }
-        }
-        17 | 20 | 114 => {
-            let ([pid, target_cpu], [comm]) = pick(field, [2, 5], [1])?;
-            let (pid, target_cpu) = (pid as i32, target_cpu as i32);
-            match field.number {
-                17 => Ftrace::Wakeup {
-                    pid,
-                    comm,
-                    target_cpu,
-                },
-                20 => Ftrace::Waking {
-                    pid,
-                    comm,
-                    target_cpu,
-                },
-                _ => Ftrace::WakeupNew {
-                    pid,
-                    comm,
-                    target_cpu,
-                },
-            }
         }
         24 => {
             let ([vec], []) = pick(field, [1], [])?;
@@ -367,6 +337,30 @@ fn what<'a>(field: Field<'a>, what: &mut Ftrace<'a>) -> Result<()> {
             Ftrace::IrqEntry { name }
         }
         37 => Ftrace::IrqExit,
+        327 => generic(field)?,
+        329 => {
+            let ([id], []) = pick(field, [1], [])?;
+            Ftrace::SysEnter { id }
+        }
+        330 => Ftrace::SysExit,
+        _ => return thread_event(field),
+    }))
+}
+
+/// An event about a thread: it ran, was woken, moved, began, changed its name, ended.
+fn thread_event(field: Field<'_>) -> Result<Option<Ftrace<'_>>> {
+    Ok(Some(match field.number {
+        4 => {
+            let ([prev, prev_state, next], [prev_comm, next_comm]) =
+                pick(field, [2, 4, 6], [1, 5])?;
+            Ftrace::Switch {
+                prev: Some((prev as i32, prev_comm)),
+                prev_state,
+                next: next as i32,
+                next_comm,
+            }
+        }
+        17 | 20 | 114 => waking(field)?,
         235 => {
             let ([pid, flags], [comm]) = pick(field, [1, 3], [2])?;
             let (pid, clone_flags) = (pid as i32, flags as u64);
@@ -378,17 +372,13 @@ fn what<'a>(field: Field<'a>, what: &mut Ftrace<'a>) -> Result<()> {
         }
         236 => {
             let ([pid], [comm]) = pick(field, [1], [3])?;
-            Ftrace::Rename {
-                pid: pid as i32,
-                comm,
-            }
+            let pid = pid as i32;
+            Ftrace::Rename { pid, comm }
         }
         237 => {
             let ([pid, old], []) = pick(field, [2, 3], [])?;
-            Ftrace::Exec {
-                pid: pid as i32,
-                old_pid: old as i32,
-            }
+            let (pid, old_pid) = (pid as i32, old as i32);
+            Ftrace::Exec { pid, old_pid }
         }
         238 => {
             let ([pid], []) = pick(field, [2], [])?;
@@ -402,12 +392,6 @@ fn what<'a>(field: Field<'a>, what: &mut Ftrace<'a>) -> Result<()> {
                 comm,
             }
         }
-        327 => generic(field)?,
-        329 => {
-            let ([id], []) = pick(field, [1], [])?;
-            Ftrace::SysEnter { id }
-        }
-        330 => Ftrace::SysExit,
         491 => {
             let ([pid, orig, dest], []) = pick(field, [2, 4, 5], [])?;
             Ftrace::Migrate {
@@ -416,9 +400,31 @@ fn what<'a>(field: Field<'a>, what: &mut Ftrace<'a>) -> Result<()> {
                 dest_cpu: dest as i32,
             }
         }
-        _ => return Ok(()),
-    };
-    Ok(())
+        _ => return Ok(None),
+    }))
+}
+
+/// The three events of a wake-up, whose messages are alike.
+fn waking(field: Field<'_>) -> Result<Ftrace<'_>> {
+    let ([pid, target_cpu], [comm]) = pick(field, [2, 5], [1])?;
+    let (pid, target_cpu) = (pid as i32, target_cpu as i32);
+    Ok(match field.number {
+        17 => Ftrace::Wakeup {
+            pid,
+            comm,
+            target_cpu,
+        },
+        20 => Ftrace::Waking {
+            pid,
+            comm,
+            target_cpu,
+        },
+        _ => Ftrace::WakeupNew {
+            pid,
+            comm,
+            target_cpu,
+        },
+    })
 }
 
 /// An event without a message of its own: its name, and fields with name and value.

@@ -3,6 +3,7 @@
 //! A buffer is the top one or that of an instance (`trace-cmd record -B`); for each CPU it has an offset and a length in the
 //! file. Uncompressed, that is the pages themselves. Compressed, it is u32 number of chunks, then for each chunk u32 packed
 //! length, u32 unpacked length and the packed bytes of whole pages. Chunks are unpacked one at a time.
+use super::clock::current_clock;
 use super::compression::Compression;
 use super::reader::Reader;
 use super::{Bytes, TraceDat};
@@ -187,7 +188,7 @@ impl OptionBuffer {
         if version < 7 {
             return Ok(out);
         }
-        out.buffer.clock = super::options::current_clock(&data.text()?);
+        out.buffer.clock = current_clock(&data.text()?);
         out.buffer.page_bytes = data.u32()?;
         for _ in 0..data.count(20)? {
             out.buffer.cpus.push(CpuData {
@@ -206,7 +207,7 @@ impl OptionBuffer {
             ..OptionBuffer::default()
         };
         out.buffer.name = data.text()?;
-        out.buffer.clock = super::options::current_clock(&data.text()?);
+        out.buffer.clock = current_clock(&data.text()?);
         Ok(out)
     }
 }

@@ -14,6 +14,7 @@
 //! | `options` | what an option says |
 //! | `buffer` | pages of one CPU |
 mod buffer;
+mod clock;
 mod compression;
 mod options;
 mod parts;

@@ -5,6 +5,7 @@
 //! buffers besides the top one. An unknown id is noted and stepped over.
 use super::TraceDat;
 use super::buffer::OptionBuffer;
+use super::clock::current_clock;
 use super::reader::Reader;
 use crate::Result;
 
@@ -221,14 +222,6 @@ fn number(text: &str) -> i64 {
     let value = i128::from_str_radix(&digits[..end], radix).unwrap_or(0);
     let value = if negative { -value } else { value };
     value.clamp(i64::MIN.into(), i64::MAX.into()) as i64
-}
-
-/// `local [mono] global`: the one in brackets.
-pub(super) fn current_clock(text: &str) -> String {
-    let inside = text
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'));
-    inside.map_or(text.trim(), |(name, _)| name).to_owned()
 }
 
 fn cpu_stat(text: &str) -> Option<CpuStat> {

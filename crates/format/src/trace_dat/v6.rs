@@ -10,7 +10,8 @@
 //! Each instance has a table of its own, at the offset that its option gives. Nothing but the order says where a part begins, so
 //! damage ends reading; format files that were read until then are kept.
 use super::buffer::{Buffer, OptionBuffer, cpu_table, rest_as_text};
-use super::options::{current_clock, id};
+use super::clock::current_clock;
+use super::options::id;
 use super::reader::Reader;
 use super::{Faults, TraceDat, parts};
 use crate::Result;
