@@ -94,7 +94,59 @@ fn violations(profile: &Value) -> Vec<String> {
         &["meta", "libs", "shared", "threads"],
         &["counters"],
     );
-    let meta = &profile["meta"];
+    let categories = meta(&mut c, &profile["meta"]);
+    let (strings, stacks) = shared(&mut c, &profile["shared"], categories);
+    let schemas = (profile["meta"]["markerSchema"].as_array().unwrap().iter())
+        .map(|s| s["name"].as_str().unwrap())
+        .collect();
+    let of = Lengths {
+        categories,
+        strings,
+        stacks,
+        schemas,
+    };
+    let threads = profile["threads"].as_array().unwrap();
+    for one in threads {
+        thread(&mut c, one, &of);
+    }
+    for counter in profile["counters"].as_array().into_iter().flatten() {
+        c.keys(
+            counter,
+            "counter",
+            &[
+                "name",
+                "category",
+                "description",
+                "pid",
+                "mainThreadIndex",
+                "samples",
+                "display",
+            ],
+            &[],
+        );
+        c.table(
+            &counter["samples"],
+            "counter.samples",
+            &["time", "count"],
+            &[],
+        );
+        c.ascending(&counter["samples"]["time"], "counter.samples.time");
+        let ix = counter["mainThreadIndex"].as_u64().unwrap() as usize;
+        c.that(ix < threads.len(), || "mainThreadIndex".into());
+    }
+    c.0
+}
+
+/// What indices of a thread may point at.
+struct Lengths<'a> {
+    categories: usize,
+    strings: usize,
+    stacks: usize,
+    schemas: Vec<&'a str>,
+}
+
+/// Facts about the profile, its categories and kinds of markers. Returns the number of categories.
+fn meta(c: &mut Check, meta: &Value) -> usize {
     let must = [
         "interval",
         "startTime",
@@ -140,7 +192,22 @@ fn violations(profile: &Value) -> Vec<String> {
             format!("{category}")
         });
     }
-    let shared = &profile["shared"];
+    for schema in meta["markerSchema"].as_array().unwrap() {
+        c.keys(
+            schema,
+            "markerSchema",
+            &["name", "display", "fields"],
+            &["tooltipLabel", "tableLabel", "chartLabel", "isStackBased"],
+        );
+        for field in schema["fields"].as_array().unwrap() {
+            c.keys(field, "field", &["key", "format"], &["label"]);
+        }
+    }
+    categories.len()
+}
+
+/// The tables that all threads share. Returns the numbers of strings and of stacks.
+fn shared(c: &mut Check, shared: &Value, n_categories: usize) -> (usize, usize) {
     let n_strings = shared["stringArray"].as_array().unwrap().len();
     let n_funcs = c.table(
         &shared["funcTable"],
@@ -190,7 +257,7 @@ fn violations(profile: &Value) -> Vec<String> {
     c.indices(
         &shared["frameTable"]["category"],
         "frameTable.category",
-        categories.len(),
+        n_categories,
         false,
     );
     let n_stacks = c.table(
@@ -236,20 +303,11 @@ fn violations(profile: &Value) -> Vec<String> {
         &["source", "line", "column"],
         &[],
     );
-    let schemas: Vec<&str> = (meta["markerSchema"].as_array().unwrap().iter())
-        .map(|s| s["name"].as_str().unwrap())
-        .collect();
-    for schema in meta["markerSchema"].as_array().unwrap() {
-        c.keys(
-            schema,
-            "markerSchema",
-            &["name", "display", "fields"],
-            &["tooltipLabel", "tableLabel", "chartLabel", "isStackBased"],
-        );
-        for field in schema["fields"].as_array().unwrap() {
-            c.keys(field, "field", &["key", "format"], &["label"]);
-        }
-    }
+    (n_strings, n_stacks)
+}
+
+/// A thread with its samples and markers.
+fn thread(c: &mut Check, thread: &Value, of: &Lengths<'_>) {
     let must = [
         "processType",
         "processStartupTime",
@@ -264,78 +322,49 @@ fn violations(profile: &Value) -> Vec<String> {
         "samples",
         "markers",
     ];
-    let threads = profile["threads"].as_array().unwrap();
-    for thread in threads {
-        c.keys(
-            thread,
-            "thread",
-            &must,
-            &["showMarkersInTimeline", "processName"],
-        );
-        c.that(thread["pid"].is_string() && thread["tid"].is_i64(), || {
-            "pid and tid".into()
+    c.keys(
+        thread,
+        "thread",
+        &must,
+        &["showMarkersInTimeline", "processName"],
+    );
+    c.that(thread["pid"].is_string() && thread["tid"].is_i64(), || {
+        "pid and tid".into()
+    });
+    let samples = &thread["samples"];
+    c.table(
+        samples,
+        "samples",
+        &["stack", "time", "weight", "threadCPUDelta"],
+        &["weightType"],
+    );
+    c.indices(&samples["stack"], "samples.stack", of.stacks, true);
+    c.ascending(&samples["time"], "samples.time");
+    let markers = &thread["markers"];
+    c.table(
+        markers,
+        "markers",
+        &["data", "name", "startTime", "endTime", "phase", "category"],
+        &[],
+    );
+    c.indices(&markers["name"], "markers.name", of.strings, false);
+    c.indices(
+        &markers["category"],
+        "markers.category",
+        of.categories,
+        false,
+    );
+    c.ascending(&markers["startTime"], "markers.startTime");
+    for (i, phase) in markers["phase"].as_array().unwrap().iter().enumerate() {
+        let is_interval = phase == 1;
+        c.that(markers["endTime"][i].is_number() == is_interval, || {
+            format!("phase {phase}")
         });
-        let samples = &thread["samples"];
-        c.table(
-            samples,
-            "samples",
-            &["stack", "time", "weight", "threadCPUDelta"],
-            &["weightType"],
-        );
-        c.indices(&samples["stack"], "samples.stack", n_stacks, true);
-        c.ascending(&samples["time"], "samples.time");
-        let markers = &thread["markers"];
-        c.table(
-            markers,
-            "markers",
-            &["data", "name", "startTime", "endTime", "phase", "category"],
-            &[],
-        );
-        c.indices(&markers["name"], "markers.name", n_strings, false);
-        c.indices(
-            &markers["category"],
-            "markers.category",
-            categories.len(),
-            false,
-        );
-        c.ascending(&markers["startTime"], "markers.startTime");
-        for (i, phase) in markers["phase"].as_array().unwrap().iter().enumerate() {
-            let is_interval = phase == 1;
-            c.that(markers["endTime"][i].is_number() == is_interval, || {
-                format!("phase {phase}")
-            });
-            let of_type = markers["data"][i]["type"].as_str().unwrap();
-            c.that(schemas.contains(&of_type), || {
-                format!("no schema for {of_type}")
-            });
-        }
+        let of_type = markers["data"][i]["type"].as_str().unwrap();
+        c.that(of.schemas.contains(&of_type), || {
+            format!("no schema for {of_type}")
+        });
     }
-    for counter in profile["counters"].as_array().into_iter().flatten() {
-        c.keys(
-            counter,
-            "counter",
-            &[
-                "name",
-                "category",
-                "description",
-                "pid",
-                "mainThreadIndex",
-                "samples",
-                "display",
-            ],
-            &[],
-        );
-        c.table(
-            &counter["samples"],
-            "counter.samples",
-            &["time", "count"],
-            &[],
-        );
-        c.ascending(&counter["samples"]["time"], "counter.samples.time");
-        let ix = counter["mainThreadIndex"].as_u64().unwrap() as usize;
-        c.that(ix < threads.len(), || "mainThreadIndex".into());
-    }
-    c.0
 }
 
 #[test]

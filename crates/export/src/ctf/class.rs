@@ -125,16 +125,24 @@ fn tsdl_fields(fields: &[(&str, Ty)]) -> String {
     format!("struct {{\n{}\t}}", lines.collect::<String>())
 }
 
+/// The event header in TSDL: LTTng's large one, see the head of this file.
+const EVENT_HEADER: &str = "struct event_header_large {
+\tenum : uint16_t { compact = 0 ... 65534, extended = 65535 } id;
+\tvariant <id> {
+\t\tstruct {
+\t\t\tuint32_clock_t timestamp;
+\t\t} compact;
+\t\tstruct {
+\t\t\tuint32_t id;
+\t\t\tuint64_clock_t timestamp;
+\t\t} extended;
+\t} v;
+} align(8);
+";
+
 /// The metadata in CTF 1.8's language, TSDL.
 pub(super) fn tsdl(trace: &Description<'_>) -> String {
-    let mut env = String::new();
-    for (name, value) in &trace.env {
-        let value = match value {
-            Value::String(text) => quoted(text),
-            other => other.to_string(),
-        };
-        let _ = writeln!(env, "\t{name} = {value};");
-    }
+    let env = tsdl_env(trace);
     let cpu = if trace.has_cpu {
         "\tuint32_t cpu_id;\n"
     } else {
@@ -190,19 +198,7 @@ struct packet_context {{
 \tuint64_t events_discarded;
 {cpu}}};
 
-struct event_header_large {{
-\tenum : uint16_t {{ compact = 0 ... 65534, extended = 65535 }} id;
-\tvariant <id> {{
-\t\tstruct {{
-\t\t\tuint32_clock_t timestamp;
-\t\t}} compact;
-\t\tstruct {{
-\t\t\tuint32_t id;
-\t\t\tuint64_clock_t timestamp;
-\t\t}} extended;
-\t}} v;
-}} align(8);
-
+{EVENT_HEADER}
 stream {{
 \tid = 0;
 \tevent.header := struct event_header_large;
@@ -213,14 +209,31 @@ stream {{
         absolute = trace.clock_offset_ns.is_some(),
     );
     for (id, class) in trace.classes.iter().enumerate() {
-        let _ = write!(
-            out,
-            "\nevent {{\n\tname = {};\n\tid = {id};\n\tstream_id = 0;\n\tfields := {};\n}};\n",
-            quoted(&class.name),
-            tsdl_fields(class.fields)
-        );
+        out.push_str(&tsdl_event(id, class));
     }
     out
+}
+
+/// The environment: facts about the traced machine, as assignments.
+fn tsdl_env(trace: &Description<'_>) -> String {
+    let mut env = String::new();
+    for (name, value) in &trace.env {
+        let value = match value {
+            Value::String(text) => quoted(text),
+            other => other.to_string(),
+        };
+        let _ = writeln!(env, "\t{name} = {value};");
+    }
+    env
+}
+
+/// The declaration of an event type.
+fn tsdl_event(id: usize, class: &Class) -> String {
+    format!(
+        "\nevent {{\n\tname = {};\n\tid = {id};\n\tstream_id = 0;\n\tfields := {};\n}};\n",
+        quoted(&class.name),
+        tsdl_fields(class.fields)
+    )
 }
 
 /// An unsigned number in CTF 2. A role says what readers use it for, where TSDL goes by the field's name.
@@ -265,38 +278,112 @@ fn json_fields(fields: &[(&str, Ty)]) -> Value {
     structure(&members)
 }
 
-/// The metadata in CTF 2's language, JSON.
+/// The metadata in CTF 2's language, JSON: fragments, each after a record separator (RFC 7464).
 pub(super) fn json(trace: &Description<'_>) -> String {
+    let mut fragments = vec![
+        json!({"type": "preamble", "version": 2, "uuid": trace.uuid}),
+        trace_class(trace),
+        clock_class(trace),
+        stream_class(trace),
+    ];
+    fragments.extend(trace.classes.iter().enumerate().map(|(number, class)| {
+        json!({
+            "type": "event-record-class",
+            "id": number,
+            "data-stream-class-id": 0,
+            "name": class.name,
+            "payload-field-class": json_fields(class.fields),
+        })
+    }));
+    let texts = fragments.iter().map(|f| format!("\u{1e}{f}\n"));
+    texts.collect()
+}
+
+/// The environment and what each packet begins with.
+fn trace_class(trace: &Description<'_>) -> Value {
     let env: serde_json::Map<String, Value> = trace
         .env
         .iter()
         .map(|(name, value)| ((*name).to_owned(), value.clone()))
         .collect();
+    json!({
+        "type": "trace-class",
+        "uid": uuid_text(&trace.uuid),
+        "environment": env,
+        "packet-header-field-class": structure(&[
+            ("magic", uint(32, &["packet-magic-number"])),
+            ("uuid", json!({"type": "static-length-blob", "length": 16, "roles": ["metadata-stream-uuid"]})),
+            ("stream_id", uint(32, &["data-stream-class-id"])),
+            ("stream_instance_id", uint(64, &["data-stream-id"])),
+        ]),
+    })
+}
+
+/// The clock: it counts nanoseconds. Its offset is in whole seconds and cycles.
+fn clock_class(trace: &Description<'_>) -> Value {
     let second = 1_000_000_000;
-    let (clock_name, description, offset) = trace.clock();
+    let (name, description, offset) = trace.clock();
     // `div_euclid`: an offset before 1970 has negative seconds and positive cycles.
     let (seconds, cycles) = (offset.div_euclid(second), offset.rem_euclid(second));
-    let stamp = "default-clock-timestamp";
+    let mut clock = json!({
+        "type": "clock-class",
+        "id": name,
+        "name": name,
+        "uid": CLOCK_UUID,
+        "description": description,
+        "frequency": second,
+        "offset-from-origin": {"seconds": seconds, "cycles": cycles},
+    });
+    if trace.clock_offset_ns.is_some() {
+        clock["origin"] = json!("unix-epoch");
+    }
+    clock
+}
+
+/// What packets and events of a stream have in common.
+fn stream_class(trace: &Description<'_>) -> Value {
+    let (clock, ..) = trace.clock();
+    let mut stream = json!({
+        "type": "data-stream-class",
+        "id": 0,
+        "default-clock-class-id": clock,
+        "packet-context-field-class": packet_context(trace.has_cpu),
+        "event-record-header-field-class": event_header(),
+    });
+    if !trace.context.is_empty() {
+        stream["event-record-common-context-field-class"] = json_fields(trace.context);
+    }
+    stream
+}
+
+/// The role of a field that is a time.
+const STAMP: &str = "default-clock-timestamp";
+
+/// What each packet has after its header.
+fn packet_context(has_cpu: bool) -> Value {
+    let field = |name, role| (name, uint(64, &[role]));
     let mut packet = vec![
-        ("timestamp_begin", uint(64, &[stamp])),
-        (
-            "timestamp_end",
-            uint(64, &["packet-end-default-clock-timestamp"]),
-        ),
-        ("content_size", uint(64, &["packet-content-length"])),
-        ("packet_size", uint(64, &["packet-total-length"])),
-        ("packet_seq_num", uint(64, &["packet-sequence-number"])),
-        (
+        field("timestamp_begin", STAMP),
+        field("timestamp_end", "packet-end-default-clock-timestamp"),
+        field("content_size", "packet-content-length"),
+        field("packet_size", "packet-total-length"),
+        field("packet_seq_num", "packet-sequence-number"),
+        field(
             "events_discarded",
-            uint(64, &["discarded-event-record-counter-snapshot"]),
+            "discarded-event-record-counter-snapshot",
         ),
     ];
-    if trace.has_cpu {
+    if has_cpu {
         packet.push(("cpu_id", uint(32, &[])));
     }
+    structure(&packet)
+}
+
+/// What each event begins with: id and time, in few bits where they fit.
+fn event_header() -> Value {
     let id = "event-record-class-id";
     let option = |name: &str, from: u32, to: u32, class: Value| json!({"name": name, "selector-field-ranges": [[from, to]], "field-class": class});
-    let header = structure(&[
+    structure(&[
         ("id", uint(16, &[id])),
         (
             "v",
@@ -304,58 +391,10 @@ pub(super) fn json(trace: &Description<'_>) -> String {
                 "type": "variant",
                 "selector-field-location": {"origin": "event-record-header", "path": ["id"]},
                 "options": [
-                    option("compact", 0, 65_534, structure(&[("timestamp", uint(32, &[stamp]))])),
-                    option("extended", 65_535, 65_535, structure(&[("id", uint(32, &[id])), ("timestamp", uint(64, &[stamp]))])),
+                    option("compact", 0, 65_534, structure(&[("timestamp", uint(32, &[STAMP]))])),
+                    option("extended", 65_535, 65_535, structure(&[("id", uint(32, &[id])), ("timestamp", uint(64, &[STAMP]))])),
                 ],
             }),
         ),
-    ]);
-    let mut stream = json!({
-        "type": "data-stream-class",
-        "id": 0,
-        "default-clock-class-id": clock_name,
-        "packet-context-field-class": structure(&packet),
-        "event-record-header-field-class": header,
-    });
-    if !trace.context.is_empty() {
-        stream["event-record-common-context-field-class"] = json_fields(trace.context);
-    }
-    let mut fragments = vec![
-        json!({"type": "preamble", "version": 2, "uuid": trace.uuid}),
-        json!({
-            "type": "trace-class",
-            "uid": uuid_text(&trace.uuid),
-            "environment": env,
-            "packet-header-field-class": structure(&[
-                ("magic", uint(32, &["packet-magic-number"])),
-                ("uuid", json!({"type": "static-length-blob", "length": 16, "roles": ["metadata-stream-uuid"]})),
-                ("stream_id", uint(32, &["data-stream-class-id"])),
-                ("stream_instance_id", uint(64, &["data-stream-id"])),
-            ]),
-        }),
-        json!({
-            "type": "clock-class",
-            "id": clock_name,
-            "name": clock_name,
-            "uid": CLOCK_UUID,
-            "description": description,
-            "frequency": second,
-            "offset-from-origin": {"seconds": seconds, "cycles": cycles},
-        }),
-        stream,
-    ];
-    if trace.clock_offset_ns.is_some() {
-        fragments[2]["origin"] = json!("unix-epoch");
-    }
-    for (number, class) in trace.classes.iter().enumerate() {
-        fragments.push(json!({
-            "type": "event-record-class",
-            "id": number,
-            "data-stream-class-id": 0,
-            "name": class.name,
-            "payload-field-class": json_fields(class.fields),
-        }));
-    }
-    let texts = fragments.iter().map(|f| format!("\u{1e}{f}\n"));
-    texts.collect()
+    ])
 }

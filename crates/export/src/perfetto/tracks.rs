@@ -132,7 +132,7 @@ impl<W: Write> Tracks<'_, '_, W> {
     }
 
     /// An event without name or arguments: the end of a slice.
-    fn mark(&mut self, time: Time, track: u64, kind: u32) -> io::Result<()> {
+    fn bare_event(&mut self, time: Time, track: u64, kind: u32) -> io::Result<()> {
         self.packets.event(
             time,
             TrackEvent {
@@ -178,7 +178,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         depth: u16,
     ) -> io::Result<()> {
         while let Some((_, end)) = open.pop_if(|(d, end)| *d >= depth || *end <= now) {
-            self.mark(end, thread_track(thread), SLICE_END)?;
+            self.bare_event(end, thread_track(thread), SLICE_END)?;
         }
         Ok(())
     }
@@ -189,7 +189,7 @@ impl<W: Write> Tracks<'_, '_, W> {
         let id = uuid(3, u64::from(thread.0) << 16 | u64::from(depth));
         let track = self.describe_child(id, Some(thread_track(thread)), "locks held".into())?;
         self.begin(i, track, args)?;
-        self.mark(self.trace.slices.end[i], track, SLICE_END)
+        self.bare_event(self.trace.slices.end[i], track, SLICE_END)
     }
 
     /// The begin of slice `i`.
@@ -345,7 +345,7 @@ impl<W: Write> Tracks<'_, '_, W> {
                 ..Default::default()
             };
             self.packets.event(spans.start[i], event)?;
-            self.mark(spans.end[i], track, SLICE_END)?;
+            self.bare_event(spans.end[i], track, SLICE_END)?;
         }
         Ok(())
     }
@@ -370,7 +370,7 @@ impl<W: Write> Tracks<'_, '_, W> {
             };
             let from = loss.when.start.max(self.trace.span.start);
             self.packets.event(from, event)?;
-            self.mark(
+            self.bare_event(
                 loss.when.end.min(self.trace.span.end).max(from),
                 track,
                 SLICE_END,

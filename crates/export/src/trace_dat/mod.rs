@@ -144,7 +144,7 @@ impl<'t> Cpus<'t> {
             if ends {
                 // Marks at the end of the recording come before the event that ends it.
                 while let Some(mark) = self.marks[cpu].pop() {
-                    self.mark(mark);
+                    self.write_mark(mark);
                 }
             }
             self.pages[cpu].push(stamp, self.bytes.recording(ends));
@@ -185,12 +185,12 @@ impl<'t> Cpus<'t> {
         while let Some(mark) = self.marks[at].pop_if(|m| {
             m.time < time || (m.time == time && m.thread.is_some() && m.thread == leaves)
         }) {
-            self.mark(mark);
+            self.write_mark(mark);
         }
     }
 
     /// Appends one text, as if its thread had written it to `trace_marker`.
-    fn mark(&mut self, mark: Mark) {
+    fn write_mark(&mut self, mark: Mark) {
         let text = mark.text(self.trace);
         let (at, stamp) = (usize::from(mark.cpu), self.stamp(mark.time));
         // A track is no thread: its events are written in the name of the process's main thread.
@@ -207,7 +207,7 @@ impl<'t> Cpus<'t> {
     fn finish(mut self) -> (Vec<Pages>, u64) {
         for at in 0..self.pages.len() {
             while let Some(mark) = self.marks[at].pop() {
-                self.mark(mark);
+                self.write_mark(mark);
             }
             self.pages[at].close();
         }
