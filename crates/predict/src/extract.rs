@@ -52,9 +52,9 @@ pub struct Extract {
     pub slice_ns: Option<f64>,
 }
 
-/// A mark on a thread's time line.
+/// A timed on a thread's time line.
 #[derive(Clone, Copy)]
-struct Mark {
+struct TimedStep {
     time: Time,
     /// Among equal times: releases, then posts, then waits, then acquisitions.
     rank: u8,
@@ -79,7 +79,7 @@ struct Reader<'a> {
     trace: &'a Trace,
     /// Script of each thread of the trace.
     script_of: Vec<u32>,
-    marks: Vec<Vec<Mark>>,
+    timed_steps: Vec<Vec<TimedStep>>,
     program: Program,
     locks: HashMap<(ProcessIx, u64), u32>,
     spins: HashSet<(ProcessIx, u64)>,
@@ -97,7 +97,7 @@ pub fn extract(trace: &Trace, annotation_ns: f64) -> Result<Extract, Unfit> {
     let mut reader = Reader {
         trace,
         script_of: vec![u32::MAX; trace.threads.len()],
-        marks: Vec::new(),
+        timed_steps: Vec::new(),
         program: Program::default(),
         locks: HashMap::new(),
         spins: (trace.locks.iter())
@@ -151,7 +151,7 @@ impl Reader<'_> {
                 tid: info.tid,
                 steps: Vec::new(),
             });
-            self.marks.push(Vec::new());
+            self.timed_steps.push(Vec::new());
         }
     }
 
@@ -162,8 +162,8 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn mark(&mut self, thread: ThreadIx, time: Time, rank: u8, step: Step) {
-        self.marks[self.script_of[thread.ix()] as usize].push(Mark { time, rank, step });
+    fn add_step(&mut self, thread: ThreadIx, time: Time, rank: u8, step: Step) {
+        self.timed_steps[self.script_of[thread.ix()] as usize].push(TimedStep { time, rank, step });
     }
 
     fn lock(&mut self, row: usize) -> u32 {
@@ -206,8 +206,8 @@ impl Reader<'_> {
                     }
                     open_until.insert(lock, end);
                     let shared = s.open[row] & open::SHARED != 0;
-                    self.mark(thread, start, 3, Step::Acquire(lock, shared));
-                    self.mark(thread, end, 0, Step::Release(lock));
+                    self.add_step(thread, start, 3, Step::Acquire(lock, shared));
+                    self.add_step(thread, end, 0, Step::Release(lock));
                 }
                 SliceKind::LockWait => gaps.push((start, end, Gap::Lock)),
                 SliceKind::Barrier => gaps.push((start, end, Gap::Barrier)),
@@ -267,7 +267,7 @@ impl Reader<'_> {
         self.program.rounds.push(rows.len() as u32);
         for &row in rows {
             let s = &self.trace.slices;
-            self.mark(s.thread[row], s.start[row], 2, Step::Barrier(round));
+            self.add_step(s.thread[row], s.start[row], 2, Step::Barrier(round));
         }
     }
 
@@ -315,7 +315,7 @@ impl Reader<'_> {
                 _ if begins_again(gaps, row.start) => {}
                 _ => {
                     let ns = (until - row.start).ns().max(0) as u64;
-                    self.mark(thread, row.start, 2, Step::Delay(ns));
+                    self.add_step(thread, row.start, 2, Step::Delay(ns));
                 }
             }
         }
@@ -331,15 +331,15 @@ impl Reader<'_> {
         }
         let event = self.program.n_events;
         self.program.n_events += 1;
-        self.mark(sleeper, slept, 2, Step::Wait(event));
-        self.mark(waker, woke, 1, Step::Post(event));
+        self.add_step(sleeper, slept, 2, Step::Wait(event));
+        self.add_step(waker, woke, 1, Step::Post(event));
     }
 
-    /// The script: CPU time between the marks, then each mark's step.
+    /// The script: CPU time between the timed_steps, then each timed's step.
     fn write(&mut self, thread: ThreadIx, gaps: &[(Time, Time, Gap)], annotation_ns: f64) {
         let ix = self.script_of[thread.ix()] as usize;
-        let mut marks = std::mem::take(&mut self.marks[ix]);
-        marks.sort_by_key(|m| (m.time, m.rank));
+        let mut timed_steps = std::mem::take(&mut self.timed_steps[ix]);
+        timed_steps.sort_by_key(|m| (m.time, m.rank));
         let mut running: Vec<(Time, Time)> = self
             .trace
             .states_of(thread)
@@ -347,28 +347,28 @@ impl Reader<'_> {
             .map(|r| (r.start, r.end))
             .collect();
         cut_out(&mut running, gaps);
-        let mut steps: Vec<Step> = Vec::with_capacity(2 * marks.len() + 1);
+        let mut steps: Vec<Step> = Vec::with_capacity(2 * timed_steps.len() + 1);
         let mut at = 0;
         let mut done = Time::MIN;
         let mut stamps = 0.0;
         let mut held: HashMap<u32, u32> = HashMap::new();
-        for mark in &marks {
+        for timed in &timed_steps {
             let mut ns = 0;
             while let Some(&(start, end)) = running.get(at)
-                && start < mark.time
+                && start < timed.time
             {
-                ns += (end.min(mark.time) - start.max(done)).ns().max(0);
-                if end > mark.time {
+                ns += (end.min(timed.time) - start.max(done)).ns().max(0);
+                if end > timed.time {
                     break;
                 }
                 at += 1;
             }
-            done = mark.time;
+            done = timed.time;
             // The debt of stamps is paid by the next time there is: sections may be shorter than a stamp.
             let paid = (ns as f64).min(stamps);
             stamps -= paid;
             push_compute(&mut steps, ns as f64 - paid);
-            match mark.step {
+            match timed.step {
                 Step::Acquire(lock, _) => {
                     stamps += annotation_ns;
                     *held.entry(lock).or_default() += 1;
@@ -382,7 +382,7 @@ impl Reader<'_> {
                 }
                 _ => {}
             }
-            steps.push(mark.step);
+            steps.push(timed.step);
         }
         let rest: i64 = running[at.min(running.len())..]
             .iter()

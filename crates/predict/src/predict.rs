@@ -554,19 +554,6 @@ fn models_beside(
     program: &Program,
 ) -> Vec<ModelAnswer> {
     let cpus: Vec<usize> = p.points.iter().map(|p| p.cpus).collect();
-    let each = |f: &dyn Fn(usize) -> Option<f64>| cpus.iter().map(|&c| f(c)).collect::<Vec<_>>();
-    let one = load.one_cpu_rate();
-    let n = load.n_threads;
-    let shares: Vec<f64> = program
-        .hold_ns()
-        .iter()
-        .map(|&h| ratio(h, program.work_ns()))
-        .collect();
-    let g = p.machine.slowdown;
-    let slowed = Load {
-        compute: load.compute * g,
-        ..load.clone()
-    };
     let mut out = vec![ModelAnswer {
         name: "replay".into(),
         speedup: p.points.iter().map(|p| Some(p.speedup)).collect(),
@@ -574,67 +561,91 @@ fn models_beside(
             .into(),
     }];
     if !load.holds.is_empty() {
-        out.push(ModelAnswer {
-            name: "queueing".into(),
-            speedup: each(&|c| {
-                let c = c.min(n);
-                let rate = models::ctmc::throughput(&slowed, c)
-                    .unwrap_or_else(|| models::surrogate::throughput(&slowed, c));
-                Some(rate / one)
-            }),
-            note: "closed queueing network: the holder needs a CPU, threads are equal, hand-over is free".into(),
-        });
-        if n > 1 {
-            out.push(ModelAnswer {
-                name: "spinning".into(),
-                speedup: each(&|c| (c >= n).then(|| models::repairman::throughput(&slowed) / one)),
-                note: "machine-repairman model: all waiting threads spin".into(),
-            });
-        }
-        out.push(ModelAnswer {
-            name: "Eyerman-Eeckhout".into(),
-            speedup: each(&|c| Some(models::eyerman::speedup(0.0, &shares, c.min(n)))),
-            note:
-                "critical sections collide at random; the slowest thread collides with all others"
-                    .into(),
-        });
-        out.push(ModelAnswer {
-            name: "Amdahl".into(),
-            speedup: each(&|c| {
-                Some(models::amdahl::speedup(
-                    p.lock_ratio.unwrap_or(0.0),
-                    c.min(n),
-                ))
-            }),
-            note: "the lock ratio as the serial part".into(),
-        });
+        out.extend(lock_models(p, load, program, &cpus));
     }
     let t1 = graph.work();
-    out.push(ModelAnswer {
-        name: "work/span".into(),
-        speedup: each(&|c| Some(t1 / graph.greedy(c, p.machine.wake_latency_ns).max(1.0))),
-        note: "greedy schedule of the recorded dependencies, without locks".into(),
-    });
-    out.push(ModelAnswer {
-        name: "upper bound".into(),
-        speedup: each(&|c| {
+    out.push(model(
+        "work/span",
+        "greedy schedule of the recorded dependencies, without locks",
+        &cpus,
+        |c| Some(t1 / graph.greedy(c, p.machine.wake_latency_ns).max(1.0)),
+    ));
+    out.push(model(
+        "upper bound",
+        "limit of any schedule: CPUs, the busiest lock, the longest chain",
+        &cpus,
+        |c| {
             let bound = models::bounds::speedup(load, c).high;
             Some(bound.min(t1 / graph.span().max(1.0)).min(c as f64))
-        }),
-        note: "limit of any schedule: CPUs, the busiest lock, the longest chain".into(),
-    });
-    if let Some(usl) = models::usl::Usl::fit(
-        &p.measured
-            .iter()
-            .map(|m| (m.cpus, m.speedup))
-            .collect::<Vec<_>>(),
-    ) {
-        out.push(ModelAnswer {
-            name: "USL".into(),
-            speedup: each(&|c| Some(usl.speedup(c))),
-            note: "a curve through the measured points".into(),
-        });
+        },
+    ));
+    let measured: Vec<(usize, f64)> = p.measured.iter().map(|m| (m.cpus, m.speedup)).collect();
+    if let Some(usl) = models::usl::Usl::fit(&measured) {
+        out.push(model(
+            "USL",
+            "a curve through the measured points",
+            &cpus,
+            |c| Some(usl.speedup(c)),
+        ));
     }
+    out
+}
+
+/// A model's answer for each number of CPUs; none: the model does not apply there.
+fn model(
+    name: &str,
+    note: &str,
+    cpus: &[usize],
+    speedup: impl Fn(usize) -> Option<f64>,
+) -> ModelAnswer {
+    ModelAnswer {
+        name: name.into(),
+        speedup: cpus.iter().map(|&c| speedup(c)).collect(),
+        note: note.into(),
+    }
+}
+
+/// The models of programs with locks.
+fn lock_models(p: &Prediction, load: &Load, program: &Program, cpus: &[usize]) -> Vec<ModelAnswer> {
+    let (one, n) = (load.one_cpu_rate(), load.n_threads);
+    let slowed = Load {
+        compute: load.compute * p.machine.slowdown,
+        ..load.clone()
+    };
+    let mut out = vec![model(
+        "queueing",
+        "closed queueing network: the holder needs a CPU, threads are equal, hand-over is free",
+        cpus,
+        |c| {
+            let c = c.min(n);
+            let rate = models::ctmc::throughput(&slowed, c)
+                .unwrap_or_else(|| models::surrogate::throughput(&slowed, c));
+            Some(rate / one)
+        },
+    )];
+    if n > 1 {
+        out.push(model(
+            "spinning",
+            "machine-repairman model: all waiting threads spin",
+            cpus,
+            |c| (c >= n).then(|| models::repairman::throughput(&slowed) / one),
+        ));
+    }
+    let holds = program.hold_ns();
+    let shares: Vec<f64> = holds.iter().map(|&h| ratio(h, program.work_ns())).collect();
+    out.push(model(
+        "Eyerman-Eeckhout",
+        "critical sections collide at random; the slowest thread collides with all others",
+        cpus,
+        |c| Some(models::eyerman::speedup(0.0, &shares, c.min(n))),
+    ));
+    let serial = p.lock_ratio.unwrap_or(0.0);
+    out.push(model(
+        "Amdahl",
+        "the lock ratio as the serial part",
+        cpus,
+        |c| Some(models::amdahl::speedup(serial, c.min(n))),
+    ));
     out
 }
 
