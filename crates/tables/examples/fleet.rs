@@ -124,21 +124,6 @@ fn trace(seed: u64, hold_factor: i64) -> Trace {
             comm,
         ));
     }
-    let known = |tid: i32| KnownThread {
-        time: Time(0),
-        pid: 101,
-        tid,
-        ppid: 1,
-        comm: "solver".into(),
-    };
-    let setup = Setup {
-        root_pids: vec![101],
-        n_cpus: THREADS,
-        recorded: (0..THREADS as u32).collect(),
-        known: (101..101 + THREADS as i32).map(known).collect(),
-        span: Time(0)..Time(end),
-        ..Setup::default()
-    };
     let streams = streams
         .into_iter()
         .zip(101..)
@@ -149,7 +134,7 @@ fn trace(seed: u64, hold_factor: i64) -> Trace {
             at: 0,
         });
     let input = Input {
-        setup,
+        setup: setup(end),
         strings,
         cpus,
         streams: streams.collect(),
@@ -159,6 +144,25 @@ fn trace(seed: u64, hold_factor: i64) -> Trace {
     trace.info.kernel_source = "tracefs".into();
     trace.info.recorder = "made up".into();
     trace
+}
+
+/// What is known before the first event: the threads, and the length of the run.
+fn setup(end: i64) -> Setup {
+    let known = |tid: i32| KnownThread {
+        time: Time(0),
+        pid: 101,
+        tid,
+        ppid: 1,
+        comm: "solver".into(),
+    };
+    Setup {
+        root_pids: vec![101],
+        n_cpus: THREADS,
+        recorded: (0..THREADS as u32).collect(),
+        known: (101..101 + THREADS as i32).map(known).collect(),
+        span: Time(0)..Time(end),
+        ..Setup::default()
+    }
 }
 
 fn waking(ns: i64, tid: i32, comm: StrIx, cpu: u16) -> Event {

@@ -1,5 +1,5 @@
 //! Rows as columns, some thousand at a time.
-use crate::schema::{Column, Type};
+use crate::column::{Column, Type};
 use kasuri_model::{StrIx, Strings};
 
 /// Some rows of a table.

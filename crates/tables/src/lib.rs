@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod column;
 pub mod csv;
 pub mod dataset;
 mod doc;
@@ -22,9 +23,10 @@ mod schema;
 mod source;
 
 pub use batch::{Batch, Data, Values};
+pub use column::{Column, Type};
 pub use doc::markdown;
 pub use error::{Error, Result};
-pub use schema::{Column, Table, Type};
+pub use schema::Table;
 pub use source::Source;
 
 use rows::{account, annotated, events, locks, processes, run, sched};
