@@ -48,6 +48,10 @@ impl Planted {
     }
 
     /// A recording of it, as the probe and the scheduler would have made it.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one loop, whose steps share all its state"
+    )]
     fn trace(&self, rng: &mut Rng) -> Trace {
         let mut strings = Strings::default();
         strings.intern("worker");

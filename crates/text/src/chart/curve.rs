@@ -11,6 +11,7 @@ use std::fmt::Write;
 /// Size of the picture, and the margins around the area in which curves are drawn.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 420.0;
+// Margins: room for the numbers of the axes, at the left and below.
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 20.0;
@@ -61,7 +62,7 @@ impl Picture {
         }
     }
 
-    /// A path through points, without its first letter.
+    /// A path through points, without its first letter. One decimal is a tenth of a pixel, which no screen shows.
     fn path(&self, points: &[(f64, f64)]) -> String {
         let places = points.iter();
         let places = places.map(|&(c, s)| format!("{:.1} {:.1}", self.x.at(c), self.y.at(s)));
@@ -70,6 +71,7 @@ impl Picture {
 
     /// The line on which each CPU counts in full.
     fn ideal(&self, out: &mut String) {
+        // Up to the edge of the picture that it meets first.
         let end = self.cpus.min(self.high);
         let path = self.path(&[(1.0, 1.0), (end, end)]);
         let _ = writeln!(
@@ -99,6 +101,7 @@ impl Picture {
             out,
             "<path d=\"M{band}Z\" fill=\"#3b82f6\" opacity=\".18\"/>"
         );
+        // A program that cannot start more threads has no such points.
         let more = p.points.iter();
         let more = more.filter_map(|q| Some((q.cpus as f64, q.more_threads?)));
         let more: Points = more.collect();

@@ -41,6 +41,7 @@ pub struct Dot {
     pub added: String,
 }
 
+// Width of the picture and its margins: names of operations stand at the left, ticks above.
 const WIDTH: f64 = 1060.0;
 const LEFT: f64 = 170.0;
 const RIGHT: f64 = 24.0;
@@ -52,6 +53,7 @@ const PAD: f64 = 5.0;
 const COLOURS: [&str; 8] = [
     "#4c8dff", "#e69f00", "#1fa187", "#cc79a7", "#d55e00", "#8f7ae5", "#56b4e9", "#8a9199",
 ];
+/// Colours are variables that the reader's theme chooses. No font and no picture is loaded.
 const STYLE: &str = "
 :root{--bg:#fff;--text:#1c2128;--muted:#5b6570;--line:#cfd5dc;--grid:#e6e9ed;--head:#f4f6f8;color-scheme:light}
 @media(prefers-color-scheme:dark){:root{--bg:#14181d;--text:#e4e8ec;--muted:#98a3af;--line:#343d47;--grid:#242b33;--head:#1a2027;color-scheme:dark}}
@@ -64,7 +66,8 @@ i{display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:6px
 th,td{padding:3px 12px;text-align:right;border-bottom:1px solid var(--grid)}th{background:var(--head);font-weight:600}
 th:first-child,td:first-child{text-align:left}small{color:var(--muted);font-size:12px}";
 
-/// The page's content security policy: no script, no network, no plugins, no forms.
+/// The page's content security policy: no script, no network, no plugins, no forms. Names of operations and machines
+/// are escaped besides; the policy holds where that is forgotten.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
@@ -125,6 +128,7 @@ fn scale(page: &Page) -> (f64, f64) {
 /// The chart alone.
 fn chart(page: &Page) -> String {
     let (low, high) = scale(page);
+    // A row has a line for each configuration, so that intervals do not cover each other.
     let row_height = 2.0 * PAD + STEP * page.configs.len().max(2) as f64;
     let height = TOP + row_height * page.rows.len() as f64 + 24.0;
     let axis = LogAxis::new((low, high), (LEFT, WIDTH - RIGHT));

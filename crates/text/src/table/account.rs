@@ -14,7 +14,6 @@
 use super::Page;
 use super::grid::{Grid, number, text, word};
 use super::names::ThreadNames;
-use super::overview::knows_account;
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
@@ -46,6 +45,12 @@ fn letter(class: Class) -> (char, u8) {
         Class::Other => ('o', 240),
         Class::ThrottledByCpuLimit => ('Q', 161),
     }
+}
+
+/// Whether anything is known of where CPU time went.
+pub(super) fn knows_account(s: &Summary) -> bool {
+    let a = &s.account;
+    a.capacity_ns > 0 && a.classes.iter().any(|c| c.class != Class::Unknown.key())
 }
 
 /// The class of a key; summaries have keys, as JSON does.
@@ -171,6 +176,7 @@ impl Page<'_> {
 
     /// One letter for an equal part of the capacity, every class with a finding at least one.
     fn bar(&self, a: &AccountSummary) -> String {
+        // At most 100 cells, so that one is never less than a per cent.
         let width = self.layout.width.saturating_sub(4).clamp(20, 100);
         let mut bar = String::new();
         for (class, n) in shares(&a.classes, a.capacity_ns, width) {
@@ -211,38 +217,50 @@ impl Page<'_> {
                 "-".into(),
                 "-".into(),
             ]);
+            // Causes come largest first. One that has nothing to add to its class is left to the class's row.
             let of_class = a.causes.iter().filter(|c| c.class == class.class);
-            // A cause that has nothing to add to its class is left to the class's row.
             let found = of_class.filter(|c| share(c.ns) >= FINDING && kind != Class::Unknown);
             for cause in found.take(MAX_OF_CLASS) {
-                grid.row([
-                    String::new(),
-                    format!("{:.2}", cause.cpus),
-                    percent(share(cause.ns)),
-                    duration(cause.ns as f64),
-                    format!(
-                        "    {}{}",
-                        cause_text(cause, names, false),
-                        last(cause, names)
-                    ),
-                    match (detail, cause.on_cpu_ns) {
-                        (Detail::OneScreen, _) | (_, 0) => "-".into(),
-                        (_, ns) => duration(ns as f64),
-                    },
-                    match detail {
-                        Detail::OneScreen => "-".into(),
-                        Detail::Whole => self.stretch(cause),
-                    },
-                ]);
+                grid.row(self.cause_row(cause, share(cause.ns), names, detail));
             }
         }
         self.grid(grid, 0, 0);
+        // What is too small for a row is still named: the numbers add up to the capacity.
         let small: Vec<String> = (small.iter())
             .map(|c| format!("{} {}", class_of(c.class).label(), percent(share(c.ns))))
             .collect();
         if !small.is_empty() {
             self.note(&format!("below 1 %: {}", small.join(", ")));
         }
+    }
+
+    /// The cells of a cause below its class. On one screen there is no room for how it was spent.
+    fn cause_row(
+        &self,
+        cause: &CauseSummary,
+        share: f64,
+        names: &ThreadNames<'_>,
+        detail: Detail,
+    ) -> [String; 7] {
+        [
+            String::new(),
+            format!("{:.2}", cause.cpus),
+            percent(share),
+            duration(cause.ns as f64),
+            format!(
+                "    {}{}",
+                cause_text(cause, names, false),
+                last(cause, names)
+            ),
+            match (detail, cause.on_cpu_ns) {
+                (Detail::OneScreen, _) | (_, 0) => "-".into(),
+                (_, ns) => duration(ns as f64),
+            },
+            match detail {
+                Detail::OneScreen => "-".into(),
+                Detail::Whole => self.stretch(cause),
+            },
+        ]
     }
 
     /// The longest stretch in ms since the recording's start, as `--range` takes it.
@@ -293,6 +311,7 @@ impl Page<'_> {
         ]);
         let shown = self.shown(a.regions.len());
         for r in &a.regions[..shown] {
+            // Of the region's own capacity: all CPUs, while it was open.
             let capacity: i64 = r.classes.iter().map(|c| c.ns).sum();
             let lost = r
                 .classes

@@ -114,6 +114,7 @@ fn verdict(c: &Comparison) -> String {
     } else {
         format!("{:.2} times as slow", 1.0 / speed)
     };
+    // How much the factor rests on: a single pair, or means.
     let of = match (c.before.runs, c.after.runs) {
         (1, 1) => "in this one pair of runs".to_string(),
         (b, a) => format!("by the means of {b} and {}", plural(a, "run")),
@@ -133,6 +134,7 @@ fn side(s: &Side) -> String {
         true => "whole system".to_string(),
         false => printable(&s.command.join(" ")),
     };
+    // Losses and missing events make a comparison weaker, so the side says so itself.
     let lost = match s.runs_with_losses {
         0 => String::new(),
         n => format!(
@@ -160,7 +162,7 @@ fn value(c: &Change, value: f64) -> String {
     }
 }
 
-/// Half the range, as a share of the mean.
+/// Half the range of the runs, as a share of their mean: with few runs it is all there is to judge noise by.
 fn spread(min: f64, max: f64, mean: f64) -> String {
     if max <= min || mean == 0.0 {
         return "-".into();
@@ -177,7 +179,7 @@ fn difference(c: &Change) -> String {
     }
 }
 
-/// The change in per cent; beyond ten times as a factor.
+/// The change in per cent; beyond ten times as a factor. A ratio of none: there was nothing before.
 fn change(c: &Change) -> String {
     match c.ratio {
         _ if c.difference == 0.0 => "0 %".into(),

@@ -30,6 +30,7 @@ impl Page<'_> {
         let title = self.styled("1", &format!("{}: {}{by}", printable(name), c.format));
         self.line(&title);
         self.fact("duration", &duration(c.duration_ns as f64));
+        // Other tools' files have few of these facts, in no particular combination.
         let machine = [&c.cpu_model, &c.machine, &c.kernel, &c.host];
         let machine: Vec<String> = (machine.iter().filter(|part| !part.is_empty()))
             .map(|part| printable(part))
@@ -37,6 +38,7 @@ impl Page<'_> {
         if !machine.is_empty() {
             self.fact("machine", &machine.join(", "));
         }
+        // A CPU that was not recorded is not known to be idle, so the number of those that were is part of the answer.
         let cpus = match (c.n_cpus as usize, c.recorded_cpus.len()) {
             (0, _) => "not known".to_owned(),
             (all, recorded) if all == recorded => format!("{all}, all recorded"),
@@ -66,6 +68,7 @@ impl Page<'_> {
             count(c.n_annotation_events)
         );
         self.heading("events", &title);
+        // Both are wanted: events that led to no row were recorded in vain, or are of a kind that no pass reads.
         for (head, kinds) in [("EVENT", &c.events), ("RESULT", &c.rows)] {
             if kinds.is_empty() {
                 continue;
@@ -87,6 +90,7 @@ impl Page<'_> {
         }
         self.heading("lost events and limitations", "");
         for loss in &c.losses {
+            // A gap whose events nobody counted has the count 0, which is not "none".
             let many = match loss.count {
                 0 => "events".to_owned(),
                 n => plural(n, "event"),
@@ -120,6 +124,7 @@ impl Page<'_> {
 
     /// Topic, `yes`, `partly` or `no`, and the command or the reason: three columns, the last one wrapped.
     fn answers(&mut self, c: &Contents) {
+        // Columns; the commands and reasons get the rest of the width, and wrap below themselves.
         const TOPIC: usize = 28;
         const CAN: usize = 8;
         self.heading("questions it can answer", "");
@@ -131,6 +136,7 @@ impl Page<'_> {
                 (_, remedy) => format!("{}; remedy: {remedy}", answer.why),
             };
             for (ix, part) in wrap(&why, room).into_iter().enumerate() {
+                // Only the first line of an answer has its topic.
                 let (topic, can) = match ix {
                     0 => (answer.topic, answer.can.word()),
                     _ => ("", ""),

@@ -48,7 +48,7 @@ impl Page<'_> {
             grid.row([
                 duration(e.ns as f64),
                 percent(e.ns as f64 / path.length_ns.max(1) as f64),
-                what(e, names),
+                entry_text(e, names),
                 count(e.count),
                 if e.threads > 1 {
                     format!("{} threads", e.threads)
@@ -94,7 +94,7 @@ impl Page<'_> {
 }
 
 /// A part of the path in words: code, a ready thread, a wait for something outside, or unknown time.
-fn what(e: &PathEntry, names: &ThreadNames<'_>) -> String {
+fn entry_text(e: &PathEntry, names: &ThreadNames<'_>) -> String {
     let thread = names.text(&e.thread, e.tid);
     let code = printable(&e.code);
     match (e.kind, code.is_empty()) {

@@ -97,6 +97,7 @@ impl Grid {
     pub fn lines(mut self, width: usize) -> Vec<String> {
         self.drop_empty();
         let mut widths = self.widths();
+        // Texts give way first, then whole columns: a shortened name is still told apart, a cut number is wrong.
         while total(&widths) > width && !self.shorten(&mut widths, width, ENOUGH_TEXT) {
             let Some(worst) = self.most_dispensable() else {
                 self.shorten(&mut widths, width, MIN_TEXT);
@@ -113,7 +114,7 @@ impl Grid {
             .collect()
     }
 
-    /// Removes dispensable columns in which every cell is empty or `-`.
+    /// Removes dispensable columns in which every cell is empty or `-`: what was not recorded takes no room.
     fn drop_empty(&mut self) {
         for i in (0..self.columns.len()).rev() {
             if self.columns[i].dispensable > 0
@@ -156,7 +157,7 @@ impl Grid {
         true
     }
 
-    /// The column to leave out next.
+    /// The column to leave out next; of equals the last.
     fn most_dispensable(&self) -> Option<usize> {
         let (i, column) = self
             .columns

@@ -18,7 +18,7 @@ use super::grid::{Grid, number, text, word};
 use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page};
 use crate::verdict::Verdict;
-use kasuri_analyze::{Inversion, Locks, OrderCycle, OrderStep, Use};
+use kasuri_analyze::{Convoy, Inversion, LockRow, Locks, OrderCycle, OrderStep, Use};
 use kasuri_predict::Prediction;
 
 /// The locks as text, ending with a line feed. The class needs a prediction.
@@ -84,6 +84,20 @@ fn part(of: i64, whole: i64) -> String {
 impl Page<'_> {
     /// Ratios, limitations of the recording, class and advice.
     fn lock_facts(&mut self, locks: &Locks, prediction: Option<&Prediction>) {
+        self.ratios(locks);
+        self.time_beside_locks(locks);
+        // Class and advice need a prediction, and a recording that holds what they are derived from.
+        let verdict = Verdict::new(locks, prediction);
+        if let Some(class) = verdict.class_text() {
+            self.fact("class", &printable(&class));
+        }
+        if let Some(advice) = verdict.advice {
+            self.fact("look at", &printable(&advice.text()));
+        }
+    }
+
+    /// The lock ratio and the wait ratio, or why they are not known.
+    fn ratios(&mut self, locks: &Locks) {
         let t = &locks.total;
         // Locks that were not seen do not make the ratio 0.
         if let Some(why) = &locks.not_seen {
@@ -113,6 +127,10 @@ impl Page<'_> {
                 ),
             );
         }
+    }
+
+    /// Time in the kernel, and in waits that the recorded locks do not explain.
+    fn time_beside_locks(&mut self, locks: &Locks) {
         if let Some(share) = locks.syscall_ratio {
             self.fact("syscalls", &format!("{} of the CPU time", percent(share)));
         }
@@ -137,13 +155,6 @@ impl Page<'_> {
         if locks.sampled {
             self.fact("sampled", "the recording keeps a sample of the holds: ratios and numbers of holds are too low, waits are complete (--locks=full records all)");
         }
-        let verdict = Verdict::new(locks, prediction);
-        if let Some(class) = verdict.class_text() {
-            self.fact("class", &printable(&class));
-        }
-        if let Some(advice) = verdict.advice {
-            self.fact("look at", &printable(&advice.text()));
-        }
     }
 
     /// A row for each lock.
@@ -152,6 +163,8 @@ impl Page<'_> {
             "locks",
             "most waited for first; waits under 300 ns are the cost of taking a free lock",
         );
+        // The second number of a column is its rank among those that a narrow screen drops, highest first;
+        // those with 0, the ratios, always stay.
         let mut grid = Grid::new(&[
             text("LOCK"),
             text("SOURCE"),
@@ -194,17 +207,21 @@ impl Page<'_> {
     }
 
     /// What holders did: of the time that they held a lock, and of the time that others waited for it. Only with thread
-    /// states, and only for locks that threads waited for.
+    /// states, and only for locks that threads waited for: another one costs nothing, whatever its holders did.
     fn hold_table(&mut self, locks: &Locks) {
-        let rows: Vec<_> = locks
+        let rows: Vec<&LockRow> = locks
             .locks
             .iter()
             .filter(|l| l.used.wait_ns > 0 || l.convoy.is_some())
             .collect();
-        if rows.is_empty() || !locks.knows_states {
-            return;
+        if !rows.is_empty() && locks.knows_states {
+            self.holders(&rows);
+            self.holders_meanwhile(&rows);
         }
-        let shown = self.shown(rows.len());
+    }
+
+    /// What holders did while they held the lock.
+    fn holders(&mut self, rows: &[&LockRow]) {
         self.heading("holders", "what they did, of the time they held the lock");
         let mut grid = Grid::new(&[
             text("LOCK"),
@@ -214,6 +231,7 @@ impl Page<'_> {
             number("BLOCKED", 0),
             word("LONGEST CONVOY", 2),
         ]);
+        let shown = self.shown(rows.len());
         for lock in &rows[..shown] {
             let u = &lock.used;
             grid.row([
@@ -222,17 +240,14 @@ impl Page<'_> {
                 part(u.hold_cpu_ns, u.hold_wall_ns),
                 part(u.hold_preempted_ns, u.hold_wall_ns),
                 part(u.hold_blocked_ns, u.hold_wall_ns),
-                lock.convoy.map_or("-".into(), |c| {
-                    format!(
-                        "{} holds by {}, {}",
-                        c.length,
-                        plural(c.threads.into(), "thread"),
-                        ns(c.to_ns - c.from_ns)
-                    )
-                }),
+                lock.convoy.map_or("-".into(), convoy),
             ]);
         }
         self.grid(grid, shown, rows.len());
+    }
+
+    /// What holders did while others waited. What is left to the whole wait is time in which no thread held the lock.
+    fn holders_meanwhile(&mut self, rows: &[&LockRow]) {
         self.heading(
             "waits",
             "what the holder did meanwhile; FREE: no thread held the lock, the waiter was on its way to a CPU",
@@ -245,6 +260,7 @@ impl Page<'_> {
             number("BLOCKED", 0),
             number("FREE", 0),
         ]);
+        let shown = self.shown(rows.len());
         for lock in &rows[..shown] {
             let waited = lock.used.wait_ns;
             grid.row([
@@ -283,42 +299,33 @@ impl Page<'_> {
         ]);
         let shown = self.shown(locks.waits_for.len());
         for w in &locks.waits_for[..shown] {
-            let nobody = w.holder.is_empty() && w.holder_tid == 0;
-            // TID 0 stands for tasks, which have no thread of their own.
+            let is_free = w.holder.is_empty() && w.holder_tid == 0;
+            // TID 0 stands for tasks, which have no thread of their own; -1 for many holders, of which none is named.
             let tid = |tid: i32| match tid {
                 0 => "tasks".into(),
                 tid => tid.to_string(),
             };
+            let of_wait = |ns: i64| match is_free {
+                true => "-".into(),
+                false => part(ns, w.ns),
+            };
             grid.row([
                 printable(&w.waiter),
                 tid(w.waiter_tid),
-                if nobody {
-                    "(free, waking up)".into()
-                } else {
-                    printable(&w.holder)
+                match is_free {
+                    true => "(free, waking up)".into(),
+                    false => printable(&w.holder),
                 },
                 match w.holder_tid {
-                    _ if nobody => "-".into(),
+                    _ if is_free => "-".into(),
                     -1 => "-".into(),
                     other => tid(other),
                 },
                 printable(&w.lock),
                 ns(w.ns),
-                if nobody {
-                    "-".into()
-                } else {
-                    part(w.running_ns, w.ns)
-                },
-                if nobody {
-                    "-".into()
-                } else {
-                    part(w.preempted_ns, w.ns)
-                },
-                if nobody {
-                    "-".into()
-                } else {
-                    part(w.blocked_ns, w.ns)
-                },
+                of_wait(w.running_ns),
+                of_wait(w.preempted_ns),
+                of_wait(w.blocked_ns),
             ]);
         }
         self.grid(grid, shown, locks.waits_for.len());
@@ -384,6 +391,7 @@ impl Page<'_> {
     /// Threads, tasks by name, and processes if there are several: the same columns for each.
     fn owners(&mut self, locks: &Locks) {
         // One layout for threads, tasks and processes. For tasks the second column is their number instead of an id.
+        // Ratios are shares of the CPU time of that thread, task or process, not of the whole run.
         let row = |name: &str, id: i32, u: &Use| {
             [
                 printable(name),
@@ -436,60 +444,69 @@ impl Page<'_> {
     /// System calls, and waits for the kernel's own locks.
     fn kernel_tables(&mut self, locks: &Locks) {
         if !locks.syscalls.is_empty() {
-            self.heading("system calls", "most CPU time first");
-            let mut grid = Grid::new(&[
-                text("PROCESS"),
-                number("PID", 1),
-                text("CALL"),
-                number("CALLS", 0),
-                number("CPU TIME", 0),
-                number("TIME", 0),
-                number("MAX", 1),
-            ]);
-            let shown = self.shown(locks.syscalls.len());
-            for s in &locks.syscalls[..shown] {
-                grid.row([
-                    printable(&s.process),
-                    s.pid.to_string(),
-                    printable(&s.name),
-                    count(s.count),
-                    ns(s.cpu_ns),
-                    ns(s.wall_ns),
-                    ns(s.max_ns),
-                ]);
-            }
-            self.grid(grid, shown, locks.syscalls.len());
+            self.syscalls(locks);
         }
         if !locks.kernel_locks.is_empty() {
-            let note = if locks.syscalls.is_empty() {
-                "waits; record --syscalls to see their callers"
-            } else {
-                "waits"
-            };
-            self.heading("the kernel's own locks", note);
-            let mut grid = Grid::new(&[
-                text("TYPE"),
-                text("CALLER"),
-                number("WAITS", 0),
-                number("WAITED", 0),
-                number("MAX", 0),
-            ]);
-            let shown = self.shown(locks.kernel_locks.len());
-            for l in &locks.kernel_locks[..shown] {
-                grid.row([
-                    printable(&l.kind),
-                    if l.caller.is_empty() {
-                        "-".into()
-                    } else {
-                        printable(&l.caller)
-                    },
-                    count(l.count),
-                    ns(l.wait_ns),
-                    ns(l.max_ns),
-                ]);
-            }
-            self.grid(grid, shown, locks.kernel_locks.len());
+            self.kernel_locks(locks);
         }
+    }
+
+    /// A row for each process and system call. CPU TIME is less than TIME by what the thread slept in the call.
+    fn syscalls(&mut self, locks: &Locks) {
+        self.heading("system calls", "most CPU time first");
+        let mut grid = Grid::new(&[
+            text("PROCESS"),
+            number("PID", 1),
+            text("CALL"),
+            number("CALLS", 0),
+            number("CPU TIME", 0),
+            number("TIME", 0),
+            number("MAX", 1),
+        ]);
+        let shown = self.shown(locks.syscalls.len());
+        for s in &locks.syscalls[..shown] {
+            grid.row([
+                printable(&s.process),
+                s.pid.to_string(),
+                printable(&s.name),
+                count(s.count),
+                ns(s.cpu_ns),
+                ns(s.wall_ns),
+                ns(s.max_ns),
+            ]);
+        }
+        self.grid(grid, shown, locks.syscalls.len());
+    }
+
+    /// A row for each kind of lock inside the kernel, and the system call that waited for it: the kernel's event has no
+    /// caller, so that is known only when system calls were recorded.
+    fn kernel_locks(&mut self, locks: &Locks) {
+        let note = match locks.syscalls.is_empty() {
+            true => "waits; record --syscalls to see their callers",
+            false => "waits",
+        };
+        self.heading("the kernel's own locks", note);
+        let mut grid = Grid::new(&[
+            text("TYPE"),
+            text("CALLER"),
+            number("WAITS", 0),
+            number("WAITED", 0),
+            number("MAX", 0),
+        ]);
+        let shown = self.shown(locks.kernel_locks.len());
+        for l in &locks.kernel_locks[..shown] {
+            grid.row([
+                printable(&l.kind),
+                match l.caller.is_empty() {
+                    true => "-".into(),
+                    false => printable(&l.caller),
+                },
+                count(l.count),
+                ns(l.wait_ns),
+                ns(l.max_ns),
+            ]);
+        }
+        self.grid(grid, shown, locks.kernel_locks.len());
     }
 
     /// Orders of locks that contradict each other.
@@ -515,6 +532,16 @@ impl Page<'_> {
     }
 }
 
+/// A queue that did not end: as long as one holder handed the lock to the next.
+fn convoy(c: Convoy) -> String {
+    format!(
+        "{} holds by {}, {}",
+        c.length,
+        plural(c.threads.into(), "thread"),
+        ns(c.to_ns - c.from_ns)
+    )
+}
+
 /// A place in the source, to be appended to a phrase.
 fn place(place: &str) -> String {
     match place {
@@ -523,7 +550,8 @@ fn place(place: &str) -> String {
     }
 }
 
-/// Two locks in both orders: how often, by which threads, where, and whether that can deadlock.
+/// Two locks in both orders: how often, by which threads, where, and whether that can deadlock. A common lock held around
+/// both (a guard) prevents it, and so does a single thread that does both.
 pub fn inversion(i: &Inversion) -> String {
     let whether = match &i.guard {
         _ if i.can_deadlock => "can deadlock".into(),
@@ -543,7 +571,7 @@ pub fn inversion(i: &Inversion) -> String {
     )
 }
 
-/// Three or more locks in a circle, step by step.
+/// Three or more locks in a circle, step by step: each step's second lock is the next step's first.
 fn circle(cycle: &OrderCycle) -> String {
     let step = |s: &OrderStep| {
         let times = plural(s.times, "time");

@@ -10,11 +10,10 @@
 //! ```
 //!
 //! A recording without scheduler events has no account; the annotations stand in for it.
-use super::account::Detail;
-use super::sections::loss_text;
+use super::account::{Detail, knows_account};
+use super::sections::{exit_text, loss_text};
 use super::units::{count, duration, percent, plural, printable};
 use super::{Layout, Page};
-use kasuri_analyze::account::Class;
 use kasuri_analyze::{LossSummary, Summary};
 
 /// Rows of a table that stands in for the account.
@@ -75,12 +74,6 @@ impl Page<'_> {
     }
 }
 
-/// Whether anything is known of where CPU time went.
-pub(super) fn knows_account(s: &Summary) -> bool {
-    let a = &s.account;
-    a.capacity_ns > 0 && a.classes.iter().any(|c| c.class != Class::Unknown.key())
-}
-
 /// `2.48 s on 2 CPUs, exited with 0 (AMD EPYC, Linux 6.18.44)`.
 fn run_text(s: &Summary) -> String {
     let kernel = match s.kernel.as_str() {
@@ -139,14 +132,5 @@ fn losses_text(losses: &[LossSummary]) -> String {
         (_, 0, _) => "an unknown number of events lost (--section losses)".into(),
         (_, n, false) => format!("{} lost (--section losses)", plural(n, "event")),
         (_, n, true) => format!("{} or more events lost (--section losses)", count(n)),
-    }
-}
-
-/// `, exited with 0`; "" where it is not known.
-pub(super) fn exit_text(status: Option<i32>) -> String {
-    match status {
-        Some(status @ 129..=192) => format!(", killed by signal {}", status - 128),
-        Some(status) => format!(", exited with {status}"),
-        None => String::new(),
     }
 }

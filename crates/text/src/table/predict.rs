@@ -48,6 +48,7 @@ impl Page<'_> {
                 100.0 * p.replay_error()
             ),
         );
+        // All three are known together, or the recording has no locks.
         if let (Some(ratio), Some(efficiency), Some(class)) =
             (p.lock_ratio, p.lock_efficiency, p.class)
         {
@@ -146,6 +147,7 @@ impl Page<'_> {
         if p.points.len() < 2 {
             return;
         }
+        // Points that were measured come from other recordings of the same program.
         let legend = if p.measured.is_empty() {
             "* expected, | range, . ideal"
         } else {
@@ -165,6 +167,7 @@ impl Page<'_> {
         let shown = columns(p);
         self.heading("what if", "speed-up over the recorded program on one CPU");
         let mut grid = Grid::new(&many("CHANGE", p, &shown));
+        // The first row repeats the prediction, so that each change is read against it.
         let row = |name: String, values: Vec<f64>| {
             std::iter::once(name)
                 .chain(values.into_iter().map(times))
@@ -236,6 +239,7 @@ impl Page<'_> {
             grid.row(row);
         }
         self.grid(grid, 0, 0);
+        // Why the prediction follows the model that it follows.
         self.fact("chosen", &printable(&p.believed));
     }
 
@@ -279,7 +283,7 @@ fn verdict(p: &Prediction) -> String {
     let Some(two) = p.points.first() else {
         return "no number of CPUs to predict for".into();
     };
-    // The fewest CPUs that give nearly all there is to get.
+    // The fewest CPUs that give nearly all there is to get: within 3 %, less than the range of most predictions.
     let best = p.points.iter().map(|q| q.speedup).fold(0.0, f64::max);
     let knee = p
         .points
@@ -309,25 +313,23 @@ fn verdict(p: &Prediction) -> String {
             cause(&next.limit)
         );
     }
-    let at = p
-        .points
-        .iter()
-        .position(|q| q.cpus == next.cpus)
-        .unwrap_or(0);
-    // The change that helps most where the speed-up ends; only if it gains 5 % or more.
-    let helps = p
+    text + &helpful_change(p, next.cpus).unwrap_or_default()
+}
+
+/// The change that helps most on so many CPUs, where the speed-up ends; none gains 5 % or more: none.
+fn helpful_change(p: &Prediction, cpus: usize) -> Option<String> {
+    let at = p.points.iter().position(|q| q.cpus == cpus).unwrap_or(0);
+    let best = p
         .what_if
         .iter()
-        .max_by(|a, b| a.speedup[at].total_cmp(&b.speedup[at]));
-    if let Some(change) = helps.filter(|c| c.speedup[at] > 1.05 * p.points[at].speedup) {
-        text += &format!(
-            "; {} would give {} on {}",
-            change.change,
-            times(change.speedup[at]),
-            next.cpus
-        );
-    }
-    text
+        .max_by(|a, b| a.speedup[at].total_cmp(&b.speedup[at]))?;
+    (best.speedup[at] > 1.05 * p.points[at].speedup).then(|| {
+        format!(
+            "; {} would give {} on {cpus}",
+            best.change,
+            times(best.speedup[at])
+        )
+    })
 }
 
 /// For a program that may start as many threads as there are CPUs: its speed-up with its own threads, and with more.
@@ -345,6 +347,7 @@ fn started_with_more(p: &Prediction, best: f64) -> Option<String> {
     })
 }
 
+/// What limits the speed-up, as a phrase that follows "limited by".
 fn cause(of: &Limit) -> String {
     limit(of)
 }

@@ -5,7 +5,6 @@
 use super::Page;
 use super::account::small_bar;
 use super::grid::{Grid, number, text, word};
-use super::overview::exit_text;
 use super::units::{count, duration, file_name, percent, plural, printable};
 use kasuri_analyze::{CpuTime, Imbalance, Latency, LossSummary, Summary, TaskGraph, ThreadSummary};
 
@@ -22,6 +21,15 @@ fn maybe_ns(value: Option<i64>) -> String {
 /// One quantile of a latency.
 fn latency(value: Option<Latency>, pick: impl Fn(Latency) -> i64) -> String {
     maybe_ns(value.map(pick))
+}
+
+/// `, exited with 0`; "" where it is not known.
+pub(super) fn exit_text(status: Option<i32>) -> String {
+    match status {
+        Some(status @ 129..=192) => format!(", killed by signal {}", status - 128),
+        Some(status) => format!(", exited with {status}"),
+        None => String::new(),
+    }
 }
 
 /// The text of a number, or `-` where it was not recorded and would be 0.
@@ -71,6 +79,7 @@ fn tracing(s: &Summary) -> Option<String> {
 impl Page<'_> {
     /// The run in numbers.
     pub(super) fn run(&mut self, s: &Summary) {
+        // What another tool's file does not say is left out. The host's name comes from the recording: it may hold anything.
         let machine = [&s.cpu_model, &s.machine, &s.kernel, &s.host];
         let machine: Vec<String> = machine
             .into_iter()
@@ -92,6 +101,23 @@ impl Page<'_> {
         if let Some(account) = &s.cpu_time {
             self.fact("CPU time", &cpu_time(account));
         }
+        self.activity(s);
+        let events = format!(
+            "{} of the kernel, {} of the program",
+            count(s.n_kernel_events),
+            count(s.n_annotation_events)
+        );
+        self.fact("events", &events);
+        if let Some(text) = tracing(s) {
+            self.fact("tracing", &text);
+        }
+        if s.losses.is_empty() {
+            self.fact("lost", "nothing");
+        }
+    }
+
+    /// Switches, wake-ups and tasks; what was not recorded has no line.
+    fn activity(&mut self, s: &Summary) {
         if s.known.switches {
             let text = format!(
                 "{}, of them {}; {}",
@@ -126,21 +152,10 @@ impl Page<'_> {
                 self.fact("task graph", &task_graph(graph, s.n_cpus));
             }
         }
-        let events = format!(
-            "{} of the kernel, {} of the program",
-            count(s.n_kernel_events),
-            count(s.n_annotation_events)
-        );
-        self.fact("events", &events);
-        if let Some(text) = tracing(s) {
-            self.fact("tracing", &text);
-        }
-        if s.losses.is_empty() {
-            self.fact("lost", "nothing");
-        }
     }
 
-    /// Lost events with their remedies, and limitations.
+    /// Lost events with their remedies, and limitations. Both are listed in full, whatever `--top` says: each of them may
+    /// be the reason for a surprising number above.
     pub(super) fn losses(&mut self, s: &Summary) {
         if !s.losses.is_empty() {
             self.heading("lost events", "times near them are unknown, not zero");
@@ -177,6 +192,8 @@ impl Page<'_> {
             return;
         }
         self.heading("annotations", "most total time first");
+        // SELF is TOTAL without the slices directly inside; ON CPU is less than TOTAL by what the thread waited in it. A slice
+        // inside its like counts in TOTAL twice, so TOTAL may be more than the thread's life.
         let mut grid = Grid::new(&[
             text("NAME"),
             word("KIND", 1),
@@ -257,6 +274,7 @@ impl Page<'_> {
             number("MAX", 1),
             number("OBJECT", 5),
         ]);
+        // A lock or barrier that the program did not name is known by its address.
         let shown = self.shown(s.waits.len());
         for w in &s.waits[..shown] {
             grid.row([
@@ -305,6 +323,7 @@ impl Page<'_> {
             word("ACCOUNT", 3),
         ]);
         let shown = self.shown(s.threads.len());
+        // A column that says the same in every row only takes room from the others.
         let many = s.threads.iter().any(|t| t.pid != s.threads[0].pid);
         for t in &s.threads[..shown] {
             grid.row(thread_row(s, t, many));
@@ -328,6 +347,7 @@ impl Page<'_> {
             number("SWITCHES", 1),
             word("ACCOUNT", 3),
         ]);
+        // IRQ lies inside the other columns: an interrupt takes its time from whatever it interrupts.
         let share = |value: i64| percent(value as f64 / s.wall_ns as f64);
         let unknown = s.cpus.iter().any(|c| c.unknown_ns > 0);
         // CPUs on which nothing of the program ran are alike: on large machines the busiest CPUs come first.
@@ -366,6 +386,7 @@ impl Page<'_> {
             .iter()
             .filter(|i| i.delayed_ns > 0 || i.preemptions > 0)
             .collect();
+        // A process that ran beside the program, on CPUs that nobody else wanted, did not interfere.
         if found.is_empty() {
             return;
         }
@@ -609,6 +630,7 @@ fn late_text(i: &Imbalance) -> Option<String> {
 /// The distribution over rounds, as a histogram in block characters; none below three rounds, as the line above has all
 /// there is to a single round.
 fn rounds_text(i: &Imbalance) -> Option<String> {
+    // The lower eighths of a cell, one to eight.
     const BARS: [char; 8] = [
         '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}',
         '\u{2588}',
@@ -633,7 +655,7 @@ fn rounds_text(i: &Imbalance) -> Option<String> {
     ))
 }
 
-/// The row of a thread; the account's bar is the last cell.
+/// The row of a thread; the account's bar is the last cell. Its cells are in the order of the columns of `threads`.
 fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 14] {
     let k = s.known;
     [
@@ -673,7 +695,7 @@ fn threads_note(s: &Summary) -> String {
     note.into()
 }
 
-/// The first few numbers of a list.
+/// The first few numbers of a list: on large machines a process may have run on hundreds of CPUs.
 fn some_of(numbers: &[u32]) -> String {
     let first: Vec<String> = numbers.iter().take(4).map(u32::to_string).collect();
     let more = if numbers.len() > 4 { ", ..." } else { "" };

@@ -46,6 +46,7 @@ fn annotation(name: &str, kind: &'static str, total_ns: i64) -> AnnotationSummar
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one value for each field")]
 pub fn summary() -> Summary {
     Summary {
         schema: SCHEMA,
