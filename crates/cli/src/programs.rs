@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// The programs of that name on the PATH, in order. Entries that are empty or relative mean the working directory, where a stranger's
 /// recording may lie beside a stranger's `duckdb`: they are left out.
 pub fn all(name: &str) -> impl Iterator<Item = PathBuf> {
-    on(&std::env::var_os("PATH").unwrap_or_default(), name).into_iter()
+    in_dirs(&std::env::var_os("PATH").unwrap_or_default(), name).into_iter()
 }
 
 /// The first of them.
@@ -14,7 +14,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
     all(name).next()
 }
 
-fn on(path: &std::ffi::OsStr, name: &str) -> Vec<PathBuf> {
+fn in_dirs(path: &std::ffi::OsStr, name: &str) -> Vec<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let is_program = |path: &PathBuf| {
         let meta = std::fs::metadata(path);
@@ -35,13 +35,17 @@ mod tests {
     fn the_working_directory_is_not_searched() {
         // Only absolute entries count: neither the current directory nor a path relative to it.
         let here = std::env::current_dir().unwrap();
-        let sh = on("/nowhere:/bin".as_ref(), "sh");
+        let sh = in_dirs("/nowhere:/bin".as_ref(), "sh");
         assert_eq!(sh, [PathBuf::from("/bin/sh")]);
         let up = "../".repeat(here.components().count());
         for path in ["", ".", ":", &format!("{up}bin"), "::.:"] {
-            assert_eq!(on(path.as_ref(), "sh"), Vec::<PathBuf>::new(), "{path}");
+            assert_eq!(
+                in_dirs(path.as_ref(), "sh"),
+                Vec::<PathBuf>::new(),
+                "{path}"
+            );
         }
-        let listed = on("/etc".as_ref(), "passwd");
+        let listed = in_dirs("/etc".as_ref(), "passwd");
         assert!(listed.is_empty(), "not executable: {listed:?}");
     }
 }

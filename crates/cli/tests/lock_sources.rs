@@ -96,66 +96,8 @@ fn ito_reports_its_own_locks() {
                 .args(["locks", "--json", "-o", "run.kasuri", "--"])
                 .args([program.as_os_str(), "20".as_ref()]);
             let answer = json(&run(&mut command));
-            let shared = row(&answer["locks"], "shared");
-            assert_eq!(
-                (&shared["source"], &shared["kind"]),
-                (&"ito".into(), &"mutex".into())
-            );
-            assert_eq!(
-                (&shared["holds"], &shared["threads"]),
-                (&80.into(), &4.into()),
-                "{shared}"
-            );
-            // 80 holds of 0.5 ms of CPU time each, whatever ran in between.
-            let ns = |key: &str| shared[key].as_i64().unwrap();
-            let (least, off) = match hides_switches(dir.path(), "run.kasuri") {
-                true => (20_000_000, 0.2),
-                false => (39_000_000, 0.05),
-            };
-            assert!(
-                (least..60_000_000).contains(&ns("hold_cpu_ns")),
-                "{workers}: {shared}"
-            );
-            // While the holder was not on its worker others ran there and came to wait.
-            assert!(
-                ns("hold_blocked_ns") > 0 && ns("contended") >= 20,
-                "{workers}: {shared}"
-            );
-            let table = row(&answer["locks"], "table");
-            assert_eq!(
-                (&table["kind"], &table["holds"]),
-                (&"rwlock".into(), &120.into()),
-                "{table}"
-            );
-            let token = row(&answer["locks"], "token_lock");
-            assert_eq!(token["kind"], "errorcheck mutex");
-            // The sums are of the same acquisitions.
-            assert_eq!(
-                sum(&answer["locks"], "holds"),
-                answer["total"]["holds"].as_i64().unwrap()
-            );
-            let tasks = &answer["tasks"];
-            assert_eq!(row(tasks, "writer")["tasks"], 4);
-            assert_eq!(sum(tasks, "holds"), sum(&answer["locks"], "holds"));
-            let ratio = row(tasks, "writer")["lock_ratio"].as_f64().unwrap();
-            assert!((ratio - 0.5).abs() < off, "{workers}: {ratio}");
-            let edges = answer["waits_for"].as_array().unwrap();
-            assert!(
-                edges.iter().any(|e| e["lock"] == "shared"
-                    && e["waiter"] == "writer"
-                    && e["holder"] == "writer"),
-                "{edges:?}"
-            );
-            let waits = answer["waits"].as_array().unwrap();
-            let of = |kind: &str| {
-                waits
-                    .iter()
-                    .find(|w| w["kind"] == kind && w["place"] == "player")
-            };
-            assert!(
-                of("condition").is_some() && of("other").is_some(),
-                "{waits:?}"
-            );
+            let hides = hides_switches(dir.path(), "run.kasuri");
+            check_own_locks(&answer, workers, hides);
         }
     });
     let mut command = kasuri(dir.path());
@@ -164,6 +106,70 @@ fn ito_reports_its_own_locks() {
     assert!(
         out.status.success() && text.contains("SOURCE") && text.contains("TASK"),
         "{text}"
+    );
+}
+
+/// What the program does, as `kasuri locks --json` answers it. `hides`: the kernel does not report all switches.
+fn check_own_locks(answer: &serde_json::Value, workers: &str, hides: bool) {
+    let shared = row(&answer["locks"], "shared");
+    assert_eq!(
+        (&shared["source"], &shared["kind"]),
+        (&"ito".into(), &"mutex".into())
+    );
+    assert_eq!(
+        (&shared["holds"], &shared["threads"]),
+        (&80.into(), &4.into()),
+        "{shared}"
+    );
+    // 80 holds of 0.5 ms of CPU time each, whatever ran in between.
+    let ns = |key: &str| shared[key].as_i64().unwrap();
+    let (least, off) = match hides {
+        true => (20_000_000, 0.2),
+        false => (39_000_000, 0.05),
+    };
+    assert!(
+        (least..60_000_000).contains(&ns("hold_cpu_ns")),
+        "{workers}: {shared}"
+    );
+    // While the holder was not on its worker others ran there and came to wait.
+    assert!(
+        ns("hold_blocked_ns") > 0 && ns("contended") >= 20,
+        "{workers}: {shared}"
+    );
+    let table = row(&answer["locks"], "table");
+    assert_eq!(
+        (&table["kind"], &table["holds"]),
+        (&"rwlock".into(), &120.into()),
+        "{table}"
+    );
+    let token = row(&answer["locks"], "token_lock");
+    assert_eq!(token["kind"], "errorcheck mutex");
+    // The sums are of the same acquisitions.
+    assert_eq!(
+        sum(&answer["locks"], "holds"),
+        answer["total"]["holds"].as_i64().unwrap()
+    );
+    let tasks = &answer["tasks"];
+    assert_eq!(row(tasks, "writer")["tasks"], 4);
+    assert_eq!(sum(tasks, "holds"), sum(&answer["locks"], "holds"));
+    let ratio = row(tasks, "writer")["lock_ratio"].as_f64().unwrap();
+    assert!((ratio - 0.5).abs() < off, "{workers}: {ratio}");
+    let edges = answer["waits_for"].as_array().unwrap();
+    assert!(
+        edges
+            .iter()
+            .any(|e| e["lock"] == "shared" && e["waiter"] == "writer" && e["holder"] == "writer"),
+        "{edges:?}"
+    );
+    let waits = answer["waits"].as_array().unwrap();
+    let of = |kind: &str| {
+        waits
+            .iter()
+            .find(|w| w["kind"] == kind && w["place"] == "player")
+    };
+    assert!(
+        of("condition").is_some() && of("other").is_some(),
+        "{waits:?}"
     );
 }
 

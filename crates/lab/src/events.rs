@@ -188,7 +188,7 @@ impl Probe<'_> {
             }
             let before = self.worker.shortest(ix, n, false)?;
             self.kernel
-                .on(std::slice::from_ref(&event.name), self.scratch)?;
+                .switch_on(std::slice::from_ref(&event.name), self.scratch)?;
             let on = self.worker.shortest(ix, n, false)?;
             self.kernel.drain()?;
             let tracing = |on: bool| self.kernel.instance.set_tracing(on);
@@ -247,7 +247,7 @@ impl Probe<'_> {
         // A single run: the shortest of several would give the cost of an event at the machine's best, but a program
         // runs beside others that share the host's cores, and so do neighbouring runs.
         let before = self.worker.run(ix, n, false)?;
-        self.kernel.on(&names, self.scratch)?;
+        self.kernel.switch_on(&names, self.scratch)?;
         let on = self.worker.run(ix, n, false)?;
         let counts = self.collect(Some(self.cpu))?;
         self.kernel.off()?;

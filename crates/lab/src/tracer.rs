@@ -64,7 +64,7 @@ impl Kernel {
     ///
     /// # Errors
     /// When the kernel refuses. Events that it does not have are left out.
-    pub fn on(&mut self, events: &[String], dir: &Path) -> Result<()> {
+    pub fn switch_on(&mut self, events: &[String], dir: &Path) -> Result<()> {
         self.new_files(dir)?;
         for event in events {
             match self.catalogue.enable(event, true) {
@@ -85,7 +85,7 @@ impl Kernel {
     /// # Errors
     /// As [`Kernel::on`].
     pub fn all_on(&mut self, dir: &Path) -> Result<()> {
-        self.on(&[], dir)?;
+        self.switch_on(&[], dir)?;
         self.catalogue
             .enable_all()
             .map_err(|source| Error::Tracefs {
@@ -255,7 +255,7 @@ pub fn switch_on<'a>(
 ) -> Result<On<'a>> {
     match (&config.kind, kernel) {
         (Kind::Events(events), Some(kernel)) => {
-            kernel.on(events, dir)?;
+            kernel.switch_on(events, dir)?;
             Ok(On::Kernel(kernel))
         }
         (Kind::All, Some(kernel)) => {

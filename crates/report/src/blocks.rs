@@ -370,6 +370,7 @@ struct Packer {
 }
 
 impl Packer {
+    /// Adds a source, and begins a new block where this one is full.
     fn push(&mut self, source: Source, bytes: usize) {
         if self.bytes + bytes > BLOCK_BYTES {
             self.flush();

@@ -43,8 +43,9 @@ struct Index<'a> {
     blocks: Vec<u32>,
     names: Vec<NameRow>,
     locks: Vec<LockRow>,
-    /// Locks that have no rows, because others matter more.
+    /// Number of locks that have no rows, because others matter more.
     locks_without_row: usize,
+    /// Addresses as text: JavaScript's numbers have 53 bits.
     objects: Vec<String>,
     places: BTreeMap<u32, &'a str>,
     losses: Vec<LossRow<'a>>,
@@ -281,6 +282,7 @@ fn unit(unit: &Unit) -> [u64; 5] {
     ]
 }
 
+/// A lock of the plan.
 fn lock(lock: &Lock) -> LockRow {
     LockRow {
         object: format!("{:#x}", lock.object),
@@ -300,6 +302,7 @@ fn link(ix: u32) -> i64 {
     if ix == u32::MAX { -1 } else { ix as i64 }
 }
 
+/// Facts about the run.
 fn info<'a>(trace: &'a Trace, plan: &Plan) -> Info<'a> {
     let i = &trace.info;
     let realtime = trace.origin_realtime_ns.saturating_add(plan.base);
@@ -326,6 +329,7 @@ fn info<'a>(trace: &'a Trace, plan: &Plan) -> Info<'a> {
     }
 }
 
+/// A process; its threads are a range of the list of threads.
 fn process(p: &Process) -> ProcessRow {
     ProcessRow {
         pid: p.pid,
@@ -360,6 +364,7 @@ fn thread(trace: &Trace, plan: &Plan, t: &Thread, migrations: u32) -> ThreadRow 
     }
 }
 
+/// The counters with the range of their values, which scales their curves.
 fn counters(trace: &Trace) -> Vec<CounterRow> {
     // JSON has no NaN and no infinity.
     let finite = |values: &[f64]| {
@@ -384,6 +389,7 @@ fn counters(trace: &Trace) -> Vec<CounterRow> {
         .collect()
 }
 
+/// The lines, each with the places of its items at the coarsest and the finest level.
 fn lines(plan: &Plan, packed: &Packed) -> Vec<LineRow> {
     let row = |i: usize| {
         let (line, levels) = (&plan.lines[i], &packed.levels[i]);
@@ -406,6 +412,7 @@ fn lines(plan: &Plan, packed: &Packed) -> Vec<LineRow> {
     (0..plan.lines.len()).map(row).collect()
 }
 
+/// The losses, in order of time.
 fn losses<'a>(trace: &'a Trace, plan: &Plan) -> Vec<LossRow<'a>> {
     trace
         .losses

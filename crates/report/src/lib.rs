@@ -135,7 +135,7 @@ fn write_all(recordings: &[(&Trace, &Options)], out: &mut impl Write) -> Result<
         let mut plan = lines::plan(trace);
         account::add(trace, options.account, &mut plan);
         if let Some(answer) = options.locks {
-            locks::tell(trace, answer, &mut plan.locks);
+            locks::fill_from_analysis(trace, answer, &mut plan.locks);
         }
         let packed = blocks::pack(trace, &plan, options);
         let index = index::encode(trace, &plan, &packed, options)?;

@@ -30,6 +30,7 @@ pub fn plan(trace: &Trace) -> Plan {
     for (kind, owner, rows) in spans {
         push(&mut plan, kind, owner, 0, Rows::List(rows));
     }
+    // Instants are sorted by thread, so each thread's are the next ones.
     let mut instants = 0;
     for (ix, thread) in trace.threads.iter().enumerate() {
         push(

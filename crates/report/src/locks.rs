@@ -1,8 +1,8 @@
 //! Rows of locks: the holders of each lock, and the threads that wait for it.
 //!
 //! A lock's holds and waits are spread over the rows of all its threads; here they are gathered by object. Holds that
-//! overlap (readers, or two objects that shared an address) and waiters at the same time are put into *lanes*: the
-//! first that is free takes the next one. A hold or wait that finds no free lane is counted, not drawn.
+//! overlap (readers, or two objects that shared an address) and waiters at the same time are put into *sequences*: the
+//! first that is free takes the next one. A hold or wait that finds no free sequence is counted, not drawn.
 use super::plan::{Kind, Line, Lock, Rows};
 use kasuri_model::{ProcessIx, SliceKind, StrIx, Time, Trace};
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 /// Locks that get rows: those that were waited for longest, then those held longest. A chart with a row for each of a
 /// million locks would show nothing.
 pub const MAX_LOCKS: usize = 48;
-/// Most lanes of one lock's holds, and of its waits.
+/// Most sequences of one lock's holds, and of its waits.
 const HOLD_LANES: usize = 3;
 const WAIT_LANES: usize = 6;
 
@@ -45,8 +45,8 @@ pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {
     for (wait_ns, hold_ns, (object, process), mut rows) in found.into_iter().take(MAX_LOCKS) {
         rows.iter_mut()
             .for_each(|rows| rows.sort_by_key(|&row| slices.start[row as usize]));
-        let (holds, over) = lanes(trace, &rows[0], HOLD_LANES);
-        let (waits, over_waits) = lanes(trace, &rows[1], WAIT_LANES);
+        let (holds, over) = without_overlaps(trace, &rows[0], HOLD_LANES);
+        let (waits, over_waits) = without_overlaps(trace, &rows[1], WAIT_LANES);
         let lock = Lock {
             object,
             process,
@@ -73,7 +73,7 @@ pub fn plan(trace: &Trace, lines: &mut Vec<Line>) -> (Vec<Lock>, usize) {
 
 /// Replaces the numbers of those locks that the analysis knows. The slices alone have less: where a task was suspended
 /// while it waited or held, its thread's slice ends, and goes on in another one.
-pub fn tell(trace: &Trace, answer: &kasuri_analyze::Locks, locks: &mut [Lock]) {
+pub fn fill_from_analysis(trace: &Trace, answer: &kasuri_analyze::Locks, locks: &mut [Lock]) {
     let known: HashMap<(i32, u64), &kasuri_analyze::LockRow> = answer
         .locks
         .iter()
@@ -92,24 +92,24 @@ pub fn tell(trace: &Trace, answer: &kasuri_analyze::Locks, locks: &mut [Lock]) {
 }
 
 /// `rows`, sorted by start, in at most `most` sequences without overlaps; and how many are in none.
-fn lanes(trace: &Trace, rows: &[u32], most: usize) -> (Vec<Vec<u32>>, u64) {
-    let mut lanes: Vec<(Time, Vec<u32>)> = Vec::new();
+fn without_overlaps(trace: &Trace, rows: &[u32], most: usize) -> (Vec<Vec<u32>>, u64) {
+    let mut sequences: Vec<(Time, Vec<u32>)> = Vec::new();
     let mut over = 0;
     for &row in rows {
         let (start, end) = (
             trace.slices.start[row as usize],
             trace.slices.end[row as usize],
         );
-        if let Some(lane) = lanes.iter_mut().find(|lane| lane.0 <= start) {
-            lane.0 = end;
-            lane.1.push(row);
-        } else if lanes.len() < most {
-            lanes.push((end, vec![row]));
+        if let Some(sequence) = sequences.iter_mut().find(|sequence| sequence.0 <= start) {
+            sequence.0 = end;
+            sequence.1.push(row);
+        } else if sequences.len() < most {
+            sequences.push((end, vec![row]));
         } else {
             over += 1;
         }
     }
-    (lanes.into_iter().map(|(_, rows)| rows).collect(), over)
+    (sequences.into_iter().map(|(_, rows)| rows).collect(), over)
 }
 
 /// The name that most of a lock's slices have; of equally frequent ones the first in the recording's strings.

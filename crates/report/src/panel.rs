@@ -191,6 +191,7 @@ pub struct PanelRow<'a> {
     tables: Vec<TableRow<'a>>,
 }
 
+/// A table as the viewer reads it.
 #[derive(Serialize)]
 struct TableRow<'a> {
     caption: &'a str,
@@ -206,6 +207,7 @@ enum CellRow<'a> {
     Link(ValueRow<'a>, GoRow),
 }
 
+/// A cell: empty, a text or a number. Its type is its JSON type.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ValueRow<'a> {
@@ -214,6 +216,7 @@ enum ValueRow<'a> {
     Number(f64),
 }
 
+/// Where a click leads: `{"name": 3}`, `{"range": [from, to]}`.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum GoRow {

@@ -8,7 +8,7 @@ use kasuri_analyze::Locks;
 use kasuri_predict::Prediction;
 use kasuri_text::label::limit;
 
-/// Columns from heading, unit and help.
+/// Columns from heading, unit and help, which says what the heading means where that is not plain.
 fn columns(of: &[(&str, Unit, &str)]) -> Vec<Column> {
     let column = |&(title, unit, help): &(&str, Unit, &str)| Column {
         title: title.into(),
@@ -23,7 +23,7 @@ fn ns(value: i64) -> Cell {
     (value as f64).into()
 }
 
-/// A share of a whole; empty where the whole is nothing.
+/// A share of a whole; empty where the whole is nothing, which is not 0.
 fn share(part: i64, whole: i64) -> Cell {
     if whole > 0 {
         (part as f64 / whole as f64).into()
@@ -127,6 +127,7 @@ fn lock_table(l: &Locks) -> Table {
 
 /// Which thread waited for which, as far as holders are known.
 fn waits_for(l: &Locks) -> Table {
+    // Most time first, so the 200 that are kept are those that cost most.
     let edges = l.waits_for.iter().take(200).map(|w| {
         let who = |name: &str, tid: i32| match tid {
             0 => format!("tasks {name}"),
@@ -199,6 +200,7 @@ fn inversions(l: &Locks) -> Table {
     }
 }
 
+/// Tasks by name: they take locks on whatever thread they run.
 fn tasks(l: &Locks) -> Table {
     let rows = l.tasks.iter().take(200).map(|t| {
         let u = &t.used;
@@ -225,6 +227,7 @@ fn tasks(l: &Locks) -> Table {
     }
 }
 
+/// Waits for what no thread holds: conditions, semaphores, barriers.
 fn other_waits(l: &Locks) -> Table {
     let rows = l.waits.iter().take(200).map(|w| {
         vec![

@@ -494,7 +494,7 @@ fn a_locks_row_has_the_numbers_of_the_tab() {
     };
     let mut plan = lines::plan(&trace);
     assert_eq!(plan.locks[0].wait_ns, 100);
-    super::locks::tell(&trace, &answer, &mut plan.locks);
+    super::locks::fill_from_analysis(&trace, &answer, &mut plan.locks);
     let [first, second] = &plan.locks[..] else {
         panic!("{:?}", plan.locks);
     };

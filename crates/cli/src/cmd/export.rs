@@ -115,7 +115,7 @@ fn write(input: &Input, path: PathBuf, export: &Export) -> anyhow::Result<ExitCo
             let output = Output::new(path, &input.file, export.is_binary)?;
             let trace = load()?;
             let done = output.write(|out| write(&trace, out))?;
-            say(&done, output.path());
+            print_result(&done, output.path());
         }
         Shape::Several(files) => {
             if path.as_os_str() == "-" {
@@ -138,19 +138,19 @@ fn write(input: &Input, path: PathBuf, export: &Export) -> anyhow::Result<ExitCo
                 }?;
                 done.left_out.extend(written.left_out);
             }
-            say(&done, Some(&path));
+            print_result(&done, Some(&path));
         }
         Shape::Directory(write) => {
             let trace = load()?;
             let done = output::write_directory(&path, |files| write(&trace, files))?;
-            say(&done, Some(&path));
+            print_result(&done, Some(&path));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the losses of the conversion, and the path of the result.
-fn say(done: &Exported, path: Option<&Path>) {
+fn print_result(done: &Exported, path: Option<&Path>) {
     if !done.left_out.is_empty() {
         message::note(format!("not in this format: {}", done.left_out.join("; ")));
     }

@@ -160,7 +160,7 @@ impl Governor {
     }
 
     fn go_down(&mut self) -> bool {
-        let mut rate: f64 = self.on().map(|kind| kind.rate).sum();
+        let mut rate: f64 = self.recorded_kinds().map(|kind| kind.rate).sum();
         let mut optional: Vec<(String, f64)> = self
             .kinds
             .iter()
@@ -169,13 +169,13 @@ impl Governor {
             .collect();
         optional.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let mut any = false;
-        for (name, its) in optional {
+        for (name, kind_rate) in optional {
             // Half of the budget: the account has to recover as well.
-            if rate <= self.budget / 2.0 || its == 0.0 {
+            if rate <= self.budget / 2.0 || kind_rate == 0.0 {
                 break;
             }
             self.kinds.get_mut(&name).expect("a key of the map").off = true;
-            rate -= its;
+            rate -= kind_rate;
             any = true;
         }
         if any {
@@ -201,7 +201,7 @@ impl Governor {
         false
     }
 
-    fn on(&self) -> impl Iterator<Item = &Kind> {
+    fn recorded_kinds(&self) -> impl Iterator<Item = &Kind> {
         self.kinds.values().filter(|kind| !kind.off)
     }
 }

@@ -344,15 +344,15 @@ mod tests {
             .arg("60")
             .spawn()
             .unwrap();
-        let its = i64::from(child.id());
+        let child_tid = i64::from(child.id());
         let mine = rustix::thread::gettid().as_raw_nonzero().get().into();
         let parent = i64::from(std::os::unix::process::parent_id());
         let mut family = Family::of(vec![me]);
         // The test's own thread is not the process's first.
-        assert!(family.is_ours(Some(mine)) && family.is_ours(Some(its)));
+        assert!(family.is_ours(Some(mine)) && family.is_ours(Some(child_tid)));
         assert!(!family.is_ours(Some(parent)) && !family.is_ours(Some(0)));
         let mut other = Family::of(vec![child.id() as i32]);
-        assert!(other.is_ours(Some(its)) && !other.is_ours(Some(mine)));
+        assert!(other.is_ours(Some(child_tid)) && !other.is_ours(Some(mine)));
         child.kill().unwrap();
         child.wait().unwrap();
         // A thread that has ended counts as the program's.
