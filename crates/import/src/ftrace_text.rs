@@ -219,6 +219,7 @@ impl Survey {
                 self.event(&event, place, strings)
             }
             ftrace_text::Kind::Lost { cpu, count } if cpu < CPUS_MAX => {
+                // The line has no time; it was lost after what came before.
                 let at = self.span.map_or(0, |(_, last)| last);
                 self.lost.push((cpu, at, count));
                 self.cpu(cpu).push(place);
@@ -247,6 +248,7 @@ impl Survey {
         self.n_events += 1;
         let (first, last) = self.span.unwrap_or((event.time, event.time));
         self.span = Some((first.min(event.time), last.max(event.time)));
+        // Not `entry`, which would copy the name of each event.
         match self.counts.get_mut(event.event) {
             Some(count) => *count += 1,
             None => {
@@ -256,6 +258,7 @@ impl Survey {
         if let Some(pid) = event.pid {
             self.pids.insert(event.tid, pid);
         }
+        // `<...>`: the kernel had forgotten the name.
         if event.tid > 0 && !self.comms.contains_key(&event.tid) && event.comm != b"<...>" {
             let comm = strings.intern(&String::from_utf8_lossy(event.comm));
             self.comms.insert(event.tid, comm);
@@ -456,6 +459,7 @@ fn finish(survey: &Survey, trace: &mut Trace) {
             remedy,
         ));
     }
+    // The header counts what the ring buffer overwrote, of all CPUs together: it lies before the lines that were kept.
     if survey.overwritten > 0 {
         let remedy = "record with larger buffers (buffer_size_kb), or with trace-cmd";
         trace.losses.push(loss(

@@ -105,12 +105,6 @@ fn clock_sync<'a>(key: &str, value: &str) -> Option<Mark<'a>> {
 fn fields<'a>(kind: &str, rest: &'a str) -> Option<Mark<'a>> {
     let (pid, rest) = rest.split_once('|').unwrap_or((rest, ""));
     let pid = || pid.trim().parse::<i32>().ok();
-    // Names may hold a bar, so numbers are split off at the last one. Java's cookies are signed.
-    let cookie = |text: &str| {
-        let text = text.trim();
-        let signed = || text.parse::<i64>().map(|n| n as u64);
-        text.parse::<u64>().or_else(|_| signed()).ok()
-    };
     match kind {
         "B" => Some(Mark::Begin(pid()?, rest)),
         "E" => Some(Mark::End),
@@ -119,22 +113,25 @@ fn fields<'a>(kind: &str, rest: &'a str) -> Option<Mark<'a>> {
             let (name, value) = rest.rsplit_once('|')?;
             Some(Mark::Counter(name, value.trim().parse().ok()?))
         }
+        _ => on_track(kind, pid, rest),
+    }
+}
+
+/// The fields of a slice or instant of a process. Names may hold a bar, so cookies are split off at the last one.
+fn on_track<'a>(kind: &str, pid: impl Fn() -> Option<i32>, rest: &'a str) -> Option<Mark<'a>> {
+    match kind {
         // Without a track of their own, slices of one name share one.
         "S" | "F" => {
             let (name, number) = rest.rsplit_once('|')?;
-            let (pid, cookie) = (pid()?, cookie(number)?);
+            let (pid, cookie, track) = (pid()?, cookie(number)?, name);
             Some(match kind {
                 "S" => Mark::AsyncBegin {
                     pid,
-                    track: name,
+                    track,
                     name,
                     cookie,
                 },
-                _ => Mark::AsyncEnd {
-                    pid,
-                    track: name,
-                    cookie,
-                },
+                _ => Mark::AsyncEnd { pid, track, cookie },
             })
         }
         "G" => {
@@ -159,14 +156,18 @@ fn fields<'a>(kind: &str, rest: &'a str) -> Option<Mark<'a>> {
         }
         "N" => {
             let (track, name) = rest.split_once('|')?;
-            Some(Mark::AsyncInstant {
-                pid: pid()?,
-                track,
-                name,
-            })
+            let pid = pid()?;
+            Some(Mark::AsyncInstant { pid, track, name })
         }
         _ => None,
     }
+}
+
+/// The number that joins begin and end. Java's are signed.
+fn cookie(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let signed = || text.parse::<i64>().map(|n| n as u64);
+    text.parse::<u64>().or_else(|_| signed()).ok()
 }
 
 impl Marks {

@@ -197,6 +197,7 @@ fn root<'d>(data: &'d PerfData<'_>) -> Option<(i32, &'d str)> {
     let waits_for_exec = |pid: i32| {
         (data.threads.iter()).any(|t| t.pid == pid && matches!(&*t.comm, "perf-exec" | "perf"))
     };
+    // Between fork and exec a program that perf starts is called `perf-exec`, or `perf` by older versions.
     let (pid, comm) = (data.execs.iter()).find(|(pid, _)| {
         waits_for_exec(*pid) || (!is_system_wide(data) && data.asked_pids.contains(pid))
     })?;
@@ -283,6 +284,7 @@ fn add_early(data: &PerfData<'_>, setup: &mut Setup) {
     setup.known.sort_by_key(|k| k.time);
     // One row per thread, with the last known name and the first known parent.
     let mut rows: Vec<KnownThread> = Vec::new();
+    // The number of a thread that ended before the start may be another's by now; `Exit` took it out above.
     let mut of_tid: HashMap<i32, usize> = HashMap::new();
     for known in std::mem::take(&mut setup.known) {
         let ix = *of_tid.entry(known.tid).or_insert(rows.len());
@@ -500,6 +502,7 @@ impl CpuSource<'_> {
         };
         self.count(id);
         let mut event = self.raw.event(time, id, data, strings)?;
+        // It shows departures only, and switch records the arrivals: see the table above.
         if self.shared.switches == Switches::Both
             && let What::Switch { prev, left_as, .. } = event.what
         {

@@ -328,10 +328,6 @@ fn name_threads(trace: &mut Trace, cmdlines: &[(i32, String)]) {
 /// The statistics count a CPU's whole recording, so the first gap without a count of its own gets the total, and the
 /// others 0. A count without any gap covers the whole span.
 fn losses(trace: &mut Trace, gaps: &[Gap], stats: &[kasuri_format::trace_dat::CpuStat]) {
-    const OVERRUN: &str = "kernel buffer overrun";
-    let remedy = "record with a larger buffer: `trace-cmd record -b KB`";
-    let origin = trace.origin_monotonic_ns;
-    let at = |time: Time| Time(time.0.saturating_sub(origin));
     let mut sums: BTreeMap<u32, [u64; 3]> = BTreeMap::new();
     for stat in stats {
         let sum = sums.entry(stat.cpu).or_default();
@@ -339,30 +335,15 @@ fn losses(trace: &mut Trace, gaps: &[Gap], stats: &[kasuri_format::trace_dat::Cp
         sum[1] += stat.dropped;
         sum[2] += stat.commit_overrun;
     }
-    let mut counted: Vec<u16> = Vec::new();
-    for gap in gaps {
-        let mut count = gap.count;
-        if count.is_none() && !gap.damaged && !counted.contains(&gap.cpu) {
-            counted.push(gap.cpu);
-            count = sums.get(&u32::from(gap.cpu)).map(|sum| sum[0]);
-        }
-        trace.losses.push(Loss {
-            cause: if gap.damaged { "page damaged" } else { OVERRUN }.into(),
-            cpu: Some(gap.cpu),
-            thread: ThreadIx::NONE,
-            when: at(gap.from)..at(gap.to),
-            count: count.unwrap_or(0),
-            remedy: if gap.damaged { "record again" } else { remedy }.into(),
-        });
-    }
+    gap_losses(trace, gaps, &sums);
     for (cpu, [overrun, dropped, nested]) in sums {
         let Ok(cpu) = u16::try_from(cpu) else {
             continue;
         };
         let known = gaps.iter().any(|g| g.cpu == cpu && !g.damaged);
         let rows = [
-            (if known { 0 } else { overrun }, OVERRUN, remedy),
-            (dropped, "kernel buffer full", remedy),
+            (if known { 0 } else { overrun }, OVERRUN, LARGER_BUFFER),
+            (dropped, "kernel buffer full", LARGER_BUFFER),
             (
                 nested,
                 "kernel commit overrun",
@@ -381,6 +362,36 @@ fn losses(trace: &mut Trace, gaps: &[Gap], stats: &[kasuri_format::trace_dat::Cp
                 });
             }
         }
+    }
+}
+
+/// The kernel overwrote events before trace-cmd read them.
+const OVERRUN: &str = "kernel buffer overrun";
+const LARGER_BUFFER: &str = "record with a larger buffer: `trace-cmd record -b KB`";
+
+/// Adds the gaps. `sums`: by CPU, events overwritten, dropped, and lost to nesting.
+fn gap_losses(trace: &mut Trace, gaps: &[Gap], sums: &BTreeMap<u32, [u64; 3]>) {
+    let origin = trace.origin_monotonic_ns;
+    let at = |time: Time| Time(time.0.saturating_sub(origin));
+    let mut counted: Vec<u16> = Vec::new();
+    for gap in gaps {
+        let mut count = gap.count;
+        if count.is_none() && !gap.damaged && !counted.contains(&gap.cpu) {
+            counted.push(gap.cpu);
+            count = sums.get(&u32::from(gap.cpu)).map(|sum| sum[0]);
+        }
+        let (cause, remedy) = match gap.damaged {
+            true => ("page damaged", "record again"),
+            false => (OVERRUN, LARGER_BUFFER),
+        };
+        trace.losses.push(Loss {
+            cause: cause.into(),
+            cpu: Some(gap.cpu),
+            thread: ThreadIx::NONE,
+            when: at(gap.from)..at(gap.to),
+            count: count.unwrap_or(0),
+            remedy: remedy.into(),
+        });
     }
 }
 

@@ -61,6 +61,7 @@ impl Lane {
         while self.open.last().is_some_and(|&end| end <= begin) {
             self.open.pop();
         }
+        // Without an end it lasts to the end of the trace, and so must what encloses it.
         let end = slice.end.unwrap_or(Time::MAX);
         self.open.last().is_none_or(|&outer| end <= outer)
     }

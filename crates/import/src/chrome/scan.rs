@@ -22,9 +22,13 @@ pub(super) enum Item<'a> {
 /// The state of the scanner: what the next byte belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
+    /// Nothing was read: a list or an object must come.
     Start,
+    /// Among the members of the outermost object.
     Object,
+    /// Among the events; in the object form, members follow the list.
     Events { in_object: bool },
+    /// What follows the end is not looked at.
     End,
 }
 
@@ -62,6 +66,7 @@ impl<'a> Scanner<'a> {
                 (Place::Start, Some(b'{')) => self.enter(Place::Object),
                 (Place::Start, _) => return Err(self.wrong("[ or {")),
                 (Place::End, _) => return Ok(None),
+                // Commas separate nothing here: one too few or too many changes no event.
                 (Place::Events { .. } | Place::Object, Some(b',')) => self.at += 1,
                 (Place::Events { in_object: false }, None | Some(b']')) => self.place = Place::End,
                 (Place::Events { in_object: true }, Some(b']')) => self.enter(Place::Object),
@@ -70,6 +75,7 @@ impl<'a> Scanner<'a> {
                     let event = self.value()?;
                     return Ok(Some(Item::Event(event, start as u64)));
                 }
+                // `null`, which some writers put among the events.
                 (Place::Events { .. }, Some(b'n')) => drop(self.value()?),
                 (Place::Object, Some(b'}')) => self.place = Place::End,
                 (Place::Object, Some(b'"')) => {
@@ -142,6 +148,7 @@ impl<'a> Scanner<'a> {
             self.at += 1;
             match byte {
                 b'"' => return Ok(()),
+                // Whatever is escaped, even a quote, ends no string.
                 b'\\' => self.at += 1,
                 _ => {}
             }

@@ -59,16 +59,7 @@ impl Thread {
     /// Makes the annotations, sorted and sealed. Sorting dominates: n log n for n rows.
     pub fn into_log(mut self, pid: i32, tid: i32, crossings: &mut Crossings) -> AnnotationLog {
         let mut log = AnnotationLog::new(pid, tid);
-        self.rows.sort_by_key(|row| row.time);
-        for same in self.rows.chunk_by_mut(|a, b| a.time == b.time) {
-            // The longest of the complete events that begin together is the outermost.
-            if same.len() > 1 && same.iter().all(|r| matches!(r.what, What::Complete(_))) {
-                same.sort_by_key(|row| match row.what {
-                    What::Complete(end) => std::cmp::Reverse(end),
-                    _ => std::cmp::Reverse(row.time),
-                });
-            }
-        }
+        self.sort_rows();
         let first_row = self.rows.first().map(|row| row.time);
         // A thread that only has ends of arrows needs a row, too.
         if let Some(first) = first_row.into_iter().chain(self.first_arrow).min() {
@@ -89,10 +80,9 @@ impl Thread {
                     self.push_args(row, &mut log);
                     let (category, name, object) = begun.pop().unwrap_or_default();
                     // A name selects the slice that ends, if ends of inner slices are missing.
-                    let name = if category == Category::Work {
-                        row.name
-                    } else {
-                        name
+                    let name = match category {
+                        Category::Work => row.name,
+                        _ => name,
                     };
                     log.push(&category.end(time, name, object));
                 }
@@ -121,6 +111,19 @@ impl Thread {
         close(&mut open, i64::MAX, &mut log);
         log.seal();
         log
+    }
+
+    /// Sorts by time. The longest of the complete events that begin together is the outermost.
+    fn sort_rows(&mut self) {
+        self.rows.sort_by_key(|row| row.time);
+        for same in self.rows.chunk_by_mut(|a, b| a.time == b.time) {
+            if same.len() > 1 && same.iter().all(|r| matches!(r.what, What::Complete(_))) {
+                same.sort_by_key(|row| match row.what {
+                    What::Complete(end) => std::cmp::Reverse(end),
+                    _ => std::cmp::Reverse(row.time),
+                });
+            }
+        }
     }
 
     /// Appends the arguments of a row. They belong to the slice or instant before them.

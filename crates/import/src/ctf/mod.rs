@@ -219,26 +219,13 @@ fn statedump<'a, 's>(
             let event = &streams[channel.stream].events[head.class as usize];
             let read = match event.name.as_str() {
                 "lttng_statedump_process_state" => {
-                    let mut known = KnownThread {
-                        time: Time(time),
-                        ..KnownThread::default()
-                    };
                     let leaves = &event.program.leaves;
+                    let mut known = KnownThread::default();
                     let read = channel.body(head, |leaf, value| {
-                        let name = leaves[leaf as usize].name.as_str();
-                        let id = value.int().map_or(0, |n| n as i32);
-                        match (name, value) {
-                            ("tid", _) => known.tid = id,
-                            ("pid", _) => known.pid = id,
-                            ("ppid", _) => known.ppid = id,
-                            ("name", Value::Bytes(text)) => {
-                                known.comm =
-                                    String::from_utf8_lossy(kernel::trim(text)).into_owned();
-                            }
-                            _ => {}
-                        }
+                        take_known(&mut known, &leaves[leaf as usize].name, value);
                     });
                     if read.is_ok() && known.tid > 0 {
+                        known.time = Time(time);
                         out.push(known);
                     }
                     read
@@ -255,6 +242,20 @@ fn statedump<'a, 's>(
         }
     }
     Ok(out)
+}
+
+/// Takes in a field of `lttng_statedump_process_state`.
+fn take_known(known: &mut KnownThread, field: &str, value: Value<'_>) {
+    let id = value.int().map_or(0, |n| n as i32);
+    match (field, value) {
+        ("tid", _) => known.tid = id,
+        ("pid", _) => known.pid = id,
+        ("ppid", _) => known.ppid = id,
+        ("name", Value::Bytes(text)) => {
+            known.comm = String::from_utf8_lossy(kernel::trim(text)).into_owned();
+        }
+        _ => {}
+    }
 }
 
 /// Facts for people, from the environments of the traces (`env` in the metadata).

@@ -520,13 +520,7 @@ impl Thread {
         } = named;
         match meaning {
             Meaning::Own(kind) => {
-                let aux = current.status.unwrap_or(0) as u16;
-                let value = current.value.as_ref().map(Held::words);
-                let (aux, a) = match (kind, value) {
-                    (Kind::Arg, Some((ty, a))) => (ty as u16, a),
-                    (Kind::Counter, Some((_, a))) => (0, a),
-                    _ => (aux, current.first),
-                };
+                let (aux, a) = own_payload(kind, current);
                 self.push(time, kind, aux, current.text, a);
             }
             Meaning::Message(_) => {
@@ -552,16 +546,7 @@ impl Thread {
             }
             Meaning::Lock(step, ..) if slices => {
                 let failed = current.status.is_some_and(|status| status != 0);
-                let kind = match (step, failed) {
-                    (LockStep::Request, _) => Some(Kind::LockRequest),
-                    (LockStep::Acquired, false) | (LockStep::Tried, false) => {
-                        Some(Kind::LockAcquired)
-                    }
-                    (LockStep::Acquired, true) => Some(Kind::LockGivenUp),
-                    (LockStep::Released, false) => Some(Kind::LockReleased),
-                    (LockStep::Tried | LockStep::Released, true) => None,
-                };
-                if let Some(kind) = kind {
+                if let Some(kind) = lock_kind(step, failed) {
                     self.push(time, kind, 0, StrIx::NONE, current.first);
                 }
             }
@@ -575,5 +560,26 @@ impl Thread {
                 self.args(time, current);
             }
         }
+    }
+}
+
+/// The payload of an event of Kasuri's export: of an argument its type and value, of a counter its value.
+fn own_payload(kind: Kind, current: &Current) -> (u16, u64) {
+    match (kind, current.value.as_ref().map(Held::words)) {
+        (Kind::Arg, Some((ty, a))) => (ty as u16, a),
+        (Kind::Counter, Some((_, a))) => (0, a),
+        _ => (current.status.unwrap_or(0) as u16, current.first),
+    }
+}
+
+/// What a call of a lock function did; none: nothing that lasts. A call that waited and failed gave the wait up, one that
+/// only tried did not wait.
+fn lock_kind(step: LockStep, failed: bool) -> Option<Kind> {
+    match (step, failed) {
+        (LockStep::Request, _) => Some(Kind::LockRequest),
+        (LockStep::Acquired | LockStep::Tried, false) => Some(Kind::LockAcquired),
+        (LockStep::Acquired, true) => Some(Kind::LockGivenUp),
+        (LockStep::Released, false) => Some(Kind::LockReleased),
+        (LockStep::Tried | LockStep::Released, true) => None,
     }
 }

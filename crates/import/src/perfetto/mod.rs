@@ -72,6 +72,7 @@ struct Reader<'a> {
     /// time.
     n_incomplete: u64,
     n_timeless: u64,
+    /// Damage is noted instead of ending the reading.
     salvage: bool,
 }
 
@@ -246,6 +247,7 @@ impl<'a> Reader<'a> {
             if block > self.blocks.n_packed() {
                 break;
             }
+            // The first walk unpacked it already, and noted where that failed.
             let Ok(bytes) = self.blocks.get(block) else {
                 continue;
             };
@@ -316,6 +318,7 @@ impl<'a> Reader<'a> {
                 })?;
             }
             Data::TrackEvent(message) => {
+                // Its names stand in a packet that was lost.
                 if !is_whole {
                     self.n_incomplete += 1;
                     return Ok(());

@@ -70,6 +70,7 @@ impl SiteNames {
         let sites = recording.sites();
         let mut by_client = HashMap::new();
         for table in sites.tables() {
+            // Ids count from 1; those of the parent come first.
             let own = table.sites.iter().map(|s| s.id).max().unwrap_or(0);
             let last = own
                 .max(table.parent_next_id.saturating_sub(1))
@@ -126,6 +127,7 @@ impl<'r> Stream<'r> {
     /// `blocks`: indices of the stream's blocks, in order; at least one.
     pub fn new(clients: Rc<Clients<'r>>, names: &SiteNames, blocks: Vec<usize>) -> Stream<'r> {
         let infos = clients.recording.blocks();
+        // pid, generation, number of the stream, thread: docs/format.md.
         let ids = blocks.first().map_or([0; 4], |&ix| infos[ix].ids);
         // A block may hold nothing but losses; it has no stamp.
         let first = blocks

@@ -227,6 +227,7 @@ impl<'r> KernelCpu<'r> {
             })
             .collect();
         self.add_pauses();
+        // Counted here, where each event passes once: how far apart events are decides what one costs.
         self.kernel.apart.borrow_mut().add(&self.times);
         self.next = 0;
         for group in block.groups() {
@@ -234,6 +235,7 @@ impl<'r> KernelCpu<'r> {
             let role = self.kernel.roles[ix];
             self.columns[ix] = self.read_columns(&group, role, strings)?;
             let columns = &self.columns[ix];
+            // In whose time the event was written: a switch's in that of the thread that comes.
             let tids = match role {
                 Role::Switch => &columns.ints[2],
                 Role::Other => &read_ints(&group, "common_pid")?,
@@ -264,7 +266,7 @@ impl<'r> KernelCpu<'r> {
         self.ahead.sort_by_key(|gap| std::cmp::Reverse(gap.before));
     }
 
-    /// Adds the pauses after the last event.
+    /// Adds the pauses after the last event, which have no event behind them to come before.
     fn last_pauses(&mut self, out: &mut Vec<Event>) {
         let kernel = self.kernel.clone();
         for pause in &kernel.pauses[self.n_pauses..] {
@@ -322,6 +324,7 @@ impl<'r> KernelCpu<'r> {
 
     /// Notes a gap that ends at `to`, and makes the event for it.
     fn lost(&mut self, gap: Gap, to: Time) -> Event {
+        // A gap begins where the last event was, unless it is known to begin later.
         self.last = gap.from.map_or(self.last, |from| from.max(self.last));
         let gap = MetGap {
             cpu: self.cpu,
@@ -373,6 +376,7 @@ impl CpuEvents for KernelCpu<'_> {
                 }
                 continue;
             }
+            // Up to the next gap no event needs a look at the gaps.
             let stop = gap.map_or(self.types.len(), |gap| gap.before.min(self.types.len()));
             while self.next < stop && out.len() < BATCH {
                 if let Some(event) = self.event() {

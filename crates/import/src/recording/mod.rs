@@ -39,6 +39,7 @@ use payers::Payers;
 use perf::PerfCpu;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Whether it is a single file that begins as a recording.
@@ -256,28 +257,53 @@ fn realtime_offset(meta: &Meta) -> Option<i64> {
 /// could not be identified.
 fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
     let meta = recording.meta();
-    let at = |ns| time_at(ns, origin_ns);
-    let extent = extent(recording, clocks).map(|(a, b)| {
-        (
-            Time(a.saturating_sub(origin_ns)),
-            Time(b.saturating_sub(origin_ns)),
-        )
-    });
-    let last = extent.map_or(Time(0), |(_, last)| last);
-    let end = meta.end.map_or(last, |end| at(end.monotonic_ns));
-    let flight = meta.mode == "flight" || meta.keep_ns.is_some();
-    let first = extent.map_or(Time(0), |(first, _)| first);
+    let in_doubt = recording.procs().iter().filter(|p| p.pid == 0);
+    let recorded = match meta.kernel.source.as_str() {
+        "none" => Vec::new(),
+        _ => meta.host.online.clone(),
+    };
+    Setup {
+        inner: inner_threads(recording, origin_ns),
+        in_doubt: in_doubt.map(|p| (p.ns_pid, p.ns_gen)).collect(),
+        span: span(recording, clocks, origin_ns),
+        n_cpus: (meta.host.n_cpus as usize).min(usize::from(u16::MAX)),
+        root_pids: meta.root_pids.clone(),
+        known: known_threads(recording, origin_ns),
+        recorded,
+        starts_late: keeps_the_end(recording),
+        has_migrations: false,
+        keeps_events: false,
+    }
+}
+
+/// Whether the recording has only its last part: a flight recorder, or `--keep`.
+fn keeps_the_end(recording: &Recording<'_>) -> bool {
+    let meta = recording.meta();
+    meta.mode == "flight" || meta.keep_ns.is_some()
+}
+
+/// The recording's span: from its start, or from where the part that was kept begins, to its end.
+fn span(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Range<Time> {
+    let meta = recording.meta();
+    let time = |ns: i64| Time(ns.saturating_sub(origin_ns));
+    let extent = extent(recording, clocks).map(|(first, last)| (time(first), time(last)));
+    let (first, last) = extent.unwrap_or((Time(0), Time(0)));
+    let end = (meta.end).map_or(last, |end| time_at(end.monotonic_ns, origin_ns));
     let kept = meta.keep_ns.map_or(Time(0), |ns| {
         Time(end.0.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX)))
     });
-    let start = if flight {
-        first.max(kept).max(Time(0))
-    } else {
-        Time(0)
+    let start = match keeps_the_end(recording) {
+        true => first.max(kept).max(Time(0)),
+        false => Time(0),
     };
-    let seen = || recording.procs().iter().filter(|p| p.pid != 0);
-    let known = seen().map(|p| KnownThread {
-        time: at(p.monotonic_ns),
+    start..end.max(start)
+}
+
+/// The threads that the recorder saw in /proc, in order of time.
+fn known_threads(recording: &Recording<'_>, origin_ns: i64) -> Vec<KnownThread> {
+    let seen = recording.procs().iter().filter(|p| p.pid != 0);
+    let known = seen.map(|p| KnownThread {
+        time: time_at(p.monotonic_ns, origin_ns),
         pid: p.pid,
         tid: p.tid,
         ppid: p.ppid,
@@ -285,34 +311,21 @@ fn setup(recording: &Recording<'_>, clocks: &Clocks, origin_ns: i64) -> Setup {
     });
     let mut known: Vec<KnownThread> = known.collect();
     known.sort_by_key(|k| k.time);
-    let inner: Vec<InnerThread> = seen()
-        .filter(|p| p.ns_pid != 0)
-        .map(|p| InnerThread {
-            time: at(p.monotonic_ns),
-            pid: p.pid,
-            tid: p.tid,
-            client: (p.ns_pid, p.ns_gen),
-            ns_tid: p.ns_tid,
-        })
-        .collect();
-    let in_doubt = recording.procs().iter().filter(|p| p.pid == 0);
-    let in_doubt = in_doubt.map(|p| (p.ns_pid, p.ns_gen)).collect();
-    Setup {
-        inner,
-        in_doubt,
-        span: start..end.max(start),
-        n_cpus: (meta.host.n_cpus as usize).min(usize::from(u16::MAX)),
-        root_pids: meta.root_pids.clone(),
-        known,
-        recorded: if meta.kernel.source == "none" {
-            Vec::new()
-        } else {
-            meta.host.online.clone()
-        },
-        starts_late: flight,
-        has_migrations: false,
-        keeps_events: false,
-    }
+    known
+}
+
+/// Of these, the ones whose process has numbers of its own in a pid name space.
+fn inner_threads(recording: &Recording<'_>, origin_ns: i64) -> Vec<InnerThread> {
+    let seen = recording.procs().iter();
+    let inner = seen.filter(|p| p.pid != 0 && p.ns_pid != 0);
+    let inner = inner.map(|p| InnerThread {
+        time: time_at(p.monotonic_ns, origin_ns),
+        pid: p.pid,
+        tid: p.tid,
+        client: (p.ns_pid, p.ns_gen),
+        ns_tid: p.ns_tid,
+    });
+    inner.collect()
 }
 
 /// Indices of the blocks of a kind, by CPU, in the order of the file.

@@ -66,7 +66,7 @@ impl Stamps {
     }
 }
 
-/// A gap: events are missing between two times.
+/// A gap: events are missing between two times. `count`: the kernel stored it on the page, where there was room.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     pub cpu: u16,
@@ -192,6 +192,7 @@ impl<'a> Pages<'a> {
             };
         };
         let at = self.next * self.layout.page_bytes;
+        // The chunk is read: the next call takes another one.
         let Some(bytes) = chunk.pages.get(at..).filter(|b| !b.is_empty()) else {
             return Ok(true);
         };
@@ -216,6 +217,7 @@ impl<'a> Pages<'a> {
     ) -> Result<(), FormatError> {
         let page = Page::parse(bytes, &self.layout, offset)?;
         let big_endian = self.layout.big_endian;
+        // The page before a damaged one ended well, so what the damage took lies before this page.
         let mut missed = match page.missed {
             Missed::None if self.damaged => Some((None, true)),
             Missed::None => None,
@@ -274,6 +276,7 @@ impl<'a> Several<'a> {
 
 impl CpuEvents for Several<'_> {
     fn fill(&mut self, strings: &mut Strings, out: &mut Vec<Event>) -> Result<(), Error> {
+        // Each event is compared with one of each other buffer. Ties go to the first buffer.
         for _ in 0..BATCH {
             let mut first: Option<(Time, usize)> = None;
             for (ix, ahead) in self.buffers.iter_mut().enumerate() {
