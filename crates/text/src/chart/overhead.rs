@@ -144,6 +144,7 @@ fn chart(page: &Page) -> String {
             continue;
         }
         last = x(tick);
+        // 1x is the time without a tracer: all others are read against it.
         let strong = if tick == 1.0 { ".6" } else { ".16" };
         let _ = writeln!(
             out,

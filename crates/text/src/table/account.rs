@@ -53,7 +53,7 @@ pub(super) fn knows_account(s: &Summary) -> bool {
     a.capacity_ns > 0 && a.classes.iter().any(|c| c.class != Class::Unknown.key())
 }
 
-/// The class of a key; summaries have keys, as JSON does.
+/// The class of a key; summaries have keys, as JSON does. A class of a newer version is *other*.
 fn class_of(key: &str) -> Class {
     let same = |class: &&Class| class.key() == key;
     Class::ALL
@@ -82,6 +82,7 @@ fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -
         Some(tid) => format!("thread {}", names.text(&cause.thread, tid)),
         None => "another thread".into(),
     };
+    // The name is that of the wait; the code is what the awaited thread ran meanwhile, which tells more.
     let (name, code) = (&cause.name, &cause.code);
     let has_code = !code.is_empty();
     let text = match (class_of(cause.class), cause.note) {
@@ -344,7 +345,7 @@ pub fn headline(s: &Summary) -> String {
 /// "you got 2.93 of 4 CPUs: 0.61 lost to imbalance in loop48, ...".
 fn headline_text(a: &AccountSummary, names: &ThreadNames<'_>) -> String {
     let b = &a.bounds;
-    // The largest causes; only the first one says "lost".
+    // The largest causes; only the first one says "lost". What is useful is no loss, and comes before the colon.
     let found: Vec<String> = a
         .causes
         .iter()

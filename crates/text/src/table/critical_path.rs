@@ -44,6 +44,7 @@ impl Page<'_> {
         ]);
         let shown = self.shown(path.entries.len());
         for e in &path.entries[..shown] {
+            // As `--range` of other commands takes it: ms from the recording's start.
             let since = |ns: i64| (ns - self.layout.start_ns) as f64 * 1e-6;
             grid.row([
                 duration(e.ns as f64),

@@ -390,55 +390,50 @@ impl Page<'_> {
 
     /// Threads, tasks by name, and processes if there are several: the same columns for each.
     fn owners(&mut self, locks: &Locks) {
-        // One layout for threads, tasks and processes. For tasks the second column is their number instead of an id.
-        // Ratios are shares of the CPU time of that thread, task or process, not of the whole run.
-        let row = |name: &str, id: i32, u: &Use| {
-            [
-                printable(name),
-                id.to_string(),
-                maybe(u.lock_ratio),
-                maybe(u.wait_ratio),
-                ns(u.wait_ns),
-                count(u.holds),
-                maybe(u.contended_share),
-            ]
-        };
-        let columns = |what, id| {
-            [
-                text(what),
-                number(id, 1),
-                number("LOCK RATIO", 0),
-                number("WAIT RATIO", 0),
-                number("WAITED", 0),
-                number("HOLDS", 1),
-                number("CONTENDED", 1),
-            ]
-        };
         self.heading("threads", "");
-        let mut grid = Grid::new(&columns("THREAD", "TID"));
-        let shown = self.shown(locks.threads.len());
-        locks.threads[..shown]
-            .iter()
-            .for_each(|t| grid.row(row(&t.name, t.tid, &t.used)));
-        self.grid(grid, shown, locks.threads.len());
+        let threads = locks.threads.iter();
+        self.owner_table(
+            ["THREAD", "TID"],
+            threads.map(|t| owner_row(&t.name, t.tid, &t.used)),
+        );
         if !locks.tasks.is_empty() {
             self.heading("tasks", "by name; ratios are of their own CPU time");
-            let mut grid = Grid::new(&columns("TASK", "TASKS"));
-            let shown = self.shown(locks.tasks.len());
-            locks.tasks[..shown]
-                .iter()
-                .for_each(|t| grid.row(row(&t.name, t.tasks as i32, &t.used)));
-            self.grid(grid, shown, locks.tasks.len());
+            // Tasks of one name are a row; their number stands where the others have an id.
+            let tasks = locks.tasks.iter();
+            self.owner_table(
+                ["TASK", "TASKS"],
+                tasks.map(|t| owner_row(&t.name, t.tasks as i32, &t.used)),
+            );
         }
         if locks.processes.len() > 1 {
             self.heading("processes", "");
-            let mut grid = Grid::new(&columns("PROCESS", "PID"));
-            let shown = self.shown(locks.processes.len());
-            locks.processes[..shown]
-                .iter()
-                .for_each(|p| grid.row(row(&p.name, p.pid, &p.used)));
-            self.grid(grid, shown, locks.processes.len());
+            let processes = locks.processes.iter();
+            self.owner_table(
+                ["PROCESS", "PID"],
+                processes.map(|p| owner_row(&p.name, p.pid, &p.used)),
+            );
         }
+    }
+
+    /// A table of those that take locks. Ratios are shares of the CPU time of that thread, task or process.
+    fn owner_table(
+        &mut self,
+        [what, id]: [&'static str; 2],
+        rows: impl ExactSizeIterator<Item = [String; 7]>,
+    ) {
+        let mut grid = Grid::new(&[
+            text(what),
+            number(id, 1),
+            number("LOCK RATIO", 0),
+            number("WAIT RATIO", 0),
+            number("WAITED", 0),
+            number("HOLDS", 1),
+            number("CONTENDED", 1),
+        ]);
+        let all = rows.len();
+        let shown = self.shown(all);
+        rows.take(shown).for_each(|row| grid.row(row));
+        self.grid(grid, shown, all);
     }
 
     /// System calls, and waits for the kernel's own locks.
@@ -530,6 +525,19 @@ impl Page<'_> {
             self.item(&printable(&circle(cycle)));
         }
     }
+}
+
+/// The cells of [`Page::owner_table`].
+fn owner_row(name: &str, id: i32, u: &Use) -> [String; 7] {
+    [
+        printable(name),
+        id.to_string(),
+        maybe(u.lock_ratio),
+        maybe(u.wait_ratio),
+        ns(u.wait_ns),
+        count(u.holds),
+        maybe(u.contended_share),
+    ]
 }
 
 /// A queue that did not end: as long as one holder handed the lock to the next.

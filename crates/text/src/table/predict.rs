@@ -48,6 +48,20 @@ impl Page<'_> {
                 100.0 * p.replay_error()
             ),
         );
+        self.lock_fact(p);
+        self.machine_fact(p);
+        let text = match p.is_reliable() {
+            true => verdict(p),
+            false => format!(
+                "not reliable, the replay does not reproduce the recording: {}",
+                verdict(p)
+            ),
+        };
+        self.fact("verdict", &text);
+    }
+
+    /// What the locks leave of the speed, and the lock that limits any number of CPUs.
+    fn lock_fact(&mut self, p: &Prediction) {
         // All three are known together, or the recording has no locks.
         if let (Some(ratio), Some(efficiency), Some(class)) =
             (p.lock_ratio, p.lock_efficiency, p.class)
@@ -69,6 +83,10 @@ impl Page<'_> {
                 )),
             );
         }
+    }
+
+    /// What waking, moving a cache line and busy neighbours cost. Costs that were not measured here are assumed.
+    fn machine_fact(&mut self, p: &Prediction) {
         let m = &p.machine;
         self.fact(
             "machine",
@@ -81,14 +99,6 @@ impl Page<'_> {
                 if m.is_measured { "" } else { " (assumed)" }
             ),
         );
-        let text = match p.is_reliable() {
-            true => verdict(p),
-            false => format!(
-                "not reliable, the replay does not reproduce the recording: {}",
-                verdict(p)
-            ),
-        };
-        self.fact("verdict", &text);
     }
 
     /// A row for each number of CPUs.
@@ -125,6 +135,7 @@ impl Page<'_> {
                 format!("{:.2} .. {:.2}", point.low, point.high),
                 percent(point.speedup / point.cpus as f64),
                 percent(point.cpu_use),
+                // Without recorded locks their waits are part of other waits.
                 if p.locks.is_empty() {
                     "-".into()
                 } else {
@@ -258,6 +269,7 @@ impl Page<'_> {
 /// Positions of 2, 4, 8, 16 and 64 CPUs, as far as they are predicted, for tables that compare; of the first five
 /// numbers if none of these is.
 fn columns(p: &Prediction) -> Vec<usize> {
+    // Enough to compare by; more columns fit no screen of 80.
     let wanted = [2, 4, 8, 16, 64];
     let some: Vec<usize> = (0..p.points.len())
         .filter(|&i| wanted.contains(&p.points[i].cpus))

@@ -98,6 +98,7 @@ impl Page<'_> {
             &format!("{}{}", ns(s.wall_ns), exit_text(s.exit_status)),
         );
         self.fact("CPU use", &cpu_use(s));
+        // The events' CPU time beside the kernel's: how much they miss.
         if let Some(account) = &s.cpu_time {
             self.fact("CPU time", &cpu_time(account));
         }
@@ -191,6 +192,7 @@ impl Page<'_> {
         if s.annotations.is_empty() {
             return;
         }
+        // Slices of one name and kind are a row, of whatever threads.
         self.heading("annotations", "most total time first");
         // SELF is TOTAL without the slices directly inside; ON CPU is less than TOTAL by what the thread waited in it. A slice
         // inside its like counts in TOTAL twice, so TOTAL may be more than the thread's life.
@@ -438,6 +440,7 @@ impl Page<'_> {
             number("OFF CPU", 0),
             number("LONGEST", 1),
         ]);
+        // WHY is what the thread's states show around the move: a wake-up, balancing, or which thread took its CPU.
         let shown = self.shown(s.migration_groups.len());
         for g in &s.migration_groups[..shown] {
             grid.row([
@@ -635,6 +638,7 @@ fn rounds_text(i: &Imbalance) -> Option<String> {
         '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}',
         '\u{2588}',
     ];
+    // The histogram has equal steps from 0 to 100 %; the tallest bar is the most frequent one, not all rounds.
     let r = &i.rounds;
     let most = *r.histogram.iter().max()? as f64;
     if i.instances < 3 || most == 0.0 {
