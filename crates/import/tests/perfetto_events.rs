@@ -85,13 +85,21 @@ impl Writer {
     }
 
     fn load(&self) -> Trace {
+        self.try_load(false).unwrap()
+    }
+
+    fn try_load(&self, salvage: bool) -> Result<Trace, kasuri_import::Error> {
         let file = File {
             name: "t.pftrace",
             bytes: &self.0,
         };
-        let trace = load(&[file], &Options::default()).unwrap();
+        let options = Options {
+            salvage,
+            ..Options::default()
+        };
+        let trace = load(&[file], &options)?;
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
-        trace
+        Ok(trace)
     }
 }
 
@@ -571,4 +579,121 @@ fn what_the_kernel_did_comes_from_bundles() {
     assert_eq!((spans[0].0, spans[0].1), (2000, 2500));
     assert_eq!(spans[1], (3000, 3100, "virtio0"));
     assert_eq!(spans[2], (3200, 3300, "RCU"));
+}
+
+/// A switch on the CPU of a bundle, in which the thread that leaves sleeps.
+fn switch(ns: i64, prev: i64, next: i64) -> Msg {
+    let fields = msg()
+        .text(1, "a")
+        .int(2, prev)
+        .int(4, 1)
+        .text(5, "b")
+        .int(6, next);
+    msg().int(1, ns).int(2, prev).msg(4, fields)
+}
+
+/// When CPU 0 is known to have another occupant, and which: a thread, 0 idle, -1 not known.
+fn occupancy(trace: &Trace) -> Vec<(i64, i32)> {
+    let o = &trace.occupancy;
+    let who = |i: usize| match (o.thread[i].is_some(), o.idle[i]) {
+        (true, _) => tid(trace, o.thread[i]),
+        (false, idle) => i32::from(idle) - 1,
+    };
+    (0..o.start.len())
+        .map(|i| (at(trace, o.start[i]), who(i)))
+        .collect()
+}
+
+#[test]
+fn stamps_of_bundles_are_of_the_clock_that_the_bundle_names() {
+    const MONOTONIC_RAW: i64 = 5;
+    // (the bundle's clock and pair of readings, when the switch at its 1000 was on the trace's clock)
+    for (head, expected) in [
+        (msg(), Some(1000)),
+        // ftrace's clock showed 600 when CLOCK_BOOTTIME was 9600.
+        (msg().int(5, 1).int(6, 600).int(7, 9600), Some(10_000)),
+        // CLOCK_MONOTONIC_RAW, by the snapshot below, is 50 behind.
+        (msg().int(5, 4), Some(1050)),
+        (msg().int(5, 2), Some(1000)),
+    ] {
+        let reading = |clock, ns| msg().int(1, clock).int(2, ns);
+        let clocks = msg()
+            .msg(1, reading(6, 550))
+            .msg(1, reading(MONOTONIC_RAW, 500));
+        let mut file = Writer::new();
+        file.packet(msg().msg(6, clocks));
+        file.packet(msg().msg(
+            1,
+            head.msg(2, switch(1000, 0, 11)).msg(2, switch(1500, 11, 0)),
+        ));
+        let trace = file.load();
+        let came = occupancy(&trace)
+            .iter()
+            .find(|row| row.1 == 11)
+            .map(|row| row.0);
+        assert_eq!(came, expected);
+    }
+    // No snapshot relates the clock: the events are not read, and counted.
+    let mut file = Writer::new();
+    let head = msg().int(5, 4);
+    file.packet(msg().msg(
+        1,
+        head.msg(2, switch(1000, 0, 11)).msg(2, switch(1500, 11, 0)),
+    ));
+    file.at(100, named(INSTANT, 1, "x"));
+    let trace = file.load();
+    let losses: Vec<_> = trace.losses.iter().map(|l| (&*l.cause, l.count)).collect();
+    assert_eq!(losses, [("kernel events of an unknown clock", 2)]);
+}
+
+#[test]
+fn a_bundle_after_a_loss_begins_with_nothing_known() {
+    let mut file = Writer::new();
+    file.packet(msg().msg(1, msg().msg(2, switch(1000, 0, 11))));
+    file.packet(msg().msg(1, msg().int(3, 1).msg(2, switch(5000, 12, 0))));
+    let trace = file.load();
+    assert_eq!(
+        occupancy(&trace),
+        [(1000, 11), (1000, -1), (5000, 0)][1..].to_vec()
+    );
+    let loss = &trace.losses[0];
+    let when = (at(&trace, loss.when.start), at(&trace, loss.when.end));
+    assert_eq!(
+        (&*loss.cause, loss.cpu, when),
+        ("kernel buffer overrun", Some(0), (1000, 5000))
+    );
+}
+
+#[test]
+fn what_a_damaged_bundle_holds_behind_the_damage_is_missing_and_said() {
+    // The middle one's second switch has a name of 127 bytes of which there are none.
+    let broken = msg().int(1, 3000).bytes(4, &[0x0a, 0x7f]);
+    let good = |from, to| msg().msg(2, switch(from, 0, 11)).msg(2, switch(to, 11, 0));
+    for has_more in [true, false] {
+        let mut file = Writer::new();
+        file.packet(msg().msg(1, good(1000, 1500)));
+        file.packet(msg().msg(1, msg().msg(2, switch(2000, 0, 11)).msg(2, broken.clone())));
+        if has_more {
+            file.packet(msg().msg(1, good(5000, 6000)));
+        }
+        file.at(9000, named(INSTANT, 1, "later"));
+        assert!(file.try_load(false).is_err());
+        let trace = file.try_load(true).unwrap();
+        let on_cpu = occupancy(&trace);
+        assert!(
+            on_cpu.contains(&(1000, 11)) && on_cpu.contains(&(1500, 0)),
+            "{on_cpu:?}"
+        );
+        let causes: Vec<&str> = trace.losses.iter().map(|l| &*l.cause).collect();
+        assert!(
+            causes.iter().any(|c| c.starts_with("file damaged at byte")),
+            "{causes:?}"
+        );
+        if has_more {
+            // 11 came at 2000; whether it stayed is not known.
+            let later: Vec<_> = on_cpu.iter().filter(|row| row.0 >= 2000).copied().collect();
+            assert_eq!(later, [(2000, -1), (5000, 11), (6000, 0)]);
+            assert!(causes.contains(&"kernel buffer overrun"), "{causes:?}");
+        }
+    }
 }

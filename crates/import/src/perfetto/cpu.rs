@@ -45,6 +45,8 @@ pub(super) struct Kernel<'a> {
     pub gaps: RefCell<Vec<Gap>>,
     /// Number of events whose clock no snapshot relates to the trace's.
     pub n_unread: RefCell<u64>,
+    /// Damage in bundles, found while their events were read from a salvaged file.
+    pub damage: RefCell<Vec<kasuri_format::Error>>,
 }
 
 impl Kernel<'_> {
@@ -56,6 +58,14 @@ impl Kernel<'_> {
                 (span.start, span.end) = (span.start.min(ns), span.end.max(ns));
             }
         });
+    }
+
+    /// Notes damage. A file of noise must not fill the memory, so the list is limited.
+    fn note(&self, error: kasuri_format::Error) {
+        let mut damage = self.damage.borrow_mut();
+        if damage.len() < 1000 {
+            damage.push(error);
+        }
     }
 
     /// Calls `each` for the events of a bundle. Returns whether events before it were lost.
@@ -107,6 +117,8 @@ pub(super) struct Cpu<'a> {
     /// The running thread, according to the last switch; negative: unknown.
     current: i32,
     last: Option<Time>,
+    /// Events are missing before the next one.
+    is_cut: bool,
 }
 
 /// A placeholder in [`Event::context`]: the running thread, which [`Cpu::fill_contexts`] inserts.
@@ -126,6 +138,7 @@ impl<'a> Cpu<'a> {
             syscalls: HashMap::new(),
             current: -1,
             last: None,
+            is_cut: false,
         }
     }
 
@@ -154,17 +167,25 @@ impl<'a> Cpu<'a> {
             }
         });
         *kernel.n_unread.borrow_mut() += n_unread;
-        let lost = match read {
-            Err(_) if kernel.salvage => true,
-            other => other.map_err(crate::error::source)?,
+        let damage = match read {
+            Err(error) if kernel.salvage => Some(error),
+            other => {
+                self.is_cut |= other.map_err(crate::error::source)?;
+                None
+            }
         };
         // At equal stamps a wake-up comes before the switch, as it makes the thread ready.
         out[first..].sort_by_key(|e| (e.time, matches!(e.what, What::Switch { .. })));
-        if lost {
+        if out.len() > first && std::mem::take(&mut self.is_cut) {
             self.lost(out, first);
         }
         self.fill_contexts(&mut out[first..]);
         self.last = out.last().map(|e| e.time).or(self.last);
+        if let Some(error) = damage {
+            // The events before the damage were read; those behind it are missing.
+            self.is_cut = true;
+            kernel.note(error);
+        }
         Ok(())
     }
 

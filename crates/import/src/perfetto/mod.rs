@@ -378,6 +378,7 @@ impl<'a> Reader<'a> {
             salvage: self.salvage,
             gaps: RefCell::default(),
             n_unread: RefCell::default(),
+            damage: RefCell::default(),
         });
         let mut span = events.span.clone();
         for (&cpu, bundles) in &self.bundles {
@@ -506,8 +507,10 @@ fn losses(trace: &mut Trace, kernel: &Kernel, damage: &[Damage]) {
             remedy: "record with a larger buffer_size_kb in ftrace_config".into(),
         });
     }
+    let in_bundles = kernel.damage.borrow();
     let damage = damage
         .iter()
+        .chain(in_bundles.iter())
         .map(|error| (0, format!("file damaged at byte {}", error.offset)));
     let n_unread = *kernel.n_unread.borrow();
     let unread = (n_unread > 0).then(|| (n_unread, "kernel events of an unknown clock".to_owned()));
