@@ -15,7 +15,7 @@ import { chosenCpus } from "./subject";
 import { table, type Cell, type Column } from "./table";
 import { swatched, tool } from "./widgets";
 
-/** What the details of an area use. */
+/** What the details of an area use; `addNote` marks the area. */
 export interface AreaParts {
   state: ViewState;
   account: Account;

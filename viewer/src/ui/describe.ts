@@ -35,11 +35,12 @@ export function ownerLabel(recording: Recording, line: Line): string {
   }
 }
 
-/** What an item is called. */
+/** What an item is called: a slice without a name by its kind, an item of a CPU or a lock by its thread. */
 export function itemTitle(recording: Recording, item: Item): string {
   const { line, unit, i, value } = item;
   switch (line.kind) {
     case Kind.State: {
+      // CPUs, like threads, are stored plus one: -1 is not known.
       const cpu = cell(unit, StateColumn.Cpu, i) - 1;
       const name = STATE_NAMES[value] ?? "?";
       return value === 1 && cpu >= 0 ? `${name} on CPU ${cpu}` : name;
@@ -81,7 +82,10 @@ export function itemKind(recording: Recording, item: Item): string {
   }
 }
 
-/** Thread an item belongs to, -1 none. */
+/**
+ * Thread an item belongs to, -1 none. Lines of CPUs and locks name it in the item, those of threads own it, and an interrupt
+ * belongs to the thread that it came on top of.
+ */
 export function itemThread(item: Item): number {
   switch (item.line.kind) {
     case Kind.Cpu:

@@ -3,6 +3,7 @@ import { append, fill, h } from "./dom";
 import { colourMeanings, termMeanings } from "./legend";
 import type { ViewState } from "./state";
 
+/** For people; what the keys do is in `KEYS` of ui/input.ts. Groups, then a key and what it does. */
 const KEYS: [string, [string, string][]][] = [
   [
     "Move",
@@ -90,6 +91,7 @@ export class Help {
   }
 }
 
+/** One column of keys, as a table: its rows are read out key by key. */
 function keyGroup(title: string, keys: [string, string][]): HTMLElement {
   const rows = keys.map(([key, what]) => h("tr", {}, h("th", { scope: "row" }, h("kbd", {}, key)), h("td", {}, what)));
   return h("section", {}, h("h3", {}, title), h("table", {}, h("tbody", {}, ...rows)));

@@ -19,6 +19,7 @@ export function notesTab(state: ViewState, notes: Notes, add: () => void, leave:
   return h("div", {}, h("ol", { class: "notes" }, ...state.notes.map((note, i) => row(state, notes, note, i + 1, leave))), button);
 }
 
+/** One note: its number as on the axis, its time as a link, its text, and a button to delete it. */
 function row(state: ViewState, notes: Notes, note: Note, number: number, leave: () => void): HTMLElement {
   const input = h("input", { type: "text", class: "note-text", value: note.text, "aria-label": `text of note ${number}`, placeholder: "what is there to see" });
   input.addEventListener("input", () => notes.write(note, input.value));

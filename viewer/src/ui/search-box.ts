@@ -24,6 +24,7 @@ export function searchBox(state: ViewState, search: Search, leave: () => void): 
       }
     },
   });
+  // Shown only while something is searched for: the bar is full otherwise.
   const previous = button("Previous match (Shift+N)", "\u2039", () => void search.step(-1));
   const next = button("Next match (n)", "\u203a", () => void search.step(1));
   const steps = h("span", { class: "steps", hidden: true }, status, previous, next);
