@@ -52,6 +52,7 @@ pub use on_cpu::OnCpu;
 pub use summary::*;
 pub use summary_rows::*;
 
+use call_paths::CallPathSummary;
 use cut::Cut;
 use kasuri_model::{Loss, Trace};
 
@@ -109,7 +110,7 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
     out.cpu_time = cpu_time(trace, out.on_cpu_ns, counted_ns, &known).filter(|_| cut.whole);
     out.tracing = tracing::tracing(trace, if cut.whole { out.on_cpu_ns } else { 0 });
     let scheduler_events = out.switches + out.wakeups + out.migrations;
-    out.account = account::summarise(&cut, scheduler_events, &out.tracing, &out.annotations);
+    (out.account, out.call_paths) = account_with_code(&cut, scheduler_events, &out);
     out.capacity_ns = out.wall_ns.saturating_mul(i64::from(out.n_cpus));
     out.cpu_use = (known.switches && out.capacity_ns > 0)
         .then(|| out.on_cpu_ns as f64 / out.capacity_ns as f64);
@@ -118,6 +119,31 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
     out.threads = rows;
     out.hints = hints::hints(&cut, &out);
     out
+}
+
+/// The account, and where there are samples the code behind it.
+fn account_with_code(
+    cut: &Cut<'_>,
+    scheduler_events: u64,
+    known: &Summary,
+) -> (account::AccountSummary, Option<CallPathSummary>) {
+    let account = |on_stretch| {
+        account::summarise(
+            cut,
+            scheduler_events,
+            &known.tracing,
+            &known.annotations,
+            on_stretch,
+        )
+    };
+    if !call_paths::has_samples(cut) {
+        return (account(None), None);
+    }
+    let cover = call_paths::Cover::new(cut.trace);
+    let collector = call_paths::Collector::new(cut, &cover);
+    let account = account(Some(collector.listener()));
+    let paths = collector.summary(cut);
+    (account, Some(paths))
 }
 
 /// None without a number to compare with on either side.

@@ -69,6 +69,9 @@ pub struct Summary {
     pub n_annotation_events: u64,
     /// The use of `capacity_ns`.
     pub account: AccountSummary,
+    /// The code behind the account; absent without samples of the program's call paths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_paths: Option<crate::call_paths::CallPathSummary>,
     /// Threads, longest on a CPU first.
     pub threads: Vec<ThreadSummary>,
     /// CPUs in order of their number.

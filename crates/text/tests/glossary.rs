@@ -29,6 +29,12 @@ fn every_term_has_an_entry() {
         "session",
         "loss",
         "limitation",
+        "call path",
+        "sample",
+        "weight",
+        "unsampled",
+        "misfit",
+        "spinning",
     ] {
         let defined = GLOSSARY.contains(&format!("**{term}**"));
         assert!(

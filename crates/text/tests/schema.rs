@@ -103,17 +103,28 @@ fn schema_describes_all_that_is_printed() {
     let of_a_recording = kasuri_analyze::summary(&common::sample(), &Default::default());
     assert!(!of_a_recording.threads.is_empty() && !of_a_recording.annotations.is_empty());
     assert_eq!(check(&printed(&of_a_recording)), Vec::<String>::new());
+    let with_samples = kasuri_analyze::summary(&common::sampled(), &Default::default());
+    let paths = with_samples.call_paths.as_ref().unwrap();
+    assert!(!paths.runtimes.is_empty() && paths.classes.iter().any(|c| c.meanwhile.is_some()));
+    assert_eq!(check(&printed(&with_samples)), Vec::<String>::new());
 }
 
 #[test]
 fn schema_objects_to_what_it_should() {
-    let good = printed(&answers::summary());
+    let with_samples = kasuri_analyze::summary(&common::sampled(), &Default::default());
+    let good = answers::summary();
+    let good = printed(&kasuri_analyze::Summary {
+        call_paths: with_samples.call_paths,
+        ..good
+    });
     let wrong = [
         ("/schema", json!("kasuri.stat/2")),
         ("/wall_ns", json!(1.5)),
         ("/threads/0/name", json!(null)),
         ("/threads/0/switches", json!(-1)),
         ("/annotations/0/kind", json!("play")),
+        ("/call_paths/classes/0/class", json!("play")),
+        ("/call_paths/classes/0/meanwhile", json!({"paths": []})),
         ("/wake_latency_ns", json!({"p50": 1})),
         (
             "/known",

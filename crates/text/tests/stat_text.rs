@@ -2,6 +2,8 @@
 //! known, and names from the recording cannot steer the terminal.
 mod answers;
 use answers::{summary, thread};
+use kasuri_analyze::account::ClassSum;
+use kasuri_analyze::call_paths::*;
 use kasuri_analyze::*;
 use kasuri_text::table::{Layout, Section, Sections, render};
 use unicode_width::UnicodeWidthStr;
@@ -45,6 +47,128 @@ fn stat_says_the_findings_in_words() {
     ] {
         assert!(page.contains(needed), "{needed}\n{page}");
     }
+}
+
+fn path(share: f64, class_ns: i64, is_wait: bool, frames: &[(&str, &str, u32)]) -> HotPath {
+    let ns = (class_ns as f64 * share) as i64;
+    let frames = frames.iter().map(|&(function, file, line)| PathFrame {
+        function: function.into(),
+        module: "quake".into(),
+        file: file.into(),
+        line,
+    });
+    HotPath {
+        ns,
+        share,
+        waited_ns: if is_wait { ns } else { 0 },
+        frames: frames.collect(),
+    }
+}
+
+/// Paths of a class; a fifth of its time is unsampled.
+fn class_paths(class: &ClassSum) -> ClassPaths {
+    let compress: &[_] = &[
+        ("compress", "/src/xz.c", 90),
+        ("worker", "/src/xz.c", 11),
+        ("main", "", 0),
+    ];
+    let write: &[_] = &[("write", "", 0), ("flush", "/src/io.c", 88)];
+    let push: &[_] = &[
+        ("pthread_mutex_lock", "", 0),
+        ("work::Queue::push(int)", "/src/q.cc", 70),
+    ];
+    let shares = |paths| PathShares {
+        paths,
+        unsampled_ns: class.ns / 5,
+        ..PathShares::default()
+    };
+    let (first, meanwhile) = match class.class {
+        "work" => (vec![path(0.62, class.ns, false, compress)], None),
+        "lock_wait" => (
+            vec![path(0.8, class.ns, true, push)],
+            Some(shares(vec![
+                path(0.5, class.ns, false, compress),
+                path(0.3, class.ns, true, write),
+            ])),
+        ),
+        _ => (Vec::new(), None),
+    };
+    ClassPaths {
+        class: class.class,
+        ns: class.ns,
+        paths: shares(first),
+        meanwhile,
+    }
+}
+
+/// The same summary with paths under work and a lock.
+fn with_paths() -> Summary {
+    let summary = summary();
+    let classes: Vec<ClassPaths> = summary.account.classes.iter().map(class_paths).collect();
+    let work_ns = classes[0].ns;
+    let runtimes = vec![RuntimeUse {
+        runtime: "libgomp",
+        module: "libgomp.so.1".into(),
+        ns: work_ns / 4,
+        spinning_ns: work_ns / 5,
+        spins_in: "gomp_team_barrier_wait_end".into(),
+    }];
+    let coverage = |complete_ns, incomplete_ns, unsampled_ns| Coverage {
+        ns: 1000,
+        complete_ns,
+        incomplete_ns,
+        unsampled_ns,
+        estimated_ns: 0,
+    };
+    Summary {
+        call_paths: Some(CallPathSummary {
+            samples: 4000,
+            on_cpu: coverage(978, 20, 2),
+            blocked: coverage(700, 0, 300),
+            classes,
+            runtimes,
+            ..CallPathSummary::default()
+        }),
+        ..summary
+    }
+}
+
+#[test]
+fn stat_names_the_code_under_each_class() {
+    let page = page(&with_paths(), 160);
+    for needed in [
+        "    62.0 % compress (xz.c:90) < worker < main",
+        "    25.0 % of it is libgomp.so.1; 20.0 % spins: gomp_team_barrier_wait_end",
+        "    80.0 % pthread_mutex_lock < Queue::push (q.cc:70)",
+        "    50.0 % holder: compress (xz.c:90) < worker < main",
+        "    30.0 % holder asleep in write < flush (io.c:88)",
+        "    20.0 % without a sample",
+        "97.8 % of on-CPU time has a complete stack, 2.0 % an incomplete one, 0.2 % none; 70.0 % of blocked time has one",
+    ] {
+        assert!(page.contains(needed), "{needed}\n{page}");
+    }
+    let before = self::page(&summary(), 120);
+    assert!(!before.contains("stack"), "{before}");
+}
+
+#[test]
+fn stat_with_paths_is_one_screen() {
+    let layout = Layout {
+        width: 80,
+        file: "quake.kasuri".into(),
+        sections: Sections::Overview,
+        ..Layout::default()
+    };
+    let page = render(&with_paths(), &layout);
+    assert!(page.lines().count() <= 40, "{page}");
+    assert!(
+        page.lines()
+            .all(|line| line.width() <= 80 || line.contains("kasuri ")),
+        "{page}"
+    );
+    // One path for each class.
+    assert!(page.contains("50.0 % holder: compress"), "{page}");
+    assert!(!page.contains("holder asleep"), "{page}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! moved from *work* to a class of its own, so that the classes still add up to the capacity exactly.
 use super::class::{ClassSum, class_sums};
 use super::regions::{self, RegionAccount};
-use super::{Account, Bounds, Cause, Class, Note, Sums, allowed};
+use super::{Account, Bounds, Cause, Class, Note, OnStretch, Sums, allowed};
 use crate::AnnotationSummary;
 use crate::cut::Cut;
 use crate::summary_rows::TracingCost;
@@ -119,8 +119,9 @@ pub(crate) fn summarise(
     scheduler_events: u64,
     tracing: &TracingCost,
     annotations: &[AnnotationSummary],
+    on_stretch: Option<OnStretch<'_>>,
 ) -> AccountSummary {
-    let account = Account::new(cut.trace, cut.from..cut.to);
+    let account = Account::telling(cut.trace, cut.from..cut.to, on_stretch);
     let wall_ns = (cut.to - cut.from).ns();
     let capacity_ns = wall_ns.saturating_mul(account.n_cpus() as i64);
     let mut sums = account.sums(cut.from, cut.to);

@@ -78,6 +78,9 @@ struct Reason {
     runner: ThreadIx,
     /// Wait at a barrier (index), which has causes of its own for its last part.
     barrier: u32,
+    /// Only told to `on_stretch`: the thread whose wait it is, and the one that has the CPU which is wanted.
+    waiter: ThreadIx,
+    instead: ThreadIx,
 }
 
 impl Reason {
@@ -91,6 +94,8 @@ impl Reason {
             cause,
             runner: ThreadIx::NONE,
             barrier: NONE,
+            waiter: ThreadIx::NONE,
+            instead: ThreadIx::NONE,
         }
     }
 }
@@ -115,6 +120,21 @@ struct CpuSlot {
     clock_at: Time,
     column: Column,
 }
+
+/// A stretch of a CPU's time with its cause, and the threads whose code explains it. Neighbours may be alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub from: Time,
+    pub to: Time,
+    pub cause: Cause,
+    /// The thread of the program that ran (`cause.on_cpu`), or the one whose wait it is; none: nobody waits.
+    pub waiter: ThreadIx,
+    /// The thread that is waited for meanwhile, or has the CPU that is wanted.
+    pub runner: ThreadIx,
+}
+
+/// Is told each stretch.
+pub(crate) type OnStretch<'t> = Box<dyn FnMut(&Stretch) + 't>;
 
 /// The pass.
 pub(crate) struct Sweep<'t> {
@@ -145,6 +165,7 @@ pub(crate) struct Sweep<'t> {
     causes: Causes,
     is_perf: bool,
     throttled: Throttled,
+    on_stretch: Option<OnStretch<'t>>,
 }
 
 /// The result of the pass.
@@ -226,9 +247,16 @@ impl<'t> Sweep<'t> {
             causes: Causes::default(),
             is_perf,
             throttled,
+            on_stretch: None,
         };
         sweep.make_slots();
         sweep
+    }
+
+    /// Tells each stretch that it charges, in time order on each CPU.
+    pub fn tell(mut self, on_stretch: Option<OnStretch<'t>>) -> Sweep<'t> {
+        self.on_stretch = on_stretch;
+        self
     }
 
     /// CPUs whose events were recorded, all of the machine's when none were; but for those that are closed to the program.

@@ -21,6 +21,8 @@ pub struct Owner(u32);
 impl Owner {
     /// No sample.
     pub const NONE: Owner = Owner(u32::MAX);
+    /// The thread neither ran nor was blocked: it waited for a CPU, or what it did is not known.
+    pub const OFF: Owner = Owner(u32::MAX - 1);
     /// The sample was taken in another, similar block.
     const ESTIMATED: u32 = 1 << 31;
 
@@ -30,12 +32,17 @@ impl Owner {
 
     /// Row of [`Trace::samples`].
     pub fn sample(self) -> Option<usize> {
-        (self != Owner::NONE).then_some((self.0 & !Owner::ESTIMATED) as usize)
+        self.is_some()
+            .then_some((self.0 & !Owner::ESTIMATED) as usize)
     }
 
     /// Whether it was taken in another, similar block.
     pub fn is_estimated(self) -> bool {
-        self != Owner::NONE && self.0 & Owner::ESTIMATED != 0
+        self.is_some() && self.0 & Owner::ESTIMATED != 0
+    }
+
+    fn is_some(self) -> bool {
+        self != Owner::NONE && self != Owner::OFF
     }
 }
 
@@ -129,10 +136,10 @@ impl Cover {
                 ran += (row.end - row.start).ns();
                 continue;
             }
-            let mut owner = Owner::NONE;
+            let mut owner = Owner::OFF;
             if row.state.is_blocked() {
                 let sample = waits.of_block[block];
-                owner = sample.map_or(owner, |(row, is_estimated)| Owner::of(row, is_estimated));
+                owner = sample.map_or(Owner::NONE, |(row, guess)| Owner::of(row, guess));
                 block += 1;
             }
             self.push(first, row.start, owner);

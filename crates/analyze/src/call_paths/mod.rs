@@ -10,13 +10,25 @@
 //! | `cover` | the sample that each instant of a thread belongs to |
 //! | `period` | the distance of on-CPU samples |
 //! | `waits` | which block of a thread a wait's sample shows |
+//! | `join` | the account's classes with the paths that explain them |
+//! | `frames` | functions told apart by name: system, start of a thread, spinning, runtime library |
+//! | `hot` | the few paths that stand for many |
+//! | `summary` | the result as rows |
 //!
 //! The rules: docs/design/call-paths.md, "Weights".
 mod cover;
+mod frames;
+mod hot;
+mod join;
 mod period;
+mod summary;
 mod waits;
 
 pub use cover::{Cover, Owner, Unsampled, Weights};
+pub use hot::{HotPath, PathFrame};
+pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
+
+pub(crate) use summary::{Collector, has_samples};
 
 use kasuri_model::Trace;
 

@@ -7,7 +7,9 @@ use crate::story::nonzero;
 use kasuri_analyze::Options;
 use kasuri_analyze::account::{Account, Class};
 use kasuri_model::input::{Annotation, Event, Setup, What};
-use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
+use kasuri_model::{
+    AnnotationVec, Input, PathIx, SampleKind, StrIx, Strings, ThreadIx, ThreadState, Time, Trace,
+};
 use proptest::prelude::*;
 use std::ops::Range;
 
@@ -178,6 +180,108 @@ proptest! {
         let late: i64 = whole.by_cause(whole.from, whole.to).iter().zip(&whole.causes)
             .filter(|(_, c)| !c.on_cpu && matches!(c.class, Class::Interference | Class::Oversubscription)).map(|(ns, _)| ns).sum();
         prop_assert!(on_cpu <= ran && ran <= on_cpu + late, "{} {} {}", on_cpu, ran, late);
+    }
+}
+
+/// Puts samples into a trace whatever its threads did: (thread, time, kind, whether with a path).
+fn add_samples(trace: &mut Trace, mut samples: Vec<(u32, i64, u8, bool)>) {
+    let n = trace.threads.len() as u32;
+    if n == 0 {
+        return;
+    }
+    let kinds = [
+        SampleKind::OnCpu,
+        SampleKind::Blocked,
+        SampleKind::BlockedRead,
+        SampleKind::LockWait,
+        SampleKind::Waker,
+    ];
+    let f = &mut trace.frames;
+    (f.function, f.module, f.file) = (vec![StrIx(0)], vec![StrIx(2)], vec![StrIx::NONE]);
+    (f.line, f.address, f.kind) = (vec![1], vec![0], vec![kasuri_model::FrameKind::Native]);
+    (trace.paths.caller, trace.paths.frame) = (vec![PathIx::NONE], vec![kasuri_model::FrameIx(0)]);
+    samples.iter_mut().for_each(|s| s.0 %= n);
+    samples.sort_unstable();
+    for (thread, ns, kind, has_path) in samples {
+        let s = &mut trace.samples;
+        s.time.push(Time(ns).within_horizon());
+        s.thread.push(ThreadIx(thread));
+        s.cpu.push(0);
+        s.kind.push(kinds[usize::from(kind) % kinds.len()]);
+        s.is_complete.push(has_path);
+        s.path.push(if has_path { PathIx(0) } else { PathIx::NONE });
+    }
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+}
+
+/// Each class's time by call path is its time in the account, twice: by what explains it, and by what happened meanwhile.
+fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCaseError> {
+    let options = Options {
+        range,
+        ..Options::default()
+    };
+    let with = kasuri_analyze::summary(trace, &options);
+    let mut bare = trace.clone();
+    bare.samples = kasuri_model::Samples::default();
+    let without = kasuri_analyze::summary(&bare, &options);
+    prop_assert_eq!(
+        &with.account,
+        &without.account,
+        "samples change nothing in the account"
+    );
+    let Some(paths) = &with.call_paths else {
+        return Ok(());
+    };
+    let in_account = |key: &str| {
+        with.account
+            .classes
+            .iter()
+            .find(|c| c.class == key)
+            .map_or(0, |c| c.ns)
+    };
+    for class in Class::ALL.map(Class::key) {
+        let expected = match class {
+            "tracing" => 0,
+            "work" => in_account("work") + in_account("tracing"),
+            key => in_account(key),
+        };
+        let row = paths.classes.iter().find(|c| c.class == class);
+        prop_assert_eq!(row.map_or(0, |row| row.ns), expected, "{}", class);
+        for shares in row
+            .iter()
+            .flat_map(|row| std::iter::once(&row.paths).chain(&row.meanwhile))
+        {
+            let sampled: i64 = shares.paths.iter().map(|p| p.ns).sum();
+            prop_assert_eq!(
+                sampled + shares.other_ns + shares.unsampled_ns + shares.without_code_ns,
+                expected,
+                "{}",
+                class
+            );
+        }
+    }
+    for part in [paths.on_cpu, paths.blocked] {
+        prop_assert_eq!(
+            part.complete_ns + part.incomplete_ns + part.unsampled_ns,
+            part.ns
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn call_paths_add_up_to_the_account(
+        cpus in cpus(0i64..200), streams in streams(0i64..220, 1..16), targets in prop::collection::vec(1i32..6, 0..3),
+        perf in any::<bool>(), part in (0i64..170, 0i64..170),
+        samples in prop::collection::vec((any::<u32>(), prop_oneof![0i64..200, any::<i64>()], any::<u8>(), any::<bool>()), 1..60),
+    ) {
+        let mut trace = trace(cpus, streams, targets, perf, Time(10)..Time(150));
+        add_samples(&mut trace, samples);
+        paths_add_up(&trace, None)?;
+        paths_add_up(&trace, Some(Time(part.0.min(part.1))..Time(part.0.max(part.1))))?;
     }
 }
 

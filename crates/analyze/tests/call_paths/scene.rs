@@ -1,6 +1,6 @@
 //! Traces of a few threads with samples, column by column.
 use kasuri_model::{
-    Cpu, FrameIx, FrameKind, PathIx, Process, ProcessIx, SampleKind, SamplingChange, StrIx, Thread,
+    FrameIx, FrameKind, PathIx, Process, ProcessIx, SampleKind, SamplingChange, StrIx, Thread,
     ThreadIx, ThreadState, Time, Trace,
 };
 
@@ -108,23 +108,6 @@ impl Scene {
             _ => FrameKind::Native,
         });
         FrameIx(self.trace.frames.function.len() as u32 - 1)
-    }
-
-    /// The CPU ran these threads, each from its time on; none: idle. CPUs in order.
-    #[allow(dead_code, reason = "the account's tests use it")]
-    pub fn cpu(&mut self, runs: &[(i64, Option<ThreadIx>)]) {
-        let t = &mut self.trace;
-        let first = t.occupancy.start.len() as u32;
-        for &(start, thread) in runs {
-            t.occupancy.start.push(Time(start));
-            t.occupancy.thread.push(thread.unwrap_or_default());
-            t.occupancy.idle.push(thread.is_none());
-        }
-        t.cpus.push(Cpu {
-            recorded: true,
-            occupancy: first..t.occupancy.start.len() as u32,
-            ..Cpu::default()
-        });
     }
 
     /// The trace, which keeps all rules.

@@ -50,6 +50,78 @@ pub fn sample() -> Trace {
     trace
 }
 
+/// The same with samples of both threads of the program, every 100 ns, and of a wait of the main thread.
+///
+/// The main thread runs `work` (work.c:7, called by main) and spins in libgomp; the worker runs the same `work`. The wait is a read.
+pub fn sampled() -> Trace {
+    let mut trace = sample();
+    let mut frame = |function: &str, module: &str, file: &str, line, kind| {
+        let mut text = |text: &str| match text {
+            "" => StrIx::NONE,
+            text => trace.strings.intern(text),
+        };
+        let (function, module, file) = (text(function), text(module), text(file));
+        let f = &mut trace.frames;
+        f.function.push(function);
+        f.module.push(module);
+        f.file.push(file);
+        f.line.push(line);
+        f.address.push(if function.is_some() { 0 } else { 0x1234 });
+        f.kind.push(kind);
+    };
+    frame("main", "/bin/quake", "/src/main.c", 3, FrameKind::Native);
+    frame(
+        "_ZN4work3runEv",
+        "/bin/quake",
+        "/src/work.c",
+        7,
+        FrameKind::Inlined,
+    );
+    frame("do_spin", "/usr/lib/libgomp.so.1", "", 0, FrameKind::Native);
+    frame("", "/bin/quake", "", 0, FrameKind::Native);
+    frame("read", "/usr/lib/libc.so.6", "", 0, FrameKind::Native);
+    frame("vfs_read", "[kernel]", "", 0, FrameKind::Kernel);
+    let none = PathIx::NONE;
+    trace.paths.caller = [
+        none,
+        PathIx(0),
+        PathIx(0),
+        none,
+        PathIx(3),
+        PathIx(0),
+        PathIx(5),
+    ]
+    .to_vec();
+    trace.paths.frame = [0, 1, 2, 3, 1, 4, 5].map(FrameIx).to_vec();
+    let on_cpu = SampleKind::OnCpu;
+    for (time, thread, kind, path) in [
+        (150, MAIN, on_cpu, PathIx(1)),
+        (250, MAIN, on_cpu, PathIx(2)),
+        (350, MAIN, on_cpu, PathIx(1)),
+        (950, MAIN, on_cpu, none),
+        (250, WORKER, on_cpu, PathIx(4)),
+        (550, WORKER, on_cpu, PathIx(4)),
+        (700, WORKER, SampleKind::BlockedRead, PathIx(6)),
+        (850, WORKER, on_cpu, PathIx(3)),
+    ] {
+        let s = &mut trace.samples;
+        s.time.push(Time(time));
+        s.thread.push(thread);
+        s.cpu.push(if kind == on_cpu { 0 } else { u16::MAX });
+        s.kind.push(kind);
+        s.is_complete.push(path.is_some());
+        s.path.push(path);
+    }
+    trace.sampling.push(SamplingChange {
+        source: "tick".into(),
+        on: true,
+        period_ns: 100,
+        ..SamplingChange::default()
+    });
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+    trace
+}
+
 fn threads(trace: &mut Trace) {
     let (kworker, quake, nasty) = (
         trace.strings.intern("kworker/0:1"),

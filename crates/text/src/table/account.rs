@@ -12,6 +12,7 @@
 //! A class has a letter, which stands for it in all bars. Below a class stand its largest causes. The numbers add up to
 //! the capacity exactly; what is below [`FINDING`] is listed in one line on the overview.
 use super::Page;
+use super::call_paths::{class_lines, coverage_text};
 use super::grid::{Grid, number, text, word};
 use super::names::ThreadNames;
 use super::units::{duration, percent, plural, printable};
@@ -23,6 +24,9 @@ const FINDING: f64 = 0.01;
 /// Most causes of one class in the table, and in the headline.
 const MAX_OF_CLASS: usize = 3;
 const MAX_IN_HEADLINE: usize = 3;
+
+/// Columns of the screen before the text of a call path.
+const BEFORE_PATHS: usize = 34;
 
 /// Letter of a class in the bar, and its colour (256 colours, readable on dark and light).
 fn letter(class: Class) -> (char, u8) {
@@ -169,7 +173,7 @@ impl Page<'_> {
         self.item(&headline_text(a, &names));
         let bar = self.bar(a);
         self.line(&format!("  {bar}"));
-        self.account_table(a, &names, detail);
+        self.account_table(s, &names, detail);
         if detail == Detail::Whole {
             self.account_notes(a);
         }
@@ -192,7 +196,8 @@ impl Page<'_> {
     }
 
     /// Classes by size, useful ones first, each with its largest causes.
-    fn account_table(&mut self, a: &AccountSummary, names: &ThreadNames<'_>, detail: Detail) {
+    fn account_table(&mut self, s: &Summary, names: &ThreadNames<'_>, detail: Detail) {
+        let a = &s.account;
         let mut grid = Grid::new(&[
             word("", 0),
             number("CPUS", 0),
@@ -207,6 +212,10 @@ impl Page<'_> {
         let classes = by_size(&a.classes);
         let (shown, small): (Vec<&ClassSum>, Vec<&ClassSum>) =
             classes.into_iter().partition(|c| is_shown(c.ns));
+        let n_paths = match detail {
+            Detail::OneScreen => 1,
+            Detail::Whole => MAX_OF_CLASS,
+        };
         for class in shown {
             let kind = class_of(class.class);
             grid.row([
@@ -224,6 +233,18 @@ impl Page<'_> {
             for cause in found.take(MAX_OF_CLASS) {
                 grid.row(self.cause_row(cause, share(cause.ns), names, detail));
             }
+            let room = self.layout.width.saturating_sub(BEFORE_PATHS).max(30);
+            for line in class_lines(s.call_paths.as_ref(), kind, n_paths, room) {
+                grid.row([
+                    String::new(),
+                    format!("{:.2}", line.ns as f64 / s.wall_ns.max(1) as f64),
+                    percent(share(line.ns)),
+                    duration(line.ns as f64),
+                    format!("    {}", line.text),
+                    "-".into(),
+                    "-".into(),
+                ]);
+            }
         }
         self.grid(grid, 0, 0);
         // What is too small for a row is still named: the numbers add up to the capacity.
@@ -232,6 +253,9 @@ impl Page<'_> {
             .collect();
         if !small.is_empty() {
             self.note(&format!("below 1 %: {}", small.join(", ")));
+        }
+        if let Some(paths) = &s.call_paths {
+            self.note(&coverage_text(paths));
         }
     }
 

@@ -10,6 +10,7 @@
 //! | `overview` | `kasuri stat`, as far as it fits one screen |
 //! | `sections` | all other sections of `kasuri stat` |
 //! | `account` | where the CPU time went: headline, bar and table |
+//! | `call_paths` | the code behind each class, below its row |
 //! | `critical_path`, `locks`, `predict`, `compare`, `contents` | the other commands |
 //! | [`grid`] | tables whose columns fit the screen |
 //! | [`units`] | numbers and names |
@@ -18,6 +19,7 @@
 //! All text from a recording goes through [`units::printable`] before it is printed: a traced program chooses its
 //! names.
 mod account;
+mod call_paths;
 mod compare;
 mod contents;
 mod critical_path;

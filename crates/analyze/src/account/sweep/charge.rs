@@ -3,7 +3,7 @@
 //! Nothing changes between two moments of the sweep, so a cause holds for a whole stretch; `charge` writes that stretch when
 //! the CPU's cause is about to change. It cuts it first where something inside it changes that the sweep does not stop at:
 //! the reason of a wait at a barrier, and the annotation of the thread that is waited for.
-use super::{Occupant, Reason, Sweep, THROTTLED};
+use super::{Occupant, Reason, Stretch, Sweep, THROTTLED};
 use crate::account::class::{Cause, Class, Note};
 use crate::account::track;
 use crate::account::track::NONE;
@@ -87,10 +87,20 @@ impl Sweep<'_> {
     }
 
     #[inline]
-    fn put(&mut self, slot: usize, from: Time, to: Time, cause: Cause) {
+    fn put(&mut self, slot: usize, from: Time, to: Time, cause: Cause, threads: [ThreadIx; 2]) {
         if to > from {
             let number = self.causes.number(cause);
             self.slots[slot].column.push(from, number);
+            if let Some(on_stretch) = &mut self.on_stretch {
+                let [waiter, runner] = threads;
+                on_stretch(&Stretch {
+                    from,
+                    to,
+                    cause,
+                    waiter,
+                    runner,
+                });
+            }
         }
     }
 
@@ -128,7 +138,7 @@ impl Sweep<'_> {
     fn charge_by_code(&mut self, slot: usize, reason: Reason, from: Time, to: Time) {
         let mut cause = reason.cause;
         if !reason.runner.is_some() {
-            return self.put(slot, from, to, cause);
+            return self.put(slot, from, to, cause, [reason.waiter, reason.instead]);
         }
         let runner = reason.runner.ix();
         let mut at = from;
@@ -148,7 +158,12 @@ impl Sweep<'_> {
                 on_cpu: cause.on_cpu,
                 ..self.named(class, row).cause
             });
-            self.put(slot, at, end, part);
+            // Then it is the wait of the runner.
+            let threads = match passed_on {
+                Some(_) if !cause.on_cpu => [reason.runner, ThreadIx::NONE],
+                _ => [reason.waiter, reason.runner],
+            };
+            self.put(slot, at, end, part, threads);
             at = end;
         }
     }
@@ -173,7 +188,7 @@ impl Sweep<'_> {
                 on_cpu: true,
                 ..Cause::default()
             };
-            return self.put(slot, from, to, cause);
+            return self.put(slot, from, to, cause, [thread, ThreadIx::NONE]);
         }
         let mut at = from;
         while at < to {
@@ -205,6 +220,7 @@ impl Sweep<'_> {
                 self.workers[t].sums[Class::Work as usize] -= (end - at).ns();
                 self.workers[t].sums[reason.cause.class as usize] += (end - at).ns();
             }
+            reason.waiter = thread;
             self.charge_reason(slot, reason, at, end);
             at = end;
         }

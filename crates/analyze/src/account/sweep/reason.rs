@@ -93,6 +93,9 @@ impl Sweep<'_> {
             let process = self.trace.threads[thread.ix()].process;
             reason.cause.process = process;
             reason.cause.name = self.trace.processes[process.ix()].name;
+            if self.on_stretch.is_some() {
+                reason.instead = thread;
+            }
         }
         reason
     }
@@ -117,36 +120,50 @@ impl Sweep<'_> {
 
     /// The reason for which a thread is blocked now.
     pub(super) fn reason_of_wait(&self, thread: usize, now: Time) -> Reason {
+        let mut last = thread;
+        let mut reason = self.follow(&mut last, now);
+        if self.on_stretch.is_some() {
+            let waiter = match reason.cause.class {
+                // These are waits of the last thread of the chain; what others do is a reason to wait for the first.
+                Class::LockWait | Class::IoWait | Class::ExternalWait => last,
+                _ => thread,
+            };
+            reason.waiter = ThreadIx(waiter as u32);
+        }
+        reason
+    }
+
+    /// Follows the wait of `at` from thread to thread; `at` becomes the last one.
+    fn follow(&self, at: &mut usize, now: Time) -> Reason {
         let s = &self.trace.slices;
         let mut context: Option<(SliceKind, u32)> = None;
-        let mut at = thread;
         for _ in 0..MAX_CHAIN {
-            let worker = &self.workers[at];
+            let worker = &self.workers[*at];
             match worker.activity {
                 Activity::Running => {
-                    return self.reason_while_running(context, ThreadIx(at as u32));
+                    return self.reason_while_running(context, ThreadIx(*at as u32));
                 }
                 Activity::Ready if self.throttled.at(worker.cpu, now).is_some() => {
                     // Its own queue's CPU bears what the limit takes, as far as the kernel counted it; who waits for
                     // it waits as for one that runs, only longer.
-                    return self.reason_while_running(context, ThreadIx(at as u32));
+                    return self.reason_while_running(context, ThreadIx(*at as u32));
                 }
                 Activity::Ready => {
                     return match context {
                         // The cost of its delays is charged at the end of the wait, once.
-                        Some((SliceKind::Barrier, row)) if self.is_late(row, at) => {
-                            self.reason_while_running(context, ThreadIx(at as u32))
+                        Some((SliceKind::Barrier, row)) if self.is_late(row, *at) => {
+                            self.reason_while_running(context, ThreadIx(*at as u32))
                         }
-                        _ => self.reason_while_ready(at, worker.cpu),
+                        _ => self.reason_while_ready(*at, worker.cpu),
                     };
                 }
                 Activity::Unknown => return Reason::of(Class::Unknown, Note::Lost),
                 Activity::NotAlive => {
                     // It is born later, by a thread that we wait for until then.
-                    let first = self.trace.threads[at].states.start as usize;
+                    let first = self.trace.threads[*at].states.start as usize;
                     let maker = self.trace.states.by.get(first).copied();
                     match maker.filter(|m| m.is_some() && self.is_target[m.ix()]) {
-                        Some(maker) if self.workers[at].row as usize == first => at = maker.ix(),
+                        Some(maker) if self.workers[*at].row as usize == first => *at = maker.ix(),
                         _ => return self.no_thread(),
                     }
                     continue;
@@ -168,20 +185,20 @@ impl Sweep<'_> {
                 return Reason::of(Class::ExternalWait, Note::Stopped);
             }
             // The last arrival is better known than the thread that releases: at some barriers the threads release each other in turns.
-            if let Some(late) = self.late(worker.wait, at, now) {
-                at = late;
+            if let Some(late) = self.late(worker.wait, *at, now) {
+                *at = late;
                 continue;
             }
-            match self.wake_up(at) {
+            match self.wake_up(*at) {
                 Wake::Own(waker, time) => {
                     if context.is_none() && self.is_dying(waker, time) {
-                        if self.trace.threads[waker.ix()].process != self.trace.threads[at].process
+                        if self.trace.threads[waker.ix()].process != self.trace.threads[*at].process
                         {
                             return self.no_thread();
                         }
                         context = Some((SliceKind::Join, NONE));
                     }
-                    at = waker.ix();
+                    *at = waker.ix();
                 }
                 Wake::Never if self.n_running + self.n_ready > 0 => return self.no_thread(),
                 end => return self.reason_outside(context, &end),
@@ -251,7 +268,13 @@ impl Sweep<'_> {
             .get(self.slot_of(cpu) as usize)
             .map(|l| l.occupant)
         {
-            Some(Occupant::Own(_)) => Reason::of(Class::Oversubscription, Note::None),
+            Some(Occupant::Own(by)) => {
+                let mut reason = Reason::of(Class::Oversubscription, Note::None);
+                if self.on_stretch.is_some() {
+                    reason.instead = by;
+                }
+                reason
+            }
             Some(Occupant::Other(by)) => self.interference(by),
             Some(Occupant::Unknown) => Reason::of(Class::Unknown, Note::Lost),
             Some(Occupant::Idle) | None => Reason::of(Class::SchedulingDelay, Note::WakeUp),

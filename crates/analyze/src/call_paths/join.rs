@@ -1,0 +1,173 @@
+//! Joins the account with call paths: each class of CPU time with the code that explains it.
+//!
+//! The account's sweep tells each stretch of a CPU's time with its cause and the threads that explain it. For most classes that is
+//! two questions: what a thread did that others waited for, and where they waited. Each question is answered for the whole
+//! stretch by the cover of the thread in question, so the answers of a class add up to its time.
+use super::cover::{Cover, Owner};
+use super::hot::PathTime;
+use crate::account::{Class, N_CLASSES, Note, Stretch};
+use kasuri_model::{PathIx, ProcessIx, SampleKind, SliceKind, ThreadIx, Time, Trace};
+use std::collections::HashMap;
+
+/// The question that a path answers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Question {
+    /// What explains the class best: the code that ran, or the call that waited.
+    First = 0,
+    /// The other side: what the thread did that is waited for, or where the others waited.
+    Meanwhile = 1,
+}
+
+/// Time of a class without a path.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Rest {
+    /// The thread ran or was blocked, and no sample with a path stands for it.
+    pub unsampled: i64,
+    /// There was no code: no thread is known, or it had no CPU.
+    pub without_code: i64,
+}
+
+/// Times by class, question and path.
+pub(super) struct Join<'t> {
+    trace: &'t Trace,
+    cover: &'t Cover,
+    holds: Holds,
+    paths: HashMap<(Class, Question, PathIx, bool), i64>,
+    rest: [[Rest; 2]; N_CLASSES],
+}
+
+impl<'t> Join<'t> {
+    pub fn new(trace: &'t Trace, cover: &'t Cover) -> Join<'t> {
+        Join {
+            trace,
+            cover,
+            holds: Holds::new(trace),
+            paths: HashMap::new(),
+            rest: Default::default(),
+        }
+    }
+
+    /// Adds a stretch of a CPU's time.
+    pub fn add(&mut self, s: &Stretch) {
+        let (class, none) = (s.cause.class, ThreadIx::NONE);
+        let is_serial = s.cause.note == Note::SerialPhase;
+        let (first, meanwhile) = match class {
+            Class::LowParallelism if is_serial => (s.runner, s.waiter),
+            Class::LoadImbalance => (s.runner, s.waiter),
+            Class::Interference | Class::Oversubscription => (s.runner, none),
+            Class::Interrupts => (none, none),
+            Class::LockWait | Class::WaitingForOwnThreads => (s.waiter, s.runner),
+            _ => (s.waiter, none),
+        };
+        self.ask(class, Question::First, first, s.from, s.to);
+        match class {
+            Class::LockWait => self.ask_holders(s),
+            _ => self.ask(class, Question::Meanwhile, meanwhile, s.from, s.to),
+        }
+    }
+
+    /// Adds what the thread did from `from` to `to`.
+    fn ask(&mut self, class: Class, question: Question, thread: ThreadIx, from: Time, to: Time) {
+        let rest = &mut self.rest[class as usize][question as usize];
+        if !thread.is_some() {
+            rest.without_code += (to - from).ns();
+            return;
+        }
+        let samples = &self.trace.samples;
+        for (owner, length) in self.cover.between(thread, from, to) {
+            let sample = owner.sample().filter(|&row| samples.path[row].is_some());
+            match sample {
+                Some(row) => {
+                    let is_wait = samples.kind[row] != SampleKind::OnCpu;
+                    let key = (class, question, samples.path[row], is_wait);
+                    *self.paths.entry(key).or_default() += length.ns();
+                }
+                None if owner == Owner::OFF => rest.without_code += length.ns(),
+                None => rest.unsampled += length.ns(),
+            }
+        }
+    }
+
+    /// What those did that held the lock meanwhile.
+    fn ask_holders(&mut self, s: &Stretch) {
+        let process = match s.waiter.is_some() {
+            true => self.trace.threads[s.waiter.ix()].process,
+            false => ProcessIx::NONE,
+        };
+        let holds = self.holds.during(process, s.cause.object, s.from, s.to);
+        let (class, question) = (Class::LockWait, Question::Meanwhile);
+        let mut at = s.from;
+        for hold in holds {
+            let (from, to) = (hold.start.max(at), hold.end.min(s.to));
+            if to > from && hold.thread != s.waiter {
+                self.ask(class, question, ThreadIx::NONE, at, from);
+                self.ask(class, question, hold.thread, from, to);
+                at = to;
+            }
+        }
+        self.ask(class, question, ThreadIx::NONE, at, s.to);
+    }
+
+    /// Paths of a class, in a fixed order, and its time without one.
+    pub fn of(&self, class: Class, question: Question) -> (Vec<PathTime>, Rest) {
+        let mine = |key: &(Class, Question, PathIx, bool)| (key.0, key.1) == (class, question);
+        let mut times: Vec<PathTime> = (self.paths.iter().filter(|(key, _)| mine(key)))
+            .map(|(&(_, _, path, is_wait), &ns)| PathTime { path, is_wait, ns })
+            .collect();
+        times.sort_by_key(|time| (time.path, time.is_wait));
+        (times, self.rest[class as usize][question as usize])
+    }
+}
+
+/// One holding of a lock.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    start: Time,
+    end: Time,
+    thread: ThreadIx,
+    /// The latest end of this hold and those before it.
+    latest: Time,
+}
+
+/// Holds by lock, in order of their starts.
+struct Holds(HashMap<(ProcessIx, u64), Vec<Hold>>);
+
+impl Holds {
+    fn new(trace: &Trace) -> Holds {
+        let s = &trace.slices;
+        let mut holds: HashMap<(ProcessIx, u64), Vec<Hold>> = HashMap::new();
+        let held = (0..s.start.len()).filter(|&row| s.kind[row] == SliceKind::LockHold);
+        for row in held {
+            let process = trace.threads[s.thread[row].ix()].process;
+            holds
+                .entry((process, s.object[row]))
+                .or_default()
+                .push(Hold {
+                    start: s.start[row],
+                    end: s.end[row],
+                    thread: s.thread[row],
+                    latest: Time::MIN,
+                });
+        }
+        for of_lock in holds.values_mut() {
+            of_lock.sort_by_key(|hold| (hold.start, hold.thread));
+            let mut latest = Time::MIN;
+            for hold in of_lock {
+                latest = latest.max(hold.end);
+                hold.latest = latest;
+            }
+        }
+        Holds(holds)
+    }
+
+    /// Holds of a lock that touch from..to.
+    fn during(&self, process: ProcessIx, object: u64, from: Time, to: Time) -> Vec<Hold> {
+        let all = self
+            .0
+            .get(&(process, object))
+            .map_or(&[][..], |holds| holds);
+        let first = all.partition_point(|hold| hold.latest <= from);
+        let begun = all[first..].iter().take_while(|hold| hold.start < to);
+        begun.filter(|hold| hold.end > from).copied().collect()
+    }
+}

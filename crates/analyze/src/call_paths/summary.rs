@@ -1,0 +1,231 @@
+//! Call paths as rows: what `kasuri stat` prints under each class, and its JSON holds.
+use super::cover::Cover;
+use super::frames::Frames;
+use super::hot::{HotPath, hot_paths, path_frame};
+use super::join::{Join, Question};
+use crate::account::Class;
+use crate::cut::Cut;
+use kasuri_model::{SampleKind, ThreadIx, ThreadState};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Most functions of a class in JSON.
+const MOST: usize = 100;
+
+/// The code behind the account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CallPathSummary {
+    /// Samples of the program's threads in the range.
+    pub samples: u64,
+    /// Samples that the recorder says were lost.
+    pub lost: u64,
+    /// Samples of all threads, at all times, that agree with no state of their thread; they have no weight.
+    pub misfits: u64,
+    /// Time of the program's threads on a CPU.
+    pub on_cpu: Coverage,
+    /// Time for which they were blocked.
+    pub blocked: Coverage,
+    /// By class, in the order of the account; `tracing` is inside `work` here. Those without time are left out.
+    pub classes: Vec<ClassPaths>,
+    /// Of the classes `work` and `task_runtime`: time in libraries that run the program rather than being it, most first.
+    pub runtimes: Vec<RuntimeUse>,
+}
+
+/// How much of a time has a call path. `complete_ns + incomplete_ns + unsampled_ns == ns`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Coverage {
+    /// The time.
+    pub ns: i64,
+    /// Its call path reaches the thread's outermost function.
+    pub complete_ns: i64,
+    /// Its call path ends early, or nothing of it is known.
+    pub incomplete_ns: i64,
+    /// No sample stands for it.
+    pub unsampled_ns: i64,
+    /// Of the first two: the sample was taken in another, similar block.
+    pub estimated_ns: i64,
+}
+
+/// The code behind a class of CPU time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ClassPaths {
+    /// Its key.
+    pub class: &'static str,
+    /// Its time.
+    pub ns: i64,
+    /// What explains it best. Work: what ran. Serial phase, load imbalance: what the thread did that the others waited for. Interference, oversubscription: what ran
+    /// instead. Other waits: the call that waited.
+    pub paths: PathShares,
+    /// The other side. Serial phase, load imbalance: where the others waited. Lock wait: what the lock's holder did meanwhile. Waiting for own threads: what the thread
+    /// did that ended the wait. Null for other classes, and where nothing is known.
+    pub meanwhile: Option<PathShares>,
+}
+
+/// A class's time by call path: the `ns` of `paths`, `other_ns`, `unsampled_ns` and `without_code_ns` add up to its time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PathShares {
+    /// By innermost function, most first.
+    pub paths: Vec<HotPath>,
+    /// Time of the functions that are left out of `paths`.
+    pub other_ns: i64,
+    /// A thread ran or was blocked, and no sample with a call path stands for it.
+    pub unsampled_ns: i64,
+    /// No code was there to sample: no thread is known, or it waited for a CPU.
+    pub without_code_ns: i64,
+}
+
+/// Time in a runtime library.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RuntimeUse {
+    /// `libgomp`, `libomp`, `tbb`, `allocator`, `interpreter`; `other`: a thread spun there.
+    pub runtime: &'static str,
+    /// Program or library, without its folders.
+    pub module: String,
+    /// Time.
+    pub ns: i64,
+    /// Of this: spinning, which is waiting on a CPU.
+    pub spinning_ns: i64,
+    /// The function in which it spun most.
+    pub spins_in: String,
+}
+
+/// None without samples.
+pub(crate) struct Collector<'t> {
+    cover: &'t Cover,
+    join: std::cell::RefCell<Join<'t>>,
+}
+
+impl<'t> Collector<'t> {
+    pub fn new(cut: &Cut<'t>, cover: &'t Cover) -> Collector<'t> {
+        Collector {
+            cover,
+            join: std::cell::RefCell::new(Join::new(cut.trace, cover)),
+        }
+    }
+
+    /// To be told the stretches of the account.
+    pub fn listener(&'t self) -> crate::account::OnStretch<'t> {
+        Box::new(|stretch| self.join.borrow_mut().add(stretch))
+    }
+
+    /// The answer, once all stretches were told.
+    pub fn summary(&self, cut: &Cut<'_>) -> CallPathSummary {
+        let (trace, join) = (cut.trace, self.join.borrow());
+        let mut frames = Frames::new(trace);
+        let samples = (trace.samples.time.iter().zip(&trace.samples.thread))
+            .filter(|&(&time, &thread)| cut.contains(time) && cut.is_target(thread));
+        let mut out = CallPathSummary {
+            samples: samples.count() as u64,
+            lost: trace
+                .sampling
+                .iter()
+                .fold(0, |sum: u64, row| sum.saturating_add(row.lost)),
+            misfits: self.cover.misfits(),
+            on_cpu: coverage(cut, self.cover, |state| state == ThreadState::Running),
+            blocked: coverage(cut, self.cover, ThreadState::is_blocked),
+            runtimes: runtimes(cut, &frames, &join),
+            ..CallPathSummary::default()
+        };
+        for class in Class::ALL {
+            let first = shares(cut, &mut frames, &join, class, Question::First);
+            let Some((ns, paths)) = first else { continue };
+            let meanwhile = shares(cut, &mut frames, &join, class, Question::Meanwhile);
+            let meanwhile = meanwhile.map(|(_, shares)| shares);
+            out.classes.push(ClassPaths {
+                class: class.key(),
+                ns,
+                paths,
+                meanwhile: meanwhile.filter(|m| !m.paths.is_empty() || m.unsampled_ns > 0),
+            });
+        }
+        out
+    }
+}
+
+fn shares(
+    cut: &Cut<'_>,
+    frames: &mut Frames<'_>,
+    join: &Join<'_>,
+    class: Class,
+    question: Question,
+) -> Option<(i64, PathShares)> {
+    let (times, rest) = join.of(class, question);
+    let sampled: i64 = times.iter().map(|time| time.ns).sum();
+    let ns = sampled + rest.unsampled + rest.without_code;
+    let (paths, other_ns) = hot_paths(cut.trace, frames, &times, ns, MOST);
+    (ns > 0).then_some((
+        ns,
+        PathShares {
+            paths,
+            other_ns,
+            unsampled_ns: rest.unsampled,
+            without_code_ns: rest.without_code,
+        },
+    ))
+}
+
+/// How much of the time of the program's threads in such a state has a call path.
+fn coverage(cut: &Cut<'_>, cover: &Cover, is_state: impl Fn(ThreadState) -> bool) -> Coverage {
+    let (trace, mut out) = (cut.trace, Coverage::default());
+    let samples = &trace.samples;
+    for thread in cut.threads().filter(|&thread| cut.is_target(thread)) {
+        for row in trace.states_of(thread).filter(|row| is_state(row.state)) {
+            let (from, to) = (row.start.max(cut.from), row.end.min(cut.to));
+            for (owner, length) in cover.between(thread, from, to) {
+                out.ns += length.ns();
+                *match owner.sample() {
+                    Some(row) if samples.is_complete[row] => &mut out.complete_ns,
+                    Some(_) => &mut out.incomplete_ns,
+                    None => &mut out.unsampled_ns,
+                } += length.ns();
+                if owner.is_estimated() {
+                    out.estimated_ns += length.ns();
+                }
+            }
+        }
+    }
+    out
+}
+
+fn runtimes(cut: &Cut<'_>, frames: &Frames<'_>, join: &Join<'_>) -> Vec<RuntimeUse> {
+    // By runtime and module; and the time by function that spins.
+    let mut uses: BTreeMap<(&'static str, String), RuntimeUse> = BTreeMap::new();
+    let mut spins: BTreeMap<(&'static str, String), BTreeMap<String, i64>> = BTreeMap::new();
+    for class in [Class::Work, Class::TaskRuntime] {
+        let (times, _) = join.of(class, Question::First);
+        for time in times.iter().filter(|time| !time.is_wait) {
+            let Some((runtime, innermost, spin)) = frames.overhead(time.path) else {
+                continue;
+            };
+            let key = (runtime.key(), path_frame(cut.trace, innermost).module);
+            let row = uses.entry(key.clone()).or_default();
+            (row.runtime, row.module) = key.clone();
+            row.ns += time.ns;
+            if let Some(function) = spin {
+                row.spinning_ns += time.ns;
+                let function = path_frame(cut.trace, function).function;
+                *spins.entry(key).or_default().entry(function).or_default() += time.ns;
+            }
+        }
+    }
+    for (key, functions) in spins {
+        let most = functions.into_iter().max_by_key(|&(_, ns)| ns);
+        if let (Some(row), Some((function, _))) = (uses.get_mut(&key), most) {
+            row.spins_in = function;
+        }
+    }
+    let mut out: Vec<RuntimeUse> = uses.into_values().collect();
+    out.sort_by_key(|row| std::cmp::Reverse(row.ns));
+    out
+}
+
+/// Whether anything of the recording was sampled with a weight.
+pub(crate) fn has_samples(cut: &Cut<'_>) -> bool {
+    let waker = SampleKind::Waker;
+    let mut rows = 0..cut.trace.samples.time.len();
+    rows.any(|row| cut.trace.samples.kind[row] != waker && cut.is_target(thread_of(cut, row)))
+}
+
+fn thread_of(cut: &Cut<'_>, row: usize) -> ThreadIx {
+    cut.trace.samples.thread[row]
+}

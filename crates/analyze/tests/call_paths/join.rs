@@ -1,0 +1,381 @@
+//! The code behind each class of the account, worked out by hand.
+use crate::scene::Scene;
+use crate::story::{BARRIER, Story};
+use ThreadState::{RunnablePreempted, Sleeping};
+use kasuri_analyze::call_paths::{CallPathSummary, PathShares};
+use kasuri_analyze::{Options, summary};
+use kasuri_model::{SampleKind, ThreadIx, ThreadState, Time, Trace};
+use std::ops::Range;
+
+/// (function < its callers, ns, of which waited).
+type Row = (String, i64, i64);
+
+fn rows(shares: &PathShares) -> Vec<Row> {
+    let text = |path: &kasuri_analyze::call_paths::HotPath| {
+        let names: Vec<&str> = path.frames.iter().map(|f| f.function.as_str()).collect();
+        names.join(" < ")
+    };
+    let rows = shares.paths.iter();
+    rows.map(|p| (text(p), p.ns, p.waited_ns)).collect()
+}
+
+fn row(text: &str, ns: i64, waited: i64) -> Row {
+    (text.into(), ns, waited)
+}
+
+fn thread(trace: &Trace, tid: i32) -> ThreadIx {
+    let at = trace.threads.iter().position(|t| t.tid == tid);
+    ThreadIx(at.expect("it is in the story") as u32)
+}
+
+/// The trace with samples (tid, time, kind, path), each thread's in order.
+fn sampled(trace: Trace, samples: &[(i32, i64, SampleKind, &[&str])]) -> Trace {
+    let mut scene = Scene { trace };
+    scene.period(1_000);
+    let mut samples = samples.to_vec();
+    samples.sort_by_key(|s| (thread(&scene.trace, s.0), s.1));
+    for (tid, time, kind, path) in samples {
+        let thread = thread(&scene.trace, tid);
+        scene.sample(thread, time, kind, path);
+    }
+    scene.done()
+}
+
+fn paths_of(trace: &Trace, range: Option<Range<Time>>) -> CallPathSummary {
+    let options = Options {
+        range,
+        ..Options::default()
+    };
+    let s = summary(trace, &options);
+    let paths = s.call_paths.expect("it has samples");
+    for class in &paths.classes {
+        let in_account = s.account.classes.iter().find(|c| c.class == class.class);
+        let tracing = s.account.classes.iter().find(|c| c.class == "tracing");
+        let tracing = tracing
+            .filter(|_| class.class == "work")
+            .map_or(0, |c| c.ns);
+        assert_eq!(
+            in_account.map(|c| c.ns + tracing),
+            Some(class.ns),
+            "{}",
+            class.class
+        );
+    }
+    paths
+}
+
+fn class<'a>(paths: &'a CallPathSummary, key: &str) -> (&'a PathShares, Option<&'a PathShares>) {
+    let class = paths.classes.iter().find(|c| c.class == key);
+    let class = class.unwrap_or_else(|| panic!("{key} in {:?}", paths.classes));
+    (&class.paths, class.meanwhile.as_ref())
+}
+
+/// 10 works 0..400, waits at a barrier 400..1000 for 11, which works to 1000 and is in the barrier itself for 1 ns.
+fn imbalance() -> Trace {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 400, 10, Sleeping, 0);
+    s.switch(0, 1000, 0, RunnablePreempted, 10);
+    s.wake(1, 1000, 11, 10, 0);
+    s.switch(1, 1199, 11, RunnablePreempted, 0);
+    s.switch(1, 1199, 0, RunnablePreempted, 11);
+    s.wait(10, 400, 1000, BARRIER, "sync");
+    s.wait(11, 1000, 1001, BARRIER, "sync");
+    // 11's own time is the clock's: the border between `a` and `b` is at 500.
+    sampled(
+        s.load(1200),
+        &[
+            (10, 100, SampleKind::OnCpu, &["main", "a"]),
+            (
+                10,
+                600,
+                SampleKind::BlockedRead,
+                &["main", "barrier", "futex@libc.so.6"],
+            ),
+            (
+                11,
+                200,
+                SampleKind::OnCpu,
+                &["start_thread@libc.so.6", "worker", "a"],
+            ),
+            (
+                11,
+                800,
+                SampleKind::OnCpu,
+                &["start_thread@libc.so.6", "worker", "b"],
+            ),
+        ],
+    )
+}
+
+#[test]
+fn imbalance_is_what_the_late_thread_ran() {
+    let paths = paths_of(&imbalance(), None);
+    let (late, others) = class(&paths, "load_imbalance");
+    // 400..500 `a`, 500..1000 and 1000..1001 `b`.
+    assert_eq!(
+        rows(late),
+        [row("b < worker", 501, 0), row("a < worker", 100, 0)]
+    );
+    assert_eq!(
+        rows(others.unwrap()),
+        [
+            row("futex < barrier < main", 600, 600),
+            row("b < worker", 1, 0)
+        ]
+    );
+    // 10: 0..400 and 1000..1200. 11: 0..500, then 500..1000 and 1001..1200. Neither caller of `a` has half of all.
+    let (work, _) = class(&paths, "work");
+    assert_eq!(
+        rows(work),
+        [row("a < main", 1100, 0), row("b < worker", 699, 0)]
+    );
+    assert_eq!((paths.on_cpu.ns, paths.on_cpu.complete_ns), (1800, 1800));
+    assert_eq!((paths.blocked.ns, paths.blocked.unsampled_ns), (600, 0));
+}
+
+#[test]
+fn a_range_has_its_part() {
+    let paths = paths_of(&imbalance(), Some(Time(450)..Time(600)));
+    let (late, others) = class(&paths, "load_imbalance");
+    assert_eq!(
+        rows(late),
+        [row("b < worker", 100, 0), row("a < worker", 50, 0)]
+    );
+    assert_eq!(
+        rows(others.unwrap()),
+        [row("futex < barrier < main", 150, 150)]
+    );
+}
+
+/// 10 holds `queue` 100..700; 11 asks for it at 200, spins to 300, sleeps to 700, runs at 710, has it at 720.
+#[test]
+fn a_lock_wait_is_where_it_asks_and_what_the_holder_does() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 300, 11, Sleeping, 0);
+    s.wake(0, 700, 10, 11, 1);
+    s.switch(1, 710, 0, RunnablePreempted, 11);
+    s.switch(0, 990, 10, Sleeping, 0);
+    s.lock(10, 100, 100, 700, "queue");
+    s.lock(11, 200, 720, 800, "queue");
+    let trace = sampled(
+        s.load(1000),
+        &[
+            (10, 150, SampleKind::OnCpu, &["main", "flush", "compress"]),
+            (
+                10,
+                550,
+                SampleKind::OnCpu,
+                &["main", "flush", "write@libc.so.6"],
+            ),
+            (11, 250, SampleKind::OnCpu, &["worker", "push"]),
+            (
+                11,
+                500,
+                SampleKind::BlockedRead,
+                &["worker", "push", "lock@libc.so.6"],
+            ),
+        ],
+    );
+    let paths = paths_of(&trace, None);
+    let (asks, holder) = class(&paths, "lock_wait");
+    // Asleep 300..700; spinning 200..300 and 710..720.
+    assert_eq!(
+        rows(asks),
+        [
+            row("lock < push < worker", 400, 400),
+            row("push < worker", 110, 0)
+        ]
+    );
+    // 10 ran `compress` to 350 and `write` after; when 11 spins at 710, nobody holds the lock.
+    let holder = holder.unwrap();
+    assert_eq!(
+        rows(holder),
+        [
+            row("write < flush < main", 350, 0),
+            row("compress < flush < main", 150, 0)
+        ]
+    );
+    assert_eq!((holder.without_code_ns, holder.unsampled_ns), (10, 0));
+}
+
+/// 11 sleeps 100..900, until 10 wakes it; 10 alone runs: a serial phase.
+#[test]
+fn a_serial_phase_is_what_the_one_thread_ran_and_where_the_others_waited() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 100, 11, Sleeping, 0);
+    s.wake(0, 900, 10, 11, 1);
+    s.switch(1, 900, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, Sleeping, 0);
+    let trace = sampled(
+        s.load(1000),
+        &[
+            (10, 500, SampleKind::OnCpu, &["main", "assemble"]),
+            (
+                11,
+                500,
+                SampleKind::BlockedRead,
+                &["worker", "pool_wait", "cond@libc.so.6"],
+            ),
+        ],
+    );
+    let (serial, others) = {
+        let paths = paths_of(&trace, None);
+        let (a, b) = class(&paths, "low_parallelism");
+        (rows(a), rows(b.unwrap()))
+    };
+    // 100..900 on CPU 1; the last ns, in which 10 sleeps for good while 11 runs alone: 11 has no on-CPU sample, 10 none there.
+    assert_eq!(serial, [row("assemble < main", 800, 0)]);
+    assert_eq!(others, [row("cond < pool_wait < worker", 800, 800)]);
+}
+
+/// 11 waits for 10 while 12 runs too: no serial phase.
+#[test]
+fn a_wait_for_an_own_thread_is_the_call_and_what_that_thread_ran() {
+    let mut s = Story::new(3);
+    s.known = vec![11, 12];
+    s.switch(1, 100, 11, Sleeping, 0);
+    s.wake(0, 900, 10, 11, 1);
+    s.switch(1, 900, 0, RunnablePreempted, 11);
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(0, 999, 0, RunnablePreempted, 10);
+    s.switch(2, 999, 12, RunnablePreempted, 0);
+    s.switch(2, 999, 0, RunnablePreempted, 12);
+    let trace = sampled(
+        s.load(1000),
+        &[
+            (10, 300, SampleKind::OnCpu, &["main", "fill"]),
+            (10, 700, SampleKind::OnCpu, &["main", "sort"]),
+            (
+                11,
+                500,
+                SampleKind::BlockedRead,
+                &["worker", "pop", "cond@libc.so.6"],
+            ),
+        ],
+    );
+    let paths = paths_of(&trace, None);
+    let (call, awaited) = class(&paths, "waiting_for_own_threads");
+    assert_eq!(rows(call), [row("cond < pop < worker", 800, 800)]);
+    assert_eq!(
+        rows(awaited.unwrap()),
+        [row("fill < main", 400, 0), row("sort < main", 400, 0)]
+    );
+    // 12 and 11 have no on-CPU sample.
+    let (work, _) = class(&paths, "work");
+    assert_eq!(work.unsampled_ns, 1000 + 200);
+}
+
+#[test]
+fn a_stranger_that_was_sampled_is_named() {
+    let mut s = Story::new(1);
+    s.switch(0, 100, 10, RunnablePreempted, 90);
+    s.switch(0, 400, 90, Sleeping, 10);
+    s.switch(0, 999, 10, Sleeping, 0);
+    let trace = sampled(
+        s.load(1000),
+        &[
+            (10, 50, SampleKind::OnCpu, &["main"]),
+            (90, 200, SampleKind::OnCpu, &["rustc", "codegen"]),
+        ],
+    );
+    let paths = paths_of(&trace, None);
+    let (other, meanwhile) = class(&paths, "interference");
+    assert_eq!(rows(other), [row("codegen < rustc", 300, 0)]);
+    assert_eq!(meanwhile, None);
+    assert_eq!((paths.samples, paths.on_cpu.ns), (1, 699));
+}
+
+#[test]
+fn spinning_and_runtimes_are_told_apart_from_work() {
+    let mut s = Story::new(1);
+    s.switch(0, 999, 10, Sleeping, 0);
+    let gomp = "gomp_team_barrier_wait_end@/usr/lib/libgomp.so.1.0.0";
+    let trace = sampled(
+        s.load(1000),
+        &[
+            (10, 100, SampleKind::OnCpu, &["main", "work"]),
+            (
+                10,
+                300,
+                SampleKind::OnCpu,
+                &["main", gomp, "do_spin@/usr/lib/libgomp.so.1.0.0"],
+            ),
+            (
+                10,
+                500,
+                SampleKind::OnCpu,
+                &["main", "GOMP_task@/usr/lib/libgomp.so.1.0.0"],
+            ),
+            (
+                10,
+                700,
+                SampleKind::OnCpu,
+                &["main", "work", "malloc@libc.so.6", "_int_malloc@libc.so.6"],
+            ),
+            // The task that a thread runs while it is in the barrier is work.
+            (10, 900, SampleKind::OnCpu, &["main", gomp, "task"]),
+        ],
+    );
+    let runtimes = paths_of(&trace, None).runtimes;
+    let rows: Vec<_> = runtimes
+        .iter()
+        .map(|r| {
+            (
+                r.runtime,
+                r.module.as_str(),
+                r.ns,
+                r.spinning_ns,
+                r.spins_in.as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            (
+                "libgomp",
+                "libgomp.so.1.0.0",
+                400,
+                200,
+                "gomp_team_barrier_wait_end"
+            ),
+            ("allocator", "libc.so.6", 200, 0, ""),
+        ]
+    );
+}
+
+/// A tick's interrupt did not come from the code below it.
+#[test]
+fn the_interrupt_that_took_a_sample_is_no_part_of_its_path() {
+    let mut s = Story::new(1);
+    s.switch(0, 999, 10, Sleeping, 0);
+    let tick: &[&str] = &[
+        "main",
+        "work",
+        "asm_sysvec_apic_timer_interrupt@[kernel]",
+        "tick@[kernel]",
+    ];
+    let write: &[&str] = &["main", "write@libc.so.6", "entry@[kernel]", "copy@[kernel]"];
+    let trace = sampled(
+        s.load(1000),
+        &[
+            (10, 250, SampleKind::OnCpu, tick),
+            (10, 750, SampleKind::OnCpu, write),
+        ],
+    );
+    let paths = paths_of(&trace, None);
+    assert_eq!(
+        rows(class(&paths, "work").0),
+        [row("work < main", 500, 0), row("write < main", 499, 0)]
+    );
+}
+
+#[test]
+fn a_recording_without_samples_has_no_call_paths() {
+    let mut s = Story::new(1);
+    s.switch(0, 999, 10, Sleeping, 0);
+    assert_eq!(summary(&s.load(1000), &Options::default()).call_paths, None);
+}
