@@ -304,7 +304,11 @@ fn an_order_has_the_place_of_its_first_request() {
 fn readers_do_not_stop_each_other() {
     let (read, write) = (|lock| (lock, SHARED), |lock| (lock, EXCLUSIVE));
     let (a, b) = (0xa, 0xb);
-    let n = |steps: &[_]| shared_orders(steps).inversions.len();
+    let n = |steps: &[_]| {
+        let l = shared_orders(steps);
+        assert_eq!(l.order_cycles, [], "two locks are a pair, or nothing");
+        l.inversions.len()
+    };
     // Readers of both, whoever comes first: neither waits.
     assert_eq!(n(&[(10, read(a), read(b)), (11, read(b), read(a))]), 0);
     // Whoever wants b waits for the other, who wants a and gets it: only readers have that.
@@ -325,6 +329,32 @@ fn readers_do_not_stop_each_other() {
         ]),
         1
     );
+}
+
+#[test]
+fn a_circle_of_four_is_one_unless_one_thread_goes_all_of_it() {
+    let circle = |tids: [i32; 4]| {
+        let locks = [0xa, 0xb, 0xc, 0xd, 0xa];
+        let step = |i: usize| (tids[i], locks[i], locks[i + 1]);
+        let l = orders(&[step(0), step(1), step(2), step(3)]);
+        assert_eq!(l.inversions, []);
+        let steps = l.order_cycles.iter().map(|c| &c.steps).next();
+        steps.map(|steps| {
+            let step = |s: &kasuri_analyze::OrderStep| (s.held.clone(), s.taken.clone(), s.tid);
+            steps.iter().map(step).collect::<Vec<_>>()
+        })
+    };
+    let step = |held: &str, taken: &str, tid| (held.to_owned(), taken.to_owned(), tid);
+    assert_eq!(
+        circle([10, 11, 10, 11]),
+        Some(vec![
+            step("a", "b", 10),
+            step("b", "c", 11),
+            step("c", "d", 10),
+            step("d", "a", 11)
+        ])
+    );
+    assert_eq!(circle([10; 4]), None);
 }
 
 #[test]

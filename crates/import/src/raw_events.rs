@@ -409,6 +409,22 @@ mod tests {
     }
 
     #[test]
+    fn a_function_without_an_argument_is_one_lock_and_no_thread_is_not_thread_1() {
+        let format = "name: lock_request_6\nID: 300\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\nprint fmt: \"\"\n";
+        let format = EventFormat::parse("kasuri_9_1/lock_request_6", format).unwrap();
+        let mut events = RawEvents::new(&[format], &RawSetup::default());
+        let event = decode(&mut events, &[0x2c, 0x01, 0, 0], &mut Strings::default()).unwrap();
+        assert_eq!(event.context, -1, "the format has no common_pid");
+        let What::LockCall {
+            object, function, ..
+        } = event.what
+        else {
+            panic!("{:?}", event.what);
+        };
+        assert_eq!((object, function), (7, 6));
+    }
+
+    #[test]
     fn short_events_and_other_types_are_none() {
         let (mut events, mut strings) = (
             decoder("sched/sched_waking", &WAKING, false),

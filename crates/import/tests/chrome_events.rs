@@ -479,3 +479,29 @@ fn an_event_without_a_time_says_where_it_is_and_salvage_goes_on() {
     let damaged = |at: usize| format!("file damaged at byte {at}");
     assert_eq!(causes, [damaged(at), damaged(second)]);
 }
+
+#[test]
+fn complete_events_keep_their_place_among_others_of_their_time() {
+    // `a` ends at 110, and only then `b` begins.
+    let trace = read(&[
+        r#"{"ph":"B","pid":1,"tid":1,"ts":100,"name":"a"}"#,
+        r#"{"ph":"E","pid":1,"tid":1,"ts":110}"#,
+        r#"{"ph":"X","pid":1,"tid":1,"ts":110,"dur":5,"name":"b"}"#,
+        r#"{"ph":"X","pid":1,"tid":1,"ts":120,"dur":5,"name":"c"}"#,
+    ]);
+    let s = &trace.slices;
+    let rows: Vec<_> = (0..s.start.len())
+        .map(|i| {
+            (
+                trace.strings.get(s.name[i]),
+                us(&trace, s.start[i]),
+                us(&trace, s.end[i]),
+                s.depth[i],
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [("a", 100, 110, 0), ("b", 110, 115, 0), ("c", 120, 125, 0)]
+    );
+}

@@ -256,6 +256,21 @@ fn migrations_are_those_of_events_where_there_are_any() {
 }
 
 #[test]
+fn a_line_of_a_cpu_that_no_machine_has_is_not_understood() {
+    let of = |cpu: u32| format!("x-7 [{cpu}] d..2. 100.000100: {}\n", switch(7, "S", 0));
+    let text = [of(0), of(1), of(u32::MAX)].concat();
+    let trace = read(text.as_bytes(), false).unwrap();
+    assert_eq!(trace.cpus.len(), 2);
+    let last = of(0).len() + of(1).len();
+    let loss = trace
+        .losses
+        .iter()
+        .find(|l| l.cause.starts_with("lines not understood"));
+    let cause = &*loss.expect("a loss").cause;
+    assert!(cause.contains(&format!("byte {last}, line 3")), "{cause}");
+}
+
+#[test]
 fn what_was_not_recorded_is_said() {
     let waking = "sched_waking: comm=x pid=9 prio=120 target_cpu=001";
     let wakeup = "sched_wakeup: comm=x pid=9 prio=120 target_cpu=001";

@@ -421,6 +421,18 @@ fn waits_and_critical_sections_go_by_their_category_and_object() {
 }
 
 #[test]
+fn a_critical_section_gives_its_thread_no_name() {
+    let mut file = Writer::new();
+    file.describe(msg().int(1, 3).int(5, 2).text(2, "locks"));
+    file.at(100, event(BEGIN, 3).text(22, "lock held").text(23, "m"));
+    file.at(200, event(END, 3));
+    let trace = file.load();
+    assert_eq!(slices(&trace), [(12, SliceKind::LockHold, "m", 100, 200)]);
+    let thread = trace.threads.iter().find(|t| t.tid == 12).unwrap();
+    assert_eq!(trace.strings.get(thread.name), "t12");
+}
+
+#[test]
 fn old_writers_put_microseconds_into_the_event() {
     let mut file = Writer::new();
     let thread = msg().int(1, 10).int(2, 13).text(5, "old").int(6, 1000);

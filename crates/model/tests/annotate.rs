@@ -386,6 +386,30 @@ fn a_creation_after_the_start_is_that_tasks_until_it_has_ended() {
     assert_eq!(lives(&p.load()), [never, (20, 30, i64::MAX)]);
 }
 
+/// A process that turns out to have tasks is read a second time: what was found the first time must not count twice.
+#[test]
+fn a_process_with_tasks_has_its_locks_counters_and_flows_once() {
+    let mut p = Program::default();
+    p.stream(7)
+        .put(5, Kind::LockDefine, "queue", 0xff, 0xa0, 0)
+        .put(10, Kind::Counter, "n", 0, 2f64.to_bits(), 0)
+        .put(11, Kind::LockRequest, "worker", 0, 0xa0, 8)
+        .put(15, Kind::LockAcquired, "", 0, 0xa0, 0)
+        .put(16, Kind::LockLeft, "", 0, 0xa0, 0)
+        .put(17, Kind::LockCount, "", 0, 0xa0, 32)
+        .put(18, Kind::FlowOut, "f", 0, 1, 0)
+        .put(20, Kind::Instant, "tick", 0, 0, 0)
+        .put(30, Kind::TaskCreate, "t", 0, 42, 0)
+        .put(40, Kind::TaskStart, "", 0, 42, 0)
+        .put(50, Kind::TaskEnd, "", 0, 42, 0);
+    p.stream(8).put(60, Kind::FlowIn, "", 0, 1, 0);
+    let trace = p.load();
+    assert_eq!((trace.locks.len(), trace.lock_waits.start.len()), (1, 1));
+    assert_eq!((trace.lock_counts.n.len(), trace.flows.id.len()), (1, 1));
+    assert_eq!((trace.instants.time.len(), trace.tasks.len()), (1, 1));
+    assert_eq!(trace.counters[0].value, [2.0]);
+}
+
 /// Exports draw one arrow for each flow, and one from a task's creation to its first run, if both were seen.
 #[test]
 fn arrows_are_flows_and_then_tasks_whose_creation_and_first_run_were_seen() {

@@ -747,6 +747,39 @@ fn targets_are_the_root_and_its_descendants() {
 }
 
 #[test]
+fn proc_tells_which_threads_slept_through_and_whose_they_are() {
+    // No event at all. 10 made 20, which made 30; 40 is a stranger's; 50 and 51 are each other's parents: damage.
+    let known = |pid, ppid| kasuri_model::input::KnownThread {
+        pid,
+        tid: pid,
+        ppid,
+        ..Default::default()
+    };
+    let setup = Setup {
+        span: Time(0)..Time(100),
+        n_cpus: 1,
+        root_pids: vec![10],
+        known: vec![
+            known(20, 10),
+            known(30, 20),
+            known(40, 1),
+            known(50, 51),
+            known(51, 50),
+        ],
+        ..Setup::default()
+    };
+    let input = Input {
+        setup,
+        ..Input::default()
+    };
+    let trace = input.build().unwrap();
+    let mut threads: Vec<i32> = trace.threads.iter().map(|t| t.tid).collect();
+    threads.sort_unstable();
+    assert_eq!(threads, [20, 30]);
+    assert!(trace.processes.iter().all(|p| p.is_target));
+}
+
+#[test]
 fn perf_switches_without_wakers() {
     // Unprivileged: only our threads' comings and goings. 10 runs at the start, is preempted, returns on CPU 1.
     let setup = Setup {

@@ -93,6 +93,25 @@ fn threads_that_wait_for_nobody_are_not() {
     assert_eq!(kinds(s, 28 * MS), Vec::<&str>::new());
 }
 
+/// Three threads on two CPUs that wait for each other, but never more than two of them want to run.
+#[test]
+fn threads_of_which_few_want_to_run_are_not() {
+    let mut s = Story::new(2);
+    s.known = vec![10, 11, 12];
+    s.switch(0, 0, 0, Sleeping, 10);
+    s.switch(1, 0, 0, Sleeping, 11);
+    s.wake(0, 10 * MS, 10, 12, 0);
+    s.switch(0, 10 * MS, 10, Sleeping, 12);
+    s.switch(1, 10 * MS, 11, Sleeping, 0);
+    s.wake(0, 28 * MS, 12, 10, 0);
+    s.wake(0, 28 * MS, 12, 11, 1);
+    s.switch(1, 28 * MS + 10_000, 0, Sleeping, 11);
+    s.switch(0, 28 * MS + 10_000, 12, Sleeping, 10);
+    s.wait(10, 10 * MS, 28 * MS, BARRIER, "meet");
+    s.wait(11, 10 * MS, 28 * MS, BARRIER, "meet");
+    assert_eq!(kinds(s, 30 * MS), Vec::<&str>::new());
+}
+
 /// The waits are for a device: more threads hide them.
 #[test]
 fn threads_that_wait_for_input_are_not() {

@@ -173,3 +173,27 @@ fn waits_inside_a_region_are_not_its_work() {
     assert_eq!(busy("step"), [(10, 700), (11, 900)]);
     assert_eq!(busy("inner"), [(10, 200), (11, 400)]);
 }
+
+#[test]
+fn the_path_goes_to_the_last_thread_at_a_barrier_also_from_one_that_spins() {
+    // 10 comes at 400 and stays on its CPU until 11 comes at 1000; it is the last to end.
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 1100, 11, ThreadState::Dead, 0);
+    s.switch(0, 1300, 10, ThreadState::Dead, 0);
+    s.wait(10, 400, 1000, BARRIER, "sync");
+    s.wait(11, 1000, 1001, BARRIER, "sync");
+    let path = critical_path(&s.load(1300));
+    let of = |tid: i32| {
+        path.entries
+            .iter()
+            .filter(|e| e.tid == tid)
+            .map(|e| e.ns)
+            .sum::<i64>()
+    };
+    assert_eq!((of(11), of(10), path.hops), (1000, 300, 1));
+    assert_eq!(
+        (path.from_ns, path.to_ns, path.replayed_ns),
+        (0, 1300, 1300)
+    );
+}
