@@ -3,6 +3,7 @@ mod critical_path;
 mod golden;
 mod hints;
 mod props;
+mod reasons;
 mod story;
 mod tables;
 mod throttle;

@@ -1,0 +1,223 @@
+//! What a thread's time is charged to by the wait that it is in and by what ends that: each kind of wait on a CPU, waits ended
+//! from outside, and the names of code where slices are short. Small traces, by hand.
+use crate::story::*;
+use ThreadState::{RunnablePreempted as Preempted, Sleeping};
+use kasuri_analyze::account::Class;
+use kasuri_analyze::{Options, summary};
+use kasuri_model::{ThreadState, Trace};
+
+const OTHER: u16 = 0;
+const JOIN: u16 = 2;
+const COND: u16 = 3;
+const IO: u16 = 4;
+const US: i64 = 1000;
+
+/// (class, on a CPU) of what is charged to `CPU 0` beside work.
+fn lost(trace: &Trace) -> Vec<(Class, i64)> {
+    let a = account(trace);
+    let mut all = nonzero(&a.cpu_sums(0, a.from, a.to));
+    all.retain(|(class, _)| *class != Class::Work);
+    all
+}
+
+/// Both threads run all the time; 10 waits on its CPU from 100 to 500, and does something else in it from 200 to 300.
+#[test]
+fn a_wait_on_a_cpu_is_charged_by_its_kind_but_for_work_in_it() {
+    for (kind, class) in [
+        (OTHER, Class::WaitingForOwnThreads),
+        (COND, Class::WaitingForOwnThreads),
+        (BARRIER, Class::LoadImbalance),
+        (JOIN, Class::LoadImbalance),
+        (IO, Class::IoWait),
+    ] {
+        let mut s = Story::new(2);
+        s.known = vec![11];
+        s.switch(0, 999, 10, Preempted, 10);
+        s.switch(1, 999, 11, Preempted, 11);
+        s.note(10, 100, WAIT_BEGIN, kind, "wait", 0xb);
+        s.slice(10, 200, 300, "inside");
+        s.note(10, 500, WAIT_END, kind, "wait", 0xb);
+        let trace = s.load(1000);
+        assert_eq!(lost(&trace), [(class, 300)], "{kind}");
+        let found = summary(&trace, &Options::default());
+        let cause = found.account.causes.iter().find(|c| c.ns == 300).unwrap();
+        assert_eq!(
+            (&*cause.name, cause.object, cause.on_cpu_ns),
+            ("wait", 0xb, 300)
+        );
+    }
+}
+
+/// 10 sleeps from 100 to 500 in a wait while 11 runs: woken by a stranger, by an interrupt, or never.
+#[test]
+fn a_wait_that_ends_from_outside_says_who_ended_it() {
+    for (by, note, process) in [
+        (95, "process", "other95"),
+        (0, "interrupt", ""),
+        (-1, "endless", ""),
+    ] {
+        for kind in [None, Some(OTHER), Some(BARRIER), Some(JOIN)] {
+            let mut s = Story::new(3);
+            s.known = vec![11, 12];
+            s.switch(0, 100, 10, Sleeping, 0);
+            s.switch(1, 999, 11, Preempted, 11);
+            s.switch(2, 50, 12, Sleeping, 95);
+            if by >= 0 {
+                let cpu = if by == 95 { 2 } else { 0 };
+                s.wake(cpu, 500, by, 10, 0);
+                s.switch(0, 500, 0, Preempted, 10);
+            }
+            if let Some(kind) = kind {
+                s.note(10, 100, WAIT_BEGIN, kind, "wait", 0xb);
+                if by >= 0 {
+                    s.note(10, 500, WAIT_END, kind, "wait", 0xb);
+                }
+            }
+            let trace = s.load(1000);
+            let found = summary(&trace, &Options::default());
+            let class = match kind {
+                Some(BARRIER | JOIN) => "load_imbalance",
+                _ => "external_wait",
+            };
+            let rows = found.account.causes.iter();
+            let said: Vec<_> = rows
+                .filter(|c| c.class == class)
+                .map(|c| (c.note, &*c.process, &*c.name))
+                .collect();
+            let name = if kind.is_some() { "wait" } else { "" };
+            // A thread that nobody wakes while others run is no loss of a wait's: there are too few threads.
+            match by {
+                -1 => assert!(said.is_empty(), "{kind:?}: {said:?}"),
+                _ => assert!(
+                    said.contains(&(note, process, name)),
+                    "{by} {kind:?}: {said:?}"
+                ),
+            }
+        }
+    }
+}
+
+/// 10 runs alone in slices; CPU 1, which is idle, is charged to the code that it runs.
+#[test]
+fn short_slices_are_one_stretch_of_code_named_after_its_first() {
+    let mut s = Story::new(2);
+    s.switch(1, 1, 90, Sleeping, 0);
+    s.switch(0, 999 * US, 10, Preempted, 10);
+    // Ten in turns, 10 us each: after 50 us the next one that differs gives a new name.
+    for n in 0..15 {
+        let name = if n % 2 == 0 { "a" } else { "b" };
+        s.slice(10, n * 10 * US, (n + 1) * 10 * US, name);
+    }
+    // 55 us apart they are two stretches, 45 us apart they are one; of one name it may last.
+    for (from, name) in [
+        (200, "c"),
+        (265, "c"),
+        (400, "d"),
+        (455, "d"),
+        (600, "e"),
+        (650, "e"),
+        (700, "e"),
+    ] {
+        s.slice(10, from * US, (from + 10) * US, name);
+    }
+    // One that lasts has the name also around shorter ones.
+    s.note(10, 800 * US, BEGIN, 0, "long", 0);
+    s.slice(10, 820 * US, 830 * US, "short");
+    s.note(10, 900 * US, END, 0, "long", 0);
+    let trace = s.load(1000 * US);
+    let a = account(&trace);
+    let of = |code: &str| {
+        let rows = causes(&trace, &a).into_iter().filter(|c| c.2 == code);
+        rows.map(|c| c.3).sum::<i64>() / US
+    };
+    let found = ["a", "b", "c", "d", "e", "long", "short"].map(of);
+    assert_eq!(found, [100, 50, 20, 65, 110, 100, 0]);
+}
+
+/// `step` is open on 10 from 100 to 500 and on 11 from 300 to 700 us; 10 sleeps 200..400, and CPU 0 is idle then.
+#[test]
+fn a_region_is_the_time_in_which_any_thread_is_inside() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 200 * US, 10, Sleeping, 0);
+    s.wake(1, 400 * US, 11, 10, 0);
+    s.switch(0, 400 * US, 0, Preempted, 10);
+    s.switch(1, 999 * US, 11, Preempted, 11);
+    s.slice(10, 100 * US, 500 * US, "step");
+    s.slice(11, 300 * US, 700 * US, "step");
+    // Short on average: no region.
+    for n in 0..4 {
+        s.slice(11, (800 + n * 10) * US, (809 + n * 10) * US, "tick");
+    }
+    let trace = s.load(1000 * US);
+    let found = summary(&trace, &Options::default());
+    let rows: Vec<_> = (found.account.regions.iter())
+        .map(|r| {
+            let all: i64 = r.classes.iter().map(|c| c.ns).sum();
+            let work = r.classes.iter().find(|c| c.class == "work").unwrap().ns;
+            (&*r.name, r.wall_ns / US, all / US, work / US, r.got_cpus)
+        })
+        .collect();
+    // 600 us on two CPUs, less 200 of CPU 0.
+    assert_eq!(rows, [("step", 600, 1200, 1000, 1000.0 / 600.0)]);
+}
+
+/// 10 runs a task runtime's loop, and in it a task from 200 to 400; 11 waits in the runtime for something to run, on its CPU
+/// from 100 to 300 and asleep until 800, while 12 works too.
+#[test]
+fn a_runtimes_own_time_is_no_work_and_its_idle_workers_lack_parallelism() {
+    let idle = |alone: bool| {
+        let mut s = Story::new(3);
+        s.known = vec![11, 12];
+        s.switch(1, 300, 11, Sleeping, 0);
+        s.wake(0, 800, 10, 11, 1);
+        s.switch(1, 800, 0, Preempted, 11);
+        if alone {
+            s.switch(2, 300, 12, Sleeping, 0);
+            s.wake(0, 800, 10, 12, 2);
+            s.switch(2, 800, 0, Preempted, 12);
+            s.note(12, 299, WAIT_BEGIN, OTHER, "ito:idle", 0);
+            s.note(12, 801, WAIT_END, OTHER, "ito:idle", 0);
+        } else {
+            s.switch(2, 999, 12, Preempted, 12);
+        }
+        s.switch(0, 999, 10, Preempted, 10);
+        s.note(10, 100, BEGIN, 0, "omp:parallel", 0);
+        s.slice(10, 200, 400, "task");
+        s.note(10, 900, END, 0, "omp:parallel", 0);
+        s.note(11, 100, WAIT_BEGIN, OTHER, "ito:idle", 0);
+        s.note(11, 800, WAIT_END, OTHER, "ito:idle", 0);
+        let trace = s.load(1000);
+        let a = account(&trace);
+        let of = |cpu| {
+            let mut all = nonzero(&a.cpu_sums(cpu, a.from, a.to));
+            all.retain(|(class, _)| *class != Class::Work);
+            all
+        };
+        let found = summary(&trace, &Options::default());
+        let rows = found
+            .account
+            .causes
+            .iter()
+            .filter(|c| c.class == "low_parallelism");
+        let mut notes: Vec<_> = rows.map(|c| (c.note, c.ns)).collect();
+        notes.sort_unstable();
+        notes.dedup();
+        (of(0), of(1), notes)
+    };
+    // CPU 0: 100..900 in the runtime, less the task's 200. CPU 1: on it 100..300; idle 300..800.
+    let (first, second, notes) = idle(false);
+    assert_eq!(first, [(Class::TaskRuntime, 600)]);
+    assert_eq!(
+        second,
+        [(Class::TaskRuntime, 200), (Class::LowParallelism, 500)]
+    );
+    assert_eq!(notes, [("idle_worker", 500)]);
+    // While 10 runs alone it is a serial phase of its code.
+    let (_, second, notes) = idle(true);
+    assert_eq!(
+        second,
+        [(Class::TaskRuntime, 200), (Class::LowParallelism, 500)]
+    );
+    assert_eq!(notes, [("serial_phase", 1000)]);
+}
