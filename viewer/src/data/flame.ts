@@ -20,7 +20,9 @@ export interface CodeTimes {
   /** ns that no sample stands for; where a span ends inside a cell, the cell's share. */
   runningUnsampled: number;
   waitingUnsampled: number;
-  /** Samples counted, and the ns that they stand for by whether their stack is whole. */
+  /** Samples of threads that ran. */
+  runningSamples: number;
+  /** All samples counted, and the ns that they stand for by whether their stack is whole. */
   samples: number;
   complete: number;
   incomplete: number;
@@ -33,7 +35,7 @@ const NEAR = 4;
 
 /** Adds up the samples of `query`. */
 export function addUp({ samples, frame, unsampled }: CallPaths, query: CodeQuery): CodeTimes {
-  const times: CodeTimes = { running: new Float64Array(frame.length), waiting: new Float64Array(frame.length), runningLost: 0, waitingLost: 0, runningUnsampled: 0, waitingUnsampled: 0, samples: 0, complete: 0, incomplete: 0, runningComplete: 0 };
+  const times: CodeTimes = { running: new Float64Array(frame.length), waiting: new Float64Array(frame.length), runningLost: 0, waitingLost: 0, runningUnsampled: 0, waitingUnsampled: 0, runningSamples: 0, samples: 0, complete: 0, incomplete: 0, runningComplete: 0 };
   for (const thread of query.threads) {
     const first = samples.first[thread]!;
     const last = samples.first[thread + 1]!;
@@ -62,6 +64,7 @@ function addSamples(times: CodeTimes, samples: Samples, from: number, to: number
   const { running, waiting } = times;
   // Running samples by whether their stack is whole; those of waits are added to the sums at once.
   let n = 0;
+  let ran = 0;
   let whole = 0;
   let cut = 0;
   for (let i = from; i < to; i++) {
@@ -76,6 +79,7 @@ function addSamples(times: CodeTimes, samples: Samples, from: number, to: number
     const at = path[i]!;
     const complete = (bits[i]! & COMPLETE) !== 0;
     if ((bits[i]! & MOMENT_BITS) === Moment.OnCpu) {
+      ran++;
       if (at < 0) times.runningLost += ns;
       else running[at]! += ns;
       if (complete) whole += ns;
@@ -88,6 +92,7 @@ function addSamples(times: CodeTimes, samples: Samples, from: number, to: number
     }
   }
   times.samples += n;
+  times.runningSamples += ran;
   times.complete += whole;
   times.runningComplete += whole;
   times.incomplete += cut;
@@ -182,22 +187,24 @@ function grouped(nodes: Iterable<number>, key: (node: number) => number): Map<nu
   return groups;
 }
 
-function* childrenOf({ tree, total }: Weights, nodes: readonly number[]): Iterable<number> {
-  for (const node of nodes) {
-    for (let at = tree.child[node]!; at >= 0; at = tree.next[at]!) if (total[at]! > 0) yield at;
+/** Boxes of the nodes that each `first` begins (a node, and those that are the next of the same caller): nodes of one function are one box. */
+function calleeBoxes(weights: Weights, first: readonly number[], parent: Box | undefined): Box[] {
+  const { tree, own, total } = weights;
+  // By function. A box of many narrow callees makes thousands: no more than one object for each.
+  const groups = new Map<number, { nodes: number[]; total: number; self: number }>();
+  for (const start of first) {
+    for (let node = start; node >= 0; node = tree.next[node]!) {
+      const ns = total[node]!;
+      if (ns <= 0) continue;
+      const group = groups.get(tree.fn[node]!);
+      if (group) {
+        group.nodes.push(node);
+        group.total += ns;
+        group.self += own[node]!;
+      } else groups.set(tree.fn[node]!, { nodes: [node], total: ns, self: own[node]! });
+    }
   }
-}
-
-/** Boxes of `nodes` and of all that they call: nodes of one function are one box. */
-function calleeBoxes(weights: Weights, nodes: Iterable<number>, parent: Box | undefined): Box[] {
-  return [...grouped(nodes, (node) => weights.tree.fn[node]!)].map(([fn, same]) => {
-    const sum = (of: Float64Array): number => same.reduce((ns, node) => ns + of[node]!, 0);
-    return box({ fn, total: sum(weights.total), self: sum(weights.own), parent, nodes: same, weights }, (self) => calleeBoxes(weights, childrenOf(weights, same), self));
-  });
-}
-
-function* roots({ tree, total }: Weights): Iterable<number> {
-  for (let at = tree.firstRoot; at >= 0; at = tree.next[at]!) if (total[at]! > 0) yield at;
+  return [...groups].map(([fn, group]) => box({ fn, total: group.total, self: group.self, parent, nodes: group.nodes, weights }, (self) => calleeBoxes(weights, group.nodes.map((node) => tree.child[node]!), self)));
 }
 
 /** Boxes of the functions of `entries` (ns by node), and below each those of its callers, with the ns that came through them. */
@@ -229,7 +236,7 @@ function noStack(lost: number, parent: Box): Box[] {
 
 /** All of `weights`, callers above what they call; `fn` is the {@link Group} of the outermost box. */
 export function calleeTree(weights: Weights, fn: number, parent?: Box): Box {
-  return group(fn, weights.sum, parent, (self) => [...calleeBoxes(weights, roots(weights), self), ...noStack(weights.lost, self)]);
+  return group(fn, weights.sum, parent, (self) => [...calleeBoxes(weights, [weights.tree.firstRoot], self), ...noStack(weights.lost, self)]);
 }
 
 /** All of `weights` by the function that ran or waited, and below each its callers. */
@@ -262,7 +269,8 @@ export function sandwich(weights: Weights, fn: number): { callees: Box; callers:
     inside[node] = above ? 1 : 0;
     if (!above && tree.fn[node] === fn && total[node]! > 0) outermost.push(node);
   }
-  const [callees] = calleeBoxes(weights, outermost, undefined);
+  const sum = (of: Float64Array): number => outermost.reduce((ns, node) => ns + of[node]!, 0);
+  const callees = outermost.length > 0 ? box({ fn, total: sum(total), self: sum(weights.own), parent: undefined, nodes: outermost, weights }, (self) => calleeBoxes(weights, outermost.map((node) => tree.child[node]!), self)) : undefined;
   const [callers] = callerBoxes(weights, new Map(outermost.map((node) => [node, total[node]!])), undefined);
   const none = group(fn, 0, undefined, nothing);
   return { callees: callees ?? none, callers: callers ?? none };

@@ -37,6 +37,8 @@ export interface Flame {
   placed: PlacedBox[];
   narrow: Narrow[];
   rows: number;
+  /** The row of what it is about: what was zoomed to, or the function between its callers and callees. */
+  middle: number;
 }
 
 /** The boxes that enclose `box`, outermost first, without it. */
@@ -48,21 +50,23 @@ export function enclosing(box: Box): Box[] {
 
 /** `focus` over the whole width, what encloses it above, what it holds below. */
 export function placeTree(focus: Box, width: number): Flame {
-  const flame: Flame = { placed: [], narrow: [], rows: 0 };
+  const flame: Flame = { placed: [], narrow: [], rows: 0, middle: 0 };
   const outer = enclosing(focus);
   outer.forEach((box, row) => flame.placed.push({ box, x0: 0, x1: width, row, outer: true }));
   place(flame, focus, 0, width, outer.length, 1);
   flame.rows = 1 + flame.placed.reduce((most, { row }) => Math.max(most, row), 0);
+  flame.middle = outer.length;
   return flame;
 }
 
 /** A function's callers above it, and what it calls below; the nearest ones next to it. */
 export function placeSandwich(parts: { callers: Box; callees: Box }, width: number): Flame {
-  const above: Flame = { placed: [], narrow: [], rows: 0 };
+  const above: Flame = { placed: [], narrow: [], rows: 0, middle: 0 };
   place(above, parts.callers, 0, width, 0, -1);
   const top = above.placed.reduce((most, { row }) => Math.max(most, -row), 0);
-  const flame: Flame = { placed: [], narrow: [], rows: 0 };
+  const flame: Flame = { placed: [], narrow: [], rows: 0, middle: 0 };
   place(flame, parts.callees, 0, width, top, 1);
+  flame.middle = top;
   const moved = <T extends { row: number }>(of: T): T => ({ ...of, row: of.row + top });
   // The function itself is in both.
   flame.placed.push(...above.placed.slice(1).map(moved));
@@ -107,15 +111,15 @@ export function boxName(box: Box, functions: readonly CodeFunction[]): string {
   }
 }
 
-/** A function's kind of code; the sums of running and waiting have the colours of these. */
-function boxColour(box: Box, functions: readonly CodeFunction[], dark: boolean): Rgb {
+/** A function's kind of code; the sums of running and of waiting have the colours of these states. All of it is a heading. */
+function boxColour(box: Box, functions: readonly CodeFunction[], { dark, head }: Theme): Rgb {
   switch (box.fn) {
     case Group.All:
-      return meaningColour("idle", dark);
+      return parseInt(head.slice(1), 16);
     case Group.Running:
       return meaningColour("running", dark);
     case Group.Waiting:
-      return meaningColour("otherWait", dark);
+      return meaningColour("sleeping", dark);
     default:
       return codeColour(functions[box.fn]?.kind ?? CodeKind.Unknown, dark);
   }
@@ -148,7 +152,7 @@ export function drawFlame(pen: Pen, flame: Flame, style: FlameStyle, width: numb
   pen.textBaseline = "middle";
   for (const placed of flame.placed) {
     if (placed.row < style.fromRow || placed.row > style.toRow) continue;
-    drawBox(pen, placed, style, boxColour(placed.box, functions, theme.dark));
+    drawBox(pen, placed, style, boxColour(placed.box, functions, theme));
   }
   pen.fillStyle = theme.muted;
   for (const { x0, x1, row } of flame.narrow) {

@@ -5,8 +5,10 @@ import type { Line } from "../data/recording";
 import type { Row, Track } from "../view/layout";
 import { nsPerPixel, xOf, type Viewport } from "../view/viewport";
 import { instant, tickLabel, tickStep } from "../view/units";
+import { shortName } from "../view/code-name";
 import { drawArea } from "./area";
 import { drawArrows } from "./arrows";
+import { colourByFunction, ticksOf } from "./code-rows";
 import { drawCounter } from "./counter";
 import { paintLine, type Span, type Style } from "./lines";
 import { css, isWait, meaningColour, onColour } from "./palette";
@@ -23,6 +25,8 @@ interface Label {
   x1: number;
   value: number;
   placed: Placed;
+  /** A function that ran, in its colour; else the text and the colour are those of the value. */
+  fn?: number;
 }
 
 /** Scratch that frames share. */
@@ -102,6 +106,7 @@ export class Painter {
     const markPixels = pixels.subarray(image.width * 2 * rows);
     const labels: Label[] = [];
     const span: Span = { t0: view.t0, t1: view.t1, width, length: recording.length };
+    const byFunction = scene.code?.colours;
     let complete = true;
     placed.forEach((at, r) => {
       const { line } = at.row;
@@ -115,11 +120,18 @@ export class Painter {
         // Device pixels; below them no text would fit: a state's name is longer than that of most slices.
         labelWidth: line.kind === Kind.State ? 44 * dpr : 22 * dpr,
         label: (x0: number, x1: number, value: number) => {
+          // Where functions are shown, they say what ran.
+          if (byFunction && line.kind === Kind.State && value === State.Running) return;
           if (labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value, placed: at });
         },
       };
       const ok = paintLine(line, span, styleOf(scene, line), (u) => recording.want(line, u), target);
       complete &&= ok;
+      if (byFunction && line.kind === Kind.State) {
+        for (const { x0, x1, fn } of colourByFunction(pixels.subarray(target.at, target.at + width), span, scene.code!.paths, byFunction, line.owner)) {
+          if (x1 - x0 >= 44 * dpr && labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value: State.Running, placed: at, fn });
+        }
+      }
     });
     // Body, edge, mark: height on the screen and first row of the image. The edge of a thin row must leave its body to be seen.
     const parts = ({ height }: Row): [number, number][] => (height > 10 ? [[height - 1, 0], [4, rows], [2, 2 * rows]] : [[height, 0], [height > 5 ? 2 : 1, rows], [1, 2 * rows]]);
@@ -133,6 +145,7 @@ export class Painter {
       }
     });
     for (const label of labels) this.label(ctx, scene, label);
+    for (const at of placed) sampleTicks(ctx, scene, at);
     // Counters and instants are drawn item by item: what matters there is a height or a shape, not a colour.
     for (const { row, y } of placed) {
       if (row.line.kind === Kind.Counter) complete = drawCounter(ctx, scene, row, y) && complete;
@@ -170,18 +183,19 @@ export class Painter {
   }
 
   /** The text inside an item, as much as fits; waits get their hatch here, where they are wide enough for one. */
-  private label(ctx: Pen, scene: Scene, { x0, x1, value, placed }: Label): void {
+  private label(ctx: Pen, scene: Scene, { x0, x1, value, placed, fn }: Label): void {
     const { line } = placed.row;
     const { y } = placed;
     const height = placed.row.height - 1;
-    const rgb = scene.colours.of(line.kind, value);
+    const ink = fn === undefined ? undefined : scene.code?.colours?.inks.of(fn);
+    const rgb = ink === undefined ? scene.colours.of(line.kind, value) : ((ink & 255) << 16) | (ink & 0xff00) | ((ink >> 16) & 255);
     if ((line.kind === Kind.Slice && isWait(kindOf(value))) || placed.row.role === "wait") {
       ctx.fillStyle = this.hatch(ctx, scene.theme.dark ? "#00000055" : "#ffffff88", 6);
       ctx.fillRect(x0, y, x1 - x0, height);
     }
     // Compact rows are too low for letters.
     if (height < 10) return;
-    const text = labelText(scene, line, value);
+    const text = fn === undefined ? labelText(scene, line, value) : shortName(scene.code?.paths.functions[fn]?.name ?? "");
     // An item that began before the view has its text at the view's edge, where it can be read.
     const left = Math.max(x0, 0) + 4;
     const room = Math.min(x1, scene.view.width) - left - 3;
@@ -255,6 +269,13 @@ export class Painter {
     this.svgHatches.set(key, known);
     return known;
   }
+}
+
+/** A tick at the foot of a thread's states for each sample, where there is room. */
+function sampleTicks(ctx: Pen, { code, view, theme }: Scene, { row, y }: Placed): void {
+  if (!code || row.line.kind !== Kind.State || row.height < 6) return;
+  ctx.fillStyle = theme.text;
+  for (const x of ticksOf(code.paths, row.line.owner, view.t0, view.t1, view.width)) ctx.fillRect(Math.round(x), y + row.height - 4, 1, 3);
 }
 
 /** Whether a loss leaves holes in a track. */

@@ -4,6 +4,7 @@ import type { Arrow } from "../data/arrow";
 import type { Line, Recording } from "../data/recording";
 import { trackAt, type Layout, type Row, type Track } from "../view/layout";
 import type { Viewport } from "../view/viewport";
+import type { CodeRows } from "./code-rows";
 import type { Colours, Theme } from "./palette";
 
 // Places: `x` counts CSS pixels from the chart's left edge, `y` from the canvas's top, so rows begin at y = AXIS. A
@@ -39,6 +40,8 @@ export interface Scene {
   /** Where CPU time went, and the CPUs that are asked for; undefined: all. */
   account: Account;
   accountCpus: Set<number> | undefined;
+  /** Samples of call paths, once they were read. */
+  code: CodeRows | undefined;
   dpr: number;
 }
 

@@ -70,6 +70,7 @@ export class Keeper {
       toggled: [...choices.toggled],
       filter: choices.filter,
       ...(choices.compact !== undefined && { compact: choices.compact }),
+      byFunction: this.state.byFunction,
       search: this.parts.search.text,
       ...(!usual && { arrows }),
       scroll: view.scroll,
@@ -88,6 +89,7 @@ export class Keeper {
     state.choices.toggled = new Set(saved.toggled);
     state.choices.filter = saved.filter ?? "";
     if (saved.compact !== undefined) state.choices.compact = saved.compact;
+    if (saved.byFunction) state.setByFunction(true);
     state.notes.push(...(saved.notes ?? []));
     const arrows: string[] = saved.arrows ?? parts.arrows.usual();
     for (const kind of ARROW_KINDS) parts.arrows.set(kind, arrows.includes(kind));

@@ -26,7 +26,7 @@ export class FlameCanvas {
   /** The scrolled part of the panel that the canvas is in. */
   readonly element = h("div", { class: "flame-box" }, this.canvas);
   private readonly tip = h("div", { class: "tooltip", hidden: true, role: "tooltip" });
-  private flame: Flame = { placed: [], narrow: [], rows: 0 };
+  private flame: Flame = { placed: [], narrow: [], rows: 0, middle: 0 };
   private hover: Box | undefined;
   private frame = 0;
   /** The box that the keys are at. */
@@ -41,6 +41,13 @@ export class FlameCanvas {
     canvas.addEventListener("dblclick", () => this.parts.back());
     canvas.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.ask()).observe(this.element);
+  }
+
+  private toReveal = false;
+
+  /** Scrolls the next picture's middle, a function between its callers and callees, into view. */
+  reveal(): void {
+    this.toReveal = true;
   }
 
   /** What is shown has changed. */
@@ -61,6 +68,8 @@ export class FlameCanvas {
     canvas.height = Math.round(height * dpr);
     canvas.style.width = `${width}px`;
     canvas.style.height = `${height}px`;
+    if (this.toReveal) element.scrollTop = (this.flame.middle + 0.5) * FLAME_ROW - element.clientHeight / 2;
+    this.toReveal = false;
     this.paint();
   }
 

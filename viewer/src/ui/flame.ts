@@ -26,6 +26,8 @@ type View = "callees" | "callers" | "table";
 const SORTS: [Sort, string][] = [["running", "On CPU"], ["waiting", "Waiting"], ["both", "Both"]];
 const VIEWS: [View, string][] = [["callees", "Callers on top"], ["callers", "By function, callers below"], ["table", "Table"]];
 
+const HINT = "A click on a box zooms to it, a double click or Escape goes back; arrow keys go from box to box.";
+
 /** Everything that was added up for one subject. */
 interface Sums {
   subject: CodeSubject;
@@ -74,7 +76,7 @@ export class FlameTab {
       describe: (what) => this.describe(what),
     });
     this.controls = this.makeControls();
-    this.box.append(this.controls, this.facts, this.crumbs, this.chosen, this.content, this.legend);
+    this.box.append(this.controls, this.facts, this.crumbs, this.content, this.chosen, this.legend);
   }
 
   /** The tab's element; what it shows is being worked out. */
@@ -180,13 +182,18 @@ export class FlameTab {
     this.focus = follow(this.root, trail.slice(1));
     this.history.length = 0;
     this.graph.current = undefined;
-    fill(this.chosen);
+    fill(this.chosen, h("span", { class: "muted" }, HINT));
     this.showFacts(sums);
     const kinds = [...new Set(paths.functions.map(({ kind }) => kind))].sort((a, b) => a - b);
     fill(this.legend, ...kinds.map((kind) => swatch(css(codeColour(kind, this.state.theme.dark)), CODE_KINDS[kind] ?? "")));
     this.showShare();
-    fill(this.content, ...(this.view === "table" ? [this.functionTable(sums, paths)] : this.total(sums) > 0 ? [this.graph.element] : [h("p", { class: "muted" }, this.emptyText(sums))]));
+    this.show(this.view === "table" ? this.functionTable(sums, paths) : this.total(sums) > 0 ? this.graph.element : h("p", { class: "muted" }, this.emptyText(sums)));
     this.changed();
+  }
+
+  /** Puts `element` where boxes or the table are. What is there stays, since taking it away would take the focus from it. */
+  private show(element: HTMLElement): void {
+    if (this.content.firstChild !== element) fill(this.content, element);
   }
 
   private emptyText(sums: Sums): string {
@@ -202,11 +209,12 @@ export class FlameTab {
     const sampled = (runs ? running.sum : 0) + (waits ? waiting.sum : 0);
     const complete = (runs ? times.runningComplete : 0) + (waits ? times.complete - times.runningComplete : 0);
     const unsampled = (runs ? times.runningUnsampled : 0) + (waits ? times.waitingUnsampled : 0);
+    const samples = (runs ? times.runningSamples : 0) + (waits ? times.samples - times.runningSamples : 0);
     const what = [...(runs ? [`${duration(running.sum)} on CPU`] : []), ...(waits ? [`${duration(waiting.sum)} waiting`] : [])].join(", ");
     fill(
       this.facts,
       h("strong", {}, subject.text),
-      `: ${what}, from ${count(times.samples)} samples`,
+      `: ${what}, from ${count(samples)} sample${samples === 1 ? "" : "s"}`,
       sampled > 0 && `; ${percent(complete, sampled)} of this time has a complete stack`,
       unsampled > 0 && `; besides, ${duration(unsampled)} (${percent(unsampled, unsampled + sampled)} of all) unsampled`,
     );
@@ -215,7 +223,7 @@ export class FlameTab {
   private place(width: number): Flame {
     const { root, focus, around, sums } = this;
     if (around !== undefined && sums) return placeSandwich(sandwich(this.shown(sums)[0]!, around), width);
-    return root ? placeTree(focus ?? root, width) : { placed: [], narrow: [], rows: 0 };
+    return root ? placeTree(focus ?? root, width) : { placed: [], narrow: [], rows: 0, middle: 0 };
   }
 
   private changed(): void {
@@ -244,10 +252,11 @@ export class FlameTab {
     if (this.sort === "both") this.sort = sandwich(sums.waiting, fn).callees.total > sandwich(sums.running, fn).callees.total ? "waiting" : "running";
     this.history.push({ focus: this.focus, around: this.around });
     this.around = fn;
-    this.pressed.forEach((update) => update());
     if (this.view === "table") this.view = "callees";
-    fill(this.content, this.graph.element);
+    this.pressed.forEach((update) => update());
+    this.show(this.graph.element);
     this.graph.current = undefined;
+    this.graph.reveal();
     this.changed();
   }
 
@@ -256,6 +265,7 @@ export class FlameTab {
     if (!before && this.focus === undefined && this.around === undefined) return false;
     this.focus = before?.focus;
     this.around = before?.around;
+    if (this.around !== undefined) this.graph.reveal();
     this.changed();
     return true;
   }
@@ -271,12 +281,12 @@ export class FlameTab {
       this.changed();
     };
     if (around === undefined && (!focus || focus === root)) {
-      fill(this.crumbs);
+      fill(this.crumbs, h("strong", {}, name(root)));
       return;
     }
     const last = around !== undefined ? `callers and callees of ${shortName(paths.functions[around]?.name ?? "?")}` : name(focus!);
     const above = around !== undefined ? [root] : enclosing(focus!);
-    fill(this.crumbs, button("Back (Escape, or a double click)", "\u2190 Back", () => this.back()), ...above.flatMap((box) => [link(name(box), () => to(box === root ? undefined : box)), " \u203a "]), h("strong", {}, last));
+    fill(this.crumbs, button("Back (Escape, or a double click)", "Back", () => this.back()), ...above.flatMap((box) => [link(name(box), () => to(box === root ? undefined : box)), " \u203a "]), h("strong", {}, last));
   }
 
   // ---- one box ---------------------------------------------------------------------------------------------------
@@ -321,7 +331,7 @@ export class FlameTab {
       ` ${this.timeText(box)} `,
       fn && fn.module !== "" && h("span", { class: "muted" }, fn.module),
       place !== undefined && link(place, () => void copy(place).then(() => (done.textContent = "copied"))),
-      fn && button("Show who calls it and what it calls", "Callers and callees", () => this.goAround(box.fn)),
+      fn && button("Callers and callees: who calls it, and what it calls", "Callers and callees", () => this.goAround(box.fn)),
       done,
     );
   }

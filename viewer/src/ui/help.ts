@@ -38,6 +38,7 @@ const KEYS: [string, [string, string][]][] = [
       ["c", "compact rows, one for each thread"],
       ["p", "keep the selection's row at the top"],
       ["e", "arrows for all that is in view"],
+      ["x", "running threads by the function they ran"],
       ["t", "dark or light"],
       ["?", "this help"],
     ],

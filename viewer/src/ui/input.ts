@@ -214,6 +214,7 @@ const KEYS: Record<string, Action> = {
   c: ({ rows, state }) => rows.setCompact(!state.compact),
   p: ({ rows, state }) => state.selected && rows.pinLine(state.selected.line),
   e: ({ arrows }) => arrows.toggle(),
+  x: ({ state }) => state.setByFunction(!state.byFunction),
   j: ({ selection }) => void selection.selectRow(1),
   k: ({ selection }) => void selection.selectRow(-1),
   ",": ({ selection }) => void selection.selectNeighbour(-1),

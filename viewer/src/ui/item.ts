@@ -1,4 +1,5 @@
 // The details of one item.
+import type { CallPathTable } from "../data/call-paths";
 import { argumentsOf, type Argument } from "../data/columns";
 import { linesOf, sliceDetails, stateDetails, type StateShare } from "../data/details";
 import { Kind, SliceKind, State, STATE_NAMES } from "../data/index";
@@ -14,6 +15,7 @@ import { histogram } from "./histogram";
 import type { Navigation } from "./navigation";
 import type { Search } from "./search";
 import type { Selection } from "./selection";
+import { codeOf } from "./stack";
 import type { ViewState } from "./state";
 import { table, type Cell } from "./table";
 import { taskFacts } from "./tasks";
@@ -26,6 +28,7 @@ export interface ItemParts {
   search: Search;
   navigation: Navigation;
   tasks: TaskTable;
+  callPaths: CallPathTable;
   addNote: () => void;
 }
 
@@ -223,6 +226,8 @@ export class ItemDetails {
     for (const [label, other] of [["Before", found.previous], ["After", found.next]] as const) {
       if (other) fact(facts, label, link(`${itemTitle(recording, other)}, ${duration(other.end - other.start)}`, () => this.goTo(other)));
     }
+    const code = await codeOf(this.parts.state, this.parts.callPaths, item, (item.start + item.end) / 2, 20);
+    if (!this.cancelled() && code.length > 0) this.side(h("div", { class: "stack" }, h("h3", {}, item.value === State.Running ? "The sample nearest to its middle" : "What samples say"), ...code));
   }
 
   /** An item of a lock's rows: the slice behind it, and the lock's holds and waits, each by itself. */

@@ -29,6 +29,7 @@ import { Rows } from "./rows";
 import { Scenes } from "./scenes";
 import { Search } from "./search";
 import { Selection } from "./selection";
+import { codeOf } from "./stack";
 import { Stage } from "./stage";
 import { ViewState } from "./state";
 import { summaryTab } from "./summary";
@@ -71,7 +72,7 @@ export class RecordingView {
   private readonly tasks: TaskTable;
   private readonly accountTab: AccountTab;
   private readonly callPaths: CallPathTable;
-  private readonly flame: FlameTab;
+  readonly flame: FlameTab;
 
   constructor(
     readonly recording: Recording,
@@ -96,7 +97,7 @@ export class RecordingView {
     this.callPaths = new CallPathTable(recording);
     this.flame = new FlameTab(state, this.callPaths);
     const arrows = new Arrows(state, this.tasks);
-    this.scenes = new Scenes(state, this.account, arrows);
+    this.scenes = new Scenes(state, this.account, arrows, this.callPaths);
     const minimap = new Minimap(state, this.account, navigation, named("Overview"));
     const { bar, search: searchInput } = toolbar(
       { state, stage, rows, navigation, search, arrows, help: this.help, savePicture: (kind) => savePicture(this.scenes.now(), kind) },
@@ -114,7 +115,7 @@ export class RecordingView {
     if (!companion) root.append(legend([state]));
 
     const headers = new Headers(state, rows, stage.headers);
-    const tooltip = new Tooltip(state, selection, (x, y) => accountAt(state, this.account, x, y));
+    const tooltip = new Tooltip(state, selection, (x, y) => accountAt(state, this.account, x, y), (item, t) => codeOf(state, this.callPaths, item, t, 6));
     this.connect(minimap, headers);
     // The address is read before the rows are laid out, and written only after everything has its first state.
     const keeper = new Keeper(state, { selection, search, arrows, navigation }, address, slot);
@@ -181,10 +182,10 @@ export class RecordingView {
 
   /** The panel shows what is selected, or that nothing is. */
   private showDetails(): void {
-    const { state, selection, search, navigation, account, tasks } = this;
+    const { state, selection, search, navigation, account, tasks, callPaths } = this;
     const { selected, area } = state;
     const addNote = (): void => this.addNote();
-    if (selected) void this.panel.showDetails((cancelled) => new ItemDetails({ state, selection, search, navigation, tasks, addNote }, selected, cancelled));
+    if (selected) void this.panel.showDetails((cancelled) => new ItemDetails({ state, selection, search, navigation, tasks, callPaths, addNote }, selected, cancelled));
     else if (area) void this.panel.showDetails((cancelled) => new AreaDetails({ state, selection, account, navigation, addNote }, area, cancelled));
     else this.panel.showNothing();
   }

@@ -1,7 +1,9 @@
 // What the next frame is drawn from.
 import type { Account } from "../data/account";
+import type { CallPathTable } from "../data/call-paths";
 import { groupBy } from "../data/group";
 import { encodeNamed } from "../data/value";
+import { CodeColours, type CodeRows } from "../draw/code-rows";
 import { visibleTracks, type Scene } from "../draw/scene";
 import type { Arrows } from "./arrows";
 import { chosenCpus } from "./subject";
@@ -18,6 +20,7 @@ export class Scenes {
     private readonly state: ViewState,
     private readonly account: Account,
     private readonly arrows: Arrows,
+    private readonly callPaths: CallPathTable,
   ) {
     const { index } = state.recording;
     this.rare = new Uint8Array(index.strings.length);
@@ -48,8 +51,25 @@ export class Scenes {
       notable: this.notable,
       account: this.account,
       accountCpus: chosenCpus(this.state),
+      code: this.code(),
       dpr: window.devicePixelRatio || 1,
     };
+  }
+
+  private codeColours: CodeColours | undefined;
+
+  /** Samples, read when their functions or their ticks are to be seen. */
+  private code(): CodeRows | undefined {
+    const { recording, view, byFunction, theme } = this.state;
+    const { index } = recording;
+    if (!index.call_paths) return undefined;
+    const ofThread = index.call_paths.n_samples / Math.max(1, index.threads.length);
+    const inView = (ofThread * (view.t1 - view.t0)) / recording.length;
+    if (!byFunction && inView > view.width) return undefined;
+    const paths = this.callPaths.peek(() => this.state.redraw());
+    if (!paths) return undefined;
+    if (byFunction && this.codeColours?.dark !== theme.dark) this.codeColours = new CodeColours(paths, theme.dark);
+    return { paths, colours: byFunction ? this.codeColours : undefined };
   }
 
   /** Where the marked area is on the screen: its tracks may have moved, or be out of sight. */

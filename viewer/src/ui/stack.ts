@@ -1,10 +1,16 @@
 // Call paths in words: for the tooltip, the details of a state, and the flame graph.
-import { CODE_KINDS, type CallPaths } from "../data/call-paths";
-import { framesOf } from "../data/flame";
+import { CODE_KINDS, type CallPaths, type CallPathTable } from "../data/call-paths";
+import { cell, StateColumn } from "../data/columns";
+import { stateDetails } from "../data/details";
+import { framesOf, runningAt, waitAt, wakerAt } from "../data/flame";
+import { Kind, State } from "../data/index";
+import type { Item } from "../data/query";
 import type { Recording } from "../data/recording";
 import { codeColour, css } from "../draw/palette";
 import { shortName } from "../view/code-name";
+import { threadLabel } from "./describe";
 import { h } from "./dom";
+import type { ViewState } from "./state";
 import { swatch } from "./widgets";
 
 /** `file:line` of a row of the frames; "" where the file is not known. */
@@ -27,6 +33,38 @@ export function stackLines(recording: Recording, paths: CallPaths, sample: numbe
   });
   if (frames.length > most) lines.push(h("div", { class: "muted" }, `and ${frames.length - most} callers`));
   return lines;
+}
+
+/**
+ * What samples say about a thread's state: where it ran near `t`, where it waited, and what its waker did. Nothing for other items,
+ * and of recordings without samples. At most `most` frames of each stack.
+ */
+export async function codeOf(state: ViewState, table: CallPathTable, item: Item, t: number, most: number): Promise<HTMLElement[]> {
+  if (!table.exists || item.line.kind !== Kind.State) return [];
+  const { recording, theme } = state;
+  const paths = await table.read();
+  const thread = item.line.owner;
+  const titled = (title: string, sample: number): HTMLElement[] => [h("div", { class: "stack-title" }, title), ...stackLines(recording, paths, sample, most, theme.dark)];
+  if (item.value === State.Running) {
+    const sample = runningAt(paths, thread, t, item.start, item.end);
+    return sample < 0 ? [h("div", { class: "muted" }, "no sample was taken in this run")] : titled("ran", sample);
+  }
+  if (item.value === State.Woken) {
+    const by = cell(item.unit, StateColumn.By, item.i) - 1;
+    return by < 0 ? [] : wokenBy(recording, paths, by, item.start, titled);
+  }
+  if (item.value !== State.Sleeping && item.value !== State.Disk && item.value !== State.Stopped) return [];
+  const sample = waitAt(paths, thread, item.start, item.end);
+  const lines = sample < 0 ? [h("div", { class: "muted" }, "no sample shows where it waited")] : titled("waited in", sample);
+  const { next } = await stateDetails(recording, item);
+  const by = next?.value === State.Woken ? cell(next.unit, StateColumn.By, next.i) - 1 : -1;
+  return by < 0 ? lines : [...lines, ...wokenBy(recording, paths, by, item.end, titled)];
+}
+
+function wokenBy(recording: Recording, paths: CallPaths, by: number, t: number, titled: (title: string, sample: number) => HTMLElement[]): HTMLElement[] {
+  const title = `woken by ${threadLabel(recording, by)}`;
+  const sample = wakerAt(paths, by, t);
+  return sample < 0 ? [h("div", { class: "stack-title" }, title)] : titled(`${title}, in`, sample);
 }
 
 /** Puts `text` where a person can paste it from. */

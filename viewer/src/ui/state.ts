@@ -43,6 +43,8 @@ export class ViewState {
   readonly notes: Note[] = [];
   /** Kinds of arrows shown for all that is in view, not only for what is selected. */
   readonly arrowKinds = new Set<ArrowKind>();
+  /** Running threads have the colours of the functions that ran. */
+  byFunction = false;
   /** Time under the pointer. */
   cursor: number | undefined;
   hover: Item | undefined;
@@ -60,6 +62,7 @@ export class ViewState {
   readonly foundChanged = new Signal();
   readonly notesChanged = new Signal();
   readonly arrowsChanged = new Signal();
+  readonly byFunctionChanged = new Signal();
   readonly themeChanged = new Signal();
   /** A sentence for people who listen to the page. */
   readonly said = new Signal<string>();
@@ -93,6 +96,12 @@ export class ViewState {
   changed(): void {
     this.frame.emit();
     this.kept.emit();
+  }
+
+  setByFunction(byFunction: boolean): void {
+    this.byFunction = byFunction && this.recording.index.call_paths !== undefined;
+    this.byFunctionChanged.emit();
+    this.changed();
   }
 
   setTheme(dark: boolean): void {

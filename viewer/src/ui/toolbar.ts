@@ -46,6 +46,7 @@ export function toolbar(parts: ToolbarParts, name: string, only: boolean): { bar
     searchBar,
     filterBox(state, rows),
     compactButton(state, rows),
+    index.call_paths !== undefined && functionsButton(state),
     hiddenButton(state, rows),
     arrowNote(parts),
     arrowMenu(state, parts.arrows),
@@ -72,6 +73,15 @@ function compactButton(state: ViewState, rows: Rows): HTMLElement {
   const update = (): void => toggle.setAttribute("aria-pressed", String(state.compact));
   update();
   state.arranged.on(update);
+  return toggle;
+}
+
+/** Pressed while running threads have the colours of their functions. */
+function functionsButton(state: ViewState): HTMLElement {
+  const toggle = button("Functions: running threads have the colours of the functions that samples found (x)", "Functions", () => state.setByFunction(!state.byFunction));
+  const update = (): void => toggle.setAttribute("aria-pressed", String(state.byFunction));
+  update();
+  state.byFunctionChanged.on(update);
   return toggle;
 }
 

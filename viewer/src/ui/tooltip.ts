@@ -2,6 +2,8 @@
 import { Kind } from "../data/index";
 import { count, duration } from "../view/units";
 import { itemKind, itemTitle, ownerLabel } from "./describe";
+import type { Item } from "../data/query";
+import { timeAt } from "../view/viewport";
 import { fill, h } from "./dom";
 import type { Selection } from "./selection";
 import type { ViewState } from "./state";
@@ -11,11 +13,15 @@ export class Tooltip {
   private readonly box = h("div", { class: "tooltip", hidden: true, role: "tooltip" });
   private run = 0;
 
-  /** `accountAt` is what the account says at a place of the canvas, if its row is there. */
+  /**
+   * `accountAt` is what the account says at a place of the canvas, if its row is there; `codeOf` is what samples say about the code
+   * of an item near a time.
+   */
   constructor(
     private readonly state: ViewState,
     private readonly selection: Selection,
     private readonly accountAt: (x: number, y: number) => HTMLElement[] | undefined,
+    private readonly codeOf: (item: Item, t: number) => Promise<HTMLElement[]>,
   ) {
     document.body.append(this.box);
   }
@@ -60,6 +66,10 @@ export class Tooltip {
       h("div", { class: "muted" }, ownerLabel(recording, item.line)),
       n > 1 && h("div", { class: "muted" }, `the longest of ${count(n)} here; zoom in for the others`),
     );
+    this.place(pageX, pageY);
+    const code = await this.codeOf(item, timeAt(this.state.view, x));
+    if (run !== this.run || code.length === 0) return;
+    this.box.append(...code);
     this.place(pageX, pageY);
   }
 

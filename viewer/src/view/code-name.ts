@@ -24,7 +24,9 @@ function shortened(name: string): string {
   for (let i = 0; i < name.length; i++) {
     const c = name[i]!;
     const close = CLOSING[c];
-    const keep = close === undefined || c === "[" || text === "" || /\boperator(\W{0,2}|\(\))$/.test(text) && !/\boperator(<=?>?|\(\)|->)$/.test(text) || name.startsWith("(anonymous namespace)", i) || text.endsWith("::");
+    // What `operator` is followed by is the operator itself; `::(` is an anonymous namespace or a lambda.
+    const operator = c === "(" ? /\boperator$/.test(text) : /\boperator<?$/.test(text);
+    const keep = close === undefined || c === "[" || text === "" || operator || name.startsWith("(anonymous namespace)", i) || text.endsWith("::");
     const end = keep ? -1 : closing(name, i);
     if (end < 0) text += c;
     else i = end;

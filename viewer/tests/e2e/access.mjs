@@ -33,9 +33,25 @@ const STATES = [
   ["the help", (page) => page.evaluate(() => window.kasuri.views[0].help.open())],
 ];
 
-export const access = ["light", "dark"].map((theme) => ({
-  name: `axe finds nothing wrong, ${theme}`,
-  file: "demo",
+/** The same of a recording with samples. */
+const CODE_STATES = [
+  ["the flame graph", (page) => page.getByRole("tab", { name: "Flame graph" }).click()],
+  ["a box", async (page) => {
+    await page.locator(".flame-canvas").focus();
+    for (const key of ["ArrowDown", "ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+  }],
+  ["callers and callees", (page) => page.locator(".flame-chosen .tool").click()],
+  ["what is looked for", (page) => page.fill(".flame .filter", "visit_01")],
+  ["the table", (page) => page.locator('[data-do="flame-table"]').click()],
+  ["functions in rows", (page) => page.getByRole("button", { name: /^Functions/ }).click()],
+  ["a state with its stack", (page) => page.evaluate(() => window.kasuri.views[0].selection.selectNumber(0, 4))],
+  ["the help", (page) => page.evaluate(() => window.kasuri.views[0].help.open())],
+];
+
+const pages = [["demo", "", STATES], ["code", " in flame graphs", CODE_STATES]];
+export const access = pages.flatMap(([file, what, states]) => ["light", "dark"].map((theme) => ({
+  name: `axe finds nothing wrong${what}, ${theme}`,
+  file,
   theme,
   run: async ({ page, open, settled }) => {
     await open();
@@ -43,7 +59,7 @@ export const access = ["light", "dark"].map((theme) => ({
     // Through the debugger: the page takes no script but its own.
     await page.evaluate(axe);
     const wrong = [];
-    for (const [state, act] of STATES) {
+    for (const [state, act] of states) {
       await act(page);
       await page.waitForTimeout(150);
       await settled();
@@ -56,4 +72,4 @@ export const access = ["light", "dark"].map((theme) => ({
     await page.evaluate(() => document.body.append(document.createElement("button")));
     assert.notDeepEqual(await faults(page), []);
   },
-}));
+})));

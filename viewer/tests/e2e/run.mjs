@@ -5,6 +5,7 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { launch } from "../browser.mjs";
 import { access } from "./access.mjs";
+import { code } from "./code.mjs";
 import { scenarios } from "./scenarios.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -21,7 +22,7 @@ function generate(name, slices, kind) {
   return file;
 }
 
-const files = { demo: generate("demo", 3000, "demo"), flat: generate("flat", 1_000_000, "flat"), pair: generate("pair", 3000, "pair") };
+const files = { demo: generate("demo", 3000, "demo"), flat: generate("flat", 1_000_000, "flat"), pair: generate("pair", 3000, "pair"), code: generate("code", 10_000, "code"), code60: generate("code60", 60_000, "code60") };
 const real = resolve(process.env.KASURI_REPORT ?? join(root, "target/demo/quake.html"));
 if (existsSync(real)) files.real = real;
 else if (process.env.CI) throw new Error(`no real recording at ${real}`);
@@ -36,7 +37,7 @@ else console.log(`skipped: no recording of locks at ${locks} (make test-viewer m
 const browser = await launch();
 let failed = 0;
 // ONLY: scenarios whose name has this text.
-for (const { name, file, theme, size, run } of [...scenarios, ...access]) {
+for (const { name, file, theme, size, run } of [...scenarios, ...code, ...access]) {
   if (!files[file] || !name.includes(process.env.ONLY ?? "")) continue;
   const page = await browser.newPage({ viewport: size ?? { width: 1440, height: 900 }, colorScheme: theme ?? "light" });
   page.setDefaultTimeout(60_000);

@@ -1,0 +1,241 @@
+// Flame graphs and samples in the rows of threads, as a person uses them.
+import assert from "node:assert/strict";
+
+const text = (page, where) => page.locator(where).innerText();
+
+/** Opens the tab and waits for its boxes; gives where the canvas is. */
+async function flame(page) {
+  await page.getByRole("tab", { name: "Flame graph" }).click();
+  await page.waitForFunction(() => document.querySelector(".flame-canvas")?.style.height);
+  return page.locator(".flame-canvas").boundingBox();
+}
+
+/** Waits for what was asked for before to be on the canvas. */
+const drawn = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+
+/** Middle of row `row`, at a share of the width. */
+const at = (box, row, share = 0.5) => [box.x + box.width * share, box.y + row * 18 + 9];
+
+/** Waits until what `where` says has `part`. */
+const says = (page, where, part) => page.waitForFunction(([where, part]) => document.querySelector(where)?.textContent.includes(part), [where, part]);
+
+/** Colours of a row of the canvas from its left to its right, without repetitions. */
+const colours = (page, row) =>
+  page.evaluate((row) => {
+    const canvas = document.querySelector(".flame-canvas");
+    const { data } = canvas.getContext("2d").getImageData(0, row * 18 + 3, canvas.width, 1);
+    const found = [];
+    for (let i = 0; i < data.length; i += 4) {
+      const colour = [data[i], data[i + 1], data[i + 2]].join();
+      if (colour !== found.at(-1)) found.push(colour);
+    }
+    return found;
+  }, row);
+
+export const code = [
+  {
+    name: "a recording without samples shows no flame graph",
+    file: "flat",
+    run: async ({ page, open }) => {
+      await open();
+      assert.equal(await page.getByRole("tab", { name: "Flame graph" }).count(), 0);
+      assert.equal(await page.getByRole("button", { name: /^Functions/ }).count(), 0);
+      await page.keyboard.press("x");
+      assert.equal(await page.evaluate(() => window.kasuri.views[0].state.byFunction), false);
+    },
+  },
+  {
+    name: "a flame graph: hover, zoom, back, breadcrumbs, place copied",
+    file: "code",
+    size: { width: 1400, height: 900 },
+    run: async ({ page, open, shot }) => {
+      await open();
+      const box = await flame(page);
+      const facts = await text(page, ".flame-facts");
+      for (const part of ["the whole recording", "2 threads", "on CPU, from 10\u2009000 samples", "has a complete stack", "unsampled"]) assert(facts.includes(part), `${part} is not in ${facts}`);
+      await shot("flame");
+      await page.mouse.move(...at(box, 2));
+      await page.waitForSelector(".tooltip:not([hidden])");
+      const tip = await text(page, ".tooltip:not([hidden])");
+      for (const part of ["main", "100 % of what is shown", "in itself", "native code", "/usr/bin/solver", "solve.cpp:12"]) assert(tip.includes(part), `${part} is not in ${tip}`);
+      await page.mouse.click(...at(box, 3, 0.9));
+      await says(page, ".flame-crumbs", "worker_loop");
+      assert.match(await text(page, ".flame-crumbs"), /all \u203a _start \u203a main \u203a worker_loop/);
+      await shot("flame-zoomed");
+      await page.getByRole("button", { name: /solve\.cpp:40/ }).click();
+      await says(page, ".flame-chosen", "copied");
+      await page.locator(".flame-canvas").focus();
+      await page.keyboard.press("Escape");
+      await page.waitForFunction(() => document.querySelector(".flame-crumbs").textContent === "all");
+      // A click zooms, so a double click goes back to what was there before it.
+      await page.mouse.dblclick(...at(box, 3, 0.2));
+      await drawn(page);
+      assert.equal(await text(page, ".flame-crumbs"), "all");
+    },
+  },
+  {
+    name: "a flame graph by keys alone: boxes are read out, Enter zooms, Escape goes back",
+    file: "code",
+    run: async ({ page, open }) => {
+      await open();
+      await flame(page);
+      await page.evaluate(() => window.kasuri.views[0].selection.selectNumber(0, 3));
+      await page.locator(".flame-canvas").focus();
+      await page.evaluate(() => window.kasuri.views[0].selection.clear());
+      await says(page, ".flame-facts", "the whole recording");
+      const heard = () => text(page, ".for-readers");
+      await page.keyboard.press("ArrowDown");
+      assert.match(await heard(), /^all, /);
+      for (const name of ["_start", "main", "visit_00"]) {
+        await page.keyboard.press("ArrowDown");
+        assert((await heard()).startsWith(name), `${name}: ${await heard()}`);
+      }
+      await page.keyboard.press("ArrowRight");
+      assert.match(await heard(), /^worker_loop/);
+      await page.keyboard.press("Enter");
+      await says(page, ".flame-crumbs", "worker_loop");
+      await page.keyboard.press("Escape");
+      await page.waitForFunction(() => document.querySelector(".flame-crumbs").textContent === "all");
+    },
+  },
+  {
+    name: "a flame graph follows the selection: an area, a thread's state, what is in view",
+    file: "code60",
+    run: async ({ page, open, settled }) => {
+      await open();
+      await settled();
+      await flame(page);
+      await says(page, ".flame-facts", "60 threads");
+      await page.evaluate(() => {
+        const [view] = window.kasuri.views;
+        const tracks = view.state.layout.tracks.filter((track) => track.kind === "thread").slice(0, 3);
+        view.selection.selectArea(1e8, 3e8, 34 + tracks[0].y + 1, 34 + tracks[2].y + 1);
+      });
+      await says(page, ".flame-facts", "the marked area, 200 ms, 3 threads");
+      assert.equal(await page.getByRole("tab", { name: "Flame graph" }).getAttribute("aria-selected"), "true");
+      const ns = await page.evaluate(() => window.kasuri.views[0].flame.sums.running.sum);
+      assert(ns > 2e8 && ns < 6e8, `${ns} ns of three threads in 200 ms`);
+      await page.getByLabel("time that is added up").selectOption("view");
+      await page.evaluate(() => window.kasuri.views[0].navigation.show([2e8, 7e8]));
+      await says(page, ".flame-facts", "what is in view, 500 ms");
+      await page.getByLabel("time that is added up").selectOption("selected");
+      await page.getByLabel("threads that are added up").selectOption({ label: "solver/7 (1007)" });
+      await says(page, ".flame-facts", "solver/7 (1007)");
+    },
+  },
+  {
+    name: "a flame graph of waits, of both, by function, in a table; search; callers and callees",
+    file: "code",
+    theme: "dark",
+    run: async ({ page, open, shot }) => {
+      await open();
+      const box = await flame(page);
+      await page.locator('[data-do="flame-waiting"]').click();
+      await says(page, ".flame-facts", "waiting, from");
+      await page.locator('[data-do="flame-both"]').click();
+      await says(page, ".flame-facts", "on CPU, ");
+      await drawn(page);
+      await page.mouse.move(...at(box, 1, 0.99));
+      await says(page, ".tooltip:not([hidden])", "waiting");
+      await page.mouse.move(...at(box, 1, 0.01));
+      await says(page, ".tooltip:not([hidden])", "on CPU");
+      await shot("flame-both-dark");
+      await page.locator('[data-do="flame-running"]').click();
+      await page.fill(".flame .filter", "worker_loop");
+      await says(page, ".flame-controls", "of the time");
+      const share = /([\d.]+) % of the time/.exec(await text(page, ".flame-controls"))[1];
+      assert(share > 20 && share < 50, share);
+      await drawn(page);
+      assert((await colours(page, 3)).length > 3, "what does not match is paler");
+      await page.locator('[data-do="flame-callers"]').click();
+      await page.fill(".flame .filter", "");
+      await drawn(page);
+      await shot("flame-by-function-dark");
+      await page.locator('[data-do="flame-table"]').click();
+      await page.waitForSelector(".flame table");
+      const first = await text(page, ".flame tbody tr:first-child td:first-child");
+      await page.locator(".flame tbody tr:first-child .link").click();
+      await says(page, ".flame-crumbs", "callers and callees of");
+      assert((await text(page, ".flame-crumbs")).includes(first), first);
+      await drawn(page);
+      // The function's own row, over the whole width, is in view.
+      const own = await page.evaluate(() => {
+        const box = document.querySelector(".flame-box");
+        const { middle } = window.kasuri.views[0].flame.graph.flame;
+        return { top: middle * 18 - box.scrollTop, room: box.clientHeight };
+      });
+      assert(own.top >= 0 && own.top + 18 <= own.room, JSON.stringify(own));
+      assert.equal(await page.locator('[data-do="flame-table"]').getAttribute("aria-pressed"), "false");
+      await shot("flame-sandwich-dark");
+    },
+  },
+  {
+    name: "samples in rows: ticks at deep zoom, stacks on hover and in the details, rows by function",
+    file: "code",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      const range = await page.evaluate(async () => {
+        const [view] = window.kasuri.views;
+        const [line] = view.recording.lines;
+        const unit = await view.recording.unit(line, 0);
+        let i = 0;
+        while (unit.value[i] !== 4 || unit.value[i + 1] !== 2) i++;
+        view.navigation.show([unit.start[i] - 2e7, unit.end[i] + 2e7]);
+        return { middle: (unit.start[i] + unit.end[i]) / 2, item: i, before: unit.start[i] - 1e5 };
+      });
+      const row = (t) => page.evaluate((t) => {
+        const [view] = window.kasuri.views;
+        const track = view.state.layout.tracks.find((track) => track.kind === "thread");
+        const box = view.stage.canvas.getBoundingClientRect();
+        return [box.left + view.state.x(t), box.top + 34 + track.y - view.state.view.scroll + track.rows[0].y + 4];
+      }, t);
+      await page.mouse.move(...(await row(range.middle)));
+      await says(page, ".tooltip:not([hidden])", "waited in");
+      const tip = await text(page, ".tooltip:not([hidden])");
+      for (const part of ["sleeping", "futex_wait_queue", "pthread_mutex_lock", "woken by solver/1 (1001)"]) assert(tip.includes(part), `${part} is not in ${tip}`);
+      await shot("wait-stack");
+      await page.mouse.move(...(await row(range.before)));
+      await says(page, ".tooltip:not([hidden])", "ran");
+      await page.waitForFunction(() => window.kasuri.views[0].scenes.now().code !== undefined);
+      await settled();
+      const pixels = () => page.evaluate(() => {
+        const [view] = window.kasuri.views;
+        const track = view.state.layout.tracks.find((track) => track.kind === "thread");
+        // A copy: the browser warns of a canvas that is read again and again.
+        const canvas = document.createElement("canvas");
+        [canvas.width, canvas.height] = [view.stage.canvas.width, view.stage.canvas.height];
+        const pen = canvas.getContext("2d", { willReadFrequently: true });
+        pen.drawImage(view.stage.canvas, 0, 0);
+        const top = 34 + track.y + track.rows[0].y;
+        const colours = (y) => new Set(new Uint32Array(pen.getImageData(0, y, canvas.width, 1).data.buffer)).size;
+        return { states: colours(top + 2), foot: colours(top + track.rows[0].height - 3) };
+      });
+      const states = await pixels();
+      await page.mouse.move(10, 400);
+      await page.keyboard.press("x");
+      await page.waitForFunction(() => window.kasuri.views[0].scenes.now().code?.colours);
+      await settled();
+      assert((await pixels()).states > states.states + 3, "functions have colours of their own");
+      await shot("rows-by-function");
+      await page.waitForFunction(() => location.hash.includes("functions=1"));
+      await page.evaluate((item) => window.kasuri.views[0].selection.selectNumber(0, item), range.item);
+      await page.waitForSelector(".stack");
+      assert((await text(page, ".stack")).includes("pthread_mutex_lock"));
+    },
+  },
+  {
+    name: "a flame graph in a narrow window, and with sixty threads",
+    file: "code60",
+    size: { width: 700, height: 800 },
+    run: async ({ page, open, shot }) => {
+      await open();
+      await flame(page);
+      await shot("flame-narrow");
+      const { wide, inner } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, inner: window.innerWidth }));
+      assert(wide <= inner, `the page is ${wide} wide`);
+      const height = await page.locator(".flame-box").evaluate((box) => box.clientHeight);
+      assert(height >= 90, `${height} px are left for boxes`);
+    },
+  },
+];
