@@ -1,7 +1,7 @@
 //! Any bytes as a file of code with debug information, as the kernel's list of symbols, and as the map of a JIT compiler.
 //! Shared by the fuzz target and `crates/symbols/tests/names.rs`.
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, Tables};
-use kasuri_symbols::{Bytes, Event, Files, Opened, build_id, run, tasks};
+use kasuri_symbols::{Bytes, Event, Files, Opened, Why, build_id, run, tasks};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,11 +26,11 @@ impl Files for Same {
     fn vdso(&self) -> Option<Bytes> {
         Some(self.0.clone())
     }
-    fn kernel(&self) -> Option<Bytes> {
-        Some(self.0.clone())
+    fn kernel(&self) -> Result<Bytes, Why> {
+        Ok(self.0.clone())
     }
-    fn jit_map(&self, _: i32) -> Option<Bytes> {
-        Some(self.0.clone())
+    fn jit_map(&self, _: i32) -> Result<Bytes, Why> {
+        Ok(self.0.clone())
     }
     fn began_ns(&self) -> u64 {
         1

@@ -80,6 +80,15 @@ pub fn current_clocksource() -> Option<String> {
     Some(text.trim().to_owned())
 }
 
+/// Whether two anchors lie in the same boot of one machine: the difference of its clocks is the time at which it
+/// started.
+pub(crate) fn same_boot(then: &Anchor, now: &Anchor) -> bool {
+    let started = |a: &Anchor| i128::from(a.realtime_ns) - i128::from(a.monotonic_ns);
+    now.monotonic_ns > then.monotonic_ns
+        && now.native > then.native
+        && started(then).abs_diff(started(now)) < 60_000_000_000
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,5 +102,27 @@ mod tests {
             assert!(StampClock::choose() != StampClock::Native || next.native >= last.native);
             last = next;
         }
+    }
+
+    #[test]
+    fn an_anchor_of_another_boot_is_told_apart() {
+        let then = Anchor {
+            native: 10,
+            monotonic_ns: 1_000,
+            realtime_ns: 1_000_000_000_000,
+        };
+        let later = Anchor {
+            native: 20,
+            monotonic_ns: 6_000,
+            realtime_ns: 1_000_000_005_100,
+        };
+        let rebooted = Anchor {
+            native: 20,
+            monotonic_ns: 6_000,
+            realtime_ns: 2_000_000_000_000,
+        };
+        assert!(same_boot(&then, &later));
+        assert!(!same_boot(&then, &rebooted));
+        assert!(!same_boot(&later, &then));
     }
 }

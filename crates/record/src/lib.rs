@@ -46,6 +46,7 @@ pub use error::{Error, Result};
 pub use files::{
     directory, output, pack,
     recover::{Recovered, recover},
+    symbolize,
 };
 pub use guard::safefs;
 pub use kernel::{perf, selection, tracefs, uprobes};

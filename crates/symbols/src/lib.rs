@@ -31,7 +31,7 @@ pub use elf::build_id;
 pub use source::{Files, Opened, Task, tasks};
 pub use work::{Event, Phase, run};
 
-use kasuri_format::call_paths::{NONE, Tables};
+use kasuri_format::call_paths::{Call, NONE, Tables};
 use std::sync::Arc;
 
 /// Bytes of an open file. They stay readable as long as this lives, also when the file is cut.
@@ -52,6 +52,8 @@ pub enum Why {
     NoJitMap,
     /// An address outside of any file.
     NoModule,
+    /// A list that only the machine has that made the recording, until it is started again.
+    OtherBoot,
     /// The time was over, or its file cannot be read by the libraries that read debug information.
     NotReached,
 }
@@ -66,19 +68,51 @@ impl Why {
             Why::KernelHidden => "kernel symbols hidden",
             Why::NoJitMap => "no map of generated code",
             Why::NoModule => "no file at that address",
-            Why::NotReached => "time was over",
+            Why::OtherBoot => "recorded elsewhere, or before a restart",
+            Why::NotReached => "time was over, or file unreadable",
         }
+    }
+}
+
+/// How much is known about a frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Known {
+    /// No name.
+    #[default]
+    Nothing,
+    /// Its function.
+    Function,
+    /// Its line too.
+    Line,
+}
+
+impl Known {
+    /// What a frame's calls say.
+    pub fn of(calls: &[Call]) -> Known {
+        match calls {
+            _ if calls.iter().any(|c| c.line > 0) => Known::Line,
+            _ if calls.iter().any(|c| !c.function.is_empty()) => Known::Function,
+            _ => Known::Nothing,
+        }
+    }
+
+    /// Of each row of [`Tables::frames`].
+    pub fn of_all(tables: &Tables) -> Vec<Known> {
+        let mut known = vec![Known::Nothing; tables.frames.len()];
+        for names in &tables.names {
+            if let Some(slot) = known.get_mut(names.frame as usize) {
+                *slot = Known::of(&names.calls);
+            }
+        }
+        known
     }
 }
 
 /// Rows of [`Tables::frames`] without a name: the frames to ask for.
 pub fn unnamed(tables: &Tables) -> Vec<u32> {
-    let mut named = vec![false; tables.frames.len()];
-    for names in &tables.names {
-        if let Some(slot) = named.get_mut(names.frame as usize) {
-            *slot = names.calls.iter().any(|c| !c.function.is_empty());
-        }
-    }
-    let rows = 0..tables.frames.len().min(NONE as usize) as u32;
-    rows.filter(|&row| !named[row as usize]).collect()
+    let known = Known::of_all(tables).into_iter().zip(0..NONE);
+    known
+        .filter(|(k, _)| *k == Known::Nothing)
+        .map(|(_, row)| row)
+        .collect()
 }

@@ -34,9 +34,15 @@ pub trait Files {
     /// The code that the kernel maps into processes.
     fn vdso(&self) -> Option<Bytes>;
     /// `/proc/kallsyms`, if the running kernel is the recorded one.
-    fn kernel(&self) -> Option<Bytes>;
+    ///
+    /// # Errors
+    /// The reason that there is none.
+    fn kernel(&self) -> Result<Bytes, Why>;
     /// The perf map of a process.
-    fn jit_map(&self, pid: i32) -> Option<Bytes>;
+    ///
+    /// # Errors
+    /// The reason that there is none.
+    fn jit_map(&self, pid: i32) -> Result<Bytes, Why>;
     /// When the recording began: CLOCK_REALTIME, ns.
     fn began_ns(&self) -> u64;
 }
@@ -106,7 +112,6 @@ pub fn tasks(tables: &Tables, frames: &[u32], files: &dyn Files) -> Vec<Task> {
 }
 
 fn find(module: &Module, files: &dyn Files) -> Source {
-    let or = |found: Option<Source>, why| found.unwrap_or(Source::Nothing(why));
     match module.kind {
         ModuleKind::Elf => find_elf(module, files),
         ModuleKind::Vdso => {
@@ -119,10 +124,13 @@ fn find(module: &Module, files: &dyn Files) -> Source {
                 debug: None,
                 shared: None,
             });
-            or(source, Why::Replaced)
+            source.unwrap_or(Source::Nothing(Why::Replaced))
         }
-        ModuleKind::Kernel => or(files.kernel().map(Source::Kernel), Why::KernelHidden),
-        ModuleKind::Jit => or(files.jit_map(module.pid).map(Source::Jit), Why::NoJitMap),
+        ModuleKind::Kernel => files.kernel().map_or_else(Source::Nothing, Source::Kernel),
+        ModuleKind::Jit => {
+            let map = files.jit_map(module.pid);
+            map.map_or_else(Source::Nothing, Source::Jit)
+        }
         ModuleKind::Unreadable => Source::Nothing(Why::Missing),
     }
 }
@@ -153,14 +161,18 @@ fn find_elf(module: &Module, files: &dyn Files) -> Source {
     }
 }
 
-/// The file that ran.
+/// The file that ran: at its path, or in a directory of debug files.
 fn code(module: &Module, files: &dyn Files) -> Result<Bytes, Why> {
     let path = Path::new(&module.path);
     let mut why = Why::Missing;
-    if !path.is_absolute() {
+    let (Ok(below_root), Some(name)) = (path.strip_prefix("/"), path.file_name()) else {
         return Err(why);
+    };
+    let mut places = vec![path.to_owned()];
+    for dir in files.debug_dirs() {
+        places.extend([dir.join(below_root), dir.join(name)]);
     }
-    for opened in candidates(path, files) {
+    for opened in places.iter().flat_map(|place| candidates(place, files)) {
         let Some(facts) = Facts::of((*opened.bytes).as_ref()) else {
             why = Why::Replaced;
             continue;
@@ -187,38 +199,36 @@ fn debug_file(
     facts: Option<&Facts<'_>>,
     files: &dyn Files,
 ) -> Option<(PathBuf, Bytes)> {
-    if let Some(found) = by_build_id(&module.build_id, files) {
-        return Some(found);
-    }
-    let (name, crc) = facts.and_then(|f| f.debug_link)?;
+    let found = by_build_id(&module.build_id, files);
+    let found = found.or_else(|| by_link(module, facts?.debug_link?, files));
+    found.or_else(|| Some((PathBuf::from(&module.path), fetch(&module.build_id, files)?)))
+}
+
+fn by_link(
+    module: &Module,
+    (name, crc): (&[u8], u32),
+    files: &dyn Files,
+) -> Option<(PathBuf, Bytes)> {
     // A name of one component: others may have written it.
     let name = std::str::from_utf8(name).ok().filter(|n| plain(n))?;
     let dir = Path::new(&module.path).parent()?;
     let below_root = dir.strip_prefix("/").ok()?;
     let mut places = vec![dir.join(name), dir.join(".debug").join(name)];
-    places.extend(
-        files
-            .debug_dirs()
-            .iter()
-            .map(|d| d.join(below_root).join(name)),
-    );
+    let dirs = files.debug_dirs().iter();
+    places.extend(dirs.map(|d| d.join(below_root).join(name)));
+    let is_debug_file = |bytes: &[u8]| {
+        Facts::of(bytes).is_some_and(|facts| match module.build_id.is_empty() {
+            true => crc32fast::hash(bytes) == crc,
+            false => facts.build_id == module.build_id,
+        })
+    };
     for place in places.iter().filter(|p| **p != Path::new(&module.path)) {
-        for opened in candidates(place, files) {
-            let bytes: &[u8] = (*opened.bytes).as_ref();
-            let Some(facts) = Facts::of(bytes) else {
-                continue;
-            };
-            let same = match module.build_id.is_empty() {
-                true => crc32fast::hash(bytes) == crc,
-                false => facts.build_id == module.build_id,
-            };
-            if same {
-                return Some((place.clone(), opened.bytes));
-            }
+        let mut found = candidates(place, files);
+        if let Some(opened) = found.find(|o| is_debug_file((*o.bytes).as_ref())) {
+            return Some((place.clone(), opened.bytes));
         }
     }
-    let fetched = fetch(&module.build_id, files)?;
-    Some((PathBuf::from(&module.path), fetched))
+    None
 }
 
 fn plain(name: &str) -> bool {

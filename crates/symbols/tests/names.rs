@@ -104,11 +104,13 @@ impl Files for Fake {
     fn vdso(&self) -> Option<Bytes> {
         None
     }
-    fn kernel(&self) -> Option<Bytes> {
-        self.kernel.clone().map(|b| Arc::new(b) as Bytes)
+    fn kernel(&self) -> Result<Bytes, Why> {
+        let bytes = self.kernel.clone().ok_or(Why::KernelHidden)?;
+        Ok(Arc::new(bytes))
     }
-    fn jit_map(&self, _: i32) -> Option<Bytes> {
-        self.jit.clone().map(|b| Arc::new(b) as Bytes)
+    fn jit_map(&self, _: i32) -> Result<Bytes, Why> {
+        let bytes = self.jit.clone().ok_or(Why::NoJitMap)?;
+        Ok(Arc::new(bytes))
     }
     fn began_ns(&self) -> u64 {
         1000

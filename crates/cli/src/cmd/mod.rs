@@ -18,6 +18,7 @@ mod recover;
 mod report;
 mod sql;
 mod stat;
+mod symbolize;
 mod volume;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -67,6 +68,7 @@ pub enum Command {
     Merge(merge::Args),
     Sql(sql::Args),
     Recover(recover::Args),
+    Symbolize(symbolize::Args),
     Overhead(overhead::Args),
     Events(events::Args),
     Doctor(doctor::Args),
@@ -112,6 +114,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Events(args) => events::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Recover(args) => recover::run(args),
+        Command::Symbolize(args) => symbolize::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => man::run(args),
         Command::LabWorker(args) => lab_worker::run(args),

@@ -6,11 +6,13 @@
 //! | [`pack`] | the directory into one `.kasuri` file |
 //! | `recover` | what a killed recorder left |
 //! | [`output`] | how any command writes the file that its user named |
+//! | [`symbolize`] | names added to a packed file |
 //! | `symbols` | names of the places that lock probes reported |
 pub mod directory;
 pub mod output;
 pub mod pack;
 pub(crate) mod recover;
+pub mod symbolize;
 pub(crate) mod symbols;
 #[cfg(test)]
 mod tests;

@@ -16,8 +16,10 @@ use crate::guard::safefs::{Access, Held};
 use crate::guard::sigbus::Guarded;
 use crate::kernel::perf;
 use crate::losses::Losses;
+use crate::names::{Found, Naming, Request};
 use crate::notice::{Notice, Notify, Summary};
-use kasuri_format::call_paths::read_log;
+use crate::quote::shell_word;
+use kasuri_format::call_paths::{Tables, read_log};
 use kasuri_format::container::{
     BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,
     encode_kernel_blocks, encode_perf_blocks, encode_sample_blocks,
@@ -33,6 +35,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Frames whose names are in one block.
+pub(crate) const NAMES_IN_BLOCK: usize = 1 << 16;
 /// Raw bytes that one thread encodes at a time.
 const SLICE_BYTES: usize = 8 << 20;
 
@@ -247,8 +251,14 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
             writer.sites(&table).map_err(write_error)?;
         }
     }
-    write_call_paths(dirs[0], &mut writer, &mut packed).map_err(write_error)?;
+    let pids = procs.iter().map(|p| p.pid);
+    let naming = write_call_paths(dirs[0], &mut writer, &mut packed).map_err(write_error)?;
+    // Begun before the threads that encode are made, and finished after them.
+    let naming = naming.map(|tables| Naming::start(Request::of(tables, &meta, pids)));
     write_events(dirs, &meta, &mut writer, &mut packed, outside)?;
+    if let Some(naming) = naming {
+        write_names(&naming.finish(), &mut writer, outside).map_err(write_error)?;
+    }
     let (out, bytes) = writer.finish().map_err(write_error)?;
     out.into_inner()
         .map_err(|e| write_error(e.into_error()))?
@@ -259,24 +269,24 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
     Ok(packed)
 }
 
-/// Writes modules, frames and paths, then the samples that refer to them. A log that a kill cut off ends in half a record;
+/// Writes modules, frames and paths, then the samples that refer to them; returns what names can be found for. A log that a kill cut off ends in half a record;
 /// what is before it is whole.
 fn write_call_paths(
     dir: &Held,
     writer: &mut Writer<BufWriter<File>>,
     packed: &mut Packed,
-) -> io::Result<()> {
+) -> io::Result<Option<Tables>> {
     let rows: Vec<SamplingRow> = lines(dir, SAMPLING, packed);
     if !rows.is_empty() {
         writer.sampling(&rows)?;
     }
     let input = match map(dir, CALL_PATHS) {
         Ok(Some(input)) => input,
-        Ok(None) => return Ok(()),
-        Err(_) if dir.stat_of(CALL_PATHS).is_err() => return Ok(()),
+        Ok(None) => return Ok(None),
+        Err(_) if dir.stat_of(CALL_PATHS).is_err() => return Ok(None),
         Err(why) => {
             packed.damage.push(why);
-            return Ok(());
+            return Ok(None);
         }
     };
     let (log, error) = read_log(input.map.bytes(), 0);
@@ -287,7 +297,30 @@ fn write_call_paths(
     writer.call_paths(&log.tables)?;
     let blocks = encode_sample_blocks(&log.samples, &EncodeOptions::default());
     packed.samples += log.samples.len() as u64;
-    writer.blocks(&blocks)
+    writer.blocks(&blocks)?;
+    Ok(Some(log.tables))
+}
+
+/// Writes the names that were found, and says when there was no time for all.
+fn write_names(
+    found: &Found,
+    writer: &mut Writer<BufWriter<File>>,
+    outside: &mut Outside<'_>,
+) -> io::Result<()> {
+    // In blocks that are read whole.
+    for some in found.names.chunks(NAMES_IN_BLOCK) {
+        writer.names(some)?;
+    }
+    let late = found.n_not_reached();
+    if late > 0 {
+        (outside.notify)(Notice::Note(format!(
+            "{late} of {} places in the code have no name yet, because it would have taken too long; \
+             `kasuri symbolize {}` names them",
+            found.n_asked,
+            shell_word(outside.output)
+        )));
+    }
+    Ok(())
 }
 
 /// Reads `meta.json`.

@@ -16,7 +16,7 @@ use crate::rings::collector::{Collector, write_unplaced};
 use crate::rings::ringfile::repair_chunk_files;
 use crate::rings::session::{self, Left};
 use kasuri_format::container::{BlockKind, Recording, Writer};
-use kasuri_format::meta::{Anchor, Meta};
+use kasuri_format::meta::Meta;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -195,7 +195,7 @@ fn complete(mut meta: Meta) -> Amend {
     let now = clock::anchor();
     let mut anchors = Vec::new();
     if !meta.complete && meta.end.is_none() {
-        anchors.extend(same_boot(&meta.start, &now).then_some(now));
+        anchors.extend(clock::same_boot(&meta.start, &now).then_some(now));
         meta.missing.push(
             "the recorder was killed: kernel events that it had not yet read are missing (at most those of the last two seconds, on a quiet CPU the last 4 KiB), and everything after it".to_owned(),
         );
@@ -204,15 +204,6 @@ fn complete(mut meta: Meta) -> Amend {
         meta: Some(meta),
         anchors,
     }
-}
-
-/// Whether two anchors lie in the same boot of one machine: the difference of its clocks is the time at which it
-/// started.
-fn same_boot(then: &Anchor, now: &Anchor) -> bool {
-    let started = |a: &Anchor| i128::from(a.realtime_ns) - i128::from(a.monotonic_ns);
-    now.monotonic_ns > then.monotonic_ns
-        && now.native > then.native
-        && started(then).abs_diff(started(now)) < 60_000_000_000
 }
 
 fn recover_file(path: &Path, output: Option<&Path>, notify: Notify<'_>) -> Result<Recovered> {
@@ -279,31 +270,4 @@ fn salvage_into(
     pending.commit()?;
     packed.bytes = n;
     Ok(packed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_anchor_of_another_boot_is_told_apart() {
-        let then = Anchor {
-            native: 10,
-            monotonic_ns: 1_000,
-            realtime_ns: 1_000_000_000_000,
-        };
-        let later = Anchor {
-            native: 20,
-            monotonic_ns: 6_000,
-            realtime_ns: 1_000_000_005_100,
-        };
-        let rebooted = Anchor {
-            native: 20,
-            monotonic_ns: 6_000,
-            realtime_ns: 2_000_000_000_000,
-        };
-        assert!(same_boot(&then, &later));
-        assert!(!same_boot(&then, &rebooted));
-        assert!(!same_boot(&later, &then));
-    }
 }

@@ -151,6 +151,54 @@ fn tables_and_chunks_of_a_directory_are_in_its_file() {
     assert!(!left.at("run.kasuri.part").exists());
 }
 
+/// This program's build-id, and the address in its file of a function.
+fn own_code(function: usize) -> (PathBuf, Vec<u8>, u64) {
+    let exe = std::env::current_exe().unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let name = exe.display().to_string();
+    let line = maps.lines().find(|line| line.ends_with(&name)).unwrap();
+    let base = u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
+    let id = kasuri_symbols::build_id(&std::fs::read(&exe).unwrap());
+    (exe, id, function as u64 - base)
+}
+
+#[test]
+fn places_in_the_code_have_their_names_in_the_file() {
+    use kasuri_format::call_paths::{Frame, LogWriter, Module, ModuleKind, NONE, Tables};
+    let (exe, build_id, address) = own_code(own_code as *const () as usize);
+    let module = |path: PathBuf, build_id| Module {
+        kind: ModuleKind::Elf,
+        path: path.display().to_string(),
+        build_id,
+        pid: 0,
+    };
+    let tables = Tables {
+        modules: vec![module("/nowhere".into(), vec![1]), module(exe, build_id)],
+        frames: [(0, 1), (1, address + 1)]
+            .map(|(module, address)| Frame { module, address })
+            .to_vec(),
+        paths: [(NONE, 0), (0, 1)]
+            .map(|(caller, frame)| kasuri_format::call_paths::Path { caller, frame })
+            .to_vec(),
+        names: Vec::new(),
+    };
+    let mut log = LogWriter::default();
+    log.tables(&tables);
+    let left = Left::new(&meta());
+    left.put("call-paths.log", log.bytes());
+    left.pack().unwrap();
+    left.recording(|recording| {
+        let names = &recording.call_paths().names;
+        assert_eq!(names.len(), 1, "{names:?}");
+        let call = names[0].calls.last().unwrap();
+        assert_eq!(names[0].frame, 1);
+        assert!(
+            call.function.contains("own_code") && call.line > 0,
+            "{call:?}"
+        );
+    });
+}
+
 #[test]
 fn the_good_part_of_each_damaged_file_is_kept_and_the_rest_is_said() {
     let left = Left::new(&meta());

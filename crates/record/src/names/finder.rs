@@ -5,7 +5,7 @@
 use super::Request;
 use crate::guard::safefs::{self, Access, Held};
 use crate::guard::sigbus::Guarded;
-use kasuri_symbols::{Bytes, Files, Opened};
+use kasuri_symbols::{Bytes, Files, Opened, Why};
 use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::fs::File;
@@ -77,27 +77,30 @@ impl Files for Finder<'_> {
         vdso().map(|bytes| Arc::new(bytes) as Bytes)
     }
 
-    fn kernel(&self) -> Option<Bytes> {
+    fn kernel(&self) -> Result<Bytes, Why> {
         if !self.request.is_this_boot {
-            return None;
+            return Err(Why::OtherBoot);
         }
-        let list = safefs::open_regular(Path::new("/proc/kallsyms")).ok()?;
-        let bytes = safefs::read_at_most(list, LIST_BYTES_MAX).ok()?;
-        Some(Arc::new(bytes))
+        let list = safefs::open_regular(Path::new("/proc/kallsyms")).ok();
+        read(list.ok_or(Why::KernelHidden)?).ok_or(Why::KernelHidden)
     }
 
-    fn jit_map(&self, pid: i32) -> Option<Bytes> {
+    fn jit_map(&self, pid: i32) -> Result<Bytes, Why> {
         if !self.request.is_this_boot {
-            return None;
+            return Err(Why::OtherBoot);
         }
-        let file = jit_map(pid, self.request.began_ns)?;
-        let bytes = safefs::read_at_most(file, LIST_BYTES_MAX).ok()?;
-        Some(Arc::new(bytes))
+        let file = jit_map(pid, self.request.began_ns).ok_or(Why::NoJitMap)?;
+        read(file).ok_or(Why::NoJitMap)
     }
 
     fn began_ns(&self) -> u64 {
         self.request.began_ns
     }
+}
+
+fn read(list: File) -> Option<Bytes> {
+    let bytes = safefs::read_at_most(list, LIST_BYTES_MAX).ok()?;
+    Some(Arc::new(bytes))
 }
 
 fn opened(file: &File) -> Option<Opened> {

@@ -54,18 +54,13 @@ pub(super) struct Helper {
 
 impl Helper {
     /// None: there is no process or descriptor left.
-    pub fn fork(
-        request: &Request,
-        wanted: &[u32],
-        skip: &[(usize, Phase)],
-        deadline: Instant,
-    ) -> Option<Helper> {
+    pub fn fork(request: &Request, skip: &[(usize, Phase)], deadline: Instant) -> Option<Helper> {
         let pipe = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;
         // SAFETY: the child uses memory of its own copy, makes its own threads, and ends by _exit(2); see the module.
         match unsafe { libc::fork() } {
             -1 => None,
             0 => {
-                let work = || in_child(request, wanted, skip, deadline, File::from(pipe.1));
+                let work = || in_child(request, skip, deadline, File::from(pipe.1));
                 let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
                 // SAFETY: ends this process without running what the parent has set up for its own end.
                 unsafe { libc::_exit(i32::from(ended.is_err())) }
@@ -173,22 +168,17 @@ fn why(number: u32) -> Option<Why> {
         Why::KernelHidden,
         Why::NoJitMap,
         Why::NoModule,
+        Why::OtherBoot,
         Why::NotReached,
     ];
     all.into_iter().find(|w| *w as u32 == number)
 }
 
-fn in_child(
-    request: &Request,
-    wanted: &[u32],
-    skip: &[(usize, Phase)],
-    deadline: Instant,
-    pipe: File,
-) {
+fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe: File) {
     quiet();
     limit(request.limit);
     let finder = Finder::new(request);
-    let tasks = kasuri_symbols::tasks(&request.tables, wanted, &finder);
+    let tasks = kasuri_symbols::tasks(&request.tables, &request.wanted, &finder);
     drop(finder);
     give_up_root();
     // After giving up root, which would undo it.

@@ -11,9 +11,11 @@
 mod finder;
 mod helper;
 
+use crate::clock;
 use kasuri_format::call_paths::{Log, NONE, Names, Tables, continue_log};
+use kasuri_format::meta::Meta;
 use kasuri_symbols::{Phase, Why};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -29,8 +31,10 @@ const GRACE: Duration = Duration::from_millis(250);
 /// What to name, and where to look.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Modules and frames. Those of `tables.names` are left as they are.
+    /// Modules and frames.
     pub tables: Tables,
+    /// Rows of frames to name.
+    pub wanted: Vec<u32>,
     /// Processes of the recording: those that live show the files of their mount name spaces.
     pub pids: Vec<i32>,
     /// When the recording began: CLOCK_REALTIME, ns.
@@ -52,6 +56,29 @@ pub struct Request {
 /// Directories of separate debug files that are always searched.
 pub const DEBUG_DIRS: [&str; 1] = ["/usr/lib/debug"];
 
+impl Request {
+    /// All frames without names, with the limits of packing.
+    pub fn of(tables: Tables, meta: &Meta, pids: impl IntoIterator<Item = i32>) -> Request {
+        let began = &meta.start;
+        let pids: BTreeSet<i32> = pids.into_iter().filter(|pid| *pid > 0).collect();
+        Request {
+            wanted: kasuri_symbols::unnamed(&tables),
+            tables,
+            pids: pids.into_iter().collect(),
+            began_ns: began.realtime_ns,
+            is_this_boot: clock::same_boot(began, &clock::anchor()),
+            debug_dirs: DEBUG_DIRS.map(PathBuf::from).to_vec(),
+            fetched: HashMap::new(),
+            limit: PACKING_LIMIT,
+            patience: PACKING_LIMIT / 2,
+            n_threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
+        }
+    }
+}
+
+/// Time for names at packing; `kasuri symbolize` takes more.
+const PACKING_LIMIT: Duration = Duration::from_secs(2);
+
 /// Names that were found, and the reasons for those that were not.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
@@ -59,8 +86,8 @@ pub struct Found {
     pub names: Vec<Names>,
     /// Frames that were asked for.
     pub n_asked: u64,
-    /// Frames without names, by module (row, or [`NONE`]) and reason.
-    pub unnamed: BTreeMap<(u32, Why), u64>,
+    /// Frames for which there are no names, and the reasons.
+    pub unnamed: BTreeMap<u32, Why>,
     /// Files that have function names but no lines, because the time was over or their debug information cannot be read.
     pub without_lines: Vec<u32>,
 }
@@ -68,16 +95,13 @@ pub struct Found {
 impl Found {
     /// Frames without names.
     pub fn n_unnamed(&self) -> u64 {
-        self.unnamed.values().sum()
+        self.unnamed.len() as u64
     }
 
     /// Frames whose naming ended because the time was over, or at a file that cannot be read: another attempt may name them.
     pub fn n_not_reached(&self) -> u64 {
-        let late = self
-            .unnamed
-            .iter()
-            .filter(|((_, why), _)| *why == Why::NotReached);
-        late.map(|(_, n)| n).sum()
+        let late = self.unnamed.values().filter(|why| **why == Why::NotReached);
+        late.count() as u64
     }
 }
 
@@ -90,11 +114,10 @@ pub struct Naming {
 impl Naming {
     /// Begins. The first helper is forked before this returns; call it before other threads are made.
     pub fn start(request: Request) -> Naming {
-        let wanted = kasuri_symbols::unnamed(&request.tables);
-        if wanted.is_empty() {
+        if request.wanted.is_empty() {
             return Naming { thread: None };
         }
-        let state = State::new(request, wanted);
+        let state = State::new(request);
         let first = state.fork();
         let collect = move || state.collect(first);
         // Without a thread there are no names: `kasuri symbolize` adds them.
@@ -126,7 +149,6 @@ struct Progress {
 #[derive(Debug)]
 struct State {
     request: Request,
-    wanted: Vec<u32>,
     deadline: Instant,
     /// Left out: helpers died, or stood still, at it. By task.
     skip: Vec<(usize, Phase)>,
@@ -138,8 +160,8 @@ struct State {
 }
 
 impl State {
-    fn new(request: Request, mut wanted: Vec<u32>) -> State {
-        wanted.truncate(FRAMES_MAX);
+    fn new(mut request: Request) -> State {
+        request.wanted.truncate(FRAMES_MAX);
         State {
             deadline: Instant::now() + request.limit,
             log: Log {
@@ -150,7 +172,6 @@ impl State {
                 samples: Vec::new(),
             },
             request,
-            wanted,
             skip: Vec::new(),
             found: HashMap::new(),
             bytes: 0,
@@ -159,7 +180,7 @@ impl State {
     }
 
     fn fork(&self) -> Option<helper::Helper> {
-        helper::Helper::fork(&self.request, &self.wanted, &self.skip, self.deadline)
+        helper::Helper::fork(&self.request, &self.skip, self.deadline)
     }
 
     fn collect(mut self, first: Option<helper::Helper>) -> Found {
@@ -230,10 +251,10 @@ impl State {
             .map(|(task, module)| (*module, *task))
             .collect();
         let mut found = Found {
-            n_asked: self.wanted.len() as u64,
+            n_asked: self.request.wanted.len() as u64,
             ..Found::default()
         };
-        for frame in &self.wanted {
+        for frame in &self.request.wanted {
             if self.found.contains_key(frame) {
                 continue;
             }
@@ -247,7 +268,7 @@ impl State {
                 Some(task) if ended(task) => Why::NoSymbol,
                 _ => Why::NotReached,
             };
-            *found.unnamed.entry((module, why)).or_default() += 1;
+            found.unnamed.insert(*frame, why);
         }
         let lines_ended = |task: &u32| self.progress.ended.contains(&(*task, Phase::Lines));
         let modules = &self.request.tables.modules;
