@@ -63,21 +63,24 @@ export interface FunctionRun {
 
 /**
  * Gives the running pixels of a row of states the colours of the functions that ran: of each pixel the one sampled most, where
- * there is no sample that of the nearest one in the same run of pixels. Runs without any sample stay as they are.
+ * there is no sample that of the nearest one in the same run of pixels. Runs without any sample stay as they are. `begun` and `until`:
+ * when the states at the left and at the right edge begin and end; their samples may lie outside of the view.
  */
-export function colourByFunction(body: Uint32Array, span: Span, paths: CallPaths, colours: CodeColours, thread: number): FunctionRun[] {
+export function colourByFunction(body: Uint32Array, span: Span, paths: CallPaths, colours: CodeColours, thread: number, begun = span.t0, until = span.t1): FunctionRun[] {
   const { width } = span;
   const fns = sampledFunctions(span, paths, thread);
   const rgb = stateColour(State.Running, colours.dark);
   const running = ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16);
+  const isRunning = (x: number): boolean => body[x] !== 0 && (body[x]! & 0xffffff) === running;
+  edges(fns, span, paths, thread, begun, until, isRunning);
   const runs: FunctionRun[] = [];
   for (let x0 = 0; x0 < width; ) {
-    if ((body[x0]! & 0xffffff) !== running || body[x0] === 0) {
+    if (!isRunning(x0)) {
       x0++;
       continue;
     }
     let x1 = x0;
-    while (x1 < width && (body[x1]! & 0xffffff) === running && body[x1] !== 0) x1++;
+    while (x1 < width && isRunning(x1)) x1++;
     spread(fns, x0, x1);
     for (let x = x0; x < x1; x++) {
       const fn = fns[x]!;
@@ -90,6 +93,26 @@ export function colourByFunction(body: Uint32Array, span: Span, paths: CallPaths
     x0 = x1;
   }
   return runs;
+}
+
+/** Runs at the edges of the view take samples from outside of it, as far as these are the nearest. */
+function edges(fns: Int32Array, { t0, t1, width }: Span, paths: CallPaths, thread: number, begun: number, until: number, isRunning: (x: number) => boolean): void {
+  const [from, to] = between(paths, thread, t0, t1);
+  const { time } = paths.samples;
+  const outside = (i: number, inside: boolean): boolean => inside && i >= paths.samples.first[thread]! && i < paths.samples.first[thread + 1]! && momentOf(paths.samples, i) === Moment.OnCpu && paths.samples.path[i]! >= 0;
+  const left = outside(from - 1, time[from - 1]! >= begun) ? from - 1 : -1;
+  const right = outside(to, time[to]! <= until) ? to : -1;
+  const x = (t: number): number => Math.max(0, Math.min(width, Math.round(((t - t0) / (t1 - t0)) * width)));
+  const fnOf = (i: number): number => paths.frames.fn[paths.frame[paths.samples.path[i]!]!]!;
+  // Half of the way to the next sample, which may be outside too.
+  if (left >= 0) {
+    const end = from < to || right >= 0 ? x((time[left]! + time[from]!) / 2) : width;
+    for (let p = 0; p < end && isRunning(p); p++) if (fns[p]! < 0) fns[p] = fnOf(left);
+  }
+  if (right >= 0) {
+    const start = from < to || left >= 0 ? x((time[to - 1]! + time[right]!) / 2) : 0;
+    for (let p = width - 1; p >= start && isRunning(p); p--) if (fns[p]! < 0) fns[p] = fnOf(right);
+  }
 }
 
 /** For each pixel the function that most of its samples were in, -1 without one. */

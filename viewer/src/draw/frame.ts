@@ -1,6 +1,7 @@
 // One frame of the chart: a function of the recording, the layout, the viewport and what is selected.
 import { kindOf, nameOf } from "../data/value";
 import { SLICE_KINDS, Kind, SliceKind, State, STATE_NAMES, type LossRow } from "../data/index";
+import { itemsBetween, unitsBetween } from "../data/query";
 import type { Line } from "../data/recording";
 import type { Row, Track } from "../view/layout";
 import { nsPerPixel, xOf, type Viewport } from "../view/viewport";
@@ -128,7 +129,7 @@ export class Painter {
       const ok = paintLine(line, span, styleOf(scene, line), (u) => recording.want(line, u), target);
       complete &&= ok;
       if (byFunction && line.kind === Kind.State) {
-        for (const { x0, x1, fn } of colourByFunction(pixels.subarray(target.at, target.at + width), span, scene.code!.paths, byFunction, line.owner)) {
+        for (const { x0, x1, fn } of colourByFunction(pixels.subarray(target.at, target.at + width), span, scene.code!.paths, byFunction, line.owner, stateAt(scene, line, view.t0)?.[0], stateAt(scene, line, view.t1)?.[1])) {
           if (x1 - x0 >= 44 * dpr && labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value: State.Running, placed: at, fn });
         }
       }
@@ -269,6 +270,15 @@ export class Painter {
     this.svgHatches.set(key, known);
     return known;
   }
+}
+
+/** Begin and end of the state of `line` at `t`, where it is decoded. */
+function stateAt({ recording }: Scene, line: Line, t: number): [number, number] | undefined {
+  const [first, last] = unitsBetween(line, t, t);
+  const unit = first < last ? recording.peek(line, last - 1) : undefined;
+  if (!unit) return undefined;
+  const [i0, i1] = itemsBetween(unit, t, t);
+  return i0 < i1 ? [unit.start[i1 - 1]!, unit.end[i1 - 1]!] : undefined;
 }
 
 /** A tick at the foot of a thread's states for each sample, where there is room. */

@@ -3,6 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CodeKind, Moment, treeOf, type CallPaths } from "../../src/data/call-paths";
 import { addUp, byFunction, calleeTree, callerTree, Group, matched, runningAt, sandwich, waitAt, Weights, type Box, type CodeQuery } from "../../src/data/flame";
+import { State } from "../../src/data/index";
+import { CodeColours, colourByFunction } from "../../src/draw/code-rows";
+import { stateColour } from "../../src/draw/palette";
 import { placeSandwich, placeTree } from "../../src/draw/flame";
 import { joined } from "../../src/ui/code-subject";
 import { shortName } from "../../src/view/code-name";
@@ -145,6 +148,26 @@ void test("a sandwich has callers above the function and callees below", () => {
   const { placed, rows } = placeSandwich(sandwich(running(made(PATHS, SAMPLES), span(0, 1000)), 1), 100);
   assert.equal(rows, 4);
   assert.deepEqual(placed.map(({ box, row }) => [box.fn, row]), [[1, 1], [2, 2], [1, 2], [2, 3], [0, 0]]);
+});
+
+void test("running pixels take the nearest sample of their run, also one outside of the view", () => {
+  const paths = made([[-1, 0], [-1, 1], [-1, 2]], [{ time: 100, path: 0, weight: 1 }, { time: 200, path: 1, weight: 1 }, { time: 300, path: 2, weight: 1 }]);
+  const colours = new CodeColours(paths, false);
+  const rgb = stateColour(State.Running, false);
+  const ink = (0xff000000 | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
+  const runs = (t0: number, t1: number, blocked: number[] = [], begun = t0, until = t1): string => {
+    const body = new Uint32Array(20).fill(ink);
+    for (const x of blocked) body[x] = 0xff123456;
+    return colourByFunction(body, { t0, t1, width: 20, length: 1000 }, paths, colours, 0, begun, until).map(({ x0, x1, fn }) => `${fn}:${x0}-${x1}`).join(" ");
+  };
+  // 10 ns a pixel: samples at 5, 15.
+  assert.equal(runs(50, 250), "0:0-10 1:10-20");
+  assert.equal(runs(50, 250, [8, 9]), "0:0-8 1:10-20");
+  // Between two samples: each has its half where the run reaches to it, and nothing says what ran where it does not.
+  assert.equal(runs(110, 190), "");
+  assert.equal(runs(110, 190, [], 90, 210), "0:0-10 1:10-20");
+  assert.equal(runs(110, 190, [], 90, 195), "0:0-20");
+  assert.equal(runs(110, 190, [5], 90, 210), "0:0-5 1:6-20");
 });
 
 void test("spans that overlap are one", () => {
