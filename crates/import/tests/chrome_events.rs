@@ -505,3 +505,16 @@ fn complete_events_keep_their_place_among_others_of_their_time() {
         [("a", 100, 110, 0), ("b", 110, 115, 0), ("c", 120, 125, 0)]
     );
 }
+
+#[test]
+fn counters_make_no_thread() {
+    // They belong to process 1, whose main thread has no event: they ride on one that has.
+    let trace = read(&[
+        r#"{"ph":"C","pid":1,"tid":9,"ts":100,"name":"n","args":{"value":1}}"#,
+        r#"{"ph":"X","pid":1,"tid":5,"ts":120,"dur":5,"name":"a"}"#,
+        r#"{"ph":"X","pid":1,"tid":3,"ts":110,"dur":5,"name":"b"}"#,
+    ]);
+    let mut threads: Vec<_> = trace.threads.iter().map(|t| t.tid).collect();
+    threads.sort_unstable();
+    assert_eq!((threads, trace.counters.len()), (vec![3, 5], 1));
+}

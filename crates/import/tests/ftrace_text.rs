@@ -312,7 +312,18 @@ fn scripts_in_html_are_read_one_after_the_other_and_one_without_an_end_is_an_err
     assert_eq!((trace.span.end - trace.span.start).ns(), 200_000);
     let cut = &page[..page.rfind("</script>").unwrap()];
     let error = read(cut.as_bytes(), false).err().unwrap().to_string();
-    assert!(error.contains("trace in HTML"), "{error}");
+    // It says where the script begins, how many bytes follow, and that its end tag needs nine more.
+    let from = cut.rfind("<script").unwrap();
+    let from = from + cut[from..].find('>').unwrap() + 1;
+    let left = cut.len() - from;
+    for part in [
+        "trace in HTML".to_owned(),
+        format!("byte {from}"),
+        left.to_string(),
+        (left + 9).to_string(),
+    ] {
+        assert!(error.contains(&part), "{part}: {error}");
+    }
 }
 
 #[test]

@@ -780,6 +780,70 @@ fn proc_tells_which_threads_slept_through_and_whose_they_are() {
 }
 
 #[test]
+fn a_lock_in_an_interrupt_neither_begins_nor_ends_the_threads_wait() {
+    let lock = |ns, in_interrupt, what| Event {
+        in_interrupt,
+        ..event(ns, 10, what)
+    };
+    let begin = || What::LockBegin { name: StrIx::NONE };
+    let trace = load(
+        0..100,
+        vec![vec![
+            lock(5, true, begin()),
+            lock(8, true, What::LockEnd),
+            lock(10, false, begin()),
+            lock(20, true, begin()),
+            lock(25, true, What::LockEnd),
+            lock(30, false, What::LockEnd),
+        ]],
+    );
+    let k = &trace.kernel_spans;
+    assert_eq!((k.start.len(), k.start[0].0, k.end[0].0), (1, 10, 30));
+}
+
+#[test]
+fn interrupts_nest_to_a_limit() {
+    // Twenty entries, as damage could have them, and twenty exits: sixteen are kept, the innermost first out.
+    let entry = |n: i64| event(10 + n, 10, What::IrqEntry { name: StrIx::NONE });
+    let exit = |n: i64| event(50 + n, 10, What::IrqExit);
+    let trace = load(
+        0..100,
+        vec![(0..20).map(entry).chain((0..20).map(exit)).collect()],
+    );
+    let k = &trace.kernel_spans;
+    let mut spans: Vec<_> = (0..k.start.len())
+        .map(|i| (k.start[i].0, k.end[i].0))
+        .collect();
+    spans.sort_unstable();
+    let expected: Vec<_> = (0..16).map(|n| (10 + n, 65 - n)).collect();
+    assert_eq!(spans, expected);
+}
+
+#[test]
+fn a_birth_ends_the_thread_that_had_the_number() {
+    // 10 ran and slept; its exit was lost, and at 300 another thread is born with its number.
+    let fork = What::Fork {
+        parent: 20,
+        child: 10,
+        comm: StrIx::NONE,
+        pid: None,
+        same_process: Some(true),
+    };
+    let cpu = vec![
+        switch(100, 10, Sleeping, 20),
+        switch(150, 20, RunnablePreempted, 10),
+        switch(200, 10, Sleeping, 20),
+        event(300, 20, fork),
+    ];
+    let trace = load(0..1000, vec![cpu]);
+    let mut lives: Vec<_> = (trace.threads.iter().filter(|t| t.tid == 10))
+        .map(|t| (t.alive.start.0, t.alive.end.0))
+        .collect();
+    lives.sort_unstable();
+    assert_eq!(lives, [(0, 300), (300, 1000)]);
+}
+
+#[test]
 fn perf_switches_without_wakers() {
     // Unprivileged: only our threads' comings and goings. 10 runs at the start, is preempted, returns on CPU 1.
     let setup = Setup {
