@@ -1,4 +1,6 @@
 //! ELF files: build-ids, links to debug files, and the function that a symbol table has for an address.
+use object::elf;
+use object::read::elf::{ElfFile, FileHeader, ProgramHeader};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SectionKind, SymbolKind};
 use std::ops::Range;
 
@@ -9,6 +11,8 @@ const CODE_RANGES_MAX: usize = 64;
 pub(crate) struct Facts<'a> {
     /// GNU build-id; empty: none.
     pub build_id: Vec<u8>,
+    /// Whether the build-id is loaded into memory, where a recorder sees it. Go's linker writes one for tools only.
+    pub id_is_loaded: bool,
     /// Name and CRC-32 of the separate debug file.
     pub debug_link: Option<(&'a [u8], u32)>,
     /// Path and build-id of the file that holds what several debug files have in common.
@@ -27,11 +31,25 @@ impl<'a> Facts<'a> {
         };
         Some(Facts {
             build_id: file.build_id().ok().flatten().unwrap_or(&[]).to_vec(),
+            id_is_loaded: match &file {
+                object::File::Elf32(f) => has_loaded_id(f),
+                object::File::Elf64(f) => has_loaded_id(f),
+                _ => false,
+            },
             debug_link: file.gnu_debuglink().ok().flatten(),
             shared_link: file.gnu_debugaltlink().ok().flatten(),
             has_lines: has(".debug_info") || has(".zdebug_info"),
         })
     }
+}
+
+fn has_loaded_id<H: FileHeader>(file: &ElfFile<'_, H>) -> bool {
+    let (endian, data) = (file.endian(), file.data());
+    let segments = file.elf_program_headers().iter();
+    let notes = segments.filter_map(|segment| segment.notes(endian, data).ok().flatten());
+    notes
+        .flat_map(|mut notes| std::iter::from_fn(move || notes.next().ok().flatten()))
+        .any(|n| n.name() == elf::ELF_NOTE_GNU && n.n_type(endian) == elf::NT_GNU_BUILD_ID)
 }
 
 /// The GNU build-id of an ELF file; empty: it has none, or is no ELF file.

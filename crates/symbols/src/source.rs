@@ -177,9 +177,11 @@ fn code(module: &Module, files: &dyn Files) -> Result<Bytes, Why> {
             why = Why::Replaced;
             continue;
         };
-        // Without an id, only its age says that it is the one that ran.
-        let same = facts.build_id == module.build_id
-            && (!facts.build_id.is_empty() || opened.changed_ns < files.began_ns());
+        // Without an id that the recorder could see, only its age says that it is the one that ran.
+        let same = match module.build_id.is_empty() {
+            true => !facts.id_is_loaded && opened.changed_ns < files.began_ns(),
+            false => facts.build_id == module.build_id,
+        };
         if same {
             return Ok(opened.bytes);
         }

@@ -262,6 +262,30 @@ fn without_a_build_id_only_an_old_file_counts() {
     );
 }
 
+/// Go's linker writes a build-id that no segment loads: a recorder does not see it.
+#[test]
+fn a_build_id_that_is_not_loaded_counts_as_none() {
+    let Some(built) = built() else { return };
+    let mut go = built.file("p");
+    let at = u64::from_le_bytes(go[32..40].try_into().unwrap()) as usize;
+    let n = usize::from(u16::from_le_bytes(go[56..58].try_into().unwrap()));
+    for header in go[at..at + 56 * n].chunks_exact_mut(56) {
+        if header[..4] == 4u32.to_le_bytes() {
+            header[..4].fill(0);
+        }
+    }
+    assert_eq!(build_id(&go), build_id(&built.file("p")), "tools see it");
+    let at = |changed_ns, bytes| Fake {
+        changed_ns,
+        ..Fake::default().with("/bin/p", bytes)
+    };
+    let tables = tables(ModuleKind::Elf, Vec::new(), &[built.inside("main")]);
+    assert_eq!(names(&tables, &at(999, go.clone())).0, ["main p.c:10"]);
+    assert_eq!(names(&tables, &at(1000, go)).1, [Why::Replaced]);
+    // One whose id would have been seen is another file.
+    assert_eq!(names(&tables, &at(999, built.file("p"))).1, [Why::Replaced]);
+}
+
 #[test]
 fn a_symbol_without_a_size_names_what_follows_it() {
     let Some(built) = built() else { return };
