@@ -435,6 +435,7 @@ KASURI__COLD uint32_t kasuri__session_of(struct kasuri__client *c) {
     uint32_t epoch = __atomic_load_n(&c->epoch, __ATOMIC_ACQUIRE);
     uint32_t gate = __atomic_load_n(&kasuri__gate.gate, __ATOMIC_ACQUIRE);
     uint32_t state = __atomic_load_n(&c->state, __ATOMIC_ACQUIRE);
+    KASURI__TEST_POINT(12);
     return gate == 1 && state == 1 && epoch == KASURI__GET(c->epoch) ? epoch : 0;
 }
 

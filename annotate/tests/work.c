@@ -39,7 +39,8 @@ static void test_point(int n) {
         __atomic_exchange_n(&counts->held, 1, __ATOMIC_ACQ_REL) == 0)
         while (__atomic_load_n(&counts->hold, __ATOMIC_ACQUIRE) && !__atomic_load_n(&counts->left, __ATOMIC_ACQUIRE))
             usleep(100);
-    if (n == 10 && hold_point == 9 && !hold_on && __atomic_load_n(&counts->held, __ATOMIC_ACQUIRE))
+    if (n == 10 && (hold_point == 9 || hold_point == 12) && !hold_on &&
+        __atomic_load_n(&counts->held, __ATOMIC_ACQUIRE))
         __atomic_store_n(&counts->left, 1, __ATOMIC_RELEASE);
     if (n == raise_at) {
         raise_at = 0;
@@ -266,9 +267,11 @@ static void mode_between(void) {
     counts->result = kasuri_intern("a name made between two recordings");
 }
 
-/* Annotates without end; its real work is a sum that must not depend on whether a recorder listens. */
+/* Annotates without end; its real work is a sum that must not depend on whether a recorder listens. As daemons do, it
+ * has closed its standard input: what the client opens has number 0, and none of it stays open. */
 static void mode_linger(long events_a_round) {
     uint64_t sum = 0, i = 0;
+    close(0);
     while (!__atomic_load_n(&counts->stop, __ATOMIC_ACQUIRE)) {
         for (long k = 0; k < events_a_round; k++, i++) {
             int enabled = kasuri_enabled();
@@ -282,6 +285,8 @@ static void mode_linger(long events_a_round) {
         __atomic_store_n(&counts->result, sum == (i / 7) * 21 + (i % 7) * (i % 7 - 1) / 2, __ATOMIC_RELAXED);
         usleep(200);
     }
+    if (fcntl(0, F_GETFD) != -1)
+        abort();
 }
 
 static void *attached_main(void *pause) {
@@ -374,8 +379,15 @@ static void mode_closing(void) {
 static void mode_big(void) {
     static char text[3000];
     memset(text, 'x', sizeof text - 1);
-    if (!kasuri_intern("a name") || kasuri_intern("a name") != kasuri_intern("a name") ||
-        kasuri_intern("another") == kasuri_intern("a name"))
+    uint32_t placed = 0, name = kasuri_intern("a name");
+    if (!name || kasuri_intern("a name") != name || kasuri_intern("another") == name || kasuri_intern("b name") == name)
+        abort();
+    /* The name of a place in the source is another one, which says where. */
+    __atomic_fetch_add(&counts->started, 1, __ATOMIC_RELAXED);
+    KASURI__AT("placed", (kasuri__emit1(kasuri__g, kasuri__s, kasuri__id, KASURI_EV_INSTANT),
+                          placed = (uint32_t)__atomic_load_n(&kasuri__s->id, __ATOMIC_RELAXED)));
+    __atomic_fetch_add(&counts->done, 1, __ATOMIC_RELAXED);
+    if (!placed || kasuri_intern("placed") == placed)
         abort();
     for (int i = 0; i < 10; i++) {
         __atomic_fetch_add(&counts->started, 3, __ATOMIC_RELAXED);

@@ -242,6 +242,46 @@ static int planted_sections_are_exact(void) {
     return failed;
 }
 
+/* Whatever function takes a lock: its holds, and its requests in vain, are recorded once. */
+static int each_way_to_lock_is_recorded(void) {
+    int ways = 0;
+    EXPECT(run("ways", "full", NULL) == 0);
+    for (char *line = output; *line; line = strchr(line, '\n') + 1, ways++) {
+        char *at = strchr(line, ' ') ? strstr(line, " 0x") : NULL;
+        size_t holds, requests, in_vain, begins = 0, ends = 0;
+        void *lock;
+        if (!at || sscanf(at, " %p %zu %zu %zu", &lock, &holds, &requests, &in_vain) != 4) {
+            fprintf(stderr, "not understood: %s", line);
+            return failed = 1;
+        }
+        uint64_t object = (uintptr_t)lock;
+        for (size_t i = 0; i < n_events; i++) {
+            begins += events[i].object == object && is_begin(&events[i]);
+            ends += events[i].object == object && is_end(&events[i]);
+        }
+        int good = strncmp(line, "failed", 6) && begins == holds && ends == holds &&
+                   count(KASURI_EV_LOCK_REQUEST, object) == requests &&
+                   count(KASURI_EV_LOCK_GIVEN_UP, object) == in_vain;
+        if (!good)
+            fprintf(stderr, "%zu begins, %zu ends: %.*s\n", begins, ends, (int)strcspn(line, "\n"), line);
+        EXPECT(good);
+    }
+    EXPECT(ways == 23);
+    return failed;
+}
+
+/* In light mode a hold whose end cannot be remembered is not recorded at all. */
+static int no_hold_begins_that_does_not_end(void) {
+    size_t begins = 0, ends = 0;
+    EXPECT(run("deep", "light", NULL) == 0);
+    for (size_t i = 0; i < n_events; i++) {
+        begins += (size_t)is_begin(&events[i]);
+        ends += (size_t)is_end(&events[i]);
+    }
+    EXPECT(begins == ends && begins >= 60 && begins < 70);
+    return failed;
+}
+
 static int holder_is_known(void) {
     int found = 0;
     EXPECT(run("holder", "full", NULL) == 0);
@@ -472,6 +512,8 @@ static const struct {
 #define TEST(name)                                                                                                     \
     { #name, name }
     TEST(planted_sections_are_exact),
+    TEST(each_way_to_lock_is_recorded),
+    TEST(no_hold_begins_that_does_not_end),
     TEST(holder_is_known),
     TEST(convoy_waits_are_all_there),
     TEST(inversion_shows_both_orders),

@@ -325,6 +325,86 @@ static void say_mutexes(void) {
     SAY(pthread_mutex_unlock(&free_one)); /* undefined by POSIX, 0 in glibc */
 }
 
+/* Each function that takes a lock, twice on a lock of its own, which is destroyed after it. Prints the function, the
+ * lock, and how many holds, requests and requests in vain a recorder must find. */
+static void way(const char *name, const volatile void *lock, int failed, int holds, int in_vain) {
+    printf("%s %p %d %d %d\n", failed ? "failed" : name, (void *)(uintptr_t)lock, holds, in_vain, in_vain);
+}
+
+#define WAY(type, set_up, tear_down, release, call)                                                                    \
+    do {                                                                                                               \
+        static type lock;                                                                                              \
+        int failed = (set_up), i;                                                                                      \
+        for (i = 0; i < 2; i++)                                                                                        \
+            failed |= (call) | (release);                                                                              \
+        way(#call, &lock, failed | (tear_down), 2, 0);                                                                 \
+    } while (0)
+#define WAY_MUTEX(call)                                                                                                \
+    WAY(pthread_mutex_t, pthread_mutex_init(&lock, NULL), pthread_mutex_destroy(&lock), pthread_mutex_unlock(&lock),   \
+        call)
+#define WAY_RWLOCK(call)                                                                                               \
+    WAY(pthread_rwlock_t, pthread_rwlock_init(&lock, NULL), pthread_rwlock_destroy(&lock),                             \
+        pthread_rwlock_unlock(&lock), call)
+#define WAY_SPIN(call)                                                                                                 \
+    WAY(pthread_spinlock_t, pthread_spin_init(&lock, 0), pthread_spin_destroy(&lock), pthread_spin_unlock(&lock), call)
+#define WAY_MTX(call) WAY(mtx_t, mtx_init(&lock, mtx_timed), (mtx_destroy(&lock), 0), mtx_unlock(&lock), call)
+
+/* As WAY, with a try that fails while the lock is held; `in_vain`: whether it is one that may wait. */
+#define WAY_HELD(type, set_up, release, hold, call, in_vain)                                                           \
+    do {                                                                                                               \
+        static type lock;                                                                                              \
+        int failed = (set_up) | (hold);                                                                                \
+        failed |= !(call);                                                                                             \
+        failed |= (release);                                                                                           \
+        way(#call, &lock, failed, 1, in_vain);                                                                         \
+    } while (0)
+#define HELD_MUTEX(call, in_vain)                                                                                      \
+    WAY_HELD(pthread_mutex_t, pthread_mutex_init(&lock, NULL), pthread_mutex_unlock(&lock), pthread_mutex_lock(&lock), \
+             call, in_vain)
+#define HELD_RWLOCK(call, in_vain)                                                                                     \
+    WAY_HELD(pthread_rwlock_t, pthread_rwlock_init(&lock, NULL), pthread_rwlock_unlock(&lock),                         \
+             pthread_rwlock_rdlock(&lock), call, in_vain)
+
+static int ways(void) {
+    struct timespec past = {1, 0}, later = in_ms(CLOCK_REALTIME, 60000), soon = in_ms(CLOCK_MONOTONIC, 60000);
+    WAY_MUTEX(pthread_mutex_lock(&lock));
+    WAY_MUTEX(pthread_mutex_trylock(&lock));
+    WAY_MUTEX(pthread_mutex_timedlock(&lock, &later));
+    WAY_MUTEX(pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &soon));
+    WAY_RWLOCK(pthread_rwlock_rdlock(&lock));
+    WAY_RWLOCK(pthread_rwlock_tryrdlock(&lock));
+    WAY_RWLOCK(pthread_rwlock_timedrdlock(&lock, &later));
+    WAY_RWLOCK(pthread_rwlock_clockrdlock(&lock, CLOCK_MONOTONIC, &soon));
+    WAY_RWLOCK(pthread_rwlock_wrlock(&lock));
+    WAY_RWLOCK(pthread_rwlock_trywrlock(&lock));
+    WAY_RWLOCK(pthread_rwlock_timedwrlock(&lock, &later));
+    WAY_RWLOCK(pthread_rwlock_clockwrlock(&lock, CLOCK_MONOTONIC, &soon));
+    WAY_SPIN(pthread_spin_lock(&lock));
+    WAY_SPIN(pthread_spin_trylock(&lock));
+    WAY_MTX(mtx_lock(&lock));
+    WAY_MTX(mtx_trylock(&lock));
+    WAY_MTX(mtx_timedlock(&lock, &later));
+    HELD_MUTEX(pthread_mutex_trylock(&lock), 0);
+    HELD_MUTEX(pthread_mutex_timedlock(&lock, &past), 1);
+    HELD_MUTEX(pthread_mutex_clocklock(&lock, CLOCK_MONOTONIC, &past), 1);
+    HELD_RWLOCK(pthread_rwlock_trywrlock(&lock), 0);
+    HELD_RWLOCK(pthread_rwlock_timedwrlock(&lock, &past), 1);
+    HELD_RWLOCK(pthread_rwlock_clockwrlock(&lock, CLOCK_MONOTONIC, &past), 1);
+    return 0;
+}
+
+/* More locks held at once than light mode remembers. */
+static int deep(void) {
+    static pthread_mutex_t locks[70];
+    for (int i = 0; i < 70; i++) {
+        pthread_mutex_init(&locks[i], NULL);
+        pthread_mutex_lock(&locks[i]);
+    }
+    for (int i = 70; i > 0; i--)
+        pthread_mutex_unlock(&locks[i - 1]);
+    return 0;
+}
+
 static void say_others(void) {
     struct timespec past = {1, 0}, soon;
     pthread_rwlock_t l;
@@ -688,6 +768,8 @@ int main(int argc, char **argv) {
                  {"convoy", convoy},
                  {"inversion", inversion},
                  {"say", say},
+                 {"ways", ways},
+                 {"deep", deep},
                  {"cancel", cancel},
                  {"cancel_pending", cancel_pending},
                  {"destructors", destructors},
