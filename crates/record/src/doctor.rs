@@ -10,12 +10,14 @@ use crate::kernel::tracefs::{
     self, DEFAULT_EVENTS, IRQ_EVENTS, Instance, InstanceOptions, SYSCALL_EVENTS, Tracefs,
     Unavailable,
 };
+use crate::options::{Options, Target};
 use crate::program::limits::{self, Cgroups};
 use crate::quote::shell_word;
+use crate::stacks::Plan;
 use kasuri_format::meta::LimitRow;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The state of a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -90,6 +92,7 @@ pub fn examine(shm_dir: &Path, output_dir: &Path) -> Report {
     examine_kernel(&mut report);
     examine_clock(&mut report);
     examine_perf(&mut report);
+    examine_stacks(&mut report);
     examine_memory(&mut report, shm_dir);
     examine_orphans(&mut report, shm_dir);
     examine_disk(&mut report, output_dir);
@@ -193,6 +196,18 @@ fn examine_perf(report: &mut Report) {
             let lost = "context switches, unless tracefs works";
             let remedy = "`sudo sysctl kernel.perf_event_paranoid=2`; in a container allow the system call perf_event_open";
             report.add("perf events", State::Info, found("refused"), lost, remedy);
+        }
+    }
+}
+
+/// Samples of call paths, as a recording would take them.
+fn examine_stacks(report: &mut Report) {
+    let options = Options::new(Target::Program(Vec::new()), PathBuf::new());
+    match Plan::choose(&options) {
+        Ok(plan) => report.ok("call paths", plan.describe()),
+        Err(why) => {
+            let lost = "the code that threads ran and waited in";
+            report.add("call paths", State::Degraded, why, lost, "");
         }
     }
 }

@@ -218,10 +218,18 @@ impl<'a> Recorder<'a> {
         }
         let pids = &live.meta.root_pids;
         let tids: Vec<i32> = pids.iter().flat_map(|&pid| procs::threads(pid)).collect();
-        let started = Plan::choose(self.options)
-            .and_then(|plan| Sampler::start(plan, pids, &tids, self.options.flight.is_some()));
+        let started = Plan::choose(self.options).and_then(|plan| {
+            let is_started = self.child.is_none();
+            Sampler::start(plan, pids, &tids, is_started, self.options.flight.is_some())
+        });
         match started {
-            Ok(sampler) => live.stacks = Some(sampler),
+            Ok(sampler) => {
+                if !sampler.reads_waits() {
+                    let missing = "no call paths of waits with -a: only those of a program's own threads are read";
+                    live.meta.missing.push(missing.to_owned());
+                }
+                live.stacks = Some(sampler);
+            }
             Err(why) => live.meta.missing.push(why),
         }
     }

@@ -6,16 +6,20 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `calibrate` | the rate that costs little on this machine |
 //! | `events` | perf events that take samples |
 //! | `ring` | their rings and records |
 //! | `registers` | perf's registers |
 //! | `code` | files and mappings of processes |
 //! | `state` | records -> samples |
+//! | `waits` | stacks of threads that wait, read from outside |
+mod calibrate;
 mod code;
 mod events;
 mod registers;
 mod ring;
 mod state;
+mod waits;
 
 use crate::clock;
 use crate::kernel::perf::{self, Reach};
@@ -30,12 +34,11 @@ use std::os::fd::OwnedFd;
 /// Bytes of the stack that are copied at first, and at most: the kernel's limit is 64 KiB for the whole record.
 const STACK_BYTES: u32 = 16 << 10;
 const STACK_BYTES_MAX: u32 = 63 << 10;
-/// Pages of a ring: 2 MiB, 500 samples of the first size on machines with small pages. A user without privileges gets less.
-const RING_PAGES: usize = 512;
+/// Pages of a ring: up to 8 MiB where pages are small, for 500 samples of the first size; of all rings together at most this
+/// share of the free memory. A user without privileges gets less.
+const RING_PAGES: usize = 2048;
+const RINGS_SHARE: u64 = 64;
 const RING_PAGES_OWN: usize = 32;
-/// CPU time between two samples of a timer of our own, ns: a little off 4 ms, so that it does not stay in step with the
-/// program's own periods.
-const PERIOD_NS: u64 = 4_003_003;
 /// Stacks after which their size is judged.
 const JUDGED: u64 = 64;
 
@@ -96,7 +99,7 @@ impl Plan {
             _ => STACK_BYTES,
         };
         Ok(Plan {
-            source: tick.unwrap_or(Source::CpuClock(PERIOD_NS)),
+            source: tick.unwrap_or_else(|| Source::CpuClock(calibrate::period_ns())),
             view,
             cpu,
             stack_bytes,
@@ -105,12 +108,28 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The source in words.
+    pub(crate) fn describe(&self) -> String {
+        let kernel = match self.view.kernel {
+            true => "",
+            false => "; not while the kernel works for a thread",
+        };
+        match self.source {
+            Source::Tick(_) => format!("at the timer interrupt of each CPU{kernel}"),
+            Source::CpuClock(ns) => format!("each {:.1} ms of CPU time{kernel}", ns as f64 / 1e6),
+        }
+    }
+}
+
 impl Sampler {
-    /// Opens the events on the processes `pids` and their threads `tids`, and begins. `Err`: why it cannot.
+    /// Opens the events on the processes `pids` and their threads `tids`, and begins. `is_started`: they run the program, and
+    /// not yet our own code before exec(2). `Err`: why it cannot.
     pub(crate) fn start(
         plan: Plan,
         pids: &[i32],
         tids: &[i32],
+        is_started: bool,
         keeps: bool,
     ) -> Result<Sampler, String> {
         let mut sampler = Sampler {
@@ -118,7 +137,8 @@ impl Sampler {
             cpus: Vec::new(),
             state: State::new(plan.cpu, plan.everyone, plan.view.kernel, keeps),
         };
-        pids.iter().for_each(|&pid| sampler.state.add_process(pid));
+        pids.iter()
+            .for_each(|&pid| sampler.state.add_process(pid, is_started));
         for cpu in crate::host::cpu_list("online") {
             sampler.open_cpu(cpu, tids)?;
         }
@@ -126,6 +146,13 @@ impl Sampler {
             return Err("no call paths: no thread of the program is left".to_owned());
         }
         sampler.open_samples(tids)?;
+        if !plan.everyone {
+            sampler.state.row(SamplingRow {
+                source: "read".to_owned(),
+                on: true,
+                ..SamplingRow::default()
+            });
+        }
         sampler.state.row(SamplingRow {
             source: plan.source.name().to_owned(),
             on: true,
@@ -158,7 +185,7 @@ impl Sampler {
             return Ok(());
         };
         let pages = match self.plan.view.kernel {
-            true => RING_PAGES,
+            true => ring_pages(),
             false => RING_PAGES_OWN,
         };
         let ring = Ring::map(&leader, pages).map_err(|e| {
@@ -214,7 +241,11 @@ impl Sampler {
     pub(crate) fn drain(&mut self) {
         // A record with an earlier time may still be on its way to another ring than those with later ones; those wait.
         self.drain_until(clock::monotonic_ns());
+        self.state.say_lost(clock::monotonic_ns(), self.plan.source);
         self.widen();
+        self.state.begin();
+        self.state.read_waits();
+        self.state.end();
     }
 
     fn drain_until(&mut self, horizon: u64) {
@@ -282,10 +313,16 @@ impl Sampler {
     pub(crate) fn finish(&mut self) {
         self.cpus.iter_mut().for_each(|c| c.samples.clear());
         self.drain_until(u64::MAX);
+        self.state.say_lost(u64::MAX, self.plan.source);
         self.state.row(SamplingRow {
             source: self.plan.source.name().to_owned(),
             ..SamplingRow::default()
         });
+    }
+
+    /// Whether the stacks of threads that wait are read.
+    pub(crate) fn reads_waits(&self) -> bool {
+        !self.plan.everyone
     }
 
     /// Bytes for the end of the log.
@@ -308,6 +345,14 @@ impl Sampler {
     pub(crate) fn keep_from(&mut self, from_ns: u64) {
         self.state.keep_from(from_ns);
     }
+}
+
+fn ring_pages() -> usize {
+    let n_cpus = crate::host::cpu_list("online").len().max(1) as u64;
+    let bytes = crate::host::available_memory() / RINGS_SHARE / n_cpus;
+    let pages = bytes / rustix::param::page_size() as u64;
+    let pages = usize::try_from(pages).unwrap_or(RING_PAGES);
+    1 << pages.clamp(128, RING_PAGES).ilog2()
 }
 
 /// The thread ended, or the CPU went offline, since they were listed.

@@ -3,8 +3,9 @@ use super::code::{MappedFiles, maps, tick_entry};
 use super::events::Source;
 use super::registers;
 use super::ring::{self, Common, Record, Taken, kernel_part};
+use super::waits::{Wait, Waits};
 use crate::clock;
-use kasuri_format::call_paths::{LogWriter, Sample, SampleKind};
+use kasuri_format::call_paths::{LogWriter, PathEnd, Sample, SampleKind};
 use kasuri_format::meta::SamplingRow;
 use kasuri_unwind::{Cpu, Mapping, Stack, Unwinder, backing};
 use rustix::time::{ClockId, clock_gettime};
@@ -51,8 +52,23 @@ pub(super) struct State {
     kept: Option<VecDeque<Sample>>,
     judged: u64,
     cut: u64,
+    /// Whether it was said that some threads may not be read.
+    said_refused: bool,
     pace: Pace,
+    /// `None`: the waits of everyone's threads are not read.
+    waits: Option<Waits>,
+    /// Records lost on each CPU that no row tells yet, and when a row was written.
     lost: HashMap<u32, u64>,
+    lost_ns: u64,
+    /// Processes that run our own code until they call exec(2).
+    before_exec: HashSet<i32>,
+}
+
+/// A stack that was followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Followed {
+    pub(super) path: u32,
+    pub(super) end: PathEnd,
 }
 
 /// Follows one stack in `every`, so that the recorder takes no more than its share of a CPU.
@@ -87,6 +103,7 @@ impl State {
             kept: keeps.then(VecDeque::new),
             judged: 0,
             cut: 0,
+            said_refused: false,
             pace: Pace {
                 every: 1,
                 count: 0,
@@ -94,14 +111,25 @@ impl State {
                 since_ns: clock::monotonic_ns(),
                 used_ns: 0,
             },
+            waits: (!everyone).then(|| Waits::new(cpu)),
             lost: HashMap::new(),
+            lost_ns: 0,
+            before_exec: HashSet::new(),
         }
     }
 
     /// A process of the program that was there before the events were opened.
-    pub(super) fn add_process(&mut self, pid: i32) {
+    pub(super) fn add_process(&mut self, pid: i32, is_started: bool) {
         self.tree.insert(pid);
-        if let Some(mappings) = maps(pid) {
+        if !is_started {
+            self.before_exec.insert(pid);
+        }
+        if let Some(waits) = &mut self.waits {
+            crate::program::procs::threads(pid)
+                .into_iter()
+                .for_each(|tid| waits.add(pid, tid));
+        }
+        if is_started && let Some(mappings) = maps(pid) {
             self.unwinder.set_maps(pid, mappings);
         }
     }
@@ -205,7 +233,7 @@ impl State {
             ring::COMM => self.new_program(&record),
             ring::FORK => self.forked(&record),
             ring::EXIT => self.ended(&record, time),
-            ring::LOST => self.lost(&record, cpu, source),
+            ring::LOST => self.lost(&record, cpu),
             ring::THROTTLE | ring::UNTHROTTLE => {
                 self.throttled(record.kind == ring::UNTHROTTLE, time, cpu, source);
                 Some(())
@@ -246,13 +274,16 @@ impl State {
         let pid = record.u32(8)? as i32;
         if record.misc & ring::COMM_EXEC != 0 && self.is_ours(pid) {
             self.unwinder.set_maps(pid, Vec::new());
+            self.before_exec.remove(&pid);
         }
         Some(())
     }
 
     fn forked(&mut self, record: &Record<'_>) -> Option<()> {
         let (pid, parent) = (record.u32(8)? as i32, record.u32(12)? as i32);
+        let tid = record.u32(16)? as i32;
         if pid == parent {
+            self.watch(pid, tid);
             return Some(());
         }
         self.unwinder.forget(pid);
@@ -264,31 +295,98 @@ impl State {
                 self.tree.insert(pid);
             }
             self.unwinder.fork(parent, pid);
+            self.watch(pid, tid);
         }
         Some(())
     }
 
+    fn watch(&mut self, pid: i32, tid: i32) {
+        if self.is_ours(pid)
+            && let Some(waits) = &mut self.waits
+        {
+            waits.add(pid, tid);
+        }
+    }
+
+    /// Reads the stacks of threads that wait.
+    pub(super) fn read_waits(&mut self) {
+        let Some(mut waits) = self.waits.take() else {
+            return;
+        };
+        let now = clock::monotonic_ns();
+        let found = waits.look(now, &mut |pid, registers, stack| {
+            if !self.unwinder.has_code_at(pid, registers.ip) {
+                self.read_maps(pid, now);
+            }
+            let user = Some((registers, stack));
+            let (path, end) = self.unwinder.unwind(pid, user, &[], &mut MappedFiles);
+            Followed { path, end }
+        });
+        for Wait {
+            pid,
+            tid,
+            time_ns,
+            path: Followed { path, end },
+        } in found
+        {
+            self.keep(Sample {
+                time_ns,
+                pid,
+                tid,
+                cpu: 0,
+                kind: SampleKind::BlockedRead,
+                end,
+                path,
+            });
+        }
+        if std::mem::take(&mut waits.refused) > 0 && !self.said_refused {
+            self.said_refused = true;
+            self.row(SamplingRow {
+                source: "read".to_owned(),
+                on: true,
+                reason: "the kernel refused to let some threads be read: programs that changed their user, or \
+                         kernel.yama.ptrace_scope"
+                    .to_owned(),
+                ..SamplingRow::default()
+            });
+        }
+        self.waits = Some(waits);
+    }
+
     fn ended(&mut self, record: &Record<'_>, time: u64) -> Option<()> {
         let (pid, tid) = (record.u32(8)? as i32, record.u32(16)? as i32);
+        if let Some(waits) = &mut self.waits {
+            waits.remove(tid);
+        }
         if pid == tid && self.unwinder.knows(pid) {
             self.ended.push_back((time, pid));
         }
         Some(())
     }
 
-    fn lost(&mut self, record: &Record<'_>, cpu: u32, source: Source) -> Option<()> {
-        let n = record.u64(16)?;
-        *self.lost.entry(cpu).or_default() += n;
-        self.row(SamplingRow {
-            source: source.name().to_owned(),
-            on: true,
-            cpu: Some(cpu),
-            period_ns: source.period_ns(),
-            lost: n,
-            reason: "the ring was full".to_owned(),
-            ..SamplingRow::default()
-        });
+    fn lost(&mut self, record: &Record<'_>, cpu: u32) -> Option<()> {
+        let lost = self.lost.entry(cpu).or_default();
+        *lost = lost.saturating_add(record.u64(16)?);
         Some(())
+    }
+
+    /// Says what was lost, at most once a second.
+    pub(super) fn say_lost(&mut self, now: u64, source: Source) {
+        if self.lost.is_empty() || now < self.lost_ns.saturating_add(1_000_000_000) {
+            return;
+        }
+        self.lost_ns = now;
+        for (cpu, lost) in std::mem::take(&mut self.lost) {
+            self.row(SamplingRow {
+                source: source.name().to_owned(),
+                on: true,
+                cpu: Some(cpu),
+                period_ns: source.period_ns(),
+                lost,
+                reason: "the recorder came too late: the ring was full".to_owned(),
+                ..SamplingRow::default()
+            });
+        }
     }
 
     fn throttled(&mut self, on: bool, time: u64, cpu: u32, source: Source) {
@@ -313,7 +411,8 @@ impl State {
 
     fn sample(&mut self, taken: &Taken<'_>, source: Source) {
         let Common { pid, event, .. } = taken.common;
-        if !self.is_ours(pid) || !self.events.contains(&event) {
+        let is_program = self.is_ours(pid) && !self.before_exec.contains(&pid);
+        if !is_program || !self.events.contains(&event) {
             return;
         }
         self.pace.count += 1;
@@ -330,7 +429,7 @@ impl State {
         let user = registers.as_ref().zip(stack(taken));
         let (path, end) = self.unwinder.unwind(pid, user, &kernel, &mut MappedFiles);
         self.judged += 1;
-        self.cut += u64::from(end == kasuri_format::call_paths::PathEnd::StackCut);
+        self.cut += u64::from(end == PathEnd::StackCut);
         self.keep(Sample {
             time_ns: taken.common.time_ns,
             pid,

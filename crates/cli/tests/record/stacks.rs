@@ -1,0 +1,338 @@
+//! Call paths of programs whose paths are known.
+use crate::support::*;
+use kasuri_format::call_paths::{ModuleKind, PathEnd, Sample, SampleKind, Tables};
+use kasuri_format::container::{BlockKind, Recording};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The samples of a packed recording, with the functions of `program` on their paths, innermost first.
+struct Taken {
+    tables: Tables,
+    samples: Vec<(Sample, Vec<String>)>,
+    sources: BTreeSet<String>,
+    lost: u64,
+}
+
+fn taken(file: &Path, program: &Path) -> Taken {
+    let bytes = std::fs::read(file).expect("a recording");
+    let recording = Recording::parse(&bytes).expect("sound");
+    let functions = functions(program);
+    let tables = recording.call_paths().clone();
+    let mut samples = Vec::new();
+    for (ix, block) in recording.blocks().iter().enumerate() {
+        if block.kind == BlockKind::Samples {
+            let block = recording.sample_block(ix).expect("sound");
+            samples.extend(block.into_iter().map(|s| {
+                let names = names(&tables, s.path, program, &functions);
+                (s, names)
+            }));
+        }
+    }
+    let rows = recording.sampling();
+    Taken {
+        tables,
+        samples,
+        sources: rows.iter().map(|row| row.source.clone()).collect(),
+        lost: rows.iter().map(|row| row.lost).sum(),
+    }
+}
+
+fn functions(program: &Path) -> BTreeMap<u64, String> {
+    let out = Command::new("nm").arg(program).output().expect("nm");
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let mut functions = BTreeMap::new();
+    for line in text.lines() {
+        if let [address, "t" | "T", name] = line.split(' ').collect::<Vec<_>>()[..] {
+            let name = name.split('.').next().unwrap_or(name);
+            functions.insert(
+                u64::from_str_radix(address, 16).expect("hex"),
+                name.to_owned(),
+            );
+        }
+    }
+    functions
+}
+
+fn names(
+    tables: &Tables,
+    mut path: u32,
+    program: &Path,
+    functions: &BTreeMap<u64, String>,
+) -> Vec<String> {
+    let mut names = Vec::new();
+    while let Some(row) = tables.paths.get(path as usize) {
+        let frame = tables.frames[row.frame as usize];
+        let module = tables.modules.get(frame.module as usize);
+        if module.is_some_and(|m| Path::new(&m.path).file_name() == program.file_name()) {
+            let found = functions.range(..=frame.address).next_back();
+            names.extend(found.map(|(_, name)| name.clone()));
+        }
+        path = row.caller;
+    }
+    names
+}
+
+impl Taken {
+    fn of(&self, kind: SampleKind) -> impl Iterator<Item = &(Sample, Vec<String>)> {
+        self.samples.iter().filter(move |(s, _)| s.kind == kind)
+    }
+
+    /// Share of the samples of this kind whose path is whole.
+    fn complete(&self, kind: SampleKind) -> f64 {
+        let n = self.of(kind).count();
+        let complete = self.of(kind).filter(|(s, _)| s.end == PathEnd::Complete);
+        complete.count() as f64 / n.max(1) as f64
+    }
+
+    fn assert_split(&self, least: usize) {
+        let n = self.of(SampleKind::OnCpu).count();
+        assert!(n >= least, "{n} samples; {} lost", self.lost);
+        for (function, share) in [("sixty", 0.6), ("thirty", 0.3), ("ten", 0.1)] {
+            let there = self.of(SampleKind::OnCpu).filter(|(_, names)| {
+                // The caller of spin, or itself.
+                names.iter().take(2).any(|name| name == function)
+            });
+            let found = there.count() as f64 / n as f64;
+            // Four standard deviations.
+            let tolerance = 4.0 * (share * (1.0 - share) / n as f64).sqrt() + 0.01;
+            assert!(
+                (found - share).abs() < tolerance,
+                "{function}: {found:.3} of {n} samples"
+            );
+        }
+    }
+}
+
+fn perf_allows() -> bool {
+    match kasuri_record::perf::reach() {
+        Some(_) => true,
+        None => {
+            skip("perf_event_open is refused");
+            false
+        }
+    }
+}
+
+fn record(dir: &Path, args: &[&str], program: &Path, rest: &[&str]) -> PathBuf {
+    let mut command = kasuri(dir);
+    command
+        .args(["record", "-q", "-o", "run.kasuri"])
+        .args(args);
+    let output = run(command.arg("--").arg(program).args(rest));
+    assert!(output.status.success(), "{}", said(&output));
+    dir.join("run.kasuri")
+}
+
+#[test]
+fn code_that_takes_60_30_and_10_percent_is_found_to() {
+    if !perf_allows() {
+        return;
+    }
+    in_one_of_five(|| {
+        let (dir, program) = (scratch(), program("paths"));
+        let file = record(dir.path(), &[], &program, &["split", "3"]);
+        let taken = taken(&file, &program);
+        taken.assert_split(300);
+        assert!(taken.complete(SampleKind::OnCpu) >= 0.98);
+        let (_, names) = taken.of(SampleKind::OnCpu).nth(20).expect("more than 20");
+        assert!(names.contains(&"main".to_owned()), "{names:?}");
+    });
+}
+
+#[test]
+fn each_long_wait_shows_where_it_waits() {
+    if !perf_allows() {
+        return;
+    }
+    in_one_of_five(|| {
+        let (dir, program) = (scratch(), program("paths"));
+        let file = record(dir.path(), &[], &program, &["block"]);
+        let taken = taken(&file, &program);
+        assert!(taken.complete(SampleKind::BlockedRead) >= 0.999);
+        for function in ["in_sleep", "in_cond", "in_read", "in_poll", "in_semaphore"] {
+            let there: Vec<i32> = taken
+                .of(SampleKind::BlockedRead)
+                .filter(|(_, names)| names.first().is_some_and(|name| name == function))
+                .map(|(s, _)| s.tid)
+                .collect();
+            assert!(
+                (8..=13).contains(&there.len()),
+                "{function}: {} of 12 waits",
+                there.len()
+            );
+            assert!(
+                there.iter().all(|&tid| tid == there[0]),
+                "one thread waits there"
+            );
+        }
+    });
+}
+
+#[test]
+fn stacks_off_takes_none() {
+    let (dir, program) = (scratch(), program("paths"));
+    let file = record(dir.path(), &["--stacks=off"], &program, &["split", "0.3"]);
+    let taken = taken(&file, &program);
+    assert!(taken.samples.is_empty() && taken.sources.is_empty());
+}
+
+#[test]
+fn a_running_process_is_sampled() {
+    if !perf_allows() {
+        return;
+    }
+    in_one_of_five(|| {
+        let (dir, program) = (scratch(), program("paths"));
+        let mut running = Command::new(&program)
+            .args(["split", "30"])
+            .spawn()
+            .expect("it runs");
+        let mut command = kasuri(dir.path());
+        command.args(["record", "-q", "-o", "run.kasuri", "--duration", "3s", "-p"]);
+        let output = run(command.arg(running.id().to_string()));
+        let _ = running.kill();
+        let _ = running.wait();
+        assert!(output.status.success(), "{}", said(&output));
+        taken(&dir.path().join("run.kasuri"), &program).assert_split(40);
+    });
+}
+
+#[test]
+fn the_flight_recorder_keeps_the_samples_of_its_time() {
+    if !perf_allows() {
+        return;
+    }
+    in_one_of_five(|| {
+        let (dir, program) = (scratch(), program("paths"));
+        let file = record(
+            dir.path(),
+            &["--flight", "--keep", "1s"],
+            &program,
+            &["split", "3"],
+        );
+        let taken = taken(&file, &program);
+        taken.assert_split(20);
+        let times = || taken.samples.iter().map(|(s, _)| s.time_ns);
+        let kept = times().max().unwrap_or(0) - times().min().unwrap_or(0);
+        assert!(kept <= 1_000_000_000, "{kept} ns");
+    });
+}
+
+#[test]
+fn a_killed_recorder_leaves_its_samples() {
+    if !perf_allows() {
+        return;
+    }
+    in_one_of_five(|| {
+        let (dir, program) = (scratch(), program("paths"));
+        let mut recorder = kasuri(dir.path())
+            .args(["record", "-q", "-o", "run.kasuri", "--"])
+            .arg(&program)
+            .args(["split", "30"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("kasuri runs");
+        let pid = program_of(&recorder, "paths");
+        let log = dir.path().join("run.kasuri.d/call-paths.log");
+        wait_until("there are samples", || {
+            std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 2000)
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        recorder.kill().expect("it runs");
+        let _ = recorder.wait();
+        let _ = rustix::process::kill_process(
+            rustix::process::Pid::from_raw(pid as i32).expect("a pid"),
+            rustix::process::Signal::KILL,
+        );
+        // In the middle of a record.
+        let len = std::fs::metadata(&log).expect("the log").len();
+        let cut = std::fs::OpenOptions::new().write(true).open(&log);
+        cut.and_then(|file| file.set_len(len - 3)).expect("cut");
+        let output = run(kasuri(dir.path()).args(["recover", "run.kasuri.d"]));
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(
+            !said(&output).contains("call-paths.log"),
+            "{}",
+            said(&output)
+        );
+        taken(&dir.path().join("run.kasuri"), &program).assert_split(20);
+    });
+}
+
+#[test]
+fn without_root_code_and_waits_are_sampled() {
+    if !is_root() || !perf_allows() {
+        return;
+    }
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    if paranoid.map_or(9, |s| s.trim().parse().unwrap_or(9)) > 2 {
+        return skip("perf_event_paranoid is above 2");
+    }
+    in_one_of_five(|| {
+        let dir = tempfile::tempdir_in("/tmp").expect("a directory");
+        std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).expect("chown");
+        let program = program("paths");
+        for (from, to) in [
+            (program.clone(), "paths"),
+            (env!("CARGO_BIN_EXE_kasuri").into(), "kasuri"),
+        ] {
+            std::fs::copy(from, dir.path().join(to)).expect("copied");
+        }
+        for rest in [&["split", "3"][..], &["block"]] {
+            let output = Command::new("setpriv")
+                .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+                .args([
+                    "./kasuri",
+                    "record",
+                    "-q",
+                    "-o",
+                    "run.kasuri",
+                    "--",
+                    "./paths",
+                ])
+                .args(rest)
+                .current_dir(dir.path())
+                .stdin(Stdio::null())
+                .output()
+                .expect("setpriv");
+            assert!(output.status.success(), "{}", said(&output));
+            let taken = taken(&dir.path().join("run.kasuri"), &program);
+            assert!(taken.sources.contains("cpu-clock"), "{:?}", taken.sources);
+            match rest[0] {
+                "split" => taken.assert_split(100),
+                _ => assert!(taken.of(SampleKind::BlockedRead).count() >= 30),
+            }
+        }
+    });
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn strange_code_and_stacks_harm_nobody_and_are_said_to_be_unknown() {
+    if !perf_allows() {
+        return;
+    }
+    let program = program("strange_code");
+    for mode in ["no-elf", "fifo", "mappings", "stack"] {
+        in_one_of_five(|| {
+            let dir = scratch();
+            let file = record(dir.path(), &[], &program, &[mode]);
+            let taken = taken(&file, &program);
+            let n = taken.of(SampleKind::OnCpu).count();
+            assert!(n >= 10, "{mode}: {n} samples");
+            let whole = taken.complete(SampleKind::OnCpu);
+            let unreadable = |m: &kasuri_format::call_paths::Module| {
+                m.kind == ModuleKind::Unreadable && m.path.ends_with("garbage.so")
+            };
+            match mode {
+                "no-elf" | "fifo" | "mappings" => {
+                    assert!(taken.tables.modules.iter().any(unreadable), "{mode}");
+                }
+                _ => assert!(whole < 0.5, "{mode}: {whole} are complete"),
+            }
+        });
+    }
+}

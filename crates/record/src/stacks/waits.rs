@@ -1,0 +1,229 @@
+//! The stacks of threads that wait, read from outside.
+//!
+//! The stack of a blocked thread does not move. So the recorder reads it like a file, which costs the program nothing and
+//! needs no privileges: where the thread stands from /proc/PID/task/TID/syscall, the bytes by process_vm_readv(2), up to the
+//! top of the stack. That the thread did not run meanwhile is shown by the kernel's count of the times that it got a CPU
+//! (third number of `schedstat`): it is read before and after, and must be the same. The sample's time lies between the two,
+//! so at this time the thread was blocked with this stack.
+//!
+//! A thread is looked at each 20 ms, less often while nothing changes, and read once for each count: once a wait. Waits
+//! shorter than that are mostly not seen.
+use super::state::Followed;
+use kasuri_format::call_paths::PathEnd;
+use kasuri_unwind::{Cpu, Registers, Stack};
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io::Read;
+
+/// Most looks a second, each some 3 us.
+const LOOKS_PER_S: u64 = 2000;
+/// Most looks at once.
+const LOOKS_MAX: u64 = 40;
+/// Time between two looks at a thread, ns; four times as long while nothing changes.
+const LOOK_NS: u64 = 20_000_000;
+/// Most threads that are watched.
+const THREADS_MAX: usize = 1 << 16;
+/// Entries of the queue that are passed over at once.
+const PASSED_MAX: usize = 1024;
+/// Bytes of a stack that are read at first; then eight times as many each time, while they are too few.
+const FIRST_BYTES: usize = 16 << 10;
+const MOST_BYTES: usize = 1 << 20;
+
+/// A thread that is watched.
+#[derive(Clone, Copy, Debug, Default)]
+struct Watched {
+    pid: i32,
+    /// How often it had got a CPU at the last look.
+    times_run: u64,
+    /// Whether its wait since then was read.
+    is_read: bool,
+    /// Looks without a change.
+    same: u32,
+    next_ns: u64,
+}
+
+/// The threads of the program.
+#[derive(Debug)]
+pub(super) struct Waits {
+    cpu: Cpu,
+    threads: HashMap<i32, Watched>,
+    queue: VecDeque<i32>,
+    /// Looks are allowed from here on: one each 1/2000 s.
+    allowed_ns: u64,
+    bytes: Vec<u8>,
+    /// Reads that were refused.
+    pub(super) refused: u64,
+}
+
+/// What follows the stack that was read: into a sample or, where the copy is too short, nothing yet.
+pub(super) type Follow<'f> = dyn FnMut(i32, &Registers, Stack<'_>) -> Followed + 'f;
+
+/// A wait whose stack was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    pub(super) pid: i32,
+    pub(super) tid: i32,
+    pub(super) time_ns: u64,
+    pub(super) path: Followed,
+}
+
+impl Waits {
+    pub(super) fn new(cpu: Cpu) -> Waits {
+        Waits {
+            cpu,
+            threads: HashMap::new(),
+            queue: VecDeque::new(),
+            allowed_ns: 0,
+            bytes: Vec::new(),
+            refused: 0,
+        }
+    }
+
+    /// Watches a thread.
+    pub(super) fn add(&mut self, pid: i32, tid: i32) {
+        if self.threads.len() >= THREADS_MAX {
+            return;
+        }
+        let new = Watched {
+            pid,
+            ..Watched::default()
+        };
+        if self.threads.insert(tid, new).is_none() {
+            self.queue.push_back(tid);
+        }
+    }
+
+    /// The thread ended.
+    pub(super) fn remove(&mut self, tid: i32) {
+        self.threads.remove(&tid);
+    }
+
+    /// Looks at the threads whose turn it is.
+    pub(super) fn look(&mut self, now: u64, follow: &mut Follow<'_>) -> Vec<Wait> {
+        let mut found = Vec::new();
+        let each = 1_000_000_000 / LOOKS_PER_S;
+        self.allowed_ns = self.allowed_ns.max(now.saturating_sub(LOOKS_MAX * each));
+        for _ in 0..self.queue.len().min(PASSED_MAX) {
+            if self.allowed_ns + each > now {
+                break;
+            }
+            let Some(tid) = self.queue.pop_front() else {
+                break;
+            };
+            let Some(&watched) = self.threads.get(&tid) else {
+                continue;
+            };
+            self.queue.push_back(tid);
+            if watched.next_ns > now {
+                continue;
+            }
+            self.allowed_ns += each;
+            let (next, wait) = self.look_at(tid, watched, now, follow);
+            self.threads.insert(tid, next);
+            found.extend(wait);
+        }
+        found
+    }
+
+    fn look_at(
+        &mut self,
+        tid: i32,
+        watched: Watched,
+        now: u64,
+        follow: &mut Follow<'_>,
+    ) -> (Watched, Option<Wait>) {
+        let later = |n: u64| now + n * LOOK_NS;
+        let mut next = watched;
+        let Some(times_run) = times_run(watched.pid, tid) else {
+            next.next_ns = later(50);
+            return (next, None);
+        };
+        if times_run != watched.times_run {
+            next.times_run = times_run;
+            (next.is_read, next.same, next.next_ns) = (false, 0, later(1));
+            return (next, None);
+        }
+        next.same = watched.same.saturating_add(1);
+        next.next_ns = later(u64::from(next.same).min(4));
+        if watched.is_read {
+            return (next, None);
+        }
+        let wait = self.read(watched.pid, tid, times_run, follow);
+        next.is_read = wait.is_some();
+        (next, wait)
+    }
+
+    /// Reads and follows the stack of a thread that has got a CPU so many times.
+    fn read(&mut self, pid: i32, tid: i32, before: u64, follow: &mut Follow<'_>) -> Option<Wait> {
+        let (sp, ip) = place(pid, tid)?;
+        let mut registers = Registers::new(ip);
+        registers.set(self.cpu.sp(), sp);
+        let mut bytes = FIRST_BYTES;
+        loop {
+            let n = self.copy(tid, sp, bytes)?;
+            let stack = Stack {
+                base: sp,
+                bytes: &self.bytes[..n],
+                is_cut: n == bytes && bytes < MOST_BYTES,
+            };
+            let path = follow(pid, &registers, stack);
+            if path.end == PathEnd::StackCut && bytes < MOST_BYTES {
+                bytes *= 8;
+                bytes = bytes.min(MOST_BYTES);
+                continue;
+            }
+            let time_ns = crate::clock::monotonic_ns();
+            let same = times_run(pid, tid) == Some(before);
+            return same.then_some(Wait {
+                pid,
+                tid,
+                time_ns,
+                path,
+            });
+        }
+    }
+
+    /// Copies at most `n` bytes of a thread's memory; the number copied.
+    fn copy(&mut self, tid: i32, from: u64, n: usize) -> Option<usize> {
+        self.bytes.resize(self.bytes.len().max(n), 0);
+        let local = libc::iovec {
+            iov_base: self.bytes.as_mut_ptr().cast(),
+            iov_len: n,
+        };
+        let remote = libc::iovec {
+            iov_base: from as *mut libc::c_void,
+            iov_len: n,
+        };
+        // SAFETY: the kernel writes at most `n` bytes to `bytes`, which has as many; the other address is only read, in the
+        // other process.
+        let copied = unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) };
+        if copied < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM) {
+            self.refused += 1;
+        }
+        usize::try_from(copied).ok().filter(|&n| n > 0)
+    }
+}
+
+/// How often a thread got a CPU; `None`: it has ended, or this kernel does not count.
+fn times_run(pid: i32, tid: i32) -> Option<u64> {
+    let text = small_file(&format!("/proc/{pid}/task/{tid}/schedstat"))?;
+    text.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+/// Stack pointer and instruction pointer of a thread that waits; `None`: it runs, or has ended.
+fn place(pid: i32, tid: i32) -> Option<(u64, u64)> {
+    // NUMBER ARGUMENTS... STACK-POINTER INSTRUCTION-POINTER, or "running".
+    let text = small_file(&format!("/proc/{pid}/task/{tid}/syscall"))?;
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let [.., sp, ip] = words[..] else {
+        return None;
+    };
+    let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+    hex(sp).zip(hex(ip))
+}
+
+fn small_file(path: &str) -> Option<String> {
+    let mut bytes = [0; 512];
+    let n = File::open(path).ok()?.read(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes[..n]).into_owned())
+}

@@ -1,0 +1,147 @@
+/*
+ * Code whose call paths are known.
+ *
+ *   paths split SECONDS   computes: 60 % of its CPU time in sixty, 30 % in thirty, 10 % in ten
+ *   paths block           five threads wait 12 times 60 ms, each in another way, in a function of its own
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NOINLINE __attribute__((noinline))
+
+enum { WAITS = 12, WAIT_MS = 60 };
+
+static volatile uint64_t sink;
+
+static double cpu_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static NOINLINE uint64_t spin(uint64_t n) {
+    uint64_t x = 88172645463325252u;
+    for (uint64_t i = 0; i < n; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    return x;
+}
+
+/* The volatile variable after the call keeps the compiler from making it a jump. */
+static NOINLINE void sixty(uint64_t n) {
+    uint64_t r = spin(6 * n);
+    sink += r;
+}
+
+static NOINLINE void thirty(uint64_t n) {
+    uint64_t r = spin(3 * n);
+    sink += r;
+}
+
+static NOINLINE void ten(uint64_t n) {
+    uint64_t r = spin(n);
+    sink += r;
+}
+
+static void split(double seconds) {
+    double start = cpu_s();
+    while (cpu_s() - start < seconds) {
+        for (int i = 0; i < 10; i++) {
+            sixty(20000);
+            thirty(20000);
+            ten(20000);
+        }
+    }
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static sem_t semaphore;
+static int ends[2];
+
+static NOINLINE void in_sleep(void) {
+    for (int i = 0; i < WAITS; i++)
+        usleep(WAIT_MS * 1000);
+    sink++;
+}
+
+static NOINLINE void in_cond(void) {
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < WAITS; i++) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        t.tv_nsec += WAIT_MS * 1000000;
+        t.tv_sec += t.tv_nsec / 1000000000;
+        t.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&never, &mutex, &t);
+    }
+    pthread_mutex_unlock(&mutex);
+    sink++;
+}
+
+static NOINLINE void in_read(void) {
+    char byte;
+    for (int i = 0; i < WAITS; i++)
+        if (read(ends[0], &byte, 1) < 1)
+            abort();
+    sink++;
+}
+
+static NOINLINE void in_poll(void) {
+    for (int i = 0; i < WAITS; i++)
+        poll(NULL, 0, WAIT_MS);
+    sink++;
+}
+
+static NOINLINE void in_semaphore(void) {
+    for (int i = 0; i < WAITS; i++)
+        sem_wait(&semaphore);
+    sink++;
+}
+
+static void *run(void *function) {
+    void (*wait)(void);
+    memcpy(&wait, &function, sizeof wait);
+    wait();
+    sink++;
+    return NULL;
+}
+
+static void block(void) {
+    void (*const waits[])(void) = {in_sleep, in_cond, in_read, in_poll, in_semaphore};
+    pthread_t threads[5];
+    sem_init(&semaphore, 0, 0);
+    if (pipe(ends) != 0)
+        abort();
+    for (int i = 0; i < 5; i++) {
+        void *function;
+        memcpy(&function, &waits[i], sizeof function);
+        pthread_create(&threads[i], NULL, run, function);
+    }
+    for (int i = 0; i < WAITS; i++) {
+        usleep(WAIT_MS * 1000);
+        if (write(ends[1], "x", 1) != 1)
+            abort();
+        sem_post(&semaphore);
+    }
+    for (int i = 0; i < 5; i++)
+        pthread_join(threads[i], NULL);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 2 && strcmp(argv[1], "split") == 0)
+        split(atof(argv[2]));
+    else if (argc > 1 && strcmp(argv[1], "block") == 0)
+        block();
+    else
+        return 2;
+    return 0;
+}
