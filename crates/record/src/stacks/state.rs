@@ -3,7 +3,7 @@ use super::code::{MappedFiles, maps, tick_entry};
 use super::events::Source;
 use super::registers;
 use super::ring::{self, Common, Record, Taken, kernel_part};
-use super::waits::{Wait, Waits};
+use super::waits::{Followed, Wait, Waits};
 use crate::clock;
 use kasuri_format::call_paths::{LogWriter, PathEnd, Sample, SampleKind};
 use kasuri_format::meta::SamplingRow;
@@ -62,13 +62,6 @@ pub(super) struct State {
     lost_ns: u64,
     /// Processes that run our own code until they call exec(2).
     before_exec: HashSet<i32>,
-}
-
-/// A stack that was followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Followed {
-    pub(super) path: u32,
-    pub(super) end: PathEnd,
 }
 
 /// Follows one stack in `every`, so that the recorder takes no more than its share of a CPU.

@@ -8,14 +8,13 @@
 //!
 //! A thread is looked at each 20 ms, less often while nothing changes, and read once for each count: once a wait. Waits
 //! shorter than that are mostly not seen.
-use super::state::Followed;
 use kasuri_format::call_paths::PathEnd;
 use kasuri_unwind::{Cpu, Registers, Stack};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::Read;
 
-/// Most looks a second, each some 3 us.
+/// Most looks a second, each of one to four system calls on /proc.
 const LOOKS_PER_S: u64 = 2000;
 /// Most looks at once.
 const LOOKS_MAX: u64 = 40;
@@ -57,6 +56,13 @@ pub(super) struct Waits {
 
 /// What follows the stack that was read: into a sample or, where the copy is too short, nothing yet.
 pub(super) type Follow<'f> = dyn FnMut(i32, &Registers, Stack<'_>) -> Followed + 'f;
+
+/// A stack that was followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Followed {
+    pub(super) path: u32,
+    pub(super) end: PathEnd,
+}
 
 /// A wait whose stack was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
