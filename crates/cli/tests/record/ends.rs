@@ -32,6 +32,24 @@ fn signals_reach_the_program_and_leave_nothing_behind() {
     assert_eq!(ends_by(Signal::QUIT), 131);
 }
 
+/// Between its first and its last instant, too: clocks drift, and a kill loses the end.
+#[test]
+fn the_clocks_are_compared_each_second() {
+    let dir = scratch();
+    let record = [
+        "record",
+        "-q",
+        "--no-kernel",
+        "--no-pack",
+        "-o",
+        "run.kasuri",
+    ];
+    let output = run(kasuri(dir.path()).args(record).args(["--", "sleep", "2.5"]));
+    assert!(output.status.success(), "{}", said(&output));
+    let anchors = std::fs::read_to_string(dir.path().join("run.kasuri.d/anchors.jsonl")).unwrap();
+    assert!(anchors.lines().count() >= 4, "{anchors}");
+}
+
 #[test]
 fn second_interrupt_ends_the_recording_of_a_program_that_ignores_it() {
     let dir = scratch();

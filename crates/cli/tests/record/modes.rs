@@ -358,4 +358,13 @@ fn doctor_says_what_is_missing_and_how_to_get_it() {
     assert!(degraded.iter().all(|c| c["lost"] != ""), "{degraded:?}");
     let text = run(kasuri(dir.path()).arg("doctor"));
     assert!(String::from_utf8_lossy(&text.stdout).contains("clock source"));
+    if !can_trace() {
+        return;
+    }
+    // It names the clock that a recording gets.
+    let mut checks = report["checks"].as_array().unwrap().iter();
+    let clock = checks.find(|c| c["name"] == "trace clock").expect("listed");
+    let record = ["record", "-q", "-o", "run.kasuri", "--", "true"];
+    assert!(run(kasuri(dir.path()).args(record)).status.success());
+    assert_eq!(clock["found"], facts(&dir.path().join("run.kasuri")).clock);
 }

@@ -252,12 +252,15 @@ fn root_records_the_process_of_another_user_and_owns_nothing_it_can_change() {
     }
     // The user may do with it what it likes.
     std::fs::remove_file(session.join("control")).unwrap();
-    symlink("/etc/passwd", session.join("control")).unwrap();
+    let bait = dir.path().join("bait");
+    std::fs::write(&bait, "precious").unwrap();
+    symlink(&bait, session.join("control")).unwrap();
     wait_for_switches(target.id(), 50);
     signal(recorder.id(), rustix::process::Signal::TERM);
     assert!(recorder.wait().unwrap().success());
     assert!(facts(&dir.path().join("run.kasuri")).annotations > 0);
-    assert_eq!(std::fs::metadata("/etc/passwd").unwrap().uid(), 0);
+    assert_eq!(std::fs::metadata(&bait).unwrap().uid(), 0);
+    assert_eq!(std::fs::read(&bait).unwrap(), b"precious");
     assert!(!session.exists());
     target.kill().unwrap();
     target.wait().unwrap();

@@ -351,6 +351,8 @@ pub struct Facts {
     pub streams: usize,
     pub complete: bool,
     pub source: String,
+    /// Of the kernel's events.
+    pub clock: String,
     pub mode: String,
     pub missing: Vec<String>,
     pub names: Vec<String>,
@@ -363,6 +365,7 @@ pub fn facts(path: &Path) -> Facts {
     let mut facts = Facts {
         complete: recording.meta().complete,
         source: recording.meta().kernel.source.clone(),
+        clock: recording.meta().kernel.clock.clone(),
         mode: recording.meta().mode.clone(),
         missing: recording.meta().missing.clone(),
         ..Facts::default()

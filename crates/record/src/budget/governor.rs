@@ -310,6 +310,20 @@ mod tests {
     }
 
     #[test]
+    fn the_dearest_go_off_until_the_rest_takes_half_of_the_budget() {
+        let names = ["sched/sched_switch", "a/cheap", "b/dear", "c/middle"];
+        let names = names.map(str::to_owned);
+        let mut governor = Governor::new(0.02, &names, &BTreeMap::new(), 100.0, TIMELINE);
+        // In a second of one CPU, at 100 ns each: 0.4 %, 0.3 %, 10 % and 1 %.
+        let counts = [40_000.0, 30_000.0, 1_000_000.0, 100_000.0];
+        let counts = names.iter().cloned().zip(counts).collect();
+        let decision = governor.step(1e9, 1e9, &counts).expect("far too much");
+        assert!((decision.rate - 0.117).abs() < 1e-9, "{}", decision.rate);
+        assert_eq!(decision.off, ["b/dear", "c/middle"]);
+        assert!(!decision.paused);
+    }
+
+    #[test]
     fn below_the_budget_nothing_ever_changes() {
         let mut m = Machine::new(0.02, &["sched/sched_switch", "irq/irq_handler_entry"]);
         m.run(20.0, |_| 100_000.0);

@@ -244,9 +244,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run");
         let (_file, pending) = create(&path, Readers::Umask).unwrap();
-        symlink("/etc/passwd", &path).unwrap();
+        let bait = dir.path().join("bait");
+        std::fs::write(&bait, "precious").unwrap();
+        symlink(&bait, &path).unwrap();
         pending.commit().unwrap_err();
         assert!(path.is_symlink());
+        assert_eq!(std::fs::read(&bait).unwrap(), b"precious");
         std::fs::remove_file(&path).unwrap();
         let (_file, pending) = create(&path, Readers::Umask).unwrap();
         let (_other, theirs) = create(&path, Readers::Umask).unwrap();

@@ -462,11 +462,20 @@ mod tests {
     #[test]
     fn names_cannot_lead_out() {
         let (dir, held) = held();
-        for name in ["", ".", "..", "../x", "/etc/passwd", "a/b"] {
+        // A file that may be lost, if they can.
+        let outside = tempfile::tempdir_in(dir.path().parent().unwrap()).unwrap();
+        let bait = outside.path().join("bait");
+        std::fs::write(&bait, "precious").unwrap();
+        let absolute = bait.to_str().unwrap();
+        let name = outside.path().file_name().unwrap().to_string_lossy();
+        let beside = [format!("../{name}/bait"), format!("../{name}/new")];
+        for name in ["", ".", "..", &beside[0], &beside[1], absolute, "a/b"] {
             assert!(held.file(name, Access::New).is_err(), "{name}");
             assert!(held.remove(name).is_err(), "{name}");
             assert!(held.make(name).is_err(), "{name}");
         }
+        assert_eq!(std::fs::read(&bait).unwrap(), b"precious");
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
         std::fs::create_dir(dir.path().join("real")).unwrap();
         symlink("real", dir.path().join("alias")).unwrap();
         assert!(held.directory("real").is_ok());

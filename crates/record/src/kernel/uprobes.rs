@@ -264,6 +264,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_refusal_comes_with_its_remedy() {
+        let said = |code| unavailable(&std::io::Error::from_raw_os_error(code));
+        assert!(said(libc::ENOENT).contains("CONFIG_UPROBE_EVENTS"));
+        assert!(said(libc::EPERM).contains("sudo kasuri record --lock-function"));
+        assert_eq!(said(libc::EACCES), said(libc::EPERM));
+        assert!(said(libc::EINVAL).contains("Invalid argument"));
+    }
+
+    #[test]
     fn the_file_comes_before_a_single_colon() {
         assert_eq!(
             split_binary("./a:lock,unlock"),

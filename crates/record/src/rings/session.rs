@@ -523,6 +523,33 @@ mod tests {
         assert!(at("shadow").exists() && at("roots").exists());
     }
 
+    /// After it was found to be one: by a program that it was given to.
+    #[test]
+    fn a_control_page_that_was_replaced_is_neither_read_nor_written() {
+        let scratch = tempfile::tempdir().unwrap();
+        let session = session_for(None, scratch.path());
+        let (parent, name) = Held::parent_of(session.path()).unwrap();
+        let left = Left {
+            parent,
+            name: name.to_string_lossy().into_owned(),
+            dir: session.dir().clone(),
+        };
+        let lost = session.control.u64_at(offset_of!(Control, lost));
+        lost.store(7, Ordering::Relaxed);
+        assert_eq!(left.lost()[0], 7);
+        let control = session.path().join(CONTROL);
+        let page = std::fs::read(&control).unwrap();
+        let mut other = page.clone();
+        other[0] ^= 1;
+        for bytes in [&other[..], &page[..64]] {
+            std::fs::remove_file(&control).unwrap();
+            std::fs::write(&control, bytes).unwrap();
+            assert_eq!(left.lost(), [0; LOST_CAUSES]);
+            left.stop();
+            assert_eq!(std::fs::read(&control).unwrap(), bytes);
+        }
+    }
+
     #[test]
     fn only_what_kasuri_makes_is_removed() {
         let ours = [
