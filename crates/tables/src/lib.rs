@@ -29,7 +29,7 @@ pub use error::{Error, Result};
 pub use schema::Table;
 pub use source::Source;
 
-use rows::{account, annotated, events, locks, processes, run, sched};
+use rows::{account, annotated, events, locks, processes, run, samples, sched};
 
 /// All tables, in the order of the documentation.
 pub static TABLES: &[&Table] = &[
@@ -51,6 +51,9 @@ pub static TABLES: &[&Table] = &[
     &locks::LOCK_HOLD,
     &locks::LOCK_WAIT,
     &events::EVENT,
+    &samples::SAMPLE,
+    &samples::STACK_FRAME,
+    &samples::FRAME,
     &run::LOSS,
     &run::SYMBOL,
 ];

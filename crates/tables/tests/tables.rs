@@ -47,6 +47,91 @@ fn picked(name: &str, columns: &[&str]) -> Vec<String> {
     rows(name, &source).into_iter().map(row).collect()
 }
 
+/// Thread 10 runs 0..3000, 5000..6000 and from 7000 on; a sample at 1000 and one at 8000 stand at 1000 and 5000 of its own time, so
+/// that the first has all up to 3000 of it.
+#[test]
+fn samples_have_weights_paths_and_names() {
+    use kasuri_model::*;
+    let mut trace = planted();
+    let (mangled, module) = (
+        trace.strings.intern("_ZN4work3runEv"),
+        trace.strings.intern("/bin/planted"),
+    );
+    let none = StrIx::NONE;
+    trace.frames = CodeFrames {
+        function: vec![mangled, none],
+        module: vec![module; 2],
+        file: vec![module, none],
+        line: vec![7, 0],
+        address: vec![0, 0x12],
+        kind: vec![FrameKind::Inlined, FrameKind::Native],
+    };
+    trace.paths.caller = vec![PathIx::NONE, PathIx(0), PathIx(0)];
+    trace.paths.frame = vec![FrameIx(1), FrameIx(0), FrameIx(0)];
+    let at = trace.threads.iter().position(|t| t.tid == 10).unwrap();
+    let thread = ThreadIx(at as u32);
+    trace.samples = Samples {
+        time: vec![Time(1000), Time(8000)],
+        thread: vec![thread; 2],
+        cpu: vec![0, u16::MAX],
+        kind: vec![SampleKind::OnCpu; 2],
+        is_complete: vec![true, false],
+        path: vec![PathIx(1), PathIx::NONE],
+    };
+    assert_eq!(trace.broken_rules(), Vec::<String>::new());
+    let source = Source::new(&trace, BTreeMap::new());
+    let of = |name: &str, columns: &[&str]| -> Vec<String> {
+        let cells = |row: BTreeMap<&str, String>| {
+            columns
+                .iter()
+                .map(|c| row[c].clone())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        rows(name, &source).into_iter().map(cells).collect()
+    };
+    let on_cpu: i64 = trace
+        .states_of(thread)
+        .filter(|r| r.state == ThreadState::Running)
+        .map(|r| (r.end - r.start).ns())
+        .sum();
+    assert_eq!(
+        of(
+            "sample",
+            &[
+                "tid",
+                "time_ns",
+                "cpu",
+                "kind",
+                "weight_ns",
+                "is_complete",
+                "path_id"
+            ]
+        ),
+        [
+            "10 1000 0 on_cpu 3000 true 1".to_string(),
+            format!("10 8000 NULL on_cpu {} false NULL", on_cpu - 3000),
+        ]
+    );
+    // Path 2 is nobody's, and path 0 only a caller's.
+    assert_eq!(
+        of("stack_frame", &["path_id", "depth", "frame_id"]),
+        ["1 0 0", "1 1 1"]
+    );
+    assert_eq!(
+        of(
+            "frame",
+            &[
+                "frame_id", "function", "readable", "module", "line", "address", "kind"
+            ]
+        ),
+        [
+            "0 _ZN4work3runEv work::run() /bin/planted 7 NULL inlined",
+            "1 NULL NULL /bin/planted NULL 18 native",
+        ]
+    );
+}
+
 #[test]
 fn slices_have_their_time_on_a_cpu() {
     // "step" 200..9500 of 10: off the CPU 3000..5000 and 6000..7000; of 11 1000..9000: off 2500..8100.

@@ -6,10 +6,12 @@
 //! | [`label`] | names of limits |
 //! | [`verdict`] | what the answer about locks and the prediction say together |
 //! | [`chart`] | a prediction's curve and the costs of tracing as pictures |
+//! | [`flame`] | trees of functions: text, folded stacks, pictures |
 //! | [`json`] | answers as JSON, for programs |
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod flame;
 pub mod json;
 pub mod label;
 pub mod table;

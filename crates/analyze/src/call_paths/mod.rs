@@ -14,9 +14,11 @@
 //! | `frames` | functions told apart by name: system, start of a thread, spinning, runtime library |
 //! | `hot` | the few paths that stand for many |
 //! | `summary` | the result as rows |
+//! | `flame` | the tree of functions |
 //!
 //! The rules: docs/design/call-paths.md, "Weights".
 mod cover;
+mod flame;
 mod frames;
 mod hot;
 mod join;
@@ -25,6 +27,7 @@ mod summary;
 mod waits;
 
 pub use cover::{Cover, Owner, Unsampled, Weights};
+pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};
 pub use hot::{HotPath, PathFrame};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
 

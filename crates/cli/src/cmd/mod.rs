@@ -6,6 +6,7 @@ mod critical;
 mod doctor;
 mod events;
 mod export;
+mod flame;
 mod info;
 mod lab_worker;
 mod locks;
@@ -59,6 +60,7 @@ pub enum Command {
     Record(record::Args),
     Stat(stat::Args),
     Info(info::Args),
+    Flame(flame::Args),
     Critical(critical::Args),
     Compare(compare::Args),
     Report(report::Args),
@@ -102,6 +104,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Record(args) => record::run(args),
         Command::Stat(args) => stat::run(args),
         Command::Info(args) => info::run(args),
+        Command::Flame(args) => flame::run(args),
         Command::Critical(args) => critical::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),

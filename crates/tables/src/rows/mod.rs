@@ -5,6 +5,7 @@ pub(crate) mod events;
 pub(crate) mod locks;
 pub(crate) mod processes;
 pub(crate) mod run;
+pub(crate) mod samples;
 pub(crate) mod sched;
 
 use crate::batch::Text;

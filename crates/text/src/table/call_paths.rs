@@ -185,7 +185,7 @@ fn frame_name(frame: &PathFrame) -> String {
 }
 
 /// A C++ or Rust name without its parameters, its template arguments and all but the last two parts of its path.
-pub(super) fn short_name(name: &str) -> String {
+pub(crate) fn short_name(name: &str) -> String {
     let name = name.replace("(anonymous namespace)::", "");
     let mut plain = String::new();
     let mut depth = 0usize;

@@ -32,9 +32,11 @@ mod sections;
 pub mod units;
 
 pub use account::headline;
+pub(crate) use call_paths::short_name;
 pub use compare::render_comparison;
 pub use contents::contents;
 pub use critical_path::render_critical_path;
+pub(crate) use grid::cut;
 pub use locks::{inversion, render as locks};
 pub use predict::render as predict;
 

@@ -1,0 +1,191 @@
+//! The tree of functions that threads ran or waited in: a flame graph.
+//!
+//! A node is a function below the nodes of its callers; its time is that of all paths through it. Lines of one function are
+//! one node, and so are nameless places of one module.
+use super::cover::Cover;
+use super::frames::Frames;
+use super::hot::{PathFrame, PathTime, path_frame};
+use super::join::{Join, Question};
+use crate::Options;
+use crate::account::{Account, Class};
+use crate::cut::Cut;
+use crate::quick_map::QuickMap;
+use kasuri_model::{FrameIx, PathIx, ThreadIx, ThreadState, Trace};
+use serde::Serialize;
+
+/// Name and version of the JSON that [`Flame`] serialises to.
+pub const FLAME_SCHEMA: &str = "kasuri.flame/1";
+
+/// Time to show in the tree.
+#[derive(Clone, Debug, Default)]
+pub struct FlameOptions {
+    /// Part of the recording; strangers' threads too, or only the program's.
+    pub options: Options,
+    /// CPU time of this class of the account, by what explains it; none: all time on a CPU.
+    pub class: Option<Class>,
+    /// Threads with this id; none: all. Not together with a class.
+    pub tid: Option<i32>,
+    /// Begin with the innermost functions.
+    pub inverted: bool,
+}
+
+/// A tree of functions. The time of the roots, `unsampled_ns` and `without_code_ns` add up to `ns`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Flame {
+    /// [`FLAME_SCHEMA`].
+    pub schema: &'static str,
+    /// Class of the account; "" for time on a CPU.
+    pub class: &'static str,
+    /// The time that the tree is about.
+    pub ns: i64,
+    /// No sample with a call path stands for it.
+    pub unsampled_ns: i64,
+    /// No code was there to sample.
+    pub without_code_ns: i64,
+    /// Functions, each before those that it calls (inverted: its callers), the most time first.
+    pub nodes: Vec<FlameNode>,
+}
+
+/// A function at its place in the tree.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FlameNode {
+    /// 0: a root.
+    pub depth: u32,
+    /// Time of all paths through it.
+    pub ns: i64,
+    /// Of this: in it, and in none below it.
+    pub self_ns: i64,
+    /// The function; of its lines one.
+    pub frame: PathFrame,
+}
+
+/// The tree of a recording.
+pub fn flame(trace: &Trace, options: &FlameOptions) -> Flame {
+    let cut = Cut::new(trace, &options.options);
+    let cover = Cover::new(trace);
+    let mut out = Flame {
+        schema: FLAME_SCHEMA,
+        class: options.class.map_or("", Class::key),
+        ..Flame::default()
+    };
+    let times = match options.class {
+        Some(class) => of_class(&cut, &cover, class, &mut out),
+        None => on_cpu(&cut, &cover, options.tid, &mut out),
+    };
+    let sampled: i64 = times.iter().map(|time| time.ns).sum();
+    out.ns = sampled + out.unsampled_ns + out.without_code_ns;
+    out.nodes = Tree::of(trace, &times, options.inverted).rows(trace);
+    out
+}
+
+fn of_class(cut: &Cut<'_>, cover: &Cover, class: Class, out: &mut Flame) -> Vec<PathTime> {
+    let join = std::cell::RefCell::new(Join::new(cut.trace, cover));
+    let add = |stretch: &crate::account::Stretch| join.borrow_mut().add(stretch);
+    Account::telling(cut.trace, cut.from..cut.to, Some(Box::new(add)));
+    let (times, rest) = join.borrow().of(class, Question::First);
+    (out.unsampled_ns, out.without_code_ns) = (rest.unsampled, rest.without_code);
+    times
+}
+
+fn on_cpu(cut: &Cut<'_>, cover: &Cover, tid: Option<i32>, out: &mut Flame) -> Vec<PathTime> {
+    let trace = cut.trace;
+    let mut by_path: QuickMap<PathIx, i64> = QuickMap::default();
+    let is_wanted = |t: &ThreadIx| tid.is_none_or(|tid| trace.threads[t.ix()].tid == tid);
+    for thread in cut.threads().filter(|&t| cut.is_shown(t)).filter(is_wanted) {
+        let running = |row: &kasuri_model::StateRow| row.state == ThreadState::Running;
+        for row in trace.states_of(thread).filter(running) {
+            let (from, to) = (row.start.max(cut.from), row.end.min(cut.to));
+            for (owner, length) in cover.between(thread, from, to) {
+                let path = owner.sample().map(|row| trace.samples.path[row]);
+                match path.filter(|path| path.is_some()) {
+                    Some(path) => *by_path.entry(path).or_default() += length.ns(),
+                    None => out.unsampled_ns += length.ns(),
+                }
+            }
+        }
+    }
+    let time = |(path, ns)| PathTime {
+        path,
+        ns,
+        is_wait: false,
+    };
+    let mut times: Vec<PathTime> = by_path.into_iter().map(time).collect();
+    times.sort_by_key(|time| time.path);
+    times
+}
+
+/// A node while the tree grows.
+struct Node {
+    frame: FrameIx,
+    ns: i64,
+    self_ns: i64,
+    children: Vec<u32>,
+}
+
+struct Tree {
+    /// The first is the root of roots.
+    nodes: Vec<Node>,
+}
+
+impl Tree {
+    fn of(trace: &Trace, times: &[PathTime], inverted: bool) -> Tree {
+        let frames = Frames::new(trace);
+        let mut tree = Tree {
+            nodes: vec![Node {
+                frame: FrameIx::NONE,
+                ns: 0,
+                self_ns: 0,
+                children: Vec::new(),
+            }],
+        };
+        let mut child_of: QuickMap<(u32, u32), u32> = QuickMap::default();
+        for time in times {
+            let mut path: Vec<FrameIx> = trace.frames_of(time.path).collect();
+            if !inverted {
+                path.reverse();
+            }
+            let mut at = 0;
+            for frame in path {
+                let next = tree.nodes.len() as u32;
+                let key = (at, frames.function(frame));
+                let child = *child_of.entry(key).or_insert(next);
+                if child == next {
+                    tree.nodes[at as usize].children.push(next);
+                    tree.nodes.push(Node {
+                        frame,
+                        ns: 0,
+                        self_ns: 0,
+                        children: Vec::new(),
+                    });
+                }
+                at = child;
+                tree.nodes[at as usize].ns += time.ns;
+            }
+            tree.nodes[at as usize].self_ns += time.ns;
+        }
+        tree
+    }
+
+    /// Each node before its children, those with most time first.
+    fn rows(mut self, trace: &Trace) -> Vec<FlameNode> {
+        for at in 0..self.nodes.len() {
+            let mut children = std::mem::take(&mut self.nodes[at].children);
+            // Those to come last on a stack are taken first.
+            children.sort_by_key(|&c| (self.nodes[c as usize].ns, std::cmp::Reverse(c)));
+            self.nodes[at].children = children;
+        }
+        let mut out = Vec::with_capacity(self.nodes.len());
+        let mut open: Vec<(u32, u32)> = self.nodes[0].children.iter().map(|&c| (c, 0)).collect();
+        while let Some((at, depth)) = open.pop() {
+            let node = &self.nodes[at as usize];
+            out.push(FlameNode {
+                depth,
+                ns: node.ns,
+                self_ns: node.self_ns,
+                frame: path_frame(trace, node.frame),
+            });
+            open.extend(node.children.iter().map(|&c| (c, depth + 1)));
+        }
+        out
+    }
+}

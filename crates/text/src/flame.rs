@@ -1,0 +1,230 @@
+//! A tree of functions for people and programs: text, folded stacks, a picture.
+//!
+//! The picture is an SVG file without a script: each function is a box as wide as its share of the time, below its caller, and its name and time
+//! are a tooltip. Names come from the recorded program: they are escaped, and cut to the box.
+use crate::chart::escape;
+use crate::table::units::{duration, file_name, percent, printable};
+use crate::table::{cut, short_name};
+use kasuri_analyze::call_paths::{Flame, FlameNode, PathFrame};
+use std::fmt::Write;
+
+/// Functions with less of the time are left out of the text and the picture.
+const LEAST: f64 = 0.005;
+
+/// The function, or its module where it has no name.
+fn name(frame: &PathFrame) -> String {
+    match (frame.function.as_str(), frame.module.as_str()) {
+        ("", "") => "[unknown]".into(),
+        ("", module) if module.starts_with('[') => module.into(),
+        ("", module) => format!("[{module}]"),
+        (function, _) => printable(function),
+    }
+}
+
+fn share(flame: &Flame, ns: i64) -> f64 {
+    ns as f64 / flame.ns.max(1) as f64
+}
+
+/// As a table: total and own share, and the functions, indented where callers have more than one of them.
+pub fn text(flame: &Flame, width: usize) -> String {
+    let class = match flame.class {
+        "" => "on-CPU time".into(),
+        class => format!("{} (class of the account)", class.replace('_', " ")),
+    };
+    let mut out = format!(
+        "{} of {class}\n\n   TOTAL     SELF  FUNCTION\n",
+        duration(flame.ns as f64)
+    );
+    let is_shown = |node: &&FlameNode| share(flame, node.ns) >= LEAST;
+    let shown: Vec<&FlameNode> = flame.nodes.iter().filter(is_shown).collect();
+    // The indent of the last node at each depth, and whether its callees are siblings of another.
+    let mut indents: Vec<usize> = Vec::new();
+    for (at, node) in shown.iter().enumerate() {
+        let depth = node.depth as usize;
+        indents.truncate(depth);
+        let rest = &shown[at + 1..];
+        let siblings = rest.iter().take_while(|n| n.depth >= node.depth);
+        let is_first = at == 0 || shown[at - 1].depth < node.depth;
+        let is_only = is_first && !siblings.into_iter().any(|n| n.depth == node.depth);
+        let above = indents.last().copied().unwrap_or(0);
+        // Deep trees keep half of the screen for names.
+        let indent = (above + usize::from(!is_only && depth > 0)).min(width / 4);
+        indents.push(indent);
+        let place = match node.frame.file.as_str() {
+            "" => String::new(),
+            file => format!(" ({}:{})", file_name(file), node.frame.line),
+        };
+        let name = short_name(&name(&node.frame));
+        let (total, own) = (share(flame, node.ns), share(flame, node.self_ns));
+        let spaces = " ".repeat(indent * 2);
+        let (total, own) = (percent(total), percent(own));
+        let line = format!("{total:>8} {own:>8}  {spaces}{name}{place}");
+        let _ = writeln!(out, "{}", cut(&line, width));
+    }
+    for (ns, what) in [
+        (flame.unsampled_ns, "without a sample"),
+        (flame.without_code_ns, "no code to sample"),
+    ] {
+        if ns > 0 {
+            let _ = writeln!(out, "{:>8}           {what}", percent(share(flame, ns)));
+        }
+    }
+    out
+}
+
+/// The paths with their own time in ns, a line each: `main;worker;compress 1200`, as flamegraph.pl and other tools read.
+pub fn folded(flame: &Flame) -> String {
+    let mut out = String::new();
+    let mut open: Vec<String> = Vec::new();
+    for node in &flame.nodes {
+        open.truncate(node.depth as usize);
+        // A semicolon is the format's own, a line feed too.
+        open.push(name(&node.frame).replace(';', ":"));
+        if node.self_ns > 0 {
+            let _ = writeln!(out, "{} {}", open.join(";"), node.self_ns);
+        }
+    }
+    out
+}
+
+const WIDTH: f64 = 1200.0;
+const ROW: u32 = 18;
+const LETTER: f64 = 7.0;
+
+/// As a picture, the roots at the top.
+pub fn svg(flame: &Flame) -> String {
+    let is_shown = |node: &&FlameNode| share(flame, node.ns) >= LEAST / 5.0;
+    let deepest = flame
+        .nodes
+        .iter()
+        .filter(is_shown)
+        .map(|n| n.depth + 1)
+        .max()
+        .unwrap_or(0);
+    let height = (deepest + 2) * ROW;
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"monospace\" font-size=\"11\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"4\" y=\"13\">{} {}</text>\n",
+        duration(flame.ns as f64),
+        match flame.class {
+            "" => "on a CPU".into(),
+            class => escape(&class.replace('_', " ")),
+        }
+    );
+    // Where the next box of each depth begins.
+    let mut next = vec![0.0; deepest as usize + 2];
+    for node in &flame.nodes {
+        let depth = node.depth as usize;
+        if share(flame, node.ns) < LEAST / 5.0 {
+            continue;
+        }
+        let (x, width) = (next[depth], share(flame, node.ns) * WIDTH);
+        next[depth] += width;
+        next[depth + 1] = x;
+        let y = (node.depth + 1) * ROW;
+        let (name, time) = (name(&node.frame), duration(node.ns as f64));
+        let label = format!("{name}: {time}, {}", percent(share(flame, node.ns)));
+        let letters = ((width - 4.0) / LETTER).max(0.0) as usize;
+        let shown = if letters < 3 {
+            String::new()
+        } else {
+            cut(&short_name(&name), letters)
+        };
+        let _ = writeln!(
+            out,
+            "<g><title>{}</title><rect x=\"{x:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"{}\" fill=\"hsl({},65%,78%)\"/>\
+             <text x=\"{:.1}\" y=\"{}\">{}</text></g>",
+            escape(&label),
+            (width - 0.5).max(0.5),
+            ROW - 1,
+            hue(&node.frame.module),
+            x + 2.0,
+            y + 13,
+            escape(&shown)
+        );
+    }
+    out + "</svg>\n"
+}
+
+/// A colour for each module, the same in every picture.
+fn hue(module: &str) -> u32 {
+    let hash = module.bytes().fold(2_166_136_261_u32, |h, b| {
+        (h ^ u32::from(b)).wrapping_mul(16_777_619)
+    });
+    hash % 360
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unicode_width::UnicodeWidthStr;
+
+    fn node(depth: u32, ns: i64, self_ns: i64, function: &str) -> FlameNode {
+        let frame = PathFrame {
+            function: function.into(),
+            module: "prog".into(),
+            ..PathFrame::default()
+        };
+        FlameNode {
+            depth,
+            ns,
+            self_ns,
+            frame,
+        }
+    }
+
+    fn flame() -> Flame {
+        Flame {
+            ns: 1000,
+            unsampled_ns: 100,
+            nodes: vec![
+                node(0, 900, 0, "main"),
+                node(1, 900, 100, "run<a;b>(\"&\")"),
+                node(2, 500, 500, "compress"),
+                node(2, 300, 300, "write"),
+            ],
+            ..Flame::default()
+        }
+    }
+
+    #[test]
+    fn text_indents_where_the_tree_branches() {
+        let page = text(&flame(), 80);
+        let lines: Vec<&str> = page.lines().skip(2).collect();
+        assert_eq!(
+            lines,
+            [
+                "   TOTAL     SELF  FUNCTION",
+                "  90.0 %    0.0 %  main",
+                "  90.0 %   10.0 %  run",
+                "  50.0 %   50.0 %    compress",
+                "  30.0 %   30.0 %    write",
+                "  10.0 %           without a sample",
+            ]
+        );
+        let mut long = flame();
+        long.nodes[2].frame.function = "f".repeat(200);
+        assert!(text(&long, 80).lines().all(|line| line.width() <= 80));
+    }
+
+    #[test]
+    fn folded_stacks_have_own_times() {
+        assert_eq!(
+            folded(&flame()),
+            "main;run<a:b>(\"&\") 100\nmain;run<a:b>(\"&\");compress 500\nmain;run<a:b>(\"&\");write 300\n"
+        );
+    }
+
+    #[test]
+    fn a_picture_has_boxes_of_the_right_width_and_no_markup_of_the_program() {
+        let mut flame = flame();
+        flame.nodes[3].frame.function = "</title><script>".into();
+        let svg = svg(&flame);
+        assert!(!svg.contains("<script"), "{svg}");
+        assert!(
+            svg.contains("x=\"600.0\" y=\"54\" width=\"359.5\""),
+            "{svg}"
+        );
+        assert_eq!(svg.matches("<g>").count(), 4);
+    }
+}
