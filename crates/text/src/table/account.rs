@@ -231,7 +231,12 @@ impl Page<'_> {
             let of_class = a.causes.iter().filter(|c| c.class == class.class);
             let found = of_class.filter(|c| share(c.ns) >= FINDING && kind != Class::Unknown);
             for cause in found.take(MAX_OF_CLASS) {
-                grid.row(self.cause_row(cause, share(cause.ns), names, detail));
+                let mut cells = self.cause_row(cause, share(cause.ns), names, detail);
+                // On a narrow screen the call paths need the room of the last column.
+                if s.call_paths.is_some() && self.layout.width < 120 {
+                    cells[6] = "-".into();
+                }
+                grid.row(cells);
             }
             let room = self.layout.width.saturating_sub(BEFORE_PATHS).max(30);
             for line in class_lines(s.call_paths.as_ref(), kind, n_paths, room) {

@@ -154,9 +154,11 @@ pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
             place_at = None;
             next += &format!(" ({}:{})", file_name(&frame.file), frame.line);
         }
-        // A recursion is one frame.
-        let is_same =
-            at > 0 && frames[at - 1].function == frame.function && !frame.function.is_empty();
+        // A recursion is one frame, and so are nameless places of one module.
+        let is_same = at > 0 && {
+            let inner = &frames[at - 1];
+            (&inner.function, &inner.module) == (&frame.function, &frame.module)
+        };
         if is_same {
             continue;
         }
@@ -259,6 +261,8 @@ mod tests {
             frame("main", "", 0),
         ];
         assert_eq!(path_text(&path, 80), "[prog] < fib < main");
+        let nameless = [frame("", "", 0), frame("", "", 0), frame("main", "", 0)];
+        assert_eq!(path_text(&nameless, 80), "[prog] < main");
     }
 
     #[test]
