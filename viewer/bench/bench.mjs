@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, release, arch } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { build } from "esbuild";
 import { launch } from "../tests/browser.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
@@ -109,6 +110,18 @@ for (const [size, facts] of Object.entries(made)) {
   await page.close();
 }
 await browser.close();
+
+// Of this process, not in the browser: the samples of a report need not be made up for it.
+const bundle = join(dir, "flame.mjs");
+await build({ entryPoints: [join(root, "viewer/bench/flame.ts")], bundle: true, format: "esm", platform: "node", outfile: bundle });
+const { ManySamples } = await import(pathToFileURL(bundle).href);
+const flame = new ManySamples(1_000_000);
+const times = Array.from({ length: 9 }, () => {
+  const began = process.cpuUsage().user;
+  flame.addUp();
+  return (process.cpuUsage().user - began) / 1000;
+});
+add("viewer.flame_graph_1m_samples_ms", median(times), "ms of CPU", times, "<= 50 ms");
 
 const commit = existsSync(join(root, ".git")) ? execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: root, encoding: "utf8" }).trim() : "";
 const model = /model name\s*:\s*(.*)/.exec(existsSync("/proc/cpuinfo") ? readFileSync("/proc/cpuinfo", "utf8") : "")?.[1] ?? "";
