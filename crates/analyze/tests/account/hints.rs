@@ -170,6 +170,25 @@ fn one_other_program_may_be_reniced_and_nothing_is_pinned() {
     assert!(!found[0].text.contains("taskset"), "{found:?}");
 }
 
+/// kthreadd is process 2, and made the others of the kernel.
+#[test]
+fn the_kernels_own_threads_are_not_reniced() {
+    let mut child = disturbed(91, 30 * MS);
+    let fork = kasuri_model::input::What::Fork {
+        parent: 2,
+        child: 91,
+        comm: kasuri_model::StrIx::NONE,
+        pid: Some(91),
+        same_process: Some(false),
+    };
+    child.other(0, MS, 10, fork);
+    child.cpus[0].sort_by_key(|e| e.time);
+    for story in [disturbed(2, 30 * MS), child] {
+        let found = hints(story, 30 * MS);
+        assert!(found.iter().all(|h| h.kind != "interference"), "{found:?}");
+    }
+}
+
 #[test]
 fn a_program_that_has_ended_is_not_reniced() {
     let found = hints(disturbed(90, 25 * MS), 30 * MS);
