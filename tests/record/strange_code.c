@@ -38,7 +38,10 @@ static const char *garbage_file(void) {
     unsigned char bytes[2 * PAGE];
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)(i * 131 + 7);
-    memcpy(bytes, "\x7f" "ELF\2\1\1", 7);
+    memcpy(bytes,
+           "\x7f"
+           "ELF\2\1\1",
+           7);
     memcpy(bytes + PAGE, code, sizeof code);
     int fd = open(name, O_CREAT | O_TRUNC | O_WRONLY, 0700);
     if (write(fd, bytes, sizeof bytes) != sizeof bytes)
