@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
-use support::{SpawnGuarded, in_one_of_five, instances_of, wait_until};
+use support::{SpawnGuarded, copy_program, in_one_of_five, instances_of, wait_until};
 
 /// A test that cannot run here says why; where it must run (CI) that is a failure.
 fn skipped(why: &str) {
@@ -156,7 +156,7 @@ fn overhead_without_privileges_measures_annotations_and_names_the_rest() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
     let binary = dir.path().join("kasuri");
-    std::fs::copy(env!("CARGO_BIN_EXE_kasuri"), &binary).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_kasuri"), &binary);
     let out = Command::new(&binary)
         .args(["overhead", "--rounds", "2", "--config", "annotations,sched"])
         .args(["--op", "null call", "--json"])
@@ -187,7 +187,7 @@ fn costs_are_remembered_without_a_home() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::chown(dir.path(), Some(user), Some(user)).unwrap();
     let binary = dir.path().join("kasuri");
-    std::fs::copy(env!("CARGO_BIN_EXE_kasuri"), &binary).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_kasuri"), &binary);
     let said = |runtime: &std::path::Path| {
         let out = Command::new(&binary)
             .args(["record", "-o", "run.kasuri", "--no-kernel", "--", "true"])

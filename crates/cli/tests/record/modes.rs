@@ -45,11 +45,11 @@ fn attaching_switches_on_the_annotations_of_a_running_program() {
 fn a_program_whose_file_was_replaced_is_attached_to() {
     let dir = scratch();
     let mine = dir.path().join("server");
-    std::fs::copy(program("steps"), &mine).unwrap();
+    copy_program(program("steps"), &mine);
     let mut server = Command::new(&mine).arg("10000000").spawn_guarded();
     wait_for_switches(server.id(), 5);
     // Another file under its name, as a package manager leaves it; then none.
-    std::fs::copy("/bin/true", dir.path().join("new")).unwrap();
+    copy_program("/bin/true", dir.path().join("new"));
     std::fs::rename(dir.path().join("new"), &mine).unwrap();
     for is_there in [true, false] {
         let pid = server.id().to_string();
@@ -302,7 +302,7 @@ fn without_root_annotations_and_own_switches_are_recorded() {
         (program("steps"), "steps"),
         (env!("CARGO_BIN_EXE_kasuri").into(), "kasuri"),
     ] {
-        std::fs::copy(from, dir.path().join(to)).unwrap();
+        copy_program(from, dir.path().join(to));
     }
     let output = Command::new("setpriv")
         .args([

@@ -279,7 +279,7 @@ fn without_root_code_and_waits_are_sampled() {
             (program.clone(), "paths"),
             (env!("CARGO_BIN_EXE_kasuri").into(), "kasuri"),
         ] {
-            std::fs::copy(from, dir.path().join(to)).expect("copied");
+            copy_program(from, dir.path().join(to));
         }
         for rest in [&["split", "3"][..], &["block"]] {
             let output = Command::new("setpriv")

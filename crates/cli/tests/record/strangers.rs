@@ -232,7 +232,7 @@ fn root_records_the_process_of_another_user_and_owns_nothing_it_can_change() {
     let place = tempfile::tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let steps = place.path().join("steps");
-    std::fs::copy(program("steps"), &steps).unwrap();
+    copy_program(program("steps"), &steps);
     let mut target = Command::new(steps);
     let mut target = target.arg("10000000").uid(65534).gid(65534).spawn_guarded();
     wait_for_switches(target.id(), 5);

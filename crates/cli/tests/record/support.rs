@@ -39,6 +39,15 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch directory")
 }
 
+/// Copies a program by another process: one that is forked here meanwhile would inherit a descriptor that writes to the copy, and
+/// until it is closed by exec nobody can start the copy (ETXTBSY).
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let status = Command::new("cp")
+        .args([from.as_ref(), to.as_ref()])
+        .status();
+    assert!(status.expect("cp runs").success());
+}
+
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
