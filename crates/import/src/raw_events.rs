@@ -83,9 +83,11 @@ impl Number {
 /// One event type, prepared for decoding.
 #[derive(Clone, Debug)]
 struct RawType {
+    /// What the event means; decides which numbers and names are read.
     role: Role,
     /// Length of the fixed part; a shorter event is damaged.
     bytes: u32,
+    /// `common_pid`: the thread that was running when the event was written.
     context: Option<Number>,
     ints: [Option<Number>; 3],
     names: [Option<Field>; 2],
@@ -135,6 +137,8 @@ impl RecentNames {
     #[inline]
     fn get(&mut self, bytes: [u8; 16], strings: &mut Strings) -> StrIx {
         let key = u128::from_ne_bytes(bytes);
+        // The multiplier is 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming 3, 6.4); the top
+        // ten bits choose among 1,024 slots.
         let folded = (key as u64 ^ (key >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slot = &mut self.slots[(folded >> 54) as usize % RECENT];
         if slot.0 != key {

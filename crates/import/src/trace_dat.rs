@@ -108,6 +108,8 @@ impl<'a> Source<'a> {
     fn opened(mut self, strings: &mut Strings) -> FormatResult<Opened<'a>> {
         let options = &self.dat.options;
         let clock_name = main_clock(&self.dat);
+        // With `--date` trace-cmd has added the offset to wall-clock time; with another offset the times are on no
+        // clock of the machine.
         let clock = if options.is_date {
             Clock::Realtime
         } else if options.offset_ns != 0 {
@@ -123,6 +125,7 @@ impl<'a> Source<'a> {
         };
         let (start, end) = self.survey.extent.unwrap_or((Time(0), Time(0)));
         out.setup.span = start..end;
+        // A damaged file may claim any number.
         out.setup.n_cpus = self.dat.n_cpus.min(CPUS_MAX) as usize;
         // Kasuri's export contains the format exactly if migrations were recorded, even if there was none.
         let has = |name: &str| self.formats.iter().any(|f| f.name == name);
@@ -146,6 +149,7 @@ impl<'a> Source<'a> {
             for error in damage.iter().chain(&met.errors) {
                 trace.losses.push(file_damage(trace, error));
             }
+            // Gaps, statistics and damage come from three places; readers want them by time.
             trace.losses.sort_by_key(|l| (l.when.start, l.cpu));
         });
         Ok(out)
@@ -162,6 +166,7 @@ impl<'a> Source<'a> {
         let has_waking = self.count("sched/sched_waking") > 0;
         let mut by_cpu: BTreeMap<u16, Vec<Pages<'a>>> = BTreeMap::new();
         for (ix, buffer) in self.dat.buffers.iter().enumerate() {
+            // Each instance has a ring buffer of its own, whose pages may be laid out and stamped in another way.
             let layout = PageLayout::from_meta(&self.dat.page_meta(buffer))?;
             let formats = self.survey.formats_of(ix, &self.formats);
             if formats.is_empty() {
@@ -194,6 +199,7 @@ impl<'a> Source<'a> {
         }
         let one = |(cpu, mut pages): (u16, Vec<Pages<'a>>)| {
             let events: Box<dyn CpuEvents + 'a> = match pages.len() {
+                // Nearly every file has one buffer, which needs no merge.
                 1 => Box::new(pages.remove(0)),
                 _ => Box::new(Several::new(pages)),
             };
@@ -259,6 +265,8 @@ impl<'a> Source<'a> {
         if matches!(clock, "x86-tsc" | "tsc2nsec") && self.dat.options.tsc_to_ns.is_none() {
             out.push("stamps count CPU ticks and the file does not say how long one is: all times are in ticks; `trace-cmd record -C mono` records ns".into());
         }
+        // `counter` grows by one with each event, and `uptime` counts ticks since the boot (kernel,
+        // Documentation/trace/ftrace.rst).
         if matches!(clock, "counter" | "uptime") {
             out.push(format!("stamps of the clock {clock} are no ns: durations mean nothing; `trace-cmd record -C mono` records ns"));
         }
@@ -297,6 +305,7 @@ fn clock_of(name: &str) -> Clock {
         "mono" => Clock::Monotonic,
         "mono_raw" => Clock::MonotonicRaw,
         "boot" => Clock::Boottime,
+        // All three are derived from sched_clock(); they differ in how CPUs are kept together.
         "local" | "global" | "perf" | "" => Clock::Sched,
         _ => Clock::Other,
     }
@@ -310,6 +319,8 @@ fn name_threads(trace: &mut Trace, cmdlines: &[(i32, String)]) {
         let Some(name) = names.get(&thread.tid) else {
             continue;
         };
+        // A name from an event is of the thread at that time; `saved_cmdlines` has the last one of a number that may
+        // have been used again.
         if !trace.strings.get(thread.name).is_empty() {
             continue;
         }

@@ -180,6 +180,7 @@ pub fn encode(
 ) -> Result<Vec<u8>, Error> {
     let mut migrations = vec![0u32; trace.threads.len()];
     for thread in &trace.migrations.thread {
+        // A damaged recording may name a thread that is not there.
         if let Some(n) = migrations.get_mut(thread.ix()) {
             *n += 1;
         }
@@ -193,6 +194,7 @@ pub fn encode(
         length: plan.length,
         span: [plan.at(trace.span.start), plan.at(trace.span.end)],
         strings: (0..trace.strings.len())
+            // Names are demangled here and not in the viewer, which has no demangler.
             .map(|i| kasuri_analyze::demangled(trace.strings.get(StrIx(i as u32))))
             .collect(),
         processes: trace.processes.iter().map(process).collect(),
@@ -238,6 +240,7 @@ pub fn encode(
             .collect(),
         account: options
             .account
+            // A trace without any length has no columns to draw the account in.
             .filter(|_| plan.segments.buckets > 0)
             .map(|account| account::encode(account, plan, &packed.mixes)),
         call_paths: call_paths(trace, packed),

@@ -41,6 +41,7 @@ fn maybe(value: Option<f64>) -> Cell {
 pub fn locks(l: &Locks) -> Panel {
     let tables = [
         Some(lock_table(l)),
+        // Tables of a fixed set of things always stand there, also without rows: that nobody waited is an answer.
         Some(waits_for(l)),
         (!l.tasks.is_empty()).then(|| tasks(l)),
         (!l.waits.is_empty()).then(|| other_waits(l)),
@@ -134,6 +135,7 @@ fn waits_for(l: &Locks) -> Table {
             -1 => name.into(),
             tid => format!("{name} {tid}"),
         };
+        // The lock was free: the waiter had been woken and was not yet on a CPU.
         let nobody = w.holder.is_empty() && w.holder_tid == 0;
         vec![
             who(&w.waiter, w.waiter_tid).into(),
@@ -176,6 +178,7 @@ fn inversions(l: &Locks) -> Table {
             i.place_b.clone().into(),
             match (&i.guard, i.can_deadlock) {
                 (_, true) => "yes".into(),
+                // Each time both were held, a third lock was held around them.
                 (Some(guard), _) => format!("no: guarded by {guard}").into(),
                 (None, _) => "only by one thread".into(),
             },
@@ -286,6 +289,7 @@ fn curves(p: &Prediction) -> Vec<Series> {
         .points
         .iter()
         .map(|q| q.cpus)
+        // `points` is sorted by the number of CPUs.
         .find(|&c| c as f64 > 4.0 * top)
         .unwrap_or(256) as f64;
     let near = |points: Vec<(f64, f64)>| {
@@ -307,6 +311,8 @@ fn curves(p: &Prediction) -> Vec<Series> {
     }];
     series.push(Series {
         name: "ideal".into(),
+        // Up to the highest speed-up only: beyond it the line would set the scale of the chart, and flatten the
+        // curve.
         points: vec![(1.0, 1.0), (top.min(last), top.min(last))],
         band: Vec::new(),
         style: SeriesStyle::Dashed,
@@ -334,6 +340,7 @@ fn speedups(p: &Prediction) -> Table {
             q.speedup.into(),
             q.low.into(),
             q.high.into(),
+            // Efficiency: speed-up for each CPU.
             (q.speedup / q.cpus as f64).into(),
             q.wait_ratio.into(),
             maybe(q.more_threads),
@@ -406,6 +413,7 @@ fn compared<'a>(
     first: &str,
     rows: impl Iterator<Item = (&'a str, Speedup<'a>)>,
 ) -> Table {
+    // A table of all numbers of CPUs would be wider than a page; the chart above has them.
     let shown = |i: &usize| [2, 4, 8, 16, 64].contains(&p.points[*i].cpus);
     let shown: Vec<usize> = (0..p.points.len()).filter(shown).collect();
     let mut columns = columns(&[(first, Unit::Text, "")]);

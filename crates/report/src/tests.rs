@@ -17,6 +17,7 @@ fn cell(bytes: &[u8], at: &mut usize, n: usize) -> Vec<u64> {
         *at += 8;
         return vec![value; n];
     }
+    // Planes of bytes: first the lowest byte of all values, then the next.
     let planes = &bytes[*at..*at + width * n];
     *at += width * n;
     (0..n)
@@ -32,6 +33,7 @@ fn cell(bytes: &[u8], at: &mut usize, n: usize) -> Vec<u64> {
 fn decode(packed: &blocks::Packed, line: usize, kind: Kind) -> Vec<(u64, u64, u64)> {
     let mut items = Vec::new();
     for unit in &packed.units[line] {
+        // A unit holds the items of one line; a block holds many units, and is deflated as a whole.
         let block = inflate(&packed.blocks[unit.block as usize].text);
         let bytes = &block[unit.offset as usize..];
         let n = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
@@ -59,11 +61,13 @@ fn decode(packed: &blocks::Packed, line: usize, kind: Kind) -> Vec<(u64, u64, u6
                 },
             ));
         }
+        // The index has the range of each unit, by which the viewer chooses what to decode.
         assert_eq!(now, unit.to);
     }
     items
 }
 
+/// The bytes behind a tag's text: base64 of raw deflate.
 fn inflate(text: &str) -> Vec<u8> {
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(text)
@@ -202,6 +206,7 @@ fn a_level_is_empty_exactly_where_nothing_was() {
             (item.start as f64 / width) as usize,
             (item.end as f64 / width) as usize,
         );
+        // What the level must show, from the items themselves.
         touched[from..=to.min(n - 1)].fill(true);
     }
     // An item that ends on a bucket's edge touches the next one by nothing.
@@ -235,6 +240,7 @@ fn no_level_hides_a_rare_name() {
         if level.value.len() == 1024 {
             break;
         }
+        // Each coarser level is made from the finer one, so that a name lost once would be lost in all that follow.
         level = level.halve(Kind::Slice);
     }
 }
@@ -242,6 +248,7 @@ fn no_level_hides_a_rare_name() {
 #[test]
 fn overlapping_items_are_cut_and_counted() {
     let mut trace = trace(10);
+    // Slices of one line do not overlap in a sound trace; a damaged one must still give a page.
     trace.slices.start[4] = Time(trace.slices.start[4].0 - 500);
     let plan = lines::plan(&trace);
     let packed = blocks::pack(&trace, &plan, &Options::default());
@@ -282,6 +289,7 @@ fn columns_hold_any_value() {
     assert_eq!(cell(&constant.bytes, &mut 0, 3), [u64::MAX; 3]);
 }
 
+/// A whole page in memory.
 fn page(trace: &Trace, options: &Options) -> String {
     let mut out = Vec::new();
     let stats = write(trace, options, &mut out).unwrap();
@@ -289,6 +297,7 @@ fn page(trace: &Trace, options: &Options) -> String {
     String::from_utf8(out).unwrap()
 }
 
+/// The index of a page, found as the viewer finds it: by the id of its tag.
 fn index(page: &str) -> serde_json::Value {
     let text = page
         .split_once("id=\"kasuri-index\">")

@@ -21,6 +21,7 @@ fn name(frame: &PathFrame) -> String {
     }
 }
 
+/// Share of the tree's whole time, what has no sample included; 0 for an empty tree.
 fn share(flame: &Flame, ns: i64) -> f64 {
     ns as f64 / flame.ns.max(1) as f64
 }
@@ -44,6 +45,8 @@ pub fn text(flame: &Flame, width: usize) -> String {
         indents.truncate(depth);
         let rest = &shown[at + 1..];
         let siblings = rest.iter().take_while(|n| n.depth >= node.depth);
+        // A function that is its caller's only callee stays at its caller's indent: long chains without a branch
+        // would otherwise run off the screen.
         let is_first = at == 0 || shown[at - 1].depth < node.depth;
         let is_only = is_first && !siblings.into_iter().any(|n| n.depth == node.depth);
         let above = indents.last().copied().unwrap_or(0);
@@ -79,6 +82,7 @@ pub fn folded(flame: &Flame) -> String {
     for node in &flame.nodes {
         open.truncate(node.depth as usize);
         // A semicolon is the format's own, a line feed too.
+        // Nodes come in the order of a walk from the roots down, so the open ones are the callers of the next.
         open.push(name(&node.frame).replace(';', ":"));
         if node.self_ns > 0 {
             let _ = writeln!(out, "{} {}", open.join(";"), node.self_ns);
@@ -87,12 +91,16 @@ pub fn folded(flame: &Flame) -> String {
     out
 }
 
+// Units of the picture's own coordinates (viewBox); a browser scales them to its window. `LETTER` is the width of a
+// monospace letter of 11 units, rounded up, so that a name stays in its box.
 const WIDTH: f64 = 1200.0;
 const ROW: u32 = 18;
 const LETTER: f64 = 7.0;
 
 /// As a picture, the roots at the top.
 pub fn svg(flame: &Flame) -> String {
+    // A thin box can still be seen and has a tooltip, where a line of text would only be in the way: so a fifth of
+    // the text's limit.
     let is_shown = |node: &&FlameNode| share(flame, node.ns) >= LEAST / 5.0;
     let deepest = flame
         .nodes
@@ -120,11 +128,13 @@ pub fn svg(flame: &Flame) -> String {
         }
         let (x, width) = (next[depth], share(flame, node.ns) * WIDTH);
         next[depth] += width;
+        // The first callee begins where its caller does. Callees are never wider together than their caller.
         next[depth + 1] = x;
         let y = (node.depth + 1) * ROW;
         let (name, time) = (name(&node.frame), duration(node.ns as f64));
         let label = format!("{name}: {time}, {}", percent(share(flame, node.ns)));
         let letters = ((width - 4.0) / LETTER).max(0.0) as usize;
+        // One or two letters say nothing.
         let shown = if letters < 3 {
             String::new()
         } else {
@@ -135,6 +145,7 @@ pub fn svg(flame: &Flame) -> String {
             "<g><title>{}</title><rect x=\"{x:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"{}\" fill=\"hsl({},65%,78%)\"/>\
              <text x=\"{:.1}\" y=\"{}\">{}</text></g>",
             escape(&label),
+            // Half a unit of white keeps neighbours of one module apart.
             (width - 0.5).max(0.5),
             ROW - 1,
             hue(&node.frame.module),
@@ -148,6 +159,7 @@ pub fn svg(flame: &Flame) -> String {
 
 /// A colour for each module, the same in every picture.
 fn hue(module: &str) -> u32 {
+    // FNV-1a of 32 bits: the standard library's hash may change with its version, and colours with it.
     let hash = module.bytes().fold(2_166_136_261_u32, |h, b| {
         (h ^ u32::from(b)).wrapping_mul(16_777_619)
     });

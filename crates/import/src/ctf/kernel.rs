@@ -83,7 +83,9 @@ const N_TEXTS: usize = 2;
 /// How to read one event type.
 #[derive(Clone, Debug)]
 struct Plan {
+    /// What the event means to the passes.
     role: Role,
+    /// Length of the body in bytes, if all events of the type have the same; then places are byte offsets.
     fixed: Option<u32>,
     ints: [Place; N_INTS],
     texts: [Place; N_TEXTS],
@@ -157,6 +159,7 @@ impl Plan {
         }
         // Without `child_tid`, `child_pid` is the thread, and the process is unknown.
         if role == Role::Fork && program.leaf("child_tid").is_none() {
+            // Field 2 is the child's process; `child_pid` was found for it, but holds a thread here.
             plan.ints[2] = Place::None;
         }
         if let Some(leaf) = program.context_leaf("tid") {
@@ -277,6 +280,7 @@ fn fixed_int(body: &[u8], place: Place) -> Option<i64> {
         return None;
     };
     let raw = body.get(at as usize..at as usize + usize::from(bytes))?;
+    // CTF has integers of any number of bytes; those of more than eight are cut to the first eight.
     let mut word = [0; 8];
     let n = raw.len().min(8);
     let value = if big_endian {
@@ -325,6 +329,7 @@ impl Comms {
             return intern(trim(bytes), strings);
         };
         let last = &mut self.last[slot];
+        // A CPU often switches between two threads, so that the same name comes again in the same place.
         if last.0 == *key && last.1.is_some() {
             return last.1;
         }
@@ -363,8 +368,10 @@ pub(super) struct KernelCpu<'a> {
     is_started: bool,
     comms: Comms,
     /// The running thread, according to the last switch; -1: unknown.
+    /// Kept over batches: an event without the context `tid` is that of this thread.
     current: i32,
     /// Number of interrupts that are being handled, nested.
+    /// Hard and soft ones; above 0 what happens is not the running thread's doing.
     interrupts: u32,
 }
 

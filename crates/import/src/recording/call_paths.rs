@@ -26,10 +26,12 @@ pub(super) fn add_to(
         .iter()
         .map(|row| change(row, &at))
         .collect();
+    // Readers look the changes up by time.
     trace.sampling.sort_by_key(|change| change.time);
     add_samples(trace, recording, &path_of, at)
 }
 
+/// One change of the sampling, in the model's types. A CPU number that the model cannot hold counts as all CPUs.
 fn change(row: &SamplingRow, at: impl Fn(u64) -> Time) -> SamplingChange {
     SamplingChange {
         time: at(row.monotonic_ns),
@@ -57,8 +59,11 @@ struct CodeFrame {
 struct Expansion<'a> {
     tables: &'a Tables,
     /// Row of `tables.names` for a row of `tables.frames`.
+    /// Names are a table of their own because they may come later than the frames, from `kasuri symbolize`.
     names: HashMap<u32, usize>,
+    /// The row of each different function, so that a function called from many addresses is one.
     frame_rows: HashMap<CodeFrame, FrameIx>,
+    /// The row of each different (caller, function), which makes chains with the same functions one path.
     path_rows: HashMap<(PathIx, FrameIx), PathIx>,
 }
 
@@ -80,6 +85,8 @@ impl<'a> Expansion<'a> {
             functions.push(self.functions(frame, trace));
         }
         let mut rows: Vec<PathIx> = Vec::with_capacity(self.tables.paths.len());
+        // Paths refer to earlier paths (kasuri_format refuses others), so the row of the caller is known. `NONE` lies
+        // behind all rows: an outermost frame.
         for path in &self.tables.paths {
             let mut row = rows.get(path.caller as usize).copied().unwrap_or_default();
             for &frame in functions.get(path.frame as usize).into_iter().flatten() {
@@ -111,6 +118,7 @@ impl<'a> Expansion<'a> {
             .names
             .get(&(frame as u32))
             .map(|&row| &self.tables.names[row]);
+        // Innermost first: the function whose code was inlined deepest, and last the one that the symbol table names.
         let calls: &[Call] = names.map_or(&[], |names| &names.calls);
         if calls.is_empty() {
             let nameless = CodeFrame {
@@ -136,6 +144,8 @@ impl<'a> Expansion<'a> {
                 module,
                 file: intern(&call.file),
                 line: call.line,
+                // A named function is one frame wherever in it the thread was. A nameless place keeps its address, by
+                // which it may still be told from others.
                 address: if function.is_some() { 0 } else { place.address },
                 kind: match kind {
                     FrameKind::Native if ix != outermost => FrameKind::Inlined,
@@ -147,6 +157,7 @@ impl<'a> Expansion<'a> {
         rows
     }
 
+    /// The row of a frame, new if no frame is equal.
     fn frame_row(&mut self, frame: CodeFrame, trace: &mut Trace) -> FrameIx {
         let frames = &mut trace.frames;
         *self.frame_rows.entry(frame.clone()).or_insert_with(|| {
@@ -186,12 +197,14 @@ fn add_samples(
         if block.kind != BlockKind::Samples {
             continue;
         }
+        // A block that cannot be decoded has no samples here; `add_to` says where that is reported.
         for sample in recording.sample_block(ix).unwrap_or_default() {
             let time = at(sample.time_ns);
             let lives = threads.get(&sample.tid).map_or(&[][..], |lives| lives);
             // Of several lives of one number the last that had begun; stamps of births may be a little late.
             let start = |thread: &&ThreadIx| trace.threads[thread.ix()].alive.start;
             let begun = lives.iter().filter(|thread| start(thread) <= time);
+            // A sample before all births belongs to the earliest life, as the stamp of its birth is the late one.
             let first = || lives.iter().min_by_key(start);
             let Some(&thread) = begun.max_by_key(start).or_else(first) else {
                 unknown += 1;
@@ -200,9 +213,11 @@ fn add_samples(
             rows.push((thread, time, sample));
         }
     }
+    // The model's order. Stable: two samples at one instant stay in the recorder's order.
     rows.sort_by_key(|&(thread, time, _)| (thread, time));
     let samples = &mut trace.samples;
     for (thread, time, sample) in rows {
+        // A stack that was read from outside, while the thread slept, belongs to no CPU; the file has 0.
         let is_read = sample.kind == Kind::BlockedRead;
         samples.time.push(time);
         samples.thread.push(thread);

@@ -1,6 +1,7 @@
 //! Frames, paths and samples come out of the page as they went in.
 use super::*;
 
+/// Period of the samples: 4 ms, as of a timer of 250 Hz.
 const TICK: i64 = 4_000_000;
 
 /// Two threads. The first ran with a sample at each tick but for one wait in the middle; the second only waited.
@@ -47,6 +48,7 @@ fn sampled(n: u32) -> Trace {
         samples.path.push(PathIx(path));
     };
     for i in 0..n {
+        // Not on the ticks exactly, as no sample of a real clock is.
         let jitter = i64::from(i.wrapping_mul(2_654_435_761) >> 20);
         let (kind, path) = match i == n / 2 {
             true => (SampleKind::Blocked, 3),
@@ -68,6 +70,7 @@ fn sampled(n: u32) -> Trace {
 /// A sample of the page: thread, time, kind, complete, path + 1, begin and end of its stretch.
 type Seen = (u64, u64, u64, bool, u64, u64, u64);
 
+/// Signed numbers are stored as 0, -1, 1, -2, ...: small ones stay small.
 fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
@@ -82,6 +85,7 @@ fn samples_of(packed: &blocks::Packed) -> Vec<Seen> {
         for row in (0..n).map(|row| [0, 1, 2, 3, 4, 5].map(|column: usize| columns[column][row])) {
             let value = |column: usize| row[column];
             now += value(0);
+            // A wait's stretch is stored as distances from the sample, which may be on either side of its beginning.
             let begin = now as i64 - unzigzag(value(4));
             let length = value(3) as i64 + unzigzag(value(5));
             let moment = value(1) & 15;

@@ -9,6 +9,8 @@ use kasuri_analyze::call_paths::{
 use unicode_width::UnicodeWidthStr;
 
 /// Less of a class than this is not worth a line.
+/// It is a share of the class's time, so the same path may have a line under a small class and none under a large
+/// one.
 const WORTH_A_LINE: f64 = 0.01;
 
 /// A line below a class.
@@ -32,10 +34,13 @@ pub(super) fn class_lines(
     let Some(of_class) = summary.classes.iter().find(|c| c.class == class.key()) else {
         return Vec::new();
     };
+    // First what explains the class, then the other side: what happened on other threads during the same time. Both
+    // have shares of the same whole, so they are not to be added.
     let mut lines = question_lines(of_class, &of_class.paths, n, room, |path| {
         match class {
             // The thread that others waited for.
             Class::LoadImbalance | Class::LowParallelism => asleep("", path),
+            // Everywhere else the class says already whether the thread ran or waited.
             _ => "",
         }
     });
@@ -47,6 +52,8 @@ pub(super) fn class_lines(
         };
         lines.extend(question_lines(of_class, meanwhile, n, room, word));
     }
+    // Libraries that run the program are inside work (class `task_runtime` is for runtimes that report themselves),
+    // so that a line says how much of it they are.
     if class == Class::Work {
         let runtimes = summary.runtimes.iter().take(n);
         lines.extend(runtimes.filter_map(|row| runtime_line(of_class, row)));
@@ -56,6 +63,8 @@ pub(super) fn class_lines(
 
 /// How a path is introduced where a thread may run or wait.
 fn asleep(word: &'static str, path: &HotPath) -> &'static str {
+    // A path has the word of the state that most of its time was in: the same function may run in one stretch and
+    // wait in the next.
     match (word, path.waited_ns * 2 > path.ns) {
         ("", true) => "asleep in ",
         ("holder: ", true) => "holder asleep in ",
@@ -64,6 +73,7 @@ fn asleep(word: &'static str, path: &HotPath) -> &'static str {
     }
 }
 
+/// The lines of one question: a path each, and how much of the time has no sample. `word` introduces a path.
 fn question_lines(
     class: &ClassPaths,
     shares: &PathShares,
@@ -76,6 +86,7 @@ fn question_lines(
         .take(n)
         .map(|path| {
             let begin = format!("{} {}", percent(path.share), word(path));
+            // Columns of a terminal, not bytes: names may hold wide characters.
             let left = room.saturating_sub(begin.width());
             PathLine {
                 ns: path.ns,
@@ -85,6 +96,7 @@ fn question_lines(
         .collect();
     // Of a time that is mostly not known, what is known is no answer.
     let unsampled = shares.unsampled_ns as f64 / class.ns.max(1) as f64;
+    // With a single line per class there is room for the answer only.
     if n > 1 && unsampled >= 0.1 {
         lines.push(PathLine {
             ns: shares.unsampled_ns,
@@ -94,6 +106,7 @@ fn question_lines(
     lines
 }
 
+/// A library's part of a class; none below 1 % of it.
 fn runtime_line(class: &ClassPaths, row: &RuntimeUse) -> Option<PathLine> {
     let share = |ns: i64| ns as f64 / class.ns.max(1) as f64;
     if share(row.ns) < WORTH_A_LINE {
@@ -103,6 +116,7 @@ fn runtime_line(class: &ClassPaths, row: &RuntimeUse) -> Option<PathLine> {
     let text = match (row.spinning_ns, row.runtime) {
         (0, "allocator") => format!("{all} of it allocates memory ({module})"),
         (0, _) => format!("{all} of it is {module}"),
+        // All of its time: two shares of the same size would read like two parts.
         (ns, _) if ns == row.ns => format!("{all} of it spins in {module}: {}", row.spins_in),
         (ns, _) => {
             let spins = percent(share(ns));
@@ -123,6 +137,7 @@ pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
         "{} of on-CPU time has a complete stack",
         percent(share(ran.complete_ns, ran))
     );
+    // The parts of Coverage, without those that are 0 or would be printed as such.
     let parts = [
         (ran.incomplete_ns, "an incomplete one"),
         (ran.unsampled_ns, "none"),
@@ -132,6 +147,7 @@ pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
             text += &format!(", {} {what}", percent(share(ns, ran)));
         }
     }
+    // An incomplete stack counts here, too: its innermost functions are those that wait.
     if slept.ns > 0 {
         let known = slept.ns - slept.unsampled_ns;
         text += &format!("; {} of blocked time has one", percent(share(known, slept)));
@@ -167,6 +183,7 @@ pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
             continue;
         }
         let next = format!(" < {}", printable(&next));
+        // ` < ..` must fit behind each function but the last, or the cut would itself be cut.
         let spare = if at + 1 < frames.len() { MORE.len() } else { 0 };
         if text.width() + next.width() + spare > room {
             return text + MORE;
@@ -180,6 +197,7 @@ pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
 fn frame_name(frame: &PathFrame) -> String {
     match (frame.function.as_str(), frame.module.as_str()) {
         ("", "") => "[unknown]".into(),
+        // The kernel's own notation, such as `[kernel]` or `[vdso]`, has its brackets already.
         ("", module) if module.starts_with('[') => module.into(),
         ("", module) => format!("[{module}]"),
         (function, _) => short_name(function),
@@ -194,6 +212,7 @@ pub(crate) fn short_name(name: &str) -> String {
     for c in name.chars() {
         match c {
             '<' => depth += 1,
+            // A `>` without its `<` is that of `->` or of an operator, and stays.
             '>' if depth > 0 => depth -= 1,
             // Parameters: the name is over, but for `operator()`.
             '(' if depth == 0

@@ -27,6 +27,7 @@ pub fn render(locks: &Locks, prediction: Option<&Prediction>, layout: &Layout) -
         layout,
         text: String::new(),
     };
+    // Facts before tables: on a screen of 24 lines the tables may have scrolled away the answer.
     page.title(&locks.command);
     page.lock_facts(locks, prediction);
     // Time inside the kernel may be recorded although no lock of the program is.
@@ -105,6 +106,7 @@ impl Page<'_> {
             self.fact("wait ratio", "not known");
         } else if t.lock_ratio.is_none() {
             self.fact("ratios", "not known: the recording has no scheduler events (record as root; see kasuri doctor)");
+            // Waits are known without the scheduler: they are the client's own stamps. Only CPU time is not.
             self.fact("waits", &format!("{} in {}", ns(t.wait_ns), contended(t)));
         } else {
             self.fact(
@@ -237,6 +239,7 @@ impl Page<'_> {
             grid.row([
                 printable(&lock.name),
                 ns(u.hold_wall_ns),
+                // These three add up to the hold, as far as states are known.
                 part(u.hold_cpu_ns, u.hold_wall_ns),
                 part(u.hold_preempted_ns, u.hold_wall_ns),
                 part(u.hold_blocked_ns, u.hold_wall_ns),
@@ -317,6 +320,7 @@ impl Page<'_> {
                     false => printable(&w.holder),
                 },
                 match w.holder_tid {
+                    // Nobody held the lock, so there is no thread to name and no state to show.
                     _ if is_free => "-".into(),
                     -1 => "-".into(),
                     other => tid(other),
@@ -340,6 +344,7 @@ impl Page<'_> {
         let mut grid = Grid::new(&[
             text("FOR"),
             text("PLACE"),
+            // The address tells waits of one place for several objects apart.
             number("OBJECT", 4),
             number("WAITED", 0),
             number("TIMES", 0),
@@ -431,6 +436,7 @@ impl Page<'_> {
             number("CONTENDED", 1),
         ]);
         let all = rows.len();
+        // `take` before the rows are made: a program may have ten thousand threads.
         let shown = self.shown(all);
         rows.take(shown).for_each(|row| grid.row(row));
         self.grid(grid, shown, all);
@@ -521,6 +527,7 @@ impl Page<'_> {
             let more = locks.inversions.len() - shown;
             self.item(&format!("... and {more} more (--top 0 shows all)"));
         }
+        // Circles of three locks and more are few, and are shown whatever `--top` says.
         for cycle in &locks.order_cycles {
             self.item(&printable(&circle(cycle)));
         }
@@ -562,6 +569,7 @@ fn place(place: &str) -> String {
 /// both (a guard) prevents it, and so does a single thread that does both.
 pub fn inversion(i: &Inversion) -> String {
     let whether = match &i.guard {
+        // Whether it can is decided by the analysis; a guard alone is not the reason.
         _ if i.can_deadlock => "can deadlock".into(),
         Some(guard) => format!("not while `{guard}` is held around both, as it was every time"),
         None => format!("only by thread {}", i.tid_a),
@@ -581,6 +589,7 @@ pub fn inversion(i: &Inversion) -> String {
 
 /// Three or more locks in a circle, step by step: each step's second lock is the next step's first.
 fn circle(cycle: &OrderCycle) -> String {
+    // Names are quoted: a lock may be called by an expression with spaces.
     let step = |s: &OrderStep| {
         let times = plural(s.times, "time");
         format!(

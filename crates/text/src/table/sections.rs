@@ -113,6 +113,7 @@ impl Page<'_> {
             self.fact("tracing", &text);
         }
         if s.losses.is_empty() {
+            // Losses have a section of their own; that there were none is said here, or silence could mean either.
             self.fact("lost", "nothing");
         }
     }
@@ -128,6 +129,8 @@ impl Page<'_> {
             );
             self.fact("switches", &text);
         }
+        // Without the kernel's wake-ups there is no latency: a thread's first run may be any time after it became
+        // ready.
         if let Some(l) = s.wake_latency_ns {
             let text = format!(
                 "{}; from waking to running: p50 {}, p99 {}, max {}",
@@ -386,6 +389,7 @@ impl Page<'_> {
         let found: Vec<_> = s
             .interference
             .iter()
+            // DELAY is the time for which threads of the program were ready and had no CPU because of this process.
             .filter(|i| i.delayed_ns > 0 || i.preemptions > 0)
             .collect();
         // A process that ran beside the program, on CPUs that nobody else wanted, did not interfere.
@@ -445,6 +449,7 @@ impl Page<'_> {
         for g in &s.migration_groups[..shown] {
             grid.row([
                 if g.thread.is_empty() {
+                    // Some tracers write no names, and a thread may end before it has one.
                     format!("thread {}", g.tid)
                 } else {
                     g.thread.clone()
@@ -452,6 +457,7 @@ impl Page<'_> {
                 g.tid.to_string(),
                 g.why.into(),
                 count(g.count),
+                // Of many pairs of CPUs the most frequent one.
                 format!("{} -> {}", g.from_cpu, g.to_cpu),
                 ns(g.off_cpu_ns),
                 ns(g.longest_ns),
@@ -466,6 +472,7 @@ impl Page<'_> {
             return;
         }
         self.heading("what to try", "most to gain first");
+        // Not cut by `--top`: hints are few, and each is worth a command.
         for hint in &s.hints {
             self.item(&printable(&hint.text));
             if let Some(command) = &hint.command {
@@ -480,6 +487,7 @@ fn cpu_use(s: &Summary) -> String {
     match s.cpu_use {
         Some(share) => format!(
             "{:.2} of {} busy ({}); ran on {}",
+            // CPUs that were busy with the program, on average over the wall time.
             share * f64::from(s.n_cpus),
             plural(s.n_cpus.into(), "CPU"),
             percent(share),
@@ -494,6 +502,8 @@ fn cpu_time(account: &CpuTime) -> String {
     let (kernel, seen) = (ns(account.kernel_ns), ns(account.seen_ns));
     let share = percent(account.unseen_share.abs());
     if let Some(counted_ns) = account.counted_ns {
+        // `counted_ns` is the sum over threads of sched_stat_runtime; `kernel_ns` is from getrusage. The second is
+        // the yardstick.
         let off = (counted_ns - account.kernel_ns) as f64 / account.kernel_ns as f64;
         let how_far = match account.unseen_ns {
             1.. => format!("{share} less"),
@@ -533,6 +543,7 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
     let on_path: Vec<String> = graph
         .path
         .iter()
+        // Parts under 5 % of the span would not change it if they took no time.
         .filter(|part| part.ns >= graph.span_ns / 20 && part.ns > 0)
         .take(3)
         .map(|part| {
@@ -543,6 +554,7 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
     if !on_path.is_empty() {
         text += &format!("; longest path: {}", on_path.join(", "));
     }
+    // A task ran then, and the recording does not show whether its thread was on a CPU.
     if graph.unknown_ns > 0 {
         let share = percent(graph.unknown_ns as f64 / graph.work_ns.max(1) as f64);
         text += &format!(" ({share} of the work: not known whether on a CPU)");
@@ -552,6 +564,7 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
 
 /// A loss: how many events, where, when and why.
 pub(super) fn loss_text(loss: &LossSummary) -> String {
+    // Tracers that overwrite old events tell that they did, and not always how many: 0 stands for that.
     let n = if loss.count == 0 {
         "an unknown number of".into()
     } else {
@@ -583,6 +596,7 @@ fn imbalance_text(i: &Imbalance) -> String {
             format!("all work before {name}"),
             format!("{} of {threads}", plural(i.instances, "round")),
         ),
+        // A loop without rounds: threads are compared by their sums over the whole recording.
         "total" => (name, format!("the sums of {threads}")),
         _ => (
             name,
@@ -591,6 +605,7 @@ fn imbalance_text(i: &Imbalance) -> String {
     };
     let how_often = if i.instances < 2 {
         "in the only round".to_string()
+    // Would be printed as 100.0 %, which "always" says better.
     } else if i.worst_share > 0.9995 {
         "always".to_string()
     } else {
@@ -606,6 +621,7 @@ fn imbalance_text(i: &Imbalance) -> String {
 
 /// Which thread is late, and what to do about it; none without a test of chance, or with too few rounds.
 fn late_text(i: &Imbalance) -> Option<String> {
+    // Friedman's test: how often chance alone makes threads differ as much.
     let chance = match i.p_value? {
         p if p < 0.001 => "p < 0.001".to_string(),
         p => format!("p = {p:.3}"),
@@ -669,6 +685,7 @@ fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 
             t.name.clone()
         },
         t.tid.to_string(),
+        // `known` writes `-` for false, and the grid drops a column that has nothing else.
         known(many_processes, t.pid.to_string()),
         known(k.switches, ns(t.on_cpu_ns)),
         known(k.switches, ns(t.runnable_ns)),
@@ -691,6 +708,7 @@ fn thread_row(s: &Summary, t: &ThreadSummary, many_processes: bool) -> [String; 
 /// What the table's headings mean with the events that were recorded.
 fn threads_note(s: &Summary) -> String {
     let note = match (s.known.switches, s.known.wakeups) {
+        // With wake-ups a thread is ready from the moment it is woken.
         (true, true) => "READY: could run, but had no CPU",
         // Without wake-ups it is not known when a sleeping thread became ready.
         (true, false) => "READY: preempted; BLOCKED: asleep, or woken and not yet running",
