@@ -14,6 +14,7 @@
 //! | `json` | JSON that is written while it is made |
 //! | `args` | the arguments of each slice and instant |
 //! | `exports` | the table of formats |
+//! | `samples` | what formats with call paths share |
 //! | `exported` | what each export reports back |
 #![forbid(unsafe_code)]
 
@@ -26,6 +27,7 @@ pub mod firefox;
 mod json;
 pub mod paraver;
 pub mod perfetto;
+mod samples;
 mod sched_events;
 pub mod speedscope;
 pub mod trace_dat;

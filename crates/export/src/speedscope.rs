@@ -1,4 +1,4 @@
-//! speedscope's own format: one evented profile for each thread, in nanoseconds.
+//! speedscope's own format: one evented profile for each thread, in nanoseconds, and two sampled ones where it has samples.
 //!
 //! The schema is <https://www.speedscope.app/file-format-schema.json>. A profile is a list of frames that open and
 //! close, in order of time, and frames must nest:
@@ -11,11 +11,13 @@
 //! ```
 //!
 //! A frame is a slice; while the thread does not run, the innermost frame is the kernel state in brackets, so the
-//! flame graph separates work from waiting. Critical sections need not nest and are left out. Events are made and
+//! flame graph separates work from waiting. The sampled profiles of a thread are `(on CPU)`, where a sample weighs the
+//! period it was taken with (1 each where the recording says none), and `(waits)`, where each weighs 1. Critical sections need not nest and are left out. Events are made and
 //! written one by one; memory does not grow with the recording.
+use crate::samples::{self, Period};
 use crate::{Exported, json};
 use kasuri_model::label;
-use kasuri_model::{SliceIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
+use kasuri_model::{SampleKind, SliceIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -31,6 +33,7 @@ const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     let (records, n_holds) = (Cell::new(0), Cell::new(0));
     let frames = Frames::new(trace);
+    let period = Period::new(trace);
     let file = File {
         schema: SCHEMA,
         exporter: "kasuri",
@@ -44,6 +47,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
         profiles: Profiles {
             trace,
             frames: &frames,
+            period: &period,
             records: &records,
             n_holds: &n_holds,
         },
@@ -108,6 +112,42 @@ struct Profile<'a> {
     events: Events<'a>,
 }
 
+/// The samples of a thread of one group. The weights of all samples are its length.
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Sampled<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: String,
+    unit: &'static str,
+    start_value: i64,
+    end_value: i64,
+    samples: Stacks<'a>,
+    weights: Vec<i64>,
+}
+
+/// Stacks of samples, made while they are written: positions of frames, outermost first.
+struct Stacks<'a> {
+    of: &'a Profiles<'a>,
+    rows: Vec<usize>,
+}
+
+impl Serialize for Stacks<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (trace, frames) = (self.of.trace, self.of.frames);
+        serializer.collect_seq(self.rows.iter().map(|&row| {
+            let path = trace.samples.path[row];
+            let code = samples::outermost_first(trace, path);
+            let mut stack: Vec<usize> = code.iter().map(|row| frames.code + row).collect();
+            if stack.is_empty() {
+                stack.push(frames.no_path);
+            }
+            self.of.records.set(self.of.records.get() + 1);
+            stack
+        }))
+    }
+}
+
 /// A frame opens (`O`) or closes (`C`).
 #[derive(serde::Serialize)]
 struct Event {
@@ -133,6 +173,10 @@ fn left_out(trace: &Trace, n_holds: u64) -> Vec<String> {
             "interrupts and system calls",
         ),
         (trace.losses.len(), "losses"),
+        (
+            usize::from(samples::has(trace, |kind| kind == SampleKind::Waker)),
+            "call paths of wake-ups",
+        ),
     ] {
         if n > 0 {
             out.push(what.to_owned());
@@ -147,6 +191,10 @@ struct Frames {
     by_name: HashMap<StrIx, usize>,
     by_kind: [Option<usize>; label::KINDS.len()],
     all: Vec<Frame>,
+    /// Where the code's frames begin: in the order of the recording.
+    code: usize,
+    /// The frame of samples of which no call path is known.
+    no_path: usize,
 }
 
 /// States in the order of their numbers.
@@ -169,6 +217,8 @@ impl Frames {
             by_name: HashMap::new(),
             by_kind: Default::default(),
             all: states.into(),
+            code: 0,
+            no_path: 0,
         };
         for i in 0..trace.slices.start.len() {
             let (name, kind) = (trace.slices.name[i], trace.slices.kind[i]);
@@ -185,7 +235,27 @@ impl Frames {
                 frames.all.push(Frame::new(text, place));
             }
         }
+        frames.add_code(trace);
         frames
+    }
+
+    /// Adds the functions of samples, where there are samples.
+    fn add_code(&mut self, trace: &Trace) {
+        if trace.samples.time.is_empty() {
+            return;
+        }
+        self.code = self.all.len();
+        let f = &trace.frames;
+        for row in 0..f.function.len() {
+            let file = trace.strings.get(f.file[row]);
+            self.all.push(Frame {
+                name: samples::frame_name(trace, row),
+                file: (!file.is_empty()).then(|| file.to_owned()),
+                line: (f.line[row] > 0).then_some(f.line[row]),
+            });
+        }
+        self.no_path = self.all.len();
+        self.all.push(Frame::new("[no call path]", None));
     }
 
     /// The frame of a slice with this name and kind.
@@ -199,7 +269,8 @@ impl Frames {
 struct Profiles<'a> {
     trace: &'a Trace,
     frames: &'a Frames,
-    /// Events written so far.
+    period: &'a Period,
+    /// Events and samples written so far.
     records: &'a Cell<u64>,
     /// Critical sections left out so far.
     n_holds: &'a Cell<u64>,
@@ -215,6 +286,13 @@ impl Serialize for Profiles<'_> {
                 let name = format!("{} {}", label::thread(self.trace, ix), row.tid);
                 seq.serialize_element(&self.profile(name, Some(ix)))?;
                 is_empty = false;
+            }
+            for waits in [false, true] {
+                let rows = self.samples(ix, waits);
+                if !rows.is_empty() {
+                    seq.serialize_element(&self.sampled(ix, waits, rows))?;
+                    is_empty = false;
+                }
             }
         }
         if is_empty {
@@ -232,6 +310,38 @@ impl Profiles<'_> {
         let is_target =
             (self.trace.processes.get(thread.process.ix())).is_some_and(|p| p.is_target);
         is_target && !thread.states.is_empty()
+    }
+
+    /// Samples of a thread: of its waits, or while it ran.
+    fn samples(&self, ix: ThreadIx, waits: bool) -> Vec<usize> {
+        let kind = &self.trace.samples.kind;
+        let is_meant = |&row: &usize| match waits {
+            true => kind[row].is_wait(),
+            false => kind[row] == SampleKind::OnCpu,
+        };
+        self.trace.samples_of(ix).filter(is_meant).collect()
+    }
+
+    /// The profile of a thread's samples.
+    fn sampled(&self, ix: ThreadIx, waits: bool, rows: Vec<usize>) -> Sampled<'_> {
+        let of = if waits { "waits" } else { "on CPU" };
+        let is_time = !waits && !self.period.is_unknown();
+        let s = &self.trace.samples;
+        let weigh = |&row: &usize| match is_time {
+            true => self.period.at(s.time[row], s.cpu[row]),
+            false => 1,
+        };
+        let weights: Vec<i64> = rows.iter().map(weigh).collect();
+        let tid = self.trace.threads[ix.ix()].tid;
+        Sampled {
+            kind: "sampled",
+            name: format!("{} {tid} ({of})", label::thread(self.trace, ix)),
+            unit: if is_time { "nanoseconds" } else { "none" },
+            start_value: 0,
+            end_value: (weights.iter()).fold(0, |sum: i64, &w| sum.saturating_add(w)),
+            samples: Stacks { of: self, rows },
+            weights,
+        }
     }
 
     /// The profile of a thread; an empty one without.

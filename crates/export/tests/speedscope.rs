@@ -37,6 +37,21 @@ fn violations(file: &Value) -> Vec<String> {
     let profiles = file["profiles"].as_array().unwrap();
     check(!profiles.is_empty(), "no profile".into());
     for profile in profiles {
+        if profile["type"] == "sampled" {
+            let unit = profile["unit"].as_str().unwrap();
+            check(["nanoseconds", "none"].contains(&unit), "unit".into());
+            let stacks = profile["samples"].as_array().unwrap();
+            let weights = profile["weights"].as_array().unwrap();
+            check(stacks.len() == weights.len(), "weights".into());
+            let sum: i64 = weights.iter().map(|w| w.as_i64().unwrap()).sum();
+            check(profile["startValue"] == 0, "start".into());
+            check(profile["endValue"] == sum, "end".into());
+            for frame in stacks.iter().flat_map(|s| s.as_array().unwrap()) {
+                let is_known = frame.as_u64().is_some_and(|f| (f as usize) < frames.len());
+                check(is_known, format!("frame {frame} of a sample"));
+            }
+            continue;
+        }
         check(profile["type"] == "evented", "type".into());
         check(profile["unit"] == "nanoseconds", "unit".into());
         let at = |key: &str| profile[key].as_i64().unwrap();
@@ -124,4 +139,104 @@ fn speedscope_says_what_it_leaves_out() {
     for what in ["critical sections", "counters", "arrows", "losses", "CPU"] {
         assert!(text.contains(what), "{what}: {text}");
     }
+}
+
+/// Name, unit, stacks as `outermost;innermost` and weights of the sampled profiles.
+fn sampled_profiles(file: &Value) -> Vec<(String, String, Vec<String>, Vec<i64>)> {
+    let name = |frame: &Value| {
+        let frame = frame.as_u64().unwrap() as usize;
+        file["shared"]["frames"][frame]["name"].as_str().unwrap()
+    };
+    let profiles = file["profiles"].as_array().unwrap().iter();
+    let sampled = profiles.filter(|p| p["type"] == "sampled").map(|p| {
+        let stacks = p["samples"].as_array().unwrap().iter().map(|stack| {
+            let names: Vec<&str> = stack.as_array().unwrap().iter().map(name).collect();
+            names.join(";")
+        });
+        let weights = p["weights"].as_array().unwrap().iter();
+        (
+            p["name"].as_str().unwrap().to_owned(),
+            p["unit"].as_str().unwrap().to_owned(),
+            stacks.collect(),
+            weights.map(|w| w.as_i64().unwrap()).collect(),
+        )
+    });
+    sampled.collect()
+}
+
+#[test]
+fn speedscope_samples_are_the_models() {
+    let file = exported(&sampled());
+    assert_eq!(violations(&file), [""; 0]);
+    let profile = |name: &str, unit: &str, stacks: &[&str], weights: &[i64]| {
+        let stacks = stacks.iter().map(|s| s.to_string()).collect();
+        (name.to_owned(), unit.to_owned(), stacks, weights.to_vec())
+    };
+    let run = "_ZN4work3runEv";
+    let (in_main, by_address) = (format!("main;{run}"), format!("quake+0x1234;{run}"));
+    assert_eq!(
+        sampled_profiles(&file),
+        [
+            profile(
+                "quake 100 (on CPU)",
+                "nanoseconds",
+                &[&in_main, "main;do_spin", &in_main, "[no call path]"],
+                &[100; 4]
+            ),
+            profile(
+                &format!("{NASTY} 101 (on CPU)"),
+                "nanoseconds",
+                &[&by_address, &by_address, "quake+0x1234"],
+                &[100; 3]
+            ),
+            profile(
+                &format!("{NASTY} 101 (waits)"),
+                "none",
+                &["main;read;vfs_read"],
+                &[1]
+            ),
+        ]
+    );
+    let frames = file["shared"]["frames"].as_array().unwrap();
+    let run = frames.iter().find(|f| f["name"] == run).unwrap();
+    assert_eq!(run["file"], "/src/work.c");
+    assert_eq!(run["line"], 7);
+}
+
+#[test]
+fn speedscope_samples_without_a_period_weigh_the_same() {
+    let mut trace = sampled();
+    trace.sampling.clear();
+    let file = exported(&trace);
+    assert_eq!(violations(&file), [""; 0]);
+    for (name, unit, stacks, weights) in sampled_profiles(&file) {
+        assert_eq!(unit, "none", "{name}");
+        assert_eq!(weights, vec![1; stacks.len()], "{name}");
+    }
+}
+
+#[test]
+fn speedscope_weights_follow_the_period() {
+    let mut trace = sampled();
+    trace.sampling.push(kasuri_model::SamplingChange {
+        time: kasuri_model::Time(300),
+        period_ns: 400,
+        ..trace.sampling[0].clone()
+    });
+    let weights = &sampled_profiles(&exported(&trace))[0].3;
+    assert_eq!(weights, &[100, 100, 400, 400]);
+}
+
+#[test]
+fn speedscope_file_without_samples_is_as_if_there_were_no_frames() {
+    let mut trace = sampled();
+    let with = exported(&trace);
+    trace.samples = Default::default();
+    let mut plain = exported(&trace);
+    let mut sample = exported(&sample());
+    assert_ne!(plain["shared"], with["shared"]);
+    for file in [&mut plain, &mut sample] {
+        file["name"] = Value::Null;
+    }
+    assert_eq!(plain, sample);
 }
