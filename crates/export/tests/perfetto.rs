@@ -302,7 +302,7 @@ fn perfetto_process_tree_names_every_thread() {
 fn perfetto_official_messages_agree() {
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let file = dir.join("official.pftrace");
-    kasuri_export::perfetto::write(&sample(), std::fs::File::create(&file).unwrap()).unwrap();
+    kasuri_export::perfetto::write(&sampled(), std::fs::File::create(&file).unwrap()).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/perfetto_official.py");
     let done = std::process::Command::new("python3")
         .arg(script)
@@ -315,7 +315,7 @@ fn perfetto_official_messages_agree() {
         String::from_utf8_lossy(&done.stderr)
     );
     let seen: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
-    let packets = packets(&sample());
+    let packets = packets(&sampled());
     assert_eq!(seen["unknown"], 0, "every field is one of theirs");
     assert_eq!(seen["packets"], packets.len());
     assert_eq!(seen["switches"], serde_json::json!(switches(&packets)));
@@ -329,7 +329,79 @@ fn perfetto_official_messages_agree() {
         .map(|e| (e.2 + ORIGIN as u64, e.3))
         .collect();
     assert_eq!(seen["begins"], serde_json::json!(begins));
+    let samples: Vec<_> = perf_samples(&packets)
+        .into_iter()
+        .map(|(time, pid, tid, cpu, stack)| (time + ORIGIN as u64, pid, tid, cpu.unwrap(), stack))
+        .collect();
+    assert_eq!(samples.len(), 7);
+    assert_eq!(seen["samples"], serde_json::json!(samples));
     assert_eq!(seen["threads"], serde_json::json!([[100, 100], [100, 101]]));
+}
+
+/// (timestamp, pid, tid, cpu, stack as `outermost;innermost` of `function (module)`) of each PerfSample, resolved as an importer does it.
+fn perf_samples(packets: &[Message]) -> Vec<(u64, u64, u64, Option<u64>, String)> {
+    let mut rows = std::collections::HashMap::new();
+    let mut found = Vec::new();
+    for packet in packets.iter().filter(|p| p.number(10) == Some(3)) {
+        for interned in packet.messages(INTERNED) {
+            for field in [5, 6, 7, 17, 19] {
+                for row in interned.messages(field) {
+                    let before = rows.insert((field, row.number(1).unwrap()), row);
+                    assert!(before.is_none(), "each row is sent once");
+                }
+            }
+        }
+        let sample = packet.messages(66).remove(0);
+        let flags = if found.is_empty() { 3 } else { 2 };
+        assert_eq!(packet.number(13), Some(flags));
+        let frame = |iid: u64| {
+            let frame = &rows[&(6, iid)];
+            let mapping = &rows[&(19, frame.number(3).unwrap())];
+            let name = rows[&(5, frame.number(2).unwrap())].text(2).unwrap();
+            let module = rows[&(17, mapping.number(7).unwrap())].text(2).unwrap();
+            format!("{name} ({module})")
+        };
+        let stack = sample.number(4).map_or(Vec::new(), |iid| {
+            let stack = &rows[&(7, iid)];
+            stack.numbers(2).into_iter().map(frame).collect()
+        });
+        let time = packet.number(TIMESTAMP).unwrap() - ORIGIN as u64;
+        let n = |field| sample.number(field);
+        found.push((time, n(2).unwrap(), n(3).unwrap(), n(1), stack.join(";")));
+    }
+    found
+}
+
+#[test]
+fn perfetto_samples_are_the_models() {
+    let run = "_ZN4work3runEv (/bin/quake)";
+    let in_main = format!("main (/bin/quake);{run}");
+    let spin = "main (/bin/quake);do_spin (/usr/lib/libgomp.so.1)";
+    let nameless = "quake+0x1234 (/bin/quake)";
+    let by_address = format!("{nameless};{run}");
+    let sample = |time, tid, stack: &str| (time, 100, tid, Some(0), stack.to_owned());
+    assert_eq!(
+        perf_samples(&packets(&sampled())),
+        [
+            sample(150, 100, &in_main),
+            sample(250, 100, spin),
+            sample(350, 100, &in_main),
+            sample(950, 100, ""),
+            sample(250, 101, &by_address),
+            sample(550, 101, &by_address),
+            sample(850, 101, nameless),
+        ]
+    );
+    let done = kasuri_export::perfetto::write(&sampled(), &mut Vec::new()).unwrap();
+    let waits = "call paths of waits and wake-ups".to_owned();
+    assert!(done.left_out.contains(&waits), "{:?}", done.left_out);
+}
+
+#[test]
+fn perfetto_file_without_samples_has_no_sample_packets() {
+    let n = |trace: &Trace| packets(trace).len();
+    assert!(perf_samples(&packets(&sample())).is_empty());
+    assert_eq!(n(&sampled()), n(&sample()) + 7);
 }
 
 #[test]

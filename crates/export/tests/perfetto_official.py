@@ -17,10 +17,20 @@ def unknown(message):
 
 trace = pb.Trace()
 trace.ParseFromString(open(sys.argv[1], "rb").read())
-names, seen = {}, {"packets": len(trace.packet), "unknown": unknown(trace), "switches": [], "wakings": [], "begins": [], "threads": []}
+names, seen = {}, {"packets": len(trace.packet), "unknown": unknown(trace), "switches": [], "wakings": [], "begins": [], "threads": [], "samples": []}
+stacks = {"function_names": {}, "frames": {}, "callstacks": {}, "mapping_paths": {}, "mappings": {}}
 for packet in trace.packet:
     for name in packet.interned_data.event_names:
         names[name.iid] = name.name
+    for table, rows in stacks.items():
+        rows.update((row.iid, row) for row in getattr(packet.interned_data, table))
+    if packet.HasField("perf_sample"):
+        s, texts = packet.perf_sample, []
+        for iid in stacks["callstacks"][s.callstack_iid].frame_ids if s.HasField("callstack_iid") else []:
+            frame = stacks["frames"][iid]
+            module = stacks["mapping_paths"][stacks["mappings"][frame.mapping_id].path_string_ids[0]]
+            texts.append(f"{stacks['function_names'][frame.function_name_id].str.decode()} ({module.str.decode()})")
+        seen["samples"].append([packet.timestamp, s.pid, s.tid, s.cpu, ";".join(texts)])
     for event in packet.ftrace_events.event:
         if event.HasField("sched_switch"):
             s = event.sched_switch

@@ -2,7 +2,7 @@
 //!
 //! A trace is a sequence of packets, each a protobuf message with its length in front. They are written in this
 //! order: clocks and machine, processes and threads, the bundles of each CPU (`sched.rs`), tracks with their events
-//! (`tracks.rs`), and a last snapshot of the clocks. `packets.rs` frames packets and interns strings; `proto.rs` has
+//! (`tracks.rs`), on-CPU samples (`samples.rs`), and a last snapshot of the clocks. `packets.rs` frames packets and interns strings; `proto.rs` has
 //! the messages.
 //!
 //! Clock: every stamp is CLOCK_MONOTONIC, but is written as the format's default clock (BOOTTIME), and one
@@ -11,11 +11,12 @@
 //! error is the time the machine was suspended since boot, the same for all events of a recording.
 mod packets;
 pub mod proto;
+mod samples;
 mod sched;
 mod tracks;
 
 use crate::Exported;
-use kasuri_model::{ProcessIx, ThreadIx, Time, Trace};
+use kasuri_model::{ProcessIx, SampleKind, ThreadIx, Time, Trace};
 use packets::Packets;
 use proto::*;
 use std::io::{self, Write};
@@ -30,6 +31,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     process_tree(trace, &mut packets)?;
     let gaps = sched::write(trace, &mut packets)?;
     tracks::write(trace, &mut packets)?;
+    samples::write(trace, &mut packets)?;
     // Importers take the last snapshot for the end of the recording.
     snapshot(trace, &mut packets, trace.span.end)?;
     let mut left_out = vec!["thread priorities (shown as 120)".to_string()];
@@ -37,6 +39,9 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
         left_out.push(format!(
             "how many scheduler events were lost in {gaps} gaps (that there were some is kept)"
         ));
+    }
+    if crate::samples::has(trace, |kind| kind != SampleKind::OnCpu) {
+        left_out.push("call paths of waits and wake-ups".to_owned());
     }
     left_out.extend(crate::sched_events::notes(trace));
     Ok(Exported {

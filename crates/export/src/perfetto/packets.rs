@@ -127,6 +127,28 @@ impl<'a, W: Write> Packets<'a, W> {
         })
     }
 
+    /// Writes a sample with the rows it is the first to use. Samples are a sequence of their own.
+    pub fn sample(
+        &mut self,
+        time: kasuri_model::Time,
+        sample: PerfSample,
+        pending: InternedData,
+        is_first: bool,
+    ) -> io::Result<()> {
+        let cleared = if is_first {
+            SEQ_INCREMENTAL_STATE_CLEARED
+        } else {
+            0
+        };
+        self.packet(&TracePacket {
+            timestamp: Some(self.stamp(time)),
+            trusted_packet_sequence_id: Some(SEQUENCE + 2),
+            sequence_flags: Some(SEQ_NEEDS_INCREMENTAL_STATE | cleared),
+            interned_data: (pending != InternedData::default()).then_some(pending),
+            data: Some(Data::PerfSample(sample)),
+        })
+    }
+
     /// The id of an event name; of `otherwise` when the recording has none.
     pub fn name(&mut self, name: StrIx, otherwise: Category) -> u64 {
         self.intern(name, Use::Name)

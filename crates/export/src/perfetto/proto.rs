@@ -17,7 +17,7 @@ pub struct TracePacket {
     pub interned_data: Option<InternedData>,
     #[prost(uint32, optional, tag = "13")]
     pub sequence_flags: Option<u32>,
-    #[prost(oneof = "Data", tags = "1, 2, 6, 11, 45, 60")]
+    #[prost(oneof = "Data", tags = "1, 2, 6, 11, 45, 60, 66")]
     pub data: Option<Data>,
 }
 
@@ -39,6 +39,8 @@ pub enum Data {
     SystemInfo(SystemInfo),
     #[prost(message, tag = "60")]
     TrackDescriptor(TrackDescriptor),
+    #[prost(message, tag = "66")]
+    PerfSample(PerfSample),
 }
 
 /// The same instant on several clocks.
@@ -216,6 +218,16 @@ pub struct InternedData {
     pub event_names: Vec<Interned>,
     #[prost(message, repeated, tag = "3")]
     pub debug_annotation_names: Vec<Interned>,
+    #[prost(message, repeated, tag = "5")]
+    pub function_names: Vec<Interned>,
+    #[prost(message, repeated, tag = "6")]
+    pub frames: Vec<StackFrame>,
+    #[prost(message, repeated, tag = "7")]
+    pub callstacks: Vec<Callstack>,
+    #[prost(message, repeated, tag = "17")]
+    pub mapping_paths: Vec<Interned>,
+    #[prost(message, repeated, tag = "19")]
+    pub mappings: Vec<Mapping>,
     #[prost(message, repeated, tag = "29")]
     pub debug_annotation_string_values: Vec<Interned>,
 }
@@ -228,6 +240,57 @@ pub struct Interned {
     #[prost(string, optional, tag = "2")]
     pub text: Option<String>,
 }
+
+/// A program or library. Its path is the interned strings, one after the other.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Mapping {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(uint64, repeated, packed = "false", tag = "7")]
+    pub path_string_ids: Vec<u64>,
+}
+
+/// `Frame`: a function.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct StackFrame {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(uint64, optional, tag = "2")]
+    pub function_name_id: Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub mapping_id: Option<u64>,
+    #[prost(uint64, optional, tag = "4")]
+    pub rel_pc: Option<u64>,
+}
+
+/// Frames, outermost first.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Callstack {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(uint64, repeated, packed = "false", tag = "2")]
+    pub frame_ids: Vec<u64>,
+}
+
+/// A sample of a thread that runs. Without a call stack it is counted only.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct PerfSample {
+    #[prost(uint32, optional, tag = "1")]
+    pub cpu: Option<u32>,
+    #[prost(uint32, optional, tag = "2")]
+    pub pid: Option<u32>,
+    #[prost(uint32, optional, tag = "3")]
+    pub tid: Option<u32>,
+    #[prost(uint64, optional, tag = "4")]
+    pub callstack_iid: Option<u64>,
+    #[prost(uint32, optional, tag = "5")]
+    pub cpu_mode: Option<u32>,
+}
+
+/// `Profiling.CpuMode`.
+pub const MODE_UNKNOWN: u32 = 0;
+pub const MODE_KERNEL: u32 = 1;
+pub const MODE_USER: u32 = 2;
 
 /// Kernel events of one CPU. `lost_events`: events before the first one are missing.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -84,6 +84,14 @@ impl Message {
         })
     }
 
+    pub fn numbers(&self, number: u32) -> Vec<u64> {
+        let varint = |f: &Field| match f {
+            Field::Varint(v) => *v,
+            other => panic!("{other:?} is no number"),
+        };
+        self.all(number).map(varint).collect()
+    }
+
     pub fn fixed64(&self, number: u32) -> Option<u64> {
         self.all(number).find_map(|f| {
             if let Field::Fixed64(v) = f {
