@@ -41,6 +41,11 @@ __attribute__((constructor(101))) static void early(void) {
     pthread_rwlock_t l = PTHREAD_RWLOCK_INITIALIZER;
     pthread_spinlock_t s;
     sem_t sem;
+    pthread_mutex_t m;
+    /* No lock function of the probe has run before this, so it finds the C library's functions here. */
+    pthread_mutex_init(&m, NULL);
+    pthread_mutex_trylock(&m);
+    pthread_mutex_unlock(&m);
     pthread_rwlock_rdlock(&l);
     pthread_rwlock_unlock(&l);
     pthread_spin_init(&s, 0);

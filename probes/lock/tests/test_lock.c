@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,7 +73,8 @@ static int by_thread(const void *a, const void *b) {
 /* -- running -- */
 
 static struct reader *reader;
-static char *output; /* of the last run */
+static char *output;  /* of the last run */
+static rlim_t memory; /* that the next run may map; 0: any */
 static uint32_t work_pid;
 
 static void make_truths(void) {
@@ -109,6 +111,8 @@ static int run(const char *mode, const char *how, const char *more) {
             setenv("KASURI_LOCKS", how, 1);
             setenv("KASURI_SESSION", reader_path(reader), 1);
         }
+        if (memory)
+            setrlimit(RLIMIT_AS, &(struct rlimit){memory, memory});
         execl(work, work, mode, (char *)NULL);
         _exit(127);
     }
@@ -239,6 +243,14 @@ static int planted_sections_are_exact(void) {
     for (size_t i = 0; i < n_events; i++)
         if (events[i].kind == KASURI_EV_LOCK_DEFINE && events[i].object == truths->rows[0].object)
             EXPECT(strstr(site_name(&events[i]), "lock_work+0x"));
+    /* Defined once in the process, however many threads use it. */
+    for (size_t row = 0; row < 6; row++) {
+        size_t defined = 0;
+        for (size_t i = 0; i < n_events; i++)
+            defined += events[i].kind == KASURI_EV_LOCK_DEFINE && events[i].aux != KASURI_LOCK_SYMBOL &&
+                       events[i].object == truths->rows[row].object;
+        EXPECT(defined == 1);
+    }
     return failed;
 }
 
@@ -505,6 +517,91 @@ static int no_session_changes_nothing(void) {
     return failed;
 }
 
+/* Light mode leaves out holds, and no waits: each is recorded whole, whatever the lock, also where the lock was counted
+ * before. */
+static int light_mode_records_every_wait(void) {
+    int ways = 0;
+    EXPECT(run("wanted", "light", NULL) == 0);
+    for (char *line = output; *line; line = strchr(line, '\n') + 1, ways++) {
+        char *at = strstr(line, " 0x");
+        void *lock = NULL;
+        EXPECT(at && sscanf(at, " %p", &lock) == 1 && strncmp(line, "failed", 6));
+        uint64_t object = (uintptr_t)lock;
+        size_t requests = 0;
+        for (size_t i = 0; i < n_events; i++) {
+            const struct event *e = &events[i];
+            if (e->object != object || e->kind != KASURI_EV_LOCK_REQUEST)
+                continue;
+            requests++;
+            EXPECT(e->tid == work_pid && i + 2 < n_events);
+            EXPECT(e[1].object == object && e[1].tid == e->tid && e[1].kind == KASURI_EV_LOCK_ACQUIRED);
+            EXPECT(e[2].object == object && e[2].tid == e->tid && is_end(&e[2]));
+        }
+        if (requests != 1)
+            fprintf(stderr, "%zu requests: %.*s\n", requests, (int)strcspn(line, "\n"), line);
+        EXPECT(requests == 1);
+    }
+    EXPECT(ways == 7);
+    return failed;
+}
+
+/* Each wait is recorded once and says whether its time ended it; a mutex is held again only where the call says so. */
+static int timed_waits_say_how_they_ended(void) {
+    int lines = 0;
+    EXPECT(run("timed_waits", "full", NULL) == 0);
+    for (char *line = output; *line; line = strchr(line, '\n') + 1, lines++) {
+        char *at = strstr(line, " 0x");
+        void *pointer = NULL;
+        size_t expected[3] = {0}, waits = 0, told = 0, begins = 0;
+        int n = at ? sscanf(at, " %p %zu %zu %zu", &pointer, &expected[0], &expected[1], &expected[2]) : 0;
+        uint64_t object = (uintptr_t)pointer;
+        for (size_t i = 0; i < n_events; i++) {
+            const struct event *e = &events[i];
+            waits += e->kind == KASURI_EV_WAIT_BEGIN && e->object == object;
+            told += e->kind == KASURI_EV_WAIT_END && e->object == object && e->b;
+            begins += is_begin(e) && e->object == object;
+        }
+        int is_lock = !strncmp(line, "m", 1);
+        int good = n >= 3 && strncmp(line, "failed", 6) &&
+                   (is_lock ? begins == expected[0] : waits == expected[0] && told == expected[1]) &&
+                   count(KASURI_EV_WAIT_END, object) == waits;
+        if (!good)
+            fprintf(stderr, "%zu waits, %zu by time, %zu holds: %.*s\n", waits, told, begins, (int)strcspn(line, "\n"),
+                    line);
+        EXPECT(good);
+    }
+    EXPECT(lines == 12);
+    return failed;
+}
+
+/* A lock outside all modules has the name of no module; it is defined all the same. */
+static int locks_outside_modules_have_no_symbol(void) {
+    size_t defined = 0, symbols = 0;
+    EXPECT(run("outside", "full", NULL) == 0);
+    for (size_t i = 0; i < n_events; i++)
+        if (events[i].kind == KASURI_EV_LOCK_DEFINE) {
+            defined += events[i].aux != KASURI_LOCK_SYMBOL;
+            symbols += events[i].aux == KASURI_LOCK_SYMBOL;
+        }
+    EXPECT(defined == 3 && symbols == 0);
+    return failed;
+}
+
+static int light_mode_reads_as_without(void) {
+    same_as_without("readers", NULL);
+    return failed;
+}
+
+/* A process without memory for the probe goes on without it. The probe wants 21 MB, the program needs less. */
+static int without_memory_nothing_is_recorded(void) {
+    memory = 16 << 20;
+    EXPECT(run("deep", NULL, NULL) == 0);
+    EXPECT(run("deep", "full", NULL) == 0);
+    EXPECT(n_events == 0);
+    memory = 0;
+    return failed;
+}
+
 static const struct {
     const char *name;
     int (*run)(void);
@@ -529,6 +626,11 @@ static const struct {
     TEST(early_library_and_locking_malloc),
     TEST(ends_by_signal_are_as_without),
     TEST(no_session_changes_nothing),
+    TEST(light_mode_records_every_wait),
+    TEST(light_mode_reads_as_without),
+    TEST(timed_waits_say_how_they_ended),
+    TEST(locks_outside_modules_have_no_symbol),
+    TEST(without_memory_nothing_is_recorded),
 };
 
 int main(int argc, char **argv) {

@@ -405,6 +405,184 @@ static int deep(void) {
     return 0;
 }
 
+/* -- light mode: what waits is recorded whole, whatever the lock -- */
+
+enum { KNOWN = 40 }; /* holds after which light mode counts a lock, and the next hold is not one that it records */
+
+/* Ways to lock and unlock, for a thread that holds one while another wants it. */
+struct lock_of_kind {
+    void *lock;
+    int (*take)(void *), (*leave)(void *);
+    int (*hold)(void *); /* by the other thread */
+};
+static pid_t wanted_by;
+
+static int take_mutex(void *l) {
+    return pthread_mutex_lock(l);
+}
+static int leave_mutex(void *l) {
+    return pthread_mutex_unlock(l);
+}
+static int take_read(void *l) {
+    return pthread_rwlock_rdlock(l);
+}
+static int take_write(void *l) {
+    return pthread_rwlock_wrlock(l);
+}
+static int leave_rw(void *l) {
+    return pthread_rwlock_unlock(l);
+}
+
+/* Holds the lock until the thread that wants it sleeps. */
+static void *holds_until_wanted(void *argument) {
+    struct lock_of_kind *k = argument;
+    k->hold(k->lock);
+    sem_post(&held);
+    while (!__atomic_load_n(&wanted_by, __ATOMIC_ACQUIRE) || !is_asleep(wanted_by))
+        usleep(1000);
+    k->leave(k->lock);
+    return NULL;
+}
+
+/* Use the lock until it is known, then wait for it once. */
+static void want(const char *name, struct lock_of_kind *k) {
+    pthread_t t;
+    int failed = 0;
+    for (int i = 0; i < KNOWN; i++)
+        failed |= k->take(k->lock) | k->leave(k->lock);
+    wanted_by = 0;
+    pthread_create(&t, NULL, holds_until_wanted, k);
+    while (sem_wait(&held) != 0)
+        ;
+    __atomic_store_n(&wanted_by, gettid(), __ATOMIC_RELEASE);
+    failed |= k->take(k->lock) | k->leave(k->lock);
+    pthread_join(t, NULL);
+    way(name, k->lock, failed, 1, 0);
+}
+
+static int wanted(void) {
+    static const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_RECURSIVE,
+                                PTHREAD_MUTEX_ADAPTIVE_NP};
+    static pthread_mutex_t m[5];
+    static pthread_rwlock_t l[2];
+    pthread_mutexattr_t a;
+    sem_init(&held, 0, 0);
+    for (int i = 0; i < 5; i++) {
+        struct lock_of_kind k = {&m[i], take_mutex, leave_mutex, take_mutex};
+        pthread_mutexattr_init(&a);
+        if (i < 4)
+            pthread_mutexattr_settype(&a, types[i]);
+        else
+            pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+        pthread_mutex_init(&m[i], &a);
+        want("mutex", &k);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct lock_of_kind k = {&l[i], i ? take_write : take_read, leave_rw, take_write};
+        pthread_rwlock_init(&l[i], NULL);
+        want(i ? "writer" : "reader", &k);
+    }
+    return 0;
+}
+
+/* -- a lock that others read, and one that was read -- */
+
+static void *reads_a_while(void *p) {
+    pthread_rwlock_rdlock(&rw);
+    sem_post(&held);
+    while (sem_wait(&asked) != 0)
+        ;
+    pthread_rwlock_unlock(&rw);
+    return p;
+}
+static int readers(void) {
+    pthread_t t;
+    sem_init(&held, 0, 0);
+    sem_init(&asked, 0, 0);
+    for (int i = 0; i < KNOWN; i++) {
+        pthread_rwlock_rdlock(&rw);
+        pthread_rwlock_unlock(&rw);
+    }
+    SAY(pthread_rwlock_rdlock(&rw));
+    SAY(pthread_rwlock_trywrlock(&rw)); /* EBUSY: it is read */
+    SAY(pthread_rwlock_unlock(&rw));
+    pthread_create(&t, NULL, reads_a_while, NULL);
+    while (sem_wait(&held) != 0)
+        ;
+    SAY(pthread_rwlock_rdlock(&rw));
+    sem_post(&asked);
+    pthread_join(t, NULL);
+    SAY(pthread_rwlock_trywrlock(&rw)); /* EBUSY: this thread reads on */
+    SAY(pthread_rwlock_unlock(&rw));
+    SAY(pthread_rwlock_trywrlock(&rw));
+    SAY(pthread_rwlock_tryrdlock(&rw)); /* EBUSY */
+    SAY(pthread_rwlock_unlock(&rw));
+    return 0;
+}
+
+/* -- waits that end by their time -- */
+
+/* Prints the call, its object, the waits that a recorder must find, and how many of them say that time ended them. */
+#define TIMED(object, call, result, waits, told)                                                                       \
+    do {                                                                                                               \
+        int r_ = (call);                                                                                               \
+        printf("%s %p %d %d\n", r_ == (result) ? #call : "failed", (void *)(object), waits, told);                     \
+    } while (0)
+
+static int timed_waits(void) {
+    static sem_t s[5];
+    static pthread_cond_t c[3] = {PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER};
+    static pthread_mutex_t m = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+    static cnd_t c11_cond;
+    struct timespec soon = in_ms(CLOCK_REALTIME, 5), ticks = in_ms(CLOCK_MONOTONIC, 5);
+    for (int i = 0; i < 5; i++)
+        sem_init(&s[i], 0, i == 4 ? 2 : 0);
+    TIMED(&s[0], sem_timedwait(&s[0], &soon), -1, 1, 0);
+    TIMED(&s[1], sem_clockwait(&s[1], CLOCK_REALTIME, &soon), -1, 1, 0);
+    TIMED(&s[2], sem_clockwait(&s[2], CLOCK_MONOTONIC, &ticks), -1, 1, 0);
+    TIMED(&s[3], sem_trywait(&s[3]), -1, 0, 0);
+    TIMED(&s[4], sem_clockwait(&s[4], CLOCK_PROCESS_CPUTIME_ID, &soon), -1, 0, 0);
+    TIMED(&s[4], sem_wait(&s[4]), 0, 0, 0); /* free: no wait */
+    pthread_mutex_lock(&m);
+    TIMED(&c[0], pthread_cond_timedwait(&c[0], &m, &soon), ETIMEDOUT, 1, 1);
+    TIMED(&c[1], pthread_cond_clockwait(&c[1], &m, CLOCK_MONOTONIC, &ticks), ETIMEDOUT, 1, 1);
+    pthread_mutex_unlock(&m);
+    TIMED(&c[2], pthread_cond_timedwait(&c[2], &m, &soon), EPERM, 1, 0); /* not held before, nor after */
+    mtx_init(&c11, mtx_plain);
+    cnd_init(&c11_cond);
+    mtx_lock(&c11);
+    TIMED(&c11_cond, cnd_timedwait(&c11_cond, &c11, &soon), thrd_timedout, 1, 1);
+    mtx_unlock(&c11);
+    way("mutex", &m, 0, 3, 0); /* the first hold and one after each wait */
+    way("mtx", &c11, 0, 2, 0);
+    return 0;
+}
+
+/* -- locks that no module has -- */
+
+static void use_new(pthread_mutex_t *m) {
+    pthread_mutex_init(m, NULL);
+    pthread_mutex_lock(m);
+    pthread_mutex_unlock(m);
+}
+/* On the stack, on the heap, and in a page above a mapped file that it does not touch. */
+static int outside(void) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    pthread_mutex_t on_stack, *on_heap = malloc(sizeof *on_heap);
+    if (fd < 0 || !on_heap)
+        return 1;
+    use_new(&on_stack); /* first, so that the probe has mapped what it needs, and maps nothing into the gap below */
+    use_new(on_heap);
+    char *pages = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED || mmap(pages, page, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED ||
+        munmap(pages + page, page) != 0 || mprotect(pages + 2 * page, page, PROT_READ | PROT_WRITE) != 0)
+        return 1;
+    use_new((pthread_mutex_t *)(void *)(pages + 2 * page));
+    free(on_heap);
+    return 0;
+}
+
 static void say_others(void) {
     struct timespec past = {1, 0}, soon;
     pthread_rwlock_t l;
@@ -770,6 +948,10 @@ int main(int argc, char **argv) {
                  {"say", say},
                  {"ways", ways},
                  {"deep", deep},
+                 {"wanted", wanted},
+                 {"readers", readers},
+                 {"timed_waits", timed_waits},
+                 {"outside", outside},
                  {"cancel", cancel},
                  {"cancel_pending", cancel_pending},
                  {"destructors", destructors},
