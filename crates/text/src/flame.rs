@@ -38,21 +38,7 @@ pub fn text(flame: &Flame, width: usize) -> String {
     );
     let is_shown = |node: &&FlameNode| share(flame, node.ns) >= LEAST;
     let shown: Vec<&FlameNode> = flame.nodes.iter().filter(is_shown).collect();
-    // The indent of the last node at each depth, and whether its callees are siblings of another.
-    let mut indents: Vec<usize> = Vec::new();
-    for (at, node) in shown.iter().enumerate() {
-        let depth = node.depth as usize;
-        indents.truncate(depth);
-        let rest = &shown[at + 1..];
-        let siblings = rest.iter().take_while(|n| n.depth >= node.depth);
-        // A function that is its caller's only callee stays at its caller's indent: long chains without a branch
-        // would otherwise run off the screen.
-        let is_first = at == 0 || shown[at - 1].depth < node.depth;
-        let is_only = is_first && !siblings.into_iter().any(|n| n.depth == node.depth);
-        let above = indents.last().copied().unwrap_or(0);
-        // Deep trees keep half of the screen for names.
-        let indent = (above + usize::from(!is_only && depth > 0)).min(width / 4);
-        indents.push(indent);
+    for (node, indent) in shown.iter().zip(indents(&shown, width / 4)) {
         let place = match node.frame.file.as_str() {
             "" => String::new(),
             file => format!(" ({}:{})", file_name(file), node.frame.line),
@@ -73,6 +59,28 @@ pub fn text(flame: &Flame, width: usize) -> String {
         }
     }
     out
+}
+
+/// The indent of each of the nodes, at most `most`: deep trees keep half of the screen for names.
+///
+/// A function that is its caller's only callee stays at its caller's indent: long chains without a branch would otherwise
+/// run off the screen.
+fn indents(nodes: &[&FlameNode], most: usize) -> Vec<usize> {
+    let mut all = Vec::with_capacity(nodes.len());
+    // Of the callers of the next node, outermost first.
+    let mut open: Vec<usize> = Vec::new();
+    for (at, node) in nodes.iter().enumerate() {
+        let depth = node.depth as usize;
+        open.truncate(depth);
+        let is_first = at == 0 || nodes[at - 1].depth < node.depth;
+        let mut rest = nodes[at + 1..].iter().take_while(|n| n.depth >= node.depth);
+        let is_only = is_first && !rest.any(|n| n.depth == node.depth);
+        let above = open.last().copied().unwrap_or(0);
+        let indent = (above + usize::from(!is_only && depth > 0)).min(most);
+        open.push(indent);
+        all.push(indent);
+    }
+    all
 }
 
 /// The paths with their own time in ns, a line each: `main;worker;compress 1200`, as flamegraph.pl and other tools read.
@@ -130,31 +138,36 @@ pub fn svg(flame: &Flame) -> String {
         next[depth] += width;
         // The first callee begins where its caller does. Callees are never wider together than their caller.
         next[depth + 1] = x;
-        let y = (node.depth + 1) * ROW;
-        let (name, time) = (name(&node.frame), duration(node.ns as f64));
-        let label = format!("{name}: {time}, {}", percent(share(flame, node.ns)));
-        let letters = ((width - 4.0) / LETTER).max(0.0) as usize;
-        // One or two letters say nothing.
-        let shown = if letters < 3 {
-            String::new()
-        } else {
-            cut(&short_name(&name), letters)
-        };
-        let _ = writeln!(
-            out,
-            "<g><title>{}</title><rect x=\"{x:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"{}\" fill=\"hsl({},65%,78%)\"/>\
-             <text x=\"{:.1}\" y=\"{}\">{}</text></g>",
-            escape(&label),
-            // Half a unit of white keeps neighbours of one module apart.
-            (width - 0.5).max(0.5),
-            ROW - 1,
-            hue(&node.frame.module),
-            x + 2.0,
-            y + 13,
-            escape(&shown)
-        );
+        svg_box(&mut out, flame, node, x, width);
     }
     out + "</svg>\n"
+}
+
+/// The box of one function, with its name as far as it fits.
+fn svg_box(out: &mut String, flame: &Flame, node: &FlameNode, x: f64, width: f64) {
+    let y = (node.depth + 1) * ROW;
+    let (name, time) = (name(&node.frame), duration(node.ns as f64));
+    let label = format!("{name}: {time}, {}", percent(share(flame, node.ns)));
+    let letters = ((width - 4.0) / LETTER).max(0.0) as usize;
+    // One or two letters say nothing.
+    let shown = if letters < 3 {
+        String::new()
+    } else {
+        cut(&short_name(&name), letters)
+    };
+    let _ = writeln!(
+        out,
+        "<g><title>{}</title><rect x=\"{x:.1}\" y=\"{y}\" width=\"{:.1}\" height=\"{}\" fill=\"hsl({},65%,78%)\"/>\
+         <text x=\"{:.1}\" y=\"{}\">{}</text></g>",
+        escape(&label),
+        // Half a unit of white keeps neighbours of one module apart.
+        (width - 0.5).max(0.5),
+        ROW - 1,
+        hue(&node.frame.module),
+        x + 2.0,
+        y + 13,
+        escape(&shown)
+    );
 }
 
 /// A colour for each module, the same in every picture.

@@ -78,6 +78,8 @@ impl Plan {
         let Some(cpu) = Cpu::own() else {
             return Err("no call paths: stacks of this kind of CPU cannot be followed (x86-64 and 64-bit Arm can)".to_owned());
         };
+        // The timer interrupt of each CPU is the cheaper source. Where this user may not see the whole system, or the
+        // tick cannot be sampled, each thread has a clock of its own.
         let everyone = matches!(options.target, Target::System(_));
         let reach = perf::reach().ok_or(
             "no call paths: perf_event_open is refused; `sudo sysctl kernel.perf_event_paranoid=2`, in a container allow the \
@@ -153,15 +155,22 @@ impl Sampler {
                 ..SamplingRow::default()
             });
         }
-        sampler.state.row(SamplingRow {
-            source: plan.source.name().to_owned(),
-            on: true,
-            period_ns: plan.source.period_ns(),
-            ..SamplingRow::default()
-        });
+        sampler.note_period(String::new());
         Ok(sampler)
     }
 
+    /// Notes that samples are taken from now on, and why this has changed.
+    fn note_period(&mut self, reason: String) {
+        self.state.row(SamplingRow {
+            source: self.plan.source.name().to_owned(),
+            on: true,
+            period_ns: self.plan.source.period_ns(),
+            reason,
+            ..SamplingRow::default()
+        });
+    }
+
+    /// What to open events on: -1 stands for every thread (perf_event_open(2)), else each thread on its own.
     fn tids<'t>(&self, tids: &'t [i32]) -> &'t [i32] {
         match self.plan.view.system {
             true => &[-1],
@@ -176,6 +185,7 @@ impl Sampler {
         for &tid in self.tids(tids) {
             match events::open_changes(self.plan.view, tid, cpu) {
                 Ok(event) => opened.push(event),
+                // A thread may end between the list and the system call: it needs no samples.
                 Err(e) if is_gone(&e) => {}
                 Err(e) => return Err(refused(e)),
             }
@@ -192,6 +202,7 @@ impl Sampler {
             format!("no call paths: no memory for samples ({e}); `ulimit -l unlimited`")
         })?;
         let changes: Vec<OwnedFd> = changes.collect();
+        // One ring for each CPU: the records of all its events come in the order of their times.
         for event in &changes {
             events::set_output(event, &leader).map_err(refused)?;
         }
@@ -248,6 +259,8 @@ impl Sampler {
         self.state.end();
     }
 
+    /// Takes the records of all rings in the order of their times, up to `horizon` (CLOCK_MONOTONIC, ns): a mapping
+    /// must be known before a sample that needs it is unwound.
     fn drain_until(&mut self, horizon: u64) {
         let waiting: u64 = self.cpus.iter_mut().map(|c| c.ring.look()).sum();
         if waiting == 0 {
@@ -275,6 +288,7 @@ impl Sampler {
     /// Copies more of each stack when too many copies are too short.
     fn widen(&mut self) {
         let (judged, cut) = self.state.judged();
+        // More than 2 % of enough samples.
         if judged < JUDGED || cut * 50 <= judged {
             return;
         }
@@ -300,17 +314,12 @@ impl Sampler {
             ),
             Err(why) => why,
         };
-        self.state.row(SamplingRow {
-            source: self.plan.source.name().to_owned(),
-            on: true,
-            period_ns: self.plan.source.period_ns(),
-            reason,
-            ..SamplingRow::default()
-        });
+        self.note_period(reason);
     }
 
     /// Ends sampling, and takes the last samples.
     pub(crate) fn finish(&mut self) {
+        // Closing the events stops them; what they wrote before is still in the rings.
         self.cpus.iter_mut().for_each(|c| c.samples.clear());
         self.drain_until(u64::MAX);
         self.state.say_lost(u64::MAX, self.plan.source);

@@ -194,6 +194,8 @@ impl State {
         }
     }
 
+    /// Follows fewer stacks where this takes more than `SHARE_MAX` of a CPU, and more again below a quarter of that;
+    /// the distance between the two keeps the pace from changing to and fro.
     fn judge_pace(&mut self, passed: u64) {
         let share = self.pace.used_ns as f64 / passed as f64;
         let before = self.pace.every;
@@ -222,6 +224,7 @@ impl State {
             ring::SAMPLE => record
                 .sample(self.has_chain)
                 .map(|taken| self.sample(&taken, source)),
+            // The four records that say where code is, and whose; the numbers are those of perf_event_open(2).
             ring::MMAP2 => self.mapped(&record),
             ring::COMM => self.new_program(&record),
             ring::FORK => self.forked(&record),
@@ -404,10 +407,13 @@ impl State {
 
     fn sample(&mut self, taken: &Taken<'_>, source: Source) {
         let Common { pid, event, .. } = taken.common;
+        // Between fork and exec(2) a child runs the recorder's own code, which is not the program's.
         let is_program = self.is_ours(pid) && !self.before_exec.contains(&pid);
         if !is_program || !self.events.contains(&event) {
             return;
         }
+        // Where following stacks takes more of a CPU than `SHARE_MAX`, only each `every`-th sample is followed
+        // (`judge_pace`).
         self.pace.count += 1;
         if !self.pace.count.is_multiple_of(self.pace.every) {
             return;
@@ -417,6 +423,8 @@ impl State {
         if let Some(registers) = &registers
             && !self.unwinder.has_code_at(pid, registers.ip)
         {
+            // A mapping without a record: the process was there before the events were opened, or the record was
+            // lost.
             self.read_maps(pid, taken.common.time_ns);
         }
         let user = registers.as_ref().zip(stack(taken));
@@ -434,6 +442,7 @@ impl State {
         });
     }
 
+    /// Adds a sample to the log; the flight recorder keeps the last `KEPT_MAX` of them instead.
     fn keep(&mut self, sample: Sample) {
         match &mut self.kept {
             None => self.unwinder.interner.sample(&sample),
@@ -482,6 +491,7 @@ impl State {
         }
     }
 
+    /// Flight recorder: forgets what is older than `from_ns` (CLOCK_MONOTONIC).
     pub(super) fn keep_from(&mut self, from_ns: u64) {
         if let Some(kept) = &mut self.kept {
             while kept.front().is_some_and(|s| s.time_ns < from_ns) {
@@ -494,6 +504,7 @@ impl State {
         }
     }
 
+    /// Flight recorder: the log of what is kept, with all tables, since later snapshots need them again.
     pub(super) fn snapshot(&mut self, from_ns: u64) -> (Vec<u8>, Vec<SamplingRow>) {
         self.keep_from(from_ns);
         let mut log = LogWriter::default();

@@ -142,19 +142,24 @@ impl Page<'_> {
             self.fact("wake-ups", &text);
         }
         if s.tasks.count > 0 {
-            let t = &s.tasks;
-            let text = format!(
-                "{} in {}, {} of which moved to another thread; ran {}, queued {}",
-                plural(t.count, "task"),
-                plural(t.runs, "run"),
-                count(t.moved),
-                ns(t.run_ns),
-                ns(t.queued_ns)
-            );
-            self.fact("tasks", &text);
-            if let Some(graph) = &t.graph {
-                self.fact("task graph", &task_graph(graph, s.n_cpus));
-            }
+            self.tasks(s);
+        }
+    }
+
+    /// The tasks of a runtime that annotates itself, and what their graph allows.
+    fn tasks(&mut self, s: &Summary) {
+        let t = &s.tasks;
+        let text = format!(
+            "{} in {}, {} of which moved to another thread; ran {}, queued {}",
+            plural(t.count, "task"),
+            plural(t.runs, "run"),
+            count(t.moved),
+            ns(t.run_ns),
+            ns(t.queued_ns)
+        );
+        self.fact("tasks", &text);
+        if let Some(graph) = &t.graph {
+            self.fact("task graph", &task_graph(graph, s.n_cpus));
         }
     }
 
