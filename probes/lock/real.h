@@ -17,8 +17,11 @@
 #include <threads.h>
 #include <time.h>
 
+/* A short name, so that each row below is one line. */
 typedef struct timespec probe_ts;
 /* X(name, parameters); all return int. */
+/* What a preloaded malloc may call while dlsym runs: in every C library, so that looking them up does not fail, and
+ * in their default version. */
 #define PROBE_REAL_FIRST(X)                                                                                            \
     X(pthread_mutex_lock, (pthread_mutex_t *))                                                                         \
     X(pthread_mutex_trylock, (pthread_mutex_t *))                                                                      \
@@ -31,6 +34,8 @@ typedef struct timespec probe_ts;
     X(pthread_rwlock_tryrdlock, (pthread_rwlock_t *))                                                                  \
     X(pthread_rwlock_trywrlock, (pthread_rwlock_t *))                                                                  \
     X(pthread_rwlock_unlock, (pthread_rwlock_t *))
+/* The rest. Some C libraries lack some of them (the clock variants came with glibc 2.30, <threads.h> with 2.28):
+ * missing() in real.c stands for those. */
 #define PROBE_REAL_REST(X)                                                                                             \
     X(pthread_mutex_timedlock, (pthread_mutex_t *, const probe_ts *))                                                  \
     X(pthread_mutex_clocklock, (pthread_mutex_t *, clockid_t, const probe_ts *))                                       \
@@ -65,6 +70,7 @@ typedef struct timespec probe_ts;
     X(thrd_create, (thrd_t *, thrd_start_t, void *))                                                                   \
     X(thrd_join, (thrd_t, int *))
 
+/* One pointer a function, null until probe_resolve() has run: the only writer, and of the same values each time. */
 struct probe_real {
 #define PROBE_REAL_FIELD(name, parameters) int(*name) parameters;
     PROBE_REAL_FIRST(PROBE_REAL_FIELD)
@@ -73,11 +79,13 @@ struct probe_real {
 };
 
 extern struct probe_real probe_real_table __attribute__((visibility("hidden")));
+/* Looks all of them up; may be called again. See real.c. */
 int probe_resolve(void) __attribute__((visibility("hidden"), cold, noinline));
 
 /* The real function, resolved if a constructor calls before ours ran; and where probe_on() said yes, which resolves. */
 #define REAL(name)                                                                                                     \
     (__builtin_expect(probe_real_table.name != 0, 1) ? (void)0 : (void)probe_resolve(), probe_real_table.name)
+/* For ways that only a thread with an open gate reaches: probe_on() has resolved the table before it said yes. */
 #define RESOLVED(name) (probe_real_table.name)
 
 #endif

@@ -102,6 +102,8 @@ PROBE_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l) {
 __attribute__((noinline)) static int write_recorded(pthread_rwlock_t *l, uintptr_t caller) {
     LOCK(l, KASURI_LOCK_EXCLUSIVE, caller, REAL(pthread_rwlock_trywrlock)(l), REAL(pthread_rwlock_wrlock)(l));
 }
+/* The try also serves the counted way: where it succeeds there is nothing else to do; where it fails the count is
+ * taken back, since a wait is always recorded whole. */
 PROBE_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l) {
     uintptr_t caller = PROBE_CALLER();
     if (KASURI__LIKELY(probe_count_ahead(l))) {
@@ -153,6 +155,7 @@ __attribute__((noinline)) static int unlock_recorded(pthread_rwlock_t *l) {
         return REAL(pthread_rwlock_unlock)(l);
     /* Only the holder calls unlock, so the lock cannot change its kind between this line and the release. */
     mode = writer_of(l) ? KASURI_LOCK_EXCLUSIVE : KASURI_LOCK_SHARED;
+    /* The stamp is from before the release: what follows it may be another thread's hold. */
     stamp = probe_leaving(l) ? kasuri__stamp() : 0;
     r = REAL(pthread_rwlock_unlock)(l);
     if (stamp && r == 0)
