@@ -10,7 +10,10 @@
 #include "internal.h"
 
 #define CLASSES 48u /* size class c: 1 << c bytes, guard included */
+/* Places in their last page at which stacks begin; docs/design/stack.md says why. */
 #define COLOURS 11u
+/* Bytes of the first region and of the largest, each twice the one before: a small program maps 1 MiB, and a million
+ * stacks of 64 KiB are some 250 mappings of 256 MiB. */
 #define FIRST_REGION ((size_t)1 << 20)
 #define LAST_REGION ((size_t)1 << 28)
 
@@ -33,6 +36,8 @@ static struct {
 size_t ito__stack_default;
 static uint32_t default_class;
 
+/* The least power of two that holds so many bytes: at least four pages, of which the guard takes one. CLASSES: too
+ * large for any. */
 static uint32_t class_of(size_t bytes) {
     uint32_t c = 0;
     size_t least = 4 * ito__prim_page();
@@ -49,6 +54,8 @@ void ito__stack_start(size_t default_bytes) {
     depot.next_region = FIRST_REGION;
 }
 
+/* The depot's lock is held. The list is what ito__stack_stop() unmaps. It lives in pages of its own: nothing here
+ * calls malloc. */
 static bool remember_region(char *at, size_t bytes) {
     if (depot.n_regions == depot.room_regions) {
         size_t room = depot.room_regions ? 2 * depot.room_regions : ito__prim_page() / sizeof(struct region);
@@ -89,6 +96,8 @@ static char *carve(size_t bytes) {
     return at;
 }
 
+/* A new stack. Its descriptor lies at its own upper end, so that one touched page serves both. Only carving needs the
+ * lock; the memory is the caller's alone from then on. */
 static struct ito__stack *make(uint32_t size_class) {
     size_t bytes = (size_t)1 << size_class, page = ito__prim_page();
     ito__spin_lock(&depot.lock);
@@ -112,6 +121,8 @@ static struct ito__stack *make(uint32_t size_class) {
     return stack;
 }
 
+/* A free stack of this size, from any worker; null: none. The last one that came goes first: its pages are most
+ * likely still in a cache. */
 static struct ito__stack *depot_pop(uint32_t size_class) {
     ito__spin_lock(&depot.lock);
     struct ito__stack *stack = depot.free[size_class];
@@ -143,6 +154,8 @@ struct ito__stack *ito__stack_get(struct worker *w, size_t bytes) {
     return stack ? stack : make(size_class);
 }
 
+/* The caller is off the stack: nothing on it is read again. Without a worker (a foreign thread), and for other sizes,
+ * it goes to the depot at once. */
 void ito__stack_put(struct worker *w, struct ito__stack *stack) {
     if (w && stack->size_class == default_class) {
         if (w->n_stacks == ITO__STACK_CACHE)
@@ -156,6 +169,7 @@ void ito__stack_put(struct worker *w, struct ito__stack *stack) {
     ito__spin_unlock(&depot.lock);
 }
 
+/* The pool has ended: no thread is left that uses one of these stacks. */
 void ito__stack_stop(void) {
     for (size_t i = 0; i < depot.n_regions; i++)
         ito__prim_unmap(depot.regions[i].at, depot.regions[i].bytes);

@@ -56,6 +56,8 @@ void ito__trace_run(struct ito__fork *fork, int begin) {
 
 /* ---- is there a recorder ----------------------------------------------------------------------------------------- */
 
+/* Follows the gate: tracing is on while a recorder is attached. Relaxed stores: an event more or less at either end
+ * does no harm. Workers are asked, which sends their creations the slow way, where events are written (trace.h). */
 void ito__trace_look(void) {
     uint32_t gate = kasuri__gate_load();
     if (gate > 1) { /* a recorder asks the program to attach: any annotation does that */
@@ -116,6 +118,7 @@ uint32_t ito__trace_name(const void *fn) {
     return id;
 }
 
+/* The name that the program gave, or that of its function; the recorder shows it for the task. */
 static uint32_t name_of(const struct ito_thread *t) {
     if (t->name)
         return kasuri_intern(t->name);
@@ -125,6 +128,7 @@ static uint32_t name_of(const struct ito_thread *t) {
     return id ? id : kasuri_intern("ito thread");
 }
 
+/* Why a thread leaves its worker, as the id of a word. */
 static uint32_t why(const struct ito_thread *t) {
     static const char *const words[] = {
         [ITO__WAIT_NONE] = "yield",      [ITO__WAIT_JOIN] = "join",     [ITO__WAIT_MUTEX] = "mutex",
@@ -158,6 +162,7 @@ static uint64_t id_of(struct ito_thread *t) {
     return t->id;
 }
 
+/* TASK_CREATE: second word: the parent; 0: none, or a scheduler context, which is no task. */
 void ito__trace_create(struct ito_thread *thread, struct ito_thread *parent) {
     thread->flags |= ITO__TRACED;
     uint64_t from = parent && !(parent->flags & ITO__SCHED) ? id_of(parent) : 0;
@@ -180,6 +185,8 @@ void ito__trace_end(struct ito_thread *thread) {
         thread->id = ID_OURS;
 }
 
+/* TASK_SUSPEND: second word: the object that the thread waits for; of a join the id of the other thread, as readers
+ * know threads by their ids. */
 void ito__trace_block(struct ito_thread *thread) {
     if (thread->flags & ITO__SCHED)
         return;
@@ -204,6 +211,7 @@ void ito__trace_steal(struct ito_thread *thread) {
     kasuri_task_event(KASURI_EV_TASK_RESUME, name, id_of(thread), 0);
 }
 
+/* TASK_JOIN: the task that waited, and the one that it waited for. A foreign kernel thread is no task: 0. */
 void ito__trace_join(uint64_t joined) {
     struct ito_thread *me = ito__self();
     if (joined)
@@ -222,6 +230,7 @@ void ito__trace_worker(unsigned index) {
     kasuri_thread_name(name, at + digits < sizeof name ? at + digits : sizeof name - 1);
 }
 
+/* A slice "find work" from the first look without success to the next thread; begins and ends are never doubled. */
 void ito__trace_search(struct worker *w, int begin) {
     if (w->trace_searching == (uint32_t)begin)
         return;

@@ -18,11 +18,14 @@
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
 #endif
+/* Numbers of <linux/membarrier.h>, which older systems do not have. */
 #define MEMBARRIER_PRIVATE_EXPEDITED 8
 #define MEMBARRIER_REGISTER_PRIVATE_EXPEDITED 16
 
 int64_t ito__prim_fail_map;
 
+/* Whether this mapping is to fail, for tests of what happens without memory: n counts down to the one that fails; a
+ * negative n counts up to -1, and from then on all fail. 0, as in every program: none. */
 static bool fails(void) {
     int64_t n = load_relaxed(&ito__prim_fail_map);
     if (n == 0)
@@ -37,6 +40,7 @@ static bool fails(void) {
     return false;
 }
 
+/* Relaxed: all threads that race here store the same number. */
 size_t ito__prim_page(void) {
     static size_t page;
     size_t p = load_relaxed(&page);
@@ -45,6 +49,9 @@ size_t ito__prim_page(void) {
     return p;
 }
 
+/* NORESERVE: a region of stacks is far larger than what will be touched, and must not count against the system's
+ * limit of committed memory. errno is kept here and below: the program's calls must not change by where a stack comes
+ * from. */
 void *ito__prim_map(size_t bytes) {
     if (fails())
         return NULL;
@@ -76,6 +83,8 @@ bool ito__prim_guard(void *at, size_t bytes) {
     return ok;
 }
 
+/* The kernel compares *word with `value` and sleeps in one step. `ns` is relative; UINT64_MAX: no limit. Why it
+ * returned is not told (a wake, a signal, the time, another value): callers look at the word again. */
 void ito__prim_wait(uint32_t *word, uint32_t value, uint64_t ns) {
     struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     int saved = errno;
@@ -83,6 +92,7 @@ void ito__prim_wait(uint32_t *word, uint32_t value, uint64_t ns) {
     errno = saved;
 }
 
+/* Wakes at most `n` threads that wait on the word. */
 void ito__prim_wake(uint32_t *word, int n) {
     int saved = errno;
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
@@ -91,6 +101,8 @@ void ito__prim_wake(uint32_t *word, int n) {
 
 static int membarrier_ready; /* set before the workers start */
 
+/* Registration comes first, or the kernel refuses each barrier (membarrier(2), EPERM). The barrier is tried at once:
+ * a sandbox may allow the one call and not the other. */
 bool ito__prim_membarrier_setup(void) {
     int saved = errno;
     membarrier_ready = syscall(SYS_membarrier, MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0 &&
@@ -99,6 +111,7 @@ bool ito__prim_membarrier_setup(void) {
     return membarrier_ready;
 }
 
+/* A full barrier on every CPU that runs a thread of this process; it returns after all have passed it. */
 bool ito__prim_membarrier(void) {
     int saved = errno;
     bool ok = syscall(SYS_membarrier, MEMBARRIER_PRIVATE_EXPEDITED, 0, 0) == 0;
@@ -116,12 +129,16 @@ void ito__prim_yield(void) {
     sched_yield();
 }
 
+/* A seed for victims of steals: it must differ between runs, and need not be a secret. The multiplier (2^32 / the
+ * golden ratio) spreads the ns over all bits. */
 uint32_t ito__prim_random(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (uint32_t)t.tv_nsec * 2654435761u ^ (uint32_t)getpid();
 }
 
+/* The lowest usable byte, above the guard. glibc reads it from /proc/self/maps for the main thread, which fails where
+ * /proc is not mounted: null then. */
 char *ito__prim_stack_low(void) {
     pthread_attr_t attr;
     void *low = NULL;
@@ -136,6 +153,7 @@ char *ito__prim_stack_low(void) {
 }
 
 void ito__prim_name_thread(unsigned index) {
+    /* The kernel's names have 15 bytes and a zero (TASK_COMM_LEN). */
     char name[16];
     snprintf(name, sizeof name, "ito/%u", index);
     pthread_setname_np(pthread_self(), name);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Before all paths of /proc and /sys; tests set it to a tree of files of their own. */
 const char *ito__prim_root = "";
 
 /* The numbers at the beginning of a file; how many were read. "max" and "-1" are not read: no limit. */
@@ -24,6 +25,8 @@ static int numbers_of(const char *path, unsigned long long *a, unsigned long lon
     return text[0] == '-' ? 0 : sscanf(text, "%llu %llu", a, b);
 }
 
+/* `us` of CPU time in each `period` us, as whole CPUs: rounded up, since a worker too many costs less than a CPU that
+ * nobody uses. */
 static unsigned cpus_of(unsigned long long us, unsigned long long period) {
     return us == 0 || period == 0 || us / period >= UINT_MAX ? UINT_MAX : (unsigned)((us + period - 1) / period);
 }
@@ -32,6 +35,8 @@ static unsigned cpus_of(unsigned long long us, unsigned long long period) {
 static unsigned quota_of(const char *folder, const char *group, bool v2) {
     char path[2 * PATH_MAX];
     unsigned long long us = 0, period = 0, none;
+    /* v2 has both numbers in one file, "QUOTA PERIOD", in us; v1 has a file for each, and -1 for no limit (kernel,
+     * Documentation/admin-guide/cgroup-v2.rst). */
     if (v2) {
         snprintf(path, sizeof path, "%s/sys/fs/cgroup%s%s/cpu.max", ito__prim_root, folder, group);
         return numbers_of(path, &us, &period) == 2 ? cpus_of(us, period) : UINT_MAX;
@@ -56,6 +61,7 @@ static unsigned quota_up(const char *folder, char *group, bool v2) {
     }
 }
 
+/* Whether `cpu` is among the names, separated by commas; `cpuset` and `cpuacct` are others. */
 static bool lists_cpu(const char *controllers) {
     for (const char *at = controllers; *at; at += strcspn(at, ","), at += *at == ',')
         if (strcspn(at, ",") == 3 && strncmp(at, "cpu", 3) == 0)
@@ -92,6 +98,7 @@ static unsigned quota(void) {
 static cpu_set_t mask; /* as it was at the last ito_init */
 static int n_mask;
 
+/* The least of what the affinity mask and the cgroup's quota allow; at least 1. */
 unsigned ito__prim_n_cpus(void) {
     int saved = errno;
     CPU_ZERO(&mask);
@@ -104,6 +111,7 @@ unsigned ito__prim_n_cpus(void) {
     return n > 0 ? n : 1;
 }
 
+/* The k-th CPU of the mask, counted in a circle where there are more workers than CPUs; -1: not known. */
 static int cpu_at(unsigned k) {
     if (n_mask <= 0)
         return -1;
@@ -128,6 +136,7 @@ unsigned ito__prim_node_of(unsigned k) {
     int cpu = cpu_at(k), saved = errno;
     char path[PATH_MAX];
     unsigned found = 0;
+    /* The folder of a CPU holds a link `nodeN` to its NUMA node; without NUMA there is none, and all are node 0. */
     for (unsigned node = 0; cpu >= 0 && node < 64; node++) {
         snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%d/node%u", ito__prim_root, cpu, node);
         if (access(path, F_OK) == 0) {
