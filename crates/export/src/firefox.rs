@@ -6,6 +6,7 @@
 //! | recording | profile |
 //! |---|---|
 //! | kernel states of a thread | samples, each with a stack of one frame, the state, and the CPU time before it |
+//! | samples of call paths | samples inside the states, each up to the next one or the next state |
 //! | slices, waits, instants, wake-ups, system calls | markers |
 //! | counters | counters |
 //!
@@ -15,14 +16,17 @@
 use crate::Exported;
 use crate::args::ArgCursor;
 use crate::json::{self, Decimal, Millis};
+use crate::samples;
 use kasuri_model::label;
 use kasuri_model::{
-    ArgValue, InstantIx, KernelSpanKind, SliceIx, SliceKind, ThreadIx, ThreadState, Time, Trace,
+    ArgValue, FrameKind, InstantIx, KernelSpanKind, SampleKind, SliceIx, SliceKind, ThreadIx,
+    ThreadState, Time, Trace,
 };
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 /// `preprocessedProfileVersion`: the site converts older versions when it loads a file.
@@ -103,6 +107,10 @@ fn left_out(trace: &Trace) -> Vec<String> {
             "interrupts",
         ),
         (trace.losses.len(), "losses"),
+        (
+            usize::from(samples::has(trace, |kind| kind == SampleKind::Waker)),
+            "call paths of wake-ups",
+        ),
     ] {
         if n > 0 {
             out.push(what.to_owned());
@@ -196,30 +204,31 @@ fn category(name: &str, color: &str) -> Value {
     json!({"name": name, "color": color, "subcategories": ["Other"]})
 }
 
-/// Tables that threads share: a stack of one frame for each state, and every name.
+/// Tables that threads share: a stack of one frame for each state, the call paths of samples, and every name.
 fn shared(trace: &Trace) -> Value {
-    let n = STATES.len();
-    let all = |value: Value| vec![value; n];
-    let own = trace.strings.len();
+    let code = Code::new(trace);
+    let (n_frames, n_funcs) = (code.category.len(), code.name.len());
+    let all = |value: Value| vec![value; n_frames];
+    let func = |value: Value| vec![value; n_funcs];
     let mut strings: Vec<&str> = trace.strings.iter().collect();
     strings.extend(OWN_STRINGS);
     strings.extend(STATES.iter().map(|&(state, _)| label::state(state)));
     strings.extend(label::KINDS.iter().map(|&kind| label::kind(kind)));
-    let names: Vec<usize> = (0..n).map(|i| own + OWN_STRINGS.len() + i).collect();
-    let numbers: Vec<usize> = (0..n).collect();
+    strings.extend(code.strings.iter().map(String::as_str));
+    let n_stacks = code.stack_frame.len();
     json!({
-        "stackTable": {"frame": numbers, "prefixOffset": all(0.into()), "length": n},
+        "stackTable": {"frame": code.stack_frame, "prefixOffset": code.prefix_offset, "length": n_stacks},
         "frameTable": {
             "address": all((-1).into()), "lib": all((-1).into()), "inlineDepth": all(0.into()),
-            "category": numbers, "subcategory": all(0.into()), "func": numbers,
+            "category": code.category, "subcategory": all(0.into()), "func": code.func,
             "nativeSymbol": all(Value::Null), "innerWindowID": all(Value::Null),
-            "line": all(Value::Null), "column": all(Value::Null),
-            "originalLocation": all(Value::Null), "length": n,
+            "line": code.line, "column": all(Value::Null),
+            "originalLocation": all(Value::Null), "length": n_frames,
         },
         "funcTable": {
-            "name": names, "isJS": all(false.into()), "relevantForJS": all(false.into()),
-            "resource": all((-1).into()), "source": all(Value::Null), "lineNumber": all(Value::Null),
-            "columnNumber": all(Value::Null), "originalLocation": all(Value::Null), "length": n,
+            "name": code.name, "isJS": func(false.into()), "relevantForJS": func(false.into()),
+            "resource": func((-1).into()), "source": func(Value::Null), "lineNumber": func(Value::Null),
+            "columnNumber": func(Value::Null), "originalLocation": func(Value::Null), "length": n_funcs,
         },
         "resourceTable": {"length": 0, "name": [], "host": [], "type": []},
         "nativeSymbols": {"libIndex": [], "address": [], "name": [], "functionSize": [], "length": 0},
@@ -227,6 +236,72 @@ fn shared(trace: &Trace) -> Value {
         "sourceLocationTable": {"source": [], "line": [], "column": [], "length": 0},
         "stringArray": strings,
     })
+}
+
+/// Columns of stacks, frames and functions: first those of states, then those of samples where there are any.
+struct Code {
+    stack_frame: Vec<usize>,
+    /// Distance to the caller's row; 0: outermost.
+    prefix_offset: Vec<usize>,
+    category: Vec<usize>,
+    func: Vec<usize>,
+    line: Vec<Option<u32>>,
+    /// Of functions: positions in `stringArray`.
+    name: Vec<usize>,
+    /// Names of functions, behind all other strings.
+    strings: Vec<String>,
+}
+
+impl Code {
+    fn new(trace: &Trace) -> Code {
+        let first_name = trace.strings.len() + OWN_STRINGS.len();
+        let mut code = Code {
+            stack_frame: (0..N_STATES).collect(),
+            prefix_offset: vec![0; N_STATES],
+            category: (0..N_STATES).collect(),
+            func: (0..N_STATES).collect(),
+            line: vec![None; N_STATES],
+            name: (first_name..first_name + N_STATES).collect(),
+            strings: Vec::new(),
+        };
+        if !trace.samples.time.is_empty() {
+            code.add_frames(trace, first_name + N_STATES + label::KINDS.len());
+            code.add_stacks(trace);
+        }
+        code
+    }
+
+    /// A function with several lines has a frame for each: the profiler adds up functions.
+    fn add_frames(&mut self, trace: &Trace, first_name: usize) {
+        let f = &trace.frames;
+        let mut functions = HashMap::new();
+        for row in 0..f.function.len() {
+            let next = N_STATES + functions.len();
+            let key = (f.function[row], f.module[row], f.address[row]);
+            let func = *functions.entry(key).or_insert(next);
+            if func == next {
+                self.name.push(first_name + self.strings.len());
+                self.strings.push(samples::frame_name(trace, row));
+            }
+            self.func.push(func);
+            self.line.push((f.line[row] > 0).then_some(f.line[row]));
+            self.category.push(match f.kind[row] {
+                FrameKind::Kernel => KERNEL,
+                _ => ThreadState::Running as usize,
+            });
+        }
+    }
+
+    fn add_stacks(&mut self, trace: &Trace) {
+        for (row, (caller, frame)) in
+            (trace.paths.caller.iter().zip(&trace.paths.frame)).enumerate()
+        {
+            self.stack_frame.push(N_STATES + frame.ix());
+            let is_inner = caller.is_some();
+            self.prefix_offset
+                .push(if is_inner { row - caller.ix() } else { 0 });
+        }
+    }
 }
 
 /// Rows of a table, sorted by their thread.
@@ -412,30 +487,26 @@ impl Profile<'_> {
         markers
     }
 
-    /// A sample for each state, and one at the thread's end: the profiler draws each sample up to the next one.
+    /// A sample for each state and each call path, and one at the thread's end: the profiler draws each sample up to the next one.
     fn samples(&self, ix: ThreadIx) -> Samples {
-        let (trace, row) = (self.trace, &self.trace.threads[ix.ix()]);
-        let rows = row.states.start as usize..row.states.end as usize;
+        let row = &self.trace.threads[ix.ix()];
         let mut out = Samples {
             weight_type: "tracing-ms",
             ..Samples::default()
         };
+        let points = self.points_of_samples(ix);
         // CPU time of the stretch before the next sample.
         let mut on_cpu_ns = None;
-        for i in rows.clone() {
-            let end = match i + 1 < rows.end {
-                true => trace.states.start[i + 1],
-                false => row.alive.end,
-            };
-            let (start, state) = (trace.states.start[i], trace.states.state[i]);
+        for (i, &(start, state, stack)) in points.iter().enumerate() {
+            let end = points.get(i + 1).map_or(row.alive.end, |next| next.0);
             let ns = (end - start).ns();
-            out.stack.push(Some(state as usize));
+            out.stack.push(Some(stack));
             out.time.push(self.at(start));
             out.weight.push(Decimal(ns));
             out.thread_cpu_delta.push(on_cpu_ns);
             on_cpu_ns = Some(if state == ThreadState::Running { ns } else { 0 });
         }
-        if !rows.is_empty() {
+        if !points.is_empty() {
             out.stack.push(None);
             out.time.push(self.at(row.alive.end));
             out.weight.push(Decimal(0));
@@ -443,6 +514,43 @@ impl Profile<'_> {
         }
         out.length = out.stack.len();
         out
+    }
+
+    /// When the thread's stack changes, with its state and the stack from then on: states, and the samples inside them.
+    fn points_of_samples(&self, ix: ThreadIx) -> Vec<(Time, ThreadState, usize)> {
+        let (trace, row) = (self.trace, &self.trace.threads[ix.ix()]);
+        let states = row.states.start as usize..row.states.end as usize;
+        let starts = &trace.states.start[states.clone()];
+        let states = &trace.states.state[states];
+        let points = starts.iter().zip(states);
+        let mut points: Vec<_> = points.map(|(&t, &s)| (t, s, s as usize)).collect();
+        let s = &trace.samples;
+        for i in trace.samples_of(ix) {
+            if s.kind[i] == SampleKind::Waker || !s.path[i].is_some() {
+                continue;
+            }
+            let mut time = s.time[i].min(row.alive.end);
+            let mut next = starts.partition_point(|&start| start <= time);
+            let is_running = next > 0 && states[next - 1] == ThreadState::Running;
+            // It was taken on the way to sleep: it tells of the wait that begins next.
+            if s.kind[i] == SampleKind::Blocked && is_running && next < starts.len() {
+                time = starts[next];
+                next += 1;
+            }
+            let state = next
+                .checked_sub(1)
+                .map_or(ThreadState::Unknown, |i| states[i]);
+            points.push((time, state, N_STATES + s.path[i].ix()));
+        }
+        points.sort_by_key(|point| point.0);
+        // A call path says more than the state that begins with it.
+        let begins = |p: &[(Time, ThreadState, usize)]| {
+            p[0].0 == p[1].0 && p[0].2 < N_STATES && p[1].2 >= N_STATES
+        };
+        let hidden: Vec<bool> = points.windows(2).map(begins).collect();
+        let mut hidden = hidden.into_iter();
+        points.retain(|_| !hidden.next().unwrap_or(false));
+        points
     }
 
     /// The position in `stringArray` of a kind's name, for slices without a name.

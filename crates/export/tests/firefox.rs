@@ -447,3 +447,79 @@ fn firefox_markers_are_slices_points_and_wakeups() {
         serde_json::json!([0.5, 6.5])
     );
 }
+
+/// The rows of a thread's samples: ns, `outermost;innermost`, ns of weight, ns of CPU time before.
+fn stacks(profile: &Value, thread: usize) -> Vec<(i64, String, i64, Option<i64>)> {
+    let shared = &profile["shared"];
+    let at = |column: &Value, i: usize| column[i].as_u64().unwrap() as usize;
+    let name = |stack: usize| {
+        let func = at(
+            &shared["frameTable"]["func"],
+            at(&shared["stackTable"]["frame"], stack),
+        );
+        let name = at(&shared["funcTable"]["name"], func);
+        shared["stringArray"][name].as_str().unwrap()
+    };
+    let path = |stack: &Value| {
+        let Some(mut stack) = stack.as_u64().map(|i| i as usize) else {
+            return String::new();
+        };
+        let mut names = vec![name(stack)];
+        while let offset @ 1.. = at(&shared["stackTable"]["prefixOffset"], stack) {
+            stack -= offset;
+            names.insert(0, name(stack));
+        }
+        names.join(";")
+    };
+    let samples = &profile["threads"][thread]["samples"];
+    let ns = |v: &Value| (v.as_f64().unwrap() * 1e6).round() as i64;
+    let row = |i: usize| {
+        (
+            ns(&samples["time"][i]),
+            path(&samples["stack"][i]),
+            ns(&samples["weight"][i]),
+            samples["threadCPUDelta"][i].as_i64(),
+        )
+    };
+    (0..samples["length"].as_u64().unwrap() as usize)
+        .map(row)
+        .collect()
+}
+
+#[test]
+fn firefox_samples_are_the_models_inside_the_states() {
+    let profile = exported(&sampled());
+    assert_eq!(violations(&profile), [""; 0]);
+    let row = |time, stack: &str, weight, cpu| (time, stack.to_owned(), weight, cpu);
+    assert_eq!(
+        stacks(&profile, 1),
+        [
+            row(0, "unknown", 100, None),
+            row(100, "running", 50, Some(0)),
+            row(150, "main;_ZN4work3runEv", 100, Some(50)),
+            row(250, "main;do_spin", 100, Some(100)),
+            row(350, "main;_ZN4work3runEv", 50, Some(100)),
+            row(400, "preempted", 100, Some(50)),
+            row(500, "running", 500, Some(0)),
+            row(1000, "", 0, Some(500)),
+        ]
+    );
+    let worker: Vec<String> = stacks(&profile, 2).into_iter().map(|row| row.1).collect();
+    let n = |path: &str| worker.iter().filter(|w| *w == path).count();
+    assert_eq!(n("quake+0x1234;_ZN4work3runEv"), 2, "{worker:?}");
+    assert_eq!(n("quake+0x1234"), 1, "{worker:?}");
+    assert_eq!(n("main;read;vfs_read"), 1, "{worker:?}");
+}
+
+#[test]
+fn firefox_path_of_a_wait_begins_with_the_wait() {
+    let mut trace = sampled();
+    // The worker falls asleep at 600; the sample on the way there has the path of `read`.
+    trace.samples.kind[5] = kasuri_model::SampleKind::Blocked;
+    trace.samples.path[5] = kasuri_model::PathIx(6);
+    let rows = stacks(&exported(&trace), 2);
+    assert!(!rows.iter().any(|row| row.0 == 550), "{rows:?}");
+    let at: Vec<_> = rows.iter().filter(|row| row.0 == 600).collect();
+    assert_eq!(at.len(), 1, "{rows:?}");
+    assert_eq!(at[0].1, "main;read;vfs_read");
+}
