@@ -56,6 +56,17 @@ impl Cpu {
         }
     }
 
+    /// How often code sets the frame pointer to the stack pointer, after it saved the caller's.
+    pub(crate) fn frames_set_up(self, code: &[u8]) -> usize {
+        let instructions: &[u8] = match self {
+            // push %rbp; mov %rsp,%rbp
+            Cpu::X86_64 => &[0x55, 0x48, 0x89, 0xe5],
+            // mov x29, sp
+            Cpu::Aarch64 => &[0xfd, 0x03, 0x00, 0x91],
+        };
+        code.windows(4).filter(|w| *w == instructions).count()
+    }
+
     /// A code address without the bits in which Arm signs pointers.
     pub(crate) const fn code_address(self, address: u64) -> u64 {
         match self {

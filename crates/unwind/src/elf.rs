@@ -65,6 +65,8 @@ pub(crate) struct Part {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Elf {
     segments: Vec<Segment>,
+    /// Where the kernel begins to run the file; 0: nowhere.
+    pub(crate) entry: u64,
     pub(crate) build_id: Vec<u8>,
     pub(crate) unwind: Option<Unwind>,
     /// Code of the Go compiler, which has frame pointers and no unwind information of this kind.
@@ -99,6 +101,7 @@ impl Elf {
         let segments = table.chunks_exact(56).filter_map(segment).collect();
         let mut elf = Elf {
             segments,
+            entry: u64_at(&header, 24)?,
             ..Elf::default()
         };
         let notes = elf.notes(file);
@@ -140,6 +143,20 @@ impl Elf {
             usize::try_from(len).ok()?,
         )?;
         Some(Part { address, bytes })
+    }
+
+    /// The part of `start..end` that lies in the executable segment which holds `start` or begins after it, and its bytes.
+    pub(crate) fn code(&self, file: &dyn ReadAt, start: u64, end: u64, limit: u64) -> Option<Part> {
+        let mut loads = self.segments.iter().filter(|s| s.kind == PT_LOAD);
+        let segment = loads.find(|s| {
+            s.flags & PF_X != 0 && s.address < end && start < s.address.saturating_add(s.file_bytes)
+        })?;
+        let start = start.max(segment.address);
+        let end = end.min(segment.address.saturating_add(segment.file_bytes));
+        let len = end.checked_sub(start)?;
+        (len <= limit)
+            .then(|| self.part(file, start, len))
+            .flatten()
     }
 
     fn read_unwind(&self, file: &dyn ReadAt) -> Option<Unwind> {

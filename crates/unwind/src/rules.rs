@@ -132,6 +132,43 @@ impl Information {
         (table + self.frames.bytes.len()) as u64
     }
 
+    /// Ranges between functions, from the end of one to the start of the next, that are `least` bytes long or more. What
+    /// lies before the first function or after the last counts as such a range too.
+    pub(crate) fn gaps(&self, least: u64) -> Vec<(u64, u64)> {
+        let (bases, section) = (self.bases(), self.section());
+        let end_of = |at: u64| {
+            let offset = usize::try_from(at.checked_sub(self.frames.address)?).ok()?;
+            let function = section.fde_from_offset(&bases, offset.into(), EhFrame::cie_from_offset);
+            Some(function.ok()?.end_address())
+        };
+        // Address of a function, and the place of its information or its end.
+        let functions: Vec<(u64, u64)> = match &self.table {
+            Table::Header(part) => header_entries(part).unwrap_or_default(),
+            Table::Index(functions) => functions.iter().map(|&(s, e, _)| (s, e)).collect(),
+        };
+        let is_header = matches!(self.table, Table::Header(_));
+        let mut gaps = Vec::new();
+        let Some(&(first, _)) = functions.first() else {
+            return gaps;
+        };
+        gaps.extend((first >= least).then_some((0, first)));
+        let starts = functions.iter().skip(1).map(|f| f.0).chain([u64::MAX]);
+        for (&(start, place), next) in functions.iter().zip(starts) {
+            if next.saturating_sub(start) < least {
+                continue;
+            }
+            let end = match is_header {
+                true => end_of(place),
+                false => Some(place),
+            };
+            if let Some(end) = end.filter(|&end| end >= start && next.saturating_sub(end) >= least)
+            {
+                gaps.push((end, next));
+            }
+        }
+        gaps
+    }
+
     fn bases(&self) -> gimli::BaseAddresses {
         let bases = gimli::BaseAddresses::default().set_eh_frame(self.frames.address);
         match &self.table {
@@ -319,6 +356,21 @@ impl Information {
             _ => Err(BAD),
         }
     }
+}
+
+/// Addresses of functions and of their information, as the file's table has them; `None`: it is not of the form that all
+/// linkers write, 4 bytes for each, relative to the table.
+fn header_entries(table: &Part) -> Option<Vec<(u64, u64)>> {
+    let bytes = &table.bytes;
+    let is_usual = bytes.get(..4)? == [1, 0x1b, 0x03, 0x3b];
+    let n = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?) as usize;
+    let entries = bytes.get(12..)?.chunks_exact(8).take(n);
+    let at = |word: &[u8]| {
+        let relative = i32::from_le_bytes(*word.first_chunk()?);
+        Some(table.address.wrapping_add_signed(relative.into()))
+    };
+    let entries = entries.map(|e| Some((at(e)?, at(&e[4..])?)));
+    is_usual.then(|| entries.collect()).flatten()
 }
 
 /// x86 names the instruction pointer 16 in expressions, as for the stubs that call functions of other files.

@@ -18,6 +18,17 @@ const UNWIND_BYTES_MAX: u64 = 512 << 20;
 /// Most files that are remembered.
 const FILES_MAX: usize = 1 << 16;
 
+/// Bytes of code at the entry of a file. The dynamic linker's has no rules, and takes 61 bytes in glibc for x86-64.
+const ENTRY_BYTES: u64 = 64;
+/// Least length of code without rules in which frame pointers may be followed: no function that was written by hand is so
+/// long, while the built-in functions of V8 in an ELF file take 1 to 2 MB.
+const FRAMED_BYTES: u64 = 64 << 10;
+/// Most such ranges of a file, and most bytes of one, that are looked at.
+const FRAMED_MAX: usize = 16;
+const FRAMED_BYTES_MAX: u64 = 16 << 20;
+/// Code has frame pointers if it sets one up at least once in so many bytes, on average.
+const FRAMED_EACH: usize = 4 << 10;
+
 /// A file that was opened for reading its unwind information.
 pub struct File {
     /// Tells it from all other files, and from the same file with other contents: device, inode, size, times of change.
@@ -40,6 +51,19 @@ pub trait Files {
 struct Image {
     elf: Elf,
     information: Option<Information>,
+    /// Ranges of addresses without rules whose code has frame pointers.
+    framed: Vec<(u64, u64)>,
+}
+
+impl Image {
+    /// Whether the address lies in the first instructions that the kernel runs: nobody calls them.
+    fn is_at_entry(&self, address: u64) -> bool {
+        let entry = self.elf.entry;
+        entry != 0
+            && address
+                .checked_sub(entry)
+                .is_some_and(|past| past < ENTRY_BYTES)
+    }
 }
 
 /// What has been met so far.
@@ -189,6 +213,14 @@ impl Unwinder {
                 return PathEnd::TooDeep;
             }
             let (caller, is_signal) = self.caller(code, address, &registers, stack);
+            let caller = match caller {
+                Ok(next) if self.is_framed(code, address) => {
+                    self.check_framed(pid, &registers, next, files)
+                }
+                // What is read as 0 there need not be the mark of an outermost frame.
+                Err(Stop::Outermost) if self.is_framed(code, address) => Err(Stop::Unknown),
+                caller => caller,
+            };
             let next = match caller {
                 Ok(next) => next,
                 Err(Stop::Outermost) => return PathEnd::Complete,
@@ -222,10 +254,48 @@ impl Unwinder {
             let caller = information.caller(&rule, self.cpu, registers, stack);
             return (caller, rule.is_signal);
         }
-        match code.has_frame_pointers {
+        if code
+            .image
+            .is_some_and(|ix| self.images[ix].is_at_entry(address))
+        {
+            return (Err(Stop::Outermost), false);
+        }
+        match code.has_frame_pointers || self.is_framed(code, address) {
             true => (by_frame_pointer(self.cpu, registers, stack), false),
             false => (Err(Stop::Unknown), false),
         }
+    }
+
+    /// Whether the address lies in code of an ELF file that has frame pointers and no rules.
+    fn is_framed(&self, code: Code, address: u64) -> bool {
+        code.image.is_some_and(|image| {
+            let ranges = &self.images[image].framed;
+            ranges
+                .iter()
+                .any(|&(start, end)| start <= address && address < end)
+        })
+    }
+
+    /// A caller that was found by a frame pointer in an ELF file. The pointer that it hands on must lie above, unless its
+    /// code has a rule: then it may use the register for something else.
+    fn check_framed(
+        &mut self,
+        pid: i32,
+        registers: &Registers,
+        caller: Registers,
+        files: &mut dyn Files,
+    ) -> Result<Registers, Stop> {
+        let fp = self.cpu.fp();
+        if caller.get(fp) > registers.get(fp) {
+            return Ok(caller);
+        }
+        let inside = caller.ip.wrapping_sub(1);
+        let maps = self.processes.get(pid).cloned();
+        let entry = maps.as_ref().and_then(|maps| maps.find(inside));
+        let code = self.code(pid, entry.ok_or(Stop::Unknown)?, files);
+        let image = code.image.ok_or(Stop::Unknown)?;
+        let rule = self.rule(image, inside.wrapping_sub(code.bias));
+        rule.map(|_| caller).ok_or(Stop::Unknown)
     }
 
     fn rule(&mut self, image: usize, address: u64) -> Option<Rc<Rule>> {
@@ -336,14 +406,38 @@ impl Unwinder {
     fn add_image(&mut self, bytes: &dyn ReadAt) -> Option<usize> {
         let mut elf = Elf::read(bytes, self.cpu)?;
         let information = Information::of(&mut elf);
+        let framed = information
+            .as_ref()
+            .map_or_else(Vec::new, |i| framed(&elf, i, bytes, self.cpu));
         let len = information.as_ref().map_or(0, Information::len);
         if self.unwind_bytes + len > UNWIND_BYTES_MAX {
             return None;
         }
         self.unwind_bytes += len;
-        self.images.push(Image { elf, information });
+        self.images.push(Image {
+            elf,
+            information,
+            framed,
+        });
         Some(self.images.len() - 1)
     }
+}
+
+/// The ranges of a file without rules whose code sets up frame pointers. Code that was compiled without unwind information
+/// and without frame pointers has long ranges too, and uses the register for anything.
+fn framed(elf: &Elf, information: &Information, file: &dyn ReadAt, cpu: Cpu) -> Vec<(u64, u64)> {
+    let gaps = information.gaps(FRAMED_BYTES);
+    let ranges = gaps
+        .into_iter()
+        .take(FRAMED_MAX)
+        .filter_map(|(start, end)| {
+            let code = elf.code(file, start, end, FRAMED_BYTES_MAX)?;
+            let len = code.bytes.len();
+            let is_framed =
+                len as u64 >= FRAMED_BYTES && cpu.frames_set_up(&code.bytes) >= len / FRAMED_EACH;
+            is_framed.then_some((code.address, code.address + len as u64))
+        });
+    ranges.collect()
 }
 
 fn next(interner: &mut Interner, caller: u32, module: u32, address: u64) -> u32 {
