@@ -8,6 +8,8 @@ int ito_barrier_wait(ito_barrier *b) {
     if (!b->n)
         return EINVAL;
     ito__word_lock(&b->word);
+    /* ito__wait() gives the bit back when this thread is asleep: the last to arrive finds it on the queue and in a
+     * state that can be woken. */
     if (++b->arrived < b->n) {
         ito__waiter_init(&w);
         ito__waiters_push(&b->waiters, &w);
@@ -15,6 +17,7 @@ int ito_barrier_wait(ito_barrier *b) {
         return 0;
     }
     struct ito__waiter *list = ito__waiters_pop_all(&b->waiters);
+    /* Before the bit is free: a thread that is woken may arrive for the next turn at once. */
     b->arrived = 0;
     ito__word_unlock(&b->word, 0);
     ito__waiter_wake_all(list, 0);

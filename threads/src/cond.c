@@ -6,6 +6,8 @@
 #include "lock_events.h"
 #include "wait.h"
 
+/* Joins the queue, gives the mutex to its next waiter, sleeps. Return: 0 or ETIMEDOUT with the mutex held; EPERM and
+ * EINVAL leave it as it was. */
 static int cond_wait(ito_cond *c, ito_mutex *m, uint64_t deadline_ns) {
     struct ito__waiter w;
     int r = ito__mutex_check_held(m);
@@ -15,8 +17,10 @@ static int cond_wait(ito_cond *c, ito_mutex *m, uint64_t deadline_ns) {
         return r;
     ito__waiter_init(&w);
     w.mutex = m;
+    /* A recursive mutex is given up whole, and taken again to the same depth. */
     uint16_t depth = m->depth;
     ito__word_lock(&c->word);
+    /* All who wait at one time must use one mutex: a signal moves waiters to its queue without asking each. */
     if (c->waiters.head && c->mutex != m) {
         ito__word_unlock(&c->word, 0);
         return EINVAL;
@@ -67,6 +71,8 @@ int ito_cond_signal(ito_cond *c) {
     return 0;
 }
 
+/* All waiters go to the queue of the mutex in one step; each unlock wakes the next. Waking all at once would have
+ * them all run into the mutex. */
 int ito_cond_broadcast(ito_cond *c) {
     if (cond_is_empty(c))
         return 0;

@@ -2,8 +2,12 @@
 /* The future: a value that is set once, and the threads that wait for it. */
 #include "wait.h"
 
+/* Of `state`, beside the queue bit of wait.h. It goes from EMPTY to SET once and never back, so a thread that has
+ * seen SET needs no lock. */
 enum { EMPTY = 0, SET = 1 };
 
+/* Everyone who waits is taken off the queue under the bit, and woken after it is given back: a woken thread may end
+ * the future at once. */
 int ito_future_set(ito_future *f, void *value) {
     uint32_t s = ito__word_lock(&f->state);
     if (s == SET) {
@@ -28,6 +32,8 @@ int ito_future_try_get(ito_future *f, void **value) {
             return EBUSY;
         if (s == SET)
             break;
+        /* The queue bit is taken: a setter may be at work. Waiting for the bit is shorter than being told EBUSY and
+         * asking again. */
         ito__word_unlock(&f->state, ito__word_lock(&f->state));
     }
     if (value)
@@ -44,6 +50,8 @@ int ito_future_get_until(ito_future *f, void **value, uint64_t deadline_ns) {
     if (r)
         return r;
     ito__waiter_init(&w);
+    /* Looked at again under the bit: it may have been set since the first look, and then nobody would wake this
+     * thread. */
     if (ito__word_lock(&f->state) == SET) {
         ito__word_unlock(&f->state, SET);
         return ito_future_try_get(f, value);
@@ -66,6 +74,7 @@ int ito_future_init(ito_future *f) {
 
 int ito_future_destroy(ito_future *f) {
     uint32_t s = ito__word_lock(&f->state);
+    /* A thread still waits: the future stays as it is. */
     bool busy = f->waiters.head;
     ito__word_unlock(&f->state, s);
     return busy ? EBUSY : 0;

@@ -7,18 +7,24 @@
 
 #include <stdlib.h>
 
+/* What a new thread of a group needs. Owned by the creator until ito_create() succeeds, then by the thread, which
+ * frees it. */
 struct group_start {
     ito_group *group;
     void (*fn)(void *);
     void *arg;
 };
 
+/* Before the thread is created: a thread that ended first would otherwise take the count below the truth, and wake
+ * waiters too early. */
 static void group_add(ito_group *g) {
     ito__word_lock(&g->state);
     g->running++;
     ito__word_unlock(&g->state, 0);
 }
 
+/* The last to leave takes the whole queue under the bit, and wakes it when the bit is free: the group may be gone by
+ * then, the list is not. */
 static void group_leave(ito_group *g) {
     struct ito__waiter *list = NULL;
     ito__word_lock(&g->state);
@@ -54,6 +60,7 @@ int ito_group_run(ito_group *g, void (*fn)(void *), void *arg) {
 
 int ito_group_wait_until(ito_group *g, uint64_t deadline_ns) {
     struct ito__waiter w;
+    /* A deadline in the past asks whether the group is done, without a wait; the timers need not run for that. */
     bool late = ito__passed(deadline_ns);
     if (!late && deadline_ns != ITO_FOREVER) {
         int r = ito__timers_start();

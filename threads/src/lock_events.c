@@ -15,15 +15,19 @@
 #define N_KNOWN 4096u            /* power of two; one that is forgotten is defined again, which readers expect */
 static uintptr_t known[N_KNOWN]; /* relaxed: two threads that meet a lock at the same time define it twice */
 
+/* The slot of a lock: the top 12 bits of a product with 2^64 / the golden ratio, as N_KNOWN is 2^12. The low three
+ * bits of an address are 0. */
 static uintptr_t *place_of(const void *lock) {
     return &known[((uintptr_t)lock >> 3) * 0x9e3779b97f4a7c15u >> 52];
 }
 
+/* A new recorder knows no lock: each is defined again when it is used next. */
 void ito__locks_forget_all(void) {
     for (uint32_t i = 0; i < N_KNOWN; i++)
         store_relaxed(&known[i], 0);
 }
 
+/* The lock begins or ends its life: the address may become another lock. */
 __attribute__((noinline)) void ito__lock_forget(const void *lock) {
     if (load_relaxed(place_of(lock)) == (uintptr_t)lock)
         store_relaxed(place_of(lock), 0);
@@ -31,6 +35,8 @@ __attribute__((noinline)) void ito__lock_forget(const void *lock) {
 
 /* -- single events -- */
 
+/* LOCK_DEFINE with the type and the place of the first use; a second one with the symbol's name, if the lock is a
+ * variable that has one. */
 __attribute__((noinline)) static void define(const void *lock, uint32_t type, const void *caller, uint64_t stamp) {
     uint32_t name = ito__trace_name(lock);
     store_relaxed(place_of(lock), (uintptr_t)lock);
@@ -58,6 +64,7 @@ __attribute__((noinline)) static void left(const void *lock, uint64_t stamp) {
     probe_emit_short(KASURI_EV_LOCK_LEFT, KASURI_EV_LOCK_RELEASED, lock, stamp);
 }
 
+/* The holder is not told (0): ito's threads have no TID. */
 __attribute__((noinline)) static void request(const void *lock, uint32_t type, uint32_t mode, const void *caller) {
     uint64_t stamp = kasuri__stamp();
     meet(lock, type, caller, stamp);
@@ -65,6 +72,7 @@ __attribute__((noinline)) static void request(const void *lock, uint32_t type, u
                     (uintptr_t)lock, 0);
 }
 
+/* The end of a request. LOCK_ACQUIRED begins the hold; without the lock the wait is still kept. */
 __attribute__((noinline)) static void requested(const void *lock, uint32_t mode, bool got) {
     probe_emit_long(got ? KASURI_EV_LOCK_ACQUIRED : KASURI_EV_LOCK_GIVEN_UP, mode, lock, 0, kasuri__stamp());
 }
@@ -108,6 +116,7 @@ int ito__seen_taken(const struct ito__lock_call *call, void *lock, const void *c
     return 0;
 }
 
+/* The stamp is from before the release, and the event comes after it: writing it makes nobody wait. */
 int ito__seen_unlock(int (*unlock)(void *), void *lock) {
     uint64_t stamp = kasuri__stamp();
     int r = unlock(lock);
@@ -128,6 +137,7 @@ int ito__seen_cond_wait(int (*wait)(ito_cond *, ito_mutex *, uint64_t), ito_cond
     return r;
 }
 
+/* A semaphore has no holder, so only waits are recorded. */
 int ito__seen_sem_wait(int (*try)(ito_sem *), int (*wait)(ito_sem *, uint64_t), ito_sem *s, uint64_t deadline_ns,
                        const void *caller) {
     if (!try(s))

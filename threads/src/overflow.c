@@ -21,6 +21,7 @@ static struct sigaction overflow_before; /* what SIGSEGV did, when `overflow_ins
 static bool overflow_installed;
 static __thread void *signal_stack; /* of this kernel thread; mapped here, not by the program */
 
+/* A line without stdio, which a signal handler may not call. What does not fit is cut. */
 struct text {
     char line[400];
     size_t n;
@@ -57,6 +58,8 @@ static void overflow_say(const struct ito_thread *thread) {
         t.n = 0;
 }
 
+/* Only a fault between the lowest byte of the mapping and the usable part of the running thread's own stack is an
+ * overflow; the root thread's stack is the kernel's affair. */
 static void overflow_handler(int signal, siginfo_t *info, void *context) {
     (void)context;
     const struct ito__worker *w = ito__tls_worker;
@@ -68,6 +71,7 @@ static void overflow_handler(int signal, siginfo_t *info, void *context) {
     sigaction(signal, &overflow_before, NULL);
 }
 
+/* A program with a handler of its own keeps it. */
 void ito__overflow_start(void) {
     struct sigaction now, ours;
     memset(&ours, 0, sizeof ours);
@@ -80,6 +84,7 @@ void ito__overflow_start(void) {
     overflow_installed = sigaction(SIGSEGV, &ours, NULL) == 0;
 }
 
+/* Unless the program has installed another handler since. */
 void ito__overflow_stop(void) {
     struct sigaction now;
     if (overflow_installed && sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
