@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__has_feature)
@@ -191,6 +192,31 @@ static int a_thread_without_a_chunk_only_counts(void) {
     o.policy = KASURI_POLICY_DISCARD;
     o.clock = KASURI_CLOCK_MONOTONIC;
     EXPECT(run(&o, "plain", "1", "3000000").lost >= 5999000);
+    return failed;
+}
+
+/* Lowest and highest stamp of a recording. */
+static uint64_t stamps[2];
+static void on_stamp(void *context, const struct reader_event *e) {
+    (void)context;
+    stamps[0] = e->stamp < stamps[0] ? e->stamp : stamps[0];
+    stamps[1] = e->stamp > stamps[1] ? e->stamp : stamps[1];
+}
+static uint64_t monotonic_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* The session says what clock the stamps are of. */
+static int stamps_are_of_the_sessions_clock(void) {
+    struct reader_options o = {.clock = KASURI_CLOCK_MONOTONIC};
+    struct reader *r = reader_open(&o, on_stamp, NULL);
+    uint64_t before = monotonic_ns();
+    stamps[0] = UINT64_MAX;
+    EXPECT(drive(r, start(reader_path(r), "plain", "2", "1000")) == 0);
+    EXPECT(stamps[0] >= before && stamps[0] <= stamps[1] && stamps[1] <= monotonic_ns());
+    reader_close(r);
     return failed;
 }
 
@@ -1037,6 +1063,7 @@ static const struct {
     TEST(overwrite_keeps_the_newest),
     TEST(a_thread_without_a_chunk_only_counts),
     TEST(monotonic_clock_loses_nothing),
+    TEST(stamps_are_of_the_sessions_clock),
     TEST(frozen_flight_recorder_drops),
     TEST(causes_are_told_apart),
     TEST(signal_storm_loses_nothing),

@@ -574,16 +574,37 @@ static int timed_waits_say_how_they_ended(void) {
     return failed;
 }
 
-/* A lock outside all modules has the name of no module; it is defined all the same. */
+/* A lock outside all modules has the name of no module; it is defined all the same. The fourth lock is in a module. */
 static int locks_outside_modules_have_no_symbol(void) {
     size_t defined = 0, symbols = 0;
     EXPECT(run("outside", "full", NULL) == 0);
     for (size_t i = 0; i < n_events; i++)
         if (events[i].kind == KASURI_EV_LOCK_DEFINE) {
             defined += events[i].aux != KASURI_LOCK_SYMBOL;
-            symbols += events[i].aux == KASURI_LOCK_SYMBOL;
+            symbols += events[i].aux == KASURI_LOCK_SYMBOL && strstr(site_name(&events[i]), "lock_work+0x");
+            EXPECT(events[i].aux != KASURI_LOCK_SYMBOL || symbols == 1);
         }
-    EXPECT(defined == 3 && symbols == 0);
+    EXPECT(defined == 4 && symbols == 1);
+    return failed;
+}
+
+/* Each initialisation begins a new life of the address, with its type. */
+static int each_initialisation_begins_a_life(void) {
+    static const uint32_t types[] = {KASURI_LOCK_MUTEX, KASURI_LOCK_RWLOCK, KASURI_LOCK_SPIN | KASURI_LOCK_PSHARED,
+                                     KASURI_LOCK_RECURSIVE};
+    int lines = 0;
+    EXPECT(run("lives", "full", NULL) == 0);
+    for (char *line = output; *line; line = strchr(line, '\n') + 1, lines++) {
+        void *lock = NULL;
+        unsigned kind = 0;
+        size_t n = 0;
+        EXPECT(sscanf(line, "%p %u", &lock, &kind) == 2 && kind < 4);
+        for (size_t i = 0; i < n_events; i++)
+            n += events[i].kind == KASURI_EV_LOCK_DEFINE && events[i].object == (uintptr_t)lock &&
+                 events[i].aux == types[kind & 3];
+        EXPECT(n == 2);
+    }
+    EXPECT(lines == 4);
     return failed;
 }
 
@@ -627,6 +648,7 @@ static const struct {
     TEST(ends_by_signal_are_as_without),
     TEST(no_session_changes_nothing),
     TEST(light_mode_records_every_wait),
+    TEST(each_initialisation_begins_a_life),
     TEST(light_mode_reads_as_without),
     TEST(timed_waits_say_how_they_ended),
     TEST(locks_outside_modules_have_no_symbol),

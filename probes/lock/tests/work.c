@@ -560,6 +560,23 @@ static int timed_waits(void) {
 
 /* -- locks that no module has -- */
 
+/* Each kind of lock at the same address twice, shared with other processes where that can be said. */
+static int lives(void) {
+    static pthread_mutex_t m;
+    static pthread_rwlock_t l;
+    static pthread_spinlock_t s;
+    static mtx_t c;
+    for (int i = 0; i < 2; i++) {
+        pthread_mutex_init(&m, NULL);
+        pthread_rwlock_init(&l, NULL);
+        pthread_spin_init(&s, PTHREAD_PROCESS_SHARED);
+        mtx_init(&c, mtx_plain | mtx_recursive);
+    }
+    printf("%p %d\n%p %d\n", (void *)&m, 0, (void *)&l, 1);
+    printf("%p %d\n%p %d\n", (void *)(uintptr_t)&s, 2, (void *)&c, 3);
+    return 0;
+}
+
 static void use_new(pthread_mutex_t *m) {
     pthread_mutex_init(m, NULL);
     pthread_mutex_lock(m);
@@ -579,6 +596,8 @@ static int outside(void) {
         munmap(pages + page, page) != 0 || mprotect(pages + 2 * page, page, PROT_READ | PROT_WRITE) != 0)
         return 1;
     use_new((pthread_mutex_t *)(void *)(pages + 2 * page));
+    close(0); /* the next file that is opened, as by the probe for the name of this lock, has number 0 */
+    use_new(&first);
     free(on_heap);
     return 0;
 }
@@ -952,6 +971,7 @@ int main(int argc, char **argv) {
                  {"readers", readers},
                  {"timed_waits", timed_waits},
                  {"outside", outside},
+                 {"lives", lives},
                  {"cancel", cancel},
                  {"cancel_pending", cancel_pending},
                  {"destructors", destructors},
