@@ -25,7 +25,7 @@ impl Recorder<'_> {
     pub(super) fn end(mut self, signals: &Signals, notify: Notify<'_>) -> Result<Summary> {
         self.live.source.stop();
         if let Some(stacks) = &mut self.live.stacks {
-            stacks.finish();
+            stacks.stop();
         }
         self.name_refused(notify);
         match self.flight.is_some() {
@@ -106,6 +106,9 @@ impl Recorder<'_> {
         let unplaced = write_unplaced(self.dir.held(), live.unplaced());
         if rings.is_err() || unplaced.is_err() {
             live.leave_rings();
+        }
+        if let Some(stacks) = &mut self.live.stacks {
+            stacks.finish();
         }
         let stacks = self.write_stacks();
         let tables = self.write_last_rows();

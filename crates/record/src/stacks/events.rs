@@ -21,6 +21,7 @@ const EXCLUDE_IDLE: u64 = 1 << 7;
 const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 const MMAP2: u64 = 1 << 23;
 const IOC_ENABLE: libc::Ioctl = 0x2400;
+const IOC_DISABLE: libc::Ioctl = 0x2401;
 const IOC_ID: libc::Ioctl = 0x8008_2407u32 as libc::Ioctl;
 
 /// What takes on-CPU samples.
@@ -143,6 +144,12 @@ pub(crate) fn enable(event: &OwnedFd) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Keeps an event, and those that were inherited from it, from taking samples. It cannot fail on an event that was enabled.
+pub(crate) fn disable(event: &OwnedFd) {
+    // SAFETY: an open perf event; the argument is no pointer.
+    unsafe { libc::ioctl(event.as_raw_fd(), IOC_DISABLE, 0) };
 }
 
 /// Sends the records of `event` to the ring of `to`.

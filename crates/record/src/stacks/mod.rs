@@ -317,9 +317,15 @@ impl Sampler {
         self.note_period(reason);
     }
 
-    /// Ends sampling, and takes the last samples.
+    /// Ends sampling, at once. [`Sampler::finish`] takes what is still in the rings.
+    pub(crate) fn stop(&mut self) {
+        let events = self.cpus.iter().flat_map(|c| &c.samples);
+        events.for_each(events::disable);
+    }
+
+    /// Takes the last samples, after [`Sampler::stop`]. Closing the events and following stacks takes tens of ms, which
+    /// must not count as part of the recording.
     pub(crate) fn finish(&mut self) {
-        // Closing the events stops them; what they wrote before is still in the rings.
         self.cpus.iter_mut().for_each(|c| c.samples.clear());
         self.drain_until(u64::MAX);
         self.state.say_lost(u64::MAX, self.plan.source);
