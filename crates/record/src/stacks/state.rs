@@ -12,15 +12,16 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
-/// Most processes that are taken to belong to the program.
-const TREE_MAX: usize = 1 << 16;
+/// Most processes that are taken to belong to the program at one time.
+const TREE_MAX: usize = if cfg!(test) { 4 } else { 1 << 16 };
 /// Most samples that a flight recorder keeps, 40 bytes each.
 const KEPT_MAX: usize = 1 << 20;
 /// Shortest time between two reads of the mappings of a process whose code is unknown, ns.
 const REREAD_NS: u64 = 100_000_000;
 /// Most such reads in that time, of all processes together.
 const REREADS_MAX: usize = 32;
-/// How long mappings of a process are kept after its first thread ended, ns: others may still run.
+/// How long a process is remembered after its first thread ended, ns: samples of it may be on their way, and others of its
+/// threads may still run.
 const LINGER_NS: u64 = 1_000_000_000;
 /// Share of one CPU that following stacks may take; more, and only some are followed.
 const SHARE_MAX: f64 = 0.2;
@@ -54,6 +55,8 @@ pub(super) struct State {
     cut: u64,
     /// Whether it was said that some threads may not be read.
     said_refused: bool,
+    /// Whether it was said that there are too many processes.
+    said_many: bool,
     pace: Pace,
     /// `None`: the waits of everyone's threads are not read.
     waits: Option<Waits>,
@@ -97,6 +100,7 @@ impl State {
             judged: 0,
             cut: 0,
             said_refused: false,
+            said_many: false,
             pace: Pace {
                 every: 1,
                 count: 0,
@@ -182,16 +186,33 @@ impl State {
             self.pace.since_ns = now;
             self.pace.used_ns = 0;
         }
-        while let Some(&(time, pid)) = self.ended.front()
-            && time + LINGER_NS <= now
-        {
-            self.ended.pop_front();
-            self.unwinder.forget(pid);
-        }
+        self.forget_ended(now);
         if self.kept.is_some() {
             // The flight recorder's log is written from the tables.
             drop(self.unwinder.interner.take_log());
         }
+    }
+
+    /// Forgets the processes whose first thread ended long ago.
+    fn forget_ended(&mut self, now: u64) {
+        while let Some(&(time, pid)) = self.ended.front()
+            && time + LINGER_NS <= now
+        {
+            self.ended.pop_front();
+            self.forget_if_gone(pid, now);
+        }
+    }
+
+    /// Forgets a process, unless others of its threads run on: then it is looked at again later.
+    fn forget_if_gone(&mut self, pid: i32, now: u64) {
+        let threads = crate::program::procs::threads(pid);
+        if threads.iter().any(|&tid| tid != pid) {
+            self.ended.push_back((now, pid));
+            return;
+        }
+        self.unwinder.forget(pid);
+        self.tree.remove(&pid);
+        self.before_exec.remove(&pid);
     }
 
     /// Follows fewer stacks where this takes more than `SHARE_MAX` of a CPU, and more again below a quarter of that;
@@ -282,18 +303,40 @@ impl State {
             self.watch(pid, tid);
             return Some(());
         }
-        self.unwinder.forget(pid);
-        // The number may have belonged to a process of the program before.
-        self.tree.remove(&pid);
-        self.ended.retain(|&(_, other)| other != pid);
-        if self.is_ours(parent) {
-            if self.tree.len() < TREE_MAX {
-                self.tree.insert(pid);
-            }
-            self.unwinder.fork(parent, pid);
-            self.watch(pid, tid);
-        }
+        self.new_process(pid, parent);
+        self.watch(pid, tid);
         Some(())
+    }
+
+    fn new_process(&mut self, pid: i32, parent: i32) {
+        // The number may have belonged to a process of the program before.
+        if self.tree.remove(&pid) || self.unwinder.knows(pid) {
+            self.unwinder.forget(pid);
+            self.ended.retain(|&(_, other)| other != pid);
+        }
+        if !self.is_ours(parent) {
+            return;
+        }
+        if self.tree.len() < TREE_MAX {
+            self.tree.insert(pid);
+        } else if !self.everyone {
+            self.say_many();
+            return;
+        }
+        self.unwinder.fork(parent, pid);
+    }
+
+    fn say_many(&mut self) {
+        if !std::mem::replace(&mut self.said_many, true) {
+            self.row(SamplingRow {
+                source: "follow".to_owned(),
+                on: true,
+                reason: format!(
+                    "more than {TREE_MAX} processes at one time: later ones are not sampled"
+                ),
+                ..SamplingRow::default()
+            });
+        }
     }
 
     fn watch(&mut self, pid: i32, tid: i32) {
@@ -354,7 +397,7 @@ impl State {
         if let Some(waits) = &mut self.waits {
             waits.remove(tid);
         }
-        if pid == tid && self.unwinder.knows(pid) {
+        if pid == tid && (self.tree.contains(&pid) || self.unwinder.knows(pid)) {
             self.ended.push_back((time, pid));
         }
         Some(())
@@ -527,4 +570,62 @@ fn stack<'a>(taken: &Taken<'a>) -> Option<Stack<'a>> {
         bytes,
         is_cut,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Larger than any number that the kernel gives, so that no such process lives.
+    const NOBODY: i32 = 1 << 30;
+
+    fn state() -> Option<State> {
+        let mut state = State::new(Cpu::own()?, false, false, false);
+        state.tree.insert(NOBODY);
+        Some(state)
+    }
+
+    #[test]
+    fn processes_one_after_the_other_are_sampled_whatever_their_number() {
+        let Some(mut state) = state() else { return };
+        for n in 1..100 {
+            let (pid, time) = (NOBODY + n, n as u64 * LINGER_NS);
+            state.new_process(pid, NOBODY);
+            assert!(state.is_ours(pid), "the process number {n}");
+            state.ended.push_back((time, pid));
+            state.forget_ended(time + LINGER_NS);
+            assert!(!state.is_ours(pid), "the process number {n} has ended");
+        }
+        assert!(state.rows.is_empty());
+    }
+
+    #[test]
+    fn too_many_processes_at_one_time_are_said_once() {
+        let Some(mut state) = state() else { return };
+        for n in 1..10 {
+            state.new_process(NOBODY + n, NOBODY);
+        }
+        assert_eq!(state.tree.len(), TREE_MAX);
+        let reasons: Vec<&str> = state.rows.iter().map(|r| r.reason.as_str()).collect();
+        assert_eq!(
+            reasons,
+            ["more than 4 processes at one time: later ones are not sampled"]
+        );
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_ended_stays_while_others_run() {
+        let Some(mut state) = state() else { return };
+        let pid = std::process::id() as i32;
+        let (tell, wait) = std::sync::mpsc::channel::<()>();
+        // A thread that is not the first one, whatever runs this test.
+        let thread = std::thread::spawn(move || wait.recv());
+        state.tree.insert(pid);
+        state.ended.push_back((0, pid));
+        state.forget_ended(LINGER_NS);
+        assert!(state.is_ours(pid));
+        assert_eq!(state.ended, [(LINGER_NS, pid)], "it is looked at again");
+        drop(tell);
+        thread.join().unwrap().unwrap_err();
+    }
 }
