@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Most rows of one table; a path takes about 50 bytes.
-const ROWS_MAX: usize = 1 << 22;
+pub(crate) const ROWS_MAX: usize = if cfg!(test) { 64 } else { 1 << 22 };
 
 /// A hash of a few numbers: a multiplication each. Nobody outside chooses enough of the keys to make them collide at a
 /// cost that matters, since tables are bounded.

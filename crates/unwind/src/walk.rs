@@ -153,7 +153,8 @@ impl Unwinder {
     }
 
     /// The row of the path that these registers and this stack show, and how it ends. `None` for registers: only kernel
-    /// frames are known. `kernel`: addresses in the kernel, innermost first.
+    /// frames are known. `kernel`: addresses in the kernel, innermost first. Where the tables are full and lack a row for one of the
+    /// frames, there is no path ([`NONE`], [`PathEnd::NoStack`]): the rest of it would be another one.
     pub fn unwind(
         &mut self,
         pid: i32,
@@ -171,6 +172,9 @@ impl Unwinder {
         let mut path = NONE;
         for &(module, address) in self.chain.iter().rev() {
             path = next(&mut self.interner, path, module, address);
+            if path == NONE {
+                return (NONE, PathEnd::NoStack);
+            }
         }
         if !kernel.is_empty() {
             let module = self.interner.module(Module {
@@ -180,6 +184,9 @@ impl Unwinder {
             });
             for &address in kernel.iter().take(DEPTH_MAX).rev() {
                 path = next(&mut self.interner, path, module, address);
+                if path == NONE {
+                    return (NONE, PathEnd::NoStack);
+                }
             }
         }
         (path, end)
@@ -462,5 +469,70 @@ fn by_frame_pointer(cpu: Cpu, registers: &Registers, stack: &Stack<'_>) -> Resul
     match caller.ip {
         0 => Err(Stop::Outermost),
         _ => Ok(caller),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intern::ROWS_MAX;
+
+    struct Nothing;
+
+    impl Files for Nothing {
+        fn open(&mut self, _: i32, _: &Mapping) -> Option<File> {
+            None
+        }
+
+        fn vdso(&mut self) -> Option<Vec<u8>> {
+            None
+        }
+    }
+
+    /// Follows a stack whose frame pointers lead from `inner` to `outer`.
+    fn follow(unwinder: &mut Unwinder, inner: u64, outer: u64, kernel: &[u64]) -> (u32, PathEnd) {
+        let cpu = unwinder.cpu;
+        let mut registers = Registers::new(inner);
+        registers.set(cpu.sp(), 0x1000);
+        registers.set(cpu.fp(), 0x1000);
+        let words = [0, outer, 0, 0];
+        let bytes: Vec<u8> = words.iter().flat_map(|w: &u64| w.to_le_bytes()).collect();
+        let stack = Stack {
+            base: 0x1000,
+            bytes: &bytes,
+            is_cut: false,
+        };
+        unwinder.unwind(1, Some((&registers, stack)), kernel, &mut Nothing)
+    }
+
+    fn unwinder() -> Unwinder {
+        let mut unwinder = Unwinder::new(Cpu::X86_64);
+        let mapping = Mapping {
+            start: 0x10_0000,
+            end: 0x20_0000,
+            offset: 0,
+            backing: Backing::Anonymous,
+        };
+        unwinder.map(1, mapping);
+        unwinder
+    }
+
+    #[test]
+    fn a_path_that_the_full_tables_have_no_row_for_is_no_other_path() {
+        let mut unwinder = unwinder();
+        let known = follow(&mut unwinder, 0x10_0010, 0x10_0020, &[0xff00]);
+        assert_eq!(known.1, PathEnd::Complete);
+        for n in 0..ROWS_MAX as u64 {
+            follow(&mut unwinder, 0x11_0000 + n, 0x10_0020, &[]);
+        }
+        assert!(unwinder.interner.is_full());
+        // The innermost frame, the outermost, one of the kernel.
+        let none = (NONE, PathEnd::NoStack);
+        assert_eq!(follow(&mut unwinder, 0x12_0000, 0x10_0020, &[]), none);
+        assert_eq!(follow(&mut unwinder, 0x10_0010, 0x12_0000, &[]), none);
+        let kernel = [0xff00, 0xff10];
+        assert_eq!(follow(&mut unwinder, 0x10_0010, 0x10_0020, &kernel), none);
+        let again = follow(&mut unwinder, 0x10_0010, 0x10_0020, &[0xff00]);
+        assert_eq!(again, known, "what has a row keeps it");
     }
 }
