@@ -37,6 +37,18 @@ pub fn allowed_cpus() -> Vec<usize> {
     )
 }
 
+/// A copy of the code that the kernel has mapped into this process, and maps into all (64-bit) ones.
+pub(crate) fn vdso() -> Option<Vec<u8>> {
+    let maps = kasuri_unwind::parse_maps(&read_to_string("/proc/self/maps").ok()?);
+    let vdso = maps
+        .into_iter()
+        .find(|m| m.backing == kasuri_unwind::Backing::Vdso)?;
+    let len = usize::try_from(vdso.end - vdso.start).ok()?;
+    // SAFETY: the kernel has mapped this range to read for as long as the process lives.
+    let bytes = unsafe { std::slice::from_raw_parts(vdso.start as *const u8, len) };
+    Some(bytes.to_vec())
+}
+
 /// Whether a hypervisor announces itself in the CPU's flags, as those of x86 do.
 pub fn is_virtual() -> bool {
     let text = read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -74,7 +74,7 @@ impl Files for Finder<'_> {
     }
 
     fn vdso(&self) -> Option<Bytes> {
-        vdso().map(|bytes| Arc::new(bytes) as Bytes)
+        crate::host::vdso().map(|bytes| Arc::new(bytes) as Bytes)
     }
 
     fn kernel(&self) -> Result<Bytes, Why> {
@@ -167,16 +167,4 @@ impl Process {
             inner_pid: inner.unwrap_or(pid),
         })
     }
-}
-
-/// A copy of the code that the kernel has mapped into this process, which it maps into all (64-bit) ones.
-pub(super) fn vdso() -> Option<Vec<u8>> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
-    let (start, end) = line.split(' ').next()?.split_once('-')?;
-    let start = usize::from_str_radix(start, 16).ok()?;
-    let end = usize::from_str_radix(end, 16).ok()?;
-    let bytes = end.checked_sub(start)?;
-    // SAFETY: the kernel has mapped this range to read for as long as the process lives.
-    Some(unsafe { std::slice::from_raw_parts(start as *const u8, bytes) }.to_vec())
 }

@@ -180,7 +180,9 @@ fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe:
     let finder = Finder::new(request);
     let tasks = kasuri_symbols::tasks(&request.tables, &request.wanted, &finder);
     drop(finder);
-    give_up_root();
+    if !give_up_root() {
+        return;
+    }
     // After giving up root, which would undo it.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     let teller = Teller {
@@ -249,18 +251,27 @@ fn limit(time: Duration) {
     );
 }
 
-/// What is read from here on could be read by anybody, and what it leads to could be done by anybody.
-fn give_up_root() {
+/// What is read from here on could be read by anybody, and what it leads to could be done by anybody. A user name space
+/// without other users (`unshare -r`) has no nobody: there this process stays the user who made it, without the capabilities.
+/// Returns whether it has none left; with some, no file may be read.
+fn give_up_root() -> bool {
+    use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
     let _ = rustix::thread::set_no_new_privs(true);
-    if !rustix::process::geteuid().is_root() {
-        return;
+    if rustix::process::geteuid().is_root() {
+        // SAFETY: system calls on numbers; this process has one thread.
+        unsafe {
+            libc::setgroups(0, std::ptr::null());
+            libc::setresgid(NOBODY, NOBODY, NOBODY);
+            libc::setresuid(NOBODY, NOBODY, NOBODY);
+        }
     }
-    // SAFETY: system calls on numbers; this process has one thread.
-    unsafe {
-        libc::setgroups(0, std::ptr::null());
-        libc::setresgid(NOBODY, NOBODY, NOBODY);
-        libc::setresuid(NOBODY, NOBODY, NOBODY);
-    }
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    let _ = set_capabilities(None, none);
+    capabilities(None).is_ok_and(|has| has == none)
 }
 
 /// Writes messages; threads take turns.
@@ -287,6 +298,65 @@ impl Teller {
                 let bytes = log.take();
                 self.tell(NAMES, 0, bytes.len() as u32, &bytes);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether [`give_up_root`] says that it has, and whether the process then has neither capabilities nor the number 0 as seen
+    /// from outside of a name space in which it has been made root before; `None`: it may not make one.
+    fn in_a_process(alone: bool) -> Option<(bool, bool)> {
+        let uid = rustix::process::geteuid().as_raw();
+        // SAFETY: the child makes system calls, allocates, and ends by _exit(2), like the helper itself.
+        let pid = match unsafe { libc::fork() } {
+            0 => {
+                let is_alone = || {
+                    // SAFETY: a system call on a number; this process has one thread.
+                    let made = unsafe { libc::unshare(libc::CLONE_NEWUSER) } == 0;
+                    made && std::fs::write("/proc/self/uid_map", format!("0 {uid} 1")).is_ok()
+                };
+                let code = match alone && !is_alone() {
+                    true => 4,
+                    false => {
+                        let said = give_up_root();
+                        let status =
+                            std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+                        let row = |key: &str| {
+                            status
+                                .lines()
+                                .find_map(|l| l.strip_prefix(key))
+                                .unwrap_or_default()
+                        };
+                        let none = ["CapEff:", "CapPrm:", "CapInh:"]
+                            .iter()
+                            .all(|key| row(key).trim() == "0000000000000000");
+                        let is_root = row("Uid:").split_whitespace().any(|uid| uid == "0");
+                        i32::from(said) | i32::from(none && (alone || !is_root)) << 1
+                    }
+                };
+                // SAFETY: ends this process.
+                unsafe { libc::_exit(code) }
+            }
+            pid => Pid::from_raw(pid)?,
+        };
+        let (_, status) = waitpid(Some(pid), WaitOptions::empty()).ok()??;
+        let code = status.exit_status()?;
+        (code < 4).then_some((code & 1 == 1, code & 2 == 2))
+    }
+
+    #[test]
+    fn nothing_of_root_is_left() {
+        assert_eq!(in_a_process(false), Some((true, true)));
+    }
+
+    #[test]
+    fn where_nobody_else_exists_capabilities_are_given_up() {
+        match in_a_process(true) {
+            None => eprintln!("skipped: no user name spaces"),
+            both => assert_eq!(both, Some((true, true))),
         }
     }
 }

@@ -115,7 +115,7 @@ fn a_replaced_program_gives_no_names() {
 
 #[test]
 fn the_kernels_own_code_in_processes_is_named() {
-    let bytes = super::finder::vdso().unwrap();
+    let bytes = crate::host::vdso().unwrap();
     let file = object::File::parse(&*bytes).unwrap();
     use object::{Object, ObjectSymbol};
     let symbol = file

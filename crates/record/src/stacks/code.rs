@@ -4,13 +4,11 @@ use kasuri_unwind::{Backing, File, Files, Mapping, parse_maps};
 use std::fs::Metadata;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Most bytes of /proc/PID/maps: the kernel's limit of 65,530 mappings, with paths of usual length.
 const MAPS_BYTES_MAX: u64 = 16 << 20;
-/// Most bytes of the vdso; it has two pages.
-const VDSO_BYTES_MAX: u64 = 1 << 20;
 
 /// Opens the files behind mappings.
 #[derive(Debug, Default)]
@@ -41,14 +39,7 @@ impl Files for MappedFiles {
     }
 
     fn vdso(&mut self) -> Option<Vec<u8>> {
-        let range = own_maps()?
-            .into_iter()
-            .find(|m| m.backing == Backing::Vdso)?;
-        let len = (range.end - range.start).min(VDSO_BYTES_MAX);
-        let mut bytes = vec![0; len as usize];
-        let memory = std::fs::File::open("/proc/self/mem").ok()?;
-        memory.read_exact_at(&mut bytes, range.start).ok()?;
-        Some(bytes)
+        crate::host::vdso()
     }
 }
 
@@ -61,10 +52,6 @@ fn key(meta: &Metadata) -> [u64; 6] {
         meta.mtime_nsec() as u64,
         meta.ctime_nsec() as u64,
     ]
-}
-
-fn own_maps() -> Option<Vec<Mapping>> {
-    maps(std::process::id() as i32)
 }
 
 /// The executable mappings of a process; `None`: they cannot be read, since it has ended or is not ours.
