@@ -233,10 +233,10 @@ impl<'a> Declaration<'a> {
             }
             None => (text.trim(), None),
         };
-        let start = text
-            .rfind(|c: char| c.is_whitespace() || c == '*')
-            .map_or(0, |at| at + 1);
-        let name = &text[start..];
+        // Not `rfind` and one more: a separator may have several bytes.
+        let is_separator = |c: char| c.is_whitespace() || c == '*';
+        let name = text.rsplit(is_separator).next().unwrap_or_default();
+        let start = text.len() - name.len();
         (!name.is_empty()).then_some(Declaration {
             location,
             type_name: text[..start].trim(),
