@@ -145,8 +145,14 @@ fmt: ## format everything
 	git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs clang-format -i
 
 FUZZ_SECONDS ?= 30
-fuzz: ## run every fuzz target for FUZZ_SECONDS (needs a nightly toolchain and cargo-fuzz)
-	cd fuzz && for t in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run $$t -- -max_total_time=$(FUZZ_SECONDS); done
+# libFuzzer's instrumentation is an unstable option of the compiler: RUSTC_BOOTSTRAP lets the stable one take it.
+fuzz: ## run every fuzz target for FUZZ_SECONDS, from where it ended last time (needs cargo-fuzz)
+	export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$(CURDIR)/target/fuzz; \
+	for t in $$(cargo fuzz list); do \
+	  found=target/fuzz/corpus/$$t; mkdir -p $$found; \
+	  seeds=$$(ls -d tests/corpus/format/$$t tests/corpus/$$t 2>/dev/null || true); \
+	  cargo fuzz run $$t $$found $$seeds -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=1024; \
+	done
 
 # ---- bench --------------------------------------------------------------------------------------------------------
 BENCHES := account annotate examples hints ito load locks overhead viewer predict

@@ -193,10 +193,14 @@ impl Information {
             Table::Header(part) => {
                 let header = EhFrameHdr::new(&part.bytes, LittleEndian);
                 let parsed: ParsedEhFrameHdr<Bytes<'_>> = header.parse(bases, 8).ok()?;
-                let table = parsed.table()?;
-                table
-                    .fde_for_address(section, bases, address, EhFrame::cie_from_offset)
+                let place = parsed.table()?.lookup(address, bases).ok()?.direct().ok()?;
+                // A damaged table may name a place before the section.
+                let offset = place.checked_sub(parsed.eh_frame_ptr().direct().ok()?)?;
+                let offset = usize::try_from(offset).ok()?;
+                section
+                    .fde_from_offset(bases, offset.into(), EhFrame::cie_from_offset)
                     .ok()
+                    .filter(|function| function.contains(address))
             }
             Table::Index(functions) => {
                 let after = functions.partition_point(|&(start, ..)| start <= address);

@@ -1,4 +1,7 @@
 //! Anything may be on a stack, in registers, and in a file that a program has mapped: nothing panics, and all of it ends soon.
+#[path = "../../../fuzz/src/unwind.rs"]
+mod driver;
+
 use kasuri_unwind::{
     Backing, Cpu, DEPTH_MAX, File, Files, Mapping, Registers, Stack, Unwinder, parse_maps,
 };
@@ -147,6 +150,25 @@ proptest! {
             let mut regs = registers(*ip, values);
             regs.set(7, SP);
             follow(&mut unwinder, &mut files, &regs, words, false);
+        }
+    }
+
+    #[test]
+    fn the_fuzzers_inputs_have_callers_and_their_damaged_copies_do_no_harm(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8)
+    ) {
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/corpus/unwind");
+        for entry in std::fs::read_dir(corpus).unwrap() {
+            let path = entry.unwrap().path();
+            let mut bytes = std::fs::read(&path).unwrap();
+            let frames = driver::unwind(&bytes);
+            // Undamaged: a frame for each of the 16 stacks, and callers.
+            let is_whole = path.ends_with("x86_64") || path.ends_with("aarch64");
+            prop_assert!(frames > 24 || !is_whole, "{}", path.display());
+            for (at, byte) in &changes {
+                *at.get_mut(&mut bytes) = *byte;
+            }
+            driver::unwind(&bytes);
         }
     }
 
