@@ -70,6 +70,8 @@ fn samples_have_weights_paths_and_names() {
     trace.paths.frame = vec![FrameIx(1), FrameIx(0), FrameIx(0)];
     let at = trace.threads.iter().position(|t| t.tid == 10).unwrap();
     let thread = ThreadIx(at as u32);
+    // Short threads of one name share samples.
+    trace.threads[at].name = trace.strings.intern("alone");
     trace.samples = Samples {
         time: vec![Time(1000), Time(8000)],
         thread: vec![thread; 2],

@@ -5,9 +5,10 @@
 //!
 //! The cover of a thread is a list of stretches, each with a sample or none, from its first state to its last. Sums over any
 //! part of it are exact, and parts add up, since an instant belongs to one sample whichever range is asked for.
+use super::axes::{Axes, Axis, Points};
 use super::period::Periods;
-use super::waits::{TOLERANCE_NS, WaitSamples};
-use kasuri_model::{Duration, SampleKind, StateRow, ThreadIx, ThreadState, Time, Trace};
+use super::waits::{SHARE_WITHIN_NS, WaitSamples};
+use kasuri_model::{Duration, StateRow, ThreadIx, ThreadState, Time, Trace};
 use std::ops::Range;
 
 /// An instant may be so many periods of CPU time from the sample that stands for it: single samples may be lost, but a thread that
@@ -23,7 +24,7 @@ impl Owner {
     pub const NONE: Owner = Owner(u32::MAX);
     /// The thread neither ran nor was blocked: it waited for a CPU, or what it did is not known.
     pub const OFF: Owner = Owner(u32::MAX - 1);
-    /// The sample was taken in another, similar block.
+    /// The sample was taken in another, similar block, or in another short thread.
     const ESTIMATED: u32 = 1 << 31;
 
     fn of(sample: u32, is_estimated: bool) -> Owner {
@@ -36,7 +37,7 @@ impl Owner {
             .then_some((self.0 & !Owner::ESTIMATED) as usize)
     }
 
-    /// Whether it was taken in another, similar block.
+    /// Whether it was taken in another, similar block, or in another short thread.
     pub fn is_estimated(self) -> bool {
         self.is_some() && self.0 & Owner::ESTIMATED != 0
     }
@@ -66,74 +67,64 @@ pub struct Unsampled {
     pub blocked: Duration,
 }
 
-/// The time that samples stand for. For each thread: the weights of its on-CPU samples and [`Unsampled::on_cpu`] add up to the time
-/// that it ran, those of its other samples and [`Unsampled::blocked`] to the time for which it was blocked, to the nanosecond.
+/// The time that samples stand for. The weights of a thread's on-CPU samples and [`Unsampled::on_cpu`] add up to the time that it
+/// ran, for short threads those of all that share an axis; those of its other samples and [`Unsampled::blocked`] to the time for which it was blocked. All to the nanosecond.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Weights {
     /// One for each row of [`Trace::samples`].
     pub sample: Vec<Duration>,
     /// One for each row of [`Trace::threads`].
     pub unsampled: Vec<Unsampled>,
-    /// Of the weights of wait samples: from other blocks, similar to those in which they were taken.
+    /// Of the weights: from other blocks, similar to those in which the samples were taken, and from other short threads.
     pub estimated: Duration,
     /// Samples at times when the thread did nothing of the kind; their weight is 0.
     pub misfits: u64,
 }
 
-/// A thread's running on its own CPU-time axis.
-struct Runs {
-    rows: Vec<StateRow>,
-    /// CPU time before each row.
-    before: Vec<i64>,
-}
-
-/// On-CPU samples of a thread as points on its CPU-time axis.
-#[derive(Default)]
-struct Points {
-    sample: Vec<u32>,
-    at: Vec<i64>,
-    misfits: u64,
-}
-
 impl Cover {
     /// Reads the whole recording: also a range's instants belong to samples that may lie outside of it.
     pub fn new(trace: &Trace) -> Cover {
-        let threads = (0..trace.threads.len() as u32).map(ThreadIx);
-        let mut distances = Vec::new();
-        let mut points: Vec<Points> = Vec::new();
-        for thread in threads.clone() {
-            let of_thread = match trace.samples_of(thread).is_empty() {
-                true => Points::default(),
-                false => Points::new(trace, thread, &Runs::new(trace, thread)),
-            };
-            let near = of_thread.at.windows(2).map(|pair| pair[1] - pair[0]);
-            distances.extend(near.filter(|&ns| ns > 0));
-            points.push(of_thread);
-        }
-        let periods = Periods::new(trace, &mut distances);
         let mut cover = Cover::default();
-        for thread in threads {
+        if trace.samples.time.is_empty() {
+            return cover;
+        }
+        let mut axes = Axes::new(trace);
+        let periods = Periods::new(trace, &mut axes.distances());
+        axes.share(trace, &periods);
+        cover.misfits = axes.misfits();
+        for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
             let first = cover.start.len() as u32;
-            if !trace.samples_of(thread).is_empty() {
-                cover.add(trace, thread, &points[thread.ix()], &periods);
+            let axis = axes.of(thread);
+            if !(trace.samples_of(thread).is_empty() && axis.points.at.is_empty()) {
+                cover.add(trace, thread, &axis, &periods);
             }
             cover.threads.push(first..cover.start.len() as u32);
         }
         cover
     }
 
-    fn add(&mut self, trace: &Trace, thread: ThreadIx, points: &Points, periods: &Periods) {
-        let (first, mut ran, mut point, mut block) = (self.start.len(), 0, 0, 0);
+    fn add(&mut self, trace: &Trace, thread: ThreadIx, axis: &Axis<'_>, periods: &Periods) {
+        let (first, mut place, mut run, mut block) = (self.start.len(), 0, 0, 0);
+        let mut point = axis
+            .points
+            .nearest(axis.starts.first().copied().unwrap_or(0));
         let blocked = |row: &StateRow| row.state.is_blocked();
         let blocks: Vec<StateRow> = trace.states_of(thread).filter(blocked).collect();
         let waits = WaitSamples::new(trace, &blocks, trace.samples_of(thread));
-        self.misfits += points.misfits + waits.misfits;
+        self.misfits += waits.misfits;
         for row in trace.states_of(thread) {
             if row.state == ThreadState::Running {
-                self.add_run(first, &row, ran, points, &mut point, |sample| {
-                    periods.at(trace.samples.time[sample as usize])
+                place = axis.starts.get(run).copied().unwrap_or(place);
+                self.add_run(first, &row, place, axis.points, &mut point, |sample| {
+                    let (at, of) = (trace.samples.time[sample], trace.samples.thread[sample]);
+                    let is_far = (at.0 - row.start.0).abs() > SHARE_WITHIN_NS;
+                    match of == thread {
+                        false if is_far => (0, Owner::NONE),
+                        is_own => (periods.at(at), Owner::of(sample as u32, !is_own)),
+                    }
                 });
-                ran += (row.end - row.start).ns();
+                place += (row.end - row.start).ns();
+                run += 1;
                 continue;
             }
             let mut owner = Owner::OFF;
@@ -147,18 +138,19 @@ impl Cover {
         self.push(first, trace.threads[thread.ix()].alive.end, Owner::NONE);
     }
 
-    /// Cuts a run where the nearest sample changes. `ran`: the thread's CPU time before it; `point`: a cursor.
+    /// Cuts a run where the nearest sample changes. `place`: where it begins on the axis; `point`: a cursor; `period_and_owner`: by row of
+    /// [`Trace::samples`].
     fn add_run(
         &mut self,
         first: usize,
         row: &StateRow,
-        ran: i64,
+        place: i64,
         points: &Points,
         point: &mut usize,
-        period: impl Fn(u32) -> i64,
+        period_and_owner: impl Fn(usize) -> (i64, Owner),
     ) {
-        let end = ran + (row.end - row.start).ns();
-        let mut at = ran;
+        let end = place + (row.end - row.start).ns();
+        let mut at = place;
         while at < end {
             // Points whose last instant is behind us are done with.
             while points.until(*point).is_some_and(|until| until <= at) {
@@ -167,17 +159,18 @@ impl Cover {
             let mut next = points.until(*point).unwrap_or(i64::MAX).min(end);
             let mut owner = Owner::NONE;
             if let Some(&sample) = points.sample.get(*point) {
-                let reach = period(sample).saturating_mul(REACH);
+                let (period, of) = period_and_owner(sample as usize);
+                let reach = period.saturating_mul(REACH);
                 let reached = points.at[*point].saturating_sub(reach)
                     ..points.at[*point].saturating_add(reach);
                 if at < reached.start {
                     next = next.min(reached.start);
                 } else if at < reached.end {
                     next = next.min(reached.end);
-                    owner = Owner::of(sample, false);
+                    owner = of;
                 }
             }
-            self.push(first, row.start + Duration(at - ran), owner);
+            self.push(first, row.start + Duration(at - place), owner);
             at = next;
         }
     }
@@ -262,69 +255,5 @@ impl Cover {
             }
         }
         out
-    }
-}
-
-impl Runs {
-    fn new(trace: &Trace, thread: ThreadIx) -> Runs {
-        let running = |row: &StateRow| row.state == ThreadState::Running;
-        let rows: Vec<StateRow> = trace.states_of(thread).filter(running).collect();
-        let mut ran = 0;
-        let before = rows.iter().map(|row| {
-            let before = ran;
-            ran += (row.end - row.start).ns();
-            before
-        });
-        Runs {
-            before: before.collect(),
-            rows,
-        }
-    }
-
-    /// The place of a moment on the axis: where the thread ran then, or nearly.
-    fn place(&self, time: Time) -> Option<i64> {
-        let begun = self.rows.partition_point(|row| row.start <= time);
-        let last = begun.checked_sub(1).map(|at| {
-            let row = &self.rows[at];
-            let end = self.before[at] + (row.end - row.start).ns();
-            let late = time.0.saturating_sub(row.end.0).max(0);
-            (
-                late,
-                end.min(self.before[at].saturating_add(time.0.saturating_sub(row.start.0))),
-            )
-        });
-        let next = self.rows.get(begun).map(|row| {
-            let early = row.start.0.saturating_sub(time.0);
-            (early, self.before[begun])
-        });
-        let nearest = last.into_iter().chain(next).min_by_key(|&(off, _)| off)?;
-        (nearest.0 <= TOLERANCE_NS).then_some(nearest.1)
-    }
-}
-
-impl Points {
-    fn new(trace: &Trace, thread: ThreadIx, runs: &Runs) -> Points {
-        let mut out = Points::default();
-        let s = &trace.samples;
-        for sample in trace.samples_of(thread) {
-            if s.kind[sample] != SampleKind::OnCpu {
-                continue;
-            }
-            match runs.place(s.time[sample]) {
-                Some(at) => {
-                    out.at.push(at.max(out.at.last().copied().unwrap_or(0)));
-                    out.sample.push(sample as u32);
-                }
-                None => out.misfits += 1,
-            }
-        }
-        out
-    }
-
-    /// Up to which place on the axis a point is the nearest: half of the way to the next.
-    fn until(&self, point: usize) -> Option<i64> {
-        let next = self.at.get(point + 1)?;
-        let at = self.at[point];
-        Some(at + (next - at) / 2)
     }
 }

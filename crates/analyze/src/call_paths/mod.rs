@@ -8,6 +8,7 @@
 //! | module | does |
 //! |---|---|
 //! | `cover` | the sample that each instant of a thread belongs to |
+//! | `axes` | CPU time of a thread, or of short threads together, with the samples on it |
 //! | `period` | the distance of on-CPU samples |
 //! | `waits` | which block of a thread a wait's sample shows |
 //! | `join` | the account's classes with the paths that explain them |
@@ -17,6 +18,7 @@
 //! | `flame` | the tree of functions |
 //!
 //! The rules: docs/design/call-paths.md, "Weights".
+mod axes;
 mod cover;
 mod flame;
 mod frames;

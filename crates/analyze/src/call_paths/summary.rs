@@ -42,7 +42,7 @@ pub struct Coverage {
     pub incomplete_ns: i64,
     /// No sample stands for it.
     pub unsampled_ns: i64,
-    /// Of the first two: the sample was taken in another, similar block.
+    /// Of the first two: the sample was taken in another, similar block, or in another short thread of its name.
     pub estimated_ns: i64,
 }
 

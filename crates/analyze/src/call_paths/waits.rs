@@ -11,8 +11,8 @@ use std::ops::Range;
 pub(super) const TOLERANCE_NS: i64 = 50_000;
 /// From asking for a lock to sleeping: longer, and it is not known that the thread slept for this lock.
 const LOCK_TO_SLEEP_NS: i64 = 1_000_000;
-/// A block without a sample takes the path of another that began at most so long before or after it.
-const SHARE_WITHIN_NS: i64 = 1_000_000_000;
+/// A block without a sample takes the path of another that began at most so long before or after it; so does a short thread.
+pub(super) const SHARE_WITHIN_NS: i64 = 1_000_000_000;
 
 /// The sample of each block; none: it has none.
 pub(super) struct WaitSamples {

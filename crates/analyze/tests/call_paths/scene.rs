@@ -48,6 +48,12 @@ impl Scene {
         ThreadIx(row)
     }
 
+    /// Names a thread.
+    pub fn name(&mut self, thread: ThreadIx, name: &str) {
+        let name = self.trace.strings.intern(name);
+        self.trace.threads[thread.ix()].name = name;
+    }
+
     /// A sample; those of a thread in order of time, threads in order.
     pub fn sample(&mut self, thread: ThreadIx, time: i64, kind: SampleKind, path: &[&str]) {
         let path = self.path(path);

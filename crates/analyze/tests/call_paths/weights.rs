@@ -184,6 +184,60 @@ fn a_period_changes_and_a_source_ends() {
     assert_eq!(ms(&weigh(&s.done())), [8.0, 80.0]);
 }
 
+/// Ten threads one after the other, 1 ms each, as a server starts one for each request; a sample comes each 4 ms of CPU time.
+#[test]
+fn short_threads_of_one_name_are_sampled_together() {
+    let mut s = Scene::new(5_000 * MS);
+    s.period(4 * MS as u64);
+    let mut worker = |at: i64, length: i64, name: &str| {
+        let t = s.thread(&[(at, Running), (at + length, Sleeping)]);
+        s.name(t, name);
+        t
+    };
+    let workers: Vec<ThreadIx> = (0..10)
+        .map(|nth| worker(nth * 2 * MS, MS, "worker"))
+        .collect();
+    let other = worker(3 * MS, MS, "other");
+    let long = worker(100 * MS, 30 * MS, "worker");
+    let late = worker(1_500 * MS, MS, "worker");
+    // In the middle of the third and of the ninth worker: places 2.5 and 8.5 of 10 ms, so that the border is at 5.5.
+    s.sample(
+        workers[2],
+        4 * MS + MS / 2,
+        SampleKind::OnCpu,
+        &["main", "a"],
+    );
+    s.sample(
+        workers[8],
+        16 * MS + MS / 2,
+        SampleKind::OnCpu,
+        &["main", "b"],
+    );
+    let trace = s.done();
+    let cover = Cover::new(&trace);
+    let weights = weigh(&trace);
+    assert_eq!(ms(&weights), [5.5, 4.5]);
+    // 8 of the 10 ms were taken from other threads.
+    assert_eq!(weights.estimated, Duration(8 * MS));
+    let sixth: Vec<_> = cover
+        .between(workers[5], Time(10 * MS), Time(11 * MS))
+        .collect();
+    assert_eq!(
+        sixth
+            .iter()
+            .map(|(owner, _)| owner.sample())
+            .collect::<Vec<_>>(),
+        [Some(0), Some(1)]
+    );
+    for (thread, ms) in [(workers[0], 0), (other, 1), (long, 30), (late, 1)] {
+        assert_eq!(
+            weights.unsampled[thread.ix()].on_cpu,
+            Duration(ms * MS),
+            "{thread:?}"
+        );
+    }
+}
+
 /// A random thread: states of random lengths, and samples at random times.
 type Life = (Vec<(i64, ThreadState)>, Vec<(i64, SampleKind, bool)>);
 
@@ -226,12 +280,16 @@ fn life() -> impl Strategy<Value = Life> {
         })
 }
 
-fn random(lives: &[Life], period: Option<u64>) -> Trace {
+/// `is_one_name`: all threads have one name, else each its own.
+fn random(lives: &[Life], period: Option<u64>, is_one_name: bool) -> Trace {
     let mut s = Scene::new(2_500 * MS);
     if let Some(ns) = period {
         s.period(ns);
     }
     let threads: Vec<ThreadIx> = lives.iter().map(|(states, _)| s.thread(states)).collect();
+    for thread in threads.iter().filter(|_| !is_one_name) {
+        s.name(*thread, &thread.ix().to_string());
+    }
     for (&thread, (_, samples)) in threads.iter().zip(lives) {
         for &(time, kind, has_path) in samples {
             let path: &[&str] = if has_path { &["main", "f"] } else { &[] };
@@ -247,8 +305,9 @@ proptest! {
     #[test]
     fn weights_add_up_to_the_time_that_the_scheduler_tells(
         lives in prop::collection::vec(life(), 1..4), period in any::<Option<u32>>(), cut in 0i64..2_500 * MS,
+        is_one_name in any::<bool>(),
     ) {
-        let trace = random(&lives, period.map(u64::from));
+        let trace = random(&lives, period.map(u64::from), is_one_name);
         let cover = Cover::new(&trace);
         let whole = weigh(&trace);
         let parts = [Time(0)..Time(cut), Time(cut)..trace.span.end].map(|range| cover.weights(&trace, range));
@@ -256,6 +315,8 @@ proptest! {
             prop_assert_eq!(parts[0].sample[row] + parts[1].sample[row], whole.sample[row]);
             prop_assert!(whole.sample[row] >= Duration::ZERO);
         }
+        // On a CPU, short threads of one name answer together.
+        let mut over = 0;
         for thread in 0..trace.threads.len() {
             let thread = ThreadIx(thread as u32);
             let time = |is: fn(ThreadState) -> bool| -> i64 {
@@ -265,9 +326,11 @@ proptest! {
                 trace.samples_of(thread).filter(|&row| is(trace.samples.kind[row])).map(|row| whole.sample[row].ns()).sum()
             };
             let unsampled = whole.unsampled[thread.ix()];
-            prop_assert_eq!(weight(|k| k == SampleKind::OnCpu) + unsampled.on_cpu.ns(), time(|s| s == Running));
+            over += weight(|k| k == SampleKind::OnCpu) + unsampled.on_cpu.ns() - time(|s| s == Running);
+            prop_assert!(is_one_name || over == 0);
             prop_assert_eq!(weight(SampleKind::is_wait) + unsampled.blocked.ns(), time(ThreadState::is_blocked));
             prop_assert_eq!(weight(|k| k == SampleKind::Waker), 0);
         }
+        prop_assert_eq!(over, 0);
     }
 }

@@ -7,7 +7,7 @@ use kasuri_analyze::call_paths::weigh;
 use kasuri_model::{FrameKind, PathIx, SampleKind};
 
 table! {
-    /// Where threads were, by thread and time. The weights of a thread's samples and its time without one add up to its time on a CPU, and blocked.
+    /// Where threads were, by thread and time. The weights of a thread's samples and its time without one add up to its time on a CPU, and blocked; on a CPU, short threads of one name share samples, and add up together.
     pub(crate) static SAMPLE = "sample", SampleRow from samples;
     /// Id, unique in the run.
     sample_id: i64, "id";

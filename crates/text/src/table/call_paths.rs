@@ -147,6 +147,10 @@ pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
             text += &format!(", {} {what}", percent(share(ns, ran)));
         }
     }
+    if share(ran.estimated_ns, ran) >= 0.01 {
+        let taken = percent(share(ran.estimated_ns, ran));
+        text += &format!(" ({taken} from other short threads of the same name)");
+    }
     // An incomplete stack counts here, too: its innermost functions are those that wait.
     if slept.ns > 0 {
         let known = slept.ns - slept.unsampled_ns;
