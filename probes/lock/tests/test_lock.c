@@ -76,6 +76,8 @@ static struct reader *reader;
 static char *output;  /* of the last run */
 static rlim_t memory; /* that the next run may map; 0: any */
 static uint32_t work_pid;
+static int expects_losses;
+static void (*meanwhile)(void); /* called again and again while the program runs */
 
 static void make_truths(void) {
     snprintf(truth_path, sizeof truth_path, "/dev/shm/kasuri-truth-%d", getpid());
@@ -86,7 +88,7 @@ static void make_truths(void) {
     close(fd);
 }
 
-/* Run; how: null without the probe. Return: wait status. */
+/* Run; how: null without the probe, "" without KASURI_LOCKS. Return: wait status. */
 static int run(const char *mode, const char *how, const char *more) {
     int pipe_fds[2], status = 0;
     size_t have = 0, size = 1 << 20;
@@ -108,7 +110,10 @@ static int run(const char *mode, const char *how, const char *more) {
         if (*preload)
             setenv("LD_PRELOAD", preload, 1);
         if (how) {
-            setenv("KASURI_LOCKS", how, 1);
+            if (*how)
+                setenv("KASURI_LOCKS", how, 1);
+            else
+                unsetenv("KASURI_LOCKS");
             setenv("KASURI_SESSION", reader_path(reader), 1);
         }
         if (memory)
@@ -131,6 +136,8 @@ static int run(const char *mode, const char *how, const char *more) {
             break;
         if (reader)
             reader_poll(reader);
+        if (meanwhile)
+            meanwhile();
         over = waitpid(pid, &status, WNOHANG) == pid;
         usleep(500);
     }
@@ -139,7 +146,7 @@ static int run(const char *mode, const char *how, const char *more) {
     if (reader) {
         reader_finish(reader);
         const struct reader_totals *t = reader_totals(reader);
-        EXPECT(t->lost == 0);
+        EXPECT(t->lost == 0 || expects_losses);
         qsort(events, n_events, sizeof *events, by_thread);
     }
     return status;
@@ -254,31 +261,121 @@ static int planted_sections_are_exact(void) {
     return failed;
 }
 
+/* Read "name lock n n n" of a way to lock. Return: whether it was one that worked. */
+static int parse_way(const char *line, uint64_t *object, size_t n[3]) {
+    const char *at = strchr(line, ' ') ? strstr(line, " 0x") : NULL;
+    void *lock;
+    int good = at && sscanf(at, " %p %zu %zu %zu", &lock, &n[0], &n[1], &n[2]) == 4 && strncmp(line, "failed", 6);
+    if (!good)
+        fprintf(stderr, "%.*s\n", (int)strcspn(line, "\n"), line);
+    *object = good ? (uintptr_t)lock : 0;
+    return good;
+}
+
 /* Whatever function takes a lock: its holds, and its requests in vain, are recorded once. */
-static int each_way_to_lock_is_recorded(void) {
+static void check_ways(const char *mode, int expected) {
     int ways = 0;
-    EXPECT(run("ways", "full", NULL) == 0);
-    for (char *line = output; *line; line = strchr(line, '\n') + 1, ways++) {
-        char *at = strchr(line, ' ') ? strstr(line, " 0x") : NULL;
-        size_t holds, requests, in_vain, begins = 0, ends = 0;
-        void *lock;
-        if (!at || sscanf(at, " %p %zu %zu %zu", &lock, &holds, &requests, &in_vain) != 4) {
-            fprintf(stderr, "not understood: %s", line);
-            return failed = 1;
-        }
-        uint64_t object = (uintptr_t)lock;
+    EXPECT(run(mode, "full", NULL) == 0);
+    for (char *line = output; *line && !failed; line = strchr(line, '\n') + 1, ways++) {
+        size_t n[3], begins = 0, ends = 0;
+        uint64_t object;
+        EXPECT(parse_way(line, &object, n));
         for (size_t i = 0; i < n_events; i++) {
             begins += events[i].object == object && is_begin(&events[i]);
             ends += events[i].object == object && is_end(&events[i]);
         }
-        int good = strncmp(line, "failed", 6) && begins == holds && ends == holds &&
-                   count(KASURI_EV_LOCK_REQUEST, object) == requests &&
-                   count(KASURI_EV_LOCK_GIVEN_UP, object) == in_vain;
+        int good = begins == n[0] && ends == n[0] && count(KASURI_EV_LOCK_REQUEST, object) == n[1] &&
+                   count(KASURI_EV_LOCK_GIVEN_UP, object) == n[2];
         if (!good)
             fprintf(stderr, "%zu begins, %zu ends: %.*s\n", begins, ends, (int)strcspn(line, "\n"), line);
         EXPECT(good);
     }
-    EXPECT(ways == 23);
+    EXPECT(ways == expected);
+}
+
+static int each_way_to_lock_is_recorded(void) {
+    check_ways("ways", 32);
+    check_ways("first_spin", 1);
+    return failed;
+}
+
+/* Also where an event is the first that does not fit into a chunk. */
+static int each_way_may_be_used_often(void) {
+    check_ways("often", 32);
+    return failed;
+}
+
+/* Light mode records the holds 1, 3, 7, 15, 31 and 63 of a lock, and counts the others: see the head of thread.c. */
+static int light_mode_records_ever_fewer_holds(void) {
+    int ways = 0;
+    EXPECT(run("sampled", "light", NULL) == 0);
+    for (char *line = output; *line && !failed; line = strchr(line, '\n') + 1) {
+        size_t n[3], begins = 0, ends = 0, counts = 0, rest = 0;
+        uint64_t object;
+        int is_read = memmem(line, strcspn(line, "("), "rdlock", 6) != NULL;
+        EXPECT(parse_way(line, &object, n));
+        if (n[0] != 94)
+            continue;
+        ways++;
+        for (size_t i = 0; i < n_events; i++) {
+            const struct event *e = &events[i];
+            if (e->object != object)
+                continue;
+            begins += (size_t)is_begin(e);
+            ends += (size_t)is_end(e);
+            EXPECT(!is_begin(e) || e->aux == (is_read ? KASURI_LOCK_SHARED : 0));
+            if (e->kind == KASURI_EV_LOCK_COUNT && counts++ < 6)
+                EXPECT(e->b == 1u << (counts - 1));
+            else if (e->kind == KASURI_EV_LOCK_COUNT)
+                rest += e->b;
+        }
+        if (begins != 6 || ends != 6 || counts < 6 || (rest && rest != 94 - 63))
+            fprintf(stderr, "%zu begins, %zu ends, %zu counts: %s", begins, ends, counts, line);
+        EXPECT(begins == 6 && ends == 6 && counts >= 6 && (!rest || rest == 94 - 63));
+    }
+    EXPECT(ways == 17);
+    return failed;
+}
+
+/* What was counted of a lock is written when the thread forgets it for another. */
+static int counts_of_forgotten_locks_are_written(void) {
+    enum { END = 99 };
+    static const uint64_t expected[2][8] = {{1, 2, 4, 3, 1, 2, END}, {1, 2, 2, 1, END}};
+    void *locks[2];
+    EXPECT(run("forgotten", "light", NULL) == 0);
+    EXPECT(sscanf(output, "%p %p", &locks[0], &locks[1]) == 2);
+    for (int k = 0; k < 2 && !failed; k++) {
+        size_t n = 0;
+        for (size_t i = 0; i < n_events; i++)
+            if (events[i].kind == KASURI_EV_LOCK_COUNT && events[i].object == (uintptr_t)locks[k])
+                EXPECT(n < 8 && events[i].b == expected[k][n++]);
+        EXPECT(n < 8 && expected[k][n] == END);
+    }
+    return failed;
+}
+
+/* What a thread locks once the gate is closed is not recorded, also where the thread's chunk has room. */
+static void stop_the_recording(void) {
+    if (__atomic_load_n(&truths->waits, __ATOMIC_ACQUIRE) != 1)
+        return;
+    __atomic_store_n(&reader_control(reader)->state, KASURI_SESSION_STOPPED, __ATOMIC_RELEASE);
+    __atomic_store_n(&truths->waits, 2, __ATOMIC_RELEASE);
+}
+static int nothing_is_recorded_after_the_end(void) {
+    static const char *const how[] = {"full", "light"};
+    for (int i = 0; i < 2; i++) {
+        size_t before = 0, after = 0;
+        meanwhile = stop_the_recording;
+        expects_losses = 1;
+        EXPECT(run("after_the_end", how[i], NULL) == 0 && !strstr(output, "failed"));
+        meanwhile = NULL;
+        expects_losses = 0;
+        for (size_t k = 0; k < n_events; k++)
+            *(events[k].stamp < truths->rows[0].before_lock ? &before : &after) += 1;
+        if (after)
+            fprintf(stderr, "%s: %zu events after the end\n", how[i], after);
+        EXPECT(before > 10 && after == 0);
+    }
     return failed;
 }
 
@@ -450,17 +547,20 @@ static int light_mode_counts(void) {
     EXPECT(samples > 400000 / 80 && samples < 400000 / 50);
     EXPECT(counted > 400000);
     /* Sampled outer holds of the recursive mutex last as long as the outer section. */
-    uint64_t begun = 0, deep = 0, holds = 0;
+    size_t holds = 0;
     for (size_t i = 0; i < n_events; i++) {
-        if (events[i].object == objects[0] || events[i].object == objects[1])
+        const struct event *e = &events[i], *end = e + 1;
+        if (e->object != truths->rows[0].object || !is_begin(e))
             continue;
-        if (is_begin(&events[i])) {
-            begun = events[i].stamp;
-            deep++;
-        } else if (is_end(&events[i])) {
-            EXPECT(deep == 1);
-            deep--;
-            holds += events[i].stamp > begun;
+        while (end < events + n_events && (end->object != e->object || end->kind == KASURI_EV_LOCK_COUNT))
+            end++;
+        for (uint32_t k = 0; k < truths->n; k++) {
+            const struct truth *t = &truths->rows[k];
+            if (e->stamp < t->before_lock || e->stamp > t->after_lock)
+                continue;
+            EXPECT(end < events + n_events && is_end(end) && end->stamp >= t->before_unlock &&
+                   end->stamp <= t->after_unlock);
+            holds++;
         }
     }
     EXPECT(holds > 5);
@@ -513,19 +613,20 @@ static int no_session_changes_nothing(void) {
     EXPECT(run("say", NULL, library) == status && !strcmp(plain, output));
     setenv("KASURI_SESSION", "/nonexistent", 1);
     EXPECT(run("say", NULL, library) == status && !strcmp(plain, output));
+    EXPECT(run("say", "", NULL) == status && !strcmp(plain, output) && n_events == 0);
     free(plain);
     return failed;
 }
 
-/* Light mode leaves out holds, and no waits: each is recorded whole, whatever the lock, also where the lock was counted
- * before. */
-static int light_mode_records_every_wait(void) {
+/* Each wait for a lock is recorded whole, and says who held the lock. */
+static void check_wanted(const char *how) {
     int ways = 0;
-    EXPECT(run("wanted", "light", NULL) == 0);
+    EXPECT(run("wanted", how, NULL) == 0);
     for (char *line = output; *line; line = strchr(line, '\n') + 1, ways++) {
         char *at = strstr(line, " 0x");
         void *lock = NULL;
-        EXPECT(at && sscanf(at, " %p", &lock) == 1 && strncmp(line, "failed", 6));
+        uint32_t holder = 0;
+        EXPECT(at && sscanf(at, " %p %u", &lock, &holder) == 2 && strncmp(line, "failed", 6));
         uint64_t object = (uintptr_t)lock;
         size_t requests = 0;
         for (size_t i = 0; i < n_events; i++) {
@@ -533,15 +634,21 @@ static int light_mode_records_every_wait(void) {
             if (e->object != object || e->kind != KASURI_EV_LOCK_REQUEST)
                 continue;
             requests++;
-            EXPECT(e->tid == work_pid && i + 2 < n_events);
+            EXPECT(e->tid == work_pid && e->b == holder && i + 2 < n_events);
             EXPECT(e[1].object == object && e[1].tid == e->tid && e[1].kind == KASURI_EV_LOCK_ACQUIRED);
             EXPECT(e[2].object == object && e[2].tid == e->tid && is_end(&e[2]));
         }
         if (requests != 1)
-            fprintf(stderr, "%zu requests: %.*s\n", requests, (int)strcspn(line, "\n"), line);
+            fprintf(stderr, "%s: %zu requests: %.*s\n", how, requests, (int)strcspn(line, "\n"), line);
         EXPECT(requests == 1);
     }
-    EXPECT(ways == 7);
+    EXPECT(ways == 9);
+}
+
+/* Light mode leaves out holds, and no waits, whatever the lock, also where the lock was counted before. */
+static int every_wait_is_recorded(void) {
+    check_wanted("full");
+    check_wanted("light");
     return failed;
 }
 
@@ -570,7 +677,11 @@ static int timed_waits_say_how_they_ended(void) {
                     line);
         EXPECT(good);
     }
-    EXPECT(lines == 12);
+    EXPECT(lines == 14);
+    /* In light mode, where the hold is recorded, each wait ends one hold and begins another. */
+    EXPECT(run("timed_waits", "light", NULL) == 0);
+    check_balance(0);
+    EXPECT(count(KASURI_EV_LOCK_TAKEN, 0) == 3 + 2 + 1);
     return failed;
 }
 
@@ -631,6 +742,10 @@ static const struct {
     { #name, name }
     TEST(planted_sections_are_exact),
     TEST(each_way_to_lock_is_recorded),
+    TEST(each_way_may_be_used_often),
+    TEST(light_mode_records_ever_fewer_holds),
+    TEST(counts_of_forgotten_locks_are_written),
+    TEST(nothing_is_recorded_after_the_end),
     TEST(no_hold_begins_that_does_not_end),
     TEST(holder_is_known),
     TEST(convoy_waits_are_all_there),
@@ -647,7 +762,7 @@ static const struct {
     TEST(early_library_and_locking_malloc),
     TEST(ends_by_signal_are_as_without),
     TEST(no_session_changes_nothing),
-    TEST(light_mode_records_every_wait),
+    TEST(every_wait_is_recorded),
     TEST(each_initialisation_begins_a_life),
     TEST(light_mode_reads_as_without),
     TEST(timed_waits_say_how_they_ended),

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "truth.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -325,8 +326,9 @@ static void say_mutexes(void) {
     SAY(pthread_mutex_unlock(&free_one)); /* undefined by POSIX, 0 in glibc */
 }
 
-/* Each function that takes a lock, twice on a lock of its own, which is destroyed after it. Prints the function, the
+/* Each function that takes a lock, some times on a lock of its own, which is destroyed after it. Prints the function, the
  * lock, and how many holds, requests and requests in vain a recorder must find. */
+static int times = 2;
 static void way(const char *name, const volatile void *lock, int failed, int holds, int in_vain) {
     printf("%s %p %d %d %d\n", failed ? "failed" : name, (void *)(uintptr_t)lock, holds, in_vain, in_vain);
 }
@@ -335,9 +337,9 @@ static void way(const char *name, const volatile void *lock, int failed, int hol
     do {                                                                                                               \
         static type lock;                                                                                              \
         int failed = (set_up), i;                                                                                      \
-        for (i = 0; i < 2; i++)                                                                                        \
+        for (i = 0; i < times; i++)                                                                                    \
             failed |= (call) | (release);                                                                              \
-        way(#call, &lock, failed | (tear_down), 2, 0);                                                                 \
+        way(#call, &lock, failed | (tear_down), times, 0);                                                             \
     } while (0)
 #define WAY_MUTEX(call)                                                                                                \
     WAY(pthread_mutex_t, pthread_mutex_init(&lock, NULL), pthread_mutex_destroy(&lock), pthread_mutex_unlock(&lock),   \
@@ -365,6 +367,15 @@ static void way(const char *name, const volatile void *lock, int failed, int hol
     WAY_HELD(pthread_rwlock_t, pthread_rwlock_init(&lock, NULL), pthread_rwlock_unlock(&lock),                         \
              pthread_rwlock_rdlock(&lock), call, in_vain)
 
+#define HELD_WRITTEN(call, in_vain)                                                                                    \
+    WAY_HELD(pthread_rwlock_t, pthread_rwlock_init(&lock, NULL), pthread_rwlock_unlock(&lock),                         \
+             pthread_rwlock_wrlock(&lock), call, in_vain)
+#define HELD_SPIN(call, in_vain)                                                                                       \
+    WAY_HELD(pthread_spinlock_t, pthread_spin_init(&lock, 0), pthread_spin_unlock(&lock), pthread_spin_lock(&lock),    \
+             call, in_vain)
+#define HELD_MTX(call, in_vain)                                                                                        \
+    WAY_HELD(mtx_t, mtx_init(&lock, mtx_timed), mtx_unlock(&lock), mtx_lock(&lock), call, in_vain)
+
 static int ways(void) {
     struct timespec past = {1, 0}, later = in_ms(CLOCK_REALTIME, 60000), soon = in_ms(CLOCK_MONOTONIC, 60000);
     WAY_MUTEX(pthread_mutex_lock(&lock));
@@ -390,6 +401,102 @@ static int ways(void) {
     HELD_RWLOCK(pthread_rwlock_trywrlock(&lock), 0);
     HELD_RWLOCK(pthread_rwlock_timedwrlock(&lock, &past), 1);
     HELD_RWLOCK(pthread_rwlock_clockwrlock(&lock, CLOCK_MONOTONIC, &past), 1);
+    HELD_WRITTEN(pthread_rwlock_tryrdlock(&lock), 0);
+    HELD_WRITTEN(pthread_rwlock_trywrlock(&lock), 0);
+    HELD_WRITTEN(pthread_rwlock_timedrdlock(&lock, &past), 1);
+    HELD_WRITTEN(pthread_rwlock_clockrdlock(&lock, CLOCK_MONOTONIC, &past), 1);
+    HELD_SPIN(pthread_spin_trylock(&lock), 0);
+    HELD_MTX(mtx_trylock(&lock), 0);
+    HELD_MTX(mtx_timedlock(&lock, &past), 1);
+    static mtx_t wrong; /* an error is neither a hold nor a wait */
+    ((pthread_mutex_t *)(void *)&wrong)->__data.__kind = 0x7f;
+    way("mtx_lock", &wrong, mtx_lock(&wrong) == thrd_success, 0, 0);
+    way("mtx_trylock", &wrong, mtx_trylock(&wrong) == thrd_success, 0, 0);
+    return 0;
+}
+/* So often that events of the locks fill many chunks. */
+static int often(void) {
+    times = 3000;
+    return ways();
+}
+/* What light mode records of these, without a choice by chance, is said at the head of thread.c. */
+static int sampled(void) {
+    times = 94;
+    return ways();
+}
+
+/* The first lock of the process is a spin lock, which only the C library's own function has initialised. */
+static int first_spin(void) {
+    static pthread_spinlock_t lock;
+    void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    int (*init)(pthread_spinlock_t *, int) =
+        (int (*)(pthread_spinlock_t *, int))(uintptr_t)dlsym(libc, "pthread_spin_init");
+    int failed = !init || init(&lock, 0);
+    failed |= pthread_spin_lock(&lock) | pthread_spin_unlock(&lock);
+    way("spin", &lock, failed, 1, 0);
+    return 0;
+}
+
+/* Two locks that have the same place in the thread's table, so that each is forgotten for the other. */
+static int forgotten(void) {
+    static struct {
+        pthread_mutex_t m;
+        char rest[(1 << 19) - sizeof(pthread_mutex_t)];
+    } two[2];
+    static const int uses[] = {10, 5, 3, 1};
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < uses[i]; k++) {
+            pthread_mutex_lock(&two[i % 2].m);
+            pthread_mutex_unlock(&two[i % 2].m);
+        }
+    printf("%p %p\n", (void *)&two[0].m, (void *)&two[1].m);
+    return 0;
+}
+
+/* A thread that uses many locks finds that the recorder has gone, while this one has room in its chunk. What this one
+ * locks from then on is no part of the recording. */
+static void *finds_the_end(void *p) {
+    static pthread_mutex_t locks[1024];
+    for (int i = 0; i < 1024; i++) {
+        pthread_mutex_lock(&locks[i]);
+        pthread_mutex_unlock(&locks[i]);
+    }
+    return p;
+}
+static void *posts(void *p) {
+    usleep(20000);
+    sem_post(p);
+    return NULL;
+}
+static int after_the_end(void) {
+    pthread_t t;
+    static sem_t s;
+    pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+    struct timespec past = {1, 0};
+    pthread_mutex_init(&first, NULL);
+    for (int i = 0; i < 40; i++) {
+        pthread_mutex_lock(&first);
+        pthread_mutex_unlock(&first);
+    }
+    __atomic_store_n(&truths->waits, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&truths->waits, __ATOMIC_ACQUIRE) != 2)
+        usleep(1000);
+    pthread_create(&t, NULL, finds_the_end, NULL);
+    pthread_join(t, NULL);
+    truths->rows[0].before_lock = stamp();
+    for (int i = 0; i < 200; i++) {
+        pthread_mutex_lock(&first);
+        pthread_mutex_unlock(&first);
+    }
+    times = 100;
+    ways();
+    sem_init(&s, 0, 0);
+    pthread_create(&t, NULL, posts, &s);
+    sem_wait(&s);
+    pthread_join(t, NULL);
+    pthread_mutex_lock(&first);
+    pthread_cond_timedwait(&c, &first, &past);
+    pthread_mutex_unlock(&first);
     return 0;
 }
 
@@ -414,8 +521,10 @@ struct lock_of_kind {
     void *lock;
     int (*take)(void *), (*leave)(void *);
     int (*hold)(void *); /* by the other thread */
+    int spins;           /* a thread that waits does not sleep */
 };
-static pid_t wanted_by;
+static pid_t wanted_by, held_by;
+static clockid_t wanted_clock; /* CPU time of the thread that wants the lock */
 
 static int take_mutex(void *l) {
     return pthread_mutex_lock(l);
@@ -432,13 +541,35 @@ static int take_write(void *l) {
 static int leave_rw(void *l) {
     return pthread_rwlock_unlock(l);
 }
+static int take_spin(void *l) {
+    return pthread_spin_lock(l);
+}
+static int leave_spin(void *l) {
+    return pthread_spin_unlock(l);
+}
+static int take_mtx(void *l) {
+    return mtx_lock(l);
+}
+static int leave_mtx(void *l) {
+    return mtx_unlock(l);
+}
 
-/* Holds the lock until the thread that wants it sleeps. */
+/* Whether the thread that wants the lock waits for it: it sleeps, or has used up some CPU time. */
+static int is_wanted(const struct lock_of_kind *k) {
+    struct timespec used = {0, 0};
+    if (!__atomic_load_n(&wanted_by, __ATOMIC_ACQUIRE))
+        return 0;
+    clock_gettime(wanted_clock, &used);
+    return k->spins ? used.tv_sec || used.tv_nsec > 20000000 : is_asleep(wanted_by);
+}
+
+/* Holds the lock until another thread waits for it. */
 static void *holds_until_wanted(void *argument) {
     struct lock_of_kind *k = argument;
+    held_by = gettid();
     k->hold(k->lock);
     sem_post(&held);
-    while (!__atomic_load_n(&wanted_by, __ATOMIC_ACQUIRE) || !is_asleep(wanted_by))
+    while (!is_wanted(k))
         usleep(1000);
     k->leave(k->lock);
     return NULL;
@@ -457,7 +588,7 @@ static void want(const char *name, struct lock_of_kind *k) {
     __atomic_store_n(&wanted_by, gettid(), __ATOMIC_RELEASE);
     failed |= k->take(k->lock) | k->leave(k->lock);
     pthread_join(t, NULL);
-    way(name, k->lock, failed, 1, 0);
+    printf("%s %p %d\n", failed ? "failed" : name, k->lock, k->spins ? 0 : held_by);
 }
 
 static int wanted(void) {
@@ -467,8 +598,9 @@ static int wanted(void) {
     static pthread_rwlock_t l[2];
     pthread_mutexattr_t a;
     sem_init(&held, 0, 0);
+    pthread_getcpuclockid(pthread_self(), &wanted_clock);
     for (int i = 0; i < 5; i++) {
-        struct lock_of_kind k = {&m[i], take_mutex, leave_mutex, take_mutex};
+        struct lock_of_kind k = {&m[i], take_mutex, leave_mutex, take_mutex, 0};
         pthread_mutexattr_init(&a);
         if (i < 4)
             pthread_mutexattr_settype(&a, types[i]);
@@ -478,10 +610,16 @@ static int wanted(void) {
         want("mutex", &k);
     }
     for (int i = 0; i < 2; i++) {
-        struct lock_of_kind k = {&l[i], i ? take_write : take_read, leave_rw, take_write};
+        struct lock_of_kind k = {&l[i], i ? take_write : take_read, leave_rw, take_write, 0};
         pthread_rwlock_init(&l[i], NULL);
         want(i ? "writer" : "reader", &k);
     }
+    struct lock_of_kind k = {&c11, take_mtx, leave_mtx, take_mtx, 0};
+    mtx_init(&c11, mtx_plain);
+    want("mtx", &k);
+    k = (struct lock_of_kind){(void *)(uintptr_t)&spin, take_spin, leave_spin, take_spin, 1};
+    pthread_spin_init(&spin, 0);
+    want("spin", &k);
     return 0;
 }
 
@@ -553,6 +691,14 @@ static int timed_waits(void) {
     mtx_lock(&c11);
     TIMED(&c11_cond, cnd_timedwait(&c11_cond, &c11, &soon), thrd_timedout, 1, 1);
     mtx_unlock(&c11);
+    static mtx_t c11_free;
+    static cnd_t c11_other;
+    mtx_init(&c11_free, mtx_plain | mtx_recursive);
+    cnd_init(&c11_other);
+    TIMED(&c11_other, cnd_timedwait(&c11_other, &c11_free, &soon), thrd_error, 1, 0); /* not held before, nor after */
+    mtx_lock(&c11_free);
+    mtx_unlock(&c11_free);
+    way("mtx", &c11_free, 0, 1, 0);
     way("mutex", &m, 0, 3, 0); /* the first hold and one after each wait */
     way("mtx", &c11, 0, 2, 0);
     return 0;
@@ -860,13 +1006,10 @@ static int counted(void) {
         pthread_create(&t[i], NULL, counted_thread, &each[i]);
     for (int i = 0; i < 2; i++)
         pthread_join(t[i], NULL);
-    for (int i = 0; i < 300; i++) { /* the inner release must not end the outer hold */
-        pthread_mutex_lock(&recursive);
-        pthread_mutex_lock(&recursive);
-        pthread_mutex_unlock(&recursive);
-        spin_ns(5000);
-        pthread_mutex_unlock(&recursive);
-    }
+    for (int i = 0; i < 2000; i++) /* the inner release must not end the outer hold */
+        SECTION(&recursive, pthread_mutex_lock(&recursive),
+                (pthread_mutex_lock(&recursive), pthread_mutex_unlock(&recursive), spin_ns(500)),
+                pthread_mutex_unlock(&recursive));
     puts("counted");
     return 0;
 }
@@ -966,6 +1109,11 @@ int main(int argc, char **argv) {
                  {"inversion", inversion},
                  {"say", say},
                  {"ways", ways},
+                 {"often", often},
+                 {"sampled", sampled},
+                 {"first_spin", first_spin},
+                 {"forgotten", forgotten},
+                 {"after_the_end", after_the_end},
                  {"deep", deep},
                  {"wanted", wanted},
                  {"readers", readers},
