@@ -319,6 +319,7 @@ static void pass(struct reader *r, int all) {
             for (uint32_t i = 0; i < c->segments[k]->n_chunks; i++) {
                 uint32_t state = __atomic_load_n(&states(c->segments[k])[i], __ATOMIC_ACQUIRE);
                 CHECK(state <= KASURI_CHUNK_FULL, "state %u", state);
+                CHECK(state != KASURI_CHUNK_FULL || chunk_at(c->segments[k], i)->used, "full chunk without an end");
                 if (state == KASURI_CHUNK_FULL)
                     drain(r, c, c->segments[k], i, 0, !all);
                 else if (state == KASURI_CHUNK_OWNED && (all || owner_is_dead(c, chunk_at(c->segments[k], i))))
