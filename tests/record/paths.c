@@ -2,10 +2,14 @@
  * Code whose call paths are known.
  *
  *   paths split SECONDS   computes: 60 % of its CPU time in sixty, 30 % in thirty, 10 % in ten
+ *   paths short           waits 600 times 0.5 ms in in_nap, and as often for the answer of another thread, after 1 ms, in in_answer
+ *   paths storm           two threads on one CPU that wake each other 100,000 times each
  *   paths block           five threads wait 12 times 60 ms, each in another way, in a function of its own
  */
+#define _GNU_SOURCE
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -136,11 +140,70 @@ static void block(void) {
         pthread_join(threads[i], NULL);
 }
 
+static int asks[2], answers[2];
+
+static NOINLINE void in_nap(int us) {
+    usleep((useconds_t)us);
+    sink++;
+}
+
+static NOINLINE void in_answer(void) {
+    char byte;
+    if (read(answers[0], &byte, 1) != 1)
+        abort();
+    sink++;
+}
+
+static NOINLINE void give_answer(void) {
+    if (write(answers[1], "x", 1) != 1)
+        abort();
+    sink++;
+}
+
+/* Answers after so many us of sleep, which the argument points to. */
+static void *answer(void *us) {
+    char byte;
+    while (read(asks[0], &byte, 1) == 1) {
+        if (*(int *)us > 0)
+            usleep((useconds_t) * (int *)us);
+        give_answer();
+    }
+    return NULL;
+}
+
+static void ask(int times, int nap_us, int answer_us) {
+    pthread_t thread;
+    if (pipe(asks) != 0 || pipe(answers) != 0)
+        abort();
+    pthread_create(&thread, NULL, answer, &answer_us);
+    for (int i = 0; i < times; i++) {
+        if (nap_us > 0)
+            in_nap(nap_us);
+        if (write(asks[1], "x", 1) != 1)
+            abort();
+        in_answer();
+    }
+    close(asks[1]);
+    pthread_join(thread, NULL);
+}
+
+static void storm(void) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    ask(100000, 0, 0);
+}
+
 int main(int argc, char **argv) {
     if (argc > 2 && strcmp(argv[1], "split") == 0)
         split(atof(argv[2]));
     else if (argc > 1 && strcmp(argv[1], "block") == 0)
         block();
+    else if (argc > 1 && strcmp(argv[1], "short") == 0)
+        ask(600, 500, 1000);
+    else if (argc > 1 && strcmp(argv[1], "storm") == 0)
+        storm();
     else
         return 2;
     return 0;

@@ -115,6 +115,16 @@ fn perf_allows() -> bool {
     }
 }
 
+/// Whether this machine lets us sample where threads begin to wait.
+fn switches_are_sampled() -> bool {
+    let can = kasuri_record::perf::reach() == Some(kasuri_record::perf::Reach::System);
+    if !can || !Path::new("/sys/kernel/tracing/events/sched/sched_switch/id").exists() {
+        skip("the scheduler's events cannot be sampled");
+        return false;
+    }
+    true
+}
+
 fn record(dir: &Path, args: &[&str], program: &Path, rest: &[&str]) -> PathBuf {
     let mut command = kasuri(dir);
     command
@@ -168,6 +178,66 @@ fn each_long_wait_shows_where_it_waits() {
             );
         }
     });
+}
+
+/// Waits that are over before anyone could read their stacks, and what ended them.
+#[test]
+fn each_short_wait_shows_where_it_begins_and_who_ends_it() {
+    if !switches_are_sampled() {
+        return;
+    }
+    in_one_of_five(|| {
+        let (dir, program) = (scratch(), program("paths"));
+        let file = record(dir.path(), &[], &program, &["short"]);
+        let taken = taken(&file, &program);
+        let blocked = taken.of(SampleKind::Blocked).count() as f64;
+        for function in ["in_nap", "in_answer"] {
+            let there = taken.of(SampleKind::Blocked);
+            let there = there.filter(|(_, names)| names.first().is_some_and(|n| n == function));
+            let share = there.count() as f64 / blocked;
+            // Of four waits in turn; the other thread's two are in `answer`.
+            assert!(
+                (share - 0.25).abs() < 0.05,
+                "{function}: {share} of {blocked}"
+            );
+        }
+        assert!(taken.complete(SampleKind::Blocked) >= 0.99);
+        let gives = |names: &Vec<String>| names.first().is_some_and(|n| n == "give_answer");
+        let gave = taken
+            .of(SampleKind::Waker)
+            .filter(|(_, names)| gives(names));
+        assert!(gave.count() > 100);
+        let stat = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+        let stat: serde_json::Value = serde_json::from_slice(&stat.stdout).expect("JSON");
+        let slept = &stat["call_paths"]["blocked"];
+        let part = |key: &str| slept[key].as_f64().expect("a number");
+        assert!(part("complete_ns") >= 0.95 * part("ns"), "{slept}");
+    });
+}
+
+/// Hundreds of thousands of waits a second cost no more than their share: few are sampled, and that is said.
+#[test]
+fn a_storm_of_waits_is_sampled_for_short_times_in_turn() {
+    if !switches_are_sampled() {
+        return;
+    }
+    let (dir, program) = (scratch(), program("paths"));
+    let file = record(dir.path(), &[], &program, &["storm"]);
+    let bytes = std::fs::read(&file).expect("a recording");
+    let recording = Recording::parse(&bytes).expect("sound");
+    let rows = recording.sampling();
+    let said = rows.iter().filter(|row| row.source == "switch");
+    let said: Vec<&str> = said.map(|row| row.reason.as_str()).collect();
+    assert!(
+        said.iter().any(|r| r.contains("short times in turn")),
+        "{said:?}"
+    );
+    let taken = taken(&file, &program);
+    let n = taken.of(SampleKind::Blocked).count() + taken.of(SampleKind::Waker).count();
+    assert!(
+        (50..30_000).contains(&n),
+        "{n} of 400,000 waits and wake-ups"
+    );
 }
 
 #[test]

@@ -22,7 +22,13 @@ const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 const MMAP2: u64 = 1 << 23;
 const IOC_ENABLE: libc::Ioctl = 0x2400;
 const IOC_DISABLE: libc::Ioctl = 0x2401;
+pub(crate) const IOC_REFRESH: libc::Ioctl = 0x2402;
+pub(crate) const IOC_PERIOD: libc::Ioctl = 0x4008_2404;
+pub(crate) const IOC_SET_FILTER: libc::Ioctl = 0x4008_2406;
 const IOC_ID: libc::Ioctl = 0x8008_2407u32 as libc::Ioctl;
+
+/// Most bytes of a stack: the kernel's limit is 64 KiB for the whole record.
+pub(super) const STACK_BYTES_MAX: u32 = 63 << 10;
 
 /// What takes on-CPU samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +67,15 @@ pub(crate) struct View {
     pub(crate) kernel: bool,
 }
 
-/// The number of the tracepoint of the timer interrupt; `None`: this kernel has none, or we may not know.
+/// The timer interrupt; `None`: this kernel has no tracepoint there, or we may not know.
 pub(crate) fn tick() -> Option<Source> {
+    tracepoint("irq_vectors/local_timer_entry").map(Source::Tick)
+}
+
+/// The number of a tracepoint; `None`: this kernel has none, or we may not know.
+pub(crate) fn tracepoint(name: &str) -> Option<u64> {
     let tracefs = Tracefs::open().ok()?;
-    let path = "events/irq_vectors/local_timer_entry/id";
+    let path = format!("events/{name}/id");
     let file = rustix::fs::openat(
         tracefs.root(),
         path,
@@ -76,7 +87,7 @@ pub(crate) fn tick() -> Option<Source> {
         .take(32)
         .read_to_string(&mut text)
         .ok()?;
-    text.trim().parse().ok().map(Source::Tick)
+    text.trim().parse().ok()
 }
 
 fn common(view: View) -> Attr {
@@ -137,6 +148,26 @@ pub(crate) fn open_samples(
     open_attr(attr, tid, cpu)
 }
 
+/// An event on a tracepoint, of all threads on a CPU: registers and `stack_bytes` of the stack.
+pub(crate) fn open_tracepoint(id: u64, stack_bytes: u32, cpu: u32) -> io::Result<OwnedFd> {
+    let view = View {
+        system: true,
+        kernel: true,
+    };
+    let attr = common(view);
+    let attr = Attr {
+        kind: TYPE_TRACEPOINT,
+        config: id,
+        sample_period: 1,
+        sample_type: attr.sample_type | SAMPLE_REGS_USER | SAMPLE_STACK_USER,
+        flags: attr.flags | DISABLED,
+        sample_regs_user: REGISTERS,
+        sample_stack_user: stack_bytes,
+        ..attr
+    };
+    open_attr(attr, -1, cpu)
+}
+
 /// Lets an event, and those that were inherited from it, take samples.
 pub(crate) fn enable(event: &OwnedFd) -> io::Result<()> {
     // SAFETY: an open perf event; the argument is no pointer.
@@ -169,4 +200,9 @@ pub(crate) fn id(event: &OwnedFd) -> io::Result<u64> {
         0 => Ok(id),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// The thread ended, or the CPU went offline, since they were listed.
+pub(super) fn is_gone(e: &io::Error) -> bool {
+    matches!(e.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
 }

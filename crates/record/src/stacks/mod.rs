@@ -6,34 +6,38 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `blocks` | samples where threads begin to wait, and wake others |
 //! | `calibrate` | the rate that costs little on this machine |
 //! | `events` | perf events that take samples |
+//! | `seen` | what the rings held of the events of `blocks` |
 //! | `ring` | their rings and records |
 //! | `registers` | perf's registers |
 //! | `code` | files and mappings of processes |
 //! | `state` | records -> samples |
 //! | `waits` | stacks of threads that wait, read from outside |
+mod blocks;
 mod calibrate;
 mod code;
 mod events;
 mod registers;
 mod ring;
+mod seen;
 mod state;
 mod waits;
 
 use crate::clock;
 use crate::kernel::perf::{self, Reach};
 use crate::options::{Options, Stacks, Target};
-use events::{Source, View};
+use blocks::Blocks;
+use events::{STACK_BYTES_MAX, Source, View, is_gone};
 use kasuri_format::meta::SamplingRow;
 use kasuri_unwind::Cpu;
-use ring::Ring;
-use state::State;
+use ring::{PerCpu, Ring};
+use state::{State, thread_cpu_ns};
 use std::os::fd::OwnedFd;
 
-/// Bytes of the stack that are copied at first, and at most: the kernel's limit is 64 KiB for the whole record.
+/// Bytes of the stack that are copied at first.
 const STACK_BYTES: u32 = 16 << 10;
-const STACK_BYTES_MAX: u32 = 63 << 10;
 /// Pages of a ring: up to 8 MiB where pages are small, for 500 samples of the first size; of all rings together at most this
 /// share of the free memory. A user without privileges gets less.
 const RING_PAGES: usize = 2048;
@@ -50,18 +54,7 @@ pub(crate) struct Plan {
     cpu: Cpu,
     stack_bytes: u32,
     everyone: bool,
-}
-
-/// The rings and events of one CPU.
-#[derive(Debug)]
-struct PerCpu {
-    cpu: u32,
-    ring: Ring,
-    /// Its ring is the one above.
-    leader: OwnedFd,
-    /// Of further threads.
-    _changes: Vec<OwnedFd>,
-    samples: Vec<OwnedFd>,
+    is_deep: bool,
 }
 
 /// Takes samples.
@@ -70,6 +63,8 @@ pub(crate) struct Sampler {
     plan: Plan,
     cpus: Vec<PerCpu>,
     state: State,
+    /// `None`: waits and wake-ups are not sampled where they happen.
+    blocks: Option<Blocks>,
 }
 
 impl Plan {
@@ -106,6 +101,7 @@ impl Plan {
             cpu,
             stack_bytes,
             everyone,
+            is_deep: options.stacks == Stacks::Deep,
         })
     }
 }
@@ -138,6 +134,7 @@ impl Sampler {
             plan,
             cpus: Vec::new(),
             state: State::new(plan.cpu, plan.everyone, plan.view.kernel, keeps),
+            blocks: None,
         };
         pids.iter()
             .for_each(|&pid| sampler.state.add_process(pid, is_started));
@@ -156,7 +153,26 @@ impl Sampler {
             });
         }
         sampler.note_period(String::new());
+        sampler.open_blocks();
         Ok(sampler)
+    }
+
+    fn open_blocks(&mut self) {
+        let opened = match self.plan.view.kernel {
+            true => {
+                let now = clock::monotonic_ns();
+                Blocks::open(&self.cpus, &mut self.state, self.plan.is_deep, now)
+            }
+            false => Err("needs root or CAP_PERFMON".to_owned()),
+        };
+        match opened {
+            Ok(blocks) => self.blocks = Some(blocks),
+            Err(reason) => self.state.row(SamplingRow {
+                source: "switch".to_owned(),
+                reason,
+                ..SamplingRow::default()
+            }),
+        }
     }
 
     /// Notes that samples are taken from now on, and why this has changed.
@@ -251,7 +267,12 @@ impl Sampler {
     /// Takes the samples that wait in the rings.
     pub(crate) fn drain(&mut self) {
         // A record with an earlier time may still be on its way to another ring than those with later ones; those wait.
+        let (began, records) = (thread_cpu_ns(), self.state.records);
         self.drain_until(clock::monotonic_ns());
+        let cost = (thread_cpu_ns() - began, self.state.records - records);
+        if let Some(blocks) = &mut self.blocks {
+            blocks.turn(&self.cpus, &mut self.state, cost, clock::monotonic_ns());
+        }
         self.state.say_lost(clock::monotonic_ns(), self.plan.source);
         self.widen();
         self.state.begin();
@@ -321,12 +342,14 @@ impl Sampler {
     pub(crate) fn stop(&mut self) {
         let events = self.cpus.iter().flat_map(|c| &c.samples);
         events.for_each(events::disable);
+        self.blocks.iter().for_each(Blocks::stop);
     }
 
     /// Takes the last samples, after [`Sampler::stop`]. Closing the events and following stacks takes tens of ms, which
     /// must not count as part of the recording.
     pub(crate) fn finish(&mut self) {
         self.cpus.iter_mut().for_each(|c| c.samples.clear());
+        self.blocks = None;
         self.drain_until(u64::MAX);
         self.state.say_lost(u64::MAX, self.plan.source);
         self.state.row(SamplingRow {
@@ -368,9 +391,4 @@ fn ring_pages() -> usize {
     let pages = bytes / rustix::param::page_size() as u64;
     let pages = usize::try_from(pages).unwrap_or(RING_PAGES);
     1 << pages.clamp(128, RING_PAGES).ilog2()
-}
-
-/// The thread ended, or the CPU went offline, since they were listed.
-fn is_gone(e: &std::io::Error) -> bool {
-    matches!(e.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
 }

@@ -75,6 +75,18 @@ pub(crate) struct Taken<'a> {
     pub(crate) is_cut: bool,
 }
 
+/// The ring of one CPU, and the events that write to it.
+#[derive(Debug)]
+pub(super) struct PerCpu {
+    pub(super) cpu: u32,
+    pub(super) ring: Ring,
+    /// Its ring is the one above.
+    pub(super) leader: OwnedFd,
+    /// Of further threads.
+    pub(super) _changes: Vec<OwnedFd>,
+    pub(super) samples: Vec<OwnedFd>,
+}
+
 impl Ring {
     /// Maps the ring of an event.
     ///

@@ -2,7 +2,8 @@
 use super::code::{MappedFiles, maps, tick_entry};
 use super::events::Source;
 use super::registers;
-use super::ring::{self, Common, Record, Taken, kernel_part};
+use super::ring::{self, Record, Taken, kernel_part};
+use super::seen::Seen;
 use super::waits::{Followed, Wait, Waits};
 use crate::clock;
 use kasuri_format::call_paths::{LogWriter, PathEnd, Sample, SampleKind};
@@ -65,6 +66,10 @@ pub(super) struct State {
     lost_ns: u64,
     /// Processes that run our own code until they call exec(2).
     before_exec: HashSet<i32>,
+    /// Of the events where threads wait and wake.
+    pub(super) seen: Seen,
+    /// Records taken.
+    pub(super) records: u64,
 }
 
 /// Follows one stack in `every`, so that the recorder takes no more than its share of a CPU.
@@ -77,7 +82,7 @@ struct Pace {
     used_ns: u64,
 }
 
-fn thread_cpu_ns() -> u64 {
+pub(super) fn thread_cpu_ns() -> u64 {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
@@ -112,6 +117,8 @@ impl State {
             lost: HashMap::new(),
             lost_ns: 0,
             before_exec: HashSet::new(),
+            seen: Seen::default(),
+            records: 0,
         }
     }
 
@@ -241,10 +248,16 @@ impl State {
 
     /// Takes one record of the ring of `cpu`.
     pub(super) fn take(&mut self, record: Record<'_>, time: u64, cpu: u32, source: Source) {
+        self.records += 1;
         let taken = match record.kind {
-            ring::SAMPLE => record
-                .sample(self.has_chain)
-                .map(|taken| self.sample(&taken, source)),
+            ring::SAMPLE => match self.seen.kind(&record) {
+                Some(kind) => record
+                    .sample(false)
+                    .map(|taken| self.switch_sample(&taken, kind)),
+                None => record
+                    .sample(self.has_chain)
+                    .map(|taken| self.sample(&taken, source)),
+            },
             // The four records that say where code is, and whose; the numbers are those of perf_event_open(2).
             ring::MMAP2 => self.mapped(&record),
             ring::COMM => self.new_program(&record),
@@ -406,6 +419,7 @@ impl State {
     fn lost(&mut self, record: &Record<'_>, cpu: u32) -> Option<()> {
         let lost = self.lost.entry(cpu).or_default();
         *lost = lost.saturating_add(record.u64(16)?);
+        self.seen.lost.insert(cpu);
         Some(())
     }
 
@@ -448,11 +462,13 @@ impl State {
         }
     }
 
+    /// Between fork and exec(2) a child runs the recorder's own code, which is not the program's.
+    fn is_program(&self, pid: i32) -> bool {
+        self.is_ours(pid) && !self.before_exec.contains(&pid)
+    }
+
     fn sample(&mut self, taken: &Taken<'_>, source: Source) {
-        let Common { pid, event, .. } = taken.common;
-        // Between fork and exec(2) a child runs the recorder's own code, which is not the program's.
-        let is_program = self.is_ours(pid) && !self.before_exec.contains(&pid);
-        if !is_program || !self.events.contains(&event) {
+        if !self.is_program(taken.common.pid) || !self.events.contains(&taken.common.event) {
             return;
         }
         // Where following stacks takes more of a CPU than `SHARE_MAX`, only each `every`-th sample is followed
@@ -462,6 +478,23 @@ impl State {
             return;
         }
         let kernel = self.kernel(taken.chain, source);
+        let end = self.follow(taken, &kernel, SampleKind::OnCpu);
+        self.judged += 1;
+        self.cut += u64::from(end == PathEnd::StackCut);
+    }
+
+    /// One from where a thread began to wait, or woke another.
+    fn switch_sample(&mut self, taken: &Taken<'_>, kind: SampleKind) {
+        // Threads of the kernel have no registers of a user.
+        if self.is_program(taken.common.pid) && taken.registers.is_some() {
+            let end = self.follow(taken, &[], kind);
+            self.seen.judge(end);
+        }
+    }
+
+    /// Follows a stack and keeps the sample.
+    fn follow(&mut self, taken: &Taken<'_>, kernel: &[u64], kind: SampleKind) -> PathEnd {
+        let pid = taken.common.pid;
         let registers = taken.registers.map(|words| registers::from_perf(&words));
         if let Some(registers) = &registers
             && !self.unwinder.has_code_at(pid, registers.ip)
@@ -471,18 +504,17 @@ impl State {
             self.read_maps(pid, taken.common.time_ns);
         }
         let user = registers.as_ref().zip(stack(taken));
-        let (path, end) = self.unwinder.unwind(pid, user, &kernel, &mut MappedFiles);
-        self.judged += 1;
-        self.cut += u64::from(end == PathEnd::StackCut);
+        let (path, end) = self.unwinder.unwind(pid, user, kernel, &mut MappedFiles);
         self.keep(Sample {
             time_ns: taken.common.time_ns,
             pid,
             tid: taken.common.tid,
             cpu: taken.common.cpu,
-            kind: SampleKind::OnCpu,
+            kind,
             end,
             path,
         });
+        end
     }
 
     /// Adds a sample to the log; the flight recorder keeps the last `KEPT_MAX` of them instead.

@@ -1,0 +1,364 @@
+//! Samples where threads begin to wait, and where they wake others.
+//!
+//! Goal: the call path of waits that end before they can be read from outside ([`super::waits`]), and of the wake-ups that end waits.
+//! Method: perf events on the scheduler's tracepoints, one for each CPU, which copy registers and stack. Each has a number of samples
+//! that it may take, and the kernel switches it off at the last one (PERF_EVENT_IOC_REFRESH). The recorder gives more as long as that
+//! costs no more than [`SHARE`] of a CPU. So where threads wait seldom, every wait is sampled; where they wait often, all those
+//! that begin in short times in turn: which ones depends on the time, never on a coin, and no storm of switches can cost more.
+//! Rejected: one of N switches: the others still cost the event's filter and buffer, a fifth of a sample. Times between ENABLE and DISABLE:
+//! a storm fills them with as many samples as it likes.
+//!
+//! An event that is switched off costs a switch 10 ns at most, but a wake-up 120 ns (the kernel prepares the record of `sched_waking`
+//! before it looks whether anyone wants it): where wake-ups are frequent, their events are closed, and opened now and then.
+use super::events::{self, IOC_PERIOD, IOC_REFRESH, IOC_SET_FILTER};
+use super::ring::PerCpu;
+use super::seen::Count;
+use super::state::State;
+use kasuri_format::call_paths::SampleKind;
+use kasuri_format::meta::SamplingRow;
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Share of one CPU that all of it may cost, in the program and in the recorder; with `--stacks=deep`.
+const SHARE: f64 = 0.005;
+const SHARE_DEEP: f64 = 0.05;
+/// Most ns of CPU time that are saved for later.
+const SAVED_NS: i64 = 10_000_000;
+/// What taking a sample costs the program, ns: 700 to 1,400 were measured, whatever is copied.
+const TAKEN_NS: i64 = 1_200;
+/// A sample's whole cost until it is measured, ns.
+const FIRST_NS: i64 = 5_000;
+/// Most samples that all events may take before they are given more; and one of them.
+const BURST_ALL: u64 = 1024;
+const BURST: u64 = 128;
+/// Bytes of the stack that are copied at first.
+const FIRST_BYTES: u32 = 4 << 10;
+/// Bytes of a record without the stack, at most.
+const RECORD_BYTES: u64 = 512;
+/// Stacks after which their size is judged.
+const JUDGED: u64 = 64;
+/// Wake-ups a second on one CPU from which on their events are closed, and for how long, ns.
+const WAKES_PER_S: u64 = 20_000;
+const CLOSED_NS: u64 = 2_000_000_000;
+
+/// The tracepoint behind a kind of sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Point {
+    kind: SampleKind,
+    /// Its name in `sampling.jsonl`.
+    source: &'static str,
+    id: u64,
+}
+
+/// An event that takes a limited number of samples.
+#[derive(Debug)]
+struct Limited {
+    event: OwnedFd,
+    id: u64,
+    point: Point,
+    cpu: u32,
+    /// Samples that may wait in its ring.
+    room: u64,
+    /// Samples that it was allowed, and those that it took.
+    given: u64,
+    used: u64,
+    given_ns: u64,
+}
+
+/// The events, and what they may cost.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    points: Vec<Point>,
+    events: Vec<Limited>,
+    stack_bytes: u32,
+    share: f64,
+    /// CPU time that may be spent now; what events were allowed is spent.
+    credit_ns: i64,
+    credited_ns: u64,
+    /// One sample's cost, as measured lately.
+    each_ns: i64,
+    /// The event that is given more first.
+    next: usize,
+    /// When events of wake-ups are opened again.
+    reopen_ns: Option<u64>,
+    /// Sources of which it was said that not all are sampled.
+    said_partial: HashSet<&'static str>,
+}
+
+impl Point {
+    /// Those that this kernel has.
+    fn all() -> Vec<Point> {
+        let named = [
+            (SampleKind::Blocked, "switch", "sched/sched_switch"),
+            (SampleKind::Waker, "wake", "sched/sched_waking"),
+        ];
+        let found = named.into_iter().filter_map(|(kind, source, name)| {
+            let id = events::tracepoint(name)?;
+            Some(Point { kind, source, id })
+        });
+        found.collect()
+    }
+
+    /// Switches of threads that wait: asleep, uninterruptible, stopped or traced (the first four bits in every kernel), not preempted, not
+    /// at their end. Wake-ups by threads: in an interrupt the running thread has no part in it (TRACE_FLAG_HARDIRQ, _SOFTIRQ). The
+    /// recorder's own are of no use.
+    fn filter(self) -> String {
+        let own = rustix::thread::gettid().as_raw_nonzero();
+        match self.kind {
+            SampleKind::Waker => format!("!(common_flags & 24) && common_pid != {own}"),
+            _ => format!("prev_state & 15 && prev_pid != {own}"),
+        }
+    }
+}
+
+impl Limited {
+    fn open(point: Point, per_cpu: &PerCpu, stack_bytes: u32) -> io::Result<Limited> {
+        let event = events::open_tracepoint(point.id, stack_bytes, per_cpu.cpu)?;
+        let filter = std::ffi::CString::new(point.filter())?;
+        // SAFETY: an open perf event; the filter is a string that ends with a zero byte.
+        if unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER, filter.as_ptr()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        events::set_output(&event, &per_cpu.leader)?;
+        Ok(Limited {
+            id: events::id(&event)?,
+            event,
+            point,
+            cpu: per_cpu.cpu,
+            room: per_cpu.ring.data_bytes() / 4 / (u64::from(stack_bytes) + RECORD_BYTES),
+            given: 0,
+            used: 0,
+            given_ns: 0,
+        })
+    }
+
+    /// Samples that it may still take.
+    fn left(&self) -> u64 {
+        self.given.saturating_sub(self.used)
+    }
+
+    /// Allows `n` more samples and switches it on.
+    fn give(&mut self, n: u64, now: u64) {
+        self.given = self.given.max(self.used) + n;
+        self.given_ns = now;
+        let period = 1u64;
+        // SAFETY: an open perf event; the second call reads eight bytes. Setting the period anew starts an event that kernels since 6.16
+        // leave stopped when it is switched on again after its last sample.
+        unsafe {
+            libc::ioctl(self.event.as_raw_fd(), IOC_REFRESH, n as libc::c_ulong);
+            libc::ioctl(self.event.as_raw_fd(), IOC_PERIOD, &raw const period);
+        }
+    }
+
+    /// Samples that it took, also those that the ring had no room for.
+    fn count(&self) -> u64 {
+        let mut bytes = [0; 8];
+        match rustix::io::read(&self.event, &mut bytes) {
+            Ok(8) => u64::from_ne_bytes(bytes),
+            _ => self.given,
+        }
+    }
+}
+
+impl Blocks {
+    /// Opens the events. `Err`: why there are none.
+    pub(super) fn open(
+        cpus: &[PerCpu],
+        state: &mut State,
+        is_deep: bool,
+        now: u64,
+    ) -> Result<Blocks, String> {
+        let mut blocks = Blocks {
+            points: Point::all(),
+            events: Vec::new(),
+            stack_bytes: FIRST_BYTES,
+            share: if is_deep { SHARE_DEEP } else { SHARE },
+            credit_ns: SAVED_NS,
+            credited_ns: now,
+            each_ns: FIRST_NS,
+            next: 0,
+            reopen_ns: None,
+            said_partial: HashSet::new(),
+        };
+        if blocks.points.is_empty() {
+            return Err("this kernel has no event sched_switch, or tracefs is not mounted".into());
+        }
+        for point in blocks.points.clone() {
+            blocks
+                .open_point(point, cpus, state)
+                .map_err(|e| format!("perf refuses the event of {} ({e})", point.source))?;
+            state.row(on(point, String::new()));
+        }
+        blocks.give(state, now);
+        Ok(blocks)
+    }
+
+    fn open_point(&mut self, point: Point, cpus: &[PerCpu], state: &mut State) -> io::Result<()> {
+        for per_cpu in cpus {
+            let most = (per_cpu.ring.data_bytes() / 4) as u32 & !7;
+            let event = match Limited::open(point, per_cpu, self.stack_bytes.min(most)) {
+                Ok(event) => event,
+                Err(e) if events::is_gone(&e) => continue,
+                Err(e) => return Err(e),
+            };
+            let count = Count {
+                kind: point.kind,
+                samples: 0,
+                last_ns: 0,
+            };
+            state.seen.events.insert(event.id, count);
+            self.events.push(event);
+        }
+        Ok(())
+    }
+
+    /// After the rings were drained, which took `used_ns` for `records` records: pays for the samples, and gives events more.
+    pub(super) fn turn(
+        &mut self,
+        cpus: &[PerCpu],
+        state: &mut State,
+        (used_ns, records): (u64, u64),
+        now: u64,
+    ) {
+        let earned = self.share * now.saturating_sub(self.credited_ns) as f64;
+        self.credited_ns = now;
+        self.credit_ns = (self.credit_ns + earned as i64).min(SAVED_NS);
+        self.pay(state, used_ns, records);
+        self.widen(cpus, state, now);
+        if self.reopen_ns.is_some_and(|at| at <= now) {
+            self.reopen_ns = None;
+            for point in self.points.clone() {
+                if point.kind == SampleKind::Waker && self.open_point(point, cpus, state).is_ok() {
+                    state.row(on(point, "for a short time".to_owned()));
+                }
+            }
+        }
+        self.give(state, now);
+    }
+
+    /// Takes over what was seen, at its cost.
+    fn pay(&mut self, state: &mut State, used_ns: u64, records: u64) {
+        let samples = std::mem::take(&mut state.seen.samples) as i64;
+        if samples > 0 {
+            let ours = used_ns as i64 * samples / (records as i64).max(samples);
+            let each = ours / samples + TAKEN_NS;
+            self.credit_ns += (self.each_ns - each) * samples;
+            self.each_ns += (each - self.each_ns) / 8;
+        }
+        let lost = std::mem::take(&mut state.seen.lost);
+        for event in &mut self.events {
+            let seen = state.seen.events.get(&event.id);
+            event.used = seen.map_or(event.used, |count| count.samples);
+            if lost.contains(&event.cpu) {
+                event.used = event.used.max(event.count());
+            }
+        }
+    }
+
+    /// Copies more of each stack when more than 2 % of enough copies were too short.
+    fn widen(&mut self, cpus: &[PerCpu], state: &mut State, now: u64) {
+        let seen = &mut state.seen;
+        if seen.judged < JUDGED || seen.cut * 50 <= seen.judged {
+            return;
+        }
+        (seen.judged, seen.cut) = (0, 0);
+        let wider = (self.stack_bytes * 2).min(events::STACK_BYTES_MAX);
+        if wider == self.stack_bytes {
+            return;
+        }
+        self.stack_bytes = wider;
+        let before = std::mem::take(&mut self.events);
+        let is_open = |point: &Point| before.iter().any(|event| event.point == *point);
+        let open: Vec<Point> = self.points.iter().copied().filter(is_open).collect();
+        for point in open {
+            let reason = match self.open_point(point, cpus, state) {
+                Ok(()) => format!("{} KiB of each stack are copied from now on", wider >> 10),
+                Err(e) => format!("perf refuses an event ({e})"),
+            };
+            state.row(on(point, reason));
+        }
+        self.close(before, state, now);
+    }
+
+    /// Gives events more samples, in turn, as long as there is credit.
+    fn give(&mut self, state: &mut State, now: u64) {
+        let n = self.events.len();
+        let most = (BURST_ALL / (n as u64).max(1)).clamp(8, BURST);
+        let mut frequent = false;
+        for at in 0..n {
+            let ix = (self.next + at) % n;
+            let event = &mut self.events[ix];
+            let burst = most.min(event.room).max(2);
+            let left = event.left();
+            if left > burst / 2 {
+                continue;
+            }
+            if left == 0 && event.point.kind == SampleKind::Waker {
+                let last_ns = state.seen.events.get(&event.id).map_or(0, |c| c.last_ns);
+                let took_ns = last_ns.saturating_sub(event.given_ns);
+                frequent |= event.used >= burst && took_ns * WAKES_PER_S < burst * 1_000_000_000;
+            }
+            if self.credit_ns <= 0 {
+                self.next = ix;
+                if left == 0 && self.said_partial.insert(event.point.source) {
+                    let reason =
+                        "they are more than may be sampled: all those of short times in turn";
+                    state.row(on(event.point, reason.to_owned()));
+                }
+                break;
+            }
+            let began = super::state::thread_cpu_ns();
+            event.give(burst - left, now);
+            let took = super::state::thread_cpu_ns().saturating_sub(began) as i64;
+            self.credit_ns -= took + (burst - left) as i64 * self.each_ns;
+        }
+        if frequent {
+            self.close_wakes(state, now);
+        }
+    }
+
+    /// Wake-ups are so frequent that open events cost too much.
+    fn close_wakes(&mut self, state: &mut State, now: u64) {
+        let events = std::mem::take(&mut self.events);
+        let is_wake = |event: &Limited| event.point.kind == SampleKind::Waker;
+        let (wakes, others): (Vec<_>, Vec<_>) = events.into_iter().partition(is_wake);
+        self.events = others;
+        self.next = 0;
+        self.reopen_ns = Some(now + CLOSED_NS);
+        if let Some(first) = wakes.first() {
+            state.row(SamplingRow {
+                source: first.point.source.to_owned(),
+                reason: format!("more than {WAKES_PER_S} wake-ups a second on a CPU"),
+                ..SamplingRow::default()
+            });
+        }
+        self.close(wakes, state, now);
+    }
+
+    /// Closes events. Closing the last one of a tracepoint takes the kernel tens of ms, for which the rings must not wait.
+    fn close(&mut self, events: Vec<Limited>, state: &mut State, now: u64) {
+        for event in &events {
+            events::disable(&event.event);
+            self.credit_ns += event.left() as i64 * self.each_ns;
+            state.seen.close(event.id, now);
+        }
+        let close = move || drop(events);
+        // Without a thread they are closed here, when the closure is dropped.
+        let _ = std::thread::Builder::new().spawn(close);
+    }
+
+    /// Ends sampling.
+    pub(super) fn stop(&self) {
+        self.events.iter().for_each(|e| events::disable(&e.event));
+    }
+}
+
+fn on(point: Point, reason: String) -> SamplingRow {
+    SamplingRow {
+        source: point.source.to_owned(),
+        on: true,
+        reason,
+        ..SamplingRow::default()
+    }
+}
