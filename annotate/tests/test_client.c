@@ -508,6 +508,23 @@ static int segments_are_given_back(void) {
     return failed;
 }
 
+/* More open slots than a grave has places for, in several chunks: the grave stays. */
+static int open_slots_of_all_chunks_are_counted(void) {
+    join(KASURI_POLICY_GROW);
+    for (uint32_t k = 0; k < 4; k++) {
+        static const char *const slots[] = {"oo", "oo", "o", "e"};
+        struct kasuri_chunk *chunk = chunk_of(0, k);
+        memcpy(chunk, fill(0, slots[k]).chunk, 4096);
+        kasuri__states(&c->segments[0])[k] = k < 2 ? KASURI_CHUNK_OWNED : KASURI_CHUNK_FREE;
+    }
+    EXPECT(kasuri__dig(c, &c->segments[0]).n_open == KASURI__MAX_OPEN);
+    kasuri__states(&c->segments[0])[2] = KASURI_CHUNK_FULL; /* nothing is open in the recorder's */
+    EXPECT(kasuri__dig(c, &c->segments[0]).n_open == KASURI__MAX_OPEN);
+    kasuri__states(&c->segments[0])[2] = KASURI_CHUNK_OWNED;
+    EXPECT(kasuri__dig(c, &c->segments[0]).n_open == KASURI__MAX_OPEN + 1);
+    return failed;
+}
+
 /* A grave for which there is no place stays for good. */
 static int graves_have_an_end(void) {
     static const uint64_t open = 0;
@@ -701,6 +718,7 @@ static const struct test tests[] = {
     TEST(graves_go_when_their_slots_are_committed),
     TEST(positions_are_taken_when_all_is_quiet),
     TEST(segments_are_given_back),
+    TEST(open_slots_of_all_chunks_are_counted),
     TEST(graves_have_an_end),
     TEST(what_may_be_used_is_buried),
     TEST(a_control_page_is_checked),

@@ -341,6 +341,9 @@ static int unloaded_plugin_keeps_its_events(void) {
     struct reader_totals t = run(&o, "plugin", plugin, "100");
     EXPECT(t.lost == 0 && t.kept == 1100 && t.clients == 101);
     EXPECT(t.reaped <= 1); /* each handed its chunk over itself; the program's is left */
+    int status = 1;
+    waitpid(start(NULL, "plugin", plugin, "3"), &status, 0);
+    EXPECT(status == 0); /* without a session it goes as any other */
     return failed;
 }
 

@@ -53,6 +53,21 @@ static int holds_are_recorded_ever_more_rarely(void) {
     return least == 32 && most == 95 && is_odd > 800 && is_odd < 1200;
 }
 
+/* A hold that was counted before it was tried, and had to wait, is counted back. */
+static int counts_ahead_can_be_taken_back(void) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    const struct probe_entry *e = probe_entry_of(probe_self, &mutex);
+    if (probe_count_ahead(&mutex)) /* not known yet */
+        return 0;
+    for (int i = 0; i < 4; i++)
+        hold(&mutex);
+    uint32_t until = e->until; /* 4, and one of these holds is counted */
+    if (until != 3 || probe_count_ahead(&mutex) != probe_self || e->until != 2)
+        return 0;
+    probe_count_back(&mutex);
+    return e->until == 3 && probe_count_ahead(&mutex) && probe_count_ahead(&mutex) && !probe_count_ahead(&mutex);
+}
+
 /* While a hold is recorded no lock takes the way that only counts; a recursive acquisition does not end it. */
 static int recorded_holds_are_remembered_to_their_end(void) {
     static char locks[PROBE_RECORDED + 1];
@@ -194,13 +209,10 @@ static const struct {
 } tests[] = {
 #define TEST(name)                                                                                                     \
     { #name, name }
-    TEST(counter_at_zero_is_due),
-    TEST(holds_are_recorded_ever_more_rarely),
-    TEST(recorded_holds_are_remembered_to_their_end),
-    TEST(many_locks_are_not_all_recorded),
-    TEST(memory_of_ended_threads_is_used_again),
-    TEST(a_thread_may_have_no_memory),
-    TEST(a_lock_is_new_once),
+    TEST(counter_at_zero_is_due),          TEST(holds_are_recorded_ever_more_rarely),
+    TEST(counts_ahead_can_be_taken_back),  TEST(recorded_holds_are_remembered_to_their_end),
+    TEST(many_locks_are_not_all_recorded), TEST(memory_of_ended_threads_is_used_again),
+    TEST(a_thread_may_have_no_memory),     TEST(a_lock_is_new_once),
 };
 
 int main(int argc, char **argv) {

@@ -119,13 +119,17 @@ static int addresses_outside_modules_are_numbers(void) {
 
 /* The list of mappings is longer than the buffer that it is read into, which ends within a line. */
 static int a_long_list_of_mappings_is_read_to_its_end(void) {
-    static char name[200];
+    static char name[200], expected[300];
     const void *behind = dlsym(RTLD_NEXT, "strtol");
     char *p = reserve(1200);
     memset(name, 'x', sizeof name - 1);
     int fd = a_file(name);
     for (int i = 0; i < 600; i++)
         put(p + 0x2000 * i, fd, 0x1000 * (i % 200), i % 2 ? PROT_READ : PROT_READ | PROT_WRITE);
+    for (unsigned i = 0; i < 600; i += 7) { /* of one file, without a mapping of another in between: one module */
+        snprintf(expected, sizeof expected, "memfd:%s (deleted)+0x%x", name, 0x2000 * i + 8);
+        EXPECT(named(probe_symbol((uintptr_t)p + 0x2000 * i + 8), expected, "kasuri.data"));
+    }
     EXPECT((uintptr_t)behind > (uintptr_t)p); /* else this shows nothing */
     EXPECT(named(probe_call_site((uintptr_t)behind), by_loader(behind), "kasuri.call"));
     munmap(p, 1200 << 12);
