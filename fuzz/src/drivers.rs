@@ -359,6 +359,11 @@ pub fn perf_data(bytes: &[u8]) {
         }
         assert_eq!(met, n, "CPU {cpu}: noted {n} records, met {met}");
     }
+    for record in data.code() {
+        if let kasuri_format::perf_data::CodeWhat::Sample { at } = record.what {
+            data.code_sample(at);
+        }
+    }
 }
 
 /// Lines of ftrace's text.

@@ -5,6 +5,7 @@ mod lab;
 mod memory;
 mod merge;
 mod message;
+mod names;
 mod open;
 mod output;
 mod programs;

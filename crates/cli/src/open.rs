@@ -68,6 +68,7 @@ impl Input {
         let options = import::Options {
             salvage: self.salvage,
             keeps_events,
+            name_code: Some(crate::names::name_code),
         };
         let mut strings = kasuri_model::Strings::default();
         let opened = import::open(&parts, &options, &mut strings).map_err(|e| self.damaged(e))?;
@@ -208,6 +209,7 @@ pub fn with_traces<R>(
         let options = import::Options {
             salvage,
             keeps_events: false,
+            name_code: None,
         };
         opened.push((*path, import::open(files, &options, &mut strings)?));
     }

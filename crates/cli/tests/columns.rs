@@ -42,6 +42,7 @@ fn load(path: &Path) -> Trace {
         // Kasuri's own golden recordings are whole, and must load without it.
         salvage: import::detect(&parts) != Some(import::Kind::Kasuri),
         keeps_events: true,
+        name_code: None,
     };
     import::load(&parts, &options).expect("columns")
 }

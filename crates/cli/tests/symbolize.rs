@@ -291,3 +291,41 @@ fn a_damaged_recording_is_not_replaced() {
         assert!(message.contains(words), "{message}");
     }
 }
+
+/// `perf.data` comes from anyone: code in it lies in files of any name.
+#[test]
+fn a_profile_that_names_devices_and_other_files_has_no_names_of_theirs() {
+    let golden = "../../tests/golden/perf_profile/clock.data";
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
+    let whole = std::fs::read(golden).unwrap();
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("strange-profile");
+    std::fs::create_dir_all(&dir).unwrap();
+    let own = b"/tmp/pingpong-golden/profile";
+    let places = |bytes: &[u8]| -> Vec<usize> {
+        let starts = 0..bytes.len() - own.len();
+        starts.filter(|&at| bytes[at..].starts_with(own)).collect()
+    };
+    assert!(places(&whole).len() >= 2);
+    // Devices are no files of code at all.
+    let others = [
+        ("/dev/zero", "[unknown]"),
+        ("/proc/self/mem", "[mem]"),
+        ("/etc/shadow", "[shadow]"),
+        ("/bin/sh", "[sh]"),
+    ];
+    for (other, shown) in others {
+        let mut bytes = whole.clone();
+        for at in places(&whole) {
+            bytes[at..at + own.len()].fill(0);
+            bytes[at..at + other.len()].copy_from_slice(other.as_bytes());
+        }
+        let file = dir.join("perf.data");
+        std::fs::write(&file, bytes).unwrap();
+        let kasuri = env!("CARGO_BIN_EXE_kasuri");
+        let output = Command::new(kasuri).arg("flame").arg(&file).output();
+        let output = output.unwrap();
+        let (out, err) = said(&output);
+        assert!(output.status.success(), "{other}: {err}");
+        assert!(out.contains(shown), "{other}: {out}");
+    }
+}

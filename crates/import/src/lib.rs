@@ -30,6 +30,7 @@ mod ftrace_text;
 mod kernel_events;
 mod marks;
 mod opened;
+mod paths;
 mod perf_data;
 mod perfetto;
 mod prev_state;
@@ -64,6 +65,19 @@ pub struct Options {
     pub salvage: bool,
     /// Keep the scheduler's events beside the columns. Exports need them; analyses do not.
     pub keeps_events: bool,
+    /// Names code in files of this machine, which this crate does not open; none: code stays without names that the trace has none for.
+    pub name_code: Option<fn(&mut Code)>,
+}
+
+/// Code without names, as [`Options::name_code`] gets it.
+#[derive(Clone, Debug, Default)]
+pub struct Code {
+    /// To be named. Addresses in ELF files are offsets in the file; where the file is here, they are to be replaced by its own addresses.
+    pub tables: kasuri_format::call_paths::Tables,
+    /// Where the kernel's code began in memory: equal numbers mean the same start of the same machine, most likely. None: not known.
+    pub kernel_start: Option<u64>,
+    /// Processes in the trace.
+    pub pids: Vec<i32>,
 }
 
 /// A file format that Kasuri reads.

@@ -2,8 +2,8 @@
 //!
 //! [`PerfData`] parses the file and sorts its records by CPU. Two kinds of records matter here: raw samples of
 //! tracepoints, which have the layout of the kernel's ring buffer and go through [`RawEvents`]; and the kernel's side
-//! records (switches, forks, exits, names), which replace tracepoints that were not recorded. Samples of the profiler
-//! are only counted.
+//! records (switches, forks, exits, names), which replace tracepoints that were not recorded. Samples with call chains
+//! become samples of call paths ([`stacks`]); without any switch they weigh what the file says, and there are no states.
 //!
 //! Which switches are there depends on how perf was started:
 //!
@@ -15,6 +15,8 @@
 //! | either, switch records alone | no | each | switch records |
 //!
 //! The formats are described in tools/perf/Documentation/perf.data-file-format.txt and include/uapi/linux/perf_event.h.
+mod stacks;
+
 use crate::raw_events::{RawEvents, RawSetup};
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use kasuri_format::perf::RecordKind;
@@ -23,8 +25,9 @@ use kasuri_format::tracefs::EventFormat;
 use kasuri_format::{Error as FormatError, ErrorKind};
 use kasuri_model::input::{CpuEvents, Event, KnownThread, Setup, What};
 use kasuri_model::{EventCost, Info, Loss, Strings, ThreadIx, ThreadState, Time, Trace};
+use stacks::Stacks;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 /// Events that one call of `fill` makes.
@@ -54,19 +57,7 @@ pub(crate) fn open<'a>(
         (PerfData::parse(file.bytes).map_err(wrong)?, Vec::new())
     };
     usable(&data).map_err(wrong)?;
-    let mut formats = Vec::new();
-    for (name, text) in &data.formats {
-        match EventFormat::parse(name, text) {
-            Ok(format) => formats.push(format),
-            Err(error) if options.salvage => errors.push(error),
-            Err(error) => return Err(wrong(error)),
-        }
-    }
-    // A format alone does not mean that the event was recorded.
-    let opened_ids: Vec<u64> = (data.attrs.iter().filter(|a| a.is_tracepoint()))
-        .map(|a| a.config)
-        .collect();
-    formats.retain(|f| opened_ids.contains(&f.id.into()));
+    let formats = formats(&data, options, &mut errors).map_err(wrong)?;
     let has = |name: &str| formats.iter().any(|f| f.name == name);
     let switches = Switches::of(&data, has("sched/sched_switch"));
     let raw = RawEvents::new(
@@ -83,11 +74,22 @@ pub(crate) fn open<'a>(
     );
     let root = root(&data);
     let mut opened = Opened::new(Kind::PerfData, clock(&data));
+    let switch = formats.iter().find(|f| f.name == "sched/sched_switch");
+    let stacks = stacks::read(&data, switch.map(|f| f.id.into()));
     opened.setup = setup(&data, root, has("sched/sched_migrate_task"));
-    add_early(&data, &mut opened.setup);
+    let is_profile = switches == Switches::Records && !data.has_switches;
+    let until = match is_profile {
+        true => Time::MAX,
+        false => opened.setup.span.start,
+    };
+    add_known(&data, &mut opened.setup, until);
+    if is_profile {
+        add_sampled(&stacks, &mut opened.setup);
+    }
     opened.realtime_offset_ns =
         (data.features.clock_data).map(|(real, own)| (real as i64).wrapping_sub(own as i64));
     opened.info = info(&data, root, switches, &formats);
+    opened.info.missing.extend(missing_code(&stacks));
     let shared = Rc::new(Shared {
         data,
         switches,
@@ -98,7 +100,8 @@ pub(crate) fn open<'a>(
             ..Seen::default()
         }),
     });
-    for (cpu, _) in shared.data.cpus() {
+    // Without switches a fork or an exit would be all that is known of when a thread ran.
+    for (cpu, _) in shared.data.cpus().filter(|_| !is_profile) {
         let source = CpuSource {
             shared: shared.clone(),
             raw: raw.clone(),
@@ -111,7 +114,11 @@ pub(crate) fn open<'a>(
         };
         opened.cpus.push((cpu, Box::new(source)));
     }
-    opened.finish = Box::new(move |trace| shared.finish(trace, &formats));
+    let (start, name_code) = (shared.start, options.name_code);
+    opened.finish = Box::new(move |trace| {
+        shared.finish(trace, &formats);
+        stacks.add_to(trace, start, is_profile, name_code);
+    });
     Ok(opened)
 }
 
@@ -252,16 +259,37 @@ fn setup(data: &PerfData<'_>, root: Option<(i32, &str)>, has_migrations: bool) -
     }
 }
 
-/// Adds the threads that forks and names before the start of the span report. perf records these for a while before it
-/// records switches.
-fn add_early(data: &PerfData<'_>, setup: &mut Setup) {
+/// The layouts of the tracepoints that were recorded.
+fn formats(
+    data: &PerfData<'_>,
+    options: &Options,
+    errors: &mut Vec<FormatError>,
+) -> Result<Vec<EventFormat>, FormatError> {
+    let mut formats = Vec::new();
+    for (name, text) in &data.formats {
+        match EventFormat::parse(name, text) {
+            Ok(format) => formats.push(format),
+            Err(error) if options.salvage => errors.push(error),
+            Err(error) => return Err(error),
+        }
+    }
+    // A format alone does not mean that the event was recorded.
+    let opened_ids: Vec<u64> = (data.attrs.iter().filter(|a| a.is_tracepoint()))
+        .map(|a| a.config)
+        .collect();
+    formats.retain(|f| opened_ids.contains(&f.id.into()));
+    Ok(formats)
+}
+
+/// Adds the threads that forks and names before `until` report. perf records these for a while before it records switches.
+fn add_known(data: &PerfData<'_>, setup: &mut Setup, until: Time) {
     let start = setup.span.start;
     for (cpu, _) in data.cpus() {
         let mut reader = data.reader(cpu);
         // Damage ends this scan silently; it is reported when the events are read.
         while let Some(Ok(record)) = reader.next(data) {
             let time = time(record.time);
-            if time >= start {
+            if time >= until {
                 break;
             }
             let RecordWhat::Record { pid, tid, kind, .. } = record.what else {
@@ -276,7 +304,8 @@ fn add_early(data: &PerfData<'_>, setup: &mut Setup) {
             match kind {
                 RecordKind::Comm { comm, .. } => setup.known.push(KnownThread { comm, ..known }),
                 RecordKind::Fork { ppid, .. } => setup.known.push(KnownThread { ppid, ..known }),
-                RecordKind::Exit { .. } => setup.known.retain(|k| k.tid != tid),
+                // Its number may be another's at the start.
+                RecordKind::Exit { .. } if time < start => setup.known.retain(|k| k.tid != tid),
                 _ => {}
             }
         }
@@ -284,7 +313,6 @@ fn add_early(data: &PerfData<'_>, setup: &mut Setup) {
     setup.known.sort_by_key(|k| k.time);
     // One row per thread, with the last known name and the first known parent.
     let mut rows: Vec<KnownThread> = Vec::new();
-    // The number of a thread that ended before the start may be another's by now; `Exit` took it out above.
     let mut of_tid: HashMap<i32, usize> = HashMap::new();
     for known in std::mem::take(&mut setup.known) {
         let ix = *of_tid.entry(known.tid).or_insert(rows.len());
@@ -302,6 +330,37 @@ fn add_early(data: &PerfData<'_>, setup: &mut Setup) {
     }
     rows.iter_mut().for_each(|row| row.time = start);
     setup.known = rows;
+}
+
+/// Adds the threads that samples alone show. A thread without a name has its process's.
+fn add_sampled(stacks: &Stacks, setup: &mut Setup) {
+    let has: HashSet<i32> = setup.known.iter().map(|known| known.tid).collect();
+    let sampled = stacks.threads().filter(|(_, tid)| !has.contains(tid));
+    let rows = sampled.map(|(pid, tid)| KnownThread {
+        time: setup.span.start,
+        pid,
+        tid,
+        ..KnownThread::default()
+    });
+    setup.known.extend(rows);
+    let named = setup.known.iter().filter(|known| known.tid == known.pid);
+    let names: HashMap<i32, String> = named.map(|known| (known.pid, known.comm.clone())).collect();
+    for known in setup.known.iter_mut().filter(|known| known.comm.is_empty()) {
+        known.comm = names.get(&known.pid).cloned().unwrap_or_default();
+    }
+}
+
+/// Limitations of the call paths.
+fn missing_code(stacks: &Stacks) -> Vec<String> {
+    let mut out = Vec::new();
+    if stacks.has_copies && !stacks.is_empty() {
+        out.push(
+            "the program's stacks were recorded as copies, which are not followed: one function of the program for each sample; \
+             `perf record --call-graph fp` or `kasuri record` record call paths"
+                .into(),
+        );
+    }
+    out
 }
 
 /// A stamp as time.
@@ -366,7 +425,7 @@ fn missing(data: &PerfData<'_>, switches: Switches, formats: &[EventFormat]) -> 
     let nobody = switches == Switches::Records && !data.has_switches;
     if nobody {
         out.push(
-            "no switches were recorded: who ran where and when is unknown; `perf sched record`, \
+            "no switches were recorded: who ran where and when is unknown, and there is no account; `perf sched record`, \
              `perf record -a -e 'sched:*'` or `perf record --switch-events --sample-cpu` record them"
                 .into(),
         );

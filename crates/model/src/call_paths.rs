@@ -2,8 +2,9 @@
 //!
 //! A [`CodeFrames`] row is a function as the source has it: what was inlined has rows of its own, so a path has as many steps as the
 //! source has calls. [`CallPaths`] is the tree of all stacks; [`Samples`] say which thread was at which path, and when.
-//! Samples carry no weight: `kasuri_analyze` divides exact times among them.
-use crate::{StrIx, ThreadIx, Time, Trace};
+//! Where the scheduler's events are known, samples carry no weight: `kasuri_analyze` divides exact times among them. Other tools' profiles have
+//! no such events, and only what their samples weigh.
+use crate::{Duration, StrIx, ThreadIx, Time, Trace};
 use std::ops::Range;
 
 /// The kind of code that a frame is in.
@@ -91,6 +92,8 @@ pub struct Samples {
     pub is_complete: Vec<bool>,
     /// Where it was; none: nothing is known.
     pub path: Vec<crate::PathIx>,
+    /// CPU time that each stands for, as the file says. Empty: the scheduler's events say it, exactly.
+    pub weight: Vec<Duration>,
 }
 
 /// A change of how call paths were sampled, or samples that were lost.
@@ -113,6 +116,11 @@ pub struct SamplingChange {
 }
 
 impl Trace {
+    /// Whether the samples' own weights are all that is known of times: there are no scheduler's events.
+    pub fn is_weighed(&self) -> bool {
+        !self.samples.weight.is_empty()
+    }
+
     /// The samples of a thread, as rows of [`Trace::samples`]: in order of time.
     pub fn samples_of(&self, thread: ThreadIx) -> Range<usize> {
         let threads = &self.samples.thread;

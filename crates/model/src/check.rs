@@ -256,6 +256,10 @@ impl Trace {
             });
         }
         let s = &self.samples;
+        report.expect(
+            s.weight.is_empty() || s.weight.len() == s.time.len(),
+            || format!("{} weights of {} samples", s.weight.len(), s.time.len()),
+        );
         for row in 0..s.time.len() {
             let (thread, path) = (s.thread[row], s.path[row]);
             report.expect(thread.ix() < self.threads.len(), || {

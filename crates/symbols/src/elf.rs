@@ -57,6 +57,21 @@ pub fn build_id(bytes: &[u8]) -> Vec<u8> {
     Facts::of(bytes).map_or_else(Vec::new, |f| f.build_id)
 }
 
+/// Loaded pieces of a 64-bit ELF file: offset, length, address; from its first bytes, which need not be more than its program headers.
+pub fn loaded(head: &[u8]) -> Vec<(u64, u64, u64)> {
+    let Ok(header) = elf::FileHeader64::<object::Endianness>::parse(head) else {
+        return Vec::new();
+    };
+    let Ok(endian) = header.endian() else {
+        return Vec::new();
+    };
+    let segments = header.program_headers(endian, head).unwrap_or_default();
+    let loaded = segments.iter().filter(|s| s.p_type(endian) == elf::PT_LOAD);
+    loaded
+        .map(|s| (s.p_offset(endian), s.p_filesz(endian), s.p_vaddr(endian)))
+        .collect()
+}
+
 /// What is asked of symbol tables: one name for each of the sorted addresses.
 pub(crate) struct Lookup<'a, 'd> {
     addresses: &'a [(u64, u32)],

@@ -27,7 +27,7 @@ mod source;
 mod text;
 mod work;
 
-pub use elf::build_id;
+pub use elf::{build_id, loaded};
 pub use source::{Files, Opened, Task, tasks};
 pub use work::{Event, Phase, run};
 

@@ -79,6 +79,7 @@ fn samples_have_weights_paths_and_names() {
         kind: vec![SampleKind::OnCpu; 2],
         is_complete: vec![true, false],
         path: vec![PathIx(1), PathIx::NONE],
+        weight: Vec::new(),
     };
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
     let source = Source::new(&trace, BTreeMap::new());

@@ -89,6 +89,13 @@ enum Table {
 /// Most functions of a file without a table of its own.
 const FUNCTIONS_MAX: usize = 1 << 20;
 
+/// Whether the number of rows in a file's table has four bytes, as linkers write it: gimli multiplies longer ones, which may
+/// be any, without looking.
+fn has_short_count(table: &[u8]) -> bool {
+    let encoding = table.get(2).map(|&byte| gimli::DwEhPe(byte));
+    encoding.is_some_and(|e| matches!(e, gimli::DW_EH_PE_udata2 | gimli::DW_EH_PE_udata4))
+}
+
 impl Information {
     /// Takes it out of a file that has some.
     pub(crate) fn of(elf: &mut Elf) -> Option<Information> {
@@ -98,8 +105,8 @@ impl Information {
             table: Table::Index(Vec::new()),
         };
         information.table = match unwind.table {
-            Some(table) => Table::Header(table),
-            None => Table::Index(information.index()),
+            Some(table) if has_short_count(&table.bytes) => Table::Header(table),
+            _ => Table::Index(information.index()),
         };
         Some(information)
     }

@@ -234,6 +234,16 @@ impl Cover {
             misfits: self.misfits,
             ..Weights::default()
         };
+        if trace.is_weighed() {
+            let samples = &trace.samples;
+            let times = samples.time.iter().zip(&samples.weight);
+            let within = times.map(|(time, &weight)| match range.contains(time) {
+                true => weight,
+                false => Duration::ZERO,
+            });
+            out.sample = within.collect();
+            return out;
+        }
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
             for row in trace.states_of(thread) {
                 let (from, to) = (row.start.max(range.start), row.end.min(range.end));

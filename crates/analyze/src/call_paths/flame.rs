@@ -91,7 +91,16 @@ fn on_cpu(cut: &Cut<'_>, cover: &Cover, tid: Option<i32>, out: &mut Flame) -> Ve
     let trace = cut.trace;
     let mut by_path: QuickMap<PathIx, i64> = QuickMap::default();
     let is_wanted = |t: &ThreadIx| tid.is_none_or(|tid| trace.threads[t.ix()].tid == tid);
+    let weights = trace
+        .is_weighed()
+        .then(|| cover.weights(trace, cut.from..cut.to));
     for thread in cut.threads().filter(|&t| cut.is_shown(t)).filter(is_wanted) {
+        if let Some(weights) = &weights {
+            for row in trace.samples_of(thread) {
+                *by_path.entry(trace.samples.path[row]).or_default() += weights.sample[row].ns();
+            }
+            continue;
+        }
         let running = |row: &kasuri_model::StateRow| row.state == ThreadState::Running;
         for row in trace.states_of(thread).filter(running) {
             let (from, to) = (row.start.max(cut.from), row.end.min(cut.to));

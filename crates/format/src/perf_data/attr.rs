@@ -18,6 +18,7 @@ const CPU: u64 = 1 << 7;
 const PERIOD: u64 = 1 << 8;
 const STREAM_ID: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
+const STACK_USER: u64 = 1 << 13;
 const IDENTIFIER: u64 = 1 << 16;
 
 const READ_TIME_ENABLED: u64 = 1 << 0;
@@ -28,6 +29,7 @@ const READ_LOST: u64 = 1 << 4;
 
 /// Bits of the flags word, counted from its first bit on either byte order.
 const FLAG_INHERIT: u32 = 1;
+const FLAG_FREQ: u32 = 10;
 const FLAG_ENABLE_ON_EXEC: u32 = 12;
 const FLAG_SAMPLE_ID_ALL: u32 = 18;
 const FLAG_USE_CLOCKID: u32 = 25;
@@ -37,8 +39,14 @@ const FLAG_CONTEXT_SWITCH: u32 = 26;
 pub(super) const ATTR_BYTES_MIN: usize = 64;
 /// The kernel refuses longer ones.
 pub(super) const ATTR_BYTES_MAX: usize = 4096;
+const TYPE_HARDWARE: u32 = 0;
 const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
+const TYPE_RAW: u32 = 4;
+const TYPE_BREAKPOINT: u32 = 5;
+const HARDWARE_CYCLES: u64 = 0;
+const SOFTWARE_CPU_CLOCK: u64 = 0;
+const SOFTWARE_TASK_CLOCK: u64 = 1;
 const SOFTWARE_DUMMY: u64 = 9;
 
 /// One event that was opened.
@@ -48,6 +56,10 @@ pub struct Attr {
     pub kind: u32,
     /// The event within that type; tracepoints: the event id.
     pub config: u64,
+    /// Events from one sample to the next, or with `freq` samples a second.
+    pub period: u64,
+    /// `period` is a frequency, which the kernel holds by choosing periods.
+    pub freq: bool,
     /// PERF_SAMPLE_*: what its records hold.
     pub sample_type: u64,
     /// PERF_FORMAT_*: the layout of counters in records.
@@ -83,6 +95,8 @@ impl Attr {
         Ok(Attr {
             kind: words.u32(0).ok_or_else(truncated)?,
             config: u64_at(8)?,
+            period: u64_at(16)?,
+            freq: flag(FLAG_FREQ),
             sample_type: u64_at(24)?,
             read_format: u64_at(32)?,
             sample_id_all: flag(FLAG_SAMPLE_ID_ALL),
@@ -100,6 +114,30 @@ impl Attr {
         self.kind == TYPE_TRACEPOINT
     }
 
+    /// Whether its samples hold copies of the program's stack instead of its call chain.
+    pub fn copies_stacks(&self) -> bool {
+        self.sample_type & STACK_USER != 0
+    }
+
+    /// Whether it counts ns of CPU time, so that a sample's period is a time.
+    pub fn is_clock(&self) -> bool {
+        self.kind == TYPE_SOFTWARE
+            && matches!(self.config, SOFTWARE_CPU_CLOCK | SOFTWARE_TASK_CLOCK)
+    }
+
+    /// How well its samples show what a CPU's time went to, the lowest best: clocks, cycles, other events of the processor. None: not at all.
+    pub fn clock_rank(&self) -> Option<u8> {
+        // The upper half says which unit of a processor with several kinds of cores.
+        match (self.kind, self.config & u64::from(u32::MAX)) {
+            _ if self.is_clock() => Some(0),
+            (TYPE_HARDWARE, HARDWARE_CYCLES) => Some(1),
+            (TYPE_HARDWARE | TYPE_RAW, _) => Some(2),
+            // A processor's own unit, numbered by the kernel: `cpu_core/cycles/`.
+            (kind, _) if kind > TYPE_BREAKPOINT => Some(2),
+            _ => None,
+        }
+    }
+
     /// It is there for the records of processes only, and never samples.
     pub(super) fn is_dummy(&self) -> bool {
         self.kind == TYPE_SOFTWARE && self.config == SOFTWARE_DUMMY
@@ -114,14 +152,16 @@ impl Attr {
             has.then(|| at - 8)
         };
         let identifier = place(IDENTIFIER);
-        place(IP);
+        let ip = place(IP);
         let (tid, time) = (place(TID), place(TIME));
         place(ADDR);
         let id = place(ID);
         place(STREAM_ID);
         let cpu = place(CPU);
-        place(PERIOD);
+        let period = place(PERIOD);
         SampleLayout {
+            ip,
+            period,
             tid,
             time,
             id: identifier.or(id),
@@ -158,6 +198,8 @@ impl Attr {
 /// Places in a sample, bytes after its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct SampleLayout {
+    pub ip: Option<usize>,
+    pub period: Option<usize>,
     pub tid: Option<usize>,
     pub time: Option<usize>,
     pub id: Option<usize>,
@@ -170,16 +212,35 @@ pub(super) struct SampleLayout {
 }
 
 impl SampleLayout {
+    /// The call chain in a sample, 8 bytes an entry; empty: the event has none. None: it is not inside.
+    pub fn chain<'a>(&self, body: Words<'a>) -> Option<&'a [u8]> {
+        if !self.callchain {
+            return Some(&[]);
+        }
+        let at = self.after_counters(body)?;
+        let n = usize::try_from(body.u64(at)?).ok()?;
+        body.bytes.get(at + 8..)?.get(..n.checked_mul(8)?)
+    }
+
+    /// Where the parts behind the counters begin.
+    #[inline]
+    fn after_counters(&self, body: Words<'_>) -> Option<usize> {
+        match self.read {
+            Some(format) => {
+                let at = self.fixed_bytes;
+                at.checked_add(read_bytes(body, at, format)?)
+            }
+            None => Some(self.fixed_bytes),
+        }
+    }
+
     /// The tracepoint's bytes in a sample; none: it has none, or they are not inside.
     #[inline]
     pub fn raw<'a>(&self, body: Words<'a>) -> Option<&'a [u8]> {
         if !self.raw {
             return None;
         }
-        let mut at = self.fixed_bytes;
-        if let Some(format) = self.read {
-            at = at.checked_add(read_bytes(body, at, format)?)?;
-        }
+        let mut at = self.after_counters(body)?;
         if self.callchain {
             let n = usize::try_from(body.u64(at)?).ok()?;
             at = n.checked_mul(8)?.checked_add(8)?.checked_add(at)?;

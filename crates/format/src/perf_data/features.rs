@@ -6,6 +6,7 @@ use crate::bytes::Words;
 use crate::{Error, Result};
 
 pub(super) const TRACING_DATA: u32 = 1;
+const BUILD_ID: u32 = 2;
 pub(super) const HOSTNAME: u32 = 3;
 const OSRELEASE: u32 = 4;
 const VERSION: u32 = 5;
@@ -34,6 +35,8 @@ pub struct Features {
     pub cpudesc: String,
     /// CPUs of the machine: those that can be plugged, those that were on.
     pub n_cpus: Option<(u32, u32)>,
+    /// Build-ids of files that samples were in, by path.
+    pub build_ids: Vec<(String, Vec<u8>)>,
     /// perf's own command line.
     pub cmdline: Vec<String>,
     /// Stamps of the first and last sample.
@@ -56,6 +59,7 @@ impl Features {
             ARCH => text(&mut self.arch),
             CPUDESC => text(&mut self.cpudesc),
             NRCPUS => part.u32(0).zip(part.u32(4)).map(|n| self.n_cpus = Some(n)),
+            BUILD_ID => build_ids(part).map(|ids| self.build_ids = ids),
             CMDLINE => command(part).map(|args| self.cmdline = args),
             SAMPLE_TIME => part
                 .u64(0)
@@ -82,6 +86,24 @@ pub(super) fn too_short(feature: u32, part: Words<'_>, offset: u64) -> Error {
         format!("{} bytes", part.bytes.len()),
         "room for what it claims to hold",
     )
+}
+
+/// Records back to back: a header whose size includes all of it, i32 pid, 20 bytes of build-id, u8 its length (0: 20) and 3 unused, the path.
+fn build_ids(part: Words<'_>) -> Option<Vec<(String, Vec<u8>)>> {
+    let mut out = Vec::new();
+    let mut rest = part.bytes;
+    while !rest.is_empty() {
+        let words = Words::new(rest, part.big_endian);
+        let size = usize::from(words.u16(6)?);
+        let path = Words::new(rest.get(36..size)?, part.big_endian).text(0)?;
+        let n = match usize::from(rest[32]) {
+            0 => 20,
+            n => n.min(20),
+        };
+        out.push((path, rest[12..12 + n].to_vec()));
+        rest = &rest[size..];
+    }
+    Some(out)
 }
 
 /// u32 length, then text padded with NULs to it.

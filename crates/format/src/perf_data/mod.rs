@@ -7,12 +7,14 @@
 //! | `features` | facts about machine and recording |
 //! | `record` | headers of records |
 //! | `expand` | compressed records |
+//! | `code` | samples with their call chains, and the mappings that say which file's code they were in |
 //! | `index` | which records belong to which CPU, in time order |
 //!
 //! Records are read by CPU: [`PerfData::cpus`], then a [`CpuReader`] for each. Tracepoints come as the raw bytes that
 //! tracefs would have stored, with the format files of [`PerfData::formats`]; switches, forks, exits, names and losses
 //! as [`crate::perf::RecordKind`].
 mod attr;
+mod code;
 mod expand;
 mod features;
 mod file;
@@ -20,6 +22,7 @@ mod index;
 mod record;
 
 pub use attr::Attr;
+pub use code::{CodeRecord, CodeSample, CodeWhat, Mapping};
 pub use features::Features;
 
 use crate::bytes::Words;
@@ -91,6 +94,8 @@ pub struct PerfData<'a> {
     samples: Layouts<SampleLayout>,
     ids: Layouts<IdLayout>,
     cpu_of_id: HashMap<u64, u32>,
+    /// Row of `attrs`.
+    event_of_id: HashMap<u64, usize>,
 }
 
 /// Layouts of records: one for all, or by the id of their event.
@@ -227,6 +232,7 @@ impl<'a> PerfData<'a> {
             data.index(keep)?;
         }
         data.cpus.iter_mut().for_each(Pieces::sort);
+        data.set_events();
         Ok(data)
     }
 

@@ -9,9 +9,11 @@ use crate::{Error, Result};
 pub(super) struct Kind;
 
 impl Kind {
+    pub const MMAP: u32 = 1;
     pub const COMM: u32 = 3;
     pub const FORK: u32 = 7;
     pub const SAMPLE: u32 = 9;
+    pub const MMAP2: u32 = 10;
     pub const SWITCH: u32 = 14;
     pub const SWITCH_CPU_WIDE: u32 = 15;
     pub const USER: u32 = 64;

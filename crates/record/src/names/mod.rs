@@ -10,15 +10,22 @@
 //! ```
 mod finder;
 mod helper;
+mod places;
+
+pub use kasuri_symbols::unnamed;
+pub use places::offsets_to_addresses;
 
 use crate::clock;
 use kasuri_format::call_paths::{Log, NONE, Names, Tables, continue_log};
 use kasuri_format::meta::Meta;
 use kasuri_symbols::{Phase, Why};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// Bytes of the list of the kernel's symbols in which its first is.
+const KALLSYMS_BYTES: u64 = 1 << 20;
 /// Names asked for at once; more stay for `kasuri symbolize`.
 const FRAMES_MAX: usize = 1 << 20;
 /// Bytes of names that are kept.
@@ -74,6 +81,19 @@ impl Request {
             n_threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
         }
     }
+}
+
+/// Where the kernel's code begins in memory since this machine was started; none: hidden.
+pub fn kernel_start() -> Option<u64> {
+    let list = crate::guard::safefs::open_regular(std::path::Path::new("/proc/kallsyms")).ok()?;
+    let mut text = String::new();
+    // Symbols are sorted by address but for those of CPUs, which come first.
+    std::io::Read::take(list, KALLSYMS_BYTES)
+        .read_to_string(&mut text)
+        .ok()?;
+    let row = text.lines().find(|row| row.ends_with(" T _text"))?;
+    let address = u64::from_str_radix(row.split(' ').next()?, 16).ok()?;
+    (address != 0).then_some(address)
 }
 
 /// Time for names at packing; `kasuri symbolize` takes more.

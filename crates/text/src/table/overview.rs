@@ -42,6 +42,9 @@ impl Page<'_> {
     fn without_account(&mut self, s: &Summary) {
         self.heading("where the time went", "");
         self.item("not known: the recording has no scheduler events");
+        if s.call_paths.is_some() {
+            self.item("its samples: kasuri flame");
+        }
         let layout = Layout {
             top: ROWS,
             ..self.layout.clone()
