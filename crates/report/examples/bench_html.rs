@@ -1,6 +1,6 @@
-//! Writes reports of made-up recordings: `bench_html OUT.html [SLICES] [demo|flat|pair|code|code60] [LEVEL]` prints what that took, as JSON.
+//! Writes reports of made-up recordings: `bench_html OUT.html [SLICES] [demo|flat|pair|code|code60|codepair] [LEVEL]` prints what that took, as JSON.
 //!
-//! `code` and `code60` have SLICES samples of call paths of 2 or 60 threads that nobody annotated.
+//! `code` and `code60` have SLICES samples of call paths of 2 or 60 threads that nobody annotated, `codepair` is one with 2 threads and one with 4 in one page.
 //! `flat` (the default) is the load of the viewer's benchmark: 64 threads, log-normal lengths, 200 names of Zipf
 //! frequency. `pair` is two demos in one page. `demo` is a small parallel program with everything that the viewer can show; its end-to-end tests use it.
 use kasuri_analyze::account::Account;
@@ -13,12 +13,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().collect();
     let path = args
         .get(1)
-        .ok_or("usage: bench_html OUT.html [SLICES] [demo|flat|pair|code|code60]")?;
+        .ok_or("usage: bench_html OUT.html [SLICES] [demo|flat|pair|code|code60|codepair]")?;
     let slices: u64 = args
         .get(2)
         .map_or(Ok(10_000_000), |n| n.replace('_', "").parse())?;
     if args.get(3).is_some_and(|kind| kind == "pair") {
-        return pair(path, slices);
+        return pair(path, demo::make(slices), demo::make(slices * 2 / 3));
+    }
+    if args.get(3).is_some_and(|kind| kind == "codepair") {
+        let made = |threads| (code::make(slices, threads), Options::default());
+        return pair(path, made(2), made(4));
     }
     let mut made = match args.get(3).map(String::as_str) {
         Some("demo") => demo::make(slices),
@@ -57,9 +61,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn pair(path: &str, slices: u64) -> Result<(), Box<dyn std::error::Error>> {
-    let (before, mut a) = demo::make(slices);
-    let (after, mut b) = demo::make(slices * 2 / 3);
+type Made<'a> = (Trace, Options<'a>);
+
+fn pair(path: &str, first: Made, second: Made) -> Result<(), Box<dyn std::error::Error>> {
+    let ((before, mut a), (after, mut b)) = (first, second);
     (a.label, b.label) = ("before".into(), "after".into());
     let accounts = [&before, &after].map(|t| Account::new(t, t.span.clone()));
     (a.account, b.account) = (Some(&accounts[0]), Some(&accounts[1]));

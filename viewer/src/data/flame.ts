@@ -162,12 +162,21 @@ export interface Box {
   weights: Weights | undefined;
   /** Largest first. */
   children: () => Box[];
+  /** Of a comparison, whose times are shares: the box on either side. */
+  sides?: readonly [Side, Side];
+}
+
+/** A box of a comparison on one of its sides: `box` is undefined where it is not there. Shares are of all time of that side. */
+export interface Side {
+  box: Box | undefined;
+  total: number;
+  self: number;
 }
 
 type Make = (parent: Box) => Box[];
 
 /** A box whose children are made when they are first asked for. */
-function box(of: Omit<Box, "children">, make: Make): Box {
+export function box(of: Omit<Box, "children">, make: Make): Box {
   let made: Box[] | undefined;
   const it: Box = { ...of, children: () => (made ??= make(it).sort((a, b) => b.total - a.total || a.fn - b.fn)) };
   return it;

@@ -1,9 +1,10 @@
 // A flame graph as boxes on a canvas: where each box of a tree is, and how it is drawn.
 import { CodeKind, type CodeFunction } from "../data/call-paths";
 import { Group, type Box } from "../data/flame";
+import { pointsOf } from "../data/flame-diff";
 import { shortName } from "../view/code-name";
 import { fit } from "./frame";
-import { codeColour, css, meaningColour, onColour, type Rgb, type Theme } from "./palette";
+import { changeColour, codeColour, css, meaningColour, onColour, type Rgb, type Theme } from "./palette";
 import type { Pen } from "./pen";
 
 /** Height of a row of boxes, CSS pixels; a pixel of it parts it from the next. */
@@ -111,8 +112,12 @@ export function boxName(box: Box, functions: readonly CodeFunction[]): string {
   }
 }
 
-/** A function's kind of code; the sums of running and of waiting have the colours of these states. All of it is a heading. */
+/**
+ * A function's kind of code; the sums of running and of waiting have the colours of these states. All of it is a heading. In a
+ * comparison the change of its share.
+ */
 function boxColour(box: Box, functions: readonly CodeFunction[], { dark, head }: Theme): Rgb {
+  if (box.sides) return changeColour(pointsOf(box.sides), dark) ?? parseInt(head.slice(1), 16);
   switch (box.fn) {
     case Group.All:
       return parseInt(head.slice(1), 16);

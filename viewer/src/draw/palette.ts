@@ -88,6 +88,12 @@ export const MEANINGS = {
   codeKernel: [0x1490dc, 0x0054a4],
   codeJit: [0xd0f884, 0x54c880],
   codeInterpreted: [0xe89cf8, 0xc074cc],
+  muchLess: [0x3264f5, 0x0091ff],
+  less: [0x7daaff, 0x415ab9],
+  slightlyLess: [0xb9dcff, 0x283c64],
+  slightlyMore: [0xffc8c3, 0x5f2d28],
+  more: [0xf08796, 0xaa323c],
+  muchMore: [0xd70a46, 0xf54b69],
   eventsLost: [0xd1001f, 0xff4d4d],
   note: [0x4d4030, 0xf7f2cc],
   wakeArrow: [0x24292f, 0xdfe6ee],
@@ -244,6 +250,22 @@ const CODE: Meaning[] = ["codeNative", "codeInlined", "codeKernel", "codeJit", "
 export function codeColour(kind: number, dark: boolean): Rgb {
   return meaningColour(CODE[kind] ?? "unknown", dark);
 }
+
+/** Least change of a share, in percentage points, that has the colours: of more, of less. */
+const CHANGES: readonly [number, Meaning, Meaning][] = [
+  [8, "muchMore", "muchLess"],
+  [2, "more", "less"],
+  [0.5, "slightlyMore", "slightlyLess"],
+];
+
+/** The colour of a change of a share, in percentage points; undefined: about the same. */
+export function changeColour(points: number, dark: boolean): Rgb | undefined {
+  const step = CHANGES.find(([least]) => Math.abs(points) >= least);
+  return step && meaningColour(points > 0 ? step[1] : step[2], dark);
+}
+
+/** The changes that have a colour each, from most less to most more, in percentage points: the middle one has none. */
+export const CHANGE_STEPS: readonly number[] = [...CHANGES.map(([least]) => -least), 0, ...CHANGES.map(([least]) => least).reverse()];
 
 /** As CSS and canvases want it. */
 export function css(rgb: Rgb): string {

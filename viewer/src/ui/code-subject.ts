@@ -3,7 +3,7 @@ import type { CodeQuery } from "../data/flame";
 import { Kind } from "../data/index";
 import { scan, type Patience } from "../data/query";
 import type { Recording } from "../data/recording";
-import { nameOf } from "../data/value";
+import { encodeNamed, kindOf, nameOf } from "../data/value";
 import { count, duration } from "../view/units";
 import { itemThread, itemTitle, threadLabel } from "./describe";
 import type { ViewState } from "./state";
@@ -67,9 +67,9 @@ function chosen(state: ViewState, { time }: CodeChoice): { span: Span; threads: 
   return { span: point ? everything : [selected!.start, selected!.end], threads: thread >= 0 ? [thread] : undefined, text: point ? "this thread" : `"${itemTitle(recording, selected!)}"` };
 }
 
-/** What is asked for now; undefined when cancelled. */
-export async function codeSubject(state: ViewState, choice: CodeChoice, patience: Patience): Promise<CodeSubject | undefined> {
-  const { recording, selected } = state;
+/** What is asked for now; undefined when cancelled. `name` is the value of the slices whose time is asked for by name, the selected one's. */
+export async function codeSubject(state: ViewState, choice: CodeChoice, patience: Patience, name = selectedName(state)): Promise<CodeSubject | undefined> {
+  const { recording } = state;
   const { index } = recording;
   const of = (threads: number[] | undefined): number[] => {
     if (typeof choice.threads === "number") return [choice.threads];
@@ -77,17 +77,55 @@ export async function codeSubject(state: ViewState, choice: CodeChoice, patience
     return threads ?? usualThreads(recording);
   };
   const who = (threads: number[]): string => (threads.length === 1 ? threadLabel(recording, threads[0]!) : `${count(threads.length)} threads`);
-  if (choice.time === "name" && selected?.line.kind === Kind.Slice) {
-    const spans = await spansOf(recording, selected.value, patience);
+  if (choice.time === "name" && name !== undefined) {
+    const spans = await spansOf(recording, name, patience);
     if (!spans) return undefined;
     const threads = of([...spans.keys()].sort((a, b) => a - b));
     const ns = [...spans.values()].flat().reduce((sum, [t0, t1]) => sum + t1 - t0, 0);
-    return { query: { threads, spans: (thread) => spans.get(thread) ?? [] }, text: `all "${recording.text(nameOf(selected.value))}" in ${who(threads)}`, ns };
+    return { query: { threads, spans: (thread) => spans.get(thread) ?? [] }, text: name < 0 ? "no slice of this name" : `all "${recording.text(nameOf(name))}" in ${who(threads)}`, ns };
   }
   const { span, threads, text } = chosen(state, choice);
   const list = of(threads);
   const spans = [span];
   return { query: { threads: list, spans: () => spans }, text: `${text}, ${duration(span[1] - span[0])}, ${who(list)}`, ns: span[1] - span[0] };
+}
+
+/** The value of the selected slice: its name and kind. */
+export function selectedName({ selected }: ViewState): number | undefined {
+  return selected?.line.kind === Kind.Slice ? selected.value : undefined;
+}
+
+/** The value of the slices of `recording` that have the name and kind that `value` has in `of`; -1, which none has: there are none. */
+export function sameName(recording: Recording, of: Recording, value: number): number {
+  const row = recording.index.names.find(({ name, kind }) => kind === kindOf(value) && recording.text(name) === of.text(nameOf(value)));
+  return row ? encodeNamed(row.name, row.kind) : -1;
+}
+
+/** The same threads at all other times. */
+export function restOf({ query }: CodeSubject, { length }: Recording): CodeSubject {
+  const spans = (thread: number): Span[] => outside(query.spans(thread), length);
+  const ns = Math.max(0, ...query.threads.map((thread) => spans(thread).reduce((sum, [t0, t1]) => sum + t1 - t0, 0)));
+  return { query: { threads: query.threads, spans }, text: `the rest of the time, ${duration(ns)}`, ns };
+}
+
+/** The program's other threads, at the same times. */
+export function othersOf({ query, ns }: CodeSubject, recording: Recording): CodeSubject {
+  const own = new Set(query.threads);
+  const threads = usualThreads(recording).filter((thread) => !own.has(thread));
+  const spans = joined(query.threads.flatMap((thread) => query.spans(thread).map(([t0, t1]): Span => [t0, t1])));
+  return { query: { threads, spans: () => spans }, text: `the other threads (${count(threads.length)}) at the same time`, ns };
+}
+
+/** What of `[0, length]` no span covers; spans in order, without overlaps. */
+export function outside(spans: readonly Span[], length: number): Span[] {
+  const found: Span[] = [];
+  let from = 0;
+  for (const [t0, t1] of spans) {
+    if (t0 > from) found.push([from, t0]);
+    from = Math.max(from, t1);
+  }
+  if (from < length) found.push([from, length]);
+  return found;
 }
 
 /** When slices of `value` were open, by thread; a slice inside another of its name counts once. */

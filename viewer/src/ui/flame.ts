@@ -1,45 +1,42 @@
-// The flame graph of what is selected: a tab of the panel.
+// The flame graph of what is selected, alone or compared with something else: a tab of the panel.
 import type { CallPaths, CallPathTable } from "../data/call-paths";
-import { CODE_KINDS } from "../data/call-paths";
-import { addUp, bothTrees, byFunction, calleeTree, callerTree, Group, matched, sandwich, Weights, type Box, type CodeTimes } from "../data/flame";
-import { Kind } from "../data/index";
+import { bothTrees, calleeTree, callerTree, Group, sandwich, type Box } from "../data/flame";
+import { compared, inCommon } from "../data/flame-diff";
 import { Patience } from "../data/query";
 import { parseQuery } from "../data/search";
-import { boxName, enclosing, placeSandwich, placeTree, type Flame, type Narrow, type PlacedBox } from "../draw/flame";
-import { codeColour, css } from "../draw/palette";
+import { boxName, enclosing, placeSandwich, placeTree, type Flame } from "../draw/flame";
 import { shortName } from "../view/code-name";
-import { count, duration, percent } from "../view/units";
-import { codeSubject, sampledThreads, type CodeChoice, type CodeSubject } from "./code-subject";
+import { codeSubject, othersOf, restOf, sameName, sampledThreads, selectedName, type CodeChoice, type CodeSubject } from "./code-subject";
 import { threadLabel } from "./describe";
 import { fill, h } from "./dom";
 import { FlameCanvas } from "./flame-canvas";
-import { copy, placeOf } from "./stack";
+import { boxLines, emptyText, factsOf, flameLegend, functionTable, placesOf, shareText, sumsOf, timeText, totalOf, weightsOf, type Shown, type Sort, type Sums } from "./flame-words";
+import { copy } from "./stack";
 import type { ViewState } from "./state";
-import { table, type Cell } from "./table";
-import { button, link, swatch, swatched } from "./widgets";
+import { button, link } from "./widgets";
 
-/** Which time: of threads that ran, that waited, or both side by side. */
-type Sort = "running" | "waiting" | "both";
 /** How it is arranged. */
 type View = "callees" | "callers" | "table";
+/** What it is compared with: nothing, what was shown when this was chosen, other times, other threads, the page's other recording. */
+type Against = "nothing" | "kept" | "rest" | "others" | "recording";
 
 const SORTS: [Sort, string][] = [["running", "On CPU"], ["waiting", "Waiting"], ["both", "Both"]];
 const VIEWS: [View, string][] = [["callees", "Callers on top"], ["callers", "By function, callers below"], ["table", "Table"]];
+const AGAINST: [Against, string][] = [["nothing", "Not compared"], ["kept", "Compared with what is shown now"], ["rest", "Compared with the rest of the time"], ["others", "Compared with the other threads"], ["recording", "Compared with the other recording"]];
+
+/** The page's other recording; `first`: it is the one above, which is A of a comparison. */
+export interface OtherRecording {
+  state: ViewState;
+  table: CallPathTable;
+  first: boolean;
+}
 
 const HINT = "A click on a box zooms to it, a double click or Escape goes back; arrow keys go from box to box.";
-
-/** Everything that was added up for one subject. */
-interface Sums {
-  subject: CodeSubject;
-  times: CodeTimes;
-  running: Weights;
-  waiting: Weights;
-}
 
 export class FlameTab {
   private readonly box = h("div", { class: "flame" });
   private readonly graph: FlameCanvas;
-  private readonly controls: HTMLElement;
+  private readonly controls = h("div", { class: "flame-controls" });
   private readonly facts = h("p", { class: "flame-facts", role: "status" });
   private readonly crumbs = h("nav", { class: "flame-crumbs", "aria-label": "Boxes that enclose what is shown" });
   private readonly chosen = h("div", { class: "flame-chosen" });
@@ -50,37 +47,45 @@ export class FlameTab {
   private readonly choice: CodeChoice = { time: "selected", threads: "usual" };
   private sort: Sort = "running";
   private view: View = "callees";
+  private against: Against = "nothing";
   private run = 0;
-  private paths: CallPaths | undefined;
   private sums: Sums | undefined;
+  /** What `sums` is compared with. */
+  private base: Sums | undefined;
+  private kept: Sums | undefined;
+  /** The call paths of this and of the page's other recording, once they were compared. */
+  private joint: [CallPaths, CallPaths] | undefined;
   private root: Box | undefined;
   private focus: Box | undefined;
   /** The function whose callers and callees are shown. */
   private around: number | undefined;
   /** What was shown before, latest last. */
   private readonly history: { focus: Box | undefined; around: number | undefined }[] = [];
+  private query: ReturnType<typeof parseQuery>;
   private matches: Uint8Array | undefined;
 
   constructor(
     private readonly state: ViewState,
     private readonly table: CallPathTable,
+    private readonly other: () => OtherRecording | undefined,
   ) {
     this.graph = new FlameCanvas({
-      functions: () => this.paths?.functions ?? [],
+      functions: () => this.sums?.paths.functions ?? [],
       theme: () => state.theme,
       matches: () => this.matches,
       place: (width) => this.place(width),
       zoom: (box) => this.zoom(box),
       back: () => this.back(),
       at: (box) => this.showChosen(box),
-      describe: (what) => this.describe(what),
+      describe: (what) => (this.shown ? boxLines(this.shown, what, this.view === "callees") : []),
     });
-    this.controls = this.makeControls();
     this.box.append(this.controls, this.facts, this.crumbs, this.content, this.chosen, this.legend);
   }
 
   /** The tab's element; what it shows is being worked out. */
   open(): HTMLElement {
+    // Only now is it known whether the page has another recording.
+    if (!this.controls.firstChild) this.makeControls();
     void this.update();
     return this.box;
   }
@@ -89,15 +94,45 @@ export class FlameTab {
   async update(): Promise<void> {
     const run = ++this.run;
     const cancelled = (): boolean => run !== this.run;
-    this.names.disabled = this.state.selected?.line.kind !== Kind.Slice;
+    this.names.disabled = selectedName(this.state) === undefined;
     const paths = await this.table.read();
     if (cancelled()) return;
-    this.paths = paths;
-    const subject = await codeSubject(this.state, this.choice, new Patience(cancelled));
+    const patience = new Patience(cancelled);
+    const subject = await codeSubject(this.state, this.choice, patience);
     if (!subject || cancelled()) return;
-    const times = addUp(paths, subject.query);
-    this.sums = { subject, times, running: new Weights(paths, times.running, times.runningLost), waiting: new Weights(paths, times.waiting, times.waitingLost) };
+    const { recording } = this.state;
+    const own = (subject: CodeSubject): Sums => sumsOf(recording, paths, subject);
+    const found = this.against === "recording" ? await this.ofBoth(paths, subject, patience) : { sums: own(subject), base: this.baseOf(subject, own) };
+    if (!found || cancelled()) return;
+    // Of two recordings the functions have other numbers than of one.
+    if (this.sums?.paths.functions !== found.sums.paths.functions) this.focus = this.around = undefined;
+    ({ sums: this.sums, base: this.base } = found);
+    this.match();
     this.rebuild();
+  }
+
+  /** What `subject` is compared with, in this recording. */
+  private baseOf(subject: CodeSubject, add: (subject: CodeSubject) => Sums): Sums | undefined {
+    const { recording } = this.state;
+    if (this.against === "rest") return add(restOf(subject, recording));
+    if (this.against === "others") return add(othersOf(subject, recording));
+    return this.against === "kept" ? this.kept : undefined;
+  }
+
+  /** Both recordings of the page; whichever this one is, A is the one above. */
+  private async ofBoth(paths: CallPaths, subject: CodeSubject, patience: Patience): Promise<{ sums: Sums; base: Sums } | undefined> {
+    const { recording } = this.state;
+    const other = this.other();
+    if (!other) return undefined;
+    const there = other.state.recording;
+    const name = selectedName(this.state);
+    const choice: CodeChoice = { time: this.choice.time, threads: this.choice.threads === "all" ? "all" : "usual" };
+    const its = await codeSubject(other.state, choice, patience, name === undefined ? undefined : sameName(there, recording, name));
+    if (!its) return undefined;
+    this.joint ??= inCommon(paths, await other.table.read());
+    const mine = sumsOf(recording, this.joint[0], subject);
+    const theirs = sumsOf(there, this.joint[1], its);
+    return other.first ? { sums: mine, base: theirs } : { sums: theirs, base: mine };
   }
 
   /** Another part of the chart is in view. */
@@ -105,18 +140,30 @@ export class FlameTab {
     if (this.choice.time === "view") void this.update();
   }
 
+  /** Something else is selected in the page's other recording, or in view there. */
+  otherChanged(): void {
+    if (this.against === "recording") void this.update();
+  }
+
+  private get shown(): Shown | undefined {
+    const { sums, base, sort } = this;
+    return sums && { sums, base, sort, dark: this.state.theme.dark };
+  }
+
   // ---- controls --------------------------------------------------------------------------------------------------
 
-  private makeControls(): HTMLElement {
+  private makeControls(): void {
     const { state } = this;
     const { index } = state.recording;
     const option = (value: string, text: string): HTMLElement => h("option", { value }, text);
-    const times = h("select", { "aria-label": "time that is added up", onchange: () => this.choose({ time: times.value as CodeChoice["time"] }) }, option("selected", "What is selected, else everything"), option("view", "What is in view"), this.names, option("everything", "Everything"));
+    const times = h("select", { "aria-label": "time that is added up", onchange: () => this.choose({ time: times.value as CodeChoice["time"] }) }, option("selected", "What is selected"), option("view", "What is in view"), this.names, option("everything", "Everything"));
     const sampled = sampledThreads(index.call_paths?.samples ?? []);
     const ofThread = (value: string): CodeChoice["threads"] => (value === "usual" || value === "all" ? value : Number(value));
     const threads = h("select", { "aria-label": "threads that are added up", onchange: () => this.choose({ threads: ofThread(threads.value) }) }, option("usual", "Its threads"), option("all", "All threads"), ...sampled.map((t) => option(String(t), threadLabel(state.recording, t))));
     const search = h("input", { type: "search", class: "filter", placeholder: "Find functions", "aria-label": "find functions by name, text or /regular expression/", oninput: () => this.search(search.value) });
-    return h("div", { class: "flame-controls" }, times, threads, this.radios("What is added up", SORTS, (sort) => this.set({ sort }), () => this.sort), this.radios("Arrangement", VIEWS, (view) => this.set({ view }), () => this.view), search, this.share);
+    const offered = AGAINST.filter(([value]) => value !== "recording" || this.other() !== undefined);
+    const against = h("select", { "aria-label": "what it is compared with", onchange: () => this.compare(against.value as Against) }, ...offered.map(([value, text]) => option(value, text)));
+    fill(this.controls, times, threads, against, this.radios("What is added up", SORTS, (sort) => this.set({ sort }), () => this.sort), this.radios("Arrangement", VIEWS, (view) => this.set({ view }), () => this.view), search, this.share);
   }
 
   /** Buttons of which one is pressed. */
@@ -134,6 +181,12 @@ export class FlameTab {
     void this.update();
   }
 
+  private compare(against: Against): void {
+    this.against = against;
+    this.kept = against === "kept" ? this.sums : undefined;
+    void this.update();
+  }
+
   private set(part: { sort?: Sort; view?: View }): void {
     if (part.sort) this.sort = part.sort;
     if (part.view) this.view = part.view;
@@ -143,52 +196,59 @@ export class FlameTab {
   }
 
   private search(text: string): void {
-    const query = parseQuery(text);
-    this.matches = query && Uint8Array.from(this.paths?.functions ?? [], ({ name }) => (query.test(name) ? 1 : 0));
-    this.showShare(query?.error);
+    this.query = parseQuery(text);
+    this.match();
+    this.showShare();
     this.graph.ask();
     if (this.view === "table") this.rebuild();
   }
 
-  private showShare(error?: string): void {
-    const { sums, matches } = this;
-    if (!sums || !matches) this.share.textContent = "";
-    else if (error !== undefined) this.share.textContent = `no regular expression: ${error}`;
-    else {
-      const all = this.shown(sums);
-      const ns = all.reduce((sum, weights) => sum + matched(weights, matches), 0);
-      this.share.textContent = `${percent(ns, this.total(sums))} of the time (${duration(ns)}) is in what matches`;
-    }
+  /** Finds the functions that are looked for. */
+  private match(): void {
+    const { query } = this;
+    this.matches = query && Uint8Array.from(this.sums?.paths.functions ?? [], ({ name }) => (query.test(name) ? 1 : 0));
+  }
+
+  private showShare(): void {
+    const { shown, matches, query } = this;
+    if (!shown || !matches) this.share.textContent = "";
+    else this.share.textContent = query?.error !== undefined ? `no regular expression: ${query.error}` : shareText(shown, matches);
   }
 
   // ---- what is shown ---------------------------------------------------------------------------------------------
 
-  private shown(sums: Sums): Weights[] {
-    return this.sort === "both" ? [sums.running, sums.waiting] : [sums[this.sort]];
-  }
-
-  private total(sums: Sums): number {
-    return this.shown(sums).reduce((sum, weights) => sum + weights.sum, 0);
+  /** The boxes of all that is shown, of one subject or of two. */
+  private rootOf({ sums, base, sort }: Shown): Box {
+    const tree = this.view === "callers" ? callerTree : calleeTree;
+    const root = (of: Sums): Box => (sort === "both" ? bothTrees(of.running, of.waiting, tree) : tree(of[sort], Group.All));
+    return base ? compared([root(base), root(sums)], [totalOf(base, sort), totalOf(sums, sort)]) : root(sums);
   }
 
   /** Makes the boxes anew, and stays at the function that was zoomed to where it is still there. */
   private rebuild(): void {
-    const { sums, paths } = this;
-    if (!sums || !paths) return;
+    const { shown } = this;
+    if (!shown) return;
+    const { sums, base, sort } = shown;
     this.pressed.forEach((update) => update());
     const trail = this.focus ? [...enclosing(this.focus), this.focus].map(({ fn }) => fn) : [];
-    const tree = this.view === "callers" ? callerTree : calleeTree;
-    this.root = this.sort === "both" ? bothTrees(sums.running, sums.waiting, tree) : tree(sums[this.sort], Group.All);
+    this.root = this.rootOf(shown);
     this.focus = follow(this.root, trail.slice(1));
     this.history.length = 0;
     this.graph.current = undefined;
     fill(this.chosen, h("span", { class: "muted" }, HINT));
-    this.showFacts(sums);
-    const kinds = [...new Set(paths.functions.map(({ kind }) => kind))].sort((a, b) => a - b);
-    fill(this.legend, ...kinds.map((kind) => swatch(css(codeColour(kind, this.state.theme.dark)), CODE_KINDS[kind] ?? "")));
+    fill(this.facts, ...(base ? [this.sideFacts("A", base), this.sideFacts("B", sums)] : factsOf(sums, sort)));
+    fill(this.legend, ...flameLegend(shown, this.state.theme.head));
     this.showShare();
-    this.show(this.view === "table" ? this.functionTable(sums, paths) : this.total(sums) > 0 ? this.graph.element : h("p", { class: "muted" }, this.emptyText(sums)));
+    const all = totalOf(sums, sort) + (base ? totalOf(base, sort) : 0);
+    this.show(this.view === "table" ? functionTable(shown, this.matches, (fn) => this.goAround(fn)) : all > 0 ? this.graph.element : h("p", { class: "muted" }, emptyText(shown)));
     this.changed();
+  }
+
+  /** One line for each side; the pointer that rests on it shows the whole of it. */
+  private sideFacts(side: string, of: Sums): HTMLElement {
+    const line = h("div", {}, `${side}: `, ...factsOf(of, this.sort));
+    line.title = line.textContent;
+    return line;
   }
 
   /** Puts `element` where boxes or the table are. What is there stays, since taking it away would take the focus from it. */
@@ -196,34 +256,19 @@ export class FlameTab {
     if (this.content.firstChild !== element) fill(this.content, element);
   }
 
-  private emptyText(sums: Sums): string {
-    const other = this.sort === "running" ? sums.waiting.sum : sums.running.sum;
-    if (sums.times.samples === 0 || other === 0) return "No sample was taken here.";
-    return this.sort === "running" ? "No thread was sampled on a CPU here; Waiting shows where they waited." : "No wait was sampled here; On CPU shows what ran.";
-  }
-
-  private showFacts({ subject, times, running, waiting }: Sums): void {
-    const { sort } = this;
-    const runs = sort !== "waiting";
-    const waits = sort !== "running";
-    const sampled = (runs ? running.sum : 0) + (waits ? waiting.sum : 0);
-    const complete = (runs ? times.runningComplete : 0) + (waits ? times.complete - times.runningComplete : 0);
-    const unsampled = (runs ? times.runningUnsampled : 0) + (waits ? times.waitingUnsampled : 0);
-    const samples = (runs ? times.runningSamples : 0) + (waits ? times.samples - times.runningSamples : 0);
-    const what = [...(runs ? [`${duration(running.sum)} on CPU`] : []), ...(waits ? [`${duration(waiting.sum)} waiting`] : [])].join(", ");
-    fill(
-      this.facts,
-      h("strong", {}, subject.text),
-      `: ${what}, from ${count(samples)} sample${samples === 1 ? "" : "s"}`,
-      sampled > 0 && `; ${percent(complete, sampled)} of this time has a complete stack`,
-      unsampled > 0 && `; besides, ${duration(unsampled)} (${percent(unsampled, unsampled + sampled)} of all) unsampled`,
-    );
-  }
-
   private place(width: number): Flame {
-    const { root, focus, around, sums } = this;
-    if (around !== undefined && sums) return placeSandwich(sandwich(this.shown(sums)[0]!, around), width);
+    const { root, focus, around, shown } = this;
+    if (around !== undefined && shown) return placeSandwich(this.sandwichOf(shown, around), width);
     return root ? placeTree(focus ?? root, width) : { placed: [], narrow: [], rows: 0, middle: 0 };
+  }
+
+  private sandwichOf({ sums, base, sort }: Shown, fn: number): { callers: Box; callees: Box } {
+    const parts = (of: Sums): { callers: Box; callees: Box } => sandwich(weightsOf(of, sort)[0]!, fn);
+    const b = parts(sums);
+    if (!base) return b;
+    const a = parts(base);
+    const totals: [number, number] = [totalOf(base, sort), totalOf(sums, sort)];
+    return { callers: compared([a.callers, b.callers], totals), callees: compared([a.callees, b.callees], totals) };
   }
 
   private changed(): void {
@@ -271,7 +316,8 @@ export class FlameTab {
   }
 
   private showCrumbs(): void {
-    const { focus, root, around, paths } = this;
+    const { focus, root, around } = this;
+    const paths = this.sums?.paths;
     if (!root || !paths) return;
     const name = (box: Box): string => shortName(boxName(box, paths.functions));
     const to = (box: Box | undefined): void => {
@@ -291,65 +337,26 @@ export class FlameTab {
 
   // ---- one box ---------------------------------------------------------------------------------------------------
 
-  /** `60 % of all, 1.2 s; 0.1 s in itself`. */
-  private timeText(box: Box): string {
-    const { sums } = this;
-    const all = sums ? this.total(sums) : 0;
-    const self = box.fn >= 0 && this.view === "callees" ? `, ${duration(box.self)} (${percent(box.self, box.total)}) in itself` : "";
-    return `${duration(box.total)}, ${percent(box.total, all)} of what is shown${self}`;
-  }
-
-  private describe(what: PlacedBox | Narrow): HTMLElement[] {
-    const { paths, state } = this;
-    if (!paths) return [];
-    if (!("box" in what)) return [h("div", {}, `${count(what.boxes)} functions, too narrow to be drawn: ${duration(what.ns)}; a click on what is above zooms`)];
-    const { box } = what;
-    const lines = [h("strong", {}, boxName(box, paths.functions)), h("div", {}, this.timeText(box))];
-    const fn = paths.functions[box.fn];
-    if (!fn) return lines;
-    lines.push(swatch(css(codeColour(fn.kind, state.theme.dark)), CODE_KINDS[fn.kind] ?? "", "", fn.module));
-    for (const { frame, ns } of (box.weights?.lines(box.nodes) ?? []).slice(0, 3)) {
-      const place = placeOf(state.recording, paths, frame);
-      if (place !== "") lines.push(h("div", { class: "muted" }, `${place} ${percent(ns, box.total)}`));
-    }
-    return lines;
-  }
-
   /** The box that was clicked, or that the keys are at. */
   private showChosen(box: Box): void {
-    const { paths, state } = this;
-    if (!paths) return;
-    const name = boxName(box, paths.functions);
-    state.said.emit(`${name}, ${this.timeText(box)}`);
-    const fn = paths.functions[box.fn];
-    const places = fn ? (box.weights?.lines(box.nodes) ?? []).map(({ frame }) => placeOf(state.recording, paths, frame)).filter((place) => place !== "") : [];
+    const { shown, state } = this;
+    if (!shown) return;
+    const { functions } = shown.sums.paths;
+    const name = boxName(box, functions);
+    const time = timeText(shown, box, this.view === "callees");
+    state.said.emit(`${name}, ${time}`);
+    const fn = functions[box.fn];
+    const place = fn && placesOf(shown, box)[0]?.place;
     const done = h("span", { class: "muted", role: "status" });
-    const place = [...new Set(places)][0];
     fill(
       this.chosen,
       h("strong", { title: name }, shortName(name)),
-      ` ${this.timeText(box)} `,
+      ` ${time} `,
       fn && fn.module !== "" && h("span", { class: "muted" }, fn.module),
       place !== undefined && link(place, () => void copy(place).then(() => (done.textContent = "copied"))),
       fn && button("Callers and callees: who calls it, and what it calls", "Callers and callees", () => this.goAround(box.fn)),
       done,
     );
-  }
-
-  private functionTable(sums: Sums, paths: CallPaths): HTMLElement {
-    const all = this.total(sums);
-    const { dark } = this.state.theme;
-    const rows = this.shown(sums).flatMap((weights) =>
-      byFunction(weights, paths.functions.length)
-        .filter(({ fn }) => this.matches?.[fn] !== 0)
-        .map(({ fn, self, total }): Cell[] => {
-          const { name, module, kind } = paths.functions[fn]!;
-          const time = (ns: number): Cell[] => [{ value: ns, text: duration(ns) }, { value: ns, text: percent(ns, all) }];
-          return [{ ...(swatched(css(codeColour(kind, dark)), shortName(name)) as Exclude<Cell, string | number>), go: () => this.goAround(fn) }, ...time(self), ...time(total), module];
-        }),
-    );
-    const columns = [{ text: "function" }, { text: "itself", number: true }, { text: "share", number: true }, { text: "with callees", number: true }, { text: "share", number: true }, { text: "module" }];
-    return table({ columns, rows, sortBy: 1 });
   }
 }
 

@@ -6,6 +6,7 @@ import { nameOf } from "../data/value";
 import { Address } from "./address";
 import { commonNames, CompareTab, labelOf, type Side } from "./compare";
 import { fill, h } from "./dom";
+import type { OtherRecording } from "./flame";
 import { legend } from "./legend";
 import { homeOf, lifeOf } from "./life";
 import type { Tab } from "./panel";
@@ -60,6 +61,7 @@ export class Pair {
       panelHost: this.panels[i],
       home: () => this.home(i),
       tabs: () => this.tabs(i),
+      other: () => this.other(i),
       active: () => this.current === i,
       // One box searches both.
       focusSearch: () => this.views[0].searchInput.focus(),
@@ -73,7 +75,10 @@ export class Pair {
     view.state.kept.on(() => {
       clearTimeout(timer);
       // Adding up while the views move would only delay the frames.
-      timer = setTimeout(() => view.panel.shows("compare") && void this.compare[i]!.update(), 250);
+      timer = setTimeout(() => {
+        if (view.panel.shows("compare")) void this.compare[i]!.update();
+        if (other.panel.shows("flame")) other.flame.otherChanged();
+      }, 250);
     });
     view.navigation.moved.on(() => this.moved(i));
     view.state.themeChanged.on(() => other.state.setTheme(view.state.theme.dark));
@@ -91,6 +96,12 @@ export class Pair {
 
   private tabs(i: 0 | 1): Tab[] {
     return [{ id: "compare", text: "Compare", content: () => this.compare[i]!.open() }];
+  }
+
+  /** The recording that view `i` does not show, where it has samples. */
+  private other(i: 0 | 1): OtherRecording | undefined {
+    const { state, callPaths } = this.views[1 - i]!;
+    return callPaths.exists ? { state, table: callPaths, first: i === 1 } : undefined;
   }
 
   /** Both programs' whole lives, on aligned axes, as a range of recording `i`. */

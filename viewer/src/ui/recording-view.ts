@@ -10,7 +10,7 @@ import { AreaDetails } from "./area";
 import { Arrows } from "./arrows";
 import { append, fill, h } from "./dom";
 import { infoTab } from "./facts";
-import { FlameTab } from "./flame";
+import { FlameTab, type OtherRecording } from "./flame";
 import { gripFor } from "./grip";
 import { Headers } from "./headers";
 import { Help } from "./help";
@@ -47,6 +47,8 @@ export interface Companion {
   home: () => [number, number];
   /** Tabs about both. */
   tabs: () => Tab[];
+  /** The page's other recording, for flame graphs of both; undefined: it has no samples. */
+  other: () => OtherRecording | undefined;
   /** Whether keys are meant for this view. */
   active: () => boolean;
   focusSearch: () => void;
@@ -71,7 +73,7 @@ export class RecordingView {
   readonly help: Help;
   private readonly tasks: TaskTable;
   private readonly accountTab: AccountTab;
-  private readonly callPaths: CallPathTable;
+  readonly callPaths: CallPathTable;
   readonly flame: FlameTab;
 
   constructor(
@@ -95,7 +97,7 @@ export class RecordingView {
     this.account = new Account(recording);
     this.accountTab = new AccountTab(state, this.account, selection);
     this.callPaths = new CallPathTable(recording);
-    this.flame = new FlameTab(state, this.callPaths);
+    this.flame = new FlameTab(state, this.callPaths, companion?.other ?? (() => undefined));
     const arrows = new Arrows(state, this.tasks);
     this.scenes = new Scenes(state, this.account, arrows, this.callPaths);
     const minimap = new Minimap(state, this.account, navigation, named("Overview"));

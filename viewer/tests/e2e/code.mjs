@@ -226,6 +226,64 @@ export const code = [
     },
   },
   {
+    name: "a flame graph compared: with the rest of the time, other threads, what was shown before; in words, colours and a table",
+    file: "code",
+    run: async ({ page, open, shot }) => {
+      await open();
+      const box = await flame(page);
+      const against = page.getByLabel("what it is compared with");
+      assert.equal(await against.locator("option").count(), 4, "there is no other recording");
+      const area = (t0, t1) => page.evaluate(([t0, t1]) => window.kasuri.views[0].selection.selectArea(t0, t1, 34, 400), [t0, t1]);
+      // Code changes with every 200 ms.
+      await area(1e6, 2e8);
+      await says(page, ".flame-facts", "the marked area, 199 ms");
+      await against.selectOption("rest");
+      await says(page, ".flame-facts", "A: the rest of the time, ");
+      await says(page, ".flame-facts", "B: the marked area, 199 ms");
+      await drawn(page);
+      assert((await colours(page, 5)).length > 3, "more and less have colours");
+      await shot("flame-compared");
+      await page.mouse.move(...at(box, 5, 0.02));
+      await page.waitForFunction(() => /points (more|less) of the time in B: .* in B, .* in A|only in [AB]|as much of the time/.test(document.querySelector(".tooltip:not([hidden])")?.textContent ?? ""));
+      assert((await text(page, ".flame-legend")).includes("8+ points more"));
+      // What was kept is A for whatever is selected afterwards.
+      await against.selectOption("nothing");
+      await says(page, ".flame-facts", "the marked area, 199 ms");
+      await against.selectOption("kept");
+      await says(page, ".flame-facts", "A: the marked area, 199 ms");
+      await area(2e8, 4e8);
+      await says(page, ".flame-facts", "B: the marked area, 200 ms");
+      assert((await text(page, ".flame-facts")).includes("A: the marked area, 199 ms"));
+      await page.locator('[data-do="flame-table"]').click();
+      await page.waitForSelector(".flame table");
+      const rows = await page.locator(".flame tbody tr").evaluateAll((rows) => rows.map((row) => Math.abs(parseFloat(row.cells[3].textContent))));
+      assert(rows[0] > 0, "something changed");
+      rows.slice(1).forEach((change, i) => assert(change <= rows[i], `${rows[i]} points before ${change}`));
+      await page.locator(".flame tbody tr:first-child .link").click();
+      await says(page, ".flame-crumbs", "callers and callees of");
+      await page.getByLabel("threads that are added up").selectOption({ label: "solver/1 (1001)" });
+      await against.selectOption("others");
+      await says(page, ".flame-facts", "A: the other threads (1) at the same time");
+    },
+  },
+  {
+    name: "flame graphs of two recordings compared: A is the one above, in the panels of both",
+    file: "codepair",
+    run: async ({ page, open, shot }) => {
+      await open();
+      for (const [i, own] of [[0, "A"], [1, "B"]]) {
+        const panel = page.locator(".pane-panel").nth(i);
+        await page.locator(".pane .canvas").nth(i).click({ position: { x: 300, y: 8 } });
+        await panel.getByRole("tab", { name: "Flame graph" }).click();
+        await panel.getByLabel("what it is compared with").selectOption("recording");
+        await page.waitForFunction((i) => /A: the whole recording.*2 threads.*B: the whole recording.*4 threads/s.test(document.querySelectorAll(".pane-panel")[i].querySelector(".flame-facts")?.textContent ?? ""), i);
+        const shares = await page.evaluate((i) => window.kasuri.views[i].flame.root.children().map((box) => box.sides.map((side) => side.total)), i);
+        assert(shares.length >= 1 && shares[0].every((share) => share > 0.9), `functions are the same in both, ${own}: ${JSON.stringify(shares)}`);
+      }
+      await shot("flame-pair");
+    },
+  },
+  {
     name: "a flame graph in a narrow window, and with sixty threads",
     file: "code60",
     size: { width: 700, height: 800 },
@@ -237,6 +295,9 @@ export const code = [
       assert(wide <= inner, `the page is ${wide} wide`);
       const height = await page.locator(".flame-box").evaluate((box) => box.clientHeight);
       assert(height >= 90, `${height} px are left for boxes`);
+      // Nothing is cut: neither a control of the two bars nor the text of a list.
+      const cut = await page.evaluate(() => [...document.querySelectorAll(".bar > *, .flame-controls > *")].filter((element) => element.getBoundingClientRect().right > window.innerWidth || element.scrollWidth > element.clientWidth + 1).map((element) => element.outerHTML.slice(0, 80)));
+      assert.deepEqual(cut.filter((html) => !html.includes("title")), []);
     },
   },
 ];

@@ -5,10 +5,11 @@ import { ManySamples } from "../../bench/flame";
 import { CodeKind, Moment, treeOf, type CallPaths } from "../../src/data/call-paths";
 import { addUp, byFunction, calleeTree, callerTree, Group, matched, runningAt, sandwich, waitAt, Weights, type Box, type CodeQuery } from "../../src/data/flame";
 import { State } from "../../src/data/index";
+import { compared, inCommon, pointsOf, sharesByFunction } from "../../src/data/flame-diff";
 import { CodeColours, colourByFunction } from "../../src/draw/code-rows";
 import { stateColour } from "../../src/draw/palette";
 import { placeSandwich, placeTree } from "../../src/draw/flame";
-import { joined } from "../../src/ui/code-subject";
+import { joined, outside } from "../../src/ui/code-subject";
 import { shortName } from "../../src/view/code-name";
 
 interface Sample {
@@ -169,6 +170,53 @@ void test("running pixels take the nearest sample of their run, also one outside
   assert.equal(runs(110, 190, [], 90, 210), "0:0-10 1:10-20");
   assert.equal(runs(110, 190, [], 90, 195), "0:0-20");
   assert.equal(runs(110, 190, [5], 90, 210), "0:0-5 1:6-20");
+});
+
+/** A comparison as text: function, share in A and in B in percent. */
+function changes(box: Box): string {
+  const inner = box.children().map(changes).sort().join(" ");
+  const [a, b] = box.sides!.map(({ total }) => Math.round(100 * total)) as [number, number];
+  return `${box.fn}:${a}>${b}${inner === "" ? "" : `(${inner})`}`;
+}
+
+void test("a comparison has each box's share on both sides, also of code that only one of them has", () => {
+  // main calls work for 30 of 40 ns early, for 10 of 100 ns late; leaf comes late.
+  const paths = made([[-1, 0], [0, 1], [0, 2]], [{ time: 10, path: 1, weight: 30 }, { time: 20, path: 0, weight: 10 }, { time: 110, path: 1, weight: 10 }, { time: 120, path: 2, weight: 90 }]);
+  const [early, late] = [running(paths, span(0, 100)), running(paths, span(100, 200))];
+  for (const tree of [calleeTree, callerTree]) {
+    const root = compared([tree(early, Group.All), tree(late, Group.All)], [early.sum, late.sum]);
+    assert.equal(changes(root), tree === calleeTree ? "-1:100>100(0:100>100(1:75>10 2:0>90))" : "-1:100>100(0:25>0 1:75>10(0:75>10) 2:0>90(0:0>90))");
+    // Boxes are as wide as the mean of both shares, so those of one caller add up to it.
+    const sum = root.children().reduce((all, child) => all + child.total, 0);
+    assert(Math.abs(sum - root.total) < 1e-12, String(sum));
+  }
+  const leaf = compared([calleeTree(early, Group.All), calleeTree(late, Group.All)], [early.sum, late.sum]).children()[0]!.children().find(({ fn }) => fn === 2)!;
+  assert.equal(Math.round(pointsOf(leaf.sides!)), 90);
+  assert.equal(leaf.sides![0].box, undefined);
+  assert.deepEqual(sharesByFunction(early, late, 3).sort((a, b) => a.fn - b.fn), [{ fn: 0, self: [0.25, 0], total: [1, 1] }, { fn: 1, self: [0.75, 0.1], total: [0.75, 0.1] }, { fn: 2, self: [0, 0.9], total: [0, 0.9] }]);
+  // Nothing on one side: its shares are 0, not unknown.
+  const none = running(paths, span(300, 400));
+  assert.equal(changes(compared([calleeTree(none, Group.All), calleeTree(late, Group.All)], [none.sum, late.sum])), "-1:0>100(0:0>100(1:0>10 2:0>90))");
+});
+
+void test("two recordings have their functions in common by name, module and kind; a program may be another file", () => {
+  const of = (functions: [string, string][]): CallPaths => {
+    const paths = made(functions.map((_, fn): [number, number] => [fn - 1, fn]), []);
+    return { ...paths, functions: functions.map(([name, module]) => ({ name, module, kind: CodeKind.Native })) };
+  };
+  const [a, b] = inCommon(of([["main", "/a/old"], ["init", "/lib/x.so"], ["init", "/lib/y.so"], ["read", "/lib/libc.so.6"]]), of([["read", "/usr/lib/libc.so.6"], ["main", "/b/new"], ["init", "/lib/z.so"], ["fresh", "/b/new"]]));
+  assert.equal(a.functions, b.functions);
+  const names = (paths: CallPaths): string[] => Array.from(paths.tree.fn, (fn) => `${fn} ${paths.functions[fn]!.name}`);
+  assert.deepEqual(names(a), ["0 main", "1 init", "2 init", "3 read"]);
+  // Which of the two old ones the third `init` would be is not known: it is new.
+  assert.deepEqual(names(b), ["3 read", "0 main", "4 init", "5 fresh"]);
+  assert.deepEqual([...b.frames.fn], [3, 0, 4, 5]);
+});
+
+void test("the rest of the time is what no span covers", () => {
+  assert.deepEqual(outside([[2, 4], [6, 10]], 10), [[0, 2], [4, 6]]);
+  assert.deepEqual(outside([], 10), [[0, 10]]);
+  assert.deepEqual(outside([[0, 10]], 10), []);
 });
 
 void test("spans that overlap are one", () => {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { CODE_KINDS } from "../../src/data/call-paths";
 import { SLICE_KINDS, STATE_NAMES } from "../../src/data/index";
 import { arrowColour } from "../../src/draw/arrows";
-import { codeColour, css, DARK, kindMeaning, LIGHT, MEANINGS, meaningColour, N_NAME_COLOURS, onColour, paletteColour, stateColour, type Meaning } from "../../src/draw/palette";
+import { CHANGE_STEPS, changeColour, codeColour, css, DARK, kindMeaning, LIGHT, MEANINGS, meaningColour, N_NAME_COLOURS, onColour, paletteColour, stateColour, type Meaning } from "../../src/draw/palette";
 import { ARROW_KINDS } from "../../src/data/arrow";
 
 type Vector = [number, number, number];
@@ -103,6 +103,17 @@ for (const dark of [false, true]) {
       const apart = leastDistance(a.colour, b.colour);
       assert(apart >= 0.06, `${a.name} and ${b.name} are ${apart.toFixed(3)} apart`);
     }
+  });
+
+  void test(`more and less are told apart by everybody, ${theme}`, () => {
+    const head = parseInt((dark ? DARK : LIGHT).head.slice(1), 16);
+    for (const [a, b] of pairs(CHANGE_STEPS.map((points) => changeColour(points, dark) ?? head))) {
+      const apart = leastDistance(a, b);
+      assert(apart >= 0.04, `${css(a)} and ${css(b)} are ${apart.toFixed(3)} apart`);
+    }
+    assert.equal(changeColour(0.4, dark), undefined);
+    assert.equal(changeColour(-9, dark), meaningColour("muchLess", dark));
+    assert.equal(changeColour(2, dark), meaningColour("more", dark));
   });
 
   void test(`labels are read on every colour, ${theme}`, () => {
