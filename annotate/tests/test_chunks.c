@@ -258,6 +258,22 @@ static int segments_double_until_the_room_ends(void) {
     return failed;
 }
 
+/* A thread that was stuck since the session before finds a chunk of this one: it goes back as it came. */
+static int a_chunk_of_a_later_session_goes_back(void) {
+    static const char zeros[4096];
+    struct kasuri__thread *t = join(KASURI_POLICY_GROW);
+    t->epoch--;
+    EXPECT(!kasuri__next_chunk(c, t) && !t->now.chunk && t->seq == 0 && kasuri_enabled());
+    for (uint32_t k = 0; k < 4; k++)
+        EXPECT(kasuri__states(&c->segments[0])[k] == KASURI_CHUNK_FREE && !memcmp(chunk_of(0, k), zeros, 4096));
+    t->epoch++;
+    EXPECT(kasuri__next_chunk(c, t) && t->now.chunk == chunk_of(0, 1) && t->now.chunk->tid == (uint32_t)gettid());
+    EXPECT(t->now.chunk->stream == t->stream && t->now.chunk->seq == 0 && t->seq == 1 && t->w.limit == 4096);
+    control->state = KASURI_SESSION_STOPPED; /* and none is sought in a session that has ended */
+    EXPECT(!kasuri__next_chunk(c, t) && t->now.chunk == chunk_of(0, 1) && !kasuri_enabled());
+    return failed;
+}
+
 /* When there is no free chunk, and what then is asked only once. */
 static int a_chunk_is_sought_only_where_one_may_be(void) {
     struct kasuri__thread *t = join(KASURI_POLICY_GROW);
@@ -432,6 +448,7 @@ static const struct test tests[] = {
     TEST(an_event_is_written_where_it_may_be),
     TEST(a_free_chunk_is_found_wherever_it_is),
     TEST(segments_double_until_the_room_ends),
+    TEST(a_chunk_of_a_later_session_goes_back),
     TEST(a_chunk_is_sought_only_where_one_may_be),
     TEST(a_text_that_cannot_be_made_is_no_event),
     TEST(the_first_text_has_its_name),

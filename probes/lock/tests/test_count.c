@@ -79,6 +79,14 @@ static int recorded_holds_are_remembered_to_their_end(void) {
             return 0;
     if (probe_record_hold(t, &locks[PROBE_RECORDED], 0) || probe_ends_recorded(t, &locks[PROBE_RECORDED]))
         return 0;
+    /* One that has ended is not held any more: its next hold is counted. */
+    if (!probe_ends_recorded(t, &locks[PROBE_RECORDED - 1]))
+        return 0;
+    struct probe_entry *e = probe_entry_of(t, &locks[PROBE_RECORDED - 1]);
+    *e = (struct probe_entry){(uintptr_t)&locks[PROBE_RECORDED - 1], 5, 8};
+    probe_taken_slowly(&locks[PROBE_RECORDED - 1], mutex_type, 0, 0);
+    if (e->until != 4 || !probe_record_hold(t, &locks[PROBE_RECORDED - 1], 0))
+        return 0;
     probe_taken_slowly(&locks[5], mutex_type, 0, 0); /* once more */
     if (probe_ends_recorded(t, &locks[5]) || t->n_recorded != PROBE_RECORDED)
         return 0;

@@ -424,6 +424,13 @@ static int sampled(void) {
     times = 94;
     return ways();
 }
+/* The same while a hold of another lock is being recorded. */
+static int sampled_inside(void) {
+    pthread_mutex_lock(&first);
+    int result = sampled();
+    pthread_mutex_unlock(&first);
+    return result;
+}
 
 /* The first lock of the process is a spin lock, which only the C library's own function has initialised. */
 static int first_spin(void) {
@@ -1111,6 +1118,7 @@ int main(int argc, char **argv) {
                  {"ways", ways},
                  {"often", often},
                  {"sampled", sampled},
+                 {"sampled_inside", sampled_inside},
                  {"first_spin", first_spin},
                  {"forgotten", forgotten},
                  {"after_the_end", after_the_end},
