@@ -1,4 +1,4 @@
-// Samples in the rows of threads: a tick for each where there is room, and running threads in the colours of their functions.
+// Samples in rows: a tick for each where there is room, and running threads, also in the rows of CPUs, in the colours of their functions.
 import { Moment, momentOf, type CallPaths } from "../data/call-paths";
 import { State } from "../data/index";
 import { partition } from "../data/query";
@@ -81,18 +81,48 @@ export function colourByFunction(body: Uint32Array, span: Span, paths: CallPaths
     }
     let x1 = x0;
     while (x1 < width && isRunning(x1)) x1++;
-    spread(fns, x0, x1);
-    for (let x = x0; x < x1; x++) {
-      const fn = fns[x]!;
-      if (fn < 0) continue;
-      body[x] = ((colours.inks.of(fn) & 0xffffff) | (body[x]! & 0xff000000)) >>> 0;
-      const last = runs.at(-1);
-      if (last?.x1 === x && last.fn === fn) last.x1 = x + 1;
-      else runs.push({ x0: x, x1: x + 1, fn });
-    }
+    colourRun(body, fns, x0, x1, colours, runs);
     x0 = x1;
   }
   return runs;
+}
+
+/**
+ * The same for the row of a CPU: each pixel takes the function of the thread that had the CPU longest in it; `threads` has that
+ * thread's row + 1 by pixel, 0 none. `begun` and `until` are of the items at the edges.
+ */
+export function colourCpuByFunction(body: Uint32Array, threads: Uint32Array, span: Span, paths: CallPaths, colours: CodeColours, begun = span.t0, until = span.t1): FunctionRun[] {
+  const { width } = span;
+  const { first } = paths.samples;
+  const known = new Map<number, Int32Array>();
+  const runs: FunctionRun[] = [];
+  for (let x0 = 0, x1 = 0; x0 < width; x0 = x1) {
+    const thread = threads[x0]! - 1;
+    for (x1 = x0 + 1; x1 < width && threads[x1] === thread + 1; ) x1++;
+    // Most threads of other programs have no samples.
+    if (thread < 0 || first[thread] === undefined || first[thread] === first[thread + 1]) continue;
+    let fns = known.get(thread);
+    if (!fns) {
+      fns = sampledFunctions(span, paths, thread);
+      known.set(thread, fns);
+    }
+    if (x0 === 0 || x1 === width) edges(fns, span, paths, thread, x0 === 0 ? begun : span.t1, x1 === width ? until : span.t0, (x) => x >= x0 && x < x1);
+    colourRun(body, fns, x0, x1, colours, runs);
+  }
+  return runs;
+}
+
+/** Colours the pixels `[x0, x1)`, one run of a thread, and adds what they show to `runs`. */
+function colourRun(body: Uint32Array, fns: Int32Array, x0: number, x1: number, colours: CodeColours, runs: FunctionRun[]): void {
+  spread(fns, x0, x1);
+  for (let x = x0; x < x1; x++) {
+    const fn = fns[x]!;
+    if (fn < 0) continue;
+    body[x] = ((colours.inks.of(fn) & 0xffffff) | (body[x]! & 0xff000000)) >>> 0;
+    const last = runs.at(-1);
+    if (last?.x1 === x && last.fn === fn) last.x1 = x + 1;
+    else runs.push({ x0: x, x1: x + 1, fn });
+  }
 }
 
 /** Runs at the edges of the view take samples from outside of it, as far as these are the nearest. */

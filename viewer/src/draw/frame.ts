@@ -9,10 +9,10 @@ import { instant, tickLabel, tickStep } from "../view/units";
 import { shortName } from "../view/code-name";
 import { drawArea } from "./area";
 import { drawArrows } from "./arrows";
-import { colourByFunction, ticksOf } from "./code-rows";
+import { colourByFunction, colourCpuByFunction, ticksOf, type CodeColours, type FunctionRun } from "./code-rows";
 import { drawCounter } from "./counter";
 import { paintLine, type Span, type Style } from "./lines";
-import { css, isWait, meaningColour, onColour } from "./palette";
+import { css, Inks, isWait, meaningColour, onColour } from "./palette";
 import { SvgPen, type Pen } from "./pen";
 import { AXIS, threadName, visibleRows, visibleTracks, type Placed, type Scene } from "./scene";
 
@@ -112,6 +112,8 @@ export class Painter {
     placed.forEach((at, r) => {
       const { line } = at.row;
       if (line.kind === Kind.Counter || line.kind === Kind.Instant) return;
+      // Of a CPU's threads; functions come before them.
+      const names: { x0: number; x1: number; value: number }[] = [];
       const target = {
         body: pixels,
         edge: edgePixels,
@@ -123,16 +125,19 @@ export class Painter {
         label: (x0: number, x1: number, value: number) => {
           // Where functions are shown, they say what ran.
           if (byFunction && line.kind === Kind.State && value === State.Running) return;
-          if (labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value, placed: at });
+          if (byFunction && line.kind === Kind.Cpu) names.push({ x0, x1, value });
+          else if (labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value, placed: at });
         },
       };
       const ok = paintLine(line, span, styleOf(scene, line), (u) => recording.want(line, u), target);
       complete &&= ok;
-      if (byFunction && line.kind === Kind.State) {
-        for (const { x0, x1, fn } of colourByFunction(pixels.subarray(target.at, target.at + width), span, scene.code!.paths, byFunction, line.owner, stateAt(scene, line, view.t0)?.[0], stateAt(scene, line, view.t1)?.[1])) {
-          if (x1 - x0 >= 44 * dpr && labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value: State.Running, placed: at, fn });
-        }
-      }
+      if (!byFunction || (line.kind !== Kind.State && line.kind !== Kind.Cpu)) return;
+      const runs = functionRuns(scene, line, span, pixels.subarray(target.at, target.at + width), byFunction);
+      const add = (x0: number, x1: number, value: number, fn?: number): void => {
+        if (x1 - x0 >= 44 * dpr && labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value, placed: at, ...(fn !== undefined && { fn }) });
+      };
+      for (const { x0, x1, fn } of runs) add(x0, x1, line.kind === Kind.State ? State.Running : 0, fn);
+      for (const { x0, x1, value } of names) if (!runs.some((run) => run.x0 < x1 && run.x1 > x0)) add(x0, x1, value);
     });
     // Body, edge, mark: height on the screen and first row of the image. The edge of a thin row must leave its body to be seen.
     const parts = ({ height }: Row): [number, number][] => (height > 10 ? [[height - 1, 0], [4, rows], [2, 2 * rows]] : [[height, 0], [height > 5 ? 2 : 1, rows], [1, 2 * rows]]);
@@ -272,13 +277,29 @@ export class Painter {
   }
 }
 
-/** Begin and end of the state of `line` at `t`, where it is decoded. */
+/** Begin and end of the item of `line`, of states or of a CPU, at `t`, where it is decoded. */
 function stateAt({ recording }: Scene, line: Line, t: number): [number, number] | undefined {
   const [first, last] = unitsBetween(line, t, t);
   const unit = first < last ? recording.peek(line, last - 1) : undefined;
   if (!unit) return undefined;
   const [i0, i1] = itemsBetween(unit, t, t);
   return i0 < i1 ? [unit.start[i1 - 1]!, unit.end[i1 - 1]!] : undefined;
+}
+
+/** A thread's number as a colour, which it is read back from: so the rules of pixels are those of the row itself. */
+const NUMBERS = new Inks((value) => value, 1 << 16);
+
+/** Gives the running pixels of a row of states or of a CPU the colours of functions. */
+function functionRuns(scene: Scene, line: Line, span: Span, body: Uint32Array, colours: CodeColours): FunctionRun[] {
+  const { paths } = scene.code!;
+  const [begun, until] = [stateAt(scene, line, span.t0)?.[0], stateAt(scene, line, span.t1)?.[1]];
+  if (line.kind === Kind.State) return colourByFunction(body, span, paths, colours, line.owner, begun, until);
+  const [threads, edge, mark] = [0, 1, 2].map(() => new Uint32Array(span.width)) as [Uint32Array, Uint32Array, Uint32Array];
+  const style: Style = { ...styleOf(scene, line), inks: NUMBERS, matches: undefined };
+  paintLine(line, span, style, (u) => scene.recording.peek(line, u), { body: threads, edge, mark, at: 0, labelWidth: Infinity, label: () => undefined });
+  // A pixel with nothing in it is 0, as a thread that is not known.
+  for (let x = 0; x < span.width; x++) threads[x] = ((threads[x]! & 255) << 16) | (threads[x]! & 0xff00) | ((threads[x]! >> 16) & 255);
+  return colourCpuByFunction(body, threads, span, paths, colours, begun, until);
 }
 
 /** A tick at the foot of a thread's states for each sample, where there is room. */

@@ -8,7 +8,7 @@ import type { Item } from "../data/query";
 import type { Recording } from "../data/recording";
 import { codeColour, css } from "../draw/palette";
 import { shortName } from "../view/code-name";
-import { threadLabel } from "./describe";
+import { itemThread, threadLabel } from "./describe";
 import { h } from "./dom";
 import type { ViewState } from "./state";
 import { swatch } from "./widgets";
@@ -40,12 +40,15 @@ export function stackLines(recording: Recording, paths: CallPaths, sample: numbe
  * and of recordings without samples. At most `most` frames of each stack.
  */
 export async function codeOf(state: ViewState, table: CallPathTable, item: Item, t: number, most: number): Promise<HTMLElement[]> {
-  if (!table.exists || item.line.kind !== Kind.State) return [];
+  const onCpu = item.line.kind === Kind.Cpu;
+  if (!table.exists || (!onCpu && item.line.kind !== Kind.State)) return [];
   const { recording, theme } = state;
   const paths = await table.read();
-  const thread = item.line.owner;
+  const thread = itemThread(item);
   const titled = (title: string, sample: number): HTMLElement[] => [h("div", { class: "stack-title" }, title), ...stackLines(recording, paths, sample, most, theme.dark)];
-  if (item.value === State.Running) {
+  if (onCpu || item.value === State.Running) {
+    // Other programs' threads are seldom sampled: nothing is missing there.
+    if (onCpu && (paths.samples.first[thread] ?? 0) === (paths.samples.first[thread + 1] ?? 0)) return [];
     const sample = runningAt(paths, thread, t, item.start, item.end);
     return sample < 0 ? [h("div", { class: "muted" }, "no sample was taken in this run")] : titled("ran", sample);
   }

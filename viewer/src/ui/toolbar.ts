@@ -78,7 +78,7 @@ function compactButton(state: ViewState, rows: Rows): HTMLElement {
 
 /** Pressed while running threads have the colours of their functions. */
 function functionsButton(state: ViewState): HTMLElement {
-  const toggle = button("Functions: running threads have the colours of the functions that samples found (x)", "Functions", () => state.setByFunction(!state.byFunction));
+  const toggle = button("Functions: running threads, also in the rows of CPUs, have the colours of the functions that samples found (x)", "Functions", () => state.setByFunction(!state.byFunction));
   const update = (): void => toggle.setAttribute("aria-pressed", String(state.byFunction));
   update();
   state.byFunctionChanged.on(update);

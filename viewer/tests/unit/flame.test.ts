@@ -6,7 +6,7 @@ import { CodeKind, Moment, treeOf, type CallPaths } from "../../src/data/call-pa
 import { addUp, byFunction, calleeTree, callerTree, Group, matched, runningAt, sandwich, waitAt, Weights, type Box, type CodeQuery } from "../../src/data/flame";
 import { State } from "../../src/data/index";
 import { compared, inCommon, pointsOf, sharesByFunction } from "../../src/data/flame-diff";
-import { CodeColours, colourByFunction } from "../../src/draw/code-rows";
+import { CodeColours, colourByFunction, colourCpuByFunction } from "../../src/draw/code-rows";
 import { stateColour } from "../../src/draw/palette";
 import { placeSandwich, placeTree } from "../../src/draw/flame";
 import { joined, outside } from "../../src/ui/code-subject";
@@ -211,6 +211,18 @@ void test("two recordings have their functions in common by name, module and kin
   // Which of the two old ones the third `init` would be is not known: it is new.
   assert.deepEqual(names(b), ["3 read", "0 main", "4 init", "5 fresh"]);
   assert.deepEqual([...b.frames.fn], [3, 0, 4, 5]);
+});
+
+void test("a CPU's pixels take the functions of the thread that had it", () => {
+  const paths = made([[-1, 0], [-1, 1], [-1, 2]], [{ time: 100, path: 0, weight: 1 }, { time: 145, path: 1, weight: 1 }, { thread: 1, time: 115, path: 2, weight: 1 }], 3);
+  const colours = new CodeColours(paths, false);
+  // Thread 0, then 1, then 0 again, then 2, which has no sample, then nobody; 10 ns a pixel.
+  const threads = Uint32Array.of(1, 1, 2, 2, 1, 1, 1, 3, 3, 0);
+  const body = Uint32Array.from(threads, (thread) => (thread === 0 ? 0 : 0x80123456));
+  const runs = colourCpuByFunction(body, threads, { t0: 90, t1: 190, width: 10, length: 1000 }, paths, colours);
+  assert.deepEqual(runs.map(({ x0, x1, fn }) => `${fn}:${x0}-${x1}`), ["0:0-2", "2:2-4", "1:4-7"]);
+  assert.deepEqual([body[7], body[9]], [0x80123456, 0], "without a sample a thread keeps its colour");
+  assert.equal(body[2]! >>> 24, 0x80, "as opaque as before");
 });
 
 void test("the rest of the time is what no span covers", () => {
