@@ -1,7 +1,7 @@
 //! Any bytes as a file of code with debug information, as the kernel's list of symbols, and as the map of a JIT compiler.
 //! Shared by the fuzz target and `crates/symbols/tests/names.rs`.
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, Tables};
-use kasuri_symbols::{Bytes, Event, Files, Opened, Why, build_id, run, tasks};
+use kasuri_symbols::{Bytes, Event, Files, List, Opened, Why, build_id, run, tasks};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,8 +26,9 @@ impl Files for Same {
     fn vdso(&self) -> Option<Bytes> {
         Some(self.0.clone())
     }
-    fn kernel(&self) -> Result<Bytes, Why> {
-        Ok(self.0.clone())
+    fn kernel(&self) -> Result<List, Why> {
+        let bytes: &[u8] = (*self.0).as_ref();
+        Ok(Box::new(std::io::Cursor::new(bytes.to_vec())))
     }
     fn jit_map(&self, _: i32) -> Result<Bytes, Why> {
         Ok(self.0.clone())

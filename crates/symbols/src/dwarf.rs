@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 /// Most bytes of one debug section, unpacked.
 const SECTION_BYTES_MAX: u64 = 2 << 30;
+/// Debug sections unpack to three to five times their size.
+const USUAL_RATIO: u64 = 6;
 /// Most calls of one address.
 const CALLS_MAX: usize = 256;
 
@@ -82,9 +84,26 @@ impl Lines<'_> {
     }
 }
 
+/// The sections that lines and inlined calls are found with. Others, as the places of variables, are as large, and unpacking
+/// them takes as long.
+const SECTIONS: [gimli::SectionId; 10] = [
+    gimli::SectionId::DebugAbbrev,
+    gimli::SectionId::DebugAddr,
+    gimli::SectionId::DebugAranges,
+    gimli::SectionId::DebugInfo,
+    gimli::SectionId::DebugLine,
+    gimli::SectionId::DebugLineStr,
+    gimli::SectionId::DebugRanges,
+    gimli::SectionId::DebugRngLists,
+    gimli::SectionId::DebugStr,
+    gimli::SectionId::DebugStrOffsets,
+];
+
 fn sections<'d>(file: &object::File<'d>) -> Sections<'d> {
     let load = |id: gimli::SectionId| -> Result<Cow<'d, [u8]>, std::convert::Infallible> {
-        Ok(section(file, id.name()).unwrap_or_default())
+        let is_read = SECTIONS.contains(&id);
+        let bytes = is_read.then(|| section(file, id.name())).flatten();
+        Ok(bytes.unwrap_or_default())
     };
     match Sections::load(load) {
         Ok(sections) => sections,
@@ -99,12 +118,13 @@ fn section<'d>(file: &object::File<'d>, name: &str) -> Option<Cow<'d, [u8]>> {
     };
     let data = section.compressed_data().ok()?;
     let bytes = data.uncompressed_size.min(SECTION_BYTES_MAX);
-    // The size is a claim of the file: memory is taken as the contents come.
-    let mut unpacked = Vec::new();
+    // The size is a claim of the file: beyond the usual, memory is taken as the contents come.
+    let usual = bytes.min(data.data.len() as u64 * USUAL_RATIO);
+    let mut unpacked = Vec::with_capacity(usual as usize);
     match data.format {
         CompressionFormat::None => return Some(Cow::Borrowed(data.data)),
         CompressionFormat::Zlib => {
-            let reader = flate2::read::ZlibDecoder::new(data.data);
+            let reader = flate2::bufread::ZlibDecoder::new(data.data);
             reader.take(bytes).read_to_end(&mut unpacked).ok()?;
         }
         CompressionFormat::Zstandard => {

@@ -131,30 +131,35 @@ impl<'a, 'd> Lookup<'a, 'd> {
             if n % 1024 == 1023 && stop() {
                 return;
             }
-            let is_code = match symbol.kind() {
-                SymbolKind::Text => true,
-                // A label in assembly has no type.
-                SymbolKind::Unknown => (symbol.section_index())
-                    .and_then(|ix| file.section_by_index(ix).ok())
-                    .is_some_and(|s| s.kind() == SectionKind::Text),
-                _ => false,
-            };
+            let (start, size) = (symbol.address(), symbol.size());
+            // Most symbols end here, before their names are read.
+            if !self.wants(start, size) || !is_code(&file, &symbol) {
+                continue;
+            }
             let Ok(name) = symbol.name() else { continue };
             // `$x` and the like mark what follows, on ARM and RISC-V.
-            if !is_code || symbol.is_undefined() || name.is_empty() || name.starts_with('$') {
+            if name.is_empty() || name.starts_with('$') {
                 continue;
             }
             let is_global = symbol.is_global();
-            let start = symbol.address();
             self.add(
                 Symbol {
                     start,
                     is_global,
                     name,
                 },
-                symbol.size(),
+                size,
             );
         }
+    }
+
+    /// Whether a symbol with this extent may change what is known.
+    fn wants(&self, start: u64, size: u64) -> bool {
+        let from = self.addresses.partition_point(|(a, _)| *a < start);
+        let Some(&(address, _)) = self.addresses.get(from) else {
+            return false;
+        };
+        size == 0 || address < start.saturating_add(size) || start > self.last_start[from]
     }
 
     fn add(&mut self, symbol: Symbol<'d>, size: u64) {
@@ -200,6 +205,18 @@ impl<'a, 'd> Lookup<'a, 'd> {
         }
         places
     }
+}
+
+fn is_code<'d>(file: &object::File<'d>, symbol: &object::Symbol<'d, '_>) -> bool {
+    let is_code = match symbol.kind() {
+        SymbolKind::Text => true,
+        // A label in assembly has no type.
+        SymbolKind::Unknown => (symbol.section_index())
+            .and_then(|ix| file.section_by_index(ix).ok())
+            .is_some_and(|s| s.kind() == SectionKind::Text),
+        _ => false,
+    };
+    is_code && !symbol.is_undefined()
 }
 
 /// Sections of code; segments, of a file that has no sections.

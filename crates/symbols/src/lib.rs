@@ -29,13 +29,17 @@ mod work;
 
 pub use elf::{build_id, loaded};
 pub use source::{Files, Opened, Task, tasks};
-pub use work::{Event, Phase, run};
+pub use work::{Event, Phase, costly, run};
 
 use kasuri_format::call_paths::{Call, NONE, Tables};
+use std::io::BufRead;
 use std::sync::Arc;
 
 /// Bytes of an open file. They stay readable as long as this lives, also when the file is cut.
 pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// A list in text that is read once, from its start.
+pub type List = Box<dyn BufRead + Send>;
 
 /// The reason that a frame has no name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -3,10 +3,11 @@
 //! A file counts only if it is the one that ran: its build-id is that of the module, or, where the module has none, it has not
 //! changed since the recording began. Otherwise its names would be wrong, which is worse than none.
 use crate::elf::{self, Facts};
-use crate::{Bytes, Why};
+use crate::{Bytes, List, Why};
 use kasuri_format::call_paths::{Module, ModuleKind, NONE, Tables};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 /// Files of modules that are opened at once; those with the most frames come first.
 const MODULES_MAX: usize = 4096;
@@ -37,7 +38,7 @@ pub trait Files {
     ///
     /// # Errors
     /// The reason that there is none.
-    fn kernel(&self) -> Result<Bytes, Why>;
+    fn kernel(&self) -> Result<List, Why>;
     /// The perf map of a process.
     ///
     /// # Errors
@@ -75,7 +76,7 @@ pub(crate) enum Source {
         /// What that shares with others (`dwz`).
         shared: Option<Bytes>,
     },
-    Kernel(Bytes),
+    Kernel(Mutex<List>),
     Jit(Bytes),
     Nothing(Why),
 }
@@ -126,7 +127,10 @@ fn find(module: &Module, files: &dyn Files) -> Source {
             });
             source.unwrap_or(Source::Nothing(Why::Replaced))
         }
-        ModuleKind::Kernel => files.kernel().map_or_else(Source::Nothing, Source::Kernel),
+        ModuleKind::Kernel => {
+            let list = files.kernel();
+            list.map_or_else(Source::Nothing, |list| Source::Kernel(Mutex::new(list)))
+        }
         ModuleKind::Jit => {
             let map = files.jit_map(module.pid);
             map.map_or_else(Source::Nothing, Source::Jit)

@@ -39,6 +39,29 @@ pub enum Event {
     Nameless(usize, Why),
 }
 
+/// The files of separate debug information, smallest first, that are beyond so many bytes together, as what [`run`] should leave out: of
+/// these only the symbol tables are read.
+pub fn costly(tasks: &[Task], bytes: u64) -> Vec<(usize, Phase)> {
+    let size = |task: &Task| match &task.source {
+        Source::Elf {
+            debug: Some(debug), ..
+        } => Some((**debug).as_ref().len() as u64),
+        _ => None,
+    };
+    let sizes = tasks
+        .iter()
+        .zip(0..)
+        .filter_map(|(t, ix)| Some((size(t)?, ix)));
+    let mut sizes: Vec<(u64, usize)> = sizes.collect();
+    sizes.sort_unstable();
+    let mut sum = 0u64;
+    let beyond = sizes.into_iter().filter(|(size, _)| {
+        sum = sum.saturating_add(*size);
+        sum > bytes
+    });
+    beyond.map(|(_, ix)| (ix, Phase::Lines)).collect()
+}
+
 struct Run<'a> {
     tasks: &'a [Task],
     skip: &'a [(usize, Phase)],
@@ -98,7 +121,7 @@ impl Run<'_> {
                     places.iter().map(|p| Some(call(p.function()?.to_owned()))),
                 );
             }
-            Source::Kernel(list) => match text::kernel((**list).as_ref(), &task.addresses) {
+            Source::Kernel(list) => match text::kernel(&mut *lock(list), &task.addresses) {
                 Ok(calls) => self.tell_calls(task, calls.into_iter()),
                 Err(()) => (self.tell)(Event::Nameless(ix, Why::KernelHidden)),
             },

@@ -1,6 +1,6 @@
 //! Names of addresses in real ELF files, which the C compiler of the machine makes; and damaged copies of them.
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, Names, Tables};
-use kasuri_symbols::{Bytes, Event, Files, Opened, Phase, Why, build_id, run, tasks};
+use kasuri_symbols::{Bytes, Event, Files, List, Opened, Phase, Why, build_id, costly, run, tasks};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -104,9 +104,9 @@ impl Files for Fake {
     fn vdso(&self) -> Option<Bytes> {
         None
     }
-    fn kernel(&self) -> Result<Bytes, Why> {
+    fn kernel(&self) -> Result<List, Why> {
         let bytes = self.kernel.clone().ok_or(Why::KernelHidden)?;
-        Ok(Arc::new(bytes))
+        Ok(Box::new(std::io::Cursor::new(bytes)))
     }
     fn jit_map(&self, _: i32) -> Result<Bytes, Why> {
         let bytes = self.jit.clone().ok_or(Why::NoJitMap)?;
@@ -223,6 +223,39 @@ fn separate_debug_files_are_found_by_build_id_and_by_link() {
     ] {
         assert_eq!(names(&tables, &files).0, [""]);
     }
+}
+
+#[test]
+fn of_separate_debug_files_beyond_the_limit_only_symbols_are_read() {
+    let Some(built) = built() else { return };
+    let tables = tables(
+        ModuleKind::Elf,
+        build_id(&built.file("p")),
+        &[built.inside("main")],
+    );
+    let debug = built.file("p.debug");
+    let bytes = debug.len() as u64;
+    let files = Fake::default()
+        .with("/bin/p", built.file("linked"))
+        .with("/bin/p.debug", debug);
+    let tasks = tasks(&tables, &[0], &files);
+    assert_eq!(costly(&tasks, bytes), []);
+    let skip = costly(&tasks, bytes - 1);
+    assert_eq!(skip, [(0, Phase::Lines)]);
+    let found = Mutex::new(Vec::new());
+    run(&tasks, 1, &skip, &|| false, &|event| {
+        if let Event::Names(names) = event {
+            found.lock().unwrap().extend(names);
+        }
+    });
+    let found = found.into_inner().unwrap();
+    let [names] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (&*names.calls[0].function, names.calls[0].line),
+        ("main", 0)
+    );
 }
 
 #[test]

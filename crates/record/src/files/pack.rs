@@ -16,10 +16,10 @@ use crate::guard::safefs::{Access, Held};
 use crate::guard::sigbus::Guarded;
 use crate::kernel::perf;
 use crate::losses::Losses;
-use crate::names::{Found, Naming, Request};
+use crate::names::{DEBUG_BYTES_PER_SAMPLE, Found, Naming, Request};
 use crate::notice::{Notice, Notify, Summary};
 use crate::quote::shell_word;
-use kasuri_format::call_paths::{Tables, read_log};
+use kasuri_format::call_paths::{SampleKind, Tables, read_log};
 use kasuri_format::container::{
     BlockKind, EncodeOptions, EncodedBlocks, Recording, Writer, encode_annotation_blocks,
     encode_kernel_blocks, encode_perf_blocks, encode_sample_blocks,
@@ -254,7 +254,12 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
     let pids = procs.iter().map(|p| p.pid);
     let naming = write_call_paths(dirs[0], &mut writer, &mut packed).map_err(write_error)?;
     // Begun before the threads that encode are made, and finished after them.
-    let naming = naming.map(|tables| Naming::start(Request::of(tables, &meta, pids)));
+    let naming = naming.map(|(tables, n_samples)| {
+        Naming::start(Request {
+            debug_bytes: n_samples.saturating_mul(DEBUG_BYTES_PER_SAMPLE),
+            ..Request::of(tables, &meta, pids)
+        })
+    });
     write_events(dirs, &meta, &mut writer, &mut packed, outside)?;
     if let Some(naming) = naming {
         write_names(&naming.finish(), &mut writer, outside).map_err(write_error)?;
@@ -275,7 +280,7 @@ fn write_call_paths(
     dir: &Held,
     writer: &mut Writer<BufWriter<File>>,
     packed: &mut Packed,
-) -> io::Result<Option<Tables>> {
+) -> io::Result<Option<(Tables, u64)>> {
     let rows: Vec<SamplingRow> = lines(dir, SAMPLING, packed);
     if !rows.is_empty() {
         writer.sampling(&rows)?;
@@ -298,7 +303,9 @@ fn write_call_paths(
     let blocks = encode_sample_blocks(&log.samples, &EncodeOptions::default());
     packed.samples += log.samples.len() as u64;
     writer.blocks(&blocks)?;
-    Ok(Some(log.tables))
+    let on_cpu = log.samples.iter().filter(|s| s.kind == SampleKind::OnCpu);
+    let n_on_cpu = on_cpu.count() as u64;
+    Ok(Some((log.tables, n_on_cpu)))
 }
 
 /// Writes the names that were found, and says when there was no time for all.

@@ -105,6 +105,12 @@ impl Guarded {
     }
 }
 
+impl AsRef<[u8]> for Guarded {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 impl Drop for Guarded {
     fn drop(&mut self) {
         // Before the range is unmapped: the kernel may then give it to another mapping, over which the handler must

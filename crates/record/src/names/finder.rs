@@ -5,10 +5,11 @@
 use super::Request;
 use crate::guard::safefs::{self, Access, Held};
 use crate::guard::sigbus::Guarded;
-use kasuri_symbols::{Bytes, Files, Opened, Why};
+use kasuri_symbols::{Bytes, Files, List, Opened, Why};
 use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::{BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,15 +20,6 @@ const SPACES_MAX: usize = 15;
 const PIDS_MAX: usize = 4096;
 /// Bytes of a list of symbols in text.
 const LIST_BYTES_MAX: u64 = 256 << 20;
-
-/// A mapped file.
-struct Mapped(Guarded);
-
-impl AsRef<[u8]> for Mapped {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes()
-    }
-}
 
 pub(super) struct Finder<'a> {
     request: &'a Request,
@@ -77,12 +69,14 @@ impl Files for Finder<'_> {
         crate::host::vdso().map(|bytes| Arc::new(bytes) as Bytes)
     }
 
-    fn kernel(&self) -> Result<Bytes, Why> {
+    fn kernel(&self) -> Result<List, Why> {
         if !self.request.is_this_boot {
             return Err(Why::OtherBoot);
         }
-        let list = safefs::open_regular(Path::new("/proc/kallsyms")).ok();
-        read(list.ok_or(Why::KernelHidden)?).ok_or(Why::KernelHidden)
+        let list = safefs::open_regular(Path::new("/proc/kallsyms"));
+        let list = list.map_err(|_| Why::KernelHidden)?;
+        let list = BufReader::with_capacity(64 << 10, list.take(LIST_BYTES_MAX));
+        Ok(Box::new(list))
     }
 
     fn jit_map(&self, pid: i32) -> Result<Bytes, Why> {
@@ -107,7 +101,7 @@ fn opened(file: &File) -> Option<Opened> {
     let changed_ns = changed_ns(file)?;
     let map = Guarded::read_only(file).ok()?;
     Some(Opened {
-        bytes: Arc::new(Mapped(map)),
+        bytes: Arc::new(map),
         changed_ns,
     })
 }

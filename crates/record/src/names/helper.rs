@@ -192,10 +192,12 @@ fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe:
         teller.tell(TASK, ix, task.module, &[]);
     }
     let stop = || Instant::now() >= deadline;
+    let costly = kasuri_symbols::costly(&tasks, request.debug_bytes);
+    let skip = [skip, &costly].concat();
     kasuri_symbols::run(
         &tasks,
         request.n_threads,
-        skip,
+        &skip,
         &stop,
         &|event| match event {
             Event::Began(ix, phase) => {

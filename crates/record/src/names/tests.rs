@@ -42,6 +42,7 @@ fn request(modules: Vec<Module>, frames: &[(u32, u64)]) -> Request {
         began_ns: now_ns(),
         is_this_boot: true,
         debug_dirs: vec!["/usr/lib/debug".into()],
+        debug_bytes: u64::MAX,
         fetched: HashMap::new(),
         limit: Duration::from_secs(60),
         patience: Duration::from_secs(30),
