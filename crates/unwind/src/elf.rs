@@ -3,6 +3,9 @@
 //! Program headers are used where possible, so that files without sections work too: the kernel and the dynamic linker use
 //! no other. The file may be anything that a program has mapped, so that every number in it is checked before use.
 use crate::cpu::Cpu;
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::rc::Rc;
 
 /// Most bytes of unwind information that are read of one file; the largest browsers have 30 MB.
 pub(crate) const UNWIND_BYTES_MAX: u64 = 64 << 20;
@@ -27,6 +30,42 @@ const NT_GNU_BUILD_ID: u32 = 3;
 pub trait ReadAt {
     /// Exactly `len` bytes from `offset` on; `None`: there are fewer, or they cannot be read.
     fn read_at(&self, offset: u64, len: usize) -> Option<Vec<u8>>;
+
+    /// The same, for long: a mapped file need not copy them.
+    fn part(&self, offset: u64, len: usize) -> Option<Bytes> {
+        let bytes = self.read_at(offset, len)?;
+        Bytes::of(Rc::new(bytes), 0..len)
+    }
+}
+
+/// A part of what may be shared: of a mapped file, or of memory.
+#[derive(Clone)]
+pub struct Bytes {
+    all: Rc<dyn AsRef<[u8]>>,
+    range: Range<usize>,
+}
+
+impl Bytes {
+    /// A part of these bytes, whose length must not change; `None`: they are fewer.
+    pub fn of(all: Rc<dyn AsRef<[u8]>>, range: Range<usize>) -> Option<Bytes> {
+        (*all).as_ref().get(range.clone())?;
+        Some(Bytes { all, range })
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let all = (*self.all).as_ref();
+        all.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bytes({})", self.range.len())
+    }
 }
 
 impl ReadAt for Vec<u8> {
@@ -55,10 +94,10 @@ struct Segment {
 }
 
 /// A part of the file, and its address as the file states it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) address: u64,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Bytes,
 }
 
 /// What unwinding needs of one file.
@@ -138,7 +177,7 @@ impl Elf {
         let segment = loads.find(holds)?;
         let skipped = address - segment.address;
         let len = (segment.file_bytes - skipped).min(limit);
-        let bytes = file.read_at(
+        let bytes = file.part(
             segment.offset.checked_add(skipped)?,
             usize::try_from(len).ok()?,
         )?;
@@ -212,7 +251,7 @@ fn read_unwind_section(file: &dyn ReadAt, header: &[u8]) -> Option<Unwind> {
         table: None,
         frames: Part {
             address: u64_at(header, 16)?,
-            bytes: file.read_at(offset, len as usize)?,
+            bytes: file.part(offset, len as usize)?,
         },
     })
 }

@@ -21,7 +21,7 @@ mod rules;
 mod walk;
 
 pub use cpu::{Cpu, N_REGISTERS, Registers, Stack};
-pub use elf::ReadAt;
+pub use elf::{Bytes, ReadAt};
 pub use intern::Interner;
 pub use maps::{Backing, MAPPINGS_MAX, Mapping, backing, parse_maps};
 pub use walk::{Counts, DEPTH_MAX, File, Files, Unwinder};

@@ -6,6 +6,7 @@ use gimli::{
     Location, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext, UnwindExpression,
     UnwindSection, Value,
 };
+use std::ops::Range;
 use std::rc::Rc;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
@@ -139,41 +140,40 @@ impl Information {
         (table + self.frames.bytes.len()) as u64
     }
 
-    /// Ranges between functions, from the end of one to the start of the next, that are `least` bytes long or more. What
-    /// lies before the first function or after the last counts as such a range too.
-    pub(crate) fn gaps(&self, least: u64) -> Vec<(u64, u64)> {
-        let (bases, section) = (self.bases(), self.section());
-        let end_of = |at: u64| {
-            let offset = usize::try_from(at.checked_sub(self.frames.address)?).ok()?;
-            let function = section.fde_from_offset(&bases, offset.into(), EhFrame::cie_from_offset);
-            Some(function.ok()?.end_address())
-        };
-        // Address of a function, and the place of its information or its end.
-        let functions: Vec<(u64, u64)> = match &self.table {
-            Table::Header(part) => header_entries(part).unwrap_or_default(),
-            Table::Index(functions) => functions.iter().map(|&(s, e, _)| (s, e)).collect(),
-        };
-        let is_header = matches!(self.table, Table::Header(_));
-        let mut gaps = Vec::new();
-        let Some(&(first, _)) = functions.first() else {
-            return gaps;
-        };
-        gaps.extend((first >= least).then_some((0, first)));
-        let starts = functions.iter().skip(1).map(|f| f.0).chain([u64::MAX]);
-        for (&(start, place), next) in functions.iter().zip(starts) {
-            if next.saturating_sub(start) < least {
-                continue;
+    /// The range without rules in which an address lies, from the end of the function before it to the start of the one after
+    /// it. What lies before the first function or after the last is such a range too.
+    pub(crate) fn gap(&self, address: u64) -> Option<Range<u64>> {
+        let (before, next) = match &self.table {
+            Table::Header(part) => {
+                let entries = header_entries(part)?;
+                let entry = |ix: usize| header_entry(part, entries.get(ix)?);
+                let after = entries
+                    .partition_point(|e| header_entry(part, e).is_some_and(|f| f.0 <= address));
+                let before = match after.checked_sub(1) {
+                    Some(ix) => Some(self.end_of(entry(ix)?.1)?),
+                    None => None,
+                };
+                (before, entry(after).map(|f| f.0))
             }
-            let end = match is_header {
-                true => end_of(place),
-                false => Some(place),
-            };
-            if let Some(end) = end.filter(|&end| end >= start && next.saturating_sub(end) >= least)
-            {
-                gaps.push((end, next));
+            Table::Index(functions) => {
+                let after = functions.partition_point(|&(start, ..)| start <= address);
+                let before = after.checked_sub(1).map(|ix| functions[ix].1);
+                (before, functions.get(after).map(|f| f.0))
             }
+        };
+        if before.is_none() && next.is_none() {
+            return None;
         }
-        gaps
+        let start = before.unwrap_or(0);
+        (start <= address).then(|| start..next.unwrap_or(u64::MAX))
+    }
+
+    /// The end of the function whose information is at an address of the file.
+    fn end_of(&self, place: u64) -> Option<u64> {
+        let offset = usize::try_from(place.checked_sub(self.frames.address)?).ok()?;
+        let (bases, section) = (self.bases(), self.section());
+        let function = section.fde_from_offset(&bases, offset.into(), EhFrame::cie_from_offset);
+        Some(function.ok()?.end_address())
     }
 
     fn bases(&self) -> gimli::BaseAddresses {
@@ -369,19 +369,23 @@ impl Information {
     }
 }
 
-/// Addresses of functions and of their information, as the file's table has them; `None`: it is not of the form that all
-/// linkers write, 4 bytes for each, relative to the table.
-fn header_entries(table: &Part) -> Option<Vec<(u64, u64)>> {
+/// The entries of the file's table, in order of address; `None`: it is not of the form that all linkers write, 4 bytes for each
+/// number, relative to the table.
+fn header_entries(table: &Part) -> Option<&[[u8; 8]]> {
     let bytes = &table.bytes;
     let is_usual = bytes.get(..4)? == [1, 0x1b, 0x03, 0x3b];
     let n = u32::from_le_bytes(*bytes.get(8..)?.first_chunk()?) as usize;
-    let entries = bytes.get(12..)?.chunks_exact(8).take(n);
+    let (entries, _) = bytes.get(12..)?.as_chunks();
+    is_usual.then(|| &entries[..n.min(entries.len())])
+}
+
+/// The addresses of a function and of its information.
+fn header_entry(table: &Part, entry: &[u8; 8]) -> Option<(u64, u64)> {
     let at = |word: &[u8]| {
         let relative = i32::from_le_bytes(*word.first_chunk()?);
         Some(table.address.wrapping_add_signed(relative.into()))
     };
-    let entries = entries.map(|e| Some((at(e)?, at(&e[4..])?)));
-    is_usual.then(|| entries.collect()).flatten()
+    Some((at(entry)?, at(&entry[4..])?))
 }
 
 /// x86 names the instruction pointer 16 in expressions, as for the stubs that call functions of other files.

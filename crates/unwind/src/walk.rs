@@ -7,6 +7,7 @@ use crate::rules::{Information, Rule, Stop};
 use gimli::UnwindContext;
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, PathEnd};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Most frames of a path.
@@ -51,8 +52,29 @@ pub trait Files {
 struct Image {
     elf: Elf,
     information: Option<Information>,
-    /// Ranges of addresses without rules whose code has frame pointers.
-    framed: Vec<(u64, u64)>,
+    /// Those that were looked at.
+    gaps: Vec<Gap>,
+}
+
+/// A long range of a file without rules.
+#[derive(Debug)]
+struct Gap {
+    range: Range<u64>,
+    /// The code in it, if it has frame pointers.
+    framed: Option<Range<u64>>,
+}
+
+/// What leads to the caller of a frame.
+#[derive(Debug)]
+enum Way {
+    Rule(Rc<Rule>),
+    /// The frame pointer, in code that always has it.
+    Pointer,
+    /// The frame pointer, in code of an ELF file without rules that seems to have it.
+    Framed,
+    /// It has no caller: the kernel begins there.
+    Entry,
+    Unknown,
 }
 
 impl Image {
@@ -219,13 +241,11 @@ impl Unwinder {
             if self.chain.len() >= DEPTH_MAX {
                 return PathEnd::TooDeep;
             }
-            let (caller, is_signal) = self.caller(code, address, &registers, stack);
-            let caller = match caller {
-                Ok(next) if self.is_framed(code, address) => {
+            let way = self.way(pid, entry, address, files);
+            let caller = match self.caller(&way, code, &registers, stack) {
+                Ok(next) if matches!(way, Way::Framed) => {
                     self.check_framed(pid, &registers, next, files)
                 }
-                // What is read as 0 there need not be the mark of an outermost frame.
-                Err(Stop::Outermost) if self.is_framed(code, address) => Err(Stop::Unknown),
                 caller => caller,
             };
             let next = match caller {
@@ -238,7 +258,7 @@ impl Unwinder {
             if next.ip == registers.ip && next.get(sp) == registers.get(sp) {
                 return PathEnd::NoRule;
             }
-            inside = if is_signal {
+            inside = if matches!(way, Way::Rule(rule) if rule.is_signal) {
                 next.ip
             } else {
                 next.ip.wrapping_sub(1)
@@ -247,40 +267,83 @@ impl Unwinder {
         }
     }
 
-    fn caller(
-        &mut self,
-        code: Code,
-        address: u64,
-        registers: &Registers,
-        stack: &Stack<'_>,
-    ) -> (Result<Registers, Stop>, bool) {
-        if let Some(image) = code.image
-            && let Some(rule) = self.rule(image, address)
-            && let Some(information) = &self.images[image].information
-        {
-            let caller = information.caller(&rule, self.cpu, registers, stack);
-            return (caller, rule.is_signal);
+    /// How to find the caller of code at an address of its file.
+    fn way(&mut self, pid: i32, entry: &Entry, address: u64, files: &mut dyn Files) -> Way {
+        let code = self.code(pid, entry, files);
+        if let Some(image) = code.image {
+            if let Some(rule) = self.rule(image, address) {
+                return Way::Rule(rule);
+            }
+            if self.images[image].is_at_entry(address) {
+                return Way::Entry;
+            }
+            if self.is_framed(image, address, &mut || files.open(pid, &entry.mapping)) {
+                return Way::Framed;
+            }
         }
-        if code
-            .image
-            .is_some_and(|ix| self.images[ix].is_at_entry(address))
-        {
-            return (Err(Stop::Outermost), false);
-        }
-        match code.has_frame_pointers || self.is_framed(code, address) {
-            true => (by_frame_pointer(self.cpu, registers, stack), false),
-            false => (Err(Stop::Unknown), false),
+        match code.has_frame_pointers {
+            true => Way::Pointer,
+            false => Way::Unknown,
         }
     }
 
-    /// Whether the address lies in code of an ELF file that has frame pointers and no rules.
-    fn is_framed(&self, code: Code, address: u64) -> bool {
-        code.image.is_some_and(|image| {
-            let ranges = &self.images[image].framed;
-            ranges
-                .iter()
-                .any(|&(start, end)| start <= address && address < end)
-        })
+    fn caller(
+        &self,
+        way: &Way,
+        code: Code,
+        registers: &Registers,
+        stack: &Stack<'_>,
+    ) -> Result<Registers, Stop> {
+        match way {
+            Way::Rule(rule) => {
+                let image = code.image.and_then(|image| self.images.get(image));
+                let information = image.and_then(|i| i.information.as_ref());
+                let information = information.ok_or(Stop::Unknown)?;
+                information.caller(rule, self.cpu, registers, stack)
+            }
+            Way::Entry => Err(Stop::Outermost),
+            Way::Pointer => by_frame_pointer(self.cpu, registers, stack),
+            Way::Framed => match by_frame_pointer(self.cpu, registers, stack) {
+                // What is read as 0 there need not be the mark of an outermost frame.
+                Err(Stop::Outermost) => Err(Stop::Unknown),
+                caller => caller,
+            },
+            Way::Unknown => Err(Stop::Unknown),
+        }
+    }
+
+    /// Whether the address lies in code of an ELF file that has frame pointers and no rules. The file is read when the first
+    /// address of a range without rules is asked for.
+    fn is_framed(
+        &mut self,
+        image: usize,
+        address: u64,
+        open: &mut dyn FnMut() -> Option<File>,
+    ) -> bool {
+        let Image {
+            elf,
+            information,
+            gaps,
+        } = &self.images[image];
+        let has = |range: &Range<u64>| range.contains(&address);
+        if let Some(gap) = gaps.iter().find(|gap| has(&gap.range)) {
+            return gap.framed.as_ref().is_some_and(has);
+        }
+        let range = information.as_ref().and_then(|i| i.gap(address));
+        let Some(range) = range.filter(|r| r.end.saturating_sub(r.start) >= FRAMED_BYTES) else {
+            return false;
+        };
+        if gaps.len() >= FRAMED_MAX {
+            return false;
+        }
+        let is_it = |file: &File| self.files.get(&file.key) == Some(&Some(image));
+        let Some(file) = open().filter(is_it) else {
+            return false;
+        };
+        let framed = framed(elf, &range, &*file.bytes, self.cpu);
+        let is_framed = framed.as_ref().is_some_and(has);
+        self.images[image].gaps.push(Gap { range, framed });
+        is_framed
     }
 
     /// A caller that was found by a frame pointer in an ELF file. The pointer that it hands on must lie above, unless its
@@ -413,9 +476,6 @@ impl Unwinder {
     fn add_image(&mut self, bytes: &dyn ReadAt) -> Option<usize> {
         let mut elf = Elf::read(bytes, self.cpu)?;
         let information = Information::of(&mut elf);
-        let framed = information
-            .as_ref()
-            .map_or_else(Vec::new, |i| framed(&elf, i, bytes, self.cpu));
         let len = information.as_ref().map_or(0, Information::len);
         if self.unwind_bytes + len > UNWIND_BYTES_MAX {
             return None;
@@ -424,27 +484,20 @@ impl Unwinder {
         self.images.push(Image {
             elf,
             information,
-            framed,
+            gaps: Vec::new(),
         });
         Some(self.images.len() - 1)
     }
 }
 
-/// The ranges of a file without rules whose code sets up frame pointers. Code that was compiled without unwind information
+/// The code in a range of a file without rules, if it sets up frame pointers. Code that was compiled without unwind information
 /// and without frame pointers has long ranges too, and uses the register for anything.
-fn framed(elf: &Elf, information: &Information, file: &dyn ReadAt, cpu: Cpu) -> Vec<(u64, u64)> {
-    let gaps = information.gaps(FRAMED_BYTES);
-    let ranges = gaps
-        .into_iter()
-        .take(FRAMED_MAX)
-        .filter_map(|(start, end)| {
-            let code = elf.code(file, start, end, FRAMED_BYTES_MAX)?;
-            let len = code.bytes.len();
-            let is_framed =
-                len as u64 >= FRAMED_BYTES && cpu.frames_set_up(&code.bytes) >= len / FRAMED_EACH;
-            is_framed.then_some((code.address, code.address + len as u64))
-        });
-    ranges.collect()
+fn framed(elf: &Elf, range: &Range<u64>, file: &dyn ReadAt, cpu: Cpu) -> Option<Range<u64>> {
+    let code = elf.code(file, range.start, range.end, FRAMED_BYTES_MAX)?;
+    let len = code.bytes.len();
+    let is_framed =
+        len as u64 >= FRAMED_BYTES && cpu.frames_set_up(&code.bytes) >= len / FRAMED_EACH;
+    is_framed.then_some(code.address..code.address + len as u64)
 }
 
 fn next(interner: &mut Interner, caller: u32, module: u32, address: u64) -> u32 {

@@ -36,15 +36,18 @@ use ring::{PerCpu, Ring};
 use state::{State, thread_cpu_ns};
 use std::os::fd::OwnedFd;
 
-/// Bytes of the stack that are copied at first.
-const STACK_BYTES: u32 = 16 << 10;
-/// Pages of a ring: up to 8 MiB where pages are small, for 500 samples of the first size; of all rings together at most this
+/// Bytes of the stack that are copied at first. The kernel copies no more than there is, but a record takes its full size in the ring.
+const STACK_BYTES: u32 = 32 << 10;
+/// At first, in the small ring of a user without privileges.
+const STACK_BYTES_OWN: u32 = 16 << 10;
+/// Pages of a ring: up to 8 MiB where pages are small, for 250 samples of the first size; of all rings together at most this
 /// share of the free memory. A user without privileges gets less.
 const RING_PAGES: usize = 2048;
 const RINGS_SHARE: u64 = 64;
 const RING_PAGES_OWN: usize = 32;
-/// Stacks after which their size is judged.
-const JUDGED: u64 = 64;
+/// Copies that were too short, at least this many and more than one of so many, are a reason for longer ones.
+const CUT_MIN: u64 = 2;
+const CUT_ONE_OF: u64 = 200;
 
 /// What a recording's samples will be taken with.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +96,7 @@ impl Plan {
         };
         let stack_bytes = match options.stacks {
             Stacks::Deep => STACK_BYTES_MAX,
+            _ if reach == Reach::Own => STACK_BYTES_OWN,
             _ => STACK_BYTES,
         };
         Ok(Plan {
@@ -302,15 +306,14 @@ impl Sampler {
             }
             per_cpu.ring.pass();
         }
-        self.cpus.iter().for_each(|c| c.ring.give_back());
+        self.cpus.iter_mut().for_each(|c| c.ring.give_back());
         self.state.end();
     }
 
     /// Copies more of each stack when too many copies are too short.
     fn widen(&mut self) {
         let (judged, cut) = self.state.judged();
-        // More than 2 % of enough samples.
-        if judged < JUDGED || cut * 50 <= judged {
+        if cut < CUT_MIN || cut * CUT_ONE_OF <= judged {
             return;
         }
         self.state.forget_judged();

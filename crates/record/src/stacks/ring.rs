@@ -26,6 +26,8 @@ pub(crate) struct Ring {
     /// Records up to here were there at the last [`Ring::look`].
     head: u64,
     tail: u64,
+    /// Records up to here have given their room back.
+    given_back: u64,
     /// A record that lies across the end of the ring, in one piece.
     joined: Vec<u8>,
 }
@@ -100,6 +102,7 @@ impl Ring {
             page_bytes,
             head: 0,
             tail: 0,
+            given_back: 0,
             joined: Vec::new(),
         })
     }
@@ -161,16 +164,21 @@ impl Ring {
         Some(Record { kind, misc, bytes })
     }
 
-    /// Passes over the next record. The kernel gets its room with [`Ring::give_back`].
+    /// Passes over the next record. The kernel gets its room with [`Ring::give_back`], or here once there is much of it: the
+    /// first stack of a program may take long to follow, and the ring must not fill meanwhile.
     pub(crate) fn pass(&mut self) {
         if let Some(record) = self.peek() {
             self.tail += record.bytes.len() as u64;
             self.joined.clear();
+            if self.tail - self.given_back >= self.data_bytes / 16 {
+                self.give_back();
+            }
         }
     }
 
     /// Gives the room of passed records back to the kernel.
-    pub(crate) fn give_back(&self) {
+    pub(crate) fn give_back(&mut self) {
+        self.given_back = self.tail;
         // ORDER release; pairs with the kernel's read of data_tail: our reads are done before it overwrites.
         self.word(DATA_TAIL).store(self.tail, Ordering::Release);
     }

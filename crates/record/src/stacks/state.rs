@@ -28,6 +28,8 @@ const LINGER_NS: u64 = 1_000_000_000;
 const SHARE_MAX: f64 = 0.2;
 /// Time over which that is judged, ns.
 const JUDGE_NS: u64 = 250_000_000;
+/// Copies of stacks after which all before count half.
+const JUDGED_MAX: u64 = 1024;
 /// Most rows of changes; a recording with more says no more of them.
 const ROWS_MAX: usize = 100_000;
 
@@ -35,6 +37,7 @@ const ROWS_MAX: usize = 100_000;
 #[derive(Debug)]
 pub(super) struct State {
     unwinder: Unwinder,
+    files: MappedFiles,
     everyone: bool,
     has_chain: bool,
     /// The program's processes.
@@ -91,6 +94,7 @@ impl State {
     pub(super) fn new(cpu: Cpu, everyone: bool, has_chain: bool, keeps: bool) -> State {
         State {
             unwinder: Unwinder::new(cpu),
+            files: MappedFiles::default(),
             everyone,
             has_chain,
             tree: HashSet::new(),
@@ -146,7 +150,15 @@ impl State {
         &self.tree
     }
 
-    /// Stacks since the last [`State::forget_judged`], and those among them whose copy was too short.
+    fn judge_copy(&mut self, end: PathEnd) {
+        self.judged += 1;
+        self.cut += u64::from(end == PathEnd::StackCut);
+        if self.judged == JUDGED_MAX {
+            (self.judged, self.cut) = (self.judged / 2, self.cut / 2);
+        }
+    }
+
+    /// Stacks since the last [`State::forget_judged`], older ones counted less, and those among them whose copy was too short.
     pub(super) fn judged(&self) -> (u64, u64) {
         (self.judged, self.cut)
     }
@@ -371,7 +383,7 @@ impl State {
                 self.read_maps(pid, now);
             }
             let user = Some((registers, stack));
-            let (path, end) = self.unwinder.unwind(pid, user, &[], &mut MappedFiles);
+            let (path, end) = self.unwinder.unwind(pid, user, &[], &mut self.files);
             Followed { path, end }
         });
         for Wait {
@@ -479,8 +491,7 @@ impl State {
         }
         let kernel = self.kernel(taken.chain, source);
         let end = self.follow(taken, &kernel, SampleKind::OnCpu);
-        self.judged += 1;
-        self.cut += u64::from(end == PathEnd::StackCut);
+        self.judge_copy(end);
     }
 
     /// One from where a thread began to wait, or woke another.
@@ -504,7 +515,7 @@ impl State {
             self.read_maps(pid, taken.common.time_ns);
         }
         let user = registers.as_ref().zip(stack(taken));
-        let (path, end) = self.unwinder.unwind(pid, user, kernel, &mut MappedFiles);
+        let (path, end) = self.unwinder.unwind(pid, user, kernel, &mut self.files);
         self.keep(Sample {
             time_ns: taken.common.time_ns,
             pid,
