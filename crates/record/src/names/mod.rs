@@ -99,9 +99,9 @@ pub fn kernel_start() -> Option<u64> {
     (address != 0).then_some(address)
 }
 
-/// Bytes of separate debug files that packing reads for each sample of a running thread. A byte took 10 ns, so this is 0.5 %
-/// of the 4 ms between two samples. Such files are of libraries, and large; `kasuri symbolize` reads all.
-pub const DEBUG_BYTES_PER_SAMPLE: u64 = 2 << 10;
+/// Bytes of separate debug files that packing reads for each sample of a running thread. A byte took 10 ns, so this is 0.25 %
+/// of the 4 ms between two samples (1 % where the kernel's tick comes each ms). Such files are of libraries, and large; `kasuri symbolize` reads all.
+pub const DEBUG_BYTES_PER_SAMPLE: u64 = 1 << 10;
 
 /// Time for names at packing; `kasuri symbolize` takes more.
 const PACKING_LIMIT: Duration = Duration::from_secs(2);
