@@ -5,8 +5,9 @@
 //! stretch by the cover of the thread in question, so the answers of a class add up to its time.
 use super::cover::{Cover, Owner};
 use super::hot::PathTime;
+use super::waits::TOLERANCE_NS;
 use crate::account::{Class, N_CLASSES, Note, Stretch};
-use kasuri_model::{PathIx, ProcessIx, SampleKind, SliceKind, ThreadIx, Time, Trace};
+use kasuri_model::{Duration, PathIx, ProcessIx, SampleKind, SliceKind, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 
 /// The question that a path answers.
@@ -74,11 +75,16 @@ impl<'t> Join<'t> {
             return;
         }
         let samples = &self.trace.samples;
+        let is_woken = (class, question) == (Class::WaitingForOwnThreads, Question::Meanwhile);
         for (owner, length) in self.cover.between(thread, from, to) {
             let sample = owner.sample().filter(|&row| samples.path[row].is_some());
+            let sample = match sample {
+                None if is_woken && owner == Owner::NONE => wake_up(self.trace, thread, from, to),
+                known => known,
+            };
             match sample {
                 Some(row) => {
-                    let is_wait = samples.kind[row] != SampleKind::OnCpu;
+                    let is_wait = samples.kind[row].is_wait();
                     let key = (class, question, samples.path[row], is_wait);
                     *self.paths.entry(key).or_default() += length.ns();
                 }
@@ -117,6 +123,22 @@ impl<'t> Join<'t> {
         times.sort_by_key(|time| (time.path, time.is_wait));
         (times, self.rest[class as usize][question as usize])
     }
+}
+
+/// Where a thread was that ran from `from` to `to` and then ended another's wait, if it has no sample of its own: its last wake-up
+/// then. A moment says nothing of what was long before it.
+fn wake_up(trace: &Trace, thread: ThreadIx, from: Time, to: Time) -> Option<usize> {
+    const LONGEST_NS: i64 = 1_000_000;
+    if (to - from).ns() > LONGEST_NS {
+        return None;
+    }
+    let (rows, s) = (trace.samples_of(thread), &trace.samples);
+    let until = to + Duration(TOLERANCE_NS);
+    let end = rows.start + s.time[rows.clone()].partition_point(|&time| time <= until);
+    let mut inside = (rows.start..end)
+        .rev()
+        .take_while(|&row| s.time[row] >= from);
+    inside.find(|&row| s.kind[row] == SampleKind::Waker && s.path[row].is_some())
 }
 
 /// One holding of a lock.

@@ -284,6 +284,35 @@ fn a_serial_phase_is_what_the_one_thread_ran_and_where_the_others_waited() {
     assert_eq!(others, [row("cond < pool_wait < worker", 800, 800)]);
 }
 
+/// The same, with a short wait: only the wake-up at its end was sampled. A moment does not stand for what was long before it.
+#[test]
+fn a_short_wait_for_an_own_thread_shows_where_it_was_ended() {
+    for (ns, is_known) in [(900, true), (2_000_000, false)] {
+        let mut s = Story::new(3);
+        s.known = vec![11, 12];
+        s.switch(1, 100, 11, Sleeping, 0);
+        s.wake(0, ns, 10, 11, 1);
+        s.switch(1, ns, 0, RunnablePreempted, 11);
+        s.switch(0, ns + 99, 10, RunnablePreempted, 0);
+        s.switch(0, ns + 99, 0, RunnablePreempted, 10);
+        s.switch(2, ns + 99, 12, RunnablePreempted, 0);
+        s.switch(2, ns + 99, 0, RunnablePreempted, 12);
+        let pop: &[&str] = &["worker", "pop", "cond@libc.so.6"];
+        let samples = [
+            (10, ns, SampleKind::Waker, &["main", "post"][..]),
+            (11, 100, SampleKind::Blocked, pop),
+        ];
+        let paths = paths_of(&sampled(s.load(ns + 100), &samples), None);
+        let (call, awaited) = class(&paths, "waiting_for_own_threads");
+        assert_eq!(rows(call), [row("cond < pop < worker", ns - 100, ns - 100)]);
+        let awaited = awaited.expect("10 was awaited");
+        match is_known {
+            true => assert_eq!(rows(awaited), [row("post < main", ns - 100, 0)]),
+            false => assert_eq!((rows(awaited), awaited.unsampled_ns), (vec![], ns - 100)),
+        }
+    }
+}
+
 /// 11 waits for 10 while 12 runs too: no serial phase.
 #[test]
 fn a_wait_for_an_own_thread_is_the_call_and_what_that_thread_ran() {
