@@ -84,15 +84,20 @@ impl NameSpaces {
             }
             None if !is_fresh => Place::Later,
             None => {
-                self.rows.push(Proc {
-                    monotonic_ns: crate::clock::monotonic_ns(),
-                    ns_pid: id.0 as i32,
-                    ns_gen: id.1,
-                    ..Proc::default()
-                });
+                self.doubt(id);
                 Place::Doubt
             }
         }
+    }
+
+    /// The process of a client ended before it was found.
+    pub fn doubt(&mut self, id: ClientId) {
+        self.rows.push(Proc {
+            monotonic_ns: crate::clock::monotonic_ns(),
+            ns_pid: id.0 as i32,
+            ns_gen: id.1,
+            ..Proc::default()
+        });
     }
 
     /// Translates a thread of a client that is /proc/OUTER, unless that was done before. Returns false when the

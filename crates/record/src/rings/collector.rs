@@ -667,12 +667,15 @@ impl Client {
 
     /// Looks for its process, until it was looked for once.
     fn find_place(&mut self, id: ClientId, names: &mut NameSpaces) {
-        let Some(first) = self.segments.first() else {
-            return;
-        };
         if self.place != Place::Later {
             return;
         }
+        let Some(first) = self.segments.first() else {
+            // It ended before its turn came: what was taken of it is not to be anyone else's.
+            names.doubt(id);
+            self.place = Place::Doubt;
+            return;
+        };
         let session = first.dir().path().file_name().unwrap_or_default();
         // As it ends in /proc/PID/maps, whatever mount name space the process lives in.
         let end = format!("/{}/{}", session.to_string_lossy(), first.name());

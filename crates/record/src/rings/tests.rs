@@ -380,6 +380,23 @@ fn chunks_of_dead_threads_are_handed_over_and_their_client_closed() {
     assert_eq!(place.kept(&file(NOBODY, "chunks")).last(), Some(&(9, 0, 3)));
 }
 
+/// The second client comes too soon after the processes were listed, and is gone before they are listed again.
+#[test]
+fn clients_that_end_before_their_process_is_found_are_in_doubt() {
+    let place = Place::new();
+    let mut ring = Ring::new(1);
+    ring.chunk(0, ChunkState::Full, 1, 0, 1);
+    let mut collector = place.collector();
+    for pid in [NOBODY, NOBODY - 1] {
+        place.put(&file(pid, "ring0"), &ring);
+        collector.discover();
+    }
+    collector.reap(None).unwrap();
+    collector.finish().unwrap();
+    let in_doubt: Vec<i32> = collector.names().iter().map(|row| row.ns_pid).collect();
+    assert_eq!(in_doubt, [NOBODY as i32, NOBODY as i32 - 1]);
+}
+
 #[test]
 fn a_ring_that_its_program_cut_harms_no_other() {
     let place = Place::new();
