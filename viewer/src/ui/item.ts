@@ -112,8 +112,14 @@ export class ItemDetails {
     const { recording } = this.parts.state;
     const label = threadLabel(recording, thread);
     const [states] = linesOf(recording, Kind.State, thread);
-    if (!states) return label;
-    return link(label, () => void itemAt(recording, states, t).then((item) => item && this.goTo(item)));
+    return states ? link(label, () => this.goToThread(thread, t)) : label;
+  }
+
+  /** Selects the state that a thread was in at `t`. */
+  private goToThread(thread: number, t: number): void {
+    const { recording } = this.parts.state;
+    const [states] = linesOf(recording, Kind.State, thread);
+    if (states) void itemAt(recording, states, t).then((item) => item && this.goTo(item));
   }
 
   /** A slice: its own time, where it is nested, its task and arguments, how it compares with others of its name, and why it took so long. */
@@ -226,8 +232,8 @@ export class ItemDetails {
     for (const [label, other] of [["Before", found.previous], ["After", found.next]] as const) {
       if (other) fact(facts, label, link(`${itemTitle(recording, other)}, ${duration(other.end - other.start)}`, () => this.goTo(other)));
     }
-    const code = await codeOf(this.parts.state, this.parts.callPaths, item, (item.start + item.end) / 2, 20);
-    if (!this.cancelled() && code.length > 0) this.side(h("div", { class: "stack" }, h("h3", {}, item.value === State.Running ? "The sample nearest to its middle" : "What samples say"), ...code));
+    const code = await codeOf(this.parts.state, this.parts.callPaths, item, (item.start + item.end) / 2, 20, (thread, t) => this.goToThread(thread, t));
+    if (!this.cancelled() && code.length > 0) this.side(h("div", { class: "stack" }, h("h3", {}, item.value === State.Running ? "The sample nearest to its middle" : "Why and where it waited"), ...code));
   }
 
   /** An item of a lock's rows: the slice behind it, and the lock's holds and waits, each by itself. */

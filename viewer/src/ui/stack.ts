@@ -1,17 +1,19 @@
 // Call paths in words: for the tooltip, the details of a state, and the flame graph.
 import { CODE_KINDS, type CallPaths, type CallPathTable } from "../data/call-paths";
-import { cell, StateColumn } from "../data/columns";
-import { stateDetails } from "../data/details";
-import { framesOf, runningAt, waitAt, wakerAt } from "../data/flame";
-import { Kind, State } from "../data/index";
-import type { Item } from "../data/query";
+import { cell, SliceColumn, StateColumn } from "../data/columns";
+import { linesOf, stateDetails } from "../data/details";
+import { addUp, framesOf, runningAt, waitAt, wakerAt } from "../data/flame";
+import { Kind, SLICE_KINDS, SliceKind, State } from "../data/index";
+import { itemAt, Patience, type Item } from "../data/query";
 import type { Recording } from "../data/recording";
-import { codeColour, css } from "../draw/palette";
+import { kindOf, nameOf } from "../data/value";
+import { holders } from "../data/waits";
+import { codeColour, css, isWait } from "../draw/palette";
 import { shortName } from "../view/code-name";
 import { itemThread, threadLabel } from "./describe";
 import { h } from "./dom";
 import type { ViewState } from "./state";
-import { swatch } from "./widgets";
+import { link, swatch } from "./widgets";
 
 /** `file:line` of a row of the frames; "" where the file is not known. */
 export function placeOf(recording: Recording, { frames }: CallPaths, frame: number): string {
@@ -20,9 +22,8 @@ export function placeOf(recording: Recording, { frames }: CallPaths, frame: numb
   return file === "" ? "" : line > 0 ? `${file}:${line}` : file;
 }
 
-/** The frames of a sample, innermost first, at most `most` of them; the kernel's own come first. */
-export function stackLines(recording: Recording, paths: CallPaths, sample: number, most: number, dark: boolean): HTMLElement[] {
-  const path = paths.samples.path[sample] ?? -1;
+/** The frames of a path, innermost first, at most `most` of them; the kernel's own come first. */
+function stackLines(recording: Recording, paths: CallPaths, path: number, most: number, dark: boolean): HTMLElement[] {
   if (path < 0) return [h("div", { class: "muted" }, "no stack was captured here")];
   const frames = framesOf(paths, path);
   const lines = frames.slice(0, most).map((frame) => {
@@ -35,39 +36,85 @@ export function stackLines(recording: Recording, paths: CallPaths, sample: numbe
   return lines;
 }
 
+/** Leads to what a thread did at a time. */
+export type Lead = (thread: number, t: number) => void;
+
 /**
- * What samples say about a thread's state: where it ran near `t`, where it waited, and what its waker did. Nothing for other items,
- * and of recordings without samples. At most `most` frames of each stack.
+ * What is known about the code of a thread's state: where it ran near `t`; why and where it waited, what the lock's holder did meanwhile,
+ * and what its waker did. At most `most` frames of each stack. With `lead`, threads are links to what they did then.
  */
-export async function codeOf(state: ViewState, table: CallPathTable, item: Item, t: number, most: number): Promise<HTMLElement[]> {
+export async function codeOf(state: ViewState, table: CallPathTable, item: Item, t: number, most: number, lead?: Lead): Promise<HTMLElement[]> {
   const onCpu = item.line.kind === Kind.Cpu;
-  if (!table.exists || (!onCpu && item.line.kind !== Kind.State)) return [];
+  if (!onCpu && item.line.kind !== Kind.State) return [];
   const { recording, theme } = state;
-  const paths = await table.read();
+  const paths = table.exists ? await table.read() : undefined;
   const thread = itemThread(item);
-  const titled = (title: string, sample: number): HTMLElement[] => [h("div", { class: "stack-title" }, title), ...stackLines(recording, paths, sample, most, theme.dark)];
+  const titled = (title: (string | HTMLElement)[], sample: number): HTMLElement[] => [h("div", { class: "stack-title" }, ...title), ...(paths && sample >= 0 ? stackLines(recording, paths, paths.samples.path[sample] ?? -1, most, theme.dark) : [])];
+  const who = (thread: number, t: number): string | HTMLElement => (lead ? link(threadLabel(recording, thread), () => lead(thread, t)) : threadLabel(recording, thread));
+  const wokenBy = (by: number, t: number): HTMLElement[] => {
+    const sample = paths ? wakerAt(paths, by, t) : -1;
+    return titled(["woken by ", who(by, t), ...(sample < 0 ? [] : [", in"])], sample);
+  };
   if (onCpu || item.value === State.Running) {
     // Other programs' threads are seldom sampled: nothing is missing there.
-    if (onCpu && (paths.samples.first[thread] ?? 0) === (paths.samples.first[thread + 1] ?? 0)) return [];
+    if (!paths || (onCpu && (paths.samples.first[thread] ?? 0) === (paths.samples.first[thread + 1] ?? 0))) return [];
     const sample = runningAt(paths, thread, t, item.start, item.end);
-    return sample < 0 ? [h("div", { class: "muted" }, "no sample was taken in this run")] : titled("ran", sample);
+    return sample < 0 ? [h("div", { class: "muted" }, "no sample was taken in this run")] : titled(["ran"], sample);
   }
   if (item.value === State.Woken) {
     const by = cell(item.unit, StateColumn.By, item.i) - 1;
-    return by < 0 ? [] : wokenBy(recording, paths, by, item.start, titled);
+    return by < 0 ? [] : wokenBy(by, item.start);
   }
   if (item.value !== State.Sleeping && item.value !== State.Disk && item.value !== State.Stopped) return [];
-  const sample = waitAt(paths, thread, item.start, item.end);
-  const lines = sample < 0 ? [h("div", { class: "muted" }, "no sample shows where it waited")] : titled("waited in", sample);
+  const reason = await reasonOf(recording, thread, item.start, item.end);
+  const lines: HTMLElement[] = reason ? [h("div", {}, reason.text)] : [];
+  if (reason && reason.holder >= 0) {
+    const path = paths ? topPath(paths, reason.holder, item.start, item.end) : -1;
+    lines.push(h("div", { class: "stack-title" }, "held meanwhile by ", who(reason.holder, item.start), path < 0 ? "" : ", most in"));
+    if (paths && path >= 0) lines.push(...stackLines(recording, paths, path, most, theme.dark));
+  }
+  if (paths) {
+    const sample = waitAt(paths, thread, item.start, item.end);
+    lines.push(...(sample < 0 ? [h("div", { class: "muted" }, "no sample shows where it waited")] : titled(["waited in"], sample)));
+  }
   const { next } = await stateDetails(recording, item);
   const by = next?.value === State.Woken ? cell(next.unit, StateColumn.By, next.i) - 1 : -1;
-  return by < 0 ? lines : [...lines, ...wokenBy(recording, paths, by, item.end, titled)];
+  return by < 0 ? lines : [...lines, ...wokenBy(by, item.end)];
 }
 
-function wokenBy(recording: Recording, paths: CallPaths, by: number, t: number, titled: (title: string, sample: number) => HTMLElement[]): HTMLElement[] {
-  const title = `woken by ${threadLabel(recording, by)}`;
-  const sample = wakerAt(paths, by, t);
-  return sample < 0 ? [h("div", { class: "stack-title" }, title)] : titled(`${title}, in`, sample);
+/** Why a thread waited, as annotations and system calls say; `holder`: the thread that held the lock longest meanwhile, -1 none. */
+async function reasonOf(recording: Recording, thread: number, t0: number, t1: number): Promise<{ text: string; holder: number } | undefined> {
+  const middle = (t0 + t1) / 2;
+  // The innermost wait that encloses it.
+  for (const line of linesOf(recording, Kind.Slice, thread).sort((a, b) => b.depth - a.depth)) {
+    const slice = await itemAt(recording, line, middle);
+    if (!slice || !isWait(kindOf(slice.value))) continue;
+    const kind = SLICE_KINDS[kindOf(slice.value)] ?? "wait";
+    const name = recording.text(nameOf(slice.value));
+    // The file stores 1 + the row.
+    const object = recording.index.objects[cell(slice.unit, SliceColumn.Object, slice.i) - 1];
+    const process = recording.index.threads[thread]?.process ?? -1;
+    const isLock = kindOf(slice.value) === SliceKind.LockWait && object !== undefined;
+    const [held] = isLock ? await holders(recording, object, process, t0, t1, new Patience()) : [];
+    return { text: [kind, name].filter((part) => part !== "").join(": "), holder: held?.thread ?? -1 };
+  }
+  for (const line of linesOf(recording, Kind.Syscall, thread)) {
+    const call = await itemAt(recording, line, middle);
+    if (call) return { text: `in the system call ${recording.text(nameOf(call.value))}`, holder: -1 };
+  }
+  return undefined;
+}
+
+/** The path that a thread ran or waited in longest between two times; -1 none. */
+function topPath(paths: CallPaths, thread: number, t0: number, t1: number): number {
+  const { running, waiting } = addUp(paths, { threads: [thread], spans: () => [[t0, t1]] });
+  let best = -1;
+  let most = 0;
+  for (let path = 0; path < running.length; path++) {
+    const ns = running[path]! + waiting[path]!;
+    if (ns > most) [best, most] = [path, ns];
+  }
+  return best;
 }
 
 /** Puts `text` where a person can paste it from. */

@@ -223,6 +223,40 @@ export const code = [
       await page.evaluate((item) => window.kasuri.views[0].selection.selectNumber(0, item), range.item);
       await page.waitForSelector(".stack");
       assert((await text(page, ".stack")).includes("pthread_mutex_lock"));
+      // The waker's name leads to what it did then.
+      await page.locator(".stack .link").click();
+      await page.waitForFunction(() => window.kasuri.views[0].state.selected.line.owner === 1);
+    },
+  },
+  {
+    name: "why a thread waited for a lock: in words, with who held it, also without samples",
+    file: "demo",
+    run: async ({ page, open, settled }) => {
+      await open();
+      await settled();
+      // A blocked state in the middle of a lock's wait that somebody held meanwhile.
+      const found = await page.evaluate(async () => {
+        const [view] = window.kasuri.views;
+        const { recording } = view;
+        for (const line of recording.lines.filter((line) => line.kind === 2)) {
+          const unit = await recording.unit(line, 0);
+          const states = recording.lines.find((other) => other.kind === 1 && other.owner === line.owner);
+          if (!states) continue;
+          const its = await recording.unit(states, 0);
+          for (let i = 0; i < unit.n; i++) {
+            if ((unit.value[i] & 15) !== 6) continue;
+            const at = its.start.findIndex((start, s) => its.value[s] === 4 && (start + its.end[s]) / 2 > unit.start[i] && (start + its.end[s]) / 2 < unit.end[i]);
+            if (at < 0) continue;
+            await view.selection.selectNumber(states.ix, at);
+            return recording.text(unit.value[i] >> 4);
+          }
+        }
+        return undefined;
+      });
+      assert(found !== undefined, "the demo has a wait for a lock");
+      await says(page, ".stack", `lock wait: ${found}`);
+      await says(page, ".stack", "held meanwhile by ");
+      await page.locator(".stack .link").first().click();
     },
   },
   {
