@@ -21,6 +21,7 @@ pub fn name_code(code: &mut Code) {
         began_ns: 0,
         is_this_boot,
         debug_dirs: DEBUG_DIRS.map(PathBuf::from).to_vec(),
+        debug_bytes: u64::MAX,
         fetched: HashMap::new(),
         limit: LIMIT,
         patience: LIMIT / 2,
