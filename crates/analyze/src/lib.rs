@@ -52,7 +52,7 @@ pub use on_cpu::OnCpu;
 pub use summary::*;
 pub use summary_rows::*;
 
-use call_paths::CallPathSummary;
+use call_paths::{CallPathSummary, Sampled};
 use cut::Cut;
 use kasuri_model::{Loss, Trace};
 
@@ -127,21 +127,23 @@ fn account_with_code(
     scheduler_events: u64,
     known: &Summary,
 ) -> (account::AccountSummary, Option<CallPathSummary>) {
-    let account = |on_stretch| {
+    let account = |sampled, on_stretch| {
         account::summarise(
             cut,
             scheduler_events,
             &known.tracing,
             &known.annotations,
+            sampled,
             on_stretch,
         )
     };
     if !call_paths::has_samples(cut) {
-        return (account(None), None);
+        return (account(Sampled::none(cut.trace), None), None);
     }
     let cover = call_paths::Cover::new(cut.trace);
     let collector = call_paths::Collector::new(cut, &cover);
-    let account = account(Some(collector.listener()));
+    let sampled = Sampled::new(cut.trace, &cover);
+    let account = account(sampled, Some(collector.listener()));
     let paths = collector.summary(cut);
     (account, Some(paths))
 }

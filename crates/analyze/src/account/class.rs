@@ -41,10 +41,12 @@ pub enum Class {
     Other = 15,
     /// A thread was ready and the CPU limit of its cgroup kept it off.
     ThrottledByCpuLimit = 16,
+    /// On a CPU, in a loop that only waits for another thread: as samples of its call path tell.
+    Spinning = 17,
 }
 
 /// Number of classes.
-pub const N_CLASSES: usize = 17;
+pub const N_CLASSES: usize = 18;
 
 /// Nanoseconds by class.
 pub type Sums = [i64; N_CLASSES];
@@ -69,6 +71,7 @@ impl Class {
         Class::Unknown,
         Class::Other,
         Class::ThrottledByCpuLimit,
+        Class::Spinning,
     ];
 
     /// Its name in JSON and SQL: the label in lower case, with underscores.
@@ -91,6 +94,7 @@ impl Class {
             Class::Unknown => "unknown",
             Class::Other => "other",
             Class::ThrottledByCpuLimit => "throttled_by_cpu_limit",
+            Class::Spinning => "spinning",
         }
     }
 
@@ -114,6 +118,7 @@ impl Class {
             Class::Unknown => "unknown",
             Class::Other => "other",
             Class::ThrottledByCpuLimit => "throttled by CPU limit",
+            Class::Spinning => "spinning",
         }
     }
 
@@ -137,6 +142,7 @@ impl Class {
             Class::Unknown => "events lost or not recorded",
             Class::Other => "none of the above",
             Class::ThrottledByCpuLimit => "its cgroup used up its share",
+            Class::Spinning => "waiting for a thread, on a CPU",
         }
     }
 
@@ -153,7 +159,7 @@ pub enum Note {
     /// Nothing.
     #[default]
     None = 0,
-    /// One thread ran alone.
+    /// One thread ran alone; `Spinning`: all others that ran were spinning.
     SerialPhase = 1,
     /// Several ran; there were fewer threads than CPUs.
     FewThreads = 2,
@@ -213,7 +219,7 @@ pub struct Cause {
     pub note: Note,
     /// Whether the CPU was busy with it (spinning, system call); false: it was idle, or others used it.
     pub on_cpu: bool,
-    /// The lock, barrier, wait, interrupt handler or system call.
+    /// The lock, barrier, wait, interrupt handler or system call. `Spinning`: the function that was called to wait.
     pub name: StrIx,
     /// Waits and locks: the object (address). Else 0.
     pub object: u64,
@@ -221,7 +227,8 @@ pub struct Cause {
     pub process: ProcessIx,
     /// The thread that was waited for: the last one at a barrier, or the one that ran alone.
     pub thread: ThreadIx,
-    /// The code that this thread ran meanwhile: the innermost annotation that lasts.
+    /// The code that this thread ran meanwhile: the innermost annotation that lasts. `Spinning` with no such thread: the function that
+    /// spins, or called `name`. `TaskRuntime`, by samples: the library.
     pub code: StrIx,
 }
 

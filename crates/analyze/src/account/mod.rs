@@ -33,6 +33,7 @@ pub use segments::Segments;
 pub(crate) use rows::summarise;
 pub(crate) use sweep::{OnStretch, Stretch};
 
+use crate::call_paths::{Cover, Sampled};
 use kasuri_model::{Time, Trace};
 use std::ops::Range;
 
@@ -58,18 +59,22 @@ impl Account {
     /// The account of a part of the recording. The whole recording is read in any case: what came before decides what
     /// holds in it, so that the accounts of parts add up to the account of the whole.
     pub fn new(trace: &Trace, range: Range<Time>) -> Account {
-        Account::telling(trace, range, None)
+        let sampled = Sampled::new(trace, &Cover::new(trace));
+        Account::telling(trace, range, sampled, None)
     }
 
-    /// The same, and `on_stretch` is told each stretch.
+    /// The same, from what samples say of running threads; and `on_stretch` is told each stretch.
     pub(crate) fn telling<'t>(
         trace: &'t Trace,
         range: Range<Time>,
+        sampled: Sampled,
         on_stretch: Option<OnStretch<'t>>,
     ) -> Account {
         let from = range.start.max(trace.span.start).min(trace.span.end);
         let to = range.end.min(trace.span.end).max(from);
-        let done = sweep::Sweep::new(trace, from, to).tell(on_stretch).run();
+        let done = sweep::Sweep::new(trace, from, to, sampled)
+            .tell(on_stretch)
+            .run();
         Account {
             from,
             to,

@@ -6,9 +6,10 @@
 use super::class::{ClassSum, class_sums};
 use super::regions::{self, RegionAccount};
 use super::{Account, Bounds, Cause, Class, Note, OnStretch, Sums, allowed};
-use crate::AnnotationSummary;
+use crate::call_paths::Sampled;
 use crate::cut::Cut;
 use crate::summary_rows::TracingCost;
+use crate::{AnnotationSummary, demangled};
 use kasuri_model::{ProcessIx, StrIx, ThreadIx, Time, Trace};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -119,9 +120,10 @@ pub(crate) fn summarise(
     scheduler_events: u64,
     tracing: &TracingCost,
     annotations: &[AnnotationSummary],
+    sampled: Sampled,
     on_stretch: Option<OnStretch<'_>>,
 ) -> AccountSummary {
-    let account = Account::telling(cut.trace, cut.from..cut.to, on_stretch);
+    let account = Account::telling(cut.trace, cut.from..cut.to, sampled, on_stretch);
     let wall_ns = (cut.to - cut.from).ns();
     let capacity_ns = wall_ns.saturating_mul(account.n_cpus() as i64);
     let mut sums = account.sums(cut.from, cut.to);
@@ -300,7 +302,11 @@ fn cause_row(trace: &Trace, key: &Key, tally: &Tally, wall_ns: i64) -> CauseSumm
         .iter()
         .max_by_key(|&(process, ns)| (*ns, std::cmp::Reverse(*process)))
         .map(|(p, _)| &trace.processes[p.ix()]);
-    let text = |name: StrIx| trace.strings.get(name).to_string();
+    let text = |name: StrIx| match (key.class, trace.strings.get(name)) {
+        // Functions.
+        (Class::Spinning, name) => demangled(name).into_owned(),
+        (_, name) => name.to_string(),
+    };
     CauseSummary {
         class: key.class.key(),
         note: key.note.key(),

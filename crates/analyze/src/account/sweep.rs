@@ -18,6 +18,7 @@ use super::segments::{Causes, Column, Segments};
 use super::throttle::Throttled;
 use super::track::{self, KernelTracks, NONE, Track};
 use super::waiting::Waiting;
+use crate::call_paths::Sampled;
 use kasuri_model::{SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
 use std::ops::Range;
 
@@ -34,6 +35,8 @@ enum Activity {
     /// Not known.
     Unknown,
     Running,
+    /// On a CPU, and samples say that it only waits for another thread.
+    Spinning,
     Ready,
     Blocked,
 }
@@ -150,8 +153,12 @@ pub(crate) struct Sweep<'t> {
     waiting: Waiting,
     n_ready: u32,
     n_running: u32,
-    /// The numbers of those that run or are ready, all by exclusive or: when there is one, it is that one.
+    n_spinning: u32,
+    /// The numbers of those that run or are ready, all by exclusive or: when there is one, it is that one. Those that spin have
+    /// nothing to run.
     runnable_xor: u32,
+    /// That one, as of the last moment, while others spin.
+    sole: ThreadIx,
     n_alive: u32,
     has_lived: bool,
     evaluations: u64,
@@ -159,6 +166,7 @@ pub(crate) struct Sweep<'t> {
     pending: Vec<u32>,
     barriers: Vec<BarrierWait>,
     specials: Vec<Track>,
+    sampled: Sampled,
     codes: Vec<Option<Track>>,
     is_runtime_thread: Vec<bool>,
     kernel: KernelTracks,
@@ -182,7 +190,7 @@ pub(crate) fn is_runtime_name(name: &str) -> bool {
 }
 
 impl<'t> Sweep<'t> {
-    pub fn new(trace: &'t Trace, from: Time, to: Time) -> Sweep<'t> {
+    pub fn new(trace: &'t Trace, from: Time, to: Time, sampled: Sampled) -> Sweep<'t> {
         let is_target: Vec<bool> = trace
             .threads
             .iter()
@@ -232,7 +240,9 @@ impl<'t> Sweep<'t> {
                 .collect(),
             n_ready: 0,
             n_running: 0,
+            n_spinning: 0,
             runnable_xor: 0,
+            sole: ThreadIx::NONE,
             n_alive: 0,
             has_lived: false,
             evaluations: 0,
@@ -241,6 +251,7 @@ impl<'t> Sweep<'t> {
             barriers: barrier::waits(trace, &is_target, &throttled),
             is_target,
             specials,
+            sampled,
             codes: vec![None; trace.threads.len()],
             is_runtime_thread,
             kernel: KernelTracks::new(trace),
@@ -283,8 +294,9 @@ impl<'t> Sweep<'t> {
         }
     }
 
-    /// Births, ends and unknown states of the program's threads: changes that no other stream announces.
-    fn lifetime_changes(&self) -> Vec<(Time, u32)> {
+    /// Births, ends and unknown states of the program's threads, and where samples say that they begin or end to spin: changes that
+    /// no other stream announces.
+    fn unannounced_changes(&self) -> Vec<(Time, u32)> {
         let mut changes = Vec::new();
         for (t, info) in self.trace.threads.iter().enumerate() {
             if !self.is_target[t] {
@@ -295,6 +307,8 @@ impl<'t> Sweep<'t> {
             let rows = info.states.start as usize..info.states.end as usize;
             let unknown = rows.filter(|&r| self.trace.states.state[r] == ThreadState::Unknown);
             changes.extend(unknown.map(|r| (self.trace.states.start[r], t as u32)));
+            let spins = self.sampled.tracks[t].changes();
+            changes.extend(spins.map(|time| (time, t as u32)));
         }
         changes.sort_unstable();
         changes
@@ -302,7 +316,7 @@ impl<'t> Sweep<'t> {
 
     pub fn run(mut self) -> SweepResult {
         let trace = self.trace;
-        let changes = self.lifetime_changes();
+        let changes = self.unannounced_changes();
         let edges = self.throttled.edges();
         let mut edge = 0;
         let (wakes, moves) = (&trace.wakeups, &trace.migrations);
@@ -346,6 +360,9 @@ impl<'t> Sweep<'t> {
                         *head = self.head(&self.slots[slot]);
                     }
                 }
+            }
+            if self.n_spinning > 0 || self.sole.is_some() {
+                self.find_sole(now);
             }
             if !self.free.is_empty() {
                 self.evaluate(now);
@@ -400,6 +417,23 @@ impl<'t> Sweep<'t> {
         }
     }
 
+    /// While threads spin, the only one that could do anything else is why they do.
+    fn find_sole(&mut self, now: Time) {
+        let sole = match (self.n_spinning, self.n_running + self.n_ready) {
+            (1.., 1) => ThreadIx(self.runnable_xor),
+            _ => ThreadIx::NONE,
+        };
+        if sole == self.sole {
+            return;
+        }
+        for slot in 0..self.slots.len() {
+            if matches!(self.slots[slot].occupant, Occupant::Own(_)) {
+                self.charge(slot, now);
+            }
+        }
+        self.sole = sole;
+    }
+
     /// perf says "not ours" and "lost" in the same way.
     fn is_lost(&self, slot: usize, now: Time) -> bool {
         let cpu = self.slots[slot].cpu;
@@ -432,6 +466,7 @@ impl<'t> Sweep<'t> {
             return;
         }
         let states = &self.trace.states;
+        let is_spinning = self.sampled.is_spinning(thread, now);
         let worker = &mut self.workers[thread];
         let before = worker.row;
         while worker.row + 1 < worker.end && states.start[worker.row as usize + 1] <= now {
@@ -445,6 +480,7 @@ impl<'t> Sweep<'t> {
             true if worker.row >= worker.end || states.start[row] > now => Activity::Unknown,
             true => match states.state[row] {
                 ThreadState::Unknown => Activity::Unknown,
+                ThreadState::Running if is_spinning => Activity::Spinning,
                 ThreadState::Running => Activity::Running,
                 state if state.is_runnable() => Activity::Ready,
                 _ => Activity::Blocked,
@@ -466,6 +502,10 @@ impl<'t> Sweep<'t> {
             Activity::Running => {
                 self.n_running -= 1;
                 self.runnable_xor ^= thread as u32;
+                self.workers[thread].sums[Class::Work as usize] += ns;
+            }
+            Activity::Spinning => {
+                self.n_spinning -= 1;
                 self.workers[thread].sums[Class::Work as usize] += ns;
             }
             Activity::Ready => {
@@ -502,6 +542,7 @@ impl<'t> Sweep<'t> {
                 self.n_running += 1;
                 self.runnable_xor ^= thread as u32;
             }
+            Activity::Spinning => self.n_spinning += 1,
             Activity::Ready => {
                 let cpu = self.trace.states.cpu[self.workers[thread].row as usize];
                 self.workers[thread].cpu = cpu;

@@ -23,6 +23,11 @@ impl Track {
         self.start.is_empty()
     }
 
+    /// The times at which it changes.
+    pub fn changes(&self) -> impl Iterator<Item = Time> + '_ {
+        self.start.iter().copied()
+    }
+
     /// From `time` on it is `value`. Times ascend; of equal ones the last counts.
     pub fn change(&mut self, time: Time, value: u32) {
         match self.start.last() {
@@ -35,6 +40,13 @@ impl Track {
                 self.start.push(time);
                 self.value.push(value);
             }
+        }
+    }
+
+    /// The same, where it was not so before. Nothing before the first value is no change.
+    pub fn change_to(&mut self, time: Time, value: u32) {
+        if self.value.last().copied().unwrap_or(NONE) != value {
+            self.change(time, value);
         }
     }
 

@@ -221,6 +221,16 @@ impl Cover {
         })
     }
 
+    /// The stretches of a thread: when each begins, and its owner.
+    pub(crate) fn stretches(&self, thread: ThreadIx) -> impl Iterator<Item = (Time, Owner)> + '_ {
+        let rows = self.threads.get(thread.ix()).cloned().unwrap_or(0..0);
+        let rows = rows.start as usize..rows.end as usize;
+        self.start[rows.clone()]
+            .iter()
+            .copied()
+            .zip(self.owner[rows].iter().copied())
+    }
+
     /// Samples at times when the thread did nothing of the kind.
     pub fn misfits(&self) -> u64 {
         self.misfits

@@ -6,6 +6,7 @@ use super::cover::Cover;
 use super::frames::Frames;
 use super::hot::{PathFrame, PathTime, path_frame};
 use super::join::{Join, Question};
+use super::sampled::Sampled;
 use crate::Options;
 use crate::account::{Account, Class};
 use crate::cut::Cut;
@@ -81,7 +82,8 @@ pub fn flame(trace: &Trace, options: &FlameOptions) -> Flame {
 fn of_class(cut: &Cut<'_>, cover: &Cover, class: Class, out: &mut Flame) -> Vec<PathTime> {
     let join = std::cell::RefCell::new(Join::new(cut.trace, cover));
     let add = |stretch: &crate::account::Stretch| join.borrow_mut().add(stretch);
-    Account::telling(cut.trace, cut.from..cut.to, Some(Box::new(add)));
+    let sampled = Sampled::new(cut.trace, cover);
+    Account::telling(cut.trace, cut.from..cut.to, sampled, Some(Box::new(add)));
     let (times, rest) = join.borrow().of(class, Question::First);
     (out.unsampled_ns, out.without_code_ns) = (rest.unsampled, rest.without_code);
     times

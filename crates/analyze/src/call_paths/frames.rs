@@ -46,14 +46,44 @@ impl Runtime {
             Runtime::Other => "other",
         }
     }
+
+    /// Whether it hands out the program's work: time in it is not the program's.
+    pub const fn has_tasks(self) -> bool {
+        matches!(self, Runtime::Libgomp | Runtime::Libomp | Runtime::Tbb)
+    }
+}
+
+/// What a thread did on a CPU, where that was not the program's work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotWork {
+    /// It waited for another thread without giving up the CPU.
+    Spin {
+        /// The library's function that was called to wait; none: none was, or it has no name.
+        at: Option<FrameIx>,
+        /// The program's function that called it, or that spins itself.
+        by: Option<FrameIx>,
+    },
+    /// It was in this library, which runs the program's tasks.
+    Runtime(FrameIx),
+}
+
+/// What a function's name, or the code around an address in it, says of a thread that is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Doing {
+    /// It spins, whatever it calls to do so.
+    Spinning,
+    /// It hands out tasks, in a function that waits for there being none left.
+    Tasks,
+    Anything,
 }
 
 /// Functions of a trace, looked up once each.
 pub struct Frames<'t> {
     trace: &'t Trace,
     layer: Vec<Layer>,
-    is_spin: Vec<bool>,
+    doing: Vec<Doing>,
     runtime: Vec<Option<Runtime>>,
+    is_go_runtime: Vec<bool>,
     /// One number for all lines of a function, and for all nameless places of a module.
     function: Vec<u32>,
     shown: HashMap<PathIx, Vec<FrameIx>>,
@@ -67,8 +97,9 @@ impl<'t> Frames<'t> {
         let mut out = Frames {
             trace,
             layer: Vec::with_capacity(f.function.len()),
-            is_spin: Vec::with_capacity(f.function.len()),
+            doing: Vec::with_capacity(f.function.len()),
             runtime: Vec::with_capacity(f.function.len()),
+            is_go_runtime: Vec::with_capacity(f.function.len()),
             function: Vec::with_capacity(f.function.len()),
             shown: HashMap::new(),
         };
@@ -76,8 +107,9 @@ impl<'t> Frames<'t> {
             let name = demangled(trace.strings.get(f.function[row]));
             let module = module_name(trace.strings.get(f.module[row]));
             out.layer.push(layer(f.kind[row], &name, module));
-            out.is_spin.push(is_spin(&name));
+            out.doing.push(doing(&name, module));
             out.runtime.push(runtime(&name, module));
+            out.is_go_runtime.push(name.starts_with("runtime."));
             let next = numbers.len() as u32;
             let key = (f.function[row], f.module[row]);
             out.function.push(*numbers.entry(key).or_insert(next));
@@ -132,25 +164,74 @@ impl<'t> Frames<'t> {
         self.trace.frames.function[frame.ix()].is_some()
     }
 
+    /// Nothing: the thread worked, or what it did is not known.
+    pub fn not_work(&self, path: PathIx) -> Option<NotWork> {
+        let user = self.user_frames(path);
+        let (library, rest) = user.split_at(self.n_library(&user));
+        let program = rest.first().copied();
+        let program = program.filter(|frame| self.layer[frame.ix()] != Layer::Start);
+        // The innermost that says anything: a task that a thread runs inside of a barrier is in the program again.
+        let says = |frame: &&FrameIx| self.doing[frame.ix()] != Doing::Anything;
+        let is_spin = |frame: FrameIx| self.doing[frame.ix()] == Doing::Spinning;
+        let spins = library.iter().find(says).copied().is_some_and(is_spin)
+            || (library.is_empty() && program.is_some_and(is_spin));
+        if spins {
+            let named =
+                |frame: &&FrameIx| self.is_named(**frame) && self.layer[frame.ix()] != Layer::Start;
+            return Some(NotWork::Spin {
+                at: library.iter().rfind(named).copied(),
+                by: program,
+            });
+        }
+        let in_runtime =
+            |frame: &&FrameIx| self.runtime[frame.ix()].is_some_and(Runtime::has_tasks);
+        library
+            .iter()
+            .find(in_runtime)
+            .copied()
+            .map(NotWork::Runtime)
+    }
+
+    /// The frames of a path that are not the kernel's, innermost first.
+    fn user_frames(&self, path: PathIx) -> Vec<FrameIx> {
+        let is_kernel = |frame: &FrameIx| self.trace.frames.kind[frame.ix()] == FrameKind::Kernel;
+        self.trace.frames_of(path).skip_while(is_kernel).collect()
+    }
+
+    /// How many of the innermost frames are of libraries that the program has called.
+    fn n_library(&self, user: &[FrameIx]) -> usize {
+        let is_library = |frame: &&FrameIx| {
+            let runtime = self.runtime[frame.ix()];
+            self.layer[frame.ix()] == Layer::System
+                || runtime.is_some_and(|r| r.has_tasks() || r == Runtime::Interpreter)
+                || self.is_go_runtime[frame.ix()]
+        };
+        user.iter().take_while(is_library).count()
+    }
+
     /// The runtime that a thread ran in at this path, the module's frame, and the function in which it spins.
     pub fn overhead(&self, path: PathIx) -> Option<(Runtime, FrameIx, Option<FrameIx>)> {
-        let f = &self.trace.frames;
-        let is_kernel = |frame: &FrameIx| f.kind[frame.ix()] == FrameKind::Kernel;
-        let mut user = self.trace.frames_of(path).skip_while(is_kernel).peekable();
-        let first = *user.peek()?;
-        let module = f.module[first.ix()];
-        let same = user.take_while(|frame| f.module[frame.ix()] == module);
-        let (mut spin, mut runtime) = (None, self.runtime[first.ix()]);
-        for frame in same {
-            if self.is_spin[frame.ix()] {
-                spin = Some(frame);
-            }
-            // In an allocator's own functions, whichever of them is the innermost.
-            runtime = runtime.or(self.runtime[frame.ix()]);
-        }
+        let user = self.user_frames(path);
+        let first = *user.first()?;
+        let library = &user[..self.n_library(&user)];
+        // A call into the C library is the runtime's that made it.
+        let with_tasks =
+            |frame: &&FrameIx| self.runtime[frame.ix()].is_some_and(Runtime::has_tasks);
+        let module = self.trace.frames.module[first.ix()];
+        let same = (user.iter()).take_while(|frame| self.trace.frames.module[frame.ix()] == module);
+        // In an allocator's own functions, whichever of them is the innermost.
+        let own = || same.clone().find_map(|frame| self.runtime[frame.ix()]);
+        let (runtime, frame) = match library.iter().find(with_tasks) {
+            Some(&frame) => (self.runtime[frame.ix()], frame),
+            None => (own(), first),
+        };
+        let spin = match self.not_work(path) {
+            Some(NotWork::Spin { at, by }) => at.or(by).or(Some(first)),
+            _ => None,
+        };
         match (runtime, spin) {
             (None, None) => None,
-            (runtime, spin) => Some((runtime.unwrap_or(Runtime::Other), first, spin)),
+            (runtime, spin) => Some((runtime.unwrap_or(Runtime::Other), frame, spin)),
         }
     }
 }
@@ -209,11 +290,9 @@ fn layer(kind: FrameKind, name: &str, module: &str) -> Layer {
     }
 }
 
-/// Functions that do nothing but wait for another thread without giving up the CPU, or by asking for it again and again.
-fn is_spin(name: &str) -> bool {
-    const EXACT: [&str; 13] = [
-        "do_spin",
-        "do_wait",
+/// Spinning: functions that do nothing but wait for another thread without giving up the CPU, or by asking for it again and again.
+fn doing(name: &str, module: &str) -> Doing {
+    const SPIN: [&str; 18] = [
         "gomp_barrier_wait",
         "gomp_barrier_wait_end",
         "gomp_barrier_wait_last",
@@ -225,16 +304,39 @@ fn is_spin(name: &str) -> bool {
         "__pthread_spin_lock",
         "sched_yield",
         "__sched_yield",
+        "__GI_sched_yield",
+        "runtime.procyield",
+        "runtime.osyield",
+        "runtime.findRunnable",
+        "SpinPause",
+        "prolonged_pause",
+        "machine_pause",
     ];
-    const BEGINS: [&str; 6] = [
+    const SPIN_BEGINS: [&str; 9] = [
         "__kmp_wait_",
         "__kmp_hyper_barrier",
         "__kmp_flag_",
         "__kmp_barrier_",
+        "__kmp_fork_barrier",
         "__kmp_acquire_",
         "__lll_lock_spin",
+        "ObjectMonitor::TrySpin",
+        "tbb::detail::r1::prolonged_pause",
     ];
-    EXACT.contains(&name) || begins(name, &BEGINS)
+    const TASKS_BEGIN: [&str; 5] = [
+        "gomp_barrier_handle_tasks",
+        "__kmp_execute_tasks",
+        "__kmp_invoke_task",
+        "__kmp_task_",
+        "__kmp_steal_task",
+    ];
+    match name {
+        // Words that any program may use.
+        "do_spin" | "do_wait" if module.starts_with("libgomp.so") => Doing::Spinning,
+        _ if SPIN.contains(&name) || begins(name, &SPIN_BEGINS) => Doing::Spinning,
+        _ if begins(name, &TASKS_BEGIN) => Doing::Tasks,
+        _ => Doing::Anything,
+    }
 }
 
 fn runtime(name: &str, module: &str) -> Option<Runtime> {
@@ -288,8 +390,9 @@ mod tests {
             "__kmp_wait_template",
             "sched_yield",
         ] {
-            assert!(is_spin(name), "{name}");
+            assert_eq!(doing(name, "libgomp.so.1"), Doing::Spinning, "{name}");
         }
+        assert_eq!(doing("do_wait", "program"), Doing::Anything);
         for name in [
             "GOMP_parallel",
             "do_work",
@@ -297,7 +400,7 @@ mod tests {
             "pthread_mutex_lock",
             "",
         ] {
-            assert!(!is_spin(name), "{name}");
+            assert_eq!(doing(name, "libgomp.so.1"), Doing::Anything, "{name}");
         }
     }
 

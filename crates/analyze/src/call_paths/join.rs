@@ -57,7 +57,7 @@ impl<'t> Join<'t> {
             Class::LoadImbalance => (s.runner, s.waiter),
             Class::Interference | Class::Oversubscription => (s.runner, none),
             Class::Interrupts => (none, none),
-            Class::LockWait | Class::WaitingForOwnThreads => (s.waiter, s.runner),
+            Class::LockWait | Class::WaitingForOwnThreads | Class::Spinning => (s.waiter, s.runner),
             _ => (s.waiter, none),
         };
         self.ask(class, Question::First, first, s.from, s.to);

@@ -12,6 +12,7 @@
 //! | `period` | the distance of on-CPU samples |
 //! | `waits` | which block of a thread a wait's sample shows |
 //! | `join` | the account's classes with the paths that explain them |
+//! | `sampled` | what samples say of running threads: spinning, or in a task runtime |
 //! | `frames` | functions told apart by name: system, start of a thread, spinning, runtime library |
 //! | `hot` | the few paths that stand for many |
 //! | `summary` | the result as rows |
@@ -25,6 +26,7 @@ mod frames;
 mod hot;
 mod join;
 mod period;
+mod sampled;
 mod summary;
 mod waits;
 
@@ -33,6 +35,7 @@ pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};
 pub use hot::{HotPath, PathFrame};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
 
+pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};
 
 use kasuri_model::Trace;

@@ -17,6 +17,8 @@ const MOST: usize = 100;
 pub struct CallPathSummary {
     /// Samples of the program's threads in the range.
     pub samples: u64,
+    /// Of these: taken while they ran.
+    pub samples_on_cpu: u64,
     /// Samples that the recorder says were lost.
     pub lost: u64,
     /// Samples of all threads, at all times, that agree with no state of their thread; they have no weight.
@@ -27,7 +29,7 @@ pub struct CallPathSummary {
     pub blocked: Coverage,
     /// By class, in the order of the account; `tracing` is inside `work` here. Those without time are left out.
     pub classes: Vec<ClassPaths>,
-    /// Of the classes `work` and `task_runtime`: time in libraries that run the program rather than being it, most first.
+    /// Of the classes `work`, `task_runtime` and `spinning`: time in libraries that run the program rather than being it, most first.
     pub runtimes: Vec<RuntimeUse>,
 }
 
@@ -83,6 +85,8 @@ pub struct RuntimeUse {
     pub module: String,
     /// Time.
     pub ns: i64,
+    /// Of this: in the class `work`.
+    pub work_ns: i64,
     /// Of this: spinning, which is waiting on a CPU.
     pub spinning_ns: i64,
     /// The function in which it spun most.
@@ -112,10 +116,13 @@ impl<'t> Collector<'t> {
     pub fn summary(&self, cut: &Cut<'_>) -> CallPathSummary {
         let (trace, join) = (cut.trace, self.join.borrow());
         let mut frames = Frames::new(trace);
-        let samples = (trace.samples.time.iter().zip(&trace.samples.thread))
-            .filter(|&(&time, &thread)| cut.contains(time) && cut.is_target(thread));
+        let s = &trace.samples;
+        let samples = (0..s.time.len())
+            .filter(|&row| cut.contains(s.time[row]) && cut.is_target(s.thread[row]));
+        let on_cpu = (samples.clone()).filter(|&row| s.kind[row] == SampleKind::OnCpu);
         let mut out = CallPathSummary {
-            samples: samples.count() as u64,
+            samples: samples.clone().count() as u64,
+            samples_on_cpu: on_cpu.count() as u64,
             lost: trace
                 .sampling
                 .iter()
@@ -191,7 +198,7 @@ fn runtimes(cut: &Cut<'_>, frames: &Frames<'_>, join: &Join<'_>) -> Vec<RuntimeU
     // By runtime and module; and the time by function that spins.
     let mut uses: BTreeMap<(&'static str, String), RuntimeUse> = BTreeMap::new();
     let mut spins: BTreeMap<(&'static str, String), BTreeMap<String, i64>> = BTreeMap::new();
-    for class in [Class::Work, Class::TaskRuntime] {
+    for class in [Class::Work, Class::TaskRuntime, Class::Spinning] {
         let (times, _) = join.of(class, Question::First);
         for time in times.iter().filter(|time| !time.is_wait) {
             let Some((runtime, innermost, spin)) = frames.overhead(time.path) else {
@@ -201,6 +208,7 @@ fn runtimes(cut: &Cut<'_>, frames: &Frames<'_>, join: &Join<'_>) -> Vec<RuntimeU
             let row = uses.entry(key.clone()).or_default();
             (row.runtime, row.module) = key.clone();
             row.ns += time.ns;
+            row.work_ns += if class == Class::Work { time.ns } else { 0 };
             if let Some(function) = spin {
                 row.spinning_ns += time.ns;
                 let function = path_frame(cut.trace, function).function;

@@ -197,9 +197,13 @@ fn add_samples(trace: &mut Trace, mut samples: Vec<(u32, i64, u8, bool)>) {
         SampleKind::Waker,
     ];
     let f = &mut trace.frames;
-    (f.function, f.module, f.file) = (vec![StrIx(0)], vec![StrIx(2)], vec![StrIx::NONE]);
-    (f.line, f.address, f.kind) = (vec![1], vec![0], vec![kasuri_model::FrameKind::Native]);
-    (trace.paths.caller, trace.paths.frame) = (vec![PathIx::NONE], vec![kasuri_model::FrameIx(0)]);
+    // Work, and a loop that spins.
+    let spins = trace.strings.intern("sched_yield");
+    (f.function, f.module) = (vec![StrIx(0), spins], vec![StrIx(2); 2]);
+    (f.file, f.line, f.address) = (vec![StrIx::NONE; 2], vec![1; 2], vec![0; 2]);
+    f.kind = vec![kasuri_model::FrameKind::Native; 2];
+    trace.paths.caller = vec![PathIx::NONE; 2];
+    trace.paths.frame = vec![kasuri_model::FrameIx(0), kasuri_model::FrameIx(1)];
     samples.iter_mut().for_each(|s| s.0 %= n);
     samples.sort_unstable();
     for (thread, ns, kind, has_path) in samples {
@@ -209,7 +213,8 @@ fn add_samples(trace: &mut Trace, mut samples: Vec<(u32, i64, u8, bool)>) {
         s.cpu.push(0);
         s.kind.push(kinds[usize::from(kind) % kinds.len()]);
         s.is_complete.push(has_path);
-        s.path.push(if has_path { PathIx(0) } else { PathIx::NONE });
+        let path = PathIx(u32::from(usize::from(kind) / kinds.len() % 2 == 1));
+        s.path.push(if has_path { path } else { PathIx::NONE });
     }
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
 }
@@ -224,11 +229,24 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
     let mut bare = trace.clone();
     bare.samples = kasuri_model::Samples::default();
     let without = kasuri_analyze::summary(&bare, &options);
+    prop_assert_eq!(with.account.capacity_ns, without.account.capacity_ns);
+    let sum_of = |account: &kasuri_analyze::account::AccountSummary, keys: &[&str]| -> i64 {
+        let rows = account.classes.iter().filter(|c| keys.contains(&c.class));
+        rows.map(|c| c.ns).sum()
+    };
+    let on_cpu = ["work", "system_calls", "tracing", "spinning"];
     prop_assert_eq!(
-        &with.account,
-        &without.account,
-        "samples change nothing in the account"
+        sum_of(&with.account, &on_cpu),
+        sum_of(&without.account, &on_cpu),
+        "what spins was work"
     );
+    if !trace.paths.frame.contains(&kasuri_model::FrameIx(1)) {
+        prop_assert_eq!(
+            &with.account,
+            &without.account,
+            "other samples change nothing in the account"
+        );
+    }
     let Some(paths) = &with.call_paths else {
         return Ok(());
     };
@@ -282,6 +300,18 @@ proptest! {
         add_samples(&mut trace, samples);
         paths_add_up(&trace, None)?;
         paths_add_up(&trace, Some(Time(part.0.min(part.1))..Time(part.0.max(part.1))))?;
+        // The accounts of parts add up, spinning included.
+        let whole = Account::new(&trace, trace.span.clone());
+        let mid = Time(part.0).max(whole.from).min(whole.to);
+        let [left, right] = [whole.from..mid, mid..whole.to].map(|part| Account::new(&trace, part));
+        let both = |a: &Account| a.sums(whole.from, whole.to);
+        for class in Class::ALL {
+            let sum = both(&left)[class as usize] + both(&right)[class as usize];
+            prop_assert_eq!(sum, both(&whole)[class as usize], "{:?}", class);
+        }
+        // None that spins.
+        trace.paths.frame.fill(kasuri_model::FrameIx(0));
+        paths_add_up(&trace, None)?;
     }
 }
 

@@ -2,7 +2,7 @@
 use crate::scene::Scene;
 use crate::story::{BARRIER, Story};
 use ThreadState::{RunnablePreempted, Sleeping};
-use kasuri_analyze::account::Class;
+use kasuri_analyze::account::{AccountSummary, Class};
 use kasuri_analyze::call_paths::{CallPathSummary, FlameNode, FlameOptions, PathShares, flame};
 use kasuri_analyze::{Options, summary};
 use kasuri_model::{SampleKind, ThreadIx, ThreadState, Time, Trace};
@@ -202,8 +202,7 @@ fn a_range_has_its_part() {
 }
 
 /// 10 holds `queue` 100..700; 11 asks for it at 200, spins to 300, sleeps to 700, runs at 710, has it at 720.
-#[test]
-fn a_lock_wait_is_where_it_asks_and_what_the_holder_does() {
+fn lock_wait() -> Trace {
     let mut s = Story::new(2);
     s.known = vec![11];
     s.switch(1, 300, 11, Sleeping, 0);
@@ -212,8 +211,13 @@ fn a_lock_wait_is_where_it_asks_and_what_the_holder_does() {
     s.switch(0, 990, 10, Sleeping, 0);
     s.lock(10, 100, 100, 700, "queue");
     s.lock(11, 200, 720, 800, "queue");
+    s.load(1000)
+}
+
+#[test]
+fn a_lock_wait_is_where_it_asks_and_what_the_holder_does() {
     let trace = sampled(
-        s.load(1000),
+        lock_wait(),
         &[
             (10, 150, SampleKind::OnCpu, &["main", "flush", "compress"]),
             (
@@ -370,6 +374,105 @@ fn a_stranger_that_was_sampled_is_named() {
     assert_eq!((paths.samples, paths.on_cpu.ns), (1, 699));
 }
 
+const DO_SPIN: &[&str] = &[
+    "worker",
+    "GOMP_barrier@/usr/lib/libgomp.so.1.0.0",
+    "do_spin@/usr/lib/libgomp.so.1.0.0",
+];
+
+/// Work, and what tracing took of it.
+fn useful(account: &AccountSummary) -> i64 {
+    let is_useful = |class: &str| ["work", "tracing"].contains(&class);
+    let classes = account.classes.iter().filter(|c| is_useful(c.class));
+    classes.map(|c| c.ns).sum()
+}
+
+/// 11 works 0..500 and spins 500..1000; 10 works all the time.
+#[test]
+fn who_spins_while_one_thread_runs_lost_its_cpu_to_a_serial_phase() {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(0, 999, 10, RunnablePreempted, 0);
+    s.switch(1, 999, 11, RunnablePreempted, 0);
+    let trace = sampled(
+        s.load(1000),
+        &[
+            (10, 250, SampleKind::OnCpu, &["main", "assemble"]),
+            (10, 750, SampleKind::OnCpu, &["main", "assemble"]),
+            (11, 250, SampleKind::OnCpu, &["worker", "work"]),
+            (11, 750, SampleKind::OnCpu, DO_SPIN),
+        ],
+    );
+    let s = summary(&trace, &Options::default());
+    assert_eq!(useful(&s.account), 999 + 500);
+    let cause = s
+        .account
+        .causes
+        .iter()
+        .find(|c| c.class == "spinning")
+        .unwrap();
+    assert_eq!(
+        (cause.note, cause.tid, cause.on_cpu_ns),
+        ("serial_phase", Some(10), 499)
+    );
+    let paths = paths_of(&trace, None);
+    let (at, meanwhile) = class(&paths, "spinning");
+    assert_eq!(rows(at), [row("do_spin < GOMP_barrier < worker", 499, 0)]);
+    assert_eq!(rows(meanwhile.unwrap()), [row("assemble < main", 499, 0)]);
+    // The same without samples is all work.
+    let mut bare = trace.clone();
+    bare.samples = kasuri_model::Samples::default();
+    assert_eq!(
+        useful(&summary(&bare, &Options::default()).account),
+        999 * 2
+    );
+}
+
+/// 10 and 12 work, 11 spins: for either of them, in a barrier that the cause names.
+#[test]
+fn who_spins_beside_several_others_is_told_by_what_was_called_to_wait() {
+    let mut s = Story::new(3);
+    s.known = vec![11, 12];
+    for (cpu, tid) in [(0, 10), (1, 11), (2, 12)] {
+        s.switch(cpu, 999, tid, RunnablePreempted, 0);
+    }
+    let trace = sampled(
+        s.load(1000),
+        &[
+            (10, 500, SampleKind::OnCpu, &["main", "work"]),
+            (11, 500, SampleKind::OnCpu, DO_SPIN),
+            (12, 500, SampleKind::OnCpu, &["worker", "work"]),
+        ],
+    );
+    let account = summary(&trace, &Options::default()).account;
+    let spinning: Vec<_> = account
+        .causes
+        .iter()
+        .filter(|c| c.class == "spinning")
+        .collect();
+    assert_eq!(spinning.len(), 1, "{spinning:?}");
+    let cause = spinning[0];
+    assert_eq!(
+        (cause.name.as_str(), cause.code.as_str()),
+        ("GOMP_barrier", "worker")
+    );
+    assert_eq!((cause.note, cause.tid, cause.ns), ("", None, 999));
+}
+
+/// A lock wait that an annotation tells stays one, whatever its samples say.
+#[test]
+fn an_annotated_wait_that_spins_keeps_its_class() {
+    let trace = sampled(lock_wait(), &[(11, 250, SampleKind::OnCpu, DO_SPIN)]);
+    let account = summary(&trace, &Options::default()).account;
+    let spun: i64 = account
+        .causes
+        .iter()
+        .filter(|c| c.class == "lock_wait")
+        .map(|c| c.on_cpu_ns)
+        .sum();
+    assert_eq!(spun, 110, "{account:?}");
+}
+
 #[test]
 fn spinning_and_runtimes_are_told_apart_from_work() {
     let mut s = Story::new(1);
@@ -401,7 +504,11 @@ fn spinning_and_runtimes_are_told_apart_from_work() {
             (10, 900, SampleKind::OnCpu, &["main", gomp, "task"]),
         ],
     );
-    let runtimes = paths_of(&trace, None).runtimes;
+    let paths = paths_of(&trace, None);
+    let ns = |key: &str| paths.classes.iter().find(|c| c.class == key).map(|c| c.ns);
+    assert_eq!(ns("work"), Some(200 + 200 + 199));
+    assert_eq!((ns("spinning"), ns("task_runtime")), (Some(200), Some(200)));
+    let runtimes = &paths.runtimes;
     let rows: Vec<_> = runtimes
         .iter()
         .map(|r| {
@@ -409,6 +516,7 @@ fn spinning_and_runtimes_are_told_apart_from_work() {
                 r.runtime,
                 r.module.as_str(),
                 r.ns,
+                r.work_ns,
                 r.spinning_ns,
                 r.spins_in.as_str(),
             )
@@ -421,10 +529,11 @@ fn spinning_and_runtimes_are_told_apart_from_work() {
                 "libgomp",
                 "libgomp.so.1.0.0",
                 400,
+                0,
                 200,
                 "gomp_team_barrier_wait_end"
             ),
-            ("allocator", "libc.so.6", 200, 0, ""),
+            ("allocator", "libc.so.6", 200, 200, 0, ""),
         ]
     );
 }

@@ -10,7 +10,7 @@ table! {
     pub(crate) static ACCOUNT = "account", AccountRow from account;
     /// Id, unique in the run.
     account_id: i64, "id";
-    /// `work`, `system_calls`, `task_runtime`, `tracing`, `lock_wait`, `load_imbalance`, `waiting_for_own_threads`, `io_wait`, `external_wait`, `low_parallelism`, `oversubscription`, `interference`, `scheduling_delay`, `interrupts`, `unknown`, `other` or `throttled_by_cpu_limit`.
+    /// `work`, `system_calls`, `task_runtime`, `tracing`, `lock_wait`, `load_imbalance`, `waiting_for_own_threads`, `io_wait`, `external_wait`, `low_parallelism`, `oversubscription`, `interference`, `scheduling_delay`, `interrupts`, `unknown`, `other`, `throttled_by_cpu_limit` or `spinning`.
     class: Text;
     /// Whether it is what the program is for: `work` and `system_calls`.
     is_useful: bool;

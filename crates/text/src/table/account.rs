@@ -48,6 +48,7 @@ fn letter(class: Class) -> (char, u8) {
         Class::Unknown => ('?', 240),
         Class::Other => ('o', 240),
         Class::ThrottledByCpuLimit => ('Q', 161),
+        Class::Spinning => ('S', 166),
     }
 }
 
@@ -145,12 +146,27 @@ fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -
         (Class::SchedulingDelay, _) => "wake-up delays".into(),
         (Class::ThrottledByCpuLimit, _) if name.is_empty() => "its CPU limit".into(),
         (Class::ThrottledByCpuLimit, _) => format!("its CPU limit, {name}"),
+        (Class::Spinning, _) => spinning_text(cause, &thread),
+        (Class::TaskRuntime, _) if has_code => {
+            format!("task runtime {}", super::units::file_name(code))
+        }
         (Class::Interrupts, _) => format!("interrupt {name}"),
         (Class::SystemCalls, _) => format!("system call {name}"),
         (Class::Unknown, _) => "unknown: events lost or not recorded".into(),
         (class, _) => class.label().into(),
     };
     printable(&text)
+}
+
+/// Where a thread spins: in what it called to wait, or for the only thread that had anything to run.
+fn spinning_text(cause: &CauseSummary, thread: &str) -> String {
+    match (cause.note, cause.name.as_str(), cause.code.as_str()) {
+        ("serial_phase", _, "") => format!("spinning while only {thread} ran"),
+        ("serial_phase", _, code) => format!("spinning while only {thread} ran, in {code}"),
+        (_, "", "") => "spinning".into(),
+        (_, "", at) | (_, at, "") => format!("spinning in {at}"),
+        (_, at, by) => format!("spinning in {at} < {by}"),
+    }
 }
 
 /// The names of the threads that the summary mentions.

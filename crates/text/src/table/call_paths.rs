@@ -47,13 +47,12 @@ pub(super) fn class_lines(
     if let Some(meanwhile) = &of_class.meanwhile {
         let word = |path: &HotPath| match class {
             Class::LockWait => asleep("holder: ", path),
-            Class::WaitingForOwnThreads => asleep("for: ", path),
+            Class::WaitingForOwnThreads | Class::Spinning => asleep("for: ", path),
             _ => "others: ",
         };
         lines.extend(question_lines(of_class, meanwhile, n, room, word));
     }
-    // Libraries that run the program are inside work (class `task_runtime` is for runtimes that report themselves),
-    // so that a line says how much of it they are.
+    // Allocators and interpreters are inside work, so that a line says how much of it they are.
     if class == Class::Work {
         let runtimes = summary.runtimes.iter().take(n);
         lines.extend(runtimes.filter_map(|row| runtime_line(of_class, row)));
@@ -106,25 +105,19 @@ fn question_lines(
     lines
 }
 
-/// A library's part of a class; none below 1 % of it.
+/// A library's part of the work; none below 1 % of it.
 fn runtime_line(class: &ClassPaths, row: &RuntimeUse) -> Option<PathLine> {
-    let share = |ns: i64| ns as f64 / class.ns.max(1) as f64;
-    if share(row.ns) < WORTH_A_LINE {
+    let share = row.work_ns as f64 / class.ns.max(1) as f64;
+    if share < WORTH_A_LINE {
         return None;
     }
-    let (all, module) = (percent(share(row.ns)), &row.module);
-    let text = match (row.spinning_ns, row.runtime) {
-        (0, "allocator") => format!("{all} of it allocates memory ({module})"),
-        (0, _) => format!("{all} of it is {module}"),
-        // All of its time: two shares of the same size would read like two parts.
-        (ns, _) if ns == row.ns => format!("{all} of it spins in {module}: {}", row.spins_in),
-        (ns, _) => {
-            let spins = percent(share(ns));
-            format!("{all} of it is {module}; {spins} spins: {}", row.spins_in)
-        }
+    let (part, module) = (percent(share), &row.module);
+    let text = match row.runtime {
+        "allocator" => format!("{part} of it allocates memory ({module})"),
+        _ => format!("{part} of it is {module}"),
     };
     Some(PathLine {
-        ns: row.ns,
+        ns: row.work_ns,
         text: printable(&text),
     })
 }
@@ -156,10 +149,24 @@ pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
         let known = slept.ns - slept.unsampled_ns;
         text += &format!("; {} of blocked time has one", percent(share(known, slept)));
     }
+    if let Some(points) = spinning_within(paths) {
+        text += &format!("; spinning by samples, within {points:.1} points of it");
+    }
     if paths.lost > 0 {
         text += &format!("; {} samples lost", super::units::count(paths.lost));
     }
     text
+}
+
+/// How far the part of on-CPU time that spins may be off because samples are few: two standard errors, in points.
+fn spinning_within(paths: &CallPathSummary) -> Option<f64> {
+    let spinning = paths
+        .classes
+        .iter()
+        .find(|c| c.class == Class::Spinning.key())?;
+    let share = (spinning.ns as f64 / paths.on_cpu.ns.max(1) as f64).min(1.0);
+    let n = paths.samples_on_cpu.max(1) as f64;
+    Some(200.0 * (share * (1.0 - share) / n).sqrt())
 }
 
 /// `compress (xz.c:90) < worker < main` in at most `room` columns, if the innermost function alone is not wider.

@@ -150,6 +150,8 @@ impl Sweep<'_> {
             let end = until.min(waits_until).min(to);
             cause.code = StrIx(name);
             let passed_on = match self.trace.slices.kind.get(row as usize) {
+                // What samples say of a CPU that is busy stays in the class that they are added up in.
+                _ if cause.class == Class::Spinning => None,
                 Some(SliceKind::LockWait) => Some(Class::LockWait),
                 Some(SliceKind::Io) => Some(Class::IoWait),
                 _ => None,
@@ -178,7 +180,8 @@ impl Sweep<'_> {
             true => Class::TaskRuntime,
             false => Class::Work,
         };
-        if !has_irq && !has_syscalls && self.specials[t].is_empty() {
+        let is_sampled = !self.sampled.tracks[t].is_empty();
+        if !has_irq && !has_syscalls && !is_sampled && self.specials[t].is_empty() {
             if base != Class::Work {
                 self.workers[t].sums[Class::Work as usize] -= (to - from).ns();
                 self.workers[t].sums[base as usize] += (to - from).ns();
@@ -207,6 +210,14 @@ impl Sweep<'_> {
             if row != NONE {
                 self.on_cpu_in(row, &mut reason);
             }
+            // Annotations are exact: samples say what they do not.
+            if is_sampled {
+                let (row, until) = self.sampled.tracks[t].get(at);
+                end = end.min(until);
+                if row != NONE && reason.cause.class.is_useful() {
+                    self.not_working(row, &mut reason);
+                }
+            }
             if has_irq {
                 let (row, until) = self.kernel.irq[cpu].get(at);
                 end = end.min(until);
@@ -223,6 +234,19 @@ impl Sweep<'_> {
             reason.waiter = thread;
             self.charge_reason(slot, reason, at, end);
             at = end;
+        }
+    }
+
+    /// On a CPU, where the samples say that it did no work: at this row of [`Sampled::places`].
+    fn not_working(&self, row: u32, reason: &mut Reason) {
+        let place = self.sampled.places[row as usize];
+        *reason = Reason::of(place.class, Note::None);
+        reason.cause.on_cpu = true;
+        (reason.cause.name, reason.cause.code) = (place.name, place.code);
+        if place.class == Class::Spinning && self.sole.is_some() {
+            reason.cause.note = Note::SerialPhase;
+            (reason.cause.name, reason.cause.code) = (StrIx::NONE, StrIx::NONE);
+            (reason.cause.thread, reason.runner) = (self.sole, self.sole);
         }
     }
 

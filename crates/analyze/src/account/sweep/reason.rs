@@ -105,13 +105,17 @@ impl Sweep<'_> {
         match (self.n_running + self.n_ready, self.n_alive) {
             (_, 0) if self.has_lived => Reason::of(Class::LowParallelism, Note::Ended),
             (_, 0) => Reason::of(Class::LowParallelism, Note::NotStarted),
-            (0, _) if self.waiting.len() == 0 => Reason::of(Class::Unknown, Note::Lost),
-            (1, _) => self.serial(ThreadIx(self.runnable_xor)),
+            (0, _) if self.waiting.len() == 0 && self.n_spinning == 0 => {
+                Reason::of(Class::Unknown, Note::Lost)
+            }
+            (1, _) => self.serial(),
             _ => Reason::of(Class::LowParallelism, Note::FewThreads),
         }
     }
 
-    fn serial(&self, thread: ThreadIx) -> Reason {
+    /// Only one thread has anything to run.
+    fn serial(&self) -> Reason {
+        let thread = ThreadIx(self.runnable_xor);
         let mut reason = Reason::of(Class::LowParallelism, Note::SerialPhase);
         reason.cause.thread = thread;
         reason.runner = thread;
@@ -140,7 +144,7 @@ impl Sweep<'_> {
         for _ in 0..MAX_CHAIN {
             let worker = &self.workers[*at];
             match worker.activity {
-                Activity::Running => {
+                Activity::Running | Activity::Spinning => {
                     return self.reason_while_running(context, ThreadIx(*at as u32));
                 }
                 Activity::Ready if self.throttled.at(worker.cpu, now).is_some() => {
@@ -200,7 +204,9 @@ impl Sweep<'_> {
                     }
                     *at = waker.ix();
                 }
-                Wake::Never if self.n_running + self.n_ready > 0 => return self.no_thread(),
+                Wake::Never if self.n_running + self.n_ready + self.n_spinning > 0 => {
+                    return self.no_thread();
+                }
                 end => return self.reason_outside(context, &end),
             }
         }
@@ -292,11 +298,11 @@ impl Sweep<'_> {
             Some((SliceKind::Barrier, row)) => (Class::LoadImbalance, row),
             Some((_, row)) if row != NONE && self.is_idle_worker(row) => {
                 return match alone {
-                    true => self.serial(runner),
+                    true => self.serial(),
                     false => Reason::of(Class::LowParallelism, Note::IdleWorker),
                 };
             }
-            _ if alone => return self.serial(runner),
+            _ if alone => return self.serial(),
             Some((SliceKind::Join, row)) => (Class::LoadImbalance, row),
             Some((_, row)) => (Class::WaitingForOwnThreads, row),
             None => (Class::WaitingForOwnThreads, NONE),

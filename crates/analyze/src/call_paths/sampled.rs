@@ -1,0 +1,101 @@
+//! What samples say of a thread's time on a CPU, where that was no work: spinning, or in a task runtime.
+//!
+//! The account's sweep knows that a thread runs, not what. A sample stands for the instants around it (`cover`), so they are
+//! what its path says; an instant without a sample is work, as it would be without samples at all.
+use super::cover::Cover;
+use super::frames::{Frames, NotWork};
+use crate::account::Class;
+use crate::account::track::{NONE, Track};
+use kasuri_model::{FrameIx, PathIx, SampleKind, StrIx, ThreadIx, Time, Trace};
+use std::collections::HashMap;
+
+/// A place in the code at which no work is done.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Place {
+    /// `Spinning` or `TaskRuntime`.
+    pub class: Class,
+    /// `Spinning`: the function that was called to wait.
+    pub name: StrIx,
+    /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library.
+    pub code: StrIx,
+}
+
+/// Of each thread, when it was at which place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sampled {
+    /// By row of [`Trace::threads`]. Value: row of `places`. It says nothing about times at which the thread does not run.
+    pub tracks: Vec<Track>,
+    pub places: Vec<Place>,
+}
+
+impl Sampled {
+    /// Nothing is known.
+    pub fn none(trace: &Trace) -> Sampled {
+        Sampled {
+            tracks: vec![Track::default(); trace.threads.len()],
+            places: Vec::new(),
+        }
+    }
+
+    /// Reads the whole recording.
+    pub fn new(trace: &Trace, cover: &Cover) -> Sampled {
+        let mut out = Sampled::none(trace);
+        if trace.samples.time.is_empty() {
+            return out;
+        }
+        let frames = Frames::new(trace);
+        let mut rows: HashMap<Place, u32> = HashMap::new();
+        let mut of_path: HashMap<PathIx, u32> = HashMap::new();
+        for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
+            let info = &trace.threads[thread.ix()];
+            if !trace.processes[info.process.ix()].is_target {
+                continue;
+            }
+            let track = &mut out.tracks[thread.ix()];
+            for (start, owner) in cover.stretches(thread) {
+                let sample = owner.sample();
+                let sample = sample.filter(|&row| trace.samples.kind[row] == SampleKind::OnCpu);
+                let path = sample.map(|row| trace.samples.path[row]);
+                let value = match path.filter(|path| path.is_some()) {
+                    Some(path) => *of_path.entry(path).or_insert_with(|| {
+                        let Some(place) = place(trace, &frames, path) else {
+                            return NONE;
+                        };
+                        *rows.entry(place).or_insert_with(|| {
+                            out.places.push(place);
+                            out.places.len() as u32 - 1
+                        })
+                    }),
+                    None => NONE,
+                };
+                track.change_to(start, value);
+            }
+        }
+        out
+    }
+
+    /// Whether the thread, which runs at `now`, is spinning.
+    pub fn is_spinning(&mut self, thread: usize, now: Time) -> bool {
+        match self.tracks[thread].get(now).0 {
+            NONE => false,
+            row => self.places[row as usize].class == Class::Spinning,
+        }
+    }
+}
+
+fn place(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
+    let function =
+        |frame: Option<FrameIx>| frame.map_or(StrIx::NONE, |f| trace.frames.function[f.ix()]);
+    Some(match frames.not_work(path)? {
+        NotWork::Spin { at, by } => Place {
+            class: Class::Spinning,
+            name: function(at),
+            code: function(by),
+        },
+        NotWork::Runtime(frame) => Place {
+            class: Class::TaskRuntime,
+            name: StrIx::NONE,
+            code: trace.frames.module[frame.ix()],
+        },
+    })
+}
