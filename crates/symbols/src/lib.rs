@@ -13,6 +13,7 @@
 //! | `source` | finds the files that can name a module's code, and makes sure that they are the ones that ran |
 //! | `elf` | build-ids, links to debug files, symbol tables |
 //! | `dwarf` | functions, inlined calls, files and lines |
+//! | `spin` | loops that wait for another thread, by their instructions |
 //! | `text` | the kernel's symbols, perf maps |
 //! | `work` | divides the work among threads, keeps to the time, survives what panics |
 //!
@@ -24,6 +25,7 @@
 mod dwarf;
 mod elf;
 mod source;
+mod spin;
 mod text;
 mod work;
 
@@ -78,6 +80,10 @@ impl Why {
     }
 }
 
+/// Begins the name of a call that stands for a loop, not for a function: code that only waits for another thread. Its module
+/// follows (docs/format.md, "Call paths").
+pub const SPIN_LOOP: &str = "a spin loop in ";
+
 /// How much is known about a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Known {
@@ -91,11 +97,12 @@ pub enum Known {
 }
 
 impl Known {
-    /// What a frame's calls say.
+    /// What a frame's calls say. A loop is no function: its name may yet be found.
     pub fn of(calls: &[Call]) -> Known {
+        let is_named = |c: &Call| !c.function.is_empty() && !c.function.starts_with(SPIN_LOOP);
         match calls {
             _ if calls.iter().any(|c| c.line > 0) => Known::Line,
-            _ if calls.iter().any(|c| !c.function.is_empty()) => Known::Function,
+            _ if calls.iter().any(is_named) => Known::Function,
             _ => Known::Nothing,
         }
     }

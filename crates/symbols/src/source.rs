@@ -55,6 +55,8 @@ pub struct Task {
     /// The addresses with their rows of [`Tables::frames`], sorted.
     pub addresses: Vec<(u64, u32)>,
     pub(crate) source: Source,
+    /// Name of its file, without folders.
+    pub(crate) name: String,
 }
 
 impl Task {
@@ -99,7 +101,9 @@ pub fn tasks(tables: &Tables, frames: &[u32], files: &dyn Files) -> Vec<Task> {
             Some(module) => find(module, files),
             None => Source::Nothing(Why::NoModule),
         };
+        let path = (tables.modules.get(module as usize)).map_or("", |m| m.path.as_str());
         Task {
+            name: path.rsplit('/').next().unwrap_or(path).to_owned(),
             module: if tables.modules.get(module as usize).is_some() {
                 module
             } else {

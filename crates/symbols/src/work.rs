@@ -6,7 +6,7 @@
 use crate::dwarf::Debug;
 use crate::elf::{Lookup, Place};
 use crate::source::{Source, Task};
-use crate::{Bytes, Why, text};
+use crate::{Bytes, SPIN_LOOP, Why, spin, text};
 use kasuri_format::call_paths::{Call, Names};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -96,8 +96,26 @@ pub fn run(
     run.lines(n_threads, &places);
 }
 
-/// Of each address of a task, what the symbol tables say.
-type Places = Vec<Place>;
+/// Of each address of a task, what the symbol tables and the instructions there say.
+#[derive(Default)]
+struct Places {
+    places: Vec<Place>,
+    /// Whether it is in a loop that only waits.
+    spins: Vec<bool>,
+}
+
+impl Places {
+    fn function(&self, at: usize) -> Option<&str> {
+        self.places.get(at).and_then(Place::function)
+    }
+
+    /// Puts the loop before what it is in.
+    fn add_loop(&self, at: usize, module: &str, calls: &mut Vec<Call>) {
+        if self.spins.get(at) == Some(&true) {
+            calls.insert(0, call(format!("{SPIN_LOOP}{module}")));
+        }
+    }
+}
 
 impl Run<'_> {
     fn may(&self, task: usize, phase: Phase) -> bool {
@@ -107,7 +125,7 @@ impl Run<'_> {
     fn symbols(&self, ix: usize) -> Places {
         (self.tell)(Event::Began(ix, Phase::Symbols));
         let task = &self.tasks[ix];
-        let mut places = Places::new();
+        let mut places = Places::default();
         match &task.source {
             Source::Nothing(why) => (self.tell)(Event::Nameless(ix, *why)),
             Source::Elf {
@@ -116,18 +134,21 @@ impl Run<'_> {
                 shared: _,
             } => {
                 places = self.elf(task, code.as_ref(), debug.as_ref());
-                self.tell_calls(
-                    task,
-                    places.iter().map(|p| Some(call(p.function()?.to_owned()))),
-                );
+                let calls_at = |at| {
+                    let function = places.function(at).map(|name| call(name.to_owned()));
+                    let mut calls = Vec::from_iter(function);
+                    places.add_loop(at, &task.name, &mut calls);
+                    calls
+                };
+                self.tell_calls(task, (0..task.addresses.len()).map(calls_at));
             }
             Source::Kernel(list) => match text::kernel(&mut *lock(list), &task.addresses) {
-                Ok(calls) => self.tell_calls(task, calls.into_iter()),
+                Ok(calls) => self.tell_calls(task, calls.into_iter().map(Vec::from_iter)),
                 Err(()) => (self.tell)(Event::Nameless(ix, Why::KernelHidden)),
             },
             Source::Jit(map) => {
                 let calls = text::jit((**map).as_ref(), &task.addresses);
-                self.tell_calls(task, calls.into_iter());
+                self.tell_calls(task, calls.into_iter().map(Vec::from_iter));
             }
         }
         if !(self.stop)() {
@@ -138,20 +159,25 @@ impl Run<'_> {
 
     fn elf(&self, task: &Task, code: Option<&Bytes>, debug: Option<&Bytes>) -> Places {
         let look = || {
+            // Debug files have no code. The vdso's loop ends at once, and a system call behind it is no waiting.
+            let code_of_files = code.filter(|_| task.name != "[vdso]");
+            let spins = code_of_files.map(|bytes| spin::loops((**bytes).as_ref(), &task.addresses));
             let mut lookup = Lookup::new(&task.addresses);
             for bytes in code.into_iter().chain(debug) {
                 lookup.read((**bytes).as_ref(), &|| (self.stop)());
             }
-            lookup.places()
+            Places {
+                places: lookup.places(),
+                spins: spins.unwrap_or_default(),
+            }
         };
         catch_unwind(AssertUnwindSafe(look)).unwrap_or_default()
     }
 
-    fn tell_calls(&self, task: &Task, calls: impl Iterator<Item = Option<Call>>) {
+    fn tell_calls(&self, task: &Task, calls: impl Iterator<Item = Vec<Call>>) {
         let frames = task.addresses.iter().map(|(_, frame)| *frame);
         let mut batch = Vec::new();
-        for (frame, call) in frames.zip(calls) {
-            let calls: Vec<Call> = call.into_iter().collect();
+        for (frame, calls) in frames.zip(calls) {
             if !calls.is_empty() {
                 batch.push(Names { frame, calls });
             }
@@ -220,14 +246,15 @@ impl Run<'_> {
                 break;
             }
             let (address, frame) = task.addresses[at];
-            if places.get(at) == Some(&Place::Outside) {
+            if places.places.get(at) == Some(&Place::Outside) {
                 continue;
             }
             let mut calls = lines.at(address);
             if calls.is_empty() {
                 continue;
             }
-            complete(&mut calls, places.get(at).and_then(Place::function));
+            complete(&mut calls, places.function(at));
+            places.add_loop(at, &task.name, &mut calls);
             batch.push(Names { frame, calls });
             if batch.len() == BATCH {
                 (self.tell)(Event::Names(std::mem::take(&mut batch)));

@@ -19,6 +19,9 @@ __attribute__((noinline)) int outer(int *p) {
 }
 __asm__(".text\n.globl bare\n.type bare, @function\nbare:\n nop\n nop\n ret\n");
 int main(int n, char **v) { (void)v; return outer(&n); }
+#ifdef __x86_64__ /* A loop that pauses, seven bytes, and what follows it. */
+__asm__(".text\n.globl waits\n.type waits, @function\nwaits:\n pause\n test %eax, %eax\n jne waits\n ret\n");
+#endif
 "#;
 
 struct Built {
@@ -338,6 +341,26 @@ fn a_symbol_without_a_size_names_what_follows_it() {
         "{names:?}"
     );
     assert_eq!(names[2..], ["", ""]);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_loop_that_waits_is_the_innermost_call_of_its_addresses() {
+    let Some(built) = built() else { return };
+    for name in ["p", "stripped"] {
+        let p = built.file(name);
+        let waits = built.inside("waits");
+        let files = Fake::default().with("/bin/p", p.clone());
+        let at = [waits, waits + 2, waits + 4, waits + 6];
+        let (names, _) = names(&tables(ModuleKind::Elf, build_id(&p), &at), &files);
+        let function = if name == "p" { " < waits " } else { "" };
+        let expected = format!("a spin loop in p :0{function}");
+        assert!(
+            names[..3].iter().all(|n| n.starts_with(&expected)),
+            "{names:?}"
+        );
+        assert!(!names[3].contains("spin"), "{names:?}");
+    }
 }
 
 #[test]

@@ -17,6 +17,9 @@ enum Layer {
     Start,
 }
 
+/// Begins the name of a frame that is a loop, by its instructions, which only waits (docs/format.md, "Call paths"). Its module follows.
+pub const SPIN_LOOP: &str = "a spin loop in ";
+
 /// Time in a library that runs the program rather than being it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Runtime {
@@ -67,7 +70,7 @@ pub enum NotWork {
     Runtime(FrameIx),
 }
 
-/// What a function's name, or the code around an address in it, says of a thread that is there.
+/// What a function's name says of a thread that is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doing {
     /// It spins, whatever it calls to do so.
@@ -84,6 +87,8 @@ pub struct Frames<'t> {
     doing: Vec<Doing>,
     runtime: Vec<Option<Runtime>>,
     is_go_runtime: Vec<bool>,
+    /// A loop that waits, in the function whose frame follows.
+    is_loop: Vec<bool>,
     /// One number for all lines of a function, and for all nameless places of a module.
     function: Vec<u32>,
     shown: HashMap<PathIx, Vec<FrameIx>>,
@@ -100,6 +105,7 @@ impl<'t> Frames<'t> {
             doing: Vec::with_capacity(f.function.len()),
             runtime: Vec::with_capacity(f.function.len()),
             is_go_runtime: Vec::with_capacity(f.function.len()),
+            is_loop: Vec::with_capacity(f.function.len()),
             function: Vec::with_capacity(f.function.len()),
             shown: HashMap::new(),
         };
@@ -109,6 +115,7 @@ impl<'t> Frames<'t> {
             out.layer.push(layer(f.kind[row], &name, module));
             out.doing.push(doing(&name, module));
             out.runtime.push(runtime(&name, module));
+            out.is_loop.push(name.starts_with(SPIN_LOOP));
             out.is_go_runtime.push(name.starts_with("runtime."));
             let next = numbers.len() as u32;
             let key = (f.function[row], f.module[row]);
@@ -173,11 +180,20 @@ impl<'t> Frames<'t> {
         // The innermost that says anything: a task that a thread runs inside of a barrier is in the program again.
         let says = |frame: &&FrameIx| self.doing[frame.ix()] != Doing::Anything;
         let is_spin = |frame: FrameIx| self.doing[frame.ix()] == Doing::Spinning;
-        let spins = library.iter().find(says).copied().is_some_and(is_spin)
+        let is_loop = |frame: FrameIx| self.is_loop[frame.ix()];
+        let spins = user.first().copied().is_some_and(is_loop)
+            || library.iter().find(says).copied().is_some_and(is_spin)
             || (library.is_empty() && program.is_some_and(is_spin));
         if spins {
-            let named =
-                |frame: &&FrameIx| self.is_named(**frame) && self.layer[frame.ix()] != Layer::Start;
+            let is_programs = |frame: FrameIx| {
+                let module = |frame: FrameIx| self.trace.frames.module[frame.ix()];
+                program.is_some_and(|program| module(program) == module(frame))
+            };
+            let named = |frame: &&FrameIx| {
+                self.is_named(**frame)
+                    && self.layer[frame.ix()] != Layer::Start
+                    && !is_programs(**frame)
+            };
             return Some(NotWork::Spin {
                 at: library.iter().rfind(named).copied(),
                 by: program,
@@ -205,6 +221,7 @@ impl<'t> Frames<'t> {
             self.layer[frame.ix()] == Layer::System
                 || runtime.is_some_and(|r| r.has_tasks() || r == Runtime::Interpreter)
                 || self.is_go_runtime[frame.ix()]
+                || self.is_loop[frame.ix()]
         };
         user.iter().take_while(is_library).count()
     }

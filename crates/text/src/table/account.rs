@@ -18,6 +18,7 @@ use super::names::ThreadNames;
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
+use kasuri_analyze::call_paths::SPIN_LOOP;
 
 /// Causes with less of the capacity than this are left out.
 const FINDING: f64 = 0.01;
@@ -160,7 +161,9 @@ fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -
 
 /// Where a thread spins: in what it called to wait, or for the only thread that had anything to run.
 fn spinning_text(cause: &CauseSummary, thread: &str) -> String {
-    match (cause.note, cause.name.as_str(), cause.code.as_str()) {
+    // A loop without a function's name has that of its module.
+    let name = cause.name.trim_start_matches(SPIN_LOOP);
+    match (cause.note, name, cause.code.as_str()) {
         ("serial_phase", _, "") => format!("spinning while only {thread} ran"),
         ("serial_phase", _, code) => format!("spinning while only {thread} ran, in {code}"),
         (_, "", "") => "spinning".into(),

@@ -1,0 +1,163 @@
+//! Loops that wait for another thread on a CPU, told by their instructions.
+//!
+//! Who writes such a loop puts an instruction into it that tells the CPU so: `pause` on x86, `yield` or `isb` on Arm. An
+//! address is in one if a branch close behind it leads back to or before it, and the instruction is in between. On x86
+//! instructions are not decoded from their beginnings, so a byte inside of one may look like a branch: it counts only if the
+//! hint lies in what it spans.
+use object::{Architecture, Object, ObjectSegment};
+use std::ops::Range;
+
+/// Bytes of the longest loop: those that wait are short, and what is longer does more than wait.
+const LOOP_MAX: usize = 96;
+/// Segments of one file that count; programs have some ten.
+const SEGMENTS_MAX: usize = 64;
+
+/// Of each of the sorted addresses, whether it is in such a loop of this file.
+pub(crate) fn loops(bytes: &[u8], addresses: &[(u64, u32)]) -> Vec<bool> {
+    let mut out = vec![false; addresses.len()];
+    let Ok(file) = object::File::parse(bytes) else {
+        return out;
+    };
+    let find: fn(&[u8], usize) -> bool = match file.architecture() {
+        Architecture::X86_64 | Architecture::I386 => x86,
+        Architecture::Aarch64 => arm,
+        _ => return out,
+    };
+    for segment in file.segments().take(SEGMENTS_MAX) {
+        let Ok(code) = segment.data() else { continue };
+        let from = addresses.partition_point(|(address, _)| *address < segment.address());
+        for (at, (address, _)) in addresses.iter().enumerate().skip(from) {
+            let at_code = usize::try_from(address - segment.address()).unwrap_or(usize::MAX);
+            if at_code >= code.len() {
+                break;
+            }
+            let near = at_code.saturating_sub(LOOP_MAX)..(at_code + LOOP_MAX).min(code.len());
+            out[at] |= find(&code[near.clone()], at_code - near.start);
+        }
+    }
+    out
+}
+
+/// Whether a branch that ends at `end` and leads to `end + distance` makes a loop with `at` in it; gives the loop.
+fn spans(end: usize, distance: i64, at: usize) -> Option<Range<usize>> {
+    let start = usize::try_from((end as i64).checked_add(distance)?).ok()?;
+    (start <= at && at < end && end - start <= LOOP_MAX).then_some(start..end)
+}
+
+fn x86(code: &[u8], at: usize) -> bool {
+    const PAUSE: [u8; 2] = [0xf3, 0x90];
+    let pauses = |range: Range<usize>| code[range].windows(2).any(|two| two == PAUSE);
+    if !pauses(0..code.len()) {
+        return false;
+    }
+    let loop_of = |ix: usize| {
+        let byte = |n: usize| code.get(ix + n).copied();
+        let far = |n: usize| {
+            let four = code.get(ix + n..ix + n + 4)?;
+            Some(i64::from(i32::from_le_bytes(four.try_into().ok()?)))
+        };
+        match (byte(0)?, byte(1)?) {
+            (0x70..=0x7f | 0xeb | 0xe0..=0xe3, near) => {
+                spans(ix + 2, i64::from(near.cast_signed()), at)
+            }
+            (0x0f, 0x80..=0x8f) => spans(ix + 6, far(2)?, at),
+            (0xe9, _) => spans(ix + 5, far(1)?, at),
+            _ => None,
+        }
+    };
+    (0..code.len()).filter_map(loop_of).any(pauses)
+}
+
+fn arm(code: &[u8], at: usize) -> bool {
+    const HINTS: [u32; 2] = [0xd503_203f, 0xd503_3fdf];
+    // Instructions have four bytes, and the sampled one is the first of one.
+    let begin = at % 4;
+    let word = |ix: usize| {
+        let four = code.get(ix..ix + 4)?;
+        Some(u32::from_le_bytes(four.try_into().ok()?))
+    };
+    let hints = |range: Range<usize>| {
+        let mut words = range.step_by(4).filter_map(word);
+        words.any(|word| HINTS.contains(&word))
+    };
+    let loop_of = |ix: usize| {
+        let word = word(ix)?;
+        // The distance in instructions, from the branch itself: a number of so many bits from bit `low` on.
+        let distance = |low: u32, bits: u32| {
+            i64::from((word << (32 - low - bits)).cast_signed() >> (32 - bits)) * 4
+        };
+        let distance = match word {
+            w if w & 0xfc00_0000 == 0x1400_0000 => distance(0, 26),
+            w if w & 0xff00_0000 == 0x5400_0000 => distance(5, 19),
+            w if w & 0x7e00_0000 == 0x3400_0000 => distance(5, 19),
+            w if w & 0x7e00_0000 == 0x3600_0000 => distance(5, 14),
+            _ => return None,
+        };
+        spans(ix + 4, distance - 4, at)
+    };
+    (begin..code.len())
+        .step_by(4)
+        .filter_map(loop_of)
+        .any(hints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_that_pauses_is_told_from_code_beside_it() {
+        // 0: mov (%rdi),%eax  2: cmp %esi,%eax  4: jne 12  6: pause  8: dec %edx  10: jne 0  12: ret, and nops.
+        let mut code = vec![
+            0x8b, 0x07, 0x39, 0xf0, 0x75, 0x06, 0xf3, 0x90, 0xff, 0xca, 0x75, 0xf4, 0xc3,
+        ];
+        code.resize(64, 0x90);
+        for at in [0, 2, 4, 6, 8, 10] {
+            assert!(x86(&code, at), "{at}");
+        }
+        assert!(!x86(&code, 12) && !x86(&code, 40));
+        // The same loop without the hint; and the hint outside of the loop.
+        code[6..8].copy_from_slice(&[0x66, 0x90]);
+        assert!(!(0..64).any(|at| x86(&code, at)));
+        code[20..22].copy_from_slice(&[0xf3, 0x90]);
+        assert!(!(0..64).any(|at| x86(&code, at)));
+    }
+
+    #[test]
+    fn a_long_branch_back_makes_a_loop_too() {
+        // 0: pause  2: jae 0, with a distance of four bytes  8: jmp 0
+        let code = [
+            0xf3, 0x90, 0x0f, 0x83, 0xf8, 0xff, 0xff, 0xff, 0xe9, 0xf3, 0xff, 0xff, 0xff, 0xc3,
+        ];
+        assert!((0..13).all(|at| x86(&code, at)) && !x86(&code, 13));
+    }
+
+    #[test]
+    fn arm_loops_are_told_by_yield_and_isb() {
+        let code = |words: &[u32]| -> Vec<u8> {
+            words.iter().flat_map(|word| word.to_le_bytes()).collect()
+        };
+        // ldr; yield; cbnz w0, 0; ret
+        let spin = code(&[0xb940_0020, 0xd503_203f, 0x35ff_ffc0, 0xd65f_03c0]);
+        assert!([0, 4, 8].iter().all(|&at| arm(&spin, at)) && !arm(&spin, 12));
+        // b.ne and b, to the first; tbnz w0, #1, 0
+        for branch in [0x54ff_ffc1, 0x17ff_fffe, 0x370f_ffc0] {
+            let spin = code(&[0xb940_0020, 0xd503_3fdf, branch]);
+            assert!(arm(&spin, 0), "{branch:x}");
+        }
+        // A branch forward.
+        assert!(!arm(&code(&[0xd503_203f, 0x1400_0002, 0xd65f_03c0]), 0));
+    }
+
+    #[test]
+    fn damaged_files_have_none() {
+        assert_eq!(loops(b"\x7fELF", &[(0, 0), (u64::MAX, 1)]), [false; 2]);
+        for len in 0..8 {
+            let cut = &[0xf3, 0x90, 0xe9, 0xf9, 0xff, 0xff, 0xff, 0x0f][..len];
+            for at in 0..len {
+                x86(cut, at);
+                arm(cut, at);
+            }
+        }
+    }
+}
