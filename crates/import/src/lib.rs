@@ -74,8 +74,10 @@ pub struct Options {
 pub struct Code {
     /// To be named. Addresses in ELF files are offsets in the file; where the file is here, they are to be replaced by its own addresses.
     pub tables: kasuri_format::call_paths::Tables,
-    /// Where the kernel's code began in memory: equal numbers mean the same start of the same machine, most likely. None: not known.
+    /// Where the kernel's code began in memory; none: not known.
     pub kernel_start: Option<u64>,
+    /// The kernel's build-id; empty: not known.
+    pub kernel_build_id: Vec<u8>,
     /// Processes in the trace.
     pub pids: Vec<i32>,
 }

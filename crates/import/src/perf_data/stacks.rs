@@ -26,6 +26,7 @@ pub(super) struct Stacks {
     tables: Tables,
     rows: Vec<Row>,
     kernel_start: Option<u64>,
+    kernel_build_id: Vec<u8>,
     /// Samples that are not read, of other events.
     n_other: u64,
     /// CPU time between two samples, as asked for; 0: not known.
@@ -103,6 +104,9 @@ pub(super) fn read(data: &PerfData<'_>, switch_id: Option<u64>) -> Stacks {
             (false, false) => 0,
         };
     }
+    let mut ids = data.features.build_ids.iter();
+    let of_kernel = ids.find(|(path, _)| path.starts_with("[kernel"));
+    pass.out.kernel_build_id = of_kernel.map(|(_, id)| id.clone()).unwrap_or_default();
     pass.out.has_copies = data.attrs.iter().any(|attr| attr.copies_stacks());
     let mut records: Vec<_> = data.code().collect();
     // Stable: records of one moment stay in the order of the file.
@@ -361,6 +365,7 @@ impl Stacks {
         let mut code = Code {
             tables: self.tables,
             kernel_start: self.kernel_start,
+            kernel_build_id: self.kernel_build_id,
             pids,
         };
         if let Some(name_code) = name_code {

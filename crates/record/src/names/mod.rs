@@ -10,9 +10,11 @@
 //! ```
 mod finder;
 mod helper;
+mod kernel;
 mod places;
 
 pub use kasuri_symbols::unnamed;
+pub use kernel::{kernel_build_id, kernel_start};
 pub use places::offsets_to_addresses;
 
 use crate::clock;
@@ -20,12 +22,9 @@ use kasuri_format::call_paths::{Log, NONE, Names, Tables, continue_log};
 use kasuri_format::meta::Meta;
 use kasuri_symbols::{Phase, Why};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Bytes of the list of the kernel's symbols in which its first is.
-const KALLSYMS_BYTES: u64 = 1 << 20;
 /// Names asked for at once; more stay for `kasuri symbolize`.
 const FRAMES_MAX: usize = 1 << 20;
 /// Bytes of names that are kept.
@@ -84,19 +83,6 @@ impl Request {
             n_threads: std::thread::available_parallelism().map_or(1, |n| n.get()),
         }
     }
-}
-
-/// Where the kernel's code begins in memory since this machine was started; none: hidden.
-pub fn kernel_start() -> Option<u64> {
-    let list = crate::guard::safefs::open_regular(std::path::Path::new("/proc/kallsyms")).ok()?;
-    let mut text = String::new();
-    // Symbols are sorted by address but for those of CPUs, which come first.
-    std::io::Read::take(list, KALLSYMS_BYTES)
-        .read_to_string(&mut text)
-        .ok()?;
-    let row = text.lines().find(|row| row.ends_with(" T _text"))?;
-    let address = u64::from_str_radix(row.split(' ').next()?, 16).ok()?;
-    (address != 0).then_some(address)
 }
 
 /// Bytes of separate debug files that packing reads for each sample of a running thread. A byte took 10 ns, so this is 0.25 %
