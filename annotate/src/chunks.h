@@ -182,7 +182,7 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
         /* ORDER acquire; pairs with the releases of `growing` below and in kasuri__unlock. Publishes the fields that
          * only its holder writes: total_bytes, next_chunks, segments[]. */
         if (__atomic_compare_exchange_n(&c->growing, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            int got = kasuri__take_free(c, out); /* another thread may just have grown */
+            int is_dead = 0, got = kasuri__take_free(c, out); /* another thread may just have grown */
             if (!got && t->epoch != KASURI__GET(c->epoch)) {
                 __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE); /* ORDER release: as below */
                 return 0; /* the process has gone to another session meanwhile */
@@ -190,13 +190,14 @@ KASURI__COLD int kasuri__get_chunk(struct kasuri__client *c, struct kasuri__thre
             if (!got && kasuri__recorder_lives(c)) {
                 KASURI__SET(c->grow_failed, kasuri__grow(c) ? 0 : 1ull << 32 | freed);
             } else if (!got) {
+                is_dead = 1;
                 kasuri__close_gate(c, t->epoch);
             }
             /* ORDER release; pairs with the acquire above. Publishes what grow() wrote. */
             __atomic_store_n(&c->growing, 0, __ATOMIC_RELEASE);
             if (got)
                 return 1;
-            if (!kasuri__gate_load())
+            if (is_dead) /* whatever the gate says: another recorder may have asked (2), and only our next event attaches */
                 return 0;
         } else if (!kasuri__wait_a_little(&waits)) {
             return 0;

@@ -785,6 +785,37 @@ static int attach_once(pid_t pid, const struct reader_options *o, int hold) {
     return got;
 }
 
+/* A thread finds its ring full, its recorder dead, and the gate at 2, since another recorder has asked meanwhile: it must
+ * give up this event, for its next one is what attaches. */
+static int a_recorder_may_ask_under_the_slow_path(void) {
+    struct reader_options o = {.first_chunks = 1, .chunk_bytes = 4096, .no_free = 1, .is_live = 1};
+    int status = 1;
+    setenv("HOLD_POINT", "9", 1);
+    setenv("HOLD_ON", "1", 1);
+    pid_t pid = start(NULL, "attached", "1", "0");
+    while (!counts->gate)
+        usleep(1000);
+    EXPECT(attach_once(pid, &o, HOLD_UNDER_KILL));
+    struct reader *r = reader_open(&o, NULL, NULL);
+    ask_to_attach(pid, reader_path(r));
+    __atomic_store_n(&counts->hold, 0, __ATOMIC_RELEASE);
+    for (int i = 0; i < 20000 && gate_of(pid) == 2; i++)
+        usleep(500);
+    EXPECT(gate_of(pid) == 1);
+    if (gate_of(pid) == 2)
+        kill(pid, SIGKILL);
+    __atomic_store_n(&counts->stop, 1, __ATOMIC_RELEASE);
+    waitpid(pid, &status, 0);
+    EXPECT(status == 0);
+    reader_finish(r);
+    EXPECT(reader_totals(r)->kept > 0);
+    reader_close(r);
+    char link[64];
+    snprintf(link, sizeof link, "/dev/shm/kasuri-attach-%d", pid);
+    unlink(link);
+    return failed;
+}
+
 /* A server may be recorded many times in months: the memory of each recording is given back before the next one. */
 static int attach_many(int times, const char *threads, const char *signals, long slack_kb) {
     struct reader_options o = {.first_chunks = 16, .chunk_bytes = 4096, .no_free = 1, .is_live = 1};
@@ -1090,6 +1121,7 @@ static const struct {
     TEST(running_program_attaches_twice),
     TEST(ten_thousand_recordings_leave_nothing),
     TEST(an_emit_may_outlast_its_recording),
+    TEST(a_recorder_may_ask_under_the_slow_path),
     TEST(a_session_may_end_under_the_slow_path),
     TEST(a_thread_may_stay_in_the_slow_path),
     TEST(an_event_under_which_the_gate_closes_is_counted),
