@@ -14,6 +14,7 @@ use kasuri_symbols::{Event, Phase, Why};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ const MEMORY_BYTES: u64 = 1536 << 20;
 const MESSAGE_BYTES: usize = 1 << 20;
 /// Most bytes of a message: one frame may have 256 calls with two texts of 16 KiB.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Descriptors that are closed one by one where the kernel closes no range of them.
+const DESCRIPTORS: RawFd = 4096;
 /// Nobody, on all Linux systems.
 const NOBODY: u32 = 65534;
 
@@ -60,6 +63,7 @@ impl Helper {
         match unsafe { libc::fork() } {
             -1 => None,
             0 => {
+                close_all_but(pipe.1.as_raw_fd());
                 let work = || in_child(request, skip, deadline, File::from(pipe.1));
                 let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
                 // SAFETY: ends this process without running what the parent has set up for its own end.
@@ -213,6 +217,26 @@ fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe:
 }
 
 /// Says nothing: a library that panics, or an allocation that fails, would write to the user's screen.
+/// Closes what came from the parent, but for the first three: who reads strangers' files holds neither what root has opened nor the
+/// locks that say that a recorder lives.
+fn close_all_but(kept: RawFd) {
+    let close = |first: RawFd, last: libc::c_uint| {
+        // SAFETY: of the descriptors' owners, which are the parent's, none is used or dropped in this process.
+        let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0;
+        // Before Linux 5.9.
+        if !closed {
+            for fd in first..=RawFd::try_from(last).unwrap_or(RawFd::MAX).min(DESCRIPTORS) {
+                // SAFETY: as above.
+                unsafe { libc::close(fd) };
+            }
+        }
+    };
+    if kept > 3 {
+        close(3, kept as libc::c_uint - 1);
+    }
+    close(kept.max(2) + 1, libc::c_uint::MAX);
+}
+
 fn quiet() {
     // SAFETY: system calls on numbers and a constant; nothing in this process owns the two descriptors.
     unsafe {
@@ -315,6 +339,7 @@ mod tests {
         // SAFETY: the child makes system calls, allocates, and ends by _exit(2), like the helper itself.
         let pid = match unsafe { libc::fork() } {
             0 => {
+                close_all_but(2);
                 let is_alone = || {
                     // SAFETY: a system call on a number; this process has one thread.
                     let made = unsafe { libc::unshare(libc::CLONE_NEWUSER) } == 0;
@@ -347,6 +372,32 @@ mod tests {
         let (_, status) = waitpid(Some(pid), WaitOptions::empty()).ok()??;
         let code = status.exit_status()?;
         (code < 4).then_some((code & 1 == 1, code & 2 == 2))
+    }
+
+    /// The child tells by its status how many descriptors it has beyond the first three and the one that lists them.
+    #[test]
+    fn nothing_that_the_parent_has_opened_is_left() {
+        let opened: Vec<File> = (0..8).map(|_| File::open("/dev/null").unwrap()).collect();
+        for kept in [opened[0].as_raw_fd(), opened[5].as_raw_fd()] {
+            // SAFETY: as in `in_a_process`.
+            let pid = match unsafe { libc::fork() } {
+                0 => {
+                    close_all_but(kept);
+                    let left = std::fs::read_dir("/proc/self/fd").map_or(0, |rows| {
+                        let number =
+                            |row: std::fs::DirEntry| row.file_name().to_str()?.parse().ok();
+                        let numbers = rows.flatten().filter_map(number);
+                        numbers.filter(|&fd: &RawFd| fd > 2 && fd != kept).count()
+                    });
+                    // SAFETY: as above.
+                    unsafe { libc::_exit(left as i32) }
+                }
+                pid => Pid::from_raw(pid).unwrap(),
+            };
+            let (_, status) = waitpid(Some(pid), WaitOptions::empty()).unwrap().unwrap();
+            assert_eq!(status.exit_status(), Some(1));
+        }
+        drop(opened);
     }
 
     #[test]
