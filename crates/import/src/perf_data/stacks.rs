@@ -68,7 +68,7 @@ struct Piece {
 }
 
 /// The mappings of a process.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Space {
     pieces: Rc<BTreeMap<u64, Piece>>,
     /// Rows of frames by address.
@@ -165,8 +165,10 @@ impl Pass {
         if parent != child
             && let Some(space) = self.spaces.get(&parent)
         {
-            let space = space.clone();
-            self.spaces.insert(child, space);
+            // Pieces are shared until one of the two maps another; frames are looked up anew, so that a fork copies nothing.
+            let pieces = Rc::clone(&space.pieces);
+            let known = HashMap::new();
+            self.spaces.insert(child, Space { pieces, known });
         }
     }
 
