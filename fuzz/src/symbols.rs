@@ -1,7 +1,7 @@
 //! Any bytes as a file of code with debug information, as the kernel's list of symbols, and as the map of a JIT compiler.
 //! Shared by the fuzz target and `crates/symbols/tests/names.rs`.
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, Tables};
-use kasuri_symbols::{Bytes, Event, Files, List, Opened, Why, build_id, run, tasks};
+use kasuri_symbols::{Bytes, Event, Files, List, Numbering, Opened, Why, build_id, run, tasks};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,7 +60,12 @@ pub fn symbols(bytes: &[u8]) -> usize {
         ..Tables::default()
     };
     let wanted = kasuri_symbols::unnamed(&tables);
-    let tasks = tasks(&tables, &wanted, &Same(Arc::new(bytes.to_vec())));
+    let tasks = tasks(
+        &tables,
+        &wanted,
+        Numbering::Addresses,
+        &Same(Arc::new(bytes.to_vec())),
+    );
     let named = AtomicUsize::new(0);
     run(&tasks, 1, &[], &|| false, &|event| {
         if let Event::Names(names) = event {

@@ -4,12 +4,14 @@
 //! | module | holds |
 //! |---|---|
 //! | [`annotation`] | kinds of annotations, waits, locks and arguments, as kasuri.h numbers them |
+//! | [`call_path`] | names of frames that are no functions |
 //! | [`cost`] | what an event costs at a distance from the one before |
 //! | [`random`] | random numbers that repeat |
 //! | `numbered` | the macro for enums that are numbers elsewhere |
 #![forbid(unsafe_code)]
 
 pub mod annotation;
+pub mod call_path;
 pub mod cost;
 mod numbered;
 pub mod random;

@@ -2,7 +2,7 @@
 use kasuri_format::call_paths::ModuleKind;
 use kasuri_import::Code;
 use kasuri_record::names::{
-    DEBUG_DIRS, Naming, Request, kernel_build_id, kernel_start, offsets_to_addresses, unnamed,
+    DEBUG_DIRS, Naming, Numbering, Request, kernel_build_id, kernel_start, unnamed,
 };
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,7 +16,6 @@ const KERNEL_BYTES: u64 = 64 << 20;
 
 /// Names what can be named: code in files with the recorded build-id, and in the kernel that still runs.
 pub fn name_code(code: &mut Code) {
-    offsets_to_addresses(&mut code.tables);
     // Without address randomisation all kernels begin at the same place.
     let is_this_kernel = !code.kernel_build_id.is_empty()
         && code.kernel_build_id == kernel_build_id()
@@ -24,6 +23,7 @@ pub fn name_code(code: &mut Code) {
         && code.kernel_start == kernel_start();
     let request = Request {
         wanted: wanted(code),
+        numbering: Numbering::Offsets,
         tables: code.tables.clone(),
         // Numbers of processes in a file that may be anyone's say nothing of those that live here.
         pids: Vec::new(),

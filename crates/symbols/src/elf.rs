@@ -57,19 +57,30 @@ pub fn build_id(bytes: &[u8]) -> Vec<u8> {
     Facts::of(bytes).map_or_else(Vec::new, |f| f.build_id)
 }
 
-/// Loaded pieces of a 64-bit ELF file: offset, length, address; from its first bytes, which need not be more than its program headers.
-pub fn loaded(head: &[u8]) -> Vec<(u64, u64, u64)> {
-    let Ok(header) = elf::FileHeader64::<object::Endianness>::parse(head) else {
-        return Vec::new();
-    };
-    let Ok(endian) = header.endian() else {
-        return Vec::new();
-    };
-    let segments = header.program_headers(endian, head).unwrap_or_default();
-    let loaded = segments.iter().filter(|s| s.p_type(endian) == elf::PT_LOAD);
-    loaded
-        .map(|s| (s.p_offset(endian), s.p_filesz(endian), s.p_vaddr(endian)))
-        .collect()
+/// A place in a file, and that place in memory as the file numbers it: of each loaded piece of an ELF file.
+pub(crate) struct Loaded(Vec<(Range<u64>, u64)>);
+
+impl Loaded {
+    pub fn of(bytes: &[u8]) -> Loaded {
+        let pieces = |file: &object::File<'_>| {
+            let pieces = file.segments().map(|piece| {
+                let (offset, len) = piece.file_range();
+                (offset..offset.saturating_add(len), piece.address())
+            });
+            pieces.collect()
+        };
+        Loaded(
+            object::File::parse(bytes)
+                .as_ref()
+                .map_or_else(|_| Vec::new(), pieces),
+        )
+    }
+
+    /// None: no piece has the byte at this place.
+    pub fn address(&self, offset: u64) -> Option<u64> {
+        let (place, address) = self.0.iter().find(|(place, _)| place.contains(&offset))?;
+        Some((offset - place.start).wrapping_add(*address))
+    }
 }
 
 /// What is asked of symbol tables: one name for each of the sorted addresses.

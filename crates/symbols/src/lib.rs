@@ -29,10 +29,11 @@ mod spin;
 mod text;
 mod work;
 
-pub use elf::{build_id, loaded};
-pub use source::{Files, Opened, Task, tasks};
+pub use elf::build_id;
+pub use source::{Files, Numbering, Opened, Task, tasks};
 pub use work::{Event, Phase, costly, run};
 
+use kasuri_base::call_path::SPIN_LOOP;
 use kasuri_format::call_paths::{Call, NONE, Tables};
 use std::io::BufRead;
 use std::sync::Arc;
@@ -79,10 +80,6 @@ impl Why {
         }
     }
 }
-
-/// Begins the name of a call that stands for a loop, not for a function: code that only waits for another thread. Its module
-/// follows (docs/format.md, "Call paths").
-pub const SPIN_LOOP: &str = "a spin loop in ";
 
 /// How much is known about a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]

@@ -2,7 +2,7 @@
 //!
 //! A file counts only if it is the one that ran: its build-id is that of the module, or, where the module has none, it has not
 //! changed since the recording began. Otherwise its names would be wrong, which is worse than none.
-use crate::elf::{self, Facts};
+use crate::elf::{self, Facts, Loaded};
 use crate::{Bytes, List, Why};
 use kasuri_format::call_paths::{Module, ModuleKind, NONE, Tables};
 use std::collections::BTreeMap;
@@ -83,8 +83,38 @@ pub(crate) enum Source {
     Nothing(Why),
 }
 
+impl Source {
+    /// Replaces places in an ELF file by its addresses; what has none is left out, as all is without the file itself: that of its
+    /// debug information does not say where the pieces of the other were.
+    fn offsets_to_addresses(&self, places: &mut Vec<(u64, u32)>) {
+        if let Source::Elf { code, .. } = self {
+            let loaded = code.as_ref().map(|bytes| Loaded::of((**bytes).as_ref()));
+            places.retain_mut(|(place, _)| {
+                let address = loaded.as_ref().and_then(|l| l.address(*place));
+                *place = address.unwrap_or(*place);
+                address.is_some()
+            });
+        }
+    }
+}
+
+/// What a frame's number in an ELF file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Numbering {
+    /// An address, as its symbol table has them.
+    #[default]
+    Addresses,
+    /// A place in the file, as other tools' recordings have them.
+    Offsets,
+}
+
 /// Groups `frames` (rows of [`Tables::frames`]) by module and opens the files that can name them.
-pub fn tasks(tables: &Tables, frames: &[u32], files: &dyn Files) -> Vec<Task> {
+pub fn tasks(
+    tables: &Tables,
+    frames: &[u32],
+    numbering: Numbering,
+    files: &dyn Files,
+) -> Vec<Task> {
     let mut of_module: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
     for &row in frames {
         if let Some(frame) = tables.frames.get(row as usize) {
@@ -95,12 +125,15 @@ pub fn tasks(tables: &Tables, frames: &[u32], files: &dyn Files) -> Vec<Task> {
     let mut groups: Vec<_> = of_module.into_iter().collect();
     groups.sort_by_key(|(module, addresses)| (usize::MAX - addresses.len(), *module));
     let make = |(n, (module, mut addresses)): (usize, (u32, Vec<(u64, u32)>))| {
-        addresses.sort_unstable();
         let source = match tables.modules.get(module as usize) {
             _ if n >= MODULES_MAX => Source::Nothing(Why::NotReached),
             Some(module) => find(module, files),
             None => Source::Nothing(Why::NoModule),
         };
+        if numbering == Numbering::Offsets {
+            source.offsets_to_addresses(&mut addresses);
+        }
+        addresses.sort_unstable();
         let path = (tables.modules.get(module as usize)).map_or("", |m| m.path.as_str());
         Task {
             name: path.rsplit('/').next().unwrap_or(path).to_owned(),

@@ -6,7 +6,8 @@
 use crate::dwarf::Debug;
 use crate::elf::{Lookup, Place};
 use crate::source::{Source, Task};
-use crate::{Bytes, SPIN_LOOP, Why, spin, text};
+use crate::{Bytes, Why, spin, text};
+use kasuri_base::call_path::SPIN_LOOP;
 use kasuri_format::call_paths::{Call, Names};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

@@ -1,6 +1,8 @@
 //! Names of addresses in real ELF files, which the C compiler of the machine makes; and damaged copies of them.
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, Names, Tables};
-use kasuri_symbols::{Bytes, Event, Files, List, Opened, Phase, Why, build_id, costly, run, tasks};
+use kasuri_symbols::{
+    Bytes, Event, Files, List, Numbering, Opened, Phase, Why, build_id, costly, run, tasks,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -139,7 +141,7 @@ fn tables(kind: ModuleKind, build_id: Vec<u8>, addresses: &[u64]) -> Tables {
 /// Names of all frames, and why the others have none.
 fn names(tables: &Tables, files: &dyn Files) -> (Vec<String>, Vec<Why>) {
     let wanted: Vec<u32> = (0..tables.frames.len() as u32).collect();
-    let tasks = tasks(tables, &wanted, files);
+    let tasks = tasks(tables, &wanted, Numbering::Addresses, files);
     let found: Mutex<Vec<Option<Names>>> = Mutex::new(vec![None; wanted.len()]);
     let whys = Mutex::new(Vec::new());
     run(&tasks, 2, &[], &|| false, &|event| match event {
@@ -241,7 +243,7 @@ fn of_separate_debug_files_beyond_the_limit_only_symbols_are_read() {
     let files = Fake::default()
         .with("/bin/p", built.file("linked"))
         .with("/bin/p.debug", debug);
-    let tasks = tasks(&tables, &[0], &files);
+    let tasks = tasks(&tables, &[0], Numbering::Addresses, &files);
     assert_eq!(costly(&tasks, bytes), []);
     let skip = costly(&tasks, bytes - 1);
     assert_eq!(skip, [(0, Phase::Lines)]);
@@ -404,7 +406,12 @@ fn what_has_failed_before_and_what_is_late_is_left_out() {
     let Some(built) = built() else { return };
     let p = built.file("p");
     let tables = tables(ModuleKind::Elf, build_id(&p), &[built.inside("main")]);
-    let tasks = tasks(&tables, &[0], &Fake::default().with("/bin/p", p));
+    let tasks = tasks(
+        &tables,
+        &[0],
+        Numbering::Addresses,
+        &Fake::default().with("/bin/p", p),
+    );
     let calls = |skip: &[(usize, Phase)], late: bool| {
         let last = Mutex::new(String::new());
         run(&tasks, 1, skip, &|| late, &|event| {
@@ -488,4 +495,46 @@ fn the_fuzzers_inputs_have_names_and_their_damaged_copies_do_no_harm() {
         }
     }
     assert!(n_files >= 7);
+}
+
+/// Linked at a fixed address, so that no place in the file is its own address.
+#[test]
+fn places_in_a_file_are_named_as_the_addresses_that_its_headers_give_them() {
+    use object::{Object, ObjectSection, ObjectSymbol};
+    let Some(built) = built() else { return };
+    if !built.tool("cc", &["-O2", "-g", "-no-pie", "-o", "p", "p.c"]) {
+        println!("skipped: no -no-pie");
+        return;
+    }
+    let p = built.file("p");
+    let file = object::File::parse(&*p).unwrap();
+    let outer = file.symbol_by_name("outer").unwrap();
+    let text = file.section_by_index(outer.section_index().unwrap());
+    let text = text.unwrap();
+    let place = outer.address() - text.address() + text.file_range().unwrap().0;
+    assert_ne!(place, outer.address());
+    let tables = tables(ModuleKind::Elf, build_id(&p), &[place, u64::MAX]);
+    let named = |numbering, files: &Fake| {
+        let tasks = tasks(&tables, &[0, 1], numbering, files);
+        let found = Mutex::new(Vec::new());
+        run(&tasks, 1, &[], &|| false, &|event| {
+            if let Event::Names(names) = event {
+                found.lock().unwrap().extend(names);
+            }
+        });
+        let found = found.into_inner().unwrap().into_iter();
+        let of = found.map(|n| (n.frame, n.calls.last().unwrap().function.clone()));
+        of.collect::<HashMap<_, _>>()
+    };
+    let all = Fake::default().with("/bin/p", p.clone());
+    let names = HashMap::from([(0, "outer".to_owned())]);
+    assert_eq!(named(Numbering::Offsets, &all), names);
+    assert_ne!(named(Numbering::Addresses, &all), names);
+    // Debug information alone does not say where the file's pieces were.
+    assert!(built.tool("objcopy", &["--only-keep-debug", "p", "p.debug"]));
+    let id: String = build_id(&p).iter().map(|b| format!("{b:02x}")).collect();
+    let by_id = format!("/d/.build-id/{}/{}.debug", &id[..2], &id[2..]);
+    let mut debug_only = Fake::default().with(&by_id, built.file("p.debug"));
+    debug_only.debug_dirs = vec!["/d".into()];
+    assert_eq!(named(Numbering::Offsets, &debug_only), HashMap::new());
 }

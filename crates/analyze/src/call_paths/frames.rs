@@ -1,6 +1,7 @@
 //! What is known of a function by its name and module: whether the program wrote it, waits in it by spinning, or only
 //! begins a thread with it.
 use crate::demangled;
+use kasuri_base::call_path::SPIN_LOOP;
 use kasuri_model::{FrameIx, FrameKind, PathIx, Trace};
 use std::collections::HashMap;
 
@@ -16,9 +17,6 @@ enum Layer {
     /// What begins a thread or a program.
     Start,
 }
-
-/// Begins the name of a frame that is a loop, by its instructions, which only waits (docs/format.md, "Call paths"). Its module follows.
-pub const SPIN_LOOP: &str = "a spin loop in ";
 
 /// Time in a library that runs the program rather than being it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

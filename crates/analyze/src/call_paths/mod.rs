@@ -32,7 +32,6 @@ mod waits;
 
 pub use cover::{Cover, Owner, Unsampled, Weights};
 pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};
-pub use frames::SPIN_LOOP;
 pub use hot::{HotPath, PathFrame};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
 

@@ -182,7 +182,7 @@ fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe:
     quiet();
     limit(request.limit);
     let finder = Finder::new(request);
-    let tasks = kasuri_symbols::tasks(&request.tables, &request.wanted, &finder);
+    let tasks = kasuri_symbols::tasks(&request.tables, &request.wanted, request.numbering, &finder);
     drop(finder);
     if !give_up_root() {
         return;
@@ -216,7 +216,6 @@ fn in_child(request: &Request, skip: &[(usize, Phase)], deadline: Instant, pipe:
     );
 }
 
-/// Says nothing: a library that panics, or an allocation that fails, would write to the user's screen.
 /// Closes what came from the parent, but for the first three: who reads strangers' files holds neither what root has opened nor the
 /// locks that say that a recorder lives.
 fn close_all_but(kept: RawFd) {
@@ -237,6 +236,7 @@ fn close_all_but(kept: RawFd) {
     close(kept.max(2) + 1, libc::c_uint::MAX);
 }
 
+/// Says nothing: a library that panics, or an allocation that fails, would write to the user's screen.
 fn quiet() {
     // SAFETY: system calls on numbers and a constant; nothing in this process owns the two descriptors.
     unsafe {
@@ -279,16 +279,20 @@ fn limit(time: Duration) {
 
 /// What is read from here on could be read by anybody, and what it leads to could be done by anybody. A user name space
 /// without other users (`unshare -r`) has no nobody: there this process stays the user who made it, without the capabilities.
-/// Returns whether it has none left; with some, no file may be read.
+/// Returns whether it has neither root's number nor a capability left; with some, no file may be read.
 fn give_up_root() -> bool {
     use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
     let _ = rustix::thread::set_no_new_privs(true);
+    let may_be_nobody = has_nobody();
     if rustix::process::geteuid().is_root() {
         // SAFETY: system calls on numbers; this process has one thread.
-        unsafe {
-            libc::setgroups(0, std::ptr::null());
-            libc::setresgid(NOBODY, NOBODY, NOBODY);
-            libc::setresuid(NOBODY, NOBODY, NOBODY);
+        let is_nobody = unsafe {
+            libc::setgroups(0, std::ptr::null()) == 0
+                && libc::setresgid(NOBODY, NOBODY, NOBODY) == 0
+                && libc::setresuid(NOBODY, NOBODY, NOBODY) == 0
+        };
+        if may_be_nobody && !is_nobody {
+            return false;
         }
     }
     let none = CapabilitySets {
@@ -298,6 +302,18 @@ fn give_up_root() -> bool {
     };
     let _ = set_capabilities(None, none);
     capabilities(None).is_ok_and(|has| has == none)
+}
+
+/// Whether this process's user name space has the number of nobody.
+fn has_nobody() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let holds = |row: &str| {
+        let mut numbers = row.split_whitespace().map(str::parse::<u64>);
+        let (first, _, len) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let offset = u64::from(NOBODY).checked_sub(first.ok()?)?;
+        Some(offset < len.ok()?)
+    };
+    map.lines().any(|row| holds(row) == Some(true))
 }
 
 /// Writes messages; threads take turns.

@@ -11,11 +11,9 @@
 mod finder;
 mod helper;
 mod kernel;
-mod places;
 
-pub use kasuri_symbols::unnamed;
+pub use kasuri_symbols::{Numbering, unnamed};
 pub use kernel::{kernel_build_id, kernel_start};
-pub use places::offsets_to_addresses;
 
 use crate::clock;
 use kasuri_format::call_paths::{Log, NONE, Names, Tables, continue_log};
@@ -41,6 +39,8 @@ pub struct Request {
     pub tables: Tables,
     /// Rows of frames to name.
     pub wanted: Vec<u32>,
+    /// What the addresses of frames in files are.
+    pub numbering: Numbering,
     /// Processes of the recording: those that live show the files of their mount name spaces.
     pub pids: Vec<i32>,
     /// When the recording began: CLOCK_REALTIME, ns.
@@ -71,6 +71,7 @@ impl Request {
         let pids: BTreeSet<i32> = pids.into_iter().filter(|pid| *pid > 0).collect();
         Request {
             wanted: kasuri_symbols::unnamed(&tables),
+            numbering: Numbering::Addresses,
             tables,
             pids: pids.into_iter().collect(),
             began_ns: began.realtime_ns,

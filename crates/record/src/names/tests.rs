@@ -38,6 +38,7 @@ fn request(modules: Vec<Module>, frames: &[(u32, u64)]) -> Request {
             ..Tables::default()
         },
         wanted,
+        numbering: Numbering::Addresses,
         pids: Vec::new(),
         began_ns: now_ns(),
         is_this_boot: true,

@@ -18,7 +18,7 @@ use super::names::ThreadNames;
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
-use kasuri_analyze::call_paths::SPIN_LOOP;
+use kasuri_base::call_path::SPIN_LOOP;
 
 /// Causes with less of the capacity than this are left out.
 const FINDING: f64 = 0.01;
