@@ -19,9 +19,11 @@ module kasuri
   integer(c_int32_t), parameter, public :: kasuri_wait_other = 0, kasuri_wait_barrier = 1, kasuri_wait_join = 2, &
                                            kasuri_wait_cond = 3, kasuri_wait_io = 4
   integer(c_int32_t), parameter, public :: kasuri_lock_exclusive = 0, kasuri_lock_shared = 1
-  !> Kinds of kasuri_task_event; `other` is the parent (create), what is waited for (suspend), the joined task (join), else 0.
+  !> Kinds of kasuri_task_event; `other` is the parent (create), what is waited for (suspend), the joined task (join),
+  !> the task that it depends on (depends), else 0.
   integer(c_int32_t), parameter, public :: kasuri_task_create = 10, kasuri_task_start = 11, kasuri_task_suspend = 12, &
-                                           kasuri_task_resume = 13, kasuri_task_end = 14, kasuri_task_join = 25
+                                           kasuri_task_resume = 13, kasuri_task_end = 14, kasuri_task_join = 25, &
+                                           kasuri_task_depends = 27
 
   public :: kasuri_name, kasuri_is_enabled, kasuri_begin, kasuri_end, kasuri_instant, kasuri_counter
   public :: kasuri_wait_begin, kasuri_wait_end, kasuri_lock_request, kasuri_lock_acquired, kasuri_lock_released

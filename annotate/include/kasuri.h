@@ -175,7 +175,8 @@ enum kasuri_kind {
     KASURI_EV_LOCK_COUNT = 24,    /* -             -                  u64 object, u64 holds not recorded one by one
                                    *               before this stamp, with the one that starts at it if any does */
     KASURI_EV_TASK_JOIN = 25,     /* name or 0     -                  u64 task (0: -), u64 joined      */
-    KASURI_EV_LOCK_GIVEN_UP = 26  /* as LOCK_REQUEST: the request ends without the lock (timeout, deadlock found)   */
+    KASURI_EV_LOCK_GIVEN_UP = 26, /* as LOCK_REQUEST: the request ends without the lock (timeout, deadlock found)   */
+    KASURI_EV_TASK_DEPENDS = 27   /* name or 0     -                  u64 task, u64 on: cannot start before its end */
 };
 /* KASURI_EV_ARG belongs to the thread's innermost open slice (or its last instant, when newer).
  * aux = type | byte length << 4 (STR). */
@@ -570,9 +571,14 @@ KASURI__INLINE uint64_t kasuri__u64(uint64_t v) {
 #define KASURI_TASK_SUSPEND(task) KASURI__TASK(KASURI_EV_TASK_SUSPEND, task, 0)
 #define KASURI_TASK_RESUME(task) KASURI__TASK(KASURI_EV_TASK_RESUME, task, 0)
 #define KASURI_TASK_END(task) KASURI__TASK(KASURI_EV_TASK_END, task, 0)
-/** KASURI_TASK_JOIN - @task goes on after the end of @joined, for which it may have had to wait. At most one task joins
- * another. This and parents make the task graph, whose work and span `kasuri stat` prints. task: 0 for none. */
+/** KASURI_TASK_JOIN - @task goes on after the end of @joined, for which it may have had to wait; any number of tasks may
+ * join one. With parents and dependences this makes the task graph, whose work and span `kasuri stat` prints. task: 0 for
+ * none. */
 #define KASURI_TASK_JOIN(task, joined) KASURI__TASK(KASURI_EV_TASK_JOIN, task, KASURI__U64(joined))
+/** KASURI_TASK_DEPENDS - @task cannot start before the end of @on; any number of both. Any thread says so, best between
+ * the creation of @task and its start. An id names the task that was created last with it; one that comes later only
+ * when there was none. */
+#define KASURI_TASK_DEPENDS(task, on) KASURI__TASK(KASURI_EV_TASK_DEPENDS, task, KASURI__U64(on))
 /** KASURI_TASK_SUSPEND_FOR - suspend, with the reason and the task or object waited for. */
 #define KASURI_TASK_SUSPEND_FOR(why, task, awaited)                                                                    \
     KASURI__EMIT2(why, KASURI_EV_TASK_SUSPEND, KASURI__U64(task), KASURI__U64(awaited))
@@ -659,7 +665,7 @@ KASURI__INLINE void kasuri_lock_released(uint32_t site, uint32_t mode, uint64_t 
     KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, KASURI_EV_LOCK_RELEASED | mode << 16, lock, 0));
 }
 /** kasuri_task_event - kind: KASURI_EV_TASK_CREATE (other: parent) to KASURI_EV_TASK_END (other: awaited or 0), or
- * KASURI_EV_TASK_JOIN (other: joined). */
+ * KASURI_EV_TASK_JOIN (other: joined), or KASURI_EV_TASK_DEPENDS (other: the task that it depends on). */
 KASURI__INLINE void kasuri_task_event(uint32_t kind, uint32_t site, uint64_t task, uint64_t other) {
     KASURI__NAMELESS(kasuri__emit2(kasuri__g, 0, (int32_t)site, kind, task, other));
 }
@@ -2621,6 +2627,7 @@ static inline void kasuri__unused(const char *format, ...) { (void)format; }
 #define KASURI_TASK_RESUME(task) KASURI__UNUSED1(task)
 #define KASURI_TASK_END(task) KASURI__UNUSED1(task)
 #define KASURI_TASK_JOIN(task, joined) KASURI__UNUSED2(task, joined)
+#define KASURI_TASK_DEPENDS(task, on) KASURI__UNUSED2(task, on)
 #define KASURI_FLOW_OUT(name, flow) KASURI__UNUSED1(flow)
 #define KASURI_FLOW_IN(name, flow) KASURI__UNUSED1(flow)
 #define KASURI_ARG_I64(key, v) KASURI__UNUSED1(v)

@@ -161,7 +161,8 @@ enum kasuri_kind {
     KASURI_EV_LOCK_COUNT = 24,    /* -             -                  u64 object, u64 holds not recorded one by one
                                    *               before this stamp, with the one that starts at it if any does */
     KASURI_EV_TASK_JOIN = 25,     /* name or 0     -                  u64 task (0: -), u64 joined      */
-    KASURI_EV_LOCK_GIVEN_UP = 26  /* as LOCK_REQUEST: the request ends without the lock (timeout, deadlock found)   */
+    KASURI_EV_LOCK_GIVEN_UP = 26, /* as LOCK_REQUEST: the request ends without the lock (timeout, deadlock found)   */
+    KASURI_EV_TASK_DEPENDS = 27   /* name or 0     -                  u64 task, u64 on: cannot start before its end */
 };
 /* KASURI_EV_ARG belongs to the thread's innermost open slice (or its last instant, when newer).
  * aux = type | byte length << 4 (STR). */

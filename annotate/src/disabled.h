@@ -30,6 +30,7 @@ static inline void kasuri__unused(const char *format, ...) { (void)format; }
 #define KASURI_TASK_RESUME(task) KASURI__UNUSED1(task)
 #define KASURI_TASK_END(task) KASURI__UNUSED1(task)
 #define KASURI_TASK_JOIN(task, joined) KASURI__UNUSED2(task, joined)
+#define KASURI_TASK_DEPENDS(task, on) KASURI__UNUSED2(task, on)
 #define KASURI_FLOW_OUT(name, flow) KASURI__UNUSED1(flow)
 #define KASURI_FLOW_IN(name, flow) KASURI__UNUSED1(flow)
 #define KASURI_ARG_I64(key, v) KASURI__UNUSED1(v)

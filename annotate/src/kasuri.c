@@ -84,7 +84,8 @@ void kasuri_lock_released(uint32_t site, uint32_t mode, uint64_t lock) {
     EMIT2(ID(site), KASURI_EV_LOCK_RELEASED | mode << 16, lock, 0);
 }
 void kasuri_task_event(uint32_t kind, uint32_t site, uint64_t task, uint64_t other) {
-    if ((kind >= KASURI_EV_TASK_CREATE && kind <= KASURI_EV_TASK_END) || kind == KASURI_EV_TASK_JOIN)
+    if ((kind >= KASURI_EV_TASK_CREATE && kind <= KASURI_EV_TASK_END) || kind == KASURI_EV_TASK_JOIN ||
+        kind == KASURI_EV_TASK_DEPENDS)
         EMIT2(ID(site), kind, task, other);
 }
 void kasuri_flow_out(uint32_t site, uint64_t flow) {

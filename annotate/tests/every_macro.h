@@ -60,6 +60,7 @@ static void every_macro(void) {
     KASURI_TASK_RESUME(1);
     KASURI_TASK_END(1);
     KASURI_TASK_JOIN(0, 1);
+    KASURI_TASK_DEPENDS(2, 1);
     KASURI_FLOW_OUT("flow", 1);
     KASURI_FLOW_IN("flow", 1);
     if (lock)

@@ -187,7 +187,7 @@ static void read_events(struct reader *r, struct client *c, struct kasuri_chunk 
         r->totals.kept++;
         r->totals.out_of_order += stamp < before;
         before = stamp;
-        CHECK(e.kind >= KASURI_EV_BEGIN && e.kind <= KASURI_EV_LOCK_GIVEN_UP, "kind %u", e.kind);
+        CHECK(e.kind >= KASURI_EV_BEGIN && e.kind <= KASURI_EV_TASK_DEPENDS, "kind %u", e.kind);
         r->totals.by_kind[e.kind]++;
         int is_short =
             e.kind == KASURI_EV_LOCK_TAKEN || e.kind == KASURI_EV_LOCK_LEFT; /* an address instead of a site */

@@ -251,6 +251,8 @@ pub enum Task {
     End = 14,
     /// Goes on after the end of `other`, whether it had to wait or not.
     Join = 25,
+    /// Cannot start before the end of `other`.
+    Depends = 27,
 }
 
 macro_rules! wrap {

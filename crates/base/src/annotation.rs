@@ -59,6 +59,8 @@ numbered!(
         LockGivenUp = 26,
         /// A task goes on after another's end; a: task or 0, b: the one that ended.
         TaskJoin = 25,
+        /// A task cannot start before another's end; a: task, b: the one that it depends on.
+        TaskDepends = 27,
     }
 );
 numbered!(

@@ -105,6 +105,9 @@ fn text(trace: &Trace) -> String {
     columns!(out, trace.lock_waits: thread start object site holder);
     columns!(out, trace.lock_counts: thread time object n);
     column(&mut out, "tasks", &trace.tasks);
+    if !trace.task_edges.kind.is_empty() {
+        columns!(out, trace.task_edges: kind time task on);
+    }
     column(&mut out, "locks", &trace.locks);
     column(&mut out, "inner_names", &trace.inner_names);
     for counter in &trace.counters {

@@ -101,7 +101,10 @@ fn left_out(trace: &Trace) -> Vec<String> {
             trace.cpus.len(),
             "rows of CPUs (a wake-up says on which CPU)",
         ),
-        (trace.flows.id.len() + trace.tasks.len(), "arrows"),
+        (
+            trace.flows.id.len() + trace.tasks.len() + trace.task_edges.kind.len(),
+            "arrows",
+        ),
         (
             trace.kernel_spans.kind.iter().filter(|k| of_cpu(k)).count(),
             "interrupts",

@@ -166,7 +166,10 @@ fn left_out(trace: &Trace, n_holds: u64) -> Vec<String> {
         (n_holds as usize, "critical sections (they need not nest)"),
         (trace.instants.time.len(), "instants"),
         (trace.counters.len(), "counters"),
-        (trace.flows.id.len() + trace.tasks.len(), "arrows"),
+        (
+            trace.flows.id.len() + trace.tasks.len() + trace.task_edges.kind.len(),
+            "arrows",
+        ),
         (trace.args.name.len(), "arguments"),
         (
             trace.kernel_spans.start.len(),

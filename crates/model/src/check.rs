@@ -4,7 +4,7 @@
 //! table have one length, rows are sorted as documented, ranges lie inside their tables, slices of one depth do not
 //! overlap. [`Trace::disagreements`] is apart, because what it reports may be true of the
 //! recorded events themselves.
-use crate::{SliceKind, ThreadIx, ThreadState, Trace};
+use crate::{SliceKind, TaskEdgeKind, ThreadIx, ThreadState, Trace};
 
 /// Further messages are left out: they rarely tell anything new.
 const MOST: usize = 20;
@@ -40,6 +40,7 @@ impl Trace {
             self.check_occupancy(&mut report);
             self.check_slices(&mut report);
             self.check_times(&mut report);
+            self.check_task_edges(&mut report);
             self.check_call_paths(&mut report);
         }
         report.0
@@ -79,6 +80,7 @@ impl Trace {
         same_lengths!(report, self.instants: time, thread, name);
         same_lengths!(report, self.kernel_spans: kind, start, end, cpu, thread, name);
         same_lengths!(report, self.flows: id, name, from_time, from_thread, to_time, to_thread);
+        same_lengths!(report, self.task_edges: kind, time, task, on);
         same_lengths!(report, self.frames: function, module, file, line, address, kind);
         same_lengths!(report, self.paths: caller, frame);
         same_lengths!(report, self.samples: time, thread, cpu, kind, is_complete, path);
@@ -243,6 +245,16 @@ impl Trace {
         report.expect((1..n).all(|row| sorted(&(row - 1)) <= sorted(&row)), || {
             "kernel spans out of order".into()
         });
+    }
+
+    fn check_task_edges(&self, report: &mut Report) {
+        let (edges, n) = (&self.task_edges, self.tasks.len());
+        for row in 0..edges.kind.len() {
+            let (task, on) = (edges.task[row], edges.on[row]);
+            let may_be_none = edges.kind[row] == TaskEdgeKind::Join;
+            let holds = on.ix() < n && (task.ix() < n || (may_be_none && !task.is_some()));
+            report.expect(holds, || format!("task edge {row}: {task:?} on {on:?}"));
+        }
     }
 
     fn check_call_paths(&self, report: &mut Report) {

@@ -122,6 +122,8 @@ pub struct Trace {
     pub counters: Vec<Counter>,
     /// Annotated tasks.
     pub tasks: Vec<Task>,
+    /// Edges of the task graph besides creations and first joins.
+    pub task_edges: TaskEdges,
     /// Arrows drawn by the program.
     pub flows: Flows,
     /// Interrupts, softirqs and system calls, when recorded; spans of CPU time inside the kernel.
@@ -516,6 +518,33 @@ pub struct Task {
     pub joined: Time,
     /// The task that went on, if any.
     pub joiner: TaskIx,
+}
+
+/// What an edge of the task graph says.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum TaskEdgeKind {
+    /// The task went on after the end of the other.
+    #[default]
+    Join = 0,
+    /// The task cannot start before the end of the other.
+    Depends = 1,
+}
+
+/// Edges of the task graph that [`Task`] does not hold: dependences, and joins of a task after its first. In the order of
+/// processes, and in each as the program said them.
+#[derive(Clone, Debug, Default)]
+pub struct TaskEdges {
+    /// Its kind.
+    pub kind: Vec<TaskEdgeKind>,
+    /// When the program said so; of a join: when the task went on.
+    pub time: Vec<Time>,
+    /// The task that goes on or starts; of a join none when a thread that runs no task went on.
+    pub task: Vec<TaskIx>,
+    /// The one whose end it needs.
+    pub on: Vec<TaskIx>,
+    /// Edges that are left out because no task has the id that they name.
+    pub n_unknown: u64,
 }
 
 /// Arrows: the program's own, joined by flow id, and steals, from where a thread left a task to where another took it

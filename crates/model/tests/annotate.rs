@@ -3,7 +3,9 @@
 use SliceKind::*;
 use kasuri_base::annotation::Kind;
 use kasuri_model::input::{Annotation, Setup};
-use kasuri_model::{AnnotationVec, ArgValue, Input, SliceKind, StrIx, Strings, Time, Trace, open};
+use kasuri_model::{
+    AnnotationVec, ArgValue, Input, SliceKind, StrIx, Strings, TaskEdgeKind, Time, Trace, open,
+};
 
 /// Streams of one process (pid 1), one a thread; names are interned as they come.
 #[derive(Default)]
@@ -272,6 +274,84 @@ fn a_stolen_continuation_ends_where_its_child_began() {
     assert_eq!((main.joined, main.ended.0), (Time::MAX, 80));
 }
 
+/// Kind, task and the one it is on of each edge, by the rows of the tasks.
+fn edges(trace: &Trace) -> Vec<(TaskEdgeKind, u32, u32)> {
+    let e = &trace.task_edges;
+    (0..e.kind.len())
+        .map(|row| (e.kind[row], e.task[row].0, e.on[row].0))
+        .collect()
+}
+
+/// The task's own row holds the first join; before, the second one was dropped.
+#[test]
+fn a_second_join_is_an_edge() {
+    let mut p = Program::default();
+    p.stream(7)
+        .put(1, Kind::TaskCreate, "a", 0, 1, 0)
+        .put(2, Kind::TaskCreate, "b", 0, 2, 0)
+        .put(3, Kind::TaskCreate, "c", 0, 3, 0)
+        .put(4, Kind::TaskStart, "", 0, 1, 0)
+        .put(5, Kind::TaskEnd, "", 0, 1, 0)
+        .put(6, Kind::TaskJoin, "", 0, 2, 1)
+        .put(7, Kind::TaskJoin, "", 0, 3, 1)
+        .put(8, Kind::TaskJoin, "", 0, 0, 1)
+        .put(9, Kind::TaskJoin, "", 0, 3, 99);
+    let trace = p.load();
+    assert_eq!((trace.tasks[0].joined.0, trace.tasks[0].joiner.0), (6, 1));
+    let none = kasuri_model::TaskIx::NONE.0;
+    assert_eq!(
+        edges(&trace),
+        [(TaskEdgeKind::Join, 2, 0), (TaskEdgeKind::Join, none, 0)]
+    );
+    assert_eq!(trace.task_edges.n_unknown, 1, "no task has the id 99");
+}
+
+/// A dependence may name a task that has ended, was joined, or is created later.
+#[test]
+fn a_dependence_names_the_task_created_last() {
+    use TaskEdgeKind::Depends;
+    let mut p = Program::default();
+    p.stream(7)
+        .put(1, Kind::TaskCreate, "a", 0, 1, 0)
+        .put(2, Kind::TaskStart, "", 0, 1, 0)
+        .put(3, Kind::TaskEnd, "", 0, 1, 0)
+        .put(4, Kind::TaskJoin, "", 0, 0, 1)
+        .put(5, Kind::TaskCreate, "b", 0, 2, 0)
+        .put(6, Kind::TaskDepends, "", 0, 2, 1)
+        .put(7, Kind::TaskDepends, "", 0, 2, 3)
+        // The id 1 is used again: `c`, from 8 on.
+        .put(8, Kind::TaskCreate, "c", 0, 1, 0)
+        .put(9, Kind::TaskCreate, "d", 0, 3, 0)
+        .put(10, Kind::TaskDepends, "", 0, 3, 1)
+        .put(11, Kind::TaskDepends, "", 0, 3, 77)
+        .put(12, Kind::TaskDepends, "", 0, 0, 1);
+    let trace = p.load();
+    let names: Vec<&str> = (trace.tasks.iter())
+        .map(|t| trace.strings.get(t.name))
+        .collect();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    assert_eq!(
+        edges(&trace),
+        [(Depends, 1, 0), (Depends, 1, 3), (Depends, 3, 2)]
+    );
+    assert_eq!(trace.task_edges.n_unknown, 2);
+}
+
+/// What has ended depends on nothing any more: the dependence is the next task's of that id, which is created after it.
+#[test]
+fn a_dependence_may_come_before_the_creation() {
+    let mut p = Program::default();
+    p.stream(7)
+        .put(1, Kind::TaskCreate, "on", 0, 1, 0)
+        .put(2, Kind::TaskCreate, "old", 0, 2, 0)
+        .put(3, Kind::TaskStart, "", 0, 2, 0)
+        .put(4, Kind::TaskEnd, "", 0, 2, 0)
+        .put(5, Kind::TaskDepends, "", 0, 2, 1)
+        .put(6, Kind::TaskCreate, "new", 0, 2, 0);
+    let trace = p.load();
+    assert_eq!(edges(&trace), [(TaskEdgeKind::Depends, 2, 0)]);
+}
+
 /// Help first: what was created on one thread and taken by another is an arrow from the one to the other.
 #[test]
 fn a_stolen_task_has_an_arrow() {
@@ -424,6 +504,9 @@ fn arrows_are_flows_and_then_tasks_whose_creation_and_first_run_were_seen() {
         .put(15, Kind::FlowIn, "", 0, 1, 0)
         .put(30, Kind::TaskStart, "unseen", 0, 40, 0)
         .put(35, Kind::TaskEnd, "", 0, 40, 0)
+        .put(36, Kind::TaskDepends, "", 0, 43, 40)
+        .put(37, Kind::TaskDepends, "", 0, 42, 40)
+        .put(38, Kind::TaskDepends, "", 0, 40, 43)
         .put(40, Kind::TaskStart, "", 0, 43, 0)
         .put(45, Kind::TaskSuspend, "", 0, 43, 0)
         .put(50, Kind::TaskStart, "", 0, 41, 0)
@@ -453,6 +536,8 @@ fn arrows_are_flows_and_then_tasks_whose_creation_and_first_run_were_seen() {
             ("g", 60, 7, 65, 8),
             ("early", 20, 7, 50, 8),
             ("split", 24, 7, 40, 8),
+            // Not: "never" did not run, and "unseen" began before "split" had ended.
+            ("unseen", 35, 8, 40, 8),
         ]
     );
     let mut ids: Vec<u64> = arrows.iter().map(|a| a.id).collect();
@@ -460,7 +545,7 @@ fn arrows_are_flows_and_then_tasks_whose_creation_and_first_run_were_seen() {
     ids.dedup();
     assert_eq!(
         ids.len(),
-        4,
+        5,
         "formats pair the ends by id, though the program used 1 twice"
     );
 }

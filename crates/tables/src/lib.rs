@@ -47,6 +47,7 @@ pub static TABLES: &[&Table] = &[
     &annotated::COUNTER,
     &annotated::FLOW,
     &annotated::TASK,
+    &annotated::TASK_EDGE,
     &locks::LOCK,
     &locks::LOCK_HOLD,
     &locks::LOCK_WAIT,

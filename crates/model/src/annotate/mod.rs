@@ -10,7 +10,9 @@
 //! | `tidy` | levels of critical sections, ends without a beginning, order of rows |
 //! | `open` | slices that are open, and default names |
 //! | `shared` | what the threads of a process share: tasks, counters, flows |
+//! | `edges` | dependences and further joins of tasks, once all tasks of a process are known |
 //! | `locks` | what the lock probe reports besides slices |
+mod edges;
 mod locks;
 mod open;
 mod shared;
@@ -127,6 +129,7 @@ pub(crate) fn annotate<S: AnnotationEvents>(
     trace.instants = out.instants;
     trace.flows = shared.join_flows();
     trace.counters = shared.take_counters();
+    trace.task_edges = shared.take_edges();
     trace.tasks = shared.tasks;
     Ok(())
 }

@@ -4,9 +4,12 @@
 //! ended, so the map from id to row holds living tasks, and is emptied at each process ([`Shared::enter`]). The
 //! columns grow over all processes. [`Shared::restart`] cuts them back to where the process began, for the second pass
 //! over a process that turns out to have tasks.
+use super::edges::{Edges, Life};
 use super::open::{Carried, DefaultNames};
 use crate::input::Annotation;
-use crate::{Counter, Flows, ProcessIx, StrIx, Task, TaskIx, ThreadIx, Time};
+use crate::{
+    Counter, Flows, ProcessIx, StrIx, Task, TaskEdgeKind, TaskEdges, TaskIx, ThreadIx, Time,
+};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
@@ -57,6 +60,7 @@ pub(crate) struct Shared {
     process: ProcessIx,
     pub tasks: Vec<Task>,
     task_of: FoldMap<TaskIx>,
+    edges: Edges,
     carried: HashMap<TaskIx, Vec<Carried>>,
     pub counters: Vec<Counter>,
     counter_of: FoldMap<usize>,
@@ -76,6 +80,7 @@ impl Shared {
             process: ProcessIx::NONE,
             tasks: Vec::new(),
             task_of: FoldMap::default(),
+            edges: Edges::default(),
             carried: HashMap::new(),
             counters: Vec::new(),
             counter_of: FoldMap::default(),
@@ -88,6 +93,7 @@ impl Shared {
 
     /// The events that follow are this process's.
     pub fn enter(&mut self, process: ProcessIx) {
+        self.settle_edges();
         self.process = process;
         self.lengths = (
             self.tasks.len(),
@@ -100,11 +106,33 @@ impl Shared {
 
     /// Undoes all since [`Shared::enter`].
     pub fn restart(&mut self) {
+        self.edges.restart();
         self.tasks.truncate(self.lengths.0);
         self.counters.truncate(self.lengths.1);
         self.flow_ends.truncate(self.lengths.2);
         self.steals.truncate(self.lengths.3);
         self.forget();
+    }
+
+    /// The current process's tasks are all known: its edges get theirs.
+    fn settle_edges(&mut self) {
+        let first = self.lengths.0;
+        let lives = self.tasks[first..].iter().enumerate().map(|(ix, t)| Life {
+            id: t.id,
+            task: TaskIx((first + ix) as u32),
+            since: match t.created {
+                Time::MIN if t.started != Time::MAX => t.started,
+                created => created,
+            },
+            ended: t.ended,
+        });
+        self.edges.settle(lives);
+    }
+
+    /// The edges of all processes.
+    pub fn take_edges(&mut self) -> TaskEdges {
+        self.settle_edges();
+        std::mem::take(&mut self.edges.known)
     }
 
     fn forget(&mut self) {
@@ -208,14 +236,16 @@ impl Shared {
         task
     }
 
-    /// `a` goes on after the end of `b`, whose id means nothing from now on: a program of ten million tasks has few alive.
+    /// `a` goes on after the end of `b`, whose id leaves the map of the living: a program of ten million tasks has few alive.
+    /// Joins after the first are edges that find their tasks at the end.
     pub fn task_joined(&mut self, e: &Annotation, now: Time) {
+        let is_first = |task: &&TaskIx| self.tasks[task.ix()].joined == Time::MAX;
+        let Some(&joined) = self.task_of.get(&e.b).filter(is_first) else {
+            return self.edges.say(now, TaskEdgeKind::Join, e.a, e.b);
+        };
         let joiner = match e.a {
             0 => TaskIx::NONE,
             id => self.task(id, StrIx::NONE),
-        };
-        let Some(&joined) = self.task_of.get(&e.b) else {
-            return;
         };
         let row = &mut self.tasks[joined.ix()];
         (row.joined, row.joiner) = (now, joiner);
@@ -223,6 +253,11 @@ impl Shared {
         if row.ended != Time::MAX {
             self.task_of.remove(&e.b);
         }
+    }
+
+    /// `a` cannot start before the end of `b`.
+    pub fn task_depends(&mut self, e: &Annotation, now: Time) {
+        self.edges.say(now, TaskEdgeKind::Depends, e.a, e.b);
     }
 
     /// An arrow from where `task` was left, or created, to where another thread took it up.

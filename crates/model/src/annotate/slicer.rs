@@ -90,6 +90,7 @@ impl Slicer {
     pub fn is_task(kind: u8) -> bool {
         (Kind::TaskCreate as u8..=Kind::TaskEnd as u8).contains(&kind)
             || kind == Kind::TaskJoin as u8
+            || kind == Kind::TaskDepends as u8
     }
 
     /// The thread's next event.
@@ -141,6 +142,7 @@ impl Slicer {
                 self.leave_task(task, false, shared, out);
             }
             Kind::TaskJoin => shared.task_joined(e, self.now),
+            Kind::TaskDepends => shared.task_depends(e, self.now),
             Kind::FlowOut | Kind::FlowIn => {
                 shared.flow_end(e, self.now, self.thread, kind == Kind::FlowOut)
             }

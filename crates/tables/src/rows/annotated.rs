@@ -4,7 +4,7 @@ use crate::batch::Text;
 use crate::schema::{Out, table};
 use crate::{Result, Source};
 use kasuri_analyze::{OnCpu, kind_name};
-use kasuri_model::{ArgValue, SliceIx, ThreadIx, open};
+use kasuri_model::{ArgValue, SliceIx, TaskEdgeKind, ThreadIx, Time, open};
 
 table! {
     /// Annotated slices, waits and critical sections, by thread and time.
@@ -160,6 +160,49 @@ fn tasks(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
             joined_ns: moment(task.joined),
             joiner_task_id: id(task.joiner.0),
         })?;
+    }
+    Ok(())
+}
+
+table! {
+    /// Edges of the task graph: what a task needs before it starts or goes on.
+    pub(crate) static TASK_EDGE = "task_edge", TaskEdgeRow from task_edges;
+    /// `create`: the task exists from some point of the other on. `join`: it went on after the other's end. `depends`: it
+    /// cannot start before the other's end.
+    kind: Text;
+    /// The task; missing: a join by a thread that ran no task.
+    task_id: Option<i64>, "id";
+    /// The task before it: its creator, the one that it joined, or the one that it depends on.
+    on_task_id: i64, "id";
+    /// When the program said so.
+    time_ns: i64, "ns";
+}
+
+fn task_edges(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
+    let trace = source.trace();
+    let mut edge = |kind: &'static str, task: u32, on: u32, time: Time| {
+        out.push(TaskEdgeRow {
+            kind: Text::Word(kind),
+            task_id: id(task),
+            on_task_id: on.into(),
+            time_ns: time.ns(),
+        })
+    };
+    for (ix, task) in trace.tasks.iter().enumerate() {
+        if task.parent.is_some() && task.created != Time::MIN {
+            edge("create", ix as u32, task.parent.0, task.created)?;
+        }
+        if task.joined != Time::MAX {
+            edge("join", task.joiner.0, ix as u32, task.joined)?;
+        }
+    }
+    let e = &trace.task_edges;
+    for row in 0..e.kind.len() {
+        let kind = match e.kind[row] {
+            TaskEdgeKind::Join => "join",
+            TaskEdgeKind::Depends => "depends",
+        };
+        edge(kind, e.task[row].0, e.on[row].0, e.time[row])?;
     }
     Ok(())
 }
