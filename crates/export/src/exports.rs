@@ -4,7 +4,7 @@
 //! add a format, write a module with a `write` function and add a row here; the tests below then run it on an empty
 //! trace.
 use crate::ctf::{self, Directory, Version};
-use crate::{Exported, chrome, firefox, paraver, perfetto, speedscope, trace_dat};
+use crate::{Exported, chrome, firefox, paraver, perfetto, pprof, speedscope, trace_dat};
 use kasuri_model::Trace;
 use std::io::{self, Write};
 
@@ -74,6 +74,14 @@ pub const EXPORTS: &[Export] = &[
         is_binary: false,
         has_events: false,
         shape: Shape::Stream(|trace, out| speedscope::write(trace, out)),
+    },
+    Export {
+        name: "pprof",
+        about: "pprof's profile.proto: times by call path, exact sums",
+        extension: "pb.gz",
+        is_binary: true,
+        has_events: false,
+        shape: Shape::Stream(|trace, out| pprof::write(trace, out)),
     },
     Export {
         name: "paraver",

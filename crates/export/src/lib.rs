@@ -1,4 +1,4 @@
-//! Columns -> files that other tools read. Knows the model and nothing above it. A format is a row of [`EXPORTS`] and a
+//! Columns -> files that other tools read. Knows the model, and of the analyses only how call paths divide times. A format is a row of [`EXPORTS`] and a
 //! module.
 //!
 //! | module | writes |
@@ -7,6 +7,7 @@
 //! | [`chrome`] | Trace Event Format, JSON |
 //! | [`firefox`] | Firefox Profiler's processed profile, JSON |
 //! | [`speedscope`] | speedscope's evented profiles, JSON |
+//! | [`pprof`] | pprof's profile.proto: times by call path |
 //! | [`paraver`] | Paraver's .prv, .pcf and .row |
 //! | [`ctf`] | Common Trace Format 1.8 and 2, a directory |
 //! | [`trace_dat`] | trace-cmd's trace.dat |
@@ -27,6 +28,7 @@ pub mod firefox;
 mod json;
 pub mod paraver;
 pub mod perfetto;
+pub mod pprof;
 mod samples;
 mod sched_events;
 pub mod speedscope;

@@ -56,6 +56,13 @@ impl PathRows {
 
 /// Adds all frames and paths of `tables`; gives the path in `trace` of each path there.
 pub(crate) fn expand(tables: &Tables, trace: &mut Trace) -> Vec<PathIx> {
+    for module in tables.modules.iter().filter(|m| !m.path.is_empty()) {
+        if !module.build_id.is_empty() {
+            let path = trace.strings.intern(&module.path);
+            let id = || module.build_id.clone().into_boxed_slice();
+            trace.build_ids.entry(path).or_insert_with(id);
+        }
+    }
     Expansion::new(tables).paths(trace)
 }
 

@@ -140,6 +140,8 @@ pub struct Trace {
     pub limits: Limits,
     /// Functions that [`Trace::paths`] name.
     pub frames: crate::CodeFrames,
+    /// GNU build-ids of programs and libraries, by path ([`crate::CodeFrames::module`]); of two files of one path the first. Those without one are absent.
+    pub build_ids: std::collections::HashMap<StrIx, Box<[u8]>>,
     /// Call paths.
     pub paths: crate::CallPaths,
     /// Where threads were, and when.

@@ -11,7 +11,7 @@ use crate::Options;
 use crate::account::{Account, Class};
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
-use kasuri_model::{FrameIx, PathIx, ThreadIx, ThreadState, Trace};
+use kasuri_model::{FrameIx, PathIx, SampleKind, ThreadIx, ThreadState, Trace};
 use serde::Serialize;
 
 /// Name and version of the JSON that [`Flame`] serialises to.
@@ -24,7 +24,7 @@ pub struct FlameOptions {
     pub options: Options,
     /// CPU time of this class of the account, by what explains it; none: all time on a CPU.
     pub class: Option<Class>,
-    /// Threads with this id; none: all. Not together with a class.
+    /// Threads with this id; none: all. Of a class: what the code of these threads explains.
     pub tid: Option<i32>,
     /// Begin with the innermost functions.
     pub inverted: bool,
@@ -70,7 +70,7 @@ pub fn flame(trace: &Trace, options: &FlameOptions) -> Flame {
         ..Flame::default()
     };
     let times = match options.class {
-        Some(class) => of_class(&cut, &cover, class, &mut out),
+        Some(class) => of_class(&cut, &cover, class, options.tid, &mut out),
         None => on_cpu(&cut, &cover, options.tid, &mut out),
     };
     let sampled: i64 = times.iter().map(|time| time.ns).sum();
@@ -79,12 +79,22 @@ pub fn flame(trace: &Trace, options: &FlameOptions) -> Flame {
     out
 }
 
-fn of_class(cut: &Cut<'_>, cover: &Cover, class: Class, out: &mut Flame) -> Vec<PathTime> {
+fn of_class(
+    cut: &Cut<'_>,
+    cover: &Cover,
+    class: Class,
+    tid: Option<i32>,
+    out: &mut Flame,
+) -> Vec<PathTime> {
     let join = std::cell::RefCell::new(Join::new(cut.trace, cover));
     let add = |stretch: &crate::account::Stretch| join.borrow_mut().add(stretch);
     let sampled = Sampled::new(cut.trace, cover);
     Account::telling(cut.trace, cut.from..cut.to, sampled, Some(Box::new(add)));
-    let (times, rest) = join.borrow().of(class, Question::First);
+    let is_wanted = |thread: ThreadIx| {
+        tid.is_none_or(|tid| thread.is_some() && cut.trace.threads[thread.ix()].tid == tid)
+    };
+    let join = join.into_inner();
+    let (times, rest) = join.of_threads(class, Question::First, is_wanted);
     (out.unsampled_ns, out.without_code_ns) = (rest.unsampled, rest.without_code);
     times
 }
@@ -98,8 +108,14 @@ fn on_cpu(cut: &Cut<'_>, cover: &Cover, tid: Option<i32>, out: &mut Flame) -> Ve
         .then(|| cover.weights(trace, cut.from..cut.to));
     for thread in cut.threads().filter(|&t| cut.is_shown(t)).filter(is_wanted) {
         if let Some(weights) = &weights {
+            let s = &trace.samples;
             for row in trace.samples_of(thread) {
-                *by_path.entry(trace.samples.path[row]).or_default() += weights.sample[row].ns();
+                let ns = weights.sample[row].ns();
+                match s.path[row] {
+                    _ if s.kind[row] != SampleKind::OnCpu => {}
+                    PathIx::NONE => out.unsampled_ns += ns,
+                    path => *by_path.entry(path).or_default() += ns,
+                }
             }
             continue;
         }

@@ -6,7 +6,7 @@
 use super::cover::{Cover, Owner};
 use super::hot::PathTime;
 use super::waits::TOLERANCE_NS;
-use crate::account::{Class, N_CLASSES, Note, Stretch};
+use crate::account::{Class, Note, Stretch};
 use kasuri_model::{Duration, PathIx, ProcessIx, SampleKind, SliceKind, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 
@@ -28,13 +28,17 @@ pub(super) struct Rest {
     pub without_code: i64,
 }
 
-/// Times by class, question and path.
+/// Times by class, question, and the thread that was asked about; none: no thread is known.
+type Asked = (Class, Question, ThreadIx);
+
+/// Times by class, question, thread and path.
 pub(super) struct Join<'t> {
     trace: &'t Trace,
     cover: &'t Cover,
     holds: Holds,
-    paths: HashMap<(Class, Question, PathIx, bool), i64>,
-    rest: [[Rest; 2]; N_CLASSES],
+    /// By path, and whether the thread waited there.
+    paths: HashMap<(Asked, PathIx, bool), i64>,
+    rest: HashMap<Asked, Rest>,
 }
 
 impl<'t> Join<'t> {
@@ -44,7 +48,7 @@ impl<'t> Join<'t> {
             cover,
             holds: Holds::new(trace),
             paths: HashMap::new(),
-            rest: Default::default(),
+            rest: HashMap::new(),
         }
     }
 
@@ -69,7 +73,8 @@ impl<'t> Join<'t> {
 
     /// Adds what the thread did from `from` to `to`.
     fn ask(&mut self, class: Class, question: Question, thread: ThreadIx, from: Time, to: Time) {
-        let rest = &mut self.rest[class as usize][question as usize];
+        let asked = (class, question, thread);
+        let rest = self.rest.entry(asked).or_default();
         if !thread.is_some() {
             rest.without_code += (to - from).ns();
             return;
@@ -85,7 +90,7 @@ impl<'t> Join<'t> {
             match sample {
                 Some(row) => {
                     let is_wait = samples.kind[row].is_wait();
-                    let key = (class, question, samples.path[row], is_wait);
+                    let key = (asked, samples.path[row], is_wait);
                     *self.paths.entry(key).or_default() += length.ns();
                 }
                 None if owner == Owner::OFF => rest.without_code += length.ns(),
@@ -114,14 +119,48 @@ impl<'t> Join<'t> {
         self.ask(class, question, ThreadIx::NONE, at, s.to);
     }
 
-    /// Paths of a class, in a fixed order, and its time without one.
-    pub fn of(&self, class: Class, question: Question) -> (Vec<PathTime>, Rest) {
-        let mine = |key: &(Class, Question, PathIx, bool)| (key.0, key.1) == (class, question);
-        let mut times: Vec<PathTime> = (self.paths.iter().filter(|(key, _)| mine(key)))
-            .map(|(&(_, _, path, is_wait), &ns)| PathTime { path, is_wait, ns })
-            .collect();
+    /// Paths of a class, in a fixed order, and its time without one: of the threads that are wanted, of which [`ThreadIx::NONE`] may be one.
+    pub fn of_threads(
+        &self,
+        class: Class,
+        question: Question,
+        is_wanted: impl Fn(ThreadIx) -> bool,
+    ) -> (Vec<PathTime>, Rest) {
+        let is_mine = |asked: &Asked| (asked.0, asked.1) == (class, question) && is_wanted(asked.2);
+        let mut by_path: HashMap<(PathIx, bool), i64> = HashMap::new();
+        for (&(_, path, is_wait), ns) in self.paths.iter().filter(|(key, _)| is_mine(&key.0)) {
+            *by_path.entry((path, is_wait)).or_default() += ns;
+        }
+        let time = |((path, is_wait), ns)| PathTime { path, is_wait, ns };
+        let mut times: Vec<PathTime> = by_path.into_iter().map(time).collect();
         times.sort_by_key(|time| (time.path, time.is_wait));
-        (times, self.rest[class as usize][question as usize])
+        let mut rest = Rest::default();
+        for (_, of_thread) in self.rest.iter().filter(|(asked, _)| is_mine(asked)) {
+            rest.unsampled += of_thread.unsampled;
+            rest.without_code += of_thread.without_code;
+        }
+        (times, rest)
+    }
+
+    /// The same of all threads.
+    pub fn of(&self, class: Class, question: Question) -> (Vec<PathTime>, Rest) {
+        self.of_threads(class, question, |_| true)
+    }
+
+    /// Of all classes what explains them best: class, thread, path and time, in no order.
+    pub fn by_thread(&self) -> impl Iterator<Item = (Class, ThreadIx, PathIx, i64)> + '_ {
+        let is_first = |asked: &Asked| asked.1 == Question::First;
+        let paths = self.paths.iter().filter(move |(key, _)| is_first(&key.0));
+        paths.map(|(&((class, _, thread), path, _), &ns)| (class, thread, path, ns))
+    }
+
+    /// The times that [`Join::by_thread`] lacks.
+    pub fn rest_by_thread(&self) -> impl Iterator<Item = (Class, ThreadIx, Rest)> + '_ {
+        let rest = self
+            .rest
+            .iter()
+            .filter(|(asked, _)| asked.1 == Question::First);
+        rest.map(|(&(class, _, thread), &rest)| (class, thread, rest))
     }
 }
 

@@ -17,6 +17,7 @@
 //! | `hot` | the few paths that stand for many |
 //! | `summary` | the result as rows |
 //! | `flame` | the tree of functions |
+//! | `times` | all of it by thread and path, for other tools' formats |
 //!
 //! The rules: docs/design/call-paths.md, "Weights".
 mod axes;
@@ -28,12 +29,14 @@ mod join;
 mod period;
 mod sampled;
 mod summary;
+mod times;
 mod waits;
 
 pub use cover::{Cover, Owner, Unsampled, Weights};
 pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};
 pub use hot::{HotPath, PathFrame};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
+pub use times::{ThreadTime, TimeOf, Whereabouts, thread_times};
 
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};

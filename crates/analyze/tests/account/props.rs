@@ -6,6 +6,7 @@
 use crate::story::nonzero;
 use kasuri_analyze::Options;
 use kasuri_analyze::account::{Account, Class};
+use kasuri_analyze::call_paths::{FlameOptions, TimeOf, flame, thread_times};
 use kasuri_model::input::{Annotation, Event, Setup, What};
 use kasuri_model::{
     AnnotationVec, Input, PathIx, SampleKind, StrIx, Strings, ThreadIx, ThreadState, Time, Trace,
@@ -287,6 +288,64 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
     Ok(())
 }
 
+/// The times that exports have: each thread's add up to its states, each class's to the account; and so do the flame graphs of all threads.
+fn thread_times_add_up(trace: &Trace) -> Result<(), TestCaseError> {
+    let rows = thread_times(trace);
+    let sum = |of: TimeOf, is_wanted: &dyn Fn(ThreadIx) -> bool| -> i64 {
+        let rows = rows
+            .iter()
+            .filter(|row| row.of == of && is_wanted(row.thread));
+        rows.map(|row| row.ns).sum()
+    };
+    for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
+        let is_target = trace.process_of(thread).is_target;
+        let lasting = |is_meant: fn(ThreadState) -> bool| -> i64 {
+            let states = trace
+                .states_of(thread)
+                .filter(|row| is_target && is_meant(row.state));
+            states.map(|row| (row.end - row.start).ns()).sum()
+        };
+        let running = lasting(|state| state == ThreadState::Running);
+        prop_assert_eq!(sum(TimeOf::OnCpu, &|t| t == thread), running);
+        prop_assert_eq!(
+            sum(TimeOf::Blocked, &|t| t == thread),
+            lasting(ThreadState::is_blocked)
+        );
+    }
+    let account = Account::new(trace, trace.span.clone());
+    let sums = account.sums(account.from, account.to);
+    let mut tids: Vec<i32> = trace.threads.iter().map(|thread| thread.tid).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    for class in Class::ALL {
+        let of = TimeOf::Class(class);
+        prop_assert_eq!(sum(of, &|_| true), sums[class as usize], "{:?}", class);
+        let flame_of = |tid| {
+            let options = FlameOptions {
+                class: Some(class),
+                tid,
+                ..FlameOptions::default()
+            };
+            let flame = flame(trace, &options);
+            let roots: i64 = flame
+                .nodes
+                .iter()
+                .filter(|node| node.depth == 0)
+                .map(|node| node.ns)
+                .sum();
+            assert_eq!(roots + flame.unsampled_ns + flame.without_code_ns, flame.ns);
+            flame.ns
+        };
+        prop_assert_eq!(flame_of(None), sums[class as usize]);
+        let of_threads: i64 = tids.iter().map(|&tid| flame_of(Some(tid))).sum();
+        prop_assert_eq!(
+            of_threads + sum(of, &|t| !t.is_some()),
+            sums[class as usize]
+        );
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -298,6 +357,7 @@ proptest! {
     ) {
         let mut trace = trace(cpus, streams, targets, perf, Time(10)..Time(150));
         add_samples(&mut trace, samples);
+        thread_times_add_up(&trace)?;
         paths_add_up(&trace, None)?;
         paths_add_up(&trace, Some(Time(part.0.min(part.1))..Time(part.0.max(part.1))))?;
         // The accounts of parts add up, spinning included.

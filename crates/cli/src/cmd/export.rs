@@ -17,6 +17,7 @@ use std::process::ExitCode;
 /// perfetto: protobuf, opens in the Perfetto UI (ui.perfetto.dev) with CPU tracks, thread states, slices,
 /// counters and arrows. chrome-json: Trace Event Format, for chrome://tracing, speedscope and scripts.
 /// firefox: for profiler.firefox.com; speedscope: for speedscope.app; paraver: .prv with .pcf and .row beside it.
+/// pprof: times by call path, thread and class of the account, for `go tool pprof` and services that take its profiles.
 /// ctf, ctf1.8: a directory with a kernel trace under LTTng's names and a user-space trace, for babeltrace2 and Trace Compass.
 /// trace-dat: for trace-cmd report and KernelShark; annotations are texts as programs write them to trace_marker.
 /// parquet, csv: the tables of `kasuri sql` (docs/sql.md) as files; parquet puts the run beside others in the same folder.

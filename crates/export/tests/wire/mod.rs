@@ -1,4 +1,5 @@
 //! The protobuf wire format, just enough to take a message apart.
+#![allow(dead_code, reason = "not every test uses every part")]
 
 /// One field's value.
 #[derive(Clone, Debug)]
