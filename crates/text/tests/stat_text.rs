@@ -128,6 +128,20 @@ fn with_paths() -> Summary {
             blocked: coverage(700, 0, 300),
             classes,
             runtimes,
+            explained: Explained {
+                ns: 1000,
+                named_ns: 600,
+                nameless: vec![NamelessTime {
+                    kind: "file",
+                    module: "cc1plus".into(),
+                    ns: 330,
+                }],
+                unsampled: vec![UnsampledTime {
+                    reason: "short_thread",
+                    threads: 312,
+                    ns: 70,
+                }],
+            },
             ..CallPathSummary::default()
         }),
         ..summary
@@ -144,6 +158,8 @@ fn stat_names_the_code_under_each_class() {
         "    50.0 % holder: compress (xz.c:90) < worker < main",
         "    30.0 % holder asleep in write < flush (io.c:88)",
         "    20.0 % without a sample",
+        "60.0 % of what code can explain is in named functions; 33.0 % in cc1plus, whose functions have no names;",
+        "7.0 % in 312 threads that ran too shortly",
         "97.8 % of on-CPU time has a complete stack, 2.0 % an incomplete one, 0.2 % none; 70.0 % of blocked time has one",
     ] {
         assert!(page.contains(needed), "{needed}\n{page}");

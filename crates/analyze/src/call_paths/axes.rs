@@ -9,7 +9,7 @@ use kasuri_model::{SampleKind, StateRow, StrIx, ThreadIx, ThreadState, Time, Tra
 use std::collections::HashMap;
 
 /// A thread that ran for less than so many periods shares its axis.
-const SHORT: i64 = 2;
+pub(super) const SHORT: i64 = 2;
 
 /// The axes of all threads.
 pub(super) struct Axes {

@@ -56,6 +56,7 @@ pub struct Cover {
     start: Vec<Time>,
     owner: Vec<Owner>,
     misfits: u64,
+    periods: Periods,
 }
 
 /// Time of a thread that no sample stands for.
@@ -100,6 +101,7 @@ impl Cover {
             }
             cover.threads.push(first..cover.start.len() as u32);
         }
+        cover.periods = periods;
         cover
     }
 
@@ -229,6 +231,11 @@ impl Cover {
             .iter()
             .copied()
             .zip(self.owner[rows].iter().copied())
+    }
+
+    /// CPU time from one on-CPU sample to the next at this time, ns.
+    pub(super) fn period_ns(&self, time: Time) -> i64 {
+        self.periods.at(time)
     }
 
     /// Samples at times when the thread did nothing of the kind.

@@ -4,6 +4,8 @@
 //! two questions: what a thread did that others waited for, and where they waited. Each question is answered for the whole
 //! stretch by the cover of the thread in question, so the answers of a class add up to its time.
 use super::cover::{Cover, Owner};
+use super::explained::{Explained, Gaps, explained};
+use super::frames::Frames;
 use super::hot::PathTime;
 use super::waits::TOLERANCE_NS;
 use crate::account::{Class, Note, Stretch};
@@ -39,6 +41,8 @@ pub(super) struct Join<'t> {
     /// By path, and whether the thread waited there.
     paths: HashMap<(Asked, PathIx, bool), i64>,
     rest: HashMap<Asked, Rest>,
+    /// Of the first question, in classes that the program's own code can explain.
+    gaps: Gaps,
 }
 
 impl<'t> Join<'t> {
@@ -49,6 +53,7 @@ impl<'t> Join<'t> {
             holds: Holds::new(trace),
             paths: HashMap::new(),
             rest: HashMap::new(),
+            gaps: Gaps::default(),
         }
     }
 
@@ -81,7 +86,11 @@ impl<'t> Join<'t> {
         }
         let samples = &self.trace.samples;
         let is_woken = (class, question) == (Class::WaitingForOwnThreads, Question::Meanwhile);
+        let is_own = question == Question::First && is_explained_by_own_code(class);
+        let mut at = from;
         for (owner, length) in self.cover.between(thread, from, to) {
+            let begin = at;
+            at = at + length;
             let sample = owner.sample().filter(|&row| samples.path[row].is_some());
             let sample = match sample {
                 None if is_woken && owner == Owner::NONE => wake_up(self.trace, thread, from, to),
@@ -94,7 +103,12 @@ impl<'t> Join<'t> {
                     *self.paths.entry(key).or_default() += length.ns();
                 }
                 None if owner == Owner::OFF => rest.without_code += length.ns(),
-                None => rest.unsampled += length.ns(),
+                None => {
+                    rest.unsampled += length.ns();
+                    if is_own {
+                        self.gaps.add(self.trace, self.cover, thread, begin, at);
+                    }
+                }
             }
         }
     }
@@ -117,6 +131,17 @@ impl<'t> Join<'t> {
             }
         }
         self.ask(class, question, ThreadIx::NONE, at, s.to);
+    }
+
+    /// What is known of the time that the program's own code can explain.
+    pub fn explained(&self, frames: &mut Frames<'_>) -> Explained {
+        let own = Class::ALL
+            .into_iter()
+            .filter(|&c| is_explained_by_own_code(c));
+        let times: Vec<PathTime> = own
+            .flat_map(|class| self.of(class, Question::First).0)
+            .collect();
+        explained(self.trace, frames, &times, &self.gaps)
     }
 
     /// Paths of a class, in a fixed order, and its time without one: of the threads that are wanted, of which [`ThreadIx::NONE`] may be one.
@@ -162,6 +187,11 @@ impl<'t> Join<'t> {
             .filter(|(asked, _)| asked.1 == Question::First);
         rest.map(|(&(class, _, thread), &rest)| (class, thread, rest))
     }
+}
+
+/// Whether the program's own code can explain a class; in the others another program had the CPU.
+fn is_explained_by_own_code(class: Class) -> bool {
+    !matches!(class, Class::Interference | Class::Oversubscription)
 }
 
 /// Where a thread was that ran from `from` to `to` and then ended another's wait, if it has no sample of its own: its last wake-up

@@ -15,6 +15,7 @@
 //! | `sampled` | what samples say of running threads: spinning, or in a task runtime |
 //! | `frames` | functions told apart by name: system, start of a thread, spinning, runtime library |
 //! | `hot` | the few paths that stand for many |
+//! | `explained` | the time that has a named path, and why the rest has none |
 //! | `summary` | the result as rows |
 //! | `flame` | the tree of functions |
 //! | `times` | all of it by thread and path, for other tools' formats |
@@ -22,6 +23,7 @@
 //! The rules: docs/design/call-paths.md, "Weights".
 mod axes;
 mod cover;
+mod explained;
 mod flame;
 mod frames;
 mod hot;
@@ -33,6 +35,7 @@ mod times;
 mod waits;
 
 pub use cover::{Cover, Owner, Unsampled, Weights};
+pub use explained::{Explained, NamelessTime, UnsampledTime};
 pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};
 pub use hot::{HotPath, PathFrame};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 const UNKNOWN_NS: i64 = 10_000_000;
 
 /// A step function.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Periods {
     /// From then on, so many ns; by time.
     steps: Vec<(Time, i64)>,

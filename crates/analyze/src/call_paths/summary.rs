@@ -1,5 +1,6 @@
 //! Call paths as rows: what `kasuri stat` prints under each class, and its JSON holds.
 use super::cover::Cover;
+use super::explained::Explained;
 use super::frames::Frames;
 use super::hot::{HotPath, hot_paths, path_frame};
 use super::join::{Join, Question};
@@ -31,6 +32,8 @@ pub struct CallPathSummary {
     pub classes: Vec<ClassPaths>,
     /// Of the classes `work`, `task_runtime` and `spinning`: time in libraries that run the program rather than being it, most first.
     pub runtimes: Vec<RuntimeUse>,
+    /// How much of it all is explained by code with a name, and why the rest is not.
+    pub explained: Explained,
 }
 
 /// How much of a time has a call path. `complete_ns + incomplete_ns + unsampled_ns == ns`.
@@ -131,6 +134,7 @@ impl<'t> Collector<'t> {
             on_cpu: coverage(cut, self.cover, |state| state == ThreadState::Running),
             blocked: coverage(cut, self.cover, ThreadState::is_blocked),
             runtimes: runtimes(cut, &frames, &join),
+            explained: join.explained(&mut frames),
             ..CallPathSummary::default()
         };
         for class in Class::ALL {

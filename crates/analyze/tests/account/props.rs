@@ -279,6 +279,17 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
             );
         }
     }
+    let known = &paths.explained;
+    let nameless: i64 = known.nameless.iter().map(|row| row.ns).sum();
+    let unsampled: i64 = known.unsampled.iter().map(|row| row.ns).sum();
+    prop_assert_eq!(known.named_ns + nameless + unsampled, known.ns);
+    let own = paths.classes.iter();
+    let own = own.filter(|row| !["interference", "oversubscription"].contains(&row.class));
+    let (all, none) = own.fold((0, 0), |(all, none), row| {
+        let coded = row.ns - row.paths.without_code_ns;
+        (all + coded, none + row.paths.unsampled_ns)
+    });
+    prop_assert_eq!((known.ns, unsampled), (all, none));
     for part in [paths.on_cpu, paths.blocked] {
         prop_assert_eq!(
             part.complete_ns + part.incomplete_ns + part.unsampled_ns,

@@ -257,6 +257,70 @@ fn a_lock_wait_is_where_it_asks_and_what_the_holder_does() {
     assert_eq!((holder.without_code_ns, holder.unsampled_ns), (10, 0));
 }
 
+/// What is known of all that the program's code can explain: (named, [(module, ns)], [(reason, threads, ns)]).
+type Known = (i64, Vec<(String, i64)>, Vec<(&'static str, u64, i64)>);
+
+fn known(trace: &Trace) -> Known {
+    let known = paths_of(trace, None).explained;
+    let nameless = known.nameless.into_iter().map(|n| (n.module, n.ns));
+    let unsampled = known.unsampled.into_iter();
+    (
+        known.named_ns,
+        nameless.collect(),
+        unsampled.map(|u| (u.reason, u.threads, u.ns)).collect(),
+    )
+}
+
+/// 10 runs to the end; 11 runs 0..100 and sleeps until 10 wakes it, then runs `rest` ns; nothing of it is sampled.
+fn unsampled(wait: i64, rest: i64) -> Trace {
+    let mut s = Story::new(2);
+    s.known = vec![11];
+    s.switch(1, 100, 11, Sleeping, 0);
+    s.wake(0, 100 + wait, 10, 11, 1);
+    s.switch(1, 100 + wait, 0, RunnablePreempted, 11);
+    let end = 100 + wait + rest;
+    s.switch(1, end, 11, Sleeping, 0);
+    // A period of 1,000 ns reaches over 4,000 on either side of a sample.
+    let ns = |n: i64| (n, SampleKind::OnCpu);
+    let times = (0..end).step_by(4_000).map(ns);
+    let rows: Vec<(i32, i64, SampleKind, &[&str])> = times
+        .map(|(time, kind)| (10, time, kind, &["main", "work"][..]))
+        .collect();
+    sampled(s.load(end), &rows)
+}
+
+#[test]
+fn time_without_a_sample_has_a_reason() {
+    // 10 is sampled throughout. 11 ran for less than two periods.
+    let (_, nameless, reasons) = known(&unsampled(10_000, 800));
+    assert_eq!((nameless, reasons.len()), (Vec::new(), 1), "{reasons:?}");
+    assert_eq!(reasons[0].0, "short_thread");
+    // It ran for longer, and nobody knows why there is no sample.
+    let (_, _, reasons) = known(&unsampled(10_000, 9_000));
+    assert!(reasons.contains(&("other", 1, 9_100)), "{reasons:?}");
+}
+
+#[test]
+fn a_function_without_a_name_is_told_by_its_module() {
+    let trace = sampled(
+        imbalance_alone(),
+        &[
+            (10, 100, SampleKind::OnCpu, &["main", "@/usr/lib/libz.so.1"]),
+            (10, 900, SampleKind::OnCpu, &["main", "work"]),
+        ],
+    );
+    let (named, nameless, reasons) = known(&trace);
+    assert_eq!((named, reasons), (500, Vec::new()));
+    assert_eq!(nameless, [("libz.so.1".to_owned(), 500)]);
+}
+
+/// 10 alone on one CPU, 0..1000.
+fn imbalance_alone() -> Trace {
+    let mut s = Story::new(1);
+    s.switch(0, 1000, 10, Sleeping, 0);
+    s.load(1000)
+}
+
 /// 11 sleeps 100..900, until 10 wakes it; 10 alone runs: a serial phase.
 #[test]
 fn a_serial_phase_is_what_the_one_thread_ran_and_where_the_others_waited() {

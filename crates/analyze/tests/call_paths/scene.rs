@@ -76,7 +76,7 @@ impl Scene {
         });
     }
 
-    /// The path with these functions, outermost first: `function@module`, or `function` of the program.
+    /// The path with these functions, outermost first: `function@module`, `@module` without a name, or `function` of the program.
     pub fn path(&mut self, functions: &[&str]) -> PathIx {
         let mut path = PathIx::NONE;
         for function in functions {
@@ -98,7 +98,11 @@ impl Scene {
     fn frame(&mut self, text: &str) -> FrameIx {
         let (function, module) = text.split_once('@').unwrap_or((text, "/usr/bin/program"));
         let strings = &mut self.trace.strings;
-        let (function, module) = (strings.intern(function), strings.intern(module));
+        let module = strings.intern(module);
+        let function = match function {
+            "" => StrIx::NONE,
+            name => strings.intern(name),
+        };
         let f = &mut self.trace.frames;
         let same = |&row: &usize| f.function[row] == function && f.module[row] == module;
         if let Some(row) = (0..f.function.len()).find(same) {

@@ -12,7 +12,7 @@
 //! A class has a letter, which stands for it in all bars. Below a class stand its largest causes. The numbers add up to
 //! the capacity exactly; what is below [`FINDING`] is listed in one line on the overview.
 use super::Page;
-use super::call_paths::{class_lines, coverage_text};
+use super::call_paths::{class_lines, coverage_text, explained_text};
 use super::grid::{Grid, number, text, word};
 use super::names::ThreadNames;
 use super::units::{duration, percent, plural, printable};
@@ -280,6 +280,9 @@ impl Page<'_> {
         }
         if let Some(paths) = &s.call_paths {
             self.note(&coverage_text(paths));
+            if let Some(text) = explained_text(paths) {
+                self.note(&text);
+            }
         }
     }
 

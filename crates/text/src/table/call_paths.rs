@@ -158,6 +158,53 @@ pub(super) fn coverage_text(paths: &CallPathSummary) -> String {
     text
 }
 
+/// How much of the work and the losses has a named call path, and why the rest has none. `None`: nothing that code can explain.
+pub(super) fn explained_text(paths: &CallPathSummary) -> Option<String> {
+    let explained = &paths.explained;
+    let share = |ns: i64| ns as f64 / explained.ns.max(1) as f64;
+    // Less is printed as `0.0 %` or `<0.1 %`, which is no news.
+    let is_worth = |ns: i64| share(ns) >= 0.001;
+    let mut text = format!(
+        "{} of what code can explain is in named functions",
+        percent(share(explained.named_ns))
+    );
+    for row in explained
+        .nameless
+        .iter()
+        .filter(|row| is_worth(row.ns))
+        .take(3)
+    {
+        let part = percent(share(row.ns));
+        let place = match row.kind {
+            "kernel" => "in the kernel, whose functions have no names here".into(),
+            "run_time" => "in code made at run time, without names".into(),
+            "nowhere" => "at addresses of no known mapping".into(),
+            _ => format!(
+                "in {}, whose functions have no names",
+                printable(&row.module)
+            ),
+        };
+        text += &format!("; {part} {place}");
+    }
+    for row in explained.unsampled.iter().filter(|row| is_worth(row.ns)) {
+        let (part, n) = (percent(share(row.ns)), super::units::count(row.threads));
+        let threads = if row.threads == 1 {
+            "thread"
+        } else {
+            "threads"
+        };
+        let reason = match row.reason {
+            "short_thread" => format!("in {n} {threads} that ran too shortly for a sample"),
+            "short_wait" => {
+                format!("in waits under 160 ms of {n} {threads}, over before they were read")
+            }
+            _ => format!("without a sample for an unknown reason ({n} {threads})"),
+        };
+        text += &format!("; {part} {reason}");
+    }
+    (explained.ns > 0).then_some(text)
+}
+
 /// How far the part of on-CPU time that spins may be off because samples are few: two standard errors, in points.
 fn spinning_within(paths: &CallPathSummary) -> Option<f64> {
     let spinning = paths
