@@ -3,7 +3,7 @@ import { Moment, momentOf, type CallPaths } from "../data/call-paths";
 import { State } from "../data/index";
 import { partition } from "../data/query";
 import type { Span } from "./lines";
-import { assignColours, hash, Inks, N_NAME_COLOURS, paletteColour, stateColour } from "./palette";
+import { assignColours, hash, Inks, N_NAME_COLOURS, paletteColour, stateColour, type Rgb } from "./palette";
 
 /** Samples closer than this have no ticks, CSS pixels. */
 const APART = 5;
@@ -22,6 +22,8 @@ export interface CodeRows {
 /** A colour for each function, as slices have by their names: those that ran longest never look alike. */
 export class CodeColours {
   readonly inks: Inks;
+  /** Names of the functions that ran longest, longest first, with their colours. */
+  readonly top: { name: string; rgb: Rgb }[];
 
   constructor(
     { functions, samples, frame, frames }: CallPaths,
@@ -37,6 +39,9 @@ export class CodeColours {
       const name = functions[fn]?.name ?? "";
       return paletteColour(given.get(name) ?? hash(name) % N_NAME_COLOURS, dark);
     }, functions.length);
+    // Functions of one name have one colour.
+    const names = [...new Set(first.map((fn) => functions[fn]!.name))];
+    this.top = names.map((name) => ({ name, rgb: paletteColour(given.get(name)!, dark) }));
   }
 }
 

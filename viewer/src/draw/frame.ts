@@ -11,8 +11,9 @@ import { drawArea } from "./area";
 import { drawArrows } from "./arrows";
 import { colourByFunction, colourCpuByFunction, ticksOf, type CodeColours, type FunctionRun } from "./code-rows";
 import { drawCounter } from "./counter";
-import { paintLine, type Span, type Style } from "./lines";
-import { css, Inks, isWait, meaningColour, onColour } from "./palette";
+import { abgr, paintLine, type Span, type Style } from "./lines";
+import { colourByName, NUMBERS, numberOf, type NameFrame, type NameRun } from "./name-rows";
+import { css, isWait, meaningColour, onColour, stateColour } from "./palette";
 import { SvgPen, type Pen } from "./pen";
 import { AXIS, threadName, visibleRows, visibleTracks, type Placed, type Scene } from "./scene";
 
@@ -28,6 +29,8 @@ interface Label {
   placed: Placed;
   /** A function that ran, in its colour; else the text and the colour are those of the value. */
   fn?: number;
+  /** Whether the value is a slice's, in the row of a CPU. */
+  named?: boolean;
 }
 
 /** Scratch that frames share. */
@@ -108,11 +111,12 @@ export class Painter {
     const labels: Label[] = [];
     const span: Span = { t0: view.t0, t1: view.t1, width, length: recording.length };
     const byFunction = scene.code?.colours;
+    const byName = scene.names?.frame(span);
     let complete = true;
     placed.forEach((at, r) => {
       const { line } = at.row;
       if (line.kind === Kind.Counter || line.kind === Kind.Instant) return;
-      // Of a CPU's threads; functions come before them.
+      // Of a CPU's threads; functions and annotations come before them.
       const names: { x0: number; x1: number; value: number }[] = [];
       const target = {
         body: pixels,
@@ -125,20 +129,29 @@ export class Painter {
         label: (x0: number, x1: number, value: number) => {
           // Where functions are shown, they say what ran.
           if (byFunction && line.kind === Kind.State && value === State.Running) return;
-          if (byFunction && line.kind === Kind.Cpu) names.push({ x0, x1, value });
+          if ((byFunction || byName) && line.kind === Kind.Cpu) names.push({ x0, x1, value });
           else if (labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value, placed: at });
         },
       };
       const ok = paintLine(line, span, styleOf(scene, line), (u) => recording.want(line, u), target);
       complete &&= ok;
-      if (!byFunction || (line.kind !== Kind.State && line.kind !== Kind.Cpu)) return;
-      const runs = functionRuns(scene, line, span, pixels.subarray(target.at, target.at + width), byFunction);
-      const add = (x0: number, x1: number, value: number, fn?: number): void => {
-        if (x1 - x0 >= 44 * dpr && labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value, placed: at, ...(fn !== undefined && { fn }) });
+      const body = pixels.subarray(target.at, target.at + width);
+      const add = (x0: number, x1: number, value: number, more: { fn?: number; named?: boolean } = {}): void => {
+        if (x1 - x0 >= 44 * dpr && labels.length < MAX_LABELS) labels.push({ x0: x0 / dpr, x1: x1 / dpr, value, placed: at, ...more });
       };
-      for (const { x0, x1, fn } of runs) add(x0, x1, line.kind === Kind.State ? State.Running : 0, fn);
+      let runs: { x0: number; x1: number }[] = [];
+      if (byName && line.kind === Kind.Cpu) {
+        const named = nameRuns(scene, byName, line, body);
+        for (const { x0, x1, value } of named) add(x0, x1, value, { named: true });
+        runs = named;
+      } else if (byFunction && (line.kind === Kind.State || line.kind === Kind.Cpu)) {
+        const found = functionRuns(scene, line, span, body, byFunction);
+        for (const { x0, x1, fn } of found) add(x0, x1, line.kind === Kind.State ? State.Running : 0, { fn });
+        runs = found;
+      }
       for (const { x0, x1, value } of names) if (!runs.some((run) => run.x0 < x1 && run.x1 > x0)) add(x0, x1, value);
     });
+    complete &&= byName?.complete ?? true;
     // Body, edge, mark: height on the screen and first row of the image. The edge of a thin row must leave its body to be seen.
     const parts = ({ height }: Row): [number, number][] => (height > 10 ? [[height - 1, 0], [4, rows], [2, 2 * rows]] : [[height, 0], [height > 5 ? 2 : 1, rows], [1, 2 * rows]]);
     // SVG gets the pixels themselves (below); a canvas needs them in a canvas first.
@@ -189,26 +202,26 @@ export class Painter {
   }
 
   /** The text inside an item, as much as fits; waits get their hatch here, where they are wide enough for one. */
-  private label(ctx: Pen, scene: Scene, { x0, x1, value, placed, fn }: Label): void {
-    const { line } = placed.row;
+  private label(ctx: Pen, scene: Scene, { x0, x1, value, placed, fn, named }: Label): void {
+    const kind = named ? Kind.Slice : placed.row.line.kind;
     const { y } = placed;
     const height = placed.row.height - 1;
     const ink = fn === undefined ? undefined : scene.code?.colours?.inks.of(fn);
-    const rgb = ink === undefined ? scene.colours.of(line.kind, value) : ((ink & 255) << 16) | (ink & 0xff00) | ((ink >> 16) & 255);
-    if ((line.kind === Kind.Slice && isWait(kindOf(value))) || placed.row.role === "wait") {
+    const rgb = ink === undefined ? scene.colours.of(kind, value) : ((ink & 255) << 16) | (ink & 0xff00) | ((ink >> 16) & 255);
+    if ((kind === Kind.Slice && isWait(kindOf(value))) || placed.row.role === "wait") {
       ctx.fillStyle = this.hatch(ctx, scene.theme.dark ? "#00000055" : "#ffffff88", 6);
       ctx.fillRect(x0, y, x1 - x0, height);
     }
     // Compact rows are too low for letters.
     if (height < 10) return;
-    const text = fn === undefined ? labelText(scene, line, value) : shortName(scene.code?.paths.functions[fn]?.name ?? "");
+    const text = fn === undefined ? labelText(scene, kind, value) : shortName(scene.code?.paths.functions[fn]?.name ?? "");
     // An item that began before the view has its text at the view's edge, where it can be read.
     const left = Math.max(x0, 0) + 4;
     const room = Math.min(x1, scene.view.width) - left - 3;
     const cut = fit(ctx, text, room);
     if (cut === "") return;
     // The body was dimmed where the search does not match (draw/lines.ts); the text on it is to be dimmed too.
-    const dimmed = line.kind === Kind.Slice && scene.matches?.[nameOf(value)] === 0;
+    const dimmed = kind === Kind.Slice && scene.matches?.[nameOf(value)] === 0;
     ctx.fillStyle = dimmed ? scene.theme.muted : onColour(rgb);
     ctx.font = height < 12 ? "9px system-ui, sans-serif" : FONT;
     ctx.fillText(cut, left, y + height / 2 + 0.5);
@@ -286,8 +299,22 @@ function stateAt({ recording }: Scene, line: Line, t: number): [number, number] 
   return i0 < i1 ? [unit.start[i1 - 1]!, unit.end[i1 - 1]!] : undefined;
 }
 
-/** A thread's number as a colour, which it is read back from: so the rules of pixels are those of the row itself. */
-const NUMBERS = new Inks((value) => value, 1 << 16);
+/**
+ * The colour of a thread on a CPU where colours are those of functions or annotations, and it has none: of the recorded program that of
+ * running, since its own would look like a function's; all others are pale.
+ */
+function plainColour({ recording, colours, theme }: Scene, thread: number): number {
+  const { threads, processes } = recording.index;
+  const isOwn = processes[threads[thread]?.process ?? -1]?.target === true;
+  return isOwn ? stateColour(State.Running, theme.dark) : colours.of(Kind.Cpu, thread + 1);
+}
+
+/** Gives the pixels of a CPU's row the colours of what was annotated. */
+function nameRuns(scene: Scene, names: NameFrame, line: Line, body: Uint32Array): NameRun[] {
+  const { colours, matches } = scene;
+  const plain = (thread: number): number => plainColour(scene, thread);
+  return colourByName(body, names.keys(line), (value) => colours.of(Kind.Slice, value), plain, (value) => matches?.[nameOf(value)] === 0);
+}
 
 /** Gives the running pixels of a row of states or of a CPU the colours of functions. */
 function functionRuns(scene: Scene, line: Line, span: Span, body: Uint32Array, colours: CodeColours): FunctionRun[] {
@@ -298,7 +325,11 @@ function functionRuns(scene: Scene, line: Line, span: Span, body: Uint32Array, c
   const style: Style = { ...styleOf(scene, line), inks: NUMBERS, matches: undefined };
   paintLine(line, span, style, (u) => scene.recording.peek(line, u), { body: threads, edge, mark, at: 0, labelWidth: Infinity, label: () => undefined });
   // A pixel with nothing in it is 0, as a thread that is not known.
-  for (let x = 0; x < span.width; x++) threads[x] = ((threads[x]! & 255) << 16) | (threads[x]! & 0xff00) | ((threads[x]! >> 16) & 255);
+  // A thread's number as a colour is read back: so the rules of pixels are those of the row itself.
+  for (let x = 0; x < span.width; x++) {
+    threads[x] = numberOf(threads[x]!);
+    if (threads[x] !== 0) body[x] = abgr(plainColour(scene, threads[x]! - 1), body[x]! >>> 24);
+  }
   return colourCpuByFunction(body, threads, span, paths, colours, begun, until);
 }
 
@@ -337,14 +368,14 @@ function styleOf(scene: Scene, line: Line): Style {
 }
 
 /** Text inside an item. */
-function labelText(scene: Scene, line: Line, value: number): string {
+function labelText(scene: Scene, of: Kind, value: number): string {
   const { recording } = scene;
-  if (line.kind === Kind.State) return STATE_NAMES[value] ?? "";
-  if (line.kind === Kind.Cpu || line.kind === Kind.Lock) return threadName(recording, value - 1);
+  if (of === Kind.State) return STATE_NAMES[value] ?? "";
+  if (of === Kind.Cpu || of === Kind.Lock) return threadName(recording, value - 1);
   const name = recording.text(nameOf(value));
   const kind = kindOf(value);
   // Work has its name alone; a wait without a name has its kind, and a hold says that it is one.
-  if (line.kind !== Kind.Slice || kind === SliceKind.Work || kind === SliceKind.TaskRun) return name;
+  if (of !== Kind.Slice || kind === SliceKind.Work || kind === SliceKind.TaskRun) return name;
   return name === "" ? (SLICE_KINDS[kind] ?? "") : kind === SliceKind.LockHold ? `${name} (held)` : name;
 }
 

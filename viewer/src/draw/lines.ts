@@ -49,7 +49,8 @@ export interface Style {
 
 /** Faintest that anything is drawn: below, it cannot be told from nothing. */
 const FAINTEST = 72;
-const DIMMED = 0.22;
+/** What is not looked for. */
+export const DIMMED = 0.22;
 
 /** A pixel of a canvas on a little-endian machine, which all machines with a browser are. */
 export function abgr(rgb: number, alpha: number): number {

@@ -5,6 +5,7 @@ import type { Line, Recording } from "../data/recording";
 import { trackAt, type Layout, type Row, type Track } from "../view/layout";
 import type { Viewport } from "../view/viewport";
 import type { CodeRows } from "./code-rows";
+import type { NameRows } from "./name-rows";
 import type { Colours, Theme } from "./palette";
 
 // Places: `x` counts CSS pixels from the chart's left edge, `y` from the canvas's top, so rows begin at y = AXIS. A
@@ -42,6 +43,8 @@ export interface Scene {
   accountCpus: Set<number> | undefined;
   /** Samples of call paths, once they were read. */
   code: CodeRows | undefined;
+  /** Rows of CPUs show what was annotated; undefined: they show threads, or functions. */
+  names: NameRows | undefined;
   dpr: number;
 }
 

@@ -7,7 +7,7 @@ import type { Arrows } from "./arrows";
 import type { Navigation } from "./navigation";
 import type { Search } from "./search";
 import type { Selection } from "./selection";
-import type { ViewState } from "./state";
+import { RUNNING_BY, type ViewState } from "./state";
 
 /** ms from a change to the address that keeps it: dragging makes many changes. */
 const DELAY = 250;
@@ -70,7 +70,7 @@ export class Keeper {
       toggled: [...choices.toggled],
       filter: choices.filter,
       ...(choices.compact !== undefined && { compact: choices.compact }),
-      byFunction: this.state.byFunction,
+      ...(this.state.runningBy !== this.state.runningByItself && { runningBy: this.state.runningBy }),
       search: this.parts.search.text,
       ...(!usual && { arrows }),
       scroll: view.scroll,
@@ -89,7 +89,8 @@ export class Keeper {
     state.choices.toggled = new Set(saved.toggled);
     state.choices.filter = saved.filter ?? "";
     if (saved.compact !== undefined) state.choices.compact = saved.compact;
-    if (saved.byFunction) state.setByFunction(true);
+    const by = RUNNING_BY.find((by) => by === saved.runningBy);
+    if (by) state.setRunningBy(by);
     state.notes.push(...(saved.notes ?? []));
     const arrows: string[] = saved.arrows ?? parts.arrows.usual();
     for (const kind of ARROW_KINDS) parts.arrows.set(kind, arrows.includes(kind));

@@ -38,7 +38,8 @@ const KEYS: [string, [string, string][]][] = [
       ["c", "compact rows, one for each thread"],
       ["p", "keep the selection's row at the top"],
       ["e", "arrows for all that is in view"],
-      ["x", "running threads by the function they ran"],
+      ["x", "running threads and CPUs by the function they ran"],
+      ["i", "CPUs by the innermost annotation"],
       ["t", "dark or light"],
       ["?", "this help"],
     ],
@@ -48,6 +49,7 @@ const KEYS: [string, [string, string][]][] = [
 /** A paragraph each. */
 const READING = [
   "A thread's thin upper row is what the kernel's scheduler did with it; below are its annotated slices, outermost first. Slices and threads have the colours of their names; waits are hatched.",
+  "The rows of CPUs show threads, or what these did: Annotations gives each CPU the innermost annotation that it was in (green: the program ran outside of all), Functions the functions that samples found; in programs without annotations they are shown from the start.",
   "Compact rows show a thread's states above its outermost slices, all threads at once where they fit. A click on a thread's name, or p, shows that thread in full at the top.",
   "A lock's rows show who holds it, in the holder's colour, and below, hatched, who waits for it.",
   "Where items are narrower than a pixel, the pixel has the colour of what filled most of it and is paler the less of it is filled. Its upper edge is shaded when items were merged, and has the colour of a preemption, a rare name or a name's longest slice that would otherwise be hidden; a dark mark above it says that several such things are hidden there: zoom in.",

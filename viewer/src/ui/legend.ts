@@ -2,9 +2,12 @@
 import { CODE_KINDS } from "../data/call-paths";
 import { classDefinition, GLOSSARY, type Section } from "../data/glossary";
 import { groupBy } from "../data/group";
-import { SLICE_KINDS, SliceKind, STATE_NAMES } from "../data/index";
+import { Kind, SLICE_KINDS, SliceKind, STATE_NAMES } from "../data/index";
 import type { Recording } from "../data/recording";
+import { encodeNamed } from "../data/value";
+import type { CodeColours } from "../draw/code-rows";
 import { classColour, classOrder, codeColour, css, isWait, kindMeaning, meaningColour, stateColour } from "../draw/palette";
+import { shortName } from "../view/code-name";
 import { fill, h } from "./dom";
 import type { ViewState } from "./state";
 import { swatch } from "./widgets";
@@ -92,17 +95,47 @@ function merged(entries: Entry[]): Entry[] {
   });
 }
 
+/** Functions or annotations of the line below the chart: as many as fit beside each other. */
+const NAMED = 10;
+
+/** What the rows of CPUs, and running threads, show now: the functions or the annotations with most time. */
+function rowColours({ state, functionColours }: LegendOf): { title: string; entries: Entry[] } {
+  const { recording, colours, runningBy } = state;
+  const entry = (colour: number, name: string, meaning: string): Entry => ({ colour: css(colour), name, meaning, kind: "" });
+  const more = (n: number, what: string): Entry[] => (n > NAMED ? [{ colour: "transparent", name: `and ${n - NAMED} more`, meaning: `${what} that ran less`, kind: "" }] : []);
+  if (runningBy === "functions") {
+    const top = functionColours()?.top ?? [];
+    return { title: "Functions", entries: [...top.slice(0, NAMED).map(({ name, rgb }) => entry(rgb, shortName(name), name)), ...more(top.length, "functions")] };
+  }
+  if (runningBy === "states") return { title: "", entries: [] };
+  const names = recording.index.names.filter(({ kind }) => kind === SliceKind.Work || kind === SliceKind.TaskRun).sort((a, b) => b.total - a.total);
+  const entries = names.slice(0, NAMED).map((row) => entry(colours.of(Kind.Slice, encodeNamed(row.name, row.kind)), recording.text(row.name), "an annotation: on a CPU, the innermost one that it was in"));
+  return { title: "CPUs", entries: [...entries, ...more(names.length, "annotations")] };
+}
+
+/** A view whose colours the legend names. */
+export interface LegendOf {
+  state: ViewState;
+  functionColours: () => CodeColours | undefined;
+}
+
 /** The lines below the chart, for all recordings of the page. */
-export function legend(views: ViewState[]): HTMLElement {
+export function legend(of: LegendOf[]): HTMLElement {
+  const views = of.map(({ state }) => state);
   const box = h("footer", { class: "legend", "aria-label": "Legend" });
   const update = (): void => {
-    const of = (entries: (recording: Recording, dark: boolean) => Entry[]): Entry[] => merged(views.flatMap(({ recording, theme }) => entries(recording, theme.dark)));
+    const all = (entries: (recording: Recording, dark: boolean) => Entry[]): Entry[] => merged(views.flatMap(({ recording, theme }) => entries(recording, theme.dark)));
     const group = (title: string, entries: Entry[]): HTMLElement | false =>
       entries.length > 0 && h("div", { class: "legend-group" }, h("strong", {}, title), ...entries.map(({ colour, name, meaning, kind }) => h("span", { title: meaning }, swatch(colour, name, kind))));
-    fill(box, group("Account", of((recording, dark) => classes(recording, dark, false))), group("Threads", [...of(states), ...of(kinds), ...of(lost)]));
+    const rows = groupBy(of.map(rowColours), ({ title }) => title);
+    const shown = [...rows].map(([title, parts]) => group(title, merged(parts.flatMap(({ entries }) => entries))));
+    fill(box, group("Account", all((recording, dark) => classes(recording, dark, false))), group("Threads", [...all(states), ...all(kinds), ...all(lost)]), ...shown);
   };
   update();
-  for (const view of views) view.themeChanged.on(update);
+  for (const view of views) {
+    view.themeChanged.on(update);
+    view.runningByChanged.on(update);
+  }
   return box;
 }
 

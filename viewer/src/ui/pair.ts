@@ -46,7 +46,7 @@ export class Pair {
     fill(bar, ...this.controls());
     if (location.hash.length < 3) this.views[0].navigation.showHome();
     this.align();
-    legends.append(legend(this.views.map(({ state }) => state)));
+    legends.append(legend(this.views.map(({ legendOf }) => legendOf)));
     for (const view of this.views) {
       view.panel.open("compare");
       // Half a window is little: threads come before all that encloses them.

@@ -16,7 +16,7 @@ import { Headers } from "./headers";
 import { Help } from "./help";
 import { bindInput } from "./input";
 import { ItemDetails } from "./item";
-import { legend } from "./legend";
+import { legend, type LegendOf } from "./legend";
 import { homeOf } from "./life";
 import { lossBanner } from "./losses";
 import { Minimap } from "./minimap";
@@ -114,7 +114,7 @@ export class RecordingView {
     state.said.on((text) => (live.textContent = text));
     fill(root, bar, lossBanner(recording, navigation, named("Lost events")), minimap.element, stage.chart, live, this.help.element);
     append(companion?.panelHost ?? root, [panelElement]);
-    if (!companion) root.append(legend([state]));
+    if (!companion) root.append(legend([this.legendOf]));
 
     const headers = new Headers(state, rows, stage.headers);
     const tooltip = new Tooltip(state, selection, (x, y) => accountAt(state, this.account, x, y), (item, t) => codeOf(state, this.callPaths, item, t, 6));
@@ -131,6 +131,10 @@ export class RecordingView {
     if (!state.area && !companion) this.panel.openFirst(["summary", "account", "names", "threads"]);
     keeper.start();
     void this.load(minimap);
+  }
+
+  get legendOf(): LegendOf {
+    return { state: this.state, functionColours: () => this.scenes.functionColours };
   }
 
   /** Who listens to whom. */

@@ -4,6 +4,7 @@ import type { CallPathTable } from "../data/call-paths";
 import { groupBy } from "../data/group";
 import { encodeNamed } from "../data/value";
 import { CodeColours, type CodeRows } from "../draw/code-rows";
+import { NameRows } from "../draw/name-rows";
 import { visibleTracks, type Scene } from "../draw/scene";
 import type { Arrows } from "./arrows";
 import { chosenCpus } from "./subject";
@@ -52,23 +53,35 @@ export class Scenes {
       account: this.account,
       accountCpus: chosenCpus(this.state),
       code: this.code(),
+      names: this.state.runningBy === "annotations" ? (this.nameRows ??= new NameRows(recording)) : undefined,
       dpr: window.devicePixelRatio || 1,
     };
   }
 
+  private nameRows: NameRows | undefined;
   private codeColours: CodeColours | undefined;
+
+  /** The colours of functions that rows have now; undefined: they have none, or samples are still being read. */
+  get functionColours(): CodeColours | undefined {
+    return this.state.runningBy === "functions" ? this.codeColours : undefined;
+  }
 
   /** Samples, read when their functions or their ticks are to be seen. */
   private code(): CodeRows | undefined {
-    const { recording, view, byFunction, theme } = this.state;
+    const { recording, view, runningBy, theme } = this.state;
     const { index } = recording;
+    const byFunction = runningBy === "functions";
     if (!index.call_paths) return undefined;
     const ofThread = index.call_paths.n_samples / Math.max(1, index.threads.length);
     const inView = (ofThread * (view.t1 - view.t0)) / recording.length;
     if (!byFunction && inView > view.width) return undefined;
     const paths = this.callPaths.peek(() => this.state.redraw());
     if (!paths) return undefined;
-    if (byFunction && this.codeColours?.dark !== theme.dark) this.codeColours = new CodeColours(paths, theme.dark);
+    if (byFunction && this.codeColours?.dark !== theme.dark) {
+      this.codeColours = new CodeColours(paths, theme.dark);
+      // Not while a frame is drawn.
+      queueMicrotask(() => this.state.runningByChanged.emit());
+    }
     return { paths, colours: byFunction ? this.codeColours : undefined };
   }
 

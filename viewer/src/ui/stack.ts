@@ -10,7 +10,7 @@ import { kindOf, nameOf } from "../data/value";
 import { holders } from "../data/waits";
 import { codeColour, css, isWait } from "../draw/palette";
 import { shortName } from "../view/code-name";
-import { itemThread, threadLabel } from "./describe";
+import { itemThread, itemTitle, threadLabel } from "./describe";
 import { h } from "./dom";
 import type { ViewState } from "./state";
 import { link, swatch } from "./widgets";
@@ -56,10 +56,12 @@ export async function codeOf(state: ViewState, table: CallPathTable, item: Item,
     return titled(["woken by ", who(by, t), ...(sample < 0 ? [] : [", in"])], sample);
   };
   if (onCpu || item.value === State.Running) {
+    const names = onCpu && thread >= 0 ? await annotationsAt(recording, thread, t) : [];
+    const told = names.length > 0 ? [h("div", {}, `in ${names.join(" \u203a ")}`)] : [];
     // Other programs' threads are seldom sampled: nothing is missing there.
-    if (!paths || (onCpu && (paths.samples.first[thread] ?? 0) === (paths.samples.first[thread + 1] ?? 0))) return [];
+    if (!paths || (onCpu && (paths.samples.first[thread] ?? 0) === (paths.samples.first[thread + 1] ?? 0))) return told;
     const sample = runningAt(paths, thread, t, item.start, item.end);
-    return sample < 0 ? [h("div", { class: "muted" }, "no sample was taken in this run")] : titled(["ran"], sample);
+    return [...told, ...(sample < 0 ? [h("div", { class: "muted" }, "no sample was taken in this run")] : titled(["ran"], sample))];
   }
   if (item.value === State.Woken) {
     const by = cell(item.unit, StateColumn.By, item.i) - 1;
@@ -80,6 +82,16 @@ export async function codeOf(state: ViewState, table: CallPathTable, item: Item,
   const { next } = await stateDetails(recording, item);
   const by = next?.value === State.Woken ? cell(next.unit, StateColumn.By, next.i) - 1 : -1;
   return by < 0 ? lines : [...lines, ...wokenBy(by, item.end)];
+}
+
+/** The annotations that a thread was in at `t`, outermost first. */
+async function annotationsAt(recording: Recording, thread: number, t: number): Promise<string[]> {
+  const names: string[] = [];
+  for (const line of linesOf(recording, Kind.Slice, thread).sort((a, b) => a.depth - b.depth)) {
+    const slice = await itemAt(recording, line, t);
+    if (slice) names.push(itemTitle(recording, slice));
+  }
+  return names;
 }
 
 /** Why a thread waited, as annotations and system calls say; `holder`: the thread that held the lock longest meanwhile, -1 none. */

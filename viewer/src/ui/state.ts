@@ -1,6 +1,7 @@
 // What a view of one recording shows: what the person chose and selected. Data and signals only: this file knows no element of
 // the page. Parts change a field and emit its signal; whoever shows the field listens.
 import type { ArrowKind } from "../data/arrow";
+import { Kind, SliceKind } from "../data/index";
 import type { Item } from "../data/query";
 import type { Recording } from "../data/recording";
 import type { Found } from "../data/search";
@@ -8,6 +9,11 @@ import { Colours, DARK, LIGHT, type Theme } from "../draw/palette";
 import { Arranger, type Choices, type Layout } from "../view/layout";
 import { xOf, type Viewport } from "../view/viewport";
 import { Signal } from "./signal";
+
+/** Whether the program says what it does, and not only what it waits for. */
+function hasWork({ index }: Recording): boolean {
+  return index.names.some(({ kind }) => kind === SliceKind.Work || kind === SliceKind.TaskRun);
+}
 
 /** A rectangle of the chart: a time and the tracks it covers. */
 export interface Area {
@@ -22,6 +28,10 @@ export interface Note {
   t1: number;
   text: string;
 }
+
+/** What running threads, and the rows of CPUs, have their colours of: states and threads; functions; CPUs of the innermost annotation. */
+export const RUNNING_BY = ["states", "functions", "annotations"] as const;
+export type RunningBy = (typeof RUNNING_BY)[number];
 
 export class ViewState {
   readonly view: Viewport = { t0: 0, t1: 1, width: 1000, height: 600, scroll: 0 };
@@ -43,8 +53,9 @@ export class ViewState {
   readonly notes: Note[] = [];
   /** Kinds of arrows shown for all that is in view, not only for what is selected. */
   readonly arrowKinds = new Set<ArrowKind>();
-  /** Running threads have the colours of the functions that ran. */
-  byFunction = false;
+  runningBy: RunningBy;
+  /** What `runningBy` is until a person chooses: functions where samples are all that says what a program does. */
+  readonly runningByItself: RunningBy;
   /** Time under the pointer. */
   cursor: number | undefined;
   hover: Item | undefined;
@@ -62,7 +73,8 @@ export class ViewState {
   readonly foundChanged = new Signal();
   readonly notesChanged = new Signal();
   readonly arrowsChanged = new Signal();
-  readonly byFunctionChanged = new Signal();
+  /** `runningBy` is another, or what its colours are is known now. */
+  readonly runningByChanged = new Signal();
   readonly themeChanged = new Signal();
   /** A sentence for people who listen to the page. */
   readonly said = new Signal<string>();
@@ -73,6 +85,7 @@ export class ViewState {
   ) {
     const { index } = recording;
     this.origin = index.span[0];
+    this.runningBy = this.runningByItself = index.call_paths !== undefined && !hasWork(recording) ? "functions" : "states";
     this.theme = dark ? DARK : LIGHT;
     this.colours = new Colours(index, dark);
     this.arranger = new Arranger(index, recording.lines);
@@ -98,10 +111,23 @@ export class ViewState {
     this.kept.emit();
   }
 
-  setByFunction(byFunction: boolean): void {
-    this.byFunction = byFunction && this.recording.index.call_paths !== undefined;
-    this.byFunctionChanged.emit();
+  /** Whether the recording has what rows would show. */
+  canRunBy(by: RunningBy): boolean {
+    const { index } = this.recording;
+    if (by === "annotations") return hasWork(this.recording) && index.lines.some((line) => line.kind === Kind.Cpu);
+    return by === "states" || index.call_paths !== undefined;
+  }
+
+  setRunningBy(by: RunningBy): void {
+    if (!this.canRunBy(by)) return;
+    this.runningBy = by;
+    this.runningByChanged.emit();
     this.changed();
+  }
+
+  /** Shows rows by `by`, or, where they are so already, by states. */
+  toggleRunningBy(by: RunningBy): void {
+    this.setRunningBy(this.runningBy === by ? "states" : by);
   }
 
   setTheme(dark: boolean): void {

@@ -11,7 +11,7 @@ import type { Rows } from "./rows";
 import type { Search } from "./search";
 import { searchBox } from "./search-box";
 import type { Stage } from "./stage";
-import type { ViewState } from "./state";
+import type { RunningBy, ViewState } from "./state";
 import { button } from "./widgets";
 
 /** What the bar's controls act on. */
@@ -46,7 +46,7 @@ export function toolbar(parts: ToolbarParts, name: string, only: boolean): { bar
     searchBar,
     filterBox(state, rows),
     compactButton(state, rows),
-    index.call_paths !== undefined && functionsButton(state),
+    ...runningByButtons(state),
     hiddenButton(state, rows),
     arrowNote(parts),
     arrowMenu(state, parts.arrows),
@@ -76,13 +76,20 @@ function compactButton(state: ViewState, rows: Rows): HTMLElement {
   return toggle;
 }
 
-/** Pressed while running threads have the colours of their functions. */
-function functionsButton(state: ViewState): HTMLElement {
-  const toggle = button("Functions: running threads, also in the rows of CPUs, have the colours of the functions that samples found (x)", "Functions", () => state.setByFunction(!state.byFunction));
-  const update = (): void => toggle.setAttribute("aria-pressed", String(state.byFunction));
-  update();
-  state.byFunctionChanged.on(update);
-  return toggle;
+/** Pressed while running threads and the rows of CPUs show more than states and threads; what the recording lacks has no button. */
+function runningByButtons(state: ViewState): HTMLElement[] {
+  const toggle = (by: RunningBy, label: string, text: string): HTMLElement | false => {
+    if (!state.canRunBy(by)) return false;
+    const toggle = button(label, text, () => state.toggleRunningBy(by));
+    const update = (): void => toggle.setAttribute("aria-pressed", String(state.runningBy === by));
+    update();
+    state.runningByChanged.on(update);
+    return toggle;
+  };
+  return [
+    toggle("annotations", "Annotations: the rows of CPUs have the colours of the innermost annotation, not of threads (i)", "Annotations"),
+    toggle("functions", "Functions: running threads, also in the rows of CPUs, have the colours of the functions that samples found (x)", "Functions"),
+  ].filter((toggle) => toggle !== false);
 }
 
 /** How many rows are hidden, and the way to have them back. */

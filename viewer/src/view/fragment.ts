@@ -6,8 +6,8 @@ export interface Saved {
   t1?: number;
   /** Line and item. */
   selected?: [number, number];
-  /** Whether running threads have the colours of their functions. */
-  byFunction?: boolean;
+  /** What running threads and the rows of CPUs have their colours of. */
+  runningBy?: string;
   pinned?: string[];
   hidden?: string[];
   toggled?: string[];
@@ -54,7 +54,8 @@ export function parse(fragment: string): Saved {
   if (filter) saved.filter = filter;
   const compact = query.get("compact");
   if (compact === "0" || compact === "1") saved.compact = compact === "1";
-  if (query.get("functions") === "1") saved.byFunction = true;
+  const by = query.get("by");
+  if (by) saved.runningBy = by;
   const search = query.get("find");
   if (search) saved.search = search;
   const arrows = list(query.get("arrows"));
@@ -78,7 +79,7 @@ export function format(saved: Saved): string {
   if (saved.toggled?.length) query.set("open", saved.toggled.join(","));
   if (saved.filter) query.set("rows", saved.filter);
   if (saved.compact !== undefined) query.set("compact", saved.compact ? "1" : "0");
-  if (saved.byFunction) query.set("functions", "1");
+  if (saved.runningBy) query.set("by", saved.runningBy);
   if (saved.search) query.set("find", saved.search);
   // No list is not an empty one: a recording of tasks begins with its steals.
   if (saved.arrows) query.set("arrows", saved.arrows.length > 0 ? saved.arrows.join(",") : "none");

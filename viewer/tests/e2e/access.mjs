@@ -28,6 +28,7 @@ const STATES = [
   ["what was found", (page) => page.getByRole("tab", { name: "Found" }).click()],
   ["a note", (page) => page.evaluate(() => window.kasuri.views[0].addNote())],
   ["an area", (page) => page.evaluate(() => window.kasuri.views[0].selection.selectArea(1e7, 3e7, 40, 400))],
+  ["CPUs by annotation", (page) => page.getByRole("button", { name: /^Annotations/ }).click()],
   ["names", (page) => page.getByRole("tab", { name: "Names" }).click()],
   ["the arrows' menu", (page) => page.locator(".menu summary").first().click()],
   ["the help", (page) => page.evaluate(() => window.kasuri.views[0].help.open())],
@@ -43,7 +44,7 @@ const CODE_STATES = [
   ["callers and callees", (page) => page.locator(".flame-chosen .tool").click()],
   ["what is looked for", (page) => page.fill(".flame .filter", "visit_01")],
   ["the table", (page) => page.locator('[data-do="flame-table"]').click()],
-  ["functions in rows", (page) => page.getByRole("button", { name: /^Functions/ }).click()],
+  ["states in rows", (page) => page.getByRole("button", { name: /^Functions/ }).click()],
   ["a state with its stack", (page) => page.evaluate(() => window.kasuri.views[0].selection.selectNumber(0, 4))],
   ["the help", (page) => page.evaluate(() => window.kasuri.views[0].help.open())],
 ];

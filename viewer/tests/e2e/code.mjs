@@ -41,7 +41,7 @@ export const code = [
       assert.equal(await page.getByRole("tab", { name: "Flame graph" }).count(), 0);
       assert.equal(await page.getByRole("button", { name: /^Functions/ }).count(), 0);
       await page.keyboard.press("x");
-      assert.equal(await page.evaluate(() => window.kasuri.views[0].state.byFunction), false);
+      assert.equal(await page.evaluate(() => window.kasuri.views[0].state.runningBy), "states");
     },
   },
   {
@@ -212,20 +212,132 @@ export const code = [
         const colours = (y) => new Set(new Uint32Array(pen.getImageData(0, y, canvas.width, 1).data.buffer)).size;
         return { states: colours(top + 2), foot: colours(top + track.rows[0].height - 3) };
       });
-      const states = await pixels();
+      // Nobody annotated this program: functions are shown from the start, and the legend names them.
       await page.mouse.move(10, 400);
-      await page.keyboard.press("x");
       await page.waitForFunction(() => window.kasuri.views[0].scenes.now().code?.colours);
       await settled();
-      assert((await pixels()).states > states.states + 3, "functions have colours of their own");
+      const functions = await pixels();
       await shot("rows-by-function");
-      await page.waitForFunction(() => location.hash.includes("functions=1"));
+      assert.equal(await page.getByRole("button", { name: /^Functions/ }).getAttribute("aria-pressed"), "true");
+      assert.equal(await page.getByRole("button", { name: /^Annotations/ }).count(), 0);
+      await says(page, ".legend", "dot");
+      assert(!page.url().includes("by="), page.url());
+      await page.keyboard.press("x");
+      await page.waitForFunction(() => location.hash.includes("by=states"));
+      await settled();
+      assert(functions.states > (await pixels()).states + 3, "functions have colours of their own");
+      assert(!(await text(page, ".legend")).includes("dot"), "states have no functions in the legend");
       await page.evaluate((item) => window.kasuri.views[0].selection.selectNumber(0, item), range.item);
       await page.waitForSelector(".stack");
       assert((await text(page, ".stack")).includes("pthread_mutex_lock"));
       // The waker's name leads to what it did then.
       await page.locator(".stack .link").click();
       await page.waitForFunction(() => window.kasuri.views[0].state.selected.line.owner === 1);
+    },
+  },
+  {
+    name: "rows of CPUs by the innermost annotation: exact, named, in the legend, found by a search, kept by the address",
+    file: "demo",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      assert.equal(await page.evaluate(() => window.kasuri.views[0].state.runningBy), "states", "annotated programs begin with threads");
+      await page.getByRole("button", { name: /^Annotations/ }).click();
+      await page.waitForFunction(() => location.hash.includes("by=annotations"));
+      await settled();
+      await shot("cpus-by-annotation");
+      // For each CPU, what every hundredth of the view was in longest, worked out here from all items.
+      const wrong = await page.evaluate(async () => {
+        const [view] = window.kasuri.views;
+        const { recording, scenes } = view;
+        const span = { t0: 0, t1: recording.length, width: 100, length: recording.length };
+        const frame = () => scenes.now().names.frame(span);
+        const cpus = recording.lines.filter((line) => line.kind === 0);
+        for (const cpu of cpus) for (;;) {
+          const made = frame();
+          made.keys(cpu);
+          if (made.complete) break;
+          await new Promise((done) => setTimeout(done, 20));
+        }
+        const all = async (line) => {
+          const items = [];
+          for (let u = 0; u < line.nUnits; u++) {
+            const unit = await recording.unit(line, u);
+            for (let i = 0; i < unit.n; i++) items.push([unit.start[i], unit.end[i], unit.value[i]]);
+          }
+          return items;
+        };
+        const slices = new Map();
+        for (const line of recording.lines.filter((line) => line.kind === 2)) {
+          if (!slices.has(line.owner)) slices.set(line.owner, []);
+          slices.get(line.owner).push(...(await all(line)).filter(([, , value]) => (value & 15) !== 7).map((item) => [...item, line.depth]));
+        }
+        const found = [];
+        let named = 0;
+        for (const cpu of cpus) {
+          const keys = frame().keys(cpu);
+          const items = await all(cpu);
+          for (let x = 0; x < 100; x++) {
+            const [t0, t1] = [(x * recording.length) / 100, ((x + 1) * recording.length) / 100];
+            const times = new Map();
+            for (const [start, end, value] of items) {
+              const [from, to] = [Math.max(start, t0), Math.min(end, t1)];
+              if (to <= from) continue;
+              const open = (slices.get(value - 1) ?? []).filter(([s, e]) => s < to && e > from);
+              const cuts = [...new Set([from, to, ...open.flatMap(([s, e]) => [s, e]).filter((t) => t > from && t < to)])].sort((a, b) => a - b);
+              for (let c = 0; c + 1 < cuts.length; c++) {
+                const [a, b] = [cuts[c], cuts[c + 1]];
+                const inner = open.filter(([s, e]) => s <= a && e >= b).sort((p, q) => q[3] - p[3])[0];
+                const key = inner ? inner[2] + 1 : -value;
+                times.set(key, (times.get(key) ?? 0) + b - a);
+              }
+            }
+            const most = Math.max(0, ...times.values());
+            if (keys[x] > 0) named++;
+            // Of two that are equally long either is right.
+            if (most === 0 ? keys[x] !== 0 : (times.get(keys[x]) ?? 0) < most * 0.999999) found.push([cpu.owner, x, keys[x], [...times]]);
+          }
+        }
+        return { found: found.slice(0, 3), named };
+      });
+      assert.deepEqual(wrong.found, []);
+      assert(wrong.named > 50, `${wrong.named} pixels have a name`);
+      const [name] = await page.evaluate(() => window.kasuri.views[0].recording.index.names.filter(({ kind }) => kind === 0).sort((a, b) => b.total - a.total).map(({ name }) => window.kasuri.views[0].recording.text(name)));
+      await says(page, ".legend", name);
+      // What is not looked for is paler.
+      const strength = () => page.evaluate(() => {
+        const [view] = window.kasuri.views;
+        const track = view.state.layout.tracks.find((track) => track.kind === "cpu");
+        const canvas = document.createElement("canvas");
+        [canvas.width, canvas.height] = [view.stage.canvas.width, view.stage.canvas.height];
+        const pen = canvas.getContext("2d", { willReadFrequently: true });
+        pen.drawImage(view.stage.canvas, 0, 0);
+        const { data } = pen.getImageData(0, 34 + track.y + track.rows[0].y + 5, canvas.width, 1);
+        let sum = 0;
+        for (let i = 0; i < data.length; i += 4) sum += Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]);
+        return sum;
+      });
+      const before = await strength();
+      await page.fill(".search", "no slice has this name");
+      await page.waitForFunction(() => window.kasuri.views[0].state.found !== undefined);
+      await settled();
+      const after = await strength();
+      assert(after < before * 0.6, `${after} of ${before}`);
+      await page.fill(".search", "");
+      // The pointer on a CPU names all annotations around the moment.
+      const at = await page.evaluate(() => {
+        const [view] = window.kasuri.views;
+        const track = view.state.layout.tracks.find((track) => track.kind === "cpu");
+        const keys = view.scenes.now().names.frame({ t0: view.state.view.t0, t1: view.state.view.t1, width: 100, length: view.recording.length }).keys(track.rows[0].line);
+        const box = view.stage.canvas.getBoundingClientRect();
+        return [box.left + ((keys.findIndex((key, x) => key > 0 && keys[x - 1] === key && keys[x + 1] === key) + 0.5) * view.state.view.width) / 100, box.top + 34 + track.y + track.rows[0].y + 5];
+      });
+      await page.mouse.move(...at);
+      await says(page, ".tooltip:not([hidden])", "in ");
+      await page.mouse.move(10, 10);
+      await page.evaluate(() => window.kasuri.views[0].stage.canvas.focus());
+      await page.keyboard.press("i");
+      await page.waitForFunction(() => !location.hash.includes("by="));
     },
   },
   {
