@@ -18,11 +18,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#define KASURI_LAZY_START
-#ifndef PROBE_RING
-#define KASURI_DECLARE_ONLY
-#endif
-#include "kasuri.h"
+#include "site.h"
 
 #include "emit.h"
 
@@ -101,10 +97,6 @@ PROBE_COLD int probe_record_hold(struct probe_thread *t, const void *lock, uint3
 PROBE_COLD void probe_request(const void *lock, uint32_t mode, probe_type_of *type_of, uint32_t holder,
                               uintptr_t caller);
 PROBE_COLD void probe_acquired(const void *lock, uint32_t mode, int got);
-
-/* site.c */
-PROBE_COLD struct kasuri_site *probe_call_site(uintptr_t caller);
-PROBE_COLD struct kasuri_site *probe_symbol(uintptr_t address);
 
 /* Whether to record. The first call decides, see probe_wake. */
 static inline __attribute__((always_inline)) int probe_on(void) {

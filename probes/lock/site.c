@@ -12,7 +12,7 @@
  * dl_iterate_phdr and dladdr are not used: they take the loader's lock, and a thread that holds it (dlopen runs
  * constructors under it) may want the very lock that the asking thread holds.
  */
-#include "probe.h"
+#include "site.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,12 +24,13 @@
 #define N_RANGES 512u
 #define NAME_MAX_BYTES 4096u
 
-/* `func` of a site that the recorder is to name: where code goes on after the call, or data. */
-static const char call_marker[] = "kasuri.call", data_marker[] = "kasuri.data";
+/* `func` of a site that the recorder is to name: where code goes on after the call, data, or a place (site.h). */
+static const char call_marker[] = "kasuri.call", data_marker[] = "kasuri.data", place_marker[] = "kasuri.place";
+enum { IS_CALL, IS_DATA, IS_PLACE };
 
 /* A site and the address that it stands for. `ready`: 0 not described, 1 described, 2 has no name. */
 struct known {
-    uint64_t key; /* address << 1 | is data; 0: free. Compare-and-swap. */
+    uint64_t key; /* address << 7 | kind; 0: free. Compare-and-swap. */
     uint32_t ready;
     struct kasuri_site site;
 };
@@ -210,20 +211,26 @@ static char *append_hex(char *to, uint64_t v) {
     return to;
 }
 
-/* "module+0xoffset" with the file's name without directories, or "0xaddress" outside all modules. Of the 24 bytes
- * behind the module's name at most 20 are used: '+', "0x", 16 digits and NUL. Null: no memory. Holder of `reading`. */
-static const char *make_name(const struct range *r, uint64_t address) {
+/* "module+0xoffset" with the file's name without directories, or "0xaddress" outside all modules, behind `what` and a
+ * blank if there is such a word. Of the 24 bytes behind the module's name at most 20 are used: '+', "0x", 16 digits and
+ * NUL. Null: no memory. Holder of `reading`. */
+static const char *make_name(const struct range *r, uint64_t address, const char *what) {
     const char *base = r ? r->path : 0;
-    uint64_t length;
+    uint64_t length, before = what ? __builtin_strlen(what) + 1 : 0;
     char *name, *to;
     for (const char *c = base; c && *c; c++)
         if (*c == '/')
             base = c + 1;
     length = base ? __builtin_strlen(base) : 0;
-    name = allocate(length + 24);
+    name = allocate(before + length + 24);
     if (!name)
         return 0;
     to = name;
+    if (what) {
+        __builtin_memcpy(to, what, before - 1);
+        to += before;
+        to[-1] = ' ';
+    }
     if (base) {
         __builtin_memcpy(to, base, length);
         to += length;
@@ -252,8 +259,9 @@ static int take_table(void) {
 
 /* Describe a new site. Return: 0 when another thread does so and this event goes without a name, or when it cannot be
  * described. A symbol's address outside all modules is no symbol; code outside them is named by its address. */
-static int describe(struct known *k, uint64_t address, int is_data) {
+static int describe(struct known *k, uint64_t address, uint32_t kind, const char *what) {
     const struct range *r;
+    const int is_data = kind == IS_DATA;
     /* Reading /proc may fail, and the program's lock call must leave errno alone. */
     int ok = 0, saved = errno;
     if (!take_table()) {
@@ -268,9 +276,9 @@ static int describe(struct known *k, uint64_t address, int is_data) {
             r = find_range(address);
         }
         if (r || !is_data) {
-            k->site.name = make_name(r, address);
+            k->site.name = make_name(r, address, what);
             k->site.file = r ? r->path : "";
-            k->site.func = is_data ? data_marker : call_marker;
+            k->site.func = is_data ? data_marker : kind == IS_CALL ? call_marker : place_marker;
         }
         /* ORDER release; pairs with the acquire load in find(). Publishes the site's strings. It comes before `reading`
          * is given back: a thread that then gets the table sees that nothing is left to do. */
@@ -286,9 +294,9 @@ static int describe(struct known *k, uint64_t address, int is_data) {
 /* The site of an address, described at its first use. An open hash table: an entry's key is set once by
  * compare-and-swap and never changes. ORDER relaxed for the keys: a key says only that the entry is the address's;
  * `ready` publishes the rest. Return: null when the table is full there, or there is nothing to say. */
-static struct kasuri_site *find(uint64_t address, int is_data) {
+static struct kasuri_site *find(uint64_t address, uint32_t kind, const char *what) {
     /* The shift loses nothing: addresses of user space have at most 57 bits. */
-    uint64_t key = address << 1 | (uint64_t)is_data, hash = key * 0x9e3779b97f4a7c15u >> 40;
+    uint64_t key = address << 7 | kind, hash = key * 0x9e3779b97f4a7c15u >> 40;
     /* At most 32 steps, so that a full table costs the same as a miss. */
     for (uint32_t probe = 0; probe < 32; probe++) {
         struct known *k = &sites[(hash + probe) % N_SITES];
@@ -308,16 +316,20 @@ static struct kasuri_site *find(uint64_t address, int is_data) {
         case 2:
             return 0;
         default:
-            return describe(k, address, is_data) ? &k->site : 0;
+            return describe(k, address, kind, what) ? &k->site : 0;
         }
     }
     return 0;
 }
 
 struct kasuri_site *probe_call_site(uintptr_t caller) {
-    return find(caller, 0);
+    return find(caller, IS_CALL, 0);
 }
 
 struct kasuri_site *probe_symbol(uintptr_t address) {
-    return find(address, 1);
+    return find(address, IS_DATA, 0);
+}
+
+struct kasuri_site *probe_place(uintptr_t address, uint32_t kind, const char *what) {
+    return find(address, IS_PLACE + kind, what);
 }

@@ -80,7 +80,7 @@ impl Source {
         options.lock_functions.clone_from(&self.lock_function);
         adjust(&mut options);
         let summary = match record(&options) {
-            Err(error @ kasuri_record::Error::NoLockLibrary { .. }) => {
+            Err(error @ kasuri_record::Error::NoProbe { .. }) => {
                 message::warning(format_args!("{error}; only annotated locks are seen"));
                 options.locks = None;
                 record(&options)?

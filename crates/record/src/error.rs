@@ -86,11 +86,17 @@ pub enum Error {
         /// The capability that is missing and the command that grants it.
         why: String,
     },
-    /// The lock probe is not installed.
+    /// A probe is not installed.
     #[error(
-        "cannot find the lock probe (looked for {tried}); build it with `make c`, or name it with KASURI_LOCK_LIBRARY"
+        "cannot find {file} for {option} (looked for {tried}); build it with `make c`, or name it with {variable}"
     )]
-    NoLockLibrary {
+    NoProbe {
+        /// File name of its library.
+        file: &'static str,
+        /// The option that needs it.
+        option: &'static str,
+        /// Environment variable that names it.
+        variable: &'static str,
         /// The places that were searched.
         tried: String,
     },

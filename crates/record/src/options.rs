@@ -100,6 +100,8 @@ pub struct Options {
     pub costs: UnitCosts,
     /// Load the lock probe into the program, in front of its lock functions.
     pub locks: Option<LockProbe>,
+    /// Load the OpenMP probe into the program, in front of its OpenMP runtime.
+    pub openmp: bool,
     /// Functions that acquire and release a lock, recorded by uprobes:
     /// `[BINARY:]LOCK[@ARGUMENT][,UNLOCK[@ARGUMENT]]`.
     pub lock_functions: Vec<String>,
@@ -132,6 +134,7 @@ impl Options {
             budget: None,
             costs: UnitCosts::default(),
             locks: None,
+            openmp: false,
             lock_functions: Vec::new(),
             stacks: Stacks::default(),
             pack: true,

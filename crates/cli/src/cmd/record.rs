@@ -17,6 +17,7 @@ Examples:
   kasuri record -- ./program 8              writes program.kasuri
   kasuri record -o run.kasuri -- make -j8
   kasuri record --locks -- ./program        also every pthread lock
+  kasuri record --openmp -- ./program       also regions, loops, barriers and tasks of OpenMP
   kasuri record --lock-function spin_lock,spin_unlock -- ./program    also its own spinlocks
   kasuri record -p $(pgrep -n server) --duration 10s
   kasuri record -a --duration 5s            the whole system
@@ -95,6 +96,10 @@ pub struct Args {
     /// Also record pthread locks and waits for kernel locks
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "full", conflicts_with = "pid")]
     locks: Option<Locks>,
+
+    /// Also record OpenMP of an unmodified program: regions, loops and their chunks, barriers, critical sections, locks, tasks
+    #[arg(long, conflicts_with = "pid")]
+    openmp: bool,
 
     /// Also record locks that --locks does not (static programs, parking_lot, your own): LOCK and UNLOCK are the functions
     /// that acquire and release them, [BINARY:]LOCK,UNLOCK. The lock is their first argument; NAME@2 means the second, NAME@0
@@ -235,6 +240,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         Locks::Full => LockProbe::Full,
         Locks::Light => LockProbe::Light,
     });
+    options.openmp = args.openmp;
     options.lock_functions = args.lock_function.clone();
     options.budget = args.budget;
     options.stacks = match args.stacks {

@@ -7,10 +7,12 @@
 //! | `recover` | what a killed recorder left |
 //! | [`output`] | how any command writes the file that its user named |
 //! | [`symbolize`] | names added to a packed file |
-//! | `symbols` | names of the places that lock probes reported |
+//! | `symbols` | names of the locks and calls that probes reported |
+//! | `places` | names of the places that probes reported, with their lines |
 pub mod directory;
 pub mod output;
 pub mod pack;
+pub(crate) mod places;
 pub(crate) mod recover;
 pub mod symbolize;
 pub(crate) mod symbols;

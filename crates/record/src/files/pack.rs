@@ -10,6 +10,7 @@
 use crate::error::{Error, Result};
 use crate::files::directory::{CALL_PATHS, SAMPLING};
 use crate::files::output::{self, Readers};
+use crate::files::places::name_places;
 use crate::files::symbols::Symbols;
 use crate::guard::bounds::{MAX_META_BYTES, MAX_NAMES, MAX_SITES_BYTES, MAX_TABLE_BYTES};
 use crate::guard::safefs::{Access, Held};
@@ -244,14 +245,10 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
     writer.kernel_losses(&losses).map_err(write_error)?;
     let client_losses = read_client_losses(dirs, &meta, &mut packed)?;
     writer.client_losses(&client_losses).map_err(write_error)?;
-    let mut symbols = Symbols::default();
-    for (id, (dir, name)) in newest(dirs, "p", ".sites")? {
-        if let Some(mut table) = read_sites(dir, &name, id, &mut packed) {
-            symbols.name_sites(&mut table);
-            writer.sites(&table).map_err(write_error)?;
-        }
+    let pids: Vec<i32> = procs.iter().map(|p| p.pid).collect();
+    for table in named_sites(dirs, &meta, &pids, &mut packed)? {
+        writer.sites(&table).map_err(write_error)?;
     }
-    let pids = procs.iter().map(|p| p.pid);
     let naming = write_call_paths(dirs[0], &mut writer, &mut packed).map_err(write_error)?;
     // Begun before the threads that encode are made, and finished after them.
     let naming = naming.map(|(tables, n_samples)| {
@@ -272,6 +269,25 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
     packed.bytes = bytes;
     packed.doubt();
     Ok(packed)
+}
+
+/// All clients' sites, with names for what probes could only tell by its address.
+fn named_sites(
+    dirs: &[&Held],
+    meta: &Meta,
+    pids: &[i32],
+    packed: &mut Packed,
+) -> Text<Vec<SiteTable>> {
+    let mut symbols = Symbols::default();
+    let mut tables = Vec::new();
+    for (id, (dir, name)) in newest(dirs, "p", ".sites")? {
+        if let Some(mut table) = read_sites(dir, &name, id, packed) {
+            symbols.name_sites(&mut table);
+            tables.push(table);
+        }
+    }
+    name_places(&mut tables, meta, pids);
+    Ok(tables)
 }
 
 /// Writes modules, frames and paths, then the samples that refer to them; returns what names can be found for. A log that a kill cut off ends in half a record;

@@ -50,7 +50,7 @@ impl Symbols {
                 && let Some(name) = self.name(&site.file, offset, is_call)
             {
                 site.function.clone_from(&name);
-                site.name = name;
+                site.name = written(name);
             } else {
                 site.function.clear();
             }
@@ -74,6 +74,14 @@ impl Symbols {
             (true, _) | (false, 0) => symbol.name.clone(),
             (false, inside) => format!("{}+{inside}", symbol.name),
         })
+    }
+}
+
+/// The variable that gcc and clang make for `#pragma omp critical(NAME)` has the section's name.
+fn written(symbol: String) -> String {
+    match symbol.strip_prefix(".gomp_critical_user_") {
+        Some(name) => format!("critical {}", name.strip_suffix(".var").unwrap_or(name)),
+        None => symbol,
     }
 }
 

@@ -28,8 +28,8 @@ pub fn kernel_build_id() -> Vec<u8> {
     read.ok().and_then(|_| build_id(&notes)).unwrap_or_default()
 }
 
-/// Notes are: u32 length of the name, of the content, kind; name and content, each up to a multiple of 4.
-fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+/// The build-id among ELF notes. Each is: u32 length of the name, of the content, kind; name and content, each up to a multiple of 4.
+pub(crate) fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     let whole = |n: usize| Some(n.checked_add(3)? & !3);
     loop {
         let (head, rest) = notes.split_at_checked(12)?;

@@ -13,6 +13,7 @@ mod helper;
 mod kernel;
 
 pub use kasuri_symbols::{Numbering, unnamed};
+pub(crate) use kernel::build_id;
 pub use kernel::{kernel_build_id, kernel_start};
 
 use crate::clock;

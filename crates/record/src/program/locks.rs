@@ -1,12 +1,18 @@
 //! The lock probe: finds libkasuri-lock.so and names the locks that it will not see. Design: docs/design/probe.md.
-use crate::error::{Error, Result};
+use super::preload::{self, Probe};
+use crate::error::Result;
 use crate::options::LockProbe;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// File name of the probe's library.
-pub const LIBRARY: &str = "libkasuri-lock.so";
+/// The probe's library.
+const PROBE: Probe = Probe {
+    file: "libkasuri-lock.so",
+    variable: "KASURI_LOCK_LIBRARY",
+    folder: "lock",
+    option: "--locks",
+};
 
 /// Variables that the program's environment needs for the lock probe. Adds to `missing` the locks that the probe cannot see.
 ///
@@ -30,79 +36,17 @@ pub fn environment(
     {
         missing.push(why);
     }
-    let mut preload = library.into_os_string();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|text| !text.is_empty()) {
-        preload.push(":");
-        preload.push(others);
-    }
-    Ok(vec![
-        ("LD_PRELOAD".into(), preload),
-        ("KASURI_LOCKS".into(), probe.name().into()),
-    ])
+    let mut variables = vec![("KASURI_LOCKS".into(), probe.name().into())];
+    preload::add(&mut variables, library);
+    Ok(variables)
 }
 
-/// The library: named by KASURI_LOCK_LIBRARY, beside the command, installed with it, or in the build tree around it.
+/// The library, see [`Probe::library`].
 ///
 /// # Errors
-/// When it is in none of these places.
+/// When it is nowhere.
 pub fn library() -> Result<PathBuf> {
-    if let Some(named) = std::env::var_os("KASURI_LOCK_LIBRARY") {
-        return usable(PathBuf::from(&named)).ok_or_else(|| Error::NoLockLibrary {
-            tried: named.to_string_lossy().into_owned(),
-        });
-    }
-    let command = std::env::current_exe()
-        .and_then(|path| path.canonicalize())
-        .map_err(|e| Error::system("find this command's own file", e))?;
-    let mut tried = Vec::new();
-    for place in places(&command) {
-        tried.push(place.display().to_string());
-        if let Some(found) = usable(place) {
-            return Ok(found);
-        }
-    }
-    Err(Error::NoLockLibrary {
-        tried: tried.join(", "),
-    })
-}
-
-/// Candidates, the likeliest first. `command` is BIN/kasuri, or target/release/kasuri, or target/debug/deps/TEST.
-fn places(command: &Path) -> Vec<PathBuf> {
-    let mut places = Vec::new();
-    let Some(bin) = command.parent() else {
-        return places;
-    };
-    places.push(bin.join(LIBRARY));
-    if let Some(prefix) = bin.parent() {
-        for lib in ["lib", "lib64"] {
-            places.push(prefix.join(lib).join("kasuri").join(LIBRARY));
-        }
-        places.push(
-            prefix
-                .join("lib")
-                .join(multiarch())
-                .join("kasuri")
-                .join(LIBRARY),
-        );
-    }
-    let target = bin
-        .ancestors()
-        .find(|p| p.file_name() == Some(OsStr::new("target")));
-    if let Some(root) = target.and_then(Path::parent) {
-        places.push(root.join("build/probes/lock").join(LIBRARY));
-    }
-    places
-}
-
-fn multiarch() -> String {
-    format!("{}-linux-gnu", std::env::consts::ARCH)
-}
-
-/// LD_PRELOAD separates names by spaces and colons, so a path with one of these cannot be used.
-fn usable(path: PathBuf) -> Option<PathBuf> {
-    let path = path.canonicalize().ok()?;
-    let text = path.as_os_str().as_encoded_bytes();
-    (path.is_file() && !text.iter().any(|byte| b" :".contains(byte))).then_some(path)
+    PROBE.library()
 }
 
 pub(crate) fn find_program(name: &OsStr) -> Option<PathBuf> {
@@ -143,7 +87,7 @@ fn why_not(program: &Path) -> Option<String> {
 }
 
 /// Whether the program names a loader (PT_INTERP).
-fn is_dynamic(elf: &[u8]) -> bool {
+pub(super) fn is_dynamic(elf: &[u8]) -> bool {
     const PT_INTERP: u32 = 3;
     let word = |at: usize, n: usize| -> Option<u64> {
         let bytes = elf.get(at..at + n)?;
@@ -165,17 +109,6 @@ fn is_dynamic(elf: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_library_is_looked_for_beside_the_command_installed_and_built() {
-        let found = places(Path::new("/opt/k/bin/kasuri"));
-        assert_eq!(found[0], Path::new("/opt/k/bin").join(LIBRARY));
-        assert_eq!(found[1], Path::new("/opt/k/lib/kasuri").join(LIBRARY));
-        let found = places(Path::new("/src/k/target/release/kasuri"));
-        assert!(found.contains(&Path::new("/src/k/build/probes/lock").join(LIBRARY)));
-        let found = places(Path::new("/src/k/target/debug/deps/cli-123"));
-        assert!(found.contains(&Path::new("/src/k/build/probes/lock").join(LIBRARY)));
-    }
 
     #[test]
     fn a_running_process_cannot_be_given_the_probe() {

@@ -8,10 +8,14 @@
 //! | `namespaces` | programs in pid name spaces of their own |
 //! | `limits` | CPU limits, cpusets, affinity |
 //! | [`locks`] | the lock probe's library |
+//! | `openmp` | the OpenMP probe's |
+//! | `preload` | where such libraries are, and how the loader comes to know them |
 pub(crate) mod child;
 pub(crate) mod limits;
 pub mod locks;
 pub(crate) mod namespaces;
+pub(crate) mod openmp;
+pub(crate) mod preload;
 pub mod procs;
 pub(crate) mod signals;
 #[cfg(test)]

@@ -87,7 +87,7 @@ struct Recorder<'a> {
     pidfd: Option<OwnedFd>,
     open_files: OpenFiles,
     /// Variables that the lock probe adds to the program's environment.
-    lock_probe: Vec<(OsString, OsString)>,
+    probes: Vec<(OsString, OsString)>,
     /// Number of requests to end so far.
     ending_signals: u32,
     /// Whether SIGCHLD came.

@@ -18,7 +18,7 @@ use crate::program::child::{Child, OpenFiles, pin_process};
 use crate::program::limits::Limits;
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::Signals;
-use crate::program::{locks, namespaces};
+use crate::program::{locks, namespaces, openmp};
 use crate::rings::attach::Attachment;
 use crate::rings::collector::Collector;
 use crate::rings::session::{Session, SessionOptions, policy_name};
@@ -72,7 +72,7 @@ impl<'a> Recorder<'a> {
             attachment: None,
             pidfd: None,
             open_files,
-            lock_probe: Vec::new(),
+            probes: Vec::new(),
             ending_signals: 0,
             child_changed: false,
             // A flight recorder drains nothing: it only looks for triggers.
@@ -100,6 +100,10 @@ impl<'a> Recorder<'a> {
             });
         }
         self.prepare_lock_probe()?;
+        if self.options.openmp {
+            let missing = &mut self.live.meta.missing;
+            openmp::environment(self.options.command(), &mut self.probes, missing)?;
+        }
         self.write_beginning()?;
         // With tracefs the kernel is on before the fork, and the recording knows the program's threads from their
         // first instant. perf events need the child, on which they are opened.
@@ -143,7 +147,7 @@ impl<'a> Recorder<'a> {
         self.live.meta.lock_probe = probe.name().to_owned();
         let missing = &mut self.live.meta.missing;
         let before = missing.len();
-        self.lock_probe = locks::environment(probe, self.options.command(), missing)?;
+        self.probes = locks::environment(probe, self.options.command(), missing)?;
         // The locks of these functions are recorded by uprobes.
         if !self.live.meta.lock_functions.is_empty() {
             missing.truncate(before);
@@ -172,7 +176,7 @@ impl<'a> Recorder<'a> {
             let child = Child::fork(
                 self.options.command(),
                 Some(self.live.session.path()),
-                &self.lock_probe,
+                &self.probes,
                 signals.mask_before(),
                 &self.open_files,
             )?;

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What libgomp's side and libomp's side share: attaching, identities, names of places, and where a worker's wait for the
+ * end of a region ends.
+ *
+ * A worker leaves its last region without a call that could be seen: it waits for the others, and then in the dock for
+ * the next region. The master of the region knows when the wait was over, as it goes on then: it leaves that stamp in
+ * `ends`, and the worker writes the end of its wait with it when it comes to its next region. A worker that comes to none
+ * writes nothing; the model ends its wait where the master's ended (crates/model/src/annotate/barriers.rs).
+ */
+#include "openmp.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+
+__thread struct openmp_thread openmp_self;
+uint32_t openmp_started = 0;
+
+static __thread int is_waking OPENMP_TLS_HERE;
+
+/* Attach to the recorder at the first call that comes from the program. Threads that come meanwhile wait for it, so that
+ * no region, chunk or task of theirs is missing: attaching takes no lock of the program, and a signal handler of the
+ * attaching thread does not wait. Return: whether to record. */
+int openmp_wake(void) {
+    uint32_t none = 0;
+    if (is_waking)
+        return 0;
+    /* ORDER acquire, both; pair with the release below. Publishes what openmp_resolve() has found. */
+    if (__atomic_load_n(&openmp_started, __ATOMIC_ACQUIRE) == 0 &&
+        __atomic_compare_exchange_n(&openmp_started, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        int saved = errno;
+        is_waking = 1;
+        openmp_resolve();
+        if (getenv("KASURI_OPENMP") && !getauxval(AT_SECURE))
+            kasuri__start();
+        is_waking = 0;
+        errno = saved;
+        /* ORDER release; pairs with the acquires. */
+        __atomic_store_n(&openmp_started, 2, __ATOMIC_RELEASE);
+    }
+    /* ORDER acquire; as above. */
+    for (int i = 0; i < 20000 && __atomic_load_n(&openmp_started, __ATOMIC_ACQUIRE) == 1; i++)
+        sched_yield();
+    return kasuri__gate_load() != 0;
+}
+
+uint64_t openmp_number_thread(struct openmp_thread *self) {
+    static uint64_t n_threads;
+    /* ORDER relaxed: only a number that no other thread has. */
+    self->next = (__atomic_add_fetch(&n_threads, 1, __ATOMIC_RELAXED) << 40) + 1;
+    return self->next;
+}
+
+struct kasuri_site *openmp_place(uintptr_t address, enum openmp_what what) {
+    static const char *const words[OPENMP_N_WHAT] = {
+        [OPENMP_PARALLEL] = "parallel",
+        [OPENMP_TEAMS] = "teams",
+        [OPENMP_TARGET] = "target",
+        [OPENMP_FOR_STATIC] = "for static",
+        [OPENMP_FOR_DYNAMIC] = "for dynamic",
+        [OPENMP_FOR_GUIDED] = "for guided",
+        [OPENMP_FOR_RUNTIME] = "for runtime",
+        [OPENMP_FOR_AUTO] = "for auto",
+        [OPENMP_FOR_ORDERED_STATIC] = "for ordered static",
+        [OPENMP_FOR_ORDERED_DYNAMIC] = "for ordered dynamic",
+        [OPENMP_FOR_ORDERED_GUIDED] = "for ordered guided",
+        [OPENMP_FOR_ORDERED_RUNTIME] = "for ordered runtime",
+        [OPENMP_FOR_ORDERED_AUTO] = "for ordered auto",
+        [OPENMP_FOR_DOACROSS] = "for doacross",
+        [OPENMP_FOR] = "for",
+        [OPENMP_DISTRIBUTE] = "distribute",
+        [OPENMP_CHUNK] = "chunk",
+        [OPENMP_SECTIONS] = "sections",
+        [OPENMP_SECTION] = "section",
+        [OPENMP_SINGLE] = "single",
+        [OPENMP_SCOPE] = "scope",
+        [OPENMP_WORKSHARE] = "workshare",
+        [OPENMP_CANCEL] = "cancel",
+        [OPENMP_BARRIER] = "barrier",
+        [OPENMP_BARRIER_FOR] = "barrier of for",
+        [OPENMP_BARRIER_SECTIONS] = "barrier of sections",
+        [OPENMP_BARRIER_SINGLE] = "barrier of single",
+        [OPENMP_BARRIER_PARALLEL] = "barrier of parallel",
+        [OPENMP_BARRIER_IMPLICIT] = "implicit barrier",
+        [OPENMP_REDUCTION] = "reduction",
+        [OPENMP_ORDERED] = "ordered",
+        [OPENMP_DOACROSS] = "depend sink",
+        [OPENMP_TASK] = "task",
+        [OPENMP_TASKLOOP] = "taskloop",
+        [OPENMP_TASKWAIT] = "taskwait",
+        [OPENMP_TASKGROUP] = "taskgroup",
+        [OPENMP_TASKYIELD] = "taskyield",
+    };
+    return probe_place(address, what, words[what]);
+}
+
+/* -- locks that were defined -- */
+
+#define N_SEEN 16384u /* power of two; more locks are defined more than once, which readers expect */
+#define SEEN_STEPS 16u
+static uint64_t seen[N_SEEN];
+
+/* Whether this is the first event of the lock. ORDER relaxed: a lost race defines twice. */
+int openmp_is_new_lock(uint64_t lock) {
+    uint64_t hash = lock * 0x9e3779b97f4a7c15u >> 40;
+    for (uint32_t i = 0; i < SEEN_STEPS; i++) {
+        uint64_t *slot = &seen[(hash + i) % N_SEEN], found = __atomic_load_n(slot, __ATOMIC_RELAXED);
+        if (found == lock)
+            return 0;
+        if (!found && __atomic_compare_exchange_n(slot, &found, lock, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return 1;
+        if (found == lock)
+            return 0;
+    }
+    __atomic_store_n(&seen[hash % N_SEEN], lock, __ATOMIC_RELAXED);
+    return 1;
+}
+
+/* A life of the lock begins: its type, the place that first used it, and its name: `name`, or the symbol of its address
+ * if there is one. */
+void openmp_define_lock(uint64_t lock, uint32_t type, uintptr_t caller, struct kasuri_site *name) {
+    uint64_t stamp = kasuri__stamp();
+    (void)openmp_is_new_lock(lock);
+    openmp_emit2(probe_call_site(caller), KASURI_EV_LOCK_DEFINE | type << 16, lock, 0, stamp);
+    if (!name)
+        name = probe_symbol(lock);
+    if (name)
+        openmp_emit2(name, KASURI_EV_LOCK_DEFINE | KASURI_LOCK_SYMBOL << 16, lock, 0, stamp);
+}
+
+/* -- regions -- */
+
+/* When regions ended, by their identity modulo N_ENDS. The master writes `region` as 0, the stamp, the identity; a worker
+ * reads identity, stamp, identity. An entry that was used again has another identity: the worker's wait then ends where
+ * it began, which errs by that wait alone, and only after N_ENDS other regions. */
+#define N_ENDS 4096u
+static struct { uint64_t region, stamp; } ends[N_ENDS];
+static uint64_t n_regions;
+
+/* ORDER relaxed: a number that no other region of the process has. Below 2^62, as openmp_end_of() doubles it. */
+uint64_t openmp_region_begins(void) {
+    return __atomic_add_fetch(&n_regions, 1, __ATOMIC_RELAXED);
+}
+
+/* ORDER release; pairs with the acquire loads of the worker. Publishes the stamp with its identity. */
+void openmp_region_ends(uint64_t region, uint64_t stamp) {
+    __atomic_store_n(&ends[region % N_ENDS].region, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&ends[region % N_ENDS].stamp, stamp, __ATOMIC_RELEASE);
+    __atomic_store_n(&ends[region % N_ENDS].region, region, __ATOMIC_RELEASE);
+}
+
+/* A worker comes to its next region: its wait for the end of the last one ended when that region did, and between the two
+ * it was in the dock. */
+void openmp_leave_dock(struct openmp_thread *self, uint64_t now) {
+    static struct kasuri_site idle = {0, 0, "omp: idle", "", ""};
+    uint64_t region = self->left, team = self->left_team, stamp = self->left_at, found;
+    self->left = 0;
+    /* ORDER acquire, all; pair with the releases above. */
+    if (__atomic_load_n(&ends[region % N_ENDS].region, __ATOMIC_ACQUIRE) == region) {
+        found = __atomic_load_n(&ends[region % N_ENDS].stamp, __ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&ends[region % N_ENDS].region, __ATOMIC_ACQUIRE) == region && found > stamp && found <= now)
+            stamp = found;
+    }
+    openmp_emit2(0, KASURI_EV_WAIT_END | KASURI_WAIT_BARRIER << 16, openmp_end_of(team), 0, stamp);
+    openmp_emit1(&idle, KASURI_EV_BEGIN, stamp);
+    openmp_emit1(0, KASURI_EV_END, now);
+}
