@@ -26,7 +26,7 @@ impl Files for Same {
     fn vdso(&self) -> Option<Bytes> {
         Some(self.0.clone())
     }
-    fn kernel(&self) -> Result<List, Why> {
+    fn kernel(&self, _: &[(u64, u32)]) -> Result<List, Why> {
         let bytes: &[u8] = (*self.0).as_ref();
         Ok(Box::new(std::io::Cursor::new(bytes.to_vec())))
     }

@@ -13,6 +13,7 @@
 //! | `source` | finds the files that can name a module's code, and makes sure that they are the ones that ran |
 //! | `elf` | build-ids, links to debug files, symbol tables |
 //! | `dwarf` | functions, inlined calls, files and lines |
+//! | [`kallsyms`] | the kernel's symbols as a table that can be kept |
 //! | `spin` | loops that wait for another thread, by their instructions |
 //! | `text` | the kernel's symbols, perf maps |
 //! | `work` | divides the work among threads, keeps to the time, survives what panics |
@@ -24,6 +25,7 @@
 //! Names stay as they are in the file: `analyze` demangles them for the screen.
 mod dwarf;
 mod elf;
+pub mod kallsyms;
 mod source;
 mod spin;
 mod text;

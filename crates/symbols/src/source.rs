@@ -34,11 +34,12 @@ pub trait Files {
     fn fetch(&self, build_id: &[u8]) -> Option<Bytes>;
     /// The code that the kernel maps into processes.
     fn vdso(&self) -> Option<Bytes>;
-    /// `/proc/kallsyms`, if the running kernel is the recorded one.
+    /// `/proc/kallsyms`, if the running kernel is the recorded one, or the lines of it that name these addresses, which are
+    /// sorted.
     ///
     /// # Errors
     /// The reason that there is none.
-    fn kernel(&self) -> Result<List, Why>;
+    fn kernel(&self, addresses: &[(u64, u32)]) -> Result<List, Why>;
     /// The perf map of a process.
     ///
     /// # Errors
@@ -127,7 +128,7 @@ pub fn tasks(
     let make = |(n, (module, mut addresses)): (usize, (u32, Vec<(u64, u32)>))| {
         let source = match tables.modules.get(module as usize) {
             _ if n >= MODULES_MAX => Source::Nothing(Why::NotReached),
-            Some(module) => find(module, files),
+            Some(module) => find(module, &addresses, files),
             None => Source::Nothing(Why::NoModule),
         };
         if numbering == Numbering::Offsets {
@@ -149,7 +150,7 @@ pub fn tasks(
     groups.into_iter().enumerate().map(make).collect()
 }
 
-fn find(module: &Module, files: &dyn Files) -> Source {
+fn find(module: &Module, addresses: &[(u64, u32)], files: &dyn Files) -> Source {
     match module.kind {
         ModuleKind::Elf => find_elf(module, files),
         ModuleKind::Vdso => {
@@ -165,7 +166,7 @@ fn find(module: &Module, files: &dyn Files) -> Source {
             source.unwrap_or(Source::Nothing(Why::Replaced))
         }
         ModuleKind::Kernel => {
-            let list = files.kernel();
+            let list = files.kernel(addresses);
             list.map_or_else(Source::Nothing, |list| Source::Kernel(Mutex::new(list)))
         }
         ModuleKind::Jit => {

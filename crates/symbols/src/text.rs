@@ -51,7 +51,7 @@ pub(crate) fn kernel(
     for symbol in last {
         before = symbol.or(before);
         let code = before.as_ref();
-        let code = code.filter(|s| matches!(s.kind, b't' | b'T' | b'w' | b'W'));
+        let code = code.filter(|s| is_code(s.kind));
         calls.push(code.map(|symbol| Call {
             // `name\t[module]`.
             function: String::from_utf8_lossy(&symbol.name).replace('\t', " "),
@@ -59,6 +59,11 @@ pub(crate) fn kernel(
         }));
     }
     Ok(calls)
+}
+
+/// Whether the letter in the kernel's list stands for code.
+pub(crate) fn is_code(kind: u8) -> bool {
+    matches!(kind, b't' | b'T' | b'w' | b'W')
 }
 
 /// Names addresses, which are sorted, of code made at run time. Lines `START BYTES NAME`; where code was written over older
@@ -116,7 +121,7 @@ fn jit_call(name: &str) -> Call {
 }
 
 /// Reads a line without its end, cut to [`LINE_BYTES_MAX`]; `false`: there is none left.
-fn next_line(list: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<bool, ()> {
+pub(crate) fn next_line(list: &mut dyn BufRead, line: &mut Vec<u8>) -> Result<bool, ()> {
     line.clear();
     let limit = LINE_BYTES_MAX as u64;
     let mut piece = std::io::Read::take(&mut *list, limit);
@@ -134,7 +139,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A hexadecimal number of 64 bits. The library's way, by text, was a third of the time that the list of a kernel takes.
-fn hex(word: &[u8]) -> Option<u64> {
+pub(crate) fn hex(word: &[u8]) -> Option<u64> {
     let word = word.strip_prefix(b"0x").unwrap_or(word);
     if word.is_empty() || word.len() > 16 {
         return None;

@@ -109,7 +109,7 @@ impl Files for Fake {
     fn vdso(&self) -> Option<Bytes> {
         None
     }
-    fn kernel(&self) -> Result<List, Why> {
+    fn kernel(&self, _: &[(u64, u32)]) -> Result<List, Why> {
         let bytes = self.kernel.clone().ok_or(Why::KernelHidden)?;
         Ok(Box::new(std::io::Cursor::new(bytes)))
     }

@@ -30,7 +30,7 @@ use kasuri_format::meta::{
 };
 use kasuri_format::ring::{Chunk, LOST_CAUSES, Lost, SiteTable, parse_chunks, streams};
 use kasuri_format::tracefs::{EventTable, PageLayout};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -251,10 +251,14 @@ fn pack_into(dirs: &[&Held], amend: &Amend, outside: &mut Outside<'_>) -> Text<P
     }
     let naming = write_call_paths(dirs[0], &mut writer, &mut packed).map_err(write_error)?;
     // Begun before the threads that encode are made, and finished after them.
-    let naming = naming.map(|(tables, n_samples)| {
+    let naming = naming.map(|sampled| {
         Naming::start(Request {
-            debug_bytes: n_samples.saturating_mul(DEBUG_BYTES_PER_SAMPLE),
-            ..Request::of(tables, &meta, pids)
+            debug_bytes: sampled.n_on_cpu.saturating_mul(DEBUG_BYTES_PER_SAMPLE),
+            ..Request::of(
+                sampled.tables,
+                &meta,
+                where_from(sampled.pids, &procs, &meta),
+            )
         })
     });
     write_events(dirs, &meta, &mut writer, &mut packed, outside)?;
@@ -290,13 +294,34 @@ fn named_sites(
     Ok(tables)
 }
 
+/// What names can be found for.
+struct Sampled {
+    tables: Tables,
+    n_on_cpu: u64,
+    /// Processes that have samples.
+    pids: BTreeSet<i32>,
+}
+
+/// These processes, those that they come from, and the program's first: where their files are, each of them shows, and some of them
+/// still live. Others are not asked, which would take 10 us for each process of the machine.
+fn where_from(mut pids: BTreeSet<i32>, procs: &[Proc], meta: &Meta) -> BTreeSet<i32> {
+    let parents: HashMap<i32, i32> = procs.iter().map(|p| (p.pid, p.ppid)).collect();
+    let mut from: Vec<i32> = pids.iter().copied().collect();
+    while let Some(pid) = from.pop() {
+        let parent = parents.get(&pid).filter(|parent| pids.insert(**parent));
+        from.extend(parent);
+    }
+    pids.extend(&meta.root_pids);
+    pids
+}
+
 /// Writes modules, frames and paths, then the samples that refer to them; returns what names can be found for. A log that a kill cut off ends in half a record;
 /// what is before it is whole.
 fn write_call_paths(
     dir: &Held,
     writer: &mut Writer<BufWriter<File>>,
     packed: &mut Packed,
-) -> io::Result<Option<(Tables, u64)>> {
+) -> io::Result<Option<Sampled>> {
     let rows: Vec<SamplingRow> = lines(dir, SAMPLING, packed);
     if !rows.is_empty() {
         writer.sampling(&rows)?;
@@ -320,8 +345,11 @@ fn write_call_paths(
     packed.samples += log.samples.len() as u64;
     writer.blocks(&blocks)?;
     let on_cpu = log.samples.iter().filter(|s| s.kind == SampleKind::OnCpu);
-    let n_on_cpu = on_cpu.count() as u64;
-    Ok(Some((log.tables, n_on_cpu)))
+    Ok(Some(Sampled {
+        n_on_cpu: on_cpu.count() as u64,
+        pids: log.samples.iter().map(|s| s.pid).collect(),
+        tables: log.tables,
+    }))
 }
 
 /// Writes the names that were found, and says when there was no time for all.

@@ -12,8 +12,8 @@
 //! This module is the only one of the crate that changes owners, modes or names, removes files, or opens files that
 //! other users may have put there; `tests/lint/session-paths` refuses such calls elsewhere.
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fchmod, fchown, fstat, mkdirat, open,
-    openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, fchmod, fchown, fstat, linkat, mkdirat,
+    open, openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -172,6 +172,46 @@ impl Held {
     /// As [`Held::file`], or when it is longer.
     pub fn read(&self, name: impl AsRef<OsStr>, limit: u64) -> io::Result<Vec<u8>> {
         read_at_most(self.file(name, Access::Read)?, limit)
+    }
+
+    /// Whether it and what is in it can be changed by our user alone (and by root).
+    ///
+    /// # Errors
+    /// When the file system fails.
+    pub fn is_ours_alone(&self) -> io::Result<bool> {
+        let stat = self.stat()?;
+        let others = Mode::WGRP | Mode::WOTH;
+        let is_ours = stat.st_uid == rustix::process::geteuid().as_raw();
+        Ok(is_ours && !Mode::from_raw_mode(stat.st_mode).intersects(others))
+    }
+
+    /// Puts a file with these bytes under a name, in place of what has it; for our user alone. Whoever opens the name gets all of
+    /// the old file or all of the new one. `on_the_way` is a second name, which is free again at the end.
+    ///
+    /// # Errors
+    /// When a name is a directory's, or the file system is full or makes no files without a name.
+    pub fn publish(
+        &self,
+        name: impl AsRef<OsStr>,
+        on_the_way: impl AsRef<OsStr>,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        use std::io::Write;
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let made = Mode::from_raw_mode(0o600);
+        let mut file = File::from(openat(&self.fd, ".", flags, made)?);
+        file.write_all(bytes)?;
+        // linkat(2) replaces nothing, so the whole file gets a name first, and then the other's place. Of two that do this at once
+        // one may rename the other's file, which is whole, too.
+        let on_the_way = component(&on_the_way)?;
+        match unlinkat(&self.fd, on_the_way, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let nameless = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let follow = AtFlags::SYMLINK_FOLLOW;
+        linkat(rustix::fs::CWD, nameless, &self.fd, on_the_way, follow)?;
+        self.rename(on_the_way, name)
     }
 
     /// At most `limit` names of its entries, in no order; names that are not UTF-8 are left out.
@@ -457,6 +497,48 @@ mod tests {
         assert_eq!(std::fs::read(outside.path()).unwrap(), b"precious");
         assert_eq!(held.read("one", 1).unwrap(), b"x");
         assert!(held.read("two", 2).is_err(), "longer than allowed");
+    }
+
+    #[test]
+    fn a_published_file_takes_the_place_of_anything_but_a_directory() {
+        let (dir, held) = held();
+        let outside = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(outside.path(), "precious").unwrap();
+        let publish = |bytes: &[u8]| held.publish("it", "it.new", bytes);
+        publish(b"first").unwrap();
+        publish(b"second").unwrap();
+        assert_eq!(held.read("it", 6).unwrap(), b"second");
+        for name in ["it", "it.new"] {
+            let _ = std::fs::remove_file(dir.path().join(name));
+            symlink(outside.path(), dir.path().join(name)).unwrap();
+            publish(b"third").unwrap();
+            assert_eq!(held.read("it", 5).unwrap(), b"third", "{name}");
+        }
+        let mode = held.stat_of("it").unwrap().st_mode;
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(held.names(9).unwrap(), ["it"]);
+        assert_eq!(std::fs::read(outside.path()).unwrap(), b"precious");
+        assert!(held.publish("../it", "it.new", b"").is_err());
+        std::fs::create_dir(dir.path().join("taken")).unwrap();
+        assert!(held.publish("taken", "it.new", b"").is_err());
+    }
+
+    #[test]
+    fn a_directory_that_others_may_change_is_not_ours_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let (dir, held) = held();
+        for (mode, is_ours) in [
+            (0o700, true),
+            (0o755, true),
+            (0o770, false),
+            (0o1777, false),
+        ] {
+            std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode)).unwrap();
+            assert_eq!(held.is_ours_alone().unwrap(), is_ours, "{mode:o}");
+        }
+        let root = Held::open(Path::new("/")).unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        assert_eq!(root.is_ours_alone().unwrap(), is_root);
     }
 
     #[test]

@@ -6,7 +6,9 @@
 //! | [`tracefs`] | private instances, raw pages |
 //! | [`perf`] | context switches without privileges |
 //! | [`uprobes`] | the functions that `--lock-function` names |
+//! | `kallsyms` | the kernel's symbols, of which a table is kept |
 //! | [`selection`] | named selections of events |
+pub(crate) mod kallsyms;
 pub mod perf;
 pub mod selection;
 pub(crate) mod source;

@@ -5,11 +5,11 @@
 use super::Request;
 use crate::guard::safefs::{self, Access, Held};
 use crate::guard::sigbus::Guarded;
+use crate::kernel::kallsyms;
 use kasuri_symbols::{Bytes, Files, List, Opened, Why};
 use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,14 +69,11 @@ impl Files for Finder<'_> {
         crate::host::vdso().map(|bytes| Arc::new(bytes) as Bytes)
     }
 
-    fn kernel(&self) -> Result<List, Why> {
+    fn kernel(&self, addresses: &[(u64, u32)]) -> Result<List, Why> {
         if !self.request.is_this_boot {
             return Err(Why::OtherBoot);
         }
-        let list = safefs::open_regular(Path::new("/proc/kallsyms"));
-        let list = list.map_err(|_| Why::KernelHidden)?;
-        let list = BufReader::with_capacity(64 << 10, list.take(LIST_BYTES_MAX));
-        Ok(Box::new(list))
+        kallsyms::list(addresses).ok_or(Why::KernelHidden)
     }
 
     fn jit_map(&self, pid: i32) -> Result<Bytes, Why> {

@@ -4,8 +4,6 @@ use crate::guard::sigbus::Guarded;
 use kasuri_unwind::{Backing, Bytes, File, Files, Mapping, ReadAt, parse_maps};
 use std::cell::{Cell, OnceCell};
 use std::fs::Metadata;
-use std::io::{BufRead, BufReader};
-use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -107,29 +105,4 @@ pub(crate) fn maps(pid: i32) -> Option<Vec<Mapping>> {
     let text = read_at_most(file, MAPS_BYTES_MAX).ok()?;
     let mappings = parse_maps(&String::from_utf8_lossy(&text));
     (!mappings.is_empty()).then_some(mappings)
-}
-
-/// The addresses of the code by which the timer interrupt enters the kernel. The frames up to it are those of the
-/// interrupt and not of the thread that it interrupted. `None`: not known; /proc/kallsyms needs CAP_SYSLOG.
-pub(crate) fn tick_entry() -> Option<Range<u64>> {
-    let file = std::fs::File::open("/proc/kallsyms").ok()?;
-    let mut start = None;
-    for line in BufReader::new(file).lines() {
-        let line = line.ok()?;
-        let mut words = line.split(' ');
-        let address = u64::from_str_radix(words.next()?, 16).ok()?;
-        let name = words.nth(1)?;
-        match start {
-            None if matches!(
-                name,
-                "asm_sysvec_apic_timer_interrupt" | "apic_timer_interrupt"
-            ) =>
-            {
-                start = (address != 0).then_some(address);
-            }
-            Some(start) if address > start => return Some(start..address),
-            _ => {}
-        }
-    }
-    None
 }

@@ -1,11 +1,12 @@
 //! Turns records of the rings into samples: keeps mappings up to date, follows stacks.
-use super::code::{MappedFiles, maps, tick_entry};
+use super::code::{MappedFiles, maps};
 use super::events::Source;
 use super::registers;
 use super::ring::{self, Record, Taken, kernel_part};
 use super::seen::Seen;
 use super::waits::{Followed, Wait, Waits};
 use crate::clock;
+use crate::kernel::kallsyms::tick_entry;
 use kasuri_format::call_paths::{LogWriter, PathEnd, Sample, SampleKind};
 use kasuri_format::meta::SamplingRow;
 use kasuri_unwind::{Cpu, Mapping, Stack, Unwinder, backing};
