@@ -3,7 +3,7 @@
 //! One thread does everything, in ticks of at most 20 ms: it moves full kernel pages and full chunks to files, and
 //! about once a second reads clocks, loss counts and threads. The order of the steps at both ends is what makes the
 //! recording whole:
-//! start: directory, kernel source (still off), ring session, anchor, /proc, kernel on, program released;
+//! start: directory, kernel source (still off), ring session, events of samples, anchor, /proc, kernel on, program released;
 //! end: kernel off, programs told to stop, anchor, last pages, last chunks, loss counts, meta complete.
 mod end;
 mod start;

@@ -104,6 +104,13 @@ impl<'a> Recorder<'a> {
             let missing = &mut self.live.meta.missing;
             openmp::environment(self.options.command(), &mut self.probes, missing)?;
         }
+        let plan = self.plan_stacks();
+        // The program must not wait for this, nor may the recording show that it did. Events of single threads need the threads.
+        let (early_plan, late_plan) = match plan {
+            Some(plan) if plan.sees_all() => (Some(plan), None),
+            plan => (None, plan),
+        };
+        self.open_stacks(early_plan);
         self.write_beginning()?;
         // With tracefs the kernel is on before the fork, and the recording knows the program's threads from their
         // first instant. perf events need the child, on which they are opened.
@@ -112,10 +119,13 @@ impl<'a> Recorder<'a> {
             self.start_kernel()?;
         }
         self.fork(signals)?;
+        self.open_stacks(late_plan);
         if !early {
             self.start_kernel()?;
         }
-        self.start_stacks();
+        if let Some(stacks) = &mut self.live.stacks {
+            stacks.begin(&self.live.meta.root_pids, self.child.is_none());
+        }
         if let Some(budget) = self.options.budget {
             let meta = &self.live.meta;
             self.budget = Budget::new(budget, self.options, &meta.kernel, &meta.root_pids);
@@ -214,19 +224,24 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Begins to take samples of call paths. A recording without them is complete in all else.
-    fn start_stacks(&mut self) {
-        let live = &mut self.live;
+    /// Chooses what samples of call paths are taken with. A recording without them is complete in all else.
+    fn plan_stacks(&mut self) -> Option<Plan> {
         if self.options.stacks == Stacks::Off {
-            return;
+            return None;
         }
+        let plan = Plan::choose(self.options);
+        plan.map_err(|why| self.live.meta.missing.push(why)).ok()
+    }
+
+    /// Opens the events that take samples of call paths.
+    fn open_stacks(&mut self, plan: Option<Plan>) {
+        let Some(plan) = plan else {
+            return;
+        };
+        let live = &mut self.live;
         let pids = &live.meta.root_pids;
         let tids: Vec<i32> = pids.iter().flat_map(|&pid| procs::threads(pid)).collect();
-        let started = Plan::choose(self.options).and_then(|plan| {
-            let is_started = self.child.is_none();
-            Sampler::start(plan, pids, &tids, is_started, self.options.flight.is_some())
-        });
-        match started {
+        match Sampler::open(plan, &tids, self.options.flight.is_some()) {
             Ok(sampler) => {
                 if !sampler.reads_waits() {
                     let missing = "no call paths of waits with -a: only those of a program's own threads are read";

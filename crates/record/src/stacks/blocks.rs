@@ -162,12 +162,11 @@ impl Limited {
 }
 
 impl Blocks {
-    /// Opens the events. `Err`: why there are none.
+    /// Opens the events, which take no samples yet. `Err`: why there are none.
     pub(super) fn open(
         cpus: &[PerCpu],
         state: &mut State,
         is_deep: bool,
-        now: u64,
     ) -> Result<Blocks, String> {
         let mut blocks = Blocks {
             points: Point::all(),
@@ -175,7 +174,7 @@ impl Blocks {
             stack_bytes: FIRST_BYTES,
             share: if is_deep { SHARE_DEEP } else { SHARE },
             credit_ns: SAVED_NS,
-            credited_ns: now,
+            credited_ns: 0,
             each_ns: FIRST_NS,
             next: 0,
             reopen_ns: None,
@@ -190,8 +189,13 @@ impl Blocks {
                 .map_err(|e| format!("perf refuses the event of {} ({e})", point.source))?;
             state.row(on(point, String::new()));
         }
-        blocks.give(state, now);
         Ok(blocks)
+    }
+
+    /// Lets the events take their first samples.
+    pub(super) fn begin(&mut self, state: &mut State, now: u64) {
+        self.credited_ns = now;
+        self.give(state, now);
     }
 
     fn open_point(&mut self, point: Point, cpus: &[PerCpu], state: &mut State) -> io::Result<()> {

@@ -111,6 +111,11 @@ impl Plan {
 }
 
 impl Plan {
+    /// Whether the events see all threads: they may be opened before the program is there.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.view.system
+    }
+
     /// The source in words.
     pub(crate) fn describe(&self) -> String {
         let kernel = match self.view.kernel {
@@ -125,23 +130,15 @@ impl Plan {
 }
 
 impl Sampler {
-    /// Opens the events on the processes `pids` and their threads `tids`, and begins. `is_started`: they run the program, and
-    /// not yet our own code before exec(2). `Err`: why it cannot.
-    pub(crate) fn start(
-        plan: Plan,
-        pids: &[i32],
-        tids: &[i32],
-        is_started: bool,
-        keeps: bool,
-    ) -> Result<Sampler, String> {
+    /// Opens the events: of a plan for the whole system all of them, else those of the threads `tids`. This takes the kernel up to
+    /// hundreds of ms on a busy machine, for which a program should not wait: [`Sampler::begin`] is quick. `Err`: why it cannot.
+    pub(crate) fn open(plan: Plan, tids: &[i32], keeps: bool) -> Result<Sampler, String> {
         let mut sampler = Sampler {
             plan,
             cpus: Vec::new(),
             state: State::new(plan.cpu, plan.everyone, plan.view.kernel, keeps),
             blocks: None,
         };
-        pids.iter()
-            .for_each(|&pid| sampler.state.add_process(pid, is_started));
         for cpu in crate::host::cpu_list("online") {
             sampler.open_cpu(cpu, tids)?;
         }
@@ -161,12 +158,23 @@ impl Sampler {
         Ok(sampler)
     }
 
+    /// Takes samples of the processes `pids` and their descendants from now on. `is_started`: they run the program, and not yet our
+    /// own code before exec(2).
+    pub(crate) fn begin(&mut self, pids: &[i32], is_started: bool) {
+        // What the rings hold is older, also that we have made a process.
+        self.drain_until(u64::MAX);
+        pids.iter()
+            .for_each(|&pid| self.state.add_process(pid, is_started));
+        let now = clock::monotonic_ns();
+        self.state.begin_at(now);
+        if let Some(blocks) = &mut self.blocks {
+            blocks.begin(&mut self.state, now);
+        }
+    }
+
     fn open_blocks(&mut self) {
         let opened = match self.plan.view.kernel {
-            true => {
-                let now = clock::monotonic_ns();
-                Blocks::open(&self.cpus, &mut self.state, self.plan.is_deep, now)
-            }
+            true => Blocks::open(&self.cpus, &mut self.state, self.plan.is_deep),
             false => Err("needs root or CAP_PERFMON".to_owned()),
         };
         match opened {

@@ -54,6 +54,8 @@ pub(super) struct State {
     reread_ns: u64,
     rows: Vec<SamplingRow>,
     n_rows: usize,
+    /// Samples from before are of no use.
+    began_ns: u64,
     /// A flight recorder's samples; else they go to the log at once.
     kept: Option<VecDeque<Sample>>,
     judged: u64,
@@ -106,6 +108,7 @@ impl State {
             reread_ns: 0,
             rows: Vec::new(),
             n_rows: 0,
+            began_ns: 0,
             kept: keeps.then(VecDeque::new),
             judged: 0,
             cut: 0,
@@ -127,7 +130,13 @@ impl State {
         }
     }
 
-    /// A process of the program that was there before the events were opened.
+    /// The recording begins: what was noted so far holds from now on.
+    pub(super) fn begin_at(&mut self, now: u64) {
+        self.began_ns = now;
+        self.rows.iter_mut().for_each(|row| row.monotonic_ns = now);
+    }
+
+    /// A process of the program that was there before the recording began.
     pub(super) fn add_process(&mut self, pid: i32, is_started: bool) {
         self.tree.insert(pid);
         if !is_started {
@@ -481,7 +490,9 @@ impl State {
     }
 
     fn sample(&mut self, taken: &Taken<'_>, source: Source) {
-        if !self.is_program(taken.common.pid) || !self.events.contains(&taken.common.event) {
+        let common = taken.common;
+        let is_taken = self.events.contains(&common.event) && common.time_ns >= self.began_ns;
+        if !is_taken || !self.is_program(common.pid) {
             return;
         }
         // Where following stacks takes more of a CPU than `SHARE_MAX`, only each `every`-th sample is followed
