@@ -168,6 +168,26 @@ fn stat_names_the_code_under_each_class() {
     assert!(!before.contains("stack"), "{before}");
 }
 
+/// The table's last columns are nearly empty, and the paths need their room.
+#[test]
+fn on_a_narrow_screen_call_paths_have_the_room_of_spinning() {
+    let mut summary = with_paths();
+    let causes = &mut summary.account.causes;
+    causes.iter_mut().for_each(|cause| cause.on_cpu_ns = 0);
+    let [first, second, ..] = &mut causes[..] else {
+        panic!("two causes");
+    };
+    (first.on_cpu_ns, second.on_cpu_ns) = (first.ns / 4, second.ns / 1000);
+    let narrow = page(&summary, 80);
+    let has = |page: &str, what: &str| page.contains(what);
+    assert!(!has(&narrow, "SPINNING"), "{narrow}");
+    let spent = narrow.lines().filter(|line| line.contains(" ms spinning"));
+    assert_eq!(spent.count(), 1, "{narrow}");
+    let path = "    62.0 % compress (xz.c:90) < worker < main";
+    assert!(has(&narrow, path), "{narrow}");
+    assert!(has(&page(&summary, 160), "SPINNING"));
+}
+
 #[test]
 fn stat_with_paths_is_one_screen() {
     let layout = Layout {

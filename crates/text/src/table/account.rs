@@ -251,9 +251,13 @@ impl Page<'_> {
             let found = of_class.filter(|c| share(c.ns) >= FINDING && kind != Class::Unknown);
             for cause in found.take(MAX_OF_CLASS) {
                 let mut cells = self.cause_row(cause, share(cause.ns), names, detail);
-                // On a narrow screen the call paths need the room of the last column.
+                // On a narrow screen the call paths need the room of the last two columns.
                 if s.call_paths.is_some() && self.layout.width < 120 {
                     cells[6] = "-".into();
+                    let spinning = std::mem::replace(&mut cells[5], "-".into());
+                    if cause.on_cpu_ns as f64 >= FINDING * cause.ns as f64 && spinning != "-" {
+                        cells[4] += &format!(", {spinning} spinning");
+                    }
                 }
                 grid.row(cells);
             }
