@@ -5,7 +5,7 @@
 //! from the thread's states (`on_cpu`) and are absent where the scheduler's events were not recorded.
 use crate::cut::{Cut, percentile};
 use crate::on_cpu::OnCpu;
-use crate::{AnnotationSummary, TaskSummary, WaitSummary};
+use crate::{AnnotationSummary, TaskSummary, WaitSummary, task_graph};
 use kasuri_model::{SliceKind, StrIx, ThreadIx, Time, open};
 use std::collections::HashMap;
 
@@ -176,16 +176,14 @@ pub(crate) fn waits(cut: &Cut<'_>) -> Vec<WaitSummary> {
 pub(crate) fn tasks(cut: &Cut<'_>) -> TaskSummary {
     let trace = cut.trace;
     let s = &trace.slices;
-    let mut out = TaskSummary::default();
-    for task in &trace.tasks {
-        out.count += 1;
-        out.ended += u64::from(task.ended != Time::MAX);
-        if task.created != Time::MIN && task.started != Time::MAX {
-            // Stamps may be anything: a program that misbehaves has tasks that wait for centuries.
-            let queued = (task.started - task.created).ns().max(0);
-            out.queued_ns = out.queued_ns.saturating_add(queued);
-        }
-    }
+    let ended = trace.tasks.iter().filter(|t| t.ended != Time::MAX);
+    let queued = task_graph::queued(trace);
+    let mut out = TaskSummary {
+        count: trace.tasks.len() as u64,
+        ended: ended.count() as u64,
+        queued_ns: queued.waiting_ns.saturating_add(queued.ready_ns),
+        ..TaskSummary::default()
+    };
     let mut runs: Vec<(u32, Time, ThreadIx)> = Vec::new();
     let mut covered = (ThreadIx::NONE, Time::MIN);
     for row in (0..s.start.len()).filter(|&row| s.kind[row] == SliceKind::TaskRun) {
@@ -205,6 +203,6 @@ pub(crate) fn tasks(cut: &Cut<'_>) -> TaskSummary {
         .windows(2)
         .filter(|p| p[0].0 == p[1].0 && p[0].2 != p[1].2)
         .count() as u64;
-    out.graph = crate::task_graph::task_graph(cut);
+    out.graph = task_graph::task_graph(cut, queued);
     out
 }

@@ -9,7 +9,7 @@
 //! | [`call_paths`] | the code behind each CPU-second: samples with exact weights |
 //! | `annotations` | time by annotation, by waited-for object, tasks |
 //! | `imbalance`, `rounds` | how unevenly repeated work is split, and whether always in the same way |
-//! | `task_graph` | work, span and parallelism of the task graph |
+//! | [`task_graph`] | work, span, slack and parallelism of the task graph |
 //! | `tracing` | what recording cost |
 //! | `interference` | the programs that ran while the target wanted to |
 //! | `locks` | locks: ratios, holds, waits, which thread kept which waiting |
@@ -39,7 +39,7 @@ mod quick_map;
 mod rounds;
 mod summary;
 mod summary_rows;
-mod task_graph;
+pub mod task_graph;
 mod threads;
 mod tracing;
 

@@ -261,7 +261,7 @@ pub struct TaskSummary {
     pub graph: Option<TaskGraph>,
 }
 
-/// The task graph: creations and joins of tasks. `span_ns <= work_ns`. A scheduler that leaves no CPU idle while a task
+/// The task graph: creations, joins and dependences of tasks. `span_ns <= work_ns`. A scheduler that leaves no CPU idle while a task
 /// is ready needs on P CPUs at least `max(work_ns / P, span_ns)` and at most `work_ns / P + span_ns`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskGraph {
@@ -275,6 +275,20 @@ pub struct TaskGraph {
     pub unknown_ns: i64,
     /// The heaviest chain by name of its tasks, most time first; sums to `span_ns`.
     pub path: Vec<PathPart>,
+    /// Parallelism over time: how many tasks run at once if each runs as soon as it can; mean in each twentieth of the span.
+    pub profile: Vec<f64>,
+    /// Of the tasks' `queued_ns`: until the last task that each depends on had ended.
+    pub waiting_ns: i64,
+    /// Of the tasks' `queued_ns`: ready, and no worker ran it.
+    pub ready_ns: i64,
+    /// Dependences.
+    pub depends: u64,
+    /// Of these: the task started before the one that it depends on had ended.
+    pub early: u64,
+    /// Edges that are left out because they close a circle.
+    pub circular: u64,
+    /// Joins and dependences that are left out because no task has the id that they name.
+    pub unknown_edges: u64,
 }
 
 /// Tasks of one name on the heaviest chain.

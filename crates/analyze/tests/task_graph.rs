@@ -1,7 +1,9 @@
 //! Work and span: small graphs by hand, then random fork-join programs on a simulated scheduler whose truth is known.
+use kasuri_analyze::task_graph::strands;
 use kasuri_analyze::{Options, PathPart, Summary, TaskGraph, summary};
+use kasuri_base::random::Rng;
 use kasuri_model::input::{Annotation, Event, Setup, What};
-use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time};
+use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trace};
 use proptest::prelude::*;
 
 /// `enum kasuri_kind`.
@@ -11,6 +13,7 @@ const SUSPEND: u8 = 12;
 const RESUME: u8 = 13;
 const END: u8 = 14;
 const JOIN: u8 = 25;
+const DEPENDS: u8 = 27;
 
 /// What threads of one process wrote: (thread, time, kind, name, a, b) in any order of threads.
 #[derive(Default)]
@@ -48,6 +51,10 @@ impl Story {
     }
 
     fn summary(self, cpus: Vec<Vec<Event>>, end: i64) -> Summary {
+        summary(&self.trace(cpus, end), &Options::default())
+    }
+
+    fn trace(self, cpus: Vec<Vec<Event>>, end: i64) -> Trace {
         let setup = Setup {
             span: Time(0)..Time(end),
             n_cpus: 2,
@@ -64,7 +71,7 @@ impl Story {
         .build()
         .unwrap();
         assert_eq!(trace.broken_rules(), Vec::<String>::new());
-        summary(&trace, &Options::default())
+        trace
     }
 }
 
@@ -354,4 +361,314 @@ fn tasks_and_their_runtime_are_no_load_imbalance() {
     s.put(0, 90, 1, "ito: find work", 0, 0);
     s.put(0, 100, 2, "ito: find work", 0, 0);
     assert_eq!(s.summary(Vec::new(), 100).imbalance, []);
+}
+
+/// Steps of a factor and three updates: a factor needs the updates before it, an update its factor, all said as joins at the
+/// start, so that each factor is joined three times. Only the first of them counted before: parallelism 38 instead of 1.5.
+#[test]
+fn every_join_of_a_task_counts() {
+    let mut s = Story::default();
+    let (factor, update, steps) = (273, 811, 20);
+    let mut now = 0;
+    for step in 0..steps {
+        let id = |n: u64| step * 4 + n + 1;
+        s.put(0, now, CREATE, "factor", id(0), 0);
+        for n in (1..4).filter(|_| step > 0) {
+            s.put(0, now, JOIN, "", id(0), id(0) - n);
+        }
+        s.put(0, now, START, "", id(0), 0);
+        now += factor;
+        s.put(0, now, END, "", id(0), 0);
+        for n in 1..4 {
+            s.put(0, now, CREATE, "update", id(n), 0);
+            s.put(0, now, JOIN, "", id(n), id(0));
+            s.put(0, now, START, "", id(n), 0);
+            now += update;
+            s.put(0, now, END, "", id(n), 0);
+        }
+    }
+    let g = s.graph(Vec::new(), now).unwrap();
+    let steps = steps as i64;
+    assert_eq!(
+        (g.work_ns, g.span_ns),
+        (steps * (factor + 3 * update), steps * (factor + update))
+    );
+    assert_eq!(
+        g.path,
+        [
+            part("update", 20, steps * update),
+            part("factor", 20, steps * factor)
+        ]
+    );
+}
+
+/// a and b need each other; c needs b. The graph is that without one of the two; nothing is lost but the edge.
+#[test]
+fn a_circle_is_cut_and_counted() {
+    let mut s = Story::default();
+    for (id, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        s.put(0, 0, CREATE, name, id, 0);
+    }
+    for (task, on) in [(1, 2), (2, 1), (3, 2), (3, 3)] {
+        s.put(0, 0, DEPENDS, "", task, on);
+    }
+    for (id, from, to) in [(1, 10, 20), (2, 20, 40), (3, 40, 70)] {
+        s.put(0, from, START, "", id, 0);
+        s.put(0, to, END, "", id, 0);
+    }
+    let g = s.graph(Vec::new(), 100).unwrap();
+    assert_eq!((g.work_ns, g.span_ns), (60, 60));
+    // a on b, against the order in which they ran, and c on itself; both tasks started before their ends.
+    assert_eq!((g.depends, g.circular, g.early), (4, 2, 2));
+}
+
+/// Task 2 needs 1, which never ran and itself needs 3: so 2 needs 3 as well.
+#[test]
+fn a_dependence_goes_through_a_task_that_was_not_seen_to_run() {
+    let mut s = Story::default();
+    for (id, name) in [(1, "unseen"), (2, "last"), (3, "first")] {
+        s.put(0, 0, CREATE, name, id, 0);
+    }
+    s.put(0, 0, DEPENDS, "", 2, 1);
+    s.put(0, 0, DEPENDS, "", 1, 3);
+    s.put(0, 0, DEPENDS, "", 2, 99);
+    for (id, from, to) in [(3, 10, 20), (2, 20, 45)] {
+        s.put(0, from, START, "", id, 0);
+        s.put(0, to, END, "", id, 0);
+    }
+    let g = s.graph(Vec::new(), 100).unwrap();
+    assert_eq!((g.work_ns, g.span_ns, g.circular), (35, 35, 0));
+    assert_eq!(g.unknown_edges, 1, "no task has the id 99");
+}
+
+/// a 0..30 and b 0..50 on two threads; c, created at 0, needs both, and starts at 60: waits 50 for them and 10 for a worker.
+#[test]
+fn queued_is_waiting_for_predecessors_and_then_for_a_worker() {
+    let mut s = Story::default();
+    for (id, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        s.put(0, 0, CREATE, name, id, 0);
+    }
+    s.put(0, 0, DEPENDS, "", 3, 1);
+    s.put(0, 0, DEPENDS, "", 3, 2);
+    s.put(0, 0, START, "", 1, 0);
+    s.put(0, 30, END, "", 1, 0);
+    s.put(1, 0, START, "", 2, 0);
+    s.put(1, 50, END, "", 2, 0);
+    s.put(1, 60, START, "", 3, 0);
+    s.put(1, 100, END, "", 3, 0);
+    let t = s.summary(Vec::new(), 100).tasks;
+    let g = t.graph.unwrap();
+    assert_eq!((t.queued_ns, g.waiting_ns, g.ready_ns), (60, 50, 10));
+    assert_eq!((g.work_ns, g.span_ns, g.early), (120, 90, 0));
+    // Two at once for 30 of 90, then one: in twentieths of 4.5.
+    let (two, one) = (&g.profile[..6], &g.profile[7..]);
+    assert!(
+        two.iter().all(|p| (p - 2.0).abs() < 1e-9),
+        "{:?}",
+        g.profile
+    );
+    assert!(
+        one.iter().all(|p| (p - 1.0).abs() < 1e-9),
+        "{:?}",
+        g.profile
+    );
+}
+
+/// A random program: main creates all tasks, with work between, and joins them. Each needs some earlier ones; some join an
+/// earlier one in their middle.
+struct Dag {
+    /// Work of main before each creation, and after the joins.
+    main: Vec<i64>,
+    /// Work of each task, before and after its join.
+    work: Vec<(i64, i64)>,
+    needs: Vec<Vec<usize>>,
+    joins: Vec<Option<usize>>,
+}
+
+impl Dag {
+    fn random(rng: &mut Rng) -> Dag {
+        let n = 1 + rng.below(25);
+        // Also work of no time, and equal weights: several heaviest chains, equal stamps.
+        let most = [3, 60][rng.below(2)];
+        let work = |rng: &mut Rng| rng.below(most) as i64;
+        let some = |rng: &mut Rng, i: usize| -> Vec<usize> {
+            let mut of: Vec<usize> = (0..rng.below(4.min(i + 1))).map(|_| rng.below(i)).collect();
+            of.sort_unstable();
+            of.dedup();
+            of
+        };
+        Dag {
+            main: (0..=n).map(|_| work(rng)).collect(),
+            work: (0..n).map(|_| (work(rng), work(rng))).collect(),
+            needs: (0..n).map(|i| some(rng, i)).collect(),
+            joins: (0..n)
+                .map(|i| (i > 0 && rng.below(3) == 0).then(|| rng.below(i)))
+                .collect(),
+        }
+    }
+
+    /// Weights and edges by the definition: main's parts are 0..=n, the halves of task i are n + 1 + 2 i and the next.
+    fn nodes(&self) -> (Vec<i64>, Vec<(usize, usize)>) {
+        let n = self.work.len();
+        let half = |i: usize, which: usize| n + 1 + 2 * i + which;
+        let mut weight = self.main.clone();
+        let mut edges: Vec<(usize, usize)> = (0..n).map(|k| (k, k + 1)).collect();
+        for (i, &(first, second)) in self.work.iter().enumerate() {
+            weight.extend([first, second]);
+            edges.extend([(i, half(i, 0)), (half(i, 0), half(i, 1)), (half(i, 1), n)]);
+            edges.extend(self.needs[i].iter().map(|&on| (half(on, 1), half(i, 0))));
+            edges.extend(self.joins[i].map(|on| (half(on, 1), half(i, 1))));
+        }
+        (weight, edges)
+    }
+
+    /// Runs it on `n_workers` threads beside main's; writes what a runtime would. Returns the end, and how long the tasks
+    /// waited for others and, ready, for a worker.
+    fn run(&self, n_workers: usize, rng: &mut Rng, story: &mut Story) -> (i64, i64, i64) {
+        let n = self.work.len();
+        let id = |i: usize| i as u64 + 2;
+        story.put(0, 0, START, "main", 1, 0);
+        let mut created = Vec::new();
+        let mut now = 0;
+        for (i, ns) in self.main[..n].iter().enumerate() {
+            now += ns;
+            story.put(0, now, CREATE, &format!("t{}", i % 5), id(i), 1);
+            for &on in &self.needs[i] {
+                story.put(0, now, DEPENDS, "", id(i), id(on));
+            }
+            created.push(now);
+        }
+        let main_waits = now;
+        story.put(0, now, SUSPEND, "join", 1, 0);
+        let mut ended: Vec<Option<i64>> = vec![None; n];
+        // Ready halves that nobody has taken: task and half, from when on.
+        let mut taken = vec![[false; 2]; n];
+        let mut half_done: Vec<Option<i64>> = vec![None; n];
+        let mut free = vec![0i64; n_workers];
+        let (mut waited, mut was_ready) = (0, 0);
+        for _ in 0..2 * n {
+            let ready_at = |i: usize, half: usize| -> Option<i64> {
+                if taken[i][half] {
+                    return None;
+                }
+                if half == 0 {
+                    let ends: Option<Vec<i64>> =
+                        self.needs[i].iter().map(|&on| ended[on]).collect();
+                    return Some(ends?.into_iter().fold(created[i], i64::max));
+                }
+                let join = self.joins[i].map_or(Some(0), |on| ended[on]);
+                // Not at the stamp of its suspension: the order of these two on two threads would not be known.
+                Some((half_done[i]? + 1).max(join?))
+            };
+            let ready: Vec<(usize, usize)> = (0..2 * n)
+                .map(|k| (k / 2, k % 2))
+                .filter(|&(i, half)| ready_at(i, half).is_some())
+                .collect();
+            let (i, half) = ready[rng.below(ready.len())];
+            let worker = rng.below(n_workers);
+            let since = ready_at(i, half).unwrap();
+            let start = since.max(free[worker]);
+            let ns = [self.work[i].0, self.work[i].1][half];
+            let thread = worker + 1;
+            if half == 0 {
+                waited += since - created[i];
+                was_ready += start - since;
+                story.put(thread, start, START, "", id(i), 0);
+                story.put(thread, start + ns, SUSPEND, "join", id(i), 0);
+                half_done[i] = Some(start + ns);
+            } else {
+                story.put(thread, start, RESUME, "", id(i), 0);
+                if let Some(on) = self.joins[i] {
+                    story.put(thread, start, JOIN, "", id(i), id(on));
+                }
+                story.put(thread, start + ns, END, "", id(i), 0);
+                ended[i] = Some(start + ns);
+            }
+            taken[i][half] = true;
+            free[worker] = start + ns;
+        }
+        let last = ended.iter().flatten().copied().fold(main_waits, i64::max);
+        story.put(0, last, RESUME, "", 1, 0);
+        for i in 0..n {
+            story.put(0, last, JOIN, "", 1, id(i));
+        }
+        let end = last + self.main[n];
+        story.put(0, end, END, "", 1, 0);
+        (end, waited, was_ready)
+    }
+}
+
+/// By the definition, as slow as it is: the heaviest chain of every number of nodes, until it grows no more.
+fn heaviest(weight: &[i64], edges: &[(usize, usize)]) -> i64 {
+    let mut end = weight.to_vec();
+    loop {
+        let mut grew = false;
+        for &(from, to) in edges {
+            if end[to] < end[from] + weight[to] {
+                end[to] = end[from] + weight[to];
+                grew = true;
+            }
+        }
+        if !grew {
+            return end.into_iter().max().unwrap();
+        }
+    }
+}
+
+/// Work, span, slack, the heaviest chain and the times in the queue of 300 random graphs, to the ns.
+#[test]
+fn random_graphs_are_what_the_definition_says() {
+    let seed: u64 = 20_261_123;
+    let mut rng = Rng::new(seed);
+    for case in 0..300 {
+        let dag = Dag::random(&mut rng);
+        let (weight, edges) = dag.nodes();
+        let (work, span) = (weight.iter().sum::<i64>(), heaviest(&weight, &edges));
+        let mut story = Story::default();
+        let n_workers = 1 + rng.below(5);
+        let (end, waited, was_ready) = dag.run(n_workers, &mut rng, &mut story);
+        let trace = story.trace(Vec::new(), end.max(1));
+        let t = summary(&trace, &Options::default()).tasks;
+        let what = format!("seed {seed} case {case}");
+        assert_eq!(t.queued_ns, waited + was_ready, "{what}");
+        let Some(g) = t.graph else {
+            assert_eq!(work, 0, "{what}");
+            continue;
+        };
+        assert_eq!((g.work_ns, g.span_ns), (work, span), "{what}");
+        assert_eq!((g.waiting_ns, g.ready_ns), (waited, was_ready), "{what}");
+        assert_eq!((g.early, g.circular, g.unknown_edges), (0, 0, 0), "{what}");
+        assert_eq!(g.path.iter().map(|p| p.ns).sum::<i64>(), span, "{what}");
+        let mean = g.profile.iter().sum::<f64>() / g.profile.len() as f64;
+        assert!((mean - work as f64 / span as f64).abs() < 1e-3, "{what}");
+        let s = strands(&trace).unwrap();
+        let tops = s.tops();
+        let chain = s.heaviest(&tops);
+        let strand_ns = |at: usize| s.ns[at];
+        assert_eq!(
+            chain.iter().map(|&s| strand_ns(s)).sum::<i64>(),
+            span,
+            "{what}"
+        );
+        for two in chain.windows(2) {
+            assert!(s.after.of(two[1]).contains(&(two[0] as u32)), "{what}");
+        }
+        // Slack of a task: the least by which one of its parts may grow and the span does not.
+        let slack = s.slack_ns(trace.tasks.len());
+        let n = dag.work.len();
+        for (row, task) in trace.tasks.iter().enumerate() {
+            let parts: Vec<usize> = match task.id as usize {
+                1 => (0..=n).collect(),
+                id => (0..2).map(|half| n + 1 + 2 * (id - 2) + half).collect(),
+            };
+            let slack = slack[row].expect("it ran");
+            let grown = |part: usize, by: i64| {
+                let mut weight = weight.clone();
+                weight[part] += by;
+                heaviest(&weight, &edges)
+            };
+            assert!(parts.iter().all(|&p| grown(p, slack) == span), "{what}");
+            assert!(parts.iter().any(|&p| grown(p, slack + 1) > span), "{what}");
+        }
+    }
 }

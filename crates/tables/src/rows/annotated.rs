@@ -3,7 +3,7 @@ use super::{id, made, moment, name, object};
 use crate::batch::Text;
 use crate::schema::{Out, table};
 use crate::{Result, Source};
-use kasuri_analyze::{OnCpu, kind_name};
+use kasuri_analyze::{OnCpu, kind_name, task_graph};
 use kasuri_model::{ArgValue, SliceIx, TaskEdgeKind, ThreadIx, Time, open};
 
 table! {
@@ -134,6 +134,10 @@ table! {
     creator_thread_id: Option<i64>, "id";
     /// When it was created.
     created_ns: Option<i64>, "ns";
+    /// Of the time from then to its first run: until the last task that it depends on had ended. After that it was ready.
+    waiting_ns: Option<i64>, "ns";
+    /// How much longer it could have run without a longer span of the task graph; missing: it did not run.
+    slack_ns: Option<i64>, "ns";
     /// When it first ran.
     start_ns: Option<i64>, "ns";
     /// When it ended.
@@ -145,7 +149,10 @@ table! {
 }
 
 fn tasks(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
-    for (ix, task) in source.trace().tasks.iter().enumerate() {
+    let trace = source.trace();
+    let queued = task_graph::queued_by_task(trace);
+    let slack = task_graph::strands(trace).map(|s| s.slack_ns(trace.tasks.len()));
+    for (ix, task) in trace.tasks.iter().enumerate() {
         out.push(TaskRow {
             task_id: ix as i64,
             process_id: id(task.process.0).unwrap_or(-1),
@@ -155,6 +162,8 @@ fn tasks(source: &Source<'_>, out: &mut Out<'_>) -> Result<()> {
             parent_task_id: id(task.parent.0),
             creator_thread_id: id(task.creator.0),
             created_ns: moment(task.created),
+            waiting_ns: queued[ix].map(|q| q.waiting_ns),
+            slack_ns: slack.as_ref().and_then(|slack| slack[ix]),
             start_ns: moment(task.started),
             end_ns: moment(task.ended),
             joined_ns: moment(task.joined),

@@ -149,7 +149,7 @@ impl Page<'_> {
     /// The tasks of a runtime that annotates itself, and what their graph allows.
     fn tasks(&mut self, s: &Summary) {
         let t = &s.tasks;
-        let text = format!(
+        let mut text = format!(
             "{} in {}, {} of which moved to another thread; ran {}, queued {}",
             plural(t.count, "task"),
             plural(t.runs, "run"),
@@ -157,9 +157,18 @@ impl Page<'_> {
             ns(t.run_ns),
             ns(t.queued_ns)
         );
+        let graph = t.graph.as_ref();
+        if let Some(g) = graph.filter(|g| g.depends > 0) {
+            let (waiting, ready) = (ns(g.waiting_ns), ns(g.ready_ns));
+            text += &format!(": {waiting} for other tasks, then {ready} for a worker");
+        }
         self.fact("tasks", &text);
-        if let Some(graph) = &t.graph {
+        if let Some(graph) = graph {
             self.fact("task graph", &task_graph(graph, s.n_cpus));
+            let doubts = edge_doubts(graph);
+            if !doubts.is_empty() {
+                self.fact("task edges", &doubts);
+            }
         }
     }
 
@@ -527,6 +536,36 @@ fn cpu_time(account: &CpuTime) -> String {
         _ => format!("{share} more"),
     };
     format!("{kernel} counted by the kernel; the events show {seen}, {how_far}")
+}
+
+/// What is wrong with joins and dependences; "" for nothing.
+pub(super) fn edge_doubts(graph: &TaskGraph) -> String {
+    let doubts = [
+        (
+            graph.unknown_edges,
+            "join or dependence",
+            "joins or dependences",
+            "left out: no task has the id",
+        ),
+        (
+            graph.circular,
+            "edge",
+            "edges",
+            "left out: tasks would wait for each other",
+        ),
+        (
+            graph.early,
+            "dependence",
+            "dependences",
+            "not kept: the task started before the other had ended",
+        ),
+    ];
+    let seen = doubts.iter().filter(|d| d.0 > 0);
+    let text = seen.map(|&(n, one, many, what)| {
+        let noun = if n == 1 { one } else { many };
+        format!("{} {noun} {what}", count(n))
+    });
+    text.collect::<Vec<_>>().join("; ")
 }
 
 /// Work, span, the speed-up that they allow, and the parts of the heaviest chain.
