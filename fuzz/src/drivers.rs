@@ -447,3 +447,41 @@ pub fn call_paths(bytes: &[u8]) {
         .collect();
     assert_eq!(packed, samples);
 }
+
+/// A pprof profile: what is kept refers to what is there, and parsing refuses what salvaging passes over.
+pub fn pprof(bytes: &[u8]) {
+    use kasuri_format::pprof::{self, Profile};
+    let _ = pprof::is(bytes);
+    let (kept, first, errors) = Profile::salvage(bytes);
+    assert_eq!(first.as_ref(), errors.first());
+    match Profile::parse(bytes) {
+        Ok(whole) => assert!(whole == kept && first.is_none()),
+        Err(error) => assert_eq!(Some(error), first),
+    }
+    assert_eq!(kept.values.len(), kept.samples.len() * kept.types.len());
+    let (mut stack, mut label) = (0, 0);
+    for sample in &kept.samples {
+        assert_eq!((sample.stack.start, sample.labels.start), (stack, label));
+        (stack, label) = (sample.stack.end, sample.labels.end);
+    }
+    assert_eq!(stack as usize, kept.stacks.len());
+    assert_eq!(label as usize, kept.labels.len());
+    assert!(
+        kept.stacks
+            .iter()
+            .all(|&row| (row as usize) < kept.locations.len())
+    );
+    for location in &kept.locations {
+        assert!(
+            location
+                .mapping
+                .is_none_or(|row| (row as usize) < kept.mappings.len())
+        );
+        for line in &kept.lines[location.lines.start as usize..location.lines.end as usize] {
+            assert!(
+                line.function
+                    .is_none_or(|row| (row as usize) < kept.functions.len())
+            );
+        }
+    }
+}

@@ -73,6 +73,7 @@ fn answers_on_other_tools_files_are_unchanged() {
         "ftrace_text/trace.txt",
         "perf_data/sched.data",
         "perfetto/sched.pftrace",
+        "pprof/cpu.pb.gz",
         "trace-dat/lost.dat",
     ] {
         check("stat", file);

@@ -152,5 +152,6 @@ golden! {
     ftrace_text: "ftrace_text" "trace.txt";
     perf_data: "perf_data" "big-endian.data" "compressed.data" "mixed.data" "per-thread.data" "pipe.data" "sched.data" "switches.data" "task.data";
     perfetto: "perfetto" "chromium.pftrace" "sched.pftrace";
+    pprof: "pprof" "cpu.pb.gz" "mutex.pb.gz";
     trace_dat: "trace-dat" "instances.dat" "lost.dat" "offset.dat" "tsc.dat" "v6.dat" "v7-none.dat";
 }

@@ -5,6 +5,7 @@
 //! | [`ring`] | what annotated programs write: chunks, sites (mirror of `kasuri.h` part 1) |
 //! | [`tracefs`] | format files and raw ring-buffer pages of the kernel |
 //! | [`perfetto`] | Perfetto's protobuf: packets, kernel events, track events, clocks |
+//! | [`pprof`] | pprof's profiles |
 //! | [`perf`] | records of a perf ring: switches, forks, exits, names |
 //! | [`ftrace_text`] | lines of `trace`, `trace_pipe` and `trace-cmd report` |
 //! | [`perf_data`] | files of `perf record` |
@@ -27,6 +28,7 @@ pub mod meta;
 pub mod perf;
 pub mod perf_data;
 pub mod perfetto;
+pub mod pprof;
 pub mod ring;
 mod sites;
 pub mod trace_dat;

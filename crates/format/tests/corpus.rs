@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 type Driver = fn(&[u8]);
-const DRIVERS: [(&str, Driver); 14] = [
+const DRIVERS: [(&str, Driver); 15] = [
     ("page", drivers::page),
     ("event_format", drivers::event_format),
     ("chunks", drivers::chunks),
@@ -17,6 +17,7 @@ const DRIVERS: [(&str, Driver); 14] = [
     ("perf", drivers::perf),
     ("meta", drivers::meta),
     ("perf_data", drivers::perf_data),
+    ("pprof", drivers::pprof),
     ("ftrace_text", drivers::ftrace_text),
     ("trace_dat", drivers::trace_dat),
     ("ctf", drivers::ctf),

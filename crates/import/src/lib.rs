@@ -33,6 +33,7 @@ mod opened;
 mod paths;
 mod perf_data;
 mod perfetto;
+mod pprof;
 mod prev_state;
 mod raw_events;
 mod recording;
@@ -93,6 +94,8 @@ pub enum Kind {
     PerfData,
     /// Common Trace Format 1.8 or 2: LTTng, barectf, babeltrace.
     Ctf,
+    /// pprof's profile.
+    Pprof,
     /// Perfetto's protobuf.
     Perfetto,
     /// Trace Event Format: chrome://tracing and many others.
@@ -109,6 +112,7 @@ impl Kind {
             Kind::TraceDat => "trace.dat",
             Kind::PerfData => "perf.data",
             Kind::Ctf => "CTF",
+            Kind::Pprof => "pprof",
             Kind::Perfetto => "Perfetto",
             Kind::ChromeJson => "Chrome JSON",
             Kind::FtraceText => "ftrace text",
@@ -147,6 +151,12 @@ const READERS: &[Reader] = &[
         kind: Kind::PerfData,
         detect: perf_data::detect,
         open: perf_data::open,
+    },
+    // Before Perfetto, whose packets begin with the same tag.
+    Reader {
+        kind: Kind::Pprof,
+        detect: pprof::detect,
+        open: pprof::open,
     },
     Reader {
         kind: Kind::Perfetto,

@@ -8,6 +8,9 @@ use kasuri_model::{
 };
 use std::collections::HashMap;
 
+/// Most ns that the samples of a file may weigh together.
+const WEIGHTS_MAX: i64 = 1 << 61;
+
 /// A row of [`kasuri_model::CodeFrames`].
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct CodeFrame {
@@ -204,6 +207,8 @@ pub(crate) fn add_samples(trace: &mut Trace, mut rows: Vec<Sample>, is_weighed: 
     // Stable: two samples at one instant stay in the order of the file.
     rows.sort_by_key(|row| (row.thread, row.time));
     let samples = &mut trace.samples;
+    // What a file claims beyond this is damage: no sum of weights may leave the range of times.
+    let (mut left, mut is_cut) = (WEIGHTS_MAX, false);
     for row in rows {
         samples.time.push(row.time);
         samples.thread.push(row.thread);
@@ -212,7 +217,14 @@ pub(crate) fn add_samples(trace: &mut Trace, mut rows: Vec<Sample>, is_weighed: 
         samples.is_complete.push(row.is_complete);
         samples.path.push(row.path);
         if is_weighed {
-            samples.weight.push(row.weight);
+            let weight = row.weight.0.clamp(0, left);
+            left -= weight;
+            samples.weight.push(Duration(weight));
+            is_cut |= weight < row.weight.0;
         }
+    }
+    if is_cut {
+        let missing = "samples claim more time than 73 years together: what is beyond is left out";
+        trace.info.missing.push(missing.to_owned());
     }
 }

@@ -85,6 +85,11 @@ pub(crate) fn open<'a>(
     add_known(&data, &mut opened.setup, until);
     if is_profile {
         add_sampled(&stacks, &mut opened.setup);
+        if opened.setup.root_pids.is_empty() {
+            // Nothing else mentions threads, so of a whole system all processes are what was recorded.
+            let pids: HashSet<i32> = opened.setup.known.iter().map(|known| known.pid).collect();
+            opened.setup.root_pids = pids.into_iter().collect();
+        }
     }
     opened.realtime_offset_ns =
         (data.features.clock_data).map(|(real, own)| (real as i64).wrapping_sub(own as i64));

@@ -158,3 +158,32 @@ fn damaged_profiles_do_no_harm() {
         }
     }
 }
+
+/// `perf record -a`: no process was asked for, and nothing but samples tells of threads. All are kept.
+#[test]
+fn samples_of_the_whole_system_are_kept() {
+    let mut bytes = golden("clock.data");
+    // PERF_RECORD_THREAD_MAP with one thread, which is -1 for the whole system: type, misc, size, number, thread.
+    let head = [73, 0, 0, 0, 0, 0, 40, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+    let at = bytes
+        .windows(head.len())
+        .position(|part| part == head)
+        .unwrap()
+        + head.len();
+    bytes[at..at + 8].fill(0xff);
+    // It is not about the program that was started meanwhile.
+    let name = b"profile\0";
+    let found: Vec<usize> = (0..bytes.len() - 8)
+        .filter(|&at| bytes[at..].starts_with(name))
+        .collect();
+    found
+        .iter()
+        .for_each(|&at| bytes[at..at + 8].copy_from_slice(b"sleep\0\0\0"));
+    let trace = trace("clock.data", &bytes, None);
+    assert_eq!(trace.info.root_pid, 0);
+    assert_eq!(
+        trace.samples.time.len(),
+        expected("clock.expected.json").as_array().unwrap().len()
+    );
+    assert!(trace.processes.iter().all(|process| process.is_target));
+}

@@ -28,9 +28,10 @@ fn share(flame: &Flame, ns: i64) -> f64 {
 
 /// As a table: total and own share, and the functions, indented where callers have more than one of them.
 pub fn text(flame: &Flame, width: usize) -> String {
-    let class = match flame.class {
-        "" => "on-CPU time".into(),
-        class => format!("{} (class of the account)", class.replace('_', " ")),
+    let class = match (flame.class, flame.blocked) {
+        ("", false) => "on-CPU time".into(),
+        ("", true) => "blocked time".into(),
+        (class, _) => format!("{} (class of the account)", class.replace('_', " ")),
     };
     let mut out = format!(
         "{} of {class}\n\n   TOTAL     SELF  FUNCTION\n",
@@ -122,9 +123,10 @@ pub fn svg(flame: &Flame) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"monospace\" font-size=\"11\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n<text x=\"4\" y=\"13\">{} {}</text>\n",
         duration(flame.ns as f64),
-        match flame.class {
-            "" => "on a CPU".into(),
-            class => escape(&class.replace('_', " ")),
+        match (flame.class, flame.blocked) {
+            ("", false) => "on a CPU".into(),
+            ("", true) => "blocked".into(),
+            (class, _) => escape(&class.replace('_', " ")),
         }
     );
     // Where the next box of each depth begins.

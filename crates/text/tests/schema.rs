@@ -139,6 +139,41 @@ fn schema_objects_to_what_it_should() {
 }
 
 #[test]
+fn flame_schema_describes_all_that_is_printed() {
+    use kasuri_analyze::account::Class;
+    use kasuri_analyze::call_paths::{FlameOptions, flame};
+    let schema = schema_of("flame");
+    let found = |value: &Value| {
+        let mut found = Vec::new();
+        violations(&schema, &schema, value, "$", &mut found);
+        found
+    };
+    let classes = Class::ALL.into_iter().map(Some).chain([None]);
+    for (class, blocked) in classes.flat_map(|class| [(class, false), (class, true)]) {
+        let options = FlameOptions {
+            class,
+            blocked,
+            ..FlameOptions::default()
+        };
+        let tree = printed(&flame(&common::sampled(), &options));
+        assert_eq!(found(&tree), Vec::<String>::new(), "{class:?}");
+    }
+    let good = printed(&flame(&common::sampled(), &FlameOptions::default()));
+    assert!(good["nodes"].as_array().unwrap().len() > 2);
+    for (at, value) in [
+        ("/schema", json!("kasuri.flame/2")),
+        ("/class", json!("play")),
+        ("/nodes/0/ns", json!(-1)),
+        ("/nodes/0/frame/line", json!("7")),
+        ("/nodes/0/frame", json!({"function": "main"})),
+    ] {
+        let mut bad = good.clone();
+        *bad.pointer_mut(at).unwrap() = value;
+        assert!(!found(&bad).is_empty(), "{at}");
+    }
+}
+
+#[test]
 fn comparison_schema_describes_all_that_is_printed() {
     let schema = schema_of("compare");
     let found = |value: &Value| {

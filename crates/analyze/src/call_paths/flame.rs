@@ -24,8 +24,10 @@ pub struct FlameOptions {
     pub options: Options,
     /// CPU time of this class of the account, by what explains it; none: all time on a CPU.
     pub class: Option<Class>,
-    /// Threads with this id; none: all. Of a class: what the code of these threads explains.
+    /// Threads with this id; none: all. Of a class: the part that the code of these threads explains.
     pub tid: Option<i32>,
+    /// Without a class: the time that threads were blocked instead of that on a CPU.
+    pub blocked: bool,
     /// Begin with the innermost functions.
     pub inverted: bool,
 }
@@ -35,8 +37,10 @@ pub struct FlameOptions {
 pub struct Flame {
     /// [`FLAME_SCHEMA`].
     pub schema: &'static str,
-    /// Class of the account; "" for time on a CPU.
+    /// Class of the account; "" for the time that threads were on a CPU, or blocked.
     pub class: &'static str,
+    /// The time that threads were blocked: asleep, in uninterruptible sleep, stopped, idle or dead.
+    pub blocked: bool,
     /// The time that the tree is about.
     pub ns: i64,
     /// No sample with a call path stands for it.
@@ -67,11 +71,12 @@ pub fn flame(trace: &Trace, options: &FlameOptions) -> Flame {
     let mut out = Flame {
         schema: FLAME_SCHEMA,
         class: options.class.map_or("", Class::key),
+        blocked: options.blocked && options.class.is_none(),
         ..Flame::default()
     };
     let times = match options.class {
         Some(class) => of_class(&cut, &cover, class, options.tid, &mut out),
-        None => on_cpu(&cut, &cover, options.tid, &mut out),
+        None => of_states(&cut, &cover, options, &mut out),
     };
     let sampled: i64 = times.iter().map(|time| time.ns).sum();
     out.ns = sampled + out.unsampled_ns + out.without_code_ns;
@@ -99,8 +104,22 @@ fn of_class(
     times
 }
 
-fn on_cpu(cut: &Cut<'_>, cover: &Cover, tid: Option<i32>, out: &mut Flame) -> Vec<PathTime> {
-    let trace = cut.trace;
+/// Time on a CPU, or blocked.
+fn of_states(
+    cut: &Cut<'_>,
+    cover: &Cover,
+    options: &FlameOptions,
+    out: &mut Flame,
+) -> Vec<PathTime> {
+    let (trace, tid, blocked) = (cut.trace, options.tid, options.blocked);
+    let is_meant = |state: ThreadState| match blocked {
+        true => state.is_blocked(),
+        false => state == ThreadState::Running,
+    };
+    let is_sample_meant = |kind: SampleKind| match blocked {
+        true => kind.is_wait(),
+        false => kind == SampleKind::OnCpu,
+    };
     let mut by_path: QuickMap<PathIx, i64> = QuickMap::default();
     let is_wanted = |t: &ThreadIx| tid.is_none_or(|tid| trace.threads[t.ix()].tid == tid);
     let weights = trace
@@ -112,15 +131,14 @@ fn on_cpu(cut: &Cut<'_>, cover: &Cover, tid: Option<i32>, out: &mut Flame) -> Ve
             for row in trace.samples_of(thread) {
                 let ns = weights.sample[row].ns();
                 match s.path[row] {
-                    _ if s.kind[row] != SampleKind::OnCpu => {}
+                    _ if !is_sample_meant(s.kind[row]) => {}
                     PathIx::NONE => out.unsampled_ns += ns,
                     path => *by_path.entry(path).or_default() += ns,
                 }
             }
             continue;
         }
-        let running = |row: &kasuri_model::StateRow| row.state == ThreadState::Running;
-        for row in trace.states_of(thread).filter(running) {
+        for row in trace.states_of(thread).filter(|row| is_meant(row.state)) {
             let (from, to) = (row.start.max(cut.from), row.end.min(cut.to));
             for (owner, length) in cover.between(thread, from, to) {
                 let path = owner.sample().map(|row| trace.samples.path[row]);
@@ -134,7 +152,7 @@ fn on_cpu(cut: &Cut<'_>, cover: &Cover, tid: Option<i32>, out: &mut Flame) -> Ve
     let time = |(path, ns)| PathTime {
         path,
         ns,
-        is_wait: false,
+        is_wait: blocked,
     };
     let mut times: Vec<PathTime> = by_path.into_iter().map(time).collect();
     times.sort_by_key(|time| time.path);

@@ -121,6 +121,34 @@ fn a_tree_has_each_function_below_its_callers() {
     };
     assert_eq!(flame(&trace, &class).ns, 601);
     assert_eq!(tree(&trace, &class)[2], row(2, "b", 501, 501));
+    // All of it is explained by the late thread, in each part of the range.
+    let of = |tid, range: Option<std::ops::Range<i64>>| {
+        let options = Options {
+            range: range.map(|r| Time(r.start)..Time(r.end)),
+            ..Options::default()
+        };
+        let options = FlameOptions {
+            options,
+            tid,
+            ..class.clone()
+        };
+        flame(&trace, &options).ns
+    };
+    assert_eq!([of(Some(10), None), of(Some(11), None)], [0, 601]);
+    let parts = [of(Some(11), Some(0..700)), of(Some(11), Some(700..1200))];
+    assert_eq!(
+        (parts.iter().sum::<i64>(), of(Some(10), Some(0..700))),
+        (601, 0)
+    );
+    assert!(parts[0] > 0 && parts[1] > 0, "{parts:?}");
+    // 10 was blocked for 600 at the barrier, and nobody knows in which call.
+    let blocked = FlameOptions {
+        blocked: true,
+        tid: Some(10),
+        ..FlameOptions::default()
+    };
+    let waited = flame(&trace, &blocked);
+    assert_eq!((waited.ns, waited.blocked), (600, true));
 }
 
 /// 10 works 0..400, waits at a barrier 400..1000 for 11, which works to 1000 and is in the barrier itself for 1 ns.

@@ -19,18 +19,22 @@ Examples:
   kasuri flame run.kasuri
   kasuri flame --invert run.kasuri                         innermost functions first
   kasuri flame --loss lock_wait run.kasuri                 where threads wait for locks
+  kasuri flame --blocked --thread 4712 run.kasuri          the calls in which a thread was blocked
   kasuri flame --format svg -o run.svg run.kasuri
   kasuri flame --format folded run.kasuri | flamegraph.pl > run.svg")]
 pub struct Args {
     #[command(flatten)]
     input: Input,
     /// Show what explains this class of the account
-    #[arg(long, value_name = "CLASS", value_parser = class_keys(), conflicts_with = "thread")]
+    #[arg(long, value_name = "CLASS", value_parser = class_keys())]
     loss: Option<String>,
     /// Analyse only this range, counted from the recording's start: 1.5s..2s, 100ms.., ..20%
     #[arg(long, value_name = "A..B")]
     range: Option<TimeRange>,
-    /// Show this thread only
+    /// Show the time that threads were blocked, by the calls that they were blocked in
+    #[arg(long, conflicts_with = "loss")]
+    blocked: bool,
+    /// Show this thread only; with --loss what its code explains
     #[arg(long, value_name = "TID")]
     thread: Option<i32>,
     /// Begin with the innermost functions
@@ -72,6 +76,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             "{name}: no thread {tid}; `kasuri stat --section threads {name}` lists them"
         );
     }
+    if trace.is_weighed() && !args.blocked {
+        let has_waits_only = !(trace.samples.kind).contains(&kasuri_model::SampleKind::OnCpu);
+        anyhow::ensure!(
+            !has_waits_only,
+            "{name}: a profile of waits, without time on a CPU; needed `kasuri flame --blocked {name}`"
+        );
+    }
     let key = args.loss.as_deref();
     let options = FlameOptions {
         options: range::options(&trace, args.range, args.all)?,
@@ -79,6 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             .into_iter()
             .find(|class| Some(class.key()) == key),
         tid: args.thread,
+        blocked: args.blocked,
         inverted: args.invert,
     };
     let flame = call_paths::flame(&trace, &options);

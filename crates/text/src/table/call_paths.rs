@@ -272,9 +272,10 @@ pub(crate) fn short_name(name: &str) -> String {
             '<' => depth += 1,
             // A `>` without its `<` is that of `->` or of an operator, and stays.
             '>' if depth > 0 => depth -= 1,
-            // Parameters: the name is over, but for `operator()`.
+            // Parameters: the name is over, but for `operator()`, and for Go's methods: `sync.(*Mutex).Lock`.
             '(' if depth == 0
                 && !plain.ends_with("operator")
+                && !plain.ends_with('.')
                 && !plain.is_empty()
                 && !plain.ends_with("::") =>
             {
@@ -356,6 +357,7 @@ mod tests {
             ("(anonymous namespace)::run(int)", "run"),
             ("Less::operator()(int, int) const", "Less::operator()"),
             ("main._omp_fn.0", "main._omp_fn.0"),
+            ("sync.(*Mutex).Unlock", "sync.(*Mutex).Unlock"),
         ] {
             assert_eq!(short_name(name), short, "{name}");
         }

@@ -93,10 +93,12 @@ fn run_text(s: &Summary) -> String {
         false => format!(" ({})", machine.join(", ")),
     };
     let (wall, exit) = (duration(s.wall_ns as f64), exit_text(s.exit_status));
-    format!(
-        "{wall} on {}{exit}{machine}",
-        plural(s.n_cpus.into(), "CPU")
-    )
+    // A trace that says nothing of CPUs.
+    let cpus = match s.n_cpus {
+        0 => String::new(),
+        n => format!(" on {}", plural(n.into(), "CPU")),
+    };
+    format!("{wall}{cpus}{exit}{machine}")
 }
 
 /// How far the recording can be trusted, and what it cost.
