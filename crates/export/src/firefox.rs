@@ -6,7 +6,8 @@
 //! | recording | profile |
 //! |---|---|
 //! | kernel states of a thread | samples, each with a stack of one frame, the state, and the CPU time before it |
-//! | samples of call paths | samples inside the states, each up to the next one or the next state |
+//! | samples of call paths | samples inside the states, each for exactly the time that it stands for |
+//! | modules and source files | resources (libraries) and sources of functions |
 //! | slices, waits, instants, wake-ups, system calls | markers |
 //! | counters | counters |
 //!
@@ -17,10 +18,11 @@ use crate::Exported;
 use crate::args::ArgCursor;
 use crate::json::{self, Decimal, Millis};
 use crate::samples;
+use kasuri_analyze::call_paths::{Cover, Whereabouts, state_parts};
 use kasuri_model::label;
 use kasuri_model::{
-    ArgValue, FrameKind, InstantIx, KernelSpanKind, SampleKind, SliceIx, SliceKind, ThreadIx,
-    ThreadState, Time, Trace,
+    ArgValue, FrameKind, InstantIx, KernelSpanKind, PathIx, SampleKind, SliceIx, SliceKind, StrIx,
+    ThreadIx, ThreadState, Time, Trace,
 };
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::{Value, json};
@@ -51,6 +53,9 @@ const INSTANT: usize = N_STATES + label::KINDS.len();
 const KERNEL: usize = INSTANT + 1;
 const WAKEUP: usize = INSTANT + 2;
 
+/// A library among the types of resources.
+const LIBRARY: u32 = 1;
+
 /// Strings that follow the recording's in `stringArray`; behind them stand the names of states, then those of kinds.
 const OWN_STRINGS: [&str; 3] = ["", "wake-up", "slice"];
 
@@ -62,6 +67,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     let records = Cell::new(0);
     let profile = Profile {
         trace,
+        cover: Cover::new(trace),
         records: &records,
         wakes: by_thread(&trace.wakeups.wakee),
         spans: by_thread(&trace.kernel_spans.thread),
@@ -218,7 +224,7 @@ fn shared(trace: &Trace) -> Value {
     strings.extend(STATES.iter().map(|&(state, _)| label::state(state)));
     strings.extend(label::KINDS.iter().map(|&kind| label::kind(kind)));
     strings.extend(code.strings.iter().map(String::as_str));
-    let n_stacks = code.stack_frame.len();
+    let (n_stacks, n_sources) = (code.stack_frame.len(), code.files.len());
     json!({
         "stackTable": {"frame": code.stack_frame, "prefixOffset": code.prefix_offset, "length": n_stacks},
         "frameTable": {
@@ -230,12 +236,18 @@ fn shared(trace: &Trace) -> Value {
         },
         "funcTable": {
             "name": code.name, "isJS": func(false.into()), "relevantForJS": func(false.into()),
-            "resource": func((-1).into()), "source": func(Value::Null), "lineNumber": func(Value::Null),
+            "resource": code.resource, "source": code.source, "lineNumber": func(Value::Null),
             "columnNumber": func(Value::Null), "originalLocation": func(Value::Null), "length": n_funcs,
         },
-        "resourceTable": {"length": 0, "name": [], "host": [], "type": []},
+        "resourceTable": {
+            "length": code.modules.len(), "name": code.modules, "host": vec![Value::Null; code.modules.len()],
+            "type": vec![LIBRARY; code.modules.len()],
+        },
         "nativeSymbols": {"libIndex": [], "address": [], "name": [], "functionSize": [], "length": 0},
-        "sources": {"length": 0, "id": [], "filename": [], "startLine": [], "startColumn": [], "sourceMapURL": [], "content": []},
+        "sources": {
+            "length": n_sources, "id": vec![Value::Null; n_sources], "filename": code.files, "startLine": vec![1; n_sources],
+            "startColumn": vec![1; n_sources], "sourceMapURL": vec![Value::Null; n_sources], "content": vec![Value::Null; n_sources],
+        },
         "sourceLocationTable": {"source": [], "line": [], "column": [], "length": 0},
         "stringArray": strings,
     })
@@ -251,8 +263,25 @@ struct Code {
     line: Vec<Option<u32>>,
     /// Of functions: positions in `stringArray`.
     name: Vec<usize>,
+    /// Of functions: rows of `modules`; -1: none.
+    resource: Vec<i64>,
+    /// Of functions: rows of `files`.
+    source: Vec<Option<usize>>,
+    /// Positions of paths in `stringArray`.
+    modules: Vec<usize>,
+    files: Vec<usize>,
     /// Names of functions, behind all other strings.
     strings: Vec<String>,
+}
+
+/// The row of a path in a table of paths, new where it is not there yet; none for no path.
+fn row_of(path: StrIx, rows: &mut HashMap<StrIx, usize>, table: &mut Vec<usize>) -> Option<usize> {
+    path.is_some().then(|| {
+        *rows.entry(path).or_insert_with(|| {
+            table.push(path.ix());
+            table.len() - 1
+        })
+    })
 }
 
 impl Code {
@@ -265,6 +294,10 @@ impl Code {
             func: (0..N_STATES).collect(),
             line: vec![None; N_STATES],
             name: (first_name..first_name + N_STATES).collect(),
+            resource: vec![-1; N_STATES],
+            source: vec![None; N_STATES],
+            modules: Vec::new(),
+            files: Vec::new(),
             strings: Vec::new(),
         };
         if !trace.samples.time.is_empty() {
@@ -278,13 +311,18 @@ impl Code {
     fn add_frames(&mut self, trace: &Trace, first_name: usize) {
         let f = &trace.frames;
         let mut functions = HashMap::new();
+        let (mut modules, mut files) = (HashMap::new(), HashMap::new());
         for row in 0..f.function.len() {
             let next = N_STATES + functions.len();
-            let key = (f.function[row], f.module[row], f.address[row]);
+            let key = (f.function[row], f.module[row], f.address[row], f.file[row]);
             let func = *functions.entry(key).or_insert(next);
             if func == next {
                 self.name.push(first_name + self.strings.len());
                 self.strings.push(samples::frame_name(trace, row));
+                let module = row_of(f.module[row], &mut modules, &mut self.modules);
+                self.resource.push(module.map_or(-1, |row| row as i64));
+                self.source
+                    .push(row_of(f.file[row], &mut files, &mut self.files));
             }
             self.func.push(func);
             self.line.push((f.line[row] > 0).then_some(f.line[row]));
@@ -328,11 +366,30 @@ fn of_thread<'a>(
 /// The source of all threads and counters.
 struct Profile<'a> {
     trace: &'a Trace,
+    /// The time that each sample stands for.
+    cover: Cover,
     /// Markers and counter values written so far.
     records: &'a Cell<u64>,
     /// Rows of wake-ups and of kernel spans, sorted by their thread.
     wakes: Vec<u32>,
     spans: Vec<u32>,
+}
+
+/// A stretch of a thread's time with one stack.
+struct Point {
+    time: Time,
+    ns: i64,
+    is_on_cpu: bool,
+    /// Row of the table of stacks.
+    stack: usize,
+}
+
+/// The row of a call path in the table of stacks; of a state where no path is known.
+fn stack_of(path: PathIx, state: ThreadState) -> usize {
+    match path.is_some() {
+        true => N_STATES + path.ix(),
+        false => state as usize,
+    }
 }
 
 /// A row of the marker table.
@@ -497,19 +554,16 @@ impl Profile<'_> {
             weight_type: "tracing-ms",
             ..Samples::default()
         };
-        let points = self.points_of_samples(ix);
         // CPU time of the stretch before the next sample.
         let mut on_cpu_ns = None;
-        for (i, &(start, state, stack)) in points.iter().enumerate() {
-            let end = points.get(i + 1).map_or(row.alive.end, |next| next.0);
-            let ns = (end - start).ns();
-            out.stack.push(Some(stack));
-            out.time.push(self.at(start));
-            out.weight.push(Decimal(ns));
+        for point in self.points_of_samples(ix) {
+            out.stack.push(Some(point.stack));
+            out.time.push(self.at(point.time));
+            out.weight.push(Decimal(point.ns));
             out.thread_cpu_delta.push(on_cpu_ns);
-            on_cpu_ns = Some(if state == ThreadState::Running { ns } else { 0 });
+            on_cpu_ns = Some(if point.is_on_cpu { point.ns } else { 0 });
         }
-        if !points.is_empty() {
+        if !out.stack.is_empty() {
             out.stack.push(None);
             out.time.push(self.at(row.alive.end));
             out.weight.push(Decimal(0));
@@ -519,41 +573,40 @@ impl Profile<'_> {
         out
     }
 
-    /// When the thread's stack changes, with its state and the stack from then on: states, and the samples inside them.
-    fn points_of_samples(&self, ix: ThreadIx) -> Vec<(Time, ThreadState, usize)> {
-        let (trace, row) = (self.trace, &self.trace.threads[ix.ix()]);
-        let states = row.states.start as usize..row.states.end as usize;
-        let starts = &trace.states.start[states.clone()];
-        let states = &trace.states.state[states];
-        let points = starts.iter().zip(states);
-        let mut points: Vec<_> = points.map(|(&t, &s)| (t, s, s as usize)).collect();
-        let s = &trace.samples;
-        for i in trace.samples_of(ix) {
-            if s.kind[i] == SampleKind::Waker || !s.path[i].is_some() {
-                continue;
-            }
-            let mut time = s.time[i].min(row.alive.end);
-            let mut next = starts.partition_point(|&start| start <= time);
-            let is_running = next > 0 && states[next - 1] == ThreadState::Running;
-            // It was taken on the way to sleep: it tells of the wait that begins next.
-            if s.kind[i] == SampleKind::Blocked && is_running && next < starts.len() {
-                time = starts[next];
-                next += 1;
-            }
-            let state = next
-                .checked_sub(1)
-                .map_or(ThreadState::Unknown, |i| states[i]);
-            points.push((time, state, N_STATES + s.path[i].ix()));
+    /// When the thread's stack changes: states, and inside them the call paths that samples say. The samples of a profile with weights of its own are
+    /// points, which weigh what it says.
+    fn points_of_samples(&self, ix: ThreadIx) -> Vec<Point> {
+        let (trace, s) = (self.trace, &self.trace.samples);
+        if trace.is_weighed() {
+            let own = trace
+                .samples_of(ix)
+                .filter(|&row| s.kind[row] != SampleKind::Waker);
+            let point = |row: usize| {
+                let is_on_cpu = s.kind[row] == SampleKind::OnCpu;
+                let state = if is_on_cpu {
+                    ThreadState::Running
+                } else {
+                    ThreadState::Sleeping
+                };
+                Point {
+                    time: s.time[row],
+                    ns: s.weight[row].ns(),
+                    is_on_cpu,
+                    stack: stack_of(s.path[row], state),
+                }
+            };
+            return own.map(point).collect();
         }
-        points.sort_by_key(|point| point.0);
-        // A call path says more than the state that begins with it.
-        let begins = |p: &[(Time, ThreadState, usize)]| {
-            p[0].0 == p[1].0 && p[0].2 < N_STATES && p[1].2 >= N_STATES
+        let point = |part: kasuri_analyze::call_paths::StatePart| Point {
+            time: part.from,
+            ns: part.length().ns(),
+            is_on_cpu: part.state == ThreadState::Running,
+            stack: match part.at {
+                Whereabouts::At(path) => stack_of(path, part.state),
+                _ => part.state as usize,
+            },
         };
-        let hidden: Vec<bool> = points.windows(2).map(begins).collect();
-        let mut hidden = hidden.into_iter();
-        points.retain(|_| !hidden.next().unwrap_or(false));
-        points
+        state_parts(trace, &self.cover, ix).map(point).collect()
     }
 
     /// The position in `stringArray` of a kind's name, for slices without a name.

@@ -11,13 +11,16 @@
 //! ```
 //!
 //! A frame is a slice; while the thread does not run, the innermost frame is the kernel state in brackets, so the
-//! flame graph separates work from waiting. The sampled profiles of a thread are `(on CPU)`, where a sample weighs the
-//! period it was taken with (1 each where the recording says none), and `(waits)`, where each weighs 1. Critical sections need not nest and are left out. Events are made and
-//! written one by one; memory does not grow with the recording.
-use crate::samples::{self, Period};
+//! flame graph separates work from waiting. The sampled profiles of a thread are `(on CPU)` and `(waits)`: stacks in order of time, each with the
+//! time that it stands for, to the nanosecond; what no sample stands for is `[no call path]`. Together they weigh as much as the thread ran and was blocked. Critical sections need not nest and are left out. Events are made and
+//! written one by one; memory is that of the samples of one thread, and of the time that each sample stands for.
+use crate::samples;
 use crate::{Exported, json};
+use kasuri_analyze::call_paths::{Cover, TimeOf, Whereabouts, state_parts};
 use kasuri_model::label;
-use kasuri_model::{SampleKind, SliceIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace};
+use kasuri_model::{
+    PathIx, SampleKind, SliceIx, SliceKind, StrIx, ThreadIx, ThreadState, Time, Trace,
+};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -33,7 +36,7 @@ const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
     let (records, n_holds) = (Cell::new(0), Cell::new(0));
     let frames = Frames::new(trace);
-    let period = Period::new(trace);
+    let cover = Cover::new(trace);
     let file = File {
         schema: SCHEMA,
         exporter: "kasuri",
@@ -47,7 +50,7 @@ pub fn write<W: Write>(trace: &Trace, out: W) -> io::Result<Exported> {
         profiles: Profiles {
             trace,
             frames: &frames,
-            period: &period,
+            cover: &cover,
             records: &records,
             n_holds: &n_holds,
         },
@@ -129,14 +132,14 @@ struct Sampled<'a> {
 /// Stacks of samples, made while they are written: positions of frames, outermost first.
 struct Stacks<'a> {
     of: &'a Profiles<'a>,
-    rows: Vec<usize>,
+    /// None: no path is known.
+    paths: Vec<PathIx>,
 }
 
 impl Serialize for Stacks<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (trace, frames) = (self.of.trace, self.of.frames);
-        serializer.collect_seq(self.rows.iter().map(|&row| {
-            let path = trace.samples.path[row];
+        serializer.collect_seq(self.paths.iter().map(|&path| {
             let code = samples::outermost_first(trace, path);
             let mut stack: Vec<usize> = code.iter().map(|row| frames.code + row).collect();
             if stack.is_empty() {
@@ -272,7 +275,7 @@ impl Frames {
 struct Profiles<'a> {
     trace: &'a Trace,
     frames: &'a Frames,
-    period: &'a Period,
+    cover: &'a Cover,
     /// Events and samples written so far.
     records: &'a Cell<u64>,
     /// Critical sections left out so far.
@@ -290,10 +293,10 @@ impl Serialize for Profiles<'_> {
                 seq.serialize_element(&self.profile(name, Some(ix)))?;
                 is_empty = false;
             }
-            for waits in [false, true] {
-                let rows = self.samples(ix, waits);
+            for of in [TimeOf::OnCpu, TimeOf::Blocked] {
+                let rows = self.samples(ix, of);
                 if !rows.is_empty() {
-                    seq.serialize_element(&self.sampled(ix, waits, rows))?;
+                    seq.serialize_element(&self.sampled(ix, of, rows))?;
                     is_empty = false;
                 }
             }
@@ -315,34 +318,57 @@ impl Profiles<'_> {
         is_target && !thread.states.is_empty()
     }
 
-    /// Samples of a thread: of its waits, or while it ran.
-    fn samples(&self, ix: ThreadIx, waits: bool) -> Vec<usize> {
-        let kind = &self.trace.samples.kind;
-        let is_meant = |&row: &usize| match waits {
-            true => kind[row].is_wait(),
-            false => kind[row] == SampleKind::OnCpu,
-        };
-        self.trace.samples_of(ix).filter(is_meant).collect()
+    /// Where a thread ran or was blocked and for how long, ns, in order of time. Nothing in a recording without samples, and nothing of a stranger that has none.
+    fn samples(&self, ix: ThreadIx, of: TimeOf) -> Vec<(PathIx, i64)> {
+        let (trace, s) = (self.trace, &self.trace.samples);
+        let own = trace.samples_of(ix);
+        if trace.is_weighed() {
+            let is_meant = |&row: &usize| match of {
+                TimeOf::OnCpu => s.kind[row] == SampleKind::OnCpu,
+                _ => s.kind[row].is_wait(),
+            };
+            let row = |row: usize| (s.path[row], s.weight[row].ns());
+            return own.filter(is_meant).map(row).collect();
+        }
+        let process = trace.threads[ix.ix()].process;
+        let is_target = trace
+            .processes
+            .get(process.ix())
+            .is_some_and(|p| p.is_target);
+        if s.time.is_empty() || (own.is_empty() && !is_target) {
+            return Vec::new();
+        }
+        let mut out: Vec<(PathIx, i64)> = Vec::new();
+        for part in state_parts(trace, self.cover, ix).filter(|part| part.of() == Some(of)) {
+            let path = match part.at {
+                Whereabouts::At(path) => path,
+                _ => PathIx::NONE,
+            };
+            let ns = part.length().ns();
+            match out.last_mut() {
+                Some(last) if last.0 == path => last.1 += ns,
+                _ => out.push((path, ns)),
+            }
+        }
+        out
     }
 
     /// The profile of a thread's samples.
-    fn sampled(&self, ix: ThreadIx, waits: bool, rows: Vec<usize>) -> Sampled<'_> {
-        let of = if waits { "waits" } else { "on CPU" };
-        let is_time = !waits && !self.period.is_unknown();
-        let s = &self.trace.samples;
-        let weigh = |&row: &usize| match is_time {
-            true => self.period.at(s.time[row], s.cpu[row]),
-            false => 1,
+    fn sampled(&self, ix: ThreadIx, of: TimeOf, rows: Vec<(PathIx, i64)>) -> Sampled<'_> {
+        let of = if of == TimeOf::OnCpu {
+            "on CPU"
+        } else {
+            "waits"
         };
-        let weights: Vec<i64> = rows.iter().map(weigh).collect();
+        let (paths, weights): (Vec<PathIx>, Vec<i64>) = rows.into_iter().unzip();
         let tid = self.trace.threads[ix.ix()].tid;
         Sampled {
             kind: "sampled",
             name: format!("{} {tid} ({of})", label::thread(self.trace, ix)),
-            unit: if is_time { "nanoseconds" } else { "none" },
+            unit: "nanoseconds",
             start_value: 0,
-            end_value: (weights.iter()).fold(0, |sum: i64, &w| sum.saturating_add(w)),
-            samples: Stacks { of: self, rows },
+            end_value: weights.iter().sum(),
+            samples: Stacks { of: self, paths },
             weights,
         }
     }

@@ -487,7 +487,7 @@ fn stacks(profile: &Value, thread: usize) -> Vec<(i64, String, i64, Option<i64>)
 }
 
 #[test]
-fn firefox_samples_are_the_models_inside_the_states() {
+fn firefox_samples_stand_for_exact_times_inside_the_states() {
     let profile = exported(&sampled());
     assert_eq!(violations(&profile), [""; 0]);
     let row = |time, stack: &str, weight, cpu| (time, stack.to_owned(), weight, cpu);
@@ -495,13 +495,13 @@ fn firefox_samples_are_the_models_inside_the_states() {
         stacks(&profile, 1),
         [
             row(0, "unknown", 100, None),
-            row(100, "running", 50, Some(0)),
-            row(150, "main;_ZN4work3runEv", 100, Some(50)),
-            row(250, "main;do_spin", 100, Some(100)),
-            row(350, "main;_ZN4work3runEv", 50, Some(100)),
-            row(400, "preempted", 100, Some(50)),
-            row(500, "running", 500, Some(0)),
-            row(1000, "", 0, Some(500)),
+            row(100, "main;_ZN4work3runEv", 100, Some(0)),
+            row(200, "main;do_spin", 100, Some(100)),
+            row(300, "main;_ZN4work3runEv", 100, Some(100)),
+            row(400, "preempted", 100, Some(100)),
+            row(500, "main;_ZN4work3runEv", 200, Some(0)),
+            row(700, "running", 300, Some(200)),
+            row(1000, "", 0, Some(300)),
         ]
     );
     let worker: Vec<String> = stacks(&profile, 2).into_iter().map(|row| row.1).collect();

@@ -392,6 +392,12 @@ fn perfetto_samples_are_the_models() {
             sample(850, 101, nameless),
         ]
     );
+    // On CPU 0, in order of time, each sample with the time that it stands for: 150, 250 (both threads), 350, 550, 850, 950.
+    let counts: Vec<u64> = (packets(&sampled()).iter())
+        .flat_map(|p| p.messages(66))
+        .map(|s| s.number(6).unwrap())
+        .collect();
+    assert_eq!(counts, [100, 200, 700, 1400, 400, 900, 1100]);
     let done = kasuri_export::perfetto::write(&sampled(), &mut Vec::new()).unwrap();
     let waits = "call paths of waits and wake-ups".to_owned();
     assert!(done.left_out.contains(&waits), "{:?}", done.left_out);

@@ -97,6 +97,15 @@ pub fn folded(flame: &Flame) -> String {
             let _ = writeln!(out, "{} {}", open.join(";"), node.self_ns);
         }
     }
+    // So that all lines add up to the time.
+    for (ns, what) in [
+        (flame.unsampled_ns, "[without a sample]"),
+        (flame.without_code_ns, "[no code to sample]"),
+    ] {
+        if ns > 0 {
+            let _ = writeln!(out, "{what} {ns}");
+        }
+    }
     out
 }
 
@@ -238,7 +247,7 @@ mod tests {
     fn folded_stacks_have_own_times() {
         assert_eq!(
             folded(&flame()),
-            "main;run<a:b>(\"&\") 100\nmain;run<a:b>(\"&\");compress 500\nmain;run<a:b>(\"&\");write 300\n"
+            "main;run<a:b>(\"&\") 100\nmain;run<a:b>(\"&\");compress 500\nmain;run<a:b>(\"&\");write 300\n[without a sample] 100\n"
         );
     }
 

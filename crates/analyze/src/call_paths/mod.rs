@@ -39,7 +39,7 @@ pub use explained::{Explained, NamelessTime, UnsampledTime};
 pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};
 pub use hot::{HotPath, PathFrame};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
-pub use times::{ThreadTime, TimeOf, Whereabouts, thread_times};
+pub use times::{StatePart, ThreadTime, TimeOf, Whereabouts, state_parts, thread_times};
 
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};

@@ -5,7 +5,7 @@ use super::cover::{Cover, Owner};
 use super::join::Join;
 use super::sampled::Sampled;
 use crate::account::{Account, Class, Stretch};
-use kasuri_model::{PathIx, SampleKind, ThreadIx, ThreadState, Time, Trace};
+use kasuri_model::{Duration, PathIx, SampleKind, ThreadIx, ThreadState, Time, Trace};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -98,17 +98,68 @@ fn whereabouts(path: PathIx) -> Whereabouts {
     }
 }
 
+/// A part of a thread's time, in one state and at one call path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatePart {
+    /// When it begins.
+    pub from: Time,
+    /// When it ends.
+    pub to: Time,
+    /// The thread's state.
+    pub state: ThreadState,
+    /// Where the thread was; a thread that neither ran nor was blocked had no code.
+    pub at: Whereabouts,
+}
+
+impl StatePart {
+    /// The time that it is a part of; none: the thread neither ran nor was blocked.
+    pub fn of(&self) -> Option<TimeOf> {
+        match self.state {
+            ThreadState::Running => Some(TimeOf::OnCpu),
+            state if state.is_blocked() => Some(TimeOf::Blocked),
+            _ => None,
+        }
+    }
+
+    /// Its length.
+    pub fn length(&self) -> Duration {
+        self.to - self.from
+    }
+}
+
+/// The parts of a thread's time, in order and without gaps: its states, each cut where another sample begins to stand for it.
+pub fn state_parts<'a>(
+    trace: &'a Trace,
+    cover: &'a Cover,
+    thread: ThreadIx,
+) -> impl Iterator<Item = StatePart> + 'a {
+    trace.states_of(thread).flat_map(move |row| {
+        let mut from = row.start;
+        let has_code = row.state == ThreadState::Running || row.state.is_blocked();
+        cover
+            .between(thread, row.start, row.end)
+            .map(move |(owner, length)| {
+                let at = match has_code {
+                    true => place(trace, owner),
+                    false => Whereabouts::WithoutCode,
+                };
+                let part = StatePart {
+                    from,
+                    to: from + length,
+                    state: row.state,
+                    at,
+                };
+                from = part.to;
+                part
+            })
+    })
+}
+
 /// Adds the time that a thread ran or was blocked.
 fn add_states(trace: &Trace, cover: &Cover, thread: ThreadIx, rows: &mut Rows) {
-    for row in trace.states_of(thread) {
-        let of = match row.state {
-            ThreadState::Running => TimeOf::OnCpu,
-            state if state.is_blocked() => TimeOf::Blocked,
-            _ => continue,
-        };
-        for (owner, length) in cover.between(thread, row.start, row.end) {
-            let at = place(trace, owner);
-            rows.entry((of, thread, at)).or_default().0 += length.ns();
+    for part in state_parts(trace, cover, thread) {
+        if let Some(of) = part.of() {
+            rows.entry((of, thread, part.at)).or_default().0 += part.length().ns();
         }
     }
 }

@@ -283,6 +283,8 @@ pub struct PerfSample {
     pub tid: Option<u32>,
     #[prost(uint64, optional, tag = "4")]
     pub callstack_iid: Option<u64>,
+    #[prost(uint64, optional, tag = "6")]
+    pub timebase_count: Option<u64>,
     #[prost(uint32, optional, tag = "5")]
     pub cpu_mode: Option<u32>,
 }

@@ -2,7 +2,9 @@
 //!
 //! A packet names a call stack by number; a stack is a list of frames, outermost first; a frame names a function and a mapping. A
 //! number is the row of the model's table + 1, and a row is sent with the first sample that uses it. Mappings are numbered by their
-//! path; they have no addresses, since frames have names. Samples carry no weight in this format: importers count them.
+//! path; they have no addresses, since frames have names. Samples carry no weight in this format: importers count them. But each says how far its CPU's
+//! counter had come (`timebase_count`): that counter adds up the exact times that samples stand for, so a sample's time is the difference from the one before
+//! on its CPU.
 use super::packets::Packets;
 use super::proto::*;
 use crate::samples;
@@ -22,6 +24,7 @@ pub fn write<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<()
     };
     let mut is_first = true;
     let s = &trace.samples;
+    let counts = counts(trace);
     for row in (0..s.time.len()).filter(|&row| s.kind[row] == SampleKind::OnCpu) {
         let stack = table.stack(s.path[row]);
         let thread = &trace.threads[s.thread[row].ix()];
@@ -32,12 +35,31 @@ pub fn write<W: Write>(trace: &Trace, packets: &mut Packets<W>) -> io::Result<()
             tid: Some(thread.tid as u32),
             cpu_mode: Some(cpu_mode(trace, s.path[row])),
             callstack_iid: stack,
+            timebase_count: Some(counts[row]),
         };
         let pending = std::mem::take(&mut table.pending);
         packets.sample(s.time[row], sample, pending, is_first)?;
         is_first = false;
     }
     Ok(())
+}
+
+/// The time that on-CPU samples stand for, ns, added up by CPU in order of time; by row of the samples.
+fn counts(trace: &Trace) -> Vec<u64> {
+    let s = &trace.samples;
+    let weights = kasuri_analyze::call_paths::weigh(trace).sample;
+    let mut rows: Vec<usize> = (0..s.time.len())
+        .filter(|&row| s.kind[row] == SampleKind::OnCpu)
+        .collect();
+    rows.sort_by_key(|&row| (s.cpu[row], s.time[row]));
+    let (mut counts, mut last) = (vec![0; s.time.len()], (0, 0));
+    for row in rows {
+        let before = if last.0 == s.cpu[row] { last.1 } else { 0 };
+        let count = before + weights[row].ns().unsigned_abs();
+        counts[row] = count;
+        last = (s.cpu[row], count);
+    }
+    counts
 }
 
 /// Whether the innermost frame is the kernel's or the program's.
