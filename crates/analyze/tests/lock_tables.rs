@@ -19,6 +19,8 @@ struct Program {
     strings: Strings,
     streams: Vec<AnnotationVec>,
     cpus: Vec<Vec<Event>>,
+    /// More processes of one thread each: pid and name.
+    others: Vec<(i32, &'static str)>,
 }
 
 impl Program {
@@ -65,11 +67,20 @@ impl Program {
             ..KnownThread::default()
         };
         let ours = self.streams.iter().map(|s| (10, s.tid));
+        let others = self.others.iter().map(|&(pid, name)| KnownThread {
+            ppid: 10,
+            comm: name.to_owned(),
+            ..known((pid, pid))
+        });
         let setup = Setup {
             root_pids: vec![10],
             n_cpus: self.cpus.len(),
             recorded: (0..self.cpus.len() as u32).collect(),
-            known: ours.chain([(10, 10), (90, 90)]).map(known).collect(),
+            known: ours
+                .chain([(10, 10), (90, 90)])
+                .map(known)
+                .chain(others)
+                .collect(),
             span: Time(0)..Time(end),
             ..Setup::default()
         };
@@ -471,6 +482,52 @@ fn a_range_cuts_calls_and_leaves_out_those_beside_it() {
         .map(|k| (&*k.caller, k.wait_ns))
         .collect();
     assert_eq!(waits, [("read", 890), ("write", 500)]);
+}
+
+/// CPU 0: 10 from 0 to 1000, with the lock from 100 to 300. CPU 1: `cc1` (20) to 400, in a call from 100 to 200; `cc1` (30) to 700; `as`.
+#[test]
+fn processes_of_one_name_are_a_program() {
+    let mut p = Program {
+        others: vec![(20, "cc1"), (30, "cc1"), (40, "as")],
+        ..Program::default()
+    };
+    p.hold(10, 100, 300, A);
+    let write = p.strings.intern("write");
+    p.cpus = vec![
+        vec![switch(0, 0, Sleeping, 10), switch(1000, 10, Sleeping, 0)],
+        vec![
+            switch(0, 0, Sleeping, 20),
+            kernel(100, 20, What::SyscallEntry { name: write }),
+            kernel(200, 20, What::SyscallExit),
+            switch(400, 20, Sleeping, 30),
+            switch(700, 30, Sleeping, 40),
+            switch(1000, 40, Sleeping, 0),
+        ],
+    ];
+    let all = Options {
+        all_processes: true,
+        ..Options::default()
+    };
+    let l = locks(&p.load(1000), &all);
+    let rows: Vec<_> = (l.programs.iter())
+        .map(|p| (&*p.name, p.processes, p.cpu_ns, p.syscall_ratio))
+        .collect();
+    let expected = [
+        ("t10", 1, 1000, Some(0.0)),
+        ("cc1", 2, 700, Some(100.0 / 700.0)),
+        ("as", 1, 300, Some(0.0)),
+    ];
+    assert_eq!(rows, expected);
+    // Locks of which none was seen are not known; the kernel's own were not recorded.
+    let ratios: Vec<_> = l.programs.iter().map(|p| p.used.lock_ratio).collect();
+    assert_eq!(ratios, [Some(0.2), None, None]);
+    assert!(
+        l.programs
+            .iter()
+            .all(|p| p.kernel_contention_ratio.is_none())
+    );
+    // All that there is of one process is in the first lines.
+    assert!(in_the_kernel().locks(1000).programs.is_empty());
 }
 
 #[test]

@@ -111,6 +111,24 @@ pub struct OwnerRow {
     pub used: Use,
 }
 
+/// All processes of one name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ProgramRow {
+    /// Their name: of what was executed last.
+    pub name: String,
+    /// Number of processes.
+    pub processes: u32,
+    /// Their CPU time, ns.
+    pub cpu_ns: i64,
+    /// CPU time in system calls / CPU time; none: not recorded, or no CPU time.
+    pub syscall_ratio: Option<f64>,
+    /// Waiting for the kernel's own locks / CPU time and the time blocked in that; none: not recorded or never by any program, or no CPU time.
+    pub kernel_contention_ratio: Option<f64>,
+    /// Their use of locks; ratios are shares of their own CPU time.
+    #[serde(flatten)]
+    pub used: Use,
+}
+
 /// All tasks of one name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TaskRow {
@@ -301,6 +319,8 @@ pub struct Locks {
     pub tasks: Vec<TaskRow>,
     /// Each process.
     pub processes: Vec<OwnerRow>,
+    /// Processes by name, most CPU time first, also those without locks; empty: there was but one process.
+    pub programs: Vec<ProgramRow>,
     /// Each place that takes a lock.
     pub sites: Vec<SiteRow>,
     /// Waits for what is no lock, most time first.

@@ -9,6 +9,7 @@
 //! | `graph` | waits joined with the holds that they overlap: which thread waits for which |
 //! | `order` | locks taken one inside another: inversions and circles |
 //! | `owners` | locks by task, and waits for things that are not locks |
+//! | `programs` | locks and time in the kernel by program of a tree of processes |
 //! | `kernel` | system calls, the kernel's own locks, futex waits |
 //! | `list` | acquisitions one by one, for tables |
 //! | `answer` | the tables of the answer |
@@ -19,6 +20,7 @@ mod kernel;
 mod list;
 mod order;
 mod owners;
+mod programs;
 
 pub use answer::*;
 pub use list::{Acquired, acquisitions};
@@ -50,8 +52,7 @@ pub fn locks(trace: &Trace, options: &crate::Options) -> Locks {
     out.waits = owners::waits(&cut);
     out.waits_for = wait_graph.waits_for(trace, &name_of);
     order::find(trace, &read, &name_of, &mut out);
-    out.syscall_ratio = kernel_ratio(&cut, KernelSpanKind::Syscall, out.cpu_ns);
-    out.kernel_contention_ratio = kernel_ratio(&cut, KernelSpanKind::LockContention, out.cpu_ns);
+    in_kernel(&cut, &cpu, &read.all, &mut out);
     out.syscalls = kernel::syscalls(&cut);
     out.kernel_locks = kernel::kernel_locks(&cut);
     out.unseen_futex_ns = kernel::unseen_futex_ns(&cut);
@@ -93,11 +94,25 @@ impl Locks {
         let rows = (self.locks.iter_mut().map(|l| &mut l.used))
             .chain(self.threads.iter_mut().map(|t| &mut t.used))
             .chain(self.processes.iter_mut().map(|p| &mut p.used))
+            .chain(self.programs.iter_mut().map(|p| &mut p.used))
             .chain(self.tasks.iter_mut().map(|t| &mut t.used))
             .chain(self.sites.iter_mut().map(|s| &mut s.used));
         rows.chain([&mut self.total])
             .for_each(|used| used.contended_share = None);
     }
+}
+
+/// Shares of time in the kernel, of all and by program.
+fn in_kernel(cut: &Cut<'_>, cpu: &BTreeMap<ThreadIx, i64>, all: &[Acquisition], out: &mut Locks) {
+    let times = programs::InKernel {
+        syscalls: programs::kernel_times(cut, KernelSpanKind::Syscall),
+        contention: programs::kernel_times(cut, KernelSpanKind::LockContention),
+    };
+    let ratio = |of: &Option<_>, kind| programs::total(of.as_ref()?).ratio(kind, out.cpu_ns);
+    let syscalls = ratio(&times.syscalls, KernelSpanKind::Syscall);
+    let contention = ratio(&times.contention, KernelSpanKind::LockContention);
+    (out.syscall_ratio, out.kernel_contention_ratio) = (syscalls, contention);
+    out.programs = programs::programs(cut, cpu, all, &times);
 }
 
 /// CPU time of each shown thread within the range.
@@ -317,27 +332,6 @@ fn on_path(trace: &Trace, all: &[Acquisition], out: &mut Locks) {
         let ns = sums.get(&(lock.pid, lock.object)).copied().unwrap_or(0);
         lock.path_share = Some((ns as f64 / length as f64).min(1.0));
     }
-}
-
-/// Time in kernel spans of a kind as a share, when they were recorded. System calls: their CPU time / CPU time; a blocked call
-/// is no work. Contention: as a wait ratio, waiting / CPU time and the time blocked in it.
-fn kernel_ratio(cut: &Cut<'_>, kind: KernelSpanKind, cpu_ns: i64) -> Option<f64> {
-    let k = &cut.trace.kernel_spans;
-    let mut spans = (0..k.start.len())
-        .filter(|&row| k.kind[row] == kind)
-        .peekable();
-    spans.peek()?;
-    let mut states = holds::StatesOf::new(cut.trace);
-    let (mut all, mut running) = (0, 0);
-    for row in spans.filter(|&row| k.thread[row].is_some() && cut.is_shown(k.thread[row])) {
-        all += cut.overlap(k.start[row], k.end[row]);
-        running += states.on_cpu(cut, k.thread[row], k.start[row], k.end[row]);
-    }
-    let (part, whole) = match kind {
-        KernelSpanKind::Syscall => (running, cpu_ns),
-        _ => (all, cpu_ns + all - running),
-    };
-    (cpu_ns > 0).then(|| (part as f64 / whole.max(1) as f64).min(1.0))
 }
 
 impl Use {

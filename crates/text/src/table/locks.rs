@@ -10,6 +10,7 @@
 //! | call sites | which place in the source took the lock |
 //! | other waits | conditions, semaphores, barriers |
 //! | threads, tasks, processes | which of them use locks |
+//! | programs | which program of a tree of processes, as `make` makes it |
 //! | locks taken in both orders | what can deadlock |
 //! | system calls, the kernel's own locks | time inside the kernel |
 //!
@@ -32,10 +33,15 @@ pub fn render(locks: &Locks, prediction: Option<&Prediction>, layout: &Layout) -
     page.lock_facts(locks, prediction);
     // Time inside the kernel may be recorded although no lock of the program is.
     if locks.locks.is_empty() {
+        page.programs(locks);
         page.kernel_tables(locks);
+        let probe = match locks.lock_probe.as_str() {
+            "" => "kasuri record --locks records pthread locks; ",
+            _ => "",
+        };
         page.fact(
             "locks",
-            "none recorded. kasuri record --locks records pthread locks; --lock-function LOCK,UNLOCK records locks with their own functions, also in static programs; KASURI_LOCK_* annotates a lock in the source (docs/guide/locks.md)",
+            &format!("none recorded. {probe}--lock-function LOCK,UNLOCK records locks with their own functions, also in static programs; KASURI_LOCK_* annotates a lock in the source (docs/guide/locks.md)"),
         );
         return page.text;
     }
@@ -45,6 +51,7 @@ pub fn render(locks: &Locks, prediction: Option<&Prediction>, layout: &Layout) -
     page.sites_table(locks);
     page.other_waits(locks);
     page.owners(locks);
+    page.programs(locks);
     page.inversions(locks);
     page.kernel_tables(locks);
     page.text
@@ -418,6 +425,39 @@ impl Page<'_> {
                 processes.map(|p| owner_row(&p.name, p.pid, &p.used)),
             );
         }
+    }
+
+    /// A row for each program of the tree. A ratio that was not recorded is `-`.
+    fn programs(&mut self, locks: &Locks) {
+        if locks.programs.is_empty() {
+            return;
+        }
+        self.heading(
+            "programs",
+            "all processes of one name; ratios are of their own CPU time",
+        );
+        let mut grid = Grid::new(&[
+            text("PROGRAM"),
+            number("PROCESSES", 0),
+            number("CPU TIME", 0),
+            number("LOCK RATIO", 0),
+            number("WAIT RATIO", 0),
+            number("SYSTEM CALLS", 1),
+            number("KERNEL LOCKS", 1),
+        ]);
+        let shown = self.shown(locks.programs.len());
+        for p in &locks.programs[..shown] {
+            grid.row([
+                printable(&p.name),
+                p.processes.to_string(),
+                ns(p.cpu_ns),
+                maybe(p.used.lock_ratio),
+                maybe(p.used.wait_ratio),
+                maybe(p.syscall_ratio),
+                maybe(p.kernel_contention_ratio),
+            ]);
+        }
+        self.grid(grid, shown, locks.programs.len());
     }
 
     /// A table of those that take locks. Ratios are shares of the CPU time of that thread, task or process.
