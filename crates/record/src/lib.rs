@@ -52,7 +52,7 @@ pub use guard::safefs;
 pub use kernel::{perf, selection, tracefs, uprobes};
 pub use losses::Losses;
 pub use notice::{LeftInRings, Notice, Notify, Summary};
-pub use options::{Flight, KEEP_FREE, LockProbe, Options, Stacks, Target, UnitCosts};
+pub use options::{Annotated, Flight, KEEP_FREE, LockProbe, Options, Stacks, Target, UnitCosts};
 pub use program::{locks, procs};
 pub use quote::shell_word;
 pub use recorder::{children_cpu_ns, record};

@@ -1,5 +1,6 @@
 //! The options of a recording. The command line and tests fill in an [`Options`]; sizes that are not given are
 //! derived from free memory.
+pub use crate::program::collector::Annotated;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -102,6 +103,8 @@ pub struct Options {
     pub locks: Option<LockProbe>,
     /// Load the OpenMP probe into the program, in front of its OpenMP runtime.
     pub openmp: bool,
+    /// Let the program load the collector, if it is annotated with one of these.
+    pub annotated: Vec<Annotated>,
     /// Functions that acquire and release a lock, recorded by uprobes:
     /// `[BINARY:]LOCK[@ARGUMENT][,UNLOCK[@ARGUMENT]]`.
     pub lock_functions: Vec<String>,
@@ -135,6 +138,7 @@ impl Options {
             costs: UnitCosts::default(),
             locks: None,
             openmp: false,
+            annotated: Vec::new(),
             lock_functions: Vec::new(),
             stacks: Stacks::default(),
             pack: true,

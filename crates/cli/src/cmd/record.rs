@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kasuri_lab::costs::{ANNOTATION, Bench, Costs, learn};
 use kasuri_record::selection::Selections;
 use kasuri_record::{
-    Error, Flight, LockProbe, Notice, Options, Stacks, Summary, Target, UnitCosts,
+    Annotated, Error, Flight, LockProbe, Notice, Options, Stacks, Summary, Target, UnitCosts,
 };
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ Examples:
   kasuri record -o run.kasuri -- make -j8
   kasuri record --locks -- ./program        also every pthread lock
   kasuri record --openmp -- ./program       also regions, loops, barriers and tasks of OpenMP
+  kasuri record --itt -- ./program          also what oneTBB and others tell VTune
   kasuri record --lock-function spin_lock,spin_unlock -- ./program    also its own spinlocks
   kasuri record -p $(pgrep -n server) --duration 10s
   kasuri record -a --duration 5s            the whole system
@@ -100,6 +101,14 @@ pub struct Args {
     /// Also record OpenMP of an unmodified program: regions, loops and their chunks, barriers, critical sections, locks, tasks
     #[arg(long, conflicts_with = "pid")]
     openmp: bool,
+
+    /// Also record what the program and its libraries (oneTBB, PyTorch...) tell other tools by Intel's ITT
+    #[arg(long, conflicts_with = "pid")]
+    itt: bool,
+
+    /// Also record what they tell by NVIDIA's NVTX
+    #[arg(long, conflicts_with = "pid")]
+    nvtx: bool,
 
     /// Also record locks that --locks does not (static programs, parking_lot, your own): LOCK and UNLOCK are the functions
     /// that acquire and release them, [BINARY:]LOCK,UNLOCK. The lock is their first argument; NAME@2 means the second, NAME@0
@@ -241,6 +250,10 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         Locks::Light => LockProbe::Light,
     });
     options.openmp = args.openmp;
+    options.annotated.extend(args.itt.then_some(Annotated::Itt));
+    options
+        .annotated
+        .extend(args.nvtx.then_some(Annotated::Nvtx));
     options.lock_functions = args.lock_function.clone();
     options.budget = args.budget;
     options.stacks = match args.stacks {

@@ -18,7 +18,7 @@ use crate::program::child::{Child, OpenFiles, pin_process};
 use crate::program::limits::Limits;
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::Signals;
-use crate::program::{locks, namespaces, openmp};
+use crate::program::{collector, locks, namespaces, openmp};
 use crate::rings::attach::Attachment;
 use crate::rings::collector::Collector;
 use crate::rings::session::{Session, SessionOptions, policy_name};
@@ -99,11 +99,7 @@ impl<'a> Recorder<'a> {
                 why: self.live.meta.missing.join("; "),
             });
         }
-        self.prepare_lock_probe()?;
-        if self.options.openmp {
-            let missing = &mut self.live.meta.missing;
-            openmp::environment(self.options.command(), &mut self.probes, missing)?;
-        }
+        self.prepare_probes()?;
         let plan = self.plan_stacks();
         // The program must not wait for this, nor may the recording show that it did. Events of single threads need the threads.
         let (early_plan, late_plan) = match plan {
@@ -147,6 +143,19 @@ impl<'a> Recorder<'a> {
         drop(self.child);
         drop(self.live);
         self.dir.discard();
+    }
+
+    /// The variables with which the program loads what annotates it.
+    fn prepare_probes(&mut self) -> Result<()> {
+        self.prepare_lock_probe()?;
+        let (command, missing) = (self.options.command(), &mut self.live.meta.missing);
+        if self.options.openmp {
+            openmp::environment(command, &mut self.probes, missing)?;
+        }
+        for &with in &self.options.annotated {
+            collector::environment(with, command, &mut self.probes, missing)?;
+        }
+        Ok(())
     }
 
     /// Finds the probe's library. The locks that it cannot see are named as missing.
