@@ -42,6 +42,7 @@ mod summary_rows;
 pub mod task_graph;
 mod threads;
 mod tracing;
+mod wakers;
 
 pub use annotations::kind_name;
 pub use contents::*;

@@ -98,6 +98,7 @@ fn class_paths(class: &ClassSum) -> ClassPaths {
         ns: class.ns,
         paths: shares(first),
         meanwhile,
+        ..ClassPaths::default()
     }
 }
 
@@ -508,4 +509,147 @@ fn stat_tells_threads_of_one_name_apart() {
         page.contains("waiting for the end of thread w (5001)"),
         "{page}"
     );
+}
+
+fn function(name: &str, file: &str, line: u32) -> PathFrame {
+    PathFrame {
+        function: name.into(),
+        module: if file.is_empty() {
+            "libc.so.6".into()
+        } else {
+            "prog".into()
+        },
+        file: file.into(),
+        line,
+    }
+}
+
+fn node(depth: u32, did: &'static str, thread: &str, ns: i64, frames: &[PathFrame]) -> ChainNode {
+    ChainNode {
+        depth,
+        did,
+        ns,
+        thread: thread.into(),
+        frames: frames.to_vec(),
+        ..ChainNode::default()
+    }
+}
+
+/// A class whose waits were followed, in the account of `summary`.
+fn with_chains(class: &'static str, likely_holders_ns: i64, nodes: Vec<ChainNode>) -> Summary {
+    let mut summary = summary();
+    let ns = 400_000_000;
+    summary.account.classes.retain(|c| c.class == "work");
+    summary.account.causes.clear();
+    summary.account.classes.push(ClassSum {
+        class,
+        ns,
+        cpus: 0.2,
+    });
+    let chains = Some(WaitChains {
+        ns,
+        rest_ns: 0,
+        nodes,
+    });
+    let class = ClassPaths {
+        class,
+        ns,
+        likely_holders_ns,
+        chains,
+        ..ClassPaths::default()
+    };
+    summary.call_paths = Some(CallPathSummary {
+        classes: vec![class],
+        ..CallPathSummary::default()
+    });
+    summary
+}
+
+fn lines_with(page: &str, needed: &[&str]) {
+    for needed in needed {
+        assert!(
+            page.lines()
+                .any(|line| line.trim() == *needed || line.ends_with(needed)),
+            "{needed}\n{page}"
+        );
+    }
+}
+
+#[test]
+fn stat_follows_waits_line_below_line() {
+    let read = [
+        function("__libc_read", "", 0),
+        function("consume", "/src/p.c", 30),
+        function("run", "/src/p.c", 9),
+    ];
+    let filter = [function("read", "", 0), function("filter", "/src/p.c", 52)];
+    let compress = [
+        function("compress", "/src/p.c", 12),
+        function("produce", "/src/p.c", 14),
+    ];
+    let reads = |mut node: ChainNode| {
+        node.call = "read";
+        node
+    };
+    let nodes = vec![
+        reads(node(0, "waited", "consumer", 400_000_000, &read)),
+        reads(node(1, "waited", "filter", 400_000_000, &filter)),
+        node(2, "ran", "producer", 300_000_000, &compress),
+        node(2, "ready", "producer", 100_000_000, &[]),
+    ];
+    let summary = with_chains("waiting_for_own_threads", 0, nodes);
+    for width in [80, 100, 200] {
+        let page = page(&summary, width);
+        assert!(page.lines().all(|line| line.width() <= width), "{page}");
+        lines_with(
+            &page,
+            &[
+                "<- writer filter waits in read < filter (p.c:52)",
+                "<- 75.0 % writer producer ran compress (p.c:12) < produce",
+                "<- 25.0 % writer producer was ready, but had no CPU",
+            ],
+        );
+    }
+    // Where the first line has no room for the place in the source, it goes on below.
+    lines_with(
+        &page(&summary, 80),
+        &["100.0 % consumer waits", "in read < consume (p.c:30) < run"],
+    );
+    lines_with(
+        &page(&summary, 120),
+        &["100.0 % consumer waits in read < consume (p.c:30) < run"],
+    );
+}
+
+#[test]
+fn stat_says_who_probably_held_a_lock_and_who_chose_to_sleep() {
+    let lock = [
+        function("___pthread_mutex_lock", "", 0),
+        function("look_up", "/src/t.c", 7),
+    ];
+    let fill = [function("fill", "/src/t.c", 70)];
+    let nap = [
+        function("clock_nanosleep", "", 0),
+        function("store", "/src/t.c", 60),
+    ];
+    let mut asks = node(0, "waited", "asker", 400_000_000, &lock);
+    asks.call = "lock";
+    let mut sleeps = node(1, "waited", "holder", 120_000_000, &nap);
+    (sleeps.call, sleeps.waits, sleeps.waits_ns) = ("sleep", 20, 120_000_000);
+    let ran = node(1, "ran", "holder", 280_000_000, &fill);
+    let nodes = vec![asks, ran, sleeps, node(2, "timer", "", 120_000_000, &[])];
+    let page = page(&with_chains("lock_wait", 400_000_000, nodes.clone()), 80);
+    lines_with(
+        &page,
+        &[
+            "100.0 % asker waits",
+            "in pthread_mutex_lock < look_up (t.c:7)",
+            "<- 70.0 % probably held by holder: ran fill (t.c:70)",
+            "<- 30.0 % probably held by holder: waits in clock_nanosleep < ..",
+            "<- by its own choice: 20 times 6.00 ms",
+        ],
+    );
+    // Annotations that say who held it are the better answer.
+    let annotated = self::page(&with_chains("lock_wait", 0, nodes), 80);
+    assert!(!annotated.contains("probably"), "{annotated}");
 }

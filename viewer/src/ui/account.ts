@@ -105,6 +105,8 @@ const NOTES: Record<string, string> = {
   lost: "events are missing",
   late_thread: "the last thread had been kept off its CPU",
   idle_worker: "the task runtime had nothing to run",
+  chosen: "a time that the program chose, as call paths say: the function that sleeps",
+  by_samples: "a lock, as call paths say: the function that asks for it",
 };
 
 /** A cause in words: what was waited for, why, whose fault, which thread came last. A name that is only the process's is said once. */

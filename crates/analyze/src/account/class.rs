@@ -186,6 +186,10 @@ pub enum Note {
     LateThread = 12,
     /// The task runtime had nothing to run.
     IdleWorker = 13,
+    /// A lock that only the waiting thread's call path tells: `name` is the function that asks for it.
+    BySamples = 14,
+    /// A time that the program chose, as the waiting thread's call path tells: `name` is the function that sleeps.
+    Chosen = 15,
 }
 
 impl Note {
@@ -206,6 +210,8 @@ impl Note {
             Note::Lost => "lost",
             Note::LateThread => "late_thread",
             Note::IdleWorker => "idle_worker",
+            Note::BySamples => "by_samples",
+            Note::Chosen => "chosen",
         }
     }
 }
@@ -219,7 +225,8 @@ pub struct Cause {
     pub note: Note,
     /// Whether the CPU was busy with it (spinning, system call); false: it was idle, or others used it.
     pub on_cpu: bool,
-    /// The lock, barrier, wait, interrupt handler or system call. `Spinning`: the function that was called to wait.
+    /// The lock, barrier, wait, interrupt handler or system call. `Spinning`: the function that was called to wait. A lock or a
+    /// sleep told by samples: the function that asks for it.
     pub name: StrIx,
     /// Waits and locks: the object (address). Else 0.
     pub object: u64,

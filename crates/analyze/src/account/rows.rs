@@ -57,7 +57,7 @@ pub struct CauseSummary {
     pub class: &'static str,
     /// More about it; "" for nothing.
     pub note: &'static str,
-    /// Lock, barrier, wait, process, interrupt handler, system call; "" when it has no name.
+    /// Lock, barrier, wait, process, interrupt handler, system call; the function that asks for a lock or a sleep which samples tell; "" when it has no name.
     pub name: String,
     /// Place of that annotation, when known.
     pub place: Option<String>,
@@ -305,6 +305,9 @@ fn cause_row(trace: &Trace, key: &Key, tally: &Tally, wall_ns: i64) -> CauseSumm
     let text = |name: StrIx| match (key.class, trace.strings.get(name)) {
         // Functions.
         (Class::Spinning, name) => demangled(name).into_owned(),
+        (_, name) if matches!(key.note, Note::BySamples | Note::Chosen) => {
+            demangled(name).into_owned()
+        }
         (_, name) => name.to_string(),
     };
     CauseSummary {

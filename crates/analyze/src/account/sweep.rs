@@ -52,6 +52,8 @@ struct Worker {
     cpu: u16,
     /// Blocked: the wait slice it is in.
     wait: u32,
+    /// Blocked, in no annotated wait: row of [`Sampled::places`], if samples tell a lock or a sleep.
+    place: u32,
     /// Blocked: what its own time is charged to.
     class: Class,
     /// The free CPU that it is charged for, and the evaluation that decided so.
@@ -84,6 +86,8 @@ struct Reason {
     /// Only told to `on_stretch`: the thread whose wait it is, and the one that has the CPU which is wanted.
     waiter: ThreadIx,
     instead: ThreadIx,
+    /// The same: the blocked thread that the CPU is charged to.
+    head: ThreadIx,
 }
 
 impl Reason {
@@ -99,6 +103,7 @@ impl Reason {
             barrier: NONE,
             waiter: ThreadIx::NONE,
             instead: ThreadIx::NONE,
+            head: ThreadIx::NONE,
         }
     }
 }
@@ -134,6 +139,8 @@ pub(crate) struct Stretch {
     pub waiter: ThreadIx,
     /// The thread that is waited for meanwhile, or has the CPU that is wanted.
     pub runner: ThreadIx,
+    /// The blocked thread with which the chain of waits begins; none: no thread is blocked.
+    pub head: ThreadIx,
 }
 
 /// Is told each stretch.
@@ -230,6 +237,7 @@ impl<'t> Sweep<'t> {
                     activity: Activity::NotAlive,
                     cpu: u16::MAX,
                     wait: NONE,
+                    place: NONE,
                     class: Class::Other,
                     slot: NONE,
                     chosen: 0,
@@ -565,7 +573,7 @@ impl<'t> Sweep<'t> {
     }
 
     /// The annotated wait that a thread has blocked in, the class of its own time, and its rank among the waiting:
-    /// 0 says itself that it waits for a lock, a barrier, another thread's end, or input; 1 waits for a thread of the
+    /// 0 says itself, or by its samples, that it waits for a lock, a barrier, another thread's end, or input; 1 waits for a thread of the
     /// program; 2 is in uninterruptible sleep; 3 is ended from outside; 4 does not end, or is a parent's wait for a child.
     fn blocked(&mut self, thread: usize, now: Time) -> (u32, Class, u8) {
         let s = &self.trace.slices;
@@ -582,7 +590,14 @@ impl<'t> Sweep<'t> {
                 return (wait, class, rank);
             }
         }
+        self.workers[thread].place = match wait {
+            NONE => self.sampled.wait(thread, now),
+            _ => NONE,
+        };
         let worker = &self.workers[thread];
+        if self.sampled.class(worker.place) == Some(Class::LockWait) {
+            return (wait, Class::LockWait, 0);
+        }
         let state = self.trace.states.state[worker.row as usize];
         if state == ThreadState::DiskSleep {
             return (wait, Class::IoWait, 2);

@@ -1,5 +1,6 @@
 //! What is known of a function by its name and module: whether the program wrote it, waits in it by spinning, or only
 //! begins a thread with it.
+use super::calls::{self, Call, Channel};
 use crate::demangled;
 use kasuri_base::call_path::SPIN_LOOP;
 use kasuri_model::{FrameIx, FrameKind, PathIx, Trace};
@@ -87,6 +88,10 @@ pub struct Frames<'t> {
     is_go_runtime: Vec<bool>,
     /// A loop that waits, in the function whose frame follows.
     is_loop: Vec<bool>,
+    /// What the function waits for, if its name says so.
+    call: Vec<Option<Call>>,
+    /// A part of a library's lock.
+    is_inside_a_lock: Vec<bool>,
     /// One number for all lines of a function, and for all nameless places of a module.
     function: Vec<u32>,
     shown: HashMap<PathIx, Vec<FrameIx>>,
@@ -104,6 +109,8 @@ impl<'t> Frames<'t> {
             runtime: Vec::with_capacity(f.function.len()),
             is_go_runtime: Vec::with_capacity(f.function.len()),
             is_loop: Vec::with_capacity(f.function.len()),
+            call: Vec::with_capacity(f.function.len()),
+            is_inside_a_lock: Vec::with_capacity(f.function.len()),
             function: Vec::with_capacity(f.function.len()),
             shown: HashMap::new(),
         };
@@ -113,6 +120,8 @@ impl<'t> Frames<'t> {
             out.layer.push(layer(f.kind[row], &name, module));
             out.doing.push(doing(&name, module));
             out.runtime.push(runtime(&name, module));
+            out.call.push(calls::call(&name));
+            out.is_inside_a_lock.push(calls::is_inside_a_lock(&name));
             out.is_loop.push(name.starts_with(SPIN_LOOP));
             out.is_go_runtime.push(name.starts_with("runtime."));
             let next = numbers.len() as u32;
@@ -125,6 +134,12 @@ impl<'t> Frames<'t> {
     /// Whether two frames are of one function; nameless places of one module are not told apart.
     pub fn function(&self, frame: FrameIx) -> u32 {
         self.function[frame.ix()]
+    }
+
+    /// The innermost function of a path as people want it.
+    pub fn function_shown(&mut self, path: PathIx) -> u32 {
+        let innermost = self.shown(path)[0];
+        self.function(innermost)
     }
 
     /// A path as people want it, innermost first and never empty: a call into the kernel or the C library is one frame, the outermost that has a name,
@@ -204,6 +219,43 @@ impl<'t> Frames<'t> {
             .find(in_runtime)
             .copied()
             .map(NotWork::Runtime)
+    }
+
+    /// What a thread at this path waits for.
+    pub fn call(&self, path: PathIx) -> Call {
+        let said = |frame: FrameIx| {
+            let call = self.call[frame.ix()];
+            match self.layer[frame.ix()] {
+                // Any program may have a function `read`.
+                Layer::System => call,
+                _ => call.filter(|&call| call == Call::Lock && self.is_inside(frame)),
+            }
+        };
+        let inner = (self.trace.frames_of(path))
+            .take_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
+        inner.into_iter().find_map(said).unwrap_or_default()
+    }
+
+    /// The program's function that called what a thread at this path waits in; none: it has no name.
+    pub fn caller(&self, path: PathIx) -> Option<FrameIx> {
+        let mut outer = (self.trace.frames_of(path))
+            .skip_while(|frame| self.layer[frame.ix()] == Layer::System || self.is_inside(*frame));
+        let caller = outer.next()?;
+        (self.layer[caller.ix()] != Layer::Start && self.is_named(caller)).then_some(caller)
+    }
+
+    fn is_inside(&self, frame: FrameIx) -> bool {
+        self.is_inside_a_lock[frame.ix()]
+    }
+
+    /// The kind of file at which a thread waits, as the kernel's functions say; without root they are not seen.
+    pub fn channel(&self, path: PathIx) -> Channel {
+        let f = &self.trace.frames;
+        let kernel = (self.trace.frames_of(path))
+            .take_while(|frame| f.kind[frame.ix()] == FrameKind::Kernel)
+            .map(|frame| calls::channel(self.trace.strings.get(f.function[frame.ix()])));
+        let mut known = kernel.filter(|&channel| channel != Channel::Unknown);
+        known.next().unwrap_or_default()
     }
 
     /// The frames of a path that are not the kernel's, innermost first.

@@ -77,7 +77,11 @@ pub(super) fn hot_paths(
 }
 
 /// The innermost function of these paths and the callers that most of them share.
-fn dominant(trace: &Trace, frames: &mut Frames<'_>, mut times: Vec<PathTime>) -> Vec<PathFrame> {
+pub(super) fn dominant(
+    trace: &Trace,
+    frames: &mut Frames<'_>,
+    mut times: Vec<PathTime>,
+) -> Vec<PathFrame> {
     let all: i64 = times.iter().map(|t| t.ns).sum();
     let mut out = Vec::new();
     for depth in 0..=MAX_CALLERS {

@@ -3,6 +3,7 @@
 //! The account's sweep tells each stretch of a CPU's time with its cause and the threads that explain it. For most classes that is
 //! two questions: what a thread did that others waited for, and where they waited. Each question is answered for the whole
 //! stretch by the cover of the thread in question, so the answers of a class add up to its time.
+use super::chains::{Chains, WaitChains};
 use super::cover::{Cover, Owner};
 use super::explained::{Explained, Gaps, explained};
 use super::frames::Frames;
@@ -43,6 +44,10 @@ pub(super) struct Join<'t> {
     rest: HashMap<Asked, Rest>,
     /// Of the first question, in classes that the program's own code can explain.
     gaps: Gaps,
+    /// Time of lock waits whose holders are the threads that ended them.
+    pub likely_holders_ns: i64,
+    /// None: not asked for.
+    chains: Option<Chains<'t>>,
 }
 
 impl<'t> Join<'t> {
@@ -54,13 +59,22 @@ impl<'t> Join<'t> {
             paths: HashMap::new(),
             rest: HashMap::new(),
             gaps: Gaps::default(),
+            likely_holders_ns: 0,
+            chains: None,
         }
+    }
+
+    /// Also follows waits to those who ended them.
+    pub fn with_chains(mut self) -> Join<'t> {
+        self.chains = Some(Chains::new(self.trace, self.cover));
+        self
     }
 
     /// Adds a stretch of a CPU's time.
     pub fn add(&mut self, s: &Stretch) {
         let (class, none) = (s.cause.class, ThreadIx::NONE);
         let is_serial = s.cause.note == Note::SerialPhase;
+        let is_sampled = s.cause.note == Note::BySamples;
         let (first, meanwhile) = match class {
             Class::LowParallelism if is_serial => (s.runner, s.waiter),
             Class::LoadImbalance => (s.runner, s.waiter),
@@ -70,7 +84,18 @@ impl<'t> Join<'t> {
             _ => (s.waiter, none),
         };
         self.ask(class, Question::First, first, s.from, s.to);
+        let is_followed = match class {
+            Class::LowParallelism => is_serial,
+            Class::WaitingForOwnThreads | Class::IoWait | Class::ExternalWait => true,
+            Class::LockWait => is_sampled,
+            _ => false,
+        };
+        let chains = self.chains.as_mut();
+        if let Some(chains) = chains.filter(|_| is_followed && s.head.is_some()) {
+            chains.add(class, s.head, s.from, s.to);
+        }
         match class {
+            Class::LockWait if is_sampled => self.ask_likely_holders(s),
             Class::LockWait => self.ask_holders(s),
             _ => self.ask(class, Question::Meanwhile, meanwhile, s.from, s.to),
         }
@@ -113,6 +138,18 @@ impl<'t> Join<'t> {
         }
     }
 
+    /// What those did that probably held the lock meanwhile: nothing tells but the wake-ups.
+    fn ask_likely_holders(&mut self, s: &Stretch) {
+        self.likely_holders_ns += (s.to - s.from).ns();
+        let holders = match &mut self.chains {
+            Some(chains) if s.waiter.is_some() => chains.holders(s.waiter, s.from, s.to),
+            _ => vec![(ThreadIx::NONE, s.from, s.to)],
+        };
+        for (holder, from, to) in holders {
+            self.ask(Class::LockWait, Question::Meanwhile, holder, from, to);
+        }
+    }
+
     /// What those did that held the lock meanwhile.
     fn ask_holders(&mut self, s: &Stretch) {
         let process = match s.waiter.is_some() {
@@ -131,6 +168,11 @@ impl<'t> Join<'t> {
             }
         }
         self.ask(class, question, ThreadIx::NONE, at, s.to);
+    }
+
+    /// The waits of a class, and who ended them.
+    pub fn chains_of(&mut self, class: Class) -> Option<WaitChains> {
+        self.chains.as_mut()?.of(class)
     }
 
     /// What is known of the time that the program's own code can explain.

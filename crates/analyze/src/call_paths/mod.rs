@@ -11,6 +11,8 @@
 //! | `axes` | CPU time of a thread, or of short threads together, with the samples on it |
 //! | `period` | the distance of on-CPU samples |
 //! | `waits` | which block of a thread a wait's sample shows |
+//! | `chains` | waits, and who ended them, and whose waits those ended |
+//! | `calls` | what a call waits for, by its name |
 //! | `join` | the account's classes with the paths that explain them |
 //! | `sampled` | what samples say of running threads: spinning, or in a task runtime |
 //! | `frames` | functions told apart by name: system, start of a thread, spinning, runtime library |
@@ -22,6 +24,8 @@
 //!
 //! The rules: docs/design/call-paths.md, "Weights".
 mod axes;
+mod calls;
+mod chains;
 mod cover;
 mod explained;
 mod flame;
@@ -34,6 +38,8 @@ mod summary;
 mod times;
 mod waits;
 
+pub use calls::public_name;
+pub use chains::{ChainNode, WaitChains};
 pub use cover::{Cover, Owner, Unsampled, Weights};
 pub use explained::{Explained, NamelessTime, UnsampledTime};
 pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};

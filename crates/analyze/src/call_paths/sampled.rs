@@ -1,20 +1,22 @@
-//! What samples say of a thread's time on a CPU, where that was no work: spinning, or in a task runtime.
+//! What samples say of a thread's time: on a CPU, where that was no work, spinning, or in a task runtime; asleep, waiting for a lock, or for a
+//! time that the program chose.
 //!
-//! The account's sweep knows that a thread runs, not what. A sample stands for the instants around it (`cover`), so they are
-//! what its path says; an instant without a sample is work, as it would be without samples at all.
+//! The account's sweep knows that a thread runs or sleeps, not where. A sample stands for the instants around it (`cover`), so they
+//! are what its path says; an instant without a sample is what it would be without samples at all.
+use super::calls::Call;
 use super::cover::Cover;
 use super::frames::{Frames, NotWork};
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
-use kasuri_model::{FrameIx, PathIx, SampleKind, StrIx, ThreadIx, Time, Trace};
+use kasuri_model::{FrameIx, PathIx, StrIx, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 
 /// A place in the code at which no work is done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Place {
-    /// `Spinning` or `TaskRuntime`.
+    /// `Spinning`, `TaskRuntime`; asleep `LockWait`, and `ExternalWait` for a time that it chose.
     pub class: Class,
-    /// `Spinning`: the function that was called to wait.
+    /// `Spinning`: the function that was called to wait. Asleep: the function that asks for the lock, or to sleep.
     pub name: StrIx,
     /// `Spinning`: the function that called it, or spins itself. `TaskRuntime`: the library.
     pub code: StrIx,
@@ -23,7 +25,7 @@ pub(crate) struct Place {
 /// Of each thread, when it was at which place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sampled {
-    /// By row of [`Trace::threads`]. Value: row of `places`. It says nothing about times at which the thread does not run.
+    /// By row of [`Trace::threads`]. Value: row of `places`. It says nothing about times at which the thread is ready.
     pub tracks: Vec<Track>,
     pub places: Vec<Place>,
 }
@@ -45,7 +47,7 @@ impl Sampled {
         }
         let frames = Frames::new(trace);
         let mut rows: HashMap<Place, u32> = HashMap::new();
-        let mut of_path: HashMap<PathIx, u32> = HashMap::new();
+        let mut of_path: HashMap<(PathIx, bool), u32> = HashMap::new();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
             let info = &trace.threads[thread.ix()];
             if !trace.processes[info.process.ix()].is_target {
@@ -54,33 +56,66 @@ impl Sampled {
             let track = &mut out.tracks[thread.ix()];
             for (start, owner) in cover.stretches(thread) {
                 let sample = owner.sample();
-                let sample = sample.filter(|&row| trace.samples.kind[row] == SampleKind::OnCpu);
-                let path = sample.map(|row| trace.samples.path[row]);
-                let value = match path.filter(|path| path.is_some()) {
-                    Some(path) => *of_path.entry(path).or_insert_with(|| {
-                        let Some(place) = place(trace, &frames, path) else {
-                            return NONE;
-                        };
-                        *rows.entry(place).or_insert_with(|| {
-                            out.places.push(place);
-                            out.places.len() as u32 - 1
-                        })
-                    }),
-                    None => NONE,
-                };
+                let sample = sample.filter(|&row| trace.samples.path[row].is_some());
+                let value =
+                    match sample.map(|row| (trace.samples.path[row], trace.samples.kind[row])) {
+                        Some((path, kind)) => {
+                            *of_path.entry((path, kind.is_wait())).or_insert_with(|| {
+                                let place = match kind.is_wait() {
+                                    true => wait(trace, &frames, path),
+                                    false => place(trace, &frames, path),
+                                };
+                                let Some(place) = place else {
+                                    return NONE;
+                                };
+                                *rows.entry(place).or_insert_with(|| {
+                                    out.places.push(place);
+                                    out.places.len() as u32 - 1
+                                })
+                            })
+                        }
+                        None => NONE,
+                    };
                 track.change_to(start, value);
             }
         }
         out
     }
 
-    /// Whether the thread, which runs at `now`, is spinning.
-    pub fn is_spinning(&mut self, thread: usize, now: Time) -> bool {
-        match self.tracks[thread].get(now).0 {
-            NONE => false,
-            row => self.places[row as usize].class == Class::Spinning,
+    /// The row of `places` at which the thread sleeps, which is blocked at `now`; [`NONE`]: it is not known.
+    pub fn wait(&mut self, thread: usize, now: Time) -> u32 {
+        let row = self.tracks[thread].get(now).0;
+        match self.class(row) {
+            Some(Class::LockWait | Class::ExternalWait) => row,
+            _ => NONE,
         }
     }
+
+    /// The class of a row of `places`; none for [`NONE`].
+    pub fn class(&self, row: u32) -> Option<Class> {
+        self.places.get(row as usize).map(|place| place.class)
+    }
+
+    /// Whether the thread, which runs at `now`, is spinning.
+    pub fn is_spinning(&mut self, thread: usize, now: Time) -> bool {
+        let row = self.tracks[thread].get(now).0;
+        self.class(row) == Some(Class::Spinning)
+    }
+}
+
+/// What a blocked thread at this path waits for: a lock, or a time that it chose.
+fn wait(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {
+    let class = match frames.call(path) {
+        Call::Lock => Class::LockWait,
+        Call::Sleep => Class::ExternalWait,
+        _ => return None,
+    };
+    let asks = frames.caller(path);
+    Some(Place {
+        class,
+        name: asks.map_or(StrIx::NONE, |frame| trace.frames.function[frame.ix()]),
+        code: StrIx::NONE,
+    })
 }
 
 fn place(trace: &Trace, frames: &Frames<'_>, path: PathIx) -> Option<Place> {

@@ -1,4 +1,5 @@
 //! Call paths as rows: what `kasuri stat` prints under each class, and its JSON holds.
+use super::chains::WaitChains;
 use super::cover::Cover;
 use super::explained::Explained;
 use super::frames::Frames;
@@ -64,6 +65,10 @@ pub struct ClassPaths {
     /// The other side. Serial phase, load imbalance: where the others waited. Lock wait: what the lock's holder did meanwhile. Waiting for own threads: what the thread
     /// did that ended the wait. Null for other classes, and where nothing is known.
     pub meanwhile: Option<PathShares>,
+    /// Lock wait: time for which nothing says who held the lock but the wake-ups: `meanwhile` is then what the thread did that ended the wait.
+    pub likely_holders_ns: i64,
+    /// Waiting for own threads, I/O wait, external wait, serial phase, lock waits told by samples: the waits and who ended them. Null for other classes, and where no thread is known to wait.
+    pub chains: Option<WaitChains>,
 }
 
 /// A class's time by call path: the `ns` of `paths`, `other_ns`, `unsampled_ns` and `without_code_ns` add up to its time.
@@ -106,7 +111,7 @@ impl<'t> Collector<'t> {
     pub fn new(cut: &Cut<'t>, cover: &'t Cover) -> Collector<'t> {
         Collector {
             cover,
-            join: std::cell::RefCell::new(Join::new(cut.trace, cover)),
+            join: std::cell::RefCell::new(Join::new(cut.trace, cover).with_chains()),
         }
     }
 
@@ -117,7 +122,7 @@ impl<'t> Collector<'t> {
 
     /// The answer, once all stretches were told.
     pub fn summary(&self, cut: &Cut<'_>) -> CallPathSummary {
-        let (trace, join) = (cut.trace, self.join.borrow());
+        let (trace, mut join) = (cut.trace, self.join.borrow_mut());
         let mut frames = Frames::new(trace);
         let s = &trace.samples;
         let samples = (0..s.time.len())
@@ -147,6 +152,11 @@ impl<'t> Collector<'t> {
                 ns,
                 paths,
                 meanwhile: meanwhile.filter(|m| !m.paths.is_empty() || m.unsampled_ns > 0),
+                likely_holders_ns: match class {
+                    Class::LockWait => join.likely_holders_ns,
+                    _ => 0,
+                },
+                chains: join.chains_of(class),
             });
         }
         out

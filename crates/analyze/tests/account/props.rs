@@ -198,13 +198,16 @@ fn add_samples(trace: &mut Trace, mut samples: Vec<(u32, i64, u8, bool)>) {
         SampleKind::Waker,
     ];
     let f = &mut trace.frames;
-    // Work, and a loop that spins.
-    let spins = trace.strings.intern("sched_yield");
-    (f.function, f.module) = (vec![StrIx(0), spins], vec![StrIx(2); 2]);
-    (f.file, f.line, f.address) = (vec![StrIx::NONE; 2], vec![1; 2], vec![0; 2]);
-    f.kind = vec![kasuri_model::FrameKind::Native; 2];
-    trace.paths.caller = vec![PathIx::NONE; 2];
-    trace.paths.frame = vec![kasuri_model::FrameIx(0), kasuri_model::FrameIx(1)];
+    // Work, and functions that spin, lock and sleep.
+    let mut text = |text: &str| trace.strings.intern(text);
+    let libc = text("libc.so.6");
+    let calls = ["sched_yield", "pthread_mutex_lock", "nanosleep"].map(&mut text);
+    f.function = vec![StrIx(0), calls[0], calls[1], calls[2]];
+    f.module = vec![StrIx(2), StrIx(2), libc, libc];
+    (f.file, f.line, f.address) = (vec![StrIx::NONE; 4], vec![1; 4], vec![0; 4]);
+    f.kind = vec![kasuri_model::FrameKind::Native; 4];
+    trace.paths.caller = vec![PathIx::NONE; 4];
+    trace.paths.frame = (0..4).map(kasuri_model::FrameIx).collect();
     samples.iter_mut().for_each(|s| s.0 %= n);
     samples.sort_unstable();
     for (thread, ns, kind, has_path) in samples {
@@ -214,7 +217,7 @@ fn add_samples(trace: &mut Trace, mut samples: Vec<(u32, i64, u8, bool)>) {
         s.cpu.push(0);
         s.kind.push(kinds[usize::from(kind) % kinds.len()]);
         s.is_complete.push(has_path);
-        let path = PathIx(u32::from(usize::from(kind) / kinds.len() % 2 == 1));
+        let path = PathIx((usize::from(kind) / kinds.len() % 4) as u32);
         s.path.push(if has_path { path } else { PathIx::NONE });
     }
     assert_eq!(trace.broken_rules(), Vec::<String>::new());
@@ -241,7 +244,12 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
         sum_of(&without.account, &on_cpu),
         "what spins was work"
     );
-    if !trace.paths.frame.contains(&kasuri_model::FrameIx(1)) {
+    if trace
+        .paths
+        .frame
+        .iter()
+        .all(|&f| f == kasuri_model::FrameIx(0))
+    {
         prop_assert_eq!(
             &with.account,
             &without.account,
@@ -279,17 +287,13 @@ fn paths_add_up(trace: &Trace, range: Option<Range<Time>>) -> Result<(), TestCas
             );
         }
     }
-    let known = &paths.explained;
-    let nameless: i64 = known.nameless.iter().map(|row| row.ns).sum();
-    let unsampled: i64 = known.unsampled.iter().map(|row| row.ns).sum();
-    prop_assert_eq!(known.named_ns + nameless + unsampled, known.ns);
-    let own = paths.classes.iter();
-    let own = own.filter(|row| !["interference", "oversubscription"].contains(&row.class));
-    let (all, none) = own.fold((0, 0), |(all, none), row| {
-        let coded = row.ns - row.paths.without_code_ns;
-        (all + coded, none + row.paths.unsampled_ns)
-    });
-    prop_assert_eq!((known.ns, unsampled), (all, none));
+    explained_adds_up(paths)?;
+    for class in &paths.classes {
+        if let Some(chains) = &class.chains {
+            prop_assert!(chains.ns <= class.ns);
+            chains_add_up(chains)?;
+        }
+    }
     for part in [paths.on_cpu, paths.blocked] {
         prop_assert_eq!(
             part.complete_ns + part.incomplete_ns + part.unsampled_ns,
@@ -353,6 +357,39 @@ fn thread_times_add_up(trace: &Trace) -> Result<(), TestCaseError> {
             of_threads + sum(of, &|t| !t.is_some()),
             sums[class as usize]
         );
+    }
+    Ok(())
+}
+
+/// What is known of a time, and why the rest is not.
+fn explained_adds_up(
+    paths: &kasuri_analyze::call_paths::CallPathSummary,
+) -> Result<(), TestCaseError> {
+    let known = &paths.explained;
+    let nameless: i64 = known.nameless.iter().map(|row| row.ns).sum();
+    let unsampled: i64 = known.unsampled.iter().map(|row| row.ns).sum();
+    prop_assert_eq!(known.named_ns + nameless + unsampled, known.ns);
+    let own = paths.classes.iter();
+    let own = own.filter(|row| !["interference", "oversubscription"].contains(&row.class));
+    let (all, none) = own.fold((0, 0), |(all, none), row| {
+        let coded = row.ns - row.paths.without_code_ns;
+        (all + coded, none + row.paths.unsampled_ns)
+    });
+    prop_assert_eq!((known.ns, unsampled), (all, none));
+    Ok(())
+}
+
+/// What a wait waited for is as long as the wait.
+fn chains_add_up(chains: &kasuri_analyze::call_paths::WaitChains) -> Result<(), TestCaseError> {
+    let sum_behind = |from: usize, depth: u32| -> i64 {
+        let behind = chains.nodes[from..].iter().take_while(|n| n.depth >= depth);
+        behind.filter(|n| n.depth == depth).map(|n| n.ns).sum()
+    };
+    prop_assert_eq!(sum_behind(0, 0) + chains.rest_ns, chains.ns);
+    for (at, node) in chains.nodes.iter().enumerate() {
+        let expected = if node.did == "waited" { node.ns } else { 0 };
+        let behind = sum_behind(at + 1, node.depth + 1) + node.rest_ns;
+        prop_assert_eq!(behind, expected, "{:?}", node);
     }
     Ok(())
 }

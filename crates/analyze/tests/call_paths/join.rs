@@ -3,7 +3,9 @@ use crate::scene::Scene;
 use crate::story::{BARRIER, Story};
 use ThreadState::{RunnablePreempted, Sleeping};
 use kasuri_analyze::account::{AccountSummary, Class};
-use kasuri_analyze::call_paths::{CallPathSummary, FlameNode, FlameOptions, PathShares, flame};
+use kasuri_analyze::call_paths::{
+    CallPathSummary, ClassPaths, FlameNode, FlameOptions, PathShares, flame,
+};
 use kasuri_analyze::{Options, summary};
 use kasuri_model::{SampleKind, ThreadIx, ThreadState, Time, Trace};
 use std::ops::Range;
@@ -30,7 +32,7 @@ fn thread(trace: &Trace, tid: i32) -> ThreadIx {
 }
 
 /// The trace with samples (tid, time, kind, path), each thread's in order.
-fn sampled(trace: Trace, samples: &[(i32, i64, SampleKind, &[&str])]) -> Trace {
+pub fn sampled(trace: Trace, samples: &[(i32, i64, SampleKind, &[&str])]) -> Trace {
     let mut scene = Scene { trace };
     scene.period(1_000);
     let mut samples = samples.to_vec();
@@ -42,7 +44,7 @@ fn sampled(trace: Trace, samples: &[(i32, i64, SampleKind, &[&str])]) -> Trace {
     scene.done()
 }
 
-fn paths_of(trace: &Trace, range: Option<Range<Time>>) -> CallPathSummary {
+pub fn paths_of(trace: &Trace, range: Option<Range<Time>>) -> CallPathSummary {
     let options = Options {
         range,
         ..Options::default()
@@ -65,9 +67,13 @@ fn paths_of(trace: &Trace, range: Option<Range<Time>>) -> CallPathSummary {
     paths
 }
 
-fn class<'a>(paths: &'a CallPathSummary, key: &str) -> (&'a PathShares, Option<&'a PathShares>) {
+pub fn class_of<'a>(paths: &'a CallPathSummary, key: &str) -> &'a ClassPaths {
     let class = paths.classes.iter().find(|c| c.class == key);
-    let class = class.unwrap_or_else(|| panic!("{key} in {:?}", paths.classes));
+    class.unwrap_or_else(|| panic!("{key} in {:?}", paths.classes))
+}
+
+fn class<'a>(paths: &'a CallPathSummary, key: &str) -> (&'a PathShares, Option<&'a PathShares>) {
+    let class = class_of(paths, key);
     (&class.paths, class.meanwhile.as_ref())
 }
 
@@ -661,4 +667,105 @@ fn a_recording_without_samples_has_no_call_paths() {
     let mut s = Story::new(1);
     s.switch(0, 999, 10, Sleeping, 0);
     assert_eq!(summary(&s.load(1000), &Options::default()).call_paths, None);
+}
+
+/// 11 holds a lock that nobody annotated 0..600, computes to 400 and sleeps to 600; 12 asks for it at 100, 10 at 200. 11 wakes 12 at 610,
+/// who wakes 10 at 700.
+fn lock_without_annotations() -> Trace {
+    let mut s = Story::new(2);
+    s.known = vec![11, 12];
+    s.switch(1, 100, 12, Sleeping, 10);
+    s.switch(1, 200, 10, Sleeping, 0);
+    s.switch(0, 400, 11, Sleeping, 0);
+    s.wake(0, 600, 0, 11, 0);
+    s.switch(0, 600, 0, RunnablePreempted, 11);
+    s.wake(0, 610, 11, 12, 1);
+    s.switch(1, 610, 0, RunnablePreempted, 12);
+    s.wake(1, 700, 12, 10, 1);
+    s.switch(0, 710, 11, Sleeping, 0);
+    s.switch(1, 710, 12, Sleeping, 10);
+    s.load(800)
+}
+
+const LOCK: [&str; 4] = [
+    "look_up",
+    "pthread_mutex_lock@libc.so.6",
+    "__lll_lock_wait@libc.so.6",
+    "futex_wait@[kernel]",
+];
+
+fn lock_samples() -> Vec<(i32, i64, SampleKind, &'static [&'static str])> {
+    vec![
+        (10, 300, SampleKind::BlockedRead, &LOCK),
+        (11, 200, SampleKind::OnCpu, &["store", "fill"]),
+        (
+            11,
+            500,
+            SampleKind::BlockedRead,
+            &["store", "nanosleep@libc.so.6"],
+        ),
+        (12, 300, SampleKind::BlockedRead, &LOCK),
+        (12, 650, SampleKind::OnCpu, &["look_up", "find"]),
+    ]
+}
+
+#[test]
+fn a_lock_that_only_call_paths_tell_is_held_by_who_gives_it_on() {
+    let trace = sampled(lock_without_annotations(), &lock_samples());
+    let s = summary(&trace, &Options::default());
+    let locks: Vec<_> = (s.account.causes.iter())
+        .filter(|c| c.class == "lock_wait")
+        .map(|c| (c.note, c.name.as_str(), c.ns))
+        .collect();
+    // CPU 1: from 200 to 610 10 and 12 wait, and CPU 1 is charged to 10, which came last; CPU 0 to 12 from 400 to 600, while 11 sleeps;
+    // from 610 to 700 CPUs 0 and 1 run 11 and 12.
+    assert_eq!(locks, [("by_samples", "look_up", 410 + 200)]);
+    let paths = paths_of(&trace, None);
+    let class = class_of(&paths, "lock_wait");
+    assert_eq!(class.likely_holders_ns, 610);
+    let asks: Vec<_> = rows(&class.paths);
+    assert_eq!(asks, [row("pthread_mutex_lock < look_up", 610, 610)]);
+    // 10 waits for 12, who waits for 11, who holds it: to 400 and from 600 it runs, between it sleeps.
+    let holder = class.meanwhile.as_ref().expect("there is a holder");
+    assert_eq!(
+        rows(holder),
+        [
+            row("nanosleep < store", 400, 400),
+            row("fill < store", 210, 0)
+        ]
+    );
+}
+
+/// What annotations say of a wait comes first: the lock probe's lock is not one told by samples.
+#[test]
+fn an_annotated_lock_is_not_told_by_samples() {
+    let samples = [(11, 500, SampleKind::BlockedRead, &LOCK[..])];
+    let trace = sampled(lock_wait(), &samples);
+    let s = summary(&trace, &Options::default());
+    let locks = s.account.causes.iter().filter(|c| c.class == "lock_wait");
+    assert!(locks.clone().all(|c| c.note.is_empty()) && locks.count() > 0);
+    let paths = paths_of(&trace, None);
+    let class = class_of(&paths, "lock_wait");
+    assert_eq!((class.likely_holders_ns, &class.chains), (0, &None));
+}
+
+#[test]
+fn a_sleep_by_choice_is_a_cause_of_its_own() {
+    let mut s = Story::new(1);
+    s.switch(0, 100, 10, Sleeping, 0);
+    s.wake(0, 900, 0, 10, 0);
+    s.switch(0, 900, 0, RunnablePreempted, 10);
+    for (call, expected) in [
+        ("clock_nanosleep@libc.so.6", ("chosen", "nap")),
+        ("poll@libc.so.6", ("interrupt", "")),
+    ] {
+        let path: &[&str] = &["main", "nap", call];
+        let samples = [(10, 500, SampleKind::BlockedRead, path)];
+        let trace = sampled(s.clone().load(1000), &samples);
+        let account = summary(&trace, &Options::default()).account;
+        let cause = account.causes.iter().find(|c| c.class == "external_wait");
+        let cause = cause.expect("it sleeps");
+        assert_eq!((cause.note, cause.name.as_str()), expected);
+        assert_eq!(cause.ns, 800);
+    }
 }

@@ -14,3 +14,4 @@ mod stacks;
 mod strangers;
 mod support;
 mod throttled;
+mod waits;

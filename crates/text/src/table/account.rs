@@ -15,6 +15,7 @@ use super::Page;
 use super::call_paths::{class_lines, coverage_text, explained_text};
 use super::grid::{Grid, number, text, word};
 use super::names::ThreadNames;
+use super::path_text::short_name;
 use super::units::{duration, percent, plural, printable};
 use kasuri_analyze::Summary;
 use kasuri_analyze::account::{AccountSummary, CauseSummary, Class, ClassSum};
@@ -26,8 +27,9 @@ const FINDING: f64 = 0.01;
 const MAX_OF_CLASS: usize = 3;
 const MAX_IN_HEADLINE: usize = 3;
 
-/// Columns of the screen before the text of a call path.
+/// Columns of the screen before the text of a call path, and before the lines that say what a wait waited for.
 const BEFORE_PATHS: usize = 34;
+const BEFORE_CHAINS: usize = 12;
 
 /// Letter of a class in the bar, and its colour (256 colours, readable on dark and light).
 fn letter(class: Class) -> (char, u8) {
@@ -92,6 +94,8 @@ fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -
     let (name, code) = (&cause.name, &cause.code);
     let has_code = !code.is_empty();
     let text = match (class_of(cause.class), cause.note) {
+        (Class::LockWait, "by_samples") if name.is_empty() => "a lock, as samples say".into(),
+        (Class::LockWait, "by_samples") => format!("a lock that {} asks for", short_name(name)),
         (Class::LockWait, _) if name.is_empty() => format!("lock {:#x}", cause.object),
         (Class::LockWait, _) => format!("lock `{name}`{}", place(&cause.place)),
         (Class::LoadImbalance, _) if has_code => {
@@ -115,6 +119,8 @@ fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -
         (Class::IoWait, _) if name.is_empty() => "the disk (uninterruptible sleep)".into(),
         (Class::IoWait, _) => format!("I/O {name}"),
         (Class::ExternalWait, "process") => format!("waiting for process {}", cause.process),
+        (Class::ExternalWait, "chosen") if name.is_empty() => "sleep that it asked for".into(),
+        (Class::ExternalWait, "chosen") => format!("sleep that {} asks for", short_name(name)),
         (Class::ExternalWait, "interrupt") if name.is_empty() => {
             "sleep that an interrupt ended: a timer, a device, the network or a timeout".into()
         }
@@ -262,12 +268,17 @@ impl Page<'_> {
                 grid.row(cells);
             }
             let room = self.layout.width.saturating_sub(BEFORE_PATHS).max(30);
-            for line in class_lines(s.call_paths.as_ref(), kind, n_paths, room) {
+            let across = self.layout.width.saturating_sub(BEFORE_CHAINS).max(30);
+            for line in class_lines(s.call_paths.as_ref(), kind, n_paths, [room, across]) {
+                let Some(ns) = line.ns else {
+                    grid.line_across(&format!("{:BEFORE_CHAINS$}{}", "", line.text));
+                    continue;
+                };
                 grid.row([
                     String::new(),
-                    format!("{:.2}", line.ns as f64 / s.wall_ns.max(1) as f64),
-                    percent(share(line.ns)),
-                    duration(line.ns as f64),
+                    format!("{:.2}", ns as f64 / s.wall_ns.max(1) as f64),
+                    percent(share(ns)),
+                    duration(ns as f64),
                     format!("    {}", line.text),
                     "-".into(),
                     "-".into(),

@@ -1,45 +1,49 @@
-//! Call paths on a screen: `compress (xz.c:90) < worker < main`, innermost function first.
-//!
-//! A path has the room that its line has. Callers are left out from the outermost on, and ` < ..` stands for them.
-use super::units::{file_name, percent, printable};
+//! The code behind each class of the account: the lines below its row.
+use super::chains::chain_lines;
+use super::path_text::{PathLine, WORTH_A_LINE, path_text};
+use super::units::{percent, printable};
 use kasuri_analyze::account::Class;
 use kasuri_analyze::call_paths::{
-    CallPathSummary, ClassPaths, Coverage, HotPath, PathFrame, PathShares, RuntimeUse,
+    CallPathSummary, ClassPaths, Coverage, HotPath, PathShares, RuntimeUse,
 };
 use unicode_width::UnicodeWidthStr;
 
-/// Less of a class than this is not worth a line.
-/// It is a share of the class's time, so the same path may have a line under a small class and none under a large
-/// one.
-const WORTH_A_LINE: f64 = 0.01;
-
-/// A line below a class.
-pub(super) struct PathLine {
-    /// Its time.
-    pub ns: i64,
-    /// It, with its share of the class.
-    pub text: String,
-}
-
-/// The lines below a class: at most `n` paths that explain it, and `n` that happened meanwhile, in `room` columns.
+/// The lines below a class: at most `n` paths that explain it, and `n` that happened meanwhile, in as many columns as `rooms` has first; those that go on
+/// in as many as it has second.
 pub(super) fn class_lines(
     paths: Option<&CallPathSummary>,
     class: Class,
     n: usize,
-    room: usize,
+    rooms: [usize; 2],
 ) -> Vec<PathLine> {
+    let [room, _] = rooms;
     let Some(summary) = paths else {
         return Vec::new();
     };
     let Some(of_class) = summary.classes.iter().find(|c| c.class == class.key()) else {
         return Vec::new();
     };
+    // Waits that were followed to their end say both.
+    let is_followed = match class {
+        // Where annotations say who held most locks, they are the better answer.
+        Class::LockWait => of_class.likely_holders_ns * 2 > of_class.ns,
+        _ => true,
+    };
+    if let Some(chains) = of_class.chains.as_ref().filter(|_| is_followed) {
+        let mut lines = match class {
+            // What the one thread ran comes first.
+            Class::LowParallelism => question_lines(of_class, &of_class.paths, n, room, |_| ""),
+            _ => Vec::new(),
+        };
+        lines.extend(chain_lines(chains, of_class, n, rooms));
+        return lines;
+    }
     // First what explains the class, then the other side: what happened on other threads during the same time. Both
     // have shares of the same whole, so they are not to be added.
     let mut lines = question_lines(of_class, &of_class.paths, n, room, |path| {
         match class {
             // The thread that others waited for.
-            Class::LoadImbalance | Class::LowParallelism => asleep("", path),
+            Class::LoadImbalance => asleep("", path),
             // Everywhere else the class says already whether the thread ran or waited.
             _ => "",
         }
@@ -88,7 +92,7 @@ fn question_lines(
             // Columns of a terminal, not bytes: names may hold wide characters.
             let left = room.saturating_sub(begin.width());
             PathLine {
-                ns: path.ns,
+                ns: Some(path.ns),
                 text: begin + &path_text(&path.frames, left),
             }
         })
@@ -98,7 +102,7 @@ fn question_lines(
     // With a single line per class there is room for the answer only.
     if n > 1 && unsampled >= 0.1 {
         lines.push(PathLine {
-            ns: shares.unsampled_ns,
+            ns: Some(shares.unsampled_ns),
             text: format!("{} without a sample", percent(unsampled)),
         });
     }
@@ -117,7 +121,7 @@ fn runtime_line(class: &ClassPaths, row: &RuntimeUse) -> Option<PathLine> {
         _ => format!("{part} of it is {module}"),
     };
     Some(PathLine {
-        ns: row.work_ns,
+        ns: Some(row.work_ns),
         text: printable(&text),
     })
 }
@@ -214,152 +218,4 @@ fn spinning_within(paths: &CallPathSummary) -> Option<f64> {
     let share = (spinning.ns as f64 / paths.on_cpu.ns.max(1) as f64).min(1.0);
     let n = paths.samples_on_cpu.max(1) as f64;
     Some(200.0 * (share * (1.0 - share) / n).sqrt())
-}
-
-/// `compress (xz.c:90) < worker < main` in at most `room` columns, if the innermost function alone is not wider.
-pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
-    const MORE: &str = " < ..";
-    let mut text = String::new();
-    // The place of the innermost function, or where that has none of the first caller that has one.
-    let mut place_at = frames.iter().position(|f| !f.file.is_empty());
-    for (at, frame) in frames.iter().enumerate() {
-        let mut next = frame_name(frame);
-        if place_at == Some(at) {
-            place_at = None;
-            next += &format!(" ({}:{})", file_name(&frame.file), frame.line);
-        }
-        // A recursion is one frame, and so are nameless places of one module.
-        let is_same = at > 0 && {
-            let inner = &frames[at - 1];
-            (&inner.function, &inner.module) == (&frame.function, &frame.module)
-        };
-        if is_same {
-            continue;
-        }
-        if at == 0 {
-            text = printable(&next);
-            continue;
-        }
-        let next = format!(" < {}", printable(&next));
-        // ` < ..` must fit behind each function but the last, or the cut would itself be cut.
-        let spare = if at + 1 < frames.len() { MORE.len() } else { 0 };
-        if text.width() + next.width() + spare > room {
-            return text + MORE;
-        }
-        text += &next;
-    }
-    text
-}
-
-/// The name of a function, or of its module where it has none.
-fn frame_name(frame: &PathFrame) -> String {
-    match (frame.function.as_str(), frame.module.as_str()) {
-        ("", "") => "[unknown]".into(),
-        // The kernel's own notation, such as `[kernel]` or `[vdso]`, has its brackets already.
-        ("", module) if module.starts_with('[') => module.into(),
-        ("", module) => format!("[{module}]"),
-        (function, _) => short_name(function),
-    }
-}
-
-/// A C++ or Rust name without its parameters, its template arguments and all but the last two parts of its path.
-pub(crate) fn short_name(name: &str) -> String {
-    let name = name.replace("(anonymous namespace)::", "");
-    let mut plain = String::new();
-    let mut depth = 0usize;
-    for c in name.chars() {
-        match c {
-            '<' => depth += 1,
-            // A `>` without its `<` is that of `->` or of an operator, and stays.
-            '>' if depth > 0 => depth -= 1,
-            // Parameters: the name is over, but for `operator()`, and for Go's methods: `sync.(*Mutex).Lock`.
-            '(' if depth == 0
-                && !plain.ends_with("operator")
-                && !plain.ends_with('.')
-                && !plain.is_empty()
-                && !plain.ends_with("::") =>
-            {
-                break;
-            }
-            c if depth == 0 => plain.push(c),
-            _ => {}
-        }
-    }
-    let parts: Vec<&str> = plain.split("::").filter(|part| !part.is_empty()).collect();
-    match parts.as_slice() {
-        // An operator such as `operator<`.
-        [] => name,
-        [.., a, b] => {
-            // The type that a template returns stands before the path.
-            let a = a.rsplit(' ').next().unwrap_or(a);
-            format!("{a}::{b}")
-        }
-        [one] => one.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(function: &str, file: &str, line: u32) -> PathFrame {
-        PathFrame {
-            function: function.into(),
-            module: "prog".into(),
-            file: file.into(),
-            line,
-        }
-    }
-
-    #[test]
-    fn a_path_has_one_place_and_loses_outer_callers_first() {
-        let path = [
-            frame("write", "", 0),
-            frame("flush", "/src/io.c", 88),
-            frame("worker", "/src/io.c", 120),
-            frame("main", "/src/main.c", 3),
-        ];
-        for (room, text) in [
-            (80, "write < flush (io.c:88) < worker < main"),
-            (39, "write < flush (io.c:88) < worker < main"),
-            (38, "write < flush (io.c:88) < worker < .."),
-            (30, "write < flush (io.c:88) < .."),
-            (3, "write < .."),
-        ] {
-            assert_eq!(path_text(&path, room), text);
-        }
-    }
-
-    #[test]
-    fn a_recursion_is_one_frame_and_a_nameless_one_is_its_module() {
-        let path = [
-            frame("", "", 0),
-            frame("fib", "", 0),
-            frame("fib", "", 0),
-            frame("main", "", 0),
-        ];
-        assert_eq!(path_text(&path, 80), "[prog] < fib < main");
-        let nameless = [frame("", "", 0), frame("", "", 0), frame("main", "", 0)];
-        assert_eq!(path_text(&nameless, 80), "[prog] < main");
-    }
-
-    #[test]
-    fn names_are_short() {
-        for (name, short) in [
-            ("compress", "compress"),
-            ("work::Queue::push(int)", "Queue::push"),
-            (
-                "std::vector<int, std::allocator<int> >::push_back(int const&)",
-                "vector::push_back",
-            ),
-            ("kasuri_model::build::sched::run", "sched::run"),
-            ("<alloc::vec::Vec<T> as core::ops::Drop>::drop", "drop"),
-            ("(anonymous namespace)::run(int)", "run"),
-            ("Less::operator()(int, int) const", "Less::operator()"),
-            ("main._omp_fn.0", "main._omp_fn.0"),
-            ("sync.(*Mutex).Unlock", "sync.(*Mutex).Unlock"),
-        ] {
-            assert_eq!(short_name(name), short, "{name}");
-        }
-    }
 }

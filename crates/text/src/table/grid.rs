@@ -75,6 +75,8 @@ const MIN_TEXT: usize = 6;
 pub struct Grid {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
+    /// Lines across all columns, each with the number of rows above it.
+    across: Vec<(usize, String)>,
 }
 
 impl Grid {
@@ -83,6 +85,7 @@ impl Grid {
         Grid {
             columns: columns.to_vec(),
             rows: Vec::new(),
+            across: Vec::new(),
         }
     }
 
@@ -91,6 +94,11 @@ impl Grid {
         let cells: Vec<String> = cells.into_iter().map(|c| printable(&c)).collect();
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
+    }
+
+    /// Adds a line of text across all columns, which makes none of them wider.
+    pub fn line_across(&mut self, text: &str) {
+        self.across.push((self.rows.len(), printable(text)));
     }
 
     /// The lines, none wider than `width` where that is possible; the first is the heading.
@@ -108,10 +116,16 @@ impl Grid {
             widths = self.widths();
         }
         let heads: Vec<String> = self.columns.iter().map(|c| c.head.to_string()).collect();
-        std::iter::once(&heads)
-            .chain(&self.rows)
-            .flat_map(|row| self.row_lines(row, &widths))
-            .collect()
+        let mut lines = self.row_lines(&heads, &widths);
+        let mut across = self.across.iter().peekable();
+        for above in 0..=self.rows.len() {
+            while let Some((_, text)) = across.next_if(|(at, _)| *at == above) {
+                lines.push(cut(text, width));
+            }
+            let row = self.rows.get(above);
+            lines.extend(row.iter().flat_map(|row| self.row_lines(row, &widths)));
+        }
+        lines
     }
 
     /// Removes dispensable columns in which every cell is empty or `-`: what was not recorded takes no room.
@@ -294,6 +308,21 @@ mod tests {
                 "  2  seven"
             ]
         );
+    }
+
+    #[test]
+    fn a_line_across_stands_below_its_row_and_makes_no_column_wider() {
+        let mut grid = Grid::new(&[text("NAME"), number("N", 0)]);
+        grid.row(["a".into(), "1".into()]);
+        grid.line_across("    <- a line that is wider than all of the table");
+        grid.row(["b".into(), "2".into()]);
+        let lines = [
+            "  NAME  N",
+            "  a     1",
+            "    <- a line~ of the table",
+            "  b     2",
+        ];
+        assert_eq!(grid.lines(27), lines);
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! | `sections` | all other sections of `kasuri stat` |
 //! | `account` | where the CPU time went: headline, bar and table |
 //! | `call_paths` | the code behind each class, below its row |
+//! | `path_text` | a call path in the room of a line |
+//! | `chains` | waits, and who ended them, line below line |
 //! | `critical_path`, `locks`, `predict`, `compare`, `contents` | the other commands |
 //! | [`grid`] | tables whose columns fit the screen |
 //! | [`units`] | numbers and names |
@@ -20,6 +22,7 @@
 //! names.
 mod account;
 mod call_paths;
+mod chains;
 mod compare;
 mod contents;
 mod critical_path;
@@ -27,17 +30,18 @@ pub mod grid;
 mod locks;
 mod names;
 mod overview;
+mod path_text;
 mod predict;
 mod sections;
 pub mod units;
 
 pub use account::headline;
-pub(crate) use call_paths::short_name;
 pub use compare::render_comparison;
 pub use contents::contents;
 pub use critical_path::render_critical_path;
 pub(crate) use grid::cut;
 pub use locks::{inversion, render as locks};
+pub(crate) use path_text::short_name;
 pub use predict::render as predict;
 
 use kasuri_analyze::Summary;

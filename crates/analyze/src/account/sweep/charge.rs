@@ -87,18 +87,19 @@ impl Sweep<'_> {
     }
 
     #[inline]
-    fn put(&mut self, slot: usize, from: Time, to: Time, cause: Cause, threads: [ThreadIx; 2]) {
+    fn put(&mut self, slot: usize, from: Time, to: Time, cause: Cause, threads: [ThreadIx; 3]) {
         if to > from {
             let number = self.causes.number(cause);
             self.slots[slot].column.push(from, number);
             if let Some(on_stretch) = &mut self.on_stretch {
-                let [waiter, runner] = threads;
+                let [waiter, runner, head] = threads;
                 on_stretch(&Stretch {
                     from,
                     to,
                     cause,
                     waiter,
                     runner,
+                    head,
                 });
             }
         }
@@ -138,7 +139,8 @@ impl Sweep<'_> {
     fn charge_by_code(&mut self, slot: usize, reason: Reason, from: Time, to: Time) {
         let mut cause = reason.cause;
         if !reason.runner.is_some() {
-            return self.put(slot, from, to, cause, [reason.waiter, reason.instead]);
+            let threads = [reason.waiter, reason.instead, reason.head];
+            return self.put(slot, from, to, cause, threads);
         }
         let runner = reason.runner.ix();
         let mut at = from;
@@ -162,8 +164,8 @@ impl Sweep<'_> {
             });
             // Then it is the wait of the runner.
             let threads = match passed_on {
-                Some(_) if !cause.on_cpu => [reason.runner, ThreadIx::NONE],
-                _ => [reason.waiter, reason.runner],
+                Some(_) if !cause.on_cpu => [reason.runner, ThreadIx::NONE, reason.head],
+                _ => [reason.waiter, reason.runner, reason.head],
             };
             self.put(slot, at, end, part, threads);
             at = end;
@@ -191,7 +193,8 @@ impl Sweep<'_> {
                 on_cpu: true,
                 ..Cause::default()
             };
-            return self.put(slot, from, to, cause, [thread, ThreadIx::NONE]);
+            let none = ThreadIx::NONE;
+            return self.put(slot, from, to, cause, [thread, none, none]);
         }
         let mut at = from;
         while at < to {
@@ -214,7 +217,11 @@ impl Sweep<'_> {
             if is_sampled {
                 let (row, until) = self.sampled.tracks[t].get(at);
                 end = end.min(until);
-                if row != NONE && reason.cause.class.is_useful() {
+                let is_awake = |row| match self.sampled.class(row) {
+                    Some(class) => matches!(class, Class::Spinning | Class::TaskRuntime),
+                    None => false,
+                };
+                if reason.cause.class.is_useful() && is_awake(row) {
                     self.not_working(row, &mut reason);
                 }
             }

@@ -7,6 +7,7 @@
 use super::{Activity, DYING_NS, MAX_CHAIN, Occupant, Reason, Sweep, Wake, is_runtime_name};
 use crate::account::class::{Class, Note};
 use crate::account::track::NONE;
+use crate::wakers::waker;
 use kasuri_model::{SliceKind, ThreadIx, ThreadState, Time, open};
 
 impl Sweep<'_> {
@@ -51,27 +52,11 @@ impl Sweep<'_> {
 
     /// The waker that brought the thread into the state of this row.
     fn wake_at(&self, thread: usize, row: usize) -> Wake {
-        let states = &self.trace.states;
-        let (by, time) = (states.by[row], states.start[row]);
-        match states.state[row] {
-            ThreadState::RunnableWoken if !by.is_some() => Wake::Interrupt,
-            ThreadState::RunnableWoken if self.is_target[by.ix()] => Wake::Own(by, time),
-            ThreadState::RunnableWoken => Wake::Process(by),
-            _ => self.woken_at(thread, time),
-        }
-    }
-
-    /// A thread that ran the instant it was woken has no state that names its waker.
-    #[cold]
-    fn woken_at(&self, thread: usize, time: Time) -> Wake {
-        let wakes = &self.trace.wakeups;
-        let first = wakes.time.partition_point(|&t| t < time);
-        let same = (first..wakes.time.len()).take_while(|&at| wakes.time[at] == time);
-        let mut own = same.filter(|&at| wakes.wakee[at].ix() == thread);
-        match own.next().map(|at| wakes.waker[at]) {
-            Some(by) if by.is_some() && self.is_target[by.ix()] => Wake::Own(by, time),
-            Some(by) if by.is_some() => Wake::Process(by),
-            _ => Wake::Interrupt,
+        let by = waker(self.trace, ThreadIx(thread as u32), row);
+        match by.is_some() {
+            false => Wake::Interrupt,
+            true if self.is_target[by.ix()] => Wake::Own(by, self.trace.states.start[row]),
+            true => Wake::Process(by),
         }
     }
 
@@ -133,6 +118,7 @@ impl Sweep<'_> {
                 _ => thread,
             };
             reason.waiter = ThreadIx(waiter as u32);
+            reason.head = ThreadIx(thread as u32);
         }
         reason
     }
@@ -183,6 +169,8 @@ impl Sweep<'_> {
                     _ if context.is_none() => context = Some((kind, worker.wait)),
                     _ => {}
                 }
+            } else if self.sampled.class(worker.place) == Some(Class::LockWait) {
+                return self.sampled_wait(Note::BySamples, worker.place);
             } else if state == ThreadState::DiskSleep {
                 return Reason::of(Class::IoWait, Note::None);
             } else if state == ThreadState::Stopped {
@@ -207,10 +195,25 @@ impl Sweep<'_> {
                 Wake::Never if self.n_running + self.n_ready + self.n_spinning > 0 => {
                     return self.no_thread();
                 }
+                // It sleeps as long as it chose: no device ended that.
+                Wake::Interrupt
+                    if context.is_none_or(|(_, row)| row == NONE)
+                        && self.sampled.class(worker.place) == Some(Class::ExternalWait) =>
+                {
+                    return self.sampled_wait(Note::Chosen, worker.place);
+                }
                 end => return self.reason_outside(context, &end),
             }
         }
         Reason::of(Class::WaitingForOwnThreads, Note::Endless)
+    }
+
+    /// The wait at this row of [`crate::call_paths::Sampled::places`].
+    fn sampled_wait(&self, note: Note, place: u32) -> Reason {
+        let place = self.sampled.places[place as usize];
+        let mut reason = Reason::of(place.class, note);
+        reason.cause.name = place.name;
+        reason
     }
 
     /// The last thread of this use of a barrier, as long as it has not come.

@@ -1,0 +1,288 @@
+//! The call in which a thread waits, as far as its path says what for.
+//!
+//! The names of the C library's functions and of the kernel's tell it; a wait in anything else is [`Call::Other`]. Of a path the
+//! innermost function that says something counts: `fgets` waits in `read`.
+
+/// What a call waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Call {
+    /// A time that the program chose.
+    Sleep,
+    /// Bytes of a pipe, a socket, a terminal, a file; or a connection.
+    Read,
+    /// Room for bytes.
+    Write,
+    /// One of several files or sockets.
+    Poll,
+    /// A lock.
+    Lock,
+    /// A condition variable, a semaphore.
+    Condition,
+    /// The end of a thread or of a child process.
+    Join,
+    /// Something else, or the path does not say.
+    #[default]
+    Other,
+}
+
+impl Call {
+    /// Its name in JSON; "" where it is not known.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Call::Sleep => "sleep",
+            Call::Read => "read",
+            Call::Write => "write",
+            Call::Poll => "poll",
+            Call::Lock => "lock",
+            Call::Condition => "condition",
+            Call::Join => "join",
+            Call::Other => "",
+        }
+    }
+}
+
+/// The kind of file that a call waits at.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub enum Channel {
+    /// A pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// Another, or the path does not say: only its kernel functions do.
+    #[default]
+    Unknown,
+}
+
+impl Channel {
+    /// Its name in JSON; "" where it is not known.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Channel::Pipe => "pipe",
+            Channel::Socket => "socket",
+            Channel::Unknown => "",
+        }
+    }
+}
+
+fn begins(name: &str, with: &[&str]) -> bool {
+    with.iter().any(|start| name.starts_with(start))
+}
+
+/// Functions of the C library and of the kernel, by what they wait for.
+const CALLS: [(Call, &[&str]); 7] = [
+    (
+        Call::Sleep,
+        &[
+            "nanosleep",
+            "clock_nanosleep",
+            "usleep",
+            "sleep",
+            "thrd_sleep",
+            "do_nanosleep",
+            "hrtimer_nanosleep",
+            "common_nsleep",
+            "common_nsleep_timens",
+            "x64_sys_nanosleep",
+            "x64_sys_clock_nanosleep",
+        ],
+    ),
+    (
+        Call::Read,
+        &[
+            "read",
+            "readv",
+            "pread64",
+            "preadv",
+            "recv",
+            "recvfrom",
+            "recvmsg",
+            "recvmmsg",
+            "accept",
+            "accept4",
+            "connect",
+            "pipe_read",
+            "anon_pipe_read",
+            "fifo_pipe_read",
+            "unix_stream_recvmsg",
+            "unix_dgram_recvmsg",
+            "tcp_recvmsg",
+            "udp_recvmsg",
+            "inet_csk_accept",
+            "n_tty_read",
+        ],
+    ),
+    (
+        Call::Write,
+        &[
+            "write",
+            "writev",
+            "pwrite64",
+            "pwritev",
+            "send",
+            "sendto",
+            "sendmsg",
+            "pipe_write",
+            "anon_pipe_write",
+            "fifo_pipe_write",
+            "unix_stream_sendmsg",
+            "tcp_sendmsg",
+        ],
+    ),
+    (
+        Call::Poll,
+        &[
+            "poll",
+            "ppoll",
+            "select",
+            "pselect",
+            "pselect64",
+            "epoll_wait",
+            "epoll_pwait",
+            "epoll_pwait2",
+            "do_epoll_wait",
+        ],
+    ),
+    (
+        Call::Lock,
+        &[
+            "pthread_mutex_lock",
+            "pthread_mutex_timedlock",
+            "pthread_mutex_clocklock",
+            "pthread_mutex_cond_lock",
+            "pthread_rwlock_rdlock",
+            "pthread_rwlock_wrlock",
+            "pthread_rwlock_timedrdlock",
+            "pthread_rwlock_timedwrlock",
+            "lll_lock_wait",
+            "lll_lock_wait_private",
+            "mtx_lock",
+        ],
+    ),
+    (
+        Call::Condition,
+        &[
+            "pthread_cond_wait",
+            "pthread_cond_timedwait",
+            "pthread_cond_clockwait",
+            "sem_wait",
+            "sem_timedwait",
+            "sem_clockwait",
+            "cnd_wait",
+            "cnd_timedwait",
+            "pthread_barrier_wait",
+        ],
+    ),
+    (
+        Call::Join,
+        &[
+            "pthread_join",
+            "pthread_timedjoin_np",
+            "thrd_join",
+            "wait",
+            "wait3",
+            "wait4",
+            "waitpid",
+            "waitid",
+            "do_wait",
+            "kernel_wait4",
+        ],
+    ),
+];
+
+/// Functions of other libraries that wait for a lock begin so.
+const LOCK_BEGINS: [&str; 6] = [
+    "std::sys::sync::mutex::futex::Mutex::lock_contended",
+    "std::sys::sync::rwlock::futex::RwLock::",
+    "parking_lot::raw_mutex::RawMutex::lock_slow",
+    "parking_lot::raw_rwlock::RawRwLock::lock_",
+    "absl::Mutex::LockSlow",
+    "gomp_mutex_lock_slow",
+];
+
+/// What a function of the C library or of the kernel waits for, or one that locks in another library.
+pub fn call(name: &str) -> Option<Call> {
+    if begins(name, &LOCK_BEGINS) {
+        return Some(Call::Lock);
+    }
+    let name = public_name(name);
+    let row = CALLS.iter().find(|(_, names)| names.contains(&name));
+    row.map(|&(call, _)| call)
+}
+
+/// The name under which programs call a function of the C library: symbols inside of it have others, and compilers add to them.
+pub fn public_name(name: &str) -> &str {
+    // Functions that others end in, without a frame of their own.
+    const INNER: [(&str, &str); 5] = [
+        ("pthread_clockjoin_ex", "pthread_join"),
+        ("new_sem_wait_slow64", "sem_wait"),
+        ("new_sem_wait_slow", "sem_wait"),
+        ("new_sem_wait", "sem_wait"),
+        ("new_sem_post", "sem_post"),
+    ];
+    let name = name.split(['@', '.']).next().unwrap_or(name);
+    let name = name.trim_start_matches('_');
+    let name = name.strip_prefix("GI_").unwrap_or(name);
+    let name = name.trim_start_matches('_');
+    let name = name.strip_prefix("libc_").unwrap_or(name);
+    let inner = INNER.iter().find(|(inner, _)| *inner == name);
+    inner.map_or(name, |&(_, public)| public)
+}
+
+/// What the kernel's function reads or writes.
+pub fn channel(name: &str) -> Channel {
+    const SOCKET: [&str; 8] = [
+        "sock_", "unix_", "tcp_", "udp_", "inet_", "sk_wait", "skb_", "vsock_",
+    ];
+    match name {
+        _ if begins(name, &["pipe_", "anon_pipe_", "fifo_pipe_"]) => Channel::Pipe,
+        _ if begins(name, &SOCKET) => Channel::Socket,
+        _ => Channel::Unknown,
+    }
+}
+
+/// Whether code below a lock's own may be looked through: the parts of libraries that wait for it.
+pub fn is_inside_a_lock(name: &str) -> bool {
+    begins(
+        name,
+        &[
+            "std::sys::",
+            "core::",
+            "parking_lot",
+            "<parking_lot",
+            "absl::",
+            "gomp_mutex_lock",
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_told_by_their_names() {
+        for (name, expected) in [
+            ("clock_nanosleep@@GLIBC_2.17", Some(Call::Sleep)),
+            ("__GI___clock_nanosleep", Some(Call::Sleep)),
+            ("__libc_read", Some(Call::Read)),
+            ("pipe_read", Some(Call::Read)),
+            ("__GI___libc_write", Some(Call::Write)),
+            ("___pthread_mutex_lock", Some(Call::Lock)),
+            ("__lll_lock_wait_private", Some(Call::Lock)),
+            ("__pthread_cond_wait", Some(Call::Condition)),
+            ("wait4", Some(Call::Join)),
+            ("__pthread_clockjoin_ex", Some(Call::Join)),
+            ("__new_sem_wait_slow64.constprop.0", Some(Call::Condition)),
+            ("epoll_wait", Some(Call::Poll)),
+            ("futex_wait", None),
+            ("reader", None),
+            ("sleepy", None),
+            ("", None),
+        ] {
+            assert_eq!(call(name), expected, "{name}");
+        }
+        assert_eq!(channel("anon_pipe_read"), Channel::Pipe);
+        assert_eq!(channel("unix_stream_read_generic"), Channel::Socket);
+        assert_eq!(channel("vfs_read"), Channel::Unknown);
+    }
+}

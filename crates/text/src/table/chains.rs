@@ -1,0 +1,208 @@
+//! Waits, each followed to what it waited for, line below line:
+//!
+//! ```text
+//! 0.48  24.0 %  480 ms      97.0 % consumer waits in read < consume (p.c:30)
+//!               <- writer filter waits in read < filter (p.c:52) < run
+//!               <- writer producer ran compress (p.c:12) < run
+//! ```
+//!
+//! Where one wait has several causes, each has its share of the class and what is behind it stands further to the right.
+use super::path_text::{PathLine, WORTH_A_LINE, path_text};
+use super::units::{count, duration, percent, printable};
+use kasuri_analyze::account::Class;
+use kasuri_analyze::call_paths::{ChainNode, ClassPaths, WaitChains};
+use unicode_width::UnicodeWidthStr;
+
+/// A cause that has less of the wait before it than this has no line.
+const WORTH_A_BRANCH: f64 = 0.1;
+/// Lines below a wait: on one screen, and else.
+const FEW_LINES: usize = 3;
+const MORE_LINES: usize = 9;
+
+/// The lines of the `n` largest waits of a class: the first of each in as many columns as `rooms` has first, the others in as many as
+/// it has second.
+pub(super) fn chain_lines(
+    chains: &WaitChains,
+    class: &ClassPaths,
+    n: usize,
+    [room, across]: [usize; 2],
+) -> Vec<PathLine> {
+    let is_serial = class.class == Class::LowParallelism.key();
+    let mut lines = Vec::new();
+    let heads = (0..chains.nodes.len()).filter(|&at| chains.nodes[at].depth == 0);
+    for head in heads.take(n) {
+        let node = &chains.nodes[head];
+        if (node.ns as f64) < WORTH_A_LINE * class.ns as f64 {
+            break;
+        }
+        let mut text = Lines {
+            nodes: &chains.nodes,
+            class_ns: class.ns,
+            is_serial,
+            room: across,
+            left: if n > 1 { MORE_LINES } else { FEW_LINES },
+            lines: Vec::new(),
+        };
+        let begin = format!("{} ", percent(node.ns as f64 / class.ns.max(1) as f64));
+        let who = printable(&node.thread);
+        let line = waited_text(&who, node, room.saturating_sub(begin.width()));
+        // Where the place in the source has no room, the path has a line of its own.
+        let is_cut = node.frames.iter().any(|f| !f.file.is_empty()) && !line.contains('(');
+        let line = match is_cut {
+            true => format!("{who} waits"),
+            false => line,
+        };
+        text.lines.push(PathLine {
+            ns: Some(node.ns),
+            text: begin + &line,
+        });
+        if is_cut {
+            let text_at = format!("in {}", path_text(&node.frames, across.saturating_sub(3)));
+            text.lines.push(PathLine {
+                ns: None,
+                text: text_at,
+            });
+        }
+        text.behind(head, 0);
+        lines.append(&mut text.lines);
+    }
+    lines
+}
+
+/// The lines of one wait.
+struct Lines<'c> {
+    nodes: &'c [ChainNode],
+    class_ns: i64,
+    /// One thread ran, and the lines above say what.
+    is_serial: bool,
+    room: usize,
+    /// Lines that may follow.
+    left: usize,
+    lines: Vec<PathLine>,
+}
+
+impl Lines<'_> {
+    /// The nodes directly behind the one at `at`, the most time first.
+    fn children(&self, at: usize) -> Vec<usize> {
+        let depth = self.nodes[at].depth;
+        let behind = (at + 1..self.nodes.len()).take_while(|&row| self.nodes[row].depth > depth);
+        behind
+            .filter(|&row| self.nodes[row].depth == depth + 1)
+            .collect()
+    }
+
+    /// What the wait at `at` waited for, `indent` columns to the right.
+    fn behind(&mut self, at: usize, indent: usize) {
+        let wait = &self.nodes[at];
+        let least = (WORTH_A_BRANCH * wait.ns as f64) as i64;
+        let children = self.children(at);
+        let mut shown: Vec<usize> = (children.iter().copied())
+            .filter(|&row| self.nodes[row].ns >= least.max(1))
+            .collect();
+        if self.left == 0 && !shown.is_empty() {
+            // The last line says that there is more.
+            if let Some(line) = self.lines.last_mut() {
+                line.text += " <- ..";
+            }
+            return;
+        }
+        shown.truncate(self.left);
+        let is_split = shown
+            .iter()
+            .any(|&row| (self.nodes[row].ns as f64) < 0.995 * wait.ns as f64);
+        let is_branching = shown.len() > 1;
+        for row in shown {
+            if self.left == 0 {
+                return;
+            }
+            self.left -= 1;
+            let node = &self.nodes[row];
+            let share = match is_split {
+                true => format!("{} ", percent(node.ns as f64 / self.class_ns.max(1) as f64)),
+                false => String::new(),
+            };
+            let begin = format!("{:indent$}<- {share}", "");
+            let room = self.room.saturating_sub(begin.width());
+            let text = begin
+                + &match self.is_serial && node.did == "ran" {
+                    true => format!("{}{} ran, as above", role(wait), printable(&node.thread)),
+                    false => behind_text(wait, node, room),
+                };
+            self.lines.push(PathLine { ns: None, text });
+            if node.did == "waited" {
+                self.behind(row, indent + if is_branching { 2 } else { 0 });
+            }
+        }
+    }
+}
+
+/// `consumer waits in read < consume (p.c:30)`.
+fn waited_text(who: &str, node: &ChainNode, room: usize) -> String {
+    if node.frames.is_empty() {
+        return format!("{who} waits, without a sample");
+    }
+    let begin = match node.channel {
+        "pipe" => format!("{who} waits at a pipe: "),
+        "socket" => format!("{who} waits at a socket: "),
+        _ => format!("{who} waits in "),
+    };
+    let left = room.saturating_sub(begin.width());
+    begin + &path_text(&node.frames, left)
+}
+
+/// Before the name of the thread that will end a wait: who reads waits for somebody who writes.
+fn role(wait: &ChainNode) -> &'static str {
+    match wait.call {
+        "read" => "writer ",
+        "write" => "reader ",
+        // Nothing says so but the wake-up.
+        "lock" => "probably held by ",
+        _ => "",
+    }
+}
+
+/// What a wait waited for.
+fn behind_text(wait: &ChainNode, node: &ChainNode, room: usize) -> String {
+    let role = role(wait);
+    let colon = match wait.call {
+        "lock" => ":",
+        _ => "",
+    };
+    let who = format!("{role}{}{colon}", printable(&node.thread));
+    match node.did {
+        "waited" => waited_text(&who, node, room),
+        "ran" => ran_text(&who, node, room),
+        "ready" => format!("{who} was ready, but had no CPU"),
+        "timer" => {
+            let each = wait.waits_ns as f64 / wait.waits.max(1) as f64;
+            let times = match wait.waits {
+                1 => "once".into(),
+                n => format!("{} times", count(n)),
+            };
+            format!("by its own choice: {times} {}", duration(each))
+        }
+        "interrupt" => match (wait.call, wait.channel) {
+            (_, "socket") => "the network".into(),
+            ("poll", _) => "its input, or its time limit".into(),
+            ("condition" | "lock" | "join", _) => "its time limit, or a signal".into(),
+            _ => "a timer, a device or the network".into(),
+        },
+        "device" => "the disk, or another device".into(),
+        "process" => format!("process {}", printable(&node.process)),
+        "endless" => "nobody: it did not end".into(),
+        "more" => "..".into(),
+        _ => "it is not known who ended it".into(),
+    }
+}
+
+/// `producer ran compress (p.c:12) < run`.
+fn ran_text(who: &str, node: &ChainNode, room: usize) -> String {
+    let (begin, frames) = match (node.frames.is_empty(), node.woke.is_empty()) {
+        (false, _) => (format!("{who} ran "), &node.frames),
+        // A run too short for a sample.
+        (true, false) => (format!("{who} ran to "), &node.woke),
+        (true, true) => return format!("{who} ran, without a sample"),
+    };
+    let left = room.saturating_sub(begin.width());
+    begin + &path_text(frames, left)
+}

@@ -1,0 +1,174 @@
+//! Call paths on a screen: `compress (xz.c:90) < worker < main`, innermost function first.
+//!
+//! A path has the room that its line has. Callers are left out from the outermost on, and ` < ..` stands for them.
+use super::units::{file_name, printable};
+use kasuri_analyze::call_paths::{PathFrame, public_name};
+use unicode_width::UnicodeWidthStr;
+
+/// Less of a class than this is not worth a line.
+/// It is a share of the class's time, so the same path may have a line under a small class and none under a large
+/// one.
+pub(super) const WORTH_A_LINE: f64 = 0.01;
+
+/// A line below a class.
+pub(super) struct PathLine {
+    /// Its time; none: it goes on with what the line above says, and may be longer.
+    pub ns: Option<i64>,
+    /// It, with its share of the class.
+    pub text: String,
+}
+
+/// `compress (xz.c:90) < worker < main` in at most `room` columns, if the innermost function alone is not wider.
+pub(super) fn path_text(frames: &[PathFrame], room: usize) -> String {
+    const MORE: &str = " < ..";
+    let mut text = String::new();
+    // The place of the innermost function, or where that has none of the first caller that has one.
+    let mut place_at = frames.iter().position(|f| !f.file.is_empty());
+    for (at, frame) in frames.iter().enumerate() {
+        let mut next = frame_name(frame);
+        if place_at == Some(at) {
+            place_at = None;
+            next += &format!(" ({}:{})", file_name(&frame.file), frame.line);
+        }
+        // A recursion is one frame, and so are nameless places of one module.
+        let is_same = at > 0 && {
+            let inner = &frames[at - 1];
+            (&inner.function, &inner.module) == (&frame.function, &frame.module)
+        };
+        if is_same {
+            continue;
+        }
+        if at == 0 {
+            text = printable(&next);
+            continue;
+        }
+        let next = format!(" < {}", printable(&next));
+        // ` < ..` must fit behind each function but the last, or the cut would itself be cut.
+        let spare = if at + 1 < frames.len() { MORE.len() } else { 0 };
+        if text.width() + next.width() + spare > room {
+            return text + MORE;
+        }
+        text += &next;
+    }
+    text
+}
+
+/// The name of a function, or of its module where it has none.
+fn frame_name(frame: &PathFrame) -> String {
+    match (frame.function.as_str(), frame.module.as_str()) {
+        ("", "") => "[unknown]".into(),
+        // The kernel's own notation, such as `[kernel]` or `[vdso]`, has its brackets already.
+        ("", module) if module.starts_with('[') => module.into(),
+        ("", module) => format!("[{module}]"),
+        // Few people know what the C library's functions are called inside of it.
+        (function, module) if is_libc(module) => public_name(function).into(),
+        (function, _) => short_name(function),
+    }
+}
+
+fn is_libc(module: &str) -> bool {
+    let begins = ["libc.so", "libc-", "libpthread", "ld-musl"];
+    begins.iter().any(|begin| module.starts_with(begin))
+}
+
+/// A C++ or Rust name without its parameters, its template arguments and all but the last two parts of its path.
+pub(crate) fn short_name(name: &str) -> String {
+    let name = name.replace("(anonymous namespace)::", "");
+    let mut plain = String::new();
+    let mut depth = 0usize;
+    for c in name.chars() {
+        match c {
+            '<' => depth += 1,
+            // A `>` without its `<` is that of `->` or of an operator, and stays.
+            '>' if depth > 0 => depth -= 1,
+            // Parameters: the name is over, but for `operator()`, and for Go's methods: `sync.(*Mutex).Lock`.
+            '(' if depth == 0
+                && !plain.ends_with("operator")
+                && !plain.ends_with('.')
+                && !plain.is_empty()
+                && !plain.ends_with("::") =>
+            {
+                break;
+            }
+            c if depth == 0 => plain.push(c),
+            _ => {}
+        }
+    }
+    let parts: Vec<&str> = plain.split("::").filter(|part| !part.is_empty()).collect();
+    match parts.as_slice() {
+        // An operator such as `operator<`.
+        [] => name,
+        [.., a, b] => {
+            // The type that a template returns stands before the path.
+            let a = a.rsplit(' ').next().unwrap_or(a);
+            format!("{a}::{b}")
+        }
+        [one] => one.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(function: &str, file: &str, line: u32) -> PathFrame {
+        PathFrame {
+            function: function.into(),
+            module: "prog".into(),
+            file: file.into(),
+            line,
+        }
+    }
+
+    #[test]
+    fn a_path_has_one_place_and_loses_outer_callers_first() {
+        let path = [
+            frame("write", "", 0),
+            frame("flush", "/src/io.c", 88),
+            frame("worker", "/src/io.c", 120),
+            frame("main", "/src/main.c", 3),
+        ];
+        for (room, text) in [
+            (80, "write < flush (io.c:88) < worker < main"),
+            (39, "write < flush (io.c:88) < worker < main"),
+            (38, "write < flush (io.c:88) < worker < .."),
+            (30, "write < flush (io.c:88) < .."),
+            (3, "write < .."),
+        ] {
+            assert_eq!(path_text(&path, room), text);
+        }
+    }
+
+    #[test]
+    fn a_recursion_is_one_frame_and_a_nameless_one_is_its_module() {
+        let path = [
+            frame("", "", 0),
+            frame("fib", "", 0),
+            frame("fib", "", 0),
+            frame("main", "", 0),
+        ];
+        assert_eq!(path_text(&path, 80), "[prog] < fib < main");
+        let nameless = [frame("", "", 0), frame("", "", 0), frame("main", "", 0)];
+        assert_eq!(path_text(&nameless, 80), "[prog] < main");
+    }
+
+    #[test]
+    fn names_are_short() {
+        for (name, short) in [
+            ("compress", "compress"),
+            ("work::Queue::push(int)", "Queue::push"),
+            (
+                "std::vector<int, std::allocator<int> >::push_back(int const&)",
+                "vector::push_back",
+            ),
+            ("kasuri_model::build::sched::run", "sched::run"),
+            ("<alloc::vec::Vec<T> as core::ops::Drop>::drop", "drop"),
+            ("(anonymous namespace)::run(int)", "run"),
+            ("Less::operator()(int, int) const", "Less::operator()"),
+            ("main._omp_fn.0", "main._omp_fn.0"),
+            ("sync.(*Mutex).Unlock", "sync.(*Mutex).Unlock"),
+        ] {
+            assert_eq!(short_name(name), short, "{name}");
+        }
+    }
+}
