@@ -258,7 +258,7 @@ impl Unwinder {
             if next.ip == registers.ip && next.get(sp) == registers.get(sp) {
                 return PathEnd::NoRule;
             }
-            inside = if matches!(way, Way::Rule(rule) if rule.is_signal) {
+            inside = if matches!(way, Way::Rule(rule) if rule.is_resumed) {
                 next.ip
             } else {
                 next.ip.wrapping_sub(1)

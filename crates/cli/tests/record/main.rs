@@ -10,6 +10,7 @@ mod limits;
 mod modes;
 mod namespaces;
 mod programs;
+mod shadow;
 mod stacks;
 mod strangers;
 mod support;

@@ -39,7 +39,7 @@ fn taken(file: &Path, program: &Path) -> Taken {
     }
 }
 
-fn functions(program: &Path) -> BTreeMap<u64, String> {
+pub fn functions(program: &Path) -> BTreeMap<u64, String> {
     let out = Command::new("nm").arg(program).output().expect("nm");
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     let mut functions = BTreeMap::new();
@@ -105,7 +105,7 @@ impl Taken {
     }
 }
 
-fn perf_allows() -> bool {
+pub fn perf_allows() -> bool {
     match kasuri_record::perf::reach() {
         Some(_) => true,
         None => {
@@ -125,7 +125,7 @@ fn switches_are_sampled() -> bool {
     true
 }
 
-fn record(dir: &Path, args: &[&str], program: &Path, rest: &[&str]) -> PathBuf {
+pub fn record(dir: &Path, args: &[&str], program: &Path, rest: &[&str]) -> PathBuf {
     let mut command = kasuri(dir);
     command
         .args(["record", "-q", "-o", "run.kasuri"])

@@ -58,18 +58,20 @@ impl ReadAt for CodeFile {
 impl Files for MappedFiles {
     /// In this order: the mapping itself, which works for removed files and in other mount name spaces, but needs
     /// CAP_CHECKPOINT_RESTORE; the path in the root directory of the process; for a process that has ended, the path in
-    /// ours. A path must lead to the inode that is mapped.
+    /// ours. Each must lead to the file that was mapped: since the sample was taken, another may have come to the same addresses (dlclose and dlopen),
+    /// and to the same path.
     fn open(&mut self, pid: i32, mapping: &Mapping) -> Option<File> {
-        let Backing::File { path, inode, .. } = &mapping.backing else {
+        let Backing::File { path, .. } = &mapping.backing else {
             return None;
         };
         let range = format!(
             "/proc/{pid}/map_files/{:x}-{:x}",
             mapping.start, mapping.end
         );
-        let is_it = |file: &std::fs::File| file.metadata().is_ok_and(|meta| meta.ino() == inode.0);
+        let is_it = |file: &std::fs::File| is_behind(file, pid, mapping);
         let file = open_regular(Path::new(&range))
             .ok()
+            .filter(is_it)
             .or_else(|| open_in_root_of(pid, Path::new(path)).ok().filter(is_it))
             .or_else(|| open_regular(Path::new(path)).ok().filter(is_it))?;
         let key = key(&file.metadata().ok()?);
@@ -85,6 +87,50 @@ impl Files for MappedFiles {
 
     fn vdso(&mut self) -> Option<Vec<u8>> {
         crate::host::vdso()
+    }
+}
+
+/// Whether this is the file of the mapping.
+fn is_behind(file: &std::fs::File, pid: i32, mapping: &Mapping) -> bool {
+    let Backing::File { inode, device, .. } = &mapping.backing else {
+        return false;
+    };
+    let Ok(meta) = file.metadata() else {
+        return false;
+    };
+    let of_meta = (libc::major(meta.dev()), libc::minor(meta.dev()));
+    if (meta.ino(), of_meta) == (inode.0, *device) {
+        return true;
+    }
+    // Lists of mappings may have other numbers than stat(2) for a file: other devices (btrfs), the layer below (overlayfs, in the records
+    // of some kernels also where the lists have not). Then what counts is how a mapping of this file is listed.
+    let Some(listed) = listed(file).filter(|&listed| listed != (meta.ino(), of_meta)) else {
+        return false;
+    };
+    let is_alike = |backing: &Backing| matches!(backing, Backing::File { inode, device, .. } if (inode.0, *device) == listed);
+    // A list has one numbering for both: it tells whether the file is the one that is mapped now.
+    let is_same = |now: &Mapping| {
+        let place = |m: &Mapping| (m.start, m.end, m.offset);
+        let path = |m: &Mapping| match &m.backing {
+            Backing::File { path, .. } => path.clone(),
+            _ => String::new(),
+        };
+        place(now) == place(mapping) && path(now) == path(mapping) && is_alike(&now.backing)
+    };
+    is_alike(&mapping.backing) || maps(pid).is_some_and(|all| all.iter().any(is_same))
+}
+
+/// Inode and device of a file as lists of mappings have them.
+fn listed(file: &std::fs::File) -> Option<(u64, (u32, u32))> {
+    let map = Guarded::read_only(file).ok()?;
+    let start = format!("{:x}-", map.as_mut_ptr() as usize);
+    let text = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = text.lines().find(|line| line.starts_with(&start))?;
+    // Only executable mappings are read: this one is listed as if it were.
+    let line = line.replacen(" r--", " r-x", 1);
+    match parse_maps(&line).pop()?.backing {
+        Backing::File { inode, device, .. } => Some((inode.0, device)),
+        _ => None,
     }
 }
 
@@ -105,4 +151,60 @@ pub(crate) fn maps(pid: i32) -> Option<Vec<Mapping>> {
     let text = read_at_most(file, MAPS_BYTES_MAX).ok()?;
     let mappings = parse_maps(&String::from_utf8_lossy(&text));
     (!mappings.is_empty()).then_some(mappings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An executable mapping of a file in this process, at `address` if one is given.
+    fn map(path: &Path, address: u64) -> Mapping {
+        use std::os::fd::AsRawFd;
+        let file = std::fs::File::open(path).unwrap();
+        let fixed = if address == 0 { 0 } else { libc::MAP_FIXED };
+        // SAFETY: a new mapping, or one in the place of that which this test made; nobody refers to its bytes.
+        let at = unsafe {
+            libc::mmap(
+                address as *mut _,
+                4096,
+                libc::PROT_READ | libc::PROT_EXEC,
+                libc::MAP_PRIVATE | fixed,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        assert_ne!(at, libc::MAP_FAILED);
+        let all = maps(std::process::id() as i32).unwrap();
+        let is_it = |m: &Mapping| m.start == at as u64;
+        all.into_iter().find(is_it).unwrap()
+    }
+
+    #[test]
+    fn a_file_that_came_to_the_same_addresses_is_not_taken_for_the_one_before() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let [first, second] = ["first", "second"].map(|name| dir.path().join(name));
+        std::fs::write(&first, [1; 5000]).unwrap();
+        std::fs::write(&second, [2; 6000]).unwrap();
+        let before = map(&first, 0);
+        let after = map(&second, before.start);
+        assert_eq!(before.start, after.start);
+        let pid = std::process::id() as i32;
+        let mut files = MappedFiles::default();
+        let size = |files: &mut MappedFiles, mapping| files.open(pid, mapping).map(|f| f.key[2]);
+        assert_eq!(size(&mut files, &before), Some(5000));
+        assert_eq!(size(&mut files, &after), Some(6000));
+        // Nor is another file at its path.
+        std::fs::rename(&second, &first).unwrap();
+        assert_eq!(size(&mut files, &before), None);
+    }
+
+    #[test]
+    fn a_file_is_listed_as_its_mappings_are() {
+        let path = std::env::current_exe().unwrap();
+        let file = std::fs::File::open(path).unwrap();
+        let (inode, device) = listed(&file).unwrap();
+        let is_it = |m: &Mapping| matches!(&m.backing, Backing::File { inode: i, device: d, .. } if (i.0, *d) == (inode, device));
+        let all = maps(std::process::id() as i32).unwrap();
+        assert!(all.iter().any(is_it), "{inode} {device:?} in {all:?}");
+    }
 }
