@@ -26,6 +26,7 @@
 mod dwarf;
 mod elf;
 pub mod kallsyms;
+mod minidebug;
 mod source;
 mod spin;
 mod text;

@@ -262,8 +262,8 @@ fn by_link(
     places.extend(dirs.map(|d| d.join(below_root).join(name)));
     let is_debug_file = |bytes: &[u8]| {
         Facts::of(bytes).is_some_and(|facts| match module.build_id.is_empty() {
-            true => crc32fast::hash(bytes) == crc,
-            false => facts.build_id == module.build_id,
+            false if !facts.build_id.is_empty() => facts.build_id == module.build_id,
+            _ => crc32fast::hash(bytes) == crc,
         })
     };
     for place in places.iter().filter(|p| **p != Path::new(&module.path)) {

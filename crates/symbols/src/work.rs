@@ -6,7 +6,7 @@
 use crate::dwarf::Debug;
 use crate::elf::{Lookup, Place};
 use crate::source::{Source, Task};
-use crate::{Bytes, Why, spin, text};
+use crate::{Bytes, Why, minidebug, spin, text};
 use kasuri_base::call_path::SPIN_LOOP;
 use kasuri_format::call_paths::{Call, Names};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -163,9 +163,16 @@ impl Run<'_> {
             // Debug files have no code. The vdso's loop ends at once, and a system call behind it is no waiting.
             let code_of_files = code.filter(|_| task.name != "[vdso]");
             let spins = code_of_files.map(|bytes| spin::loops((**bytes).as_ref(), &task.addresses));
+            // A separate debug file has all that the small table has.
+            let small = code.filter(|_| debug.is_none());
+            let small = small.and_then(|bytes| minidebug::table((**bytes).as_ref(), self.stop));
             let mut lookup = Lookup::new(&task.addresses);
-            for bytes in code.into_iter().chain(debug) {
-                lookup.read((**bytes).as_ref(), &|| (self.stop)());
+            let files = code
+                .into_iter()
+                .chain(debug)
+                .map(|bytes| (**bytes).as_ref());
+            for bytes in files.chain(small.as_deref()) {
+                lookup.read(bytes, &|| (self.stop)());
             }
             Places {
                 places: lookup.places(),

@@ -230,6 +230,95 @@ fn separate_debug_files_are_found_by_build_id_and_by_link() {
     }
 }
 
+/// As Fedora's packages: no symbols, and a compressed file with the table of them.
+fn with_small_table(built: &Built, compress: &[&str]) -> Option<Vec<u8>> {
+    let made = built.tool(
+        "objcopy",
+        &[
+            "-S",
+            "--keep-symbol=main",
+            "--keep-symbol=outer",
+            "p.debug",
+            "small",
+        ],
+    ) && built.tool("xz", compress)
+        && built.tool(
+            "objcopy",
+            &[
+                "--add-section",
+                ".gnu_debugdata=small.xz",
+                "stripped",
+                "mini",
+            ],
+        );
+    if !made {
+        assert!(
+            std::env::var("CI").as_deref() != Ok("true"),
+            "needs xz and binutils"
+        );
+        println!("skipped: needs xz and binutils");
+    }
+    made.then(|| built.file("mini"))
+}
+
+#[test]
+fn a_stripped_file_is_named_by_the_small_table_in_it() {
+    let Some(built) = built() else { return };
+    let id = build_id(&built.file("p"));
+    let tables = tables(
+        ModuleKind::Elf,
+        id,
+        &[built.inside("main"), built.inside("outer")],
+    );
+    let stripped = Fake::default().with("/bin/p", built.file("stripped"));
+    assert_eq!(names(&tables, &stripped).0, ["", ""]);
+    for check in ["crc32", "crc64", "sha256", "none"] {
+        let check = format!("--check={check}");
+        let Some(mini) = with_small_table(&built, &["-k", "-f", &check, "small"]) else {
+            return;
+        };
+        let files = Fake::default().with("/bin/p", mini.clone());
+        assert_eq!(names(&tables, &files).0, ["main :0", "outer :0"], "{check}");
+        // Damage gives names or none.
+        let at = mini.windows(6).position(|w| w == b"\xfd7zXZ\0").unwrap();
+        let mut state = 0x9e37_79b9_7f4a_7c15;
+        for _ in 0..100 {
+            let mut damaged = mini.clone();
+            let place = at + next(&mut state) as usize % 600;
+            damaged[place] = next(&mut state) as u8;
+            names(&tables, &Fake::default().with("/bin/p", damaged));
+        }
+    }
+}
+
+#[test]
+fn a_small_table_that_is_large_costs_its_names_alone() {
+    let Some(built) = built() else { return };
+    if with_small_table(&built, &["-k", "-f", "small"]).is_none() {
+        return;
+    }
+    // The table and 200 MB of zeroes, which are 30 KB; the table, and a dictionary that is large.
+    std::fs::copy(
+        built.dir.path().join("small"),
+        built.dir.path().join("long"),
+    )
+    .unwrap();
+    let long = std::fs::File::options()
+        .write(true)
+        .open(built.dir.path().join("long"));
+    long.unwrap().set_len(200 << 20).unwrap();
+    assert!(built.tool("xz", &["-k", "-1", "long"]));
+    assert!(built.tool("xz", &["-k", "-f", "--lzma2=dict=96MiB", "small"]));
+    let id = build_id(&built.file("p"));
+    let tables = tables(ModuleKind::Elf, id, &[built.inside("main")]);
+    for bomb in ["long.xz", "small.xz"] {
+        let section = format!(".gnu_debugdata={bomb}");
+        assert!(built.tool("objcopy", &["--add-section", &section, "stripped", "bomb"]));
+        let files = Fake::default().with("/bin/p", built.file("bomb"));
+        assert_eq!(names(&tables, &files).0, [""], "{bomb}");
+    }
+}
+
 #[test]
 fn of_separate_debug_files_beyond_the_limit_only_symbols_are_read() {
     let Some(built) = built() else { return };
@@ -494,7 +583,7 @@ fn the_fuzzers_inputs_have_names_and_their_damaged_copies_do_no_harm() {
             driver::symbols(&damaged);
         }
     }
-    assert!(n_files >= 7);
+    assert!(n_files >= 8);
 }
 
 /// Linked at a fixed address, so that no place in the file is its own address.

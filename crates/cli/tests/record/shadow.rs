@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// What tests/record/shadow.cc writes: bytes of an event, and its kinds.
+/// What tests/record/shadow.cpp writes: bytes of an event, and its kinds.
 const EVENT_BYTES: usize = 32;
 const ENTER: u32 = 0;
 const LEAVE: u32 = 1;
@@ -67,11 +67,11 @@ impl<'b> Replay<'b> {
         }
         let mut possible = vec![self.stack.clone()];
         if let Some(ended) = &self.last_ended {
-            possible.push([&self.stack[..], &[ended.clone()]].concat());
+            possible.push([&self.stack[..], std::slice::from_ref(ended)].concat());
         }
         match &self.next {
             Some(next) if next.kind == ENTER && next.ns != 0 => {
-                possible.push([&self.stack[..], &[next.name.clone()]].concat());
+                possible.push([&self.stack[..], std::slice::from_ref(&next.name)].concat());
             }
             Some(next) if next.kind == CUT => {
                 possible.push(self.stack[..next.left.min(self.stack.len())].to_vec());
@@ -149,7 +149,7 @@ impl Compared {
 }
 
 fn compile(out: &Path, options: &[&str]) {
-    let source = repository().join("tests/record/shadow.cc");
+    let source = repository().join("tests/record/shadow.cpp");
     let built = Command::new("c++")
         .args(["-std=c++17", "-O2", "-fomit-frame-pointer", "-pthread"])
         .args(options)
