@@ -110,3 +110,9 @@ fn answers_on_stretches_and_pairs_are_unchanged() {
     check_with("compare-many", &many);
     check_with("compare-same", &["compare", "--json", a, a]);
 }
+
+#[test]
+fn plans_are_unchanged() {
+    let arguments = ["plan", "-P", "2,8", "--top", "5", "kasuri/tasks.kasuri"];
+    check_with("kasuri-tasks.kasuri-plan", &arguments);
+}

@@ -48,6 +48,9 @@ fn every_screen_fits_80_and_120_columns() {
             }
             assert_fits(&["stat", "-v", "--top", "0", file], width);
             assert_fits(&["compare", file, file], width);
+            if name == "tasks" {
+                assert_fits(&["plan", "-P", "2,8", file], width);
+            }
         }
     }
 }

@@ -6,12 +6,14 @@
 //! | [`replay`] | runs a program on P CPUs: the predictor |
 //! | [`models`] | closed-form and numerical models: its cross-checks |
 //! | `predict`, `profile`, [`whatif`] | puts them side by side, says what limits, what changes would bring |
+//! | [`plan`] | schedules of a task graph, and their bounds: `kasuri plan` |
 //! | [`machine`] | what waking, handing over and sharing data cost |
 #![forbid(unsafe_code)]
 mod answer;
 mod extract;
 pub mod machine;
 pub mod models;
+pub mod plan;
 mod predict;
 mod profile;
 pub mod program;

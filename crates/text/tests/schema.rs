@@ -207,3 +207,52 @@ fn info_schema_describes_all_that_is_printed() {
     *bad.pointer_mut("/answers/0/can").unwrap() = json!("perhaps");
     assert!(!found(&bad).is_empty());
 }
+
+#[test]
+fn plan_schema_describes_all_that_is_printed() {
+    use kasuri_predict::plan::{Input, Options, Recorded, Scheduler, plan};
+    let schema = schema_of("plan");
+    let mut input = Input {
+        workers: 2,
+        notes: vec!["a note".into()],
+        ..Input::default()
+    };
+    for (strand, needs) in [vec![], vec![0], vec![0], vec![1, 2]]
+        .into_iter()
+        .enumerate()
+    {
+        input.graph.push(10, needs);
+        input.task.push(strand as u32);
+        input.tasks.push(Recorded {
+            name: "t".into(),
+            id: strand as u64,
+            start_ns: Some(10 * strand as i64),
+            end_ns: Some(10 * strand as i64 + 10),
+            slack_ns: 0,
+        });
+    }
+    let options = Options {
+        workers: vec![1, 2],
+        schedulers: Scheduler::ALL.into(),
+        transfer_ns: 0,
+    };
+    let answer = plan(&input, &options).unwrap();
+    // Four of ten on two workers, two of them beside each other: 30, and the recorded run took 40.
+    assert_eq!((answer.points[1].bound_ns, answer.recorded_ns), (30, 40));
+    assert!(
+        answer.points[1]
+            .schedules
+            .iter()
+            .all(|s| s.makespan_ns == 30)
+    );
+    // Against one worker nothing is late.
+    assert_eq!((answer.lateness.len(), answer.lateness[0].late_ns), (4, 0));
+    let mut found = Vec::new();
+    violations(&schema, &schema, &printed(&answer), "$", &mut found);
+    assert_eq!(found, Vec::<String>::new());
+    let page = kasuri_text::table::plan(&answer, &kasuri_text::table::Layout::default());
+    assert!(
+        page.contains("on 2 workers") && page.contains("dt-misf"),
+        "{page}"
+    );
+}

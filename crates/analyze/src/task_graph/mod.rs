@@ -32,7 +32,7 @@ use kasuri_model::{StrIx, TaskIx, Trace};
 use std::collections::HashMap;
 
 pub(crate) use ready::queued;
-pub use ready::{Queued, queued_by_task};
+pub use ready::{Depends, Queued, depends, queued_by_task};
 
 const NONE: u32 = u32::MAX;
 

@@ -48,13 +48,15 @@ pub fn queued_by_task(trace: &Trace) -> Vec<Option<Queued>> {
 
 /// Dependences in numbers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Depends {
+pub struct Depends {
+    /// Their number.
     pub count: u64,
     /// Those whose task started before the other had ended.
     pub early: u64,
 }
 
-pub(super) fn depends(trace: &Trace) -> Depends {
+/// Counts them.
+pub fn depends(trace: &Trace) -> Depends {
     let edges = &trace.task_edges;
     let mut out = Depends::default();
     for row in (0..edges.kind.len()).filter(|&row| edges.kind[row] == TaskEdgeKind::Depends) {

@@ -13,6 +13,7 @@ mod locks;
 mod man;
 mod merge;
 mod overhead;
+mod plan;
 mod predict;
 mod record;
 mod recover;
@@ -66,6 +67,7 @@ pub enum Command {
     Report(report::Args),
     Locks(locks::Args),
     Predict(predict::Args),
+    Plan(plan::Args),
     Export(export::Args),
     Merge(merge::Args),
     Sql(sql::Args),
@@ -110,6 +112,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::run(args),
         Command::Locks(args) => locks::run(args),
         Command::Predict(args) => predict::run(args),
+        Command::Plan(args) => plan::run(args),
         Command::Export(args) => export::run(args),
         Command::Merge(args) => merge::run(args),
         Command::Sql(args) => sql::run(args),

@@ -13,7 +13,7 @@
 //! | `call_paths` | the code behind each class, below its row |
 //! | `path_text` | a call path in the room of a line |
 //! | `chains` | waits, and who ended them, line below line |
-//! | `critical_path`, `locks`, `predict`, `compare`, `contents` | the other commands |
+//! | `critical_path`, `locks`, `predict`, `plan`, `compare`, `contents` | the other commands |
 //! | [`grid`] | tables whose columns fit the screen |
 //! | [`units`] | numbers and names |
 //! | `names` | threads, with their ids where names are shared |
@@ -31,6 +31,7 @@ mod locks;
 mod names;
 mod overview;
 mod path_text;
+mod plan;
 mod predict;
 mod sections;
 pub mod units;
@@ -42,7 +43,9 @@ pub use critical_path::render_critical_path;
 pub(crate) use grid::cut;
 pub use locks::{inversion, render as locks};
 pub(crate) use path_text::short_name;
+pub use plan::render as plan;
 pub use predict::render as predict;
+pub use sections::edge_doubts;
 
 use kasuri_analyze::Summary;
 use unicode_width::UnicodeWidthStr;

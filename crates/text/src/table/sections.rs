@@ -165,7 +165,7 @@ impl Page<'_> {
         self.fact("tasks", &text);
         if let Some(graph) = graph {
             self.fact("task graph", &task_graph(graph, s.n_cpus));
-            let doubts = edge_doubts(graph);
+            let doubts = edge_doubts(graph.unknown_edges, graph.circular, graph.early);
             if !doubts.is_empty() {
                 self.fact("task edges", &doubts);
             }
@@ -538,23 +538,24 @@ fn cpu_time(account: &CpuTime) -> String {
     format!("{kernel} counted by the kernel; the events show {seen}, {how_far}")
 }
 
-/// What is wrong with joins and dependences; "" for nothing.
-pub(super) fn edge_doubts(graph: &TaskGraph) -> String {
+/// What is wrong with joins and dependences: those that name an unknown task, that are cut out of circles, that were not kept.
+/// "" for nothing.
+pub fn edge_doubts(unknown: u64, circular: u64, early: u64) -> String {
     let doubts = [
         (
-            graph.unknown_edges,
+            unknown,
             "join or dependence",
             "joins or dependences",
             "left out: no task has the id",
         ),
         (
-            graph.circular,
+            circular,
             "edge",
             "edges",
             "left out: tasks would wait for each other",
         ),
         (
-            graph.early,
+            early,
             "dependence",
             "dependences",
             "not kept: the task started before the other had ended",

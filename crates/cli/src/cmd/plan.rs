@@ -1,0 +1,169 @@
+//! `kasuri plan FILE`.
+use super::stat::{has_colour, screen_width};
+use crate::open::Input;
+use kasuri_analyze::task_graph;
+use kasuri_model::{SliceKind, Time, Trace};
+use kasuri_predict::plan;
+use kasuri_text::table::{self, Layout};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Schedule the recorded tasks on other numbers of workers, and compare the run with the plan
+///
+/// Takes the graph of the recorded tasks (creations, joins, dependences) with the CPU time that each took, and schedules it by list
+/// schedulers and by work stealing. Prints how long each schedule is, the bounds that no schedule can beat, and the tasks that ended
+/// latest against the first plan. Tasks take as long in the plan as they did in the recording.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  kasuri plan -P 8 run.kasuri
+  kasuri plan -P 2,4,8 --scheduler cp,steal run.kasuri
+  kasuri plan -P 8 --transfer 2000 run.kasuri     data of another worker come 2 us later
+  kasuri plan --json run.kasuri | jq '.points[].schedules[] | [.scheduler, .makespan_ns]'")]
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// Numbers of workers to plan for [default: as many as ran tasks]
+    #[arg(short = 'P', long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: Vec<u16>,
+    /// Schedulers; the run is compared with the first
+    #[arg(
+        long,
+        value_name = "S,S",
+        value_delimiter = ',',
+        default_value = "cp,dt-misf,heft,etf,steal"
+    )]
+    scheduler: Vec<Scheduler>,
+    /// Time until a task can use what one on another worker made, ns
+    #[arg(long, value_name = "NS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    transfer: u64,
+    /// Print JSON (schema kasuri.plan/1)
+    #[arg(long)]
+    json: bool,
+    /// Print at most N of the latest tasks; 0 prints all
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+}
+
+/// [`plan::Scheduler`] on the command line.
+#[derive(Clone, Copy, PartialEq, Debug, clap::ValueEnum)]
+enum Scheduler {
+    /// Critical path first, then most immediate successors (CP/MISF)
+    Cp,
+    /// Least to transfer, then most immediate successors (DT/MISF)
+    DtMisf,
+    /// Critical path first, also into gaps (HEFT)
+    Heft,
+    /// Earliest start first, then critical path (ETF)
+    Etf,
+    /// Work stealing from random victims
+    Steal,
+}
+
+impl Scheduler {
+    fn planned(self) -> plan::Scheduler {
+        match self {
+            Scheduler::Cp => plan::Scheduler::Cp,
+            Scheduler::DtMisf => plan::Scheduler::DtMisf,
+            Scheduler::Heft => plan::Scheduler::Heft,
+            Scheduler::Etf => plan::Scheduler::Etf,
+            Scheduler::Steal => plan::Scheduler::Steal,
+        }
+    }
+}
+
+/// Plans and prints.
+///
+/// # Errors
+/// When the recording cannot be read or has no tasks that ran, or stdout cannot be written.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let trace = args.input.load()?;
+    let nothing = || {
+        anyhow::anyhow!(
+            "{}: no task ran, so there is nothing to plan; tasks are annotated with KASURI_TASK_CREATE and its kin, or by ito",
+            args.input.name()
+        )
+    };
+    let strands = task_graph::strands(&trace).ok_or_else(nothing)?;
+    let input = input(&trace, &strands);
+    let mut workers: Vec<usize> = args.workers.iter().map(|&n| n.into()).collect();
+    if workers.is_empty() {
+        workers.push(input.workers.clamp(1, 1024));
+    }
+    let mut schedulers: Vec<plan::Scheduler> = Vec::new();
+    for by in args.scheduler.iter().map(|s| s.planned()) {
+        if !schedulers.contains(&by) {
+            schedulers.push(by);
+        }
+    }
+    let options = plan::Options {
+        workers,
+        schedulers,
+        transfer_ns: args.transfer,
+    };
+    let answer = plan::plan(&input, &options).ok_or_else(nothing)?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        kasuri_text::json::write(&answer, &mut out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let layout = Layout {
+        width: screen_width(),
+        colour: has_colour(),
+        top: args.top,
+        ..Layout::default()
+    };
+    out.write_all(table::plan(&answer, &layout).as_bytes())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The recording for the planner: strands in an order in which each comes after what it needs.
+fn input(trace: &Trace, strands: &task_graph::Strands) -> plan::Input {
+    let mut number = vec![0u32; strands.ns.len()];
+    let mut out = plan::Input {
+        command: trace.info.command.clone(),
+        ..plan::Input::default()
+    };
+    for strand in strands.in_order() {
+        let needs: Vec<u32> = (strands.after.of(strand).iter())
+            .map(|&p| number[p as usize])
+            .collect();
+        number[strand] = out.graph.push(strands.ns[strand].max(0) as u64, needs);
+        out.task.push(strands.task[strand].0);
+    }
+    let slack = strands.slack_ns(trace.tasks.len());
+    let first = trace.tasks.iter().map(|t| t.started).min();
+    let first = first.unwrap_or(Time::MAX);
+    let since = |time: Time| (first != Time::MAX).then(|| (time - first).ns());
+    out.tasks = (trace.tasks.iter().zip(slack))
+        .map(|(task, slack)| plan::Recorded {
+            name: trace.strings.get(task.name).into(),
+            id: task.id,
+            start_ns: since(task.started).filter(|_| task.started != Time::MAX),
+            end_ns: since(task.ended).filter(|_| task.ended != Time::MAX),
+            slack_ns: slack.unwrap_or(0),
+        })
+        .collect();
+    let s = &trace.slices;
+    let mut threads: Vec<_> = (0..s.start.len())
+        .filter(|&row| s.kind[row] == SliceKind::TaskRun)
+        .map(|row| s.thread[row])
+        .collect();
+    threads.sort_unstable();
+    threads.dedup();
+    out.workers = threads.len();
+    let doubts = table::edge_doubts(
+        trace.task_edges.n_unknown,
+        strands.n_circular,
+        task_graph::depends(trace).early,
+    );
+    out.notes.extend((!doubts.is_empty()).then_some(doubts));
+    if strands.unknown_ns > 0 {
+        out.notes.push(format!(
+            "{:.0} % of the work is assumed: tasks ran, and the recording does not show whether their threads were on a CPU",
+            100.0 * strands.unknown_ns as f64 / strands.work_ns.max(1) as f64
+        ));
+    }
+    out
+}
