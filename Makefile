@@ -21,7 +21,7 @@ help: ## list the targets
 # ---- dependencies -------------------------------------------------------------------------------------------------
 # Debian / Ubuntu packages. The first line is what building needs, the second what tests and checks need.
 APT := build-essential cmake pkg-config \
-       clang clang-format gfortran chromium linux-perf gdb trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq \
+       clang clang-format libomp-dev gfortran chromium linux-perf gdb trace-cmd pigz pbzip2 xz-utils protobuf-compiler jq \
        gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
        qemu-user-static memcached redis-server sysbench python3-pip python3-venv babeltrace2
 

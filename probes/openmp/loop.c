@@ -14,25 +14,25 @@
 #include <stdarg.h>
 
 /* A construct begins: its slice. */
-static void open_share(struct openmp_thread *self, enum openmp_what what, enum openmp_what chunk, uintptr_t caller) {
+void openmp_open_share(struct openmp_thread *self, enum openmp_what what, enum openmp_what chunk, uintptr_t caller) {
     self->share = (struct openmp_share){openmp_place(caller, chunk), 1, 0, (uint8_t)what, 0};
     openmp_begin(openmp_place(caller, what));
 }
 /* Its next chunk, of `n` iterations; for a section its number. */
-static void begin_chunk(struct openmp_thread *self, const char *unit, uint64_t n) {
+void openmp_begin_chunk(struct openmp_thread *self, const char *unit, uint64_t n) {
     static struct kasuri_site iterations = {0, 0, "iterations", "", ""}, number = {0, 0, "number", "", ""};
     uint64_t now = kasuri__stamp();
     openmp_emit1(self->share.chunk, KASURI_EV_BEGIN, now);
     openmp_emit2(unit ? &number : &iterations, KASURI_EV_ARG | KASURI_ARG_U64 << 16, n, 0, now);
     self->share.in_chunk = 1;
 }
-static void end_chunk(struct openmp_thread *self) {
+void openmp_end_chunk(struct openmp_thread *self) {
     if (self->share.in_chunk)
         openmp_end();
     self->share.in_chunk = 0;
 }
-static void close_share(struct openmp_thread *self) {
-    end_chunk(self);
+void openmp_close_share(struct openmp_thread *self) {
+    openmp_end_chunk(self);
     if (self->share.is_open)
         openmp_end();
     self->share.is_open = 0;
@@ -60,9 +60,9 @@ static __thread int64_t steps OPENMP_TLS_HERE;
     do {                                                                                                               \
         struct openmp_thread *self_ = &openmp_self;                                                                    \
         steps = (int64_t)(step);                                                                                       \
-        open_share(self_, what, OPENMP_CHUNK, OPENMP_CALLER());                                                        \
+        openmp_open_share(self_, what, OPENMP_CHUNK, OPENMP_CALLER());                                                 \
         if (is_first)                                                                                                  \
-            begin_chunk(self_, 0, n);                                                                                  \
+            openmp_begin_chunk(self_, 0, n);                                                                           \
     } while (0)
 
 /* A next: the chunk ends before the call, and the next one begins after it: finding it is neither's. */
@@ -73,13 +73,13 @@ static __thread int64_t steps OPENMP_TLS_HERE;
         if (!openmp_gomp_on())                                                                                         \
             return REAL(name)(from, to);                                                                               \
         if (!self->share.is_open) {                                                                                    \
-            open_share(self, what, OPENMP_CHUNK, OPENMP_CALLER());                                                     \
+            openmp_open_share(self, what, OPENMP_CHUNK, OPENMP_CALLER());                                              \
             steps = 0;                                                                                                 \
         }                                                                                                              \
-        end_chunk(self);                                                                                               \
+        openmp_end_chunk(self);                                                                                        \
         more = REAL(name)(from, to);                                                                                   \
         if (more)                                                                                                      \
-            begin_chunk(self, 0, n);                                                                                   \
+            openmp_begin_chunk(self, 0, n);                                                                            \
         return more;                                                                                                   \
     } while (0)
 #define NEXTS(kind, what)                                                                                              \
@@ -264,20 +264,20 @@ void GOMP_doacross_ull_post(gomp_ull *counts) {
             REAL(GOMP_##construct##_end)();                                                                            \
             return;                                                                                                    \
         }                                                                                                              \
-        close_share(&openmp_self);                                                                                     \
+        openmp_close_share(&openmp_self);                                                                              \
         BARRIER(REAL(GOMP_##construct##_end)(), what);                                                                 \
     }                                                                                                                  \
     bool GOMP_##construct##_end_cancel(void) {                                                                         \
         bool is_cancelled;                                                                                             \
         if (!openmp_gomp_on())                                                                                         \
             return REAL(GOMP_##construct##_end_cancel)();                                                              \
-        close_share(&openmp_self);                                                                                     \
+        openmp_close_share(&openmp_self);                                                                              \
         BARRIER(is_cancelled = REAL(GOMP_##construct##_end_cancel)(), what);                                           \
         return is_cancelled;                                                                                           \
     }                                                                                                                  \
     void GOMP_##construct##_end_nowait(void) {                                                                         \
         if (openmp_gomp_on())                                                                                          \
-            close_share(&openmp_self);                                                                                 \
+            openmp_close_share(&openmp_self);                                                                          \
         REAL(GOMP_##construct##_end_nowait)();                                                                         \
     }
 ENDS(loop, OPENMP_BARRIER_FOR)
@@ -287,21 +287,21 @@ ENDS(sections, OPENMP_BARRIER_SECTIONS)
 
 static unsigned begin_section(unsigned section) {
     if (section)
-        begin_chunk(&openmp_self, "number", section);
+        openmp_begin_chunk(&openmp_self, "number", section);
     return section;
 }
 unsigned GOMP_sections_start(unsigned n) {
     unsigned section = REAL(GOMP_sections_start)(n);
     if (!openmp_gomp_on())
         return section;
-    open_share(&openmp_self, OPENMP_SECTIONS, OPENMP_SECTION, OPENMP_CALLER());
+    openmp_open_share(&openmp_self, OPENMP_SECTIONS, OPENMP_SECTION, OPENMP_CALLER());
     return begin_section(section);
 }
 unsigned GOMP_sections2_start(unsigned n, gomp_red *reductions, void **memory) {
     unsigned section = REAL(GOMP_sections2_start)(n, reductions, memory);
     if (!openmp_gomp_on())
         return section;
-    open_share(&openmp_self, OPENMP_SECTIONS, OPENMP_SECTION, OPENMP_CALLER());
+    openmp_open_share(&openmp_self, OPENMP_SECTIONS, OPENMP_SECTION, OPENMP_CALLER());
     return begin_section(section);
 }
 unsigned GOMP_sections_next(void) {
@@ -310,8 +310,8 @@ unsigned GOMP_sections_next(void) {
         return REAL(GOMP_sections_next)();
     /* The first call where the region's own call has begun the sections. */
     if (!self->share.is_open)
-        open_share(self, OPENMP_SECTIONS, OPENMP_SECTION, OPENMP_CALLER());
-    end_chunk(self);
+        openmp_open_share(self, OPENMP_SECTIONS, OPENMP_SECTION, OPENMP_CALLER());
+    openmp_end_chunk(self);
     return begin_section(REAL(GOMP_sections_next)());
 }
 

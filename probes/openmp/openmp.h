@@ -20,6 +20,7 @@
 #include "../lock/emit.h"
 
 #include "gomp.h"
+#include "kmp.h"
 
 #define OPENMP_HIDDEN __attribute__((visibility("hidden")))
 #define OPENMP_COLD __attribute__((cold, noinline, visibility("hidden")))
@@ -32,6 +33,7 @@ struct openmp_real {
 #define OPENMP_FIELD(result, name, parameters) result(*name) parameters;
     GOMP_NAMES(OPENMP_FIELD)
     OMP_LOCK_NAMES(OPENMP_FIELD)
+    KMP_NAMES(OPENMP_FIELD)
 #undef OPENMP_FIELD
 };
 extern struct openmp_real openmp_real OPENMP_HIDDEN;
@@ -64,6 +66,9 @@ enum openmp_what {
     OPENMP_SCOPE,
     OPENMP_WORKSHARE,
     OPENMP_CANCEL,
+    OPENMP_CRITICAL,
+    OPENMP_ATOMIC,
+    OPENMP_LOCK,
     OPENMP_BARRIER,
     OPENMP_BARRIER_FOR,
     OPENMP_BARRIER_SECTIONS,
@@ -118,6 +123,12 @@ OPENMP_HIDDEN struct kasuri_site *openmp_place(uintptr_t address, enum openmp_wh
 OPENMP_HIDDEN uint64_t openmp_region_begins(void);
 OPENMP_HIDDEN void openmp_region_ends(uint64_t region, uint64_t stamp);
 OPENMP_HIDDEN void openmp_leave_dock(struct openmp_thread *self, uint64_t now);
+/* loop.c */
+OPENMP_HIDDEN void openmp_open_share(struct openmp_thread *self, enum openmp_what what, enum openmp_what chunk,
+                                     uintptr_t caller);
+OPENMP_HIDDEN void openmp_close_share(struct openmp_thread *self);
+OPENMP_HIDDEN void openmp_begin_chunk(struct openmp_thread *self, const char *unit, uint64_t n);
+OPENMP_HIDDEN void openmp_end_chunk(struct openmp_thread *self);
 
 /* Whether to record. The first call of a process attaches to the recorder. */
 static inline __attribute__((always_inline)) int openmp_on(void) {

@@ -3,7 +3,6 @@
 #include "openmp.h"
 
 #include <dlfcn.h>
-#include <string.h>
 
 struct openmp_real openmp_real;
 int openmp_is_gomp = 0, openmp_has_gomp_locks = 0;
@@ -23,14 +22,18 @@ static void *find(const char *name, void *const handles[2]) {
     return found;
 }
 
-/* Whether the function is part of libgomp. */
+/* Whether the function is part of libgomp. libomp has functions of the same names, and may be installed under libgomp's
+ * name: it is told by a function of its own. */
 static int is_gomp(void *function) {
     Dl_info info;
-    const char *base;
-    if (!function || !dladdr(function, &info) || !info.dli_fname)
+    void *module;
+    int is_kmp;
+    if (!function || !dladdr(function, &info) || !info.dli_fname ||
+        !(module = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)))
         return 0;
-    base = strrchr(info.dli_fname, '/');
-    return !strncmp(base ? base + 1 : info.dli_fname, "libgomp", 7);
+    is_kmp = dlsym(module, "__kmpc_fork_call") != 0;
+    dlclose(module);
+    return !is_kmp;
 }
 
 /* Threads may race here: all store the same addresses. ORDER relaxed: of code that was mapped before. */
@@ -42,6 +45,7 @@ void openmp_resolve(void) {
         __atomic_store_n((void **)&openmp_real.name, find(#name, handles), __ATOMIC_RELAXED);
     GOMP_NAMES(OPENMP_STORE)
     OMP_LOCK_NAMES(OPENMP_STORE)
+    KMP_NAMES(OPENMP_STORE)
     openmp_is_gomp = is_gomp((void *)(uintptr_t)openmp_real.GOMP_parallel);
     openmp_has_gomp_locks = is_gomp((void *)(uintptr_t)openmp_real.omp_set_lock);
     for (int i = 0; i < 2; i++)

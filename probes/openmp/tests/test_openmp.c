@@ -179,17 +179,20 @@ static void check_nesting(int exits) {
         case KASURI_EV_BEGIN:
         case KASURI_EV_WAIT_BEGIN:
         case KASURI_EV_TASK_START:
+        case KASURI_EV_TASK_RESUME:
             EXPECT(depth < 255);
             open[depth++] = &events[i];
             break;
         case KASURI_EV_END:
         case KASURI_EV_WAIT_END:
+        case KASURI_EV_TASK_SUSPEND:
         case KASURI_EV_TASK_END: {
             const struct event *b = depth ? open[--depth] : NULL;
-            int is_pair = b && (e->kind == KASURI_EV_END ? b->kind == KASURI_EV_BEGIN
-                                : e->kind == KASURI_EV_WAIT_END
-                                    ? b->kind == KASURI_EV_WAIT_BEGIN && b->a == e->a && b->aux == e->aux
-                                    : b->kind == KASURI_EV_TASK_START && b->a == e->a);
+            int is_pair =
+                b && (e->kind == KASURI_EV_END ? b->kind == KASURI_EV_BEGIN
+                      : e->kind == KASURI_EV_WAIT_END
+                          ? b->kind == KASURI_EV_WAIT_BEGIN && b->a == e->a && b->aux == e->aux
+                          : (b->kind == KASURI_EV_TASK_START || b->kind == KASURI_EV_TASK_RESUME) && b->a == e->a);
             if (!is_pair)
                 fprintf(stderr, "thread %u: kind %u closes %s (kind %u)\n", e->tid, e->kind, b ? name_of(b) : "nothing",
                         b ? b->kind : 0);
@@ -201,17 +204,29 @@ static void check_nesting(int exits) {
     }
 }
 
+/* Leaves the results: lines of counts may differ, as an attempt to take a lock may fail or not. */
+static void keep_results(char *to) {
+    *to = 0;
+    for (const char *line = output; *line;) {
+        size_t length = strcspn(line, "\n");
+        if (strncmp(line, "= ", 2) != 0)
+            strcat(strncat(to, line, length), "\n");
+        line += length + (line[length] == '\n');
+    }
+}
+
 int main(int argc, char **argv) {
-    static char without[sizeof output];
+    static char without[sizeof output], with[sizeof output];
     int status, status_without;
     if (argc != 4)
         return 2;
     status_without = run(argv[2], argv[1], NULL);
-    memcpy(without, output, sizeof output);
+    keep_results(without);
     status = run(argv[2], argv[1], argv[3]);
     EXPECT(status == status_without);
-    if (strcmp(without, output) != 0) {
-        fprintf(stderr, "without:\n%swith:\n%s", without, output);
+    keep_results(with);
+    if (strcmp(without, with) != 0) {
+        fprintf(stderr, "without:\n%swith:\n%s", without, with);
         EXPECT(!"the results differ");
     }
     EXPECT(reader_totals(reader)->lost == 0);

@@ -84,7 +84,7 @@ static void regions(void) {
     expect(n_threads, "begin parallel");
     expect(n_threads, "wait barrier of parallel");
     expect(n_barriers, "wait barrier");
-    expect(2, "begin section");
+    expect(2 * IS_GOMP, "begin section"); /* libomp does not tell one from another */
 }
 
 /* -- loops -- */
@@ -249,7 +249,7 @@ static void shares(void) {
         }
     }
     printf("%ld %ld %ld\n", ran, singles, copied);
-    expect(ran, "begin section");
+    expect(ran * IS_GOMP, "begin section");
     expect(3 * 5 * 2, "begin sections");
 #if IS_GOMP
     expect(3 * 5, "wait barrier of sections");

@@ -153,8 +153,10 @@ fn apply(site: &mut Site, call: &Call) {
         return;
     };
     let function = written(&call.function);
+    let file = call.file.rsplit('/').next().unwrap_or_default();
     site.name = match call.line {
         0 => format!("{what} {function}"),
+        line if function.starts_with('.') && !file.is_empty() => format!("{what} {file}:{line}"),
         line => format!("{what} {function}:{line}"),
     };
     site.function = function.to_owned();
@@ -204,7 +206,12 @@ mod tests {
         );
         apply(&mut it, &call("sub_.constprop.0._omp_fn.3", 0));
         assert_eq!(it.name, "for dynamic sub_.constprop.0");
-        assert_eq!(written(".omp_outlined."), ".omp_outlined.");
+        let mut it = site("for dynamic prog+0x11d0", "/x/prog", "");
+        apply(&mut it, &call(".omp_outlined._debug__.4", 7));
+        assert_eq!(
+            it.name, "for dynamic prog.c:7",
+            "clang says of no other function"
+        );
         assert_eq!(written("main.omp_outlined_debug__"), "main");
     }
 
