@@ -9,6 +9,7 @@
 //! | samples of call paths | samples inside the states, each for exactly the time that it stands for |
 //! | modules and source files | resources (libraries) and sources of functions |
 //! | slices, waits, instants, wake-ups, system calls | markers |
+//! | which threads are the program's | the threads that are visible at first |
 //! | counters | counters |
 //!
 //! A table is an object with a list for each column and a `length`. Tables are thus written by passes over the
@@ -201,11 +202,24 @@ fn meta(trace: &Trace) -> Value {
         "symbolicationNotSupported": true,
         "usesOnlyOneStackType": true,
         "importedFrom": "Kasuri",
+        "initialVisibleThreads": own_threads(trace),
         "platform": "Linux",
         "oscpu": format!("Linux {} {}", info.kernel, info.machine).trim(),
         "CPUName": info.cpu_model,
         "logicalCPUs": trace.cpus.len(),
     })
+}
+
+/// Rows of the program's threads: those that are shown at first.
+fn own_threads(trace: &Trace) -> Vec<usize> {
+    let is_own = |row: &usize| {
+        let process = trace.threads[*row].process;
+        trace
+            .processes
+            .get(process.ix())
+            .is_some_and(|p| p.is_target)
+    };
+    (0..trace.threads.len()).filter(is_own).collect()
 }
 
 /// A category; every category needs a subcategory.

@@ -167,6 +167,7 @@ fn meta(c: &mut Check, meta: &Value) -> usize {
         "symbolicationNotSupported",
         "usesOnlyOneStackType",
         "importedFrom",
+        "initialVisibleThreads",
         "platform",
         "oscpu",
         "CPUName",

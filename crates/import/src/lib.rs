@@ -17,6 +17,7 @@
 //! | `text_events` | ftrace text | the same from printed events |
 //! | `prev_state`, `syscalls` | all kernel traces | meaning of state bits and system call numbers |
 //! | `marks` | trace.dat, ftrace text, Perfetto | texts that programs write to `trace_marker` |
+//! | `profile` | pprof, Firefox Profiler | threads that are told by names |
 //! | `category`, `annotation_log`, `tracks`, `flow_ends` | CTF, Perfetto, Chrome JSON | slices, counters and arrows |
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod category;
 mod chrome;
 mod ctf;
 mod error;
+mod firefox;
 mod flow_ends;
 mod ftrace_text;
 mod kernel_events;
@@ -35,6 +37,7 @@ mod perf_data;
 mod perfetto;
 mod pprof;
 mod prev_state;
+mod profile;
 mod raw_events;
 mod recording;
 mod syscalls;
@@ -96,6 +99,8 @@ pub enum Kind {
     Ctf,
     /// pprof's profile.
     Pprof,
+    /// Firefox Profiler's processed profile.
+    Firefox,
     /// Perfetto's protobuf.
     Perfetto,
     /// Trace Event Format: chrome://tracing and many others.
@@ -113,6 +118,7 @@ impl Kind {
             Kind::PerfData => "perf.data",
             Kind::Ctf => "CTF",
             Kind::Pprof => "pprof",
+            Kind::Firefox => "Firefox Profiler",
             Kind::Perfetto => "Perfetto",
             Kind::ChromeJson => "Chrome JSON",
             Kind::FtraceText => "ftrace text",
@@ -162,6 +168,11 @@ const READERS: &[Reader] = &[
         kind: Kind::Perfetto,
         detect: perfetto::detect,
         open: perfetto::open,
+    },
+    Reader {
+        kind: Kind::Firefox,
+        detect: firefox::detect,
+        open: firefox::open,
     },
     Reader {
         kind: Kind::ChromeJson,

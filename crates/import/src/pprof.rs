@@ -11,6 +11,7 @@
 //! Threads are told by labels, as Kasuri's own export and others write them; without labels all samples are one thread's. All samples lie at the
 //! beginning of the profile: it does not say when they were taken.
 use crate::paths::{self, CodeFrame, PathRows, Sample};
+use crate::profile::{NamedThread, number_them};
 use crate::{Clock, Error, File, Kind, Opened, Options};
 use kasuri_format::pprof::{self, Label, Profile, Text, ValueType};
 use kasuri_format::{Error as FormatError, ErrorKind};
@@ -19,7 +20,7 @@ use kasuri_model::{
     Duration, FrameIx, FrameKind, Info, PathIx, SampleKind, SamplingChange, StrIx, Strings, Time,
     Trace,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// How Kasuri's own export calls time without a sample.
 const NO_PATH: &str = "[no call path]";
@@ -213,15 +214,6 @@ fn weigh(profile: &Profile<'_>, uses: &Uses) -> Result<Vec<Row>, FormatError> {
     Ok(rows)
 }
 
-/// A thread as labels tell it.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
-struct Named {
-    tid: i32,
-    pid: i32,
-    thread: Text,
-    process: Text,
-}
-
 /// Threads of the samples.
 struct Threads {
     /// Position in `known` of each row's thread.
@@ -233,17 +225,17 @@ struct Threads {
 
 impl Threads {
     fn of(profile: &Profile<'_>, rows: &[Row]) -> Threads {
-        let mut named: HashMap<Named, u32> = HashMap::new();
-        let mut all: Vec<Named> = Vec::new();
+        let mut named: HashMap<NamedThread<'_>, u32> = HashMap::new();
+        let mut all: Vec<NamedThread<'_>> = Vec::new();
         let mut of_row = Vec::with_capacity(rows.len());
         for row in rows {
             let sample = &profile.samples[row.sample];
             let labels = &profile.labels[sample.labels.start as usize..sample.labels.end as usize];
-            let thread = Named {
+            let thread = NamedThread {
                 tid: number(profile, labels, TID),
                 pid: number(profile, labels, PID),
-                thread: text(profile, labels, THREAD),
-                process: text(profile, labels, PROCESS),
+                name: profile.text(text(profile, labels, THREAD)),
+                process: profile.text(text(profile, labels, PROCESS)),
             };
             of_row.push(*named.entry(thread).or_insert_with_key(|thread| {
                 all.push(thread.clone());
@@ -252,12 +244,19 @@ impl Threads {
         }
         Threads {
             of_row,
-            some_unknown: all
-                .iter()
-                .any(|t| t.tid == 0 && profile.text(t.thread).is_empty()),
-            known: number_them(profile, &all),
+            some_unknown: all.iter().any(|t| t.tid == 0 && t.name.is_empty()),
+            known: number_them(&all, program(profile)),
         }
     }
+}
+
+/// The program's name.
+fn program<'p>(profile: &'p Profile<'_>) -> &'p str {
+    let path = profile
+        .mappings
+        .first()
+        .map_or("", |m| profile.text(m.file));
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 /// The number that one of these labels has, also as text; 0 without one.
@@ -277,47 +276,6 @@ fn text(profile: &Profile<'_>, labels: &[Label], keys: &[&str]) -> Text {
         keys.contains(&profile.text(label.key)) && !profile.text(label.text).is_empty()
     };
     labels.iter().find(is_meant).map_or(0, |label| label.text)
-}
-
-/// Threads with numbers of their own: those that have none, or another's, get the lowest that are free.
-fn number_them(profile: &Profile<'_>, all: &[Named]) -> Vec<KnownThread> {
-    let mut taken: HashSet<i32> = all.iter().flat_map(|t| [t.tid, t.pid]).collect();
-    let mut given = HashSet::new();
-    let mut next = 1;
-    let program = profile
-        .mappings
-        .first()
-        .map_or("", |m| profile.text(m.file));
-    let program = program.rsplit('/').next().unwrap_or_default();
-    let mut free = || {
-        while !taken.insert(next) {
-            next += 1;
-        }
-        next
-    };
-    // Of processes without a number, by their names.
-    let mut pids: HashMap<Text, i32> = HashMap::new();
-    let row = |t: &Named| {
-        let pid = match t.pid {
-            0 => *pids.entry(t.process).or_insert_with(&mut free),
-            pid => pid,
-        };
-        let tid = match t.tid {
-            0 if given.insert(pid) => pid,
-            0 => free(),
-            tid if given.insert(tid) => tid,
-            _ => free(),
-        };
-        let names = [t.thread, t.process].map(|name| profile.text(name));
-        let name = names.into_iter().find(|name| !name.is_empty());
-        KnownThread {
-            pid,
-            tid,
-            comm: name.unwrap_or(program).to_owned(),
-            ..KnownThread::default()
-        }
-    };
-    all.iter().map(row).collect()
 }
 
 /// Facts for people.

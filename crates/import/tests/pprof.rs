@@ -1,5 +1,5 @@
 //! pprof's profiles: the same samples as `go tool pprof -raw` has (tests/golden/pprof/make), and what is refused. Kasuri's own export is read back in
-//! `crates/export/tests/pprof_round_trip.rs`.
+//! `crates/export/tests/profile_round_trip.rs`.
 use kasuri_import::{File, Kind, Options, detect, load, unpack};
 use kasuri_model::{FrameKind, SampleKind, Trace};
 use serde_json::{Value, json};

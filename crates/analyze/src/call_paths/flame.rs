@@ -131,7 +131,8 @@ fn of_states(
             for row in trace.samples_of(thread) {
                 let ns = weights.sample[row].ns();
                 match s.path[row] {
-                    _ if !is_sample_meant(s.kind[row]) => {}
+                    // Samples outside of the range weigh nothing.
+                    _ if ns == 0 || !is_sample_meant(s.kind[row]) => {}
                     PathIx::NONE => out.unsampled_ns += ns,
                     path => *by_path.entry(path).or_default() += ns,
                 }
