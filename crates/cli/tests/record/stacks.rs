@@ -406,3 +406,47 @@ fn strange_code_and_stacks_harm_nobody_and_are_said_to_be_unknown() {
         });
     }
 }
+
+/// Everyone's long waits, too: of a program that began before the recording, and of one that began in it.
+#[test]
+fn waits_of_the_whole_system_are_read() {
+    if !switches_are_sampled() {
+        return;
+    }
+    in_one_of_five(|| {
+        let (dir, program) = (scratch(), program("paths"));
+        let start = || {
+            let mut command = Command::new(&program);
+            command.arg("block").spawn().expect("it runs")
+        };
+        let mut before = start();
+        let mut command = kasuri(dir.path());
+        command.args(["record", "-q", "-o", "run.kasuri", "--duration", "4s", "-a"]);
+        let mut recorder = command.spawn().expect("kasuri runs");
+        std::thread::sleep(Duration::from_millis(1000));
+        let mut within = start();
+        let status = recorder.wait().expect("it ends");
+        for child in [&mut before, &mut within] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        assert!(status.success());
+        let taken = taken(&dir.path().join("run.kasuri"), &program);
+        let read: Vec<&(Sample, Vec<String>)> = taken
+            .of(SampleKind::BlockedRead)
+            .filter(|(s, _)| s.pid == within.id() as i32)
+            .collect();
+        for function in ["in_sleep", "in_cond", "in_read", "in_poll", "in_semaphore"] {
+            let there = read
+                .iter()
+                .filter(|(_, names)| names.first().is_some_and(|n| n == function));
+            let n = there.count();
+            assert!(n >= 3, "{function}: {n} of 12 waits");
+        }
+        // Those of others are read, too: this test waits for the recorder.
+        let others = taken
+            .of(SampleKind::BlockedRead)
+            .filter(|(s, _)| s.pid == std::process::id() as i32);
+        assert!(others.count() > 0);
+    });
+}

@@ -251,13 +251,7 @@ impl<'a> Recorder<'a> {
         let pids = &live.meta.root_pids;
         let tids: Vec<i32> = pids.iter().flat_map(|&pid| procs::threads(pid)).collect();
         match Sampler::open(plan, &tids, self.options.flight.is_some()) {
-            Ok(sampler) => {
-                if !sampler.reads_waits() {
-                    let missing = "no call paths of waits with -a: only those of a program's own threads are read";
-                    live.meta.missing.push(missing.to_owned());
-                }
-                live.stacks = Some(sampler);
-            }
+            Ok(sampler) => live.stacks = Some(sampler),
             Err(why) => live.meta.missing.push(why),
         }
     }

@@ -146,13 +146,11 @@ impl Sampler {
             return Err("no call paths: no thread of the program is left".to_owned());
         }
         sampler.open_samples(tids)?;
-        if !plan.everyone {
-            sampler.state.row(SamplingRow {
-                source: "read".to_owned(),
-                on: true,
-                ..SamplingRow::default()
-            });
-        }
+        sampler.state.row(SamplingRow {
+            source: "read".to_owned(),
+            on: true,
+            ..SamplingRow::default()
+        });
         sampler.note_period(String::new());
         sampler.open_blocks();
         Ok(sampler)
@@ -165,6 +163,9 @@ impl Sampler {
         self.drain_until(u64::MAX);
         pids.iter()
             .for_each(|&pid| self.state.add_process(pid, is_started));
+        if self.plan.everyone {
+            self.state.watch_all();
+        }
         let now = clock::monotonic_ns();
         self.state.begin_at(now);
         if let Some(blocks) = &mut self.blocks {
@@ -367,11 +368,6 @@ impl Sampler {
             source: self.plan.source.name().to_owned(),
             ..SamplingRow::default()
         });
-    }
-
-    /// Whether the stacks of threads that wait are read.
-    pub(crate) fn reads_waits(&self) -> bool {
-        !self.plan.everyone
     }
 
     /// Bytes for the end of the log.

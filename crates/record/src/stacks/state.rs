@@ -7,6 +7,7 @@ use super::seen::Seen;
 use super::waits::{Followed, Wait, Waits};
 use crate::clock;
 use crate::kernel::kallsyms::tick_entry;
+use crate::program::procs;
 use kasuri_format::call_paths::{LogWriter, PathEnd, Sample, SampleKind};
 use kasuri_format::meta::SamplingRow;
 use kasuri_unwind::{Cpu, Mapping, Stack, Unwinder, backing};
@@ -14,6 +15,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
+/// The process that makes the kernel's own threads; nobody's, in a name space where it is not seen.
+const KTHREADD: i32 = 2;
 /// Most processes that are taken to belong to the program at one time.
 const TREE_MAX: usize = if cfg!(test) { 4 } else { 1 << 16 };
 /// Most samples that a flight recorder keeps, 40 bytes each.
@@ -65,7 +68,7 @@ pub(super) struct State {
     /// Whether it was said that there are too many processes.
     said_many: bool,
     pace: Pace,
-    /// `None`: the waits of everyone's threads are not read.
+    /// `None`: while they are looked at.
     waits: Option<Waits>,
     /// Records lost on each CPU that no row tells yet, and when a row was written.
     lost: HashMap<u32, u64>,
@@ -121,7 +124,7 @@ impl State {
                 since_ns: clock::monotonic_ns(),
                 used_ns: 0,
             },
-            waits: (!everyone).then(|| Waits::new(cpu)),
+            waits: Some(Waits::new(cpu, everyone)),
             lost: HashMap::new(),
             lost_ns: 0,
             before_exec: HashSet::new(),
@@ -143,12 +146,31 @@ impl State {
             self.before_exec.insert(pid);
         }
         if let Some(waits) = &mut self.waits {
-            crate::program::procs::threads(pid)
+            procs::threads(pid)
                 .into_iter()
                 .for_each(|tid| waits.add(pid, tid));
         }
         if is_started && let Some(mappings) = maps(pid) {
             self.unwinder.set_maps(pid, mappings);
+        }
+    }
+
+    /// Watches the waits of all threads that there are, but for the kernel's, which have no stack of their own here, and ours. Most have
+    /// waited for long: one after the other, so that those that begin to wait have their turn.
+    pub(super) fn watch_all(&mut self) {
+        const APART_NS: u64 = 8_000_000;
+        let own = std::process::id() as i32;
+        let mut from_ns = clock::monotonic_ns();
+        for pid in procs::all() {
+            if pid == own || pid == KTHREADD || procs::parent(pid) == KTHREADD {
+                continue;
+            }
+            for tid in procs::threads(pid) {
+                if let Some(waits) = &mut self.waits {
+                    waits.add_from(pid, tid, from_ns);
+                    from_ns += APART_NS;
+                }
+            }
         }
     }
 
@@ -339,7 +361,9 @@ impl State {
             return Some(());
         }
         self.new_process(pid, parent);
-        self.watch(pid, tid);
+        if parent != KTHREADD {
+            self.watch(pid, tid);
+        }
         Some(())
     }
 

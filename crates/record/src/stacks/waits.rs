@@ -8,6 +8,9 @@
 //!
 //! A thread is looked at each 20 ms, less often while nothing changes, and read once for each count: once a wait. Waits
 //! shorter than that are mostly not seen.
+//!
+//! Of everyone's threads (`-a`) most wait all the time. Those are looked at up to once a second only, and of stacks no more are read
+//! than the mappings of their processes can be learnt meanwhile.
 use kasuri_format::call_paths::PathEnd;
 use kasuri_unwind::{Cpu, Registers, Stack};
 use std::collections::{HashMap, VecDeque};
@@ -18,8 +21,15 @@ use std::io::Read;
 const LOOKS_PER_S: u64 = 2000;
 /// Most looks at once.
 const LOOKS_MAX: u64 = 40;
-/// Time between two looks at a thread, ns; four times as long while nothing changes.
+/// Time between two looks at a thread, ns; up to four times as long while nothing changes, and up to 50 times with everyone's.
 const LOOK_NS: u64 = 20_000_000;
+const LONGER: u64 = 4;
+const LONGER_OF_ALL: u64 = 50;
+/// Most stacks that are read a second, of everyone's threads: mappings are read of 320 processes a second.
+const READS_PER_S_OF_ALL: u64 = 250;
+const EACH_READ_NS: u64 = 1_000_000_000 / READS_PER_S_OF_ALL;
+/// Most of them at once.
+const READS_MAX_OF_ALL: u64 = 25;
 /// Most threads that are watched.
 const THREADS_MAX: usize = 1 << 16;
 /// Entries of the queue that are passed over at once.
@@ -45,6 +55,12 @@ struct Watched {
 #[derive(Debug)]
 pub(super) struct Waits {
     cpu: Cpu,
+    /// Everyone's threads.
+    of_all: bool,
+    /// Of everyone's: reads are allowed from here on: one each 1/250 s.
+    reads_allowed_ns: u64,
+    /// The last stack that was asked for cannot be read.
+    is_unreadable: bool,
     threads: HashMap<i32, Watched>,
     queue: VecDeque<i32>,
     /// Looks are allowed from here on: one each 1/2000 s.
@@ -74,9 +90,12 @@ pub(super) struct Wait {
 }
 
 impl Waits {
-    pub(super) fn new(cpu: Cpu) -> Waits {
+    pub(super) fn new(cpu: Cpu, of_all: bool) -> Waits {
         Waits {
             cpu,
+            of_all,
+            reads_allowed_ns: 0,
+            is_unreadable: false,
             threads: HashMap::new(),
             queue: VecDeque::new(),
             allowed_ns: 0,
@@ -87,11 +106,17 @@ impl Waits {
 
     /// Watches a thread.
     pub(super) fn add(&mut self, pid: i32, tid: i32) {
+        self.add_from(pid, tid, 0);
+    }
+
+    /// Watches a thread from this time on.
+    pub(super) fn add_from(&mut self, pid: i32, tid: i32, next_ns: u64) {
         if self.threads.len() >= THREADS_MAX {
             return;
         }
         let new = Watched {
             pid,
+            next_ns,
             ..Watched::default()
         };
         if self.threads.insert(tid, new).is_none() {
@@ -109,6 +134,8 @@ impl Waits {
         let mut found = Vec::new();
         let each = 1_000_000_000 / LOOKS_PER_S;
         self.allowed_ns = self.allowed_ns.max(now.saturating_sub(LOOKS_MAX * each));
+        let saved = READS_MAX_OF_ALL * EACH_READ_NS;
+        self.reads_allowed_ns = self.reads_allowed_ns.max(now.saturating_sub(saved));
         for _ in 0..self.queue.len().min(PASSED_MAX) {
             if self.allowed_ns + each > now {
                 break;
@@ -150,12 +177,23 @@ impl Waits {
             return (next, None);
         }
         next.same = watched.same.saturating_add(1);
-        next.next_ns = later(u64::from(next.same).min(4));
+        let longest = match self.of_all {
+            true => LONGER_OF_ALL,
+            false => LONGER,
+        };
+        next.next_ns = later(u64::from(next.same).min(longest));
         if watched.is_read {
             return (next, None);
         }
+        if self.of_all && self.reads_allowed_ns + EACH_READ_NS > now {
+            // Its turn comes at one of the next looks, which are not put off for this.
+            (next.same, next.next_ns) = (watched.same, later(1));
+            return (next, None);
+        }
         let wait = self.read(watched.pid, tid, times_run, follow);
-        next.is_read = wait.is_some();
+        // Of everyone's, also threads that cannot be read are many: they are asked again when they have run.
+        let is_unreadable = std::mem::take(&mut self.is_unreadable);
+        next.is_read = wait.is_some() || (self.of_all && is_unreadable);
         (next, wait)
     }
 
@@ -166,7 +204,11 @@ impl Waits {
         registers.set(self.cpu.sp(), sp);
         let mut bytes = FIRST_BYTES;
         loop {
-            let n = self.copy(tid, sp, bytes)?;
+            self.reads_allowed_ns += EACH_READ_NS;
+            let Some(n) = self.copy(tid, sp, bytes) else {
+                self.is_unreadable = true;
+                return None;
+            };
             let stack = Stack {
                 base: sp,
                 bytes: &self.bytes[..n],
