@@ -93,6 +93,7 @@ pub fn examine(shm_dir: &Path, output_dir: &Path) -> Report {
     examine_clock(&mut report);
     examine_perf(&mut report);
     examine_stacks(&mut report);
+    examine_waits(&mut report);
     examine_memory(&mut report, shm_dir);
     examine_orphans(&mut report, shm_dir);
     examine_disk(&mut report, output_dir);
@@ -204,11 +205,47 @@ fn examine_perf(report: &mut Report) {
 fn examine_stacks(report: &mut Report) {
     let options = Options::new(Target::Program(Vec::new()), PathBuf::new());
     match Plan::choose(&options) {
-        Ok(plan) => report.ok("call paths", plan.describe()),
+        Ok(plan) if plan.sees_kernel() => report.ok("call paths", plan.describe()),
+        Ok(plan) => {
+            let lost = "the code of waits under 20 ms, who ended waits, code inside the kernel";
+            let remedy = "run as root: `sudo kasuri record ...`; or give the program file the capability CAP_PERFMON";
+            report.add("call paths", State::Info, plan.describe(), lost, remedy);
+        }
         Err(why) => {
             let lost = "the code that threads ran and waited in";
             report.add("call paths", State::Degraded, why, lost, "");
         }
+    }
+}
+
+/// Whether the stacks of threads that wait may be read.
+fn examine_waits(report: &mut Report) {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    let scope = scope.ok().and_then(|text| text.trim().parse().ok());
+    let (state, found, lost, remedy) = waits_allowed(scope, rustix::process::geteuid().is_root());
+    report.add("stacks of waits", state, found, lost, remedy);
+}
+
+/// What kernel.yama.ptrace_scope allows (Documentation/admin-guide/LSM/Yama.rst); None: this kernel has no such limit.
+fn waits_allowed(scope: Option<u32>, is_root: bool) -> (State, String, &'static str, &'static str) {
+    const REMEDY: &str = "`sudo sysctl kernel.yama.ptrace_scope=1`";
+    const LOST: &str = "where threads wait that wait long";
+    let found = |text: &str| {
+        let scope = scope.map(|s| format!("kernel.yama.ptrace_scope is {s}: "));
+        scope.unwrap_or_default() + text
+    };
+    match scope {
+        None | Some(0) => (State::Ok, found("may be read"), "", ""),
+        Some(1 | 2) if is_root => (State::Ok, found("root may read them"), "", ""),
+        Some(1) => (
+            State::Info,
+            found("of programs that `kasuri record` starts"),
+            "with -p: where threads wait that wait long",
+            "with -p: `sudo kasuri record -p ...`",
+        ),
+        // 3 stays until the next boot.
+        Some(3) => (State::Degraded, found("nobody may read them"), LOST, ""),
+        Some(_) => (State::Degraded, found("root may read them"), LOST, REMEDY),
     }
 }
 
@@ -394,6 +431,42 @@ fn examine_container(report: &mut Report) {
             };
             let found = format!("probably ({hint}): kernel events show the whole host");
             report.add("container", State::Info, found, "", remedy);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_yama_forbids_is_missing() {
+        for (scope, is_root, state, lost) in [
+            (None, false, State::Ok, ""),
+            (Some(0), false, State::Ok, ""),
+            (Some(1), true, State::Ok, ""),
+            (
+                Some(1),
+                false,
+                State::Info,
+                "with -p: where threads wait that wait long",
+            ),
+            (Some(2), true, State::Ok, ""),
+            (
+                Some(2),
+                false,
+                State::Degraded,
+                "where threads wait that wait long",
+            ),
+            (
+                Some(3),
+                true,
+                State::Degraded,
+                "where threads wait that wait long",
+            ),
+        ] {
+            let (found, _, missing, _) = waits_allowed(scope, is_root);
+            assert_eq!((found, missing), (state, lost), "{scope:?} {is_root}");
         }
     }
 }

@@ -116,6 +116,11 @@ impl Plan {
         self.view.system
     }
 
+    /// Whether also the kernel's code is sampled, and where waits begin.
+    pub(crate) fn sees_kernel(&self) -> bool {
+        self.view.kernel
+    }
+
     /// The source in words.
     pub(crate) fn describe(&self) -> String {
         let kernel = match self.view.kernel {
