@@ -9,6 +9,7 @@ mod kills;
 mod limits;
 mod modes;
 mod namespaces;
+mod places;
 mod programs;
 mod shadow;
 mod stacks;

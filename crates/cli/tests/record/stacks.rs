@@ -8,14 +8,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The samples of a packed recording, with the functions of `program` on their paths, innermost first.
-struct Taken {
-    tables: Tables,
+pub struct Taken {
+    pub tables: Tables,
     samples: Vec<(Sample, Vec<String>)>,
     sources: BTreeSet<String>,
     lost: u64,
 }
 
-fn taken(file: &Path, program: &Path) -> Taken {
+pub fn taken(file: &Path, program: &Path) -> Taken {
     let bytes = std::fs::read(file).expect("a recording");
     let recording = Recording::parse(&bytes).expect("sound");
     let functions = functions(program);
@@ -75,12 +75,12 @@ fn names(
 }
 
 impl Taken {
-    fn of(&self, kind: SampleKind) -> impl Iterator<Item = &(Sample, Vec<String>)> {
+    pub fn of(&self, kind: SampleKind) -> impl Iterator<Item = &(Sample, Vec<String>)> {
         self.samples.iter().filter(move |(s, _)| s.kind == kind)
     }
 
     /// Share of the samples of this kind whose path is whole.
-    fn complete(&self, kind: SampleKind) -> f64 {
+    pub fn complete(&self, kind: SampleKind) -> f64 {
         let n = self.of(kind).count();
         let complete = self.of(kind).filter(|(s, _)| s.end == PathEnd::Complete);
         complete.count() as f64 / n.max(1) as f64
