@@ -1,5 +1,7 @@
 //! Any bytes as registers, as a stack, and as the file of code that unwinds it. Shared by the fuzz target and `crates/unwind/tests/garbage.rs`.
-use kasuri_unwind::{Backing, Cpu, DEPTH_MAX, File, Files, Mapping, Registers, Stack, Unwinder};
+use kasuri_unwind::{
+    Backing, Cpu, DEPTH_MAX, File, Files, Mapping, NoInterpreter, Registers, Stack, Unwinder,
+};
 
 /// Where the file is mapped: where linkers put programs that cannot move.
 const START: u64 = 0x40_0000;
@@ -86,7 +88,13 @@ pub fn unwind(bytes: &[u8]) -> u64 {
             is_cut,
         };
         let before = unwinder.counts.frames;
-        unwinder.unwind((nth % 3) as i32, Some((&registers, stack)), &[], &mut files);
+        unwinder.unwind(
+            (nth % 3) as i32,
+            Some((&registers, stack)),
+            &[],
+            &mut files,
+            &mut NoInterpreter,
+        );
         assert!(unwinder.counts.frames - before <= DEPTH_MAX as u64);
     }
     unwinder.counts.frames

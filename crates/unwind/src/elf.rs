@@ -20,6 +20,10 @@ const NOTE_BYTES_MAX: u64 = 64 << 10;
 const BUILD_ID_MAX: usize = 64;
 const PAGE: u64 = 4096;
 
+/// Most bytes of a table of exported symbols, and of their names.
+const SYMBOLS_BYTES_MAX: u64 = 16 << 20;
+const SHT_DYNSYM: u32 = 11;
+
 const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
 const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
@@ -213,6 +217,12 @@ impl Elf {
         })
     }
 
+    /// The bytes at an address: exactly `len` of them, in one segment.
+    pub(crate) fn bytes_at(&self, file: &dyn ReadAt, address: u64, len: u64) -> Option<Bytes> {
+        let part = self.part(file, address, len)?;
+        (part.bytes.len() as u64 == len).then_some(part.bytes)
+    }
+
     fn notes(&self, file: &dyn ReadAt) -> Vec<Vec<u8>> {
         let notes = self.segments.iter().filter(|s| s.kind == PT_NOTE);
         notes
@@ -222,14 +232,65 @@ impl Elf {
     }
 }
 
-/// The section `.eh_frame` of a file without a table of its functions.
-fn read_unwind_section(file: &dyn ReadAt, header: &[u8]) -> Option<Unwind> {
+/// The headers of all sections, 64 bytes each, and the number of the one that holds their names.
+fn sections(file: &dyn ReadAt, header: &[u8]) -> Option<(Vec<u8>, u16)> {
     let (at, size) = (u64_at(header, 40)?, u16_at(header, 58)?);
     let (n, names_ix) = (usize::from(u16_at(header, 60)?), u16_at(header, 62)?);
     if size != 64 || n > SECTIONS_MAX {
         return None;
     }
-    let table = file.read_at(at, n * 64)?;
+    Some((file.read_at(at, n * 64)?, names_ix))
+}
+
+/// The addresses and sizes of symbols that the file exports; `None`: it does not export one of that name.
+pub(crate) fn exported<const N: usize>(
+    file: &dyn ReadAt,
+    names: [&str; N],
+) -> [Option<Range<u64>>; N] {
+    let mut found = [const { None }; N];
+    let tables = || {
+        let header = file.read_at(0, 64)?;
+        let (table, _) = sections(file, &header)?;
+        let headers: Vec<&[u8]> = table.chunks_exact(64).collect();
+        let is_it = |h: &&&[u8]| u32_at(h, 4) == Some(SHT_DYNSYM);
+        let symbols = headers.iter().find(is_it)?;
+        let strings = headers.get(u32_at(symbols, 40)? as usize)?;
+        let read = |h: &[u8]| {
+            let (offset, len) = (u64_at(h, 24)?, u64_at(h, 32)?);
+            (len <= SYMBOLS_BYTES_MAX)
+                .then(|| file.part(offset, len as usize))
+                .flatten()
+        };
+        Some((read(symbols)?, read(strings)?))
+    };
+    let Some((symbols, strings)) = tables() else {
+        return found;
+    };
+    for symbol in symbols.chunks_exact(24) {
+        let (Some(name), Some(section), Some(start), Some(len)) = (
+            u32_at(symbol, 0).and_then(|at| strings.get(at as usize..)),
+            u16_at(symbol, 6),
+            u64_at(symbol, 8),
+            u64_at(symbol, 16),
+        ) else {
+            continue;
+        };
+        let is_it = |wanted: &&str| {
+            name.starts_with(wanted.as_bytes()) && name.get(wanted.len()) == Some(&0)
+        };
+        // Section 0: it is another file's.
+        if section != 0
+            && let Some(ix) = names.iter().position(is_it)
+        {
+            found[ix] = Some(start..start.saturating_add(len));
+        }
+    }
+    found
+}
+
+/// The section `.eh_frame` of a file without a table of its functions.
+fn read_unwind_section(file: &dyn ReadAt, header: &[u8]) -> Option<Unwind> {
+    let (table, names_ix) = sections(file, header)?;
     // Fields of a section header: name, type, flags, address, offset, size.
     let headers: Vec<&[u8]> = table.chunks_exact(64).collect();
     let place = |header: &[u8]| Some((u64_at(header, 24)?, u64_at(header, 32)?));

@@ -1,5 +1,7 @@
 //! Gives modules, frames and paths their rows, and the log a record of each new one.
-use kasuri_format::call_paths::{Frame, LogWriter, Module, NONE, Path, Sample, Tables};
+use kasuri_format::call_paths::{
+    Call, Frame, LogWriter, Module, NONE, Names, Path, Sample, Tables,
+};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -99,6 +101,19 @@ impl Interner {
         let row = self.tables.frames.len() as u32;
         self.tables.frames.push(frame);
         self.frames.insert(key, row);
+        row
+    }
+
+    /// The row of a frame whose name is known.
+    pub fn named(&mut self, frame: Frame, call: Call) -> u32 {
+        let n = self.tables.frames.len();
+        let row = self.frame(frame);
+        if row as usize == n {
+            let calls = vec![call];
+            let names = Names { frame: row, calls };
+            self.log.names(&names);
+            self.tables.names.push(names);
+        }
         row
     }
 

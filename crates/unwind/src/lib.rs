@@ -12,11 +12,13 @@
 //! | `cpu` | registers, copies of stacks |
 //! | `maps` | mappings of processes |
 //! | `walk` | the whole chain |
+//! | `python` | frames in which an interpreter of Python runs its code |
 //! | `intern` | rows of the format's tables |
 mod cpu;
 mod elf;
 mod intern;
 mod maps;
+mod python;
 mod rules;
 mod walk;
 
@@ -24,4 +26,5 @@ pub use cpu::{Cpu, N_REGISTERS, Registers, Stack};
 pub use elf::{Bytes, ReadAt};
 pub use intern::Interner;
 pub use maps::{Backing, MAPPINGS_MAX, Mapping, backing, parse_maps};
+pub use python::{EvalFrame, Inner, Interpreter, NoInterpreter, Python};
 pub use walk::{Counts, DEPTH_MAX, File, Files, Unwinder};

@@ -3,6 +3,7 @@ use crate::cpu::{Cpu, Registers, Stack};
 use crate::elf::{Elf, ReadAt};
 use crate::intern::{Interner, Numbered};
 use crate::maps::{Backing, Code, Entry, Mapping, Processes};
+use crate::python::{EvalFrame, Inner, Interpreter, Python};
 use crate::rules::{Information, Rule, Stop};
 use gimli::UnwindContext;
 use kasuri_format::call_paths::{Frame, Module, ModuleKind, NONE, PathEnd};
@@ -54,6 +55,8 @@ struct Image {
     information: Option<Information>,
     /// Those that were looked at.
     gaps: Vec<Gap>,
+    /// The interpreter that it holds.
+    python: Option<Rc<Python>>,
 }
 
 /// A long range of a file without rules.
@@ -72,6 +75,8 @@ enum Way {
     Pointer,
     /// The frame pointer, in code of an ELF file without rules that seems to have it.
     Framed,
+    /// The stack pointer was moved by so many bytes: code that Python makes to be seen by profilers.
+    Moved(u64),
     /// It has no caller: the kernel begins there.
     Entry,
     Unknown,
@@ -113,6 +118,8 @@ pub struct Unwinder {
     rules: Numbered<(usize, u64), Option<Rc<Rule>>>,
     context: Box<UnwindContext<usize>>,
     chain: Vec<(u32, u64)>,
+    /// Frames of it that run Python.
+    evals: Vec<EvalFrame>,
     /// The tables.
     pub interner: Interner,
     /// What has been met.
@@ -132,6 +139,7 @@ impl Unwinder {
             rules: Numbered::default(),
             context: Box::new(UnwindContext::new()),
             chain: Vec::with_capacity(DEPTH_MAX),
+            evals: Vec::new(),
             interner: Interner::default(),
             counts: Counts::default(),
         }
@@ -183,11 +191,16 @@ impl Unwinder {
         user: Option<(&Registers, Stack<'_>)>,
         kernel: &[u64],
         files: &mut dyn Files,
+        interpreter: &mut dyn Interpreter,
     ) -> (u32, PathEnd) {
         self.counts.stacks += 1;
         self.chain.clear();
+        self.evals.clear();
         let end = match user {
-            Some((registers, stack)) => self.walk(pid, registers, &stack, files),
+            Some((registers, stack)) => {
+                let end = self.walk(pid, registers, &stack, files);
+                self.interpret(pid, &stack, end, interpreter)
+            }
             None => PathEnd::NoStack,
         };
         self.counts.frames += (self.chain.len() + kernel.len()) as u64;
@@ -214,7 +227,61 @@ impl Unwinder {
         (path, end)
     }
 
-    /// Fills `chain`, innermost first.
+    /// Puts what interpreters run in the place of their own frames.
+    fn interpret(
+        &mut self,
+        pid: i32,
+        stack: &Stack<'_>,
+        end: PathEnd,
+        interpreter: &mut dyn Interpreter,
+    ) -> PathEnd {
+        if self.evals.is_empty() {
+            return end;
+        }
+        let is_complete = end == PathEnd::Complete;
+        let inner = interpreter.inner(pid, &self.evals, stack, is_complete, &mut self.interner);
+        let mut next = 0;
+        let mut chain = Vec::with_capacity(DEPTH_MAX);
+        for (
+            eval,
+            Inner {
+                functions,
+                is_whole,
+            },
+        ) in self.evals.iter().zip(&inner)
+        {
+            if functions.is_empty() {
+                continue;
+            }
+            chain.extend_from_slice(&self.chain[next..eval.ix]);
+            chain.extend_from_slice(functions);
+            next = eval.ix + 1 + usize::from(eval.has_trampoline);
+            if !is_whole || chain.len() >= DEPTH_MAX {
+                chain.truncate(DEPTH_MAX);
+                self.chain = chain;
+                return match is_whole {
+                    true => PathEnd::TooDeep,
+                    false => PathEnd::NoRule,
+                };
+            }
+        }
+        chain.extend_from_slice(&self.chain[next..]);
+        let is_deep = chain.len() > DEPTH_MAX;
+        chain.truncate(DEPTH_MAX);
+        self.chain = chain;
+        match is_deep {
+            true => PathEnd::TooDeep,
+            false => end,
+        }
+    }
+
+    /// The interpreter of this frame, if it is one of its loop.
+    fn python(&self, code: Code, address: u64) -> Option<&Rc<Python>> {
+        let python = self.images.get(code.image?)?.python.as_ref()?;
+        python.eval.contains(&address).then_some(python)
+    }
+
+    /// Fills `chain` and `evals`, innermost first.
     fn walk(
         &mut self,
         pid: i32,
@@ -241,7 +308,13 @@ impl Unwinder {
             if self.chain.len() >= DEPTH_MAX {
                 return PathEnd::TooDeep;
             }
-            let way = self.way(pid, entry, address, files);
+            let way = match self.after_eval(code) {
+                Some(eval) => {
+                    eval.has_trampoline = true;
+                    Way::Moved(eval.python.trampoline_bytes.unwrap_or_default())
+                }
+                None => self.way(pid, entry, address, files),
+            };
             let caller = match self.caller(&way, code, &registers, stack) {
                 Ok(next) if matches!(way, Way::Framed) => {
                     self.check_framed(pid, &registers, next, files)
@@ -255,6 +328,13 @@ impl Unwinder {
                 Err(Stop::Unknown) => return PathEnd::NoRule,
             };
             let sp = self.cpu.sp();
+            if let Some(python) = self.python(code, address)
+                && let Some((start, end)) = registers.get(sp).zip(next.get(sp))
+            {
+                let ix = self.chain.len() - 1;
+                let eval = EvalFrame::new(python.clone(), code.bias, registers, start..end, ix);
+                self.evals.extend(eval);
+            }
             if next.ip == registers.ip && next.get(sp) == registers.get(sp) {
                 return PathEnd::NoRule;
             }
@@ -265,6 +345,16 @@ impl Unwinder {
             };
             registers = next;
         }
+    }
+
+    /// The frame of the interpreter that the innermost code made at run time has called, if that is the code that `-X perf` makes
+    /// for each function, without a frame pointer.
+    fn after_eval(&mut self, code: Code) -> Option<&mut EvalFrame> {
+        let eval = self.evals.last_mut()?;
+        let is_it = code.image.is_none()
+            && eval.ix + 2 == self.chain.len()
+            && eval.python.trampoline_bytes.is_some();
+        is_it.then_some(eval)
     }
 
     /// How to find the caller of code at an address of its file.
@@ -302,6 +392,7 @@ impl Unwinder {
                 information.caller(rule, self.cpu, registers, stack)
             }
             Way::Entry => Err(Stop::Outermost),
+            Way::Moved(bytes) => by_moved_stack(self.cpu, registers, stack, *bytes),
             Way::Pointer => by_frame_pointer(self.cpu, registers, stack),
             Way::Framed => match by_frame_pointer(self.cpu, registers, stack) {
                 // What is read as 0 there need not be the mark of an outermost frame.
@@ -324,6 +415,7 @@ impl Unwinder {
             elf,
             information,
             gaps,
+            python: _,
         } = &self.images[image];
         let has = |range: &Range<u64>| range.contains(&address);
         if let Some(gap) = gaps.iter().find(|gap| has(&gap.range)) {
@@ -463,6 +555,11 @@ impl Unwinder {
             None if self.files.len() >= FILES_MAX => None,
             None => {
                 let image = self.add_image(&*file.bytes);
+                if let (Some(ix), Backing::File { path, .. }) = (image, &mapping.backing) {
+                    let elf = &self.images[ix].elf;
+                    let python = Python::find(elf, &*file.bytes, path, file.key);
+                    self.images[ix].python = python.map(Rc::new);
+                }
                 self.files.insert(file.key, image);
                 image
             }
@@ -485,6 +582,7 @@ impl Unwinder {
             elf,
             information,
             gaps: Vec::new(),
+            python: None,
         });
         Some(self.images.len() - 1)
     }
@@ -525,10 +623,26 @@ fn by_frame_pointer(cpu: Cpu, registers: &Registers, stack: &Stack<'_>) -> Resul
     }
 }
 
+/// The caller of code that has moved the stack pointer and saved nothing.
+fn by_moved_stack(
+    cpu: Cpu,
+    registers: &Registers,
+    stack: &Stack<'_>,
+    bytes: u64,
+) -> Result<Registers, Stop> {
+    let sp = registers.get(cpu.sp()).ok_or(Stop::Unknown)?;
+    let at = sp.wrapping_add(bytes);
+    let mut caller = *registers;
+    caller.ip = stack.word(at)?;
+    caller.set(cpu.sp(), at.wrapping_add(8));
+    Ok(caller)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::intern::ROWS_MAX;
+    use crate::python::NoInterpreter;
 
     struct Nothing;
 
@@ -555,7 +669,13 @@ mod tests {
             bytes: &bytes,
             is_cut: false,
         };
-        unwinder.unwind(1, Some((&registers, stack)), kernel, &mut Nothing)
+        unwinder.unwind(
+            1,
+            Some((&registers, stack)),
+            kernel,
+            &mut Nothing,
+            &mut NoInterpreter,
+        )
     }
 
     fn unwinder() -> Unwinder {

@@ -1,7 +1,9 @@
 //! Code of an ELF file without rules: its frame pointers are followed only where it is long and sets them up.
 #![cfg(target_arch = "x86_64")]
 use kasuri_format::call_paths::PathEnd;
-use kasuri_unwind::{Backing, Cpu, File, Files, Mapping, Registers, Stack, Unwinder};
+use kasuri_unwind::{
+    Backing, Cpu, File, Files, Mapping, NoInterpreter, Registers, Stack, Unwinder,
+};
 use std::process::Command;
 
 const SP: u64 = 0x7fff_0000_0000;
@@ -99,7 +101,13 @@ impl Program {
             is_cut: false,
         };
         let mut files = One(self.file.clone());
-        let (mut path, end) = unwinder.unwind(1, Some((&registers, stack)), &[], &mut files);
+        let (mut path, end) = unwinder.unwind(
+            1,
+            Some((&registers, stack)),
+            &[],
+            &mut files,
+            &mut NoInterpreter,
+        );
         let tables = unwinder.interner.tables();
         let mut frames = Vec::new();
         while let Some(row) = tables.paths.get(path as usize) {

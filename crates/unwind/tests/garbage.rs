@@ -3,7 +3,8 @@
 mod driver;
 
 use kasuri_unwind::{
-    Backing, Cpu, DEPTH_MAX, File, Files, Mapping, Registers, Stack, Unwinder, parse_maps,
+    Backing, Cpu, DEPTH_MAX, File, Files, Mapping, NoInterpreter, Registers, Stack, Unwinder,
+    parse_maps,
 };
 use proptest::prelude::*;
 use std::sync::OnceLock;
@@ -85,7 +86,7 @@ fn follow(unwinder: &mut Unwinder, files: &mut One, regs: &Registers, words: &[u
         is_cut,
     };
     let before = unwinder.counts.frames;
-    unwinder.unwind(1, Some((regs, stack)), &[], files);
+    unwinder.unwind(1, Some((regs, stack)), &[], files, &mut NoInterpreter);
     assert!(unwinder.counts.frames - before <= DEPTH_MAX as u64);
 }
 

@@ -1,6 +1,8 @@
 //! Real programs, compiled here: every frame in its order.
 use kasuri_format::call_paths::{ModuleKind, NONE, PathEnd, Tables};
-use kasuri_unwind::{Cpu, File, Files, Mapping, Registers, Stack, Unwinder, parse_maps};
+use kasuri_unwind::{
+    Cpu, File, Files, Mapping, NoInterpreter, Registers, Stack, Unwinder, parse_maps,
+};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -221,7 +223,13 @@ fn every_frame_of_a_program_without_frame_pointers_in_its_order() {
             bytes: &stack,
             is_cut: false,
         };
-        let (path, end) = unwinder.unwind(1, Some((&registers, whole)), &[], &mut Plain);
+        let (path, end) = unwinder.unwind(
+            1,
+            Some((&registers, whole)),
+            &[],
+            &mut Plain,
+            &mut NoInterpreter,
+        );
         let found = names(unwinder.interner.tables(), path, &program, &functions);
         assert_eq!(end, PathEnd::Complete, "{flags:?}: {found:?}");
         let ours: Vec<&str> = found
@@ -261,7 +269,13 @@ fn every_frame_of_a_program_without_frame_pointers_in_its_order() {
                 is_cut: true,
                 ..whole
             };
-            let (path, end) = unwinder.unwind(1, Some((&registers, part)), &[], &mut Plain);
+            let (path, end) = unwinder.unwind(
+                1,
+                Some((&registers, part)),
+                &[],
+                &mut Plain,
+                &mut NoInterpreter,
+            );
             let some = names(unwinder.interner.tables(), path, &program, &functions);
             assert!(
                 found.starts_with(&some),

@@ -11,6 +11,7 @@ mod modes;
 mod namespaces;
 mod places;
 mod programs;
+mod python;
 mod shadow;
 mod stacks;
 mod strangers;

@@ -341,6 +341,10 @@ fn write_call_paths(
         .damage
         .extend(damaged.map(|e| format!("{}: {e}", input.path.display())));
     writer.call_paths(&log.tables)?;
+    // Names that the recorder knew already: of functions that interpreters ran.
+    for some in log.tables.names.chunks(NAMES_IN_BLOCK) {
+        writer.names(some)?;
+    }
     let blocks = encode_sample_blocks(&log.samples, &EncodeOptions::default());
     packed.samples += log.samples.len() as u64;
     writer.blocks(&blocks)?;

@@ -21,6 +21,7 @@ use crate::program::child::{Child, OpenFiles};
 use crate::program::procs::{self, Snapshots};
 use crate::program::signals::{Arrived, ENDING, Signals};
 use crate::rings::attach::Attachment;
+use crate::stacks::Sampler;
 use kasuri_format::ring::SessionState;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,6 +33,8 @@ const CHUNK_BYTES: u32 = 32 * 1024;
 /// Longest and shortest wait between two ticks. The buffers would allow twice the longest; its cost is the ring
 /// memory that programs must take until the next tick.
 const TICK_MAX: Duration = Duration::from_millis(20);
+/// Time between two looks at stacks that are to be followed soon.
+const SOON: Duration = Duration::from_millis(5);
 const TICK_MIN: Duration = Duration::from_millis(1);
 
 /// Distance, in recorded bytes, between two looks at the free room of the disk.
@@ -105,10 +108,17 @@ impl<'a> Recorder<'a> {
     fn run(&mut self, signals: &Signals, notify: Notify<'_>) {
         let started = Instant::now();
         let mut next_second = started + Duration::from_secs(1);
+        let mut next_tick = started + self.tick;
         loop {
-            let wait = self.options.duration.map_or(self.tick, |d| {
-                self.tick.min(d.saturating_sub(started.elapsed()))
-            });
+            let soon = self.live.stacks.as_ref().is_some_and(Sampler::is_soon);
+            let tick = match soon {
+                true => self.tick.min(SOON),
+                false => self.tick,
+            };
+            let wait = self
+                .options
+                .duration
+                .map_or(tick, |d| tick.min(d.saturating_sub(started.elapsed())));
             let (arrived, target_ended) =
                 signals.wait(self.pidfd.as_ref().map(|fd| fd.as_fd()), wait);
             let mut step = Step::GoOn;
@@ -118,7 +128,14 @@ impl<'a> Recorder<'a> {
                 }
             }
             crate::testhook::point("tick");
-            self.on_tick(notify);
+            // Between ticks, only stacks may have to be followed.
+            match &mut self.live.stacks {
+                Some(stacks) if soon && Instant::now() < next_tick => stacks.drain(),
+                _ => {
+                    self.on_tick(notify);
+                    next_tick = Instant::now() + self.tick;
+                }
+            }
             let now = Instant::now();
             let look = now >= next_second;
             if look {

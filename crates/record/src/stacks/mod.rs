@@ -13,12 +13,14 @@
 //! | `ring` | their rings and records |
 //! | `registers` | perf's registers |
 //! | `code` | files and mappings of processes |
+//! | `python` | what interpreters of Python run |
 //! | `state` | records -> samples |
 //! | `waits` | stacks of threads that wait, read from outside |
 mod blocks;
 mod calibrate;
 mod code;
 mod events;
+mod python;
 mod registers;
 mod ring;
 mod seen;
@@ -45,6 +47,8 @@ const STACK_BYTES_OWN: u32 = 16 << 10;
 const RING_PAGES: usize = 2048;
 const RINGS_SHARE: u64 = 64;
 const RING_PAGES_OWN: usize = 32;
+/// How long samples are taken soon after one that needed it, ns.
+const SOON_NS: u64 = 100_000_000;
 /// Copies that were too short, at least this many and more than one of so many, are a reason for longer ones.
 const CUT_MIN: u64 = 2;
 const CUT_ONE_OF: u64 = 200;
@@ -66,6 +70,8 @@ pub(crate) struct Sampler {
     plan: Plan,
     cpus: Vec<PerCpu>,
     state: State,
+    /// Until when samples are to be taken from the rings soon after they were taken (CLOCK_MONOTONIC).
+    soon_until_ns: u64,
     /// `None`: waits and wake-ups are not sampled where they happen.
     blocks: Option<Blocks>,
 }
@@ -142,6 +148,7 @@ impl Sampler {
             plan,
             cpus: Vec::new(),
             state: State::new(plan.cpu, plan.everyone, plan.view.kernel, keeps),
+            soon_until_ns: 0,
             blocks: None,
         };
         for cpu in crate::host::cpu_list("online") {
@@ -296,6 +303,14 @@ impl Sampler {
         self.state.begin();
         self.state.read_waits();
         self.state.end();
+        if self.state.take_late() {
+            self.soon_until_ns = clock::monotonic_ns() + SOON_NS;
+        }
+    }
+
+    /// Whether [`Sampler::drain`] should be called each few ms: a part of the program that its samples need changes all the time.
+    pub(crate) fn is_soon(&self) -> bool {
+        clock::monotonic_ns() < self.soon_until_ns
     }
 
     /// Takes the records of all rings in the order of their times, up to `horizon` (CLOCK_MONOTONIC, ns): a mapping

@@ -1,6 +1,7 @@
 //! Turns records of the rings into samples: keeps mappings up to date, follows stacks.
 use super::code::{MappedFiles, maps};
 use super::events::Source;
+use super::python::{Moment, Pythons};
 use super::registers;
 use super::ring::{self, Record, Taken, kernel_part};
 use super::seen::Seen;
@@ -75,6 +76,8 @@ pub(super) struct State {
     lost_ns: u64,
     /// Processes that run our own code until they call exec(2).
     before_exec: HashSet<i32>,
+    /// What interpreters of Python run.
+    pythons: Pythons,
     /// Of the events where threads wait and wake.
     pub(super) seen: Seen,
     /// Records taken.
@@ -128,6 +131,7 @@ impl State {
             lost: HashMap::new(),
             lost_ns: 0,
             before_exec: HashSet::new(),
+            pythons: Pythons::new(cpu),
             seen: Seen::default(),
             records: 0,
         }
@@ -172,6 +176,11 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Whether stacks should be followed sooner: what they need changes.
+    pub(super) fn take_late(&mut self) -> bool {
+        self.pythons.take_late()
     }
 
     pub(super) fn add_event(&mut self, id: u64) {
@@ -225,6 +234,7 @@ impl State {
     /// A drain begins.
     pub(super) fn begin(&mut self) {
         self.pace.began_ns = thread_cpu_ns();
+        self.pythons.begin();
     }
 
     /// A drain ends.
@@ -262,6 +272,7 @@ impl State {
             return;
         }
         self.unwinder.forget(pid);
+        self.pythons.forget(pid);
         self.tree.remove(&pid);
         self.before_exec.remove(&pid);
     }
@@ -348,6 +359,7 @@ impl State {
         let pid = record.u32(8)? as i32;
         if record.misc & ring::COMM_EXEC != 0 && self.is_ours(pid) {
             self.unwinder.set_maps(pid, Vec::new());
+            self.pythons.forget(pid);
             self.before_exec.remove(&pid);
         }
         Some(())
@@ -371,6 +383,7 @@ impl State {
         // The number may have belonged to a process of the program before.
         if self.tree.remove(&pid) || self.unwinder.knows(pid) {
             self.unwinder.forget(pid);
+            self.pythons.forget(pid);
             self.ended.retain(|&(_, other)| other != pid);
         }
         if !self.is_ours(parent) {
@@ -412,12 +425,13 @@ impl State {
             return;
         };
         let now = clock::monotonic_ns();
-        let found = waits.look(now, &mut |pid, registers, stack| {
+        let found = waits.look(now, &mut |pid, tid, registers, stack| {
             if !self.unwinder.has_code_at(pid, registers.ip) {
                 self.read_maps(pid, now);
             }
             let user = Some((registers, stack));
-            let (path, end) = self.unwinder.unwind(pid, user, &[], &mut self.files);
+            let python = &mut self.pythons.look(tid, Moment::Now);
+            let (path, end) = (self.unwinder).unwind(pid, user, &[], &mut self.files, python);
             Followed { path, end }
         });
         for Wait {
@@ -551,7 +565,8 @@ impl State {
             self.read_maps(pid, taken.common.time_ns);
         }
         let user = registers.as_ref().zip(stack(taken));
-        let (path, end) = self.unwinder.unwind(pid, user, kernel, &mut self.files);
+        let python = &mut self.pythons.look(taken.common.tid, Moment::Before);
+        let (path, end) = (self.unwinder).unwind(pid, user, kernel, &mut self.files, python);
         self.keep(Sample {
             time_ns: taken.common.time_ns,
             pid,
@@ -630,7 +645,9 @@ impl State {
     pub(super) fn snapshot(&mut self, from_ns: u64) -> (Vec<u8>, Vec<SamplingRow>) {
         self.keep_from(from_ns);
         let mut log = LogWriter::default();
-        log.tables(self.unwinder.interner.tables());
+        let tables = self.unwinder.interner.tables();
+        log.tables(tables);
+        tables.names.iter().for_each(|n| log.names(n));
         self.kept.iter().flatten().for_each(|s| log.sample(s));
         (log.take(), self.rows.clone())
     }

@@ -70,8 +70,8 @@ pub(super) struct Waits {
     pub(super) refused: u64,
 }
 
-/// What follows the stack that was read: into a sample or, where the copy is too short, nothing yet.
-pub(super) type Follow<'f> = dyn FnMut(i32, &Registers, Stack<'_>) -> Followed + 'f;
+/// What follows the stack of a process' thread that was read: into a sample or, where the copy is too short, nothing yet.
+pub(super) type Follow<'f> = dyn FnMut(i32, i32, &Registers, Stack<'_>) -> Followed + 'f;
 
 /// A stack that was followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +214,7 @@ impl Waits {
                 bytes: &self.bytes[..n],
                 is_cut: n == bytes && bytes < MOST_BYTES,
             };
-            let path = follow(pid, &registers, stack);
+            let path = follow(pid, tid, &registers, stack);
             if path.end == PathEnd::StackCut && bytes < MOST_BYTES {
                 bytes *= 8;
                 bytes = bytes.min(MOST_BYTES);

@@ -73,6 +73,10 @@ fn is_libc(module: &str) -> bool {
 
 /// A C++ or Rust name without its parameters, its template arguments and all but the last two parts of its path.
 pub(crate) fn short_name(name: &str) -> String {
+    // Python's `<module>` and `work.<locals>.<lambda>` are no arguments of templates.
+    if name.starts_with("py::") {
+        return name.to_owned();
+    }
     let name = name.replace("(anonymous namespace)::", "");
     let mut plain = String::new();
     let mut depth = 0usize;
@@ -117,6 +121,13 @@ mod tests {
             module: "prog".into(),
             file: file.into(),
             line,
+        }
+    }
+
+    #[test]
+    fn names_of_python_stay_whole() {
+        for name in ["py::<module>", "py::Mill.sort.<locals>.<lambda>"] {
+            assert_eq!(short_name(name), name);
         }
     }
 

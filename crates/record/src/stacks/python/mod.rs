@@ -1,0 +1,467 @@
+//! What interpreters of Python run: functions, files and lines in the place of the frames of the interpreter's loop.
+//!
+//! Goal: the Python functions of a sample, though the sample is only a copy of the registers and of the native stack, which the
+//! recorder sees 1 to 20 ms later. The program runs on meanwhile and is never stopped, so its memory then is not that of the sample.
+//!
+//! Method. *Which function a frame of the loop ran* is in the copy: one of its registers or words is the address of the next
+//! instruction, and instructions lie in (since 3.11), or belong to, a code object, which lives on as a rule. So a sample's
+//! function is the sample's own, and not what the thread runs later; reading only the frames later, and keeping what still
+//! agrees, would favour functions that run long. *Who called it*: until 3.10 the next frame of the loop. Since 3.11 the callers that the same
+//! frame of the loop runs are in memory only. They are read later, and count if a frame of them ends where the sample's begins: the
+//! function has another caller now only if the one of the sample has returned, and one with an equal end was called in its
+//! place. Where there is none, the path ends.
+//!
+//! A thread that waits, and provably did not run meanwhile, is read as it is ([`Moment::Now`]).
+//!
+//! Which registers and words hold what depends on the compiler. It is learned from the samples, for each file of an
+//! interpreter ([`Votes`]).
+//!
+//! | module | contents |
+//! |---|---|
+//! | `layout` | offsets of each version |
+//! | `memory` | the memory of a process |
+//! | `code` | code objects |
+//! | `process` | the interpreter in one process |
+mod code;
+mod layout;
+mod memory;
+mod process;
+
+use code::{Code, Types};
+use kasuri_format::call_paths::{Call, Frame, Module, ModuleKind, NONE};
+use kasuri_unwind::{Cpu, EvalFrame, Inner, Interner, Interpreter, Python, Stack};
+use layout::{Frames, Layout};
+use process::{PyFrame, Reader};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Most processes whose code is remembered.
+const PROCESSES_MAX: usize = 1024;
+/// Most names, and most bytes of them.
+const NAMES_MAX: usize = 1 << 18;
+const NAMES_BYTES_MAX: usize = 64 << 20;
+/// Votes for a place before it is taken for the one.
+const VOTES_MIN: u32 = 3;
+/// The module of functions in Python.
+const MODULE: &str = "[python]";
+
+/// When the memory is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// While the thread waits, with the stack that is followed.
+    Now,
+    /// Later than the stack was copied.
+    Before,
+}
+
+/// A register (its number), or a word of the frame (its distance from the end, below 0).
+type Place = i64;
+
+/// How often each place held what was looked for.
+#[derive(Debug, Default)]
+struct Votes(HashMap<Place, u32>);
+
+impl Votes {
+    fn add(&mut self, place: Place) {
+        let votes = self.0.entry(place).or_default();
+        *votes = votes.saturating_add(1);
+    }
+
+    /// The place with the most; of equal ones a register.
+    fn best(&self) -> Option<Place> {
+        let best = self.0.iter().max_by_key(|&(&place, &n)| (n, place))?;
+        (*best.1 >= VOTES_MIN).then_some(*best.0)
+    }
+}
+
+/// What was learned of one file.
+#[derive(Debug, Default)]
+struct Learned {
+    /// Where the frame's address is.
+    frame: Votes,
+    /// Where the address of the next instruction is.
+    instruction: Votes,
+}
+
+/// All interpreters.
+#[derive(Debug)]
+pub(super) struct Pythons {
+    cpu: Cpu,
+    processes: HashMap<i32, Reader<memory::Process>>,
+    learned: HashMap<[u64; 6], Learned>,
+    names: Names,
+    /// Whether memory was read that changes soon, since this was asked for last.
+    is_late: bool,
+}
+
+/// Rows of functions with a line. They do not depend on the process.
+#[derive(Debug, Default)]
+struct Names {
+    rows: HashMap<(Rc<str>, Rc<str>, u32), u64>,
+    bytes: usize,
+}
+
+impl Names {
+    /// Module and address of a line in a function.
+    fn row(&mut self, code: &Code, line: u32, interner: &mut Interner) -> Option<(u32, u64)> {
+        let module = interner.module(Module {
+            kind: ModuleKind::Jit,
+            path: MODULE.to_owned(),
+            ..Module::default()
+        });
+        let key = (code.function.clone(), code.file.clone(), line);
+        if let Some(&row) = self.rows.get(&key) {
+            return Some((module, row));
+        }
+        let bytes = 64 + code.function.len() + code.file.len();
+        if self.rows.len() >= NAMES_MAX || self.bytes + bytes > NAMES_BYTES_MAX {
+            return None;
+        }
+        // Number 0 is no address.
+        let row = self.rows.len() as u64 + 1;
+        let frame = Frame {
+            module,
+            address: row,
+        };
+        let call = Call {
+            function: format!("py::{}", code.function),
+            file: code.file.to_string(),
+            line,
+        };
+        if interner.named(frame, call) == NONE {
+            return None;
+        }
+        self.bytes += bytes;
+        self.rows.insert(key, row);
+        Some((module, row))
+    }
+}
+
+impl Pythons {
+    pub(super) fn new(cpu: Cpu) -> Pythons {
+        Pythons {
+            cpu,
+            processes: HashMap::new(),
+            learned: HashMap::new(),
+            names: Names::default(),
+            is_late: false,
+        }
+    }
+
+    /// Whether callers of functions were read later than their samples were taken, since this was asked last: the sooner, the fewer
+    /// of them have returned meanwhile.
+    pub(super) fn take_late(&mut self) -> bool {
+        std::mem::take(&mut self.is_late)
+    }
+
+    /// A drain begins: memory that was read has changed.
+    pub(super) fn begin(&mut self) {
+        self.processes.values_mut().for_each(Reader::forget);
+    }
+
+    /// A process ended, or runs another program.
+    pub(super) fn forget(&mut self, pid: i32) {
+        self.processes.remove(&pid);
+    }
+
+    /// For one stack of a thread.
+    pub(super) fn look(&mut self, tid: i32, moment: Moment) -> Look<'_> {
+        Look {
+            pythons: self,
+            tid,
+            moment,
+        }
+    }
+}
+
+/// Finds what one stack of a thread runs.
+#[derive(Debug)]
+pub(super) struct Look<'p> {
+    pythons: &'p mut Pythons,
+    tid: i32,
+    moment: Moment,
+}
+
+impl Interpreter for Look<'_> {
+    fn inner(
+        &mut self,
+        pid: i32,
+        frames: &[EvalFrame],
+        stack: &Stack<'_>,
+        is_complete: bool,
+        interner: &mut Interner,
+    ) -> Vec<Inner> {
+        let Pythons {
+            cpu,
+            processes,
+            learned,
+            names,
+            is_late,
+        } = &mut *self.pythons;
+        let Some(first) = frames.first() else {
+            return Vec::new();
+        };
+        let Some(layout) = Layout::of(first.python.minor) else {
+            return Vec::new();
+        };
+        // Two interpreters in one process, of different files: the first is understood.
+        let same = frames
+            .iter()
+            .take_while(|f| f.python.key == first.python.key);
+        let frames = &frames[..same.count()];
+        if processes.len() >= PROCESSES_MAX && !processes.contains_key(&pid) {
+            processes.clear();
+        }
+        *is_late |= self.moment == Moment::Before && layout.frames != Frames::Objects;
+        let reader = processes
+            .entry(pid)
+            .or_insert_with(|| Reader::new(memory::Process(pid)));
+        reader.is(layout, types(&first.python, first.bias));
+        if self.moment == Moment::Now {
+            reader.forget();
+        }
+        let mut stack_of = StackOf {
+            reader,
+            learned: learned.entry(first.python.key).or_default(),
+            moment: self.moment,
+            runtime: first.python.runtime.wrapping_add(first.bias),
+            tid: self.tid,
+            is_complete,
+            is_innermost: first.is_innermost,
+        };
+        let words: Vec<Words> = frames.iter().map(|f| words(*cpu, f, stack)).collect();
+        let inner = match layout.frames {
+            Frames::Objects => stack_of.objects(&words),
+            Frames::Marked(_) | Frames::Shims(_) => stack_of.chain(&words),
+        };
+        let mut row = |(code, line): &(Rc<Code>, u32)| names.row(code, *line, interner);
+        let to_rows = |(functions, is_whole): (Functions, bool)| {
+            let rows: Option<Vec<_>> = functions.iter().map(&mut row).collect();
+            let functions = rows.unwrap_or_default();
+            Inner {
+                functions,
+                is_whole,
+            }
+        };
+        inner.into_iter().map(to_rows).collect()
+    }
+}
+
+fn types(python: &Python, bias: u64) -> Types {
+    Types {
+        code: python.code_type.wrapping_add(bias),
+        frame: python.frame_type.wrapping_add(bias),
+        string: python.unicode_type.wrapping_add(bias),
+        bytes: python.bytes_type.wrapping_add(bias),
+    }
+}
+
+/// The registers and words of one frame of the loop.
+type Words = Vec<(Place, u64)>;
+/// Functions with their lines, innermost first.
+type Functions = Vec<(Rc<Code>, u32)>;
+
+/// The registers that a function hands back as it found them: what is known of them further out.
+const fn saved(cpu: Cpu) -> &'static [usize] {
+    match cpu {
+        Cpu::X86_64 => &[3, 6, 12, 13, 14, 15],
+        Cpu::Aarch64 => &[19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29],
+    }
+}
+
+fn words(cpu: Cpu, frame: &EvalFrame, stack: &Stack<'_>) -> Words {
+    let is_known = |r: &usize| frame.is_innermost || saved(cpu).contains(r);
+    let registers = (0..kasuri_unwind::N_REGISTERS).filter(is_known);
+    let registers = registers.filter_map(|r| Some((r as Place, frame.registers.get(r)?)));
+    let (start, end) = (frame.stack.start, frame.stack.end);
+    let inside = (start.next_multiple_of(8)..end.saturating_sub(7)).step_by(8);
+    let words = inside.filter_map(|address| {
+        let at = usize::try_from(address.checked_sub(stack.base)?).ok()?;
+        let word = u64::from_le_bytes(*stack.bytes.get(at..)?.first_chunk()?);
+        Some((-((end - address) as Place), word))
+    });
+    registers.chain(words).collect()
+}
+
+/// One stack, and what it needs.
+struct StackOf<'a> {
+    reader: &'a mut Reader<memory::Process>,
+    learned: &'a mut Learned,
+    moment: Moment,
+    runtime: u64,
+    tid: i32,
+    is_complete: bool,
+    /// Whether the first frame of the loop was interrupted in its own code.
+    is_innermost: bool,
+}
+
+impl StackOf<'_> {
+    /// Until 3.10: each frame of the loop has the address of its frame object.
+    fn objects(&mut self, frames: &[Words]) -> Vec<(Functions, bool)> {
+        let mut found = Vec::with_capacity(frames.len());
+        for (n, words) in frames.iter().enumerate() {
+            let known = self.learned.frame.best();
+            let known = words.iter().find(|(place, _)| Some(*place) == known);
+            let mut frame = known
+                .filter(|(_, w)| self.reader.is_frame_object(*w))
+                .copied();
+            if frame.is_none() {
+                for &(place, word) in words {
+                    if self.reader.is_frame_object(word) {
+                        self.learned.frame.add(place);
+                        frame = frame.or(Some((place, word)));
+                    }
+                }
+            }
+            let code = frame.and_then(|(_, word)| self.reader.code_of_frame(word));
+            let mut function = self.instruction(words, code.as_ref(), self.entered(frames, n));
+            if self.moment == Moment::Now
+                && let (Some((_, word)), Some(code)) = (frame, code)
+            {
+                function = Some(self.reader.at_frame_object(word, code));
+            }
+            found.push((function.into_iter().collect(), true));
+        }
+        found
+    }
+
+    /// The words of the frame that called frame `n`, if that one was interrupted in its own code: when it was entered just before, its
+    /// registers are still its caller's.
+    fn entered<'w>(&self, frames: &'w [Words], n: usize) -> &'w [(Place, u64)] {
+        let caller = frames.get(1).filter(|_| n == 0 && self.is_innermost);
+        caller.map_or(&[], |words| words)
+    }
+
+    /// The code that holds the next instruction, whose address the frame has in the place where it was found most often, and the line of
+    /// the instruction before. `now`: what the frame runs by now, often the same; places that agree with it are learned from. `caller`: words that
+    /// may not be its own yet.
+    fn instruction(
+        &mut self,
+        words: &[(Place, u64)],
+        now: Option<&Rc<Code>>,
+        caller: &[(Place, u64)],
+    ) -> Option<(Rc<Code>, u32)> {
+        for (place, word) in words {
+            if now.is_some_and(|code| code.holds(*word)) {
+                self.learned.instruction.add(*place);
+            }
+        }
+        let place = self.learned.instruction.best()?;
+        let found = words.iter().find(|(p, _)| *p == place)?;
+        if place >= 0 && caller.contains(found) {
+            return None;
+        }
+        let next = found.1;
+        let code = match now {
+            Some(code) if code.holds(next) && !self.reader.shares(code) => Some(code.clone()),
+            _ => self.reader.known_at(next, words),
+        };
+        let code = code.or_else(|| self.reader.discover(next))?;
+        let line = code.line_before(next);
+        Some((code, line))
+    }
+
+    /// Since 3.11: a frame of the loop runs a function and those that it called before, of which only the first is in the copy.
+    fn chain(&mut self, frames: &[Words]) -> Vec<(Functions, bool)> {
+        let chain = self.reader.chain(self.runtime, self.tid);
+        let n_groups = chain.last().map_or(0, |f| f.group + 1);
+        if self.moment == Moment::Now && self.is_complete && n_groups == frames.len() {
+            let group = |n: usize| chain.iter().filter(move |f| f.group == n).copied();
+            let groups: Vec<Vec<PyFrame>> = (0..n_groups).map(|n| group(n).collect()).collect();
+            self.learn(frames, &groups);
+            return groups.iter().map(|g| (self.functions(g), true)).collect();
+        }
+        let mut found = Vec::with_capacity(frames.len());
+        for (n, words) in frames.iter().enumerate() {
+            // Counted from the outermost, which both have.
+            let from_outermost = frames.len() - 1 - n;
+            let group = n_groups.checked_sub(from_outermost + 1);
+            let group_of = |f: &&PyFrame| Some(f.group) == group;
+            let first = chain.iter().find(group_of);
+            let now = first.and_then(|first| self.reader.code(first.code));
+            if let Some(first) = first {
+                let is_it = |(_, word): &&(Place, u64)| *word == first.address;
+                words
+                    .iter()
+                    .filter(is_it)
+                    .for_each(|(p, _)| self.learned.frame.add(*p));
+            }
+            let Some(function) = self.instruction(words, now.as_ref(), self.entered(frames, n))
+            else {
+                found.push((Vec::new(), true));
+                continue;
+            };
+            let callers = self.callers(words, &function.0, &chain, group);
+            let is_whole = callers.is_some();
+            let mut functions = vec![function];
+            functions.extend(callers.unwrap_or_default());
+            found.push((functions, is_whole));
+        }
+        found
+    }
+
+    /// Learns from a thread that waits, of which all is known.
+    fn learn(&mut self, frames: &[Words], groups: &[Vec<PyFrame>]) {
+        for (words, group) in frames.iter().zip(groups) {
+            let Some(first) = group.first() else { continue };
+            for &(place, word) in words {
+                if word == first.address {
+                    self.learned.frame.add(place);
+                }
+            }
+        }
+    }
+
+    fn functions(&mut self, frames: &[PyFrame]) -> Functions {
+        let mut functions = Vec::with_capacity(frames.len());
+        for frame in frames {
+            if let Some(code) = self.reader.code(frame.code) {
+                let line = code.line_at(frame.instruction);
+                functions.push((code, line));
+            }
+        }
+        functions
+    }
+
+    /// Who called the function `callee` in the same frame of the loop, `group` from the innermost of the chain as it is by now.
+    /// `None`: not known.
+    fn callers(
+        &mut self,
+        words: &[(Place, u64)],
+        callee: &Code,
+        chain: &[PyFrame],
+        group: Option<usize>,
+    ) -> Option<Functions> {
+        let place = self.learned.frame.best().filter(|_| self.is_complete)?;
+        let &(_, frame) = words.iter().find(|(p, _)| *p == place)?;
+        let in_group = |f: &PyFrame| Some(f.group) == group;
+        let at = match chain.iter().position(|f| f.address == frame) {
+            Some(at) if !in_group(&chain[at]) => return None,
+            Some(at) => at + 1,
+            None => chain.iter().position(|f| self.ends_at(f, frame))?,
+        };
+        let is_same =
+            at > 0 && chain[at - 1].address == frame && chain[at - 1].code == callee.address;
+        let Some(caller) = chain.get(at).filter(|f| in_group(f)) else {
+            // It lies behind what another frame of the loop runs, or nothing: it is the first of its own.
+            let outer = chain
+                .get(at)
+                .is_none_or(|f| group.is_none_or(|g| f.group == g + 1));
+            return outer.then(Vec::new);
+        };
+        if !is_same && !self.reader.calls(caller.code, callee) {
+            return None;
+        }
+        let callers: Vec<PyFrame> = chain[at..].iter().copied().filter(in_group).collect();
+        Some(self.functions(&callers))
+    }
+
+    /// Whether another frame begins where this one ends.
+    fn ends_at(&mut self, frame: &PyFrame, address: u64) -> bool {
+        let code = self.reader.code(frame.code);
+        code.is_some_and(|code| frame.address.wrapping_add(code.frame_bytes) == address)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+use super::code::{Code, Types};
+use super::layout::{BYTES, Current, Frames, Layout, SHIM, SIZE, STRING_STATE, TYPE};
+use super::memory::{Memory, Page, Source};
+use super::process::Reader;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Memory that tests write, in words; other places do not exist.
+#[derive(Debug, Default)]
+struct Words(BTreeMap<u64, u64>);
+
+impl Words {
+    fn set(&mut self, address: u64, word: u64) {
+        self.0.insert(address, word);
+    }
+
+    /// Sets a byte in a word of zeros.
+    fn set_byte(&mut self, address: u64, byte: u8) {
+        let word = self.0.entry(address & !7).or_default();
+        *word |= u64::from(byte) << (address % 8 * 8);
+    }
+}
+
+impl Source for Words {
+    fn page(&mut self, address: u64) -> Option<Box<Page>> {
+        let mut page = Box::new([0; 4096]);
+        let mut is_there = false;
+        for (at, word) in self.0.range(address..address + 4096) {
+            let offset = (at - address) as usize;
+            page[offset..offset + 8].copy_from_slice(&word.to_le_bytes());
+            is_there = true;
+        }
+        is_there.then_some(page)
+    }
+}
+
+const TYPES: Types = Types {
+    code: 0x10_0000,
+    frame: 0x10_1000,
+    string: 0x10_2000,
+    bytes: 0x10_3000,
+};
+const RUNTIME: u64 = 0x20_0000;
+const THREAD: u64 = 0x21_0000;
+const CODE: u64 = 0x40_0000;
+const TID: i32 = 7;
+
+fn layout(minor: u8) -> &'static Layout {
+    Layout::of(minor).expect("a version that is known")
+}
+
+/// A runtime with one thread, whose innermost frame lies at `frame`.
+fn runtime(words: &mut Words, layout: &Layout, frame: u64) {
+    const INTERPRETER: u64 = 0x20_8000;
+    let threads = &layout.threads;
+    words.set(RUNTIME + threads.interpreters, INTERPRETER);
+    words.set(INTERPRETER + threads.next_interpreter, 0);
+    words.set(INTERPRETER + threads.threads, THREAD);
+    words.set(THREAD + threads.next, 0);
+    words.set(THREAD + threads.tid, TID as u64);
+    match threads.current {
+        Current::Stack => {}
+        Current::Direct(offset) => words.set(THREAD + offset, frame),
+        Current::CFrame(offset, inner) => {
+            words.set(THREAD + offset, 0x22_0000);
+            words.set(0x22_0000 + inner, frame);
+        }
+    }
+}
+
+fn frame(words: &mut Words, layout: &Layout, at: u64, caller: u64, mark: u8) {
+    words.set(at + layout.frame_code, CODE);
+    words.set(at + layout.frame_instruction, CODE + layout.instructions);
+    words.set(at + layout.frame_caller, caller);
+    let offset = match layout.frames {
+        Frames::Objects => return,
+        Frames::Marked(offset) | Frames::Shims(offset) => offset,
+    };
+    words.set_byte(at + offset, mark);
+}
+
+fn string(words: &mut Words, layout: &Layout, at: u64, text: &str) {
+    words.set(at + TYPE, TYPES.string);
+    words.set(at + SIZE, text.len() as u64);
+    // One byte a character, compact, ASCII.
+    words.set(at + STRING_STATE, 1 << 2 | 1 << 5 | 1 << 6);
+    for (n, byte) in text.bytes().enumerate() {
+        words.set_byte(at + layout.ascii + n as u64, byte);
+    }
+}
+
+/// A code object of 3.11 or later with 8 instructions on its first line, 12.
+fn code(words: &mut Words, layout: &Layout, function: &str) {
+    words.set(CODE + TYPE, TYPES.code);
+    words.set(CODE + SIZE, 8);
+    words.set(CODE + layout.file, 0x50_0000);
+    words.set(CODE + layout.name, 0x51_0000);
+    words.set(CODE + layout.lines, 0x52_0000);
+    // Both are 32 bits, of one word.
+    let (fields, _) = layout.frame_words;
+    for offset in fields {
+        words.set_byte(CODE + offset, 3);
+    }
+    words.set_byte(CODE + layout.first_line, 12);
+    string(words, layout, 0x50_0000, "/srv/work.py");
+    string(words, layout, 0x51_0000, function);
+    words.set(0x52_0000 + TYPE, TYPES.bytes);
+    words.set(0x52_0000 + SIZE, 2);
+    // No columns, 8 units, the same line.
+    words.set(0x52_0000 + BYTES, 0x00ef);
+}
+
+#[test]
+fn a_function_is_found_by_the_address_of_its_next_instruction() {
+    for minor in 11..=13 {
+        let layout = layout(minor);
+        let mut words = Words::default();
+        code(&mut words, layout, "work\u{1b}[31m");
+        let mut reader = Reader::new(words);
+        reader.is(layout, TYPES);
+        let first = CODE + layout.instructions;
+        assert!(reader.discover(first).is_none(), "none ran");
+        let found = reader.discover(first + 16).expect("the last one ran");
+        assert_eq!(
+            (&*found.function, &*found.file),
+            ("work\u{fffd}[31m", "/srv/work.py")
+        );
+        assert_eq!(found.line_before(first + 2), 12);
+        assert!(reader.discover(first + 18).is_none(), "beyond its end");
+        assert!(reader.known_at(first + 4, &[]).is_some());
+    }
+}
+
+#[test]
+fn code_that_was_replaced_is_not_taken_for_what_it_was() {
+    let layout = layout(12);
+    let mut words = Words::default();
+    code(&mut words, layout, "old");
+    let mut memory = Memory::new(words);
+    let old = Code::read(&mut memory, layout, &TYPES, CODE).expect("a code object");
+    let mut words = Words::default();
+    code(&mut words, layout, "new");
+    words.set(CODE + layout.name, 0x53_0000);
+    string(&mut words, layout, 0x53_0000, "new");
+    assert!(!old.is_there(&mut Memory::new(words), layout));
+}
+
+#[test]
+fn frames_of_each_run_of_the_loop_are_told_apart() {
+    for (minor, marks) in [(11, [0, 1, 1]), (12, [0, 0, 0]), (13, [0, 0, 0])] {
+        let layout = layout(minor);
+        let mut words = Words::default();
+        runtime(&mut words, layout, 0x30_0000);
+        let shims = matches!(layout.frames, Frames::Shims(_));
+        // Two functions in one run of the loop, called from one in another.
+        let next = if shims { 0x30_4000 } else { 0x30_2000 };
+        frame(&mut words, layout, 0x30_0000, 0x30_1000, marks[0]);
+        frame(&mut words, layout, 0x30_1000, next, marks[1]);
+        frame(&mut words, layout, 0x30_4000, 0x30_2000, SHIM);
+        frame(
+            &mut words,
+            layout,
+            0x30_2000,
+            if shims { 0x30_5000 } else { 0 },
+            marks[2],
+        );
+        frame(&mut words, layout, 0x30_5000, 0, SHIM);
+        let mut reader = Reader::new(words);
+        reader.is(layout, TYPES);
+        let chain = reader.chain(RUNTIME, TID);
+        let found: Vec<_> = chain.iter().map(|f| (f.address, f.group)).collect();
+        assert_eq!(
+            found,
+            [(0x30_0000, 0), (0x30_1000, 0), (0x30_2000, 1)],
+            "3.{minor}"
+        );
+    }
+}
+
+#[test]
+fn a_chain_without_end_has_no_frames() {
+    for minor in 11..=13 {
+        let layout = layout(minor);
+        let mut words = Words::default();
+        runtime(&mut words, layout, 0x30_0000);
+        frame(&mut words, layout, 0x30_0000, 0x30_1000, 0);
+        frame(&mut words, layout, 0x30_1000, 0x30_0000, 0);
+        // The threads and interpreters are circles, too: no thread of this number is found.
+        words.set(THREAD + layout.threads.next, THREAD);
+        let mut reader = Reader::new(words);
+        reader.is(layout, TYPES);
+        assert!(reader.chain(RUNTIME, TID).is_empty());
+        assert!(reader.chain(RUNTIME, TID + 1).is_empty());
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_memory_is_read(
+        minor in 8u8..=13,
+        words in prop::collection::vec((0u64..64, any::<u64>()), 0..200),
+        pointers in prop::collection::vec((0u64..512, 0u64..512), 0..200),
+        asked in prop::collection::vec(0u64..4096, 1..20),
+    ) {
+        let layout = layout(minor);
+        let mut memory = Words::default();
+        runtime(&mut memory, layout, CODE);
+        if minor > 10 {
+            code(&mut memory, layout, "work");
+        }
+        for (at, word) in words {
+            memory.set(CODE + at * 8, word);
+        }
+        for (at, to) in pointers {
+            memory.set(CODE + at * 8, CODE + to * 8);
+        }
+        let mut reader = Reader::new(memory);
+        reader.is(layout, TYPES);
+        let chain = reader.chain(RUNTIME, TID);
+        prop_assert!(chain.len() <= 4096);
+        for offset in asked {
+            let address = CODE + offset;
+            if let Some(code) = reader.code(address) {
+                prop_assert!(code.function.chars().count() <= 1024);
+                let _ = code.line_before(address);
+                let _ = code.line_at(u64::MAX);
+            }
+            let _ = reader.discover(address);
+            let _ = reader.known_at(address, &[(0, address)]);
+            if reader.is_frame_object(address) {
+                let _ = reader.code_of_frame(address);
+            }
+        }
+    }
+}
+
+/// Folders with the headers of a version that is known.
+fn headers() -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let root = std::env::var_os("PYENV_ROOT").map_or(home.join(".pyenv"), PathBuf::from);
+    let versions = std::fs::read_dir(root.join("versions"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let roots = versions.map(|v| v.path()).chain([PathBuf::from("/usr")]);
+    let folders = roots.flat_map(|root| {
+        let name = |minor| root.join(format!("include/python3.{minor}"));
+        (8..=13).map(name).collect::<Vec<_>>()
+    });
+    folders
+        .filter(|folder| folder.join("Python.h").exists())
+        .collect()
+}
+
+/// What the headers of one version say; `None`: they cannot be compiled.
+fn said_by(headers: &Path, scratch: &Path) -> Option<BTreeMap<String, u64>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let program = scratch.join("layout");
+    let built = Command::new("cc")
+        .arg("-I")
+        .arg(headers)
+        .arg("-I")
+        .arg(headers.join("internal"))
+        .arg("-o")
+        .args([&program, &root.join("tests/record/python_layout.c")])
+        .output();
+    if !built.is_ok_and(|b| b.status.success()) {
+        return None;
+    }
+    let said = Command::new(program).output().ok()?;
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let row = |line: &str| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name.to_owned(), value.parse().ok()?))
+    };
+    Some(text.lines().filter_map(row).collect())
+}
+
+/// What the table says, by the same names.
+fn said_here(layout: &Layout) -> BTreeMap<&'static str, u64> {
+    let mut said = BTreeMap::from([
+        ("minor", layout.minor.into()),
+        ("first_line", layout.first_line),
+        ("file", layout.file),
+        ("name", layout.name),
+        ("lines", layout.lines),
+        ("instructions", layout.instructions),
+        ("constants", layout.constants),
+        ("ascii", layout.ascii),
+        ("other", layout.other),
+        ("bytes", BYTES),
+        ("string_state", STRING_STATE),
+        ("type", TYPE),
+        ("size", SIZE),
+        ("frame_code", layout.frame_code),
+        ("frame_caller", layout.frame_caller),
+        ("frame_instruction", layout.frame_instruction),
+    ]);
+    match layout.frames {
+        Frames::Objects => return said,
+        Frames::Marked(offset) => said.extend([("mark", offset)]),
+        Frames::Shims(offset) => said.extend([("shim", offset), ("shim_mark", SHIM.into())]),
+    }
+    let (fields, more) = layout.frame_words;
+    said.extend([("frame_words_more", more)]);
+    said.extend(
+        ["frame_words_0", "frame_words_1"]
+            .into_iter()
+            .zip(fields.iter().copied()),
+    );
+    let threads = &layout.threads;
+    said.extend([
+        ("interpreters", threads.interpreters),
+        ("next_interpreter", threads.next_interpreter),
+        ("threads", threads.threads),
+        ("next", threads.next),
+        ("tid", threads.tid),
+    ]);
+    match threads.current {
+        Current::Stack => {}
+        Current::Direct(offset) => said.extend([("current", offset)]),
+        Current::CFrame(offset, inner) => {
+            said.extend([("current", offset), ("current_inner", inner)]);
+        }
+    }
+    said
+}
+
+#[test]
+fn the_table_says_what_the_headers_of_each_version_say() {
+    let scratch = tempfile::tempdir().expect("a scratch directory");
+    let mut compared = Vec::new();
+    for headers in headers() {
+        let Some(said) = said_by(&headers, scratch.path()) else {
+            continue;
+        };
+        let minor = said["minor"] as u8;
+        let here = said_here(layout(minor));
+        let said: BTreeMap<&str, u64> = said.iter().map(|(name, v)| (&**name, *v)).collect();
+        assert_eq!(here, said, "{}", headers.display());
+        compared.push(minor);
+    }
+    if compared.is_empty() {
+        println!("skipped: no headers of Python 3.8 to 3.13 are installed");
+    }
+}
