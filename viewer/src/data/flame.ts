@@ -1,14 +1,14 @@
 // Time by code: the samples of a part of the recording added up by path, and the trees of boxes that a flame graph draws.
 //
 // A tree of boxes is worked out where it is looked at: a box makes the boxes below it when it is drawn wide enough to be seen.
-import { COMPLETE, isWaitMoment, Moment, MOMENT_BITS, momentOf, type CallPaths, type CodeTree, type Samples, type Unsampled } from "./call-paths";
+import { baseName, CodeKind, COMPLETE, isWaitMoment, Moment, MOMENT_BITS, momentOf, type CallPaths, type CodeTree, type Samples, type Unsampled } from "./call-paths";
 import { overlap, partition } from "./query";
 
 /** What is added up: times of some threads, each list in order and without overlaps. */
 export interface CodeQuery {
   threads: readonly number[];
   /** ns on the file's axis: the same for all threads, or by thread. */
-  spans: (thread: number) => readonly [number, number][];
+  spans: (thread: number) => readonly (readonly [number, number])[];
 }
 
 /** ns by path, of threads that ran and that waited: each path's own, not its callers'. `...Lost`: samples without any path. */
@@ -68,17 +68,17 @@ function addSamples(times: CodeTimes, samples: Samples, from: number, to: number
   let whole = 0;
   let cut = 0;
   for (let i = from; i < to; i++) {
-    const from = begin[i]!;
-    const until = end[i]!;
+    const isRun = (bits[i]! & MOMENT_BITS) === Moment.OnCpu;
     let ns = weight[i]!;
-    // Half open, so that two spans that meet count a sample at their border once.
-    if (until > from) ns *= overlap(from, until, t0, t1) / (until - from);
-    else if (time[i]! < t0 || time[i]! >= t1) continue;
+    // Half open, so that two spans that meet count a sample at their border once. What runs has no stretch: two columns are not read.
+    if (isRun || end[i]! <= begin[i]!) {
+      if (time[i]! < t0 || time[i]! >= t1) continue;
+    } else ns *= overlap(begin[i]!, end[i]!, t0, t1) / (end[i]! - begin[i]!);
     if (ns === 0) continue;
     n++;
     const at = path[i]!;
     const complete = (bits[i]! & COMPLETE) !== 0;
-    if ((bits[i]! & MOMENT_BITS) === Moment.OnCpu) {
+    if (isRun) {
       ran++;
       if (at < 0) times.runningLost += ns;
       else running[at]! += ns;
@@ -115,6 +115,8 @@ export class Weights {
   readonly total: Float64Array;
   /** All that was added up. */
   readonly sum: number;
+  /** By function: scratch of who makes boxes. */
+  readonly boxOf: Uint32Array;
   private pathTotal: Float64Array | undefined;
 
   /** `own`: by path; `lost`: ns of samples without one. */
@@ -125,6 +127,7 @@ export class Weights {
   ) {
     const { tree, node } = paths;
     this.tree = tree;
+    this.boxOf = new Uint32Array(paths.functions.length);
     const own = (this.own = new Float64Array(tree.n));
     for (let path = 0; path < ownByPath.length; path++) own[node[path]!]! += ownByPath[path]!;
     this.total = totals(tree.caller, own);
@@ -161,7 +164,7 @@ export interface Box {
   nodes: readonly number[];
   weights: Weights | undefined;
   /** Largest first. */
-  children: () => Box[];
+  children(): Box[];
   /** Of a comparison, whose times are shares: the box on either side. */
   sides?: readonly [Side, Side];
 }
@@ -178,7 +181,7 @@ type Make = (parent: Box) => Box[];
 /** A box whose children are made when they are first asked for. */
 export function box(of: Omit<Box, "children">, make: Make): Box {
   let made: Box[] | undefined;
-  const it: Box = { ...of, children: () => (made ??= make(it).sort((a, b) => b.total - a.total || a.fn - b.fn)) };
+  const it: Box = { ...of, children: () => (made ??= make(it).sort(bySize)) };
   return it;
 }
 
@@ -196,24 +199,51 @@ function grouped(nodes: Iterable<number>, key: (node: number) => number): Map<nu
   return groups;
 }
 
-/** Boxes of the nodes that each `first` begins (a node, and those that are the next of the same caller): nodes of one function are one box. */
-function calleeBoxes(weights: Weights, first: readonly number[], parent: Box | undefined): Box[] {
-  const { tree, own, total } = weights;
-  // By function. A box of many narrow callees makes thousands: no more than one object for each.
-  const groups = new Map<number, { nodes: number[]; total: number; self: number }>();
-  for (const start of first) {
-    for (let node = start; node >= 0; node = tree.next[node]!) {
+/** A function with what it calls. A flame graph has ten thousand: a class, since an object with functions of its own for each takes three times as long. */
+class CalleeBox implements Box {
+  private made: Box[] | undefined;
+
+  constructor(
+    readonly fn: number,
+    public total: number,
+    public self: number,
+    readonly parent: Box | undefined,
+    readonly nodes: number[],
+    readonly weights: Weights,
+  ) {}
+
+  children(): Box[] {
+    return (this.made ??= calleeBoxes(this.weights, this.nodes, this));
+  }
+}
+
+/** The largest first. */
+const bySize = (a: Box, b: Box): number => b.total - a.total || a.fn - b.fn;
+
+/** Boxes of the nodes that `callers` call, or, without these, of the outermost ones: nodes of one function are one box. */
+function calleeBoxes(weights: Weights, callers: readonly number[] | undefined, parent: Box | undefined): Box[] {
+  const { tree, own, total, boxOf } = weights;
+  const boxes: CalleeBox[] = [];
+  const add = (first: number): void => {
+    for (let node = first; node >= 0; node = tree.next[node]!) {
       const ns = total[node]!;
       if (ns <= 0) continue;
-      const group = groups.get(tree.fn[node]!);
-      if (group) {
-        group.nodes.push(node);
-        group.total += ns;
-        group.self += own[node]!;
-      } else groups.set(tree.fn[node]!, { nodes: [node], total: ns, self: own[node]! });
+      const fn = tree.fn[node]!;
+      const known = boxes[boxOf[fn]!];
+      // What is left in `boxOf` from before names a box of another function, or none.
+      if (known?.fn === fn) {
+        known.nodes.push(node);
+        known.total += ns;
+        known.self += own[node]!;
+      } else {
+        boxOf[fn] = boxes.length;
+        boxes.push(new CalleeBox(fn, ns, own[node]!, parent, [node], weights));
+      }
     }
-  }
-  return [...groups].map(([fn, group]) => box({ fn, total: group.total, self: group.self, parent, nodes: group.nodes, weights }, (self) => calleeBoxes(weights, group.nodes.map((node) => tree.child[node]!), self)));
+  };
+  if (callers) for (const node of callers) add(tree.child[node]!);
+  else add(tree.firstRoot);
+  return boxes.length > 1 ? boxes.sort(bySize) : boxes;
 }
 
 /** Boxes of the functions of `entries` (ns by node), and below each those of its callers, with the ns that came through them. */
@@ -245,7 +275,7 @@ function noStack(lost: number, parent: Box): Box[] {
 
 /** All of `weights`, callers above what they call; `fn` is the {@link Group} of the outermost box. */
 export function calleeTree(weights: Weights, fn: number, parent?: Box): Box {
-  return group(fn, weights.sum, parent, (self) => [...calleeBoxes(weights, [weights.tree.firstRoot], self), ...noStack(weights.lost, self)]);
+  return group(fn, weights.sum, parent, (self) => [...calleeBoxes(weights, undefined, self), ...noStack(weights.lost, self)]);
 }
 
 /** All of `weights` by the function that ran or waited, and below each its callers. */
@@ -279,7 +309,7 @@ export function sandwich(weights: Weights, fn: number): { callees: Box; callers:
     if (!above && tree.fn[node] === fn && total[node]! > 0) outermost.push(node);
   }
   const sum = (of: Float64Array): number => outermost.reduce((ns, node) => ns + of[node]!, 0);
-  const callees = outermost.length > 0 ? box({ fn, total: sum(total), self: sum(weights.own), parent: undefined, nodes: outermost, weights }, (self) => calleeBoxes(weights, outermost.map((node) => tree.child[node]!), self)) : undefined;
+  const callees = outermost.length > 0 ? new CalleeBox(fn, sum(total), sum(weights.own), undefined, outermost, weights) : undefined;
   const [callers] = callerBoxes(weights, new Map(outermost.map((node) => [node, total[node]!])), undefined);
   const none = group(fn, 0, undefined, nothing);
   return { callees: callees ?? none, callers: callers ?? none };
@@ -327,6 +357,21 @@ export function framesOf({ frame, caller }: CallPaths, path: number): number[] {
   const frames: number[] = [];
   for (let at = path; at >= 0; at = caller[at]!) frames.push(frame[at]!);
   return frames;
+}
+
+// Code that is the system for those who wait, and functions that begin every thread, as for `kasuri_analyze`'s `call_paths::frames`.
+const SYSTEM = /^(libc\.so|libc-|libpthread|ld-linux|ld-musl|ld-2|libm\.so|libm-|librt\.|libstdc\+\+\.so|\[vdso\]|linux-vdso)/;
+const START = /^(_start$|__libc_start|start_thread$|__clone$|clone$|clone3|execute_native_thread_routine$)/;
+
+/** The call that a thread waits in: the outermost one into the kernel or the C library that has a name; undefined: its own code waits. */
+export function waitingCall(paths: CallPaths, path: number): string | undefined {
+  let call: string | undefined;
+  for (const frame of framesOf(paths, path)) {
+    const { name, module, kind } = paths.functions[paths.frames.fn[frame]!]!;
+    if ((kind !== CodeKind.Kernel && !SYSTEM.test(baseName(module))) || START.test(name)) break;
+    if (kind !== CodeKind.Unknown) call = name;
+  }
+  return call;
 }
 
 /** The on-CPU sample of `thread` in `[t0, t1]` that is nearest to `t`; -1 none. */

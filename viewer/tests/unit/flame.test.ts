@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ManySamples } from "../../bench/flame";
 import { CodeKind, Moment, treeOf, type CallPaths } from "../../src/data/call-paths";
-import { addUp, byFunction, calleeTree, callerTree, Group, matched, runningAt, sandwich, waitAt, Weights, type Box, type CodeQuery } from "../../src/data/flame";
+import { addUp, byFunction, calleeTree, callerTree, Group, matched, runningAt, sandwich, waitAt, waitingCall, Weights, type Box, type CodeQuery } from "../../src/data/flame";
 import { State } from "../../src/data/index";
 import { compared, inCommon, pointsOf, sharesByFunction } from "../../src/data/flame-diff";
 import { CodeColours, colourByFunction, colourCpuByFunction } from "../../src/draw/code-rows";
@@ -259,4 +259,19 @@ void test("names are short without arguments, and stay names", () => {
 void test("a million samples are added up to the ns", () => {
   const flame = new ManySamples(1_000_000);
   assert.equal(flame.addUp(), 1_000_000 * 1000);
+});
+
+void test("the call that waits: the outermost of kernel and C library, not the start of a thread, nothing where own code waits", () => {
+  const fns: [string, string, number][] = [["start_thread", "/lib/libc.so.6", 0], ["worker", "/bin/app", 0], ["pthread_mutex_lock", "/lib/libc.so.6", 0], ["libc.so.6+0x12", "/lib/libc.so.6", 5], ["futex_wait", "", 2], ["start", "/lib/libcurl.so.4", 0]];
+  // Paths by their frames, outermost first; each path's caller is the one before it.
+  const call = (...of: number[]): string | undefined => {
+    const paths = { functions: fns.map(([name, module, kind]) => ({ name, module, kind })), frames: { fn: Uint32Array.from(fns, (_, i) => i) }, frame: Uint32Array.from(of), caller: Int32Array.from(of, (_, i) => i - 1) };
+    return waitingCall(paths as unknown as Parameters<typeof waitingCall>[0], of.length - 1);
+  };
+  assert.equal(call(0, 1, 2, 3, 4), "pthread_mutex_lock");
+  assert.equal(call(0, 1, 2, 3), "pthread_mutex_lock");
+  assert.equal(call(0, 1, 3, 4), "futex_wait", "a caller without a name");
+  assert.equal(call(0, 1), undefined);
+  assert.equal(call(0, 5), undefined, "no other library that begins alike");
+  assert.equal(call(0), undefined);
 });
