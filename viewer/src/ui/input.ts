@@ -230,11 +230,20 @@ const KEYS: Record<string, Action> = {
   n: ({ search }, event) => void search.step(event.shiftKey ? -1 : 1),
 };
 
-/** Keys work wherever the focus is, but not while a person types, in the help, or in the other view of a pair. */
+/** Boxes to tick and the like: of the keys they take the space bar alone. */
+const TICKED = new Set(["checkbox", "button", "submit", "reset"]);
+
+/** Whether keys are for `target` itself: text that is typed, and lists, which letters choose in. */
+function keepsKeys(target: Element): boolean {
+  if (target instanceof HTMLInputElement) return !TICKED.has(target.type);
+  return target.closest("select, textarea, [contenteditable]") !== null;
+}
+
+/** Keys work wherever the focus is, but not while a person types or chooses in a list, in the help, or in the other view of a pair. */
 function bindKeys(parts: InputParts): void {
   document.addEventListener("keydown", (event) => {
     const target = event.target as HTMLElement;
-    if (target instanceof HTMLInputElement || event.altKey || event.metaKey || parts.help.isOpen || !parts.active()) return;
+    if (keepsKeys(target) || event.altKey || event.metaKey || parts.help.isOpen || !parts.active()) return;
     // Enter on a button presses the button.
     if (event.key === "Enter" && target !== parts.stage.canvas) return;
     if (event.ctrlKey) {

@@ -2,7 +2,7 @@
 import { CODE_KINDS, type CallPaths, type CallPathTable } from "../data/call-paths";
 import { cell, SliceColumn, StateColumn } from "../data/columns";
 import { linesOf, stateDetails } from "../data/details";
-import { addUp, framesOf, runningAt, waitAt, wakerAt } from "../data/flame";
+import { addUp, framesOf, runningAt, waitAt, waitingCall, wakerAt } from "../data/flame";
 import { Kind, SLICE_KINDS, SliceKind, State } from "../data/index";
 import { itemAt, Patience, type Item } from "../data/query";
 import type { Recording } from "../data/recording";
@@ -36,6 +36,13 @@ function stackLines(recording: Recording, paths: CallPaths, path: number, most: 
   return lines;
 }
 
+/** Who woke a thread where no thread did. */
+const BY_NONE = "an interrupt (a timer, a device, the network), or not known";
+
+function muted(text: string): HTMLElement {
+  return h("div", { class: "muted" }, text);
+}
+
 /** Leads to what a thread did at a time. */
 export type Lead = (thread: number, t: number) => void;
 
@@ -61,27 +68,30 @@ export async function codeOf(state: ViewState, table: CallPathTable, item: Item,
     // Other programs' threads are seldom sampled: nothing is missing there.
     if (!paths || (onCpu && (paths.samples.first[thread] ?? 0) === (paths.samples.first[thread + 1] ?? 0))) return told;
     const sample = runningAt(paths, thread, t, item.start, item.end);
-    return [...told, ...(sample < 0 ? [h("div", { class: "muted" }, "no sample was taken in this run")] : titled(["ran"], sample))];
+    return [...told, ...(sample < 0 ? [muted("no sample was taken in this run")] : titled(["ran"], sample))];
   }
-  if (item.value === State.Woken) {
+  if (item.value === State.Woken || item.value === State.Preempted) {
     const by = cell(item.unit, StateColumn.By, item.i) - 1;
-    return by < 0 ? [] : wokenBy(by, item.start);
+    if (item.value === State.Woken) return by < 0 ? [muted(BY_NONE)] : wokenBy(by, item.start);
+    const sample = by < 0 || !paths ? -1 : runningAt(paths, by, item.start, item.start, item.end);
+    return by < 0 ? [] : titled(["preempted by ", who(by, item.start), ...(sample < 0 ? [] : [", which ran"])], sample);
   }
   if (item.value !== State.Sleeping && item.value !== State.Disk && item.value !== State.Stopped) return [];
+  const sample = paths ? waitAt(paths, thread, item.start, item.end) : -1;
   const reason = await reasonOf(recording, thread, item.start, item.end);
-  const lines: HTMLElement[] = reason ? [h("div", {}, reason.text)] : [];
+  const call = !reason && paths && sample >= 0 ? waitingCall(paths, paths.samples.path[sample]!) : undefined;
+  const lines: HTMLElement[] = reason ? [h("div", {}, reason.text)] : call !== undefined ? [h("div", {}, `in the call ${shortName(call)}`)] : [];
   if (reason && reason.holder >= 0) {
     const path = paths ? topPath(paths, reason.holder, item.start, item.end) : -1;
     lines.push(h("div", { class: "stack-title" }, "held meanwhile by ", who(reason.holder, item.start), path < 0 ? "" : ", most in"));
-    if (paths && path >= 0) lines.push(...stackLines(recording, paths, path, most, theme.dark));
+    if (paths) lines.push(...(path >= 0 ? stackLines(recording, paths, path, most, theme.dark) : [muted("no sample shows what it did")]));
   }
-  if (paths) {
-    const sample = waitAt(paths, thread, item.start, item.end);
-    lines.push(...(sample < 0 ? [h("div", { class: "muted" }, "no sample shows where it waited")] : titled(["waited in"], sample)));
-  }
+  if (paths) lines.push(...(sample < 0 ? [muted("no sample shows where it waited")] : titled(["waited in"], sample)));
   const { next } = await stateDetails(recording, item);
-  const by = next?.value === State.Woken ? cell(next.unit, StateColumn.By, next.i) - 1 : -1;
-  return by < 0 ? lines : [...lines, ...wokenBy(by, item.end)];
+  if (!next) return [...lines, muted("it did not end in this recording")];
+  if (next.value !== State.Woken) return lines;
+  const by = cell(next.unit, StateColumn.By, next.i) - 1;
+  return [...lines, ...(by < 0 ? [muted(`woken by ${BY_NONE}`)] : wokenBy(by, item.end))];
 }
 
 /** The annotations that a thread was in at `t`, outermost first. */
