@@ -21,6 +21,7 @@ use super::plan::Plan;
 use super::{Options, call_paths, lod};
 use base64::Engine;
 use flate2::{Compress, Compression, FlushCompress};
+use kasuri_analyze::call_paths::Piece;
 use kasuri_model::{SliceKind, ThreadIx, Time, Trace};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,6 +87,8 @@ pub struct Packed {
     pub unsampled: Vec<Unit>,
     /// See `unsampled`.
     pub cells: usize,
+    /// Units of pieces, each of one CPU: the CPU's number, and the unit.
+    pub pieces: Vec<(u32, Unit)>,
     /// Mixes of the account's lines.
     pub mixes: Vec<Unit>,
     /// Lock and wait objects.
@@ -109,6 +112,7 @@ enum Source {
     Paths { from: usize, to: usize },
     Samples { from: usize, to: usize },
     Unsampled { from: usize, to: usize },
+    Pieces { from: usize, to: usize },
 }
 
 /// Shared by all threads while they encode.
@@ -118,6 +122,7 @@ struct Job<'a> {
     objects: Objects,
     runs: Vec<Runs>,
     spread: Spread,
+    pieces: &'a [Piece],
     /// Encoded overview and finest level of each line.
     levels: Vec<(Raw, Raw)>,
     level: Compression,
@@ -177,10 +182,11 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
         objects: Objects::of(trace),
         runs: runs(trace),
         spread: Spread::of(trace, plan),
+        pieces: options.pieces,
         levels,
         level: Compression::new(options.level.clamp(1, 9)),
     };
-    let (sources, first) = sources(trace, plan, job.spread.holes.len());
+    let (sources, first) = sources(&job);
     let coders = || (Compress::new(job.level, false), Raw::default());
     let done = each(workers, sources.len(), coders, |(deflate, raw), i| {
         job.block(&sources[i], i, deflate, raw)
@@ -207,6 +213,10 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
                 Source::Frames { .. } => packed.frames.push(unit),
                 Source::Paths { .. } => packed.paths.push(unit),
                 Source::Unsampled { .. } => packed.unsampled.push(unit),
+                Source::Pieces { from, .. } => {
+                    let cpu = options.pieces[from].cpu;
+                    packed.pieces.push((cpu.into(), unit));
+                }
                 Source::Samples { from, .. } => {
                     packed.samples.push((trace.samples.thread[from].0, unit));
                 }
@@ -290,7 +300,8 @@ fn levels_of(
 }
 
 /// The blocks in the order of the file, and how many of them stand before the viewer's code at least.
-fn sources(trace: &Trace, plan: &Plan, holes: usize) -> (Vec<Vec<Source>>, usize) {
+fn sources(job: &Job<'_>) -> (Vec<Vec<Source>>, usize) {
+    let (trace, plan) = (job.trace, job.plan);
     let mut packer = Packer::default();
     let has_levels = |line: usize| {
         plan.lines[line].kind != super::plan::Kind::Counter
@@ -341,24 +352,42 @@ fn sources(trace: &Trace, plan: &Plan, holes: usize) -> (Vec<Vec<Source>>, usize
     table(&mut packer, trace.flows.id.len(), |from, to| {
         Source::Flows { from, to }
     });
-    // Without samples nobody asks for the code that they were in.
     if !trace.samples.time.is_empty() {
-        table(&mut packer, trace.frames.kind.len(), |from, to| {
-            Source::Frames { from, to }
-        });
-        table(&mut packer, trace.paths.frame.len(), |from, to| {
-            Source::Paths { from, to }
-        });
-        table(&mut packer, holes, |from, to| Source::Unsampled {
-            from,
-            to,
-        });
-        for (from, to) in call_paths::units(trace) {
-            packer.push(Source::Samples { from, to }, (to - from) * 10);
-        }
-        packer.flush();
+        code_sources(job, &mut packer, table);
     }
     (packer.blocks, first)
+}
+
+/// The blocks of call paths. Without samples nobody asks for the code that they were in.
+fn code_sources(
+    job: &Job<'_>,
+    packer: &mut Packer,
+    table: impl Fn(&mut Packer, usize, fn(usize, usize) -> Source),
+) {
+    let Trace {
+        frames,
+        paths,
+        samples,
+        ..
+    } = job.trace;
+    table(packer, frames.kind.len(), |from, to| Source::Frames {
+        from,
+        to,
+    });
+    table(packer, paths.frame.len(), |from, to| Source::Paths {
+        from,
+        to,
+    });
+    let holes = job.spread.holes.len();
+    table(packer, holes, |from, to| Source::Unsampled { from, to });
+    for (from, to) in call_paths::units(samples.thread.len(), |row| samples.thread[row]) {
+        packer.push(Source::Samples { from, to }, (to - from) * 10);
+    }
+    packer.flush();
+    for (from, to) in call_paths::units(job.pieces.len(), |row| job.pieces[row].cpu) {
+        packer.push(Source::Pieces { from, to }, (to - from) * 8);
+    }
+    packer.flush();
 }
 
 /// Groups pieces into blocks of about [`BLOCK_BYTES`], by estimates of their size.
@@ -461,6 +490,12 @@ impl Job<'_> {
             Source::Unsampled { from, to } => {
                 unit.items = (to - from) as u32;
                 call_paths::unsampled(&self.spread, from, to, raw);
+            }
+            Source::Pieces { from, to } => {
+                let at = |time: Time| self.plan.at(time);
+                (unit.from, unit.to) = (at(self.pieces[from].from), at(self.pieces[to - 1].to));
+                unit.items = (to - from) as u32;
+                call_paths::pieces(self.plan, self.pieces, from, to, raw);
             }
             Source::Samples { from, to } => {
                 let at = |row: usize| self.plan.at(self.trace.samples.time[row]);

@@ -6,6 +6,7 @@
 //! | paths | rows back to the path of the caller (0: outermost), frame |
 //! | unsampled time | cells since the one before, ns on a CPU, ns blocked |
 //! | samples of one thread | ns since the sample before it, moment \| 16 when complete, path + 1, weight in ns, ns from the begin of its stretch, stretch - weight |
+//! | pieces of one CPU | ns since the end of the one before, length, class, code: 0 there was none, 1 unsampled, 2 + 2 x path + 1 when complete |
 //!
 //! A sample stands for `weight` ns. The viewer counts a sample of a running thread where it was taken; that of a wait is
 //! spread evenly over the wait (its *stretch*), which may be longer than what is in view. The last column is a zigzag
@@ -13,7 +14,7 @@
 //! *cell*: a thread and one of equal parts of the time axis; cells without such time are left out.
 use super::columns::{Raw, UNIT_ITEMS, column};
 use super::plan::Plan;
-use kasuri_analyze::call_paths::Cover;
+use kasuri_analyze::call_paths::{Cover, Piece, Whereabouts};
 use kasuri_model::{ThreadIx, ThreadState, Time, Trace};
 use std::collections::BTreeMap;
 
@@ -146,18 +147,42 @@ fn wait_at(trace: &Trace, thread: ThreadIx, time: Time) -> Option<(Time, Time)> 
     Some((trace.states.start[row], end))
 }
 
-/// The rows of `trace.samples` that a unit each holds: samples of one thread.
-pub fn units(trace: &Trace) -> Vec<(usize, usize)> {
-    let threads = &trace.samples.thread;
+/// The rows that a unit each holds, of a table in which those with the same owner stand together; `owner` of row i, `n` rows.
+pub fn units<K: PartialEq>(n: usize, owner: impl Fn(usize) -> K) -> Vec<(usize, usize)> {
     let mut units = Vec::new();
     let mut from = 0;
-    while from < threads.len() {
-        let end = from + threads[from..].partition_point(|&t| t == threads[from]);
-        let to = end.min(from + UNIT_ITEMS);
-        units.push((from, to));
-        from = to;
+    for row in 1..=n {
+        if row == n || row - from == UNIT_ITEMS || owner(row) != owner(from) {
+            units.push((from, row));
+            from = row;
+        }
     }
     units
+}
+
+/// Pieces `from..to`, all of one CPU.
+pub fn pieces(plan: &Plan, pieces: &[Piece], from: usize, to: usize, raw: &mut Raw) {
+    let of = &pieces[from..to];
+    let before = |row: usize| match row {
+        0 => plan.at(of[0].from),
+        _ => plan.at(of[row - 1].to),
+    };
+    let code = |piece: &Piece| match piece.at {
+        Whereabouts::WithoutCode => 0,
+        Whereabouts::Unsampled => 1,
+        Whereabouts::At(path) => 2 + 2 * u64::from(path.0) + u64::from(piece.is_complete),
+    };
+    column(
+        raw,
+        (0..of.len()).map(|row| plan.at(of[row].from) - before(row)),
+    );
+    column(
+        raw,
+        of.iter()
+            .map(|piece| plan.at(piece.to) - plan.at(piece.from)),
+    );
+    column(raw, of.iter().map(|piece| piece.class as u64));
+    column(raw, of.iter().map(code));
 }
 
 /// A row stored + 1; 0 is none.

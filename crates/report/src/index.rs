@@ -75,6 +75,8 @@ struct CallPathsRow {
     paths: Vec<[u64; 5]>,
     /// Row of the thread, then block, offset, samples, first and last instant.
     samples: Vec<[u64; 6]>,
+    /// The same of pieces, by number of the CPU.
+    pieces: Vec<[u64; 6]>,
 }
 
 /// Facts about the run and the machine, for the details panel.
@@ -258,9 +260,9 @@ pub fn title(trace: &Trace, options: &Options) -> String {
 }
 
 fn call_paths(trace: &Trace, packed: &Packed) -> Option<CallPathsRow> {
-    let of_thread = |(thread, piece): &(u32, Unit)| {
+    let owned = |(owner, piece): &(u32, Unit)| {
         let [block, offset, items, from, to] = unit(piece);
-        [u64::from(*thread), block, offset, items, from, to]
+        [u64::from(*owner), block, offset, items, from, to]
     };
     (!packed.samples.is_empty()).then(|| CallPathsRow {
         n_frames: trace.frames.kind.len(),
@@ -270,7 +272,8 @@ fn call_paths(trace: &Trace, packed: &Packed) -> Option<CallPathsRow> {
         unsampled: packed.unsampled.iter().map(unit).collect(),
         frames: packed.frames.iter().map(unit).collect(),
         paths: packed.paths.iter().map(unit).collect(),
-        samples: packed.samples.iter().map(of_thread).collect(),
+        samples: packed.samples.iter().map(owned).collect(),
+        pieces: packed.pieces.iter().map(owned).collect(),
     })
 }
 

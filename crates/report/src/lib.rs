@@ -32,7 +32,7 @@ use kasuri_model::{Places, Trace};
 use std::io::Write;
 
 /// Version of the data inside the file; the viewer beside it reads exactly this one.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// Contents and form of a report.
 #[derive(Clone, Debug)]
@@ -49,6 +49,9 @@ pub struct Options<'a> {
     pub places: Option<&'a Places>,
     /// The account, drawn as a stacked area and added up for any part of the chart.
     pub account: Option<&'a kasuri_analyze::account::Account>,
+    /// The code that explains the account, by CPU and in order of time ([`kasuri_analyze::call_paths::pieces`]): flame graphs of
+    /// its classes; empty: there are none.
+    pub pieces: &'a [kasuri_analyze::call_paths::Piece],
     /// The answer about locks, for the numbers in their rows; none: the sums of their slices.
     pub locks: Option<&'a kasuri_analyze::Locks>,
     /// Tables of other analyses, a tab each.
@@ -68,6 +71,7 @@ impl Default for Options<'_> {
             summary: None,
             places: None,
             account: None,
+            pieces: &[],
             locks: None,
             panels: Vec::new(),
             level: 5,

@@ -1,7 +1,7 @@
 // What the file says about itself before any item is read. Written by crates/report/src/index.rs.
 
 /** The only version of the data that this viewer reads; it travels in the same file. */
-export const FORMAT_VERSION = 4;
+export const FORMAT_VERSION = 5;
 
 /** What a line shows; the numbers are part of the file format. */
 export const Kind = { Cpu: 0, State: 1, Slice: 2, Syscall: 3, Irq: 4, Softirq: 5, Instant: 6, Counter: 7, Lock: 8, Account: 9 } as const;
@@ -170,6 +170,8 @@ export interface CallPathsRow {
   frames: UnitRow[];
   paths: UnitRow[];
   samples: [number, ...UnitRow][];
+  /** The same of the code behind the account, by number of the CPU; none without an account. */
+  pieces: [number, ...UnitRow][];
 }
 
 /** Events that are missing between two instants; CPU and thread are -1 where they do not matter. */

@@ -17,6 +17,9 @@ import { shareBar, swatch, swatched } from "./widgets";
 /** Causes shown; the rest is summed up by class anyway. */
 const CAUSES = 40;
 
+/** Leads to the code behind a class, by its number; undefined: no samples say anything of it. */
+export type ShowLoss = ((loss: number) => void) | undefined;
+
 /** The tab with the account of what is asked for: it follows the view and the selection. */
 export class AccountTab {
   private readonly box = h("div", { class: "details" });
@@ -26,6 +29,7 @@ export class AccountTab {
     private readonly state: ViewState,
     private readonly account: Account,
     private readonly selection: Selection,
+    private readonly showLoss: ShowLoss,
   ) {}
 
   /** The tab's element; what it shows is being worked out. */
@@ -44,7 +48,7 @@ export class AccountTab {
     fill(
       this.box,
       h("div", { class: "heading" }, h("h2", {}, `Account of ${text}`), h("span", { class: "kind" }, `${duration(t1 - t0)} on ${which}`)),
-      ...accountParts(this.state, this.selection, sums, t1 - t0),
+      ...accountParts(this.state, this.selection, sums, t1 - t0, this.showLoss),
     );
   }
 }
@@ -53,7 +57,7 @@ export class AccountTab {
  * The account in words, as a bar and as tables; the tab and the details of an area show the same.
  * `length` is the time that `sums` are of, in ns: divided by it, CPU time becomes a number of CPUs.
  */
-export function accountParts(state: ViewState, selection: Selection, sums: Sums, length: number): HTMLElement[] {
+export function accountParts(state: ViewState, selection: Selection, sums: Sums, length: number, showLoss: ShowLoss): HTMLElement[] {
   const { index } = state.recording;
   const { account } = index;
   if (!account || sums.capacity <= 0) return [h("p", { class: "muted" }, "Nothing was recorded of the CPUs here.")];
@@ -63,7 +67,7 @@ export function accountParts(state: ViewState, selection: Selection, sums: Sums,
   const cpus = (ns: number): string => (ns / Math.max(1, length)).toFixed(2);
   const shares = used.map((c) => ({ colour: css(classColour(account.classes[c]![0], dark)), name: account.classes[c]![1], ns: sums.classes[c]!, percent: percent(sums.classes[c]!, sums.capacity) }));
   const rows = used.map((c): Cell[] => [
-    swatched(css(classColour(account.classes[c]![0], dark)), account.classes[c]![1]),
+    { ...swatched(css(classColour(account.classes[c]![0], dark)), account.classes[c]![1]), ...(showLoss && { go: () => showLoss(c) }) },
     { value: sums.classes[c]!, text: duration(sums.classes[c]!) },
     { value: sums.classes[c]!, text: cpus(sums.classes[c]!) },
     { value: sums.classes[c]!, text: percent(sums.classes[c]!, sums.capacity) },
@@ -84,7 +88,7 @@ export function accountParts(state: ViewState, selection: Selection, sums: Sums,
     h(
       "div",
       { class: "columns tables" },
-      table({ caption: "Where the CPU time went", columns: [{ text: "class" }, { text: "CPU time", number: true }, { text: "CPUs", number: true }, { text: "share", number: true }, { text: "meaning" }], rows }),
+      table({ caption: "Where the CPU time went", columns: [{ text: "class", ...(showLoss && { help: "A class leads to the flame graph of the code behind it" }) }, { text: "CPU time", number: true }, { text: "CPUs", number: true }, { text: "share", number: true }, { text: "meaning" }], rows }),
       causes.length > 0 && table({ caption: `What it was lost to${losses.length > CAUSES ? `, the ${CAUSES} largest of ${losses.length}` : ""}`, columns: [{ text: "class" }, { text: "cause" }, { text: "CPU time", number: true }, { text: "CPUs", number: true }], rows: causes, sortBy: 2 }),
     ),
   ];

@@ -5,7 +5,7 @@ import type { Account } from "../data/account";
 import { kindOf, nameOf } from "../data/value";
 import { css, stateColour } from "../draw/palette";
 import { duration, instant, percent } from "../view/units";
-import { accountParts } from "./account";
+import { accountParts, type ShowLoss } from "./account";
 import { lockName, threadLabel } from "./describe";
 import { h } from "./dom";
 import type { Navigation } from "./navigation";
@@ -22,6 +22,7 @@ export interface AreaParts {
   navigation: Navigation;
   selection: Selection;
   addNote: () => void;
+  showLoss: ShowLoss;
 }
 
 /** The details of an area: its account, then totals of every line in it, as they are added up. */
@@ -60,7 +61,7 @@ export class AreaDetails {
     // Tracks that were hidden or folded since the area was marked are not added up.
     const lines = tracks.flatMap((track) => track.rows.map((row) => row.line));
     const sums = await account.sums(area.t0, area.t1, chosenCpus(state), this.cancelled);
-    if (sums && !this.cancelled()) box.append(...accountParts(state, selection, sums, area.t1 - area.t0));
+    if (sums && !this.cancelled()) box.append(...accountParts(state, selection, sums, area.t1 - area.t0, this.parts.showLoss));
     const totals = await areaTotals(state.recording, lines, area.t0, area.t1, this.cancelled, (part) => this.progress.setAttribute("value", String(part)));
     if (!totals || this.cancelled()) return;
     this.progress.remove();

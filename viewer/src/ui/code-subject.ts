@@ -1,4 +1,5 @@
-// Whose time a flame graph adds up: what is selected, what is in view, all slices of a name, or everything.
+// Whose time a flame graph adds up: what is selected, what is in view, all slices of a name, or everything; of threads, or of a class of the account.
+import type { LossQuery } from "../data/pieces";
 import type { CodeQuery } from "../data/flame";
 import { Kind } from "../data/index";
 import { scan, type Patience } from "../data/query";
@@ -7,11 +8,14 @@ import { encodeNamed, kindOf, nameOf } from "../data/value";
 import { count, duration } from "../view/units";
 import { itemThread, itemTitle, threadLabel } from "./describe";
 import type { ViewState } from "./state";
+import { chosenCpus } from "./subject";
 
 /** What a person chose: a time, and threads (a row of the index, or all that the time's owner has). */
 export interface CodeChoice {
   time: "selected" | "view" | "name" | "everything";
   threads: "usual" | "all" | number;
+  /** Number of a class of the account: CPU time of that class, by the code that explains it, whosever it is; undefined: all time of threads. */
+  loss?: number | undefined;
 }
 
 export interface CodeSubject {
@@ -20,6 +24,8 @@ export interface CodeSubject {
   text: string;
   /** ns that the spans cover, of one thread. */
   ns: number;
+  /** CPU time of a class instead of time of threads. */
+  loss?: LossQuery;
 }
 
 type Span = [number, number];
@@ -76,6 +82,7 @@ export async function codeSubject(state: ViewState, choice: CodeChoice, patience
     if (choice.threads === "all") return sampledThreads(index.call_paths?.samples ?? []);
     return threads ?? usualThreads(recording);
   };
+  if (choice.loss !== undefined) return lossSubject(state, choice, choice.loss, patience, name);
   const who = (threads: number[]): string => (threads.length === 1 ? threadLabel(recording, threads[0]!) : `${count(threads.length)} threads`);
   if (choice.time === "name" && name !== undefined) {
     const spans = await spansOf(recording, name, patience);
@@ -90,6 +97,23 @@ export async function codeSubject(state: ViewState, choice: CodeChoice, patience
   return { query: { threads: list, spans: () => spans }, text: `${text}, ${duration(span[1] - span[0])}, ${who(list)}`, ns: span[1] - span[0] };
 }
 
+/** CPU time of a class: of the CPUs and the time that the account would be of. */
+async function lossSubject(state: ViewState, choice: CodeChoice, loss: number, patience: Patience, name: number | undefined): Promise<CodeSubject | undefined> {
+  const { recording } = state;
+  const label = recording.index.account?.classes[loss]?.[1] ?? "?";
+  const of = (text: string, spans: readonly Span[], cpus: ReadonlySet<number> | undefined): CodeSubject => {
+    const ns = spans.reduce((sum, [t0, t1]) => sum + t1 - t0, 0);
+    const where = cpus ? `CPU ${[...cpus].join(", ")}` : "all CPUs";
+    return { query: { threads: [], spans: () => spans }, text: `${label}: ${text}, ${duration(ns)} on ${where}`, ns, loss: { loss, cpus, spans } };
+  };
+  if (choice.time === "name" && name !== undefined) {
+    const spans = await spansOf(recording, name, patience);
+    return spans && of(name < 0 ? "no slice of this name" : `while a "${recording.text(nameOf(name))}" was open`, joined([...spans.values()].flat()), undefined);
+  }
+  const { span, text } = chosen(state, choice);
+  return of(text, [span], choice.time === "selected" ? chosenCpus(state) : undefined);
+}
+
 /** The value of the selected slice: its name and kind. */
 export function selectedName({ selected }: ViewState): number | undefined {
   return selected?.line.kind === Kind.Slice ? selected.value : undefined;
@@ -102,7 +126,12 @@ export function sameName(recording: Recording, of: Recording, value: number): nu
 }
 
 /** The same threads at all other times. */
-export function restOf({ query }: CodeSubject, { length }: Recording): CodeSubject {
+export function restOf({ query, loss }: CodeSubject, { length }: Recording): CodeSubject {
+  if (loss) {
+    const spans = outside(loss.spans, length);
+    const ns = spans.reduce((sum, [t0, t1]) => sum + t1 - t0, 0);
+    return { query, text: `the rest of the time, ${duration(ns)}`, ns, loss: { ...loss, spans } };
+  }
   const spans = (thread: number): Span[] => outside(query.spans(thread), length);
   const ns = Math.max(0, ...query.threads.map((thread) => spans(thread).reduce((sum, [t0, t1]) => sum + t1 - t0, 0)));
   return { query: { threads: query.threads, spans }, text: `the rest of the time, ${duration(ns)}`, ns };
@@ -117,7 +146,7 @@ export function othersOf({ query, ns }: CodeSubject, recording: Recording): Code
 }
 
 /** What of `[0, length]` no span covers; spans in order, without overlaps. */
-export function outside(spans: readonly Span[], length: number): Span[] {
+export function outside(spans: readonly (readonly [number, number])[], length: number): Span[] {
   const found: Span[] = [];
   let from = 0;
   for (const [t0, t1] of spans) {

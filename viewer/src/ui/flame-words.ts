@@ -1,5 +1,6 @@
 // What a flame graph says in words: about all that it shows, about one box, and about the change of one.
 import { CODE_KINDS, type CallPaths, type CodeFunction } from "../data/call-paths";
+import { addUpLoss, type CpuPieces } from "../data/pieces";
 import { addUp, byFunction, matched, Weights, type Box, type CodeTimes, type Side } from "../data/flame";
 import { pointsOf, sharesByFunction } from "../data/flame-diff";
 import type { Recording } from "../data/recording";
@@ -24,11 +25,14 @@ export interface Sums {
   times: CodeTimes;
   running: Weights;
   waiting: Weights;
+  /** Of a class's time, ns that no code was there for. */
+  without: number;
 }
 
-export function sumsOf(recording: Recording, paths: CallPaths, subject: CodeSubject): Sums {
-  const times = addUp(paths, subject.query);
-  return { recording, paths, subject, times, running: new Weights(paths, times.running, times.runningLost), waiting: new Weights(paths, times.waiting, times.waitingLost) };
+/** `pieces` are wanted where the subject is a class of the account. */
+export function sumsOf(recording: Recording, paths: CallPaths, subject: CodeSubject, pieces: readonly CpuPieces[] | undefined): Sums {
+  const { times, without } = subject.loss && pieces ? addUpLoss(paths, pieces, subject.loss) : { times: addUp(paths, subject.query), without: 0 };
+  return { recording, paths, subject, times, without, running: new Weights(paths, times.running, times.runningLost), waiting: new Weights(paths, times.waiting, times.waitingLost) };
 }
 
 /** What is shown: one subject, or `base` (A) and `sums` (B) compared. */
@@ -49,7 +53,9 @@ export function totalOf(sums: Sums, sort: Sort): number {
 }
 
 /** The line above the boxes: how much time, from how many samples, how much of it is whole, how much is not known. */
-export function factsOf({ subject, times, running, waiting }: Sums, sort: Sort): (string | HTMLElement | false)[] {
+export function factsOf(sums: Sums, sort: Sort): (string | HTMLElement | false)[] {
+  const { subject, times, running, waiting } = sums;
+  if (subject.loss) return lossFacts(sums);
   const runs = sort !== "waiting";
   const waits = sort !== "running";
   const sampled = (runs ? running.sum : 0) + (waits ? waiting.sum : 0);
@@ -65,8 +71,21 @@ export function factsOf({ subject, times, running, waiting }: Sums, sort: Sort):
   ];
 }
 
+/** The same of a class: its parts add up to its CPU time. */
+function lossFacts({ subject, times, running, without }: Sums): (string | HTMLElement | false)[] {
+  const all = running.sum + times.runningUnsampled + without;
+  return [
+    h("strong", {}, subject.text),
+    `: ${duration(all)} of CPU time, ${duration(running.sum)} with a call path`,
+    running.sum > 0 && `; ${percent(times.complete, running.sum)} of this time has a complete stack`,
+    times.runningUnsampled > 0 && `; besides, ${duration(times.runningUnsampled)} (${percent(times.runningUnsampled, all)} of all) unsampled`,
+    without > 0 && `; for ${duration(without)} (${percent(without, all)}) there was no code to sample`,
+  ];
+}
+
 /** Why there are no boxes. */
 export function emptyText({ sums, base, sort }: Shown): string {
+  if (sums.subject.loss) return sums.without + sums.times.runningUnsampled > 0 ? "No sample explains this time." : "There is no time of this class here.";
   const other = sort === "running" ? sums.waiting.sum + (base?.waiting.sum ?? 0) : sums.running.sum + (base?.running.sum ?? 0);
   if (other === 0) return "No sample was taken here.";
   return sort === "running" ? "No thread was sampled on a CPU here; Waiting shows where they waited." : "No wait was sampled here; On CPU shows what ran.";
@@ -160,7 +179,7 @@ export function functionTable(shown: Shown, matches: Uint8Array | undefined, go:
 }
 
 function nameCell(fn: CodeFunction, colour: string, go: () => void): Cell {
-  return { ...(swatched(colour, shortName(fn.name)) as Exclude<Cell, string | number>), go };
+  return { ...swatched(colour, shortName(fn.name)), go };
 }
 
 /** The largest changes first, whether more or less. */

@@ -1,10 +1,13 @@
 // The flame graph of what is selected, alone or compared with something else: a tab of the panel.
 import type { CallPaths, CallPathTable } from "../data/call-paths";
+import type { CpuPieces, PieceTable } from "../data/pieces";
 import { bothTrees, calleeTree, callerTree, Group, sandwich, type Box } from "../data/flame";
 import { compared, inCommon } from "../data/flame-diff";
 import { Patience } from "../data/query";
 import { parseQuery } from "../data/search";
+import { nameOf } from "../data/value";
 import { boxName, enclosing, placeSandwich, placeTree, type Flame } from "../draw/flame";
+import { classOrder } from "../draw/palette";
 import { shortName } from "../view/code-name";
 import { codeSubject, othersOf, restOf, sameName, sampledThreads, selectedName, type CodeChoice, type CodeSubject } from "./code-subject";
 import { threadLabel } from "./describe";
@@ -28,6 +31,7 @@ const AGAINST: [Against, string][] = [["nothing", "Not compared"], ["kept", "Com
 export interface OtherRecording {
   state: ViewState;
   table: CallPathTable;
+  pieces: PieceTable;
   first: boolean;
 }
 
@@ -43,9 +47,11 @@ export class FlameTab {
   private readonly content = h("div", { class: "flame-content" });
   private readonly legend = h("div", { class: "flame-legend", "aria-label": "Colours of the flame graph", role: "group" });
   private readonly share = h("span", { class: "muted", role: "status" });
-  private readonly names = h("option", { value: "name" }, "All slices of this name");
+  private readonly names = h("option", { value: "name" }, "");
   private readonly choice: CodeChoice = { time: "selected", threads: "usual" };
-  private sort: Sort = "running";
+  /** The value of the slices that are asked for by name: the one selected last, or chosen elsewhere. */
+  private named: number | undefined;
+  private chosenSort: Sort = "running";
   private view: View = "callees";
   private against: Against = "nothing";
   private run = 0;
@@ -67,6 +73,7 @@ export class FlameTab {
   constructor(
     private readonly state: ViewState,
     private readonly table: CallPathTable,
+    private readonly pieces: PieceTable,
     private readonly other: () => OtherRecording | undefined,
   ) {
     this.graph = new FlameCanvas({
@@ -90,19 +97,48 @@ export class FlameTab {
     return this.box;
   }
 
+  /** Shows all slices of a name: `value` is theirs. */
+  showName(value: number): void {
+    this.named = value;
+    this.show({ time: "name", loss: undefined });
+  }
+
+  /** Shows the code behind a class of the account: of what is selected, or, as the account does without that, of what is in view. */
+  showLoss(loss: number): void {
+    const { area, selected } = this.state;
+    const isPart = area !== undefined || (selected !== undefined && selected.end > selected.start);
+    this.show({ time: isPart ? "selected" : "view", threads: "usual", loss });
+  }
+
+  private show(part: Partial<CodeChoice>): void {
+    Object.assign(this.choice, part);
+    this.against = "nothing";
+    this.history.length = 0;
+    this.focus = this.around = undefined;
+    this.controls.replaceChildren();
+  }
+
+  /** Something else is selected. */
+  selectionChanged(): void {
+    this.named = selectedName(this.state) ?? this.named;
+    void this.update();
+  }
+
   /** Adds up what is asked for now. A later call ends an earlier one. */
   async update(): Promise<void> {
     const run = ++this.run;
     const cancelled = (): boolean => run !== this.run;
-    this.names.disabled = selectedName(this.state) === undefined;
+    this.named ??= selectedName(this.state);
+    this.offer();
     const paths = await this.table.read();
+    const pieces = this.choice.loss === undefined ? undefined : await this.pieces.read();
     if (cancelled()) return;
     const patience = new Patience(cancelled);
-    const subject = await codeSubject(this.state, this.choice, patience);
+    const subject = await codeSubject(this.state, this.choice, patience, this.named);
     if (!subject || cancelled()) return;
     const { recording } = this.state;
-    const own = (subject: CodeSubject): Sums => sumsOf(recording, paths, subject);
-    const found = this.against === "recording" ? await this.ofBoth(paths, subject, patience) : { sums: own(subject), base: this.baseOf(subject, own) };
+    const own = (subject: CodeSubject): Sums => sumsOf(recording, paths, subject, pieces);
+    const found = this.against === "recording" ? await this.ofBoth(paths, pieces, subject, patience) : { sums: own(subject), base: this.baseOf(subject, own) };
     if (!found || cancelled()) return;
     // Of two recordings the functions have other numbers than of one.
     if (this.sums?.paths.functions !== found.sums.paths.functions) this.focus = this.around = undefined;
@@ -120,18 +156,19 @@ export class FlameTab {
   }
 
   /** Both recordings of the page; whichever this one is, A is the one above. */
-  private async ofBoth(paths: CallPaths, subject: CodeSubject, patience: Patience): Promise<{ sums: Sums; base: Sums } | undefined> {
+  private async ofBoth(paths: CallPaths, pieces: readonly CpuPieces[] | undefined, subject: CodeSubject, patience: Patience): Promise<{ sums: Sums; base: Sums } | undefined> {
     const { recording } = this.state;
     const other = this.other();
     if (!other) return undefined;
     const there = other.state.recording;
-    const name = selectedName(this.state);
-    const choice: CodeChoice = { time: this.choice.time, threads: this.choice.threads === "all" ? "all" : "usual" };
+    const name = this.named;
+    const choice: CodeChoice = { time: this.choice.time, threads: this.choice.threads === "all" ? "all" : "usual", loss: this.choice.loss };
     const its = await codeSubject(other.state, choice, patience, name === undefined ? undefined : sameName(there, recording, name));
     if (!its) return undefined;
     this.joint ??= inCommon(paths, await other.table.read());
-    const mine = sumsOf(recording, this.joint[0], subject);
-    const theirs = sumsOf(there, this.joint[1], its);
+    const mine = sumsOf(recording, this.joint[0], subject, pieces);
+    // Paths keep their numbers when functions are joined, and all files number the classes alike.
+    const theirs = sumsOf(there, this.joint[1], its, its.loss && (await other.pieces.read()));
     return other.first ? { sums: mine, base: theirs } : { sums: theirs, base: mine };
   }
 
@@ -145,6 +182,11 @@ export class FlameTab {
     if (this.against === "recording") void this.update();
   }
 
+  /** Of a class all code explains it, whether it ran or waited. */
+  private get sort(): Sort {
+    return this.choice.loss === undefined ? this.chosenSort : "running";
+  }
+
   private get shown(): Shown | undefined {
     const { sums, base, sort } = this;
     return sums && { sums, base, sort, dark: this.state.theme.dark };
@@ -153,8 +195,9 @@ export class FlameTab {
   // ---- controls --------------------------------------------------------------------------------------------------
 
   private makeControls(): void {
-    const { state } = this;
+    const { state, choice } = this;
     const { index } = state.recording;
+    this.pressed.length = 0;
     const option = (value: string, text: string): HTMLElement => h("option", { value }, text);
     const times = h("select", { "aria-label": "time that is added up", onchange: () => this.choose({ time: times.value as CodeChoice["time"] }) }, option("selected", "What is selected"), option("view", "What is in view"), this.names, option("everything", "Everything"));
     const sampled = sampledThreads(index.call_paths?.samples ?? []);
@@ -163,7 +206,23 @@ export class FlameTab {
     const search = h("input", { type: "search", class: "filter", placeholder: "Find functions", "aria-label": "find functions by name, text or /regular expression/", oninput: () => this.search(search.value) });
     const offered = AGAINST.filter(([value]) => value !== "recording" || this.other() !== undefined);
     const against = h("select", { "aria-label": "what it is compared with", onchange: () => this.compare(against.value as Against) }, ...offered.map(([value, text]) => option(value, text)));
-    fill(this.controls, times, threads, against, this.radios("What is added up", SORTS, (sort) => this.set({ sort }), () => this.sort), this.radios("Arrangement", VIEWS, (view) => this.set({ view }), () => this.view), search, this.share);
+    const losses = this.lossList(option);
+    times.value = choice.time;
+    threads.value = String(choice.threads);
+    against.value = this.against;
+    this.offer = () => {
+      this.names.disabled = this.named === undefined;
+      this.names.textContent = this.named === undefined ? "All slices of this name" : `All "${state.recording.text(nameOf(this.named))}"`;
+      // A class is CPU time, which no thread owns.
+      const ofClass = choice.loss !== undefined;
+      threads.disabled = ofClass;
+      for (const option of against.options) option.disabled = ofClass && option.value === "others";
+      for (const button of this.sortButtons) button.disabled = ofClass;
+    };
+    const sorts = this.radios("What is added up", SORTS, (sort) => this.set({ sort }), () => this.sort);
+    this.sortButtons = [...sorts.querySelectorAll("button")];
+    this.offer();
+    fill(this.controls, times, losses, threads, against, sorts, this.radios("Arrangement", VIEWS, (view) => this.set({ view }), () => this.view), search, this.share);
   }
 
   /** Buttons of which one is pressed. */
@@ -175,6 +234,30 @@ export class FlameTab {
   }
 
   private readonly pressed: (() => void)[] = [];
+  /** Enables what can be chosen now. */
+  private offer: () => void = () => undefined;
+  private sortButtons: HTMLButtonElement[] = [];
+
+  /** The classes that some time was charged to; undefined: nothing is known of the code behind them. */
+  private lossList(option: (value: string, text: string) => HTMLElement): HTMLSelectElement | undefined {
+    const { account } = this.state.recording.index;
+    if (!this.pieces.exists || !account) return undefined;
+    const used = new Set(account.causes.map((cause) => cause.class));
+    const classes = classOrder(account.classes.map(([key]) => key)).filter((c) => used.has(c));
+    const list = h("select", { "aria-label": "class of the account that is added up", onchange: () => this.chooseLoss(list.value === "" ? undefined : Number(list.value)) }, option("", "All time of threads"), ...classes.map((c) => option(String(c), `CPU time: ${account.classes[c]![1]}`)));
+    list.value = this.choice.loss === undefined ? "" : String(this.choice.loss);
+    return list;
+  }
+
+  private chooseLoss(loss: number | undefined): void {
+    // What was kept is of another sort of time.
+    if (this.against === "others" || this.against === "kept") this.against = "nothing";
+    this.choice.loss = loss;
+    this.controls.replaceChildren();
+    this.makeControls();
+    this.controls.querySelector<HTMLElement>('[aria-label^="class of"]')?.focus();
+    void this.update();
+  }
 
   private choose(part: Partial<CodeChoice>): void {
     Object.assign(this.choice, part);
@@ -188,7 +271,7 @@ export class FlameTab {
   }
 
   private set(part: { sort?: Sort; view?: View }): void {
-    if (part.sort) this.sort = part.sort;
+    if (part.sort) this.chosenSort = part.sort;
     if (part.view) this.view = part.view;
     this.history.length = 0;
     this.focus = this.around = undefined;
@@ -240,7 +323,7 @@ export class FlameTab {
     fill(this.legend, ...flameLegend(shown, this.state.theme.head));
     this.showShare();
     const all = totalOf(sums, sort) + (base ? totalOf(base, sort) : 0);
-    this.show(this.view === "table" ? functionTable(shown, this.matches, (fn) => this.goAround(fn)) : all > 0 ? this.graph.element : h("p", { class: "muted" }, emptyText(shown)));
+    this.put(this.view === "table" ? functionTable(shown, this.matches, (fn) => this.goAround(fn)) : all > 0 ? this.graph.element : h("p", { class: "muted" }, emptyText(shown)));
     this.changed();
   }
 
@@ -252,7 +335,7 @@ export class FlameTab {
   }
 
   /** Puts `element` where boxes or the table are. What is there stays, since taking it away would take the focus from it. */
-  private show(element: HTMLElement): void {
+  private put(element: HTMLElement): void {
     if (this.content.firstChild !== element) fill(this.content, element);
   }
 
@@ -294,12 +377,12 @@ export class FlameTab {
     const { sums } = this;
     if (!sums) return;
     // A sandwich is of one sort: the one in which the function has more time.
-    if (this.sort === "both") this.sort = sandwich(sums.waiting, fn).callees.total > sandwich(sums.running, fn).callees.total ? "waiting" : "running";
+    if (this.sort === "both") this.chosenSort = sandwich(sums.waiting, fn).callees.total > sandwich(sums.running, fn).callees.total ? "waiting" : "running";
     this.history.push({ focus: this.focus, around: this.around });
     this.around = fn;
     if (this.view === "table") this.view = "callees";
     this.pressed.forEach((update) => update());
-    this.show(this.graph.element);
+    this.put(this.graph.element);
     this.graph.current = undefined;
     this.graph.reveal();
     this.changed();

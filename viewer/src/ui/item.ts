@@ -30,6 +30,8 @@ export interface ItemParts {
   tasks: TaskTable;
   callPaths: CallPathTable;
   addNote: () => void;
+  /** Leads to the code that ran in all slices of a name; undefined: there are no samples. */
+  showName: ((value: number) => void) | undefined;
 }
 
 /** Builds the details of `item`; they fill up while parts of the recording are read. */
@@ -69,7 +71,7 @@ export class ItemDetails {
   /** The item's name and colour, and what can be done with it. */
   private heading(): HTMLElement {
     const { item } = this;
-    const { state, selection, navigation, addNote } = this.parts;
+    const { state, selection, navigation, addNote, showName } = this.parts;
     // A counter's value is a number to be drawn as a height, and has no colour: grey.
     const rgb = item.line.kind === Kind.Counter ? 0x888888 : state.colours.of(item.line.kind, item.value);
     return h(
@@ -81,6 +83,7 @@ export class ItemDetails {
       h("span", { class: "grow" }),
       tool("previous", "previous with this name in this row ([)", "\u2039 previous", () => void selection.selectSameName(-1)),
       tool("next", "next with this name in this row (])", "next \u203a", () => void selection.selectSameName(1)),
+      showName && item.line.kind === Kind.Slice && tool("code", "flame graph of what ran in all slices of this name", "Flame graph", () => showName(item.value)),
       tool("note", "write a note about it (b)", "Add note", addNote),
       tool("zoom", "zoom to it (f)", "Zoom to it", () => navigation.showSelection()),
     );

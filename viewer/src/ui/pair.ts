@@ -100,8 +100,8 @@ export class Pair {
 
   /** The recording that view `i` does not show, where it has samples. */
   private other(i: 0 | 1): OtherRecording | undefined {
-    const { state, callPaths } = this.views[1 - i]!;
-    return callPaths.exists ? { state, table: callPaths, first: i === 1 } : undefined;
+    const { state, callPaths, pieces } = this.views[1 - i]!;
+    return callPaths.exists ? { state, table: callPaths, pieces, first: i === 1 } : undefined;
   }
 
   /** Both programs' whole lives, on aligned axes, as a range of recording `i`. */

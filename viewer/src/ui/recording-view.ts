@@ -2,6 +2,7 @@
 // class; no part does.
 import { Account } from "../data/account";
 import { CallPathTable } from "../data/call-paths";
+import { PieceTable } from "../data/pieces";
 import type { Recording } from "../data/recording";
 import { TaskTable } from "../data/tasks";
 import { accountAt, AccountTab } from "./account";
@@ -74,6 +75,7 @@ export class RecordingView {
   private readonly tasks: TaskTable;
   private readonly accountTab: AccountTab;
   readonly callPaths: CallPathTable;
+  readonly pieces: PieceTable;
   readonly flame: FlameTab;
 
   constructor(
@@ -95,9 +97,10 @@ export class RecordingView {
     this.notes = new Notes(state, navigation);
     this.tasks = new TaskTable(recording);
     this.account = new Account(recording);
-    this.accountTab = new AccountTab(state, this.account, selection);
     this.callPaths = new CallPathTable(recording);
-    this.flame = new FlameTab(state, this.callPaths, companion?.other ?? (() => undefined));
+    this.pieces = new PieceTable(recording);
+    this.accountTab = new AccountTab(state, this.account, selection, this.showLoss);
+    this.flame = new FlameTab(state, this.callPaths, this.pieces, companion?.other ?? (() => undefined));
     const arrows = new Arrows(state, this.tasks);
     this.scenes = new Scenes(state, this.account, arrows, this.callPaths);
     const minimap = new Minimap(state, this.account, navigation, named("Overview"));
@@ -131,6 +134,24 @@ export class RecordingView {
     if (!state.area && !companion) this.panel.openFirst(["summary", "account", "names", "threads"]);
     keeper.start();
     void this.load(minimap);
+  }
+
+  /** Leads from a class of the account to the code behind it. */
+  private get showLoss(): ((loss: number) => void) | undefined {
+    if (!this.pieces.exists) return undefined;
+    return (loss) => {
+      this.flame.showLoss(loss);
+      this.panel.open("flame");
+    };
+  }
+
+  /** Leads from the name of slices to the code that ran in them. */
+  private get showName(): ((value: number) => void) | undefined {
+    if (!this.callPaths.exists) return undefined;
+    return (value) => {
+      this.flame.showName(value);
+      this.panel.open("flame");
+    };
   }
 
   get legendOf(): LegendOf {
@@ -191,8 +212,8 @@ export class RecordingView {
     const { state, selection, search, navigation, account, tasks, callPaths } = this;
     const { selected, area } = state;
     const addNote = (): void => this.addNote();
-    if (selected) void this.panel.showDetails((cancelled) => new ItemDetails({ state, selection, search, navigation, tasks, callPaths, addNote }, selected, cancelled));
-    else if (area) void this.panel.showDetails((cancelled) => new AreaDetails({ state, selection, account, navigation, addNote }, area, cancelled));
+    if (selected) void this.panel.showDetails((cancelled) => new ItemDetails({ state, selection, search, navigation, tasks, callPaths, addNote, showName: this.showName }, selected, cancelled));
+    else if (area) void this.panel.showDetails((cancelled) => new AreaDetails({ state, selection, account, navigation, addNote, showLoss: this.showLoss }, area, cancelled));
     else this.panel.showNothing();
   }
 
@@ -212,9 +233,9 @@ export class RecordingView {
       ...(this.companion?.tabs() ?? []),
       index.summary !== null && { id: "summary", text: "Summary", content: () => summaryTab(state, selection) },
       index.account !== null && { id: "account", text: "Account", content: () => this.accountTab.open() },
-      this.callPaths.exists && { id: "flame", text: "Flame graph", content: () => this.flame.open(), follow: () => void this.flame.update() },
+      this.callPaths.exists && { id: "flame", text: "Flame graph", content: () => this.flame.open(), follow: () => this.flame.selectionChanged() },
       ...index.panels.map((panel, i) => ({ id: `panel-${i}`, text: panel.title, content: () => panelTab(state, selection, panel) })),
-      index.names.length > 0 && { id: "names", text: "Names", content: () => namesTab(state, selection) },
+      index.names.length > 0 && { id: "names", text: "Names", content: () => namesTab(state, selection, this.showName) },
       index.threads.length > 0 && { id: "threads", text: "Threads", content: () => threadsTab(state, rows) },
       index.n_tasks > 0 && { id: "tasks", text: "Tasks", content: () => tasksTab({ state, selection, tasks }) },
       state.found !== undefined && { id: "found", text: "Found", content: () => foundTab({ state, selection, search }) },

@@ -14,7 +14,7 @@ import { table, type Cell } from "./table";
 import { swatched } from "./widgets";
 
 /** A row for each name and kind of slices; the longest of each is a link to it. */
-function nameRows(state: ViewState, selection: Selection, names: NameRow[]): HTMLElement {
+function nameRows(state: ViewState, selection: Selection, names: NameRow[], showName?: (value: number) => void): HTMLElement {
   const { recording, colours } = state;
   const rows = names.map((row): Cell[] => [
     swatched(css(colours.of(Kind.Slice, encodeNamed(row.name, row.kind))), recording.text(row.name)),
@@ -23,13 +23,15 @@ function nameRows(state: ViewState, selection: Selection, names: NameRow[]): HTM
     { value: row.total, text: duration(row.total) },
     { value: row.total / row.count, text: duration(row.total / row.count) },
     { value: row.max, text: duration(row.max), go: () => void selection.selectNumber(row.line, row.item) },
+    ...(showName ? [{ value: "", text: "flame graph", go: () => showName(encodeNamed(row.name, row.kind)) }] : []),
   ]);
-  const columns = [{ text: "name" }, { text: "kind" }, ...["count", "total", "mean", "longest"].map((text) => ({ text, number: true }))];
+  const columns = [{ text: "name" }, { text: "kind" }, ...["count", "total", "mean", "longest"].map((text) => ({ text, number: true })), ...(showName ? [{ text: "code", help: "What ran in all slices of the name" }] : [])];
   return table({ columns, rows, sortBy: 3 });
 }
 
-export function namesTab(state: ViewState, selection: Selection): HTMLElement {
-  return nameRows(state, selection, state.recording.index.names);
+/** `showName` leads to the code that ran in all slices of a name, where there are samples. */
+export function namesTab(state: ViewState, selection: Selection, showName?: (value: number) => void): HTMLElement {
+  return nameRows(state, selection, state.recording.index.names, showName);
 }
 
 /** What a search found: the names, and the durations of the one that is there most. */

@@ -13,7 +13,7 @@ export function swatch(colour: string, text: string, kind = "", note?: string): 
 }
 
 /** The same as a cell of a table; a note of "work" says nothing. */
-export function swatched(colour: string, text: string, note?: string): Cell {
+export function swatched(colour: string, text: string, note?: string): Exclude<Cell, string | number> {
   return { value: text, text, node: swatch(colour, text, "", note === "work" ? undefined : note) };
 }
 

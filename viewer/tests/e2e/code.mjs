@@ -372,6 +372,199 @@ export const code = [
     },
   },
   {
+    name: "a class of the account leads to the code behind it: exactly its time, of any part, on any CPUs; a name leads to its own",
+    file: "locks",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      // The flame graph's parts and the account's sum, of the same time and CPUs.
+      const same = () => page.evaluate(async () => {
+        const [view] = window.kasuri.views;
+        const { sums } = view.flame;
+        const { loss, cpus, spans } = sums.subject.loss;
+        const [[t0, t1]] = spans;
+        const account = await view.account.sums(t0, t1, cpus, () => false);
+        return { flame: sums.running.sum + sums.times.runningUnsampled + sums.without, account: account.classes[loss], key: view.recording.index.account.classes[loss][0], t0, t1 };
+      });
+      const check = async () => {
+        const { flame, account, ...of } = await same();
+        assert(account > 0, JSON.stringify(of));
+        assert(Math.abs(flame - account) < 1, `${flame} in the flame graph, ${account} in the account: ${JSON.stringify(of)}`);
+        return account;
+      };
+      // From the account's table.
+      await page.getByRole("tab", { name: "Account" }).click();
+      await page.getByRole("button", { name: "lock wait", exact: true }).first().click();
+      await says(page, ".flame-facts", "lock wait: what is in view");
+      await says(page, ".flame-facts", "with a call path");
+      const whole = await check();
+      await shot("flame-lock-wait");
+      assert.equal(await page.getByLabel("threads that are added up").isDisabled(), true);
+      assert.equal(await page.locator('[data-do="flame-waiting"]').isDisabled(), true);
+      const names = await page.evaluate(() => {
+        const [view] = window.kasuri.views;
+        const names = [];
+        const walk = (box) => { names.push(view.flame.sums.paths.functions[box.fn]?.name); box.children().forEach(walk); };
+        walk(view.flame.root);
+        return names;
+      });
+      assert(names.some((name) => /lock/.test(name ?? "")), `where the lock is asked for is not in ${names}`);
+      // Half of the time, and then one CPU of it: the open tab follows.
+      const list = page.getByLabel("class of the account that is added up");
+      await page.getByLabel("time that is added up").selectOption("selected");
+      await page.evaluate(() => {
+        const [view] = window.kasuri.views;
+        view.selection.selectArea(view.recording.length * 0.3, view.recording.length * 0.7, 34, 2000);
+      });
+      await says(page, ".flame-facts", "lock wait: the marked area");
+      assert((await check()) < whole);
+      await page.evaluate(() => {
+        const [view] = window.kasuri.views;
+        const track = view.state.layout.tracks.find((track) => track.kind === "cpu");
+        const top = 34 + track.y - view.state.view.scroll;
+        view.selection.selectArea(view.recording.length * 0.3, view.recording.length * 0.7, top + 2, top + 4);
+      });
+      await says(page, ".flame-facts", "on CPU ");
+      await check();
+      // Every class that the list offers.
+      await page.evaluate(() => window.kasuri.views[0].selection.clear());
+      for (const value of await list.locator("option").evaluateAll((options) => options.map(({ value }) => value).filter((value) => value !== ""))) {
+        const before = await page.evaluate(() => (window.kasuriSums = window.kasuri.views[0].flame.sums) && true);
+        assert(before);
+        await list.selectOption(value);
+        await page.waitForFunction((value) => window.kasuri.views[0].flame.sums.subject.loss?.loss === Number(value) && window.kasuri.views[0].flame.sums.subject.text.includes("the whole recording"), value);
+        const { flame, account } = await same();
+        assert(Math.abs(flame - account) < 1, `class ${value}: ${flame} and ${account}`);
+      }
+      await page.getByLabel("what it is compared with").selectOption("rest");
+      await says(page, ".flame-facts", "A: the rest of the time");
+      await page.getByLabel("what it is compared with").selectOption("nothing");
+      await list.selectOption("");
+      await page.waitForFunction(() => window.kasuri.views[0].flame.sums.subject.loss === undefined);
+      assert.equal(await page.getByLabel("threads that are added up").isDisabled(), false);
+      // A name of the table leads to all of its slices, without any of them selected.
+      await page.getByRole("tab", { name: "Names" }).click();
+      const name = await text(page, "[role=tabpanel] tbody tr:first-child td:first-child");
+      await page.getByRole("button", { name: "flame graph" }).first().click();
+      await says(page, ".flame-facts", `all "${name}" in`);
+      assert.equal(await page.getByLabel("time that is added up").inputValue(), "name");
+      // So does a slice that is selected.
+      await page.evaluate(() => {
+        const [view] = window.kasuri.views;
+        const row = view.recording.index.names.find((row) => view.recording.text(row.name) !== "");
+        view.panel.open("details");
+        return view.selection.selectNumber(row.line, row.item);
+      });
+      await page.locator('[data-do="code"]').click();
+      await says(page, ".flame-facts", 'all "');
+    },
+  },
+  {
+    name: "a real wait for a lock, by pointer and in the details: reason, holder and what it ran, where it waited, waker and its stack",
+    file: "locks",
+    run: async ({ page, open, settled, shot }) => {
+      await open();
+      await settled();
+      // Sleeps in the middle of lock waits, the longest first.
+      const sleeps = await page.evaluate(async () => {
+        const [view] = window.kasuri.views;
+        const { recording } = view;
+        const found = [];
+        for (const line of recording.lines.filter((line) => line.kind === 2)) {
+          const states = recording.lines.find((other) => other.kind === 1 && other.owner === line.owner);
+          if (!states) continue;
+          const sleeps = [];
+          for (let u = 0; u < states.nUnits; u++) {
+            const unit = await recording.unit(states, u);
+            for (let i = 0; i < unit.n; i++) if (unit.value[i] === 4) sleeps.push([unit.start[i], unit.end[i], states.base[u] + i]);
+          }
+          for (let u = 0; u < line.nUnits; u++) {
+            const unit = await recording.unit(line, u);
+            for (let i = 0; i < unit.n; i++) {
+              if ((unit.value[i] & 15) !== 6) continue;
+              for (const [start, end, item] of sleeps.filter(([start, end]) => start >= unit.start[i] && end <= unit.end[i])) found.push({ line: states.ix, item, start, end });
+            }
+          }
+        }
+        return found.sort((a, b) => b.end - b.start - a.end + a.start).slice(0, 60);
+      });
+      assert(sleeps.length > 0, "threads sleep while they wait for a lock");
+      const PARTS = [/lock wait/, /held meanwhile by [^,]+(, most in| no sample shows what it did)/, /waited in/, /lock/, /woken by [^,]+, in/];
+      let told = "";
+      let at;
+      for (const sleep of sleeps) {
+        await page.evaluate(({ line, item }) => window.kasuri.views[0].selection.selectNumber(line, item), sleep);
+        await page.waitForFunction(({ line, item }) => window.kasuri.views[0].state.selected?.line.ix === line && window.kasuri.views[0].state.selected.item === item && document.querySelector(".stack"), sleep);
+        told = (await text(page, ".stack")).replace(/\s+/g, " ");
+        at = sleep;
+        if (PARTS.every((part) => part.test(told))) break;
+      }
+      for (const part of PARTS) assert.match(told, part);
+      await page.evaluate(({ start, end }) => window.kasuri.views[0].navigation.show([start - (end - start), end + (end - start)]), at);
+      await settled();
+      const place = await page.evaluate(({ line, start, end }) => {
+        const [view] = window.kasuri.views;
+        const track = view.state.layout.tracks.find(({ rows }) => rows.some((row) => row.line.ix === line));
+        const box = view.stage.canvas.getBoundingClientRect();
+        return [box.left + view.state.x((start + end) / 2), box.top + 34 + track.y - view.state.view.scroll + track.rows.find((row) => row.line.ix === line).y + 4];
+      }, at);
+      await page.mouse.move(...place);
+      await says(page, ".tooltip:not([hidden])", "woken by");
+      const tip = (await text(page, ".tooltip:not([hidden])")).replace(/\s+/g, " ");
+      for (const part of PARTS) assert.match(tip, part);
+      await shot("lock-wait-stack");
+      // The names of holder and waker lead to what they did then.
+      const owner = await page.evaluate(() => window.kasuri.views[0].state.selected.line.owner);
+      await page.locator(".stack .link").first().click();
+      await page.waitForFunction((owner) => window.kasuri.views[0].state.selected.line.owner !== owner, owner);
+    },
+  },
+  {
+    name: "letters typed into a list or a box are no keys of the chart; beside a box to tick they are",
+    file: "code",
+    run: async ({ page, open, settled }) => {
+      await open();
+      await settled();
+      await flame(page);
+      const state = () => page.evaluate(() => {
+        const { view, theme, choices, runningBy, selected, notes, arrowKinds } = window.kasuri.views[0].state;
+        return JSON.stringify([view, theme.dark, choices.compact, runningBy, selected?.item, notes.length, [...arrowKinds], window.kasuri.views[0].help.isOpen]);
+      });
+      await page.evaluate(() => window.kasuri.views[0].navigation.show([1e8, 2e8]));
+      await page.evaluate(() => window.kasuri.views[0].selection.selectNumber(0, 40));
+      await settled();
+      const letters = ["w", "s", "a", "d", "f", "c", "p", "e", "x", "i", "j", "k", "b", "t", "n", "[", "]", ",", ".", "0"];
+      const before = await state();
+      const owners = page.locator("select, input:not([type=checkbox])");
+      assert((await owners.count()) >= 6, "lists of the flame graph, search, filter, functions to find");
+      let seen = 0;
+      for (const owner of await owners.all()) {
+        if (!(await owner.isVisible()) || (await owner.isDisabled())) continue;
+        seen++;
+        for (const key of letters) {
+          // Each goes to the focus: a list that closes or a box that leaves would take it away.
+          await owner.focus();
+          await page.keyboard.press(key);
+        }
+        const name = await owner.getAttribute("aria-label");
+        if ((await owner.evaluate((element) => element.tagName)) === "INPUT") await owner.fill("");
+        assert.equal(await state(), before, `letters typed into ${name}`);
+      }
+      assert(seen >= 6, `${seen} were tried`);
+      // The control, and a box to tick.
+      await page.evaluate(() => window.kasuri.views[0].stage.canvas.focus());
+      await page.keyboard.press("t");
+      assert.notEqual(await state(), before);
+      await page.locator(".menu summary").first().click();
+      const box = page.locator(".menu input[type=checkbox]").first();
+      if (await box.count()) {
+        await box.focus();
+        await page.keyboard.press("t");
+        assert.equal(await state(), before);
+      }
+    },
+  },
+  {
     name: "a flame graph compared: with the rest of the time, other threads, what was shown before; in words, colours and a table",
     file: "code",
     run: async ({ page, open, shot }) => {

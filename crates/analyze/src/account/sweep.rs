@@ -132,6 +132,8 @@ struct CpuSlot {
 /// A stretch of a CPU's time with its cause, and the threads whose code explains it. Neighbours may be alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
+    /// Number of the CPU.
+    pub cpu: u16,
     pub from: Time,
     pub to: Time,
     pub cause: Cause,

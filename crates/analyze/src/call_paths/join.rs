@@ -8,6 +8,7 @@ use super::cover::{Cover, Owner};
 use super::explained::{Explained, Gaps, explained};
 use super::frames::Frames;
 use super::hot::PathTime;
+use super::pieces::{Pieces, Whereabouts};
 use super::waits::TOLERANCE_NS;
 use crate::account::{Class, Note, Stretch};
 use kasuri_model::{Duration, PathIx, ProcessIx, SampleKind, SliceKind, ThreadIx, Time, Trace};
@@ -48,6 +49,8 @@ pub(super) struct Join<'t> {
     pub likely_holders_ns: i64,
     /// None: not asked for.
     chains: Option<Chains<'t>>,
+    /// What answers the first question at each instant, for those who want that.
+    pieces: Option<Pieces>,
 }
 
 impl<'t> Join<'t> {
@@ -61,6 +64,7 @@ impl<'t> Join<'t> {
             gaps: Gaps::default(),
             likely_holders_ns: 0,
             chains: None,
+            pieces: None,
         }
     }
 
@@ -70,9 +74,23 @@ impl<'t> Join<'t> {
         self
     }
 
+    /// Also keeps the answer to the first question at each instant.
+    pub fn with_pieces(mut self) -> Join<'t> {
+        self.pieces = Some(Pieces::default());
+        self
+    }
+
+    /// See [`Join::with_pieces`].
+    pub fn into_pieces(self) -> Pieces {
+        self.pieces.unwrap_or_default()
+    }
+
     /// Adds a stretch of a CPU's time.
     pub fn add(&mut self, s: &Stretch) {
         let (class, none) = (s.cause.class, ThreadIx::NONE);
+        if let Some(pieces) = &mut self.pieces {
+            pieces.begin(s.cpu, class, s.from);
+        }
         let is_serial = s.cause.note == Note::SerialPhase;
         let is_sampled = s.cause.note == Note::BySamples;
         let (first, meanwhile) = match class {
@@ -103,10 +121,14 @@ impl<'t> Join<'t> {
 
     /// Adds what the thread did from `from` to `to`.
     fn ask(&mut self, class: Class, question: Question, thread: ThreadIx, from: Time, to: Time) {
+        let mut pieces = self.pieces.as_mut().filter(|_| question == Question::First);
         let asked = (class, question, thread);
         let rest = self.rest.entry(asked).or_default();
         if !thread.is_some() {
             rest.without_code += (to - from).ns();
+            if let Some(pieces) = &mut pieces {
+                pieces.add(to - from, Whereabouts::WithoutCode, false);
+            }
             return;
         }
         let samples = &self.trace.samples;
@@ -121,6 +143,18 @@ impl<'t> Join<'t> {
                 None if is_woken && owner == Owner::NONE => wake_up(self.trace, thread, from, to),
                 known => known,
             };
+            if let Some(pieces) = &mut pieces {
+                let at = match sample {
+                    Some(row) => Whereabouts::At(samples.path[row]),
+                    None if owner == Owner::OFF => Whereabouts::WithoutCode,
+                    None => Whereabouts::Unsampled,
+                };
+                pieces.add(
+                    length,
+                    at,
+                    sample.is_some_and(|row| samples.is_complete[row]),
+                );
+            }
             match sample {
                 Some(row) => {
                     let is_wait = samples.kind[row].is_wait();

@@ -19,6 +19,7 @@
 //! | `hot` | the few paths that stand for many |
 //! | `explained` | the time that has a named path, and why the rest has none |
 //! | `summary` | the result as rows |
+//! | `pieces` | the same at each instant of each CPU |
 //! | `flame` | the tree of functions |
 //! | `times` | all of it by thread and path, for other tools' formats |
 //!
@@ -33,6 +34,7 @@ mod frames;
 mod hot;
 mod join;
 mod period;
+mod pieces;
 mod sampled;
 mod summary;
 mod times;
@@ -44,8 +46,9 @@ pub use cover::{Cover, Owner, Unsampled, Weights};
 pub use explained::{Explained, NamelessTime, UnsampledTime};
 pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};
 pub use hot::{HotPath, PathFrame};
+pub use pieces::{Piece, Whereabouts};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
-pub use times::{StatePart, ThreadTime, TimeOf, Whereabouts, state_parts, thread_times};
+pub use times::{StatePart, ThreadTime, TimeOf, pieces, state_parts, thread_times};
 
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};

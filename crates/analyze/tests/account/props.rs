@@ -394,6 +394,60 @@ fn chains_add_up(chains: &kasuri_analyze::call_paths::WaitChains) -> Result<(), 
     Ok(())
 }
 
+/// The pieces of each CPU follow each other from the begin to the end, those of a class have the times that its flame graph has.
+fn pieces_add_up(trace: &Trace, range: Range<Time>) -> Result<(), TestCaseError> {
+    use kasuri_analyze::call_paths::{self, FlameOptions, Whereabouts, flame};
+    let (account, pieces) = call_paths::pieces(trace, range.clone());
+    let plain = Account::new(trace, range);
+    prop_assert_eq!(
+        account.sums(account.from, account.to),
+        plain.sums(plain.from, plain.to)
+    );
+    if trace.samples.time.is_empty() {
+        prop_assert!(pieces.is_empty());
+        return Ok(());
+    }
+    let mut sums = [[0; 3]; kasuri_analyze::account::N_CLASSES];
+    for (at, piece) in pieces.iter().enumerate() {
+        let before = at.checked_sub(1).map(|at| &pieces[at]);
+        let same_cpu = before.filter(|before| before.cpu == piece.cpu);
+        prop_assert_eq!(
+            piece.from,
+            same_cpu.map_or(account.from, |before| before.to)
+        );
+        prop_assert!(piece.to > piece.from && piece.to <= account.to);
+        let is_new = |before: &&call_paths::Piece| {
+            let key = |piece: &call_paths::Piece| (piece.class, piece.at, piece.is_complete);
+            key(before) != key(piece)
+        };
+        prop_assert!(same_cpu.is_none() || same_cpu.as_ref().is_some_and(is_new));
+        let sort = match piece.at {
+            Whereabouts::WithoutCode => 0,
+            Whereabouts::Unsampled => 1,
+            Whereabouts::At(_) => 2,
+        };
+        sums[piece.class as usize][sort] += (piece.to - piece.from).ns();
+    }
+    let in_account = account.sums(account.from, account.to);
+    for class in Class::ALL {
+        let sums = sums[class as usize];
+        prop_assert_eq!(sums.iter().sum::<i64>(), in_account[class as usize]);
+        let options = FlameOptions {
+            options: Options {
+                range: Some(account.from..account.to),
+                ..Options::default()
+            },
+            class: Some(class),
+            ..FlameOptions::default()
+        };
+        let flame = flame(trace, &options);
+        let without = [flame.without_code_ns, flame.unsampled_ns];
+        prop_assert_eq!([sums[0], sums[1]], without, "{:?}", class);
+        prop_assert_eq!(sums.iter().sum::<i64>(), flame.ns, "{:?}", class);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -407,7 +461,10 @@ proptest! {
         add_samples(&mut trace, samples);
         thread_times_add_up(&trace)?;
         paths_add_up(&trace, None)?;
-        paths_add_up(&trace, Some(Time(part.0.min(part.1))..Time(part.0.max(part.1))))?;
+        let range = Time(part.0.min(part.1))..Time(part.0.max(part.1));
+        paths_add_up(&trace, Some(range.clone()))?;
+        pieces_add_up(&trace, trace.span.clone())?;
+        pieces_add_up(&trace, range)?;
         // The accounts of parts add up, spinning included.
         let whole = Account::new(&trace, trace.span.clone());
         let mid = Time(part.0).max(whole.from).min(whole.to);

@@ -4,6 +4,7 @@ use crate::open::Input;
 use crate::output::Output;
 use anyhow::{Context, bail};
 use kasuri_analyze::account::Account;
+use kasuri_analyze::call_paths::{self, Piece};
 use kasuri_report as html;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -83,6 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 struct Side {
     trace: kasuri_model::Trace,
     account: Account,
+    pieces: Vec<Piece>,
     locks: kasuri_analyze::Locks,
     headline: String,
     summary: serde_json::Value,
@@ -95,8 +97,10 @@ impl Side {
     fn load(input: &Input, title: &str, level: u32) -> anyhow::Result<Side> {
         let trace = input.load()?;
         let summary = kasuri_analyze::summary(&trace, &kasuri_analyze::Options::default());
+        let (account, pieces) = call_paths::pieces(&trace, trace.span.clone());
         Ok(Side {
-            account: Account::new(&trace, trace.span.clone()),
+            account,
+            pieces,
             locks: kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default()),
             headline: kasuri_text::table::headline(&summary),
             summary: serde_json::to_value(&summary).context("cannot encode the summary")?,
@@ -116,6 +120,7 @@ impl Side {
             places: Some(&self.trace.places),
             level: self.level,
             account: Some(&self.account),
+            pieces: &self.pieces,
             locks: Some(&self.locks),
             panels: panels(&self.trace, &self.locks),
             ..html::Options::default()

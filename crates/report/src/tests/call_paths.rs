@@ -188,6 +188,71 @@ fn samples_and_unsampled_time_add_up_to_the_states() {
 }
 
 #[test]
+fn pieces_of_cpus_are_in_the_page_by_cpu() {
+    use kasuri_analyze::account::Class;
+    use kasuri_analyze::call_paths::{Piece, Whereabouts};
+    let trace = sampled(10);
+    let plan = lines::plan(&trace);
+    // More pieces of the first CPU than a unit holds; the second CPU's begin later and have a gap.
+    let n = UNIT_ITEMS + 10;
+    let mut pieces: Vec<Piece> = (0..n)
+        .map(|i| Piece {
+            cpu: 0,
+            from: Time(plan.base + i as i64 * 3),
+            to: Time(plan.base + i as i64 * 3 + 3),
+            class: [Class::Work, Class::LockWait][i % 2],
+            at: [
+                Whereabouts::WithoutCode,
+                Whereabouts::Unsampled,
+                Whereabouts::At(PathIx(i as u32 % 4)),
+            ][i % 3],
+            is_complete: i % 6 == 2,
+        })
+        .collect();
+    for (from, to) in [(40, 50), (70, 75)] {
+        pieces.push(Piece {
+            cpu: 3,
+            from: Time(plan.base + from),
+            to: Time(plan.base + to),
+            class: Class::Interference,
+            at: Whereabouts::At(PathIx(1)),
+            is_complete: true,
+        });
+    }
+    let options = Options {
+        pieces: &pieces,
+        ..Options::default()
+    };
+    let packed = blocks::pack(&trace, &plan, &options);
+    let cpus: Vec<u32> = packed.pieces.iter().map(|unit| unit.0).collect();
+    assert_eq!(cpus, [0, 0, 3]);
+    let mut row = 0;
+    for (cpu, unit) in &packed.pieces {
+        let block = inflate(&packed.blocks[unit.block as usize].text);
+        let (mut at, n) = (unit.offset as usize, unit.items as usize);
+        let columns: Vec<Vec<u64>> = (0..4).map(|_| cell(&block, &mut at, n)).collect();
+        let mut now = unit.from;
+        for (i, piece) in pieces[row..row + n].iter().enumerate() {
+            let code = match piece.at {
+                Whereabouts::WithoutCode => 0,
+                Whereabouts::Unsampled => 1,
+                Whereabouts::At(path) => 2 + u64::from(path.0) * 2 + u64::from(piece.is_complete),
+            };
+            let value = |column: usize| columns[column][i];
+            now += value(0);
+            let begin = (piece.from.0 - plan.base) as u64;
+            assert_eq!((*cpu, now), (u32::from(piece.cpu), begin));
+            now += value(1);
+            assert_eq!(now, (piece.to.0 - plan.base) as u64);
+            assert_eq!((value(2), value(3)), (piece.class as u64, code));
+        }
+        row += n;
+        assert_eq!(now, unit.to);
+    }
+    assert_eq!(row, pieces.len());
+}
+
+#[test]
 fn frames_and_paths_are_in_the_page() {
     let trace = sampled(10);
     let packed = blocks::pack(&trace, &lines::plan(&trace), &Options::default());

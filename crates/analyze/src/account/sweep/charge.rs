@@ -94,6 +94,7 @@ impl Sweep<'_> {
             if let Some(on_stretch) = &mut self.on_stretch {
                 let [waiter, runner, head] = threads;
                 on_stretch(&Stretch {
+                    cpu: self.slots[slot].cpu,
                     from,
                     to,
                     cause,
