@@ -47,6 +47,7 @@ queries![
     "lock_sites",
     "load_imbalance",
     "slices_by_name",
+    "functions_by_time",
     "preemptors",
     "wakeup_latency",
     "busiest_threads",
