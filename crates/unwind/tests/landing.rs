@@ -1,7 +1,9 @@
 //! The end of the functions that throw exceptions: the C++ runtime's own, of this machine.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 use kasuri_format::call_paths::{NONE, PathEnd, Tables};
-use kasuri_unwind::{Backing, Cpu, File, Files, Mapping, Registers, Stack, Unwinder, parse_maps};
+use kasuri_unwind::{
+    Backing, Cpu, File, Files, Mapping, NoInterpreter, Registers, Stack, Unwinder, parse_maps,
+};
 use std::os::unix::fs::MetadataExt;
 
 struct Plain;
@@ -40,7 +42,13 @@ fn follow(unwinder: &mut Unwinder, ip: u64, word: u64) -> (Vec<u64>, PathEnd) {
         bytes: &bytes,
         is_cut: false,
     };
-    let (mut path, end) = unwinder.unwind(1, Some((&registers, stack)), &[], &mut Plain);
+    let (mut path, end) = unwinder.unwind(
+        1,
+        Some((&registers, stack)),
+        &[],
+        &mut Plain,
+        &mut NoInterpreter,
+    );
     let tables: &Tables = unwinder.interner.tables();
     let mut addresses = Vec::new();
     while path != NONE {
