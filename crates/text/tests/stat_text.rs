@@ -621,6 +621,28 @@ fn stat_follows_waits_line_below_line() {
     );
 }
 
+/// Threads of one name are told apart where it was one of them; of several, the name stands for all.
+#[test]
+fn stat_names_the_thread_of_a_chain_as_elsewhere_on_its_page() {
+    let nodes = vec![
+        node(0, "waited", "worker", 400_000_000, &[]),
+        ChainNode {
+            tid: Some(12),
+            ..node(1, "ran", "worker", 300_000_000, &[])
+        },
+    ];
+    let mut summary = with_chains("waiting_for_own_threads", 0, nodes);
+    summary.threads = vec![thread(11, "worker", 1), thread(12, "worker", 1)];
+    let page = page(&summary, 80);
+    lines_with(
+        &page,
+        &[
+            "100.0 % worker waits, without a sample",
+            "<- 75.0 % worker (12) ran, without a sample",
+        ],
+    );
+}
+
 #[test]
 fn stat_says_who_probably_held_a_lock_and_who_chose_to_sleep() {
     let lock = [

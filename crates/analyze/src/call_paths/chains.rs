@@ -96,8 +96,9 @@ struct Node {
     step: Step,
     children: Vec<u32>,
     ns: i64,
-    /// One of the threads that did it.
+    /// One of the threads that did it, and whether there are others.
     thread: ThreadIx,
+    is_shared: bool,
     paths: QuickMap<PathIx, i64>,
     /// Where it ended the wait of the step before.
     woke: QuickMap<PathIx, i64>,
@@ -176,6 +177,7 @@ impl<'t> Chains<'t> {
             children: Vec::new(),
             ns: 0,
             thread: ThreadIx::NONE,
+            is_shared: false,
             paths: QuickMap::default(),
             woke: QuickMap::default(),
             waits: QuickSet::default(),
@@ -321,6 +323,7 @@ impl<'t> Chains<'t> {
         let node = self.step(way.node, step, ns)?;
         let woke = way.woke.and_then(|time| self.where_it_woke(thread, time));
         let row = &mut self.nodes[node as usize];
+        row.is_shared |= row.thread.is_some() && row.thread != thread;
         row.thread = thread;
         if path.is_some() {
             *row.paths.entry(path).or_default() += ns;
@@ -554,7 +557,7 @@ impl<'t> Chains<'t> {
             } else {
                 name.clone()
             },
-            tid: thread.map(|thread| thread.tid),
+            tid: thread.filter(|_| !info.is_shared).map(|thread| thread.tid),
             process: match (is_process, thread.map(|thread| thread.process)) {
                 (true, _) => name,
                 (false, Some(process)) if process != ProcessIx::NONE => {
@@ -602,7 +605,7 @@ pub struct ChainNode {
     pub rest_ns: i64,
     /// The thread, or all of this name; "" for ends without one.
     pub thread: String,
-    /// One of them.
+    /// Its id; null for several threads of this name.
     pub tid: Option<i32>,
     /// Its process, or the process that ended the wait.
     pub process: String,

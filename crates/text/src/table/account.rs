@@ -122,7 +122,11 @@ fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -
         (Class::ExternalWait, "chosen") if name.is_empty() => "sleep that it asked for".into(),
         (Class::ExternalWait, "chosen") => format!("sleep that {} asks for", short_name(name)),
         (Class::ExternalWait, "interrupt") if name.is_empty() => {
-            "sleep that an interrupt ended: a timer, a device, the network or a timeout".into()
+            // The room of a cause on a narrow screen.
+            match with_place {
+                true => "sleep ended by a timer, a device, the network or a timeout".into(),
+                false => "sleep ended by a timer, a device, the network".into(),
+            }
         }
         (Class::ExternalWait, "stopped") => "being stopped by a signal or a debugger".into(),
         (Class::ExternalWait, "endless") => "waits that did not end in this recording".into(),
@@ -269,7 +273,7 @@ impl Page<'_> {
             }
             let room = self.layout.width.saturating_sub(BEFORE_PATHS).max(30);
             let across = self.layout.width.saturating_sub(BEFORE_CHAINS).max(30);
-            for line in class_lines(s.call_paths.as_ref(), kind, n_paths, [room, across]) {
+            for line in class_lines(s.call_paths.as_ref(), kind, names, n_paths, [room, across]) {
                 let Some(ns) = line.ns else {
                     grid.line_across(&format!("{:BEFORE_CHAINS$}{}", "", line.text));
                     continue;

@@ -1,5 +1,6 @@
 //! The code behind each class of the account: the lines below its row.
 use super::chains::chain_lines;
+use super::names::ThreadNames;
 use super::path_text::{PathLine, WORTH_A_LINE, path_text};
 use super::units::{percent, printable};
 use kasuri_analyze::account::Class;
@@ -13,6 +14,7 @@ use unicode_width::UnicodeWidthStr;
 pub(super) fn class_lines(
     paths: Option<&CallPathSummary>,
     class: Class,
+    names: &ThreadNames<'_>,
     n: usize,
     rooms: [usize; 2],
 ) -> Vec<PathLine> {
@@ -35,7 +37,7 @@ pub(super) fn class_lines(
             Class::LowParallelism => question_lines(of_class, &of_class.paths, n, room, |_| ""),
             _ => Vec::new(),
         };
-        lines.extend(chain_lines(chains, of_class, n, rooms));
+        lines.extend(chain_lines(chains, of_class, names, n, rooms));
         return lines;
     }
     // First what explains the class, then the other side: what happened on other threads during the same time. Both

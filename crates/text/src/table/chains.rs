@@ -7,6 +7,7 @@
 //! ```
 //!
 //! Where one wait has several causes, each has its share of the class and what is behind it stands further to the right.
+use super::names::ThreadNames;
 use super::path_text::{PathLine, WORTH_A_LINE, path_text};
 use super::units::{count, duration, percent, printable};
 use kasuri_analyze::account::Class;
@@ -24,6 +25,7 @@ const MORE_LINES: usize = 9;
 pub(super) fn chain_lines(
     chains: &WaitChains,
     class: &ClassPaths,
+    names: &ThreadNames<'_>,
     n: usize,
     [room, across]: [usize; 2],
 ) -> Vec<PathLine> {
@@ -37,6 +39,7 @@ pub(super) fn chain_lines(
         }
         let mut text = Lines {
             nodes: &chains.nodes,
+            names,
             class_ns: class.ns,
             is_serial,
             room: across,
@@ -44,7 +47,7 @@ pub(super) fn chain_lines(
             lines: Vec::new(),
         };
         let begin = format!("{} ", percent(node.ns as f64 / class.ns.max(1) as f64));
-        let who = printable(&node.thread);
+        let who = who_text(names, node);
         let line = waited_text(&who, node, room.saturating_sub(begin.width()));
         // Where the place in the source has no room, the path has a line of its own.
         let is_cut = node.frames.iter().any(|f| !f.file.is_empty()) && !line.contains('(');
@@ -72,6 +75,7 @@ pub(super) fn chain_lines(
 /// The lines of one wait.
 struct Lines<'c> {
     nodes: &'c [ChainNode],
+    names: &'c ThreadNames<'c>,
     class_ns: i64,
     /// One thread ran, and the lines above say what.
     is_serial: bool,
@@ -125,14 +129,22 @@ impl Lines<'_> {
             let room = self.room.saturating_sub(begin.width());
             let text = begin
                 + &match self.is_serial && node.did == "ran" {
-                    true => format!("{}{} ran, as above", role(wait), printable(&node.thread)),
-                    false => behind_text(wait, node, room),
+                    true => format!("{}{} ran, as above", role(wait), who_text(self.names, node)),
+                    false => behind_text(self.names, wait, node, room),
                 };
             self.lines.push(PathLine { ns: None, text });
             if node.did == "waited" {
                 self.behind(row, indent + if is_branching { 2 } else { 0 });
             }
         }
+    }
+}
+
+/// The thread, with its id where others have its name; of several of this name, the name.
+fn who_text(names: &ThreadNames<'_>, node: &ChainNode) -> String {
+    match node.tid {
+        Some(tid) => names.text(&node.thread, tid),
+        None => printable(&node.thread),
     }
 }
 
@@ -162,13 +174,13 @@ fn role(wait: &ChainNode) -> &'static str {
 }
 
 /// What a wait waited for.
-fn behind_text(wait: &ChainNode, node: &ChainNode, room: usize) -> String {
+fn behind_text(names: &ThreadNames<'_>, wait: &ChainNode, node: &ChainNode, room: usize) -> String {
     let role = role(wait);
     let colon = match wait.call {
         "lock" => ":",
         _ => "",
     };
-    let who = format!("{role}{}{colon}", printable(&node.thread));
+    let who = format!("{role}{}{colon}", who_text(names, node));
     match node.did {
         "waited" => waited_text(&who, node, room),
         "ran" => ran_text(&who, node, room),
