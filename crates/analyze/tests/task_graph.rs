@@ -672,3 +672,49 @@ fn random_graphs_are_what_the_definition_says() {
         }
     }
 }
+
+/// Events that make no sense: any kinds, ids, orders, equal stamps. The graph has no circle all the same, and its numbers hold.
+#[test]
+fn nonsense_has_a_graph_without_circles() {
+    let seed: u64 = 27;
+    let mut rng = Rng::new(seed);
+    let mut n_circular = 0;
+    for case in 0..1000 {
+        let what = format!("seed {seed} case {case}");
+        let mut story = Story::default();
+        let (n_threads, n_ids) = (1 + rng.below(3), 1 + rng.below(6));
+        let mut now = vec![0; n_threads];
+        for _ in 0..rng.below(60) {
+            let thread = rng.below(n_threads);
+            now[thread] += rng.below(4) as i64;
+            let kind = [CREATE, START, SUSPEND, RESUME, END, JOIN, DEPENDS][rng.below(7)];
+            let (a, b) = (rng.below(n_ids) as u64, rng.below(n_ids) as u64);
+            story.put(thread, now[thread], kind, "t", a, b);
+        }
+        let trace = story.trace(Vec::new(), 200);
+        let t = summary(&trace, &Options::default()).tasks;
+        let (Some(g), Some(s)) = (t.graph, strands(&trace)) else {
+            continue;
+        };
+        n_circular += s.n_circular;
+        let mut at = vec![usize::MAX; s.ns.len()];
+        for (place, strand) in s.in_order().enumerate() {
+            at[strand] = place;
+        }
+        for strand in 0..s.ns.len() {
+            let needs = s.after.of(strand);
+            assert!(needs.iter().all(|&p| at[p as usize] < at[strand]), "{what}");
+        }
+        assert_eq!(s.ns.iter().sum::<i64>(), g.work_ns, "{what}");
+        assert!(g.span_ns <= g.work_ns, "{what}");
+        assert_eq!(
+            g.path.iter().map(|p| p.ns).sum::<i64>(),
+            g.span_ns,
+            "{what}"
+        );
+        assert_eq!(g.waiting_ns + g.ready_ns, t.queued_ns, "{what}");
+        let slack = s.slack_ns(trace.tasks.len());
+        assert!(slack.into_iter().flatten().all(|ns| ns >= 0), "{what}");
+    }
+    assert!(n_circular > 100, "only {n_circular} edges closed a circle");
+}

@@ -6,15 +6,19 @@ use std::collections::{BTreeSet, BinaryHeap};
 /// Ready strands that ETF and DT/MISF weigh against each other, best first: a bound, since there may be millions.
 const WINDOW: usize = 16;
 
+/// Strands that one needs whose workers are looked at: a bound, since a ready strand is weighed again and again.
+const NEEDS: usize = 256;
+
 /// What is better is greater: two ranks, then the older strand.
 type Key = (u64, u64, Reverse<u32>);
 
 struct List<'g> {
     graph: &'g Graph,
-    workers: Workers,
     by: Scheduler,
     out: Schedule,
     ready: BTreeSet<Key>,
+    /// Of each strand that is ready or was.
+    arrival: Vec<Arrival>,
     free: BTreeSet<usize>,
 }
 
@@ -32,18 +36,17 @@ pub(super) fn schedule(graph: &Graph, workers: Workers, by: Scheduler) -> Schedu
     let roots = (0..n as u32).filter(|&s| missing[s as usize] == 0);
     let mut list = List {
         graph,
-        workers,
         by,
         out: Schedule::new(n),
         ready: roots.map(key).collect(),
+        arrival: vec![Arrival::default(); n],
         free: (0..workers.n).collect(),
     };
     let mut running: BinaryHeap<Reverse<(u64, usize, u32)>> = BinaryHeap::new();
     let mut now = 0;
     loop {
         while let Some((strand, worker)) = list.choose(now) {
-            let arrival = Arrival::new(graph, &list.out, strand, workers.transfer_ns);
-            let start = arrival.at(worker).max(now);
+            let start = list.arrival[strand].at(worker).max(now);
             let end = list.out.put(strand, worker, start, graph.ns[strand]);
             running.push(Reverse((end, worker, strand as u32)));
         }
@@ -60,6 +63,8 @@ pub(super) fn schedule(graph: &Graph, workers: Workers, by: Scheduler) -> Schedu
             for &next in followers.of(strand as usize) {
                 missing[next as usize] -= 1;
                 if missing[next as usize] == 0 {
+                    list.arrival[next as usize] =
+                        Arrival::new(graph, &list.out, next as usize, workers.transfer_ns);
                     list.ready.insert(key(next));
                 }
             }
@@ -97,8 +102,9 @@ impl List<'_> {
 
     /// The free worker that is best for a strand, with its cost: DT/MISF counts what is to be transferred, the others when it starts.
     fn worker_for(&self, strand: usize, now: u64) -> Option<((u64, u64), usize)> {
-        let arrival = Arrival::new(self.graph, &self.out, strand, self.workers.transfer_ns);
+        let arrival = self.arrival[strand];
         let needs = self.graph.after(strand);
+        let needs = &needs[..needs.len().min(NEEDS)];
         // Workers that ran nothing that it needs are all the same: one of them is enough.
         let own = needs.iter().map(|&p| self.out.worker[p as usize] as usize);
         let mut candidates: Vec<usize> = own.filter(|w| self.free.contains(w)).collect();

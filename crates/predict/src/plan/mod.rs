@@ -114,6 +114,7 @@ pub fn schedule(graph: &Graph, workers: Workers, by: Scheduler, seed: u64) -> Sc
 }
 
 /// When a strand's input is there, on any worker.
+#[derive(Clone, Copy, Default)]
 struct Arrival {
     transfer_ns: u64,
     /// The latest end of a strand that it needs, and that one's worker; the latest of those of other workers.
