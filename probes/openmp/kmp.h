@@ -23,6 +23,17 @@ typedef struct {
 } ompt_tool;
 __attribute__((visibility("default"))) ompt_tool *ompt_start_tool(unsigned version, const char *runtime);
 
+enum ompt_dependence_kind {
+    OMPT_DEPENDENCE_IN = 1,
+    OMPT_DEPENDENCE_MUTEXINOUTSET = 4,
+    OMPT_DEPENDENCE_SOURCE = 5,
+    OMPT_DEPENDENCE_SINK = 6,
+    OMPT_DEPENDENCE_INOUTSET = 7
+};
+typedef struct {
+    ompt_data variable;
+    int kind;
+} ompt_dependence;
 enum ompt_callback {
     OMPT_PARALLEL_BEGIN = 3,
     OMPT_PARALLEL_END = 4,
@@ -32,6 +43,7 @@ enum ompt_callback {
     OMPT_TARGET = 8,
     OMPT_SYNC_REGION_WAIT = 16,
     OMPT_MUTEX_RELEASED = 17,
+    OMPT_DEPENDENCES = 18,
     OMPT_WORK = 20,
     OMPT_LOCK_INIT = 24,
     OMPT_MUTEX_ACQUIRE = 26,

@@ -388,6 +388,24 @@ static void task_create(ompt_data *parent, const void *frame, ompt_data *task, i
     openmp_emit2(openmp_place(place_of(place), tool.in_taskloop ? OPENMP_TASKLOOP : OPENMP_TASK), KASURI_EV_TASK_CREATE,
                  id, self->task, kasuri__stamp());
 }
+static enum openmp_depend how(int kind) {
+    return kind == OMPT_DEPENDENCE_IN              ? OPENMP_DEPEND_IN
+           : kind == OMPT_DEPENDENCE_MUTEXINOUTSET ? OPENMP_DEPEND_MUTEX
+           : kind == OMPT_DEPENDENCE_INOUTSET      ? OPENMP_DEPEND_SET
+                                                   : OPENMP_DEPEND_ALONE;
+}
+/* Before the task may start; the calling thread's task creates it. */
+static void dependences(ompt_data *task, const ompt_dependence *list, int n) {
+    if (!is_on() || !(task->value & IS_EXPLICIT))
+        return;
+    for (int alone = 1; alone >= 0; alone--)
+        for (int i = 0; i < n; i++) {
+            int kind = list[i].kind;
+            if (kind != OMPT_DEPENDENCE_SOURCE && kind != OMPT_DEPENDENCE_SINK &&
+                (how(kind) == OPENMP_DEPEND_ALONE) == alone)
+                openmp_depends(task->value & IDENTITY, list[i].variable.ptr, how(kind));
+        }
+}
 /* The thread goes from one task to another. A task that waits for others stays below them, so going back to it when one of
  * them is over is no event. An untied task runs in parts: at the end of one it is switched to what was below, and for the
  * next it is switched to, perhaps on another thread. */
@@ -451,6 +469,7 @@ static int initialize(ompt_lookup *lookup, int device, ompt_data *data) {
     CALL(OMPT_MUTEX_RELEASED, mutex_released);
     CALL(OMPT_NEST_LOCK, nest_lock);
     CALL(OMPT_TASK_CREATE, task_create);
+    CALL(OMPT_DEPENDENCES, dependences);
     CALL(OMPT_TASK_SCHEDULE, task_schedule);
     CALL(OMPT_TARGET, target);
     CALL(OMPT_CANCEL, cancel);

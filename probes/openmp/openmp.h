@@ -130,6 +130,13 @@ OPENMP_HIDDEN void openmp_close_share(struct openmp_thread *self);
 OPENMP_HIDDEN void openmp_begin_chunk(struct openmp_thread *self, const char *unit, uint64_t n);
 OPENMP_HIDDEN void openmp_end_chunk(struct openmp_thread *self);
 
+/* depend.c. How a task names an address: to read, to write alone (out, inout), as one of a set in any order, one at a time or
+ * not. openmp_depends() writes the dependences of `task`, which is being created by the calling thread's task; of an address
+ * that it names twice the way that comes first counts, so those that write alone come first. */
+enum openmp_depend { OPENMP_DEPEND_IN, OPENMP_DEPEND_ALONE, OPENMP_DEPEND_MUTEX, OPENMP_DEPEND_SET };
+OPENMP_HIDDEN void openmp_depends(uint64_t task, const void *address, enum openmp_depend how);
+OPENMP_HIDDEN void openmp_gomp_depends(uint64_t task, void **depend);
+
 /* Whether to record. The first call of a process attaches to the recorder. */
 static inline __attribute__((always_inline)) int openmp_on(void) {
     uint32_t gate = kasuri__gate_load();

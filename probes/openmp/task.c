@@ -11,7 +11,7 @@
  * head's first word takes it, and run_task() moves it. Of a taskloop's task, its first and last iteration: so has the head
  * of a taskloop two words for them, and the program's third word, which libgomp reads for reductions.
  *
- * Events: TASK_CREATE before the call, TASK_START and TASK_END around the body. libgomp's tasks stay on the thread that
+ * Events: TASK_CREATE before the call, with TASK_DEPENDS (depend.c), TASK_START and TASK_END around the body. libgomp's tasks stay on the thread that
  * began them. Those of a taskloop are made inside of libgomp: each is created where it starts; the call that makes them is a
  * slice. A wait for tasks is WAIT_BEGIN and WAIT_END of kind JOIN; tasks that the thread runs meanwhile lie inside.
  */
@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FLAG_DEPEND (1u << 3)  /* GOMP_TASK_FLAG_DEPEND */
 #define FLAG_DETACH (1u << 13) /* GOMP_TASK_FLAG_DETACH */
 /* Blocks up to this size are built on the stack; the compiler has built the original there, too. */
 #define ON_STACK 4096
@@ -114,6 +115,8 @@ void GOMP_task(gomp_fn *body, void *data, gomp_copy *copy, long size, long align
         memcpy((char *)h + offset, data, (uint64_t)size);
     openmp_emit2(openmp_place((uintptr_t)body + 1, OPENMP_TASK), KASURI_EV_TASK_CREATE, h->id, self->task,
                  kasuri__stamp());
+    if (depend && flags & FLAG_DEPEND)
+        openmp_gomp_depends(h->id, depend);
     REAL(GOMP_task)
     (run_task, h, copy ? copy_task : 0, (long)offset + size, (long)to, if_clause, flags, depend, priority, detach);
     free(allocated);

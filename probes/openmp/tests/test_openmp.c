@@ -133,7 +133,8 @@ static long recorded(const char *key) {
         const char *word;
         uint32_t kind;
     } words[] = {{"begin ", KASURI_EV_BEGIN},        {"instant ", KASURI_EV_INSTANT}, {"wait ", KASURI_EV_WAIT_BEGIN},
-                 {"create ", KASURI_EV_TASK_CREATE}, {"start", KASURI_EV_TASK_START}, {"end", KASURI_EV_TASK_END}};
+                 {"create ", KASURI_EV_TASK_CREATE}, {"start", KASURI_EV_TASK_START}, {"end", KASURI_EV_TASK_END},
+                 {"depends", KASURI_EV_TASK_DEPENDS}};
     long sum = 0;
     if (!strcmp(key, "holds"))
         return count(KASURI_EV_LOCK_TAKEN, "") + count(KASURI_EV_LOCK_ACQUIRED, "");

@@ -323,7 +323,7 @@ static long fib(int n) {
 static void tasks(void) {
     static long table[64];
     char big[20000];
-    long f = 0, sum = 0, chain = 0, reduced = 0, loop = 0;
+    long f = 0, sum = 0, chain = 0, reduced = 0, loop = 0, few = 0;
     memset(big, 1, sizeof big);
 #pragma omp parallel num_threads(4)
     {
@@ -358,6 +358,23 @@ static void tasks(void) {
                     add(&n_tasks, 1);
                 }
             }
+#pragma omp taskgroup
+            {
+#pragma omp task depend(out : few)
+                add(&n_tasks, 1);
+                for (int i = 0; i < 3; i++) {
+#pragma omp task depend(in : few)
+                    add(&n_tasks, 1);
+                }
+#pragma omp task depend(in : few) depend(inout : few)
+                add(&n_tasks, 1);
+                for (int i = 0; i < 2; i++) {
+#pragma omp task depend(mutexinoutset : few)
+                    add(&n_tasks, 1);
+                }
+#pragma omp task depend(in : few)
+                add(&n_tasks, 1);
+            }
 #pragma omp taskwait depend(in : chain)
 #pragma omp taskyield
 #pragma omp taskgroup task_reduction(+ : reduced)
@@ -390,8 +407,11 @@ static void tasks(void) {
     }
     for (int i = 0; i < 64; i++)
         sum += table[i];
-    printf("%ld %ld %ld %ld %ld\n", f, sum, chain, reduced, loop);
+    printf("%ld %ld %ld %ld %ld %ld\n", f, sum, chain, reduced, loop, few);
     expect(n_tasks, "create task");
+    /* chain: each reader on its writer, each writer but the first on the reader before it. few: 3 readers on a writer, a
+     * writer on them, 2 mutexinoutset on it, a reader on these; the two addresses of one task are one. */
+    expect(50 + 49 + 3 + 3 + 2 + 2, "depends");
     expect(10 + 8 + 4, "create taskloop");
     expect(n_tasks + 22, "start");
     expect(n_tasks + 22, "end");
