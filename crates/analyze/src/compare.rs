@@ -4,6 +4,9 @@
 //! imbalance. Measures of different runs are matched by name and kind; a run that lacks one counts as 0, so a region that
 //! appears or goes away is a change too. All measures are then tested together by permuting the runs (`permute`), which bounds
 //! the chance of any false finding in the whole table, however many rows it has.
+//!
+//! Functions behind a class are many and vary much, so in that table they would hide all else. They are tested among themselves, and count only where
+//! their class changed by more than noise: a function's p is at least its class's.
 use crate::Summary;
 use crate::permute::{self, Measure};
 use serde::Serialize;
@@ -36,6 +39,9 @@ pub struct Comparison {
     pub regions: Vec<Change>,
     /// Cost of load imbalance by annotation, largest change first.
     pub imbalance: Vec<Change>,
+    /// Functions behind the classes of the account, by class (`kind`), largest change first. Of classes that changed by more than noise; with too few runs, of
+    /// those that differ most. Empty unless all runs have samples of call paths.
+    pub functions: Vec<Change>,
 }
 
 /// The runs of one side.
@@ -58,7 +64,7 @@ pub struct Side {
 pub struct Change {
     /// The measure.
     pub name: String,
-    /// Annotations: the kind of slice. Imbalance: how instances were separated. Else empty.
+    /// Annotations: the kind of slice. Imbalance: how instances were separated. Functions: the class. Else empty.
     pub kind: String,
     /// `ns`, `count` or `ratio`.
     pub unit: &'static str,
@@ -102,6 +108,7 @@ enum Group {
     Account,
     Region,
     Imbalance,
+    Function,
 }
 
 /// Chance must get as far in at most this share of the ways, or a change is noise.
@@ -109,7 +116,7 @@ const SIGNIFICANT: f64 = 0.05;
 
 /// Compares runs `before` with runs `after`. Either may be empty: then its means are 0.
 pub fn compare(before: &[Summary], after: &[Summary]) -> Comparison {
-    let (rows, measures) = measures(before, after);
+    let (rows, measures) = measures(before, after, values);
     let p_values = permute::p_values(&measures);
     let mut out = Comparison {
         schema: COMPARE_SCHEMA,
@@ -119,24 +126,14 @@ pub fn compare(before: &[Summary], after: &[Summary]) -> Comparison {
         ..Comparison::default()
     };
     for (ix, (row, measure)) in rows.into_iter().zip(&measures).enumerate() {
-        let (b, a) = (sample(&measure.before), sample(&measure.after));
-        let p_value = p_values.as_ref().map(|p| p[ix]);
-        let change = Change {
-            name: row.name,
-            kind: row.kind,
-            unit: row.unit,
-            before: b,
-            after: a,
-            difference: a.mean - b.mean,
-            ratio: (b.mean != 0.0).then(|| a.mean / b.mean),
-            p_value,
-            changed: p_value.map(|p| p <= SIGNIFICANT),
-        };
-        match row.group {
+        let group = row.group;
+        let change = change(row, measure, p_values.as_ref().map(|p| p[ix]));
+        match group {
             Group::Total => out.totals.push(change),
             Group::Account => out.account.push(change),
             Group::Region => out.regions.push(change),
             Group::Imbalance => out.imbalance.push(change),
+            Group::Function => {}
         }
     }
     for list in [&mut out.regions, &mut out.imbalance] {
@@ -145,6 +142,7 @@ pub fn compare(before: &[Summary], after: &[Summary]) -> Comparison {
                 .then_with(|| (&a.name, &a.kind).cmp(&(&b.name, &b.kind)))
         });
     }
+    out.functions = functions(before, after, &out.account);
     let wall =
         |side: &[Summary]| side.iter().map(|s| s.wall_ns as f64).sum::<f64>() / side.len() as f64;
     let speed_up = wall(before) / wall(after);
@@ -155,6 +153,125 @@ pub fn compare(before: &[Summary], after: &[Summary]) -> Comparison {
         Some(true) if speed_up > 1.0 => "faster",
         Some(true) => "slower",
     };
+    out
+}
+
+fn change(row: Value, measure: &Measure, p_value: Option<f64>) -> Change {
+    let (before, after) = (sample(&measure.before), sample(&measure.after));
+    Change {
+        name: row.name,
+        kind: row.kind,
+        unit: row.unit,
+        before,
+        after,
+        difference: after.mean - before.mean,
+        ratio: (before.mean != 0.0).then(|| after.mean / before.mean),
+        p_value,
+        changed: p_value.map(|p| p <= SIGNIFICANT),
+    }
+}
+
+/// Functions with less of a class's time, over all runs, are not compared.
+const LEAST_SHARE: f64 = 0.01;
+/// Classes whose functions are shown where it is not known which changed.
+const CLASSES_SHOWN: usize = 3;
+
+/// The functions behind the classes that changed.
+fn functions(before: &[Summary], after: &[Summary], account: &[Change]) -> Vec<Change> {
+    let mut runs = before.iter().chain(after);
+    if !runs.all(|run| run.call_paths.is_some()) {
+        return Vec::new();
+    }
+    let (rows, measures) = measures(before, after, function_values);
+    let total = |measure: &Measure| measure.before.iter().chain(&measure.after).sum::<f64>();
+    // What is left out is chosen by all runs together, whichever side they are on: the test stays exact.
+    let mut of_class: HashMap<String, f64> = HashMap::new();
+    for (row, measure) in rows.iter().zip(&measures) {
+        *of_class.entry(row.kind.clone()).or_default() += total(measure);
+    }
+    let is_large =
+        |(row, measure): &(Value, Measure)| total(measure) >= LEAST_SHARE * of_class[&row.kind];
+    let (rows, measures): (Vec<Value>, Vec<Measure>) =
+        rows.into_iter().zip(measures).filter(is_large).unzip();
+    let p_values = permute::p_values(&measures);
+    let shown = classes_shown(account);
+    let mut out = Vec::new();
+    for (ix, (row, measure)) in rows.into_iter().zip(&measures).enumerate() {
+        let class = account.iter().find(|class| class.name == row.kind);
+        let of_class = class.and_then(|class| class.p_value);
+        let p_value = p_values.as_ref().map(|p| p[ix]).zip(of_class);
+        if shown.contains(&row.kind) {
+            out.push(change(
+                row,
+                measure,
+                p_value.map(|(own, class)| own.max(class)),
+            ));
+        }
+    }
+    let place = |change: &Change| shown.iter().position(|class| *class == change.kind);
+    out.sort_by(|a, b| {
+        (place(a).cmp(&place(b)))
+            .then(b.difference.abs().total_cmp(&a.difference.abs()))
+            .then_with(|| a.name.cmp(&b.name))
+    });
+    out
+}
+
+/// Classes that changed by more than noise, the largest change first; with too few runs those that differ most.
+fn classes_shown(account: &[Change]) -> Vec<String> {
+    let mut classes: Vec<&Change> = (account.iter())
+        .filter(|class| class.changed.unwrap_or(class.difference != 0.0))
+        .collect();
+    classes.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
+    let n = match account.iter().any(|class| class.changed.is_some()) {
+        true => classes.len(),
+        false => CLASSES_SHOWN.min(classes.len()),
+    };
+    classes[..n]
+        .iter()
+        .map(|class| class.name.clone())
+        .collect()
+}
+
+/// Time of a run by class and innermost function; the classes are whole.
+fn function_values(s: &Summary) -> Vec<Value> {
+    let mut out = Vec::new();
+    let mut put = |name: String, class: &str, ns: i64| {
+        out.push(Value {
+            group: Group::Function,
+            name,
+            kind: class.to_owned(),
+            unit: "ns",
+            value: ns as f64,
+        });
+    };
+    for class in s.call_paths.iter().flat_map(|paths| &paths.classes) {
+        for path in &class.paths.paths {
+            let name =
+                path.frames
+                    .first()
+                    .map_or(String::new(), |frame| match frame.function.as_str() {
+                        "" => format!("[{}]", frame.module.trim_matches(['[', ']'])),
+                        function => function.to_owned(),
+                    });
+            put(name, class.class, path.ns);
+        }
+        put(
+            "[other functions]".to_owned(),
+            class.class,
+            class.paths.other_ns,
+        );
+        put(
+            "[without a sample]".to_owned(),
+            class.class,
+            class.paths.unsampled_ns,
+        );
+        put(
+            "[no code to sample]".to_owned(),
+            class.class,
+            class.paths.without_code_ns,
+        );
+    }
     out
 }
 
@@ -180,7 +297,11 @@ fn sample(values: &[f64]) -> Sample {
 }
 
 /// Each measure that any run has, in order of first appearance, with the values of all runs.
-fn measures(before: &[Summary], after: &[Summary]) -> (Vec<Value>, Vec<Measure>) {
+fn measures(
+    before: &[Summary],
+    after: &[Summary],
+    values: impl Fn(&Summary) -> Vec<Value>,
+) -> (Vec<Value>, Vec<Measure>) {
     let mut rows: Vec<Value> = Vec::new();
     let mut measures: Vec<Measure> = Vec::new();
     let mut at: HashMap<(Group, String, String), usize> = HashMap::new();
@@ -324,6 +445,98 @@ mod tests {
         );
         assert_eq!(c.speed_up, Some(1002.0 / 802.0));
         assert_eq!(c.verdict, "faster");
+    }
+
+    /// A run whose work is done by these functions, all in call paths.
+    fn run_with(functions: &[(&str, i64)]) -> Summary {
+        use crate::account::{AccountSummary, ClassSum};
+        use crate::call_paths::{CallPathSummary, ClassPaths, HotPath, PathFrame, PathShares};
+        let work: i64 = functions.iter().map(|f| f.1).sum();
+        let path = |&(name, ns): &(&str, i64)| HotPath {
+            ns,
+            frames: vec![PathFrame {
+                function: name.into(),
+                ..PathFrame::default()
+            }],
+            ..HotPath::default()
+        };
+        let class = |class, ns, functions: &[(&str, i64)]| ClassPaths {
+            class,
+            ns,
+            paths: PathShares {
+                paths: functions.iter().map(path).collect(),
+                ..PathShares::default()
+            },
+            ..ClassPaths::default()
+        };
+        let sum = |class, ns| ClassSum {
+            class,
+            ns,
+            ..ClassSum::default()
+        };
+        Summary {
+            wall_ns: work,
+            account: AccountSummary {
+                classes: vec![sum("work", work), sum("io_wait", 100)],
+                ..AccountSummary::default()
+            },
+            call_paths: Some(CallPathSummary {
+                classes: vec![
+                    class("work", work, functions),
+                    class("io_wait", 100, &[("read", 100)]),
+                ],
+                ..CallPathSummary::default()
+            }),
+            ..Summary::default()
+        }
+    }
+
+    fn rows(c: &Comparison) -> Vec<(&str, &str, f64, Option<bool>)> {
+        let rows = c.functions.iter();
+        rows.map(|r| (r.kind.as_str(), r.name.as_str(), r.difference, r.changed))
+            .collect()
+    }
+
+    #[test]
+    fn functions_are_told_of_classes_that_changed() {
+        let side = |hot: i64| -> Vec<Summary> {
+            (0..5)
+                .map(|i| run_with(&[("hot", hot + i), ("same", 500 + 10 * i), ("tiny", 1)]))
+                .collect()
+        };
+        let c = compare(&side(1000), &side(300));
+        assert_eq!(
+            rows(&c),
+            [
+                ("work", "hot", -700.0, Some(true)),
+                ("work", "same", 0.0, Some(false))
+            ]
+        );
+        // What changed in none but one of them has no claim: nor have its functions.
+        let c = compare(&side(1000), &side(1000));
+        assert_eq!(rows(&c), []);
+        // One run each: differences of the class that differs most, and no claim.
+        let c = compare(&side(1000)[..1], &side(300)[..1]);
+        assert_eq!(
+            rows(&c),
+            [("work", "hot", -700.0, None), ("work", "same", 0.0, None)]
+        );
+    }
+
+    #[test]
+    fn a_function_has_no_claim_that_its_class_has_not() {
+        // Work moves from one function to another; the class stays.
+        let side = |a: i64, b: i64| -> Vec<Summary> {
+            (0..5)
+                .map(|i| run_with(&[("a", a + i), ("b", b - i)]))
+                .collect()
+        };
+        let c = compare(&side(600, 400), &side(400, 600));
+        assert_eq!(rows(&c), []);
+        // A run without samples: nothing is said of functions.
+        let mut after = side(100, 400);
+        after[0].call_paths = None;
+        assert_eq!(rows(&compare(&side(600, 400), &after)), []);
     }
 
     #[test]

@@ -30,6 +30,11 @@ pub fn render_comparison(comparison: &Comparison, layout: &Layout) -> String {
         &comparison.imbalance,
         Some("BY"),
     );
+    let note = match comparison.can_tell {
+        true => "of the classes that changed, largest change first",
+        false => "of the classes that differ most, largest difference first",
+    };
+    page.changes("functions", note, &comparison.functions, Some("CLASS"));
     page.text
 }
 
@@ -85,7 +90,10 @@ impl Page<'_> {
         };
         for c in &found[..shown] {
             grid.row([
-                c.name.clone(),
+                match kind == Some("CLASS") {
+                    true => super::short_name(&c.name),
+                    false => c.name.clone(),
+                },
                 c.kind.replace('_', " "),
                 value(c, c.before.mean),
                 spread(c.before.min, c.before.max, c.before.mean),
