@@ -643,6 +643,20 @@ fn stat_names_the_thread_of_a_chain_as_elsewhere_on_its_page() {
     );
 }
 
+/// What the one thread of a serial phase ran stands above its waits, and is not told again by function.
+#[test]
+fn stat_does_not_repeat_what_the_one_thread_ran() {
+    let ran = |name: &str, ns| node(1, "ran", "main", ns, &[function(name, "/src/m.c", 3)]);
+    let nodes = vec![
+        node(0, "waited", "pool", 400_000_000, &[]),
+        ran("assemble", 280_000_000),
+        ran("smooth", 120_000_000),
+    ];
+    let page = page(&with_chains("low_parallelism", 0, nodes), 80);
+    lines_with(&page, &["<- main ran, as above"]);
+    assert_eq!(page.matches("as above").count(), 1, "{page}");
+}
+
 #[test]
 fn stat_says_who_probably_held_a_lock_and_who_chose_to_sleep() {
     let lock = [

@@ -122,11 +122,7 @@ fn cause_text(cause: &CauseSummary, names: &ThreadNames<'_>, with_place: bool) -
         (Class::ExternalWait, "chosen") if name.is_empty() => "sleep that it asked for".into(),
         (Class::ExternalWait, "chosen") => format!("sleep that {} asks for", short_name(name)),
         (Class::ExternalWait, "interrupt") if name.is_empty() => {
-            // The room of a cause on a narrow screen.
-            match with_place {
-                true => "sleep ended by a timer, a device, the network or a timeout".into(),
-                false => "sleep ended by a timer, a device, the network".into(),
-            }
+            "sleep ended by a timer, a device, the network".into()
         }
         (Class::ExternalWait, "stopped") => "being stopped by a signal or a debugger".into(),
         (Class::ExternalWait, "endless") => "waits that did not end in this recording".into(),

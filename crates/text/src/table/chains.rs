@@ -95,14 +95,32 @@ impl Lines<'_> {
             .collect()
     }
 
+    /// The same with their times. Where the lines above say what a thread ran, all that it ran is one.
+    fn causes(&self, at: usize) -> Vec<(usize, i64)> {
+        let mut causes: Vec<(usize, i64)> = Vec::new();
+        for row in self.children(at) {
+            let node = &self.nodes[row];
+            let is_same = |other: &ChainNode| {
+                let both_ran = (node.did, other.did) == ("ran", "ran");
+                self.is_serial && both_ran && node.thread == other.thread
+            };
+            match causes
+                .iter_mut()
+                .find(|(row, _)| is_same(&self.nodes[*row]))
+            {
+                Some((_, ns)) => *ns += node.ns,
+                None => causes.push((row, node.ns)),
+            }
+        }
+        causes
+    }
+
     /// What the wait at `at` waited for, `indent` columns to the right.
     fn behind(&mut self, at: usize, indent: usize) {
         let wait = &self.nodes[at];
         let least = (WORTH_A_BRANCH * wait.ns as f64) as i64;
-        let children = self.children(at);
-        let mut shown: Vec<usize> = (children.iter().copied())
-            .filter(|&row| self.nodes[row].ns >= least.max(1))
-            .collect();
+        let mut shown = self.causes(at);
+        shown.retain(|&(_, ns)| ns >= least.max(1));
         if self.left == 0 && !shown.is_empty() {
             // The last line says that there is more.
             if let Some(line) = self.lines.last_mut() {
@@ -113,16 +131,16 @@ impl Lines<'_> {
         shown.truncate(self.left);
         let is_split = shown
             .iter()
-            .any(|&row| (self.nodes[row].ns as f64) < 0.995 * wait.ns as f64);
+            .any(|&(_, ns)| (ns as f64) < 0.995 * wait.ns as f64);
         let is_branching = shown.len() > 1;
-        for row in shown {
+        for (row, ns) in shown {
             if self.left == 0 {
                 return;
             }
             self.left -= 1;
             let node = &self.nodes[row];
             let share = match is_split {
-                true => format!("{} ", percent(node.ns as f64 / self.class_ns.max(1) as f64)),
+                true => format!("{} ", percent(ns as f64 / self.class_ns.max(1) as f64)),
                 false => String::new(),
             };
             let begin = format!("{:indent$}<- {share}", "");
