@@ -4,7 +4,7 @@
 // can be joined in a frame, a thread's levels say what filled most of a pixel, and of nested ones the innermost that was not mostly filled by others.
 import { Kind, SliceKind } from "../data/index";
 import { groupBy } from "../data/group";
-import { itemsBetween, unitsBetween } from "../data/query";
+import { itemsBetween, overlap, unitsBetween } from "../data/query";
 import type { Unit } from "../data/columns";
 import type { Line, Recording } from "../data/recording";
 import { encodeNamed, kindOf } from "../data/value";
@@ -12,7 +12,9 @@ import { abgr, DIMMED, paintLine, type Span, type Style } from "./lines";
 import { Inks, isWait, type Rgb } from "./palette";
 
 /** Items that are joined one by one in a frame. */
-const MOST_JOINED = 150_000;
+const MOST_JOINED = 50_000;
+/** Items of the units that these are in: half of what is kept decoded. */
+const MOST_DECODED = 2_000_000;
 
 /** A number as a colour, and the number that a painted pixel has: what was painted with {@link NUMBERS} is read back exactly up to 2^24. */
 export const NUMBERS = new Inks((value) => value, 1 << 16);
@@ -93,20 +95,25 @@ export class NameRows {
     const { last } = this;
     // A pointer that moves over the chart asks for many frames of one view.
     if (last?.complete && last.span.t0 === span.t0 && last.span.t1 === span.t1 && last.span.width === span.width) return last;
-    this.last = new NameFrame(this.recording, this.slices, span, this.numbers, this.values, this.inView(span) > MOST_JOINED);
+    this.last = new NameFrame(this.recording, this.slices, span, this.numbers, this.values, !this.canJoin(span));
     return this.last;
   }
 
-  /** Items of the units in view. */
-  private inView({ t0, t1 }: Span): number {
-    let n = 0;
+  /** Whether few enough items are in view, by the times of their units, and few enough have to be decoded for that. */
+  private canJoin({ t0, t1 }: Span): boolean {
+    let inView = 0;
+    let decoded = 0;
     for (const of of [this.cpus, ...this.slices.values()]) {
       for (const line of of) {
         const [first, last] = unitsBetween(line, t0, t1);
-        n += line.base[last]! - line.base[first]!;
+        decoded += line.base[last]! - line.base[first]!;
+        for (let u = first; u < last; u++) {
+          const [from, to] = [line.from[u]!, line.to[u]!];
+          inView += (line.base[u + 1]! - line.base[u]!) * (to > from ? overlap(from, to, t0, t1) / (to - from) : 1);
+        }
       }
     }
-    return n;
+    return inView <= MOST_JOINED && decoded <= MOST_DECODED;
   }
 }
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import type { Unit } from "../../src/data/columns";
 import { SliceKind } from "../../src/data/index";
 import { encodeNamed } from "../../src/data/value";
-import { colourByName, innermost, NameFrame, numberOf, NUMBERS, type Flat } from "../../src/draw/name-rows";
+import { colourByName, innermost, NameFrame, NameRows, numberOf, NUMBERS, type Flat } from "../../src/draw/name-rows";
 import { Inks } from "../../src/draw/palette";
 import type { Line, Recording } from "../../src/data/recording";
 import { Kind } from "../../src/data/index";
@@ -83,4 +83,16 @@ void test("colours: runs of one annotation, threads without one in their colour,
   const runs = colourByName(body, keys, (value) => (value === step ? 0x0000aa : 0xbb0000), (thread) => 0x100 * thread, (value) => value === solve);
   assert.deepEqual(runs, [{ x0: 0, x1: 2, value: step }, { x0: 2, x1: 3, value: solve }]);
   assert.deepEqual([...body], [0xffaa0000, 0xffaa0000, 0x1c0000bb, 0, 0xff000700]);
+});
+
+void test("items are joined where few are in view, though their units hold many more", () => {
+  const n = 100_000;
+  const { recording, cpu, slices } = made([[0, 10 * n, 1]], [[Array.from({ length: n }, (_, i): Item => [10 * i, 10 * i + 5, i % 2 === 0 ? step : barrier])]]);
+  const lines = [cpu, ...slices.get(0)!];
+  const rows = new NameRows({ ...recording, lines, index: { names: [{ name: 1, kind: SliceKind.Work }, { name: 4, kind: SliceKind.Barrier }], strings: Array<string>(9).fill("") } } as unknown as Recording);
+  const keys = (t0: number, t1: number): number[] => [...rows.frame({ t0, t1, width: 4, length: 10 * n }).keys(cpu)];
+  // A wait has a name only where items are joined.
+  assert.deepEqual(keys(0, 20), [step + 1, -1, barrier + 1, -1]);
+  // All of it is not joined: 100,000 slices.
+  assert(keys(0, 10 * n).every((key) => key === step + 1 || key === -1));
 });
