@@ -21,6 +21,7 @@
 //!
 //! `rounds` then says whether it is always the same thread, and how the imbalance is distributed over the instances.
 use crate::Imbalance;
+use crate::account::is_dock_name;
 use crate::cut::Cut;
 use crate::quick_map::QuickMap;
 use crate::rounds::{self, Round};
@@ -207,9 +208,17 @@ fn scan(cut: &Cut<'_>, thread: ThreadIx, of: &mut OfProcess) {
         match kind {
             // No one assigned the task to this thread rather than to another: it went where a worker was free.
             SliceKind::TaskRun => {}
+            // A worker comes from its team's dock: what it did there is of no region.
+            SliceKind::Work if is_dock_name(cut.trace.strings.get(s.name[row])) => {
+                region.begin_again_at(end)
+            }
             SliceKind::Work if is_runtime(cut, s.name[row]) => {}
             SliceKind::Work => {
                 let name = s.name[row];
+                // A team's region begins here for its master, too: what was before ran without the team.
+                if cut.trace.strings.get(name).starts_with("parallel ") {
+                    region.begin_again_at(start);
+                }
                 let (until, at) = covered.entry(name).or_insert_with(|| {
                     works.push((name, Work::of(thread)));
                     (Time::MIN, works.len() - 1)
@@ -263,6 +272,13 @@ impl Region {
             waited_ns: 0,
             waited_until: time,
         };
+    }
+
+    /// The same where a region has begun: it begins no earlier than this.
+    fn begin_again_at(&mut self, time: Time) {
+        if self.start.is_some() {
+            self.begin_at(time);
+        }
     }
 
     /// Another wait inside it; those inside a wait count once.

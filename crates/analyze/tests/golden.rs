@@ -723,3 +723,56 @@ fn imbalance_tells_a_static_split_from_a_changing_one() {
         "unknown"
     );
 }
+
+#[test]
+fn a_region_of_openmp_begins_with_its_team() {
+    // Between two regions 10 runs alone, 300..500, and 11 spins in its dock. In the second region, 500 on, they work 300 and 200 ns.
+    let mut strings = Strings::default();
+    let names = ["parallel main:9", "barrier of parallel main:9", "omp: idle"];
+    let [work, sync, idle] = names.map(|name| strings.intern(name));
+    let stream = |tid, end: i64, is_worker: bool| {
+        let mut events = vec![(0, 1, work), (200, 2, work), (200, 5, sync), (300, 6, sync)];
+        if is_worker {
+            events.extend([(300, 1, idle), (500, 2, idle)]);
+        }
+        events.extend([
+            (500, 1, work),
+            (end, 2, work),
+            (end, 5, sync),
+            (800, 6, sync),
+        ]);
+        let event = |(ns, kind, name): (i64, u8, StrIx)| Annotation {
+            time: Time(ns),
+            kind,
+            aux: u16::from(name == sync),
+            name,
+            a: if name == sync { 0xb } else { 0 },
+            b: 0,
+        };
+        AnnotationVec {
+            pid: 10,
+            tid,
+            events: events.into_iter().map(event).collect(),
+            at: 0,
+        }
+    };
+    let setup = Setup {
+        span: Time(0)..Time(1000),
+        ..Setup::default()
+    };
+    let mut trace = Input {
+        setup,
+        strings,
+        cpus: Vec::new(),
+        streams: vec![stream(10, 800, false), stream(11, 700, true)],
+    }
+    .build()
+    .unwrap();
+    trace.info.kernel_source = "none".into();
+    let s = summary(&trace, &Options::default());
+    let region = s.imbalance.iter().find(|i| i.by == "region").unwrap();
+    assert_eq!(
+        (region.instances, region.max_busy_ns, region.mean_busy_ns),
+        (1, 300, 250.0)
+    );
+}

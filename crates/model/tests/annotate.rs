@@ -844,3 +844,40 @@ fn pythons_condition_is_the_gil() {
     let trace = timed_waits("_PyRuntimeless", &turns);
     assert_eq!(waits(&trace), [(10, 30, Cond, "take")]);
 }
+
+/// Two threads wait twice at a barrier (object 7). The second wait of thread 2 begins at 50; thread 1 comes at 60, and goes on
+/// at 61: so did thread 2, which wrote nothing. A wait at another barrier (8) that nobody leaves lasts to the end, and so does
+/// one after which no other thread went on (9).
+#[test]
+fn a_barrier_lets_go_a_thread_that_does_not_say_so() {
+    const BARRIER: u16 = 1;
+    let mut p = Program::default();
+    p.stream(1);
+    for (from, to) in [(10, 21), (60, 61)] {
+        p.put(from, Kind::WaitBegin, "", BARRIER, 7, 0);
+        p.put(to, Kind::WaitEnd, "", BARRIER, 7, 0);
+    }
+    p.put(70, Kind::WaitBegin, "", BARRIER, 9, 0);
+    p.put(80, Kind::WaitEnd, "", BARRIER, 9, 0);
+    p.stream(2);
+    p.put(20, Kind::WaitBegin, "", BARRIER, 7, 0);
+    p.put(22, Kind::WaitEnd, "", BARRIER, 7, 0);
+    p.put(50, Kind::WaitBegin, "", BARRIER, 7, 0);
+    p.stream(3).put(40, Kind::WaitBegin, "", BARRIER, 8, 0);
+    p.stream(4).put(90, Kind::WaitBegin, "", BARRIER, 9, 0);
+    let trace = p.load();
+    let unseen = open::END_UNSEEN;
+    let name = "barrier";
+    assert_eq!(
+        slices(&trace),
+        [
+            (1, name, 10, 21, 0, 0),
+            (1, name, 60, 61, 0, 0),
+            (1, name, 70, 80, 0, 0),
+            (2, name, 20, 22, 0, 0),
+            (2, name, 50, 61, 0, unseen),
+            (3, name, 40, 1000, 0, unseen),
+            (4, name, 90, 1000, 0, unseen),
+        ]
+    );
+}

@@ -31,7 +31,7 @@ pub use rows::{AccountSummary, CauseSummary, CpuAccount, ThreadAccount};
 pub use segments::Segments;
 
 pub(crate) use rows::summarise;
-pub(crate) use sweep::{OnStretch, Stretch};
+pub(crate) use sweep::{OnStretch, Stretch, is_dock_name};
 
 use crate::call_paths::{Cover, Sampled};
 use kasuri_model::{Time, Trace};

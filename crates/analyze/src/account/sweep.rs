@@ -198,6 +198,12 @@ pub(crate) fn is_runtime_name(name: &str) -> bool {
     name.starts_with("ito:") || name.starts_with("omp:")
 }
 
+/// Whether a slice of this name is a worker's time between two regions of OpenMP (probes/openmp). What it does there on a CPU is
+/// to look for the next one.
+pub(crate) fn is_dock_name(name: &str) -> bool {
+    name == "omp: idle"
+}
+
 impl<'t> Sweep<'t> {
     pub fn new(trace: &'t Trace, from: Time, to: Time, sampled: Sampled) -> Sweep<'t> {
         let is_target: Vec<bool> = trace

@@ -221,3 +221,20 @@ fn a_runtimes_own_time_is_no_work_and_its_idle_workers_lack_parallelism() {
     );
     assert_eq!(notes, [("serial_phase", 1000)]);
 }
+
+/// Between two regions a worker of OpenMP looks for the next one; what it does on a CPU there is no work. While another thread
+/// works that is nothing but spinning; a task that it runs meanwhile is work.
+#[test]
+fn a_worker_of_openmp_spins_between_regions() {
+    let mut s = Story::new(2);
+    s.switch(0, 999, 10, Preempted, 10);
+    s.switch(1, 999, 11, Preempted, 11);
+    s.note(11, 100, BEGIN, 0, "omp: idle", 0);
+    s.slice(11, 200, 250, "task");
+    s.note(11, 400, END, 0, "omp: idle", 0);
+    let a = account(&s.load(1000));
+    let all = nonzero(&a.cpu_sums(1, a.from, a.to));
+    assert!(all.contains(&(Class::Spinning, 250)), "{all:?}");
+    let all = nonzero(&a.cpu_sums(0, a.from, a.to));
+    assert!(all.iter().all(|(class, _)| *class != Class::Spinning));
+}

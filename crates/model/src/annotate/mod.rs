@@ -8,10 +8,12 @@
 //! |---|---|
 //! | `slicer` | one thread's events -> its slices, instants and arguments |
 //! | `tidy` | levels of critical sections, ends without a beginning, order of rows |
+//! | `barriers` | waits at barriers whose end was not written |
 //! | `open` | slices that are open, and default names |
 //! | `shared` | what the threads of a process share: tasks, counters, flows |
 //! | `edges` | dependences and further joins of tasks, once all tasks of a process are known |
 //! | `locks` | what the lock probe reports besides slices |
+mod barriers;
 mod edges;
 mod locks;
 mod open;
@@ -123,6 +125,7 @@ pub(crate) fn annotate<S: AnnotationEvents>(
         });
     }
     sort_args(&mut out);
+    barriers::end_unseen(&trace.threads, &mut out.slices);
     out.locks.publish(trace, &mut out.slices, names);
     trace.slices = out.slices;
     trace.args = out.args;

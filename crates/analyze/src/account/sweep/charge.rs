@@ -251,7 +251,12 @@ impl Sweep<'_> {
         *reason = Reason::of(place.class, Note::None);
         reason.cause.on_cpu = true;
         (reason.cause.name, reason.cause.code) = (place.name, place.code);
-        if place.class == Class::Spinning && self.sole.is_some() {
+        self.while_one_works(reason);
+    }
+
+    /// Spinning while one thread works and nothing else can run is that thread's serial phase.
+    fn while_one_works(&self, reason: &mut Reason) {
+        if reason.cause.class == Class::Spinning && self.sole.is_some() {
             reason.cause.note = Note::SerialPhase;
             (reason.cause.name, reason.cause.code) = (StrIx::NONE, StrIx::NONE);
             (reason.cause.thread, reason.runner) = (self.sole, self.sole);
@@ -264,6 +269,7 @@ impl Sweep<'_> {
             SliceKind::LockWait => Class::LockWait,
             SliceKind::Barrier | SliceKind::Join => Class::LoadImbalance,
             SliceKind::Io => Class::IoWait,
+            _ if self.is_dock(row) => Class::Spinning,
             _ if self.is_idle_worker(row) => Class::TaskRuntime,
             SliceKind::Cond | SliceKind::OtherWait => Class::WaitingForOwnThreads,
             SliceKind::Work | SliceKind::TaskRun | SliceKind::LockHold => {
@@ -278,5 +284,6 @@ impl Sweep<'_> {
         if class == Class::LoadImbalance {
             self.at_barrier(reason, row);
         }
+        self.while_one_works(reason);
     }
 }

@@ -4,7 +4,9 @@
 //! annotation or the wake-up at its end tells ([`Sweep::reason_of_wait`]); that one runs, is ready, or is blocked itself, and then the
 //! question is asked of it, at most [`MAX_CHAIN`] times. The recording is complete, so the end of a wait is looked up in the
 //! thread's later states. A wait that no thread of the program ends is I/O or an external wait.
-use super::{Activity, DYING_NS, MAX_CHAIN, Occupant, Reason, Sweep, Wake, is_runtime_name};
+use super::{
+    Activity, DYING_NS, MAX_CHAIN, Occupant, Reason, Sweep, Wake, is_dock_name, is_runtime_name,
+};
 use crate::account::class::{Class, Note};
 use crate::account::track::NONE;
 use crate::wakers::waker;
@@ -261,6 +263,11 @@ impl Sweep<'_> {
     /// Whether the wait is a task runtime's, for something to run.
     pub(super) fn is_idle_worker(&self, row: u32) -> bool {
         is_runtime_name(self.trace.strings.get(self.trace.slices.name[row as usize]))
+    }
+
+    /// Whether it is the dock of an OpenMP worker.
+    pub(super) fn is_dock(&self, row: u32) -> bool {
+        is_dock_name(self.trace.strings.get(self.trace.slices.name[row as usize]))
     }
 
     pub(super) fn named(&self, class: Class, row: u32) -> Reason {
