@@ -8,7 +8,7 @@ use std::rc::Rc;
 const TEXT_MAX: u64 = 1024;
 /// Most bytes of the instructions of one function, and of the table of its lines; larger ones have names and no lines.
 const INSTRUCTIONS_MAX: u64 = 4 << 20;
-const LINES_MAX: u64 = 128 << 10;
+const LINES_MAX: u64 = 32 << 10;
 
 /// The addresses of the types that objects say they have.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 const PAGE: usize = 4096;
-/// Most pages that are read of one process in a drain: 8 MiB.
-const PAGES_MAX: usize = 2048;
+/// Most pages that are read of one process in a drain: 2 MiB.
+const PAGES_MAX: usize = 512;
 /// Most bytes of one piece.
 const PIECE_MAX: usize = 256 << 10;
 

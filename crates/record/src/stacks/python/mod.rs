@@ -29,14 +29,15 @@ mod process;
 
 use code::{Code, Types};
 use kasuri_format::call_paths::{Call, Frame, Module, ModuleKind, NONE};
-use kasuri_unwind::{Cpu, EvalFrame, Inner, Interner, Interpreter, Python, Stack};
+use kasuri_unwind::{Cpu, DEPTH_MAX, EvalFrame, Inner, Interner, Interpreter, Python, Stack};
 use layout::{Frames, Layout};
 use process::{PyFrame, Reader};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Most processes whose code is remembered.
-const PROCESSES_MAX: usize = 1024;
+/// Most processes whose code is remembered, and whose memory is kept within a drain.
+const PROCESSES_MAX: usize = 128;
+const READ_MAX: usize = 64;
 /// Most names, and most bytes of them.
 const NAMES_MAX: usize = 1 << 18;
 const NAMES_BYTES_MAX: usize = 64 << 20;
@@ -90,6 +91,8 @@ pub(super) struct Pythons {
     processes: HashMap<i32, Reader<memory::Process>>,
     learned: HashMap<[u64; 6], Learned>,
     names: Names,
+    /// Processes whose memory was read in this drain.
+    read: HashSet<i32>,
     /// Whether memory was read that changes soon, since this was asked for last.
     is_late: bool,
 }
@@ -144,6 +147,7 @@ impl Pythons {
             processes: HashMap::new(),
             learned: HashMap::new(),
             names: Names::default(),
+            read: HashSet::new(),
             is_late: false,
         }
     }
@@ -156,6 +160,7 @@ impl Pythons {
 
     /// A drain begins: memory that was read has changed.
     pub(super) fn begin(&mut self) {
+        self.read.clear();
         self.processes.values_mut().for_each(Reader::forget);
     }
 
@@ -196,6 +201,7 @@ impl Interpreter for Look<'_> {
             processes,
             learned,
             names,
+            read,
             is_late,
         } = &mut *self.pythons;
         let Some(first) = frames.first() else {
@@ -212,6 +218,11 @@ impl Interpreter for Look<'_> {
         if processes.len() >= PROCESSES_MAX && !processes.contains_key(&pid) {
             processes.clear();
         }
+        if read.len() >= READ_MAX && !read.contains(&pid) {
+            read.clear();
+            processes.values_mut().for_each(Reader::forget);
+        }
+        read.insert(pid);
         *is_late |= self.moment == Moment::Before && layout.frames != Frames::Objects;
         let reader = processes
             .entry(pid)
@@ -413,8 +424,8 @@ impl StackOf<'_> {
     }
 
     fn functions(&mut self, frames: &[PyFrame]) -> Functions {
-        let mut functions = Vec::with_capacity(frames.len());
-        for frame in frames {
+        let mut functions = Vec::new();
+        for frame in frames.iter().take(DEPTH_MAX) {
             if let Some(code) = self.reader.code(frame.code) {
                 let line = code.line_at(frame.instruction);
                 functions.push((code, line));

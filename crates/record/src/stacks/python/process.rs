@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 /// Most code objects of a process that are remembered, and most bytes of them.
 const CODES_MAX: usize = 1 << 15;
-const CODES_BYTES_MAX: usize = 16 << 20;
+const CODES_BYTES_MAX: usize = 4 << 20;
 /// Most code objects with the same instructions that are told apart.
 const SHARERS_MAX: usize = 64;
 /// Most frames of a thread, and most threads of a process, that are looked at.
