@@ -3,8 +3,9 @@
 //! Goal: the call path of waits that end before they can be read from outside ([`super::waits`]), and of the wake-ups that end waits.
 //! Method: perf events on the scheduler's tracepoints, one for each CPU, which copy registers and stack. Each has a number of samples
 //! that it may take, and the kernel switches it off at the last one (PERF_EVENT_IOC_REFRESH). The recorder gives more as long as that
-//! costs no more than [`SHARE`] of a CPU. So where threads wait seldom, every wait is sampled; where they wait often, all those
-//! that begin in short times in turn: which ones depends on the time, never on a coin, and no storm of switches can cost more.
+//! costs no more than [`SHARE`] of a CPU, and [`SHARE_FOREIGN`] for those of other programs. So where threads wait seldom, every wait is
+//! sampled; where they wait often, all those that begin in short times in turn: which ones depends on the time, never on a coin, and no
+//! storm of switches can cost more.
 //! Rejected: one of N switches: the others still cost the event's filter and buffer, a fifth of a sample. Times between ENABLE and DISABLE:
 //! a storm fills them with as many samples as it likes.
 //!
@@ -23,6 +24,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Share of one CPU that all of it may cost, in the program and in the recorder; with `--stacks=deep`.
 const SHARE: f64 = 0.005;
 const SHARE_DEEP: f64 = 0.05;
+/// Share of one CPU that samples of other programs may cost besides, in them and in the recorder: a filter cannot tell a program's
+/// processes, so the events take them too. Beyond that they cost the program samples.
+const SHARE_FOREIGN: f64 = 0.01;
 /// Most ns of CPU time that are saved for later.
 const SAVED_NS: i64 = 10_000_000;
 /// What taking a sample costs the program, ns: 700 to 1,400 were measured, whatever is copied.
@@ -76,6 +80,8 @@ pub(super) struct Blocks {
     /// CPU time that may be spent now; what events were allowed is spent.
     credit_ns: i64,
     credited_ns: u64,
+    /// The same for samples of other programs.
+    foreign_ns: i64,
     /// One sample's cost, as measured lately.
     each_ns: i64,
     /// The event that is given more first.
@@ -175,6 +181,7 @@ impl Blocks {
             share: if is_deep { SHARE_DEEP } else { SHARE },
             credit_ns: SAVED_NS,
             credited_ns: 0,
+            foreign_ns: SAVED_NS,
             each_ns: FIRST_NS,
             next: 0,
             reopen_ns: None,
@@ -225,9 +232,11 @@ impl Blocks {
         (used_ns, records): (u64, u64),
         now: u64,
     ) {
-        let earned = self.share * now.saturating_sub(self.credited_ns) as f64;
+        let passed = now.saturating_sub(self.credited_ns) as f64;
+        let earn = |has_ns: i64, share: f64| (has_ns + (share * passed) as i64).min(SAVED_NS);
+        self.credit_ns = earn(self.credit_ns, self.share);
+        self.foreign_ns = earn(self.foreign_ns, SHARE_FOREIGN);
         self.credited_ns = now;
-        self.credit_ns = (self.credit_ns + earned as i64).min(SAVED_NS);
         self.pay(state, used_ns, records);
         self.widen(cpus, state, now);
         if self.reopen_ns.is_some_and(|at| at <= now) {
@@ -248,6 +257,10 @@ impl Blocks {
             let ours = used_ns as i64 * samples / (records as i64).max(samples);
             let each = ours / samples + TAKEN_NS;
             self.credit_ns += (self.each_ns - each) * samples;
+            let foreign = std::mem::take(&mut state.seen.foreign) as i64;
+            let theirs = (foreign.min(samples) * each).min(self.foreign_ns.max(0));
+            self.foreign_ns -= theirs;
+            self.credit_ns += theirs;
             self.each_ns += (each - self.each_ns) / 8;
         }
         let lost = std::mem::take(&mut state.seen.lost);
@@ -364,5 +377,41 @@ fn on(point: Point, reason: String) -> SamplingRow {
         on: true,
         reason,
         ..SamplingRow::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kasuri_unwind::Cpu;
+
+    #[test]
+    fn samples_of_other_programs_are_paid_apart_until_their_share_is_spent() {
+        let Some(cpu) = Cpu::own() else { return };
+        let mut state = State::new(cpu, false, true, false);
+        let each = TAKEN_NS + 800;
+        let mut blocks = Blocks {
+            points: Vec::new(),
+            events: Vec::new(),
+            stack_bytes: FIRST_BYTES,
+            share: SHARE,
+            credit_ns: 0,
+            credited_ns: 0,
+            foreign_ns: 5000 * each,
+            each_ns: each,
+            next: 0,
+            reopen_ns: None,
+            said_partial: HashSet::new(),
+        };
+        // Each was paid for when it was allowed; what others took is given back.
+        for (foreign, back) in [(0, 0), (1000, 1000), (3000, 3000), (3000, 1000), (1000, 0)] {
+            (state.seen.samples, state.seen.foreign) = (4000, foreign);
+            blocks.credit_ns = 0;
+            blocks.pay(&mut state, 4000 * 800, 4000);
+            assert_eq!(blocks.credit_ns, back * each, "{foreign}");
+        }
+        // It is earned again, at its own rate.
+        blocks.turn(&[], &mut state, (0, 0), 1_000_000_000);
+        assert_eq!(blocks.foreign_ns, (1e9 * SHARE_FOREIGN) as i64);
     }
 }

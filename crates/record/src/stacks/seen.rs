@@ -13,6 +13,8 @@ pub(super) struct Seen {
     pub(super) events: HashMap<u64, Count>,
     /// Samples of all of them.
     pub(super) samples: u64,
+    /// Those of them that are of other programs.
+    pub(super) foreign: u64,
     /// Stacks that were followed, and those of them whose copy was too short.
     pub(super) judged: u64,
     pub(super) cut: u64,

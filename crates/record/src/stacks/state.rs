@@ -550,6 +550,8 @@ impl State {
         if self.is_program(taken.common.pid) && taken.registers.is_some() {
             let end = self.follow(taken, &[], kind);
             self.seen.judge(end);
+        } else {
+            self.seen.foreign += 1;
         }
     }
 
