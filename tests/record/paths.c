@@ -3,8 +3,10 @@
  *
  *   paths split SECONDS   computes: 60 % of its CPU time in sixty, 30 % in thirty, 10 % in ten
  *   paths short           waits 600 times 0.5 ms in in_nap, and as often for the answer of another thread, after 1 ms, in in_answer
- *   paths storm           two threads on one CPU that wake each other 100,000 times each
+ *   paths storm [N]       two threads on one CPU that wake each other N times each, 100,000 if not given
+ *   paths naps            naps 2,000 times 0.3 to 0.6 ms, in in_nap
  *   paths block           five threads wait 12 times 60 ms, each in another way, in a function of its own
+ *   paths crowd N         N threads at once that nap 20 times 50 ms each, in in_nap
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -187,12 +189,37 @@ static void ask(int times, int nap_us, int answer_us) {
     pthread_join(thread, NULL);
 }
 
-static void storm(void) {
+static void storm(int times) {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
     sched_setaffinity(0, sizeof one, &one);
-    ask(100000, 0, 0);
+    ask(times, 0, 0);
+}
+
+static void *naps_of_one(void *none) {
+    (void)none;
+    for (int i = 0; i < 20; i++)
+        in_nap(50000);
+    return NULL;
+}
+
+static void crowd(int n) {
+    pthread_attr_t small;
+    pthread_t *threads = malloc((size_t)n * sizeof *threads);
+    if (threads == NULL || pthread_attr_init(&small) != 0 || pthread_attr_setstacksize(&small, 32 << 10) != 0)
+        abort();
+    for (int i = 0; i < n; i++)
+        if (pthread_create(&threads[i], &small, naps_of_one, NULL) != 0)
+            abort();
+    for (int i = 0; i < n; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+}
+
+static void naps(void) {
+    for (int i = 0; i < 2000; i++)
+        in_nap(300 + i * 37 % 301);
 }
 
 int main(int argc, char **argv) {
@@ -203,7 +230,11 @@ int main(int argc, char **argv) {
     else if (argc > 1 && strcmp(argv[1], "short") == 0)
         ask(600, 500, 1000);
     else if (argc > 1 && strcmp(argv[1], "storm") == 0)
-        storm();
+        storm(argc > 2 ? atoi(argv[2]) : 100000);
+    else if (argc > 1 && strcmp(argv[1], "naps") == 0)
+        naps();
+    else if (argc > 2 && strcmp(argv[1], "crowd") == 0)
+        crowd(atoi(argv[2]));
     else
         return 2;
     return 0;

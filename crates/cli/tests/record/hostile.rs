@@ -121,6 +121,53 @@ fn beside(way: &str, seed: &str, limits: &str) -> String {
     said
 }
 
+/// CPU time of the recorder and the whole time of the recording, ns; the number of samples. Its memory is bounded.
+fn taking_stacks_of(program_args: &[&str], stacks: &str) -> (u64, u64, usize) {
+    let dir = scratch();
+    let recorder = kasuri(dir.path())
+        .args(["record", "-o", "run.kasuri", stacks, "--"])
+        .arg(program("paths"))
+        .args(program_args)
+        .stderr(Stdio::piped())
+        .spawn_guarded();
+    let what = format!("{program_args:?} {stacks}");
+    let (code, said, most) = ended(recorder, &what);
+    assert_eq!(code, Some(0), "{what}: {said}");
+    assert!(most < MAX_MEMORY_KIB, "{what}: {most} KiB");
+    let bytes = std::fs::read(dir.path().join("run.kasuri")).unwrap();
+    let recording = Recording::parse(&bytes).unwrap();
+    let meta = recording.meta();
+    let end = meta.end.expect("an end").monotonic_ns;
+    let samples = recording.blocks().iter().enumerate();
+    let samples = samples.filter(|(_, info)| info.kind == BlockKind::Samples);
+    let n = samples.map(|(ix, _)| recording.sample_block(ix).unwrap().len());
+    (
+        meta.recorder_cpu_ns.expect("it is told"),
+        end - meta.start.monotonic_ns,
+        n.sum(),
+    )
+}
+
+/// Programs with more threads, or more switches, than can be looked at.
+#[test]
+fn stacks_of_crowds_and_storms_cost_the_recorder_a_bounded_share() {
+    for args in [&["crowd", "10000"][..], &["storm", "300000"]] {
+        let (without, _, none) = taking_stacks_of(args, "--stacks=off");
+        let (with, whole, n) = taking_stacks_of(args, "--stacks=on");
+        assert!(none == 0 && n > 0, "{args:?}: {none} and {n} samples");
+        // 20 % of a CPU for following them, 2,000 threads a second that are read, 0.5 % for those that begin to wait; names, once.
+        // The kernel's own events cost as much without stacks, give or take what another program does meanwhile.
+        let most = without + without / 2 + whole / 4 + 1_000_000_000;
+        assert!(
+            with < most,
+            "{args:?}: {} ms with stacks, {} without, of {} ms",
+            with / 1_000_000,
+            without / 1_000_000,
+            whole / 1_000_000
+        );
+    }
+}
+
 #[test]
 fn rings_cut_at_any_time_end_neither_the_recorder_nor_another_program() {
     let said: Vec<String> = ["1", "2"].map(|seed| beside("cut", seed, "")).into();
