@@ -183,6 +183,15 @@ pub(crate) fn disable(event: &OwnedFd) {
     unsafe { libc::ioctl(event.as_raw_fd(), IOC_DISABLE, 0) };
 }
 
+/// Takes one sample in so many occurrences from now on.
+pub(crate) fn set_period(event: &OwnedFd, every: u64) -> io::Result<()> {
+    // SAFETY: an open perf event; the kernel reads eight bytes of `every`.
+    match unsafe { libc::ioctl(event.as_raw_fd(), IOC_PERIOD, &raw const every) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Sends the records of `event` to the ring of `to`.
 pub(crate) fn set_output(event: &OwnedFd, to: &OwnedFd) -> io::Result<()> {
     // SAFETY: both are open perf events.

@@ -87,6 +87,8 @@ pub(super) struct PerCpu {
     /// Of further threads.
     pub(super) _changes: Vec<OwnedFd>,
     pub(super) samples: Vec<OwnedFd>,
+    /// One in so many timer interrupts is sampled.
+    pub(super) every: u64,
 }
 
 impl Ring {

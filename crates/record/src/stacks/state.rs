@@ -80,6 +80,8 @@ pub(super) struct State {
     pythons: Pythons,
     /// Of the events where threads wait and wake.
     pub(super) seen: Seen,
+    /// Samples of the clock that each CPU's ring had, of all programs, and records that it had no room for.
+    pub(super) clocked: HashMap<u32, u64>,
     /// Records taken.
     pub(super) records: u64,
 }
@@ -133,6 +135,7 @@ impl State {
             before_exec: HashSet::new(),
             pythons: Pythons::new(cpu),
             seen: Seen::default(),
+            clocked: HashMap::new(),
             records: 0,
         }
     }
@@ -309,9 +312,12 @@ impl State {
                 Some(kind) => record
                     .sample(false)
                     .map(|taken| self.switch_sample(&taken, kind)),
-                None => record
-                    .sample(self.has_chain)
-                    .map(|taken| self.sample(&taken, source)),
+                None => {
+                    *self.clocked.entry(cpu).or_default() += 1;
+                    record
+                        .sample(self.has_chain)
+                        .map(|taken| self.sample(&taken, source))
+                }
             },
             // The four records that say where code is, and whose; the numbers are those of perf_event_open(2).
             ring::MMAP2 => self.mapped(&record),
@@ -477,8 +483,11 @@ impl State {
     }
 
     fn lost(&mut self, record: &Record<'_>, cpu: u32) -> Option<()> {
-        let lost = self.lost.entry(cpu).or_default();
-        *lost = lost.saturating_add(record.u64(16)?);
+        let n = record.u64(16)?;
+        for count in [&mut self.lost, &mut self.clocked] {
+            let count = count.entry(cpu).or_default();
+            *count = count.saturating_add(n);
+        }
         self.seen.lost.insert(cpu);
         Some(())
     }
