@@ -1,11 +1,15 @@
 //! Makes up a recording for bench/load: two CPUs, eight threads of one process, a wake-up and a switch and a slice
-//! in turn. The same bytes for the same number of events.
-//! usage: bench_recording OUT [EVENTS]
+//! in turn. The same bytes for the same numbers. With SAMPLES also so many samples of what the threads ran, where they began to wait
+//! and who woke them, at times evenly apart; of a tree of 20,000 paths, up to 30 deep, in 5,000 functions.
+//! usage: bench_recording OUT [EVENTS [SAMPLES]]
 use anyhow::{Context, Result};
-use kasuri_format::container::{
-    EncodeOptions, Writer, encode_annotation_blocks, encode_kernel_blocks,
+use kasuri_format::call_paths::{
+    Call, Frame, Module, ModuleKind, NONE, Names, Path, Sample, SampleKind, Tables,
 };
-use kasuri_format::meta::{Anchor, Host, Meta, Proc};
+use kasuri_format::container::{
+    EncodeOptions, Writer, encode_annotation_blocks, encode_kernel_blocks, encode_sample_blocks,
+};
+use kasuri_format::meta::{Anchor, Host, Meta, Proc, SamplingRow};
 use kasuri_format::ring::{Site, SiteTable, parse_chunks};
 use kasuri_format::tracefs::{EventTable, PageLayout};
 
@@ -15,12 +19,23 @@ const PID: i32 = 1000;
 const THREADS: i32 = 8;
 const CPUS: usize = 2;
 const START_NS: u64 = 1 << 40;
+const FUNCTIONS: u32 = 5_000;
+const PATHS: u32 = 20_000;
+const DEPTH: u32 = 30;
+/// Kinds of samples, as often as they stand here.
+const KINDS: [SampleKind; 8] = {
+    use SampleKind::{Blocked, OnCpu, Waker};
+    [OnCpu, OnCpu, Blocked, OnCpu, OnCpu, Blocked, OnCpu, Waker]
+};
 const NAMES: [&str; 4] = ["solve", "exchange", "smooth", "restrict"];
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
-    let path = args.next().context("usage: bench_recording OUT [EVENTS]")?;
+    let path = args
+        .next()
+        .context("usage: bench_recording OUT [EVENTS [SAMPLES]]")?;
     let events: u64 = args.next().map_or(Ok(10_000_000), |n| n.parse())?;
+    let samples: u64 = args.next().map_or(Ok(0), |n| n.parse())?;
     let mut meta = meta();
     let table = EventTable::from_meta(&meta.kernel)?;
     let id = |name| {
@@ -31,7 +46,11 @@ fn main() -> Result<()> {
     };
     let mut machine = Machine::new(id("sched/sched_switch")?, id("sched/sched_waking")?);
     // Each turn makes a waking, a switch, a beginning and an end.
-    (0..events / 4).for_each(|_| machine.turn());
+    let turns = events / 4;
+    for turn in 0..turns {
+        let n = (turn + 1) * samples / turns - turn * samples / turns;
+        machine.turn(n);
+    }
     meta.end = Some(anchor(machine.now));
     write(&path, &meta, &table, machine)
 }
@@ -100,6 +119,9 @@ fn write(path: &str, meta: &Meta, table: &EventTable, machine: Machine) -> Resul
         sites,
         ..SiteTable::default()
     })?;
+    if !machine.samples.is_empty() {
+        write_samples(&mut writer, &machine.samples)?;
+    }
     let layout = PageLayout::from_meta(&meta.kernel)?;
     let mut events = 0;
     for (cpu, pages) in machine.cpus.into_iter().enumerate() {
@@ -118,6 +140,50 @@ fn write(path: &str, meta: &Meta, table: &EventTable, machine: Machine) -> Resul
     let (_, bytes) = writer.finish()?;
     println!("{events} events, {bytes} bytes");
     Ok(())
+}
+
+fn write_samples(writer: &mut Writer<impl std::io::Write>, samples: &[Sample]) -> Result<()> {
+    let function = |row: u32| format!("function_{row}");
+    let tables = Tables {
+        modules: vec![Module {
+            kind: ModuleKind::Elf,
+            path: "/made/up".to_owned(),
+            ..Module::default()
+        }],
+        frames: (0..FUNCTIONS)
+            .map(|row| Frame {
+                module: 0,
+                address: 0x1000 + 64 * u64::from(row),
+            })
+            .collect(),
+        paths: (0..PATHS)
+            .map(|row| Path {
+                caller: if row % DEPTH == 0 { NONE } else { row - 1 },
+                frame: row * 7_919 % FUNCTIONS,
+            })
+            .collect(),
+        names: (0..FUNCTIONS)
+            .map(|frame| Names {
+                frame,
+                calls: vec![Call {
+                    function: function(frame),
+                    file: format!("file_{}.c", frame / 20),
+                    line: frame % 20 * 50 + 7,
+                }],
+            })
+            .collect(),
+    };
+    let row = |source: &str| SamplingRow {
+        monotonic_ns: START_NS,
+        source: source.to_owned(),
+        on: true,
+        ..SamplingRow::default()
+    };
+    writer.sampling(&["tick", "switch", "wake"].map(row))?;
+    writer.call_paths(&tables)?;
+    writer.names(&tables.names)?;
+    let blocks = encode_sample_blocks(samples, &EncodeOptions::default());
+    Ok(writer.blocks(&blocks)?)
 }
 
 fn comm(tid: i32) -> String {
@@ -140,6 +206,7 @@ struct Machine {
     running: [i32; CPUS],
     asleep: Vec<i32>,
     threads: Vec<Ring>,
+    samples: Vec<Sample>,
 }
 
 impl Machine {
@@ -154,6 +221,7 @@ impl Machine {
             running: [0; CPUS],
             asleep: (PID..PID + THREADS).collect(),
             threads: (0..THREADS).map(|t| Ring::new(PID + t)).collect(),
+            samples: Vec::new(),
         }
     }
 
@@ -164,8 +232,30 @@ impl Machine {
         self.random % n
     }
 
-    /// The thread that runs wakes a sleeping one and leaves the CPU to it; that one works for a while.
-    fn turn(&mut self) {
+    /// A sample of a thread; the kinds in turn.
+    fn sample(&mut self, cpu: usize, prev: i32, next: i32, (woke, switched): (u64, u64)) {
+        let kind = KINDS[self.samples.len() % KINDS.len()];
+        let (tid, time_ns) = match kind {
+            SampleKind::Blocked => (prev, switched),
+            SampleKind::Waker => (prev, woke),
+            _ => (next, self.now),
+        };
+        if tid != 0 {
+            let path = self.below(u64::from(PATHS)) as u32;
+            self.samples.push(Sample {
+                time_ns,
+                pid: PID,
+                tid,
+                cpu: cpu as u32,
+                kind,
+                path,
+                ..Sample::default()
+            });
+        }
+    }
+
+    /// The thread that runs wakes a sleeping one and leaves the CPU to it; that one works for a while. `n_samples` are taken.
+    fn turn(&mut self, n_samples: u64) {
         let cpu = self.turn % CPUS;
         self.turn += 1;
         let chosen = self.below(self.asleep.len() as u64) as usize;
@@ -174,16 +264,21 @@ impl Machine {
         self.now += 200 + self.below(300);
         let waking = Machine::named(self.waking, prev, next, &[120, cpu as i32]);
         self.cpus[cpu].event(self.now, &waking);
+        let woke = self.now;
         self.now += 500 + self.below(1500);
         let mut switch = Machine::named(self.switch, prev, prev, &[120]);
         switch.extend_from_slice(&1i64.to_le_bytes());
         switch.extend_from_slice(&Machine::named(self.switch, prev, next, &[120])[8..]);
         self.cpus[cpu].event(self.now, &switch);
+        let switched = self.now;
         let site = 1 + self.below(NAMES.len() as u64);
         let ring = &mut self.threads[(next - PID) as usize];
         ring.event(self.now + 50, 1, site);
         self.now += 400 + self.below(2000);
         self.threads[(next - PID) as usize].event(self.now, 2, site);
+        for _ in 0..n_samples {
+            self.sample(cpu, prev, next, (woke, switched));
+        }
         if prev != 0 {
             self.asleep.push(prev);
         }
