@@ -186,7 +186,8 @@ fn costs_are_remembered_without_a_home() {
     let user = 3_000_000_000 + std::process::id();
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::chown(dir.path(), Some(user), Some(user)).unwrap();
-    let binary = dir.path().join("kasuri");
+    // Not `kasuri`: that is the name of the directory that remembers.
+    let binary = dir.path().join("program");
     copy_program(env!("CARGO_BIN_EXE_kasuri"), &binary);
     let said = |runtime: &std::path::Path| {
         let out = Command::new(&binary)
