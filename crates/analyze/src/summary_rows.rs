@@ -289,6 +289,9 @@ pub struct TaskGraph {
     pub circular: u64,
     /// Joins and dependences that are left out because no task has the id that they name.
     pub unknown_edges: u64,
+    /// Waits of code outside of tasks, between creations of tasks on its thread. What it creates after them needs what it waited for, which the
+    /// graph does not have: with such waits its span is too short.
+    pub waits_outside: u64,
 }
 
 /// Tasks of one name on the heaviest chain.

@@ -7,6 +7,8 @@ use kasuri_model::{AnnotationVec, Input, StrIx, Strings, ThreadState, Time, Trac
 use proptest::prelude::*;
 
 /// `enum kasuri_kind`.
+const WAIT_BEGIN: u8 = 5;
+const WAIT_END: u8 = 6;
 const CREATE: u8 = 10;
 const START: u8 = 11;
 const SUSPEND: u8 = 12;
@@ -44,6 +46,16 @@ impl Story {
             b,
             ..Annotation::default()
         });
+    }
+
+    /// A wait for tasks, by the task `object` for its own or by code outside of any.
+    fn wait(&mut self, thread: usize, from: i64, to: i64, object: u64) {
+        const FOR_TASKS: u16 = 2;
+        for (ns, kind) in [(from, WAIT_BEGIN), (to, WAIT_END)] {
+            self.put(thread, ns, kind, "taskwait", object, 0);
+            let event = self.streams[thread].events.last_mut();
+            event.expect("just put").aux = FOR_TASKS;
+        }
     }
 
     fn graph(self, cpus: Vec<Vec<Event>>, end: i64) -> Option<TaskGraph> {
@@ -109,6 +121,50 @@ fn a_child_that_is_joined_at_once_is_serial() {
     let g = s.graph(Vec::new(), 100).unwrap();
     assert_eq!((g.work_ns, g.span_ns, g.unknown_ns), (100, 100, 100));
     assert_eq!(g.path, [part("main", 2, 60), part("a", 1, 40)]);
+}
+
+/// As above, with OpenMP's wait: main 0..100 on thread 1, a 20..60 on thread 2, a taskwait 20..60. Without the join that it is the span would be
+/// 20 + 40.
+#[test]
+fn a_tasks_wait_for_its_children_is_a_join_of_each() {
+    let mut s = Story::default();
+    s.put(0, 0, START, "main", 1, 0);
+    s.put(0, 20, CREATE, "a", 2, 1);
+    s.wait(0, 20, 60, 1);
+    s.put(1, 20, START, "", 2, 0);
+    s.put(1, 60, END, "", 2, 0);
+    s.put(0, 100, END, "", 1, 0);
+    let switch = |ns, prev, state, next| Event::switch(ns, prev, state, next, StrIx::NONE);
+    use ThreadState::*;
+    let cpus = vec![
+        vec![
+            switch(0, 0, Sleeping, 1),
+            switch(20, 1, Sleeping, 0),
+            switch(60, 0, Sleeping, 1),
+            switch(100, 1, Sleeping, 0),
+        ],
+        vec![switch(20, 0, Sleeping, 2), switch(60, 2, Sleeping, 0)],
+    ];
+    let g = s.graph(cpus, 100).unwrap();
+    assert_eq!((g.work_ns, g.span_ns, g.waits_outside), (100, 100, 0));
+}
+
+/// Two steps of one task each, with a wait of code outside of tasks between them, and one after all: the first makes the span too short.
+#[test]
+fn waits_outside_of_tasks_between_creations_are_counted() {
+    let mut s = Story::default();
+    for (ns, task) in [(0, 1), (50, 2)] {
+        s.put(0, ns, CREATE, "step", task, 0);
+        s.put(1, ns + 10, START, "", task, 0);
+        s.put(1, ns + 20, END, "", task, 0);
+        s.wait(0, ns + 5, ns + 30, 77);
+    }
+    // Inside of a task: its own.
+    s.put(1, 85, START, "last", 3, 0);
+    s.wait(1, 86, 88, 77);
+    s.put(1, 90, END, "", 3, 0);
+    let g = s.graph(Vec::new(), 100).unwrap();
+    assert_eq!((g.span_ns, g.waits_outside), (10, 1));
 }
 
 /// One thread does all, but a, b and what main does between need not wait for each other:

@@ -306,6 +306,47 @@ fn a_second_join_is_an_edge() {
     assert_eq!(trace.task_edges.n_unknown, 1, "no task has the id 99");
 }
 
+/// A wait whose object is the waiting task, as OpenMP's `taskwait`, joins what that task has created and nobody has joined.
+#[test]
+fn a_wait_of_a_task_for_itself_is_for_what_it_created() {
+    const JOIN: u16 = 2;
+    let mut p = Program::default();
+    p.stream(7)
+        .put(1, Kind::TaskCreate, "parent", 0, 1, 0)
+        .put(2, Kind::TaskStart, "", 0, 1, 0)
+        .put(3, Kind::TaskCreate, "first", 0, 2, 1)
+        .put(4, Kind::TaskCreate, "second", 0, 3, 1)
+        .put(5, Kind::TaskJoin, "", 0, 0, 3)
+        .put(6, Kind::WaitBegin, "taskwait", JOIN, 1, 0)
+        .put(7, Kind::TaskStart, "", 0, 2, 0)
+        .put(8, Kind::TaskCreate, "grandchild", 0, 4, 2)
+        .put(9, Kind::TaskEnd, "", 0, 2, 0)
+        .put(10, Kind::WaitEnd, "", JOIN, 1, 0)
+        .put(11, Kind::TaskCreate, "third", 0, 5, 1)
+        .put(12, Kind::WaitBegin, "", JOIN, 77, 0)
+        .put(13, Kind::WaitEnd, "", JOIN, 77, 0)
+        .put(14, Kind::TaskCreate, "fourth", 0, 6, 1)
+        .put(15, Kind::WaitBegin, "taskwait", JOIN, 1, 0)
+        .put(16, Kind::WaitEnd, "", JOIN, 1, 0)
+        .put(17, Kind::TaskCreate, "fifth", 0, 7, 1)
+        .put(18, Kind::TaskEnd, "", 0, 1, 0);
+    let trace = p.load();
+    let joined: Vec<_> = (trace.tasks.iter())
+        .map(|t| (trace.strings.get(t.name), t.joined, t.joiner.0))
+        .collect();
+    let none = kasuri_model::TaskIx::NONE.0;
+    let expected = [
+        ("parent", Time::MAX, none),
+        ("first", Time(10), 0),
+        ("second", Time(5), none),
+        ("grandchild", Time::MAX, none),
+        ("third", Time(16), 0),
+        ("fourth", Time(16), 0),
+        ("fifth", Time::MAX, none),
+    ];
+    assert_eq!(joined, expected);
+}
+
 /// A dependence may name a task that has ended, was joined, or is created later.
 #[test]
 fn a_dependence_names_the_task_created_last() {

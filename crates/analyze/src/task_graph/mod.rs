@@ -32,7 +32,7 @@ use kasuri_model::{StrIx, TaskIx, Trace};
 use std::collections::HashMap;
 
 pub(crate) use ready::queued;
-pub use ready::{Depends, Queued, depends, queued_by_task};
+pub use ready::{Depends, Queued, depends, queued_by_task, waits_outside};
 
 const NONE: u32 = u32::MAX;
 
@@ -236,6 +236,7 @@ pub(crate) fn task_graph(cut: &Cut<'_>, queued: Queued) -> Option<TaskGraph> {
         depends: depends.count,
         early: depends.early,
         circular: strands.n_circular,
+        waits_outside: waits_outside(cut.trace),
     })
 }
 

@@ -1,6 +1,7 @@
 //! When each task could have started: from its creation to its first run it waits for the tasks that it depends on, and
 //! then, ready, for a worker.
-use kasuri_model::{TaskEdgeKind, Time, Trace};
+use kasuri_model::{SliceKind, Task, TaskEdgeKind, ThreadIx, Time, Trace};
+use std::collections::HashMap;
 
 /// Time between a task's creation and its first run, ns: of one task, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,4 +67,32 @@ pub fn depends(trace: &Trace) -> Depends {
         out.early += u64::from(started != Time::MAX && started < trace.tasks[on.ix()].ended);
     }
     out
+}
+
+/// Joins and barriers outside of tasks that end between the creations of tasks that have no parent, on the thread that creates them.
+pub fn waits_outside(trace: &Trace) -> u64 {
+    let mut creates: HashMap<ThreadIx, (Time, Time)> = HashMap::new();
+    let of_nobody = |t: &&Task| !t.parent.is_some() && t.creator.is_some();
+    for task in trace.tasks.iter().filter(of_nobody) {
+        let seen = creates.entry(task.creator);
+        let (first, last) = seen.or_insert((task.created, task.created));
+        (*first, *last) = ((*first).min(task.created), (*last).max(task.created));
+    }
+    let s = &trace.slices;
+    let mut waits = 0;
+    for (thread, (first, last)) in creates {
+        let mut run_ends = Time::MIN;
+        let rows = trace.threads[thread.ix()].slices.clone();
+        for row in rows.start as usize..rows.end as usize {
+            match s.kind[row] {
+                SliceKind::TaskRun => run_ends = run_ends.max(s.end[row]),
+                SliceKind::Join | SliceKind::Barrier => {
+                    let is_between = (first..=last).contains(&s.end[row]);
+                    waits += u64::from(is_between && s.start[row] >= run_ends);
+                }
+                _ => {}
+            }
+        }
+    }
+    waits
 }

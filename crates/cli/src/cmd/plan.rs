@@ -153,11 +153,12 @@ fn input(trace: &Trace, strands: &task_graph::Strands) -> plan::Input {
     threads.sort_unstable();
     threads.dedup();
     out.workers = threads.len();
-    let doubts = table::edge_doubts(
-        trace.task_edges.n_unknown,
-        strands.n_circular,
-        task_graph::depends(trace).early,
-    );
+    let doubts = table::edge_doubts(table::EdgeDoubts {
+        unknown: trace.task_edges.n_unknown,
+        circular: strands.n_circular,
+        early: task_graph::depends(trace).early,
+        waits_outside: task_graph::waits_outside(trace),
+    });
     out.notes.extend((!doubts.is_empty()).then_some(doubts));
     if strands.unknown_ns > 0 {
         out.notes.push(format!(

@@ -11,9 +11,11 @@
 //! | `barriers` | waits at barriers whose end was not written |
 //! | `open` | slices that are open, and default names |
 //! | `shared` | what the threads of a process share: tasks, counters, flows |
+//! | `children` | waits of tasks for all that they have created |
 //! | `edges` | dependences and further joins of tasks, once all tasks of a process are known |
 //! | `locks` | what the lock probe reports besides slices |
 mod barriers;
+mod children;
 mod edges;
 mod locks;
 mod open;

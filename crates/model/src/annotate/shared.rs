@@ -4,6 +4,7 @@
 //! ended, so the map from id to row holds living tasks, and is emptied at each process ([`Shared::enter`]). The
 //! columns grow over all processes. [`Shared::restart`] cuts them back to where the process began, for the second pass
 //! over a process that turns out to have tasks.
+use super::children::Awaited;
 use super::edges::{Edges, Life};
 use super::open::{Carried, DefaultNames};
 use crate::input::Annotation;
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     pub tasks: Vec<Task>,
     task_of: FoldMap<TaskIx>,
     edges: Edges,
+    awaited: Awaited,
     carried: HashMap<TaskIx, Vec<Carried>>,
     pub counters: Vec<Counter>,
     counter_of: FoldMap<usize>,
@@ -81,6 +83,7 @@ impl Shared {
             tasks: Vec::new(),
             task_of: FoldMap::default(),
             edges: Edges::default(),
+            awaited: Awaited::default(),
             carried: HashMap::new(),
             counters: Vec::new(),
             counter_of: FoldMap::default(),
@@ -107,6 +110,7 @@ impl Shared {
     /// Undoes all since [`Shared::enter`].
     pub fn restart(&mut self) {
         self.edges.restart();
+        self.awaited.restart();
         self.tasks.truncate(self.lengths.0);
         self.counters.truncate(self.lengths.1);
         self.flow_ends.truncate(self.lengths.2);
@@ -117,6 +121,7 @@ impl Shared {
     /// The current process's tasks are all known: its edges get theirs.
     fn settle_edges(&mut self) {
         let first = self.lengths.0;
+        self.awaited.settle(&mut self.tasks, first);
         let lives = self.tasks[first..].iter().enumerate().map(|(ix, t)| Life {
             id: t.id,
             task: TaskIx((first + ix) as u32),
@@ -252,6 +257,13 @@ impl Shared {
         // Stamps of two CPUs may put the end after the join: then it is still to come.
         if row.ended != Time::MAX {
             self.task_of.remove(&e.b);
+        }
+    }
+
+    /// `task` goes on after a wait whose object has this id: if that is itself, after the ends of all that it has created.
+    pub fn waited(&mut self, task: TaskIx, object: u64, now: Time) {
+        if self.tasks.get(task.ix()).is_some_and(|t| t.id == object) {
+            self.awaited.say(task, now);
         }
     }
 

@@ -109,7 +109,12 @@ impl Slicer {
             }
             Kind::Counter => shared.counter(e.name, self.now, f64::from_bits(e.a)),
             Kind::WaitBegin => self.begin_wait(e, &shared.names, out),
-            Kind::WaitEnd => self.end_wait(e, &shared.names, out),
+            Kind::WaitEnd => {
+                self.end_wait(e, &shared.names, out);
+                if WaitKind::from_number(e.aux) == Some(WaitKind::Join) {
+                    shared.waited(self.task(), e.a, self.now);
+                }
+            }
             Kind::LockRequest => {
                 out.locks.request(self.thread, self.now, e);
                 let name = or(e.name, shared.names.lock);

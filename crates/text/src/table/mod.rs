@@ -45,7 +45,7 @@ pub use locks::{inversion, render as locks};
 pub(crate) use path_text::short_name;
 pub use plan::render as plan;
 pub use predict::render as predict;
-pub use sections::edge_doubts;
+pub use sections::{EdgeDoubts, edge_doubts};
 
 use kasuri_analyze::Summary;
 use unicode_width::UnicodeWidthStr;

@@ -165,7 +165,12 @@ impl Page<'_> {
         self.fact("tasks", &text);
         if let Some(graph) = graph {
             self.fact("task graph", &task_graph(graph, s.n_cpus));
-            let doubts = edge_doubts(graph.unknown_edges, graph.circular, graph.early);
+            let doubts = edge_doubts(EdgeDoubts {
+                unknown: graph.unknown_edges,
+                circular: graph.circular,
+                early: graph.early,
+                waits_outside: graph.waits_outside,
+            });
             if !doubts.is_empty() {
                 self.fact("task edges", &doubts);
             }
@@ -538,27 +543,46 @@ fn cpu_time(account: &CpuTime) -> String {
     format!("{kernel} counted by the kernel; the events show {seen}, {how_far}")
 }
 
+/// What makes a task graph less certain, as counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EdgeDoubts {
+    /// Edges that name a task that nobody knows.
+    pub unknown: u64,
+    /// Edges that close a circle.
+    pub circular: u64,
+    /// Dependences that were not kept.
+    pub early: u64,
+    /// Waits that are no edges.
+    pub waits_outside: u64,
+}
+
 /// What is wrong with joins and dependences: those that name an unknown task, that are cut out of circles, that were not kept.
 /// "" for nothing.
-pub fn edge_doubts(unknown: u64, circular: u64, early: u64) -> String {
+pub fn edge_doubts(of: EdgeDoubts) -> String {
     let doubts = [
         (
-            unknown,
+            of.unknown,
             "join or dependence",
             "joins or dependences",
             "left out: no task has the id",
         ),
         (
-            circular,
+            of.circular,
             "edge",
             "edges",
             "left out: tasks would wait for each other",
         ),
         (
-            early,
+            of.early,
             "dependence",
             "dependences",
             "not kept: the task started before the other had ended",
+        ),
+        (
+            of.waits_outside,
+            "wait",
+            "waits",
+            "of code outside of tasks not in the graph: its span is too short, its parallelism too high",
         ),
     ];
     let seen = doubts.iter().filter(|d| d.0 > 0);
@@ -582,7 +606,8 @@ fn task_graph(graph: &TaskGraph, n_cpus: u32) -> String {
         let (work, span) = (graph.work_ns as f64, graph.span_ns as f64);
         work / (work / f64::from(cpus) + span)
     };
-    if n_cpus > 1 {
+    // With a span that is too short it is no bound.
+    if n_cpus > 1 && graph.waits_outside == 0 {
         text += &format!(", speed-up on {n_cpus} CPUs at least {:.2}", least(n_cpus));
     }
     let on_path: Vec<String> = graph
