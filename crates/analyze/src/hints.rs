@@ -108,12 +108,20 @@ fn is_of_kernel(cut: &Cut<'_>, process: usize) -> bool {
     info.pid == 2 || parent == Some(2) || starts.iter().any(|start| name.starts_with(start))
 }
 
+/// Whether it is the recorder itself: its CPU time is no other program's, and without it there is no recording.
+fn is_recorder(cut: &Cut<'_>, pid: i32) -> bool {
+    let mut processes = cut.trace.processes.iter();
+    processes.any(|p| p.pid == pid && cut.trace.strings.get(p.name) == "kasuri")
+}
+
 /// One other process took the CPU.
 ///
-/// Not given: where many did, each a little (the next takes its place); where it has ended, or is the kernel's. Never a
+/// Not given: where many did, each a little (the next takes its place); where it has ended, is the kernel's, or the recorder. Never a
 /// `taskset` away from it: a program on fewer CPUs is slower by more than what it is freed from.
 fn interference(cut: &Cut<'_>, summary: &Summary) -> Option<Hint> {
-    let others = || summary.interference.iter().filter(|i| !i.is_target);
+    let rows = summary.interference.iter();
+    let rows = rows.filter(|i| !i.is_target && !is_recorder(cut, i.pid));
+    let others = || rows.clone();
     let first = others().next()?;
     let all: i64 = others().map(|i| i.delayed_ns).sum();
     let mut processes = cut.trace.processes.iter();

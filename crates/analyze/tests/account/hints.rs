@@ -1,5 +1,5 @@
 //! Each hint: a trace where it must appear, and those where it must not (docs/design/hints.md).
-use crate::story::{BARRIER, Story};
+use crate::story::{BARRIER, RECORDER, Story};
 use kasuri_analyze::{Hint, Options, summary};
 use kasuri_model::ThreadState::{RunnablePreempted as Preempted, Sleeping};
 
@@ -168,6 +168,13 @@ fn one_other_program_may_be_reniced_and_nothing_is_pinned() {
         Some("sudo renice -n 19 -p 90; echo 19 | sudo tee /proc/90/autogroup")
     );
     assert!(!found[0].text.contains("taskset"), "{found:?}");
+}
+
+/// The recorder took the CPU: to end it, or to give it no CPU, is no advice.
+#[test]
+fn the_recorder_is_not_reniced() {
+    let found = hints(disturbed(RECORDER, 30 * MS), 30 * MS);
+    assert!(found.iter().all(|h| h.kind != "interference"), "{found:?}");
 }
 
 /// kthreadd is process 2, and made the others of the kernel.

@@ -16,6 +16,9 @@ pub const LOCK_RELEASED: u8 = 9;
 /// Wait kinds.
 pub const BARRIER: u16 = 1;
 
+/// The thread that is the recorder.
+pub const RECORDER: i32 = 99;
+
 /// What one trace is made of. Process 10 is the target with threads 10..19; 90 and above are strangers; times are shifted
 /// by `shift`, ids by `rename`.
 #[derive(Clone, Default)]
@@ -54,10 +57,10 @@ impl Story {
     /// The CPU goes from `prev` (0: idle), which is then in state `left_as`, to `next`.
     pub fn switch(&mut self, cpu: usize, ns: i64, prev: i32, left_as: ThreadState, next: i32) {
         let name = |strings: &mut Strings, tid: i32| {
-            strings.intern(&if tid >= 90 {
-                format!("other{tid}")
-            } else {
-                format!("t{tid}")
+            strings.intern(&match tid {
+                RECORDER => "kasuri".to_owned(),
+                90.. => format!("other{tid}"),
+                _ => format!("t{tid}"),
             })
         };
         let what = What::Switch {
