@@ -11,6 +11,8 @@
 #define KASURI_LAZY_START
 #include "kasuri.h"
 
+#include "expect.h"
+
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -23,15 +25,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <wchar.h>
-
-static int failed;
-#define EXPECT(ok)                                                                                                     \
-    do {                                                                                                               \
-        if (!(ok)) {                                                                                                   \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #ok);                                         \
-            failed = 1;                                                                                                \
-        }                                                                                                              \
-    } while (0)
 
 /* -- a session of our own -- */
 

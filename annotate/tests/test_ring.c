@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "counts.h"
+#include "expect.h"
 #include "reader.h"
 
 #include <dirent.h>
@@ -38,15 +39,6 @@
 static const char *work, *plugin;
 static struct counts *counts;
 static char counts_path[64];
-
-#define EXPECT(ok)                                                                                                     \
-    do {                                                                                                               \
-        if (!(ok)) {                                                                                                   \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #ok);                                         \
-            failed = 1;                                                                                                \
-        }                                                                                                              \
-    } while (0)
-static int failed;
 
 static int skip(const char *why) {
     printf("skipped: %s\n", why);

@@ -1,68 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The cost of a pair of ITT and NVTX calls: `pairs [LIBRARY]`. Without a library the calls find nobody, as in a program
  * that no tool looks at. Prints a line for each kind of pair: its name and ns of this thread's CPU time. */
-#include <dlfcn.h>
-#include <stdint.h>
+#include "../../tests/collector/client.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 enum { PAIRS = 200000 };
 
-/* What a program has of ITT and of NVTX: probes/collector/itt.c and nvtx.c say where this is from. */
-struct id {
-    unsigned long long d1, d2, d3;
-};
-static void *(*domain_create)(const char *), *(*string_handle_create)(const char *);
-static void (*task_begin)(void *, struct id, struct id, void *), (*task_end)(void *);
-static struct api {
-    const char *name;
-    void **function;
-    void *init, *null;
-    int group;
-} apis[] = {{"__itt_domain_create", (void **)(void *)&domain_create, 0, 0, 1},
-            {"__itt_string_handle_create", (void **)(void *)&string_handle_create, 0, 0, 1},
-            {"__itt_task_begin", (void **)(void *)&task_begin, 0, 0, 1},
-            {"__itt_task_end", (void **)(void *)&task_end, 0, 0, 1},
-            {0, 0, 0, 0, 0}};
-static struct {
-    unsigned char magic[8];
-    unsigned long major, minor, build;
-    char between[24 + 40 + 24]; /* three numbers, a mutex, three pointers */
-    struct api *apis;
-} global = {.major = 3, .apis = apis};
-static int (*push)(const char *), (*pop)(void);
-typedef void function(void);
-static function *unused, **table[16];
-static int get_module(int module, function ****out, unsigned *n) {
-    for (int i = 0; i < 16; i++)
-        table[i] = &unused;
-    table[9] = (function **)(void *)&push;
-    table[11] = (function **)(void *)&pop;
-    *out = table;
-    *n = 16;
-    return module == 1;
-}
-static struct {
-    size_t bytes;
-    int (*module)(int, function ****, unsigned *);
-} callbacks = {sizeof callbacks, get_module};
-static const void *get_table(uint32_t number) {
-    return number == 1 ? &callbacks : 0;
-}
-
-static void load(const char *library) {
-    void *loaded = dlopen(library, RTLD_NOW);
-    if (!loaded) {
+static void load(const char *path) {
+    void *library = dlopen(path, RTLD_NOW);
+    if (!library) {
         fprintf(stderr, "%s\n", dlerror());
         exit(1);
     }
-    void (*itt)(void *, int);
-    int (*nvtx)(const void *(*)(uint32_t));
-    *(void **)&itt = dlsym(loaded, "__itt_api_init");
-    *(void **)&nvtx = dlsym(loaded, "InitializeInjectionNvtx2");
-    itt(&global, -1);
-    nvtx(get_table);
+    if (!attach_itt(library) || !attach_nvtx(library))
+        exit(1);
 }
 
 static double cpu_ns(void) {

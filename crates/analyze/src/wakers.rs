@@ -1,4 +1,4 @@
-//! Who ended a wait.
+//! What ended a wait.
 use kasuri_model::{ThreadIx, ThreadState, Time, Trace};
 
 /// The waker that brought the thread into the state of this row of [`Trace::states`], which follows a wait; none: an interrupt,

@@ -207,7 +207,7 @@ fn examine_stacks(report: &mut Report) {
     match Plan::choose(&options) {
         Ok(plan) if plan.sees_kernel() => report.ok("call paths", plan.describe()),
         Ok(plan) => {
-            let lost = "the code of waits under 20 ms, who ended waits, code inside the kernel";
+            let lost = "the code of waits under 20 ms, what ended waits, code inside the kernel";
             let remedy = "run as root: `sudo kasuri record ...`; or give the program file the capability CAP_PERFMON";
             report.add("call paths", State::Info, plan.describe(), lost, remedy);
         }

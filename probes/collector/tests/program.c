@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The programs. They contain what ITT's static part and NVTX's headers contain: tables that the collector fills in. */
 #include "program.h"
+#include "expect.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -11,15 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <wchar.h>
-
-static int failed;
-#define EXPECT(ok)                                                                                                     \
-    do {                                                                                                               \
-        if (!(ok)) {                                                                                                   \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #ok);                                         \
-            failed = 1;                                                                                                \
-        }                                                                                                              \
-    } while (0)
 
 /* -- ITT -- */
 

@@ -2,6 +2,7 @@
 /* Runs a program of program.c, which is this program executed again, under a small recorder, and compares the events
  * with those expected. `test_collector NAME`. */
 #define _GNU_SOURCE
+#include "expect.h"
 #include "program.h"
 #include "reader.h"
 
@@ -10,15 +11,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static int failed;
-#define EXPECT(ok)                                                                                                     \
-    do {                                                                                                               \
-        if (!(ok)) {                                                                                                   \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #ok);                                         \
-            failed = 1;                                                                                                \
-        }                                                                                                              \
-    } while (0)
 
 struct event {
     struct reader_event e;

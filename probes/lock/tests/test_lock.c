@@ -2,6 +2,7 @@
 /* Runs `lock_work` under the probe and a small recorder, and compares what the probe says with what the program knows.
  * `test_lock NAME WORK LIBRARY [EARLY]`. */
 #define _GNU_SOURCE
+#include "expect.h"
 #include "reader.h"
 #include "truth.h"
 
@@ -17,15 +18,6 @@
 static const char *work, *library, *early;
 static struct truths *truths;
 static char truth_path[64];
-static int failed;
-
-#define EXPECT(ok)                                                                                                     \
-    do {                                                                                                               \
-        if (!(ok)) {                                                                                                   \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #ok);                                         \
-            failed = 1;                                                                                                \
-        }                                                                                                              \
-    } while (0)
 
 /* -- events -- */
 

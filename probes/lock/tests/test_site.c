@@ -2,21 +2,14 @@
 /* Names of addresses: site.c itself is part of this program, so that its tables can be filled. `test_site [NAME]`. */
 #include "site.c"
 
+#include "expect.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-static int failed;
-#define EXPECT(ok)                                                                                                     \
-    do {                                                                                                               \
-        if (!(ok)) {                                                                                                   \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #ok);                                         \
-            failed = 1;                                                                                                \
-        }                                                                                                              \
-    } while (0)
 
 static char initialised[] = "data", zeros[1 << 20];
 

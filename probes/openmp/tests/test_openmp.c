@@ -10,6 +10,7 @@
  *   iterations                                         the sum over all chunks
  */
 #define _GNU_SOURCE
+#include "expect.h"
 #include "reader.h"
 
 #include <fcntl.h>
@@ -18,15 +19,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static int failed;
-#define EXPECT(ok)                                                                                                     \
-    do {                                                                                                               \
-        if (!(ok)) {                                                                                                   \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #ok);                                         \
-            failed = 1;                                                                                                \
-        }                                                                                                              \
-    } while (0)
 
 struct event {
     uint32_t pid, gen, tid, kind, aux, site;
@@ -230,7 +222,9 @@ int main(int argc, char **argv) {
         fprintf(stderr, "without:\n%swith:\n%s", without, with);
         EXPECT(!"the results differ");
     }
-    EXPECT(reader_totals(reader)->lost == 0);
+    /* Where the program ends while two threads still run, each may have one event under way when the session is left: that is
+     * counted as lost (docs/design/ring.md). */
+    EXPECT(reader_totals(reader)->lost <= (strcmp(argv[1], "ends") ? 0 : 2));
     EXPECT(n_events > 0);
     int n_keys = 0;
     for (char *line = strtok(output, "\n"); line; line = strtok(NULL, "\n")) {

@@ -1,4 +1,4 @@
-//! Waits, and the chain of those who ended them.
+//! Waits, and the chain of those that ended them.
 //!
 //! Goal: "the consumer read from a pipe; its writer, the filter, waited for the producer; the producer ran `compress`".
 //! Method: at each instant of a wait, the thread that will end it does something. It runs: the chain ends with what it ran. It waits,
@@ -74,7 +74,7 @@ impl Did {
     }
 }
 
-/// Who did what, as far as chains tell it apart: threads by name, code by function.
+/// A thread and its code, as far as chains tell it apart: threads by name, code by function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 struct Step {
     did: Did,
@@ -576,7 +576,7 @@ impl<'t> Chains<'t> {
     }
 }
 
-/// The waits of a class and who ended them: a tree, whose nodes each stand behind those that lead to them. The times of the nodes
+/// The waits of a class and what ended them: a tree, whose nodes each stand behind those that lead to them. The times of the nodes
 /// of depth 0 and `rest_ns` add up to `ns`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WaitChains {

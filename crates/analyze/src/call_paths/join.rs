@@ -68,7 +68,7 @@ impl<'t> Join<'t> {
         }
     }
 
-    /// Also follows waits to those who ended them.
+    /// Also follows waits to those that ended them.
     pub fn with_chains(mut self) -> Join<'t> {
         self.chains = Some(Chains::new(self.trace, self.cover));
         self
@@ -204,7 +204,7 @@ impl<'t> Join<'t> {
         self.ask(class, question, ThreadIx::NONE, at, s.to);
     }
 
-    /// The waits of a class, and who ended them.
+    /// The waits of a class, and what ended them.
     pub fn chains_of(&mut self, class: Class) -> Option<WaitChains> {
         self.chains.as_mut()?.of(class)
     }

@@ -11,7 +11,7 @@
 //! | `axes` | CPU time of a thread, or of short threads together, with the samples on it |
 //! | `period` | the distance of on-CPU samples |
 //! | `waits` | which block of a thread a wait's sample shows |
-//! | `chains` | waits, and who ended them, and whose waits those ended |
+//! | `chains` | waits, and what ended them, and whose waits those ended |
 //! | `calls` | what a call waits for, by its name |
 //! | `join` | the account's classes with the paths that explain them |
 //! | `sampled` | what samples say of running threads: spinning, or in a task runtime |

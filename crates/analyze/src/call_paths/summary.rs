@@ -67,7 +67,7 @@ pub struct ClassPaths {
     pub meanwhile: Option<PathShares>,
     /// Lock wait: time for which nothing says who held the lock but the wake-ups: `meanwhile` is then what the thread did that ended the wait.
     pub likely_holders_ns: i64,
-    /// Waiting for own threads, I/O wait, external wait, serial phase, lock waits told by samples: the waits and who ended them. Null for other classes, and where no thread is known to wait.
+    /// Waiting for own threads, I/O wait, external wait, serial phase, lock waits told by samples: the waits and what ended them. Null for other classes, and where no thread is known to wait.
     pub chains: Option<WaitChains>,
 }
 

@@ -1,4 +1,4 @@
-//! Waits and the chain of those who ended them, worked out by hand.
+//! Waits and the chain of those that ended them, worked out by hand.
 use crate::join::{class_of, paths_of, sampled};
 use crate::story::Story;
 use ThreadState::{RunnablePreempted, Sleeping};
@@ -10,7 +10,7 @@ fn names(frames: &[kasuri_analyze::call_paths::PathFrame]) -> String {
     names.join(" < ")
 }
 
-/// (depth, who did what, where, ns).
+/// (depth, thread and code, where, ns).
 type Row = (u32, String, String, i64);
 
 fn row(depth: u32, did: &str, at: &str, ns: i64) -> Row {
@@ -59,7 +59,7 @@ fn chains_of(trace: &Trace, class: &str) -> WaitChains {
 const READ: &[&str] = &["consume", "read@libc.so.6", "pipe_read@[kernel]"];
 const READ_TOO: &[&str] = &["filter", "read@libc.so.6", "pipe_read@[kernel]"];
 
-/// 13 computes for 12, who computes for 11; 10 computes beside them, and two CPUs have nothing to do.
+/// 13 computes for 12, which computes for 11; 10 computes beside them, and two CPUs have nothing to do.
 fn pipeline() -> Story {
     let mut s = Story::new(4);
     s.known = vec![11, 12, 13];

@@ -725,7 +725,7 @@ fn a_lock_that_only_call_paths_tell_is_held_by_who_gives_it_on() {
     assert_eq!(class.likely_holders_ns, 610);
     let asks: Vec<_> = rows(&class.paths);
     assert_eq!(asks, [row("pthread_mutex_lock < look_up", 610, 610)]);
-    // 10 waits for 12, who waits for 11, who holds it: to 400 and from 600 it runs, between it sleeps.
+    // 10 waits for 12, which waits for 11, which holds it: to 400 and from 600 it runs, between it sleeps.
     let holder = class.meanwhile.as_ref().expect("there is a holder");
     assert_eq!(
         rows(holder),

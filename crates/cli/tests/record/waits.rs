@@ -1,4 +1,4 @@
-//! Waits of programs whose answers are known: who ended them, who held the lock, what the others waited for.
+//! Waits of programs whose answers are known: what ended them, who held the lock, what the others waited for.
 use crate::support::*;
 use serde_json::Value;
 use std::path::Path;

@@ -73,7 +73,7 @@ pub struct Workers {
     pub transfer_ns: u64,
 }
 
-/// Who runs each strand, and when.
+/// The worker that runs each strand, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
     /// Worker of each.

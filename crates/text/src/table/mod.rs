@@ -12,7 +12,7 @@
 //! | `account` | where the CPU time went: headline, bar and table |
 //! | `call_paths` | the code behind each class, below its row |
 //! | `path_text` | a call path in the room of a line |
-//! | `chains` | waits, and who ended them, line below line |
+//! | `chains` | waits, and what ended them, line below line |
 //! | `critical_path`, `locks`, `predict`, `plan`, `compare`, `contents` | the other commands |
 //! | [`grid`] | tables whose columns fit the screen |
 //! | [`units`] | numbers and names |
