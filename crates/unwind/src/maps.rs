@@ -47,6 +47,12 @@ pub(crate) struct Entry {
     pub(crate) code: Cell<Option<Code>>,
 }
 
+impl Entry {
+    pub(crate) fn has(&self, address: u64) -> bool {
+        (self.mapping.start..self.mapping.end).contains(&address)
+    }
+}
+
 /// Where the code of a mapping comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Code {
@@ -70,7 +76,7 @@ impl Maps {
     pub(crate) fn find(&self, address: u64) -> Option<&Rc<Entry>> {
         let after = self.entries.partition_point(|e| e.mapping.start <= address);
         let entry = self.entries.get(after.checked_sub(1)?)?;
-        (address < entry.mapping.end).then_some(entry)
+        entry.has(address).then_some(entry)
     }
 
     /// Adds a mapping; it replaces what it covers of others.

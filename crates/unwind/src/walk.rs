@@ -292,10 +292,12 @@ impl Unwinder {
         let mut registers = *first;
         // The address inside of the frame's call: the instruction itself, or the one before the return address.
         let mut inside = registers.ip;
+        let maps = self.processes.get(pid).cloned().unwrap_or_default();
+        let mut last: Option<&Rc<Entry>> = None;
         loop {
-            let maps = self.processes.get(pid).cloned();
-            let entry = maps.as_ref().and_then(|maps| maps.find(inside));
-            let Some(entry) = entry else {
+            // Most callers lie in the same mapping.
+            last = last.filter(|e| e.has(inside)).or_else(|| maps.find(inside));
+            let Some(entry) = last else {
                 // Where it stands is known even when nobody knows what is there. A return address to nowhere is none.
                 if self.chain.is_empty() {
                     self.chain.push((NONE, inside));
