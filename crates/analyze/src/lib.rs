@@ -53,12 +53,35 @@ pub use on_cpu::OnCpu;
 pub use summary::*;
 pub use summary_rows::*;
 
-use call_paths::{CallPathSummary, Sampled};
+use account::Account;
+use call_paths::{Cover, Piece, Sampled};
 use cut::Cut;
 use kasuri_model::{Loss, Trace};
 
+/// A summary, and what it was made of.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// See [`summary`](summary()).
+    pub summary: Summary,
+    /// The account, of the same range.
+    pub account: Account,
+    /// Its time in pieces: by CPU, those of each in order of time. None without samples.
+    pub pieces: Vec<Piece>,
+    /// The samples that instants belong to.
+    pub cover: Cover,
+}
+
 /// The recording in numbers: every table, unabridged. Never fails: what is not known is 0 or none, see [`Known`].
 pub fn summary(trace: &Trace, options: &Options) -> Summary {
+    answer(trace, options, false).summary
+}
+
+/// The same, with what a report shows at each instant: both in one pass over the recording, which may have a million samples.
+pub fn answers(trace: &Trace, options: &Options) -> Answers {
+    answer(trace, options, true)
+}
+
+fn answer(trace: &Trace, options: &Options, with_pieces: bool) -> Answers {
     let cut = Cut::new(trace, options);
     let known = known(trace);
     let mut rows = threads::threads(&cut);
@@ -111,7 +134,7 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
     out.cpu_time = cpu_time(trace, out.on_cpu_ns, counted_ns, &known).filter(|_| cut.whole);
     out.tracing = tracing::tracing(trace, if cut.whole { out.on_cpu_ns } else { 0 });
     let scheduler_events = out.switches + out.wakeups + out.migrations;
-    (out.account, out.call_paths) = account_with_code(&cut, scheduler_events, &out);
+    let (account, pieces, cover) = account_with_code(&cut, scheduler_events, &mut out, with_pieces);
     out.capacity_ns = out.wall_ns.saturating_mul(i64::from(out.n_cpus));
     out.cpu_use = (known.switches && out.capacity_ns > 0)
         .then(|| out.on_cpu_ns as f64 / out.capacity_ns as f64);
@@ -119,34 +142,46 @@ pub fn summary(trace: &Trace, options: &Options) -> Summary {
     rows.sort_by_key(|row| (std::cmp::Reverse(row.on_cpu_ns), row.pid, row.tid));
     out.threads = rows;
     out.hints = hints::hints(&cut, &out);
-    out
+    Answers {
+        summary: out,
+        account,
+        pieces,
+        cover,
+    }
 }
 
-/// The account, and where there are samples the code behind it.
+/// Puts the account into the summary, and where there are samples the code behind it.
 fn account_with_code(
     cut: &Cut<'_>,
     scheduler_events: u64,
-    known: &Summary,
-) -> (account::AccountSummary, Option<CallPathSummary>) {
-    let account = |sampled, on_stretch| {
+    out: &mut Summary,
+    with_pieces: bool,
+) -> (Account, Vec<Piece>, Cover) {
+    let summarise = |sampled, on_stretch| {
+        let (tracing, annotations) = (&out.tracing, &out.annotations);
         account::summarise(
             cut,
             scheduler_events,
-            &known.tracing,
-            &known.annotations,
+            tracing,
+            annotations,
             sampled,
             on_stretch,
         )
     };
-    if !call_paths::has_samples(cut) {
-        return (account(Sampled::none(cut.trace), None), None);
+    if cut.trace.samples.time.is_empty() {
+        let (rows, account) = summarise(Sampled::none(cut.trace), None);
+        out.account = rows;
+        return (account, Vec::new(), Cover::default());
     }
-    let cover = call_paths::Cover::new(cut.trace);
-    let collector = call_paths::Collector::new(cut, &cover);
+    let cover = Cover::new(cut.trace);
+    let collector = call_paths::Collector::new(cut, &cover, with_pieces);
     let sampled = Sampled::new(cut.trace, &cover);
-    let account = account(sampled, Some(collector.listener()));
-    let paths = collector.summary(cut);
-    (account, Some(paths))
+    let (rows, account) = summarise(sampled, Some(collector.listener()));
+    out.account = rows;
+    // Samples of others say what ran instead, and may stand for short threads of the program that have their name.
+    out.call_paths = call_paths::has_samples(cut).then(|| collector.summary(cut));
+    let pieces = collector.into_pieces();
+    (account, pieces, cover)
 }
 
 /// None without a number to compare with on either side.

@@ -23,6 +23,13 @@ impl Hasher for Mixer {
     fn write_u32(&mut self, n: u32) {
         self.write_u64(u64::from(n));
     }
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(n as u64);
+    }
+    // What an enum's discriminant is hashed as.
+    fn write_isize(&mut self, n: isize) {
+        self.write_u64(n as u64);
+    }
     fn write_u64(&mut self, n: u64) {
         self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }

@@ -181,7 +181,7 @@ pub fn pack(trace: &Trace, plan: &Plan, options: &Options) -> Packed {
         plan,
         objects: Objects::of(trace),
         runs: runs(trace),
-        spread: Spread::of(trace, plan),
+        spread: Spread::of(trace, plan, options.cover),
         pieces: options.pieces,
         levels,
         level: Compression::new(options.level.clamp(1, 9)),

@@ -48,8 +48,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Weighs the samples of `trace` and finds the waits that they were taken in.
-    pub fn of(trace: &Trace, plan: &Plan) -> Spread {
+    /// Weighs the samples of `trace` and finds the waits that they were taken in. `cover`: what is known of it.
+    pub fn of(trace: &Trace, plan: &Plan, cover: Option<&Cover>) -> Spread {
         let samples = &trace.samples;
         if samples.time.is_empty() {
             return Spread::default();
@@ -61,14 +61,17 @@ impl Spread {
                 .then(|| wait_at(trace, samples.thread[row], time));
             wait.flatten().unwrap_or((time, time))
         };
-        let cover = Cover::new(trace);
+        let made = cover.is_none().then(|| Cover::new(trace));
+        let Some(cover) = cover.or(made.as_ref()) else {
+            return Spread::default();
+        };
         let weights = cover.weights(trace, trace.span.clone());
         let ns = |weight: &kasuri_model::Duration| weight.ns().max(0) as u64;
         let cells = (CELLS / trace.threads.len().max(1)).clamp(16, CELLS_OF_THREAD);
         Spread {
             weight: weights.sample.iter().map(ns).collect(),
             stretch: (0..samples.time.len()).map(stretch).collect(),
-            holes: holes(trace, plan, &cover, cells as u64),
+            holes: holes(trace, plan, cover, cells as u64),
             cells,
         }
     }
@@ -88,13 +91,14 @@ fn holes(trace: &Trace, plan: &Plan, cover: &Cover, cells: u64) -> Vec<Hole> {
         if !is_target && trace.samples_of(thread).is_empty() {
             continue;
         }
+        let mut begun = 0;
         for state in trace.states_of(thread) {
             let is_blocked = state.state.is_blocked();
             if !is_blocked && state.state != ThreadState::Running {
                 continue;
             }
             let mut at = state.start;
-            for (owner, length) in cover.between(thread, state.start, state.end) {
+            for (owner, length) in cover.between_from(&mut begun, thread, state.start, state.end) {
                 let (from, to) = (plan.at(at), plan.at(at + length));
                 at = at + length;
                 if owner.sample().is_some() {

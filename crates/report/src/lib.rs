@@ -49,9 +49,11 @@ pub struct Options<'a> {
     pub places: Option<&'a Places>,
     /// The account, drawn as a stacked area and added up for any part of the chart.
     pub account: Option<&'a kasuri_analyze::account::Account>,
-    /// The code that explains the account, by CPU and in order of time ([`kasuri_analyze::call_paths::pieces`]): flame graphs of
+    /// The code that explains the account, by CPU and in order of time ([`kasuri_analyze::Answers::pieces`]): flame graphs of
     /// its classes; empty: there are none.
     pub pieces: &'a [kasuri_analyze::call_paths::Piece],
+    /// The samples that instants belong to; none: it is worked out again.
+    pub cover: Option<&'a kasuri_analyze::call_paths::Cover>,
     /// The answer about locks, for the numbers in their rows; none: the sums of their slices.
     pub locks: Option<&'a kasuri_analyze::Locks>,
     /// Tables of other analyses, a tab each.
@@ -72,6 +74,7 @@ impl Default for Options<'_> {
             places: None,
             account: None,
             pieces: &[],
+            cover: None,
             locks: None,
             panels: Vec::new(),
             level: 5,

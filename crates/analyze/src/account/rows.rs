@@ -113,7 +113,7 @@ pub struct ThreadAccount {
     pub classes: Vec<ClassSum>,
 }
 
-/// Rows of the account of a range. `scheduler_events`: those that threads of the program caused in it; `tracing`: of the whole
+/// Rows of the account of a range, and the account. `scheduler_events`: those that threads of the program caused in it; `tracing`: of the whole
 /// recording.
 pub(crate) fn summarise(
     cut: &Cut<'_>,
@@ -122,7 +122,7 @@ pub(crate) fn summarise(
     annotations: &[AnnotationSummary],
     sampled: Sampled,
     on_stretch: Option<OnStretch<'_>>,
-) -> AccountSummary {
+) -> (AccountSummary, Account) {
     let account = Account::telling(cut.trace, cut.from..cut.to, sampled, on_stretch);
     let wall_ns = (cut.to - cut.from).ns();
     let capacity_ns = wall_ns.saturating_mul(account.n_cpus() as i64);
@@ -136,7 +136,7 @@ pub(crate) fn summarise(
     let unnamed = sums[Class::Unknown as usize] + sums[Class::Other as usize];
     let per_wall = |ns: i64| ns as f64 / wall_ns.max(1) as f64;
     let spans = &cut.trace.kernel_spans.kind;
-    AccountSummary {
+    let rows = AccountSummary {
         capacity_ns,
         n_cpus: account.n_cpus() as u32,
         bounds: allowed::bounds(cut.trace, account.n_cpus()),
@@ -157,7 +157,8 @@ pub(crate) fn summarise(
             .collect(),
         threads: threads(cut, &account, wall_ns),
         regions: regions::regions(cut, &account, annotations),
-    }
+    };
+    (rows, account)
 }
 
 /// Events that were written in the time of the program's threads, and what that cost.

@@ -3,6 +3,7 @@
 //! A thread that ran for less than [`SHORT`] periods has one sample or none: programs that start a thread for each request or a
 //! process for each file consist of such threads. Those of one name in processes of one name have an axis together, on which their runs stand
 //! in order of time. So a sample stands for the time around it there too, and the time of many short threads is divided as that of a long one.
+use super::cursor::move_on;
 use super::period::Periods;
 use super::waits::TOLERANCE_NS;
 use kasuri_model::{SampleKind, StateRow, StrIx, ThreadIx, ThreadState, Time, Trace};
@@ -75,14 +76,16 @@ impl Axes {
     pub fn share(&mut self, trace: &Trace, periods: &Periods) {
         let mut alike: HashMap<(StrIx, StrIx), Vec<(ThreadIx, Runs)>> = HashMap::new();
         for (row, thread) in trace.threads.iter().enumerate() {
-            let runs = Runs::new(trace, ThreadIx(row as u32));
-            let Some(first) = runs.rows.first() else {
+            let row = ThreadIx(row as u32);
+            let Some(first) = running(trace, row).next() else {
                 continue;
             };
-            if runs.length() < SHORT.saturating_mul(periods.at(first.start)) {
+            let short = SHORT.saturating_mul(periods.at(first.start));
+            if runs_for_less(trace, row, short) {
+                let runs = Runs::new(trace, row);
                 let process = trace.processes[thread.process.ix()].name;
                 let kin = alike.entry((process, thread.name)).or_default();
-                kin.push((ThreadIx(row as u32), runs));
+                kin.push((row, runs));
             }
         }
         for mut kin in alike.into_values() {
@@ -142,6 +145,21 @@ fn lay_out(kin: &mut [(ThreadIx, Runs)]) {
     }
 }
 
+/// A thread's runs.
+fn running(trace: &Trace, thread: ThreadIx) -> impl Iterator<Item = StateRow> + '_ {
+    let rows = trace.states_of(thread);
+    rows.filter(|row| row.state == ThreadState::Running)
+}
+
+/// Whether a thread ran for less than so many ns in all. Of one that ran for longer only the first runs are read.
+fn runs_for_less(trace: &Trace, thread: ThreadIx, ns: i64) -> bool {
+    let mut ran = 0i64;
+    running(trace, thread).all(|row| {
+        ran = ran.saturating_add(length(&row));
+        ran < ns
+    })
+}
+
 fn length(row: &StateRow) -> i64 {
     (row.end - row.start).ns()
 }
@@ -149,8 +167,7 @@ fn length(row: &StateRow) -> i64 {
 impl Runs {
     /// One behind the other from 0.
     fn new(trace: &Trace, thread: ThreadIx) -> Runs {
-        let running = |row: &StateRow| row.state == ThreadState::Running;
-        let rows: Vec<StateRow> = trace.states_of(thread).filter(running).collect();
+        let rows: Vec<StateRow> = running(trace, thread).collect();
         let mut ran = 0;
         let starts = rows.iter().map(|row| {
             let start = ran;
@@ -163,13 +180,9 @@ impl Runs {
         }
     }
 
-    fn length(&self) -> i64 {
-        self.rows.iter().map(length).sum()
-    }
-
-    /// The place of a moment on the axis: where the thread ran then, or nearly.
-    fn place(&self, time: Time) -> Option<i64> {
-        let begun = self.rows.partition_point(|row| row.start <= time);
+    /// The place of a moment on the axis: where the thread ran then, or nearly. `begun`: a cursor, for moments in order.
+    fn place(&self, time: Time, begun: &mut usize) -> Option<i64> {
+        let begun = move_on(begun, &self.rows, |row| row.start <= time);
         let last = begun.checked_sub(1).map(|at| {
             let row = &self.rows[at];
             let late = time.0.saturating_sub(row.end.0).max(0);
@@ -189,11 +202,12 @@ impl Points {
     fn new(trace: &Trace, thread: ThreadIx, runs: &Runs) -> Points {
         let mut out = Points::default();
         let s = &trace.samples;
+        let mut begun = 0;
         for sample in trace.samples_of(thread) {
             if s.kind[sample] != SampleKind::OnCpu {
                 continue;
             }
-            match runs.place(s.time[sample]) {
+            match runs.place(s.time[sample], &mut begun) {
                 Some(at) => {
                     out.at.push(at.max(out.at.last().copied().unwrap_or(0)));
                     out.sample.push(sample as u32);

@@ -6,6 +6,7 @@
 //! The cover of a thread is a list of stretches, each with a sample or none, from its first state to its last. Sums over any
 //! part of it are exact, and parts add up, since an instant belongs to one sample whichever range is asked for.
 use super::axes::{Axes, Axis, Points};
+use super::cursor::move_on;
 use super::period::Periods;
 use super::waits::{SHARE_WITHIN_NS, WaitSamples};
 use kasuri_model::{Duration, StateRow, ThreadIx, ThreadState, Time, Trace};
@@ -90,7 +91,7 @@ impl Cover {
             return cover;
         }
         let mut axes = Axes::new(trace);
-        let periods = Periods::new(trace, &mut axes.distances());
+        let periods = Periods::new(trace, || axes.distances());
         axes.share(trace, &periods);
         cover.misfits = axes.misfits();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
@@ -200,9 +201,21 @@ impl Cover {
         from: Time,
         to: Time,
     ) -> impl Iterator<Item = (Owner, Duration)> + '_ {
+        self.between_from(&mut 0, thread, from, to)
+    }
+
+    /// The same, cheaper for one who asks of a thread in order of time. `begun`: a cursor, any number: the stretches that had begun by the
+    /// time asked for last.
+    pub fn between_from(
+        &self,
+        begun: &mut usize,
+        thread: ThreadIx,
+        from: Time,
+        to: Time,
+    ) -> impl Iterator<Item = (Owner, Duration)> + use<'_> {
         let rows = self.threads.get(thread.ix()).cloned().unwrap_or(0..0);
         let rows = rows.start as usize..rows.end as usize;
-        let begun = self.start[rows.clone()].partition_point(|&start| start <= from);
+        let begun = move_on(begun, &self.start[rows.clone()], |&start| start <= from);
         let mut next = rows.start + begun;
         let mut owner = match begun {
             0 => Owner::NONE,
@@ -262,13 +275,14 @@ impl Cover {
             return out;
         }
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
+            let mut begun = 0;
             for row in trace.states_of(thread) {
                 let (from, to) = (row.start.max(range.start), row.end.min(range.end));
                 let is_blocked = row.state.is_blocked();
                 if !is_blocked && row.state != ThreadState::Running {
                     continue;
                 }
-                for (owner, length) in self.between(thread, from, to) {
+                for (owner, length) in self.between_from(&mut begun, thread, from, to) {
                     let unsampled = &mut out.unsampled[thread.ix()];
                     match owner.sample() {
                         Some(sample) => out.sample[sample] += length,

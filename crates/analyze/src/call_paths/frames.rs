@@ -2,9 +2,9 @@
 //! begins a thread with it.
 use super::calls::{self, Call, Channel};
 use crate::demangled;
+use crate::quick_map::QuickMap;
 use kasuri_base::call_path::SPIN_LOOP;
 use kasuri_model::{FrameIx, FrameKind, PathIx, Trace};
-use std::collections::HashMap;
 
 /// The kind of code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,14 +94,14 @@ pub struct Frames<'t> {
     is_inside_a_lock: Vec<bool>,
     /// One number for all lines of a function, and for all nameless places of a module.
     function: Vec<u32>,
-    shown: HashMap<PathIx, Vec<FrameIx>>,
+    shown: QuickMap<PathIx, Vec<FrameIx>>,
 }
 
 impl<'t> Frames<'t> {
     /// Reads the names.
     pub fn new(trace: &'t Trace) -> Frames<'t> {
         let f = &trace.frames;
-        let mut numbers = HashMap::new();
+        let mut numbers = QuickMap::default();
         let mut out = Frames {
             trace,
             layer: Vec::with_capacity(f.function.len()),
@@ -112,7 +112,7 @@ impl<'t> Frames<'t> {
             call: Vec::with_capacity(f.function.len()),
             is_inside_a_lock: Vec::with_capacity(f.function.len()),
             function: Vec::with_capacity(f.function.len()),
-            shown: HashMap::new(),
+            shown: QuickMap::default(),
         };
         for row in 0..f.function.len() {
             let name = demangled(trace.strings.get(f.function[row]));

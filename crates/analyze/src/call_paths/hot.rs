@@ -4,9 +4,9 @@
 //! So time is added up by the innermost function, and its callers are followed outwards as long as one function leads to
 //! at least half of the time.
 use super::frames::{Frames, module_name};
+use crate::quick_map::QuickMap;
 use kasuri_model::{FrameIx, PathIx, Trace};
 use serde::Serialize;
-use std::collections::HashMap;
 
 /// Callers that are followed.
 const MAX_CALLERS: usize = 64;
@@ -54,7 +54,7 @@ pub(super) fn hot_paths(
     all_ns: i64,
     most: usize,
 ) -> (Vec<HotPath>, i64) {
-    let mut groups: HashMap<u32, (i64, Vec<PathTime>)> = HashMap::new();
+    let mut groups: QuickMap<u32, (i64, Vec<PathTime>)> = QuickMap::default();
     for &time in times {
         let innermost = frames.shown(time.path)[0];
         let group = groups.entry(frames.function(innermost)).or_default();
@@ -86,7 +86,7 @@ pub(super) fn dominant(
     let mut out = Vec::new();
     for depth in 0..=MAX_CALLERS {
         // By function: its time, and that of each of its lines.
-        let mut by_function: HashMap<u32, (i64, HashMap<FrameIx, i64>)> = HashMap::new();
+        let mut by_function: QuickMap<u32, (i64, QuickMap<FrameIx, i64>)> = QuickMap::default();
         for time in &times {
             if let Some(&frame) = frames.shown(time.path).get(depth) {
                 let entry = by_function.entry(frames.function(frame)).or_default();

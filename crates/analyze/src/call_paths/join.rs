@@ -11,6 +11,7 @@ use super::hot::PathTime;
 use super::pieces::{Pieces, Whereabouts};
 use super::waits::TOLERANCE_NS;
 use crate::account::{Class, Note, Stretch};
+use crate::quick_map::QuickMap;
 use kasuri_model::{Duration, PathIx, ProcessIx, SampleKind, SliceKind, ThreadIx, Time, Trace};
 use std::collections::HashMap;
 
@@ -35,14 +36,22 @@ pub(super) struct Rest {
 /// Times by class, question, and the thread that was asked about; none: no thread is known.
 type Asked = (Class, Question, ThreadIx);
 
+/// What is known of a question. There may be a million samples, each at a path of its own.
+#[derive(Default)]
+struct Times {
+    /// By path, and whether the thread waited there.
+    paths: QuickMap<(PathIx, bool), i64>,
+    rest: Rest,
+}
+
 /// Times by class, question, thread and path.
 pub(super) struct Join<'t> {
     trace: &'t Trace,
     cover: &'t Cover,
     holds: Holds,
-    /// By path, and whether the thread waited there.
-    paths: HashMap<(Asked, PathIx, bool), i64>,
-    rest: HashMap<Asked, Rest>,
+    times: QuickMap<Asked, Times>,
+    /// By thread: see [`Cover::between_from`].
+    begun: Vec<usize>,
     /// Of the first question, in classes that the program's own code can explain.
     gaps: Gaps,
     /// Time of lock waits whose holders are the threads that ended them.
@@ -59,8 +68,8 @@ impl<'t> Join<'t> {
             trace,
             cover,
             holds: Holds::new(trace),
-            paths: HashMap::new(),
-            rest: HashMap::new(),
+            times: QuickMap::default(),
+            begun: vec![0; trace.threads.len()],
             gaps: Gaps::default(),
             likely_holders_ns: 0,
             chains: None,
@@ -122,8 +131,8 @@ impl<'t> Join<'t> {
     /// Adds what the thread did from `from` to `to`.
     fn ask(&mut self, class: Class, question: Question, thread: ThreadIx, from: Time, to: Time) {
         let mut pieces = self.pieces.as_mut().filter(|_| question == Question::First);
-        let asked = (class, question, thread);
-        let rest = self.rest.entry(asked).or_default();
+        let times = self.times.entry((class, question, thread)).or_default();
+        let Times { paths, rest } = times;
         if !thread.is_some() {
             rest.without_code += (to - from).ns();
             if let Some(pieces) = &mut pieces {
@@ -135,7 +144,8 @@ impl<'t> Join<'t> {
         let is_woken = (class, question) == (Class::WaitingForOwnThreads, Question::Meanwhile);
         let is_own = question == Question::First && is_explained_by_own_code(class);
         let mut at = from;
-        for (owner, length) in self.cover.between(thread, from, to) {
+        let begun = &mut self.begun[thread.ix()];
+        for (owner, length) in self.cover.between_from(begun, thread, from, to) {
             let begin = at;
             at = at + length;
             let sample = owner.sample().filter(|&row| samples.path[row].is_some());
@@ -158,8 +168,7 @@ impl<'t> Join<'t> {
             match sample {
                 Some(row) => {
                     let is_wait = samples.kind[row].is_wait();
-                    let key = (asked, samples.path[row], is_wait);
-                    *self.paths.entry(key).or_default() += length.ns();
+                    *paths.entry((samples.path[row], is_wait)).or_default() += length.ns();
                 }
                 None if owner == Owner::OFF => rest.without_code += length.ns(),
                 None => {
@@ -227,19 +236,21 @@ impl<'t> Join<'t> {
         question: Question,
         is_wanted: impl Fn(ThreadIx) -> bool,
     ) -> (Vec<PathTime>, Rest) {
-        let is_mine = |asked: &Asked| (asked.0, asked.1) == (class, question) && is_wanted(asked.2);
-        let mut by_path: HashMap<(PathIx, bool), i64> = HashMap::new();
-        for (&(_, path, is_wait), ns) in self.paths.iter().filter(|(key, _)| is_mine(&key.0)) {
-            *by_path.entry((path, is_wait)).or_default() += ns;
+        let mut by_path: QuickMap<(PathIx, bool), i64> = QuickMap::default();
+        let mut rest = Rest::default();
+        for (asked, of_thread) in &self.times {
+            if (asked.0, asked.1) != (class, question) || !is_wanted(asked.2) {
+                continue;
+            }
+            for (&key, ns) in &of_thread.paths {
+                *by_path.entry(key).or_default() += ns;
+            }
+            rest.unsampled += of_thread.rest.unsampled;
+            rest.without_code += of_thread.rest.without_code;
         }
         let time = |((path, is_wait), ns)| PathTime { path, is_wait, ns };
         let mut times: Vec<PathTime> = by_path.into_iter().map(time).collect();
         times.sort_by_key(|time| (time.path, time.is_wait));
-        let mut rest = Rest::default();
-        for (_, of_thread) in self.rest.iter().filter(|(asked, _)| is_mine(asked)) {
-            rest.unsampled += of_thread.unsampled;
-            rest.without_code += of_thread.without_code;
-        }
         (times, rest)
     }
 
@@ -250,18 +261,25 @@ impl<'t> Join<'t> {
 
     /// Of all classes what explains them best: class, thread, path and time, in no order.
     pub fn by_thread(&self) -> impl Iterator<Item = (Class, ThreadIx, PathIx, i64)> + '_ {
-        let is_first = |asked: &Asked| asked.1 == Question::First;
-        let paths = self.paths.iter().filter(move |(key, _)| is_first(&key.0));
-        paths.map(|(&((class, _, thread), path, _), &ns)| (class, thread, path, ns))
+        self.first().flat_map(|(class, thread, times)| {
+            let paths = times.paths.iter();
+            paths.map(move |(&(path, _), &ns)| (class, thread, path, ns))
+        })
     }
 
     /// The times that [`Join::by_thread`] lacks.
     pub fn rest_by_thread(&self) -> impl Iterator<Item = (Class, ThreadIx, Rest)> + '_ {
-        let rest = self
-            .rest
+        self.first()
+            .map(|(class, thread, times)| (class, thread, times.rest))
+    }
+
+    /// The answers to the first question of all classes.
+    fn first(&self) -> impl Iterator<Item = (Class, ThreadIx, &Times)> + '_ {
+        let first = self
+            .times
             .iter()
             .filter(|(asked, _)| asked.1 == Question::First);
-        rest.map(|(&(class, _, thread), &rest)| (class, thread, rest))
+        first.map(|(&(class, _, thread), times)| (class, thread, times))
     }
 }
 

@@ -8,6 +8,7 @@
 //! | module | does |
 //! |---|---|
 //! | `cover` | the sample that each instant of a thread belongs to |
+//! | `cursor` | searches by those who ask in order of time |
 //! | `axes` | CPU time of a thread, or of short threads together, with the samples on it |
 //! | `period` | the distance of on-CPU samples |
 //! | `waits` | which block of a thread a wait's sample shows |
@@ -28,6 +29,7 @@ mod axes;
 mod calls;
 mod chains;
 mod cover;
+mod cursor;
 mod explained;
 mod flame;
 mod frames;
@@ -48,7 +50,7 @@ pub use flame::{FLAME_SCHEMA, Flame, FlameNode, FlameOptions, flame};
 pub use hot::{HotPath, PathFrame};
 pub use pieces::{Piece, Whereabouts};
 pub use summary::{CallPathSummary, ClassPaths, Coverage, PathShares, RuntimeUse};
-pub use times::{StatePart, ThreadTime, TimeOf, pieces, state_parts, thread_times};
+pub use times::{StatePart, ThreadTime, TimeOf, state_parts, thread_times};
 
 pub(crate) use sampled::Sampled;
 pub(crate) use summary::{Collector, has_samples};

@@ -18,8 +18,8 @@ pub(super) struct Periods {
 }
 
 impl Periods {
-    /// `distances`: ns of CPU time between neighbouring samples of a thread; reordered.
-    pub fn new(trace: &Trace, distances: &mut [i64]) -> Periods {
+    /// `distances`: ns of CPU time between neighbouring samples of a thread; asked for where the recorder does not say.
+    pub fn new(trace: &Trace, distances: impl FnOnce() -> Vec<i64>) -> Periods {
         let mut on: BTreeMap<(&str, Option<u16>), i64> = BTreeMap::new();
         let mut steps: Vec<(Time, i64)> = Vec::new();
         for row in &trace.sampling {
@@ -37,6 +37,10 @@ impl Periods {
                 steps.push((row.time, ns));
             }
         }
+        let mut distances = match steps.is_empty() {
+            true => distances(),
+            false => Vec::new(),
+        };
         let otherwise = match distances.len() {
             0 => UNKNOWN_NS,
             n => *distances.select_nth_unstable(n / 2).1,

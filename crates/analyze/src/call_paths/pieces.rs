@@ -36,9 +36,8 @@ pub struct Piece {
 /// Pieces while the account's sweep tells its stretches, CPUs in turn.
 #[derive(Default)]
 pub(super) struct Pieces {
-    pub all: Vec<Piece>,
-    /// By CPU: its latest piece, row of `all`.
-    latest: Vec<Option<u32>>,
+    /// By CPU, in order of time.
+    of_cpu: Vec<Vec<Piece>>,
     cpu: u16,
     class: Option<Class>,
     now: Time,
@@ -48,8 +47,8 @@ impl Pieces {
     /// What is added from now on is of this CPU and class, and begins at `from`.
     pub fn begin(&mut self, cpu: u16, class: Class, from: Time) {
         (self.cpu, self.class, self.now) = (cpu, Some(class), from);
-        if self.latest.len() <= cpu.into() {
-            self.latest.resize(usize::from(cpu) + 1, None);
+        if self.of_cpu.len() <= cpu.into() {
+            self.of_cpu.resize(usize::from(cpu) + 1, Vec::new());
         }
     }
 
@@ -59,15 +58,14 @@ impl Pieces {
             return;
         };
         self.now = from + length;
-        let latest = &mut self.latest[usize::from(cpu)];
-        if let Some(last) = latest.map(|row| &mut self.all[row as usize])
+        let pieces = &mut self.of_cpu[usize::from(cpu)];
+        if let Some(last) = pieces.last_mut()
             && (last.to, last.class, last.at, last.is_complete) == (from, class, at, is_complete)
         {
             last.to = self.now;
             return;
         }
-        *latest = Some(self.all.len() as u32);
-        self.all.push(Piece {
+        pieces.push(Piece {
             cpu,
             from,
             to: self.now,
@@ -75,5 +73,10 @@ impl Pieces {
             at,
             is_complete,
         });
+    }
+
+    /// All of them, CPU by CPU.
+    pub fn into_all(self) -> Vec<Piece> {
+        self.of_cpu.concat()
     }
 }

@@ -8,8 +8,8 @@ use super::cover::Cover;
 use super::frames::{Frames, NotWork};
 use crate::account::Class;
 use crate::account::track::{NONE, Track};
+use crate::quick_map::QuickMap;
 use kasuri_model::{FrameIx, PathIx, StrIx, ThreadIx, Time, Trace};
-use std::collections::HashMap;
 
 /// A place in the code at which no work is done.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -46,8 +46,8 @@ impl Sampled {
             return out;
         }
         let frames = Frames::new(trace);
-        let mut rows: HashMap<Place, u32> = HashMap::new();
-        let mut of_path: HashMap<(PathIx, bool), u32> = HashMap::new();
+        let mut rows: QuickMap<Place, u32> = QuickMap::default();
+        let mut of_path: QuickMap<(PathIx, bool), u32> = QuickMap::default();
         for thread in (0..trace.threads.len() as u32).map(ThreadIx) {
             let info = &trace.threads[thread.ix()];
             if !trace.processes[info.process.ix()].is_target {

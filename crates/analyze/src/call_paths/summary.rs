@@ -5,6 +5,7 @@ use super::explained::Explained;
 use super::frames::Frames;
 use super::hot::{HotPath, hot_paths, path_frame};
 use super::join::{Join, Question};
+use super::pieces::Piece;
 use crate::account::Class;
 use crate::cut::Cut;
 use kasuri_model::{SampleKind, ThreadIx, ThreadState};
@@ -108,16 +109,27 @@ pub(crate) struct Collector<'t> {
 }
 
 impl<'t> Collector<'t> {
-    pub fn new(cut: &Cut<'t>, cover: &'t Cover) -> Collector<'t> {
+    /// `with_pieces`: for [`Collector::into_pieces`].
+    pub fn new(cut: &Cut<'t>, cover: &'t Cover, with_pieces: bool) -> Collector<'t> {
+        let join = Join::new(cut.trace, cover).with_chains();
+        let join = match with_pieces {
+            true => join.with_pieces(),
+            false => join,
+        };
         Collector {
             cover,
-            join: std::cell::RefCell::new(Join::new(cut.trace, cover).with_chains()),
+            join: std::cell::RefCell::new(join),
         }
     }
 
     /// To be told the stretches of the account.
-    pub fn listener(&'t self) -> crate::account::OnStretch<'t> {
+    pub fn listener(&self) -> crate::account::OnStretch<'_> {
         Box::new(|stretch| self.join.borrow_mut().add(stretch))
+    }
+
+    /// The account's time in pieces: by CPU, those of each in order of time.
+    pub fn into_pieces(self) -> Vec<Piece> {
+        self.join.into_inner().into_pieces().into_all()
     }
 
     /// The answer, once all stretches were told.
@@ -190,9 +202,10 @@ fn coverage(cut: &Cut<'_>, cover: &Cover, is_state: impl Fn(ThreadState) -> bool
     let (trace, mut out) = (cut.trace, Coverage::default());
     let samples = &trace.samples;
     for thread in cut.threads().filter(|&thread| cut.is_target(thread)) {
+        let mut begun = 0;
         for row in trace.states_of(thread).filter(|row| is_state(row.state)) {
             let (from, to) = (row.start.max(cut.from), row.end.min(cut.to));
-            for (owner, length) in cover.between(thread, from, to) {
+            for (owner, length) in cover.between_from(&mut begun, thread, from, to) {
                 out.ns += length.ns();
                 *match owner.sample() {
                     Some(row) if samples.is_complete[row] => &mut out.complete_ns,

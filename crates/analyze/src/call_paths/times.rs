@@ -3,13 +3,12 @@
 //! Each nanosecond that a thread of the program ran or was blocked is in one row, and so is each that the account charges to a class.
 use super::cover::{Cover, Owner};
 use super::join::Join;
-use super::pieces::{Piece, Whereabouts};
+use super::pieces::Whereabouts;
 use super::sampled::Sampled;
 use crate::account::{Account, Class, Stretch};
 use kasuri_model::{Duration, PathIx, SampleKind, ThreadIx, ThreadState, Time, Trace};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// What a time is a part of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -184,20 +183,4 @@ fn add_classes(trace: &Trace, cover: &Cover, rows: &mut Rows) {
         put(class, thread, Whereabouts::Unsampled, rest.unsampled);
         put(class, thread, Whereabouts::WithoutCode, rest.without_code);
     }
-}
-
-/// The account of a range, and its time in pieces: by CPU, those of each in order of time. No pieces without samples.
-pub fn pieces(trace: &Trace, range: Range<Time>) -> (Account, Vec<Piece>) {
-    let cover = Cover::new(trace);
-    let sampled = Sampled::new(trace, &cover);
-    if trace.samples.time.is_empty() {
-        return (Account::telling(trace, range, sampled, None), Vec::new());
-    }
-    let join = RefCell::new(Join::new(trace, &cover).with_pieces());
-    let add = |stretch: &Stretch| join.borrow_mut().add(stretch);
-    let account = Account::telling(trace, range, sampled, Some(Box::new(add)));
-    let mut pieces = join.into_inner().into_pieces().all;
-    // Stable: the order of time stays.
-    pieces.sort_by_key(|piece| piece.cpu);
-    (account, pieces)
 }

@@ -3,8 +3,9 @@
 //! A block is a row of the thread's states in which it needs no CPU. Its stack does not move meanwhile, so one sample shows all
 //! of it, and which one is a question of times: a sample taken at the switch belongs to the block that begins there, one read from
 //! outside to the block that lasts then.
+use super::cursor::move_on;
+use crate::quick_map::QuickMap;
 use kasuri_model::{SampleKind, StateRow, ThreadState, Trace};
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// Clocks of samples and of the scheduler's events may differ by so much: a sample this near to a run or a block is of it.
@@ -30,8 +31,9 @@ impl WaitSamples {
             misfits: 0,
         };
         let s = &trace.samples;
+        let mut begun = 0;
         for sample in samples.filter(|&row| s.kind[row].is_wait()) {
-            let Some(block) = block_of(trace, blocks, sample) else {
+            let Some(block) = block_of(trace, blocks, sample, &mut begun) else {
                 out.misfits += 1;
                 continue;
             };
@@ -51,7 +53,7 @@ impl WaitSamples {
     fn share(&mut self, trace: &Trace, blocks: &[StateRow]) {
         // Samples at switches are on for short times in turn, whatever the length of the block that begins then: so the
         // sampled blocks of a length are a fair choice of all of that length. Readings from outside are not: they find long blocks.
-        let mut alike: HashMap<(ThreadState, u32), Vec<usize>> = HashMap::new();
+        let mut alike: QuickMap<(ThreadState, u32), Vec<usize>> = QuickMap::default();
         for (at, block) in blocks.iter().enumerate() {
             let sample = self.of_block[at].map(|(row, _)| row as usize);
             if sample.is_some_and(|row| trace.samples.kind[row] == SampleKind::Blocked) {
@@ -82,10 +84,10 @@ fn likeness(block: &StateRow) -> (ThreadState, u32) {
     (block.state, ns.ilog2())
 }
 
-/// The block that the sample shows.
-fn block_of(trace: &Trace, blocks: &[StateRow], sample: usize) -> Option<usize> {
+/// The block that the sample shows. `begun`: a cursor, for samples in order of time.
+fn block_of(trace: &Trace, blocks: &[StateRow], sample: usize, begun: &mut usize) -> Option<usize> {
     let time = trace.samples.time[sample];
-    let begun = blocks.partition_point(|block| block.start <= time);
+    let begun = move_on(begun, blocks, |block| block.start <= time);
     let inside = begun.checked_sub(1).filter(|&at| time < blocks[at].end);
     let until = |at: usize| blocks[at].start.0.saturating_sub(time.0);
     match trace.samples.kind[sample] {

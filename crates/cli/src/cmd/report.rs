@@ -3,8 +3,6 @@ use crate::message;
 use crate::open::Input;
 use crate::output::Output;
 use anyhow::{Context, bail};
-use kasuri_analyze::account::Account;
-use kasuri_analyze::call_paths::{self, Piece};
 use kasuri_report as html;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -83,8 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// A recording and its analyses.
 struct Side {
     trace: kasuri_model::Trace,
-    account: Account,
-    pieces: Vec<Piece>,
+    answers: kasuri_analyze::Answers,
     locks: kasuri_analyze::Locks,
     headline: String,
     summary: serde_json::Value,
@@ -96,14 +93,13 @@ struct Side {
 impl Side {
     fn load(input: &Input, title: &str, level: u32) -> anyhow::Result<Side> {
         let trace = input.load()?;
-        let summary = kasuri_analyze::summary(&trace, &kasuri_analyze::Options::default());
-        let (account, pieces) = call_paths::pieces(&trace, trace.span.clone());
+        let answers = kasuri_analyze::answers(&trace, &kasuri_analyze::Options::default());
+        let summary = &answers.summary;
         Ok(Side {
-            account,
-            pieces,
             locks: kasuri_analyze::locks(&trace, &kasuri_analyze::Options::default()),
-            headline: kasuri_text::table::headline(&summary),
-            summary: serde_json::to_value(&summary).context("cannot encode the summary")?,
+            headline: kasuri_text::table::headline(summary),
+            summary: serde_json::to_value(summary).context("cannot encode the summary")?,
+            answers,
             trace,
             title: title.to_owned(),
             label: input.label(),
@@ -119,8 +115,9 @@ impl Side {
             summary: Some(self.summary.clone()),
             places: Some(&self.trace.places),
             level: self.level,
-            account: Some(&self.account),
-            pieces: &self.pieces,
+            account: Some(&self.answers.account),
+            pieces: &self.answers.pieces,
+            cover: Some(&self.answers.cover),
             locks: Some(&self.locks),
             panels: panels(&self.trace, &self.locks),
             ..html::Options::default()
