@@ -112,6 +112,7 @@ const char *ito_name(const ito_thread *thread);
 }
 #endif
 
+#include <ito/graph.h>
 #include <ito/group.h>
 #include <ito/sync.h>
 

@@ -17,6 +17,7 @@
 #define ITO_HPP
 
 #include <ito.h>
+#include <ito/graph.h>
 #include <ito/group.h>
 #include <ito/sync.h>
 
@@ -26,6 +27,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cxxabi.h>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <future>
@@ -37,6 +39,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace ito {
 
@@ -550,6 +553,69 @@ class task_group {
             error = std::move(e);
     }
     ito_group g = ITO_GROUP_INIT;
+    mutex error_mutex;
+    std::exception_ptr error;
+};
+
+/*
+ * Tasks that wait for others before they start: ito/graph.h. Tasks and groups are numbers, as there. The first exception
+ * that leaves a task comes out of `run`, after the other tasks have run.
+ */
+class graph {
+  public:
+    graph() { detail::check(ito_graph_create(&g), "ito_graph_create"); }
+    ~graph() { detail::check_destroy(ito_graph_destroy(g), "ito::graph"); }
+    graph(const graph &) = delete;
+    graph &operator=(const graph &) = delete;
+
+    /* `f` is called once in each run. `name` is not copied. */
+    template <class F>
+    std::uint32_t task(F &&f, std::uint64_t cost_ns = 0, const char *name = nullptr,
+                       std::uint32_t of_group = ITO_GRAPH_ANYWHERE) {
+        calls.push_back(call{this, std::forward<F>(f)});
+        auto main = [](void *arg) {
+            auto *mine = static_cast<call *>(arg);
+            try {
+                mine->f();
+            } catch (...) {
+                std::lock_guard<mutex> lock(mine->of->error_mutex);
+                if (!mine->of->error)
+                    mine->of->error = std::current_exception();
+            }
+        };
+        ito_graph_attr attr = ITO_GRAPH_ATTR_INIT;
+        attr.cost_ns = cost_ns;
+        attr.name = name;
+        attr.group = of_group;
+        std::uint32_t number;
+        int r = ito_graph_task(g, &attr, main, &calls.back(), &number);
+        if (r)
+            calls.pop_back();
+        detail::check(r, "ito_graph_task");
+        return number;
+    }
+    void edge(std::uint32_t before, std::uint32_t after) {
+        detail::check(ito_graph_edge(g, before, after), "ito_graph_edge");
+    }
+    std::uint32_t group(const std::vector<std::uint32_t> &workers) {
+        std::uint32_t number;
+        detail::check(ito_graph_group(g, workers.data(), workers.size(), &number), "ito_graph_group");
+        return number;
+    }
+    void run(std::uint32_t how = ITO_GRAPH_DYNAMIC) {
+        detail::check(detail::switching([&] { return ito_graph_run(g, how); }), "ito_graph_run");
+        if (auto first = std::exchange(error, nullptr))
+            std::rethrow_exception(first);
+    }
+    ito_graph *native_handle() noexcept { return g; }
+
+  private:
+    struct call {
+        graph *of;
+        std::function<void()> f;
+    };
+    ito_graph *g = nullptr;
+    std::deque<call> calls;
     mutex error_mutex;
     std::exception_ptr error;
 };

@@ -40,7 +40,8 @@ enum ito__wait_kind {
     ITO__WAIT_SLEEP,
     ITO__WAIT_GROUP,
     ITO__WAIT_FUTURE,
-    ITO__WAIT_FORK, /* a task of ITO_FORK that was stolen */
+    ITO__WAIT_FORK,  /* a task of ITO_FORK that was stolen */
+    ITO__WAIT_GRAPH, /* a graph, or in a static run a task of another list */
 };
 
 /* First in, first out, linked through ito_thread.next. n == length of the list head..tail. */
@@ -219,6 +220,9 @@ struct ito_thread *ito__descriptor_get(struct worker *w);
 void ito__descriptor_put(struct worker *w, struct ito_thread *t);
 size_t ito__descriptor_live(void); /* workers stopped or idle: a count, else a hint */
 void ito__descriptor_stop(void);
+
+/* Of ito_attr.flags, for threads of our own: a recorder does not hear of them, but of the tasks that they run. */
+#define ITO__ATTR_UNSEEN 0x80000000u
 
 /* ---- threads (thread.c) ------------------------------------------------------------------------------------------ */
 

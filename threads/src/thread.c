@@ -102,8 +102,8 @@ static int help_first(struct worker *w, struct ito_thread *t) {
 
 /* Whether the attributes are of this version and in range. */
 static bool attr_ok(const ito_attr *attr) {
-    return attr->struct_size == sizeof *attr && (attr->flags & ~ITO_ATTR_DETACHED) == 0 && attr->worker >= -1 &&
-           (attr->worker < 0 || (uint32_t)attr->worker < ito__pool.n_workers);
+    return attr->struct_size == sizeof *attr && (attr->flags & ~(ITO_ATTR_DETACHED | ITO__ATTR_UNSEEN)) == 0 &&
+           attr->worker >= -1 && (attr->worker < 0 || (uint32_t)attr->worker < ito__pool.n_workers);
 }
 
 /*
@@ -128,6 +128,7 @@ int ito__create_slow(ito_thread **out, const ito_attr *attr, void *(*fn)(void *)
         t->name = attr->name;
         t->bind = attr->worker;
         t->priority = attr->priority;
+        t->id = attr->flags & ITO__ATTR_UNSEEN ? ITO__ID_UNSEEN : 0;
         if (attr->stack_bytes != 0) {
             t->stack = ito__stack_get(w, attr->stack_bytes);
             if (t->stack)

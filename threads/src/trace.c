@@ -48,11 +48,25 @@ void ito__trace_fork(struct ito__fork *fork, const char *name) {
 void ito__trace_run(struct ito__fork *fork, int begin) {
     (void)fork, (void)begin;
 }
+uint64_t ito__trace_graph_ids(uint32_t graph) {
+    (void)graph;
+    return 0;
+}
+void ito__trace_new_task(uint64_t id, const char *name, const void *fn) {
+    (void)id, (void)name, (void)fn;
+}
+void ito__trace_depends(uint64_t id, uint64_t on) {
+    (void)id, (void)on;
+}
+void ito__trace_task(uint64_t id, int begin) {
+    (void)id, (void)begin;
+}
 
 #else
 
-/* Our ids have the top bit; those of forked tasks are the addresses of their frames, which no living other task has. */
-#define ID_OURS ((uint64_t)1 << 63)
+/* Our ids have the top bit, those of graphs' tasks the next one too; those of forked tasks are the addresses of their
+ * frames, which no living other task has. */
+#define ID_OURS ITO__ID_UNSEEN
 
 /* ---- is there a recorder ----------------------------------------------------------------------------------------- */
 
@@ -135,6 +149,7 @@ static uint32_t why(const struct ito_thread *t) {
         [ITO__WAIT_COND] = "condition",  [ITO__WAIT_RWLOCK] = "rwlock", [ITO__WAIT_SEMAPHORE] = "semaphore",
         [ITO__WAIT_BARRIER] = "barrier", [ITO__WAIT_ONCE] = "once",     [ITO__WAIT_SLEEP] = "sleep",
         [ITO__WAIT_GROUP] = "group",     [ITO__WAIT_FUTURE] = "future", [ITO__WAIT_FORK] = "sync",
+        [ITO__WAIT_GRAPH] = "graph",
     };
     uint32_t kind = t->wait_kind;
     static uint32_t ids[sizeof words / sizeof *words]; /* relaxed: all writers write the same */
@@ -162,14 +177,23 @@ static uint64_t id_of(struct ito_thread *t) {
     return t->id;
 }
 
-/* TASK_CREATE: second word: the parent; 0: none, or a scheduler context, which is no task. */
+/* A worker's own context, a thread between two tasks of a graph, a thread whose task's end was told before its own. */
+static bool is_unseen(const struct ito_thread *t) {
+    return t->flags & ITO__SCHED || t->id == ITO__ID_UNSEEN;
+}
+
+/* TASK_CREATE: second word: the parent; 0: none. */
 void ito__trace_create(struct ito_thread *thread, struct ito_thread *parent) {
+    if (is_unseen(thread))
+        return;
     thread->flags |= ITO__TRACED;
-    uint64_t from = parent && !(parent->flags & ITO__SCHED) ? id_of(parent) : 0;
+    uint64_t from = parent && !is_unseen(parent) ? id_of(parent) : 0;
     kasuri_task_event(KASURI_EV_TASK_CREATE, name_of(thread), id_of(thread), from);
 }
 
 void ito__trace_start(struct ito_thread *thread) {
+    if (is_unseen(thread))
+        return;
     uint32_t stolen = thread->id && !(thread->id & ID_OURS) ? KASURI_TASK_STOLEN : KASURI_TASK_OWN;
     uint32_t name = thread->flags & ITO__ROOT ? name_of(thread) : 0;
     kasuri_task_event(KASURI_EV_TASK_START | stolen << 16, name, id_of(thread), 0);
@@ -178,17 +202,17 @@ void ito__trace_start(struct ito_thread *thread) {
 /* A forked task's frame, and so its id, belongs to its parent again once the parent knows that the task is done. So END
  * is recorded before that, and not again when the task's thread ends. */
 void ito__trace_end(struct ito_thread *thread) {
-    if (thread->id == ID_OURS)
+    if (is_unseen(thread))
         return;
     kasuri_task_event(KASURI_EV_TASK_END, 0, id_of(thread), 0);
     if (!(thread->id & ID_OURS))
-        thread->id = ID_OURS;
+        thread->id = ITO__ID_UNSEEN;
 }
 
 /* TASK_SUSPEND: second word: the object that the thread waits for; of a join the id of the other thread, as readers
  * know threads by their ids. */
 void ito__trace_block(struct ito_thread *thread) {
-    if (thread->flags & ITO__SCHED)
+    if (is_unseen(thread))
         return;
     uint64_t on = (uintptr_t)thread->wait_on;
     if (thread->wait_kind == ITO__WAIT_JOIN && thread->wait_on)
@@ -197,11 +221,13 @@ void ito__trace_block(struct ito_thread *thread) {
 }
 
 void ito__trace_resume(struct ito_thread *thread) {
-    if (!(thread->flags & ITO__SCHED))
+    if (!is_unseen(thread))
         kasuri_task_event(KASURI_EV_TASK_RESUME, 0, id_of(thread), 0);
 }
 
 void ito__trace_steal(struct ito_thread *thread) {
+    if (is_unseen(thread))
+        return;
     static uint32_t steal; /* relaxed: all writers write the same */
     uint32_t name = __atomic_load_n(&steal, __ATOMIC_RELAXED);
     if (name == 0) {
@@ -246,7 +272,31 @@ void ito__trace_fork(struct ito__fork *fork, const char *name) {
 }
 
 void ito__trace_run(struct ito__fork *fork, int begin) {
-    kasuri_task_event(begin ? KASURI_EV_TASK_START : KASURI_EV_TASK_END, 0, (uintptr_t)fork, 0);
+    ito__trace_task((uintptr_t)fork, begin);
+}
+
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
+
+/* The id of task 0; the others follow. A run's number comes again after 16 million. */
+uint64_t ito__trace_graph_ids(uint32_t graph) {
+    static uint32_t runs; /* relaxed: each gets a number of its own, and nothing comes with it */
+    uint64_t run = __atomic_add_fetch(&runs, 1, __ATOMIC_RELAXED) & 0xffffffu;
+    return ITO__ID_GRAPH | (uint64_t)(graph & 0x3fffu) << 48 | run << 24;
+}
+
+void ito__trace_new_task(uint64_t id, const char *name, const void *fn) {
+    struct ito_thread *me = ito__self();
+    uint32_t word = name ? kasuri_intern(name) : ito__trace_name(fn);
+    uint64_t from = me->flags & ITO__FOREIGN ? 0 : id_of(me);
+    kasuri_task_event(KASURI_EV_TASK_CREATE, word ? word : kasuri_intern("ito task"), id, from);
+}
+
+void ito__trace_depends(uint64_t id, uint64_t on) {
+    kasuri_task_event(KASURI_EV_TASK_DEPENDS, 0, id, on);
+}
+
+void ito__trace_task(uint64_t id, int begin) {
+    kasuri_task_event(begin ? KASURI_EV_TASK_START : KASURI_EV_TASK_END, 0, id, 0);
 }
 
 #endif

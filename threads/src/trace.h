@@ -34,6 +34,10 @@ ITO__TRACE_FN void ito__trace_worker(unsigned index);
 ITO__TRACE_FN void ito__trace_search(struct worker *w, int begin);
 ITO__TRACE_FN void ito__trace_fork(struct ito__fork *fork, const char *name);
 ITO__TRACE_FN void ito__trace_run(struct ito__fork *fork, int begin);
+ITO__TRACE_FN uint64_t ito__trace_graph_ids(uint32_t graph);
+ITO__TRACE_FN void ito__trace_new_task(uint64_t id, const char *name, const void *fn);
+ITO__TRACE_FN void ito__trace_depends(uint64_t id, uint64_t on);
+ITO__TRACE_FN void ito__trace_task(uint64_t id, int begin);
 
 #define ITO__TRACE_IF(call)                                                                                            \
     do {                                                                                                               \
@@ -61,6 +65,17 @@ ITO__TRACE_FN void ito__trace_run(struct ito__fork *fork, int begin);
 #define ITO__TRACE_RUN(fork, begin) ITO__TRACE_IF(ito__trace_run(fork, begin))
 #define ITO__TRACE_SYNC(fork) ITO__TRACE_IF(ito__trace_join((uintptr_t)(fork)))
 #define ITO__TRACE_PROMOTE(thread, fork) ((thread)->id = ITO__TRACING ? (uintptr_t)(fork) : 0)
+
+/* ito/graph.h. A graph's tasks have ids of their own: these bits, 14 of the graph's number, 24 of the run's, 24 of the
+ * task's. The caller has created the task; it waits for the end of another; it begins (1) or ends (0) here. */
+#define ITO__ID_GRAPH ((uint64_t)3 << 62)
+#define ITO__ID_GRAPH_NUMBER(id) ((uint32_t)((id) >> 48) & 0x3fffu)
+#define ITO__ID_GRAPH_TASK(id) ((uint32_t)(id)&0xffffffu)
+#define ITO__TRACE_NEW_TASK(id, name, fn) ITO__TRACE_IF(ito__trace_new_task(id, name, fn))
+#define ITO__TRACE_DEPENDS(id, on) ITO__TRACE_IF(ito__trace_depends(id, on))
+#define ITO__TRACE_TASK(id, begin) ITO__TRACE_IF(ito__trace_task(id, begin))
+/* The id of a thread that a recorder does not hear of, or not any more. */
+#define ITO__ID_UNSEEN ((uint64_t)1 << 63)
 
 /* Interned name of the function or variable at @address; 0: none is known. */
 uint32_t ito__trace_name(const void *address);

@@ -146,6 +146,41 @@ static void standard_locks_work() {
 #endif
 }
 
+static void graphs_run_lambdas() {
+    ito::graph graph;
+    std::vector<int> seen(100);
+    auto here = graph.group({0});
+    auto first = graph.task([&] { seen[0]++; }, 100, "first", here);
+    auto last = graph.task([&] { CHECK_EQ(std::accumulate(seen.begin(), seen.end(), 0), 99 * seen[0]); });
+    for (std::size_t i = 1; i < 99; i++) {
+        auto middle = graph.task([&seen, i] {
+            if (++seen[i] == 3 && i == 7)
+                throw std::out_of_range("seven");
+        });
+        graph.edge(first, middle);
+        graph.edge(middle, last);
+    }
+    graph.run();
+    graph.run(ITO_GRAPH_STATIC);
+    bool caught = false;
+    try {
+        graph.run();
+    } catch (const std::out_of_range &) {
+        caught = true;
+    }
+    CHECK(caught);
+    graph.run(ITO_GRAPH_STATIC);
+    CHECK_EQ(seen[98], 4);
+    caught = false;
+    graph.edge(last, first);
+    try {
+        graph.run();
+    } catch (const std::system_error &e) {
+        caught = e.code() == std::errc::resource_deadlock_would_occur;
+    }
+    CHECK(caught);
+}
+
 static void groups_loops_and_futures() {
     std::atomic<int> ran{0};
     ito::task_group group;
@@ -264,6 +299,7 @@ static const struct check_test tests[] = {
     TEST(destructors_join_while_unwinding),
     TEST(standard_locks_work),
     TEST(groups_loops_and_futures),
+    TEST(graphs_run_lambdas),
     TEST(once_semaphore_barrier_and_specific),
     {nullptr, nullptr}};
 

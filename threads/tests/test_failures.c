@@ -90,6 +90,49 @@ static void every_mapping_may_fail(void) {
     CHECK(refused > 10);
 }
 
+/* -- graphs without memory for threads -- */
+
+/* A ladder of tasks, each of which blocks and counts its place: any thread that is missing is made up for. */
+enum { RUNGS = 40 };
+static int rungs[RUNGS][3];
+static void climb(void *arg) {
+    int *mine = arg, rung = (int)(mine - &rungs[0][0]) / 3;
+    for (int i = 0; rung && i < 3; i++)
+        CHECK_EQ(rungs[rung - 1][i], 1);
+    ito_yield();
+    *mine = 1;
+}
+static bool run_graph_with(int64_t fail, uint32_t how) {
+    ito_graph *g;
+    memset(rungs, 0, sizeof rungs);
+    CHECK_EQ(ito_init(NULL), 0);
+    CHECK_EQ(ito_graph_create(&g), 0);
+    for (uint32_t i = 0; i < 3 * RUNGS; i++) {
+        CHECK_EQ(ito_graph_task(g, NULL, climb, &rungs[i / 3][i % 3], NULL), 0);
+        for (uint32_t k = 0; i >= 3 && k < 3; k++)
+            CHECK_EQ(ito_graph_edge(g, 3 * (i / 3 - 1) + k, i), 0);
+    }
+    __atomic_store_n(&ito__prim_fail_map, fail, __ATOMIC_RELAXED);
+    CHECK_EQ(ito_graph_run(g, how), 0);
+    int64_t left = __atomic_load_n(&ito__prim_fail_map, __ATOMIC_RELAXED);
+    __atomic_store_n(&ito__prim_fail_map, 0, __ATOMIC_RELAXED);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(rungs[RUNGS - 1][i], 1);
+    CHECK_EQ(ito_graph_destroy(g), 0);
+    CHECK_EQ(ito_fini(), 0);
+    return left > 0 || left < -1;
+}
+static void graphs_run_without_memory_for_threads(void) {
+    for (uint32_t how = ITO_GRAPH_DYNAMIC; how <= ITO_GRAPH_STATIC; how++) {
+        int bites = 0;
+        for (int64_t n = 1; n < 100 && !run_graph_with(n, how); n++)
+            bites++;
+        for (int64_t n = 1; n < 100 && !run_graph_with(-n, how); n++)
+            bites++;
+        CHECK(bites > 1);
+    }
+}
+
 /* -- affinity, delays, parking -- */
 
 static int stop_shuffling;
@@ -220,6 +263,7 @@ static const struct check_test tests[] = {
 #define TEST(name)                                                                                                     \
     { #name, name }
     TEST(every_mapping_may_fail),
+    TEST(graphs_run_without_memory_for_threads),
     TEST(shuffled_and_parked_lose_nothing),
     TEST(many_blocked_are_woken_at_once),
     {NULL, NULL}};

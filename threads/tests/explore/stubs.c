@@ -65,6 +65,10 @@ unsigned ito_n_workers(void) {
     return 1; /* so that a mutex does not spin, which would be the same schedules over again */
 }
 
+unsigned ito_worker_index(void) {
+    return explore_thread();
+}
+
 /* ---- the operating system ---------------------------------------------------------------------------------------- */
 
 size_t ito__prim_page(void) {

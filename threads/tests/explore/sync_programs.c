@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Locks that guard a plain counter: the lock of a few instructions (spin.c, spin.h), mutex, condition, read-write lock,
- * semaphore, once, future. What one thread did before it let another go on must be ordered before what that one does.
+ * semaphore, once, future, the two ways to run a graph. What one thread did before it let another go on must be ordered
+ * before what that one does.
  */
 #include "programs.h"
+
+#include "graph.h"
 
 static struct {
     struct ito__spin spin;
@@ -13,6 +16,9 @@ static struct {
     ito_sem sem;
     ito_once once;
     ito_future future;
+    struct ito__graph_count count;
+    ito_graph *graph;
+    unsigned cells[3];
     unsigned counter;
 } * shared;
 
@@ -150,9 +156,79 @@ static void future_thread(unsigned t) {
     }
 }
 
+/* Tasks 0 and 1, each in a thread of its own, and task 2 after both, in that which ends last; task 3 in thread 0 beside
+ * them. Then thread 0 runs the graph once more by itself, and frees it: nobody touches it any more. */
+#define ALONE (1u << 30) /* as deep as no thread gets another for its list */
+static void graph_task(void *arg) {
+    unsigned *cell = arg;
+    if (cell == &shared->counter && shared->cells[0] != shared->cells[1])
+        explore_fail("a task before what it waits for");
+    (*cell)++;
+}
+static void graph_start(void) {
+    start(2, 2);
+    static const uint32_t followers[] = {2, 2};
+    ito_graph *g = explore_alloc(sizeof *g);
+    g->tasks = explore_alloc(4 * sizeof *g->tasks);
+    for (uint32_t i = 0; i < 4; i++)
+        g->tasks[i] = (struct ito__graph_task){.missing = i == 2 ? 2 : 0,
+                                               .next = i == 0 ? 3 : ITO__NO_TASK,
+                                               .n_before = i == 2 ? 2 : 0,
+                                               .followers = i,
+                                               .n_followers = i < 2,
+                                               .fn = graph_task,
+                                               .arg = i == 2 ? &shared->counter : &shared->cells[i == 3 ? 2 : i],
+                                               .graph = g};
+    g->followers = (uint32_t *)(uintptr_t)followers;
+    g->n_tasks = 4;
+    g->open = g->n_ends = 2;
+    shared->graph = g;
+    explore_constant(&shared->graph);
+    EXPLORE_FIELD(g->open);
+    EXPLORE_FIELD(g->done.state);
+    EXPLORE_FIELD(g->tasks[2].missing);
+}
+static void graph_thread(unsigned t) {
+    ito_graph *g = shared->graph;
+    ito__graph_carry(g, t, ALONE);
+    if (t == 1)
+        return;
+    ito__graph_await(&g->done, 1, g);
+    if (shared->cells[2] != 1 || shared->counter != 1)
+        explore_fail("a run before all has ended");
+    store_relaxed(&g->open, 2);
+    store_relaxed(&g->done.state, 0);
+    g->tasks[0].next = 1;
+    g->tasks[1].next = 3;
+    g->tasks[3].next = ITO__NO_TASK;
+    ito__graph_carry(g, 0, ALONE);
+    explore_free(g->tasks, 4 * sizeof *g->tasks);
+    explore_free(g, sizeof *g);
+}
+
+/* Two tasks of a list, and another list that waits for the second of them. */
+static void lists_start(void) {
+    start(2, 1);
+    EXPLORE_FIELD(shared->count.state);
+}
+static void lists_thread(unsigned t) {
+    if (t == 0) {
+        shared->cells[0]++;
+        ito__graph_advance(&shared->count, 1);
+        shared->cells[1]++;
+        ito__graph_advance(&shared->count, 2);
+    } else {
+        ito__graph_await(&shared->count, 2, NULL);
+        if (shared->cells[0] != 1 || shared->cells[1] != 1)
+            explore_fail("a task before what it waits for");
+        shared->counter++;
+    }
+}
+
 const struct explore_program explore_programs[] = {
-    {"spin", 2, spin_start, spin_thread, all_counted},       {"mutex", 2, mutex_start, mutex_thread, all_counted},
-    {"condition", 2, cond_start, cond_thread, all_counted},  {"rwlock", 2, rwlock_start, rwlock_thread, all_counted},
-    {"semaphore", 2, sem_start, sem_thread, all_counted},    {"once", 2, once_start, once_thread, all_counted},
-    {"future", 2, future_start, future_thread, all_counted}, {0},
+    {"spin", 2, spin_start, spin_thread, all_counted},          {"mutex", 2, mutex_start, mutex_thread, all_counted},
+    {"condition", 2, cond_start, cond_thread, all_counted},     {"rwlock", 2, rwlock_start, rwlock_thread, all_counted},
+    {"semaphore", 2, sem_start, sem_thread, all_counted},       {"once", 2, once_start, once_thread, all_counted},
+    {"future", 2, future_start, future_thread, all_counted},    {"graph", 2, graph_start, graph_thread, all_counted},
+    {"graph_lists", 2, lists_start, lists_thread, all_counted}, {0},
 };

@@ -3,8 +3,15 @@ use crate::support::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// examples/ito's n-queens on ito, compiled with the library's sources: `way` is FORK_ITO or FORK_ITO_FORK.
+/// examples/ito's n-queens on ito: `way` is FORK_ITO or FORK_ITO_FORK.
 fn queens(dir: &Path, way: &str) -> PathBuf {
+    let examples =
+        ["examples/ito/nqueens.c", "examples/common/example.c"].map(|p| repository().join(p));
+    with_ito(&dir.join(way), &["-D", way], &examples)
+}
+
+/// Compiles a program with the library's sources.
+fn with_ito(program: &Path, flags: &[&str], of_its_own: &[PathBuf]) -> PathBuf {
     let root = repository();
     let sources = |folder: &str| {
         let mut found: Vec<PathBuf> = std::fs::read_dir(root.join(folder))
@@ -16,10 +23,9 @@ fn queens(dir: &Path, way: &str) -> PathBuf {
         found
     };
     let include = |folder: &str| format!("-I{}", root.join(folder).display());
-    let program = dir.join(way);
     let status = Command::new("cc")
         .args(["-std=gnu11", "-O2", "-mno-red-zone"])
-        .args(["-D", way])
+        .args(flags)
         .args(
             [
                 "threads/include",
@@ -29,7 +35,7 @@ fn queens(dir: &Path, way: &str) -> PathBuf {
             ]
             .map(include),
         )
-        .args(["examples/ito/nqueens.c", "examples/common/example.c"].map(|p| root.join(p)))
+        .args(of_its_own)
         .args(
             ["threads/src", "threads/src/prim", "threads/src/context"]
                 .map(sources)
@@ -43,8 +49,8 @@ fn queens(dir: &Path, way: &str) -> PathBuf {
         ])
         .status()
         .unwrap();
-    assert!(status.success(), "{way}: does not compile");
-    program
+    assert!(status.success(), "{of_its_own:?}: does not compile");
+    program.to_path_buf()
 }
 
 /// 8 queens: 2,056 legal squares, each a thread (or a task); and the root thread.
@@ -82,5 +88,120 @@ fn every_ito_thread_is_seen() {
             assert!(named["count"].as_u64().unwrap() >= 2056, "{case}: {named}");
             std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
         }
+    }
+}
+
+/// A graph of ito: three rows of five tasks; each row's first waits for that of the row before, the others for their own
+/// row's first. argv: mode, runs, file of costs or nothing. Prints how many tasks have costs.
+const GRAPH: &str = r#"
+#include <ito.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static uint64_t cpu_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+static void spin(uint64_t ns) {
+    for (uint64_t end = cpu_ns() + ns; cpu_ns() < end;)
+        ;
+}
+static void head(void *arg) {
+    (void)arg;
+    spin(2000000);
+}
+static void member(void *arg) {
+    (void)arg;
+    spin(1000000);
+    ito_yield();
+}
+int main(int argc, char **argv) {
+    ito_graph *g;
+    uint32_t task, first = 0, last = 0;
+    size_t found = 0;
+    if (ito_graph_create(&g))
+        return 1;
+    for (int row = 0; row < 3; row++, last = first)
+        for (int i = 0; i < 5; i++) {
+            if (ito_graph_task(g, NULL, i ? member : head, NULL, &task))
+                return 1;
+            if (i == 0)
+                first = task;
+            if (i || row)
+                ito_graph_edge(g, i ? first : last, task);
+        }
+    if (argc > 3 && ito_graph_costs(g, argv[3], &found))
+        return 1;
+    uint64_t costs = 0;
+    struct ito_graph_planned plan[15];
+    ito_init(NULL);
+    for (int i = 0; i < atoi(argv[2]); i++)
+        if (ito_graph_run(g, (uint32_t)atoi(argv[1])))
+            return 1;
+    if (ito_graph_plan(g, 1, plan, &costs))
+        return 1;
+    printf("%zu %llu\n", found, (unsigned long long)costs);
+    ito_graph_destroy(g);
+    return ito_fini();
+}
+"#;
+
+/// Every task and dependence of both ways to run, and nothing else; the span is that of the graph: heads of 2 ms after each
+/// other, then a member of 1 ms, of 18 ms of work a run. What `kasuri plan` says of it are costs for the next run.
+#[test]
+fn graphs_are_seen_and_give_their_costs_back() {
+    if cfg!(not(target_arch = "x86_64")) {
+        return skip("compiles the library's x86-64 assembly");
+    }
+    let dir = scratch();
+    let source = dir.path().join("graph.c");
+    std::fs::write(&source, GRAPH).unwrap();
+    let program = with_ito(&dir.path().join("graph"), &[], &[source]);
+    for mode in ["0", "1"] {
+        let output = run(kasuri(dir.path())
+            .args(["record", "-q", "-o", "run.kasuri", "--"])
+            .arg(&program)
+            .args([mode, "2"])
+            .env("ITO_WORKERS", "3"));
+        assert!(output.status.success(), "{}", said(&output));
+        let output = run(kasuri(dir.path()).args(["stat", "--json", "run.kasuri"]));
+        let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let (tasks, graph) = (&summary["tasks"], &summary["tasks"]["graph"]);
+        let case = format!("mode {mode}: {tasks}");
+        assert_eq!(summary["losses"].as_array().unwrap().len(), 0, "{case}");
+        assert_eq!(
+            (&tasks["count"], &tasks["ended"]),
+            (&31.into(), &31.into()),
+            "{case}"
+        );
+        for (key, count) in [
+            ("depends", 28),
+            ("early", 0),
+            ("unknown_edges", 0),
+            ("circular", 0),
+        ] {
+            assert_eq!(graph[key], count, "{key}, {case}");
+        }
+        let ms = |key: &str| graph[key].as_f64().unwrap() / 1e6;
+        assert!((36.0..45.0).contains(&ms("work_ns")), "{case}");
+        assert!((14.0..20.0).contains(&ms("span_ns")), "{case}");
+        let output = run(kasuri(dir.path()).args(["plan", "--json", "run.kasuri"]));
+        std::fs::write(dir.path().join("plan.json"), &output.stdout).unwrap();
+        let output = run(Command::new(&program)
+            .args(["1", "1", "plan.json"])
+            .current_dir(dir.path()));
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let numbers: Vec<f64> = printed
+            .split_whitespace()
+            .map(|n| n.parse().unwrap())
+            .collect();
+        assert!(output.status.success(), "{case}: {printed}");
+        assert_eq!(numbers[0], 15.0, "{case}");
+        assert!(
+            (18.0..22.5).contains(&(numbers[1] / 1e6)),
+            "{case}: {printed}"
+        );
+        std::fs::remove_file(dir.path().join("run.kasuri")).unwrap();
     }
 }
